@@ -1,0 +1,153 @@
+//! The instruction sets: which there are, which this machine has, which one a call uses.
+//!
+//! The kernels are written once, in [`crate::kernels`]; a file here only says how a vector of its instruction set adds,
+//! multiplies, loads and stores.
+
+use crate::error::Error;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::OnceLock;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod scalar;
+
+use crate::kernels::Kernel;
+
+/// The environment variable that chooses the instruction set: `scalar`, `avx2`, `avx512` or `neon`.
+pub const ISA_VARIABLE: &str = "LAYERNORM_ISA";
+
+/// An instruction set. All of them give the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Isa {
+    /// Plain Rust, on every machine.
+    Scalar,
+    /// AVX2 with FMA and F16C.
+    Avx2,
+    /// AVX-512 F, BW, DQ and VL.
+    Avx512,
+    /// NEON of 64-bit ARM.
+    Neon,
+}
+
+impl Isa {
+    /// All instruction sets, whether or not this machine has them.
+    pub const ALL: [Isa; 4] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Neon];
+
+    /// The name, as [`ISA_VARIABLE`] and the command line take it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isa::Scalar => "scalar",
+            Isa::Avx2 => "avx2",
+            Isa::Avx512 => "avx512",
+            Isa::Neon => "neon",
+        }
+    }
+
+    /// Whether this machine has it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Isa::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => has_avx2(),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => {
+                has_avx2()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+            }
+            #[cfg(target_arch = "aarch64")]
+            Isa::Neon => std::arch::is_aarch64_feature_detected!("neon"),
+            #[allow(unreachable_patterns)]
+            _ => false,
+        }
+    }
+
+    /// The instruction sets of this machine, slowest first.
+    pub fn available() -> Vec<Isa> {
+        Isa::ALL.into_iter().filter(|isa| isa.is_available()).collect()
+    }
+
+    /// The widest instruction set of this machine, or the one that [`ISA_VARIABLE`] names. Looked up once.
+    /// An instruction set that the variable names and the machine lacks is an error, never a silent other one.
+    pub fn detect() -> Result<Isa, Error> {
+        static CHOICE: OnceLock<Result<Isa, Error>> = OnceLock::new();
+        CHOICE
+            .get_or_init(|| match std::env::var(ISA_VARIABLE) {
+                Ok(name) => name.parse::<Isa>()?.checked(),
+                Err(_) => Ok(Isa::available().into_iter().next_back().unwrap_or(Isa::Scalar)),
+            })
+            .clone()
+    }
+
+    /// This instruction set, or an error if the machine lacks it.
+    pub fn checked(self) -> Result<Isa, Error> {
+        if self.is_available() { Ok(self) } else { Err(Error::MissingIsa { isa: self, available: Isa::available() }) }
+    }
+
+    /// Runs a kernel with this instruction set. `self` comes from [`Isa::checked`] or [`Isa::detect`].
+    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        debug_assert!(self.is_available());
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `self` was checked against the machine when it was chosen.
+            Isa::Avx2 => unsafe { with_avx2(kernel) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: `self` was checked against the machine when it was chosen.
+            Isa::Avx512 => unsafe { with_avx512(kernel) },
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: `self` was checked against the machine when it was chosen.
+            Isa::Neon => unsafe { with_neon(kernel) },
+            // SAFETY: plain Rust runs everywhere.
+            _ => unsafe { kernel.run::<scalar::Scalar>() },
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c")
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn with_avx2<K: Kernel>(kernel: K) -> K::Output {
+    // SAFETY: this function runs only where these features are.
+    unsafe { kernel.run::<avx2::Avx2>() }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
+unsafe fn with_avx512<K: Kernel>(kernel: K) -> K::Output {
+    // SAFETY: this function runs only where these features are.
+    unsafe { kernel.run::<avx512::Avx512>() }
+}
+
+#[cfg(target_arch = "aarch64")]
+#[target_feature(enable = "neon")]
+unsafe fn with_neon<K: Kernel>(kernel: K) -> K::Output {
+    // SAFETY: this function runs only where NEON is.
+    unsafe { kernel.run::<neon::Neon>() }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Isa {
+    type Err = Error;
+    fn from_str(name: &str) -> Result<Isa, Error> {
+        Isa::ALL
+            .into_iter()
+            .find(|isa| isa.name() == name)
+            .ok_or_else(|| Error::UnknownIsa { name: name.to_owned() })
+    }
+}

@@ -1,0 +1,311 @@
+//! Backward over rows.
+//!
+//! ```text
+//! g = dy·γ    x̂ = (d − δ)·r    a = sum(g)/N    b = sum(g·x̂)/N    dx = r·fma(−x̂, b, g − a)
+//! dγ += dy·x̂    dβ += dy
+//! ```
+//! Not centred: m = δ = a = 0. With a residual, the gradient that comes from h's other users is added to the rounded dx.
+//!
+//! A group of rows is read from memory once and kept in the cache for the second pass, which takes four rows at a time so
+//! that the sums for γ and β are loaded and stored once for four rows. Rows enter those sums in order.
+
+use super::extreme::{self, ExtremeRow};
+use super::forward::load_valid;
+use super::reduce::{block_sums, row_sums};
+use super::vector::{MAX_LANES, Simd, Vector};
+use super::{Affine, Kernel, RowNorm, Rows, Stat, Stats};
+use crate::element::lanes::Of;
+use crate::element::{Element, Float};
+use crate::sum::BLOCK;
+use crate::tune;
+
+/// Rows of the second pass that are taken together.
+const TOGETHER: usize = 4;
+
+/// Sums for γ and β over the rows of a chunk, one element a feature.
+#[derive(Clone, Copy)]
+pub struct ParameterSums<A> {
+    pub(crate) gain: *mut A,
+    pub(crate) bias: *mut A,
+}
+
+/// Gradients of rows. Statistics and parameters are indexed by `first_row + row`.
+#[derive(Clone, Copy)]
+pub struct Backward<T: Element> {
+    pub(crate) x: Rows<*const T>,
+    pub(crate) dy: Rows<*const T>,
+    /// Gradient of h from its other users.
+    pub(crate) dh: Option<Rows<*const T>>,
+    pub(crate) dx: Option<Rows<*mut T>>,
+    pub(crate) rows: usize,
+    pub(crate) n: usize,
+    pub(crate) first_row: usize,
+    pub(crate) norm: RowNorm<T::Acc>,
+    /// γ, one a feature or one a row. β is not looked at.
+    pub(crate) affine: Affine<T::Acc>,
+    pub(crate) stats: Stats<T::Acc>,
+    /// Where the rows add to the sums for γ and β, if these are wanted: all rows are then of one chunk.
+    pub(crate) sums: Option<ParameterSums<T::Acc>>,
+    pub(crate) stream: bool,
+}
+
+/// What the second pass needs of a row.
+#[derive(Clone, Copy)]
+struct RowTerms<A> {
+    stat: Stat<A>,
+    a: A,
+    b: A,
+}
+
+impl<T: Element> Kernel for Backward<T> {
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) {
+        let group = tune::backward_rows_per_group::<T>(self.n, Of::<S, T>::LANES);
+        let mut row = 0;
+        while row < self.rows {
+            let size = group.min(self.rows - row);
+            // SAFETY: rows row .. row + size exist.
+            unsafe { self.group::<S>(row, size) };
+            row += size;
+        }
+        if self.stream {
+            S::stream_fence();
+        }
+    }
+}
+
+impl<T: Element> Backward<T> {
+    #[inline(always)]
+    unsafe fn group<S: Simd>(&self, row: usize, size: usize) {
+        let zero = T::Acc::ZERO;
+        let mut terms = [RowTerms { stat: Stat { m: zero, delta: zero, r: zero }, a: zero, b: zero }; MAX_LANES];
+        // SAFETY: the rows exist.
+        unsafe {
+            for (i, terms) in terms[..size].iter_mut().enumerate() {
+                terms.stat = self.stats.get(self.first_row + row + i);
+            }
+            self.first_pass::<S>(row, &mut terms[..size]);
+            if !self.norm.centered {
+                terms.iter_mut().for_each(|terms| terms.a = zero);
+            }
+            let extreme = |terms: &RowTerms<T::Acc>| {
+                extreme::was_scaled(&self.norm, terms.stat.r) || !(terms.a + terms.b).is_finite()
+            };
+            let mut i = 0;
+            while i < size {
+                let four = terms[i..size].first_chunk::<TOGETHER>().filter(|_| self.affine.groups == 1);
+                if let Some(four) = four.filter(|four| !four.iter().any(extreme)) {
+                    self.second_pass::<S, TOGETHER>(row + i, four, size);
+                    i += TOGETHER;
+                    continue;
+                }
+                if extreme(&terms[i]) {
+                    self.extreme_row(row + i, terms[i].stat);
+                } else {
+                    self.second_pass::<S, 1>(row + i, &[terms[i]], size);
+                }
+                i += 1;
+            }
+        }
+    }
+
+    /// a and b of every row of a group.
+    #[inline(always)]
+    unsafe fn first_pass<S: Simd>(&self, row: usize, terms: &mut [RowTerms<T::Acc>]) {
+        let zero = Of::<S, T>::splat(T::Acc::ZERO);
+        let count = self.norm.count;
+        // SAFETY: the rows exist and have n elements.
+        unsafe {
+            if self.n > BLOCK {
+                for (i, terms) in terms.iter_mut().enumerate() {
+                    let step = self.products_of::<S>(row + i, terms.stat);
+                    let [a, b] = row_sums::<Of<S, T>, 2>(self.n, step);
+                    (terms.a, terms.b) = (a / count, b / count);
+                }
+                return;
+            }
+            let (mut a, mut b) = ([zero; MAX_LANES], [zero; MAX_LANES]);
+            for (i, terms) in terms.iter().enumerate() {
+                let step = self.products_of::<S>(row + i, terms.stat);
+                [a[i], b[i]] = block_sums(0, self.n, &step);
+            }
+            let mut sums = [[T::Acc::ZERO; MAX_LANES]; 2];
+            let count = Of::<S, T>::splat(count);
+            Of::<S, T>::fold_each(&a).div(count).store(sums[0].as_mut_ptr());
+            Of::<S, T>::fold_each(&b).div(count).store(sums[1].as_mut_ptr());
+            for (i, terms) in terms.iter_mut().enumerate() {
+                (terms.a, terms.b) = (sums[0][i], sums[1][i]);
+            }
+        }
+    }
+
+    /// The step of sum(g) and sum(g·x̂).
+    #[inline(always)]
+    unsafe fn products_of<S: Simd>(
+        &self,
+        row: usize,
+        stat: Stat<T::Acc>,
+    ) -> impl Fn(&mut [Of<S, T>; 2], usize, usize) {
+        let (x, dy) = (self.x.at(row), self.dy.at(row));
+        let (gain, _) = self.affine.of_row(self.first_row + row, self.n);
+        let per_feature = self.affine.span == 1;
+        let splat = Of::<S, T>::splat;
+        let (m, delta, r) = (splat(stat.m), splat(stat.delta), splat(stat.r));
+        move |acc, at, valid| {
+            // SAFETY: the reduction asks only for elements of the row. Lanes past the end have dy = 0; x̂ is 0 there too,
+            // so that an infinite statistic makes no NaN.
+            unsafe {
+                let gain =
+                    if per_feature { load_valid::<S, T::Acc>(gain.wrapping_add(at), valid) } else { splat(*gain) };
+                let g = load_valid::<S, T>(dy.wrapping_add(at), valid).mul(gain);
+                let mut x_hat = load_valid::<S, T>(x.wrapping_add(at), valid).sub(m).sub(delta).mul(r);
+                let mut g = g;
+                if valid != Of::<S, T>::LANES {
+                    x_hat = x_hat.keep_first(valid);
+                    g = g.keep_first(valid);
+                }
+                acc[0] = acc[0].add(g);
+                acc[1] = g.fma(x_hat, acc[1]);
+            }
+        }
+    }
+
+    /// dx, and the sums for γ and β, of G rows.
+    #[inline(always)]
+    unsafe fn second_pass<S: Simd, const G: usize>(
+        &self,
+        row: usize,
+        terms: &[RowTerms<T::Acc>; G],
+        group: usize,
+    ) {
+        let lanes = Of::<S, T>::LANES;
+        let aligned = |p: *mut T| p.addr().is_multiple_of(lanes * size_of::<T>());
+        let stream = self.stream && self.dx.is_some_and(|dx| (0..G).all(|i| aligned(dx.at(row + i))));
+        let mut at = 0;
+        // SAFETY: the rows exist and have n elements.
+        unsafe {
+            if stream {
+                while at + lanes <= self.n {
+                    self.second_step::<S, true, G>(row, terms, at, lanes, group);
+                    at += lanes;
+                }
+            } else {
+                while at + lanes <= self.n {
+                    self.second_step::<S, false, G>(row, terms, at, lanes, group);
+                    at += lanes;
+                }
+            }
+            if at < self.n {
+                self.second_step::<S, false, G>(row, terms, at, self.n - at, group);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn second_step<S: Simd, const STREAM: bool, const G: usize>(
+        &self,
+        row: usize,
+        terms: &[RowTerms<T::Acc>; G],
+        at: usize,
+        valid: usize,
+        group: usize,
+    ) {
+        let splat = Of::<S, T>::splat;
+        // SAFETY: elements at .. at + valid of the rows exist.
+        unsafe {
+            let (gain, _) = self.affine.of_row(self.first_row + row, self.n);
+            let gain = if self.affine.span == 1 { load_valid::<S, T::Acc>(gain.add(at), valid) } else { splat(*gain) };
+            let sums = self.sums.map(|sums| (sums.gain.wrapping_add(at), sums.bias.wrapping_add(at)));
+            let (mut dgain, mut dbias) = match sums {
+                Some((dgain, dbias)) => {
+                    (load_valid::<S, T::Acc>(dgain, valid), load_valid::<S, T::Acc>(dbias, valid))
+                }
+                None => (splat(T::Acc::ZERO), splat(T::Acc::ZERO)),
+            };
+            for (i, RowTerms { stat, a, b }) in terms.iter().enumerate() {
+                let (x, dy) = (self.x.at(row + i).add(at), self.dy.at(row + i).add(at));
+                S::prefetch(x.wrapping_offset(self.x.stride * group as isize));
+                S::prefetch(dy.wrapping_offset(self.dy.stride * group as isize));
+                let x_hat =
+                    load_valid::<S, T>(x, valid).sub(splat(stat.m)).sub(splat(stat.delta)).mul(splat(stat.r));
+                let dy = load_valid::<S, T>(dy, valid);
+                dgain = dy.fma(x_hat, dgain);
+                dbias = dbias.add(dy);
+                if let Some(dx) = self.dx {
+                    let g = dy.mul(gain);
+                    let value = x_hat.neg_fma(splat(*b), g.sub(splat(*a))).mul(splat(stat.r));
+                    self.store_dx::<S, STREAM>(dx, row + i, at, valid, value);
+                }
+            }
+            if let Some((dgain_at, dbias_at)) = sums {
+                store_valid::<S, T::Acc>(dgain_at, dgain, valid);
+                store_valid::<S, T::Acc>(dbias_at, dbias, valid);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_dx<S: Simd, const STREAM: bool>(
+        &self,
+        dx: Rows<*mut T>,
+        row: usize,
+        at: usize,
+        valid: usize,
+        value: Of<S, T>,
+    ) {
+        // SAFETY: elements at .. at + valid of the row exist.
+        unsafe {
+            let to = dx.at(row).add(at);
+            if let Some(dh) = self.dh {
+                // As if dx had been stored first: rounded to T, then added.
+                let mut rounded = [T::default(); MAX_LANES];
+                T::store::<S>(rounded.as_mut_ptr(), value);
+                let dh = load_valid::<S, T>(dh.at(row).add(at), valid);
+                let sum = T::load::<S>(rounded.as_ptr()).add(dh);
+                if STREAM { T::stream::<S>(to, sum) } else { store_valid::<S, T>(to, sum, valid) }
+            } else if STREAM {
+                T::stream::<S>(to, value);
+            } else {
+                store_valid::<S, T>(to, value, valid);
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    unsafe fn extreme_row(&self, row: usize, stat: Stat<T::Acc>) {
+        let (gain, _) = self.affine.of_row(self.first_row + row, self.n);
+        let extreme = ExtremeRow {
+            x: self.x.at(row),
+            dy: self.dy.at(row),
+            n: self.n,
+            gain,
+            span: self.affine.span,
+            stat,
+        };
+        // SAFETY: the row exists and has n elements; i < n. dx may lie over dy, whose element was read before.
+        unsafe {
+            extreme.backward(&self.norm, |i, x_hat, dy, dx| {
+                if let Some(to) = self.dx {
+                    let mut dx = T::narrow(dx);
+                    if let Some(dh) = self.dh {
+                        dx = T::narrow(dx.widen() + (*dh.at(row).add(i)).widen());
+                    }
+                    *to.at(row).add(i) = dx;
+                }
+                if let Some(sums) = self.sums {
+                    let (dgain, dbias) = (sums.gain.add(i), sums.bias.add(i));
+                    *dgain = dy.fma(x_hat, *dgain);
+                    *dbias = *dbias + dy;
+                }
+            });
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn store_valid<S: Simd, T: Element>(p: *mut T, v: Of<S, T>, valid: usize) {
+    // SAFETY: the caller vouches for `valid` elements.
+    unsafe { if valid == Of::<S, T>::LANES { T::store::<S>(p, v) } else { T::store_first::<S>(p, v, valid) } }
+}

@@ -1,0 +1,28 @@
+//! Layer normalization and its family.
+
+mod arch;
+pub mod baseline;
+mod context;
+mod element;
+mod error;
+mod kernels;
+pub mod layer_norm;
+mod params;
+mod plan;
+pub mod rms_norm;
+mod row_norm;
+mod rows;
+mod sum;
+mod threads;
+mod tune;
+mod view;
+
+pub use arch::{ISA_VARIABLE, Isa};
+pub use context::Context;
+pub use element::{Element, Float};
+pub use error::Error;
+pub use half::{bf16, f16};
+pub use params::{Affine, Gradients, Param, ParamMut, Saved, StatsMut, StatsRef};
+pub use plan::Axes;
+pub use row_norm::NormConfig;
+pub use view::{MAX_RANK, View, ViewMut};

@@ -1,0 +1,217 @@
+//! What layer norm and RMS norm share: rows of chosen axes, forward and backward, with and without a residual.
+
+use crate::context::{Context, Need};
+use crate::element::{Element, Float};
+use crate::error::{Error, same_shape};
+use crate::kernels::{self, RowNorm};
+use crate::params::{Affine, Gradients, StatsMut, StatsRef, check_eps};
+use crate::plan::{Axes, Operand};
+use crate::rows::{BackwardJob, ForwardJob};
+use crate::view::{MAX_RANK, View, ViewMut};
+
+/// What to compute: which axes make a row, γ and β, ε.
+#[derive(Debug)]
+pub struct NormConfig<'a, T> {
+    /// The axes that are normalized together.
+    pub axes: Axes<'a>,
+    /// γ and β, of the shape of those axes in ascending order.
+    pub affine: Affine<'a, T>,
+    /// ε: finite, 0 or more.
+    pub eps: f64,
+}
+
+impl<T> Clone for NormConfig<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for NormConfig<'_, T> {}
+
+impl<'a, T> NormConfig<'a, T> {
+    /// The last axis, no γ and β, ε = 10⁻⁵.
+    pub fn new() -> Self {
+        NormConfig { axes: Axes::Last(1), affine: Affine::default(), eps: 1e-5 }
+    }
+
+    /// These axes instead of the last.
+    pub fn axes(self, axes: Axes<'a>) -> Self {
+        NormConfig { axes, ..self }
+    }
+
+    /// With γ and β.
+    pub fn affine(self, affine: Affine<'a, T>) -> Self {
+        NormConfig { affine, ..self }
+    }
+
+    /// With this ε.
+    pub fn eps(self, eps: f64) -> Self {
+        NormConfig { eps, ..self }
+    }
+}
+
+impl<T> Default for NormConfig<'_, T> {
+    fn default() -> Self {
+        NormConfig::new()
+    }
+}
+
+/// A configuration checked against an input's shape.
+struct Checked<'a, T: Element> {
+    in_row: [bool; MAX_RANK],
+    /// Shape of the parameters, and its dimensions.
+    row_shape: [usize; MAX_RANK],
+    row_rank: usize,
+    rows: usize,
+    n: usize,
+    norm: RowNorm<T::Acc>,
+    affine: Affine<'a, T>,
+}
+
+impl<'a, T: Element> Checked<'a, T> {
+    fn new(config: &NormConfig<'a, T>, shape: &[usize], centered: bool) -> Result<Self, Error> {
+        let in_row = config.axes.mask(shape.len())?;
+        let (mut row_shape, mut row_rank, mut rows) = ([0; MAX_RANK], 0, 1);
+        for (&dim, &in_row) in shape.iter().zip(&in_row) {
+            if in_row {
+                row_shape[row_rank] = dim;
+                row_rank += 1;
+            } else {
+                rows *= dim;
+            }
+        }
+        config.affine.check(&row_shape[..row_rank])?;
+        let n = row_shape[..row_rank].iter().product();
+        let eps = check_eps(config.eps)?;
+        let norm = RowNorm { centered, count: T::Acc::from_count(n), eps, rescale_small: false };
+        Ok(Checked { in_row, row_shape, row_rank, rows, n, norm, affine: config.affine })
+    }
+
+    fn input(&self, view: &View<T>) -> Operand<*const T> {
+        Operand::new(view.ptr(), view.layout(), &self.in_row)
+    }
+
+    fn output(&self, view: &ViewMut<T>) -> Operand<*mut T> {
+        Operand::new(view.ptr(), view.layout(), &self.in_row)
+    }
+
+    /// The kernel's γ and β from what [`Affine::widen`] gave.
+    fn parameters(&self, (gain, bias): (*const T::Acc, *const T::Acc)) -> kernels::Affine<T::Acc> {
+        let span = if self.affine.is_none() { usize::MAX } else { 1 };
+        kernels::Affine { gain, bias, groups: 1, span }
+    }
+
+    /// Rows without elements have no mean: their statistics are NaN.
+    fn empty_rows(&self, stats: Option<kernels::Stats<T::Acc>>) {
+        let nan = T::Acc::from_f64(f64::NAN);
+        if let (0, Some(stats)) = (self.n, stats) {
+            for row in 0..self.rows {
+                // SAFETY: `row` is one of the rows that the statistics were checked for.
+                unsafe { stats.set(row, kernels::Stat { m: nan, delta: nan, r: nan }) }
+            }
+        }
+    }
+}
+
+/// The tensors of a forward pass.
+pub(crate) struct ForwardArgs<'a, T: Element> {
+    pub(crate) x: Operands<'a, T>,
+    pub(crate) stats: Option<StatsMut<'a, T::Acc>>,
+}
+
+/// Input and output: apart, in the same memory, or with a residual.
+pub(crate) enum Operands<'a, T> {
+    Apart { x: View<'a, T>, y: ViewMut<'a, T> },
+    InPlace(ViewMut<'a, T>),
+    Residual { x: View<'a, T>, residual: View<'a, T>, h: ViewMut<'a, T>, y: ViewMut<'a, T> },
+}
+
+pub(crate) fn forward<T: Element>(
+    args: ForwardArgs<T>,
+    config: &NormConfig<T>,
+    centered: bool,
+    cx: &mut Context,
+) -> Result<(), Error> {
+    let shape = match &args.x {
+        Operands::Apart { x, .. } | Operands::Residual { x, .. } => x.shape(),
+        Operands::InPlace(x) => x.shape(),
+    };
+    let checked = Checked::new(config, shape, centered)?;
+    let (x, residual, y) = match &args.x {
+        Operands::Apart { x, y } => {
+            same_shape("output", x.shape(), y.shape())?;
+            (checked.input(x), None, checked.output(y))
+        }
+        Operands::InPlace(x) => (checked.output(x).as_const(), None, checked.output(x)),
+        Operands::Residual { x, residual, h, y } => {
+            same_shape("residual", x.shape(), residual.shape())?;
+            same_shape("residual output", x.shape(), h.shape())?;
+            same_shape("output", x.shape(), y.shape())?;
+            (checked.input(x), Some((checked.input(residual), checked.output(h))), checked.output(y))
+        }
+    };
+    let stats = args.stats.map(|mut stats| stats.check(checked.rows)).transpose()?;
+    cx.isa()?;
+    if checked.rows == 0 || checked.n == 0 {
+        checked.empty_rows(stats);
+        return Ok(());
+    }
+    let placeholder = kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 };
+    let mut job = ForwardJob { x, residual, y, norm: checked.norm, affine: placeholder, stats };
+    let mut scratch = cx.scratch(checked.affine.need(checked.n).and(job.need(cx)));
+    job.affine = checked.parameters(checked.affine.widen(checked.n, &mut scratch));
+    // SAFETY: the views vouch for the memory, and all shapes agree.
+    unsafe { job.run(cx, &mut scratch) }
+}
+
+/// The tensors of a backward pass. `x` is what was normalized (h, where there was a residual).
+pub(crate) struct BackwardArgs<'a, T: Element> {
+    pub(crate) x: View<'a, T>,
+    pub(crate) dy: View<'a, T>,
+    pub(crate) dh: Option<View<'a, T>>,
+    pub(crate) stats: StatsRef<'a, T::Acc>,
+}
+
+pub(crate) fn backward<T: Element>(
+    args: BackwardArgs<T>,
+    mut gradients: Gradients<T>,
+    config: &NormConfig<T>,
+    centered: bool,
+    cx: &mut Context,
+) -> Result<(), Error> {
+    let BackwardArgs { x, dy, dh, stats } = args;
+    let checked = Checked::new(config, x.shape(), centered)?;
+    same_shape("gradient of the output", x.shape(), dy.shape())?;
+    if let Some(dh) = &dh {
+        same_shape("gradient of the residual output", x.shape(), dh.shape())?;
+    }
+    gradients.check(x.shape(), &checked.row_shape[..checked.row_rank])?;
+    let stats = stats.check(checked.rows)?;
+    cx.isa()?;
+    if checked.rows == 0 || checked.n == 0 {
+        let zeros = vec![T::Acc::ZERO; checked.n];
+        // SAFETY: there are n zeros.
+        unsafe { gradients.write_parameters(zeros.as_ptr(), zeros.as_ptr()) };
+        return Ok(());
+    }
+    let placeholder = kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 };
+    let mut job = BackwardJob {
+        x: checked.input(&x),
+        dy: checked.input(&dy),
+        dh: dh.map(|dh| checked.input(&dh)),
+        dx: gradients.input.as_ref().map(|dx| checked.output(dx)),
+        norm: checked.norm,
+        affine: placeholder,
+        stats,
+        sums: gradients.wants_parameters(),
+    };
+    let need: Need = checked.affine.need(checked.n).and(job.need(cx));
+    let mut scratch = cx.scratch(need);
+    job.affine = checked.parameters(checked.affine.widen(checked.n, &mut scratch));
+    // SAFETY: the views vouch for the memory, and all shapes agree.
+    unsafe {
+        let sums = job.run(cx, &mut scratch)?;
+        gradients.write_parameters(sums.gain, sums.bias);
+    }
+    Ok(())
+}

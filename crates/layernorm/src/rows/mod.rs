@@ -1,0 +1,87 @@
+//! Runs the row kernels over a tensor: in place where rows are contiguous, else by packed tiles; on one thread or several.
+//!
+//! How rows are shared out never changes a bit: a row's order of operations is its own, and the sums down the rows fold
+//! as a fixed tree of chunks of 64 rows, of which a task always takes whole, aligned subtrees.
+
+mod backward;
+mod chunk_tree;
+mod forward;
+
+pub(crate) use backward::BackwardJob;
+pub(crate) use chunk_tree::{ChunkTree, add_to};
+pub(crate) use forward::ForwardJob;
+
+use crate::context::{Need, Scratch};
+use crate::element::Element;
+use crate::kernels::Rows;
+use crate::plan::Operand;
+use crate::tune;
+
+/// Tasks a thread gets on average: enough to even out a thread that is held up.
+pub(crate) const TASKS_PER_THREAD: usize = 4;
+
+/// A pointer that goes to other threads. Tasks touch disjoint parts of what it points to.
+#[derive(Clone, Copy)]
+pub(crate) struct Shared<P>(pub(crate) P);
+// SAFETY: see above; the views behind the pointers are Send and Sync.
+unsafe impl<P> Send for Shared<P> {}
+// SAFETY: as above.
+unsafe impl<P> Sync for Shared<P> {}
+
+impl<P: Copy> Shared<P> {
+    /// A method, so that a closure captures the whole of it.
+    pub(crate) fn get(&self) -> P {
+        self.0
+    }
+}
+
+/// Scratch memory that a task packs rows into, for up to four operands; none if all rows are worked on in place.
+struct Tiles<T> {
+    at: [*mut T; 4],
+    /// Rows that fit.
+    rows: Option<usize>,
+}
+
+impl<T: Element> Tiles<T> {
+    fn need(n: usize) -> Need {
+        Need::default().plus::<T>(tune::rows_per_tile::<T>(n).saturating_mul(n)).times(4)
+    }
+
+    fn new(n: usize, scratch: &mut Scratch) -> Self {
+        let rows = tune::rows_per_tile::<T>(n);
+        Tiles { at: std::array::from_fn(|_| scratch.take::<T>(rows * n)), rows: Some(rows) }
+    }
+
+    fn none() -> Self {
+        Tiles { at: [std::ptr::null_mut(); 4], rows: None }
+    }
+}
+
+/// The rows of an operand for a tile: in place, or packed into scratch memory.
+unsafe fn input<T: Element>(operand: &Operand<*const T>, row: usize, rows: usize, tile: *mut T) -> Rows<*const T> {
+    match operand.direct() {
+        Some(direct) => Rows { ptr: direct.at(row), stride: direct.stride },
+        None => {
+            // SAFETY: the tile has room for the rows.
+            unsafe { operand.pack(row, rows, tile) };
+            Rows { ptr: tile, stride: operand.n() as isize }
+        }
+    }
+}
+
+/// Where a tile's output goes first.
+fn output<T: Element>(operand: &Operand<*mut T>, row: usize, tile: *mut T) -> Rows<*mut T> {
+    match operand.direct() {
+        Some(direct) => Rows { ptr: direct.at(row), stride: direct.stride },
+        None => Rows { ptr: tile, stride: operand.n() as isize },
+    }
+}
+
+/// Unpacks a tile's output if it is not in its place already.
+unsafe fn finish<T: Element>(operand: &Operand<*mut T>, row: usize, rows: usize, tile: *mut T) {
+    if operand.direct().is_none() {
+        // SAFETY: the kernel has filled the tile.
+        unsafe { operand.unpack(row, rows, tile) };
+    }
+}
+

@@ -1,0 +1,176 @@
+//! A small pool of threads that live as long as the process. Handing work to it allocates nothing and wakes in microseconds.
+//!
+//! One job runs at a time. A caller who finds the pool busy does the whole job alone: by the numerical contract the
+//! result is the same, and nothing can wait for anything in a circle.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// The most helpers that are ever started: threads of a caller's choice beyond this share them.
+const MAX_HELPERS: usize = 255;
+
+/// A job: `work(task)` for every task, whichever thread takes it.
+#[derive(Clone, Copy)]
+struct Job {
+    /// Borrowed from the caller's stack; valid until the caller has seen `running` fall to 0 with the job withdrawn.
+    work: *const (dyn Fn(usize) + Sync),
+    next: *const AtomicUsize,
+    tasks: usize,
+}
+
+// SAFETY: `work` is Sync, `next` is atomic, and both outlive every thread's use of them (see `run`).
+unsafe impl Send for Job {}
+
+#[derive(Default)]
+struct State {
+    job: Option<Job>,
+    /// Helpers that may still join the job.
+    wanted: usize,
+    /// Helpers that have joined it and not yet left.
+    running: usize,
+    /// Helper threads that exist.
+    helpers: usize,
+    panic: Option<Box<dyn std::any::Any + Send>>,
+}
+
+#[derive(Default)]
+struct Pool {
+    /// Held by the caller whose job is running.
+    turn: Mutex<()>,
+    state: Mutex<State>,
+    /// There is a job.
+    work: Condvar,
+    /// A helper has left the job.
+    left: Condvar,
+}
+
+fn pool() -> &'static Pool {
+    static POOL: OnceLock<Pool> = OnceLock::new();
+    POOL.get_or_init(Pool::default)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic is carried to the caller by `State::panic`; the state itself is whole at every unlock.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Job {
+    fn work(self) {
+        // SAFETY: the caller of `run` keeps both alive until every helper has left.
+        let (work, next) = unsafe { (&*self.work, &*self.next) };
+        loop {
+            let task = next.fetch_add(1, Ordering::Relaxed);
+            if task >= self.tasks {
+                return;
+            }
+            work(task);
+        }
+    }
+}
+
+fn help() {
+    let pool = pool();
+    let mut state = lock(&pool.state);
+    loop {
+        if state.wanted > 0 && let Some(job) = state.job {
+            state.wanted -= 1;
+            state.running += 1;
+            drop(state);
+            let outcome = catch_unwind(AssertUnwindSafe(|| job.work()));
+            state = lock(&pool.state);
+            state.panic = state.panic.take().or(outcome.err());
+            state.running -= 1;
+            if state.running == 0 {
+                pool.left.notify_one();
+            }
+        } else {
+            state = pool.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Calls `work(task)` for `task` in `0..tasks`, on up to `threads` threads, the caller's among them.
+pub(crate) fn run(threads: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
+    let helpers = threads.min(tasks).saturating_sub(1).min(MAX_HELPERS);
+    let turn = if helpers == 0 { None } else { pool().turn.try_lock().ok() };
+    if turn.is_none() {
+        (0..tasks).for_each(work);
+        return;
+    }
+    let pool = pool();
+    let next = AtomicUsize::new(0);
+    // SAFETY: only the lifetime is erased; this function does not return before no helper can use it any more.
+    let work = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(work) };
+    let job = Job { work, next: &next, tasks };
+    {
+        let mut state = lock(&pool.state);
+        while state.helpers < helpers {
+            // A machine that gives no more threads still gets its result.
+            if std::thread::Builder::new().name("layernorm".into()).spawn(help).is_err() {
+                break;
+            }
+            state.helpers += 1;
+        }
+        state.job = Some(job);
+        state.wanted = helpers;
+        if helpers == 1 { pool.work.notify_one() } else { pool.work.notify_all() }
+    }
+    let mine = catch_unwind(AssertUnwindSafe(|| job.work()));
+    let mut state = lock(&pool.state);
+    state.job = None;
+    state.wanted = 0;
+    while state.running > 0 {
+        state = pool.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+    }
+    let panic = state.panic.take().or(mine.err());
+    drop(state);
+    drop(turn);
+    if let Some(panic) = panic {
+        resume_unwind(panic);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_runs_once_at_any_thread_count() {
+        for threads in [1, 2, 3, 8] {
+            for tasks in [0, 1, 2, 7, 100] {
+                let hits: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
+                run(threads, tasks, &|task| {
+                    hits[task].fetch_add(1, Ordering::Relaxed);
+                });
+                assert!(hits.iter().all(|hit| hit.load(Ordering::Relaxed) == 1), "{threads} threads, {tasks} tasks");
+            }
+        }
+    }
+
+    #[test]
+    fn a_job_inside_a_job_and_jobs_side_by_side_end() {
+        let total = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        run(3, 5, &|_| {
+                            run(2, 2, &|_| {
+                                total.fetch_add(1, Ordering::Relaxed);
+                            })
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(total.into_inner(), 4 * 50 * 5 * 2);
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_pool_lives_on() {
+        let caught = catch_unwind(|| run(2, 4, &|task| assert!(task != 2, "task 2")));
+        assert!(caught.is_err());
+        run(2, 4, &|_| {});
+    }
+}
