@@ -1,2 +1,64 @@
-//! placeholder
-fn main() {}
+//! The `layernorm` command: parse, call, print.
+//!
+//! Exit status: 0 if all is well, 1 if a result is outside the numerical contract, 2 if the input or the arguments are bad.
+
+#![forbid(unsafe_code)]
+
+mod apply;
+mod dtype;
+mod failure;
+mod machine;
+mod norm;
+mod random;
+mod reference;
+mod show;
+mod textbook;
+mod verify;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+
+/// Layer normalization and its family: exact, the same bits on every machine, at memory speed.
+///
+/// Without a subcommand: checks the numerical contract on this machine, then measures the speed beside a copy of the same
+/// memory, and says what it all shows.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Apply(apply::Args),
+    Verify(verify::Args),
+    /// Print shell completions, to be sourced or put where the shell looks for them.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {}", failure.message);
+            ExitCode::from(failure.status)
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Some(Command::Apply(args)) => apply::run(args),
+        Some(Command::Verify(args)) => verify::run(args),
+        Some(Command::Completions { shell }) => {
+            clap_complete::generate(shell, &mut Cli::command(), "layernorm", &mut std::io::stdout());
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}

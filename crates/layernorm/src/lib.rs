@@ -2,11 +2,16 @@
 
 mod arch;
 pub mod baseline;
+pub mod batch_norm;
+mod channels;
 mod context;
 mod element;
 mod error;
+pub mod group_norm;
+pub mod instance_norm;
 mod kernels;
 pub mod layer_norm;
+mod layers;
 mod params;
 mod plan;
 pub mod rms_norm;
@@ -16,12 +21,14 @@ mod sum;
 mod threads;
 mod tune;
 mod view;
+pub mod weight_norm;
 
 pub use arch::{ISA_VARIABLE, Isa};
 pub use context::Context;
 pub use element::{Element, Float};
 pub use error::Error;
 pub use half::{bf16, f16};
+pub use layers::{BatchNorm, GroupNorm, LayerGradients, LayerNorm, RmsNorm};
 pub use params::{Affine, Gradients, Param, ParamMut, Saved, StatsMut, StatsRef};
 pub use plan::Axes;
 pub use row_norm::NormConfig;

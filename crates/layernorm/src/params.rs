@@ -41,7 +41,7 @@ impl<T: Element> Param<'_, T> {
     }
 
     /// Its elements in row-major order, widened.
-    fn for_each(&self, mut visit: impl FnMut(usize, T::Acc)) {
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, T::Acc)) {
         match self {
             Param::Same(view) => each_offset(view.shape(), view.strides(), |i, offset| {
                 // SAFETY: the offset is that of an element of the view.

@@ -188,6 +188,15 @@ impl<T: Copy> Operand<*const T> {
 }
 
 impl<T: Copy> Operand<*mut T> {
+    /// Writes one element.
+    ///
+    /// # Safety
+    /// The row and the element exist.
+    pub(crate) unsafe fn set_element(&self, row: usize, i: usize, value: T) {
+        // SAFETY: the caller's promise; offsets are those of the checked view.
+        unsafe { *self.base.offset(self.outer.offset(row) + self.inner.offset(i)) = value }
+    }
+
     /// Unpacks a tile into the rows.
     ///
     /// # Safety

@@ -9,7 +9,7 @@
 //! A group of rows is read from memory once and kept in the cache for the second pass, which takes four rows at a time so
 //! that the sums for γ and β are loaded and stored once for four rows. Rows enter those sums in order.
 
-use super::extreme::{self, ExtremeRow};
+use super::extreme::{self, ExtremeLine, Line};
 use super::forward::load_valid;
 use super::reduce::{block_sums, row_sums};
 use super::vector::{MAX_LANES, Simd, Vector};
@@ -119,7 +119,7 @@ impl<T: Element> Backward<T> {
         unsafe {
             if self.n > BLOCK {
                 for (i, terms) in terms.iter_mut().enumerate() {
-                    let step = self.products_of::<S>(row + i, terms.stat);
+                    let step = self.dots_of::<S>(row + i, terms.stat);
                     let [a, b] = row_sums::<Of<S, T>, 2>(self.n, step);
                     (terms.a, terms.b) = (a / count, b / count);
                 }
@@ -127,7 +127,7 @@ impl<T: Element> Backward<T> {
             }
             let (mut a, mut b) = ([zero; MAX_LANES], [zero; MAX_LANES]);
             for (i, terms) in terms.iter().enumerate() {
-                let step = self.products_of::<S>(row + i, terms.stat);
+                let step = self.dots_of::<S>(row + i, terms.stat);
                 [a[i], b[i]] = block_sums(0, self.n, &step);
             }
             let mut sums = [[T::Acc::ZERO; MAX_LANES]; 2];
@@ -140,35 +140,16 @@ impl<T: Element> Backward<T> {
         }
     }
 
-    /// The step of sum(g) and sum(g·x̂).
+    /// The step of sum(g) and sum(g·x̂) of a row.
     #[inline(always)]
-    unsafe fn products_of<S: Simd>(
+    unsafe fn dots_of<S: Simd>(
         &self,
         row: usize,
         stat: Stat<T::Acc>,
     ) -> impl Fn(&mut [Of<S, T>; 2], usize, usize) {
-        let (x, dy) = (self.x.at(row), self.dy.at(row));
         let (gain, _) = self.affine.of_row(self.first_row + row, self.n);
-        let per_feature = self.affine.span == 1;
-        let splat = Of::<S, T>::splat;
-        let (m, delta, r) = (splat(stat.m), splat(stat.delta), splat(stat.r));
-        move |acc, at, valid| {
-            // SAFETY: the reduction asks only for elements of the row. Lanes past the end have dy = 0; x̂ is 0 there too,
-            // so that an infinite statistic makes no NaN.
-            unsafe {
-                let gain =
-                    if per_feature { load_valid::<S, T::Acc>(gain.wrapping_add(at), valid) } else { splat(*gain) };
-                let g = load_valid::<S, T>(dy.wrapping_add(at), valid).mul(gain);
-                let mut x_hat = load_valid::<S, T>(x.wrapping_add(at), valid).sub(m).sub(delta).mul(r);
-                let mut g = g;
-                if valid != Of::<S, T>::LANES {
-                    x_hat = x_hat.keep_first(valid);
-                    g = g.keep_first(valid);
-                }
-                acc[0] = acc[0].add(g);
-                acc[1] = g.fma(x_hat, acc[1]);
-            }
-        }
+        // SAFETY: the row exists and has n elements.
+        unsafe { dots_of::<S, T>(self.x.at(row), self.dy.at(row), gain, self.affine.span == 1, stat) }
     }
 
     /// dx, and the sums for γ and β, of G rows.
@@ -276,17 +257,21 @@ impl<T: Element> Backward<T> {
     #[inline(never)]
     unsafe fn extreme_row(&self, row: usize, stat: Stat<T::Acc>) {
         let (gain, _) = self.affine.of_row(self.first_row + row, self.n);
-        let extreme = ExtremeRow {
-            x: self.x.at(row),
-            dy: self.dy.at(row),
+        let (x, dy, span) = (self.x.at(row), self.dy.at(row), self.affine.span);
+        let line = ExtremeLine {
+            line: Line::Row,
             n: self.n,
-            gain,
-            span: self.affine.span,
+            // SAFETY: i < n in all three; dx may lie over dy, whose element is read before.
+            x: &|i| unsafe { *x.add(i) }.widen(),
+            // SAFETY: as above.
+            dy: &|i| unsafe { *dy.add(i) }.widen(),
+            // SAFETY: as above.
+            gain: &|i| unsafe { *gain.add(i / span) },
             stat,
         };
-        // SAFETY: the row exists and has n elements; i < n. dx may lie over dy, whose element was read before.
-        unsafe {
-            extreme.backward(&self.norm, |i, x_hat, dy, dx| {
+        line.backward(&self.norm, &mut |i, x_hat, dy, dx| {
+            // SAFETY: i < n.
+            unsafe {
                 if let Some(to) = self.dx {
                     let mut dx = T::narrow(dx);
                     if let Some(dh) = self.dh {
@@ -299,13 +284,78 @@ impl<T: Element> Backward<T> {
                     *dgain = dy.fma(x_hat, *dgain);
                     *dbias = *dbias + dy;
                 }
-            });
+            }
+        });
+    }
+}
+
+/// The step of sum(g) and sum(g·x̂), g = dy·γ, with γ one a feature or one for all.
+#[inline(always)]
+unsafe fn dots_of<S: Simd, T: Element>(
+    x: *const T,
+    dy: *const T,
+    gain: *const T::Acc,
+    per_feature: bool,
+    stat: Stat<T::Acc>,
+) -> impl Fn(&mut [Of<S, T>; 2], usize, usize) {
+    let splat = Of::<S, T>::splat;
+    let (m, delta, r) = (splat(stat.m), splat(stat.delta), splat(stat.r));
+    move |acc, at, valid| {
+        // SAFETY: the reduction asks only for elements of the row.
+        unsafe {
+            let gain = if per_feature { load_valid::<S, T::Acc>(gain.wrapping_add(at), valid) } else { splat(*gain) };
+            let mut g = load_valid::<S, T>(dy.wrapping_add(at), valid).mul(gain);
+            let mut x_hat = load_valid::<S, T>(x.wrapping_add(at), valid).sub(m).sub(delta).mul(r);
+            if valid != Of::<S, T>::LANES {
+                // Lanes past the end must add nothing, whatever the statistics and γ are.
+                x_hat = x_hat.keep_first(valid);
+                g = g.keep_first(valid);
+            }
+            acc[0] = acc[0].add(g);
+            acc[1] = g.fma(x_hat, acc[1]);
         }
     }
 }
 
+/// sum(dy·x̂) of every row: weight norm's gradient of its lengths.
+#[derive(Clone, Copy)]
+pub struct RowDots<T: Element> {
+    pub(crate) x: Rows<*const T>,
+    pub(crate) dy: Rows<*const T>,
+    pub(crate) rows: usize,
+    pub(crate) n: usize,
+    pub(crate) first_row: usize,
+    pub(crate) stats: Stats<T::Acc>,
+    /// One a row, indexed like the statistics.
+    pub(crate) to: *mut T::Acc,
+}
+
+impl<T: Element> Kernel for RowDots<T> {
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) {
+        for row in 0..self.rows {
+            // SAFETY: the row exists and has n elements.
+            unsafe {
+                let stat = self.stats.get(self.first_row + row);
+                let step = dots_of::<S, T>(self.x.at(row), self.dy.at(row), &T::Acc::ONE, false, stat);
+                let [_, dot] = if self.n <= BLOCK {
+                    block_sums::<Of<S, T>, 2>(0, self.n, &step).map(Vector::fold)
+                } else {
+                    row_sums::<Of<S, T>, 2>(self.n, step)
+                };
+                *self.to.add(self.first_row + row) = dot;
+            }
+        }
+    }
+}
+
+/// Stores `valid` elements, with the constant LANES for a whole vector.
+///
+/// # Safety
+/// `p` is valid for writes of `valid` elements.
 #[inline(always)]
-unsafe fn store_valid<S: Simd, T: Element>(p: *mut T, v: Of<S, T>, valid: usize) {
+pub(crate) unsafe fn store_valid<S: Simd, T: Element>(p: *mut T, v: Of<S, T>, valid: usize) {
     // SAFETY: the caller vouches for `valid` elements.
     unsafe { if valid == Of::<S, T>::LANES { T::store::<S>(p, v) } else { T::store_first::<S>(p, v, valid) } }
 }

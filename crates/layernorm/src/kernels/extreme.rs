@@ -12,10 +12,15 @@
 //! g′ = (dy·2ʲ)·(γ·2ˡ) with the powers that bring max|dy| and max|γ| into [1, 2), a and b are those of g′, and
 //! dx = (r′·fma(−x̂, b, g′ − a))·2ᵏ⁻ʲ⁻ˡ. If they are not, the formula's own NaN and infinities stand.
 //!
+//! **Sums for γ and β.** One that is not finite although every dy and x̂ in it is, is done again with dy scaled by the power
+//! of two that brings the largest |dy| of the column into [1, 2), and scaled back.
+//!
+//! **Batch norm** follows the same rule with columns in place of rows.
+//!
 //! Weight norm has no ε, so its rows count as extreme also when sum(v·v) < 2⁻⁶⁴ (2⁻⁵¹²).
 
 use super::{RowNorm, Stat};
-use crate::element::{Element, Float};
+use crate::element::Float;
 use crate::sum::{BLOCK, CHUNK, LANES, PairTree};
 
 /// (v + ε, r) from δ and sum(d·d).
@@ -45,44 +50,52 @@ pub(crate) fn was_scaled<A: Float>(norm: &RowNorm<A>, r: A) -> bool {
     r < A::LEAST_RSTD || (norm.rescale_small && r * r * A::LEAST_RSTD > A::ONE)
 }
 
-/// The canonical sum of a(i)·b(i), word for word as the contract has it. A sum of a(i) alone is that with b = 1.
-pub(crate) fn plain_sum<A: Float>(n: usize, term: impl Fn(usize) -> (A, A)) -> A {
-    let mut tree = PairTree::new();
-    for start in (0..n).step_by(BLOCK) {
-        let mut lane = [A::ZERO; LANES];
-        for i in start..n.min(start + BLOCK) {
-            let (a, b) = term(i);
-            lane[i % LANES] = a.fma(b, lane[i % LANES]);
-        }
-        let mut s = LANES / 2;
-        while s > 0 {
-            for l in 0..s {
-                lane[l] = lane[l] + lane[l + s];
-            }
-            s /= 2;
-        }
-        tree.push(lane[0]);
-    }
-    tree.finish()
+/// What is normalized together, and so which canonical sum it has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Line {
+    /// A row: lanes of blocks, folded.
+    Row,
+    /// A column: chunks of 64, folded.
+    Column,
 }
 
-/// The canonical sum down the rows of a(row)·b(row), with a scaled by the power of its largest and the result scaled back;
-/// `None` if a term is not finite.
-pub(crate) fn column_sum<A: Float>(rows: usize, a: impl Fn(usize) -> A, b: impl Fn(usize) -> A) -> Option<A> {
-    let j = power(largest(rows, &a)?);
-    let mut tree = PairTree::new();
-    for start in (0..rows).step_by(CHUNK) {
-        let mut sum = A::ZERO;
-        for row in start..rows.min(start + CHUNK) {
-            let b = b(row);
-            if !b.is_finite() {
-                return None;
+impl Line {
+    /// The canonical sum of a(i)·b(i), word for word as the contract has it. A sum of a(i) alone is that with b = 1.
+    pub(crate) fn sum<A: Float>(self, n: usize, term: impl Fn(usize) -> (A, A)) -> A {
+        let mut tree = PairTree::new();
+        let fma = |acc: A, i: usize| {
+            let (a, b) = term(i);
+            a.fma(b, acc)
+        };
+        match self {
+            Line::Column => {
+                for start in (0..n).step_by(CHUNK) {
+                    tree.push((start..n.min(start + CHUNK)).fold(A::ZERO, fma));
+                }
             }
-            sum = a(row).scale(j).fma(b, sum);
+            Line::Row => {
+                for start in (0..n).step_by(BLOCK) {
+                    let mut lane = [A::ZERO; LANES];
+                    (start..n.min(start + BLOCK)).for_each(|i| lane[i % LANES] = fma(lane[i % LANES], i));
+                    let mut s = LANES / 2;
+                    while s > 0 {
+                        (0..s).for_each(|l| lane[l] = lane[l] + lane[l + s]);
+                        s /= 2;
+                    }
+                    tree.push(lane[0]);
+                }
+            }
         }
-        tree.push(sum);
+        tree.finish()
     }
-    Some(tree.finish().scale(-j))
+}
+
+/// The sum of a(i)·b(i) down a column, with a scaled by the power of its largest and the result scaled back; `None` if a
+/// term is not finite.
+pub(crate) fn column_sum<A: Float>(n: usize, a: impl Fn(usize) -> A, b: impl Fn(usize) -> A) -> Option<A> {
+    largest(n, &b)?;
+    let j = power(largest(n, &a)?);
+    Some(Line::Column.sum(n, |i| (a(i).scale(j), b(i))).scale(-j))
 }
 
 /// The largest magnitude of n numbers, or `None` if one of them is not finite.
@@ -98,52 +111,41 @@ fn power<A: Float>(max: A) -> i32 {
     if max == A::ZERO { 0 } else { -max.exponent() }
 }
 
-/// A row scaled by 2ᵏ, with the statistics of the scaled row.
+/// A line scaled by 2ᵏ, with the statistics of the scaled line.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Scaled<A> {
     k: i32,
     stat: Stat<A>,
 }
 
 impl<A: Float> Scaled<A> {
-    /// The row scaled by the power of its largest element; `None` if an element is not finite.
-    ///
-    /// # Safety
-    /// x has n elements.
-    unsafe fn new<T: Element<Acc = A>>(x: *const T, n: usize, norm: &RowNorm<A>) -> Option<Self> {
-        // SAFETY: i < n in all of them.
-        let value = |i: usize| unsafe { *x.add(i) }.widen();
-        let k = power(largest(n, value)?);
+    /// The line scaled by the power of its largest element; `None` if an element is not finite.
+    pub(crate) fn new(line: Line, n: usize, value: impl Fn(usize) -> A, norm: &RowNorm<A>) -> Option<Self> {
+        let k = power(largest(n, &value)?);
         let x = |i: usize| value(i).scale(k);
         let mut eps = norm.eps.scale(2 * k);
         if norm.eps > A::ZERO && eps < A::MIN_POSITIVE {
             eps = A::MIN_POSITIVE;
         }
         let mean = |sum: A| if norm.centered { sum / norm.count } else { A::ZERO };
-        let m = mean(plain_sum(n, |i| (x(i), A::ONE)));
+        let m = mean(line.sum(n, |i| (x(i), A::ONE)));
         let d = |i: usize| x(i) - m;
-        let delta = mean(plain_sum(n, |i| (d(i), A::ONE)));
-        let square = plain_sum(n, |i| (d(i), d(i)));
+        let delta = mean(line.sum(n, |i| (d(i), A::ONE)));
+        let square = line.sum(n, |i| (d(i), d(i)));
         let (_, r) = inverse_deviation(&RowNorm { eps, ..*norm }, delta, square);
         Some(Scaled { k, stat: Stat { m, delta, r } })
     }
 
-    /// The row as it is, with the statistics that were saved.
-    fn unscaled(stat: Stat<A>) -> Self {
-        Scaled { k: 0, stat }
-    }
-
-    /// The row that a backward pass meets: scaled again if its r says that it was.
-    ///
-    /// # Safety
-    /// x has n elements.
-    pub(crate) unsafe fn again<T: Element<Acc = A>>(x: *const T, n: usize, norm: &RowNorm<A>, stat: Stat<A>) -> Self {
-        let scaled = if was_scaled(norm, stat.r) {
-            // SAFETY: the caller's promise.
-            unsafe { Scaled::new(x, n, norm) }
-        } else {
-            None
-        };
-        scaled.unwrap_or(Scaled::unscaled(stat))
+    /// The line that a backward pass meets: scaled again if its r says that it was, else as it was saved.
+    pub(crate) fn again(
+        line: Line,
+        n: usize,
+        value: impl Fn(usize) -> A,
+        norm: &RowNorm<A>,
+        stat: Stat<A>,
+    ) -> Self {
+        let scaled = if was_scaled(norm, stat.r) { Scaled::new(line, n, value, norm) } else { None };
+        scaled.unwrap_or(Scaled { k: 0, stat })
     }
 
     /// x̂ of an element.
@@ -151,84 +153,48 @@ impl<A: Float> Scaled<A> {
         let x = if self.k == 0 { x } else { x.scale(self.k) };
         ((x - self.stat.m) - self.stat.delta) * self.stat.r
     }
-}
 
-/// Writes an extreme row and gives the statistics to save.
-///
-/// # Safety
-/// x and y have n elements, γ and β one for every `span` of them.
-#[cold]
-#[inline(never)]
-pub(crate) unsafe fn forward<T: Element>(
-    x: *const T,
-    y: *mut T,
-    n: usize,
-    norm: &RowNorm<T::Acc>,
-    gain: *const T::Acc,
-    bias: *const T::Acc,
-    span: usize,
-) -> Stat<T::Acc> {
-    // SAFETY: the caller's promise, i < n.
-    unsafe {
-        let Some(row) = Scaled::new(x, n, norm) else {
-            let nan = T::Acc::from_f64(f64::NAN);
-            for i in 0..n {
-                *y.add(i) = T::narrow(nan);
-            }
-            return Stat { m: nan, delta: nan, r: nan };
-        };
-        for i in 0..n {
-            let x_hat = row.x_hat((*x.add(i)).widen());
-            *y.add(i) = T::narrow(x_hat.fma(*gain.add(i / span), *bias.add(i / span)));
-        }
-        let Stat { m, delta, r } = row.stat;
-        Stat { m: m.scale(-row.k), delta: delta.scale(-row.k), r: r.scale(row.k) }
+    /// The statistics of the line as it was before it was scaled.
+    pub(crate) fn unscaled(&self) -> Stat<A> {
+        let Stat { m, delta, r } = self.stat;
+        Stat { m: m.scale(-self.k), delta: delta.scale(-self.k), r: r.scale(self.k) }
     }
 }
 
-/// A row of a backward pass, for the extreme ones.
-pub(crate) struct ExtremeRow<T: Element> {
-    pub(crate) x: *const T,
-    pub(crate) dy: *const T,
-    pub(crate) n: usize,
-    /// γ of element i is at `i / span`.
-    pub(crate) gain: *const T::Acc,
-    pub(crate) span: usize,
-    pub(crate) stat: Stat<T::Acc>,
+/// The statistics of a line that is not all finite.
+pub(crate) fn no_number<A: Float>() -> Stat<A> {
+    let nan = A::from_f64(f64::NAN);
+    Stat { m: nan, delta: nan, r: nan }
 }
 
-impl<T: Element> ExtremeRow<T> {
+/// A line of a backward pass.
+pub(crate) struct ExtremeLine<'a, A> {
+    pub(crate) line: Line,
+    pub(crate) n: usize,
+    pub(crate) x: &'a dyn Fn(usize) -> A,
+    pub(crate) dy: &'a dyn Fn(usize) -> A,
+    pub(crate) gain: &'a dyn Fn(usize) -> A,
+    pub(crate) stat: Stat<A>,
+}
+
+impl<A: Float> ExtremeLine<'_, A> {
     /// Gives x̂, dy and dx of every element to `sink(i, x̂, dy, dx)`.
-    ///
-    /// # Safety
-    /// The pointers are valid for n elements (γ: one for every `span`).
     #[cold]
     #[inline(never)]
-    pub(crate) unsafe fn backward(
-        &self,
-        norm: &RowNorm<T::Acc>,
-        mut sink: impl FnMut(usize, T::Acc, T::Acc, T::Acc),
-    ) {
-        let n = self.n;
-        // SAFETY: i < n in all of them.
-        let x = |i: usize| unsafe { *self.x.add(i) }.widen();
-        // SAFETY: as above.
-        let dy = |i: usize| unsafe { *self.dy.add(i) }.widen();
-        // SAFETY: as above.
-        let gain = |i: usize| unsafe { *self.gain.add(i / self.span) };
-        // SAFETY: the caller's promise.
-        let row = unsafe { Scaled::again(self.x, n, norm, self.stat) };
+    pub(crate) fn backward(&self, norm: &RowNorm<A>, sink: &mut dyn FnMut(usize, A, A, A)) {
+        let Self { line, n, x, dy, gain, stat } = *self;
+        let scaled = Scaled::again(line, n, x, norm, stat);
         let (j, l) = match (largest(n, dy), largest(n, gain)) {
             (Some(dy), Some(gain)) => (power(dy), power(gain)),
             _ => (0, 0),
         };
         let g = |i: usize| dy(i).scale(j) * gain(i).scale(l);
-        let a = if norm.centered { plain_sum(n, |i| (g(i), T::Acc::ONE)) / norm.count } else { T::Acc::ZERO };
-        let b = plain_sum(n, |i| (g(i), row.x_hat(x(i)))) / norm.count;
+        let a = if norm.centered { line.sum(n, |i| (g(i), A::ONE)) / norm.count } else { A::ZERO };
+        let b = line.sum(n, |i| (g(i), scaled.x_hat(x(i)))) / norm.count;
         for i in 0..n {
-            let x_hat = row.x_hat(x(i));
-            let dx = row.stat.r * (-x_hat).fma(b, g(i) - a);
-            sink(i, x_hat, dy(i), dx.scale(row.k - j - l));
+            let x_hat = scaled.x_hat(x(i));
+            let dx = scaled.stat.r * (-x_hat).fma(b, g(i) - a);
+            sink(i, x_hat, dy(i), dx.scale(scaled.k - j - l));
         }
     }
 }

@@ -9,7 +9,7 @@
 //! A row is read from memory once; the later passes find it in the cache. Rows of up to one block go in groups, so that
 //! their sums fold together and their divisions and square roots are done side by side.
 
-use super::extreme;
+use super::extreme::{self, Line, Scaled};
 use super::reduce::{block_sums, row_sums};
 use super::vector::{MAX_LANES, Simd, Vector};
 use super::{Affine, Kernel, RowNorm, Rows, Stat, Stats};
@@ -138,7 +138,7 @@ impl<T: Element> Forward<T> {
         // SAFETY: the row exists and has n elements.
         unsafe {
             let stat = if extreme::is_extreme(&self.norm, variance) {
-                extreme::forward(x, y, self.n, &self.norm, gain, bias, self.affine.span)
+                self.extreme_row(x, y, gain, bias)
             } else {
                 write_row::<S, T>(x, y, self.n, stat, gain, bias, self.affine.span, self.stream);
                 stat
@@ -147,6 +147,26 @@ impl<T: Element> Forward<T> {
                 stats.set(self.first_row + row, stat);
             }
         }
+    }
+
+    /// Writes a row by rule 6 and gives the statistics to save.
+    #[cold]
+    #[inline(never)]
+    unsafe fn extreme_row(&self, x: *const T, y: *mut T, gain: *const T::Acc, bias: *const T::Acc) -> Stat<T::Acc> {
+        // SAFETY: i < n, and the row has n elements.
+        let value = |i: usize| unsafe { *x.add(i) }.widen();
+        let scaled = Scaled::new(Line::Row, self.n, value, &self.norm);
+        for i in 0..self.n {
+            let parameter = i / self.affine.span;
+            // SAFETY: i < n; a parameter serves `span` elements.
+            unsafe {
+                *y.add(i) = T::narrow(match scaled {
+                    Some(scaled) => scaled.x_hat(value(i)).fma(*gain.add(parameter), *bias.add(parameter)),
+                    None => T::Acc::from_f64(f64::NAN),
+                });
+            }
+        }
+        scaled.map_or_else(extreme::no_number, |scaled| scaled.unscaled())
     }
 }
 

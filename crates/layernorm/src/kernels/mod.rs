@@ -4,6 +4,7 @@
 pub mod vector;
 
 pub mod backward;
+pub mod columns;
 
 pub mod extreme;
 pub mod forward;
@@ -11,7 +12,8 @@ pub mod reduce;
 
 use crate::arch::Isa;
 use crate::element::Element;
-use backward::Backward;
+use backward::{Backward, RowDots};
+use columns::{ChannelMap, ColumnSums};
 use forward::Forward;
 use half::{bf16, f16};
 use vector::Simd;
@@ -38,6 +40,21 @@ pub trait Kernels: Sized {
     unsafe fn backward(isa: Isa, kernel: Backward<Self>)
     where
         Self: Element;
+    /// # Safety
+    /// See [`Kernel::run`]; `isa` is on this machine.
+    unsafe fn column_sums(isa: Isa, kernel: ColumnSums<Self>)
+    where
+        Self: Element;
+    /// # Safety
+    /// See [`Kernel::run`]; `isa` is on this machine.
+    unsafe fn channel_map(isa: Isa, kernel: ChannelMap<Self>)
+    where
+        Self: Element;
+    /// # Safety
+    /// See [`Kernel::run`]; `isa` is on this machine.
+    unsafe fn row_dots(isa: Isa, kernel: RowDots<Self>)
+    where
+        Self: Element;
 }
 
 macro_rules! kernels {
@@ -47,6 +64,15 @@ macro_rules! kernels {
                 isa.run(kernel);
             }
             unsafe fn backward(isa: Isa, kernel: Backward<$t>) {
+                isa.run(kernel);
+            }
+            unsafe fn column_sums(isa: Isa, kernel: ColumnSums<$t>) {
+                isa.run(kernel);
+            }
+            unsafe fn channel_map(isa: Isa, kernel: ChannelMap<$t>) {
+                isa.run(kernel);
+            }
+            unsafe fn row_dots(isa: Isa, kernel: RowDots<$t>) {
                 isa.run(kernel);
             }
         }

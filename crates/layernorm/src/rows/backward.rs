@@ -1,17 +1,16 @@
 //! Backward over the rows of a tensor, with the sums for γ and β down the rows.
 
-use super::chunk_tree::{ChunkTree, add_to};
-use super::{Shared, TASKS_PER_THREAD, Tiles, finish, input, output};
+use super::chunks::Chunks;
+use super::{Shared, Tiles, finish, input, output};
 use crate::arch::Isa;
 use crate::context::{Context, Need, Scratch};
 use crate::element::{Element, Float};
 use crate::error::Error;
 use crate::kernels::backward::{Backward, ParameterSums};
-use crate::kernels::extreme::{self, Scaled, column_sum};
+use crate::kernels::extreme::{self, Line, Scaled, column_sum};
 use crate::kernels::{Affine, RowNorm, Stats};
 use crate::plan::Operand;
-use crate::sum::CHUNK;
-use crate::{threads, tune};
+use crate::tune;
 
 /// What to do. γ is one a feature or one a row.
 pub(crate) struct BackwardJob<T: Element> {
@@ -26,52 +25,21 @@ pub(crate) struct BackwardJob<T: Element> {
     pub(crate) sums: bool,
 }
 
-/// How the chunks of a backward pass are shared out: every task has `chunks_per_task` of them, a power of two.
-struct Split {
-    threads: usize,
-    tasks: usize,
-    chunks_per_task: usize,
-    /// Sums that a task may hold at once: one at each height of its subtree, and the one being added to.
-    slots: usize,
-}
-
-impl Split {
-    fn new(rows: usize, n: usize, threads: usize) -> Split {
-        let threads = tune::threads(threads, rows.saturating_mul(n));
-        let chunks = rows.div_ceil(CHUNK).max(1);
-        let wanted = if threads == 1 { 1 } else { threads * TASKS_PER_THREAD };
-        let chunks_per_task = chunks.div_ceil(wanted).next_power_of_two();
-        Split {
-            threads,
-            tasks: chunks.div_ceil(chunks_per_task),
-            chunks_per_task,
-            slots: chunks_per_task.ilog2() as usize + 2,
-        }
-    }
-}
-
 impl<T: Element> BackwardJob<T> {
     fn is_direct(&self) -> bool {
         let optional = self.dh.is_none_or(|dh| dh.direct().is_some()) && self.dx.is_none_or(|dx| dx.direct().is_some());
         self.x.direct().is_some() && self.dy.direct().is_some() && optional
     }
 
-    /// Sums that γ and β have together.
-    fn sum_len(&self) -> usize {
-        if self.sums { 2 * self.x.n() } else { 0 }
-    }
-
-    /// Scratch memory of a task: its result, the slots of its tree, its tiles.
-    fn task_need(&self, split: &Split) -> Need {
-        let len = self.sum_len();
-        let sums = Need::default().plus::<T::Acc>(len).plus::<T::Acc>(len.saturating_mul(split.slots));
-        if self.is_direct() { sums } else { sums.and(Tiles::<T>::need(self.x.n())) }
+    fn chunks(&self, cx: &Context) -> Chunks {
+        let (rows, n) = (self.x.rows(), self.x.n());
+        let tiles = if self.is_direct() { Need::default() } else { Tiles::<T>::need(n) };
+        Chunks::new(rows, n, if self.sums { 2 * n } else { 0 }, tiles, cx)
     }
 
     /// Scratch memory that [`BackwardJob::run`] takes.
     pub(crate) fn need(&self, cx: &Context) -> Need {
-        let split = Split::new(self.x.rows(), self.x.n(), cx.threads());
-        self.task_need(&split).times(split.tasks)
+        self.chunks(cx).need::<T::Acc>()
     }
 
     /// Gives the sums for γ and β, if they were wanted.
@@ -81,92 +49,22 @@ impl<T: Element> BackwardJob<T> {
     pub(crate) unsafe fn run(self, cx: &Context, scratch: &mut Scratch) -> Result<ParameterSums<T::Acc>, Error> {
         let isa = cx.isa()?;
         let n = self.x.n();
-        let split = Split::new(self.x.rows(), n, cx.threads());
-        let (need, len) = (self.task_need(&split), self.sum_len());
-        let shared = Shared((&raw const self, scratch.part(need.times(split.tasks)), &raw const split));
-        let result = |task: usize| shared.get().1.nth(need, task).take::<T::Acc>(len);
-        threads::run(split.threads, split.tasks, &|task| {
-            let (job, scratch, split) = shared.get();
-            // SAFETY: both outlive the call, and tasks have rows and scratch memory of their own.
-            unsafe { (*job).task(isa, task, &*split, &mut scratch.nth(need, task)) };
-        });
-        // Tasks are aligned subtrees: fold them as adjacent pairs.
-        let mut apart = 1;
-        while self.sums && apart < split.tasks {
-            for task in (0..split.tasks - apart).step_by(2 * apart) {
-                // SAFETY: every task has left its sums.
-                unsafe { add_to(result(task), result(task + apart), len) };
-            }
-            apart *= 2;
-        }
-        let gain = result(0);
+        let direct = self.is_direct();
+        let shared = Shared(&raw const self);
+        let visit = |first: usize, end: usize, sums: *mut T::Acc, scratch: &mut Scratch| {
+            let sums = (!sums.is_null()).then(|| ParameterSums { gain: sums, bias: sums.wrapping_add(n) });
+            let tiles = if direct { Tiles::none() } else { Tiles::new(n, scratch) };
+            // SAFETY: `self` outlives the call; the rows and the scratch memory are this task's own.
+            unsafe { (*shared.get()).rows(isa, first, end, sums, &tiles) }
+        };
+        // SAFETY: calls for different rows touch different memory.
+        let gain = unsafe { self.chunks(cx).run(scratch, &visit) };
         let sums = ParameterSums { gain, bias: gain.wrapping_add(n) };
         if self.sums {
             // SAFETY: the sums have n elements each.
             unsafe { self.redo_overflown(sums) };
         }
         Ok(sums)
-    }
-
-    /// Rule 6 for the sums for γ and β: a sum that is not finite although every dy and x̂ in it is, is done again with dy
-    /// scaled by the power of two that brings the largest |dy| of the column into [1, 2), and scaled back.
-    unsafe fn redo_overflown(&self, sums: ParameterSums<T::Acc>) {
-        let (rows, n) = (self.x.rows(), self.x.n());
-        for i in 0..n {
-            // SAFETY: i < n, and every row exists.
-            unsafe {
-                let (gain, bias) = (sums.gain.add(i), sums.bias.add(i));
-                if ((*gain) + (*bias)).is_finite() {
-                    continue;
-                }
-                let dy = |row: usize| self.dy.element(row, i).widen();
-                let x_hat = |row: usize| self.x_hat(row, i);
-                if !(*gain).is_finite() {
-                    *gain = column_sum(rows, dy, x_hat).unwrap_or(*gain);
-                }
-                if !(*bias).is_finite() {
-                    *bias = column_sum(rows, dy, |_| T::Acc::ONE).unwrap_or(*bias);
-                }
-            }
-        }
-    }
-
-    #[cold]
-    unsafe fn x_hat(&self, row: usize, i: usize) -> T::Acc {
-        // SAFETY: the row exists; a scaled row is copied so that it is contiguous.
-        unsafe {
-            let stat = self.stats.get(row);
-            let x = self.x.element(row, i).widen();
-            if extreme::was_scaled(&self.norm, stat.r) {
-                let copy: Vec<T> = (0..self.x.n()).map(|i| self.x.element(row, i)).collect();
-                Scaled::again(copy.as_ptr(), copy.len(), &self.norm, stat).x_hat(x)
-            } else {
-                ((x - stat.m) - stat.delta) * stat.r
-            }
-        }
-    }
-
-    unsafe fn task(&self, isa: Isa, task: usize, split: &Split, scratch: &mut Scratch) {
-        let (rows, n, len) = (self.x.rows(), self.x.n(), self.sum_len());
-        let first = task * split.chunks_per_task * CHUNK;
-        let end = rows.min(first + split.chunks_per_task * CHUNK);
-        let result = scratch.take::<T::Acc>(len);
-        let slots = scratch.take::<T::Acc>(len * split.slots);
-        let tiles = if self.is_direct() { Tiles::none() } else { Tiles::new(n, scratch) };
-        // SAFETY: the rows exist, and the scratch memory was counted by `task_need`.
-        unsafe {
-            if !self.sums {
-                return self.rows(isa, first, end, None, &tiles);
-            }
-            let mut tree = ChunkTree::new(slots, split.slots, len);
-            for row in (first..end).step_by(CHUNK) {
-                let gain = tree.start();
-                let sums = ParameterSums { gain, bias: gain.wrapping_add(n) };
-                self.rows(isa, row, end.min(row + CHUNK), Some(sums), &tiles);
-                tree.push();
-            }
-            tree.finish(result);
-        }
     }
 
     unsafe fn rows(
@@ -207,4 +105,40 @@ impl<T: Element> BackwardJob<T> {
             row += count;
         }
     }
+
+    /// Rule 6 for the sums for γ and β.
+    unsafe fn redo_overflown(&self, sums: ParameterSums<T::Acc>) {
+        let (rows, n) = (self.x.rows(), self.x.n());
+        for i in 0..n {
+            // SAFETY: i < n, and every row exists.
+            unsafe {
+                let (gain, bias) = (sums.gain.add(i), sums.bias.add(i));
+                let dy = |row: usize| self.dy.element(row, i).widen();
+                if !(*gain).is_finite() {
+                    *gain = column_sum(rows, dy, |row| self.x_hat(row, i)).unwrap_or(*gain);
+                }
+                if !(*bias).is_finite() {
+                    *bias = column_sum(rows, dy, |_| T::Acc::ONE).unwrap_or(*bias);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    unsafe fn x_hat(&self, row: usize, i: usize) -> T::Acc {
+        // SAFETY: the row exists and has n elements.
+        let value = |i: usize| unsafe { self.x.element(row, i) }.widen();
+        // SAFETY: the row exists.
+        let stat = unsafe { self.stats.get(row) };
+        Scaled::again(Line::Row, self.x.n(), value, &self.norm, stat).x_hat(value(i))
+    }
+}
+
+/// Whether any row's statistics say that rule 6 scaled it.
+///
+/// # Safety
+/// There are statistics for so many rows.
+pub(crate) unsafe fn any_scaled<A: Float>(norm: &RowNorm<A>, stats: Stats<A>, rows: usize) -> bool {
+    // SAFETY: the caller's promise.
+    (0..rows).any(|row| extreme::was_scaled(norm, unsafe { stats.get(row) }.r))
 }

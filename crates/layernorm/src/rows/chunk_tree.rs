@@ -7,14 +7,14 @@ const CURRENT: usize = usize::BITS as usize;
 
 /// Folds the sums of chunks that come in order, as [`crate::sum::PairTree`] folds numbers: one array of sums for each
 /// height of the tree, pointers swapped instead of arrays copied.
-pub(crate) struct ChunkTree<A> {
+pub(super) struct ChunkTree<A> {
     slots: [*mut A; CURRENT + 1],
     len: usize,
     count: usize,
 }
 
 impl<A: Float> ChunkTree<A> {
-    pub(crate) fn new(memory: *mut A, slots: usize, len: usize) -> Self {
+    pub(super) fn new(memory: *mut A, slots: usize, len: usize) -> Self {
         let mut pointers = [std::ptr::null_mut(); CURRENT + 1];
         for (i, slot) in pointers[..slots].iter_mut().enumerate() {
             *slot = memory.wrapping_add(i * len);
@@ -25,7 +25,7 @@ impl<A: Float> ChunkTree<A> {
     }
 
     /// The array for the rows of the next chunk, all zero.
-    pub(crate) unsafe fn start(&mut self) -> *mut A {
+    pub(super) unsafe fn start(&mut self) -> *mut A {
         let current = self.slots[CURRENT];
         // SAFETY: the slot has `len` elements.
         (0..self.len).for_each(|i| unsafe { *current.add(i) = A::ZERO });
@@ -33,7 +33,7 @@ impl<A: Float> ChunkTree<A> {
     }
 
     /// The chunk is complete.
-    pub(crate) unsafe fn push(&mut self) {
+    pub(super) unsafe fn push(&mut self) {
         let height = self.count.trailing_ones() as usize;
         let current = self.slots[CURRENT];
         for &left in &self.slots[..height] {
@@ -45,7 +45,7 @@ impl<A: Float> ChunkTree<A> {
     }
 
     /// Folds what is left and puts the result at `to`.
-    pub(crate) unsafe fn finish(self, to: *mut A) {
+    pub(super) unsafe fn finish(self, to: *mut A) {
         let mut taken = (0..CURRENT).filter(|height| self.count >> height & 1 == 1);
         // SAFETY: all have `len` elements; `to` may be one of them.
         unsafe {
@@ -62,7 +62,7 @@ impl<A: Float> ChunkTree<A> {
 }
 
 /// right = left + right, element by element.
-pub(crate) unsafe fn add_to<A: Float>(right: *mut A, left: *const A, len: usize) {
+pub(super) unsafe fn add_to<A: Float>(right: *mut A, left: *const A, len: usize) {
     // SAFETY: the caller vouches for `len` elements of both, which do not overlap.
     let (right, left) = unsafe { (std::slice::from_raw_parts_mut(right, len), std::slice::from_raw_parts(left, len)) };
     for (right, left) in right.iter_mut().zip(left) {

@@ -5,10 +5,11 @@
 
 mod backward;
 mod chunk_tree;
+mod chunks;
 mod forward;
 
-pub(crate) use backward::BackwardJob;
-pub(crate) use chunk_tree::{ChunkTree, add_to};
+pub(crate) use backward::{BackwardJob, any_scaled};
+pub(crate) use chunks::Chunks;
 pub(crate) use forward::ForwardJob;
 
 use crate::context::{Need, Scratch};
@@ -18,7 +19,7 @@ use crate::plan::Operand;
 use crate::tune;
 
 /// Tasks a thread gets on average: enough to even out a thread that is held up.
-pub(crate) const TASKS_PER_THREAD: usize = 4;
+const TASKS_PER_THREAD: usize = 4;
 
 /// A pointer that goes to other threads. Tasks touch disjoint parts of what it points to.
 #[derive(Clone, Copy)]
@@ -36,29 +37,29 @@ impl<P: Copy> Shared<P> {
 }
 
 /// Scratch memory that a task packs rows into, for up to four operands; none if all rows are worked on in place.
-struct Tiles<T> {
-    at: [*mut T; 4],
+pub(crate) struct Tiles<T> {
+    pub(crate) at: [*mut T; 4],
     /// Rows that fit.
-    rows: Option<usize>,
+    pub(crate) rows: Option<usize>,
 }
 
 impl<T: Element> Tiles<T> {
-    fn need(n: usize) -> Need {
+    pub(crate) fn need(n: usize) -> Need {
         Need::default().plus::<T>(tune::rows_per_tile::<T>(n).saturating_mul(n)).times(4)
     }
 
-    fn new(n: usize, scratch: &mut Scratch) -> Self {
+    pub(crate) fn new(n: usize, scratch: &mut Scratch) -> Self {
         let rows = tune::rows_per_tile::<T>(n);
         Tiles { at: std::array::from_fn(|_| scratch.take::<T>(rows * n)), rows: Some(rows) }
     }
 
-    fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Tiles { at: [std::ptr::null_mut(); 4], rows: None }
     }
 }
 
 /// The rows of an operand for a tile: in place, or packed into scratch memory.
-unsafe fn input<T: Element>(operand: &Operand<*const T>, row: usize, rows: usize, tile: *mut T) -> Rows<*const T> {
+pub(crate) unsafe fn input<T: Element>(operand: &Operand<*const T>, row: usize, rows: usize, tile: *mut T) -> Rows<*const T> {
     match operand.direct() {
         Some(direct) => Rows { ptr: direct.at(row), stride: direct.stride },
         None => {
@@ -70,7 +71,7 @@ unsafe fn input<T: Element>(operand: &Operand<*const T>, row: usize, rows: usize
 }
 
 /// Where a tile's output goes first.
-fn output<T: Element>(operand: &Operand<*mut T>, row: usize, tile: *mut T) -> Rows<*mut T> {
+pub(crate) fn output<T: Element>(operand: &Operand<*mut T>, row: usize, tile: *mut T) -> Rows<*mut T> {
     match operand.direct() {
         Some(direct) => Rows { ptr: direct.at(row), stride: direct.stride },
         None => Rows { ptr: tile, stride: operand.n() as isize },
@@ -78,7 +79,7 @@ fn output<T: Element>(operand: &Operand<*mut T>, row: usize, tile: *mut T) -> Ro
 }
 
 /// Unpacks a tile's output if it is not in its place already.
-unsafe fn finish<T: Element>(operand: &Operand<*mut T>, row: usize, rows: usize, tile: *mut T) {
+pub(crate) unsafe fn finish<T: Element>(operand: &Operand<*mut T>, row: usize, rows: usize, tile: *mut T) {
     if operand.direct().is_none() {
         // SAFETY: the kernel has filled the tile.
         unsafe { operand.unpack(row, rows, tile) };

@@ -1,0 +1,126 @@
+//! The files that are read, and their arrays as views: a Fortran-ordered one is a strided view of what was read.
+
+use super::args::Args;
+use crate::failure::Failure;
+use layernorm::{Affine, Element, Float, Param, View};
+use layernorm_npy::{Array, DType, Scalar};
+use std::path::{Path, PathBuf};
+
+/// An element type of files that can be normalized. Its arithmetic type is one too.
+pub(super) trait Number: Element<Acc: Float + Scalar> + Scalar {}
+
+impl<T: Element<Acc: Float + Scalar> + Scalar> Number for T {}
+
+/// An array, and where it came from for messages.
+#[derive(Debug)]
+pub(super) struct Input {
+    option: &'static str,
+    path: PathBuf,
+    array: Array,
+}
+
+impl Input {
+    /// Reads the file of an option.
+    pub(super) fn read(option: &'static str, path: &Path) -> Result<Self, Failure> {
+        let array = layernorm_npy::read(path).map_err(|error| Failure::bad_input(format!("{option}: {error}")))?;
+        Ok(Input { option, path: path.to_path_buf(), array })
+    }
+
+    /// The type of the elements.
+    pub(super) fn dtype(&self) -> DType {
+        self.array.dtype()
+    }
+
+    /// The shape.
+    pub(super) fn shape(&self) -> &[usize] {
+        self.array.shape()
+    }
+
+    /// The elements as a tensor, where they are.
+    pub(super) fn view<T: Scalar>(&self) -> Result<View<'_, T>, Failure> {
+        let values = self.array.as_slice()?;
+        Ok(View::strided(values, self.array.shape(), &self.array.strides(), 0)?)
+    }
+
+    /// The elements as γ or β of an input of type `T`.
+    pub(super) fn parameter<T: Number>(&self) -> Result<Param<'_, T>, Failure> {
+        Ok(if self.dtype() == T::DTYPE { Param::Same(self.view()?) } else { Param::F32(self.view()?) })
+    }
+
+    /// Fails where the elements are neither of the input's type `T` nor of the other type that may be.
+    fn of_type<T: Scalar>(self, other: DType) -> Result<Self, Failure> {
+        match self.dtype() {
+            found if found == T::DTYPE || found == other => Ok(self),
+            found if T::DTYPE == other => Err(self.wrong_type(&format!("{other}, the input's type"), found)),
+            found => Err(self.wrong_type(&format!("{}, the input's type, or {other}", T::DTYPE), found)),
+        }
+    }
+
+    /// The failure that says which types this file might have had.
+    pub(super) fn wrong_type(&self, expected: &str, found: DType) -> Failure {
+        Failure::bad_input(format!("{}: {}: expected {expected}, found {found}", self.option, self.path.display()))
+    }
+
+    /// The elements in the arithmetic type, of which or of the input's type they are, one per channel.
+    pub(super) fn per_channel<T: Number>(&self, channels: usize) -> Result<Vec<T::Acc>, Failure> {
+        if self.shape() != [channels] {
+            let (option, path, found) = (self.option, self.path.display(), self.shape());
+            let message = format!("{option}: {path}: expected shape [{channels}], one per channel, found {found:?}");
+            return Err(Failure::bad_input(message));
+        }
+        if self.dtype() == T::DTYPE {
+            Ok(self.array.as_slice::<T>()?.iter().map(|value| value.widen()).collect())
+        } else {
+            Ok(self.array.as_slice::<T::Acc>()?.to_vec())
+        }
+    }
+}
+
+/// Everything that an operation reads, each file of a type that fits the input's.
+#[derive(Debug)]
+pub(super) struct Inputs {
+    /// x.
+    pub(super) x: Input,
+    /// γ.
+    pub(super) weight: Option<Input>,
+    /// β.
+    pub(super) bias: Option<Input>,
+    /// What is added to x.
+    pub(super) residual: Option<Input>,
+    /// The gradient of the output.
+    pub(super) dy: Option<Input>,
+    /// The gradient of h from its other users.
+    pub(super) dh: Option<Input>,
+    /// Batch norm's running mean.
+    pub(super) running_mean: Option<Input>,
+    /// Batch norm's running variance.
+    pub(super) running_var: Option<Input>,
+}
+
+impl Inputs {
+    /// Reads the files of all options but the input's own, and checks their types. `T` is the input's type.
+    pub(super) fn read<T: Number>(args: &Args, x: Input) -> Result<Self, Failure> {
+        let read = |option, path: &Option<PathBuf>, other: DType| {
+            let file = path.as_deref().map(|path| Input::read(option, path)?.of_type::<T>(other));
+            file.transpose()
+        };
+        let (same, wide) = (T::DTYPE, <T::Acc as Scalar>::DTYPE);
+        Ok(Inputs {
+            x,
+            weight: read("--weight", &args.weight, DType::F32)?,
+            bias: read("--bias", &args.bias, DType::F32)?,
+            residual: read("--residual", &args.residual, same)?,
+            dy: read("--grad-output", &args.grad_output, same)?,
+            dh: read("--grad-residual-output", &args.grad_residual_output, same)?,
+            running_mean: read("--running-mean", &args.running_mean, wide)?,
+            running_var: read("--running-var", &args.running_var, wide)?,
+        })
+    }
+
+    /// γ and β as the operations take them.
+    pub(super) fn affine<T: Number>(&self, zero_centered: bool) -> Result<Affine<'_, T>, Failure> {
+        let weight = self.weight.as_ref().map(Input::parameter).transpose()?;
+        let bias = self.bias.as_ref().map(Input::parameter).transpose()?;
+        Ok(Affine { weight, bias, zero_centered })
+    }
+}

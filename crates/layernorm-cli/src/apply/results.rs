@@ -1,0 +1,175 @@
+//! What an operation makes, in memory of its own, and the files that it goes to.
+
+use super::args::Args;
+use super::files::{Input, Inputs, Number};
+use crate::failure::Failure;
+use layernorm::{Gradients, ParamMut, Saved, ViewMut};
+use layernorm_npy::{Error, Scalar};
+use std::path::{Path, PathBuf};
+
+/// Everything that an operation makes. `T` is the input's type.
+#[derive(Debug)]
+pub(super) struct Results<T: Number> {
+    /// The shape of x, and so of y, h and the gradient of x.
+    pub(super) shape: Vec<usize>,
+    /// The shape of the statistics.
+    stats_shape: Vec<usize>,
+    /// y.
+    pub(super) y: Vec<T>,
+    /// h = x + r, if there is a residual.
+    pub(super) h: Option<Vec<T>>,
+    /// m, δ and 1/σ.
+    pub(super) saved: Saved<T::Acc>,
+    /// What backward makes.
+    pub(super) gradients: GradientMemory<T>,
+}
+
+impl<T: Number> Results<T> {
+    /// Memory for all that the options ask for.
+    pub(super) fn new(
+        args: &Args,
+        inputs: &Inputs,
+        parameter_shape: Vec<usize>,
+        stats_shape: Vec<usize>,
+    ) -> Result<Self, Failure> {
+        let len = count(inputs.x.shape());
+        let rows = count(&stats_shape);
+        Ok(Results {
+            y: zeros(len)?,
+            h: inputs.residual.as_ref().map(|_| zeros(len)).transpose()?,
+            saved: Saved { m: zeros(rows)?, delta: zeros(rows)?, rstd: zeros(rows)? },
+            gradients: GradientMemory::new(args, inputs, parameter_shape)?,
+            shape: inputs.x.shape().to_vec(),
+            stats_shape,
+        })
+    }
+
+    /// Writes each result that has a place.
+    pub(super) fn write(&self, args: &Args) -> Result<(), Failure> {
+        let gradients = &self.gradients;
+        write(&args.output, &self.shape, Some(&self.y))?;
+        write(&args.residual_output, &self.shape, self.h.as_ref())?;
+        write(&args.mean_output, &self.stats_shape, Some(&self.saved.mean()))?;
+        write(&args.rstd_output, &self.stats_shape, Some(&self.saved.rstd))?;
+        write(&args.grad_input, &self.shape, gradients.input.as_ref())?;
+        for (place, gradient) in [(&args.grad_weight, &gradients.weight), (&args.grad_bias, &gradients.bias)] {
+            match gradient {
+                Some(ParameterGradient::Same(values)) => write(place, &gradients.parameter_shape, Some(values))?,
+                Some(ParameterGradient::F32(values)) => write(place, &gradients.parameter_shape, Some(values))?,
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Memory for the gradients that were asked for.
+#[derive(Debug)]
+pub(super) struct GradientMemory<T> {
+    parameter_shape: Vec<usize>,
+    input: Option<Vec<T>>,
+    weight: Option<ParameterGradient<T>>,
+    bias: Option<ParameterGradient<T>>,
+}
+
+/// The gradient of γ or β: of the parameter's type, which is the input's or f32.
+#[derive(Debug)]
+enum ParameterGradient<T> {
+    Same(Vec<T>),
+    F32(Vec<f32>),
+}
+
+impl<T: Number> GradientMemory<T> {
+    fn new(args: &Args, inputs: &Inputs, parameter_shape: Vec<usize>) -> Result<Self, Failure> {
+        let parameter = |place: &Option<PathBuf>, parameter: &Option<Input>| {
+            let len = count(&parameter_shape);
+            let wanted = place.as_ref().map(|_| match parameter {
+                Some(parameter) if parameter.dtype() != T::DTYPE => Ok(ParameterGradient::F32(zeros(len)?)),
+                _ => Ok::<_, Failure>(ParameterGradient::Same(zeros(len)?)),
+            });
+            wanted.transpose()
+        };
+        Ok(GradientMemory {
+            input: args.grad_input.as_ref().map(|_| zeros(count(inputs.x.shape()))).transpose()?,
+            weight: parameter(&args.grad_weight, &inputs.weight)?,
+            bias: parameter(&args.grad_bias, &inputs.bias)?,
+            parameter_shape,
+        })
+    }
+
+    /// For a backward pass to write. `shape` is that of x.
+    pub(super) fn as_mut(&mut self, shape: &[usize]) -> Result<Gradients<'_, T>, Failure> {
+        let parameter_shape = &self.parameter_shape;
+        Ok(Gradients {
+            input: self.input.as_mut().map(|values| ViewMut::new(values, shape)).transpose()?,
+            weight: self.weight.as_mut().map(|values| values.as_mut(parameter_shape)).transpose()?,
+            bias: self.bias.as_mut().map(|values| values.as_mut(parameter_shape)).transpose()?,
+        })
+    }
+}
+
+impl<T> ParameterGradient<T> {
+    fn as_mut(&mut self, shape: &[usize]) -> Result<ParamMut<'_, T>, Failure> {
+        Ok(match self {
+            ParameterGradient::Same(values) => ParamMut::Same(ViewMut::new(values, shape)?),
+            ParameterGradient::F32(values) => ParamMut::F32(ViewMut::new(values, shape)?),
+        })
+    }
+}
+
+/// The number of elements of a shape. Files have at most so many, and results are no larger.
+fn count(shape: &[usize]) -> usize {
+    shape.iter().fold(1, |count, &dim| count.saturating_mul(dim))
+}
+
+/// So many zeros, or a failure where there is no memory for them.
+fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>, Failure> {
+    let mut values = Vec::new();
+    let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
+    values.try_reserve_exact(count).map_err(|_| Error::OutOfMemory { bytes })?;
+    values.resize(count, T::default());
+    Ok(values)
+}
+
+/// Writes a result to its place, if it has one.
+fn write<T: Scalar>(place: &Option<PathBuf>, shape: &[usize], values: Option<&Vec<T>>) -> Result<(), Failure> {
+    match (place, values) {
+        (Some(place), Some(values)) => Ok(layernorm_npy::write(place, shape, values)?),
+        _ => Ok(()),
+    }
+}
+
+/// Fails where two results have the same place, or one has a place that cannot be: before anything is computed, so that
+/// a mistyped path costs nothing and leaves no part of the results behind.
+pub(super) fn check_places(outputs: &[(&'static str, &Path)]) -> Result<(), Failure> {
+    let mut places: Vec<(&str, PathBuf)> = Vec::new();
+    for &(option, path) in outputs {
+        let place = place(option, path)?;
+        if let Some((other, _)) = places.iter().find(|(_, taken)| *taken == place) {
+            let message = format!("{other} and {option}: expected different files, found {} twice", path.display());
+            return Err(Failure::bad_input(message));
+        }
+        places.push((option, place));
+    }
+    Ok(())
+}
+
+/// The one name of a place that a path leads to.
+fn place(option: &str, path: &Path) -> Result<PathBuf, Failure> {
+    let bad = |expected: &str, found: &dyn std::fmt::Display| {
+        Failure::bad_input(format!("{option}: {}: expected {expected}, found {found}", path.display()))
+    };
+    if path.is_dir() {
+        return Err(bad("a file", &"a folder"));
+    }
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(bad("a file", &"no name"));
+    };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    match (path.canonicalize(), folder.canonicalize()) {
+        (Ok(file), _) => Ok(file),
+        (_, Ok(folder)) if folder.is_dir() => Ok(folder.join(name)),
+        (_, Ok(_)) => Err(bad("a place in a folder", &format_args!("that {} is none", folder.display()))),
+        (_, Err(error)) => Err(bad("a place in a folder that exists", &error)),
+    }
+}

@@ -1,0 +1,44 @@
+//! Why a command did not succeed: what is printed and with which status the program ends.
+
+use std::fmt;
+
+/// A message for the user and the exit status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What is wrong: what was expected and what came.
+    pub message: String,
+    /// 1: a result is out of contract. 2: the input or the arguments are bad.
+    pub status: u8,
+}
+
+impl Failure {
+    /// The input or the arguments are bad: status 2.
+    pub fn bad_input(message: impl Into<String>) -> Self {
+        Failure { message: message.into(), status: 2 }
+    }
+
+    /// A result is outside the numerical contract: status 1.
+    pub fn out_of_contract(message: impl Into<String>) -> Self {
+        Failure { message: message.into(), status: 1 }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<layernorm::Error> for Failure {
+    fn from(error: layernorm::Error) -> Self {
+        Failure::bad_input(error.to_string())
+    }
+}
+
+impl From<layernorm_npy::Error> for Failure {
+    fn from(error: layernorm_npy::Error) -> Self {
+        Failure::bad_input(error.to_string())
+    }
+}

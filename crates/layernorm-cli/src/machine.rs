@@ -1,0 +1,88 @@
+//! The machine and the versions that a result belongs to.
+
+use layernorm::{Context, Error, Isa};
+use serde::Serialize;
+use std::fmt;
+
+/// What a table was measured on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    /// The processor's name for itself.
+    pub cpu: String,
+    /// The architecture and operating system.
+    pub target: String,
+    /// Threads that can run at the same time.
+    pub cores: usize,
+    /// Threads that large calls use here.
+    pub threads: usize,
+    /// The instruction set that calls use here.
+    pub isa: String,
+    /// This program's version.
+    pub version: String,
+    /// Whether the program was built with optimization.
+    pub optimized: bool,
+}
+
+impl Machine {
+    /// This machine, used through that context.
+    pub fn new(cx: &Context) -> Result<Self, Error> {
+        Ok(Machine {
+            cpu: cpu_model().unwrap_or_else(|| "unknown processor".to_owned()),
+            target: format!("{} {}", std::env::consts::ARCH, std::env::consts::OS),
+            cores: std::thread::available_parallelism().map_or(1, |n| n.get()),
+            threads: cx.threads(),
+            isa: cx.isa()?.name().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            optimized: !cfg!(debug_assertions),
+        })
+    }
+}
+
+impl fmt::Display for Machine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Machine { cpu, target, cores, threads, isa, version, optimized } = self;
+        let plural = |n: usize| if n == 1 { "" } else { "s" };
+        write!(f, "{cpu} ({target}, {cores} core{}), {isa}, {threads} thread{}, ", plural(*cores), plural(*threads))?;
+        write!(f, "layernorm {version}")?;
+        if *optimized { Ok(()) } else { f.write_str(", DEBUG BUILD: its times say nothing") }
+    }
+}
+
+/// The instruction sets that exist and that this machine lacks.
+pub fn missing_isas() -> Vec<Isa> {
+    Isa::ALL.into_iter().filter(|isa| !isa.is_available()).collect()
+}
+
+/// The processor's name, where the system tells it.
+fn cpu_model() -> Option<String> {
+    field(&std::fs::read_to_string("/proc/cpuinfo").ok()?, "model name")
+}
+
+/// Bytes of memory that can be had without swapping, where the system tells it.
+pub fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kibibytes: u64 = field(&text, "MemAvailable")?.trim_end_matches(" kB").parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+/// The value of the first line `name : value`.
+fn field(text: &str, name: &str) -> Option<String> {
+    text.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(key, _)| key.trim() == name)
+        .map(|(_, value)| value.trim().to_owned())
+        .filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_name() {
+        let text = "processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nMemAvailable:   123 kB\n";
+        assert_eq!(field(text, "model name").as_deref(), Some("Some CPU @ 2 GHz"));
+        assert_eq!(field(text, "MemAvailable").as_deref(), Some("123 kB"));
+        assert_eq!(field(text, "model"), None);
+    }
+}

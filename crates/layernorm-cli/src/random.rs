@@ -1,0 +1,53 @@
+//! Seeded numbers, the same on every machine: no library function whose last bit could differ enters.
+
+use layernorm::{Element, Float};
+
+/// A small generator (splitmix64).
+#[derive(Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The numbers of this seed.
+    pub fn new(seed: u64) -> Self {
+        Random(seed)
+    }
+
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in [0, 1).
+    pub fn uniform(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Mean 0, variance 1, and normal but for the far tails: a sum of twelve uniform numbers, each of variance 1/12.
+    pub fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+
+    /// `n` elements: `f` of normal numbers, rounded to the type.
+    pub fn normals<T: Element>(&mut self, n: usize, f: impl Fn(f64) -> f64) -> Vec<T> {
+        (0..n).map(|_| T::narrow(T::Acc::from_f64(f(self.normal())))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_near_normal_and_repeat() {
+        let numbers: Vec<f64> = Random::new(1).normals(10_000, |z| z);
+        let mean = numbers.iter().sum::<f64>() / 1e4;
+        let variance = numbers.iter().map(|z| (z - mean) * (z - mean)).sum::<f64>() / 1e4;
+        // Four standard deviations of each: 1/√10⁴ and √(2/10⁴).
+        assert!(mean.abs() < 0.04 && (variance - 1.0).abs() < 0.06, "{mean} {variance}");
+        assert_eq!(numbers, Random::new(1).normals::<f64>(10_000, |z| z));
+    }
+}

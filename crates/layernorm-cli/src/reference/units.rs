@@ -1,0 +1,127 @@
+//! How far a row of f32 is from the reference, in units in the last place.
+
+use layernorm::Float;
+use serde::Serialize;
+use std::fmt;
+
+/// How far outputs are from what they should be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distance {
+    /// The largest error, in units in the last place of the larger of |y| and a tenth of the row's largest |y|.
+    Units(f64),
+    /// A row came out all zero that is not.
+    AllZero,
+    /// A row came out other than zero that is all zero: there is no unit to count in.
+    NotZero,
+    /// An output is NaN or infinite that is not.
+    NotFinite,
+}
+
+impl Distance {
+    /// The larger of the two; a row that is wrong altogether is larger than any number.
+    pub fn max(self, other: Distance) -> Distance {
+        if other.rank() > self.rank() { other } else { self }
+    }
+
+    /// Whether the error is a number and at most this many units.
+    pub fn within(self, limit: f64) -> bool {
+        self.rank() <= limit
+    }
+
+    /// The units, if the error is a number of them.
+    pub fn units(self) -> Option<f64> {
+        match self {
+            Distance::Units(units) => Some(units),
+            _ => None,
+        }
+    }
+
+    fn rank(self) -> f64 {
+        match self {
+            Distance::Units(units) => units,
+            Distance::AllZero => 1e300,
+            Distance::NotZero => 1e301,
+            Distance::NotFinite => 1e302,
+        }
+    }
+
+    fn word(self) -> Option<&'static str> {
+        match self {
+            Distance::Units(_) => None,
+            Distance::AllZero => Some("all zero"),
+            Distance::NotZero => Some("not zero"),
+            Distance::NotFinite => Some("NaN"),
+        }
+    }
+}
+
+impl fmt::Display for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.word(), self) {
+            (None, Distance::Units(units)) => f.write_str(&crate::show::significant(*units)),
+            (word, _) => f.write_str(word.unwrap_or_default()),
+        }
+    }
+}
+
+/// As `{"units": 1.5, "failure": null}` or `{"units": null, "failure": "NaN"}`.
+impl Serialize for Distance {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Fields {
+            units: Option<f64>,
+            failure: Option<&'static str>,
+        }
+        Fields { units: self.units(), failure: self.word() }.serialize(serializer)
+    }
+}
+
+/// The unit in the last place of an f32 of this size: the distance to the next larger one.
+fn unit(size: f64) -> f64 {
+    let exponent = if size == 0.0 { -126 } else { Float::exponent(size).max(-126) };
+    2f64.powi(exponent - 23)
+}
+
+/// The largest error of a row's outputs.
+pub fn distance(y: &[f32], reference: &[f64]) -> Distance {
+    let largest = reference.iter().fold(0.0, |max: f64, y| max.max(y.abs()));
+    if y.iter().any(|y| !y.is_finite()) {
+        return Distance::NotFinite;
+    }
+    let all_zero = y.iter().all(|&y| y == 0.0);
+    if largest == 0.0 {
+        return if all_zero { Distance::Units(0.0) } else { Distance::NotZero };
+    }
+    if all_zero {
+        return Distance::AllZero;
+    }
+    let errors = y.iter().zip(reference).map(|(&y, &r)| (f64::from(y) - r).abs() / unit(r.abs().max(largest / 10.0)));
+    Distance::Units(errors.fold(0.0, f64::max))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_those_of_the_last_place() {
+        assert_eq!(unit(1.0), f64::from(f32::EPSILON));
+        assert_eq!(unit(0.999), f64::from(f32::EPSILON) / 2.0);
+        assert_eq!(unit(0.0), f64::from(f32::from_bits(1)));
+        let next = |x: f32, n: u32| f32::from_bits(x.to_bits() + n);
+        assert_eq!(distance(&[next(1.5, 3), -1.0], &[1.5, -1.0]), Distance::Units(3.0));
+        // A small element is counted in the unit of a tenth of the largest, here that of 0.15.
+        assert_eq!(distance(&[1.5, 1e-3], &[1.5, 1e-3f32 as f64]), Distance::Units(0.0));
+        assert_eq!(distance(&[1.5, 2f32.powi(-26)], &[1.5, 0.0]), Distance::Units(1.0));
+    }
+
+    #[test]
+    fn rows_that_are_wrong_altogether() {
+        assert_eq!(distance(&[0.0, 0.0], &[1.0, -1.0]), Distance::AllZero);
+        assert_eq!(distance(&[0.0, 1e-20], &[0.0, 0.0]), Distance::NotZero);
+        assert_eq!(distance(&[0.0, f32::NAN], &[1.0, -1.0]), Distance::NotFinite);
+        assert_eq!(distance(&[0.0, -0.0], &[0.0, 0.0]), Distance::Units(0.0));
+        assert_eq!(Distance::AllZero.max(Distance::Units(1e9)), Distance::AllZero);
+        assert!(Distance::Units(4.0).within(4.0) && !Distance::AllZero.within(4.0));
+    }
+}

@@ -1,0 +1,151 @@
+//! What reaches the user: text and JSON on stdout, aligned tables, a line of progress on stderr.
+
+use crate::failure::Failure;
+use serde::Serialize;
+use std::io::{self, IsTerminal, Write};
+
+/// Prints to stdout. A reader who has gone away (as `head` does) is no failure.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::bad_input(format!("standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints one JSON object to stdout.
+pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value).map_err(|error| Failure::bad_input(format!("JSON: {error}")))?;
+    print(&format!("{text}\n"))
+}
+
+/// A whole number with commas between the thousands.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number that is 0 or more, to two or three significant digits: 0.54, 3.4, 57.1, 6,180.
+pub fn significant(number: f64) -> String {
+    match number {
+        0.0 => "0".to_owned(),
+        n if n < 0.995 => format!("{n:.2}"),
+        n if n < 99.95 => format!("{n:.1}"),
+        n if n < 1e12 => {
+            let step = 10f64.powi(n.log10().floor() as i32 - 2);
+            thousands(((n / step).round() * step).round() as u64)
+        }
+        n => format!("{n:.1e}"),
+    }
+}
+
+/// Rows of cells in aligned columns: the first `left` columns to the left, the others to the right.
+#[derive(Debug)]
+pub struct Table {
+    left: usize,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these headings.
+    pub fn new<const N: usize>(left: usize, headings: [&str; N]) -> Self {
+        Table { left, rows: vec![headings.map(str::to_owned).to_vec()] }
+    }
+
+    /// Adds a row. An empty row becomes an empty line.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The table as text, each line indented by two spaces.
+    pub fn render(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                line += &if column < self.left { format!("  {cell:<width$}") } else { format!("  {cell:>width$}") };
+            }
+            text += line.trim_end();
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A line on stderr that says what is being done, if stderr is a terminal; it is gone at the end.
+#[derive(Debug)]
+pub struct Progress {
+    terminal: bool,
+}
+
+impl Progress {
+    /// Shows nothing yet.
+    pub fn new() -> Self {
+        Progress { terminal: io::stderr().is_terminal() }
+    }
+
+    /// Replaces the line.
+    pub fn say(&self, text: &str) {
+        if self.terminal {
+            // Nothing depends on this line, so a failure to write it is ignored.
+            let _ = write!(io::stderr(), "\r\x1b[2K{text} …");
+        }
+    }
+
+    /// Removes the line, so that something else can be printed.
+    pub fn clear(&self) {
+        if self.terminal {
+            let _ = write!(io::stderr(), "\r\x1b[2K");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        for (number, text) in [
+            (0.0, "0"),
+            (0.544, "0.54"),
+            (3.36, "3.4"),
+            (57.12, "57.1"),
+            (9994.0, "9,990"),
+            (5_963_776.0, "5,960,000"),
+            (1e30, "1.0e30"),
+        ] {
+            assert_eq!(significant(number), text);
+        }
+        assert_eq!(thousands(12), "12");
+        assert_eq!(thousands(1_234_567), "1,234,567");
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let mut table = Table::new(1, ["what", "µs"]);
+        table.row(["copy".to_owned(), "12.5".to_owned()]);
+        table.row(["×".to_owned(), "3".to_owned()]);
+        assert_eq!(table.render(), "  what    µs\n  copy  12.5\n  ×        3\n");
+    }
+}

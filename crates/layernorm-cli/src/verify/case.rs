@@ -1,0 +1,184 @@
+//! One norm of one tensor along every path, and the bits that differ.
+
+use crate::dtype::{Bits, Type};
+use crate::norm::{GradientSlices, Inputs, Norm};
+use crate::random::Random;
+use layernorm::{Context, Element, Error, Float, Isa, Saved, StatsMut, StatsRef};
+use std::ops::Range;
+
+/// Thread counts that are compared.
+pub const THREADS: [usize; 4] = [1, 2, 3, 5];
+
+/// How the batch is cut.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Split {
+    /// One call.
+    Whole,
+    /// A few calls.
+    Pieces,
+    /// A call for each row.
+    OneByOne,
+}
+
+impl Split {
+    /// All of them.
+    pub const ALL: [Split; 3] = [Split::Whole, Split::Pieces, Split::OneByOne];
+
+    /// As the report says it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Split::Whole => "whole",
+            Split::Pieces => "in three uneven pieces",
+            Split::OneByOne => "row by row",
+        }
+    }
+
+    /// The rows at which pieces start and end.
+    fn ends(self, rows: usize) -> Vec<usize> {
+        match self {
+            Split::Whole => vec![0, rows],
+            Split::Pieces => vec![0, rows / 5, rows - rows / 3, rows],
+            Split::OneByOne => (0..=rows).collect(),
+        }
+    }
+}
+
+/// Outputs compared and bits that differ.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Count {
+    /// Outputs compared.
+    pub outputs: u64,
+    /// Bits that differ.
+    pub bits: u64,
+}
+
+impl Count {
+    fn add<T: Bits>(&mut self, found: &[T], expected: &[T]) {
+        let differing = |(f, e): (&T, &T)| u64::from((f.bits() ^ e.bits()).count_ones());
+        self.outputs += found.len() as u64;
+        self.bits += found.iter().zip(expected).map(differing).sum::<u64>();
+    }
+}
+
+/// One norm of one tensor: x and dy are `[R, N]`, γ and β `[N]`.
+#[derive(Debug)]
+pub struct Case<T> {
+    norm: Norm,
+    rows: usize,
+    n: usize,
+    x: Vec<T>,
+    dy: Vec<T>,
+    gain: Vec<T>,
+    bias: Vec<T>,
+}
+
+impl<T: Type> Case<T> {
+    /// Seeded inputs. Where there are more than two rows, the second has elements so large that its sums overflow.
+    pub fn new(norm: Norm, rows: usize, n: usize) -> Self {
+        let mut random = Random::new((rows * 1_000_003 + n) as u64);
+        let mut x = random.normals(rows * n, |z| 3.0 + 2.0 * z);
+        if rows > 2 {
+            x[n..2 * n].copy_from_slice(&random.normals(n, |z| T::HUGE * (z / 6.0)));
+        }
+        let dy = random.normals(rows * n, |z| z);
+        Case { norm, rows, n, x, dy, gain: random.normals(n, |z| 1.0 + z), bias: random.normals(n, |z| z) }
+    }
+
+    /// Compares every path with plain Rust on one thread.
+    pub fn check(&self, forward: &mut Count, backward: &mut Count) -> Result<(), Error> {
+        let mut plain = Context::new().with_isa(Isa::Scalar)?.with_threads(1)?;
+        let mut expected = Outputs::unwritten(self.rows, self.n);
+        self.run(Split::Whole, &mut expected, &mut plain)?;
+        let mut found = Outputs::unwritten(self.rows, self.n);
+        for isa in Isa::available() {
+            for threads in THREADS {
+                let mut cx = Context::new().with_isa(isa)?.with_threads(threads)?;
+                for split in Split::ALL {
+                    found.unwrite();
+                    self.run(split, &mut found, &mut cx)?;
+                    found.compare(&expected, split, forward, backward);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Forward and backward of every piece of the batch.
+    fn run(&self, split: Split, to: &mut Outputs<T>, cx: &mut Context) -> Result<(), Error> {
+        for ends in split.ends(self.rows).windows(2) {
+            let rows = ends[0]..ends[1];
+            let cells = rows.start * self.n..rows.end * self.n;
+            let of = Inputs {
+                n: self.n,
+                x: &self.x[cells.clone()],
+                dy: &self.dy[cells.clone()],
+                gain: &self.gain,
+                bias: &self.bias,
+            };
+            self.norm.forward(&of, &mut to.y[cells.clone()], stats_mut(&mut to.saved, rows.clone()), cx)?;
+            let gradients =
+                GradientSlices { dx: &mut to.dx[cells], dgain: &mut to.dgain, dbias: &mut to.dbias };
+            self.norm.backward(&of, stats_ref(&to.saved, rows), gradients, cx)?;
+        }
+        Ok(())
+    }
+}
+
+/// The statistics of some rows, to write.
+fn stats_mut<A>(saved: &mut Saved<A>, rows: Range<usize>) -> StatsMut<'_, A> {
+    let Saved { m, delta, rstd } = saved;
+    StatsMut { m: &mut m[rows.clone()], delta: &mut delta[rows.clone()], rstd: &mut rstd[rows] }
+}
+
+/// The statistics of some rows, to read.
+fn stats_ref<A>(saved: &Saved<A>, rows: Range<usize>) -> StatsRef<'_, A> {
+    StatsRef { m: &saved.m[rows.clone()], delta: &saved.delta[rows.clone()], rstd: &saved.rstd[rows] }
+}
+
+/// Everything that forward and backward give.
+struct Outputs<T: Element> {
+    y: Vec<T>,
+    saved: Saved<T::Acc>,
+    dx: Vec<T>,
+    dgain: Vec<T>,
+    dbias: Vec<T>,
+}
+
+impl<T: Type> Outputs<T> {
+    fn unwritten(rows: usize, n: usize) -> Self {
+        let zeros = |count| vec![T::default(); count];
+        let mut outputs = Outputs {
+            y: zeros(rows * n),
+            saved: Saved::new(rows),
+            dx: zeros(rows * n),
+            dgain: zeros(n),
+            dbias: zeros(n),
+        };
+        outputs.unwrite();
+        outputs
+    }
+
+    /// Makes everything NaN, which no result is, so that an output that is not written is seen.
+    fn unwrite(&mut self) {
+        let nan = T::Acc::from_f64(f64::NAN);
+        for stats in [&mut self.saved.m, &mut self.saved.delta, &mut self.saved.rstd] {
+            stats.fill(nan);
+        }
+        for outputs in [&mut self.y, &mut self.dx, &mut self.dgain, &mut self.dbias] {
+            outputs.fill(T::narrow(nan));
+        }
+    }
+
+    fn compare(&self, expected: &Self, split: Split, forward: &mut Count, backward: &mut Count) {
+        forward.add(&self.y, &expected.y);
+        forward.add(&self.saved.m, &expected.saved.m);
+        forward.add(&self.saved.delta, &expected.saved.delta);
+        forward.add(&self.saved.rstd, &expected.saved.rstd);
+        backward.add(&self.dx, &expected.dx);
+        // dγ and dβ are sums over the batch: a part of the batch has others.
+        if split == Split::Whole {
+            backward.add(&self.dgain, &expected.dgain);
+            backward.add(&self.dbias, &expected.dbias);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Whether every path gives the same bits: instruction sets, thread counts, and the batch whole, in pieces and row by row.
+
+use super::case::{Case, Count, Split, THREADS};
+use crate::dtype::{Dtype, Type};
+use crate::norm::Norm;
+use crate::show::Progress;
+use layernorm::{Error, Isa, bf16, f16};
+use serde::Serialize;
+
+/// Rows and their length: around the boundaries of vectors (16), lanes (256), blocks (1024) and chunks of rows (64).
+const SHAPES: [(usize, usize); 9] =
+    [(1, 1), (3, 5), (64, 15), (65, 17), (130, 257), (1400, 96), (129, 1025), (40, 4099), (3, 70_001)];
+
+/// Bytes of an output that surely goes past the cache, by stores of their own.
+const LARGE_BYTES: usize = 9 << 20;
+
+/// What was compared, and what came of it.
+#[derive(Debug, Serialize)]
+pub struct Identity {
+    /// Whether no bit differs.
+    pub ok: bool,
+    /// Outputs compared, over all paths.
+    pub outputs_compared: u64,
+    /// Bits that differ.
+    pub differing_bits: u64,
+    /// The instruction sets compared.
+    pub isas: Vec<&'static str>,
+    /// Those that exist and this machine lacks.
+    pub skipped_isas: Vec<&'static str>,
+    /// The thread counts compared.
+    pub threads: Vec<usize>,
+    /// How the batch was cut.
+    pub splits: Vec<&'static str>,
+    /// The shapes.
+    pub shapes: Vec<String>,
+    /// The counts by type, norm and pass.
+    pub groups: Vec<Group>,
+}
+
+/// The counts of one type, norm and pass.
+#[derive(Debug, Serialize)]
+pub struct Group {
+    /// The element type.
+    pub dtype: Dtype,
+    /// Layer norm or RMS norm.
+    pub norm: &'static str,
+    /// The pass, with what it gives.
+    pub pass: &'static str,
+    /// Outputs compared.
+    pub outputs_compared: u64,
+    /// Bits that differ.
+    pub differing_bits: u64,
+}
+
+impl Identity {
+    /// Compares everything; `quick` leaves out the shapes that are larger than the cache.
+    pub fn new(quick: bool, progress: &Progress) -> Result<Self, Error> {
+        let mut groups = Vec::new();
+        of_type::<f32>(quick, progress, &mut groups)?;
+        of_type::<f64>(quick, progress, &mut groups)?;
+        of_type::<f16>(quick, progress, &mut groups)?;
+        of_type::<bf16>(quick, progress, &mut groups)?;
+        let mut shapes: Vec<_> = SHAPES.iter().map(|(rows, n)| format!("{rows}×{n}")).collect();
+        if !quick {
+            shapes.push(format!("one of {} MiB", LARGE_BYTES >> 20));
+        }
+        let differing_bits = groups.iter().map(|group| group.differing_bits).sum();
+        let names = |available| {
+            Isa::ALL.into_iter().filter(move |isa| isa.is_available() == available).map(Isa::name).collect()
+        };
+        Ok(Identity {
+            ok: differing_bits == 0,
+            outputs_compared: groups.iter().map(|group| group.outputs_compared).sum(),
+            differing_bits,
+            isas: names(true),
+            skipped_isas: names(false),
+            threads: THREADS.to_vec(),
+            splits: Split::ALL.map(Split::name).to_vec(),
+            shapes,
+            groups,
+        })
+    }
+}
+
+/// Compares all shapes of one type.
+fn of_type<T: Type>(quick: bool, progress: &Progress, groups: &mut Vec<Group>) -> Result<(), Error> {
+    let large = (LARGE_BYTES / 1000 / size_of::<T>(), 1000);
+    let shapes: Vec<_> = SHAPES.into_iter().chain((!quick).then_some(large)).collect();
+    for (norm, name) in [(Norm::Layer, "layer norm"), (Norm::Rms, "RMS norm")] {
+        let (mut forward, mut backward) = (Count::default(), Count::default());
+        for &(rows, n) in &shapes {
+            progress.say(&format!("bits: {} {name} {rows}×{n}", T::DTYPE));
+            Case::<T>::new(norm, rows, n).check(&mut forward, &mut backward)?;
+        }
+        for (pass, count) in [("forward: y, m, δ, r", forward), ("backward: dx, dγ, dβ", backward)] {
+            let Count { outputs, bits } = count;
+            groups.push(Group { dtype: T::DTYPE, norm: name, pass, outputs_compared: outputs, differing_bits: bits });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! `layernorm verify`: the numerical contract, checked on this machine.
+
+mod accuracy;
+mod case;
+mod identity;
+mod inputs;
+
+use crate::failure::Failure;
+use crate::machine::{Machine, missing_isas};
+use crate::show::{self, Progress, Table};
+use accuracy::Accuracy;
+use identity::Identity;
+use layernorm::Context;
+use serde::Serialize;
+
+/// Check the numerical contract on this machine.
+///
+/// First the accuracy: f32 rows, easy and hard, against a reference of 106 bits, for this library and for the ways in which
+/// layer norm is usually written. Then the bits: every instruction set of this machine, several thread counts and several
+/// ways to cut the batch must give the same ones, for all four element types, forward and backward.
+///
+/// Exit status 0 if everything is within the contract, 1 if anything is not.
+#[derive(Debug, Default, clap::Args)]
+pub struct Args {
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Leave out the largest shapes, which take most of the time
+    #[arg(long)]
+    quick: bool,
+}
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    command: &'static str,
+    ok: bool,
+    machine: Machine,
+    accuracy: Accuracy,
+    identity: Identity,
+}
+
+impl Report {
+    /// Runs both checks.
+    pub fn new(quick: bool) -> Result<Self, Failure> {
+        let progress = Progress::new();
+        let mut cx = Context::new();
+        let machine = Machine::new(&cx)?;
+        let accuracy = Accuracy::new(&mut cx, &progress)?;
+        let identity = Identity::new(quick, &progress)?;
+        let ok = accuracy.ok && identity.ok;
+        Ok(Report { command: "verify", ok, machine, accuracy, identity })
+    }
+
+    /// The report for people.
+    pub fn render(&self) -> String {
+        format!("{}\n\n{}\n{}", self.machine, self.render_accuracy(), self.render_identity())
+    }
+
+    /// `Ok` if everything is within the contract.
+    pub fn verdict(&self) -> Result<(), Failure> {
+        let (accuracy, identity) = (&self.accuracy, &self.identity);
+        if self.ok {
+            return Ok(());
+        }
+        let bad = accuracy.rows.iter().filter(|row| !row.ok).map(|row| row.input.as_str()).collect::<Vec<_>>();
+        Err(Failure::out_of_contract(format!(
+            "out of contract: expected errors of at most {} units and 0 differing bits, found {} differing bits{}",
+            accuracy.limit,
+            identity.differing_bits,
+            if bad.is_empty() { String::new() } else { format!(" and larger errors on: {}", bad.join("; ")) }
+        )))
+    }
+
+    fn render_accuracy(&self) -> String {
+        let Accuracy { limit, rows, ok, .. } = &self.accuracy;
+        let mut table =
+            Table::new(1, ["input", "N", "rows", "ours", "two-pass", "E[x²]−E[x]²", "Welford", "three loops"]);
+        for row in rows {
+            let head = [row.input.clone(), row.n.to_string(), row.rows.to_string()];
+            table.row(head.into_iter().chain(row.errors.iter().map(|error| error.error.to_string())));
+        }
+        format!(
+            "Accuracy: largest error of y, f32, ε = 10⁻⁵, against a reference of 106 bits, in units in the last place\n\
+             of the larger of |y| and a tenth of the row's largest |y|.\n\n{}\n\
+             Ours is {} {limit} units everywhere.\n",
+            table.render(),
+            if *ok { "within" } else { "NOT within" },
+        )
+    }
+
+    fn render_identity(&self) -> String {
+        let identity = &self.identity;
+        let mut table = Table::new(3, ["type", "norm", "pass", "outputs compared", "differing bits"]);
+        for group in &identity.groups {
+            table.row([
+                group.dtype.to_string(),
+                group.norm.to_owned(),
+                group.pass.to_owned(),
+                show::thousands(group.outputs_compared),
+                show::thousands(group.differing_bits),
+            ]);
+        }
+        let missing: Vec<_> = missing_isas().iter().map(|isa| isa.name()).collect();
+        let skipped = if missing.is_empty() { "none".to_owned() } else { missing.join(", ") };
+        let threads: Vec<_> = identity.threads.iter().map(usize::to_string).collect();
+        format!(
+            "Bits: against plain Rust on one thread with the whole batch.\n\
+             Instruction sets: {}. Skipped, since this machine lacks them: {skipped}.\n\
+             Threads: {}. Batch: {}.\n\
+             Shapes: {}.\n\n{}\n\
+             {} outputs compared, {} differing bits.\n",
+            identity.isas.join(", "),
+            threads.join(", "),
+            identity.splits.join(", "),
+            identity.shapes.join(", "),
+            table.render(),
+            show::thousands(identity.outputs_compared),
+            show::thousands(identity.differing_bits),
+        )
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let report = Report::new(args.quick)?;
+    if args.json {
+        show::print_json(&report)?;
+    } else {
+        show::print(&report.render())?;
+    }
+    report.verdict()
+}

@@ -1,0 +1,116 @@
+//! What the tests of `layernorm apply` share: a folder to run the program in, numbers, and the oracle.
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
+pub mod case;
+pub mod oracle;
+
+use layernorm::{Element, Float};
+use layernorm_npy::{Array, Order, Scalar};
+use std::process::{Command, Output};
+
+/// A folder with the files of one test.
+pub struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub fn new() -> Self {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    /// Writes an array in C order.
+    pub fn save<T: Scalar>(&self, name: &str, shape: &[usize], values: &[T]) {
+        layernorm_npy::write(self.0.path().join(name), shape, values).unwrap();
+    }
+
+    /// Writes the array that has these values in C order, in Fortran order.
+    pub fn save_fortran<T: Scalar>(&self, name: &str, shape: &[usize], values: &[T]) {
+        let axes: Vec<usize> = (0..shape.len()).rev().collect();
+        let mut data = values.to_vec();
+        for (&value, at) in values.iter().zip(oracle::labels(shape, &axes)) {
+            data[at] = value;
+        }
+        let array = Array::from_data(shape, Order::Fortran, T::wrap(data)).unwrap();
+        array.write(self.0.path().join(name)).unwrap();
+    }
+
+    /// An array that must have this shape and type, and be in C order.
+    #[track_caller]
+    pub fn load<T: Scalar>(&self, name: &str, shape: &[usize]) -> Vec<T> {
+        let array = layernorm_npy::read(self.0.path().join(name)).unwrap();
+        assert_eq!((array.shape(), array.order(), array.dtype()), (shape, Order::C, T::DTYPE), "{name}");
+        array.into_vec().unwrap()
+    }
+
+    /// The bytes of a file.
+    pub fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.0.path().join(name)).unwrap()
+    }
+
+    /// The names of all files, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    pub fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+
+    /// `layernorm apply` with these arguments, separated by blanks.
+    pub fn run(&self, arguments: &str) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_layernorm"))
+            .arg("apply")
+            .args(arguments.split_whitespace())
+            .current_dir(self.0.path())
+            .env_remove(layernorm::ISA_VARIABLE)
+            .output()
+            .unwrap()
+    }
+
+    /// As [`run`](Self::run); it must succeed and say nothing.
+    #[track_caller]
+    pub fn apply(&self, arguments: &str) {
+        let output = self.run(arguments);
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{arguments}: {said}");
+    }
+
+    /// As [`run`](Self::run); it must end with status 2, say each of `words`, and leave the folder as it was.
+    #[track_caller]
+    pub fn refuse(&self, arguments: &str, words: &[&str]) {
+        let before = self.names();
+        let output = self.run(arguments);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {said}");
+        assert!(output.stdout.is_empty(), "{arguments}");
+        for word in words {
+            assert!(said.contains(word), "{arguments}: expected {word:?} in {said:?}");
+        }
+        assert_eq!(self.names(), before, "{arguments}");
+    }
+}
+
+/// A small generator of the same numbers on every machine (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    /// From −1 to 1.
+    pub fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    /// So many numbers around a centre, rounded to the type.
+    pub fn numbers<T: Element>(&mut self, count: usize, centre: f64) -> Vec<T> {
+        (0..count).map(|_| T::narrow(T::Acc::from_f64(centre + self.uniform()))).collect()
+    }
+}
+
+/// Exactly the same numbers in f64.
+pub fn wide<T: Element>(values: &[T]) -> Vec<f64> {
+    values.iter().map(|value| value.widen().to_f64()).collect()
+}

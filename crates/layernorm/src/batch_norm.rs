@@ -1,0 +1,430 @@
+//! Batch normalization (Ioffe and Szegedy, 2015): every channel to mean 0 and variance 1 over the batch, then gain and bias.
+//!
+//! x is `[N, C, …]`; a channel has M values, its *positions*: for each sample in order, each place in order.
+//!
+//! ```text
+//! training    m, δ, v, r as layer norm's rule has them, with sums down the positions; y = fma((d − δ)·r, γ, β)
+//!             g = dy·γ    a = sum(g)/M    b = sum(g·x̂)/M    dx = r·fma(−x̂, b, g − a)
+//! inference   r = 1/sqrt(running variance + ε)    y = fma((x − running mean)·r, γ, β)    dx = r·g
+//! both        dγ = Σ dy·x̂    dβ = Σ dy
+//! ```
+//! These are two computations, and the first depends on who else is in the batch. Layer norm has one.
+
+use crate::channels::{ChannelShape, ColumnJob, MapJob, positions, segments};
+use crate::context::{Context, Need, Scratch};
+use crate::element::{Element, Float};
+use crate::error::{Error, same_shape};
+use crate::kernels::columns::{Channels, ColumnTerms};
+use crate::kernels::extreme::{self, ExtremeLine, Line, Scaled};
+use crate::kernels::{RowNorm, Stat, Stats};
+use crate::params::{Affine, Gradients, StatsMut, StatsRef, check_eps};
+use crate::plan::Operand;
+use crate::view::{View, ViewMut};
+
+/// γ and β (one a channel) and ε.
+#[derive(Debug)]
+pub struct BatchConfig<'a, T> {
+    /// γ and β, `[C]`.
+    pub affine: Affine<'a, T>,
+    /// ε: finite, 0 or more.
+    pub eps: f64,
+}
+
+impl<T> Default for BatchConfig<'_, T> {
+    /// No γ and β, ε = 10⁻⁵.
+    fn default() -> Self {
+        BatchConfig { affine: Affine::default(), eps: 1e-5 }
+    }
+}
+
+/// Statistics to use at inference, one of each a channel.
+#[derive(Clone, Copy, Debug)]
+pub struct Moments<'a, A> {
+    /// Means, `[C]`.
+    pub mean: &'a [A],
+    /// Variances, `[C]`.
+    pub var: &'a [A],
+}
+
+/// How much a batch counts in the running statistics.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Momentum {
+    /// running = (1 − f)·running + f·batch, with this f.
+    Exponential(f64),
+    /// The plain average over all batches, of which there were so many before this one.
+    Cumulative(u64),
+}
+
+/// Which variance enters the running statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunningVariance {
+    /// Divided by M − 1, as PyTorch does.
+    Unbiased,
+    /// Divided by M, as ONNX does.
+    Biased,
+}
+
+/// Running statistics that a training pass updates.
+#[derive(Debug)]
+pub struct Running<'a, A> {
+    /// Means, `[C]`.
+    pub mean: &'a mut [A],
+    /// Variances, `[C]`.
+    pub var: &'a mut [A],
+    /// How much this batch counts.
+    pub momentum: Momentum,
+    /// Which variance is meant.
+    pub variance: RunningVariance,
+}
+
+/// A call checked against the input's shape.
+struct Checked<'a, T: Element> {
+    shape: ChannelShape,
+    norm: RowNorm<T::Acc>,
+    affine: Affine<'a, T>,
+}
+
+impl<'a, T: Element> Checked<'a, T> {
+    fn new(config: &BatchConfig<'a, T>, shape: &[usize]) -> Result<Self, Error> {
+        let shape = ChannelShape::new(shape)?;
+        config.affine.check(&[shape.channels])?;
+        let (count, eps) = (T::Acc::from_count(shape.positions()), check_eps(config.eps)?);
+        Ok(Checked {
+            shape,
+            norm: RowNorm { centered: true, count, eps, rescale_small: false },
+            affine: config.affine,
+        })
+    }
+
+    /// γ and β, one of each a channel even if there are none.
+    fn parameters(&self, scratch: &mut Scratch) -> (*const T::Acc, *const T::Acc) {
+        let count = self.shape.channels;
+        let (gain, bias) = self.affine.widen(count, scratch);
+        if !self.affine.is_none() {
+            return (gain, bias);
+        }
+        let (ones, zeros) = (scratch.take::<T::Acc>(count), scratch.take::<T::Acc>(count));
+        for channel in 0..count {
+            // SAFETY: there is room for `count` elements.
+            unsafe {
+                *ones.add(channel) = T::Acc::ONE;
+                *zeros.add(channel) = T::Acc::NEG_ZERO;
+            }
+        }
+        (ones, zeros)
+    }
+
+    fn parameter_need(&self) -> Need {
+        let count = self.shape.channels;
+        self.affine.need(count).and(Need::default().plus::<T::Acc>(count).times(2))
+    }
+
+    /// The element-wise pass, across channels where a sample has one position, else along segments.
+    fn map(
+        &self,
+        x: &View<T>,
+        dy: Option<&View<T>>,
+        to: &ViewMut<T>,
+        channels: Channels<T::Acc>,
+        fixed: bool,
+    ) -> MapJob<T> {
+        let across = self.shape.space == 1;
+        let input = |view: &View<T>| {
+            if across { positions(view.ptr(), view.layout()) } else { segments(view.ptr(), view.layout()) }
+        };
+        MapJob {
+            x: input(x),
+            dy: dy.map(input),
+            to: if across { positions(to.ptr(), to.layout()) } else { segments(to.ptr(), to.layout()) },
+            channels,
+            channel_count: self.shape.channels,
+            across,
+            fixed,
+        }
+    }
+}
+
+fn channels<A>(stats: Stats<A>, gain: *const A, bias: *const A) -> Channels<A> {
+    let (a, b) = (std::ptr::null(), std::ptr::null());
+    Channels { m: stats.m, delta: stats.delta, r: stats.r, gain, bias, a, b }
+}
+
+/// y = the batch, normalized by its own statistics, which are saved for backward: one of each a channel.
+pub fn forward<T: Element>(
+    x: View<T>,
+    y: ViewMut<T>,
+    stats: StatsMut<T::Acc>,
+    config: &BatchConfig<T>,
+    cx: &mut Context,
+) -> Result<(), Error> {
+    train(x, y, stats, None, config, cx)
+}
+
+/// [`forward`], and the running statistics take their part of the batch's.
+pub fn forward_running<T: Element>(
+    x: View<T>,
+    y: ViewMut<T>,
+    stats: StatsMut<T::Acc>,
+    running: Running<T::Acc>,
+    config: &BatchConfig<T>,
+    cx: &mut Context,
+) -> Result<(), Error> {
+    train(x, y, stats, Some(running), config, cx)
+}
+
+fn train<T: Element>(
+    x: View<T>,
+    y: ViewMut<T>,
+    mut stats: StatsMut<T::Acc>,
+    running: Option<Running<T::Acc>>,
+    config: &BatchConfig<T>,
+    cx: &mut Context,
+) -> Result<(), Error> {
+    let checked = Checked::new(config, x.shape())?;
+    same_shape("output", x.shape(), y.shape())?;
+    let stats = stats.check(checked.shape.channels)?;
+    let update = running.map(|running| Update::new(running, x.shape(), &checked.shape)).transpose()?;
+    cx.isa()?;
+    let columns = positions(x.ptr(), x.layout());
+    let empty = channels(stats, std::ptr::null(), std::ptr::null());
+    let job = |terms| ColumnJob { x: columns, dy: None, channels: empty, per_sample: None, terms };
+    let count = checked.shape.channels;
+    let sums = job(ColumnTerms::Values).need(cx).and(job(ColumnTerms::Deviations).need(cx));
+    let map = checked.map(&x, None, &y, empty, false);
+    let mut scratch = cx.scratch(checked.parameter_need().and(sums).and(map.need(cx)));
+    let (gain, bias) = checked.parameters(&mut scratch);
+    let mut scaled = Vec::new();
+    // SAFETY: the views vouch for the memory; sums and statistics have one element a channel.
+    unsafe {
+        let sums = job(ColumnTerms::Values).run(cx, &mut scratch)?;
+        (0..count).for_each(|channel| *stats.m.add(channel) = *sums.add(channel) / checked.norm.count);
+        let sums = job(ColumnTerms::Deviations).run(cx, &mut scratch)?;
+        let mut update = update;
+        for channel in 0..count {
+            let delta = *sums.add(channel) / checked.norm.count;
+            let squares = *sums.add(count + channel);
+            let (variance, r) = extreme::inverse_deviation(&checked.norm, delta, squares);
+            let mut stat = Stat { m: *stats.m.add(channel), delta, r };
+            if extreme::is_extreme(&checked.norm, variance) {
+                let value = |position: usize| columns.element(position, channel).widen();
+                let line = Scaled::new(Line::Column, checked.shape.positions(), value, &checked.norm);
+                stat = line.map_or_else(extreme::no_number, |line| line.unscaled());
+                scaled.extend(line.map(|line| (channel, line)));
+            }
+            stats.set(channel, stat);
+            if let Some(update) = &mut update {
+                let v = (-delta).fma(delta, squares / checked.norm.count);
+                update.channel(channel, stat, if v < T::Acc::ZERO { T::Acc::ZERO } else { v });
+            }
+        }
+        checked.map(&x, None, &y, channels(stats, gain, bias), false).run(cx, &mut scratch)?;
+        let to = positions(y.ptr(), y.layout());
+        for (channel, line) in scaled {
+            for position in 0..checked.shape.positions() {
+                let x_hat = line.x_hat(columns.element(position, channel).widen());
+                to.set_element(position, channel, T::narrow(x_hat.fma(*gain.add(channel), *bias.add(channel))));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A checked update of running statistics.
+struct Update<'a, A> {
+    running: Running<'a, A>,
+    factor: A,
+    /// What makes the variance the one that is wanted: M/(M − 1), or 1.
+    correction: A,
+}
+
+impl<'a, A: Float> Update<'a, A> {
+    fn new(running: Running<'a, A>, shape: &[usize], sizes: &ChannelShape) -> Result<Self, Error> {
+        for found in [running.mean.len(), running.var.len()] {
+            if found != sizes.channels {
+                return Err(Error::Length { what: "running statistics", expected: sizes.channels, found });
+            }
+        }
+        let factor = match running.momentum {
+            Momentum::Exponential(factor) if (0.0..=1.0).contains(&factor) => factor,
+            Momentum::Exponential(found) => return Err(Error::Momentum { found }),
+            Momentum::Cumulative(before) => 1.0 / (before as f64 + 1.0),
+        };
+        let count = sizes.positions();
+        let correction = match running.variance {
+            RunningVariance::Unbiased if count == 1 => {
+                return Err(Error::SingleValue { shape: shape.to_vec() });
+            }
+            RunningVariance::Unbiased => count as f64 / (count as f64 - 1.0),
+            RunningVariance::Biased => 1.0,
+        };
+        Ok(Update { running, factor: A::from_f64(factor), correction: A::from_f64(correction) })
+    }
+
+    fn channel(&mut self, channel: usize, stat: Stat<A>, variance: A) {
+        let blend = |old: A, new: A| self.factor.fma(new, (A::ONE - self.factor) * old);
+        let (mean, var) = (&mut self.running.mean[channel], &mut self.running.var[channel]);
+        *mean = blend(*mean, stat.m + stat.delta);
+        *var = blend(*var, variance * self.correction);
+    }
+}
+
+/// Gradients of [`forward`] from dy, x and the statistics that it saved.
+pub fn backward<T: Element>(
+    x: View<T>,
+    dy: View<T>,
+    stats: StatsRef<T::Acc>,
+    gradients: Gradients<T>,
+    config: &BatchConfig<T>,
+    cx: &mut Context,
+) -> Result<(), Error> {
+    let checked = Checked::new(config, x.shape())?;
+    let stats = stats.check(checked.shape.channels)?;
+    gradient(x, dy, stats, gradients, &checked, false, cx)
+}
+
+fn gradient<T: Element>(
+    x: View<T>,
+    dy: View<T>,
+    stats: Stats<T::Acc>,
+    mut gradients: Gradients<T>,
+    checked: &Checked<T>,
+    fixed: bool,
+    cx: &mut Context,
+) -> Result<(), Error> {
+    same_shape("gradient of the output", x.shape(), dy.shape())?;
+    let count = checked.shape.channels;
+    gradients.check(x.shape(), &[count])?;
+    cx.isa()?;
+    let (columns, dcolumns) = (positions(x.ptr(), x.layout()), positions(dy.ptr(), dy.layout()));
+    let job = |channels| ColumnJob {
+        x: columns,
+        dy: Some(dcolumns),
+        channels,
+        per_sample: None,
+        terms: ColumnTerms::Gradients,
+    };
+    let empty = channels(stats, std::ptr::null(), std::ptr::null());
+    let map_need = gradients.input.as_ref().map(|dx| checked.map(&x, Some(&dy), dx, empty, fixed).need(cx));
+    let need = checked.parameter_need().and(job(empty).need(cx)).and(map_need.unwrap_or_default());
+    let mut scratch = cx.scratch(need);
+    let (gain, bias) = checked.parameters(&mut scratch);
+    // SAFETY: the views vouch for the memory; sums and statistics have one element a channel.
+    unsafe {
+        let sums = job(channels(stats, gain, bias)).run(cx, &mut scratch)?;
+        let (dgain, dbias, b, a) = (sums, sums.add(count), sums.add(2 * count), sums.add(3 * count));
+        let mut redo = Vec::new();
+        for channel in 0..count {
+            *a.add(channel) = *a.add(channel) / checked.norm.count;
+            *b.add(channel) = *b.add(channel) / checked.norm.count;
+            let all = (*a.add(channel) + *b.add(channel)) + (*dgain.add(channel) + *dbias.add(channel));
+            if !all.is_finite() || (!fixed && extreme::was_scaled(&checked.norm, *stats.r.add(channel))) {
+                redo.push(channel);
+            }
+        }
+        if let Some(dx) = &gradients.input {
+            let channels = Channels { a, b, ..channels(stats, gain, bias) };
+            checked.map(&x, Some(&dy), dx, channels, fixed).run(cx, &mut scratch)?;
+        }
+        for channel in redo {
+            let dx = gradients.input.as_ref().filter(|_| !fixed).map(|dx| positions(dx.ptr(), dx.layout()));
+            let column = Column { x: columns, dy: dcolumns, dx, channel, stat: stats.get(channel), fixed };
+            column.redo(checked, *gain.add(channel), dgain.add(channel), dbias.add(channel));
+        }
+        gradients.write_parameters(dgain, dbias);
+    }
+    Ok(())
+}
+
+/// A channel of a backward pass that rule 6 does again.
+struct Column<T: Element> {
+    x: Operand<*const T>,
+    dy: Operand<*const T>,
+    dx: Option<Operand<*mut T>>,
+    channel: usize,
+    stat: Stat<T::Acc>,
+    fixed: bool,
+}
+
+impl<T: Element> Column<T> {
+    /// Writes dx where it is wanted, and the sums that are not finite although their terms are.
+    #[cold]
+    unsafe fn redo(&self, checked: &Checked<T>, gain: T::Acc, dgain: *mut T::Acc, dbias: *mut T::Acc) {
+        let n = checked.shape.positions();
+        // SAFETY: positions and the channel exist.
+        let x = |position: usize| unsafe { self.x.element(position, self.channel) }.widen();
+        // SAFETY: as above.
+        let dy = |position: usize| unsafe { self.dy.element(position, self.channel) }.widen();
+        if let Some(dx) = self.dx {
+            let line = ExtremeLine { line: Line::Column, n, x: &x, dy: &dy, gain: &|_| gain, stat: self.stat };
+            line.backward(&checked.norm, &mut |position, _, _, value| {
+                // SAFETY: as above.
+                unsafe { dx.set_element(position, self.channel, T::narrow(value)) }
+            });
+        }
+        let stat = self.stat;
+        let line = if self.fixed {
+            None
+        } else {
+            Some(Scaled::again(Line::Column, n, x, &checked.norm, stat))
+        };
+        let x_hat = |position: usize| match &line {
+            Some(line) => line.x_hat(x(position)),
+            None => ((x(position) - stat.m) - stat.delta) * stat.r,
+        };
+        // SAFETY: the sums are those of the channel.
+        unsafe {
+            *dgain = extreme::column_sum(n, dy, x_hat).unwrap_or(*dgain);
+            *dbias = extreme::column_sum(n, dy, |_| T::Acc::ONE).unwrap_or(*dbias);
+        }
+    }
+}
+
+/// Statistics of the channels from running moments: m = mean, δ = 0, r = 1/sqrt(var + ε).
+fn fixed_stats<T: Element>(moments: Moments<T::Acc>, checked: &Checked<T>) -> Result<[Vec<T::Acc>; 3], Error> {
+    for (what, found) in [("running mean", moments.mean.len()), ("running variance", moments.var.len())] {
+        if found != checked.shape.channels {
+            return Err(Error::Length { what, expected: checked.shape.channels, found });
+        }
+    }
+    let r = moments.var.iter().map(|&var| T::Acc::ONE / (var + checked.norm.eps).sqrt()).collect();
+    Ok([moments.mean.to_vec(), vec![T::Acc::ZERO; moments.mean.len()], r])
+}
+
+fn pointers<A>([m, delta, r]: &mut [Vec<A>; 3]) -> Stats<A> {
+    Stats { m: m.as_mut_ptr(), delta: delta.as_mut_ptr(), r: r.as_mut_ptr() }
+}
+
+/// y = the batch, normalized by running statistics.
+pub fn infer<T: Element>(
+    x: View<T>,
+    y: ViewMut<T>,
+    moments: Moments<T::Acc>,
+    config: &BatchConfig<T>,
+    cx: &mut Context,
+) -> Result<(), Error> {
+    let checked = Checked::new(config, x.shape())?;
+    same_shape("output", x.shape(), y.shape())?;
+    let mut stats = fixed_stats(moments, &checked)?;
+    cx.isa()?;
+    let empty = channels(pointers(&mut stats), std::ptr::null(), std::ptr::null());
+    let need = checked.parameter_need().and(checked.map(&x, None, &y, empty, true).need(cx));
+    let mut scratch = cx.scratch(need);
+    let (gain, bias) = checked.parameters(&mut scratch);
+    let map = checked.map(&x, None, &y, channels(pointers(&mut stats), gain, bias), true);
+    // SAFETY: the views vouch for the memory; the statistics have one element a channel.
+    unsafe { map.run(cx, &mut scratch) }
+}
+
+/// Gradients of [`infer`]: the running statistics do not depend on x.
+pub fn infer_backward<T: Element>(
+    x: View<T>,
+    dy: View<T>,
+    moments: Moments<T::Acc>,
+    gradients: Gradients<T>,
+    config: &BatchConfig<T>,
+    cx: &mut Context,
+) -> Result<(), Error> {
+    let checked = Checked::new(config, x.shape())?;
+    let mut stats = fixed_stats(moments, &checked)?;
+    gradient(x, dy, pointers(&mut stats), gradients, &checked, true, cx)
+}

@@ -1,0 +1,243 @@
+//! Group normalization (Wu and He, 2018): the channels of a sample in groups, each group to mean 0 and variance 1, then gain
+//! and bias of the channel. One group is layer norm over a sample; one channel a group is instance norm.
+//!
+//! x is `[N, C, …]`; a row is a group of C/G channels of one sample, with all their positions.
+//!
+//! ```text
+//! m, δ, v, r and y, and dx, as layer norm's, γ and β those of the element's channel
+//! dγ = Σ dy·x̂    dβ = Σ dy     over samples and positions
+//! ```
+
+use crate::channels::{ChannelShape, ColumnJob, PerSample, groups, positions};
+use crate::context::{Context, Need, Scratch};
+use crate::element::{Element, Float};
+use crate::error::{Error, same_shape};
+use crate::kernels::columns::{Channels, ColumnTerms};
+use crate::kernels::extreme::{self, Line, Scaled};
+use crate::kernels::{self, RowNorm, Stats};
+use crate::params::{Affine, Gradients, StatsMut, StatsRef, check_eps};
+use crate::plan::Operand;
+use crate::rows::{BackwardJob, ForwardJob, any_scaled};
+use crate::view::{View, ViewMut};
+
+/// The number of groups, γ and β (one a channel), ε.
+#[derive(Debug)]
+pub struct GroupConfig<'a, T> {
+    /// How many groups: a divisor of the channels.
+    pub groups: usize,
+    /// γ and β, `[C]`.
+    pub affine: Affine<'a, T>,
+    /// ε: finite, 0 or more.
+    pub eps: f64,
+}
+
+impl<T> GroupConfig<'_, T> {
+    /// So many groups, no γ and β, ε = 10⁻⁵.
+    pub fn new(groups: usize) -> Self {
+        GroupConfig { groups, affine: Affine::default(), eps: 1e-5 }
+    }
+}
+
+/// A call checked against the input's shape.
+struct Checked<'a, T: Element> {
+    shape: ChannelShape,
+    groups: usize,
+    rows: usize,
+    n: usize,
+    norm: RowNorm<T::Acc>,
+    affine: Affine<'a, T>,
+}
+
+impl<'a, T: Element> Checked<'a, T> {
+    fn new(config: &GroupConfig<'a, T>, shape: &[usize]) -> Result<Self, Error> {
+        let shape = ChannelShape::new(shape)?;
+        let (groups, channels) = (config.groups, shape.channels);
+        if groups == 0 || channels % groups != 0 {
+            return Err(Error::Groups { groups, channels });
+        }
+        config.affine.check(&[channels])?;
+        let n = channels / groups * shape.space;
+        let eps = check_eps(config.eps)?;
+        let norm = RowNorm { centered: true, count: T::Acc::from_count(n), eps, rescale_small: false };
+        Ok(Checked { shape, groups, rows: shape.samples * groups, n, norm, affine: config.affine })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rows == 0 || self.n == 0
+    }
+
+    /// γ and β as the forward kernel wants them: one of each a channel, which serves all its positions.
+    fn parameters(&self, scratch: &mut Scratch) -> kernels::Affine<T::Acc> {
+        let (gain, bias) = self.affine.widen(self.shape.channels, scratch);
+        if self.affine.is_none() {
+            kernels::Affine { gain, bias, groups: 1, span: usize::MAX }
+        } else {
+            kernels::Affine { gain, bias, groups: self.groups, span: self.shape.space }
+        }
+    }
+
+    /// Whether γ varies within a row, so that backward wants it once an element.
+    fn spreads_gain(&self) -> bool {
+        self.affine.weight.is_some() && self.groups != self.shape.channels && self.shape.space > 1
+    }
+
+    fn gain_need(&self) -> Need {
+        let count = if self.spreads_gain() { self.groups.saturating_mul(self.n) } else { 0 };
+        self.affine.need(self.shape.channels).and(Need::default().plus::<T::Acc>(count))
+    }
+
+    /// γ as the backward kernel wants it: one a feature, or one a row.
+    fn backward_parameters(&self, scratch: &mut Scratch) -> kernels::Affine<T::Acc> {
+        let affine = self.parameters(scratch);
+        if !self.spreads_gain() {
+            return affine;
+        }
+        let gain = scratch.take::<T::Acc>(self.groups * self.n);
+        for i in 0..self.groups * self.n {
+            // SAFETY: there is one γ for every `space` elements.
+            unsafe { *gain.add(i) = *affine.gain.add(i / self.shape.space) };
+        }
+        kernels::Affine { gain, span: 1, ..affine }
+    }
+}
+
+/// y = norm(x). `stats`, if given, gets the statistics that backward needs: one of each a sample and group.
+pub fn forward<T: Element>(
+    x: View<T>,
+    y: ViewMut<T>,
+    stats: Option<StatsMut<T::Acc>>,
+    config: &GroupConfig<T>,
+    cx: &mut Context,
+) -> Result<(), Error> {
+    let checked = Checked::new(config, x.shape())?;
+    same_shape("output", x.shape(), y.shape())?;
+    let stats = stats.map(|mut stats| stats.check(checked.rows)).transpose()?;
+    cx.isa()?;
+    if checked.is_empty() {
+        return Ok(());
+    }
+    let affine = kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 };
+    let (x, y) = (groups(x.ptr(), x.layout(), checked.groups), groups(y.ptr(), y.layout(), checked.groups));
+    let mut job = ForwardJob { x, residual: None, y, norm: checked.norm, affine, stats };
+    let mut scratch = cx.scratch(checked.affine.need(checked.shape.channels).and(job.need(cx)));
+    job.affine = checked.parameters(&mut scratch);
+    // SAFETY: the views vouch for the memory, and all shapes agree.
+    unsafe { job.run(cx, &mut scratch) }
+}
+
+/// Gradients from dy, x and the statistics that [`forward`] saved.
+pub fn backward<T: Element>(
+    x: View<T>,
+    dy: View<T>,
+    stats: StatsRef<T::Acc>,
+    mut gradients: Gradients<T>,
+    config: &GroupConfig<T>,
+    cx: &mut Context,
+) -> Result<(), Error> {
+    let checked = Checked::new(config, x.shape())?;
+    same_shape("gradient of the output", x.shape(), dy.shape())?;
+    gradients.check(x.shape(), &[checked.shape.channels])?;
+    let stats = stats.check(checked.rows)?;
+    cx.isa()?;
+    if checked.is_empty() {
+        let zeros = vec![T::Acc::ZERO; checked.shape.channels];
+        // SAFETY: there is a zero for every channel.
+        unsafe { gradients.write_parameters(zeros.as_ptr(), zeros.as_ptr()) };
+        return Ok(());
+    }
+    if let Some(dx) = &gradients.input {
+        let rows = |view: &View<T>| groups(view.ptr(), view.layout(), checked.groups);
+        let mut job = BackwardJob {
+            x: rows(&x),
+            dy: rows(&dy),
+            dh: None,
+            dx: Some(groups(dx.ptr(), dx.layout(), checked.groups)),
+            norm: checked.norm,
+            affine: kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 },
+            stats,
+            sums: false,
+        };
+        let mut scratch = cx.scratch(checked.gain_need().and(job.need(cx)));
+        job.affine = checked.backward_parameters(&mut scratch);
+        // SAFETY: the views vouch for the memory, and all shapes agree.
+        unsafe { job.run(cx, &mut scratch)? };
+    }
+    if gradients.wants_parameters() {
+        let columns = Columns { x: positions(x.ptr(), x.layout()), dy: positions(dy.ptr(), dy.layout()), stats };
+        columns.parameter_gradients(&checked, &mut gradients, cx)?;
+    }
+    Ok(())
+}
+
+/// x and dy as positions and channels.
+struct Columns<T: Element> {
+    x: Operand<*const T>,
+    dy: Operand<*const T>,
+    stats: Stats<T::Acc>,
+}
+
+impl<T: Element> Columns<T> {
+    fn parameter_gradients(
+        &self,
+        checked: &Checked<T>,
+        gradients: &mut Gradients<T>,
+        cx: &mut Context,
+    ) -> Result<(), Error> {
+        let none = std::ptr::null();
+        let job = ColumnJob {
+            x: self.x,
+            dy: Some(self.dy),
+            channels: Channels { m: none, delta: none, r: none, gain: none, bias: none, a: none, b: none },
+            per_sample: Some(PerSample { stats: self.stats, groups: checked.groups, space: checked.shape.space }),
+            terms: ColumnTerms::Parameters,
+        };
+        let mut scratch = cx.scratch(job.need(cx));
+        let count = checked.shape.channels;
+        // SAFETY: the views vouch for the memory; there are two sums a channel.
+        unsafe {
+            let dgain = job.run(cx, &mut scratch)?;
+            let dbias = dgain.add(count);
+            let all_finite = (0..2 * count).all(|i| (*dgain.add(i)).is_finite());
+            if !all_finite || any_scaled(&checked.norm, self.stats, checked.rows) {
+                self.redo(checked, dgain, dbias);
+            }
+            gradients.write_parameters(dgain, dbias);
+        }
+        Ok(())
+    }
+
+    /// Rule 6: x̂ of scaled rows is that of the scaled row, and sums that left the range are taken again.
+    #[cold]
+    unsafe fn redo(&self, checked: &Checked<T>, dgain: *mut T::Acc, dbias: *mut T::Acc) {
+        let (space, size) = (checked.shape.space, checked.shape.channels / checked.groups);
+        let lines: Vec<Scaled<T::Acc>> = (0..checked.rows)
+            .map(|row| {
+                let (sample, group) = (row / checked.groups, row % checked.groups);
+                // SAFETY: the row and its elements exist.
+                let value = |i: usize| unsafe {
+                    self.x.element(sample * space + i % space, group * size + i / space).widen()
+                };
+                // SAFETY: the row exists.
+                Scaled::again(Line::Row, checked.n, value, &checked.norm, unsafe { self.stats.get(row) })
+            })
+            .collect();
+        let n = checked.shape.positions();
+        for channel in 0..checked.shape.channels {
+            // SAFETY: positions and the channel exist.
+            unsafe {
+                let dy = |position: usize| self.dy.element(position, channel).widen();
+                let x_hat = |position: usize| {
+                    let line = &lines[position / space * checked.groups + channel / size];
+                    line.x_hat(self.x.element(position, channel).widen())
+                };
+                let plain = Line::Column.sum(n, |position| (dy(position), x_hat(position)));
+                *dgain.add(channel) =
+                    if plain.is_finite() { plain } else { extreme::column_sum(n, dy, x_hat).unwrap_or(plain) };
+                if !(*dbias.add(channel)).is_finite() {
+                    let again = extreme::column_sum(n, dy, |_| T::Acc::ONE);
+                    *dbias.add(channel) = again.unwrap_or(*dbias.add(channel));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! Plain layer objects: parameters inside, slices in and out.
+//!
+//! ```
+//! use layernorm::LayerNorm;
+//!
+//! let norm = LayerNorm::new([4]);
+//! let x = [1.0f32, 2.0, 3.0, 4.0, 10.0, 20.0, 30.0, 40.0];
+//! let y = norm.forward(&x)?;
+//!
+//! // Training: keep what forward saved, and give it back.
+//! let (y2, saved) = norm.forward_train(&x)?;
+//! assert_eq!(y, y2);
+//! let gradients = norm.backward(&x, &[1.0; 8], &saved)?;
+//! assert_eq!(gradients.bias, Some(vec![2.0; 4]));
+//! # Ok::<(), layernorm::Error>(())
+//! ```
+
+use crate::batch_norm::{self, BatchConfig, Moments, Momentum, Running, RunningVariance};
+use crate::context::Context;
+use crate::element::{Element, Float};
+use crate::error::Error;
+use crate::group_norm::{self, GroupConfig};
+use crate::params::{Affine, Gradients, Param, Saved};
+use crate::plan::Axes;
+use crate::row_norm::NormConfig;
+use crate::view::{View, ViewMut, element_count};
+use crate::{layer_norm, rms_norm};
+
+/// Gradients as vectors.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LayerGradients<T> {
+    /// Gradient of the input.
+    pub input: Vec<T>,
+    /// Gradient of γ, if the layer has one.
+    pub weight: Option<Vec<T>>,
+    /// Gradient of β, if the layer has one.
+    pub bias: Option<Vec<T>>,
+}
+
+fn zeros<T: Element>(count: usize) -> Vec<T> {
+    vec![T::default(); count]
+}
+
+fn ones<T: Element>(count: usize) -> Vec<T> {
+    vec![T::narrow(T::Acc::ONE); count]
+}
+
+/// γ and β of a layer as the operations want them.
+fn affine<'a, T: Element>(
+    weight: &'a Option<Vec<T>>,
+    bias: &'a Option<Vec<T>>,
+    zero_centered: bool,
+    shape: &[usize],
+) -> Result<Affine<'a, T>, Error> {
+    let named = |values: &'a Vec<T>, what| {
+        let expected = element_count(shape)?;
+        if values.len() != expected {
+            return Err(Error::Length { what, expected, found: values.len() });
+        }
+        Ok(Param::Same(View::new(values, shape)?))
+    };
+    Ok(Affine {
+        weight: weight.as_ref().map(|weight| named(weight, "weight")).transpose()?,
+        bias: bias.as_ref().map(|bias| named(bias, "bias")).transpose()?,
+        zero_centered,
+    })
+}
+
+/// Runs a backward operation into fresh vectors.
+fn collect_gradients<T: Element>(
+    len: usize,
+    shape: &[usize],
+    parameter_shape: &[usize],
+    has: (bool, bool),
+    run: impl FnOnce(Gradients<T>) -> Result<(), Error>,
+) -> Result<LayerGradients<T>, Error> {
+    let count = element_count(parameter_shape)?;
+    let mut input = zeros(len);
+    let (mut weight, mut bias) = (has.0.then(|| zeros(count)), has.1.then(|| zeros(count)));
+    run(Gradients {
+        input: Some(ViewMut::new(&mut input, shape)?),
+        weight: weight.as_mut().map(|weight| ViewMut::new(weight, parameter_shape)).transpose()?.map(Into::into),
+        bias: bias.as_mut().map(|bias| ViewMut::new(bias, parameter_shape)).transpose()?.map(Into::into),
+    })?;
+    Ok(LayerGradients { input, weight, bias })
+}
+
+macro_rules! row_layer {
+    ($(#[$doc:meta])* $name:ident, $op:ident, $new_doc:literal, $bias:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name<T> {
+            normalized_shape: Vec<usize>,
+            /// γ, one a feature; `None` for no gain.
+            pub weight: Option<Vec<T>>,
+            /// β, one a feature; `None` for no bias.
+            pub bias: Option<Vec<T>>,
+            /// Whether the gain is 1 + γ. Set γ to zeros with it.
+            pub zero_centered: bool,
+            /// ε.
+            pub eps: f64,
+        }
+
+        impl<T: Element> $name<T> {
+            #[doc = $new_doc]
+            pub fn new(normalized_shape: impl Into<Vec<usize>>) -> Self {
+                let normalized_shape = normalized_shape.into();
+                // A shape beyond memory gets its error at the first call; there is nothing to fill here.
+                let count = element_count(&normalized_shape).unwrap_or(0);
+                let bias: fn(usize) -> Option<Vec<T>> = $bias;
+                $name {
+                    weight: Some(ones(count)),
+                    bias: bias(count),
+                    normalized_shape,
+                    zero_centered: false,
+                    eps: 1e-5,
+                }
+            }
+
+            /// The same without γ and β.
+            pub fn without_parameters(self) -> Self {
+                $name { weight: None, bias: None, ..self }
+            }
+
+            /// The same with this ε.
+            pub fn with_eps(self, eps: f64) -> Self {
+                $name { eps, ..self }
+            }
+
+            /// The trailing dimensions that are normalized together.
+            pub fn normalized_shape(&self) -> &[usize] {
+                &self.normalized_shape
+            }
+
+            /// `[rows, …normalized_shape]` of a slice, or an error if it is not whole rows.
+            fn shape_of(&self, what: &'static str, len: usize) -> Result<Vec<usize>, Error> {
+                let n = element_count(&self.normalized_shape)?;
+                let rows = if n == 0 { 0 } else { len / n };
+                if rows * n != len {
+                    let whole = len.next_multiple_of(n.max(1));
+                    return Err(Error::Length { what, expected: whole, found: len });
+                }
+                Ok(std::iter::once(rows).chain(self.normalized_shape.iter().copied()).collect())
+            }
+
+            fn config(&self) -> Result<NormConfig<'_, T>, Error> {
+                Ok(NormConfig {
+                    axes: Axes::Last(self.normalized_shape.len()),
+                    affine: affine(&self.weight, &self.bias, self.zero_centered, &self.normalized_shape)?,
+                    eps: self.eps,
+                })
+            }
+
+            /// y = norm(x), for whole rows one after the other.
+            pub fn forward(&self, x: &[T]) -> Result<Vec<T>, Error> {
+                let mut y = zeros(x.len());
+                self.forward_into(x, &mut y, None, &mut Context::new())?;
+                Ok(y)
+            }
+
+            /// y = norm(x), with what [`Self::backward`] needs.
+            pub fn forward_train(&self, x: &[T]) -> Result<(Vec<T>, Saved<T::Acc>), Error> {
+                let (mut y, mut saved) = (zeros(x.len()), Saved::new(0));
+                self.forward_into(x, &mut y, Some(&mut saved), &mut Context::new())?;
+                Ok((y, saved))
+            }
+
+            /// y = norm(x) into the caller's memory, with the caller's threads, instruction set and scratch memory.
+            pub fn forward_into(
+                &self,
+                x: &[T],
+                y: &mut [T],
+                saved: Option<&mut Saved<T::Acc>>,
+                cx: &mut Context,
+            ) -> Result<(), Error> {
+                let shape = self.shape_of("input", x.len())?;
+                if y.len() != x.len() {
+                    return Err(Error::Length { what: "output", expected: x.len(), found: y.len() });
+                }
+                let stats = saved.map(|saved| {
+                    saved.resize(shape[0]);
+                    saved.as_mut()
+                });
+                $op::forward(View::new(x, &shape)?, ViewMut::new(y, &shape)?, stats, &self.config()?, cx)
+            }
+
+            /// x = norm(x), in the same memory.
+            pub fn forward_in_place(&self, x: &mut [T], cx: &mut Context) -> Result<(), Error> {
+                let shape = self.shape_of("input", x.len())?;
+                $op::forward_in_place(ViewMut::new(x, &shape)?, None, &self.config()?, cx)
+            }
+
+            /// Gradients from dy and what [`Self::forward_train`] saved for the same x.
+            pub fn backward(&self, x: &[T], dy: &[T], saved: &Saved<T::Acc>) -> Result<LayerGradients<T>, Error> {
+                let shape = self.shape_of("input", x.len())?;
+                if dy.len() != x.len() {
+                    return Err(Error::Length { what: "gradient of the output", expected: x.len(), found: dy.len() });
+                }
+                let has = (self.weight.is_some(), self.bias.is_some());
+                let config = self.config()?;
+                collect_gradients(x.len(), &shape, &self.normalized_shape, has, |gradients| {
+                    let (x, dy) = (View::new(x, &shape)?, View::new(dy, &shape)?);
+                    $op::backward(x, dy, saved.as_ref(), gradients, &config, &mut Context::new())
+                })
+            }
+        }
+    };
+}
+
+row_layer!(
+    /// Layer normalization with its parameters. γ = 1 and β = 0 at the start, ε = 10⁻⁵.
+    LayerNorm,
+    layer_norm,
+    "Over these trailing dimensions: `LayerNorm::new([768])`, `LayerNorm::new([32, 28])`.",
+    |count| Some(zeros(count))
+);
+
+row_layer!(
+    /// RMS normalization with its parameters. γ = 1 at the start, no β, ε = 10⁻⁵.
+    RmsNorm,
+    rms_norm,
+    "Over these trailing dimensions: `RmsNorm::new([768])`.",
+    |_| None
+);
+
+/// Group normalization with its parameters. γ = 1 and β = 0 at the start, ε = 10⁻⁵. With as many groups as channels it is
+/// instance normalization.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupNorm<T> {
+    groups: usize,
+    channels: usize,
+    /// γ, one a channel; `None` for no gain.
+    pub weight: Option<Vec<T>>,
+    /// β, one a channel; `None` for no bias.
+    pub bias: Option<Vec<T>>,
+    /// ε.
+    pub eps: f64,
+}
+
+impl<T: Element> GroupNorm<T> {
+    /// So many groups of so many channels in all.
+    pub fn new(groups: usize, channels: usize) -> Self {
+        GroupNorm { groups, channels, weight: Some(ones(channels)), bias: Some(zeros(channels)), eps: 1e-5 }
+    }
+
+    /// Instance normalization: every channel a group, no γ and β unless they are set.
+    pub fn instance(channels: usize) -> Self {
+        GroupNorm { groups: channels.max(1), channels, weight: None, bias: None, eps: 1e-5 }
+    }
+
+    fn config(&self) -> Result<GroupConfig<'_, T>, Error> {
+        let affine = affine(&self.weight, &self.bias, false, &[self.channels])?;
+        Ok(GroupConfig { groups: self.groups, affine, eps: self.eps })
+    }
+
+    fn check(&self, shape: &[usize]) -> Result<(), Error> {
+        check_channels(shape, self.channels)
+    }
+
+    /// y = norm(x), x of this shape, `[N, C, …]`.
+    pub fn forward(&self, x: &[T], shape: &[usize]) -> Result<Vec<T>, Error> {
+        Ok(self.forward_train(x, shape)?.0)
+    }
+
+    /// y = norm(x), with what [`GroupNorm::backward`] needs.
+    pub fn forward_train(&self, x: &[T], shape: &[usize]) -> Result<(Vec<T>, Saved<T::Acc>), Error> {
+        self.check(shape)?;
+        let (mut y, mut saved) = (zeros(x.len()), Saved::new(shape[0] * self.groups));
+        let (from, to) = (View::new(x, shape)?, ViewMut::new(&mut y, shape)?);
+        group_norm::forward(from, to, Some(saved.as_mut()), &self.config()?, &mut Context::new())?;
+        Ok((y, saved))
+    }
+
+    /// Gradients from dy and what [`GroupNorm::forward_train`] saved for the same x.
+    pub fn backward(
+        &self,
+        x: &[T],
+        dy: &[T],
+        shape: &[usize],
+        saved: &Saved<T::Acc>,
+    ) -> Result<LayerGradients<T>, Error> {
+        self.check(shape)?;
+        let has = (self.weight.is_some(), self.bias.is_some());
+        let config = self.config()?;
+        collect_gradients(x.len(), shape, &[self.channels], has, |gradients| {
+            let (x, dy) = (View::new(x, shape)?, View::new(dy, shape)?);
+            group_norm::backward(x, dy, saved.as_ref(), gradients, &config, &mut Context::new())
+        })
+    }
+}
+
+fn check_channels(shape: &[usize], channels: usize) -> Result<(), Error> {
+    match *shape {
+        [_, found, ..] if found == channels => Ok(()),
+        [samples, _, ref space @ ..] => {
+            let expected = [samples, channels].into_iter().chain(space.iter().copied()).collect();
+            Err(Error::Shape { what: "input", expected, found: shape.to_vec() })
+        }
+        _ => Err(Error::TooFewDimensions { what: "input", min: 2, found: shape.len() }),
+    }
+}
+
+/// Batch normalization with its parameters and running statistics. γ = 1, β = 0, running mean 0 and variance 1 at the start,
+/// ε = 10⁻⁵, momentum 0.1.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchNorm<T: Element> {
+    channels: usize,
+    /// γ, one a channel; `None` for no gain.
+    pub weight: Option<Vec<T>>,
+    /// β, one a channel; `None` for no bias.
+    pub bias: Option<Vec<T>>,
+    /// Running means, one a channel.
+    pub running_mean: Vec<T::Acc>,
+    /// Running variances, one a channel.
+    pub running_var: Vec<T::Acc>,
+    /// How much a batch counts in the running statistics; `None` for the average over all batches.
+    pub momentum: Option<f64>,
+    /// Batches seen in training.
+    pub batches: u64,
+    /// ε.
+    pub eps: f64,
+}
+
+impl<T: Element> BatchNorm<T> {
+    /// For so many channels.
+    pub fn new(channels: usize) -> Self {
+        BatchNorm {
+            channels,
+            weight: Some(ones(channels)),
+            bias: Some(zeros(channels)),
+            running_mean: vec![T::Acc::ZERO; channels],
+            running_var: vec![T::Acc::ONE; channels],
+            momentum: Some(0.1),
+            batches: 0,
+            eps: 1e-5,
+        }
+    }
+
+    fn config(&self) -> Result<BatchConfig<'_, T>, Error> {
+        Ok(BatchConfig { affine: affine(&self.weight, &self.bias, false, &[self.channels])?, eps: self.eps })
+    }
+
+    /// Inference: normalizes by the running statistics.
+    pub fn forward(&self, x: &[T], shape: &[usize]) -> Result<Vec<T>, Error> {
+        check_channels(shape, self.channels)?;
+        let mut y = zeros(x.len());
+        let moments = Moments { mean: &self.running_mean, var: &self.running_var };
+        let (from, to) = (View::new(x, shape)?, ViewMut::new(&mut y, shape)?);
+        batch_norm::infer(from, to, moments, &self.config()?, &mut Context::new())?;
+        Ok(y)
+    }
+
+    /// Training: normalizes by the batch's statistics and updates the running ones.
+    pub fn forward_train(&mut self, x: &[T], shape: &[usize]) -> Result<(Vec<T>, Saved<T::Acc>), Error> {
+        check_channels(shape, self.channels)?;
+        let (mut y, mut saved) = (zeros(x.len()), Saved::new(self.channels));
+        let (mut mean, mut var) = (self.running_mean.clone(), self.running_var.clone());
+        let running = Running {
+            mean: &mut mean,
+            var: &mut var,
+            momentum: self.momentum.map_or(Momentum::Cumulative(self.batches), Momentum::Exponential),
+            variance: RunningVariance::Unbiased,
+        };
+        let (from, to) = (View::new(x, shape)?, ViewMut::new(&mut y, shape)?);
+        batch_norm::forward_running(from, to, saved.as_mut(), running, &self.config()?, &mut Context::new())?;
+        (self.running_mean, self.running_var) = (mean, var);
+        self.batches += 1;
+        Ok((y, saved))
+    }
+
+    /// Gradients of a training pass from dy and what [`BatchNorm::forward_train`] saved for the same x.
+    pub fn backward(
+        &self,
+        x: &[T],
+        dy: &[T],
+        shape: &[usize],
+        saved: &Saved<T::Acc>,
+    ) -> Result<LayerGradients<T>, Error> {
+        check_channels(shape, self.channels)?;
+        let has = (self.weight.is_some(), self.bias.is_some());
+        let config = self.config()?;
+        collect_gradients(x.len(), shape, &[self.channels], has, |gradients| {
+            let (x, dy) = (View::new(x, shape)?, View::new(dy, shape)?);
+            batch_norm::backward(x, dy, saved.as_ref(), gradients, &config, &mut Context::new())
+        })
+    }
+}
