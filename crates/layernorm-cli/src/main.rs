@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod bench;
 mod dtype;
 mod failure;
 mod machine;
@@ -13,6 +14,7 @@ mod random;
 mod reference;
 mod show;
 mod textbook;
+mod tour;
 mod verify;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -34,6 +36,7 @@ struct Cli {
 enum Command {
     Apply(apply::Args),
     Verify(verify::Args),
+    Bench(bench::Args),
     /// Print shell completions, to be sourced or put where the shell looks for them.
     Completions {
         /// The shell.
@@ -55,10 +58,12 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Some(Command::Apply(args)) => apply::run(args),
         Some(Command::Verify(args)) => verify::run(args),
+        Some(Command::Bench(args)) => bench::run(args),
         Some(Command::Completions { shell }) => {
-            clap_complete::generate(shell, &mut Cli::command(), "layernorm", &mut std::io::stdout());
-            Ok(())
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "layernorm", &mut script);
+            show::print(&String::from_utf8_lossy(&script))
         }
-        None => Ok(()),
+        None => tour::run(),
     }
 }

@@ -25,36 +25,33 @@ fn group(shape: &[usize], groups: usize) -> Case {
     Case { set, stats_shape: vec![shape[0], groups], ..case }
 }
 
-fn every_choice<T: Number, P: Number>(case: Case) {
+/// f32 with and without γ, β and the rest, and the other types with all of it.
+fn every_choice(case: Case) {
     for choice in 0..4u64 {
         let (weight, bias) = (choice & 1 == 0, choice & 2 == 0);
         let (zero_centered, eps) = (choice == 2, [1e-5, 0.25][choice as usize % 2]);
-        Case { weight, bias, zero_centered, eps, ..case.clone() }.check::<T, P>(choice);
+        Case { weight, bias, zero_centered, eps, ..case.clone() }.check::<f32, f32>(choice);
     }
-}
-
-fn every_type(case: Case) {
-    every_choice::<f32, f32>(case.clone());
-    every_choice::<f16, f32>(case.clone());
-    every_choice::<f16, f16>(case.clone());
-    every_choice::<f64, f64>(case);
+    case.check::<f16, f16>(4);
+    case.check::<f16, f32>(5);
+    case.check::<f64, f64>(6);
 }
 
 #[test]
 fn instance_norm_is_what_the_formula_gives() {
     // One position a sample gives y = β whatever x is; elsewhere there are more.
-    SHAPES[1..].iter().for_each(|shape| every_type(instance(shape)));
+    SHAPES[1..].iter().for_each(|shape| every_choice(instance(shape)));
 }
 
 #[test]
 fn batch_norm_is_what_the_formula_gives() {
-    SHAPES.iter().for_each(|shape| every_type(batch(shape)));
+    SHAPES.iter().for_each(|shape| every_choice(batch(shape)));
 }
 
 #[test]
 fn group_norm_is_what_the_formula_gives() {
     for groups in [1, 2, 3] {
-        SHAPES.iter().for_each(|shape| every_type(group(shape, groups)));
+        SHAPES.iter().for_each(|shape| every_choice(group(shape, groups)));
     }
 }
 
@@ -98,19 +95,14 @@ fn running_mean_is_reported_as_it_is() {
 #[test]
 fn empty_tensors_give_empty_results() {
     let folder = Folder::new();
-    for shape in [[0, 4, 3], [2, 4, 0], [2, 0, 3]] {
+    let running = "batch-norm --running-mean rm.npy --running-var rm.npy";
+    for shape in [[0, 4, 3], [2, 4, 0]] {
         folder.save::<f32>("x.npy", &shape, &[]);
-        let zeros = vec![0.0f32; shape[1]];
-        folder.save("rm.npy", &[shape[1]], &zeros);
-        for op in [
-            "group-norm --groups 2",
-            "instance-norm",
-            "batch-norm",
-            "batch-norm --running-mean rm.npy --running-var rm.npy",
-        ] {
+        folder.save("rm.npy", &[4], &[0.0f32; 4]);
+        for op in ["group-norm --groups 2", "instance-norm", "batch-norm", running] {
             folder.apply(&format!("{op} --input x.npy --output y.npy --grad-output x.npy --grad-bias db.npy"));
             assert!(folder.load::<f32>("y.npy", &shape).is_empty());
-            assert_eq!(folder.load::<f32>("db.npy", &[shape[1]]), zeros);
+            assert_eq!(folder.load::<f32>("db.npy", &[4]), [0.0; 4]);
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::group_norm::{self, GroupConfig};
 use crate::params::{Affine, Gradients, Param, Saved};
 use crate::plan::Axes;
 use crate::row_norm::NormConfig;
-use crate::view::{View, ViewMut, element_count};
+use crate::view::{MAX_RANK, View, ViewMut, element_count};
 use crate::{layer_norm, rms_norm};
 
 /// Gradients as vectors.
@@ -35,6 +35,36 @@ pub struct LayerGradients<T> {
     pub weight: Option<Vec<T>>,
     /// Gradient of β, if the layer has one.
     pub bias: Option<Vec<T>>,
+}
+
+/// The shape of whole rows one after the other, without an allocation.
+struct InputShape {
+    dims: [usize; MAX_RANK],
+    rank: usize,
+}
+
+impl InputShape {
+    fn new(what: &'static str, len: usize, row: &[usize]) -> Result<Self, Error> {
+        let n = element_count(row)?;
+        let rank = row.len() + 1;
+        if rank > MAX_RANK {
+            return Err(Error::Rank { max: MAX_RANK, found: rank });
+        }
+        let rows = if n == 0 { 0 } else { len / n };
+        if rows * n != len {
+            return Err(Error::Length { what, expected: len.next_multiple_of(n.max(1)), found: len });
+        }
+        let mut dims = [rows; MAX_RANK];
+        dims[1..rank].copy_from_slice(row);
+        Ok(InputShape { dims, rank })
+    }
+}
+
+impl std::ops::Deref for InputShape {
+    type Target = [usize];
+    fn deref(&self) -> &[usize] {
+        &self.dims[..self.rank]
+    }
 }
 
 fn zeros<T: Element>(count: usize) -> Vec<T> {
@@ -133,14 +163,8 @@ macro_rules! row_layer {
             }
 
             /// `[rows, …normalized_shape]` of a slice, or an error if it is not whole rows.
-            fn shape_of(&self, what: &'static str, len: usize) -> Result<Vec<usize>, Error> {
-                let n = element_count(&self.normalized_shape)?;
-                let rows = if n == 0 { 0 } else { len / n };
-                if rows * n != len {
-                    let whole = len.next_multiple_of(n.max(1));
-                    return Err(Error::Length { what, expected: whole, found: len });
-                }
-                Ok(std::iter::once(rows).chain(self.normalized_shape.iter().copied()).collect())
+            fn shape_of(&self, what: &'static str, len: usize) -> Result<InputShape, Error> {
+                InputShape::new(what, len, &self.normalized_shape)
             }
 
             fn config(&self) -> Result<NormConfig<'_, T>, Error> {

@@ -76,7 +76,7 @@ pub struct Args {
     #[arg(long, value_name = "B.npy")]
     pub(super) bias: Option<PathBuf>,
     /// ε, added to the variance or the mean square: finite, 0 or more.
-    #[arg(long, default_value = "1e-5", allow_negative_numbers = true, value_name = "E")]
+    #[arg(long, default_value = "1e-5", allow_hyphen_values = true, value_name = "E")]
     pub(super) eps: f64,
     /// The gain is 1 + γ instead of γ.
     #[arg(long)]

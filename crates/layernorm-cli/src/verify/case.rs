@@ -60,6 +60,17 @@ impl Count {
     }
 }
 
+/// The counts of each pass.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// y and the saved statistics.
+    pub forward: Count,
+    /// The same with a residual, and h, against the two steps one after the other.
+    pub residual: Count,
+    /// dx, dγ and dβ.
+    pub backward: Count,
+}
+
 /// One norm of one tensor: x and dy are `[R, N]`, γ and β `[N]`.
 #[derive(Debug)]
 pub struct Case<T> {
@@ -84,23 +95,45 @@ impl<T: Type> Case<T> {
         Case { norm, rows, n, x, dy, gain: random.normals(n, |z| 1.0 + z), bias: random.normals(n, |z| z) }
     }
 
-    /// Compares every path with plain Rust on one thread.
-    pub fn check(&self, forward: &mut Count, backward: &mut Count) -> Result<(), Error> {
+    /// Compares every path with plain Rust on one thread, for these ways to cut the batch.
+    pub fn check(&self, splits: &[Split], counts: &mut Counts) -> Result<(), Error> {
         let mut plain = Context::new().with_isa(Isa::Scalar)?.with_threads(1)?;
         let mut expected = Outputs::unwritten(self.rows, self.n);
         self.run(Split::Whole, &mut expected, &mut plain)?;
+        let mut fused = Outputs::unwritten(self.rows, self.n);
+        self.add_then_norm(&mut fused, &mut plain)?;
         let mut found = Outputs::unwritten(self.rows, self.n);
         for isa in Isa::available() {
             for threads in THREADS {
                 let mut cx = Context::new().with_isa(isa)?.with_threads(threads)?;
-                for split in Split::ALL {
+                for &split in splits {
                     found.unwrite();
                     self.run(split, &mut found, &mut cx)?;
-                    found.compare(&expected, split, forward, backward);
+                    found.compare(&expected, split, counts);
                 }
+                found.unwrite();
+                let Outputs { y, dx: h, saved, .. } = &mut found;
+                self.norm.forward_residual(&self.inputs(&self.x, 0..self.rows), h, y, saved.as_mut(), &mut cx)?;
+                counts.residual.add(&found.dx, &fused.dx);
+                found.compare_forward(&fused, &mut counts.residual);
             }
         }
         Ok(())
+    }
+
+    /// h = x + dy (which stands for the residual) in the place of dx, and y = norm(h).
+    fn add_then_norm(&self, to: &mut Outputs<T>, cx: &mut Context) -> Result<(), Error> {
+        let Outputs { y, dx: h, saved, .. } = to;
+        for ((h, x), residual) in h.iter_mut().zip(&self.x).zip(&self.dy) {
+            *h = T::narrow(x.widen() + residual.widen());
+        }
+        self.norm.forward(&self.inputs(h, 0..self.rows), y, saved.as_mut(), cx)
+    }
+
+    /// Some rows of the inputs, with this x.
+    fn inputs<'a>(&'a self, x: &'a [T], rows: Range<usize>) -> Inputs<'a, T> {
+        let cells = rows.start * self.n..rows.end * self.n;
+        Inputs { n: self.n, x: &x[cells.clone()], dy: &self.dy[cells], gain: &self.gain, bias: &self.bias }
     }
 
     /// Forward and backward of every piece of the batch.
@@ -108,13 +141,7 @@ impl<T: Type> Case<T> {
         for ends in split.ends(self.rows).windows(2) {
             let rows = ends[0]..ends[1];
             let cells = rows.start * self.n..rows.end * self.n;
-            let of = Inputs {
-                n: self.n,
-                x: &self.x[cells.clone()],
-                dy: &self.dy[cells.clone()],
-                gain: &self.gain,
-                bias: &self.bias,
-            };
+            let of = self.inputs(&self.x, rows.clone());
             self.norm.forward(&of, &mut to.y[cells.clone()], stats_mut(&mut to.saved, rows.clone()), cx)?;
             let gradients =
                 GradientSlices { dx: &mut to.dx[cells], dgain: &mut to.dgain, dbias: &mut to.dbias };
@@ -169,16 +196,20 @@ impl<T: Type> Outputs<T> {
         }
     }
 
-    fn compare(&self, expected: &Self, split: Split, forward: &mut Count, backward: &mut Count) {
-        forward.add(&self.y, &expected.y);
-        forward.add(&self.saved.m, &expected.saved.m);
-        forward.add(&self.saved.delta, &expected.saved.delta);
-        forward.add(&self.saved.rstd, &expected.saved.rstd);
-        backward.add(&self.dx, &expected.dx);
+    fn compare_forward(&self, expected: &Self, count: &mut Count) {
+        count.add(&self.y, &expected.y);
+        count.add(&self.saved.m, &expected.saved.m);
+        count.add(&self.saved.delta, &expected.saved.delta);
+        count.add(&self.saved.rstd, &expected.saved.rstd);
+    }
+
+    fn compare(&self, expected: &Self, split: Split, counts: &mut Counts) {
+        self.compare_forward(expected, &mut counts.forward);
+        counts.backward.add(&self.dx, &expected.dx);
         // dγ and dβ are sums over the batch: a part of the batch has others.
         if split == Split::Whole {
-            backward.add(&self.dgain, &expected.dgain);
-            backward.add(&self.dbias, &expected.dbias);
+            counts.backward.add(&self.dgain, &expected.dgain);
+            counts.backward.add(&self.dbias, &expected.dbias);
         }
     }
 }

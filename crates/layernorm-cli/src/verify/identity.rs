@@ -1,6 +1,6 @@
 //! Whether every path gives the same bits: instruction sets, thread counts, and the batch whole, in pieces and row by row.
 
-use super::case::{Case, Count, Split, THREADS};
+use super::case::{Case, Count, Counts, Split, THREADS};
 use crate::dtype::{Dtype, Type};
 use crate::norm::Norm;
 use crate::show::Progress;
@@ -11,8 +11,11 @@ use serde::Serialize;
 const SHAPES: [(usize, usize); 9] =
     [(1, 1), (3, 5), (64, 15), (65, 17), (130, 257), (1400, 96), (129, 1025), (40, 4099), (3, 70_001)];
 
-/// Bytes of an output that surely goes past the cache, by stores of their own.
+/// Bytes of a tensor so large that outputs go past the cache, by stores of their own; compared with the whole batch only.
 const LARGE_BYTES: usize = 9 << 20;
+
+/// Elements of its rows.
+const LARGE_ROW: usize = 1000;
 
 /// What was compared, and what came of it.
 #[derive(Debug, Serialize)]
@@ -62,7 +65,7 @@ impl Identity {
         of_type::<bf16>(quick, progress, &mut groups)?;
         let mut shapes: Vec<_> = SHAPES.iter().map(|(rows, n)| format!("{rows}×{n}")).collect();
         if !quick {
-            shapes.push(format!("one of {} MiB", LARGE_BYTES >> 20));
+            shapes.push(format!("and {} MiB in rows of {LARGE_ROW}, whole", LARGE_BYTES >> 20));
         }
         let differing_bits = groups.iter().map(|group| group.differing_bits).sum();
         let names = |available| {
@@ -84,16 +87,22 @@ impl Identity {
 
 /// Compares all shapes of one type.
 fn of_type<T: Type>(quick: bool, progress: &Progress, groups: &mut Vec<Group>) -> Result<(), Error> {
-    let large = (LARGE_BYTES / 1000 / size_of::<T>(), 1000);
-    let shapes: Vec<_> = SHAPES.into_iter().chain((!quick).then_some(large)).collect();
     for (norm, name) in [(Norm::Layer, "layer norm"), (Norm::Rms, "RMS norm")] {
-        let (mut forward, mut backward) = (Count::default(), Count::default());
-        for &(rows, n) in &shapes {
+        let mut counts = Counts::default();
+        let mut check = |rows: usize, n: usize, splits: &[Split]| {
             progress.say(&format!("bits: {} {name} {rows}×{n}", T::DTYPE));
-            Case::<T>::new(norm, rows, n).check(&mut forward, &mut backward)?;
+            Case::<T>::new(norm, rows, n).check(splits, &mut counts)
+        };
+        for (rows, n) in SHAPES {
+            check(rows, n, &Split::ALL)?;
         }
-        for (pass, count) in [("forward: y, m, δ, r", forward), ("backward: dx, dγ, dβ", backward)] {
-            let Count { outputs, bits } = count;
+        if !quick {
+            check(LARGE_BYTES / LARGE_ROW / size_of::<T>(), LARGE_ROW, &[Split::Whole])?;
+        }
+        let Counts { forward, residual, backward } = counts;
+        for (pass, Count { outputs, bits }) in
+            [("forward: y, m, δ, r", forward), ("residual: h and these", residual), ("backward: dx, dγ, dβ", backward)]
+        {
             groups.push(Group { dtype: T::DTYPE, norm: name, pass, outputs_compared: outputs, differing_bits: bits });
         }
     }

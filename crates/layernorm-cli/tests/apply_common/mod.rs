@@ -18,7 +18,7 @@ impl Folder {
 
     /// Writes an array in C order.
     pub fn save<T: Scalar>(&self, name: &str, shape: &[usize], values: &[T]) {
-        layernorm_npy::write(self.0.path().join(name), shape, values).unwrap();
+        self.save_array(name, Array::new(shape, values.to_vec()).unwrap());
     }
 
     /// Writes the array that has these values in C order, in Fortran order.
@@ -28,8 +28,14 @@ impl Folder {
         for (&value, at) in values.iter().zip(oracle::labels(shape, &axes)) {
             data[at] = value;
         }
-        let array = Array::from_data(shape, Order::Fortran, T::wrap(data)).unwrap();
-        array.write(self.0.path().join(name)).unwrap();
+        self.save_array(name, Array::from_data(shape, Order::Fortran, T::wrap(data)).unwrap());
+    }
+
+    /// Does not wait for the disk, unlike `Array::write`.
+    fn save_array(&self, name: &str, array: Array) {
+        let mut bytes = Vec::new();
+        array.to_writer(&mut bytes).unwrap();
+        std::fs::write(self.0.path().join(name), bytes).unwrap();
     }
 
     /// An array that must have this shape and type, and be in C order.

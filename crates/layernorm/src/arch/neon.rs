@@ -283,7 +283,7 @@ impl Simd for Neon {
     }
     #[inline(always)]
     unsafe fn store_f16(p: *mut f16, v: F32x4) {
-        // SAFETY: the caller vouches for 4 elements. The conversion rounds to nearest even, as Rust has the processor set.
+        // SAFETY: the caller vouches for 4 elements. Rust keeps the processor's rounding at nearest even.
         unsafe { vst1_u16(p.cast(), vreinterpret_u16_f16(vcvt_f16_f32(v.0))) }
     }
     #[inline(always)]
@@ -312,7 +312,7 @@ impl Simd for Neon {
         #[cfg(target_arch = "aarch64")]
         // SAFETY: a prefetch of any address does no harm.
         unsafe {
-            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) p, options(nomem, nostack, preserves_flags));
+            std::arch::asm!("prfm pldl1keep, [{}]", in(reg) p.addr(), options(nomem, nostack, preserves_flags));
         }
         #[cfg(not(target_arch = "aarch64"))]
         let _ = p;
@@ -346,7 +346,7 @@ mod tests {
         }
     }
 
-    /// Zeros, ones, subnormals, the ends of the range, infinities, NaNs quiet and signalling; any bits; ordinary numbers.
+    /// Zeros, subnormals, ones, the ends of the range, infinities, NaNs quiet and signalling; any bits; ordinary ones.
     fn f32_values() -> Vec<f32> {
         let special = [0, 1, 0x7F_FFFF, 0x80_0000, 0x3F80_0000, 0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_1234, 0x7F80_0001];
         let mut bits = Bits(1);
@@ -498,7 +498,7 @@ mod tests {
             // SAFETY: there are four elements.
             let wide = lanes_of(unsafe { load(narrow.as_ptr()) });
             assert_same(&wide, &narrow.map(T::widen), true, "load");
-            for (x, bits) in wide.into_iter().zip(start..) {
+            for (x, bits) in wide.into_iter().zip(start..=start + 3) {
                 let [below, above] = [bits.wrapping_sub(1), bits.wrapping_add(1)].map(|bits| from_bits(bits).widen());
                 // Beyond the largest number the tie is as far off as it is before it.
                 let tie = x + if above.is_finite() { above - x } else { x - below } / 2.0;

@@ -1,6 +1,6 @@
 //! A model in plain Rust of the intrinsics that `neon.rs` uses, so that its tests run where there is no 64-bit ARM.
 //!
-//! Names, parameters and constants are those of `std::arch::aarch64`; what each does is what Arm's reference says of it.
+//! Names, parameters and constants are those of `std::arch::aarch64`; each does what Arm's reference says of it.
 //! There, most are safe functions with the target feature `neon`, which a caller without that feature may only call
 //! from `unsafe`; here all are `unsafe`, so that a caller looks the same.
 

@@ -334,11 +334,12 @@ impl<T: Element> Kernel for RowDots<T> {
     type Output = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
+        let one = T::Acc::ONE;
         for row in 0..self.rows {
-            // SAFETY: the row exists and has n elements.
+            // SAFETY: the row exists and has n elements; `one` outlives the step.
             unsafe {
                 let stat = self.stats.get(self.first_row + row);
-                let step = dots_of::<S, T>(self.x.at(row), self.dy.at(row), &T::Acc::ONE, false, stat);
+                let step = dots_of::<S, T>(self.x.at(row), self.dy.at(row), &raw const one, false, stat);
                 let [_, dot] = if self.n <= BLOCK {
                     block_sums::<Of<S, T>, 2>(0, self.n, &step).map(Vector::fold)
                 } else {

@@ -1,6 +1,7 @@
 //! What the tests share: the reference, inputs, and comparison of bits.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+pub mod oracle;
 pub mod reference;
 
 use layernorm::{Context, Element, Float, Isa};

@@ -1,0 +1,52 @@
+//! Memory for a measurement: allocated and written once, before any clock runs, and aligned to a cache line.
+
+use crate::failure::Failure;
+
+const LINE_BYTES: usize = 64;
+
+/// A slice that starts at a cache line, as tensors of the frameworks do.
+#[derive(Debug)]
+pub struct Buffer<T> {
+    memory: Vec<T>,
+    start: usize,
+    len: usize,
+}
+
+impl<T: Copy> Buffer<T> {
+    /// `len` elements, each of them written.
+    pub fn new(len: usize, mut value: impl FnMut() -> T) -> Result<Self, Failure> {
+        let spare = LINE_BYTES / size_of::<T>();
+        let mut memory = Vec::new();
+        memory.try_reserve_exact(len + spare).map_err(|_| {
+            Failure::bad_input(format!("memory: expected room for {} bytes, found less", (len + spare) * size_of::<T>()))
+        })?;
+        memory.extend((0..len + spare).map(|_| value()));
+        let start = memory.as_ptr().align_offset(LINE_BYTES).min(spare);
+        Ok(Buffer { memory, start, len })
+    }
+
+    /// To read.
+    pub fn get(&self) -> &[T] {
+        &self.memory[self.start..self.start + self.len]
+    }
+
+    /// To write.
+    pub fn get_mut(&mut self) -> &mut [T] {
+        &mut self.memory[self.start..self.start + self.len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_start_at_a_cache_line() {
+        for len in [0, 1, 100, 100_000] {
+            let mut buffer = Buffer::new(len, || 1u16).unwrap();
+            assert_eq!(buffer.get().as_ptr() as usize % LINE_BYTES, 0);
+            assert_eq!(buffer.get_mut().len(), len);
+        }
+        assert!(Buffer::new(usize::MAX / 16, || 0.0f64).is_err());
+    }
+}

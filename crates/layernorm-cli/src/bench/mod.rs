@@ -1,0 +1,195 @@
+//! `layernorm bench`: how fast, beside what the memory allows. First the proof that the result is right, then the clock.
+
+mod buffer;
+mod implementations;
+mod proof;
+mod race;
+mod report;
+mod shape;
+mod work;
+
+use crate::dtype::{Dtype, Type};
+use crate::failure::Failure;
+use crate::machine::{Machine, available_memory};
+use crate::norm::Norm;
+use crate::show::{self, Progress};
+use clap::ValueEnum;
+use layernorm::{Context, Isa, bf16, f16};
+use race::{Rules, race};
+use report::{Report, ShapeReport};
+use serde::Serialize;
+use shape::Shape;
+use work::{Contestant, Work};
+
+/// Measure the speed beside a copy of the same memory.
+///
+/// For each shape the contestants take turns, many rounds: memcpy, y = a·x, z = a·x + y over as many bytes, and the
+/// normalization forward and backward into memory that is given. The table has the best and the median time, the bytes a
+/// second that had to move, and the ratio to the copy and to the loop that moves the same tensors.
+///
+/// A result is first proved right against a slow reference, and only then timed.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// What to measure
+    #[arg(long, value_enum, default_value_t = Op::LayerNorm)]
+    op: Op,
+    /// Shapes, separated by commas; the last size is the length of a row
+    /// [default: 64x128,4096x64,1024x768,8192x1024,4096x4096,512x16384,64x262144,65536x256]
+    #[arg(long, value_delimiter = ',', value_name = "SHAPES")]
+    shapes: Vec<Shape>,
+    /// The element type
+    #[arg(long, value_enum, default_value_t = Dtype::F32)]
+    dtype: Dtype,
+    /// Threads, for the plain loops as well
+    #[arg(long, default_value_t = 1, value_parser = threads)]
+    threads: usize,
+    /// The instruction set: scalar, avx2, avx512 or neon [default: the widest that the machine has]
+    #[arg(long)]
+    isa: Option<Isa>,
+    /// Seconds of measuring for each shape
+    #[arg(long, default_value_t = 3.0, value_parser = seconds)]
+    seconds: f64,
+    /// Compare the ways in which layer norm is usually written, in speed and in error (f32, one thread)
+    #[arg(long, conflicts_with_all = ["op", "dtype", "threads"])]
+    implementations: bool,
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Op {
+    /// Layer normalization, forward and backward
+    LayerNorm,
+    /// RMS normalization, forward and backward
+    RmsNorm,
+    /// Layer normalization of x + residual in one step, beside plain forward
+    Residual,
+}
+
+impl Op {
+    fn title(self) -> &'static str {
+        match self {
+            Op::LayerNorm => "Layer norm",
+            Op::RmsNorm => "RMS norm",
+            Op::Residual => "Layer norm with a residual",
+        }
+    }
+
+    fn norm(self) -> Norm {
+        if self == Op::RmsNorm { Norm::Rms } else { Norm::Layer }
+    }
+
+    fn contestants(self) -> [Contestant; 5] {
+        let last = if self == Op::Residual { Contestant::Residual } else { Contestant::Backward };
+        [Contestant::Copy, Contestant::Scale, Contestant::Triad, Contestant::Forward, last]
+    }
+}
+
+/// Rows and their length, where no shapes are given.
+const DEFAULT_SHAPES: [(usize, usize); 8] = [
+    (64, 128),
+    (4096, 64),
+    (1024, 768),
+    (8192, 1024),
+    (4096, 4096),
+    (512, 16384),
+    (64, 262_144),
+    (65_536, 256),
+];
+
+/// A tensor of this size leaves nothing in the caches that the next call could use.
+const BEYOND_CACHE: u64 = 32 << 20;
+
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(threads) if threads > 0 => Ok(threads),
+        _ => Err("expected a whole number, 1 or more".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("expected a number of seconds above 0 and up to 86400".to_owned()),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let cx = Context::new().with_threads(args.threads)?;
+    let mut cx = match args.isa {
+        Some(isa) => cx.with_isa(isa)?,
+        None => cx,
+    };
+    if args.implementations {
+        return implementations::run(args.shapes, args.seconds, args.json, &mut cx);
+    }
+    let shapes = if args.shapes.is_empty() {
+        DEFAULT_SHAPES.map(|(rows, n)| Shape::new(rows, n)).to_vec()
+    } else {
+        args.shapes
+    };
+    let report = measure(args.op, args.dtype, shapes, args.seconds, &mut cx)?;
+    if args.json { show::print_json(&report) } else { show::print(&report.render()) }
+}
+
+/// Proves and times every shape.
+fn measure(op: Op, dtype: Dtype, shapes: Vec<Shape>, seconds: f64, cx: &mut Context) -> Result<Report, Failure> {
+    let progress = Progress::new();
+    let machine = Machine::new(cx)?;
+    let count = shapes.len();
+    let mut reports = Vec::new();
+    for (i, shape) in shapes.into_iter().enumerate() {
+        progress.say(&format!("measuring {shape} {dtype} ({} of {count})", i + 1));
+        reports.push(match dtype {
+            Dtype::F32 => measure_shape::<f32>(op, shape, seconds, cx),
+            Dtype::F64 => measure_shape::<f64>(op, shape, seconds, cx),
+            Dtype::F16 => measure_shape::<f16>(op, shape, seconds, cx),
+            Dtype::Bf16 => measure_shape::<bf16>(op, shape, seconds, cx),
+        }?);
+    }
+    Ok(Report {
+        command: "bench",
+        machine,
+        op,
+        dtype,
+        memory: "given",
+        seconds_per_shape: seconds,
+        shapes: reports,
+    })
+}
+
+fn measure_shape<T: Type>(op: Op, shape: Shape, seconds: f64, cx: &mut Context) -> Result<ShapeReport, Failure> {
+    let bytes = (shape.len() * size_of::<T>()) as u64;
+    check_memory(&shape, Work::<T>::bytes(&shape))?;
+    let mut work = Work::<T>::new(op.norm(), &shape)?;
+    let contestants = op.contestants();
+    let proof = proof::prove(&mut work, &contestants, cx)?;
+    let rules = Rules { contestants: contestants.len(), seconds, warm: bytes < BEYOND_CACHE };
+    let timings = race(rules, |i| work.call(contestants[i], cx))?;
+    Ok(ShapeReport::new(shape, bytes, proof, &contestants, &timings))
+}
+
+/// An error, before anything is allocated, if the machine has not that much memory to give.
+fn check_memory(shape: &Shape, need: u64) -> Result<(), Failure> {
+    match available_memory() {
+        Some(available) if need > available => Err(Failure::bad_input(format!(
+            "shape {shape}: expected {} MB of memory for its tensors, found {} MB available",
+            need / 1_000_000,
+            available / 1_000_000
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A short measurement, for the program's front page: its table, and the worst ratio of forward to y = a·x.
+pub fn short() -> Result<(String, f64), Failure> {
+    let mut cx = Context::new().with_threads(1)?;
+    let shapes = [(1024, 768), (8192, 1024)].map(|(rows, n)| Shape::new(rows, n)).to_vec();
+    let report = measure(Op::LayerNorm, Dtype::F32, shapes, 1.0, &mut cx)?;
+    let ratios = report.shapes.iter().filter_map(|shape| shape.result(Contestant::Forward)?.times_peer);
+    Ok((report.render(), ratios.fold(0.0, f64::max)))
+}

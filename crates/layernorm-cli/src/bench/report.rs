@@ -1,0 +1,138 @@
+//! What a measurement shows, for people and as JSON.
+
+use super::Op;
+use super::proof::Proof;
+use super::race::Timing;
+use super::shape::Shape;
+use super::work::Contestant;
+use crate::dtype::Dtype;
+use crate::machine::Machine;
+use crate::show::Table;
+use serde::Serialize;
+
+/// All shapes of one run.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// `bench`.
+    pub command: &'static str,
+    /// Where it ran.
+    pub machine: Machine,
+    /// Which operation.
+    pub op: Op,
+    /// The element type.
+    pub dtype: Dtype,
+    /// Where results go: into memory that the caller gives, as opposed to fresh memory.
+    pub memory: &'static str,
+    /// Seconds of measuring a shape.
+    pub seconds_per_shape: f64,
+    /// The shapes.
+    pub shapes: Vec<ShapeReport>,
+}
+
+/// One shape.
+#[derive(Debug, Serialize)]
+pub struct ShapeReport {
+    /// The shape.
+    pub shape: Shape,
+    /// What was proved before anything was timed.
+    pub proof: Proof,
+    /// One for each contestant.
+    pub results: Vec<Measured>,
+}
+
+/// One contestant.
+#[derive(Debug, Serialize)]
+pub struct Measured {
+    /// Its name.
+    pub what: &'static str,
+    /// Microseconds of the best round.
+    pub best_us: f64,
+    /// Microseconds of the median round.
+    pub median_us: f64,
+    /// Rounds.
+    pub rounds: usize,
+    /// Bytes that must move.
+    pub bytes: u64,
+    /// 10⁹ of these bytes a second, in the best round.
+    pub gb_per_s: f64,
+    /// Its best time as a multiple of the copy's.
+    pub times_copy: f64,
+    /// The contestant that moves the same tensors.
+    pub peer: Option<&'static str>,
+    /// Its best time as a multiple of that one's.
+    pub times_peer: Option<f64>,
+}
+
+impl ShapeReport {
+    /// From what was timed, in the order of the contestants. `bytes` are those of one tensor.
+    pub fn new(shape: Shape, bytes: u64, proof: Proof, contestants: &[Contestant], timings: &[Timing]) -> Self {
+        let best = |contestant: Contestant| {
+            contestants.iter().zip(timings).find(|(c, _)| **c == contestant).map(|(_, timing)| timing.best)
+        };
+        let result = |(&contestant, timing): (&Contestant, &Timing)| {
+            let bytes = contestant.tensors() as u64 * bytes;
+            let peer = contestant.peer().and_then(|peer| best(peer).map(|best| (peer.name(), timing.best / best)));
+            Measured {
+                what: contestant.name(),
+                best_us: timing.best * 1e6,
+                median_us: timing.median * 1e6,
+                rounds: timing.rounds,
+                bytes,
+                gb_per_s: bytes as f64 / timing.best / 1e9,
+                times_copy: timing.best / best(Contestant::Copy).unwrap_or(timing.best),
+                peer: peer.map(|(name, _)| name),
+                times_peer: peer.map(|(_, ratio)| ratio),
+            }
+        };
+        let results = contestants.iter().zip(timings).map(result).collect();
+        ShapeReport { shape, proof, results }
+    }
+
+    /// The result of a contestant.
+    pub fn result(&self, contestant: Contestant) -> Option<&Measured> {
+        self.results.iter().find(|result| result.what == contestant.name())
+    }
+}
+
+impl Report {
+    /// The table for people.
+    pub fn render(&self) -> String {
+        let mut table =
+            Table::new(2, ["shape", "what", "best µs", "median µs", "GB/s", "× copy", "× the loop of the same bytes"]);
+        for shape in &self.shapes {
+            for (i, result) in shape.results.iter().enumerate() {
+                let Measured { best_us, median_us, gb_per_s, times_copy, .. } = result;
+                let peer = result.peer.zip(result.times_peer);
+                table.row([
+                    if i == 0 { shape.shape.to_string() } else { String::new() },
+                    result.what.to_owned(),
+                    format!("{best_us:.1}"),
+                    format!("{median_us:.1}"),
+                    format!("{gb_per_s:.1}"),
+                    format!("{times_copy:.2}"),
+                    peer.map_or(String::new(), |(name, ratio)| format!("{ratio:.2} {name:<7}")),
+                ]);
+            }
+            table.row([]);
+        }
+        format!("{}\n{}\n\n{}", self.machine, self.caption(), table.render().trim_end_matches('\n').to_owned() + "\n")
+    }
+
+    fn caption(&self) -> String {
+        let proof = self.shapes.iter().map(|shape| shape.proof.largest_part_of_bound).fold(0.0, f64::max);
+        let moved = match self.op {
+            Op::Residual => "forward x and y; residual forward x, the residual, h and y",
+            _ => "forward x and y; backward x, dy and dx",
+        };
+        format!(
+            "{} of {} over the last axis, with γ, β and saved statistics, into given memory: all buffers are allocated and\n\
+             written before the first round, and every round uses the same ones. Contestants take turns; ratios are between\n\
+             best times. GB/s counts the bytes that must move ({moved}).\n\
+             copy is memcpy, scale y = a·x, triad z = a·x + y, over as many bytes of f32. Proved right before it was timed:\n\
+             no error above {:.0}% of the derived bound.",
+            self.op.title(),
+            self.dtype,
+            (100.0 * proof).ceil(),
+        )
+    }
+}
