@@ -53,7 +53,9 @@ impl Way {
             Way::Ours => "fails nowhere here: rows whose sums overflow are scaled by a power of two and done again",
             Way::ThreeLoops => "fails as two-pass does, and its error grows with N; every addition waits for the last",
             Way::TwoPass => "fails where |mean| ≫ σ: the mean's own rounding stays in every output",
-            Way::Squares => "fails where |mean| ≫ σ: both terms agree in their leading digits, and what is left is noise",
+            Way::Squares => {
+                "fails where |mean| ≫ σ: both terms agree in their leading digits, and what is left is noise"
+            }
             Way::Welford => "fails where |mean| ≫ σ, as two-pass does; slow, since every step waits for a division",
         }
     }

@@ -144,8 +144,14 @@ impl<T: Element> Affine<'_, T> {
         self.weight.is_none() && self.bias.is_none()
     }
 
+    /// Scratch memory that [`Affine::widen`] takes.
     pub(crate) fn need(&self, count: usize) -> Need {
-        Need::default().plus::<T::Acc>(if self.is_none() { 1 } else { count }).times(2)
+        let count = if self.is_none() { 1 } else { count };
+        let one = |param: Option<Param<T>>, plus_one: bool| match param.and_then(|param| param.in_place()) {
+            Some(_) if !plus_one => Need::default(),
+            _ => Need::default().plus::<T::Acc>(count),
+        };
+        one(self.weight, self.zero_centered).and(one(self.bias, false))
     }
 
     /// γ and β in the arithmetic type: `count` of each, or one of each if there is neither.

@@ -18,7 +18,10 @@ impl<T: Copy> Buffer<T> {
         let spare = LINE_BYTES / size_of::<T>();
         let mut memory = Vec::new();
         memory.try_reserve_exact(len + spare).map_err(|_| {
-            Failure::bad_input(format!("memory: expected room for {} bytes, found less", (len + spare) * size_of::<T>()))
+            Failure::bad_input(format!(
+                "memory: expected room for {} bytes, found less",
+                (len + spare) * size_of::<T>()
+            ))
         })?;
         memory.extend((0..len + spare).map(|_| value()));
         let start = memory.as_ptr().align_offset(LINE_BYTES).min(spare);

@@ -76,7 +76,8 @@ pub fn run(shapes: Vec<Shape>, seconds: f64, json: bool, cx: &mut Context) -> Re
     }
     progress.clear();
     let ways = Way::ALL.map(|way| WayReport { way: way.name(), what: way.what(), fails: way.fails() }).into();
-    let report = Report { command: "bench --implementations", machine, seconds_per_shape: seconds, ways, shapes: reports };
+    let report =
+        Report { command: "bench --implementations", machine, seconds_per_shape: seconds, ways, shapes: reports };
     if json { show::print_json(&report) } else { show::print(&report.render()) }
 }
 
@@ -128,10 +129,8 @@ fn input_errors(
 
 impl Report {
     fn render(&self) -> String {
-        let mut table = Table::new(
-            2,
-            ["shape", "way", "ns/element", "× ours", "error: randn", "100 + 0.01·randn", "10⁶ + randn"],
-        );
+        let mut table =
+            Table::new(2, ["shape", "way", "ns/element", "× ours", "error: randn", "100 + 0.01·randn", "10⁶ + randn"]);
         for shape in &self.shapes {
             for (i, result) in shape.results.iter().enumerate() {
                 let head = [

@@ -41,13 +41,13 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Dtype::F32)]
     dtype: Dtype,
     /// Threads, for the plain loops as well
-    #[arg(long, default_value_t = 1, value_parser = threads)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = threads)]
     threads: usize,
     /// The instruction set: scalar, avx2, avx512 or neon [default: the widest that the machine has]
     #[arg(long)]
     isa: Option<Isa>,
     /// Seconds of measuring for each shape
-    #[arg(long, default_value_t = 3.0, value_parser = seconds)]
+    #[arg(long, default_value_t = 3.0, allow_negative_numbers = true, value_parser = seconds)]
     seconds: f64,
     /// Compare the ways in which layer norm is usually written, in speed and in error (f32, one thread)
     #[arg(long, conflicts_with_all = ["op", "dtype", "threads"])]
@@ -89,16 +89,8 @@ impl Op {
 }
 
 /// Rows and their length, where no shapes are given.
-const DEFAULT_SHAPES: [(usize, usize); 8] = [
-    (64, 128),
-    (4096, 64),
-    (1024, 768),
-    (8192, 1024),
-    (4096, 4096),
-    (512, 16384),
-    (64, 262_144),
-    (65_536, 256),
-];
+const DEFAULT_SHAPES: [(usize, usize); 8] =
+    [(64, 128), (4096, 64), (1024, 768), (8192, 1024), (4096, 4096), (512, 16384), (64, 262_144), (65_536, 256)];
 
 /// A tensor of this size leaves nothing in the caches that the next call could use.
 const BEYOND_CACHE: u64 = 32 << 20;
@@ -127,11 +119,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.implementations {
         return implementations::run(args.shapes, args.seconds, args.json, &mut cx);
     }
-    let shapes = if args.shapes.is_empty() {
-        DEFAULT_SHAPES.map(|(rows, n)| Shape::new(rows, n)).to_vec()
-    } else {
-        args.shapes
-    };
+    let shapes =
+        if args.shapes.is_empty() { DEFAULT_SHAPES.map(|(rows, n)| Shape::new(rows, n)).to_vec() } else { args.shapes };
     let report = measure(args.op, args.dtype, shapes, args.seconds, &mut cx)?;
     if args.json { show::print_json(&report) } else { show::print(&report.render()) }
 }
@@ -151,15 +140,7 @@ fn measure(op: Op, dtype: Dtype, shapes: Vec<Shape>, seconds: f64, cx: &mut Cont
             Dtype::Bf16 => measure_shape::<bf16>(op, shape, seconds, cx),
         }?);
     }
-    Ok(Report {
-        command: "bench",
-        machine,
-        op,
-        dtype,
-        memory: "given",
-        seconds_per_shape: seconds,
-        shapes: reports,
-    })
+    Ok(Report { command: "bench", machine, op, dtype, memory: "given", seconds_per_shape: seconds, shapes: reports })
 }
 
 fn measure_shape<T: Type>(op: Op, shape: Shape, seconds: f64, cx: &mut Context) -> Result<ShapeReport, Failure> {

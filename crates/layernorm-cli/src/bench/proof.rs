@@ -137,9 +137,8 @@ fn check_dx<T: Type>(norm: Norm, of: &Inputs<T>, dx: &[T], largest: &mut Largest
         let (x, dy) = (&of.x[cells.clone()], &of.dy[cells.clone()]);
         let stat = Stat::of(x, norm.centered(), EPS);
         let g = |i: usize| wide(dy[i]) * wide(of.gain[i]);
-        let mean = |term: &dyn Fn(usize) -> f64| {
-            ((0..n).fold(Wide::default(), |sum, i| sum + term(i)) / count).to_f64()
-        };
+        let mean =
+            |term: &dyn Fn(usize) -> f64| ((0..n).fold(Wide::default(), |sum, i| sum + term(i)) / count).to_f64();
         let a = if norm.centered() { mean(&g) } else { 0.0 };
         let b = mean(&|i| g(i) * stat.x_hat(x[i]));
         let size = mean(&|i| g(i) * g(i)).sqrt();

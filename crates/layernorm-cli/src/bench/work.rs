@@ -115,13 +115,7 @@ impl<T: Type> Work<T> {
 
     /// What goes in.
     pub fn inputs(&self) -> Inputs<'_, T> {
-        Inputs {
-            n: self.n,
-            x: self.x.get(),
-            dy: self.dy.get(),
-            gain: self.gain.get(),
-            bias: self.bias.get(),
-        }
+        Inputs { n: self.n, x: self.x.get(), dy: self.dy.get(), gain: self.gain.get(), bias: self.bias.get() }
     }
 
     /// One call.

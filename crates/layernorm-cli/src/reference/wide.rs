@@ -120,7 +120,8 @@ mod tests {
 
     #[test]
     fn sums_keep_what_f64_loses() {
-        let sum = Wide::from(1e20) + 1.0 + 1e-10 - Wide::from(1e20);
-        assert!(error(sum, Wide::from(1.0) + 1e-10) < 1.0);
+        // From 10²⁰ (67 bits) down to 2⁻³⁰: 97 bits in all.
+        let sum = Wide::from(1e20) + 1.0 + 2f64.powi(-30) - Wide::from(1e20);
+        assert_eq!(sum.to_f64(), 1.0 + 2f64.powi(-30));
     }
 }

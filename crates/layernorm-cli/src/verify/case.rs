@@ -143,8 +143,7 @@ impl<T: Type> Case<T> {
             let cells = rows.start * self.n..rows.end * self.n;
             let of = self.inputs(&self.x, rows.clone());
             self.norm.forward(&of, &mut to.y[cells.clone()], stats_mut(&mut to.saved, rows.clone()), cx)?;
-            let gradients =
-                GradientSlices { dx: &mut to.dx[cells], dgain: &mut to.dgain, dbias: &mut to.dbias };
+            let gradients = GradientSlices { dx: &mut to.dx[cells], dgain: &mut to.dgain, dbias: &mut to.dbias };
             self.norm.backward(&of, stats_ref(&to.saved, rows), gradients, cx)?;
         }
         Ok(())

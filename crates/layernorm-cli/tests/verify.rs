@@ -1,0 +1,59 @@
+//! `layernorm verify` on this machine: within the contract, and its JSON says so.
+
+use serde_json::Value;
+use std::process::{Command, Output};
+
+fn layernorm(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_layernorm")).args(args).output().expect("the program starts")
+}
+
+/// The whole check where the program is optimized, else all but the large tensors.
+fn verify(args: &[&str]) -> Output {
+    let mut all = vec!["verify"];
+    if cfg!(debug_assertions) {
+        all.push("--quick");
+    }
+    all.extend(args);
+    layernorm(&all)
+}
+
+#[test]
+fn the_contract_holds_here_and_the_json_says_so() {
+    let output = verify(&["--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "no progress where stderr is no terminal");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    assert_eq!(report["ok"], true);
+
+    let rows = report["accuracy"]["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 14);
+    for row in rows {
+        let ours = row["errors"].as_array().expect("errors").iter().find(|error| error["way"] == "ours");
+        let units = ours.expect("ours")["units"].as_f64().expect("a number");
+        assert!(units <= 4.0, "{row}");
+    }
+    // The inputs are hard: every other way fails on some of them.
+    for way in ["two-pass", "E[x²]−E[x]²", "Welford", "three loops"] {
+        let fails = |row: &Value| {
+            let errors = row["errors"].as_array().expect("errors");
+            let error = errors.iter().find(|error| error["way"] == way).expect("the way");
+            error["units"].as_f64().is_none_or(|units| units > 1000.0)
+        };
+        assert!(rows.iter().filter(|row| fails(row)).count() >= 5, "{way}");
+    }
+
+    let identity = &report["identity"];
+    assert_eq!(identity["differing_bits"], 0);
+    let groups = identity["groups"].as_array().expect("groups");
+    assert_eq!(groups.len(), 4 * 2 * 3, "types, norms, passes");
+    assert!(groups.iter().all(|group| group["outputs_compared"].as_u64() > Some(1_000_000)));
+    let isas = ["isas", "skipped_isas"].map(|list| identity[list].as_array().expect("a list").len());
+    assert_eq!(isas.iter().sum::<usize>(), 4, "what is not compared is said to be skipped");
+}
+
+#[test]
+fn arguments_that_do_not_exist_are_refused() {
+    let output = layernorm(&["verify", "--josn"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--json"), "the message names what was meant");
+}
