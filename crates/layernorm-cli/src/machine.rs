@@ -1,6 +1,6 @@
 //! The machine and the versions that a result belongs to.
 
-use layernorm::{Context, Error, Isa};
+use layernorm::{Context, Error};
 use serde::Serialize;
 use std::fmt;
 
@@ -46,11 +46,6 @@ impl fmt::Display for Machine {
         write!(f, "layernorm {version}")?;
         if *optimized { Ok(()) } else { f.write_str(", DEBUG BUILD: its times say nothing") }
     }
-}
-
-/// The instruction sets that exist and that this machine lacks.
-pub fn missing_isas() -> Vec<Isa> {
-    Isa::ALL.into_iter().filter(|isa| !isa.is_available()).collect()
 }
 
 /// The processor's name, where the system tells it.

@@ -34,7 +34,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Apply(apply::Args),
+    // Boxed, since its arguments are many times as large as those of the others.
+    Apply(Box<apply::Args>),
     Verify(verify::Args),
     Bench(bench::Args),
     /// Print shell completions, to be sourced or put where the shell looks for them.
@@ -56,7 +57,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
-        Some(Command::Apply(args)) => apply::run(args),
+        Some(Command::Apply(args)) => apply::run(*args),
         Some(Command::Verify(args)) => verify::run(args),
         Some(Command::Bench(args)) => bench::run(args),
         Some(Command::Completions { shell }) => {

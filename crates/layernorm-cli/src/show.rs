@@ -57,8 +57,8 @@ pub struct Table {
 
 impl Table {
     /// A table with these headings.
-    pub fn new<const N: usize>(left: usize, headings: [&str; N]) -> Self {
-        Table { left, rows: vec![headings.map(str::to_owned).to_vec()] }
+    pub fn new<'a>(left: usize, headings: impl IntoIterator<Item = &'a str>) -> Self {
+        Table { left, rows: vec![headings.into_iter().map(str::to_owned).collect()] }
     }
 
     /// Adds a row. An empty row becomes an empty line.

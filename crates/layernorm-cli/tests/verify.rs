@@ -7,7 +7,7 @@ fn layernorm(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_layernorm")).args(args).output().expect("the program starts")
 }
 
-/// The whole check where the program is optimized, else all but the large tensors.
+/// The whole check where the program is optimized, else all but the larger shapes.
 fn verify(args: &[&str]) -> Output {
     let mut all = vec!["verify"];
     if cfg!(debug_assertions) {
@@ -56,4 +56,15 @@ fn arguments_that_do_not_exist_are_refused() {
     let output = layernorm(&["verify", "--josn"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--json"), "the message names what was meant");
+}
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "takes a minute without optimization")]
+fn without_a_subcommand_it_shows_what_the_library_promises() {
+    let output = layernorm(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    for part in ["0 differing bits", "within 4 units", "into given memory", "What this shows", "Next:"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }

@@ -31,11 +31,7 @@ impl Array {
     }
 
     /// An array whose elements lie in the given order. Fails where `data` has not as many elements as `shape` says.
-    pub fn from_data(
-        shape: impl Into<Vec<usize>>,
-        order: Order,
-        data: Data,
-    ) -> Result<Self, Error> {
+    pub fn from_data(shape: impl Into<Vec<usize>>, order: Order, data: Data) -> Result<Self, Error> {
         let shape = shape.into();
         check_length(&shape, data.dtype(), data.len())?;
         Ok(Self { shape, order, data })
@@ -101,18 +97,12 @@ impl Array {
 
     /// The elements, in [`order`](Self::order), as a slice of `T`. Fails where they are of another type.
     pub fn as_slice<T: Scalar>(&self) -> Result<&[T], Error> {
-        T::slice(&self.data).ok_or(Error::DTypeMismatch {
-            expected: T::DTYPE,
-            found: self.dtype(),
-        })
+        T::slice(&self.data).ok_or(Error::DTypeMismatch { expected: T::DTYPE, found: self.dtype() })
     }
 
     /// The elements, in [`order`](Self::order), as a `Vec<T>`. Fails where they are of another type.
     pub fn into_vec<T: Scalar>(self) -> Result<Vec<T>, Error> {
-        T::take(self.data).map_err(|data| Error::DTypeMismatch {
-            expected: T::DTYPE,
-            found: data.dtype(),
-        })
+        T::take(self.data).map_err(|data| Error::DTypeMismatch { expected: T::DTYPE, found: data.dtype() })
     }
 }
 
@@ -122,37 +112,19 @@ impl Array {
 /// overflow for an empty array either.
 pub(crate) fn element_count(shape: &[usize], dtype: DType) -> Result<usize, Error> {
     if shape.len() > MAX_DIMENSIONS {
-        return Err(Error::TooManyDimensions {
-            limit: MAX_DIMENSIONS,
-            found: shape.len(),
-        });
+        return Err(Error::TooManyDimensions { limit: MAX_DIMENSIONS, found: shape.len() });
     }
     let bytes = shape
         .iter()
         .filter(|&&length| length != 0)
         .try_fold(dtype.size(), |bytes, &length| bytes.checked_mul(length))
         .filter(|&bytes| isize::try_from(bytes).is_ok())
-        .ok_or_else(|| Error::ShapeTooLarge {
-            shape: shape.to_vec(),
-            dtype,
-        })?;
-    if shape.contains(&0) {
-        Ok(0)
-    } else {
-        Ok(bytes / dtype.size())
-    }
+        .ok_or_else(|| Error::ShapeTooLarge { shape: shape.to_vec(), dtype })?;
+    if shape.contains(&0) { Ok(0) } else { Ok(bytes / dtype.size()) }
 }
 
 /// Fails where `found` elements are not what `shape` says.
 pub(crate) fn check_length(shape: &[usize], dtype: DType, found: usize) -> Result<(), Error> {
     let expected = element_count(shape, dtype)?;
-    if expected == found {
-        Ok(())
-    } else {
-        Err(Error::LengthMismatch {
-            shape: shape.to_vec(),
-            expected,
-            found,
-        })
-    }
+    if expected == found { Ok(()) } else { Err(Error::LengthMismatch { shape: shape.to_vec(), expected, found }) }
 }

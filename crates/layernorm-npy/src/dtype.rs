@@ -23,14 +23,7 @@ pub enum DType {
 
 impl DType {
     /// Every type there is, in the order in which messages list them.
-    pub const ALL: [Self; 6] = [
-        Self::F16,
-        Self::F32,
-        Self::F64,
-        Self::I32,
-        Self::I64,
-        Self::U8,
-    ];
+    pub const ALL: [Self; 6] = [Self::F16, Self::F32, Self::F64, Self::I32, Self::I64, Self::U8];
 
     /// NumPy's name: `float16`, `float32`, …
     pub const fn name(self) -> &'static str {

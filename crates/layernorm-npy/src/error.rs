@@ -158,10 +158,7 @@ impl Error {
     }
 
     pub(crate) fn in_file(self, path: &Path) -> Self {
-        Self::InFile {
-            path: path.to_path_buf(),
-            error: Box::new(self),
-        }
+        Self::InFile { path: path.to_path_buf(), error: Box::new(self) }
     }
 
     /// For `map_err`: an I/O error of what was tried.
@@ -180,48 +177,32 @@ impl fmt::Display for Error {
                 "not an .npy file: expected it to begin with \"\\x93NUMPY\", found \"{}\"",
                 found.escape_ascii()
             ),
-            Self::Version { major, minor } => write!(
-                f,
-                "expected format version 1.0, 2.0 or 3.0, found {major}.{minor}"
-            ),
-            Self::Truncated {
-                part,
-                expected,
-                found,
-            } => write!(
-                f,
-                "the {part} is cut short: expected {expected} bytes, found {found}"
-            ),
-            Self::TrailingBytes { expected, found } => write!(
-                f,
-                "there are bytes after the data: expected {expected} bytes, found at least {found}"
-            ),
-            Self::HeaderTooLong { limit, found } => write!(
-                f,
-                "the header is too long: expected at most {limit} bytes, found {found}"
-            ),
-            Self::Header {
-                offset,
-                expected,
-                found,
-            } => write!(
-                f,
-                "the header is malformed at character {offset}: expected {expected}, found {found:?}"
-            ),
+            Self::Version { major, minor } => {
+                write!(f, "expected format version 1.0, 2.0 or 3.0, found {major}.{minor}")
+            }
+            Self::Truncated { part, expected, found } => {
+                write!(f, "the {part} is cut short: expected {expected} bytes, found {found}")
+            }
+            Self::TrailingBytes { expected, found } => {
+                write!(f, "there are bytes after the data: expected {expected} bytes, found at least {found}")
+            }
+            Self::HeaderTooLong { limit, found } => {
+                write!(f, "the header is too long: expected at most {limit} bytes, found {found}")
+            }
+            Self::Header { offset, expected, found } => {
+                write!(f, "the header is malformed at character {offset}: expected {expected}, found {found:?}")
+            }
             Self::MissingKey { key } => write!(f, "the header has no key '{key}'"),
             Self::UnsupportedDType { descr } => write_unsupported(f, descr),
             Self::TooManyDimensions { limit, found } => {
                 write!(f, "expected at most {limit} dimensions, found {found}")
             }
-            Self::ShapeTooLarge { shape, dtype } => write!(
-                f,
-                "shape {shape:?} of {dtype} has more bytes than can be addressed"
-            ),
-            Self::LengthMismatch {
-                shape,
-                expected,
-                found,
-            } => write!(f, "shape {shape:?} has {expected} elements, found {found}"),
+            Self::ShapeTooLarge { shape, dtype } => {
+                write!(f, "shape {shape:?} of {dtype} has more bytes than can be addressed")
+            }
+            Self::LengthMismatch { shape, expected, found } => {
+                write!(f, "shape {shape:?} has {expected} elements, found {found}")
+            }
             Self::DTypeMismatch { expected, found } => {
                 write!(f, "expected an array of {expected}, found {found}")
             }
@@ -249,10 +230,7 @@ fn write_unsupported(f: &mut fmt::Formatter<'_>, descr: &str) -> fmt::Result {
 
 /// What NumPy calls the kind of type that a header names by one letter.
 fn kind(descr: &str) -> Option<&'static str> {
-    let letter = descr
-        .trim_start_matches(['<', '>', '=', '|'])
-        .chars()
-        .next()?;
+    let letter = descr.trim_start_matches(['<', '>', '=', '|']).chars().next()?;
     Some(match letter {
         '[' | '(' => "structured",
         'O' => "Python objects",

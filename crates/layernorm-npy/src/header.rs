@@ -61,9 +61,7 @@ impl Header {
         Ok(Self {
             dtype,
             big_endian,
-            order: order.ok_or(Error::MissingKey {
-                key: "fortran_order",
-            })?,
+            order: order.ok_or(Error::MissingKey { key: "fortran_order" })?,
             shape: shape.ok_or(Error::MissingKey { key: "shape" })?,
         })
     }
@@ -79,9 +77,7 @@ fn decode(bytes: &[u8], major: u8) -> Result<String, Error> {
         Error::Header {
             offset: String::from_utf8_lossy(before).chars().count(),
             expected: "UTF-8",
-            found: after
-                .first()
-                .map_or_else(String::new, |byte| format!("byte 0x{byte:02x}")),
+            found: after.first().map_or_else(String::new, |byte| format!("byte 0x{byte:02x}")),
         }
     })?;
     Ok(text.to_owned())
@@ -133,11 +129,8 @@ pub(crate) fn preamble(dtype: DType, order: Order, shape: &[usize]) -> Vec<u8> {
         Order::C => ("False", shape.first()),
         Order::Fortran => ("True", shape.last()),
     };
-    let mut text = format!(
-        "{{'descr': '{}', 'fortran_order': {fortran_order}, 'shape': {}, }}",
-        dtype.descr(),
-        tuple(shape)
-    );
+    let mut text =
+        format!("{{'descr': '{}', 'fortran_order': {fortran_order}, 'shape': {}, }}", dtype.descr(), tuple(shape));
     if let Some(slowest) = slowest {
         let room = GROWTH_DIGITS.saturating_sub(slowest.to_string().len());
         text.push_str(&" ".repeat(room));

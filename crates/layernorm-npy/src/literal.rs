@@ -13,11 +13,7 @@ pub(crate) struct Literal<'a> {
 
 impl<'a> Literal<'a> {
     pub(crate) fn new(text: &'a str, long_suffix: bool) -> Self {
-        Self {
-            text,
-            at: 0,
-            long_suffix,
-        }
+        Self { text, at: 0, long_suffix }
     }
 
     /// Where the next thing stands.
@@ -55,20 +51,12 @@ impl<'a> Literal<'a> {
     }
 
     pub(crate) fn expect(&mut self, wanted: char, expected: &'static str) -> Result<(), Error> {
-        if self.eat(wanted) {
-            Ok(())
-        } else {
-            Err(self.error(expected))
-        }
+        if self.eat(wanted) { Ok(()) } else { Err(self.error(expected)) }
     }
 
     /// Nothing but space may follow.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
-        if self.rest().is_empty() {
-            Ok(())
-        } else {
-            Err(self.error("nothing after the dictionary"))
-        }
+        if self.rest().is_empty() { Ok(()) } else { Err(self.error("nothing after the dictionary")) }
     }
 
     /// A string in either kind of quotes, perhaps with Python 2's `u`. No name in a header that can be read needs an
@@ -109,9 +97,7 @@ impl<'a> Literal<'a> {
     /// A length in decimal digits.
     fn length(&mut self) -> Result<usize, Error> {
         let rest = self.rest();
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len());
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let number = &rest[..digits];
         // Python refuses leading zeros too.
         let zero_first = number.starts_with('0') && !number.bytes().all(|digit| digit == b'0');

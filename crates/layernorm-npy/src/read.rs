@@ -47,12 +47,7 @@ impl Array {
 fn read_array(source: &mut dyn Read, length: u64) -> Result<Array, Error> {
     let (header, before) = read_header(source)?;
     let count = element_count(&header.shape, header.dtype)?;
-    let rest = Rest {
-        source,
-        count,
-        big_endian: header.big_endian,
-        known: length.saturating_sub(before),
-    };
+    let rest = Rest { source, count, big_endian: header.big_endian, known: length.saturating_sub(before) };
     let data = match header.dtype {
         DType::F16 => f16::wrap(rest.elements()?),
         DType::F32 => f32::wrap(rest.elements()?),
@@ -85,10 +80,7 @@ fn read_header(source: &mut dyn Read) -> Result<(Header, u64), Error> {
     let text = usize::try_from(length)
         .ok()
         .and_then(|length| text.get_mut(..length))
-        .ok_or(Error::HeaderTooLong {
-            limit: MAX_HEADER_LEN,
-            found: length.into(),
-        })?;
+        .ok_or(Error::HeaderTooLong { limit: MAX_HEADER_LEN, found: length.into() })?;
     fill(source, text, Part::Header)?;
     let before = (start.len() + length_bytes + text.len()) as u64;
     Ok((Header::parse(text, major)?, before))
@@ -101,11 +93,7 @@ fn fill(source: &mut dyn Read, buffer: &mut [u8], part: Part) -> Result<(), Erro
     while found < expected {
         match source.read(&mut buffer[found..]) {
             Ok(0) => {
-                return Err(Error::Truncated {
-                    part,
-                    expected: expected as u64,
-                    found: found as u64,
-                });
+                return Err(Error::Truncated { part, expected: expected as u64, found: found as u64 });
             }
             Ok(bytes) => found += bytes,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -131,39 +119,26 @@ impl Rest<'_> {
         let expected = (self.count * size_of::<T>()) as u64;
         let mut values = Vec::new();
         let known = (self.known.min(expected) / size_of::<T>() as u64) as usize;
-        values
-            .try_reserve_exact(known)
-            .map_err(|_| Error::OutOfMemory { bytes: expected })?;
+        values.try_reserve_exact(known).map_err(|_| Error::OutOfMemory { bytes: expected })?;
 
         let mut piece = Vec::new();
         let mut found = 0;
         while found < expected {
             let wanted = PIECE.min(expected - found);
             piece.clear();
-            Read::take(&mut *self.source, wanted)
-                .read_to_end(&mut piece)
-                .map_err(Error::io("read"))?;
+            Read::take(&mut *self.source, wanted).read_to_end(&mut piece).map_err(Error::io("read"))?;
             let came = piece.len() as u64;
             found += came;
             if came < wanted {
-                return Err(Error::Truncated {
-                    part: Part::Data,
-                    expected,
-                    found,
-                });
+                return Err(Error::Truncated { part: Part::Data, expected, found });
             }
-            values
-                .try_reserve(piece.len() / size_of::<T>())
-                .map_err(|_| Error::OutOfMemory { bytes: expected })?;
+            values.try_reserve(piece.len() / size_of::<T>()).map_err(|_| Error::OutOfMemory { bytes: expected })?;
             T::decode(&piece, self.big_endian, &mut values);
         }
         match fill(self.source, &mut [0], Part::Data) {
             Err(Error::Truncated { .. }) => Ok(values),
             Err(error) => Err(error),
-            Ok(()) => Err(Error::TrailingBytes {
-                expected,
-                found: self.known.max(expected + 1),
-            }),
+            Ok(()) => Err(Error::TrailingBytes { expected, found: self.known.max(expected + 1) }),
         }
     }
 }

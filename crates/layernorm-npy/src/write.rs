@@ -22,11 +22,7 @@ const PIECE: usize = 8 * 1024;
 /// - On an error the target is as it was and the temporary file, which lies beside it, is gone. Only a process that is
 ///   killed leaves one behind, named `.npy-*.tmp`.
 /// - What is no file, like a pipe or `/dev/null`, is written to directly.
-pub fn write<T: Scalar>(
-    path: impl AsRef<Path>,
-    shape: &[usize],
-    values: &[T],
-) -> Result<(), Error> {
+pub fn write<T: Scalar>(path: impl AsRef<Path>, shape: &[usize], values: &[T]) -> Result<(), Error> {
     let path = path.as_ref();
     check_length(shape, T::DTYPE, values.len())
         .and_then(|()| save(path, |file| emit(file, shape, Order::C, values)))
@@ -34,11 +30,7 @@ pub fn write<T: Scalar>(
 }
 
 /// Writes an array in C order to any writer, as the bytes of a file.
-pub fn to_writer<T: Scalar>(
-    mut writer: impl Write,
-    shape: &[usize],
-    values: &[T],
-) -> Result<(), Error> {
+pub fn to_writer<T: Scalar>(mut writer: impl Write, shape: &[usize], values: &[T]) -> Result<(), Error> {
     check_length(shape, T::DTYPE, values.len())?;
     emit(&mut writer, shape, Order::C, values).map_err(Error::io("write"))
 }
@@ -63,12 +55,7 @@ impl Array {
 }
 
 /// Writes what has been checked.
-fn emit<T: Scalar>(
-    writer: &mut dyn Write,
-    shape: &[usize],
-    order: Order,
-    values: &[T],
-) -> io::Result<()> {
+fn emit<T: Scalar>(writer: &mut dyn Write, shape: &[usize], order: Order, values: &[T]) -> io::Result<()> {
     writer.write_all(&preamble(T::DTYPE, order, shape))?;
     let mut bytes = Vec::new();
     for piece in values.chunks(PIECE) {
@@ -102,11 +89,7 @@ impl Target {
         if !metadata.is_file() {
             return Ok(Self::Stream);
         }
-        let place = if path.is_symlink() {
-            fs::canonicalize(path)?
-        } else {
-            path.to_path_buf()
-        };
+        let place = if path.is_symlink() { fs::canonicalize(path)? } else { path.to_path_buf() };
         Ok(Self::File(place, Some(metadata)))
     }
 }
@@ -116,10 +99,7 @@ fn save(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Res
     match Target::find(path).map_err(Error::io("write"))? {
         Target::File(place, metadata) => replace(&place, metadata.as_ref(), fill),
         Target::Stream => {
-            let mut stream = File::options()
-                .write(true)
-                .open(path)
-                .map_err(Error::io("open for writing"))?;
+            let mut stream = File::options().write(true).open(path).map_err(Error::io("open for writing"))?;
             fill(&mut stream).map_err(Error::io("write"))
         }
     }
@@ -133,13 +113,8 @@ fn replace(
 ) -> Result<(), Error> {
     let mut temporary = create_beside(place, old).map_err(Error::io("create a file beside it"))?;
     fill(temporary.as_file_mut()).map_err(Error::io("write"))?;
-    temporary
-        .as_file()
-        .sync_all()
-        .map_err(Error::io("bring to disk"))?;
-    temporary
-        .persist(place)
-        .map_err(|failed| Error::io("rename into place")(failed.error))?;
+    temporary.as_file().sync_all().map_err(Error::io("bring to disk"))?;
+    temporary.persist(place).map_err(|failed| Error::io("rename into place")(failed.error))?;
     Ok(())
 }
 
@@ -158,9 +133,7 @@ fn create_beside(place: &Path, old: Option<&Metadata>) -> io::Result<NamedTempFi
         let mode = old.map_or(0o666, |old| old.permissions().mode() & 0o777);
         let permissions = fs::Permissions::from_mode(mode);
         // The operating system takes the umask off.
-        let file = builder
-            .permissions(permissions.clone())
-            .tempfile_in(directory)?;
+        let file = builder.permissions(permissions.clone()).tempfile_in(directory)?;
         if old.is_some() {
             file.as_file().set_permissions(permissions)?;
         }
@@ -204,13 +177,7 @@ mod tests {
         let place = directory.path().join("folder");
         fs::create_dir(&place).unwrap();
         let error = replace(&place, None, |writer| writer.write_all(b"all")).unwrap_err();
-        assert!(matches!(
-            error,
-            Error::Io {
-                action: "rename into place",
-                ..
-            }
-        ));
+        assert!(matches!(error, Error::Io { action: "rename into place", .. }));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }
 
@@ -222,12 +189,6 @@ mod tests {
         // First, so that a mistake cannot replace the device where the user may do so.
         assert!(matches!(Target::find(full), Ok(Target::Stream)));
         let error = save(full, |writer| writer.write_all(b"all")).unwrap_err();
-        assert!(matches!(
-            error,
-            Error::Io {
-                action: "write",
-                ..
-            }
-        ));
+        assert!(matches!(error, Error::Io { action: "write", .. }));
     }
 }

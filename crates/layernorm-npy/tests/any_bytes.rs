@@ -20,10 +20,7 @@ fn read(bytes: &[u8]) -> Result<(), TestCaseError> {
     let mut first = Vec::new();
     array.to_writer(&mut first).unwrap();
     let mut second = Vec::new();
-    Array::from_bytes(&first)
-        .unwrap()
-        .to_writer(&mut second)
-        .unwrap();
+    Array::from_bytes(&first).unwrap().to_writer(&mut second).unwrap();
     prop_assert_eq!(first, second);
     Ok(())
 }
@@ -81,23 +78,17 @@ fn preambled() -> impl Strategy<Value = Vec<u8>> {
 /// Headers of the right form with any values.
 fn well_formed() -> impl Strategy<Value = Vec<u8>> {
     let descr = "[<>=|]?([fiu][1248]|[a-zA-Z?][0-9]{0,2})";
-    let shape = vec(
-        prop_oneof![0..4_u64, any::<u64>(), Just(1 << 32), Just(u64::MAX)],
-        0..70,
-    );
-    (descr, any::<bool>(), shape, vec(any::<u8>(), 0..64)).prop_map(
-        |(descr, fortran, shape, data)| {
-            let fortran = if fortran { "True" } else { "False" };
-            let shape: String = shape.iter().map(|length| format!("{length},")).collect();
-            let header =
-                format!("{{'shape':({shape}),'descr':'{descr}','fortran_order':{fortran}}}");
-            let mut bytes = b"\x93NUMPY\x02\x00".to_vec();
-            bytes.extend((header.len() as u32).to_le_bytes());
-            bytes.extend(header.as_bytes());
-            bytes.extend(data);
-            bytes
-        },
-    )
+    let shape = vec(prop_oneof![0..4_u64, any::<u64>(), Just(1 << 32), Just(u64::MAX)], 0..70);
+    (descr, any::<bool>(), shape, vec(any::<u8>(), 0..64)).prop_map(|(descr, fortran, shape, data)| {
+        let fortran = if fortran { "True" } else { "False" };
+        let shape: String = shape.iter().map(|length| format!("{length},")).collect();
+        let header = format!("{{'shape':({shape}),'descr':'{descr}','fortran_order':{fortran}}}");
+        let mut bytes = b"\x93NUMPY\x02\x00".to_vec();
+        bytes.extend((header.len() as u32).to_le_bytes());
+        bytes.extend(header.as_bytes());
+        bytes.extend(data);
+        bytes
+    })
 }
 
 /// A file that is right.
@@ -199,10 +190,7 @@ fn every_prefix() {
     let array = Array::new([2, 3], vec![1.0_f64; 6]).unwrap();
     array.to_writer(&mut bytes).unwrap();
     for length in 0..bytes.len() {
-        assert!(
-            Array::from_bytes(&bytes[..length]).is_err(),
-            "{length} bytes"
-        );
+        assert!(Array::from_bytes(&bytes[..length]).is_err(), "{length} bytes");
     }
     assert_eq!(Array::from_bytes(&bytes).unwrap(), array);
     bytes.push(0);

@@ -7,9 +7,7 @@ use layernorm_npy::{Array, Error, read, write};
 
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -20,10 +18,7 @@ fn a_file_is_replaced() {
     let path = directory.path().join("a.npy");
     write(&path, &[1000], &[1_i64; 1000]).unwrap();
     write(&path, &[2], &[1_u8, 2]).unwrap();
-    assert_eq!(
-        read(&path).unwrap(),
-        Array::new([2], vec![1_u8, 2]).unwrap()
-    );
+    assert_eq!(read(&path).unwrap(), Array::new([2], vec![1_u8, 2]).unwrap());
     assert_eq!(fs::metadata(&path).unwrap().len(), 130);
     assert_eq!(names(directory.path()), ["a.npy"]);
 }
@@ -48,10 +43,7 @@ fn wrong_shape_leaves_the_file_alone() {
     let path = directory.path().join("a.npy");
     write(&path, &[1], &[9_u8]).unwrap();
     let error = write(&path, &[3], &[1_u8, 2]).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!("{}: shape [3] has 3 elements, found 2", path.display())
-    );
+    assert_eq!(error.to_string(), format!("{}: shape [3] has 3 elements, found 2", path.display()));
     assert_eq!(read(&path).unwrap().as_slice::<u8>().unwrap(), [9]);
     assert_eq!(names(directory.path()), ["a.npy"]);
 }
@@ -64,21 +56,13 @@ fn errors_name_the_path() {
     assert_eq!(error.path(), Some(&*missing));
     assert!(matches!(error.cause(), Error::Io { action: "open", .. }));
     let message = error.to_string();
-    assert!(
-        message.starts_with(&format!("{}: cannot open: ", missing.display())),
-        "{message}"
-    );
+    assert!(message.starts_with(&format!("{}: cannot open: ", missing.display())), "{message}");
 
     let text = directory.path().join("text.npy");
     fs::write(&text, "not an array").unwrap();
     let error = read(&text).unwrap_err();
     assert_eq!(error.path(), Some(&*text));
-    assert!(matches!(
-        error.cause(),
-        Error::NotNpy {
-            found: [b'n', b'o', b't', b' ', b'a', b'n']
-        }
-    ));
+    assert!(matches!(error.cause(), Error::NotNpy { found: [b'n', b'o', b't', b' ', b'a', b'n'] }));
 
     assert!(read(directory.path()).is_err());
 }
@@ -89,13 +73,7 @@ fn places_that_cannot_be_written() {
     let inside_missing = directory.path().join("missing").join("a.npy");
     let error = write(&inside_missing, &[1], &[0_u8]).unwrap_err();
     assert_eq!(error.path(), Some(&*inside_missing));
-    assert!(matches!(
-        error.cause(),
-        Error::Io {
-            action: "create a file beside it",
-            ..
-        }
-    ));
+    assert!(matches!(error.cause(), Error::Io { action: "create a file beside it", .. }));
 
     let file = directory.path().join("file");
     fs::write(&file, "text").unwrap();
@@ -105,10 +83,7 @@ fn places_that_cannot_be_written() {
     let folder = directory.path().join("folder");
     fs::create_dir(&folder).unwrap();
     let error = write(&folder, &[1], &[0_u8]).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!("{}: cannot write: is a directory", folder.display())
-    );
+    assert_eq!(error.to_string(), format!("{}: cannot write: is a directory", folder.display()));
 
     assert!(names(&folder).is_empty());
     assert_eq!(names(directory.path()), ["file", "folder"]);
@@ -136,13 +111,7 @@ mod unix {
             return;
         }
         let error = write(locked.join("a.npy"), &[1], &[0_u8]).unwrap_err();
-        assert!(matches!(
-            error.cause(),
-            Error::Io {
-                action: "create a file beside it",
-                ..
-            }
-        ));
+        assert!(matches!(error.cause(), Error::Io { action: "create a file beside it", .. }));
         assert!(names(&locked).is_empty());
     }
 
@@ -150,10 +119,7 @@ mod unix {
     #[test]
     fn a_new_file_has_the_permissions_of_any_new_file() {
         let directory = tempfile::tempdir().unwrap();
-        let (ours, plain) = (
-            directory.path().join("a.npy"),
-            directory.path().join("plain"),
-        );
+        let (ours, plain) = (directory.path().join("a.npy"), directory.path().join("plain"));
         fs::write(&plain, "").unwrap();
         write(&ours, &[1], &[0_u8]).unwrap();
         assert_eq!(mode(&ours), mode(&plain));

@@ -25,28 +25,18 @@ fn header_error(header: &str) -> String {
 
 /// The error of a header that is right but for its shape.
 fn shape_error(shape: &str) -> String {
-    header_error(&format!(
-        "{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}"
-    ))
+    header_error(&format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}"))
 }
 
 /// The error of a header that is right but for its type.
 fn descr_error(descr: &str) -> String {
-    header_error(&format!(
-        "{{'descr': {descr}, 'fortran_order': False, 'shape': (2,), }}"
-    ))
+    header_error(&format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (2,), }}"))
 }
 
 #[test]
 fn before_the_header() {
-    assert_eq!(
-        error(b""),
-        "the magic string is cut short: expected 8 bytes, found 0"
-    );
-    assert_eq!(
-        error(b"\x93NUMP"),
-        "the magic string is cut short: expected 8 bytes, found 5"
-    );
+    assert_eq!(error(b""), "the magic string is cut short: expected 8 bytes, found 0");
+    assert_eq!(error(b"\x93NUMP"), "the magic string is cut short: expected 8 bytes, found 5");
     assert_eq!(
         error(b"PK\x03\x04 zipped"),
         "not an .npy file: expected it to begin with \"\\x93NUMPY\", found \"PK\\x03\\x04 z\""
@@ -54,15 +44,9 @@ fn before_the_header() {
     for (major, minor) in [(0, 0), (1, 1), (2, 3), (4, 0), (255, 255)] {
         let mut bytes = b"\x93NUMPY".to_vec();
         bytes.extend([major, minor, 0, 0, 0, 0]);
-        assert_eq!(
-            error(&bytes),
-            format!("expected format version 1.0, 2.0 or 3.0, found {major}.{minor}")
-        );
+        assert_eq!(error(&bytes), format!("expected format version 1.0, 2.0 or 3.0, found {major}.{minor}"));
     }
-    assert_eq!(
-        error(b"\x93NUMPY\x01\x00v"),
-        "the length of the header is cut short: expected 2 bytes, found 1"
-    );
+    assert_eq!(error(b"\x93NUMPY\x01\x00v"), "the length of the header is cut short: expected 2 bytes, found 1");
     assert_eq!(
         error(b"\x93NUMPY\x02\x00v\x00\x00"),
         "the length of the header is cut short: expected 4 bytes, found 3"
@@ -71,10 +55,7 @@ fn before_the_header() {
 
 #[test]
 fn header_length() {
-    assert_eq!(
-        error(b"\x93NUMPY\x01\x00v\x00{'descr'"),
-        "the header is cut short: expected 118 bytes, found 8"
-    );
+    assert_eq!(error(b"\x93NUMPY\x01\x00v\x00{'descr'"), "the header is cut short: expected 118 bytes, found 8");
     assert_eq!(
         error(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}"),
         "the header is too long: expected at most 10000 bytes, found 4294967295"
@@ -115,19 +96,13 @@ fn dictionary() {
         ("{'descr': '<f4' 's'}", at(16, "',' or '}'", "'s'}")),
         ("{'descr': '<f4',, }", at(16, "a key in quotes", ", }")),
         ("{'fortran_order': 0}", at(18, "True or False", "0}")),
-        (
-            "{'fortran_order': Falsey}",
-            at(18, "True or False", "Falsey}"),
-        ),
+        ("{'fortran_order': Falsey}", at(18, "True or False", "Falsey}")),
     ] {
         assert_eq!(header_error(header), expected, "{header:?}");
     }
     let whole = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}";
     for (after, offset, found) in [(" # {", 56, "# {"), ("\0", 55, "\0"), ("}", 55, "}")] {
-        assert_eq!(
-            header_error(&format!("{whole}{after}")),
-            at(offset, "nothing after the dictionary", found)
-        );
+        assert_eq!(header_error(&format!("{whole}{after}")), at(offset, "nothing after the dictionary", found));
     }
 }
 
@@ -135,26 +110,16 @@ fn dictionary() {
 fn keys() {
     assert_eq!(
         header_error("{'extra': 1, 'descr': '<f4'}"),
-        at(
-            1,
-            "the key descr, fortran_order or shape",
-            "'extra': 1, 'descr': '<f"
-        )
+        at(1, "the key descr, fortran_order or shape", "'extra': 1, 'descr': '<f")
     );
-    assert_eq!(
-        header_error("{'descr': '<f4', 'descr': '<f4'}"),
-        at(17, "each key once", "'descr': '<f4'}")
-    );
+    assert_eq!(header_error("{'descr': '<f4', 'descr': '<f4'}"), at(17, "each key once", "'descr': '<f4'}"));
     for (header, missing) in [
         ("{}", "descr"),
         ("{'fortran_order': True, 'shape': ()}", "descr"),
         ("{'descr': '<f4', 'shape': (2,), }", "fortran_order"),
         ("{'descr': '<f4', 'fortran_order': True}", "shape"),
     ] {
-        assert_eq!(
-            header_error(header),
-            format!("the header has no key '{missing}'")
-        );
+        assert_eq!(header_error(header), format!("the header has no key '{missing}'"));
     }
 }
 
@@ -192,14 +157,7 @@ fn shapes() {
         ("(2.0,)", at(52, "','", ".0,)}")),
         ("(1, 2 3)", at(56, "',' or ')'", "3)}")),
         ("(2, ", at(54, digits, "}")),
-        (
-            "(18446744073709551616,)",
-            at(
-                51,
-                "a length that fits into this machine's words",
-                "18446744073709551616,)}",
-            ),
-        ),
+        ("(18446744073709551616,)", at(51, "a length that fits into this machine's words", "18446744073709551616,)}")),
     ] {
         assert_eq!(shape_error(shape), expected, "{shape:?}");
     }
@@ -208,18 +166,11 @@ fn shapes() {
 #[cfg(target_pointer_width = "64")]
 #[test]
 fn shapes_too_large() {
-    assert_eq!(
-        shape_error(&format!("({})", "1,".repeat(65))),
-        "expected at most 64 dimensions, found 65"
-    );
+    assert_eq!(shape_error(&format!("({})", "1,".repeat(65))), "expected at most 64 dimensions, found 65");
     // Bytes, not only elements, have to fit; and strides of empty arrays too.
-    for shape in [
-        vec![usize::MAX],
-        vec![1 << 31, 1 << 32],
-        vec![1 << 61],
-        vec![usize::MAX, 0],
-        vec![0, 1 << 32, 1 << 32],
-    ] {
+    for shape in
+        [vec![usize::MAX], vec![1 << 31, 1 << 32], vec![1 << 61], vec![usize::MAX, 0], vec![0, 1 << 32, 1 << 32]]
+    {
         let text: String = shape.iter().map(|length| format!("{length},")).collect();
         assert_eq!(
             shape_error(&format!("({text})")),
@@ -246,32 +197,20 @@ fn types() {
         ("'<'", "\"<\""),
         ("'<<f4'", "\"<<f4\" (float)"),
         ("'é4'", "\"Ã©4\""),
-        (
-            "[('a', '<f4'), ('b', '<i4')]",
-            "\"[('a', '<f4'), ('b', '<i4')]\" (structured)",
-        ),
+        ("[('a', '<f4'), ('b', '<i4')]", "\"[('a', '<f4'), ('b', '<i4')]\" (structured)"),
         ("('<f4', (2,))", "\"('<f4', (2,))\" (structured)"),
-        (
-            "[('a]\\'', '<f4')]",
-            "\"[('a]\\\\'', '<f4')]\" (structured)",
-        ),
+        ("[('a]\\'', '<f4')]", "\"[('a]\\\\'', '<f4')]\" (structured)"),
     ] {
-        assert_eq!(
-            descr_error(descr),
-            format!("elements of type {shown} are not supported; {SUPPORTED}"),
-            "{descr}"
-        );
+        assert_eq!(descr_error(descr), format!("elements of type {shown} are not supported; {SUPPORTED}"), "{descr}");
     }
 }
 
 #[test]
 fn long_types_are_cut() {
-    let Error::UnsupportedDType { descr } = Array::from_bytes(&file(
-        1,
-        format!("{{'descr': [{}", "('a', '<f4'), ".repeat(100)).as_bytes(),
-        b"",
-    ))
-    .unwrap_err() else {
+    let Error::UnsupportedDType { descr } =
+        Array::from_bytes(&file(1, format!("{{'descr': [{}", "('a', '<f4'), ".repeat(100)).as_bytes(), b""))
+            .unwrap_err()
+    else {
         panic!("expected an unsupported type");
     };
     assert_eq!(descr.chars().count(), 81);
@@ -288,19 +227,13 @@ fn data_length() {
         );
     }
     let long = file(1, header, &[0; 20]);
-    assert_eq!(
-        error(&long),
-        "there are bytes after the data: expected 8 bytes, found at least 20"
-    );
+    assert_eq!(error(&long), "there are bytes after the data: expected 8 bytes, found at least 20");
     assert_eq!(
         Array::from_reader(&long[..]).unwrap_err().to_string(),
         "there are bytes after the data: expected 8 bytes, found at least 9"
     );
     let empty = b"{'descr': '<f4', 'fortran_order': False, 'shape': (0,)}";
-    assert_eq!(
-        error(&file(1, empty, b"\n")),
-        "there are bytes after the data: expected 0 bytes, found at least 1"
-    );
+    assert_eq!(error(&file(1, empty, b"\n")), "there are bytes after the data: expected 0 bytes, found at least 1");
     // More than one piece, cut in the middle of an element.
     let header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (100000,)}";
     assert_eq!(
@@ -317,10 +250,7 @@ fn claims_take_no_memory() {
         let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({length},)}}");
         assert_eq!(
             error(&file(1, header.as_bytes(), &[0; 8])),
-            format!(
-                "the data is cut short: expected {} bytes, found 8",
-                length * 8
-            )
+            format!("the data is cut short: expected {} bytes, found 8", length * 8)
         );
     }
 }
@@ -328,39 +258,17 @@ fn claims_take_no_memory() {
 #[test]
 fn arrays_in_memory() {
     let message = |result: Result<Array, Error>| result.unwrap_err().to_string();
+    assert_eq!(message(Array::new([2, 3], vec![0_i64; 5])), "shape [2, 3] has 6 elements, found 5");
+    assert_eq!(message(Array::new([], Vec::<u8>::new())), "shape [] has 1 elements, found 0");
+    assert_eq!(message(Array::new([1; 65], vec![0_u8])), "expected at most 64 dimensions, found 65");
     assert_eq!(
-        message(Array::new([2, 3], vec![0_i64; 5])),
-        "shape [2, 3] has 6 elements, found 5"
-    );
-    assert_eq!(
-        message(Array::new([], Vec::<u8>::new())),
-        "shape [] has 1 elements, found 0"
-    );
-    assert_eq!(
-        message(Array::new([1; 65], vec![0_u8])),
-        "expected at most 64 dimensions, found 65"
-    );
-    assert_eq!(
-        message(Array::from_data(
-            [usize::MAX, 2],
-            Order::Fortran,
-            Data::U8(vec![])
-        )),
-        format!(
-            "shape [{}, 2] of uint8 has more bytes than can be addressed",
-            usize::MAX
-        )
+        message(Array::from_data([usize::MAX, 2], Order::Fortran, Data::U8(vec![]))),
+        format!("shape [{}, 2] of uint8 has more bytes than can be addressed", usize::MAX)
     );
 
     let array = Array::new([1], vec![f16::ONE]).unwrap();
     let error = array.as_slice::<f64>().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "expected an array of float64, found float16"
-    );
+    assert_eq!(error.to_string(), "expected an array of float64, found float16");
     let error = array.into_vec::<u8>().unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "expected an array of uint8, found float16"
-    );
+    assert_eq!(error.to_string(), "expected an array of uint8, found float16");
 }

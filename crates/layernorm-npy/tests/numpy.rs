@@ -20,17 +20,13 @@ fn same(bytes: &[u8], array: &Array) {
     assert_eq!(&Array::from_bytes(bytes).unwrap(), array);
     let mut written = Vec::new();
     array.to_writer(&mut written).unwrap();
-    assert_eq!(
-        written.escape_ascii().to_string(),
-        bytes.escape_ascii().to_string()
-    );
+    assert_eq!(written.escape_ascii().to_string(), bytes.escape_ascii().to_string());
 }
 
 /// `numpy.save(f, numpy.arange(6, dtype='<f4').reshape(2, 3))`, whole.
 #[test]
 fn float32_matrix_to_the_byte() {
-    let bytes =
-        b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\
+    let bytes = b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\
         \x20                                                         \n\
         \x00\x00\x00\x00\x00\x00\x80?\x00\x00\x00@\x00\x00@@\x00\x00\x80@\x00\x00\xa0@";
     assert_eq!(bytes.len(), 152);
@@ -45,39 +41,23 @@ fn float32_matrix_to_the_byte() {
 /// `numpy.array(1.5, dtype='<f2')`: no dimension, so no room to grow.
 #[test]
 fn float16_scalar() {
-    let bytes = saved(
-        128,
-        "{'descr': '<f2', 'fortran_order': False, 'shape': (), }",
-        b"\x00>",
-    );
+    let bytes = saved(128, "{'descr': '<f2', 'fortran_order': False, 'shape': (), }", b"\x00>");
     same(&bytes, &Array::new([], vec![f16::from_f32(1.5)]).unwrap());
 }
 
 /// `numpy.zeros((0,), '<f8')` and `numpy.zeros((4, 0, 2), '<i8')`.
 #[test]
 fn empty() {
-    let bytes = saved(
-        128,
-        "{'descr': '<f8', 'fortran_order': False, 'shape': (0,), }",
-        b"",
-    );
+    let bytes = saved(128, "{'descr': '<f8', 'fortran_order': False, 'shape': (0,), }", b"");
     same(&bytes, &Array::new([0], Vec::<f64>::new()).unwrap());
-    let bytes = saved(
-        128,
-        "{'descr': '<i8', 'fortran_order': False, 'shape': (4, 0, 2), }",
-        b"",
-    );
+    let bytes = saved(128, "{'descr': '<i8', 'fortran_order': False, 'shape': (4, 0, 2), }", b"");
     same(&bytes, &Array::new([4, 0, 2], Vec::<i64>::new()).unwrap());
 }
 
 /// `numpy.arange(3, dtype='u1')`.
 #[test]
 fn uint8_has_no_byte_order() {
-    let bytes = saved(
-        128,
-        "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }",
-        &[0, 1, 2],
-    );
+    let bytes = saved(128, "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }", &[0, 1, 2]);
     same(&bytes, &Array::new([3], vec![0_u8, 1, 2]).unwrap());
 }
 
@@ -129,40 +109,20 @@ fn padding() {
 /// `numpy.arange(3, dtype='>f8')`, and one of every other type.
 #[test]
 fn big_endian() {
-    let dictionary =
-        |descr| format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (1,), }}");
-    let read =
-        |descr, data: &[u8]| Array::from_bytes(&saved(128, &dictionary(descr), data)).unwrap();
+    let dictionary = |descr| format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (1,), }}");
+    let read = |descr, data: &[u8]| Array::from_bytes(&saved(128, &dictionary(descr), data)).unwrap();
 
     let bytes = saved(
         128,
         "{'descr': '>f8', 'fortran_order': False, 'shape': (3,), }",
         b"\x00\x00\x00\x00\x00\x00\x00\x00?\xf0\x00\x00\x00\x00\x00\x00@\x00\x00\x00\x00\x00\x00\x00",
     );
-    assert_eq!(
-        Array::from_bytes(&bytes)
-            .unwrap()
-            .as_slice::<f64>()
-            .unwrap(),
-        [0.0, 1.0, 2.0]
-    );
+    assert_eq!(Array::from_bytes(&bytes).unwrap().as_slice::<f64>().unwrap(), [0.0, 1.0, 2.0]);
 
-    assert_eq!(
-        read(">f2", b"\x3e\x00").data(),
-        &Data::F16(vec![f16::from_f32(1.5)])
-    );
-    assert_eq!(
-        read(">f4", b"\x3f\xc0\x00\x00").data(),
-        &Data::F32(vec![1.5])
-    );
-    assert_eq!(
-        read(">i4", b"\xff\xff\xff\xfe").data(),
-        &Data::I32(vec![-2])
-    );
-    assert_eq!(
-        read(">i8", b"\0\0\0\0\0\0\x01\0").data(),
-        &Data::I64(vec![256])
-    );
+    assert_eq!(read(">f2", b"\x3e\x00").data(), &Data::F16(vec![f16::from_f32(1.5)]));
+    assert_eq!(read(">f4", b"\x3f\xc0\x00\x00").data(), &Data::F32(vec![1.5]));
+    assert_eq!(read(">i4", b"\xff\xff\xff\xfe").data(), &Data::I32(vec![-2]));
+    assert_eq!(read(">i8", b"\0\0\0\0\0\0\x01\0").data(), &Data::I64(vec![256]));
     assert_eq!(read(">u1", b"\x07").data(), &Data::U8(vec![7]));
 }
 
@@ -172,14 +132,7 @@ fn native_order() {
     for descr in ["=i4", "|i4", "i4", "int32"] {
         let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (1,)}}");
         let bytes = file(1, header.as_bytes(), &(-5_i32).to_ne_bytes());
-        assert_eq!(
-            Array::from_bytes(&bytes)
-                .unwrap()
-                .as_slice::<i32>()
-                .unwrap(),
-            [-5],
-            "{descr}"
-        );
+        assert_eq!(Array::from_bytes(&bytes).unwrap().as_slice::<i32>().unwrap(), [-5], "{descr}");
     }
 }
 
@@ -199,12 +152,7 @@ fn spellings_that_numpy_permits() {
     let expected = Array::new([2, 3], vec![0.0_f32; 6]).unwrap();
     for (header, major) in headers.iter().flat_map(|h| [(h, 1), (h, 2), (h, 3)]) {
         let array = Array::from_bytes(&file(major, header, &[0; 24]));
-        assert_eq!(
-            array.unwrap(),
-            expected,
-            "{major}: {}",
-            header.escape_ascii()
-        );
+        assert_eq!(array.unwrap(), expected, "{major}: {}", header.escape_ascii());
     }
 }
 

@@ -27,9 +27,7 @@ fn round_trip<T: Scalar + PartialEq + std::fmt::Debug>(value: impl Fn(u64) -> T)
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("array.npy");
     for shape in SHAPES {
-        let values: Vec<T> = (0..shape.iter().product())
-            .map(|i| value(pattern(i)))
-            .collect();
+        let values: Vec<T> = (0..shape.iter().product()).map(|i| value(pattern(i))).collect();
         for order in [Order::C, Order::Fortran] {
             let array = Array::from_data(shape, order, T::wrap(values.clone())).unwrap();
             array.write(&path).unwrap();
@@ -40,11 +38,7 @@ fn round_trip<T: Scalar + PartialEq + std::fmt::Debug>(value: impl Fn(u64) -> T)
                 assert_eq!(back.order(), order);
                 assert_eq!(back.strides(), array.strides());
             }
-            assert!(
-                back.as_slice::<T>().unwrap() == values,
-                "{:?} {shape:?} {order:?}",
-                T::DTYPE
-            );
+            assert!(back.as_slice::<T>().unwrap() == values, "{:?} {shape:?} {order:?}", T::DTYPE);
             assert!(back.into_vec::<T>().unwrap() == values);
         }
         layernorm_npy::write(&path, shape, &values).unwrap();
@@ -71,22 +65,13 @@ fn float_bits_are_kept() {
     let bits = [0x7fc0_0001_u32, 0xffc1_2345, 0x7f80_0000, 0x8000_0000, 1];
     let mut bytes = Vec::new();
     to_writer(&mut bytes, &[5], &bits.map(f32::from_bits)).unwrap();
-    let back = Array::from_bytes(&bytes)
-        .unwrap()
-        .into_vec::<f32>()
-        .unwrap();
-    assert_eq!(
-        back.iter().map(|value| value.to_bits()).collect::<Vec<_>>(),
-        bits
-    );
+    let back = Array::from_bytes(&bytes).unwrap().into_vec::<f32>().unwrap();
+    assert_eq!(back.iter().map(|value| value.to_bits()).collect::<Vec<_>>(), bits);
 
     let every: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
     let mut bytes = Vec::new();
     to_writer(&mut bytes, &[256, 256], &every).unwrap();
-    let back = Array::from_bytes(&bytes)
-        .unwrap()
-        .into_vec::<f16>()
-        .unwrap();
+    let back = Array::from_bytes(&bytes).unwrap().into_vec::<f16>().unwrap();
     assert!(back.iter().map(|value| value.to_bits()).eq(0..=u16::MAX));
 }
 
@@ -107,16 +92,10 @@ fn strides() {
 #[test]
 fn names_and_sizes() {
     let names: Vec<String> = DType::ALL.iter().map(DType::to_string).collect();
-    assert_eq!(
-        names,
-        ["float16", "float32", "float64", "int32", "int64", "uint8"]
-    );
+    assert_eq!(names, ["float16", "float32", "float64", "int32", "int64", "uint8"]);
     assert_eq!(DType::ALL.map(DType::size), [2, 4, 8, 4, 8, 1]);
     assert_eq!(format!("{:>8}", DType::U8), "   uint8");
-    assert_eq!(
-        (Data::I32(vec![1, 2]).len(), Data::I32(vec![]).is_empty()),
-        (2, true)
-    );
+    assert_eq!((Data::I32(vec![1, 2]).len(), Data::I32(vec![]).is_empty()), (2, true));
 }
 
 /// Gives one byte at a time, and is interrupted before each.
@@ -159,17 +138,10 @@ fn broken_readers_and_writers() {
     to_writer(&mut bytes, &[3], &[1_u8, 2, 3]).unwrap();
     for length in 0..=bytes.len() {
         let error = Array::from_reader(Broken(&bytes[..length])).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "cannot read: line is dead",
-            "after {length} bytes"
-        );
+        assert_eq!(error.to_string(), "cannot read: line is dead", "after {length} bytes");
     }
     for length in 0..bytes.len() {
         let error = to_writer(&mut vec![0; length][..], &[3], &[1_u8, 2, 3]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "cannot write: failed to write whole buffer"
-        );
+        assert_eq!(error.to_string(), "cannot write: failed to write whole buffer");
     }
 }

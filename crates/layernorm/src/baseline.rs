@@ -75,11 +75,17 @@ impl Kernel for Loop<'_> {
         let to = self.to.as_mut_ptr();
         // SAFETY: the slices are equally long, and `whole` is not beyond them.
         unsafe {
-            match self.y {
-                None => (0..whole).step_by(lanes).for_each(|i| S::F32::load(self.x.as_ptr().add(i)).mul(a).store(to.add(i))),
-                Some(y) => (0..whole).step_by(lanes).for_each(|i| {
-                    S::F32::load(self.x.as_ptr().add(i)).fma(a, S::F32::load(y.as_ptr().add(i))).store(to.add(i))
-                }),
+            let mut i = 0;
+            if let Some(y) = self.y {
+                while i < whole {
+                    S::F32::load(self.x.as_ptr().add(i)).fma(a, S::F32::load(y.as_ptr().add(i))).store(to.add(i));
+                    i += lanes;
+                }
+            } else {
+                while i < whole {
+                    S::F32::load(self.x.as_ptr().add(i)).mul(a).store(to.add(i));
+                    i += lanes;
+                }
             }
         }
         for i in whole..self.to.len() {

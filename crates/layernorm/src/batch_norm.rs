@@ -89,11 +89,7 @@ impl<'a, T: Element> Checked<'a, T> {
         let shape = ChannelShape::new(shape)?;
         config.affine.check(&[shape.channels])?;
         let (count, eps) = (T::Acc::from_count(shape.positions()), check_eps(config.eps)?);
-        Ok(Checked {
-            shape,
-            norm: RowNorm { centered: true, count, eps, rescale_small: false },
-            affine: config.affine,
-        })
+        Ok(Checked { shape, norm: RowNorm { centered: true, count, eps, rescale_small: false }, affine: config.affine })
     }
 
     /// γ and β, one of each a channel even if there are none.
@@ -362,11 +358,7 @@ impl<T: Element> Column<T> {
             });
         }
         let stat = self.stat;
-        let line = if self.fixed {
-            None
-        } else {
-            Some(Scaled::again(Line::Column, n, x, &checked.norm, stat))
-        };
+        let line = if self.fixed { None } else { Some(Scaled::again(Line::Column, n, x, &checked.norm, stat)) };
         let x_hat = |position: usize| match &line {
             Some(line) => line.x_hat(x(position)),
             None => ((x(position) - stat.m) - stat.delta) * stat.r,

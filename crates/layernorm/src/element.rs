@@ -7,7 +7,9 @@ use crate::kernels::vector::{Simd, Vector};
 use half::{bf16, f16};
 
 /// An element type of tensors: [`f32`], [`f64`], [`f16`] or [`bf16`].
-pub trait Element: Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static + lanes::Lanes + Kernels {
+pub trait Element:
+    Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static + lanes::Lanes + Kernels
+{
     /// The type that arithmetic on these elements is done in: f64 for f64, else f32.
     type Acc: Float;
     /// The name of the type, as error messages say it.

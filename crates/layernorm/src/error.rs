@@ -165,7 +165,9 @@ impl fmt::Display for Error {
             Error::SingleValue { shape } => {
                 write!(f, "batch norm in training: expected more than one value per channel, found shape {shape:?}")
             }
-            Error::NoParameter { what } => write!(f, "{what}: a gradient was asked for, but there is no such parameter"),
+            Error::NoParameter { what } => {
+                write!(f, "{what}: a gradient was asked for, but there is no such parameter")
+            }
             Error::Threads => write!(f, "threads: expected 1 or more, found 0"),
             Error::UnknownIsa { name } => {
                 let names = Isa::ALL.map(Isa::name).join(", ");

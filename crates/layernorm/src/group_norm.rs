@@ -214,9 +214,8 @@ impl<T: Element> Columns<T> {
             .map(|row| {
                 let (sample, group) = (row / checked.groups, row % checked.groups);
                 // SAFETY: the row and its elements exist.
-                let value = |i: usize| unsafe {
-                    self.x.element(sample * space + i % space, group * size + i / space).widen()
-                };
+                let value =
+                    |i: usize| unsafe { self.x.element(sample * space + i % space, group * size + i / space).widen() };
                 // SAFETY: the row exists.
                 Scaled::again(Line::Row, checked.n, value, &checked.norm, unsafe { self.stats.get(row) })
             })

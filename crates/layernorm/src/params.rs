@@ -347,11 +347,7 @@ fn check_rows(rows: usize, lengths: [usize; 3]) -> Result<(), Error> {
 impl<A> StatsMut<'_, A> {
     pub(crate) fn check(&mut self, rows: usize) -> Result<crate::kernels::Stats<A>, Error> {
         check_rows(rows, [self.m.len(), self.delta.len(), self.rstd.len()])?;
-        Ok(crate::kernels::Stats {
-            m: self.m.as_mut_ptr(),
-            delta: self.delta.as_mut_ptr(),
-            r: self.rstd.as_mut_ptr(),
-        })
+        Ok(crate::kernels::Stats { m: self.m.as_mut_ptr(), delta: self.delta.as_mut_ptr(), r: self.rstd.as_mut_ptr() })
     }
 }
 

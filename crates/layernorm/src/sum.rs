@@ -25,7 +25,7 @@ pub(crate) struct PairTree<A> {
 
 impl<A: Float> PairTree<A> {
     #[inline(always)]
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         PairTree { waiting: [A::ZERO; usize::BITS as usize], count: 0 }
     }
 

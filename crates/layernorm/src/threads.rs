@@ -73,7 +73,9 @@ fn help() {
     let pool = pool();
     let mut state = lock(&pool.state);
     loop {
-        if state.wanted > 0 && let Some(job) = state.job {
+        if state.wanted > 0
+            && let Some(job) = state.job
+        {
             state.wanted -= 1;
             state.running += 1;
             drop(state);

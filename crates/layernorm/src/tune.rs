@@ -20,7 +20,8 @@ const TILE_BYTES: usize = 64 << 10;
 /// Rows that forward takes together.
 #[inline(always)]
 pub(crate) fn rows_per_group<T: Element>(n: usize, lanes: usize) -> usize {
-    (GROUP_BYTES / (n * size_of::<T>()).max(1)).clamp(1, lanes)
+    let rows = GROUP_BYTES / (n * size_of::<T>()).max(1);
+    if rows < 4 { rows.max(1) } else { (rows / 4 * 4).min(lanes) }
 }
 
 /// Rows that backward takes together: a power of two, so that groups fit into chunks.

@@ -139,12 +139,7 @@ macro_rules! view {
             }
 
             /// A tensor of any strides (in elements, also negative), whose element 0 is at `offset` in the slice.
-            pub fn strided(
-                data: $slice,
-                shape: &[usize],
-                strides: &[isize],
-                offset: usize,
-            ) -> Result<Self, Error> {
+            pub fn strided(data: $slice, shape: &[usize], strides: &[isize], offset: usize) -> Result<Self, Error> {
                 let layout = Layout::new(shape, strides)?;
                 check_bounds(&layout, offset, data.len())?;
                 let disjoint: fn(&Layout) -> bool = $disjoint;

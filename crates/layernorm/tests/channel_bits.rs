@@ -81,9 +81,8 @@ fn expected_groups<T: Element>(case: &Case<T>, groups: usize, eps: f64) -> Resul
         let (gain, bias) = (spread(&case.gain, row), spread(&case.bias, row));
         reference::forward(&x[row], stats[row], gain.as_deref(), bias.as_deref())
     });
-    let dx = per_row(&|row| {
-        reference::backward(&x[row], &dy[row], stats[row], spread(&case.gain, row).as_deref(), true)
-    });
+    let dx =
+        per_row(&|row| reference::backward(&x[row], &dy[row], stats[row], spread(&case.gain, row).as_deref(), true));
     let channel = |c: usize, gain: bool| {
         T::narrow(reference::column_sum(samples * space, |p| {
             let i = case.at(p / space, c, p % space);
@@ -104,8 +103,7 @@ fn expected_batch<T: Element>(case: &Case<T>, eps: f64, fixed: Option<&Moments<T
     let [samples, channels, space] = case.sizes;
     let count = samples * space;
     let divisor = T::Acc::from_count(count);
-    let mut results =
-        Results { y: case.x.clone(), dx: case.x.clone(), dgain: Vec::new(), dbias: Vec::new() };
+    let mut results = Results { y: case.x.clone(), dx: case.x.clone(), dgain: Vec::new(), dbias: Vec::new() };
     for c in 0..channels {
         let at = |p: usize| case.at(p / space, c, p % space);
         let x = |p: usize| case.x[at(p)].widen();
@@ -313,8 +311,7 @@ fn check_weight(v: &[f32], g: &[f32], dw: &[f32], [rows, n]: [usize; 2], transpo
         let b = reference::sum(n, |i| (dw[i] * g[row], v[i] * r));
         let what = |of: &str| format!("{of} of row {row}, {rows}×{n}, {}", name(cx));
         let expected_w: Vec<f32> = v.iter().map(|v| v * r * g[row]).collect();
-        let expected_dv: Vec<f32> =
-            (0..n).map(|i| r * (-(v[i] * r)).mul_add(b, dw[i] * g[row])).collect();
+        let expected_dv: Vec<f32> = (0..n).map(|i| r * (-(v[i] * r)).mul_add(b, dw[i] * g[row])).collect();
         assert_same_bits(&w[row * n..(row + 1) * n], &expected_w, || what("w"));
         assert_same_bits(&dv[row * n..(row + 1) * n], &expected_dv, || what("dv"));
         assert_same_bits(&dg[row..=row], &[reference::sum(n, |i| (dw[i], v[i] * r))], || what("dg"));

@@ -205,7 +205,9 @@ fn groups_of_large_numbers() {
                 .map(|sample| {
                     let start = (sample * 2 + c / 2) * 100;
                     let x_hat = oracle::normalize(&wide(&x[start..start + 100]), true, 1e-5).x_hat;
-                    (0..50).map(|s| f64::from(dy[sample * 200 + c * 50 + s]) * x_hat[c % 2 * 50 + s].value()).sum::<f64>()
+                    (0..50)
+                        .map(|s| f64::from(dy[sample * 200 + c * 50 + s]) * x_hat[c % 2 * 50 + s].value())
+                        .sum::<f64>()
                 })
                 .sum();
             assert!((f64::from(dgain[c]) - expected).abs() < 1e-4, "dγ {c}: {} {expected}", dgain[c]);
@@ -226,9 +228,8 @@ fn channels_of_large_numbers() {
     let x: Vec<f32> =
         (0..samples * channels).map(|i| (random.normal() * scale[i % channels]).clamp(-3e38, 3e38) as f32).collect();
     let dy: Vec<f32> = random.normals(x.len());
-    let column = |data: &[f32], c: usize| -> Vec<f64> {
-        data.iter().skip(c).step_by(channels).map(|&x| f64::from(x)).collect()
-    };
+    let column =
+        |data: &[f32], c: usize| -> Vec<f64> { data.iter().skip(c).step_by(channels).map(|&x| f64::from(x)).collect() };
     for cx in &mut contexts() {
         let (mut y, mut dx, mut dgain) = (vec![0.0; x.len()], vec![0.0; x.len()], vec![0.0; channels]);
         let shape = [samples, channels];
@@ -279,7 +280,12 @@ fn weights_of_any_size_keep_their_direction() {
                 let length = v.iter().map(|v| v * v).sum::<f64>().sqrt();
                 let expected: Vec<f64> = v.iter().map(|v| v / length * [2.0, -3.0][row]).collect();
                 let size = largest(expected.iter().copied());
-                assert_close(&w[row * 300..(row + 1) * 300], &expected, size, &format!("scale {scale} on {}", name(cx)));
+                assert_close(
+                    &w[row * 300..(row + 1) * 300],
+                    &expected,
+                    size,
+                    &format!("scale {scale} on {}", name(cx)),
+                );
                 let expected: f64 = v.iter().zip(&dw[row * 300..]).map(|(v, &dw)| v / length * f64::from(dw)).sum();
                 assert!((f64::from(dg[row]) - expected).abs() < 1e-5, "dg, scale {scale}");
             }

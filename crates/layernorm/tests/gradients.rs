@@ -125,7 +125,8 @@ fn layer_and_rms_norm() {
                 let rows = x.len() / row_shape.iter().product::<usize>();
                 let run = |x: &[f64], parameters: &Parameters, saved: &mut Saved<f64>| {
                     let mut y = vec![0.0; x.len()];
-                    let config = NormConfig::new().axes(Axes::These(axes)).affine(parameters.affine(row_shape)).eps(0.1);
+                    let config =
+                        NormConfig::new().axes(Axes::These(axes)).affine(parameters.affine(row_shape)).eps(0.1);
                     let op = if centered { layer_norm::forward } else { rms_norm::forward };
                     let (from, to) = (View::new(x, shape).unwrap(), ViewMut::new(&mut y, shape).unwrap());
                     op(from, to, Some(saved.as_mut()), &config, &mut Context::new()).unwrap();
@@ -134,7 +135,8 @@ fn layer_and_rms_norm() {
                 let mut saved = Saved::new(rows);
                 run(&x, &parameters, &mut saved);
                 let found = gradients(shape, row_shape, &parameters, |gradients| {
-                    let config = NormConfig::new().axes(Axes::These(axes)).affine(parameters.affine(row_shape)).eps(0.1);
+                    let config =
+                        NormConfig::new().axes(Axes::These(axes)).affine(parameters.affine(row_shape)).eps(0.1);
                     let op = if centered { layer_norm::backward } else { rms_norm::backward };
                     let (x, dy) = (View::new(&x, shape).unwrap(), View::new(&dy, shape).unwrap());
                     op(x, dy, saved.as_ref(), gradients, &config, &mut Context::new()).unwrap();

@@ -231,7 +231,10 @@ fn more_than_two_to_the_thirty_one_elements() {
     let needed = rows * n * size_of::<bf16>();
     let available = std::fs::read_to_string("/proc/meminfo")
         .ok()
-        .and_then(|info| info.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse::<usize>().ok()))
+        .and_then(|info| {
+            info.lines()
+                .find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse::<usize>().ok())
+        })
         .unwrap_or(0)
         * 1024;
     if available < 2 * needed {

@@ -42,13 +42,38 @@ fn check<T: Element>(seed: u64) {
                 assert_same_bits(&h, &sum, || labels[0].clone());
                 assert_same_bits(&fused, &apart, || labels[1].clone());
 
-                backward(view(&h, &shape), view(&dy, &shape), saved_apart.as_ref(), input(&mut dx, &shape), &config, cx).unwrap();
+                backward(
+                    view(&h, &shape),
+                    view(&dy, &shape),
+                    saved_apart.as_ref(),
+                    input(&mut dx, &shape),
+                    &config,
+                    cx,
+                )
+                .unwrap();
                 let dh_view = Some(view(&dh, &shape));
-                backward_residual(view(&h, &shape), view(&dy, &shape), dh_view, saved.as_ref(), input(&mut dx_fused, &shape), &config, cx)
-                    .unwrap();
+                backward_residual(
+                    view(&h, &shape),
+                    view(&dy, &shape),
+                    dh_view,
+                    saved.as_ref(),
+                    input(&mut dx_fused, &shape),
+                    &config,
+                    cx,
+                )
+                .unwrap();
                 let expected: Vec<T> = dx.iter().zip(&dh).map(|(a, b)| T::narrow(a.widen() + b.widen())).collect();
                 assert_same_bits(&dx_fused, &expected, || labels[2].clone());
-                backward_residual(view(&h, &shape), view(&dy, &shape), None, saved.as_ref(), input(&mut dx_fused, &shape), &config, cx).unwrap();
+                backward_residual(
+                    view(&h, &shape),
+                    view(&dy, &shape),
+                    None,
+                    saved.as_ref(),
+                    input(&mut dx_fused, &shape),
+                    &config,
+                    cx,
+                )
+                .unwrap();
                 assert_same_bits(&dx_fused, &dx, || labels[3].clone());
             }
         }

@@ -2,14 +2,14 @@
 
 use super::args::Args;
 use crate::failure::Failure;
-use layernorm::{Affine, Element, Float, Param, View};
+use layernorm::{Affine, Element, Param, View};
 use layernorm_npy::{Array, DType, Scalar};
 use std::path::{Path, PathBuf};
 
 /// An element type of files that can be normalized. Its arithmetic type is one too.
-pub(super) trait Number: Element<Acc: Float + Scalar> + Scalar {}
+pub(super) trait Number: Element<Acc: Scalar> + Scalar {}
 
-impl<T: Element<Acc: Float + Scalar> + Scalar> Number for T {}
+impl<T: Element<Acc: Scalar> + Scalar> Number for T {}
 
 /// An array, and where it came from for messages.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Input {
         Failure::bad_input(format!("{}: {}: expected {expected}, found {found}", self.option, self.path.display()))
     }
 
-    /// The elements in the arithmetic type, of which or of the input's type they are, one per channel.
+    /// One element per channel, in the arithmetic type. They have this type or the input's, as [`Inputs::read`] checked.
     pub(super) fn per_channel<T: Number>(&self, channels: usize) -> Result<Vec<T::Acc>, Failure> {
         if self.shape() != [channels] {
             let (option, path, found) = (self.option, self.path.display(), self.shape());

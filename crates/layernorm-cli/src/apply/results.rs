@@ -117,7 +117,7 @@ impl<T> ParameterGradient<T> {
     }
 }
 
-/// The number of elements of a shape. Files have at most so many, and results are no larger.
+/// The number of elements of a shape. Where it is no number, there is no memory either.
 fn count(shape: &[usize]) -> usize {
     shape.iter().fold(1, |count, &dim| count.saturating_mul(dim))
 }

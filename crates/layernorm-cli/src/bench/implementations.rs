@@ -129,8 +129,9 @@ fn input_errors(
 
 impl Report {
     fn render(&self) -> String {
-        let mut table =
-            Table::new(2, ["shape", "way", "ns/element", "× ours", "error: randn", "100 + 0.01·randn", "10⁶ + randn"]);
+        let inputs = INPUTS.map(|(input, ..)| format!("error: {input}"));
+        let headings = ["shape", "way", "ns/element", "× ours"].into_iter().chain(inputs.iter().map(String::as_str));
+        let mut table = Table::new(2, headings);
         for shape in &self.shapes {
             for (i, result) in shape.results.iter().enumerate() {
                 let head = [
@@ -152,9 +153,9 @@ impl Report {
              Ways to compute a layer norm of f32, without γ and β, one thread, into given memory, best of many rounds taken\n\
              in turns. Errors are the largest in units in the last place (of the larger of |y| and a tenth of the row's\n\
              largest |y|) against a reference of 106 bits. All but ours are plain Rust as the compiler vectorises it.\n\n\
-             {}\n{words}",
+             {}\n\n{words}",
             self.machine,
-            table.render(),
+            table.render().trim_end(),
         )
     }
 }

@@ -61,7 +61,7 @@ pub fn prove<T: Type>(work: &mut Work<T>, contestants: &[Contestant], cx: &mut C
     }
     proof.largest_part_of_bound = largest.part;
     match largest.what {
-        Some(what) if !(largest.part <= 1.0) => Err(Failure::out_of_contract(format!(
+        Some(what) if largest.part > 1.0 || largest.part.is_nan() => Err(Failure::out_of_contract(format!(
             "out of contract: {what}: expected an error within the bound, found {:.3e} times as much; nothing was timed",
             largest.part
         ))),
@@ -79,8 +79,8 @@ struct Largest {
 impl Largest {
     fn add(&mut self, found: f64, exact: f64, bound: f64, what: impl Fn() -> String) {
         let part = (found - exact).abs() / bound;
-        // A NaN is larger than everything.
-        if !(part <= self.part) && !self.part.is_nan() {
+        // A NaN is larger than everything, and stays.
+        if part > self.part || (part.is_nan() && !self.part.is_nan()) {
             *self = Largest { part, what: Some(what()) };
         }
     }
@@ -179,4 +179,51 @@ fn check_sums<T: Type>(work: &Work<T>, largest: &mut Largest) -> usize {
             largest.add(wide(work.dbias.get()[column]), bias, bound, || format!("dβ at column {column}"));
         })
         .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::shape::Shape;
+    use super::*;
+    use layernorm::bf16;
+
+    const ALL: [Contestant; 3] = [Contestant::Forward, Contestant::Residual, Contestant::Backward];
+
+    #[test]
+    fn right_results_are_proved() {
+        let cx = &mut Context::new();
+        for norm in [Norm::Layer, Norm::Rms] {
+            for (rows, n) in [(1, 1), (2, 3), (100, 40), (3, 2000)] {
+                let shape = Shape::new(rows, n);
+                let proof = prove(&mut Work::<f32>::new(norm, &shape).unwrap(), &ALL, cx).unwrap();
+                assert_eq!((proof.rows, proof.columns), (rows.min(SAMPLES), n.min(SAMPLES)));
+                prove(&mut Work::<f64>::new(norm, &shape).unwrap(), &ALL, cx).unwrap();
+                prove(&mut Work::<bf16>::new(norm, &shape).unwrap(), &ALL, cx).unwrap();
+            }
+        }
+    }
+
+    /// The largest error that a check finds, as a part of what is allowed; infinite for NaN.
+    fn part(check: impl Fn(&mut Largest)) -> f64 {
+        let mut largest = Largest::default();
+        check(&mut largest);
+        if largest.part.is_nan() { f64::INFINITY } else { largest.part }
+    }
+
+    #[test]
+    fn wrong_results_are_seen() {
+        let mut work = Work::<f32>::new(Norm::Layer, &Shape::new(4, 100)).unwrap();
+        prove(&mut work, &ALL, &mut Context::new()).unwrap();
+        for factor in [1.0001, f32::NAN] {
+            let spoil = |values: &[f32]| values.iter().map(|x| x * factor).collect::<Vec<f32>>();
+            let (y, dx) = (spoil(work.y.get()), spoil(work.dx.get()));
+            assert!(part(|largest| _ = check_y(Norm::Layer, &work.inputs(), &y, largest)) > 1.0, "y · {factor}");
+            assert!(part(|largest| check_dx(Norm::Layer, &work.inputs(), &dx, largest)) > 1.0, "dx · {factor}");
+        }
+        work.dgain.get_mut()[99] += 0.01;
+        let mut largest = Largest::default();
+        check_sums(&work, &mut largest);
+        assert!(largest.part > 1.0);
+        assert_eq!(largest.what.as_deref(), Some("dγ at column 99"));
+    }
 }

@@ -97,9 +97,9 @@ impl ShapeReport {
 impl Report {
     /// The table for people.
     pub fn render(&self) -> String {
-        let mut table =
-            Table::new(2, ["shape", "what", "best µs", "median µs", "GB/s", "× copy", "× the loop of the same bytes"]);
+        let mut table = Table::new(2, ["shape", "what", "best µs", "median µs", "GB/s", "× copy", "× its peer"]);
         for shape in &self.shapes {
+            let width = shape.results.iter().filter_map(|result| Some(result.peer?.len())).max().unwrap_or(0);
             for (i, result) in shape.results.iter().enumerate() {
                 let Measured { best_us, median_us, gb_per_s, times_copy, .. } = result;
                 let peer = result.peer.zip(result.times_peer);
@@ -110,7 +110,7 @@ impl Report {
                     format!("{median_us:.1}"),
                     format!("{gb_per_s:.1}"),
                     format!("{times_copy:.2}"),
-                    peer.map_or(String::new(), |(name, ratio)| format!("{ratio:.2} {name:<7}")),
+                    peer.map_or(String::new(), |(name, ratio)| format!("{ratio:.2} {name:<width$}")),
                 ]);
             }
             table.row([]);
@@ -120,16 +120,23 @@ impl Report {
 
     fn caption(&self) -> String {
         let proof = self.shapes.iter().map(|shape| shape.proof.largest_part_of_bound).fold(0.0, f64::max);
-        let moved = match self.op {
-            Op::Residual => "forward x and y; residual forward x, the residual, h and y",
-            _ => "forward x and y; backward x, dy and dx",
+        let (moved, peers) = match self.op {
+            Op::Residual => (
+                "forward x and y; residual forward x, the residual, h and y",
+                "forward's peer is scale, which moves the same tensors; that of residual forward is forward.",
+            ),
+            _ => (
+                "forward x and y; backward x, dy and dx",
+                "The peer moves the same tensors: scale for forward, triad for backward.",
+            ),
         };
         format!(
-            "{} of {} over the last axis, with γ, β and saved statistics, into given memory: all buffers are allocated and\n\
-             written before the first round, and every round uses the same ones. Contestants take turns; ratios are between\n\
-             best times. GB/s counts the bytes that must move ({moved}).\n\
-             copy is memcpy, scale y = a·x, triad z = a·x + y, over as many bytes of f32. Proved right before it was timed:\n\
-             no error above {:.0}% of the derived bound.",
+            "{} of {} over the last axis, with γ, β and saved statistics, into given memory: all buffers are\n\
+             allocated and written before the first round, and every round uses the same ones. Contestants take turns;\n\
+             ratios are between best times. GB/s counts the bytes that must move ({moved}).\n\
+             copy is memcpy, scale y = a·x, triad z = a·x + y, over as many bytes of f32.\n\
+             {peers}\n\
+             Proved right before it was timed: no error above {:.0}% of the derived bound.",
             self.op.title(),
             self.dtype,
             (100.0 * proof).ceil(),

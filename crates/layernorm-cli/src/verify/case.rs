@@ -212,3 +212,28 @@ impl<T: Type> Outputs<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_differing_bit_is_counted_and_an_unwritten_output_differs() {
+        let mut count = Count::default();
+        let one_bit_off = f32::from_bits(1.5f32.to_bits() ^ 4);
+        count.add(&[1.5, one_bit_off, f32::NAN], &[1.5, 1.5, -f32::NAN]);
+        assert_eq!((count.outputs, count.bits), (3, 1));
+        count.add(&[0.0f64, f64::NAN], &[-0.0, 0.0]);
+        assert_eq!((count.outputs, count.bits), (5, 1 + 1 + 64));
+    }
+
+    #[test]
+    fn the_pieces_of_a_batch_are_the_batch() {
+        for rows in [1, 2, 3, 64, 65] {
+            for split in Split::ALL {
+                let ends = split.ends(rows);
+                assert!(ends.is_sorted() && ends[0] == 0 && ends.last() == Some(&rows), "{split:?} of {rows}");
+            }
+        }
+    }
+}

@@ -6,8 +6,9 @@ mod identity;
 mod inputs;
 
 use crate::failure::Failure;
-use crate::machine::{Machine, missing_isas};
+use crate::machine::Machine;
 use crate::show::{self, Progress, Table};
+use crate::textbook::Way;
 use accuracy::Accuracy;
 use identity::Identity;
 use layernorm::Context;
@@ -25,7 +26,7 @@ pub struct Args {
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
-    /// Leave out the largest shapes, which take most of the time
+    /// Leave out the larger shapes, which take most of the time
     #[arg(long)]
     quick: bool,
 }
@@ -74,8 +75,7 @@ impl Report {
 
     fn render_accuracy(&self) -> String {
         let Accuracy { limit, rows, ok, .. } = &self.accuracy;
-        let mut table =
-            Table::new(1, ["input", "N", "rows", "ours", "two-pass", "E[x²]−E[x]²", "Welford", "three loops"]);
+        let mut table = Table::new(1, ["input", "N", "rows"].into_iter().chain(Way::ALL.map(Way::name)));
         for row in rows {
             let head = [row.input.clone(), row.n.to_string(), row.rows.to_string()];
             table.row(head.into_iter().chain(row.errors.iter().map(|error| error.error.to_string())));
@@ -91,25 +91,23 @@ impl Report {
 
     fn render_identity(&self) -> String {
         let identity = &self.identity;
-        let mut table = Table::new(3, ["type", "norm", "pass", "outputs compared", "differing bits"]);
-        for group in &identity.groups {
-            table.row([
-                group.dtype.to_string(),
-                group.norm.to_owned(),
-                group.pass.to_owned(),
-                show::thousands(group.outputs_compared),
-                show::thousands(group.differing_bits),
-            ]);
+        let headings = ["type", "norm"].into_iter().chain(identity::PASSES).chain(["differing bits"]);
+        let mut table = Table::new(2, headings);
+        for passes in identity.groups.chunks(identity::PASSES.len()) {
+            let head = [passes[0].dtype.to_string(), passes[0].norm.to_owned()];
+            let compared = passes.iter().map(|group| show::thousands(group.outputs_compared));
+            let differing = show::thousands(passes.iter().map(|group| group.differing_bits).sum());
+            table.row(head.into_iter().chain(compared).chain([differing]));
         }
-        let missing: Vec<_> = missing_isas().iter().map(|isa| isa.name()).collect();
-        let skipped = if missing.is_empty() { "none".to_owned() } else { missing.join(", ") };
+        let skipped = &identity.skipped_isas;
+        let skipped = if skipped.is_empty() { "none".to_owned() } else { skipped.join(", ") };
         let threads: Vec<_> = identity.threads.iter().map(usize::to_string).collect();
         format!(
-            "Bits: against plain Rust on one thread with the whole batch.\n\
+            "Bits: outputs compared with those of plain Rust on one thread with the whole batch.\n\
              Instruction sets: {}. Skipped, since this machine lacks them: {skipped}.\n\
              Threads: {}. Batch: {}.\n\
              Shapes: {}.\n\n{}\n\
-             {} outputs compared, {} differing bits.\n",
+             {} outputs compared, {} differing bits. (dγ and dβ are sums over the batch: compared with the whole batch only.)\n",
             identity.isas.join(", "),
             threads.join(", "),
             identity.splits.join(", "),

@@ -123,21 +123,11 @@ impl Vector for F32x8 {
     fn fold_each(rows: &[Self; MAX_LANES]) -> Self {
         // SAFETY: a vector exists only where the machine has the instruction set.
         unsafe {
-            let halves = |a: Self, b: Self| {
-                _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a.0, b.0), _mm256_permute2f128_ps::<0x31>(a.0, b.0))
-            };
-            let pairs = |a, b| {
-                let (a, b) = (_mm256_castps_pd(a), _mm256_castps_pd(b));
-                _mm256_add_ps(
-                    _mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
-                    _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)),
-                )
-            };
-            let ones = |a, b| _mm256_add_ps(_mm256_shuffle_ps::<0x88>(a, b), _mm256_shuffle_ps::<0xDD>(a, b));
-            let four = |i: usize| pairs(halves(rows[i], rows[i + 1]), halves(rows[i + 2], rows[i + 3]));
+            let a = pairs(halves(rows[0], rows[1]), halves(rows[2], rows[3]));
+            let b = pairs(halves(rows[4], rows[5]), halves(rows[6], rows[7]));
             // Vector 2i + j is now in lane 4j + i.
             let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-            Self(_mm256_permutevar8x32_ps(ones(four(0), four(4)), order))
+            Self(_mm256_permutevar8x32_ps(ones(a, b), order))
         }
     }
 }
@@ -231,6 +221,30 @@ impl Vector for F64x4 {
     }
 }
 
+/// The upper half of each vector onto its lower half: four lanes of a, then four of b.
+#[inline(always)]
+unsafe fn halves(a: F32x8, b: F32x8) -> __m256 {
+    // SAFETY: the caller is a kernel of this instruction set; so in the following.
+    unsafe { _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a.0, b.0), _mm256_permute2f128_ps::<0x31>(a.0, b.0)) }
+}
+
+/// The same one level down, for two pairs of vectors: two lanes each.
+#[inline(always)]
+unsafe fn pairs(a: __m256, b: __m256) -> __m256 {
+    // SAFETY: see `halves`.
+    unsafe {
+        let (a, b) = (_mm256_castps_pd(a), _mm256_castps_pd(b));
+        _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)))
+    }
+}
+
+/// The last level: one lane each.
+#[inline(always)]
+unsafe fn ones(a: __m256, b: __m256) -> __m256 {
+    // SAFETY: see `halves`.
+    unsafe { _mm256_add_ps(_mm256_shuffle_ps::<0x88>(a, b), _mm256_shuffle_ps::<0xDD>(a, b)) }
+}
+
 /// Rounds to bf16, ties to even; a NaN keeps its upper bits and becomes quiet.
 #[inline(always)]
 fn to_bf16(v: __m256) -> __m128i {
@@ -286,7 +300,12 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn prefetch<T>(p: *const T) {
         // SAFETY: a prefetch of any address does no harm.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
+    }
+    #[inline(always)]
+    fn prefetch_write<T>(p: *mut T) {
+        // SAFETY: a prefetch of any address does no harm; without the instruction it does nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(p.cast()) }
     }
     #[inline(always)]
     fn stream_fence() {

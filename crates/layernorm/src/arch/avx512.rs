@@ -122,21 +122,11 @@ impl Vector for F32x16 {
     fn fold_each(rows: &[Self; MAX_LANES]) -> Self {
         // SAFETY: a vector exists only where the machine has the instruction set.
         unsafe {
-            let halves = |a: Self, b: Self| {
-                _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(a.0, b.0), _mm512_shuffle_f32x4::<0xEE>(a.0, b.0))
-            };
-            let quarters =
-                |a, b| _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xDD>(a, b));
-            let pairs = |a, b| {
-                let (a, b) = (_mm512_castps_pd(a), _mm512_castps_pd(b));
-                _mm512_add_ps(
-                    _mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
-                    _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)),
-                )
-            };
-            let ones = |a, b| _mm512_add_ps(_mm512_shuffle_ps::<0x88>(a, b), _mm512_shuffle_ps::<0xDD>(a, b));
-            let four = |i: usize| quarters(halves(rows[i], rows[i + 1]), halves(rows[i + 2], rows[i + 3]));
-            let v = ones(pairs(four(0), four(4)), pairs(four(8), four(12)));
+            let a = quarters(halves(rows[0], rows[1]), halves(rows[2], rows[3]));
+            let b = quarters(halves(rows[4], rows[5]), halves(rows[6], rows[7]));
+            let c = quarters(halves(rows[8], rows[9]), halves(rows[10], rows[11]));
+            let d = quarters(halves(rows[12], rows[13]), halves(rows[14], rows[15]));
+            let v = ones(pairs(a, b), pairs(c, d));
             // Vector 4i + j is now in lane 4j + i.
             let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
             Self(_mm512_permutexvar_ps(order, v))
@@ -234,6 +224,37 @@ impl Vector for F64x8 {
     }
 }
 
+/// The upper half of each vector onto its lower half: eight lanes of a, then eight of b.
+#[inline(always)]
+unsafe fn halves(a: F32x16, b: F32x16) -> __m512 {
+    // SAFETY: the caller is a kernel of this instruction set; so in the following.
+    unsafe { _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(a.0, b.0), _mm512_shuffle_f32x4::<0xEE>(a.0, b.0)) }
+}
+
+/// The same one level down, for two pairs of vectors: four lanes each.
+#[inline(always)]
+unsafe fn quarters(a: __m512, b: __m512) -> __m512 {
+    // SAFETY: see `halves`.
+    unsafe { _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xDD>(a, b)) }
+}
+
+/// The same one level down: two lanes each.
+#[inline(always)]
+unsafe fn pairs(a: __m512, b: __m512) -> __m512 {
+    // SAFETY: see `halves`.
+    unsafe {
+        let (a, b) = (_mm512_castps_pd(a), _mm512_castps_pd(b));
+        _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)))
+    }
+}
+
+/// The last level: one lane each.
+#[inline(always)]
+unsafe fn ones(a: __m512, b: __m512) -> __m512 {
+    // SAFETY: see `halves`.
+    unsafe { _mm512_add_ps(_mm512_shuffle_ps::<0x88>(a, b), _mm512_shuffle_ps::<0xDD>(a, b)) }
+}
+
 /// Rounds to bf16, ties to even; a NaN keeps its upper bits and becomes quiet.
 #[inline(always)]
 fn to_bf16(v: __m512) -> __m256i {
@@ -288,7 +309,12 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn prefetch<T>(p: *const T) {
         // SAFETY: a prefetch of any address does no harm.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(p.cast()) }
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
+    }
+    #[inline(always)]
+    fn prefetch_write<T>(p: *mut T) {
+        // SAFETY: a prefetch of any address does no harm; without the instruction it does nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(p.cast()) }
     }
     #[inline(always)]
     fn stream_fence() {

@@ -148,9 +148,6 @@ impl fmt::Display for Isa {
 impl FromStr for Isa {
     type Err = Error;
     fn from_str(name: &str) -> Result<Isa, Error> {
-        Isa::ALL
-            .into_iter()
-            .find(|isa| isa.name() == name)
-            .ok_or_else(|| Error::UnknownIsa { name: name.to_owned() })
+        Isa::ALL.into_iter().find(|isa| isa.name() == name).ok_or_else(|| Error::UnknownIsa { name: name.to_owned() })
     }
 }

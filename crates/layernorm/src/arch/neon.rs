@@ -318,6 +318,8 @@ impl Simd for Neon {
         let _ = p;
     }
     #[inline(always)]
+    fn prefetch_write<T>(_: *mut T) {}
+    #[inline(always)]
     fn stream_fence() {}
 }
 

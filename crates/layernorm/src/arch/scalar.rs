@@ -156,5 +156,7 @@ impl Simd for Scalar {
     #[inline(always)]
     fn prefetch<T>(_: *const T) {}
     #[inline(always)]
+    fn prefetch_write<T>(_: *mut T) {}
+    #[inline(always)]
     fn stream_fence() {}
 }

@@ -10,8 +10,8 @@
 //! that the sums for γ and β are loaded and stored once for four rows. Rows enter those sums in order.
 
 use super::extreme::{self, ExtremeLine, Line};
-use super::forward::load_valid;
-use super::reduce::{block_sums, row_sums};
+use super::forward::{load_valid, store_valid};
+use super::reduce::{Terms, block_sums, row_sums};
 use super::vector::{MAX_LANES, Simd, Vector};
 use super::{Affine, Kernel, RowNorm, Rows, Stat, Stats};
 use crate::element::lanes::Of;
@@ -119,16 +119,16 @@ impl<T: Element> Backward<T> {
         unsafe {
             if self.n > BLOCK {
                 for (i, terms) in terms.iter_mut().enumerate() {
-                    let step = self.dots_of::<S>(row + i, terms.stat);
-                    let [a, b] = row_sums::<Of<S, T>, 2>(self.n, step);
+                    let dots = self.dots::<S>(row + i, terms.stat);
+                    let [a, b] = row_sums::<Of<S, T>, 2>(self.n, &dots);
                     (terms.a, terms.b) = (a / count, b / count);
                 }
                 return;
             }
             let (mut a, mut b) = ([zero; MAX_LANES], [zero; MAX_LANES]);
             for (i, terms) in terms.iter().enumerate() {
-                let step = self.dots_of::<S>(row + i, terms.stat);
-                [a[i], b[i]] = block_sums(0, self.n, &step);
+                let dots = self.dots::<S>(row + i, terms.stat);
+                [a[i], b[i]] = block_sums(self.n, &dots);
             }
             let mut sums = [[T::Acc::ZERO; MAX_LANES]; 2];
             let count = Of::<S, T>::splat(count);
@@ -140,29 +140,22 @@ impl<T: Element> Backward<T> {
         }
     }
 
-    /// The step of sum(g) and sum(g·x̂) of a row.
     #[inline(always)]
-    unsafe fn dots_of<S: Simd>(
-        &self,
-        row: usize,
-        stat: Stat<T::Acc>,
-    ) -> impl Fn(&mut [Of<S, T>; 2], usize, usize) {
+    fn dots<S: Simd>(&self, row: usize, stat: Stat<T::Acc>) -> Dots<S, T> {
         let (gain, _) = self.affine.of_row(self.first_row + row, self.n);
-        // SAFETY: the row exists and has n elements.
-        unsafe { dots_of::<S, T>(self.x.at(row), self.dy.at(row), gain, self.affine.span == 1, stat) }
+        Dots::new(self.x.at(row), self.dy.at(row), gain, self.affine.span == 1, stat)
     }
 
     /// dx, and the sums for γ and β, of G rows.
     #[inline(always)]
-    unsafe fn second_pass<S: Simd, const G: usize>(
-        &self,
-        row: usize,
-        terms: &[RowTerms<T::Acc>; G],
-        group: usize,
-    ) {
+    unsafe fn second_pass<S: Simd, const G: usize>(&self, row: usize, terms: &[RowTerms<T::Acc>; G], group: usize) {
         let lanes = Of::<S, T>::LANES;
-        let aligned = |p: *mut T| p.addr().is_multiple_of(lanes * size_of::<T>());
-        let stream = self.stream && self.dx.is_some_and(|dx| (0..G).all(|i| aligned(dx.at(row + i))));
+        let mut stream = self.stream;
+        if let Some(dx) = self.dx {
+            for i in 0..G {
+                stream &= dx.at(row + i).addr().is_multiple_of(lanes * size_of::<T>());
+            }
+        }
         let mut at = 0;
         // SAFETY: the rows exist and have n elements.
         unsafe {
@@ -197,19 +190,16 @@ impl<T: Element> Backward<T> {
         unsafe {
             let (gain, _) = self.affine.of_row(self.first_row + row, self.n);
             let gain = if self.affine.span == 1 { load_valid::<S, T::Acc>(gain.add(at), valid) } else { splat(*gain) };
-            let sums = self.sums.map(|sums| (sums.gain.wrapping_add(at), sums.bias.wrapping_add(at)));
-            let (mut dgain, mut dbias) = match sums {
-                Some((dgain, dbias)) => {
-                    (load_valid::<S, T::Acc>(dgain, valid), load_valid::<S, T::Acc>(dbias, valid))
-                }
-                None => (splat(T::Acc::ZERO), splat(T::Acc::ZERO)),
-            };
+            let (mut dgain, mut dbias) = (splat(T::Acc::ZERO), splat(T::Acc::ZERO));
+            if let Some(sums) = self.sums {
+                dgain = load_valid::<S, T::Acc>(sums.gain.add(at), valid);
+                dbias = load_valid::<S, T::Acc>(sums.bias.add(at), valid);
+            }
             for (i, RowTerms { stat, a, b }) in terms.iter().enumerate() {
                 let (x, dy) = (self.x.at(row + i).add(at), self.dy.at(row + i).add(at));
                 S::prefetch(x.wrapping_offset(self.x.stride * group as isize));
                 S::prefetch(dy.wrapping_offset(self.dy.stride * group as isize));
-                let x_hat =
-                    load_valid::<S, T>(x, valid).sub(splat(stat.m)).sub(splat(stat.delta)).mul(splat(stat.r));
+                let x_hat = load_valid::<S, T>(x, valid).sub(splat(stat.m)).sub(splat(stat.delta)).mul(splat(stat.r));
                 let dy = load_valid::<S, T>(dy, valid);
                 dgain = dy.fma(x_hat, dgain);
                 dbias = dbias.add(dy);
@@ -219,9 +209,9 @@ impl<T: Element> Backward<T> {
                     self.store_dx::<S, STREAM>(dx, row + i, at, valid, value);
                 }
             }
-            if let Some((dgain_at, dbias_at)) = sums {
-                store_valid::<S, T::Acc>(dgain_at, dgain, valid);
-                store_valid::<S, T::Acc>(dbias_at, dbias, valid);
+            if let Some(sums) = self.sums {
+                store_valid::<S, T::Acc>(sums.gain.add(at), dgain, valid);
+                store_valid::<S, T::Acc>(sums.bias.add(at), dbias, valid);
             }
         }
     }
@@ -289,31 +279,56 @@ impl<T: Element> Backward<T> {
     }
 }
 
-/// The step of sum(g) and sum(g·x̂), g = dy·γ, with γ one a feature or one for all.
-#[inline(always)]
-unsafe fn dots_of<S: Simd, T: Element>(
+/// The terms of sum(g) and sum(g·x̂), g = dy·γ, with γ one a feature or one for all.
+struct Dots<S: Simd, T: Element> {
     x: *const T,
     dy: *const T,
     gain: *const T::Acc,
     per_feature: bool,
-    stat: Stat<T::Acc>,
-) -> impl Fn(&mut [Of<S, T>; 2], usize, usize) {
-    let splat = Of::<S, T>::splat;
-    let (m, delta, r) = (splat(stat.m), splat(stat.delta), splat(stat.r));
-    move |acc, at, valid| {
-        // SAFETY: the reduction asks only for elements of the row.
+    m: Of<S, T>,
+    delta: Of<S, T>,
+    r: Of<S, T>,
+}
+
+impl<S: Simd, T: Element> Dots<S, T> {
+    #[inline(always)]
+    fn new(x: *const T, dy: *const T, gain: *const T::Acc, per_feature: bool, stat: Stat<T::Acc>) -> Self {
+        let splat = Of::<S, T>::splat;
+        Dots { x, dy, gain, per_feature, m: splat(stat.m), delta: splat(stat.delta), r: splat(stat.r) }
+    }
+}
+
+impl<S: Simd, T: Element> Dots<S, T> {
+    /// g and x̂. Both are 0 in lanes past the end, whatever the statistics and γ are.
+    #[inline(always)]
+    unsafe fn factors(&self, at: usize, valid: usize) -> (Of<S, T>, Of<S, T>) {
+        // SAFETY: the caller vouches for the elements.
         unsafe {
-            let gain = if per_feature { load_valid::<S, T::Acc>(gain.wrapping_add(at), valid) } else { splat(*gain) };
-            let mut g = load_valid::<S, T>(dy.wrapping_add(at), valid).mul(gain);
-            let mut x_hat = load_valid::<S, T>(x.wrapping_add(at), valid).sub(m).sub(delta).mul(r);
-            if valid != Of::<S, T>::LANES {
-                // Lanes past the end must add nothing, whatever the statistics and γ are.
-                x_hat = x_hat.keep_first(valid);
-                g = g.keep_first(valid);
-            }
-            acc[0] = acc[0].add(g);
-            acc[1] = g.fma(x_hat, acc[1]);
+            let gain = if self.per_feature {
+                load_valid::<S, T::Acc>(self.gain.add(at), valid)
+            } else {
+                Of::<S, T>::splat(*self.gain)
+            };
+            let g = load_valid::<S, T>(self.dy.add(at), valid).mul(gain);
+            let d = load_valid::<S, T>(self.x.add(at), valid).sub(self.m);
+            let x_hat = d.sub(self.delta).mul(self.r);
+            if valid == Of::<S, T>::LANES { (g, x_hat) } else { (g.keep_first(valid), x_hat.keep_first(valid)) }
         }
+    }
+}
+
+impl<S: Simd, T: Element> Terms<Of<S, T>, 2> for Dots<S, T> {
+    #[inline(always)]
+    unsafe fn first(&self, at: usize, valid: usize) -> [Of<S, T>; 2] {
+        // SAFETY: the caller's promise.
+        let (g, x_hat) = unsafe { self.factors(at, valid) };
+        [g, g.mul(x_hat)]
+    }
+    #[inline(always)]
+    unsafe fn add(&self, [sum, dot]: [Of<S, T>; 2], at: usize, valid: usize) -> [Of<S, T>; 2] {
+        // SAFETY: the caller's promise.
+        let (g, x_hat) = unsafe { self.factors(at, valid) };
+        [sum.add(g), g.fma(x_hat, dot)]
     }
 }
 
@@ -336,27 +351,18 @@ impl<T: Element> Kernel for RowDots<T> {
     unsafe fn run<S: Simd>(self) {
         let one = T::Acc::ONE;
         for row in 0..self.rows {
-            // SAFETY: the row exists and has n elements; `one` outlives the step.
+            // SAFETY: the row exists and has n elements; `one` outlives its use.
             unsafe {
                 let stat = self.stats.get(self.first_row + row);
-                let step = dots_of::<S, T>(self.x.at(row), self.dy.at(row), &raw const one, false, stat);
-                let [_, dot] = if self.n <= BLOCK {
-                    block_sums::<Of<S, T>, 2>(0, self.n, &step).map(Vector::fold)
+                let dots = Dots::<S, T>::new(self.x.at(row), self.dy.at(row), &raw const one, false, stat);
+                *self.to.add(self.first_row + row) = if self.n <= BLOCK {
+                    let [_, dot] = block_sums::<Of<S, T>, 2>(self.n, &dots);
+                    dot.fold()
                 } else {
-                    row_sums::<Of<S, T>, 2>(self.n, step)
+                    let [_, dot] = row_sums::<Of<S, T>, 2>(self.n, &dots);
+                    dot
                 };
-                *self.to.add(self.first_row + row) = dot;
             }
         }
     }
-}
-
-/// Stores `valid` elements, with the constant LANES for a whole vector.
-///
-/// # Safety
-/// `p` is valid for writes of `valid` elements.
-#[inline(always)]
-pub(crate) unsafe fn store_valid<S: Simd, T: Element>(p: *mut T, v: Of<S, T>, valid: usize) {
-    // SAFETY: the caller vouches for `valid` elements.
-    unsafe { if valid == Of::<S, T>::LANES { T::store::<S>(p, v) } else { T::store_first::<S>(p, v, valid) } }
 }

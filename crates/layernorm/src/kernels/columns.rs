@@ -3,12 +3,11 @@
 //!
 //! Rows are taken in order, four at a time so that the sums are loaded and stored once for four.
 
-use super::backward::store_valid;
-use super::forward::load_valid;
+use super::forward::{load_valid, store_valid};
 use super::vector::{Simd, Vector};
 use super::{Kernel, Rows};
 use crate::element::lanes::Of;
-use crate::element::Element;
+use crate::element::{Element, Float};
 
 /// Rows between a load and a store of the sums.
 const TOGETHER: usize = 4;
@@ -67,57 +66,98 @@ impl<T: Element> Kernel for ColumnSums<T> {
     type Output = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        let Channels { m, delta, r, gain, .. } = self.channels;
-        // SAFETY: the caller vouches for the pointers; `sweep` asks only for rows and columns that exist.
+        // SAFETY: the caller vouches for the pointers.
         unsafe {
-            let load = |p: *const T::Acc, at: usize, valid| load_valid::<S, T::Acc>(p.add(at), valid);
-            let x = |row: usize, at: usize, valid| load_valid::<S, T>(self.x.at(row).add(at), valid);
             match self.terms {
-                ColumnTerms::Values => self.sweep::<S, 1>(|[sum], row, at, valid| [sum.add(x(row, at, valid))]),
-                ColumnTerms::Deviations => self.sweep::<S, 2>(|[sum, squares], row, at, valid| {
-                    let d = x(row, at, valid).sub(load(m, at, valid));
-                    [sum.add(d), d.fma(d, squares)]
-                }),
-                ColumnTerms::Parameters => self.sweep::<S, 2>(|[dgain, dbias], row, at, valid| {
-                    let d = x(row, at, valid).sub(load(m, at, valid));
-                    let x_hat = d.sub(load(delta, at, valid)).mul(load(r, at, valid));
-                    let dy = load_valid::<S, T>(self.dy.at(row).add(at), valid);
-                    [dy.fma(x_hat, dgain), dbias.add(dy)]
-                }),
-                ColumnTerms::Gradients => self.sweep::<S, 4>(|[dgain, dbias, products, gs], row, at, valid| {
-                    let d = x(row, at, valid).sub(load(m, at, valid));
-                    let x_hat = d.sub(load(delta, at, valid)).mul(load(r, at, valid));
-                    let dy = load_valid::<S, T>(self.dy.at(row).add(at), valid);
-                    let g = dy.mul(load(gain, at, valid));
-                    [dy.fma(x_hat, dgain), dbias.add(dy), g.fma(x_hat, products), gs.add(g)]
-                }),
+                ColumnTerms::Values => self.sweep::<S, VALUES, 1>(),
+                ColumnTerms::Deviations => self.sweep::<S, DEVIATIONS, 2>(),
+                ColumnTerms::Parameters => self.sweep::<S, PARAMETERS, 2>(),
+                ColumnTerms::Gradients => self.sweep::<S, GRADIENTS, 4>(),
             }
         }
     }
 }
 
+/// [`ColumnTerms`] for the compiler.
+const VALUES: u8 = 0;
+const DEVIATIONS: u8 = 1;
+const PARAMETERS: u8 = 2;
+const GRADIENTS: u8 = 3;
+
 impl<T: Element> ColumnSums<T> {
     #[inline(always)]
-    unsafe fn sweep<S: Simd, const K: usize>(
-        &self,
-        step: impl Fn([Of<S, T>; K], usize, usize, usize) -> [Of<S, T>; K],
-    ) {
+    unsafe fn sweep<S: Simd, const TERMS: u8, const K: usize>(&self) {
         let lanes = Of::<S, T>::LANES;
-        for first in (0..self.rows).step_by(TOGETHER) {
+        let mut first = 0;
+        while first < self.rows {
             let end = self.rows.min(first + TOGETHER);
-            for at in (0..self.n).step_by(lanes) {
-                let valid = lanes.min(self.n - at);
-                // SAFETY: the sums have K·n elements.
-                unsafe {
-                    let place = |kind: usize| self.sums.add(kind * self.n + at);
-                    let mut sums: [Of<S, T>; K] = std::array::from_fn(|kind| load_valid::<S, T::Acc>(place(kind), valid));
-                    for row in first..end {
-                        sums = step(sums, row, at, valid);
-                    }
-                    for (kind, sum) in sums.into_iter().enumerate() {
-                        store_valid::<S, T::Acc>(place(kind), sum, valid);
-                    }
+            let mut at = 0;
+            // SAFETY: rows and columns exist; the sums have K·n elements.
+            unsafe {
+                while at + lanes <= self.n {
+                    self.columns::<S, TERMS, K>(first, end, at, lanes);
+                    at += lanes;
                 }
+                if at < self.n {
+                    self.columns::<S, TERMS, K>(first, end, at, self.n - at);
+                }
+            }
+            first = end;
+        }
+    }
+
+    /// Adds some rows to the sums of the columns `at .. at + valid`.
+    #[inline(always)]
+    unsafe fn columns<S: Simd, const TERMS: u8, const K: usize>(
+        &self,
+        first: usize,
+        end: usize,
+        at: usize,
+        valid: usize,
+    ) {
+        let zero = Of::<S, T>::splat(T::Acc::ZERO);
+        let c = self.channels;
+        // SAFETY: the caller's promise; the channels' numbers that the terms need are there.
+        unsafe {
+            let mut sums = [zero; K];
+            for (kind, sum) in sums.iter_mut().enumerate() {
+                *sum = load_valid::<S, T::Acc>(self.sums.add(kind * self.n + at), valid);
+            }
+            let (mut m, mut delta, mut r, mut gain) = (zero, zero, zero, zero);
+            if TERMS != VALUES {
+                m = load_valid::<S, T::Acc>(c.m.add(at), valid);
+            }
+            if TERMS >= PARAMETERS {
+                delta = load_valid::<S, T::Acc>(c.delta.add(at), valid);
+                r = load_valid::<S, T::Acc>(c.r.add(at), valid);
+            }
+            if TERMS == GRADIENTS {
+                gain = load_valid::<S, T::Acc>(c.gain.add(at), valid);
+            }
+            for row in first..end {
+                let x = load_valid::<S, T>(self.x.at(row).add(at), valid);
+                if TERMS == VALUES {
+                    sums[0] = sums[0].add(x);
+                    continue;
+                }
+                let d = x.sub(m);
+                if TERMS == DEVIATIONS {
+                    sums[0] = sums[0].add(d);
+                    sums[1] = d.fma(d, sums[1]);
+                    continue;
+                }
+                let x_hat = d.sub(delta).mul(r);
+                let dy = load_valid::<S, T>(self.dy.at(row).add(at), valid);
+                sums[0] = dy.fma(x_hat, sums[0]);
+                sums[1] = sums[1].add(dy);
+                if TERMS == GRADIENTS {
+                    let g = dy.mul(gain);
+                    sums[2] = g.fma(x_hat, sums[2]);
+                    sums[3] = sums[3].add(g);
+                }
+            }
+            for (kind, sum) in sums.into_iter().enumerate() {
+                store_valid::<S, T::Acc>(self.sums.add(kind * self.n + at), sum, valid);
             }
         }
     }
@@ -147,28 +187,55 @@ impl<T: Element> Kernel for ChannelMap<T> {
     unsafe fn run<S: Simd>(self) {
         let lanes = Of::<S, T>::LANES;
         for row in 0..self.rows {
-            let channel = if self.across { 0 } else { (self.first_row + row) % self.channel_count };
-            for at in (0..self.n).step_by(lanes) {
-                let valid = lanes.min(self.n - at);
-                // SAFETY: the row and its elements exist, and so does its channel.
-                unsafe {
-                    let of = |p: *const T::Acc| {
-                        if self.across { load_valid::<S, T::Acc>(p.add(at), valid) } else { Of::<S, T>::splat(*p.add(channel)) }
-                    };
-                    let c = self.channels;
-                    let d = load_valid::<S, T>(self.x.at(row).add(at), valid).sub(of(c.m));
-                    let x_hat = d.sub(of(c.delta)).mul(of(c.r));
-                    let value = match self.dy {
-                        None => x_hat.fma(of(c.gain), of(c.bias)),
-                        Some(dy) => {
-                            let g = load_valid::<S, T>(dy.at(row).add(at), valid).mul(of(c.gain));
-                            let inner = if self.fixed { g } else { x_hat.neg_fma(of(c.b), g.sub(of(c.a))) };
-                            inner.mul(of(c.r))
-                        }
-                    };
-                    store_valid::<S, T>(self.to.at(row).add(at), value, valid);
+            let mut at = 0;
+            // SAFETY: the row and its elements exist.
+            unsafe {
+                while at + lanes <= self.n {
+                    self.map::<S>(row, at, lanes);
+                    at += lanes;
+                }
+                if at < self.n {
+                    self.map::<S>(row, at, self.n - at);
                 }
             }
+        }
+    }
+}
+
+impl<T: Element> ChannelMap<T> {
+    /// A channel's number for each element: loaded across channels, or the same for all.
+    #[inline(always)]
+    unsafe fn of<S: Simd>(&self, numbers: *const T::Acc, row: usize, at: usize, valid: usize) -> Of<S, T> {
+        // SAFETY: the row's channel, or the channels at .. at + valid, exist.
+        unsafe {
+            if self.across {
+                load_valid::<S, T::Acc>(numbers.add(at), valid)
+            } else {
+                Of::<S, T>::splat(*numbers.add((self.first_row + row) % self.channel_count))
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn map<S: Simd>(&self, row: usize, at: usize, valid: usize) {
+        let c = self.channels;
+        // SAFETY: the elements exist, and so do their channels' numbers.
+        unsafe {
+            let d = load_valid::<S, T>(self.x.at(row).add(at), valid).sub(self.of::<S>(c.m, row, at, valid));
+            let r = self.of::<S>(c.r, row, at, valid);
+            let gain = self.of::<S>(c.gain, row, at, valid);
+            let x_hat = d.sub(self.of::<S>(c.delta, row, at, valid)).mul(r);
+            let value = if let Some(dy) = self.dy {
+                let mut g = load_valid::<S, T>(dy.at(row).add(at), valid).mul(gain);
+                if !self.fixed {
+                    let (a, b) = (self.of::<S>(c.a, row, at, valid), self.of::<S>(c.b, row, at, valid));
+                    g = x_hat.neg_fma(b, g.sub(a));
+                }
+                g.mul(r)
+            } else {
+                x_hat.fma(gain, self.of::<S>(c.bias, row, at, valid))
+            };
+            store_valid::<S, T>(self.to.at(row).add(at), value, valid);
         }
     }
 }

@@ -137,13 +137,7 @@ impl<A: Float> Scaled<A> {
     }
 
     /// The line that a backward pass meets: scaled again if its r says that it was, else as it was saved.
-    pub(crate) fn again(
-        line: Line,
-        n: usize,
-        value: impl Fn(usize) -> A,
-        norm: &RowNorm<A>,
-        stat: Stat<A>,
-    ) -> Self {
+    pub(crate) fn again(line: Line, n: usize, value: impl Fn(usize) -> A, norm: &RowNorm<A>, stat: Stat<A>) -> Self {
         let scaled = if was_scaled(norm, stat.r) { Scaled::new(line, n, value, norm) } else { None };
         scaled.unwrap_or(Scaled { k: 0, stat })
     }

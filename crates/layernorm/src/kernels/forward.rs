@@ -7,16 +7,21 @@
 //! Not centred (RMS norm): m = δ = 0, so d and d − δ are x to the bit, and v = sum(x·x)/N.
 //!
 //! A row is read from memory once; the later passes find it in the cache. Rows of up to one block go in groups, so that
-//! their sums fold together and their divisions and square roots are done side by side.
+//! their sums fold together, their divisions and square roots are done side by side, and γ and β are loaded for four rows
+//! at a time.
 
 use super::extreme::{self, Line, Scaled};
-use super::reduce::{block_sums, row_sums};
+use super::reduce::{Terms, block_sums, row_sums};
 use super::vector::{MAX_LANES, Simd, Vector};
 use super::{Affine, Kernel, RowNorm, Rows, Stat, Stats};
 use crate::element::lanes::Of;
 use crate::element::{Element, Float};
 use crate::sum::BLOCK;
 use crate::tune;
+use std::marker::PhantomData;
+
+/// Rows that are written together.
+const TOGETHER: usize = 4;
 
 /// Normalizes rows. Statistics and parameters are indexed by `first_row + row`.
 #[derive(Clone, Copy)]
@@ -64,11 +69,14 @@ impl<T: Element> Kernel for Forward<T> {
     }
 }
 
+/// Numbers of a group of rows, one a row.
+type PerRow<A> = [A; MAX_LANES];
+
 impl<T: Element> Forward<T> {
     /// What is normalized: h where there is a residual, else x.
     #[inline(always)]
     fn input(&self) -> Rows<*const T> {
-        self.residual.map_or(self.x, |(_, h)| h.as_const())
+        if let Some((_, h)) = self.residual { h.as_const() } else { self.x }
     }
 
     /// Up to LANES rows of up to one block each.
@@ -77,36 +85,73 @@ impl<T: Element> Forward<T> {
         let (x, n) = (self.input(), self.n);
         let zero = Of::<S, T>::splat(T::Acc::ZERO);
         let count = Of::<S, T>::splat(self.norm.count);
-        let (mut m, mut delta) = ([T::Acc::ZERO; MAX_LANES], [T::Acc::ZERO; MAX_LANES]);
-        let (mut v, mut r) = ([T::Acc::ZERO; MAX_LANES], [T::Acc::ZERO; MAX_LANES]);
+        let (mut m, mut delta): (PerRow<T::Acc>, PerRow<T::Acc>) = ([T::Acc::ZERO; _], [T::Acc::ZERO; _]);
+        let (mut v, mut r): (PerRow<T::Acc>, PerRow<T::Acc>) = ([T::Acc::ZERO; _], [T::Acc::ZERO; _]);
         // SAFETY: rows row .. row + size exist and have n elements; the arrays hold a whole vector.
         unsafe {
             let mut sums = [zero; MAX_LANES];
             if self.norm.centered {
                 for (i, sum) in sums[..size].iter_mut().enumerate() {
-                    [*sum] = block_sums(0, n, &sum_of::<S, T>(x.at(row + i)));
+                    [*sum] = block_sums(n, &Values::<S, T>::new(x.at(row + i)));
                 }
                 Of::<S, T>::fold_each(&sums).div(count).store(m.as_mut_ptr());
             }
             let mut squares = [zero; MAX_LANES];
-            let next = x.stride * size as isize;
             for i in 0..size {
-                let step = deviations_of::<S, T>(x.at(row + i), m[i], next);
-                [sums[i], squares[i]] = block_sums(0, n, &step);
+                let terms = Deviations::<S, T>::new(x.at(row + i), self.y.at(row + i), m[i], self.stream);
+                [sums[i], squares[i]] = block_sums(n, &terms);
             }
-            let squares = Of::<S, T>::fold_each(&squares).div(count);
-            let mean_square = if self.norm.centered {
+            let mut mean_square = Of::<S, T>::fold_each(&squares).div(count);
+            if self.norm.centered {
                 let d = Of::<S, T>::fold_each(&sums).div(count);
                 d.store(delta.as_mut_ptr());
-                d.neg_fma(d, squares).or_zero()
-            } else {
-                squares
-            };
+                mean_square = d.neg_fma(d, mean_square).or_zero();
+            }
             let variance = mean_square.add(Of::<S, T>::splat(self.norm.eps));
             variance.store(v.as_mut_ptr());
             Of::<S, T>::splat(T::Acc::ONE).div(variance.sqrt()).store(r.as_mut_ptr());
-            for i in 0..size {
-                self.finish::<S>(row + i, Stat { m: m[i], delta: delta[i], r: r[i] }, v[i]);
+            self.finish_group::<S>(row, size, &m, &delta, &r, &v);
+        }
+    }
+
+    /// Writes the rows of a group, four at a time where nothing is in the way.
+    #[inline(always)]
+    unsafe fn finish_group<S: Simd>(
+        &self,
+        row: usize,
+        size: usize,
+        m: &PerRow<T::Acc>,
+        delta: &PerRow<T::Acc>,
+        r: &PerRow<T::Acc>,
+        v: &PerRow<T::Acc>,
+    ) {
+        let next = self.input().stride * size as isize;
+        let shared = self.affine.groups == 1 && (self.affine.span == 1 || self.affine.span >= self.n);
+        let mut i = 0;
+        while i < size {
+            let mut together = shared && i + TOGETHER <= size;
+            if together {
+                for variance in &v[i..i + TOGETHER] {
+                    together &= !extreme::is_extreme(&self.norm, *variance);
+                }
+            }
+            // SAFETY: the rows exist and have n elements.
+            unsafe {
+                if together {
+                    let mut writer = Writer::<S, T, TOGETHER>::new(self.n, self.affine.gain, self.affine.bias, next);
+                    for t in 0..TOGETHER {
+                        let stat = Stat { m: m[i + t], delta: delta[i + t], r: r[i + t] };
+                        writer.set(t, self.input().at(row + i + t), self.y.at(row + i + t), stat);
+                        if let Some(stats) = self.stats {
+                            stats.set(self.first_row + row + i + t, stat);
+                        }
+                    }
+                    writer.write_any(self.affine.span == 1, self.stream);
+                    i += TOGETHER;
+                } else {
+                    self.finish::<S>(row + i, Stat { m: m[i], delta: delta[i], r: r[i] }, v[i], next);
+                    i += 1;
+                }
             }
         }
     }
@@ -116,33 +161,41 @@ impl<T: Element> Forward<T> {
         let (x, n) = (self.input().at(row), self.n);
         // SAFETY: the row exists and has n elements.
         unsafe {
-            let m = if self.norm.centered {
-                let [sum] = row_sums::<Of<S, T>, 1>(n, sum_of::<S, T>(x));
-                sum / self.norm.count
-            } else {
-                T::Acc::ZERO
-            };
-            let step = deviations_of::<S, T>(x, m, self.input().stride);
-            let [d, square] = row_sums::<Of<S, T>, 2>(n, step);
+            let mut m = T::Acc::ZERO;
+            if self.norm.centered {
+                let [sum] = row_sums::<Of<S, T>, 1>(n, &Values::<S, T>::new(x));
+                m = sum / self.norm.count;
+            }
+            let terms = Deviations::<S, T>::new(x, self.y.at(row), m, self.stream);
+            let [d, square] = row_sums::<Of<S, T>, 2>(n, &terms);
             let delta = if self.norm.centered { d / self.norm.count } else { T::Acc::ZERO };
             let (variance, r) = extreme::inverse_deviation(&self.norm, delta, square);
-            self.finish::<S>(row, Stat { m, delta, r }, variance);
+            self.finish::<S>(row, Stat { m, delta, r }, variance, self.input().stride);
         }
     }
 
     /// Writes a row whose statistics are known, unless a sum has left the range of numbers: then rule 6 does.
     #[inline(always)]
-    unsafe fn finish<S: Simd>(&self, row: usize, stat: Stat<T::Acc>, variance: T::Acc) {
+    unsafe fn finish<S: Simd>(&self, row: usize, stat: Stat<T::Acc>, variance: T::Acc, next: isize) {
         let (x, y) = (self.input().at(row), self.y.at(row));
         let (gain, bias) = self.affine.of_row(self.first_row + row, self.n);
-        // SAFETY: the row exists and has n elements.
+        // SAFETY: the row exists and has n elements, and γ and β one for every `span` of them.
         unsafe {
-            let stat = if extreme::is_extreme(&self.norm, variance) {
-                self.extreme_row(x, y, gain, bias)
+            let mut stat = stat;
+            if extreme::is_extreme(&self.norm, variance) {
+                stat = self.extreme_row(x, y, gain, bias);
+            } else if self.affine.span == 1 {
+                let mut writer = Writer::<S, T, 1>::new(self.n, gain, bias, next);
+                writer.set(0, x, y, stat);
+                writer.write::<true>(self.stream);
             } else {
-                write_row::<S, T>(x, y, self.n, stat, gain, bias, self.affine.span, self.stream);
-                stat
-            };
+                for (channel, start) in (0..self.n).step_by(self.affine.span).enumerate() {
+                    let n = self.affine.span.min(self.n - start);
+                    let mut writer = Writer::<S, T, 1>::new(n, gain.add(channel), bias.add(channel), next);
+                    writer.set(0, x.add(start), y.add(start), stat);
+                    writer.write::<false>(self.stream);
+                }
+            }
             if let Some(stats) = self.stats {
                 stats.set(self.first_row + row, stat);
             }
@@ -198,105 +251,173 @@ pub(crate) unsafe fn load_valid<S: Simd, T: Element>(p: *const T, valid: usize) 
     unsafe { if valid == Of::<S, T>::LANES { T::load::<S>(p) } else { T::load_first::<S>(p, valid) } }
 }
 
-/// The step of sum(x).
-#[inline(always)]
-unsafe fn sum_of<S: Simd, T: Element>(x: *const T) -> impl Fn(&mut [Of<S, T>; 1], usize, usize) {
-    move |acc, at, valid| {
-        // SAFETY: the reduction asks only for elements of the row.
-        acc[0] = acc[0].add(unsafe { load_valid::<S, T>(x.wrapping_add(at), valid) });
+/// The terms of sum(x).
+struct Values<S, T> {
+    x: *const T,
+    simd: PhantomData<S>,
+}
+
+impl<S: Simd, T: Element> Values<S, T> {
+    #[inline(always)]
+    fn new(x: *const T) -> Self {
+        Values { x, simd: PhantomData }
     }
 }
 
-/// The step of sum(d) and sum(d·d), d = x − m. It also asks the memory for the same
-/// place `next` elements on, which the following row or group will want.
-#[inline(always)]
-unsafe fn deviations_of<S: Simd, T: Element>(
-    x: *const T,
-    m: T::Acc,
-    next: isize,
-) -> impl Fn(&mut [Of<S, T>; 2], usize, usize) {
-    let m = Of::<S, T>::splat(m);
-    move |acc, at, valid| {
-        let p = x.wrapping_add(at);
-        S::prefetch(p.wrapping_offset(next));
-        // SAFETY: the reduction asks only for elements of the row.
-        let mut d = unsafe { load_valid::<S, T>(p, valid) }.sub(m);
-        if valid != Of::<S, T>::LANES {
-            d = d.keep_first(valid);
-        }
-        acc[0] = acc[0].add(d);
-        acc[1] = d.fma(d, acc[1]);
+impl<S: Simd, T: Element> Terms<Of<S, T>, 1> for Values<S, T> {
+    #[inline(always)]
+    unsafe fn first(&self, at: usize, valid: usize) -> [Of<S, T>; 1] {
+        // SAFETY: the caller's promise.
+        [unsafe { load_valid::<S, T>(self.x.add(at), valid) }]
+    }
+    #[inline(always)]
+    unsafe fn add(&self, [sum]: [Of<S, T>; 1], at: usize, valid: usize) -> [Of<S, T>; 1] {
+        // SAFETY: the caller's promise.
+        [sum.add(unsafe { load_valid::<S, T>(self.x.add(at), valid) })]
     }
 }
 
-/// y = fma((d − δ)·r, γ, β) for one row.
-///
-/// # Safety
-/// x and y have n elements, γ and β one for every `span` of them.
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-pub(crate) unsafe fn write_row<S: Simd, T: Element>(
+/// The terms of sum(d) and sum(d·d), d = x − m.
+struct Deviations<S: Simd, T: Element> {
     x: *const T,
+    m: Of<S, T>,
+    /// The row's output, which is about to be written: its place is asked for now.
     y: *mut T,
+    stream: bool,
+}
+
+impl<S: Simd, T: Element> Deviations<S, T> {
+    #[inline(always)]
+    fn new(x: *const T, y: *mut T, m: T::Acc, stream: bool) -> Self {
+        Deviations { x, m: Of::<S, T>::splat(m), y, stream }
+    }
+
+    #[inline(always)]
+    unsafe fn d(&self, at: usize, valid: usize) -> Of<S, T> {
+        // SAFETY: the caller vouches for the elements; a prefetch may go anywhere.
+        let d = unsafe {
+            let p = self.x.add(at);
+            if !self.stream {
+                S::prefetch_write(self.y.wrapping_add(at));
+            }
+            load_valid::<S, T>(p, valid).sub(self.m)
+        };
+        if valid == Of::<S, T>::LANES { d } else { d.keep_first(valid) }
+    }
+}
+
+impl<S: Simd, T: Element> Terms<Of<S, T>, 2> for Deviations<S, T> {
+    #[inline(always)]
+    unsafe fn first(&self, at: usize, valid: usize) -> [Of<S, T>; 2] {
+        // SAFETY: the caller's promise.
+        let d = unsafe { self.d(at, valid) };
+        [d, d.mul(d)]
+    }
+    #[inline(always)]
+    unsafe fn add(&self, [sum, squares]: [Of<S, T>; 2], at: usize, valid: usize) -> [Of<S, T>; 2] {
+        // SAFETY: the caller's promise.
+        let d = unsafe { self.d(at, valid) };
+        [sum.add(d), d.fma(d, squares)]
+    }
+}
+
+/// What turns the elements of G rows (or of a part of one) into y.
+struct Writer<S: Simd, T: Element, const G: usize> {
+    x: [*const T; G],
+    y: [*mut T; G],
+    m: [Of<S, T>; G],
+    delta: [Of<S, T>; G],
+    r: [Of<S, T>; G],
     n: usize,
-    stat: Stat<T::Acc>,
     gain: *const T::Acc,
     bias: *const T::Acc,
-    span: usize,
-    stream: bool,
-) {
-    let splat = Of::<S, T>::splat;
-    // SAFETY: the caller's promise; a parameter is read only where its elements are.
-    unsafe {
-        if span == 1 {
-            let parameters = |at: usize, valid| {
-                let gain = load_valid::<S, T::Acc>(gain.add(at), valid);
-                (gain, load_valid::<S, T::Acc>(bias.add(at), valid))
+    /// How many elements on the memory is asked for what a following row or group will want.
+    next: isize,
+}
+
+impl<S: Simd, T: Element, const G: usize> Writer<S, T, G> {
+    #[inline(always)]
+    fn new(n: usize, gain: *const T::Acc, bias: *const T::Acc, next: isize) -> Self {
+        let zero = [Of::<S, T>::splat(T::Acc::ZERO); G];
+        let (x, y) = ([std::ptr::null(); G], [std::ptr::null_mut(); G]);
+        Writer { x, y, m: zero, delta: zero, r: zero, n, gain, bias, next }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, i: usize, x: *const T, y: *mut T, stat: Stat<T::Acc>) {
+        let splat = Of::<S, T>::splat;
+        (self.x[i], self.y[i]) = (x, y);
+        (self.m[i], self.delta[i], self.r[i]) = (splat(stat.m), splat(stat.delta), splat(stat.r));
+    }
+
+    #[inline(always)]
+    unsafe fn write_any(&self, per_feature: bool, stream: bool) {
+        // SAFETY: the caller vouches for the rows and the parameters.
+        unsafe { if per_feature { self.write::<true>(stream) } else { self.write::<false>(stream) } }
+    }
+
+    /// `PER_FEATURE`: one γ and β an element; else one for all.
+    #[inline(always)]
+    unsafe fn write<const PER_FEATURE: bool>(&self, stream: bool) {
+        let lanes = Of::<S, T>::LANES;
+        let mut stream = stream;
+        for y in self.y {
+            stream &= y.addr().is_multiple_of(lanes * size_of::<T>());
+        }
+        let mut at = 0;
+        // SAFETY: x and y have n elements.
+        unsafe {
+            if stream {
+                while at + lanes <= self.n {
+                    self.step::<PER_FEATURE, true>(at, lanes);
+                    at += lanes;
+                }
+            } else {
+                while at + lanes <= self.n {
+                    self.step::<PER_FEATURE, false>(at, lanes);
+                    at += lanes;
+                }
+            }
+            if at < self.n {
+                self.step::<PER_FEATURE, false>(at, self.n - at);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn step<const PER_FEATURE: bool, const STREAM: bool>(&self, at: usize, valid: usize) {
+        let skip = if PER_FEATURE { at } else { 0 };
+        // SAFETY: the caller vouches for the elements.
+        unsafe {
+            let (gain, bias) = if PER_FEATURE {
+                (
+                    load_valid::<S, T::Acc>(self.gain.add(skip), valid),
+                    load_valid::<S, T::Acc>(self.bias.add(skip), valid),
+                )
+            } else {
+                (Of::<S, T>::splat(*self.gain), Of::<S, T>::splat(*self.bias))
             };
-            write_span::<S, T>(x, y, n, stat, parameters, stream);
-        } else {
-            for (channel, start) in (0..n).step_by(span).enumerate() {
-                let (gain, bias) = (splat(*gain.add(channel)), splat(*bias.add(channel)));
-                let len = span.min(n - start);
-                write_span::<S, T>(x.add(start), y.add(start), len, stat, |_, _| (gain, bias), stream);
+            for i in 0..G {
+                let x = self.x[i].add(at);
+                S::prefetch(x.wrapping_offset(self.next));
+                let d = load_valid::<S, T>(x, valid).sub(self.m[i]);
+                let y = d.sub(self.delta[i]).mul(self.r[i]).fma(gain, bias);
+                if STREAM {
+                    T::stream::<S>(self.y[i].add(at), y);
+                } else {
+                    store_valid::<S, T>(self.y[i].add(at), y, valid);
+                }
             }
         }
     }
 }
 
+/// Stores `valid` elements, with the constant LANES for a whole vector.
+///
+/// # Safety
+/// `p` is valid for writes of `valid` elements.
 #[inline(always)]
-unsafe fn write_span<S: Simd, T: Element>(
-    x: *const T,
-    y: *mut T,
-    n: usize,
-    stat: Stat<T::Acc>,
-    parameters: impl Fn(usize, usize) -> (Of<S, T>, Of<S, T>),
-    stream: bool,
-) {
-    let lanes = Of::<S, T>::LANES;
-    let (m, delta, r) =
-        (Of::<S, T>::splat(stat.m), Of::<S, T>::splat(stat.delta), Of::<S, T>::splat(stat.r));
-    // SAFETY: x and y have n elements.
-    unsafe {
-        let output = |at: usize, valid: usize| {
-            let d = load_valid::<S, T>(x.add(at), valid).sub(m);
-            let (gain, bias) = parameters(at, valid);
-            d.sub(delta).mul(r).fma(gain, bias)
-        };
-        let mut at = 0;
-        if stream && y.addr().is_multiple_of(lanes * size_of::<T>()) {
-            while at + lanes <= n {
-                T::stream::<S>(y.add(at), output(at, lanes));
-                at += lanes;
-            }
-        } else {
-            while at + lanes <= n {
-                T::store::<S>(y.add(at), output(at, lanes));
-                at += lanes;
-            }
-        }
-        if at < n {
-            T::store_first::<S>(y.add(at), output(at, n - at), n - at);
-        }
-    }
+pub(crate) unsafe fn store_valid<S: Simd, T: Element>(p: *mut T, v: Of<S, T>, valid: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { if valid == Of::<S, T>::LANES { T::store::<S>(p, v) } else { T::store_first::<S>(p, v, valid) } }
 }

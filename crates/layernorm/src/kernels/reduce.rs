@@ -1,7 +1,10 @@
 //! The canonical sum along a row, for several sums at once.
 //!
-//! A caller gives `step(acc, at, valid)`: it adds the terms of the elements `at .. at + valid` to the accumulators, lane
-//! by lane, and nothing to the lanes from `valid` on. `valid` is the constant `LANES` but at the end of a row.
+//! What is summed is a [`Terms`]: a struct, not a closure, because only functions marked `inline(always)` are sure to be
+//! compiled with the instruction set of the kernel that they end up in, and closures cannot be marked.
+//!
+//! A lane starts at +0.0. Instead of adding its first term to that, we start with the term and add +0.0 once at the end of a
+//! block: the two differ only where every term is −0.0, and there the addition makes +0.0 of it.
 
 use super::vector::Vector;
 use crate::element::Float;
@@ -11,60 +14,69 @@ use std::mem::MaybeUninit;
 /// Lanes of the smallest vector (f64 on NEON): it sets how many vectors the 256 lanes can be.
 const LEAST_LANES: usize = 2;
 
+/// The terms of R sums along a row. Implementations mark the methods as `inline(always)`.
+pub(crate) trait Terms<V: Vector, const R: usize> {
+    /// The terms of the elements `at .. at + valid`, lane by lane; 0 in the lanes from `valid` on. `valid` is the constant
+    /// `V::LANES` but at the end of a row.
+    ///
+    /// # Safety
+    /// The row has the elements.
+    unsafe fn first(&self, at: usize, valid: usize) -> [V; R];
+    /// Adds the same terms to accumulators: `acc + a`, or `fma(a, b, acc)` for a sum of products.
+    ///
+    /// # Safety
+    /// The row has the elements.
+    unsafe fn add(&self, acc: [V; R], at: usize, valid: usize) -> [V; R];
+}
+
 /// The sums of a row of more than one block.
+///
+/// # Safety
+/// The row has n elements.
 #[inline(always)]
-pub(crate) fn row_sums<V: Vector, const R: usize>(
-    n: usize,
-    step: impl Fn(&mut [V; R], usize, usize),
-) -> [V::Elem; R] {
-    let mut trees = [const { () }; R].map(|()| PairTree::new());
-    let mut push = |block: [V; R]| {
+pub(crate) unsafe fn row_sums<V: Vector, const R: usize>(n: usize, terms: &impl Terms<V, R>) -> [V::Elem; R] {
+    let mut trees = [const { PairTree::new() }; R];
+    let whole = n / BLOCK * BLOCK;
+    let mut start = 0;
+    while start < n {
+        // SAFETY: the block lies in the row.
+        let block = unsafe {
+            if start < whole { whole_rounds::<V, R, 4>(terms, start) } else { any_rounds(terms, start, n - whole) }
+        };
         for (tree, sum) in trees.iter_mut().zip(block) {
             tree.push(sum.fold());
         }
-    };
-    let (whole, rest) = (n / BLOCK * BLOCK, n % BLOCK);
-    for start in (0..whole).step_by(BLOCK) {
-        push(folded(|lane| {
-            let mut acc = [V::splat(V::Elem::ZERO); R];
-            step(&mut acc, start + lane, V::LANES);
-            step(&mut acc, start + LANES + lane, V::LANES);
-            step(&mut acc, start + 2 * LANES + lane, V::LANES);
-            step(&mut acc, start + 3 * LANES + lane, V::LANES);
-            acc
-        }));
+        start += BLOCK;
     }
-    if rest > 0 {
-        push(block_sums(whole, rest, &step));
+    let mut sums = [V::Elem::ZERO; R];
+    for (sum, tree) in sums.iter_mut().zip(trees) {
+        *sum = tree.finish();
     }
-    trees.map(PairTree::finish)
+    sums
 }
 
-/// The sums of a block of up to 1024 elements from `start` on, folded to one vector. What is left is [`Vector::fold`].
+/// The sums of a row of up to one block, folded to one vector. What is left is [`Vector::fold`].
+///
+/// # Safety
+/// The row has n elements.
 #[inline(always)]
-pub(crate) fn block_sums<V: Vector, const R: usize>(
-    start: usize,
-    len: usize,
-    step: &impl Fn(&mut [V; R], usize, usize),
-) -> [V; R] {
-    if len < LANES {
-        return short_block(start, len, step);
+pub(crate) unsafe fn block_sums<V: Vector, const R: usize>(n: usize, terms: &impl Terms<V, R>) -> [V; R] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match n {
+            256 => whole_rounds::<V, R, 1>(terms, 0),
+            512 => whole_rounds::<V, R, 2>(terms, 0),
+            768 => whole_rounds::<V, R, 3>(terms, 0),
+            1024 => whole_rounds::<V, R, 4>(terms, 0),
+            _ => match n.div_ceil(V::LANES) {
+                0..=1 => few_vectors::<V, R, 1>(terms, n),
+                2 => few_vectors::<V, R, 2>(terms, n),
+                3..=4 => few_vectors::<V, R, 4>(terms, n),
+                5..=8 => few_vectors::<V, R, 8>(terms, n),
+                _ => any_rounds(terms, 0, n),
+            },
+        }
     }
-    // Whole rounds of 256 lanes, then what is left of one.
-    let (rounds, rest) = (len / LANES, len % LANES);
-    folded(|lane| {
-        let mut acc = [V::splat(V::Elem::ZERO); R];
-        for round in 0..rounds {
-            step(&mut acc, start + round * LANES + lane, V::LANES);
-        }
-        let at = start + rounds * LANES + lane;
-        if lane + V::LANES <= rest {
-            step(&mut acc, at, V::LANES);
-        } else if lane < rest {
-            step(&mut acc, at, rest - lane);
-        }
-        acc
-    })
 }
 
 #[inline(always)]
@@ -75,41 +87,79 @@ fn add_each<V: Vector, const R: usize>(mut a: [V; R], b: [V; R]) -> [V; R] {
     a
 }
 
-/// Folds the 256 lanes, whose accumulators `lanes(first lane of a vector)` gives, high bit first to one vector. The two
-/// highest bits are folded as the accumulators come, so that few are alive at a time.
+/// Up to P vectors, and less than 256 elements: each lane has at most one. Levels of zeros are skipped.
 #[inline(always)]
-fn folded<V: Vector, const R: usize>(lanes: impl Fn(usize) -> [V; R]) -> [V; R] {
+unsafe fn few_vectors<V: Vector, const R: usize, const P: usize>(terms: &impl Terms<V, R>, n: usize) -> [V; R] {
+    let zero = [V::splat(V::Elem::ZERO); R];
+    let mut lanes = [zero; P];
+    // SAFETY: only elements below n are asked for.
+    unsafe {
+        if n == P * V::LANES {
+            for (i, lane) in lanes.iter_mut().enumerate() {
+                *lane = terms.first(i * V::LANES, V::LANES);
+            }
+        } else {
+            for (i, lane) in lanes.iter_mut().enumerate() {
+                let at = i * V::LANES;
+                if at + V::LANES <= n {
+                    *lane = terms.first(at, V::LANES);
+                } else if at < n {
+                    *lane = terms.first(at, n - at);
+                }
+            }
+        }
+    }
+    add_each(fold_vectors(&mut lanes), zero)
+}
+
+/// A block of ROUNDS · 256 elements.
+#[inline(always)]
+unsafe fn whole_rounds<V: Vector, const R: usize, const ROUNDS: usize>(
+    terms: &impl Terms<V, R>,
+    start: usize,
+) -> [V; R] {
     const QUARTER: usize = LANES / 4;
     let mut quarter = [const { MaybeUninit::uninit() }; QUARTER / LEAST_LANES];
     let quarter = &mut quarter[..QUARTER / V::LANES];
     for (i, sums) in quarter.iter_mut().enumerate() {
+        // The two highest bits are folded as the accumulators come, so that few are alive at a time.
         let mut four = [[V::splat(V::Elem::ZERO); R]; 4];
-        for (quarter, acc) in four.iter_mut().enumerate() {
-            *acc = lanes(i * V::LANES + quarter * QUARTER);
+        for (q, acc) in four.iter_mut().enumerate() {
+            let at = start + i * V::LANES + q * QUARTER;
+            // SAFETY: the caller vouches for the elements of the rounds.
+            unsafe {
+                *acc = terms.first(at, V::LANES);
+                for round in 1..ROUNDS {
+                    *acc = terms.add(*acc, at + round * LANES, V::LANES);
+                }
+            }
         }
         let [a, b, c, d] = four;
         sums.write(add_each(add_each(a, c), add_each(b, d)));
     }
     // SAFETY: the loop has written all of them.
-    fold_vectors(unsafe { quarter.assume_init_mut() })
+    let folded = fold_vectors(unsafe { quarter.assume_init_mut() });
+    add_each(folded, [V::splat(V::Elem::ZERO); R])
 }
 
-/// Less than 256 elements: one vector after the other, each lane has at most one element. Levels of zeros are skipped.
+/// A block of any length up to 1024.
 #[inline(always)]
-fn short_block<V: Vector, const R: usize>(
-    start: usize,
-    len: usize,
-    step: &impl Fn(&mut [V; R], usize, usize),
-) -> [V; R] {
-    let (whole, rest) = (len / V::LANES, len % V::LANES);
+unsafe fn any_rounds<V: Vector, const R: usize>(terms: &impl Terms<V, R>, start: usize, len: usize) -> [V; R] {
+    let zero = [V::splat(V::Elem::ZERO); R];
     let mut lanes = [const { MaybeUninit::uninit() }; LANES / LEAST_LANES];
-    let lanes = &mut lanes[..len.div_ceil(V::LANES).next_power_of_two()];
+    let lanes = &mut lanes[..LANES / V::LANES];
     for (i, sums) in lanes.iter_mut().enumerate() {
-        let mut acc = [V::splat(V::Elem::ZERO); R];
-        if i < whole {
-            step(&mut acc, start + i * V::LANES, V::LANES);
-        } else if i == whole && rest > 0 {
-            step(&mut acc, start + i * V::LANES, rest);
+        let mut acc = zero;
+        let mut at = i * V::LANES;
+        // SAFETY: the elements are below `start + len`.
+        unsafe {
+            while at + V::LANES <= len {
+                acc = terms.add(acc, start + at, V::LANES);
+                at += LANES;
+            }
+            if at < len {
+                acc = terms.add(acc, start + at, len - at);
+            }
         }
         sums.write(acc);
     }

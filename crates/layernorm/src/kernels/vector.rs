@@ -93,6 +93,8 @@ pub trait Simd: Copy + 'static {
     unsafe fn stream_bf16(p: *mut bf16, v: Self::F32);
     /// Asks for the cache line at `p`, which need not be valid.
     fn prefetch<T>(p: *const T);
+    /// Asks for the cache line at `p`, which need not be valid, in order to write it.
+    fn prefetch_write<T>(p: *mut T);
     /// Makes streamed stores visible to other threads.
     fn stream_fence();
 }

@@ -67,14 +67,7 @@ impl<T: Element> BackwardJob<T> {
         Ok(sums)
     }
 
-    unsafe fn rows(
-        &self,
-        isa: Isa,
-        first: usize,
-        end: usize,
-        sums: Option<ParameterSums<T::Acc>>,
-        tiles: &Tiles<T>,
-    ) {
+    unsafe fn rows(&self, isa: Isa, first: usize, end: usize, sums: Option<ParameterSums<T::Acc>>, tiles: &Tiles<T>) {
         let n = self.x.n();
         let total_bytes = self.x.rows().saturating_mul(n).saturating_mul(size_of::<T>());
         let step = tiles.rows.unwrap_or(end - first);

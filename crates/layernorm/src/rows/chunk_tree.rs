@@ -69,4 +69,3 @@ pub(super) unsafe fn add_to<A: Float>(right: *mut A, left: *const A, len: usize)
         *right = *left + *right;
     }
 }
-

@@ -59,7 +59,12 @@ impl<T: Element> Tiles<T> {
 }
 
 /// The rows of an operand for a tile: in place, or packed into scratch memory.
-pub(crate) unsafe fn input<T: Element>(operand: &Operand<*const T>, row: usize, rows: usize, tile: *mut T) -> Rows<*const T> {
+pub(crate) unsafe fn input<T: Element>(
+    operand: &Operand<*const T>,
+    row: usize,
+    rows: usize,
+    tile: *mut T,
+) -> Rows<*const T> {
     match operand.direct() {
         Some(direct) => Rows { ptr: direct.at(row), stride: direct.stride },
         None => {
@@ -85,4 +90,3 @@ pub(crate) unsafe fn finish<T: Element>(operand: &Operand<*mut T>, row: usize, r
         unsafe { operand.unpack(row, rows, tile) };
     }
 }
-

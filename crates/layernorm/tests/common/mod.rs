@@ -40,31 +40,21 @@ impl Random {
     }
 
     pub fn map<T: Element>(&mut self, n: usize, f: impl Fn(f64) -> f64) -> Vec<T> {
-        (0..n)
-            .map(|_| T::narrow(T::Acc::from_f64(f(self.normal()))))
-            .collect()
+        (0..n).map(|_| T::narrow(T::Acc::from_f64(f(self.normal())))).collect()
     }
 }
 
 /// The bits of a number; every NaN counts as the same.
 pub fn bits<T: Element>(x: T) -> u64 {
     let wide = x.widen().to_f64();
-    if wide.is_nan() {
-        u64::MAX
-    } else {
-        wide.to_bits()
-    }
+    if wide.is_nan() { u64::MAX } else { wide.to_bits() }
 }
 
 #[track_caller]
 pub fn assert_same_bits<T: Element>(found: &[T], expected: &[T], what: impl Fn() -> String) {
     assert_eq!(found.len(), expected.len(), "{}", what());
     for (i, (&f, &e)) in found.iter().zip(expected).enumerate() {
-        assert!(
-            bits(f) == bits(e),
-            "{}: element {i}: found {f:?}, expected {e:?}",
-            what()
-        );
+        assert!(bits(f) == bits(e), "{}: element {i}: found {f:?}, expected {e:?}", what());
     }
 }
 
@@ -73,17 +63,8 @@ pub fn contexts() -> Vec<Context> {
     for isa in Isa::ALL.into_iter().filter(|isa| !isa.is_available()) {
         eprintln!("skipped: this machine has no {isa}");
     }
-    let with = |isa, threads| {
-        Context::new()
-            .with_isa(isa)
-            .unwrap()
-            .with_threads(threads)
-            .unwrap()
-    };
-    Isa::available()
-        .into_iter()
-        .flat_map(|isa| [1, 2, 3].map(|threads| with(isa, threads)))
-        .collect()
+    let with = |isa, threads| Context::new().with_isa(isa).unwrap().with_threads(threads).unwrap();
+    Isa::available().into_iter().flat_map(|isa| [1, 2, 3].map(|threads| with(isa, threads))).collect()
 }
 
 pub fn name(cx: &Context) -> String {

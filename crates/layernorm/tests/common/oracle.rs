@@ -98,7 +98,13 @@ pub fn normalize(x: &[f64], centered: bool, eps: f64) -> Row {
 }
 
 /// y of a row.
-pub fn forward(x: &[f64], gain: impl Fn(usize) -> f64, bias: impl Fn(usize) -> f64, centered: bool, eps: f64) -> Vec<f64> {
+pub fn forward(
+    x: &[f64],
+    gain: impl Fn(usize) -> f64,
+    bias: impl Fn(usize) -> f64,
+    centered: bool,
+    eps: f64,
+) -> Vec<f64> {
     let row = normalize(x, centered, eps);
     let y = |(i, &x_hat): (usize, &Wide)| (x_hat * Wide::new(gain(i)) + Wide::new(bias(i))).value();
     row.x_hat.iter().enumerate().map(y).collect()

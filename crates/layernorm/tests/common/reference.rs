@@ -62,21 +62,13 @@ pub fn stat<A: Float>(x: &[A], centered: bool, eps: A) -> Stat<A> {
     let count = A::from_count(n);
     if !centered {
         let r = A::ONE / (sum(n, |i| (x[i], x[i])) / count + eps).sqrt();
-        return Stat {
-            m: A::ZERO,
-            delta: A::ZERO,
-            r,
-        };
+        return Stat { m: A::ZERO, delta: A::ZERO, r };
     }
     let m = sum(n, |i| (x[i], A::ONE)) / count;
     let delta = sum(n, |i| (x[i] - m, A::ONE)) / count;
     let v = (-delta).fma(delta, sum(n, |i| (x[i] - m, x[i] - m)) / count);
     let v = if v < A::ZERO { A::ZERO } else { v };
-    Stat {
-        m,
-        delta,
-        r: A::ONE / (v + eps).sqrt(),
-    }
+    Stat { m, delta, r: A::ONE / (v + eps).sqrt() }
 }
 
 pub fn x_hat<A: Float>(x: A, s: Stat<A>) -> A {
@@ -84,12 +76,7 @@ pub fn x_hat<A: Float>(x: A, s: Stat<A>) -> A {
 }
 
 /// y of a row; γ and β of the arithmetic type.
-pub fn forward<T: Element>(
-    x: &[T],
-    s: Stat<T::Acc>,
-    gain: Option<&[T::Acc]>,
-    bias: Option<&[T::Acc]>,
-) -> Vec<T> {
+pub fn forward<T: Element>(x: &[T], s: Stat<T::Acc>, gain: Option<&[T::Acc]>, bias: Option<&[T::Acc]>) -> Vec<T> {
     (0..x.len())
         .map(|i| {
             let x_hat = x_hat(x[i].widen(), s);
@@ -104,13 +91,7 @@ pub fn forward<T: Element>(
 }
 
 /// Rule 4: dx of a row.
-pub fn backward<T: Element>(
-    x: &[T],
-    dy: &[T],
-    s: Stat<T::Acc>,
-    gain: Option<&[T::Acc]>,
-    centered: bool,
-) -> Vec<T> {
+pub fn backward<T: Element>(x: &[T], dy: &[T], s: Stat<T::Acc>, gain: Option<&[T::Acc]>, centered: bool) -> Vec<T> {
     let n = x.len();
     let count = T::Acc::from_count(n);
     let g = |i: usize| gain.map_or(dy[i].widen(), |gain| dy[i].widen() * gain[i]);
