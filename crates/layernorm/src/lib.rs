@@ -1,4 +1,4 @@
-//! Layer normalization and its family.
+#![doc = include_str!("../../../README.md")]
 
 mod arch;
 pub mod baseline;

@@ -92,14 +92,78 @@ fn help() {
     }
 }
 
+/// Where the members of a team wait for each other. They spin, for they are never apart for long; a member that has no core
+/// of its own gives way.
+pub(crate) struct Meeting {
+    members: usize,
+    arrived: AtomicUsize,
+    round: AtomicUsize,
+}
+
+impl Meeting {
+    fn new(members: usize) -> Self {
+        Meeting { members, arrived: AtomicUsize::new(0), round: AtomicUsize::new(0) }
+    }
+
+    /// Returns when all members have called it. What they wrote before, all can read after.
+    pub(crate) fn wait(&self) {
+        let round = self.round.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.members {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.round.store(round.wrapping_add(1), Ordering::Release);
+            return;
+        }
+        let mut spins = 0;
+        while self.round.load(Ordering::Acquire) == round {
+            spins += 1;
+            if spins < 4096 { std::hint::spin_loop() } else { std::thread::yield_now() }
+        }
+    }
+}
+
+/// Calls `work(member, meeting)` once on each of `members` threads at the same time; every call must wait at the meeting
+/// equally often, and at least once. `false` if the threads are not to be had now: then nothing was called.
+pub(crate) fn team(members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
+    if members > MAX_HELPERS + 1 {
+        return false;
+    }
+    let Ok(turn) = pool().turn.try_lock() else { return false };
+    if !enough_helpers(members - 1) {
+        return false;
+    }
+    let meeting = Meeting::new(members);
+    // Nobody comes back for a second task before all are taken: each waits in its first for the others.
+    run_job(turn, members - 1, members, &|member| work(member, &meeting));
+    true
+}
+
+/// Starts helpers until there are so many; whether there are.
+fn enough_helpers(helpers: usize) -> bool {
+    let mut state = lock(&pool().state);
+    while state.helpers < helpers {
+        if std::thread::Builder::new().name("layernorm".into()).spawn(help).is_err() {
+            return false;
+        }
+        state.helpers += 1;
+    }
+    true
+}
+
 /// Calls `work(task)` for `task` in `0..tasks`, on up to `threads` threads, the caller's among them.
 pub(crate) fn run(threads: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
     let helpers = threads.min(tasks).saturating_sub(1).min(MAX_HELPERS);
     let turn = if helpers == 0 { None } else { pool().turn.try_lock().ok() };
-    if turn.is_none() {
-        (0..tasks).for_each(work);
-        return;
+    match turn {
+        Some(turn) => {
+            // A machine that gives no more threads still gets its result.
+            enough_helpers(helpers);
+            run_job(turn, helpers, tasks, work);
+        }
+        None => (0..tasks).for_each(work),
     }
+}
+
+fn run_job(turn: MutexGuard<'_, ()>, helpers: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
     let pool = pool();
     let next = AtomicUsize::new(0);
     // SAFETY: only the lifetime is erased; this function does not return before no helper can use it any more.
@@ -107,13 +171,6 @@ pub(crate) fn run(threads: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
     let job = Job { work, next: &next, tasks };
     {
         let mut state = lock(&pool.state);
-        while state.helpers < helpers {
-            // A machine that gives no more threads still gets its result.
-            if std::thread::Builder::new().name("layernorm".into()).spawn(help).is_err() {
-                break;
-            }
-            state.helpers += 1;
-        }
         state.job = Some(job);
         state.wanted = helpers;
         if helpers == 1 { pool.work.notify_one() } else { pool.work.notify_all() }
@@ -167,6 +224,24 @@ mod tests {
             }
         });
         assert_eq!(total.into_inner(), 4 * 50 * 5 * 2);
+    }
+
+    #[test]
+    fn a_team_meets_as_often_as_it_likes() {
+        for members in [2, 3, 5] {
+            let counts: Vec<AtomicUsize> = (0..members).map(|_| AtomicUsize::new(0)).collect();
+            // Another test may hold the pool: then there is no team, and that is said.
+            let called = team(members, &|member, meeting| {
+                for round in 1..200 {
+                    counts[member].store(round, Ordering::Relaxed);
+                    meeting.wait();
+                    assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) >= round));
+                    meeting.wait();
+                }
+            });
+            let total: usize = counts.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+            assert_eq!(total, if called { members * 199 } else { 0 });
+        }
     }
 
     #[test]

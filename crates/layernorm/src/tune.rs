@@ -3,10 +3,13 @@
 use crate::element::Element;
 
 /// Below this many elements a job stays on the caller's thread: waking another costs about as much.
-pub(crate) const ELEMENTS_PER_THREAD: usize = 16 * 1024;
+const ELEMENTS_PER_THREAD: usize = 16 * 1024;
 
 /// Outputs of at least this many bytes go past the cache, where nothing of them would be left anyway.
-pub(crate) const STREAM_BYTES: usize = 8 << 20;
+const STREAM_BYTES: usize = 8 << 20;
+
+/// Tensors of at least this many bytes are asked for ahead of their use; smaller ones are in the second-level cache.
+const PREFETCH_BYTES: usize = 256 << 10;
 
 /// Bytes of input rows that forward keeps between its passes: half of a small first-level cache.
 const GROUP_BYTES: usize = 16 << 10;
@@ -16,6 +19,29 @@ const BACKWARD_GROUP_BYTES: usize = 64 << 10;
 
 /// Bytes of packed rows of one operand, for tensors whose rows are not contiguous: a part of the second-level cache.
 const TILE_BYTES: usize = 64 << 10;
+
+/// What a kernel does about memory. None of it changes a bit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Memory {
+    /// Outputs go past the cache.
+    pub(crate) stream: bool,
+    /// Rows to come are asked for ahead.
+    pub(crate) prefetch: bool,
+}
+
+impl Memory {
+    /// For tensors of `rows` rows of `n` elements, the output contiguous or not.
+    pub(crate) fn of<T>(rows: usize, n: usize, contiguous: bool) -> Self {
+        let bytes = rows.saturating_mul(n).saturating_mul(size_of::<T>());
+        Memory { stream: contiguous && bytes >= STREAM_BYTES, prefetch: bytes >= PREFETCH_BYTES }
+    }
+}
+
+/// Whether to ask for the cache line of this element: once a line, also where a vector is half of one.
+#[inline(always)]
+pub(crate) fn starts_line<T>(at: usize, lanes: usize) -> bool {
+    lanes * size_of::<T>() >= 64 || (at * size_of::<T>()).is_multiple_of(64)
+}
 
 /// Rows that forward takes together.
 #[inline(always)]
@@ -39,4 +65,10 @@ pub(crate) fn rows_per_tile<T: Element>(n: usize) -> usize {
 /// Threads for a job of this size, given how many the caller allows.
 pub(crate) fn threads(allowed: usize, elements: usize) -> usize {
     allowed.min(elements / ELEMENTS_PER_THREAD).max(1)
+}
+
+/// Whether the threads share each row, in turn, instead of sharing out the rows: few chunks of rows that are long enough to
+/// make two meetings a row cheap.
+pub(crate) fn share_rows(threads: usize, rows: usize, n: usize) -> bool {
+    threads > 1 && rows < 2 * threads * crate::sum::CHUNK && n >= threads * ELEMENTS_PER_THREAD
 }

@@ -255,18 +255,19 @@ unsafe fn ones(a: __m512, b: __m512) -> __m512 {
     unsafe { _mm512_add_ps(_mm512_shuffle_ps::<0x88>(a, b), _mm512_shuffle_ps::<0xDD>(a, b)) }
 }
 
-/// Rounds to bf16, ties to even; a NaN keeps its upper bits and becomes quiet.
+/// Rounds to bf16, ties to even; a NaN keeps its upper bits and becomes quiet. (`vcvtneps2bf16` would flush subnormals.)
 #[inline(always)]
 fn to_bf16(v: __m512) -> __m256i {
     // SAFETY: a vector exists only where the machine has the instruction set.
     unsafe {
         let bits = _mm512_castps_si512(v);
-        let upper = _mm512_srli_epi32::<16>(bits);
-        let odd = _mm512_and_si512(upper, _mm512_set1_epi32(1));
-        let rounded = _mm512_srli_epi32::<16>(_mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF))));
+        // Half a unit, or a hair less where the result would be even without it.
+        let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x1_0000));
+        let up = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF));
+        let up = _mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(1));
         let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(v, v);
-        let quiet = _mm512_or_si512(upper, _mm512_set1_epi32(0x40));
-        _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, nan, quiet))
+        let up = _mm512_mask_or_epi32(up, nan, bits, _mm512_set1_epi32(0x40_0000));
+        _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(up))
     }
 }
 

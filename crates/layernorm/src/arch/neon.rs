@@ -603,7 +603,7 @@ mod tests {
                 norm: self.norm(mode),
                 affine: self.affine(mode),
                 stats: Some(Stats { m, delta, r }),
-                stream: mode.stream,
+                memory: crate::tune::Memory { stream: mode.stream, prefetch: mode.stream },
             };
             // SAFETY: the pointers are those of arrays of ROWS rows; the instruction sets run here.
             unsafe { kernel.run::<S>() };
@@ -628,7 +628,7 @@ mod tests {
                 affine: self.affine(mode),
                 stats: Stats { m, delta, r },
                 sums: Some(ParameterSums { gain, bias }),
-                stream: mode.stream,
+                memory: crate::tune::Memory { stream: mode.stream, prefetch: mode.stream },
             };
             // SAFETY: the pointers are those of arrays of ROWS rows; the instruction sets run here.
             unsafe { kernel.run::<S>() };

@@ -10,14 +10,14 @@
 //! that the sums for γ and β are loaded and stored once for four rows. Rows enter those sums in order.
 
 use super::extreme::{self, ExtremeLine, Line};
-use super::forward::{load_valid, store_valid};
+use super::forward::{elements_to_alignment, load_valid, store_valid};
 use super::reduce::{Terms, block_sums, row_sums};
 use super::vector::{MAX_LANES, Simd, Vector};
 use super::{Affine, Kernel, RowNorm, Rows, Stat, Stats};
 use crate::element::lanes::Of;
 use crate::element::{Element, Float};
 use crate::sum::BLOCK;
-use crate::tune;
+use crate::tune::{self, Memory};
 
 /// Rows of the second pass that are taken together.
 const TOGETHER: usize = 4;
@@ -46,7 +46,7 @@ pub struct Backward<T: Element> {
     pub(crate) stats: Stats<T::Acc>,
     /// Where the rows add to the sums for γ and β, if these are wanted: all rows are then of one chunk.
     pub(crate) sums: Option<ParameterSums<T::Acc>>,
-    pub(crate) stream: bool,
+    pub(crate) memory: Memory,
 }
 
 /// What the second pass needs of a row.
@@ -69,7 +69,7 @@ impl<T: Element> Kernel for Backward<T> {
             unsafe { self.group::<S>(row, size) };
             row += size;
         }
-        if self.stream {
+        if self.memory.stream {
             S::stream_fence();
         }
     }
@@ -150,16 +150,22 @@ impl<T: Element> Backward<T> {
     #[inline(always)]
     unsafe fn second_pass<S: Simd, const G: usize>(&self, row: usize, terms: &[RowTerms<T::Acc>; G], group: usize) {
         let lanes = Of::<S, T>::LANES;
-        let mut stream = self.stream;
+        // Whole vectors are stored to aligned places where all rows have them at the same element.
+        let (mut at, mut aligned) = (0, true);
         if let Some(dx) = self.dx {
-            for i in 0..G {
-                stream &= dx.at(row + i).addr().is_multiple_of(lanes * size_of::<T>());
+            at = elements_to_alignment(dx.at(row), lanes);
+            for i in 1..G {
+                aligned &= elements_to_alignment(dx.at(row + i), lanes) == at;
             }
         }
-        let mut at = 0;
         // SAFETY: the rows exist and have n elements.
         unsafe {
-            if stream {
+            if !aligned || at >= self.n || (!self.memory.stream && self.n < 8 * lanes) {
+                at = 0;
+            } else if at > 0 {
+                self.second_step::<S, false, G>(row, terms, 0, at, group);
+            }
+            if self.memory.stream && aligned {
                 while at + lanes <= self.n {
                     self.second_step::<S, true, G>(row, terms, at, lanes, group);
                     at += lanes;
@@ -197,8 +203,10 @@ impl<T: Element> Backward<T> {
             }
             for (i, RowTerms { stat, a, b }) in terms.iter().enumerate() {
                 let (x, dy) = (self.x.at(row + i).add(at), self.dy.at(row + i).add(at));
-                S::prefetch(x.wrapping_offset(self.x.stride * group as isize));
-                S::prefetch(dy.wrapping_offset(self.dy.stride * group as isize));
+                if self.memory.prefetch && tune::starts_line::<T>(at, Of::<S, T>::LANES) {
+                    S::prefetch(x.wrapping_offset(self.x.stride * group as isize));
+                    S::prefetch(dy.wrapping_offset(self.dy.stride * group as isize));
+                }
                 let x_hat = load_valid::<S, T>(x, valid).sub(splat(stat.m)).sub(splat(stat.delta)).mul(splat(stat.r));
                 let dy = load_valid::<S, T>(dy, valid);
                 dgain = dy.fma(x_hat, dgain);
@@ -243,15 +251,25 @@ impl<T: Element> Backward<T> {
         }
     }
 
-    #[cold]
-    #[inline(never)]
     unsafe fn extreme_row(&self, row: usize, stat: Stat<T::Acc>) {
         let (gain, _) = self.affine.of_row(self.first_row + row, self.n);
-        let (x, dy, span) = (self.x.at(row), self.dy.at(row), self.affine.span);
+        let whole = WholeRow { x: self.x.at(row), dy: self.dy.at(row), gain, n: self.n };
+        // SAFETY: the row exists and has n elements.
+        unsafe { self.extreme_part(row, whole, 0, stat) };
+    }
+
+    /// Rule 6 for the whole of a row, of which this kernel's row is the part from element `skip` on.
+    ///
+    /// # Safety
+    /// The pointers are valid for the row and its part.
+    #[cold]
+    #[inline(never)]
+    pub(crate) unsafe fn extreme_part(&self, row: usize, whole: WholeRow<T>, skip: usize, stat: Stat<T::Acc>) {
+        let (WholeRow { x, dy, gain, n }, span) = (whole, self.affine.span);
         let line = ExtremeLine {
             line: Line::Row,
-            n: self.n,
-            // SAFETY: i < n in all three; dx may lie over dy, whose element is read before.
+            n,
+            // SAFETY: i < n in all three.
             x: &|i| unsafe { *x.add(i) }.widen(),
             // SAFETY: as above.
             dy: &|i| unsafe { *dy.add(i) }.widen(),
@@ -260,7 +278,11 @@ impl<T: Element> Backward<T> {
             stat,
         };
         line.backward(&self.norm, &mut |i, x_hat, dy, dx| {
-            // SAFETY: i < n.
+            if i < skip || i - skip >= self.n {
+                return;
+            }
+            let i = i - skip;
+            // SAFETY: i is an element of the part.
             unsafe {
                 if let Some(to) = self.dx {
                     let mut dx = T::narrow(dx);
@@ -277,6 +299,15 @@ impl<T: Element> Backward<T> {
             }
         });
     }
+}
+
+/// A row of a backward pass, whole.
+#[derive(Clone, Copy)]
+pub(crate) struct WholeRow<T: Element> {
+    pub(crate) x: *const T,
+    pub(crate) dy: *const T,
+    pub(crate) gain: *const T::Acc,
+    pub(crate) n: usize,
 }
 
 /// The terms of sum(g) and sum(g·x̂), g = dy·γ, with γ one a feature or one for all.
@@ -329,6 +360,49 @@ impl<S: Simd, T: Element> Terms<Of<S, T>, 2> for Dots<S, T> {
         // SAFETY: the caller's promise.
         let (g, x_hat) = unsafe { self.factors(at, valid) };
         [sum.add(g), g.fma(x_hat, dot)]
+    }
+}
+
+/// sum(g) and sum(g·x̂) of a part of a row: an aligned power of two of blocks, or what is left of one at the row's end.
+#[derive(Clone, Copy)]
+pub struct PartDots<T: Element> {
+    pub(crate) x: *const T,
+    pub(crate) dy: *const T,
+    pub(crate) gain: *const T::Acc,
+    pub(crate) per_feature: bool,
+    pub(crate) n: usize,
+    pub(crate) stat: Stat<T::Acc>,
+}
+
+impl<T: Element> Kernel for PartDots<T> {
+    type Output = [T::Acc; 2];
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) -> [T::Acc; 2] {
+        let dots = Dots::<S, T>::new(self.x, self.dy, self.gain, self.per_feature, self.stat);
+        // SAFETY: the caller vouches for n elements. A row of one block is a tree of one.
+        unsafe { row_sums::<Of<S, T>, 2>(self.n, &dots) }
+    }
+}
+
+/// The second pass over a part of a row, all of whose pointers are at the part.
+#[derive(Clone, Copy)]
+pub struct PartGradient<T: Element> {
+    pub(crate) part: Backward<T>,
+    pub(crate) stat: Stat<T::Acc>,
+    pub(crate) a: T::Acc,
+    pub(crate) b: T::Acc,
+}
+
+impl<T: Element> Kernel for PartGradient<T> {
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self) {
+        let terms = [RowTerms { stat: self.stat, a: self.a, b: self.b }];
+        // SAFETY: the caller vouches for the pointers.
+        unsafe { self.part.second_pass::<S, 1>(0, &terms, 1) };
+        if self.part.memory.stream {
+            S::stream_fence();
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use super::{Affine, Kernel, RowNorm, Rows, Stat, Stats};
 use crate::element::lanes::Of;
 use crate::element::{Element, Float};
 use crate::sum::BLOCK;
-use crate::tune;
+use crate::tune::{self, Memory};
 use std::marker::PhantomData;
 
 /// Rows that are written together.
@@ -36,8 +36,7 @@ pub struct Forward<T: Element> {
     pub(crate) norm: RowNorm<T::Acc>,
     pub(crate) affine: Affine<T::Acc>,
     pub(crate) stats: Option<Stats<T::Acc>>,
-    /// Whether the output is large enough to go past the cache.
-    pub(crate) stream: bool,
+    pub(crate) memory: Memory,
 }
 
 impl<T: Element> Kernel for Forward<T> {
@@ -63,7 +62,7 @@ impl<T: Element> Kernel for Forward<T> {
             }
             row += size;
         }
-        if self.stream {
+        if self.memory.stream {
             S::stream_fence();
         }
     }
@@ -98,7 +97,7 @@ impl<T: Element> Forward<T> {
             }
             let mut squares = [zero; MAX_LANES];
             for i in 0..size {
-                let terms = Deviations::<S, T>::new(x.at(row + i), self.y.at(row + i), m[i], self.stream);
+                let terms = Deviations::<S, T>::new(x.at(row + i), self.y.at(row + i), m[i], self.memory);
                 [sums[i], squares[i]] = block_sums(n, &terms);
             }
             let mut mean_square = Of::<S, T>::fold_each(&squares).div(count);
@@ -125,7 +124,7 @@ impl<T: Element> Forward<T> {
         r: &PerRow<T::Acc>,
         v: &PerRow<T::Acc>,
     ) {
-        let next = self.input().stride * size as isize;
+        let next = if self.memory.prefetch { self.input().stride * size as isize } else { 0 };
         let shared = self.affine.groups == 1 && (self.affine.span == 1 || self.affine.span >= self.n);
         let mut i = 0;
         while i < size {
@@ -146,7 +145,7 @@ impl<T: Element> Forward<T> {
                             stats.set(self.first_row + row + i + t, stat);
                         }
                     }
-                    writer.write_any(self.affine.span == 1, self.stream);
+                    writer.write_any(self.affine.span == 1, self.memory.stream);
                     i += TOGETHER;
                 } else {
                     self.finish::<S>(row + i, Stat { m: m[i], delta: delta[i], r: r[i] }, v[i], next);
@@ -166,11 +165,16 @@ impl<T: Element> Forward<T> {
                 let [sum] = row_sums::<Of<S, T>, 1>(n, &Values::<S, T>::new(x));
                 m = sum / self.norm.count;
             }
-            let terms = Deviations::<S, T>::new(x, self.y.at(row), m, self.stream);
+            let terms = Deviations::<S, T>::new(x, self.y.at(row), m, self.memory);
             let [d, square] = row_sums::<Of<S, T>, 2>(n, &terms);
             let delta = if self.norm.centered { d / self.norm.count } else { T::Acc::ZERO };
             let (variance, r) = extreme::inverse_deviation(&self.norm, delta, square);
-            self.finish::<S>(row, Stat { m, delta, r }, variance, self.input().stride);
+            self.finish::<S>(
+                row,
+                Stat { m, delta, r },
+                variance,
+                if self.memory.prefetch { self.input().stride } else { 0 },
+            );
         }
     }
 
@@ -187,13 +191,13 @@ impl<T: Element> Forward<T> {
             } else if self.affine.span == 1 {
                 let mut writer = Writer::<S, T, 1>::new(self.n, gain, bias, next);
                 writer.set(0, x, y, stat);
-                writer.write::<true>(self.stream);
+                writer.write::<true>(self.memory.stream);
             } else {
                 for (channel, start) in (0..self.n).step_by(self.affine.span).enumerate() {
                     let n = self.affine.span.min(self.n - start);
                     let mut writer = Writer::<S, T, 1>::new(n, gain.add(channel), bias.add(channel), next);
                     writer.set(0, x.add(start), y.add(start), stat);
-                    writer.write::<false>(self.stream);
+                    writer.write::<false>(self.memory.stream);
                 }
             }
             if let Some(stats) = self.stats {
@@ -283,13 +287,13 @@ struct Deviations<S: Simd, T: Element> {
     m: Of<S, T>,
     /// The row's output, which is about to be written: its place is asked for now.
     y: *mut T,
-    stream: bool,
+    ask: bool,
 }
 
 impl<S: Simd, T: Element> Deviations<S, T> {
     #[inline(always)]
-    fn new(x: *const T, y: *mut T, m: T::Acc, stream: bool) -> Self {
-        Deviations { x, m: Of::<S, T>::splat(m), y, stream }
+    fn new(x: *const T, y: *mut T, m: T::Acc, memory: Memory) -> Self {
+        Deviations { x, m: Of::<S, T>::splat(m), y, ask: memory.prefetch && !memory.stream }
     }
 
     #[inline(always)]
@@ -297,7 +301,7 @@ impl<S: Simd, T: Element> Deviations<S, T> {
         // SAFETY: the caller vouches for the elements; a prefetch may go anywhere.
         let d = unsafe {
             let p = self.x.add(at);
-            if !self.stream {
+            if self.ask && tune::starts_line::<T>(at, Of::<S, T>::LANES) {
                 S::prefetch_write(self.y.wrapping_add(at));
             }
             load_valid::<S, T>(p, valid).sub(self.m)
@@ -331,7 +335,7 @@ struct Writer<S: Simd, T: Element, const G: usize> {
     n: usize,
     gain: *const T::Acc,
     bias: *const T::Acc,
-    /// How many elements on the memory is asked for what a following row or group will want.
+    /// How many elements on the memory is asked for what a following row or group will want; 0 for not at all.
     next: isize,
 }
 
@@ -360,14 +364,20 @@ impl<S: Simd, T: Element, const G: usize> Writer<S, T, G> {
     #[inline(always)]
     unsafe fn write<const PER_FEATURE: bool>(&self, stream: bool) {
         let lanes = Of::<S, T>::LANES;
-        let mut stream = stream;
+        // Whole vectors are stored to aligned places where all rows have them at the same element.
+        let mut at = elements_to_alignment(self.y[0], lanes);
+        let mut aligned = true;
         for y in self.y {
-            stream &= y.addr().is_multiple_of(lanes * size_of::<T>());
+            aligned &= elements_to_alignment(y, lanes) == at;
         }
-        let mut at = 0;
         // SAFETY: x and y have n elements.
         unsafe {
-            if stream {
+            if !aligned || at >= self.n || (!stream && self.n < 8 * lanes) {
+                at = 0;
+            } else if at > 0 {
+                self.step::<PER_FEATURE, false>(0, at);
+            }
+            if stream && aligned {
                 while at + lanes <= self.n {
                     self.step::<PER_FEATURE, true>(at, lanes);
                     at += lanes;
@@ -399,7 +409,9 @@ impl<S: Simd, T: Element, const G: usize> Writer<S, T, G> {
             };
             for i in 0..G {
                 let x = self.x[i].add(at);
-                S::prefetch(x.wrapping_offset(self.next));
+                if self.next != 0 && tune::starts_line::<T>(at, Of::<S, T>::LANES) {
+                    S::prefetch(x.wrapping_offset(self.next));
+                }
                 let d = load_valid::<S, T>(x, valid).sub(self.m[i]);
                 let y = d.sub(self.delta[i]).mul(self.r[i]).fma(gain, bias);
                 if STREAM {
@@ -409,6 +421,20 @@ impl<S: Simd, T: Element, const G: usize> Writer<S, T, G> {
                 }
             }
         }
+    }
+}
+
+/// How many elements from `p` on a whole vector can be stored to an aligned place; more than any row has, if nowhere.
+#[inline(always)]
+pub(crate) fn elements_to_alignment<T>(p: *mut T, lanes: usize) -> usize {
+    let bytes = lanes * size_of::<T>();
+    let past = p.addr() % bytes;
+    if past == 0 {
+        0
+    } else if past.is_multiple_of(size_of::<T>()) {
+        (bytes - past) / size_of::<T>()
+    } else {
+        usize::MAX
     }
 }
 

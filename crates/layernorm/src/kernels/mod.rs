@@ -12,7 +12,7 @@ pub mod reduce;
 
 use crate::arch::Isa;
 use crate::element::Element;
-use backward::{Backward, RowDots};
+use backward::{Backward, PartDots, PartGradient, RowDots};
 use columns::{ChannelMap, ColumnSums};
 use forward::Forward;
 use half::{bf16, f16};
@@ -55,6 +55,16 @@ pub trait Kernels: Sized {
     unsafe fn row_dots(isa: Isa, kernel: RowDots<Self>)
     where
         Self: Element;
+    /// # Safety
+    /// See [`Kernel::run`]; `isa` is on this machine.
+    unsafe fn part_dots(isa: Isa, kernel: PartDots<Self>) -> [Self::Acc; 2]
+    where
+        Self: Element;
+    /// # Safety
+    /// See [`Kernel::run`]; `isa` is on this machine.
+    unsafe fn part_gradient(isa: Isa, kernel: PartGradient<Self>)
+    where
+        Self: Element;
 }
 
 macro_rules! kernels {
@@ -73,6 +83,12 @@ macro_rules! kernels {
                 isa.run(kernel);
             }
             unsafe fn row_dots(isa: Isa, kernel: RowDots<$t>) {
+                isa.run(kernel);
+            }
+            unsafe fn part_dots(isa: Isa, kernel: PartDots<$t>) -> [<$t as Element>::Acc; 2] {
+                isa.run(kernel)
+            }
+            unsafe fn part_gradient(isa: Isa, kernel: PartGradient<$t>) {
                 isa.run(kernel);
             }
         }

@@ -40,9 +40,8 @@ pub(crate) unsafe fn row_sums<V: Vector, const R: usize>(n: usize, terms: &impl 
     let mut start = 0;
     while start < n {
         // SAFETY: the block lies in the row.
-        let block = unsafe {
-            if start < whole { whole_rounds::<V, R, 4>(terms, start) } else { any_rounds(terms, start, n - whole) }
-        };
+        let block =
+            unsafe { if start < whole { whole_rounds(terms, start, 4) } else { any_rounds(terms, start, n - whole) } };
         for (tree, sum) in trees.iter_mut().zip(block) {
             tree.push(sum.fold());
         }
@@ -64,17 +63,12 @@ pub(crate) unsafe fn block_sums<V: Vector, const R: usize>(n: usize, terms: &imp
     // SAFETY: the caller's promise.
     unsafe {
         match n {
-            256 => whole_rounds::<V, R, 1>(terms, 0),
-            512 => whole_rounds::<V, R, 2>(terms, 0),
-            768 => whole_rounds::<V, R, 3>(terms, 0),
-            1024 => whole_rounds::<V, R, 4>(terms, 0),
-            _ => match n.div_ceil(V::LANES) {
-                0..=1 => few_vectors::<V, R, 1>(terms, n),
-                2 => few_vectors::<V, R, 2>(terms, n),
-                3..=4 => few_vectors::<V, R, 4>(terms, n),
-                5..=8 => few_vectors::<V, R, 8>(terms, n),
-                _ => any_rounds(terms, 0, n),
-            },
+            _ if n == V::LANES => few_vectors::<V, R, 1>(terms),
+            _ if n == 2 * V::LANES => few_vectors::<V, R, 2>(terms),
+            _ if n == 4 * V::LANES => few_vectors::<V, R, 4>(terms),
+            _ if n == 8 * V::LANES => few_vectors::<V, R, 8>(terms),
+            256 | 512 | 768 | 1024 => whole_rounds(terms, 0, n / LANES),
+            _ => any_rounds(terms, 0, n),
         }
     }
 }
@@ -87,58 +81,46 @@ fn add_each<V: Vector, const R: usize>(mut a: [V; R], b: [V; R]) -> [V; R] {
     a
 }
 
-/// Up to P vectors, and less than 256 elements: each lane has at most one. Levels of zeros are skipped.
+/// P vectors, and not more than 256 elements: each lane has one at the most. Levels of zeros are skipped.
 #[inline(always)]
-unsafe fn few_vectors<V: Vector, const R: usize, const P: usize>(terms: &impl Terms<V, R>, n: usize) -> [V; R] {
+unsafe fn few_vectors<V: Vector, const R: usize, const P: usize>(terms: &impl Terms<V, R>) -> [V; R] {
     let zero = [V::splat(V::Elem::ZERO); R];
     let mut lanes = [zero; P];
-    // SAFETY: only elements below n are asked for.
-    unsafe {
-        if n == P * V::LANES {
-            for (i, lane) in lanes.iter_mut().enumerate() {
-                *lane = terms.first(i * V::LANES, V::LANES);
-            }
-        } else {
-            for (i, lane) in lanes.iter_mut().enumerate() {
-                let at = i * V::LANES;
-                if at + V::LANES <= n {
-                    *lane = terms.first(at, V::LANES);
-                } else if at < n {
-                    *lane = terms.first(at, n - at);
-                }
-            }
-        }
+    for (i, lane) in lanes.iter_mut().enumerate() {
+        // SAFETY: the caller vouches for P vectors of elements.
+        *lane = unsafe { terms.first(i * V::LANES, V::LANES) };
     }
     add_each(fold_vectors(&mut lanes), zero)
 }
 
-/// A block of ROUNDS · 256 elements.
+/// Vectors of accumulators that go side by side: with two sums they fill the registers, and memory is read in order.
+const SIDE_BY_SIDE: usize = 8;
+
+/// A block of so many rounds of 256 elements.
 #[inline(always)]
-unsafe fn whole_rounds<V: Vector, const R: usize, const ROUNDS: usize>(
-    terms: &impl Terms<V, R>,
-    start: usize,
-) -> [V; R] {
-    const QUARTER: usize = LANES / 4;
-    let mut quarter = [const { MaybeUninit::uninit() }; QUARTER / LEAST_LANES];
-    let quarter = &mut quarter[..QUARTER / V::LANES];
-    for (i, sums) in quarter.iter_mut().enumerate() {
-        // The two highest bits are folded as the accumulators come, so that few are alive at a time.
-        let mut four = [[V::splat(V::Elem::ZERO); R]; 4];
-        for (q, acc) in four.iter_mut().enumerate() {
-            let at = start + i * V::LANES + q * QUARTER;
-            // SAFETY: the caller vouches for the elements of the rounds.
-            unsafe {
-                *acc = terms.first(at, V::LANES);
-                for round in 1..ROUNDS {
-                    *acc = terms.add(*acc, at + round * LANES, V::LANES);
+unsafe fn whole_rounds<V: Vector, const R: usize>(terms: &impl Terms<V, R>, start: usize, rounds: usize) -> [V; R] {
+    let mut lanes = [const { MaybeUninit::uninit() }; LANES / LEAST_LANES];
+    let lanes = &mut lanes[..LANES / V::LANES];
+    for (part, sums) in lanes.chunks_exact_mut(SIDE_BY_SIDE).enumerate() {
+        let start = start + part * SIDE_BY_SIDE * V::LANES;
+        let mut acc = [[V::splat(V::Elem::ZERO); R]; SIDE_BY_SIDE];
+        // SAFETY: the caller vouches for the elements of the rounds.
+        unsafe {
+            for (i, acc) in acc.iter_mut().enumerate() {
+                *acc = terms.first(start + i * V::LANES, V::LANES);
+            }
+            for round in 1..rounds {
+                for (i, acc) in acc.iter_mut().enumerate() {
+                    *acc = terms.add(*acc, start + round * LANES + i * V::LANES, V::LANES);
                 }
             }
         }
-        let [a, b, c, d] = four;
-        sums.write(add_each(add_each(a, c), add_each(b, d)));
+        for (sums, acc) in sums.iter_mut().zip(acc) {
+            sums.write(acc);
+        }
     }
     // SAFETY: the loop has written all of them.
-    let folded = fold_vectors(unsafe { quarter.assume_init_mut() });
+    let folded = fold_vectors(unsafe { lanes.assume_init_mut() });
     add_each(folded, [V::splat(V::Elem::ZERO); R])
 }
 
@@ -147,7 +129,8 @@ unsafe fn whole_rounds<V: Vector, const R: usize, const ROUNDS: usize>(
 unsafe fn any_rounds<V: Vector, const R: usize>(terms: &impl Terms<V, R>, start: usize, len: usize) -> [V; R] {
     let zero = [V::splat(V::Elem::ZERO); R];
     let mut lanes = [const { MaybeUninit::uninit() }; LANES / LEAST_LANES];
-    let lanes = &mut lanes[..LANES / V::LANES];
+    // Levels of zeros are skipped.
+    let lanes = &mut lanes[..len.min(LANES).div_ceil(V::LANES).next_power_of_two()];
     for (i, sums) in lanes.iter_mut().enumerate() {
         let mut acc = zero;
         let mut at = i * V::LANES;

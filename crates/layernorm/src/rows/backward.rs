@@ -1,6 +1,7 @@
 //! Backward over the rows of a tensor, with the sums for γ and β down the rows.
 
 use super::chunks::Chunks;
+use super::team::Team;
 use super::{Shared, Tiles, finish, input, output};
 use crate::arch::Isa;
 use crate::context::{Context, Need, Scratch};
@@ -10,7 +11,7 @@ use crate::kernels::backward::{Backward, ParameterSums};
 use crate::kernels::extreme::{self, Line, Scaled, column_sum};
 use crate::kernels::{Affine, RowNorm, Stats};
 use crate::plan::Operand;
-use crate::tune;
+use crate::tune::{self, Memory};
 
 /// What to do. γ is one a feature or one a row.
 pub(crate) struct BackwardJob<T: Element> {
@@ -39,13 +40,21 @@ impl<T: Element> BackwardJob<T> {
 
     /// Scratch memory that [`BackwardJob::run`] takes.
     pub(crate) fn need(&self, cx: &Context) -> Need {
-        self.chunks(cx).need::<T::Acc>()
+        let team = self.team(cx).map(|team| team.need::<T>()).unwrap_or_default();
+        team.and(self.chunks(cx).need::<T::Acc>())
+    }
+
+    /// The team that shares each row, if the rows are few and long.
+    fn team(&self, cx: &Context) -> Option<Team> {
+        let (rows, n, threads) = (self.x.rows(), self.x.n(), cx.threads());
+        let wanted = self.sums && self.is_direct() && tune::share_rows(threads, rows, n);
+        wanted.then(|| Team::new(rows, n, threads))
     }
 
     /// Gives the sums for γ and β, if they were wanted.
     ///
     /// # Safety
-    /// The operands, parameters and statistics are valid, and dx overlaps no input unless it is the same tensor as dy.
+    /// The operands, parameters and statistics are valid, and dx overlaps no input.
     pub(crate) unsafe fn run(self, cx: &Context, scratch: &mut Scratch) -> Result<ParameterSums<T::Acc>, Error> {
         let isa = cx.isa()?;
         let n = self.x.n();
@@ -57,8 +66,10 @@ impl<T: Element> BackwardJob<T> {
             // SAFETY: `self` outlives the call; the rows and the scratch memory are this task's own.
             unsafe { (*shared.get()).rows(isa, first, end, sums, &tiles) }
         };
+        // SAFETY: the rows are contiguous, as `team` has checked.
+        let shared_rows = self.team(cx).and_then(|team| unsafe { team.run(&self, isa, scratch) });
         // SAFETY: calls for different rows touch different memory.
-        let gain = unsafe { self.chunks(cx).run(scratch, &visit) };
+        let gain = shared_rows.unwrap_or_else(|| unsafe { self.chunks(cx).run(scratch, &visit) });
         let sums = ParameterSums { gain, bias: gain.wrapping_add(n) };
         if self.sums {
             // SAFETY: the sums have n elements each.
@@ -69,7 +80,6 @@ impl<T: Element> BackwardJob<T> {
 
     unsafe fn rows(&self, isa: Isa, first: usize, end: usize, sums: Option<ParameterSums<T::Acc>>, tiles: &Tiles<T>) {
         let n = self.x.n();
-        let total_bytes = self.x.rows().saturating_mul(n).saturating_mul(size_of::<T>());
         let step = tiles.rows.unwrap_or(end - first);
         let mut row = first;
         while row < end {
@@ -88,7 +98,7 @@ impl<T: Element> BackwardJob<T> {
                     affine: self.affine,
                     stats: self.stats,
                     sums,
-                    stream: total_bytes >= tune::STREAM_BYTES && self.dx.is_some_and(|dx| dx.direct().is_some()),
+                    memory: Memory::of::<T>(self.x.rows(), n, self.dx.is_some_and(|dx| dx.direct().is_some())),
                 };
                 T::backward(isa, kernel);
                 if let Some(dx) = self.dx {

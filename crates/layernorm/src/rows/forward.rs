@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::kernels::forward::Forward;
 use crate::kernels::{Affine, RowNorm, Stats};
 use crate::plan::Operand;
+use crate::tune::Memory;
 use crate::{threads, tune};
 
 /// What to do.
@@ -58,7 +59,6 @@ impl<T: Element> ForwardJob<T> {
 
     unsafe fn rows(&self, isa: Isa, first: usize, end: usize, tiles: Tiles<T>) {
         let n = self.y.n();
-        let total_bytes = self.y.rows().saturating_mul(n).saturating_mul(size_of::<T>());
         let step = tiles.rows.unwrap_or(end - first);
         let mut row = first;
         while row < end {
@@ -77,7 +77,7 @@ impl<T: Element> ForwardJob<T> {
                     norm: self.norm,
                     affine: self.affine,
                     stats: self.stats,
-                    stream: total_bytes >= tune::STREAM_BYTES && self.y.direct().is_some(),
+                    memory: Memory::of::<T>(self.y.rows(), n, self.y.direct().is_some()),
                 };
                 T::forward(isa, kernel);
                 if let Some((_, h)) = self.residual {

@@ -7,6 +7,7 @@ mod backward;
 mod chunk_tree;
 mod chunks;
 mod forward;
+mod team;
 
 pub(crate) use backward::{BackwardJob, any_scaled};
 pub(crate) use chunks::Chunks;
