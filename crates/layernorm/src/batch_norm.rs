@@ -92,6 +92,10 @@ impl<'a, T: Element> Checked<'a, T> {
         Ok(Checked { shape, norm: RowNorm { centered: true, count, eps, rescale_small: false }, affine: config.affine })
     }
 
+    fn is_empty(&self) -> bool {
+        self.shape.channels == 0 || self.shape.positions() == 0
+    }
+
     /// γ and β, one of each a channel even if there are none.
     fn parameters(&self, scratch: &mut Scratch) -> (*const T::Acc, *const T::Acc) {
         let count = self.shape.channels;
@@ -181,6 +185,10 @@ fn train<T: Element>(
     let stats = stats.check(checked.shape.channels)?;
     let update = running.map(|running| Update::new(running, x.shape(), &checked.shape)).transpose()?;
     cx.isa()?;
+    if checked.is_empty() {
+        extreme::no_numbers(Some(stats), checked.shape.channels);
+        return Ok(());
+    }
     let columns = positions(x.ptr(), x.layout());
     let empty = channels(stats, std::ptr::null(), std::ptr::null());
     let job = |terms| ColumnJob { x: columns, dy: None, channels: empty, per_sample: None, terms };
@@ -291,6 +299,12 @@ fn gradient<T: Element>(
     let count = checked.shape.channels;
     gradients.check(x.shape(), &[count])?;
     cx.isa()?;
+    if checked.is_empty() {
+        let zeros = vec![T::Acc::ZERO; count];
+        // SAFETY: there is a zero for every channel.
+        unsafe { gradients.write_parameters(zeros.as_ptr(), zeros.as_ptr()) };
+        return Ok(());
+    }
     let (columns, dcolumns) = (positions(x.ptr(), x.layout()), positions(dy.ptr(), dy.layout()));
     let job = |channels| ColumnJob {
         x: columns,
@@ -398,6 +412,9 @@ pub fn infer<T: Element>(
     same_shape("output", x.shape(), y.shape())?;
     let mut stats = fixed_stats(moments, &checked)?;
     cx.isa()?;
+    if checked.is_empty() {
+        return Ok(());
+    }
     let empty = channels(pointers(&mut stats), std::ptr::null(), std::ptr::null());
     let need = checked.parameter_need().and(checked.map(&x, None, &y, empty, true).need(cx));
     let mut scratch = cx.scratch(need);

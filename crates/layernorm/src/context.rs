@@ -19,6 +19,7 @@ use std::sync::OnceLock;
 pub struct Context {
     isa: Option<Isa>,
     threads: Option<usize>,
+    fresh_outputs: bool,
     scratch: Vec<Line>,
 }
 
@@ -46,6 +47,18 @@ impl Context {
     pub fn with_isa(mut self, isa: Isa) -> Result<Self, Error> {
         self.isa = Some(isa.checked()?);
         Ok(self)
+    }
+
+    /// Says that outputs were allocated just before the call. The system clears such memory when it is first touched, so it is
+    /// in the cache already; large outputs then are not written past the cache, as they otherwise are.
+    pub fn with_fresh_outputs(mut self, fresh: bool) -> Self {
+        self.fresh_outputs = fresh;
+        self
+    }
+
+    /// Whether large outputs may be written past the cache.
+    pub(crate) fn may_stream(&self) -> bool {
+        !self.fresh_outputs
     }
 
     /// The number of threads that a large call uses.

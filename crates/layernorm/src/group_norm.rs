@@ -52,14 +52,17 @@ impl<'a, T: Element> Checked<'a, T> {
     fn new(config: &GroupConfig<'a, T>, shape: &[usize]) -> Result<Self, Error> {
         let shape = ChannelShape::new(shape)?;
         let (groups, channels) = (config.groups, shape.channels);
-        if groups == 0 || channels % groups != 0 {
+        // No groups of no channels are as good as any: instance norm has them.
+        if channels.checked_rem(groups).unwrap_or(channels) != 0 {
             return Err(Error::Groups { groups, channels });
         }
         config.affine.check(&[channels])?;
-        let n = channels / groups * shape.space;
+        let too_large = || Error::TooLarge { shape: vec![shape.samples, channels, shape.space] };
+        let n = (channels / groups.max(1)).checked_mul(shape.space).ok_or_else(too_large)?;
+        let rows = shape.samples.checked_mul(groups).ok_or_else(too_large)?;
         let eps = check_eps(config.eps)?;
         let norm = RowNorm { centered: true, count: T::Acc::from_count(n), eps, rescale_small: false };
-        Ok(Checked { shape, groups, rows: shape.samples * groups, n, norm, affine: config.affine })
+        Ok(Checked { shape, groups, rows, n, norm, affine: config.affine })
     }
 
     fn is_empty(&self) -> bool {
@@ -114,6 +117,7 @@ pub fn forward<T: Element>(
     let stats = stats.map(|mut stats| stats.check(checked.rows)).transpose()?;
     cx.isa()?;
     if checked.is_empty() {
+        extreme::no_numbers(stats, if checked.n == 0 { checked.rows } else { 0 });
         return Ok(());
     }
     let affine = kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 };
@@ -156,6 +160,7 @@ pub fn backward<T: Element>(
             affine: kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 },
             stats,
             sums: false,
+            may_stream: cx.may_stream(),
         };
         let mut scratch = cx.scratch(checked.gain_need().and(job.need(cx)));
         job.affine = checked.backward_parameters(&mut scratch);

@@ -25,9 +25,9 @@ impl<T> Default for InstanceConfig<'_, T> {
 }
 
 impl<'a, T> InstanceConfig<'a, T> {
-    /// One group a channel. A tensor without a channel axis or without channels gets its error from group norm.
+    /// One group a channel. A tensor without a channel axis gets its error from group norm.
     fn groups(&self, shape: &[usize]) -> GroupConfig<'a, T> {
-        let groups = shape.get(1).copied().unwrap_or(1).max(1);
+        let groups = shape.get(1).copied().unwrap_or(1);
         GroupConfig { groups, affine: self.affine, eps: self.eps }
     }
 }

@@ -50,7 +50,7 @@ impl InputShape {
         if rank > MAX_RANK {
             return Err(Error::Rank { max: MAX_RANK, found: rank });
         }
-        let rows = if n == 0 { 0 } else { len / n };
+        let rows = len.checked_div(n).unwrap_or(0);
         if rows * n != len {
             return Err(Error::Length { what, expected: len.next_multiple_of(n.max(1)), found: len });
         }
@@ -65,6 +65,11 @@ impl std::ops::Deref for InputShape {
     fn deref(&self) -> &[usize] {
         &self.dims[..self.rank]
     }
+}
+
+/// A context for outputs that were just allocated.
+fn fresh() -> Context {
+    Context::new().with_fresh_outputs(true)
 }
 
 fn zeros<T: Element>(count: usize) -> Vec<T> {
@@ -178,14 +183,14 @@ macro_rules! row_layer {
             /// y = norm(x), for whole rows one after the other.
             pub fn forward(&self, x: &[T]) -> Result<Vec<T>, Error> {
                 let mut y = zeros(x.len());
-                self.forward_into(x, &mut y, None, &mut Context::new())?;
+                self.forward_into(x, &mut y, None, &mut fresh())?;
                 Ok(y)
             }
 
             /// y = norm(x), with what [`Self::backward`] needs.
             pub fn forward_train(&self, x: &[T]) -> Result<(Vec<T>, Saved<T::Acc>), Error> {
                 let (mut y, mut saved) = (zeros(x.len()), Saved::new(0));
-                self.forward_into(x, &mut y, Some(&mut saved), &mut Context::new())?;
+                self.forward_into(x, &mut y, Some(&mut saved), &mut fresh())?;
                 Ok((y, saved))
             }
 
@@ -224,7 +229,7 @@ macro_rules! row_layer {
                 let config = self.config()?;
                 collect_gradients(x.len(), &shape, &self.normalized_shape, has, |gradients| {
                     let (x, dy) = (View::new(x, &shape)?, View::new(dy, &shape)?);
-                    $op::backward(x, dy, saved.as_ref(), gradients, &config, &mut Context::new())
+                    $op::backward(x, dy, saved.as_ref(), gradients, &config, &mut fresh())
                 })
             }
         }
@@ -291,7 +296,7 @@ impl<T: Element> GroupNorm<T> {
         self.check(shape)?;
         let (mut y, mut saved) = (zeros(x.len()), Saved::new(shape[0] * self.groups));
         let (from, to) = (View::new(x, shape)?, ViewMut::new(&mut y, shape)?);
-        group_norm::forward(from, to, Some(saved.as_mut()), &self.config()?, &mut Context::new())?;
+        group_norm::forward(from, to, Some(saved.as_mut()), &self.config()?, &mut fresh())?;
         Ok((y, saved))
     }
 
@@ -308,7 +313,7 @@ impl<T: Element> GroupNorm<T> {
         let config = self.config()?;
         collect_gradients(x.len(), shape, &[self.channels], has, |gradients| {
             let (x, dy) = (View::new(x, shape)?, View::new(dy, shape)?);
-            group_norm::backward(x, dy, saved.as_ref(), gradients, &config, &mut Context::new())
+            group_norm::backward(x, dy, saved.as_ref(), gradients, &config, &mut fresh())
         })
     }
 }
@@ -370,7 +375,7 @@ impl<T: Element> BatchNorm<T> {
         let mut y = zeros(x.len());
         let moments = Moments { mean: &self.running_mean, var: &self.running_var };
         let (from, to) = (View::new(x, shape)?, ViewMut::new(&mut y, shape)?);
-        batch_norm::infer(from, to, moments, &self.config()?, &mut Context::new())?;
+        batch_norm::infer(from, to, moments, &self.config()?, &mut fresh())?;
         Ok(y)
     }
 
@@ -386,7 +391,7 @@ impl<T: Element> BatchNorm<T> {
             variance: RunningVariance::Unbiased,
         };
         let (from, to) = (View::new(x, shape)?, ViewMut::new(&mut y, shape)?);
-        batch_norm::forward_running(from, to, saved.as_mut(), running, &self.config()?, &mut Context::new())?;
+        batch_norm::forward_running(from, to, saved.as_mut(), running, &self.config()?, &mut fresh())?;
         (self.running_mean, self.running_var) = (mean, var);
         self.batches += 1;
         Ok((y, saved))
@@ -405,7 +410,7 @@ impl<T: Element> BatchNorm<T> {
         let config = self.config()?;
         collect_gradients(x.len(), shape, &[self.channels], has, |gradients| {
             let (x, dy) = (View::new(x, shape)?, View::new(dy, shape)?);
-            batch_norm::backward(x, dy, saved.as_ref(), gradients, &config, &mut Context::new())
+            batch_norm::backward(x, dy, saved.as_ref(), gradients, &config, &mut fresh())
         })
     }
 }

@@ -256,12 +256,12 @@ impl<T: Element> Gradients<'_, T> {
     /// # Safety
     /// The sums have as many elements as the parameters.
     pub(crate) unsafe fn write_parameters(&mut self, gain: *const T::Acc, bias: *const T::Acc) {
-        // SAFETY: the caller's promise.
         if let Some(weight) = &mut self.weight {
+            // SAFETY: the caller's promise.
             weight.fill(|i| unsafe { *gain.add(i) });
         }
-        // SAFETY: the caller's promise.
         if let Some(to) = &mut self.bias {
+            // SAFETY: the caller's promise.
             to.fill(|i| unsafe { *bias.add(i) });
         }
     }
@@ -365,6 +365,7 @@ impl<A> StatsRef<'_, A> {
 
 /// ε in the arithmetic type, if it is one.
 pub(crate) fn check_eps<A: Float>(eps: f64) -> Result<A, Error> {
-    let rounded = A::from_f64(eps);
+    // −0 is 0.
+    let rounded = A::from_f64(eps) + A::ZERO;
     if eps >= 0.0 && rounded.is_finite() { Ok(rounded) } else { Err(Error::Epsilon { found: eps }) }
 }

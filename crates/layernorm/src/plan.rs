@@ -5,7 +5,7 @@
 
 use crate::error::Error;
 use crate::kernels::Rows;
-use crate::view::{Layout, MAX_RANK};
+use crate::view::{Layout, MAX_RANK, count};
 
 /// Dimensions in row-major order, neighbours merged where strides allow.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ impl Dims {
         for (dim, stride) in dims.filter(|&(dim, _)| dim != 1) {
             let last = merged.rank.wrapping_sub(1);
             if merged.rank > 0 && merged.strides[last] == stride.wrapping_mul(dim as isize) {
-                merged.shape[last] *= dim;
+                merged.shape[last] = merged.shape[last].wrapping_mul(dim);
                 merged.strides[last] = stride;
             } else {
                 merged.shape[merged.rank] = dim;
@@ -33,7 +33,7 @@ impl Dims {
     }
 
     fn count(&self) -> usize {
-        self.shape[..self.rank].iter().product()
+        count(&self.shape[..self.rank])
     }
 
     /// The offset of an element by its row-major index.

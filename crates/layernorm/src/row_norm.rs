@@ -3,11 +3,11 @@
 use crate::context::{Context, Need};
 use crate::element::{Element, Float};
 use crate::error::{Error, same_shape};
-use crate::kernels::{self, RowNorm};
+use crate::kernels::{self, RowNorm, extreme};
 use crate::params::{Affine, Gradients, StatsMut, StatsRef, check_eps};
 use crate::plan::{Axes, Operand};
 use crate::rows::{BackwardJob, ForwardJob};
-use crate::view::{MAX_RANK, View, ViewMut};
+use crate::view::{MAX_RANK, View, ViewMut, element_count};
 
 /// What to compute: which axes make a row, γ and β, ε.
 #[derive(Debug)]
@@ -71,17 +71,17 @@ struct Checked<'a, T: Element> {
 impl<'a, T: Element> Checked<'a, T> {
     fn new(config: &NormConfig<'a, T>, shape: &[usize], centered: bool) -> Result<Self, Error> {
         let in_row = config.axes.mask(shape.len())?;
-        let (mut row_shape, mut row_rank, mut rows) = ([0; MAX_RANK], 0, 1);
+        let (mut row_shape, mut row_rank, mut rows) = ([0; MAX_RANK], 0, 1usize);
         for (&dim, &in_row) in shape.iter().zip(&in_row) {
             if in_row {
                 row_shape[row_rank] = dim;
                 row_rank += 1;
             } else {
-                rows *= dim;
+                rows = dim.checked_mul(rows).ok_or_else(|| Error::TooLarge { shape: shape.to_vec() })?;
             }
         }
         config.affine.check(&row_shape[..row_rank])?;
-        let n = row_shape[..row_rank].iter().product();
+        let n = element_count(&row_shape[..row_rank])?;
         let eps = check_eps(config.eps)?;
         let norm = RowNorm { centered, count: T::Acc::from_count(n), eps, rescale_small: false };
         Ok(Checked { in_row, row_shape, row_rank, rows, n, norm, affine: config.affine })
@@ -100,17 +100,6 @@ impl<'a, T: Element> Checked<'a, T> {
         let span = if self.affine.is_none() { usize::MAX } else { 1 };
         kernels::Affine { gain, bias, groups: 1, span }
     }
-
-    /// Rows without elements have no mean: their statistics are NaN.
-    fn empty_rows(&self, stats: Option<kernels::Stats<T::Acc>>) {
-        let nan = T::Acc::from_f64(f64::NAN);
-        if let (0, Some(stats)) = (self.n, stats) {
-            for row in 0..self.rows {
-                // SAFETY: `row` is one of the rows that the statistics were checked for.
-                unsafe { stats.set(row, kernels::Stat { m: nan, delta: nan, r: nan }) }
-            }
-        }
-    }
 }
 
 /// The tensors of a forward pass.
@@ -120,6 +109,7 @@ pub(crate) struct ForwardArgs<'a, T: Element> {
 }
 
 /// Input and output: apart, in the same memory, or with a residual.
+#[allow(clippy::large_enum_variant, reason = "it lives for the length of one call, on the stack")]
 pub(crate) enum Operands<'a, T> {
     Apart { x: View<'a, T>, y: ViewMut<'a, T> },
     InPlace(ViewMut<'a, T>),
@@ -153,7 +143,7 @@ pub(crate) fn forward<T: Element>(
     let stats = args.stats.map(|mut stats| stats.check(checked.rows)).transpose()?;
     cx.isa()?;
     if checked.rows == 0 || checked.n == 0 {
-        checked.empty_rows(stats);
+        extreme::no_numbers(stats, if checked.n == 0 { checked.rows } else { 0 });
         return Ok(());
     }
     let placeholder = kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 };
@@ -204,6 +194,7 @@ pub(crate) fn backward<T: Element>(
         affine: placeholder,
         stats,
         sums: gradients.wants_parameters(),
+        may_stream: cx.may_stream(),
     };
     let need: Need = checked.affine.need(checked.n).and(job.need(cx));
     let mut scratch = cx.scratch(need);

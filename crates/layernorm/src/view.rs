@@ -35,10 +35,11 @@ impl Layout {
         }
         element_count(shape)?;
         let mut strides = [0; MAX_RANK];
-        let mut step = 1;
+        let mut step = 1usize;
         for (axis, &dim) in shape.iter().enumerate().rev() {
             strides[axis] = step as isize;
-            step *= dim.max(1);
+            // Where there are no elements, strides mean nothing.
+            step = step.wrapping_mul(dim.max(1));
         }
         Layout::new(shape, &strides[..shape.len()])
     }
@@ -52,7 +53,7 @@ impl Layout {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.shape().iter().product()
+        count(self.shape())
     }
 
     /// Lowest and highest offset touched; `None` if there are no elements or an offset does not fit.
@@ -90,6 +91,12 @@ impl Layout {
         }
         true
     }
+}
+
+/// The number of elements of a shape that has been checked. An empty tensor may have any other dimensions, so their product
+/// must not be formed first.
+pub(crate) fn count(shape: &[usize]) -> usize {
+    if shape.contains(&0) { 0 } else { shape.iter().product() }
 }
 
 /// The number of elements of a shape, or an error if it is beyond `isize::MAX`.

@@ -39,7 +39,7 @@ fn a_call_into_given_memory_allocates_nothing() {
     for threads in [1, 2] {
         let mut cx = Context::new().with_threads(threads).unwrap();
         let mut fresh = None;
-        for round in 0..3 {
+        for round in 0..10 {
             let before = ALLOCATIONS.load(Ordering::Relaxed);
             let view = |data| View::new(data, &[rows, n]).unwrap();
             let affine = Affine::new(View::new(&gain, &[n]).unwrap(), View::new(&bias, &[n]).unwrap());
@@ -63,7 +63,10 @@ fn a_call_into_given_memory_allocates_nothing() {
             layer_norm::backward(view(&x), view(&x), saved.as_ref(), gradients, &config, &mut cx).unwrap();
             layer.forward_into(&x, &mut y, Some(&mut saved), &mut cx).unwrap();
             let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
-            if round > 0 {
+            if round == 0 {
+                // A thread allocates when it starts, which may be later than it was asked for.
+                std::thread::sleep(std::time::Duration::from_millis(300));
+            } else {
                 assert_eq!(allocations, 0, "round {round} on {threads} threads");
             }
         }

@@ -14,7 +14,7 @@ pub(crate) use map::MapJob;
 
 use crate::error::Error;
 use crate::plan::Operand;
-use crate::view::{Layout, MAX_RANK};
+use crate::view::{Layout, MAX_RANK, element_count};
 
 /// Sizes of a tensor of channels.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,9 @@ impl ChannelShape {
     pub(crate) fn new(shape: &[usize]) -> Result<Self, Error> {
         match *shape {
             [samples, channels, ref space @ ..] => {
-                Ok(ChannelShape { samples, channels, space: space.iter().product() })
+                let space = element_count(space)?;
+                samples.checked_mul(space).ok_or_else(|| Error::TooLarge { shape: shape.to_vec() })?;
+                Ok(ChannelShape { samples, channels, space })
             }
             _ => Err(Error::TooFewDimensions { what: "input", min: 2, found: shape.len() }),
         }
@@ -68,7 +70,7 @@ pub(crate) fn segments<P: Copy>(base: P, layout: &Layout) -> Operand<P> {
 pub(crate) fn groups<P: Copy>(base: P, layout: &Layout, groups: usize) -> Operand<P> {
     let dims = dims(layout);
     let (channels, stride) = dims[1];
-    let size = channels / groups;
+    let size = channels / groups.max(1);
     let mut inner = [(1, 0); MAX_RANK];
     inner[0] = (size, stride);
     inner[1..MAX_RANK - 1].copy_from_slice(&dims[2..]);

@@ -158,95 +158,28 @@ impl<T: Element> Backward<T> {
                 aligned &= elements_to_alignment(dx.at(row + i), lanes) == at;
             }
         }
+        if !aligned || at >= self.n || (!self.memory.stream && self.n < 8 * lanes) {
+            at = 0;
+        }
+        let gradient = Gradient::<S, T, G>::new(self, row, terms, group);
         // SAFETY: the rows exist and have n elements.
         unsafe {
-            if !aligned || at >= self.n || (!self.memory.stream && self.n < 8 * lanes) {
-                at = 0;
-            } else if at > 0 {
-                self.second_step::<S, false, G>(row, terms, 0, at, group);
+            if at > 0 {
+                gradient.step::<false>(0, at);
             }
             if self.memory.stream && aligned {
                 while at + lanes <= self.n {
-                    self.second_step::<S, true, G>(row, terms, at, lanes, group);
+                    gradient.step::<true>(at, lanes);
                     at += lanes;
                 }
             } else {
                 while at + lanes <= self.n {
-                    self.second_step::<S, false, G>(row, terms, at, lanes, group);
+                    gradient.step::<false>(at, lanes);
                     at += lanes;
                 }
             }
             if at < self.n {
-                self.second_step::<S, false, G>(row, terms, at, self.n - at, group);
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn second_step<S: Simd, const STREAM: bool, const G: usize>(
-        &self,
-        row: usize,
-        terms: &[RowTerms<T::Acc>; G],
-        at: usize,
-        valid: usize,
-        group: usize,
-    ) {
-        let splat = Of::<S, T>::splat;
-        // SAFETY: elements at .. at + valid of the rows exist.
-        unsafe {
-            let (gain, _) = self.affine.of_row(self.first_row + row, self.n);
-            let gain = if self.affine.span == 1 { load_valid::<S, T::Acc>(gain.add(at), valid) } else { splat(*gain) };
-            let (mut dgain, mut dbias) = (splat(T::Acc::ZERO), splat(T::Acc::ZERO));
-            if let Some(sums) = self.sums {
-                dgain = load_valid::<S, T::Acc>(sums.gain.add(at), valid);
-                dbias = load_valid::<S, T::Acc>(sums.bias.add(at), valid);
-            }
-            for (i, RowTerms { stat, a, b }) in terms.iter().enumerate() {
-                let (x, dy) = (self.x.at(row + i).add(at), self.dy.at(row + i).add(at));
-                if self.memory.prefetch && tune::starts_line::<T>(at, Of::<S, T>::LANES) {
-                    S::prefetch(x.wrapping_offset(self.x.stride * group as isize));
-                    S::prefetch(dy.wrapping_offset(self.dy.stride * group as isize));
-                }
-                let x_hat = load_valid::<S, T>(x, valid).sub(splat(stat.m)).sub(splat(stat.delta)).mul(splat(stat.r));
-                let dy = load_valid::<S, T>(dy, valid);
-                dgain = dy.fma(x_hat, dgain);
-                dbias = dbias.add(dy);
-                if let Some(dx) = self.dx {
-                    let g = dy.mul(gain);
-                    let value = x_hat.neg_fma(splat(*b), g.sub(splat(*a))).mul(splat(stat.r));
-                    self.store_dx::<S, STREAM>(dx, row + i, at, valid, value);
-                }
-            }
-            if let Some(sums) = self.sums {
-                store_valid::<S, T::Acc>(sums.gain.add(at), dgain, valid);
-                store_valid::<S, T::Acc>(sums.bias.add(at), dbias, valid);
-            }
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn store_dx<S: Simd, const STREAM: bool>(
-        &self,
-        dx: Rows<*mut T>,
-        row: usize,
-        at: usize,
-        valid: usize,
-        value: Of<S, T>,
-    ) {
-        // SAFETY: elements at .. at + valid of the row exist.
-        unsafe {
-            let to = dx.at(row).add(at);
-            if let Some(dh) = self.dh {
-                // As if dx had been stored first: rounded to T, then added.
-                let mut rounded = [T::default(); MAX_LANES];
-                T::store::<S>(rounded.as_mut_ptr(), value);
-                let dh = load_valid::<S, T>(dh.at(row).add(at), valid);
-                let sum = T::load::<S>(rounded.as_ptr()).add(dh);
-                if STREAM { T::stream::<S>(to, sum) } else { store_valid::<S, T>(to, sum, valid) }
-            } else if STREAM {
-                T::stream::<S>(to, value);
-            } else {
-                store_valid::<S, T>(to, value, valid);
+                gradient.step::<false>(at, self.n - at);
             }
         }
     }
@@ -298,6 +231,114 @@ impl<T: Element> Backward<T> {
                 }
             }
         });
+    }
+}
+
+/// The second pass over G rows. Everything it needs lies in its own fields, so that the compiler can keep it in registers
+/// while results are stored through pointers that might point anywhere.
+struct Gradient<S: Simd, T: Element, const G: usize> {
+    x: [*const T; G],
+    dy: [*const T; G],
+    dx: Option<[*mut T; G]>,
+    dh: Option<[*const T; G]>,
+    m: [Of<S, T>; G],
+    delta: [Of<S, T>; G],
+    r: [Of<S, T>; G],
+    a: [Of<S, T>; G],
+    b: [Of<S, T>; G],
+    gain: *const T::Acc,
+    per_feature: bool,
+    sums: Option<ParameterSums<T::Acc>>,
+    /// How many elements on the memory is asked for what a following group will want; 0 for not at all.
+    next: [isize; 2],
+}
+
+impl<S: Simd, T: Element, const G: usize> Gradient<S, T, G> {
+    #[inline(always)]
+    fn new(job: &Backward<T>, row: usize, terms: &[RowTerms<T::Acc>; G], group: usize) -> Self {
+        let splat = Of::<S, T>::splat;
+        let zero = [splat(T::Acc::ZERO); G];
+        let group = if job.memory.prefetch { group as isize } else { 0 };
+        let mut gradient = Gradient {
+            x: [std::ptr::null(); G],
+            dy: [std::ptr::null(); G],
+            dx: None,
+            dh: None,
+            m: zero,
+            delta: zero,
+            r: zero,
+            a: zero,
+            b: zero,
+            gain: job.affine.of_row(job.first_row + row, job.n).0,
+            per_feature: job.affine.span == 1,
+            sums: job.sums,
+            next: [job.x.stride * group, job.dy.stride * group],
+        };
+        let (mut dx, mut dh) = ([std::ptr::null_mut(); G], [std::ptr::null(); G]);
+        for (i, RowTerms { stat, a, b }) in terms.iter().enumerate() {
+            (gradient.x[i], gradient.dy[i]) = (job.x.at(row + i), job.dy.at(row + i));
+            (gradient.m[i], gradient.delta[i], gradient.r[i]) = (splat(stat.m), splat(stat.delta), splat(stat.r));
+            (gradient.a[i], gradient.b[i]) = (splat(*a), splat(*b));
+            if let Some(rows) = job.dx {
+                dx[i] = rows.at(row + i);
+            }
+            if let Some(rows) = job.dh {
+                dh[i] = rows.at(row + i);
+            }
+        }
+        gradient.dx = if job.dx.is_some() { Some(dx) } else { None };
+        gradient.dh = if job.dh.is_some() { Some(dh) } else { None };
+        gradient
+    }
+
+    /// Elements `at .. at + valid` of the rows.
+    #[inline(always)]
+    unsafe fn step<const STREAM: bool>(&self, at: usize, valid: usize) {
+        let splat = Of::<S, T>::splat;
+        // SAFETY: the caller vouches for the elements.
+        unsafe {
+            let gain =
+                if self.per_feature { load_valid::<S, T::Acc>(self.gain.add(at), valid) } else { splat(*self.gain) };
+            let (mut dgain, mut dbias) = (splat(T::Acc::ZERO), splat(T::Acc::ZERO));
+            if let Some(sums) = self.sums {
+                dgain = load_valid::<S, T::Acc>(sums.gain.add(at), valid);
+                dbias = load_valid::<S, T::Acc>(sums.bias.add(at), valid);
+            }
+            for i in 0..G {
+                let (x, dy) = (self.x[i].add(at), self.dy[i].add(at));
+                if self.next[0] != 0 && tune::starts_line::<T>(at, Of::<S, T>::LANES) {
+                    S::prefetch(x.wrapping_offset(self.next[0]));
+                    S::prefetch(dy.wrapping_offset(self.next[1]));
+                }
+                let x_hat = load_valid::<S, T>(x, valid).sub(self.m[i]).sub(self.delta[i]).mul(self.r[i]);
+                let dy = load_valid::<S, T>(dy, valid);
+                dgain = dy.fma(x_hat, dgain);
+                dbias = dbias.add(dy);
+                if let Some(dx) = self.dx {
+                    let value = x_hat.neg_fma(self.b[i], dy.mul(gain).sub(self.a[i])).mul(self.r[i]);
+                    self.store::<STREAM>(i, dx[i].add(at), at, valid, value);
+                }
+            }
+            if let Some(sums) = self.sums {
+                store_valid::<S, T::Acc>(sums.gain.add(at), dgain, valid);
+                store_valid::<S, T::Acc>(sums.bias.add(at), dbias, valid);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store<const STREAM: bool>(&self, i: usize, to: *mut T, at: usize, valid: usize, value: Of<S, T>) {
+        // SAFETY: the caller vouches for the elements.
+        unsafe {
+            let mut value = value;
+            if let Some(dh) = self.dh {
+                // As if dx had been stored first: rounded to T, then added.
+                let mut rounded = [T::default(); MAX_LANES];
+                T::store::<S>(rounded.as_mut_ptr(), value);
+                value = T::load::<S>(rounded.as_ptr()).add(load_valid::<S, T>(dh[i].add(at), valid));
+            }
+            if STREAM { T::stream::<S>(to, value) } else { store_valid::<S, T>(to, value, valid) }
+        }
     }
 }
 

@@ -19,7 +19,7 @@
 //!
 //! Weight norm has no ε, so its rows count as extreme also when sum(v·v) < 2⁻⁶⁴ (2⁻⁵¹²).
 
-use super::{RowNorm, Stat};
+use super::{RowNorm, Stat, Stats};
 use crate::element::Float;
 use crate::sum::{BLOCK, CHUNK, LANES, PairTree};
 
@@ -159,6 +159,14 @@ impl<A: Float> Scaled<A> {
 pub(crate) fn no_number<A: Float>() -> Stat<A> {
     let nan = A::from_f64(f64::NAN);
     Stat { m: nan, delta: nan, r: nan }
+}
+
+/// The statistics of so many lines without elements, which have no mean.
+pub(crate) fn no_numbers<A: Float>(stats: Option<Stats<A>>, lines: usize) {
+    if let Some(stats) = stats {
+        // SAFETY: the statistics were checked to be as many.
+        (0..lines).for_each(|line| unsafe { stats.set(line, no_number()) });
+    }
 }
 
 /// A line of a backward pass.

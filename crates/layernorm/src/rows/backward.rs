@@ -24,6 +24,8 @@ pub(crate) struct BackwardJob<T: Element> {
     pub(crate) stats: Stats<T::Acc>,
     /// Whether the sums for γ and β, one a feature, are wanted.
     pub(crate) sums: bool,
+    /// See [`Context::may_stream`].
+    pub(crate) may_stream: bool,
 }
 
 impl<T: Element> BackwardJob<T> {
@@ -42,6 +44,12 @@ impl<T: Element> BackwardJob<T> {
     pub(crate) fn need(&self, cx: &Context) -> Need {
         let team = self.team(cx).map(|team| team.need::<T>()).unwrap_or_default();
         team.and(self.chunks(cx).need::<T::Acc>())
+    }
+
+    /// What the kernels do about memory.
+    pub(super) fn memory(&self) -> Memory {
+        let direct = self.dx.is_some_and(|dx| dx.direct().is_some());
+        Memory::of::<T>(self.x.rows(), self.x.n(), self.may_stream && direct)
     }
 
     /// The team that shares each row, if the rows are few and long.
@@ -98,7 +106,7 @@ impl<T: Element> BackwardJob<T> {
                     affine: self.affine,
                     stats: self.stats,
                     sums,
-                    memory: Memory::of::<T>(self.x.rows(), n, self.dx.is_some_and(|dx| dx.direct().is_some())),
+                    memory: self.memory(),
                 };
                 T::backward(isa, kernel);
                 if let Some(dx) = self.dx {

@@ -12,7 +12,6 @@ use crate::kernels::backward::{Backward, ParameterSums, PartDots, PartGradient, 
 use crate::kernels::extreme;
 use crate::sum::{BLOCK, CHUNK, PairTree};
 use crate::threads::{self, Meeting};
-use crate::tune::Memory;
 
 /// Parts of a row, for each member: enough that members have nearly equal shares.
 const PARTS_PER_MEMBER: usize = 4;
@@ -168,7 +167,7 @@ impl<T: Element> Member<'_, T> {
             affine,
             stats: job.stats,
             sums: Some(ParameterSums { gain: sums, bias: sums.wrapping_add(end - start) }),
-            memory: Memory::of::<T>(self.team.rows, self.team.n, dx.is_some()),
+            memory: job.memory(),
         }
     }
 

@@ -6,7 +6,7 @@ use layernorm::{Element, Float};
 pub fn sum<A: Float>(n: usize, term: impl Fn(usize) -> (A, A)) -> A {
     let mut blocks: Vec<A> = (0..n.div_ceil(1024).max(1))
         .map(|block| {
-            let mut lane = vec![A::ZERO; 256];
+            let mut lane = [A::ZERO; 256];
             for k in 0..4 {
                 for (l, acc) in lane.iter_mut().enumerate() {
                     let i = block * 1024 + k * 256 + l;
