@@ -85,15 +85,16 @@ thread_local! {
     static LAST_ERROR: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Makes a context of so many threads at `*context`, to be given to [`layernorm_bench_destroy`].
+/// Makes a context of so many threads at `*context`, to be given to [`layernorm_bench_destroy`]; `fresh` is not 0 if its calls
+/// get outputs that were just allocated.
 ///
 /// # Safety
 /// `context` is null or can be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn layernorm_bench_create(threads: usize, context: *mut *mut Context) -> i32 {
+pub unsafe extern "C" fn layernorm_bench_create(threads: usize, fresh: i32, context: *mut *mut Context) -> i32 {
     guarded(|| {
         let context = not_null("context", context)?;
-        let made = Box::new(Context::new().with_threads(threads)?);
+        let made = Box::new(Context::new().with_threads(threads)?.with_fresh_outputs(fresh != 0));
         // SAFETY: it is not null, so it can be written.
         unsafe { *context = Box::into_raw(made) };
         Ok(())

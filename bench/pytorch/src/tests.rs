@@ -15,7 +15,7 @@ impl Owned {
     fn new(threads: usize) -> Owned {
         let mut context = null_mut();
         // SAFETY: `context` can be written.
-        assert_eq!(unsafe { layernorm_bench_create(threads, &mut context) }, OK);
+        assert_eq!(unsafe { layernorm_bench_create(threads, 0, &mut context) }, OK);
         Owned(context)
     }
 }
@@ -86,11 +86,11 @@ fn forward_and_backward_of_a_row_of_two() {
 fn contexts_are_refused_with_words() {
     let mut context = null_mut();
     // SAFETY: `context` can be written.
-    assert_eq!(unsafe { layernorm_bench_create(0, &mut context) }, REFUSED);
+    assert_eq!(unsafe { layernorm_bench_create(0, 0, &mut context) }, REFUSED);
     assert!(context.is_null() && last_error().contains("thread"), "{}", last_error());
     // SAFETY: null is allowed everywhere here.
     unsafe {
-        assert_eq!(layernorm_bench_create(1, null_mut()), REFUSED);
+        assert_eq!(layernorm_bench_create(1, 0, null_mut()), REFUSED);
         assert_eq!(layernorm_bench_forward(null_mut(), null()), REFUSED);
         assert_eq!(layernorm_bench_error(null_mut(), 0), REFUSED);
         assert_eq!(layernorm_bench_destroy(null_mut()), OK);

@@ -50,15 +50,16 @@ impl Context {
     }
 
     /// Says that outputs were allocated just before the call. The system clears such memory when it is first touched, so it is
-    /// in the cache already; large outputs then are not written past the cache, as they otherwise are.
+    /// in the cache already; large outputs then are not written past the cache, as they otherwise are, and on Linux large
+    /// pages are asked for.
     pub fn with_fresh_outputs(mut self, fresh: bool) -> Self {
         self.fresh_outputs = fresh;
         self
     }
 
-    /// Whether large outputs may be written past the cache.
-    pub(crate) fn may_stream(&self) -> bool {
-        !self.fresh_outputs
+    /// Whether outputs were just allocated.
+    pub(crate) fn fresh_outputs(&self) -> bool {
+        self.fresh_outputs
     }
 
     /// The number of threads that a large call uses.

@@ -12,6 +12,7 @@ pub mod instance_norm;
 mod kernels;
 pub mod layer_norm;
 mod layers;
+mod pages;
 mod params;
 mod plan;
 pub mod rms_norm;

@@ -8,8 +8,11 @@ const ELEMENTS_PER_THREAD: usize = 16 * 1024;
 /// Outputs of at least this many bytes go past the cache, where nothing of them would be left anyway.
 const STREAM_BYTES: usize = 8 << 20;
 
+/// Fresh outputs of at least this many bytes are worth large pages.
+pub(crate) const LARGE_PAGE_BYTES: usize = 4 << 20;
+
 /// Tensors of at least this many bytes are asked for ahead of their use; smaller ones are in the second-level cache.
-const PREFETCH_BYTES: usize = 256 << 10;
+const PREFETCH_BYTES: usize = 2 << 20;
 
 /// Bytes of input rows that forward keeps between its passes: half of a small first-level cache.
 const GROUP_BYTES: usize = 16 << 10;
@@ -27,13 +30,17 @@ pub struct Memory {
     pub(crate) stream: bool,
     /// Rows to come are asked for ahead.
     pub(crate) prefetch: bool,
+    /// So are the places that are about to be written.
+    pub(crate) prefetch_output: bool,
 }
 
 impl Memory {
-    /// For tensors of `rows` rows of `n` elements, the output contiguous or not.
-    pub(crate) fn of<T>(rows: usize, n: usize, contiguous: bool) -> Self {
+    /// For tensors of `rows` rows of `n` elements; the output contiguous or not, freshly allocated or not.
+    pub(crate) fn of<T>(rows: usize, n: usize, contiguous: bool, fresh: bool) -> Self {
         let bytes = rows.saturating_mul(n).saturating_mul(size_of::<T>());
-        Memory { stream: contiguous && bytes >= STREAM_BYTES, prefetch: bytes >= PREFETCH_BYTES }
+        let stream = contiguous && !fresh && bytes >= STREAM_BYTES;
+        let prefetch = bytes >= PREFETCH_BYTES;
+        Memory { stream, prefetch, prefetch_output: prefetch && !stream && !fresh }
     }
 }
 

@@ -603,7 +603,11 @@ mod tests {
                 norm: self.norm(mode),
                 affine: self.affine(mode),
                 stats: Some(Stats { m, delta, r }),
-                memory: crate::tune::Memory { stream: mode.stream, prefetch: mode.stream },
+                memory: crate::tune::Memory {
+                    stream: mode.stream,
+                    prefetch: mode.stream,
+                    prefetch_output: !mode.stream,
+                },
             };
             // SAFETY: the pointers are those of arrays of ROWS rows; the instruction sets run here.
             unsafe { kernel.run::<S>() };
@@ -628,7 +632,11 @@ mod tests {
                 affine: self.affine(mode),
                 stats: Stats { m, delta, r },
                 sums: Some(ParameterSums { gain, bias }),
-                memory: crate::tune::Memory { stream: mode.stream, prefetch: mode.stream },
+                memory: crate::tune::Memory {
+                    stream: mode.stream,
+                    prefetch: mode.stream,
+                    prefetch_output: !mode.stream,
+                },
             };
             // SAFETY: the pointers are those of arrays of ROWS rows; the instruction sets run here.
             unsafe { kernel.run::<S>() };

@@ -11,7 +11,7 @@
 
 use super::extreme::{self, ExtremeLine, Line};
 use super::forward::{elements_to_alignment, load_valid, store_valid};
-use super::reduce::{Terms, block_sums, row_sums};
+use super::reduce::{Any, Block, Terms, row_sums, with_block};
 use super::vector::{MAX_LANES, Simd, Vector};
 use super::{Affine, Kernel, RowNorm, Rows, Stat, Stats};
 use crate::element::lanes::Of;
@@ -113,7 +113,6 @@ impl<T: Element> Backward<T> {
     /// a and b of every row of a group.
     #[inline(always)]
     unsafe fn first_pass<S: Simd>(&self, row: usize, terms: &mut [RowTerms<T::Acc>]) {
-        let zero = Of::<S, T>::splat(T::Acc::ZERO);
         let count = self.norm.count;
         // SAFETY: the rows exist and have n elements.
         unsafe {
@@ -125,18 +124,27 @@ impl<T: Element> Backward<T> {
                 }
                 return;
             }
-            let (mut a, mut b) = ([zero; MAX_LANES], [zero; MAX_LANES]);
+            with_block!(self.n, Of::<S, T>::LANES, B => self.block_dots::<S, B>(row, terms));
+        }
+    }
+
+    /// a and b of rows of up to one block.
+    #[inline(always)]
+    unsafe fn block_dots<S: Simd, B: Block>(&self, row: usize, terms: &mut [RowTerms<T::Acc>]) {
+        let zero = Of::<S, T>::splat(T::Acc::ZERO);
+        let count = Of::<S, T>::splat(self.norm.count);
+        let (mut a, mut b) = ([zero; MAX_LANES], [zero; MAX_LANES]);
+        let mut sums = [[T::Acc::ZERO; MAX_LANES]; 2];
+        // SAFETY: the rows exist and have n elements; the arrays hold a whole vector.
+        unsafe {
             for (i, terms) in terms.iter().enumerate() {
-                let dots = self.dots::<S>(row + i, terms.stat);
-                [a[i], b[i]] = block_sums(self.n, &dots);
+                [a[i], b[i]] = B::sums(self.n, &self.dots::<S>(row + i, terms.stat));
             }
-            let mut sums = [[T::Acc::ZERO; MAX_LANES]; 2];
-            let count = Of::<S, T>::splat(count);
             Of::<S, T>::fold_each(&a).div(count).store(sums[0].as_mut_ptr());
             Of::<S, T>::fold_each(&b).div(count).store(sums[1].as_mut_ptr());
-            for (i, terms) in terms.iter_mut().enumerate() {
-                (terms.a, terms.b) = (sums[0][i], sums[1][i]);
-            }
+        }
+        for (i, terms) in terms.iter_mut().enumerate() {
+            (terms.a, terms.b) = (sums[0][i], sums[1][i]);
         }
     }
 
@@ -150,16 +158,16 @@ impl<T: Element> Backward<T> {
     #[inline(always)]
     unsafe fn second_pass<S: Simd, const G: usize>(&self, row: usize, terms: &[RowTerms<T::Acc>; G], group: usize) {
         let lanes = Of::<S, T>::LANES;
-        // Whole vectors are stored to aligned places where all rows have them at the same element.
+        // Whole vectors are stored to aligned places where all rows have them at the same element. Short rows in the cache are
+        // not worth the search.
         let (mut at, mut aligned) = (0, true);
-        if let Some(dx) = self.dx {
+        if let Some(dx) = self.dx.filter(|_| self.memory.stream || self.n >= 8 * lanes) {
             at = elements_to_alignment(dx.at(row), lanes);
             for i in 1..G {
                 aligned &= elements_to_alignment(dx.at(row + i), lanes) == at;
             }
-        }
-        if !aligned || at >= self.n || (!self.memory.stream && self.n < 8 * lanes) {
-            at = 0;
+            aligned &= at < self.n;
+            at = if aligned { at } else { 0 };
         }
         let gradient = Gradient::<S, T, G>::new(self, row, terms, group);
         // SAFETY: the rows exist and have n elements.
@@ -471,7 +479,7 @@ impl<T: Element> Kernel for RowDots<T> {
                 let stat = self.stats.get(self.first_row + row);
                 let dots = Dots::<S, T>::new(self.x.at(row), self.dy.at(row), &raw const one, false, stat);
                 *self.to.add(self.first_row + row) = if self.n <= BLOCK {
-                    let [_, dot] = block_sums::<Of<S, T>, 2>(self.n, &dots);
+                    let [_, dot] = Any::sums::<Of<S, T>, 2>(self.n, &dots);
                     dot.fold()
                 } else {
                     let [_, dot] = row_sums::<Of<S, T>, 2>(self.n, &dots);

@@ -11,7 +11,7 @@
 //! at a time.
 
 use super::extreme::{self, Line, Scaled};
-use super::reduce::{Terms, block_sums, row_sums};
+use super::reduce::{Block, Terms, row_sums, with_block};
 use super::vector::{MAX_LANES, Simd, Vector};
 use super::{Affine, Kernel, RowNorm, Rows, Stat, Stats};
 use crate::element::lanes::Of;
@@ -68,8 +68,21 @@ impl<T: Element> Kernel for Forward<T> {
     }
 }
 
-/// Numbers of a group of rows, one a row.
-type PerRow<A> = [A; MAX_LANES];
+/// Statistics of a group of rows, one of each a row.
+struct GroupStats<A> {
+    m: [A; MAX_LANES],
+    delta: [A; MAX_LANES],
+    r: [A; MAX_LANES],
+    /// v + ε.
+    variance: [A; MAX_LANES],
+}
+
+impl<A: Float> GroupStats<A> {
+    #[inline(always)]
+    fn of(&self, row: usize) -> Stat<A> {
+        Stat { m: self.m[row], delta: self.delta[row], r: self.r[row] }
+    }
+}
 
 impl<T: Element> Forward<T> {
     /// What is normalized: h where there is a residual, else x.
@@ -81,56 +94,57 @@ impl<T: Element> Forward<T> {
     /// Up to LANES rows of up to one block each.
     #[inline(always)]
     unsafe fn group<S: Simd>(&self, row: usize, size: usize) {
+        // SAFETY: rows row .. row + size exist and have n elements.
+        unsafe {
+            let stats = with_block!(self.n, Of::<S, T>::LANES, B => self.group_stats::<S, B>(row, size));
+            self.finish_group::<S>(row, size, &stats);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn group_stats<S: Simd, B: Block>(&self, row: usize, size: usize) -> GroupStats<T::Acc> {
         let (x, n) = (self.input(), self.n);
         let zero = Of::<S, T>::splat(T::Acc::ZERO);
         let count = Of::<S, T>::splat(self.norm.count);
-        let (mut m, mut delta): (PerRow<T::Acc>, PerRow<T::Acc>) = ([T::Acc::ZERO; _], [T::Acc::ZERO; _]);
-        let (mut v, mut r): (PerRow<T::Acc>, PerRow<T::Acc>) = ([T::Acc::ZERO; _], [T::Acc::ZERO; _]);
-        // SAFETY: rows row .. row + size exist and have n elements; the arrays hold a whole vector.
+        let none = [T::Acc::ZERO; MAX_LANES];
+        let mut stats = GroupStats { m: none, delta: none, r: none, variance: none };
+        // SAFETY: the rows exist and have n elements; the arrays hold a whole vector.
         unsafe {
             let mut sums = [zero; MAX_LANES];
             if self.norm.centered {
                 for (i, sum) in sums[..size].iter_mut().enumerate() {
-                    [*sum] = block_sums(n, &Values::<S, T>::new(x.at(row + i)));
+                    [*sum] = B::sums(n, &Values::<S, T>::new(x.at(row + i)));
                 }
-                Of::<S, T>::fold_each(&sums).div(count).store(m.as_mut_ptr());
+                Of::<S, T>::fold_each(&sums).div(count).store(stats.m.as_mut_ptr());
             }
             let mut squares = [zero; MAX_LANES];
             for i in 0..size {
-                let terms = Deviations::<S, T>::new(x.at(row + i), self.y.at(row + i), m[i], self.memory);
-                [sums[i], squares[i]] = block_sums(n, &terms);
+                let terms = Deviations::<S, T>::new(x.at(row + i), self.y.at(row + i), stats.m[i], self.memory);
+                [sums[i], squares[i]] = B::sums(n, &terms);
             }
             let mut mean_square = Of::<S, T>::fold_each(&squares).div(count);
             if self.norm.centered {
                 let d = Of::<S, T>::fold_each(&sums).div(count);
-                d.store(delta.as_mut_ptr());
+                d.store(stats.delta.as_mut_ptr());
                 mean_square = d.neg_fma(d, mean_square).or_zero();
             }
             let variance = mean_square.add(Of::<S, T>::splat(self.norm.eps));
-            variance.store(v.as_mut_ptr());
-            Of::<S, T>::splat(T::Acc::ONE).div(variance.sqrt()).store(r.as_mut_ptr());
-            self.finish_group::<S>(row, size, &m, &delta, &r, &v);
+            variance.store(stats.variance.as_mut_ptr());
+            Of::<S, T>::splat(T::Acc::ONE).div(variance.sqrt()).store(stats.r.as_mut_ptr());
         }
+        stats
     }
 
     /// Writes the rows of a group, four at a time where nothing is in the way.
     #[inline(always)]
-    unsafe fn finish_group<S: Simd>(
-        &self,
-        row: usize,
-        size: usize,
-        m: &PerRow<T::Acc>,
-        delta: &PerRow<T::Acc>,
-        r: &PerRow<T::Acc>,
-        v: &PerRow<T::Acc>,
-    ) {
+    unsafe fn finish_group<S: Simd>(&self, row: usize, size: usize, stats: &GroupStats<T::Acc>) {
         let next = if self.memory.prefetch { self.input().stride * size as isize } else { 0 };
         let shared = self.affine.groups == 1 && (self.affine.span == 1 || self.affine.span >= self.n);
         let mut i = 0;
         while i < size {
             let mut together = shared && i + TOGETHER <= size;
             if together {
-                for variance in &v[i..i + TOGETHER] {
+                for variance in &stats.variance[i..i + TOGETHER] {
                     together &= !extreme::is_extreme(&self.norm, *variance);
                 }
             }
@@ -139,16 +153,16 @@ impl<T: Element> Forward<T> {
                 if together {
                     let mut writer = Writer::<S, T, TOGETHER>::new(self.n, self.affine.gain, self.affine.bias, next);
                     for t in 0..TOGETHER {
-                        let stat = Stat { m: m[i + t], delta: delta[i + t], r: r[i + t] };
+                        let stat = stats.of(i + t);
                         writer.set(t, self.input().at(row + i + t), self.y.at(row + i + t), stat);
-                        if let Some(stats) = self.stats {
-                            stats.set(self.first_row + row + i + t, stat);
+                        if let Some(saved) = self.stats {
+                            saved.set(self.first_row + row + i + t, stat);
                         }
                     }
                     writer.write_any(self.affine.span == 1, self.memory.stream);
                     i += TOGETHER;
                 } else {
-                    self.finish::<S>(row + i, Stat { m: m[i], delta: delta[i], r: r[i] }, v[i], next);
+                    self.finish::<S>(row + i, stats.of(i), stats.variance[i], next);
                     i += 1;
                 }
             }
@@ -293,7 +307,7 @@ struct Deviations<S: Simd, T: Element> {
 impl<S: Simd, T: Element> Deviations<S, T> {
     #[inline(always)]
     fn new(x: *const T, y: *mut T, m: T::Acc, memory: Memory) -> Self {
-        Deviations { x, m: Of::<S, T>::splat(m), y, ask: memory.prefetch && !memory.stream }
+        Deviations { x, m: Of::<S, T>::splat(m), y, ask: memory.prefetch_output }
     }
 
     #[inline(always)]
@@ -364,17 +378,20 @@ impl<S: Simd, T: Element, const G: usize> Writer<S, T, G> {
     #[inline(always)]
     unsafe fn write<const PER_FEATURE: bool>(&self, stream: bool) {
         let lanes = Of::<S, T>::LANES;
-        // Whole vectors are stored to aligned places where all rows have them at the same element.
-        let mut at = elements_to_alignment(self.y[0], lanes);
-        let mut aligned = true;
-        for y in self.y {
-            aligned &= elements_to_alignment(y, lanes) == at;
+        // Whole vectors are stored to aligned places where all rows have them at the same element. Short rows in the cache are
+        // not worth the search.
+        let (mut at, mut aligned) = (0, true);
+        if stream || self.n >= 8 * lanes {
+            at = elements_to_alignment(self.y[0], lanes);
+            for y in self.y {
+                aligned &= elements_to_alignment(y, lanes) == at;
+            }
+            aligned &= at < self.n;
+            at = if aligned { at } else { 0 };
         }
         // SAFETY: x and y have n elements.
         unsafe {
-            if !aligned || at >= self.n || (!stream && self.n < 8 * lanes) {
-                at = 0;
-            } else if at > 0 {
+            if at > 0 {
                 self.step::<PER_FEATURE, false>(0, at);
             }
             if stream && aligned {

@@ -54,24 +54,79 @@ pub(crate) unsafe fn row_sums<V: Vector, const R: usize>(n: usize, terms: &impl 
     sums
 }
 
-/// The sums of a row of up to one block, folded to one vector. What is left is [`Vector::fold`].
-///
-/// # Safety
-/// The row has n elements.
-#[inline(always)]
-pub(crate) unsafe fn block_sums<V: Vector, const R: usize>(n: usize, terms: &impl Terms<V, R>) -> [V; R] {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match n {
-            _ if n == V::LANES => few_vectors::<V, R, 1>(terms),
-            _ if n == 2 * V::LANES => few_vectors::<V, R, 2>(terms),
-            _ if n == 4 * V::LANES => few_vectors::<V, R, 4>(terms),
-            _ if n == 8 * V::LANES => few_vectors::<V, R, 8>(terms),
-            256 | 512 | 768 | 1024 => whole_rounds(terms, 0, n / LANES),
-            _ => any_rounds(terms, 0, n),
-        }
+/// How the sums of a row of up to one block are taken. Which way fits depends on the row's length alone, so it is chosen once
+/// for many rows: see [`with_block`].
+pub(crate) trait Block {
+    /// The sums, folded to one vector. What is left is [`Vector::fold`].
+    ///
+    /// # Safety
+    /// The row has n elements, and this way fits n.
+    unsafe fn sums<V: Vector, const R: usize>(n: usize, terms: &impl Terms<V, R>) -> [V; R];
+}
+
+/// P vectors exactly, and not more than 256 elements.
+pub(crate) struct Few<const P: usize>;
+/// Whole rounds of 256 elements.
+pub(crate) struct Whole;
+/// Any number of elements.
+pub(crate) struct Any;
+
+impl<const P: usize> Block for Few<P> {
+    #[inline(always)]
+    unsafe fn sums<V: Vector, const R: usize>(_n: usize, terms: &impl Terms<V, R>) -> [V; R] {
+        // SAFETY: the caller's promise.
+        unsafe { few_vectors::<V, R, P>(terms) }
     }
 }
+
+impl Block for Whole {
+    #[inline(always)]
+    unsafe fn sums<V: Vector, const R: usize>(n: usize, terms: &impl Terms<V, R>) -> [V; R] {
+        // SAFETY: the caller's promise.
+        unsafe { whole_rounds(terms, 0, n / LANES) }
+    }
+}
+
+impl Block for Any {
+    #[inline(always)]
+    unsafe fn sums<V: Vector, const R: usize>(n: usize, terms: &impl Terms<V, R>) -> [V; R] {
+        // SAFETY: the caller's promise.
+        unsafe { any_rounds(terms, 0, n) }
+    }
+}
+
+/// Evaluates an expression with the type `$block` being the [`Block`] that fits rows of `$n` elements in vectors of `$lanes`.
+macro_rules! with_block {
+    ($n:expr, $lanes:expr, $block:ident => $call:expr) => {
+        match $n {
+            n if n == $lanes => {
+                type $block = $crate::kernels::reduce::Few<1>;
+                $call
+            }
+            n if n == 2 * $lanes => {
+                type $block = $crate::kernels::reduce::Few<2>;
+                $call
+            }
+            n if n == 4 * $lanes => {
+                type $block = $crate::kernels::reduce::Few<4>;
+                $call
+            }
+            n if n == 8 * $lanes => {
+                type $block = $crate::kernels::reduce::Few<8>;
+                $call
+            }
+            256 | 512 | 768 | 1024 => {
+                type $block = $crate::kernels::reduce::Whole;
+                $call
+            }
+            _ => {
+                type $block = $crate::kernels::reduce::Any;
+                $call
+            }
+        }
+    };
+}
+pub(crate) use with_block;
 
 #[inline(always)]
 fn add_each<V: Vector, const R: usize>(mut a: [V; R], b: [V; R]) -> [V; R] {

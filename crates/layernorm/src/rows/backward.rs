@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::kernels::backward::{Backward, ParameterSums};
 use crate::kernels::extreme::{self, Line, Scaled, column_sum};
 use crate::kernels::{Affine, RowNorm, Stats};
+use crate::pages;
 use crate::plan::Operand;
 use crate::tune::{self, Memory};
 
@@ -24,8 +25,8 @@ pub(crate) struct BackwardJob<T: Element> {
     pub(crate) stats: Stats<T::Acc>,
     /// Whether the sums for γ and β, one a feature, are wanted.
     pub(crate) sums: bool,
-    /// See [`Context::may_stream`].
-    pub(crate) may_stream: bool,
+    /// Whether dx was just allocated.
+    pub(crate) fresh: bool,
 }
 
 impl<T: Element> BackwardJob<T> {
@@ -49,7 +50,7 @@ impl<T: Element> BackwardJob<T> {
     /// What the kernels do about memory.
     pub(super) fn memory(&self) -> Memory {
         let direct = self.dx.is_some_and(|dx| dx.direct().is_some());
-        Memory::of::<T>(self.x.rows(), self.x.n(), self.may_stream && direct)
+        Memory::of::<T>(self.x.rows(), self.x.n(), direct, self.fresh)
     }
 
     /// The team that shares each row, if the rows are few and long.
@@ -67,6 +68,9 @@ impl<T: Element> BackwardJob<T> {
         let isa = cx.isa()?;
         let n = self.x.n();
         let direct = self.is_direct();
+        if self.fresh {
+            pages::ask_for_large(self.dx.and_then(|dx| dx.direct()), self.x.rows(), n);
+        }
         let shared = Shared(&raw const self);
         let visit = |first: usize, end: usize, sums: *mut T::Acc, scratch: &mut Scratch| {
             let sums = (!sums.is_null()).then(|| ParameterSums { gain: sums, bias: sums.wrapping_add(n) });

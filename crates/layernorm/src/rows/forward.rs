@@ -9,7 +9,7 @@ use crate::kernels::forward::Forward;
 use crate::kernels::{Affine, RowNorm, Stats};
 use crate::plan::Operand;
 use crate::tune::Memory;
-use crate::{threads, tune};
+use crate::{pages, threads, tune};
 
 /// What to do.
 pub(crate) struct ForwardJob<T: Element> {
@@ -40,7 +40,11 @@ impl<T: Element> ForwardJob<T> {
         let isa = cx.isa()?;
         let (rows, n) = (self.y.rows(), self.y.n());
         let threads = tune::threads(cx.threads(), rows.saturating_mul(n));
-        let (direct, may_stream) = (self.is_direct(), cx.may_stream());
+        let (direct, fresh) = (self.is_direct(), cx.fresh_outputs());
+        if fresh {
+            pages::ask_for_large(self.y.direct(), rows, n);
+            pages::ask_for_large(self.residual.and_then(|(_, h)| h.direct()), rows, n);
+        }
         // A task that packs has tiles of its own.
         let tasks = if threads == 1 || !direct { threads } else { threads * TASKS_PER_THREAD }.min(rows.max(1));
         let need = if direct { Need::default() } else { Tiles::<T>::need(n) };
@@ -51,13 +55,13 @@ impl<T: Element> ForwardJob<T> {
             // SAFETY: `self` outlives the call, and tasks have rows and tiles of their own.
             unsafe {
                 let tiles = if direct { Tiles::none() } else { Tiles::new(n, &mut scratch.nth(need, task)) };
-                (*job).rows(isa, first, end, tiles, may_stream);
+                (*job).rows(isa, first, end, tiles, fresh);
             }
         });
         Ok(())
     }
 
-    unsafe fn rows(&self, isa: Isa, first: usize, end: usize, tiles: Tiles<T>, may_stream: bool) {
+    unsafe fn rows(&self, isa: Isa, first: usize, end: usize, tiles: Tiles<T>, fresh: bool) {
         let n = self.y.n();
         let step = tiles.rows.unwrap_or(end - first);
         let mut row = first;
@@ -77,7 +81,7 @@ impl<T: Element> ForwardJob<T> {
                     norm: self.norm,
                     affine: self.affine,
                     stats: self.stats,
-                    memory: Memory::of::<T>(self.y.rows(), n, may_stream && self.y.direct().is_some()),
+                    memory: Memory::of::<T>(self.y.rows(), n, self.y.direct().is_some(), fresh),
                 };
                 T::forward(isa, kernel);
                 if let Some((_, h)) = self.residual {

@@ -1,0 +1,686 @@
+//! What holds for every tensor: any shape, any strides, any axes, any type, any options and numbers of any size, on any
+//! instruction set and number of threads. The cases are drawn at random, and a failure is made small.
+//!
+//! - A tensor of any layout gives the bits of its contiguous copy, and nothing beside its elements is read or written.
+//! - Forward is within the derived bound of what the mathematics gives.
+//! - Finite numbers give no NaN, forward or backward; a constant row gives β.
+
+mod common;
+
+use common::{Random, assert_same_bits, name, oracle};
+use layernorm::batch_norm::{self, BatchConfig, Moments};
+use layernorm::group_norm::{self, GroupConfig};
+use layernorm::instance_norm::{self, InstanceConfig};
+use layernorm::{Affine, Axes, Context, Element, Float, Gradients, Isa, NormConfig, Param, ParamMut, Saved};
+use layernorm::{View, ViewMut, bf16, f16, layer_norm, rms_norm};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+/// How a tensor lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Layout {
+    Contiguous,
+    /// The axes in another order.
+    Permuted,
+    /// Some of them backwards.
+    Reversed,
+    /// And some in steps, so that there is other memory in between.
+    Sliced,
+}
+
+/// A tensor as a caller holds it. What is not an element is NaN: to read it shows in the result.
+struct Tensor<T> {
+    memory: Vec<T>,
+    shape: Vec<usize>,
+    strides: Vec<isize>,
+    offset: usize,
+}
+
+impl<T: Element> Tensor<T> {
+    /// All NaN.
+    fn new(shape: &[usize], layout: Layout, random: &mut Random) -> Self {
+        let mut order: Vec<usize> = (0..shape.len()).rev().collect();
+        if layout != Layout::Contiguous {
+            (1..order.len()).for_each(|i| order.swap(i, random.below(i + 1)));
+        }
+        let (mut strides, mut offset, mut step, mut reach) = (vec![0; shape.len()], 0, 1, 0);
+        for axis in order {
+            let apart = if layout == Layout::Sliced { 1 + random.below(3) } else { 1 };
+            let stride = step * apart;
+            let span = stride * shape[axis].saturating_sub(1);
+            let backwards = matches!(layout, Layout::Reversed | Layout::Sliced) && random.below(2) == 1;
+            strides[axis] = if backwards { -(stride as isize) } else { stride as isize };
+            offset += if backwards { span } else { 0 };
+            reach += span;
+            step = span + stride;
+        }
+        let len = if shape.contains(&0) { 0 } else { reach + 1 };
+        Tensor { memory: vec![T::narrow(T::Acc::from_f64(f64::NAN)); len], shape: shape.to_vec(), strides, offset }
+    }
+
+    /// These elements, in row-major order.
+    fn of(values: &[T], shape: &[usize], layout: Layout, random: &mut Random) -> Self {
+        let mut tensor = Tensor::new(shape, layout, random);
+        for (place, &value) in tensor.places().into_iter().zip(values) {
+            tensor.memory[place] = value;
+        }
+        tensor
+    }
+
+    fn view(&self) -> View<'_, T> {
+        View::strided(&self.memory, &self.shape, &self.strides, self.offset).unwrap()
+    }
+
+    fn view_mut(&mut self) -> ViewMut<'_, T> {
+        ViewMut::strided(&mut self.memory, &self.shape, &self.strides, self.offset).unwrap()
+    }
+
+    /// Where the elements are, in row-major order.
+    fn places(&self) -> Vec<usize> {
+        let place = |i: usize| {
+            let along = |(i, &stride): (usize, &isize)| i as isize * stride;
+            let offset: isize = index(i, &self.shape).into_iter().zip(&self.strides).map(along).sum();
+            self.offset.strict_add_signed(offset)
+        };
+        (0..self.shape.iter().product()).map(place).collect()
+    }
+
+    /// The elements, in row-major order. Everything else must be as it was.
+    fn elements(&self) -> Vec<T> {
+        let (places, mut between) = (self.places(), vec![true; self.memory.len()]);
+        places.iter().for_each(|&place| between[place] = false);
+        let written = between.iter().zip(&self.memory).any(|(&between, &x)| between && !is_nan(x));
+        assert!(!written, "written beside the elements: shape {:?}, strides {:?}", self.shape, self.strides);
+        places.iter().map(|&place| self.memory[place]).collect()
+    }
+}
+
+/// The index of an element along each axis, from its row-major number.
+fn index(mut i: usize, shape: &[usize]) -> Vec<usize> {
+    let mut index = vec![0; shape.len()];
+    for (index, &dim) in index.iter_mut().zip(shape).rev() {
+        (*index, i) = (i % dim, i / dim);
+    }
+    index
+}
+
+fn is_nan<T: Element>(x: T) -> bool {
+    x.widen().to_f64().is_nan()
+}
+
+/// Normal numbers, times a scale, plus a mean.
+#[derive(Clone, Copy, Debug)]
+struct Numbers {
+    /// As powers of ten.
+    scale: i32,
+    /// The mean in units of the scale.
+    mean: f64,
+}
+
+impl Numbers {
+    /// What the type cannot hold becomes its largest number.
+    fn draw<T: Element>(self, count: usize, random: &mut Random) -> Vec<T> {
+        let most = largest::<T>();
+        let scale = 10f64.powi(self.scale);
+        random.map(count, |z| ((self.mean + z) * scale).clamp(-most, most))
+    }
+}
+
+fn largest<T: Element>() -> f64 {
+    match T::NAME {
+        "f16" => f16::MAX.to_f64(),
+        "bf16" => bf16::MAX.to_f64(),
+        "f32" => f64::from(f32::MAX),
+        _ => f64::MAX,
+    }
+}
+
+/// Numbers that the oracle can follow: those of f16 stay in its range.
+fn moderate<T: Element>() -> BoxedStrategy<Numbers> {
+    let scales = if T::NAME == "f16" { -6..=1 } else { -30..=30 };
+    (scales, select(vec![0.0, 0.0, 1.0, -30.0, 1e3, 1e6, -3e7]))
+        .prop_map(|(scale, mean)| Numbers { scale, mean })
+        .boxed()
+}
+
+/// Numbers of any size that the type has.
+fn any_size<T: Element>() -> BoxedStrategy<Numbers> {
+    let scales = if T::NAME == "f64" { -320..=308 } else { -45..=38 };
+    (scales, select(vec![0.0, 1.0, -1e6])).prop_map(|(scale, mean)| Numbers { scale, mean }).boxed()
+}
+
+/// Up to 8 dimensions and some thousand elements; now and then enough for several threads.
+fn shapes(ranks: std::ops::RangeInclusive<usize>) -> impl Strategy<Value = Vec<usize>> {
+    let dim = prop_oneof![1 => Just(0), 4 => Just(1), 12 => 2..6usize, 4 => 6..40usize, 2 => 40..1500usize];
+    let small = vec(dim, ranks).prop_map(|dims| limited(dims, 3000));
+    let large = (150..300usize, 120..300usize).prop_map(|(rows, n)| vec![rows, n]);
+    prop_oneof![30 => small, 1 => large]
+}
+
+/// Dimensions cut so that there are at most so many elements.
+fn limited(mut dims: Vec<usize>, mut most: usize) -> Vec<usize> {
+    for dim in &mut dims {
+        *dim = (*dim).min(most);
+        most /= (*dim).max(1);
+    }
+    dims
+}
+
+fn layout() -> impl Strategy<Value = Layout> {
+    select(vec![Layout::Contiguous, Layout::Permuted, Layout::Reversed, Layout::Sliced])
+}
+
+fn context(isa: Index, threads: usize) -> Context {
+    Context::new().with_isa(*isa.get(&Isa::available())).unwrap().with_threads(threads).unwrap()
+}
+
+/// The plainest way to run.
+fn scalar() -> Context {
+    Context::new().with_isa(Isa::Scalar).unwrap().with_threads(1).unwrap()
+}
+
+/// Whether there is a parameter, and of which type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Absent,
+    Same,
+    F32,
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    select(vec![Kind::Absent, Kind::Same, Kind::F32])
+}
+
+/// γ, β, or where a gradient goes.
+enum Parameter<T> {
+    Absent,
+    Same(Tensor<T>),
+    F32(Tensor<f32>),
+}
+
+impl<T: Element> Parameter<T> {
+    /// `value(i)` of type T is the element of row-major number i; if it is f32's, the same number.
+    fn of(kind: Kind, values: &[T], shape: &[usize], layout: Layout, random: &mut Random) -> Self {
+        let narrow = |x: &T| x.widen().to_f64().clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32;
+        match kind {
+            Kind::Absent => Parameter::Absent,
+            Kind::Same => Parameter::Same(Tensor::of(values, shape, layout, random)),
+            Kind::F32 => {
+                let values: Vec<f32> = values.iter().map(narrow).collect();
+                Parameter::F32(Tensor::of(&values, shape, layout, random))
+            }
+        }
+    }
+
+    fn new(kind: Kind, shape: &[usize], layout: Layout, random: &mut Random) -> Self {
+        match kind {
+            Kind::Absent => Parameter::Absent,
+            Kind::Same => Parameter::Same(Tensor::new(shape, layout, random)),
+            Kind::F32 => Parameter::F32(Tensor::new(shape, layout, random)),
+        }
+    }
+
+    fn view(&self) -> Option<Param<'_, T>> {
+        match self {
+            Parameter::Absent => None,
+            Parameter::Same(tensor) => Some(Param::Same(tensor.view())),
+            Parameter::F32(tensor) => Some(Param::F32(tensor.view())),
+        }
+    }
+
+    fn view_mut(&mut self) -> Option<ParamMut<'_, T>> {
+        match self {
+            Parameter::Absent => None,
+            Parameter::Same(tensor) => Some(ParamMut::Same(tensor.view_mut())),
+            Parameter::F32(tensor) => Some(ParamMut::F32(tensor.view_mut())),
+        }
+    }
+
+    /// The elements in row-major order; none if it is absent.
+    fn elements(&self) -> Vec<f64> {
+        match self {
+            Parameter::Absent => Vec::new(),
+            Parameter::Same(tensor) => tensor.elements().iter().map(|x| x.widen().to_f64()).collect(),
+            Parameter::F32(tensor) => tensor.elements().iter().map(|&x| f64::from(x)).collect(),
+        }
+    }
+}
+
+/// The options of a call and the numbers in it, for all operations.
+#[derive(Clone, Debug)]
+struct Case {
+    shape: Vec<usize>,
+    /// Whether each axis belongs to the row.
+    in_row: Vec<bool>,
+    /// Whether axes are named from the back.
+    from_the_back: bool,
+    centered: bool,
+    weight: Kind,
+    bias: Kind,
+    zero_centered: bool,
+    eps: f64,
+    layouts: Vec<Layout>,
+    x: Numbers,
+    dy: Numbers,
+    gain: Numbers,
+    isa: Index,
+    threads: usize,
+    seed: u64,
+}
+
+fn cases(
+    shapes: impl Strategy<Value = Vec<usize>>,
+    epsilons: &'static [f64],
+    numbers: BoxedStrategy<Numbers>,
+    gains: BoxedStrategy<Numbers>,
+) -> impl Strategy<Value = Case> {
+    let options = (vec(any::<bool>(), 8), any::<bool>(), any::<bool>(), kind(), kind(), any::<bool>());
+    let data = (numbers.clone(), numbers, gains, select(epsilons));
+    let run = (any::<Index>(), 1..4usize, any::<u64>());
+    (shapes, options, vec(layout(), 6), data, run).prop_map(|(shape, options, layouts, data, run)| {
+        let (in_row, from_the_back, centered, weight, bias, zero_centered) = options;
+        let ((x, dy, gain, eps), (isa, threads, seed)) = (data, run);
+        let in_row = in_row[..shape.len()].to_vec();
+        #[rustfmt::skip]
+        return Case {
+            shape, in_row, from_the_back, centered, weight, bias, zero_centered, eps, layouts, x, dy, gain, isa, threads, seed,
+        };
+    })
+}
+
+/// The numbers of a case, in row-major order.
+struct Data<T> {
+    x: Vec<T>,
+    dy: Vec<T>,
+    weight: Vec<T>,
+    bias: Vec<T>,
+}
+
+/// What a call gives, in row-major order.
+struct Results<T: Element> {
+    y: Vec<T>,
+    dx: Vec<T>,
+    dweight: Vec<f64>,
+    dbias: Vec<f64>,
+    saved: Saved<T::Acc>,
+}
+
+impl<T: Element> Results<T> {
+    fn assert_same(&self, expected: &Self, what: &str) {
+        assert_same_bits(&self.y, &expected.y, || format!("y, {what}"));
+        assert_same_bits(&self.dx, &expected.dx, || format!("dx, {what}"));
+        assert_same_bits(&self.dweight, &expected.dweight, || format!("dγ, {what}"));
+        assert_same_bits(&self.dbias, &expected.dbias, || format!("dβ, {what}"));
+        assert_same_bits(&self.saved.m, &expected.saved.m, || format!("m, {what}"));
+        assert_same_bits(&self.saved.delta, &expected.saved.delta, || format!("δ, {what}"));
+        assert_same_bits(&self.saved.rstd, &expected.saved.rstd, || format!("r, {what}"));
+    }
+
+    fn assert_numbers(&self, what: &str) {
+        assert!(!self.y.iter().any(|&y| is_nan(y)), "y has a NaN, {what}");
+        assert!(!self.dx.iter().any(|&dx| is_nan(dx)), "dx has a NaN, {what}");
+        assert!(!self.dweight.iter().any(|&x| is_nan(x)), "dγ has a NaN, {what}");
+        assert!(!self.dbias.iter().any(|&x| is_nan(x)), "dβ has a NaN, {what}");
+        let Saved { m, delta, rstd } = &self.saved;
+        assert!(!m.iter().chain(delta).chain(rstd).any(|&x| is_nan(x)), "a statistic is NaN, {what}");
+    }
+}
+
+/// A call: its tensors, whichever operation runs on them.
+struct Tensors<T: Element> {
+    x: Tensor<T>,
+    dy: Tensor<T>,
+    y: Tensor<T>,
+    dx: Tensor<T>,
+    weight: Parameter<T>,
+    bias: Parameter<T>,
+    dweight: Parameter<T>,
+    dbias: Parameter<T>,
+    saved: Saved<T::Acc>,
+}
+
+impl<T: Element> Tensors<T> {
+    fn new(
+        case: &Case,
+        data: &Data<T>,
+        shape: &[usize],
+        parameters: &[usize],
+        rows: usize,
+        layouts: &[Layout],
+    ) -> Self {
+        let random = &mut Random::new(case.seed);
+        Tensors {
+            x: Tensor::of(&data.x, shape, layouts[0], random),
+            dy: Tensor::of(&data.dy, shape, layouts[1], random),
+            y: Tensor::new(shape, layouts[2], random),
+            dx: Tensor::new(shape, layouts[3], random),
+            weight: Parameter::of(case.weight, &data.weight, parameters, layouts[4], random),
+            bias: Parameter::of(case.bias, &data.bias, parameters, layouts[5], random),
+            dweight: Parameter::new(case.weight, parameters, layouts[5], random),
+            dbias: Parameter::new(case.bias, parameters, layouts[4], random),
+            saved: Saved::new(rows),
+        }
+    }
+
+    fn affine(&self, zero_centered: bool) -> Affine<'_, T> {
+        Affine { weight: self.weight.view(), bias: self.bias.view(), zero_centered }
+    }
+
+    fn results(self) -> Results<T> {
+        Results {
+            y: self.y.elements(),
+            dx: self.dx.elements(),
+            dweight: self.dweight.elements(),
+            dbias: self.dbias.elements(),
+            saved: self.saved,
+        }
+    }
+}
+
+/// Where backward writes, without borrowing what it reads.
+macro_rules! gradients {
+    ($tensors:expr) => {
+        Gradients {
+            input: Some($tensors.dx.view_mut()),
+            weight: $tensors.dweight.view_mut(),
+            bias: $tensors.dbias.view_mut(),
+        }
+    };
+}
+
+impl Case {
+    fn row_shape(&self) -> Vec<usize> {
+        self.axes().filter(|&axis| self.in_row[axis]).map(|axis| self.shape[axis]).collect()
+    }
+
+    fn axes(&self) -> std::ops::Range<usize> {
+        0..self.shape.len()
+    }
+
+    fn data<T: Element>(&self, parameters: usize) -> Data<T> {
+        let random = &mut Random::new(!self.seed);
+        let count = self.shape.iter().product();
+        Data {
+            x: self.x.draw(count, random),
+            dy: self.dy.draw(count, random),
+            weight: self.gain.draw(parameters, random),
+            bias: self.gain.draw(parameters, random),
+        }
+    }
+
+    /// Layer norm, or RMS norm if not centred, forward and backward.
+    fn norm<T: Element>(&self, mut t: Tensors<T>, axes: Axes, cx: &mut Context) -> Results<T> {
+        let forward = if self.centered { layer_norm::forward } else { rms_norm::forward };
+        let backward = if self.centered { layer_norm::backward } else { rms_norm::backward };
+        let affine = Affine { weight: t.weight.view(), bias: t.bias.view(), zero_centered: self.zero_centered };
+        let config = NormConfig::new().axes(axes).affine(affine).eps(self.eps);
+        forward(t.x.view(), t.y.view_mut(), Some(t.saved.as_mut()), &config, cx).unwrap();
+        let gradients = gradients!(t);
+        backward(t.x.view(), t.dy.view(), t.saved.as_ref(), gradients, &config, cx).unwrap();
+        t.results()
+    }
+
+    /// The row's axes by name.
+    fn named(&self) -> Vec<isize> {
+        let back = if self.from_the_back { self.shape.len() as isize } else { 0 };
+        let named = self.axes().filter(|&axis| self.in_row[axis]).map(|axis| axis as isize - back);
+        let mut named: Vec<isize> = named.collect();
+        if self.seed.is_multiple_of(2) {
+            named.reverse();
+        }
+        named
+    }
+
+    /// As the case has it.
+    fn as_it_is<T: Element>(&self, data: &Data<T>) -> Results<T> {
+        let rows = self.axes().filter(|&axis| !self.in_row[axis]).map(|axis| self.shape[axis]).product();
+        let tensors = Tensors::new(self, data, &self.shape, &self.row_shape(), rows, &self.layouts);
+        self.norm(tensors, Axes::These(&self.named()), &mut context(self.isa, self.threads))
+    }
+
+    /// From a contiguous copy whose last axes are those of the row, in the plainest way; brought back in order.
+    fn from_copy<T: Element>(&self, data: &Data<T>) -> Results<T> {
+        let order: Vec<usize> = self.axes().filter(|&axis| !self.in_row[axis]).collect();
+        let rows = order.iter().map(|&axis| self.shape[axis]).product();
+        let order: Vec<usize> = order.into_iter().chain(self.axes().filter(|&axis| self.in_row[axis])).collect();
+        let moved: Vec<usize> = order.iter().map(|&axis| self.shape[axis]).collect();
+        // For each element of the copy, its number in the tensor.
+        let number = |i: usize| {
+            let index = index(i, &moved);
+            self.axes().fold(0, |number, axis| {
+                let at = order.iter().position(|&moved| moved == axis).unwrap();
+                number * self.shape[axis] + index[at]
+            })
+        };
+        let numbers: Vec<usize> = (0..data.x.len()).map(number).collect();
+        let copy = |values: &[T]| numbers.iter().map(|&number| values[number]).collect();
+        let copied =
+            Data { x: copy(&data.x), dy: copy(&data.dy), weight: data.weight.clone(), bias: data.bias.clone() };
+        let row_shape = self.row_shape();
+        let tensors = Tensors::new(self, &copied, &moved, &row_shape, rows, &[Layout::Contiguous; 6]);
+        let mut results = self.norm(tensors, Axes::Last(row_shape.len()), &mut scalar());
+        let back = |values: &[T]| {
+            let mut back = values.to_vec();
+            numbers.iter().zip(values).for_each(|(&number, &value)| back[number] = value);
+            back
+        };
+        (results.y, results.dx) = (back(&results.y), back(&results.dx));
+        results
+    }
+}
+
+/// A tensor of any layout gives the bits of its contiguous copy.
+fn layouts_change_nothing<T: Element>(case: &Case) {
+    let data = case.data::<T>(case.row_shape().iter().product());
+    case.as_it_is(&data).assert_same(&case.from_copy(&data), T::NAME);
+}
+
+/// Finite numbers of any size give no NaN.
+fn numbers_stay_numbers<T: Element>(case: &Case) {
+    let data = case.data::<T>(case.row_shape().iter().product());
+    // A row without elements has no mean.
+    if !data.x.is_empty() {
+        case.as_it_is(&data).assert_numbers(T::NAME);
+    }
+}
+
+/// A constant row of any size gives β.
+fn constant_rows_give_the_bias<T: Element>(case: &Case) {
+    let mut data = case.data::<T>(case.row_shape().iter().product());
+    if let Some(&first) = data.x.first() {
+        data.x.fill(first);
+    }
+    let case = Case { bias: Kind::Same, centered: true, ..case.clone() };
+    let (results, row_shape) = (case.as_it_is(&data), case.row_shape());
+    for (i, &y) in results.y.iter().enumerate() {
+        let index = index(i, &case.shape);
+        let in_row = case.axes().filter(|&axis| case.in_row[axis]);
+        let at = in_row.zip(&row_shape).fold(0, |at, (axis, &dim)| at * dim + index[axis]);
+        assert!(y == data.bias[at], "{} element {i}: found {y:?}, expected {:?}", T::NAME, data.bias[at]);
+    }
+}
+
+/// Roundings of a type: the unit roundoff and the smallest number.
+fn rounding<T: Element>() -> (f64, f64) {
+    match T::NAME {
+        "f16" => (2f64.powi(-11), 2f64.powi(-24)),
+        "bf16" => (2f64.powi(-8), 2f64.powi(-133)),
+        "f32" => (2f64.powi(-24), 2f64.powi(-149)),
+        _ => (2f64.powi(-53), f64::from_bits(1)),
+    }
+}
+
+/// Forward is within the bound of `oracle::bound`, with what it leaves out: the rounding to the element type, and numbers so
+/// small that roundings are no longer relative (one smallest number each for d, m, δ, the product with r, and y).
+fn forward_is_accurate<T: Element>(case: &Case) {
+    // One row shape for all: the last axis, moved there already.
+    let n = case.shape.last().copied().unwrap_or(1);
+    let axes = if case.shape.is_empty() { 0 } else { 1 };
+    let data = case.data::<T>(n);
+    if data.x.is_empty() {
+        return;
+    }
+    let row_shape = &case.shape[case.shape.len() - axes..];
+    let tensors = Tensors::new(case, &data, &case.shape, row_shape, data.x.len() / n, &case.layouts);
+    let wide = |parameter: &Parameter<T>, absent: f64| {
+        let values = parameter.elements();
+        if values.is_empty() { vec![absent; n] } else { values }
+    };
+    let (mut gain, bias) = (wide(&tensors.weight, 1.0), wide(&tensors.bias, 0.0));
+    if case.zero_centered && case.weight != Kind::Absent {
+        // 1 + γ is rounded once to the arithmetic type.
+        gain.iter_mut().for_each(|gain| *gain = (T::Acc::ONE + T::Acc::from_f64(*gain)).to_f64());
+    }
+    let results = case.norm(tensors, Axes::Last(axes), &mut context(case.isa, case.threads));
+    let eps = T::Acc::from_f64(case.eps).to_f64();
+    let ((u, least), (u_type, least_of_type)) = (rounding::<T::Acc>(), rounding::<T>());
+    for (row, (x, y)) in data.x.chunks(n).zip(results.y.chunks(n)).enumerate() {
+        let x: Vec<f64> = x.iter().map(|x| x.widen().to_f64()).collect();
+        let normalized = oracle::normalize(&x, case.centered, eps);
+        let expected = oracle::forward(&x, |i| gain[i], |i| bias[i], case.centered, eps);
+        let bounds = oracle::bound(&normalized.x_hat, |i| gain[i], &expected, u);
+        for i in 0..n {
+            let found = y[i].widen().to_f64();
+            let small = least * (1.0 + gain[i].abs() * (1.0 + 4.0 * normalized.rstd.value()));
+            let bound = bounds[i] + small + (u_type * expected[i].abs()).max(least_of_type / 2.0);
+            let beyond = expected[i].abs() + bound >= largest::<T>();
+            let error = (found - expected[i]).abs();
+            assert!(
+                error <= bound || (beyond && found.abs() >= largest::<T>() * (1.0 - 2.0 * u_type)),
+                "{} row {row} of {n}, element {i}: found {found:e}, expected {:e}, off by {:.1} of the bound",
+                T::NAME,
+                expected[i],
+                error / bound,
+            );
+        }
+    }
+}
+
+/// Group, instance and batch norm, training and inference.
+#[derive(Clone, Copy, Debug)]
+enum ChannelOp {
+    Group,
+    Instance,
+    Batch,
+    Infer,
+}
+
+impl ChannelOp {
+    fn run<T: Element>(self, case: &Case, data: &Data<T>, layouts: &[Layout], cx: &mut Context) -> Results<T> {
+        let (samples, channels) = (case.shape[0], case.shape[1]);
+        let divisors: Vec<usize> = (1..=channels.max(1)).filter(|groups| channels.is_multiple_of(*groups)).collect();
+        let groups = divisors[case.seed as usize % divisors.len()];
+        let rows = match self {
+            ChannelOp::Group => samples * groups,
+            ChannelOp::Instance => samples * channels,
+            ChannelOp::Batch | ChannelOp::Infer => channels,
+        };
+        let mut t = Tensors::new(case, data, &case.shape, &[channels], rows, layouts);
+        let affine = Affine { weight: t.weight.view(), bias: t.bias.view(), zero_centered: case.zero_centered };
+        let (x, dy, eps) = (t.x.view(), t.dy.view(), case.eps);
+        match self {
+            ChannelOp::Group => {
+                let config = GroupConfig { groups, affine, eps };
+                group_norm::forward(x, t.y.view_mut(), Some(t.saved.as_mut()), &config, cx).unwrap();
+                group_norm::backward(x, dy, t.saved.as_ref(), gradients!(t), &config, cx).unwrap();
+            }
+            ChannelOp::Instance => {
+                let config = InstanceConfig { affine, eps };
+                instance_norm::forward(x, t.y.view_mut(), Some(t.saved.as_mut()), &config, cx).unwrap();
+                instance_norm::backward(x, dy, t.saved.as_ref(), gradients!(t), &config, cx).unwrap();
+            }
+            ChannelOp::Batch => {
+                let config = BatchConfig { affine, eps };
+                batch_norm::forward(x, t.y.view_mut(), t.saved.as_mut(), &config, cx).unwrap();
+                batch_norm::backward(x, dy, t.saved.as_ref(), gradients!(t), &config, cx).unwrap();
+            }
+            ChannelOp::Infer => {
+                let config = BatchConfig { affine, eps };
+                let random = &mut Random::new(case.seed);
+                let mean: Vec<T::Acc> = random.normals(channels);
+                let var: Vec<T::Acc> = random.map(channels, |z| z * z);
+                let moments = Moments { mean: &mean, var: &var };
+                batch_norm::infer(x, t.y.view_mut(), moments, &config, cx).unwrap();
+                batch_norm::infer_backward(x, dy, moments, gradients!(t), &config, cx).unwrap();
+            }
+        }
+        t.results()
+    }
+}
+
+fn channel_layouts_change_nothing<T: Element>(case: &Case, op: ChannelOp) {
+    let data = case.data::<T>(case.shape[1]);
+    let cx = &mut context(case.isa, case.threads);
+    let found = op.run(case, &data, &case.layouts, cx);
+    let expected = op.run(case, &data, &[Layout::Contiguous; 6], &mut scalar());
+    found.assert_same(&expected, &format!("{op:?} of {} on {}", T::NAME, name(cx)));
+}
+
+fn channel_numbers_stay_numbers<T: Element>(case: &Case, op: ChannelOp) {
+    let data = case.data::<T>(case.shape[1]);
+    if !data.x.is_empty() {
+        let cx = &mut context(case.isa, case.threads);
+        op.run(case, &data, &case.layouts, cx).assert_numbers(&format!("{op:?} of {} on {}", T::NAME, name(cx)));
+    }
+}
+
+/// The ε for which every row has an answer, and those for which only a row that varies has.
+const POSITIVE: &[f64] = &[1e-5, 1e-3, 1e-12, 1.0];
+const ANY: &[f64] = &[1e-5, 0.0, 1e-3, 1e-12, 1.0, 1e30];
+
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+macro_rules! properties {
+    ($($module:ident: $t:ty),*) => {$(
+        mod $module {
+            use super::*;
+
+            proptest! {
+                #![proptest_config(config(200))]
+
+                #[test]
+                fn layout(case in cases(shapes(0..=8), ANY, moderate::<$t>(), moderate::<$t>())) {
+                    layouts_change_nothing::<$t>(&case);
+                }
+
+                #[test]
+                fn numbers(case in cases(shapes(0..=8), POSITIVE, any_size::<$t>(), any_size::<$t>())) {
+                    numbers_stay_numbers::<$t>(&case);
+                    layouts_change_nothing::<$t>(&case);
+                }
+
+                #[test]
+                fn constants(case in cases(shapes(0..=8), POSITIVE, any_size::<$t>(), moderate::<$t>())) {
+                    constant_rows_give_the_bias::<$t>(&case);
+                }
+
+                #[test]
+                fn accuracy(case in cases(shapes(0..=8), POSITIVE, moderate::<$t>(), moderate::<$t>())) {
+                    forward_is_accurate::<$t>(&case);
+                }
+
+                #[test]
+                fn channel_layout(
+                    case in cases(shapes(2..=8), ANY, moderate::<$t>(), moderate::<$t>()),
+                    op in select(vec![ChannelOp::Group, ChannelOp::Instance, ChannelOp::Batch, ChannelOp::Infer]),
+                ) {
+                    channel_layouts_change_nothing::<$t>(&case, op);
+                }
+
+                #[test]
+                fn channel_numbers(
+                    case in cases(shapes(2..=8), POSITIVE, any_size::<$t>(), any_size::<$t>()),
+                    op in select(vec![ChannelOp::Group, ChannelOp::Instance, ChannelOp::Batch]),
+                ) {
+                    channel_numbers_stay_numbers::<$t>(&case, op);
+                    channel_layouts_change_nothing::<$t>(&case, op);
+                }
+            }
+        }
+    )*};
+}
+
+properties!(of_f32: f32, of_f64: f64, of_f16: f16, of_bf16: bf16);
