@@ -209,16 +209,17 @@ fn train<T: Element>(
             let squares = *sums.add(count + channel);
             let (variance, r) = extreme::inverse_deviation(&checked.norm, delta, squares);
             let mut stat = Stat { m: *stats.m.add(channel), delta, r };
+            let mut v = extreme::mean_square(&checked.norm, delta, squares);
             if extreme::is_extreme(&checked.norm, variance) {
                 let value = |position: usize| columns.element(position, channel).widen();
                 let line = Scaled::new(Line::Column, checked.shape.positions(), value, &checked.norm);
                 stat = line.map_or_else(extreme::no_number, |line| line.unscaled());
+                v = line.map_or(v, |line| line.variance());
                 scaled.extend(line.map(|line| (channel, line)));
             }
             stats.set(channel, stat);
             if let Some(update) = &mut update {
-                let v = (-delta).fma(delta, squares / checked.norm.count);
-                update.channel(channel, stat, if v < T::Acc::ZERO { T::Acc::ZERO } else { v });
+                update.channel(channel, stat, v);
             }
         }
         checked.map(&x, None, &y, channels(stats, gain, bias), false).run(cx, &mut scratch)?;

@@ -6,7 +6,7 @@ use crate::kernels::Kernels;
 use crate::kernels::vector::{Simd, Vector};
 use half::{bf16, f16};
 
-/// An element type of tensors: [`f32`], [`f64`], [`f16`] or [`bf16`].
+/// An element type of tensors: [`f32`], [`f64`], [`struct@f16`] or [`struct@bf16`].
 pub trait Element:
     Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static + lanes::Lanes + Kernels
 {

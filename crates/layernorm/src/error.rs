@@ -81,13 +81,6 @@ pub enum Error {
         /// The axis.
         axis: usize,
     },
-    /// The trailing dimensions of the tensor are not the normalized shape.
-    NormalizedShape {
-        /// The normalized shape.
-        expected: Vec<usize>,
-        /// The shape of the tensor.
-        found: Vec<usize>,
-    },
     /// ε is negative, infinite or NaN.
     Epsilon {
         /// The ε that came.
@@ -109,11 +102,6 @@ pub enum Error {
     SingleValue {
         /// The shape of the tensor.
         shape: Vec<usize>,
-    },
-    /// A gradient was asked for a parameter that the operation does not have.
-    NoParameter {
-        /// Which one.
-        what: &'static str,
     },
     /// The number of threads is 0.
     Threads,
@@ -154,9 +142,6 @@ impl fmt::Display for Error {
             }
             Error::Axis { axis, rank } => write!(f, "axis {axis} does not exist in a tensor of {rank} dimensions"),
             Error::RepeatedAxis { axis } => write!(f, "axis {axis} is named twice"),
-            Error::NormalizedShape { expected, found } => {
-                write!(f, "expected a tensor whose last dimensions are {expected:?}, found shape {found:?}")
-            }
             Error::Epsilon { found } => write!(f, "eps: expected a finite number, 0 or more, found {found}"),
             Error::Groups { groups, channels } => {
                 write!(f, "groups: expected a divisor of the {channels} channels, found {groups}")
@@ -164,9 +149,6 @@ impl fmt::Display for Error {
             Error::Momentum { found } => write!(f, "momentum: expected a number from 0 to 1, found {found}"),
             Error::SingleValue { shape } => {
                 write!(f, "batch norm in training: expected more than one value per channel, found shape {shape:?}")
-            }
-            Error::NoParameter { what } => {
-                write!(f, "{what}: a gradient was asked for, but there is no such parameter")
             }
             Error::Threads => write!(f, "threads: expected 1 or more, found 0"),
             Error::UnknownIsa { name } => {

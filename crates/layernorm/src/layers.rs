@@ -267,7 +267,7 @@ pub struct GroupNorm<T> {
 }
 
 impl<T: Element> GroupNorm<T> {
-    /// So many groups of so many channels in all.
+    /// So many groups of so many channels in all. As any vector's, their number is limited by memory.
     pub fn new(groups: usize, channels: usize) -> Self {
         GroupNorm { groups, channels, weight: Some(ones(channels)), bias: Some(zeros(channels)), eps: 1e-5 }
     }
@@ -294,9 +294,13 @@ impl<T: Element> GroupNorm<T> {
     /// y = norm(x), with what [`GroupNorm::backward`] needs.
     pub fn forward_train(&self, x: &[T], shape: &[usize]) -> Result<(Vec<T>, Saved<T::Acc>), Error> {
         self.check(shape)?;
-        let (mut y, mut saved) = (zeros(x.len()), Saved::new(shape[0] * self.groups));
-        let (from, to) = (View::new(x, shape)?, ViewMut::new(&mut y, shape)?);
-        group_norm::forward(from, to, Some(saved.as_mut()), &self.config()?, &mut fresh())?;
+        let from = View::new(x, shape)?;
+        // There are as many rows as elements at the most, unless there are none of either.
+        let rows = if x.is_empty() { 0 } else { shape[0] * self.groups };
+        let (mut y, mut saved) = (zeros(x.len()), Saved::new(rows));
+        let stats = (!x.is_empty()).then(|| saved.as_mut());
+        let to = ViewMut::new(&mut y, shape)?;
+        group_norm::forward(from, to, stats, &self.config()?, &mut fresh())?;
         Ok((y, saved))
     }
 
@@ -313,6 +317,10 @@ impl<T: Element> GroupNorm<T> {
         let config = self.config()?;
         collect_gradients(x.len(), shape, &[self.channels], has, |gradients| {
             let (x, dy) = (View::new(x, shape)?, View::new(dy, shape)?);
+            if x.is_empty() {
+                // The gradients are zero as they are.
+                return Ok(());
+            }
             group_norm::backward(x, dy, saved.as_ref(), gradients, &config, &mut fresh())
         })
     }
@@ -351,7 +359,7 @@ pub struct BatchNorm<T: Element> {
 }
 
 impl<T: Element> BatchNorm<T> {
-    /// For so many channels.
+    /// For so many channels. As any vector's, their number is limited by memory.
     pub fn new(channels: usize) -> Self {
         BatchNorm {
             channels,
@@ -392,8 +400,10 @@ impl<T: Element> BatchNorm<T> {
         };
         let (from, to) = (View::new(x, shape)?, ViewMut::new(&mut y, shape)?);
         batch_norm::forward_running(from, to, saved.as_mut(), running, &self.config()?, &mut fresh())?;
-        (self.running_mean, self.running_var) = (mean, var);
-        self.batches += 1;
+        if !x.is_empty() {
+            (self.running_mean, self.running_var) = (mean, var);
+            self.batches += 1;
+        }
         Ok((y, saved))
     }
 

@@ -255,6 +255,13 @@ fn channels_of_large_numbers() {
             assert!((f64::from(dgain) - expected).abs() < 1e-4, "dγ, {what}");
         }
     }
+    // A variance that fits is right also where its sum does not: half v, half v/2 has variance v²/16.
+    let mut layer = BatchNorm::<f32>::new(1);
+    layer.momentum = Some(1.0);
+    let halves: Vec<f32> = (0..1024).map(|i| if i % 2 == 0 { 3e19 } else { 1.5e19 }).collect();
+    layer.forward_train(&halves, &[1024, 1]).unwrap();
+    let expected = 3e19f64 * 3e19 / 16.0 * 1024.0 / 1023.0;
+    assert!((f64::from(layer.running_var[0]) / expected - 1.0).abs() < 1e-6, "{}", layer.running_var[0]);
     let mut layer = BatchNorm::<f32>::new(channels);
     layer.forward_train(&x, &[samples, channels]).unwrap();
     assert!(layer.running_mean.iter().all(|m| m.is_finite()));

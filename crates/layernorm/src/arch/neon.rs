@@ -329,7 +329,7 @@ mod tests {
     use super::*;
     use crate::element::{Element, Float};
     use crate::kernels::backward::{Backward, ParameterSums};
-    use crate::kernels::forward::Forward;
+    use crate::kernels::forward::{Forward, Residual};
     use crate::kernels::{Affine, Kernel, RowNorm, Rows, Stats};
 
     /// Random bits (xorshift64*).
@@ -593,9 +593,10 @@ mod tests {
             let mut stats = [const { Vec::new() }; 3].map(|_: Vec<T::Acc>| vec![T::Acc::ZERO; ROWS]);
             let [y, h] = outputs.each_mut().map(|to| Rows { ptr: to.as_mut_ptr(), stride: self.n as isize });
             let [m, delta, r] = stats.each_mut().map(|to| to.as_mut_ptr());
+            let mut kept = vec![T::default(); ROWS.max(MAX_LANES) * self.n];
             let kernel = Forward {
                 x: self.rows(&self.x),
-                residual: mode.other.then(|| (self.rows(&self.other), h)),
+                residual: mode.other.then(|| Residual { r: self.rows(&self.other), h, kept: kept.as_mut_ptr() }),
                 y,
                 rows: ROWS,
                 n: self.n,

@@ -23,18 +23,22 @@ use super::{RowNorm, Stat, Stats};
 use crate::element::Float;
 use crate::sum::{BLOCK, CHUNK, LANES, PairTree};
 
+/// v from δ and sum(d·d).
+#[inline(always)]
+pub(crate) fn mean_square<A: Float>(norm: &RowNorm<A>, delta: A, square_sum: A) -> A {
+    let square = square_sum / norm.count;
+    if !norm.centered {
+        return square;
+    }
+    let v = (-delta).fma(delta, square);
+    // A NaN stays a NaN.
+    if v < A::ZERO { A::ZERO } else { v }
+}
+
 /// (v + ε, r) from δ and sum(d·d).
 #[inline(always)]
 pub(crate) fn inverse_deviation<A: Float>(norm: &RowNorm<A>, delta: A, square_sum: A) -> (A, A) {
-    let square = square_sum / norm.count;
-    let mean_square = if norm.centered {
-        let v = (-delta).fma(delta, square);
-        // A NaN stays a NaN.
-        if v < A::ZERO { A::ZERO } else { v }
-    } else {
-        square
-    };
-    let variance = mean_square + norm.eps;
+    let variance = mean_square(norm, delta, square_sum) + norm.eps;
     (variance, A::ONE / variance.sqrt())
 }
 
@@ -116,6 +120,8 @@ fn power<A: Float>(max: A) -> i32 {
 pub(crate) struct Scaled<A> {
     k: i32,
     stat: Stat<A>,
+    /// v of the scaled line.
+    v: A,
 }
 
 impl<A: Float> Scaled<A> {
@@ -132,20 +138,26 @@ impl<A: Float> Scaled<A> {
         let d = |i: usize| x(i) - m;
         let delta = mean(line.sum(n, |i| (d(i), A::ONE)));
         let square = line.sum(n, |i| (d(i), d(i)));
-        let (_, r) = inverse_deviation(&RowNorm { eps, ..*norm }, delta, square);
-        Some(Scaled { k, stat: Stat { m, delta, r } })
+        let v = mean_square(norm, delta, square);
+        let r = A::ONE / (v + eps).sqrt();
+        Some(Scaled { k, stat: Stat { m, delta, r }, v })
     }
 
     /// The line that a backward pass meets: scaled again if its r says that it was, else as it was saved.
     pub(crate) fn again(line: Line, n: usize, value: impl Fn(usize) -> A, norm: &RowNorm<A>, stat: Stat<A>) -> Self {
         let scaled = if was_scaled(norm, stat.r) { Scaled::new(line, n, value, norm) } else { None };
-        scaled.unwrap_or(Scaled { k: 0, stat })
+        scaled.unwrap_or(Scaled { k: 0, stat, v: A::ZERO })
     }
 
     /// x̂ of an element.
     pub(crate) fn x_hat(&self, x: A) -> A {
         let x = if self.k == 0 { x } else { x.scale(self.k) };
         ((x - self.stat.m) - self.stat.delta) * self.stat.r
+    }
+
+    /// v of the line as it was before it was scaled.
+    pub(crate) fn variance(&self) -> A {
+        self.v.scale(-2 * self.k)
     }
 
     /// The statistics of the line as it was before it was scaled.

@@ -23,12 +23,20 @@ use std::marker::PhantomData;
 /// Rows that are written together.
 const TOGETHER: usize = 4;
 
+/// h = x + r is rounded to T and stored, and the norm is that of h.
+#[derive(Clone, Copy)]
+pub struct Residual<T> {
+    pub(crate) r: Rows<*const T>,
+    pub(crate) h: Rows<*mut T>,
+    /// Where h goes past the cache: room for the rows of a group, one after the other, to read it back from.
+    pub(crate) kept: *mut T,
+}
+
 /// Normalizes rows. Statistics and parameters are indexed by `first_row + row`.
 #[derive(Clone, Copy)]
 pub struct Forward<T: Element> {
     pub(crate) x: Rows<*const T>,
-    /// With a residual: (r, h). h = x + r is rounded to T and stored, and the norm is that of h.
-    pub(crate) residual: Option<(Rows<*const T>, Rows<*mut T>)>,
+    pub(crate) residual: Option<Residual<T>>,
     pub(crate) y: Rows<*mut T>,
     pub(crate) rows: usize,
     pub(crate) n: usize,
@@ -49,9 +57,9 @@ impl<T: Element> Kernel for Forward<T> {
             let size = group.min(self.rows - row);
             // SAFETY: rows row .. row + size exist.
             unsafe {
-                if let Some((residual, h)) = self.residual {
-                    for i in row..row + size {
-                        add::<S, T>(self.x.at(i), residual.at(i), h.at(i), self.n);
+                if let Some(residual) = self.residual {
+                    for i in 0..size {
+                        self.add_residual::<S>(residual, row, i, size);
                     }
                 }
                 if self.n <= BLOCK {
@@ -85,10 +93,51 @@ impl<A: Float> GroupStats<A> {
 }
 
 impl<T: Element> Forward<T> {
-    /// What is normalized: h where there is a residual, else x.
+    /// What is normalized, from this row on: h where there is a residual, else x.
     #[inline(always)]
-    fn input(&self) -> Rows<*const T> {
-        if let Some((_, h)) = self.residual { h.as_const() } else { self.x }
+    fn input(&self, row: usize) -> Rows<*const T> {
+        match self.residual {
+            Some(residual) if self.memory.stream => Rows { ptr: residual.kept.cast_const(), stride: self.n as isize },
+            Some(residual) => Rows { ptr: residual.h.at(row).cast_const(), stride: residual.h.stride },
+            None => Rows { ptr: self.x.at(row), stride: self.x.stride },
+        }
+    }
+
+    /// How far ahead x is asked for while a group of so many rows is written. With a residual that was done before.
+    #[inline(always)]
+    fn next(&self, size: usize) -> isize {
+        if self.memory.prefetch && self.residual.is_none() { self.x.stride * size as isize } else { 0 }
+    }
+
+    /// h of row i of a group.
+    #[inline(always)]
+    unsafe fn add_residual<S: Simd>(&self, residual: Residual<T>, row: usize, i: usize, size: usize) {
+        let lanes = Of::<S, T>::LANES;
+        let (x, r, h) = (self.x.at(row + i), residual.r.at(row + i), residual.h.at(row + i));
+        let kept = residual.kept.wrapping_add(i * self.n);
+        let (ahead_x, ahead_r) = (self.x.stride * size as isize, residual.r.stride * size as isize);
+        let streamed = self.memory.stream && elements_to_alignment(h, lanes) == 0;
+        let mut at = 0;
+        // SAFETY: the rows exist and have n elements; `kept` has room for the group where it is used.
+        unsafe {
+            while at < self.n {
+                let valid = lanes.min(self.n - at);
+                if self.memory.prefetch && tune::starts_line::<T>(at, lanes) {
+                    S::prefetch(x.add(at).wrapping_offset(ahead_x));
+                    S::prefetch(r.add(at).wrapping_offset(ahead_r));
+                }
+                let sum = load_valid::<S, T>(x.add(at), valid).add(load_valid::<S, T>(r.add(at), valid));
+                if self.memory.stream {
+                    store_valid::<S, T>(kept.add(at), sum, valid);
+                }
+                if streamed && valid == lanes {
+                    T::stream::<S>(h.add(at), sum);
+                } else {
+                    store_valid::<S, T>(h.add(at), sum, valid);
+                }
+                at += valid;
+            }
+        }
     }
 
     /// Up to LANES rows of up to one block each.
@@ -103,7 +152,7 @@ impl<T: Element> Forward<T> {
 
     #[inline(always)]
     unsafe fn group_stats<S: Simd, B: Block>(&self, row: usize, size: usize) -> GroupStats<T::Acc> {
-        let (x, n) = (self.input(), self.n);
+        let (x, n) = (self.input(row), self.n);
         let zero = Of::<S, T>::splat(T::Acc::ZERO);
         let count = Of::<S, T>::splat(self.norm.count);
         let none = [T::Acc::ZERO; MAX_LANES];
@@ -113,13 +162,13 @@ impl<T: Element> Forward<T> {
             let mut sums = [zero; MAX_LANES];
             if self.norm.centered {
                 for (i, sum) in sums[..size].iter_mut().enumerate() {
-                    [*sum] = B::sums(n, &Values::<S, T>::new(x.at(row + i)));
+                    [*sum] = B::sums(n, &Values::<S, T>::new(x.at(i)));
                 }
                 Of::<S, T>::fold_each(&sums).div(count).store(stats.m.as_mut_ptr());
             }
             let mut squares = [zero; MAX_LANES];
             for i in 0..size {
-                let terms = Deviations::<S, T>::new(x.at(row + i), self.y.at(row + i), stats.m[i], self.memory);
+                let terms = Deviations::<S, T>::new(x.at(i), self.y.at(row + i), stats.m[i], self.memory);
                 [sums[i], squares[i]] = B::sums(n, &terms);
             }
             let mut mean_square = Of::<S, T>::fold_each(&squares).div(count);
@@ -138,7 +187,7 @@ impl<T: Element> Forward<T> {
     /// Writes the rows of a group, four at a time where nothing is in the way.
     #[inline(always)]
     unsafe fn finish_group<S: Simd>(&self, row: usize, size: usize, stats: &GroupStats<T::Acc>) {
-        let next = if self.memory.prefetch { self.input().stride * size as isize } else { 0 };
+        let (x, next) = (self.input(row), self.next(size));
         let shared = self.affine.groups == 1 && (self.affine.span == 1 || self.affine.span >= self.n);
         let mut i = 0;
         while i < size {
@@ -154,7 +203,7 @@ impl<T: Element> Forward<T> {
                     let mut writer = Writer::<S, T, TOGETHER>::new(self.n, self.affine.gain, self.affine.bias, next);
                     for t in 0..TOGETHER {
                         let stat = stats.of(i + t);
-                        writer.set(t, self.input().at(row + i + t), self.y.at(row + i + t), stat);
+                        writer.set(t, x.at(i + t), self.y.at(row + i + t), stat);
                         if let Some(saved) = self.stats {
                             saved.set(self.first_row + row + i + t, stat);
                         }
@@ -162,7 +211,7 @@ impl<T: Element> Forward<T> {
                     writer.write_any(self.affine.span == 1, self.memory.stream);
                     i += TOGETHER;
                 } else {
-                    self.finish::<S>(row + i, stats.of(i), stats.variance[i], next);
+                    self.finish::<S>(x.at(i), row + i, stats.of(i), stats.variance[i], next);
                     i += 1;
                 }
             }
@@ -171,7 +220,7 @@ impl<T: Element> Forward<T> {
 
     #[inline(always)]
     unsafe fn long_row<S: Simd>(&self, row: usize) {
-        let (x, n) = (self.input().at(row), self.n);
+        let (x, n) = (self.input(row).at(0), self.n);
         // SAFETY: the row exists and has n elements.
         unsafe {
             let mut m = T::Acc::ZERO;
@@ -183,19 +232,14 @@ impl<T: Element> Forward<T> {
             let [d, square] = row_sums::<Of<S, T>, 2>(n, &terms);
             let delta = if self.norm.centered { d / self.norm.count } else { T::Acc::ZERO };
             let (variance, r) = extreme::inverse_deviation(&self.norm, delta, square);
-            self.finish::<S>(
-                row,
-                Stat { m, delta, r },
-                variance,
-                if self.memory.prefetch { self.input().stride } else { 0 },
-            );
+            self.finish::<S>(x, row, Stat { m, delta, r }, variance, self.next(1));
         }
     }
 
     /// Writes a row whose statistics are known, unless a sum has left the range of numbers: then rule 6 does.
     #[inline(always)]
-    unsafe fn finish<S: Simd>(&self, row: usize, stat: Stat<T::Acc>, variance: T::Acc, next: isize) {
-        let (x, y) = (self.input().at(row), self.y.at(row));
+    unsafe fn finish<S: Simd>(&self, x: *const T, row: usize, stat: Stat<T::Acc>, variance: T::Acc, next: isize) {
+        let y = self.y.at(row);
         let (gain, bias) = self.affine.of_row(self.first_row + row, self.n);
         // SAFETY: the row exists and has n elements, and γ and β one for every `span` of them.
         unsafe {
@@ -238,24 +282,6 @@ impl<T: Element> Forward<T> {
             }
         }
         scaled.map_or_else(extreme::no_number, |scaled| scaled.unscaled())
-    }
-}
-
-/// h = x + r, rounded to T.
-#[inline(always)]
-unsafe fn add<S: Simd, T: Element>(x: *const T, r: *const T, h: *mut T, n: usize) {
-    let lanes = Of::<S, T>::LANES;
-    let mut at = 0;
-    // SAFETY: the caller vouches for n elements of each.
-    unsafe {
-        while at + lanes <= n {
-            T::store::<S>(h.add(at), T::load::<S>(x.add(at)).add(T::load::<S>(r.add(at))));
-            at += lanes;
-        }
-        if at < n {
-            let sum = T::load_first::<S>(x.add(at), n - at).add(T::load_first::<S>(r.add(at), n - at));
-            T::store_first::<S>(h.add(at), sum, n - at);
-        }
     }
 }
 

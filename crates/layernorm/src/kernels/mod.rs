@@ -118,10 +118,6 @@ impl<T> Rows<*mut T> {
     pub(crate) fn at(self, row: usize) -> *mut T {
         self.ptr.wrapping_offset(row as isize * self.stride)
     }
-
-    pub(crate) fn as_const(self) -> Rows<*const T> {
-        Rows { ptr: self.ptr, stride: self.stride }
-    }
 }
 
 /// What a row is divided by: layer norm's deviation from the mean, or RMS norm's from zero.

@@ -5,9 +5,11 @@ use crate::arch::Isa;
 use crate::context::{Context, Need, Scratch};
 use crate::element::Element;
 use crate::error::Error;
-use crate::kernels::forward::Forward;
+use crate::kernels::forward::{Forward, Residual};
+use crate::kernels::vector::MAX_LANES;
 use crate::kernels::{Affine, RowNorm, Stats};
 use crate::plan::Operand;
+use crate::sum::BLOCK;
 use crate::tune::Memory;
 use crate::{pages, threads, tune};
 
@@ -27,10 +29,37 @@ impl<T: Element> ForwardJob<T> {
         self.x.direct().is_some() && self.y.direct().is_some() && residual
     }
 
+    /// What the kernels do about memory.
+    fn memory(&self, cx: &Context) -> Memory {
+        Memory::of::<T>(self.y.rows(), self.y.n(), self.y.direct().is_some(), cx.fresh_outputs())
+    }
+
+    fn threads(&self, cx: &Context) -> usize {
+        tune::threads(cx.threads(), self.y.rows().saturating_mul(self.y.n()))
+    }
+
+    /// How many tasks there are. One that packs has tiles of its own, so there are no more than threads.
+    fn tasks(&self, cx: &Context) -> usize {
+        let threads = self.threads(cx);
+        let tasks = if threads == 1 || !self.is_direct() { threads } else { threads * TASKS_PER_THREAD };
+        tasks.min(self.y.rows().max(1))
+    }
+
+    /// Elements of h that a task keeps at hand where h itself goes past the cache.
+    fn kept(&self, cx: &Context) -> usize {
+        let n = self.y.n();
+        let rows = if n <= BLOCK { tune::rows_per_group::<T>(n, MAX_LANES) } else { 1 };
+        if self.residual.is_some() && self.memory(cx).stream { rows.saturating_mul(n) } else { 0 }
+    }
+
+    fn task_need(&self, cx: &Context) -> Need {
+        let tiles = if self.is_direct() { Need::default() } else { Tiles::<T>::need(self.y.n()) };
+        tiles.and(Need::default().plus::<T>(self.kept(cx)))
+    }
+
     /// Scratch memory that [`ForwardJob::run`] takes.
     pub(crate) fn need(&self, cx: &Context) -> Need {
-        let threads = tune::threads(cx.threads(), self.y.rows().saturating_mul(self.y.n()));
-        if self.is_direct() { Need::default() } else { Tiles::<T>::need(self.y.n()).times(threads) }
+        self.task_need(cx).times(self.tasks(cx))
     }
 
     /// # Safety
@@ -38,30 +67,27 @@ impl<T: Element> ForwardJob<T> {
     /// same tensor.
     pub(crate) unsafe fn run(self, cx: &Context, scratch: &mut Scratch) -> Result<(), Error> {
         let isa = cx.isa()?;
-        let (rows, n) = (self.y.rows(), self.y.n());
-        let threads = tune::threads(cx.threads(), rows.saturating_mul(n));
-        let (direct, fresh) = (self.is_direct(), cx.fresh_outputs());
-        if fresh {
+        let (rows, n, direct) = (self.y.rows(), self.y.n(), self.is_direct());
+        if cx.fresh_outputs() {
             pages::ask_for_large(self.y.direct(), rows, n);
             pages::ask_for_large(self.residual.and_then(|(_, h)| h.direct()), rows, n);
         }
-        // A task that packs has tiles of its own.
-        let tasks = if threads == 1 || !direct { threads } else { threads * TASKS_PER_THREAD }.min(rows.max(1));
-        let need = if direct { Need::default() } else { Tiles::<T>::need(n) };
+        let (tasks, need, kept, memory) = (self.tasks(cx), self.task_need(cx), self.kept(cx), self.memory(cx));
         let shared = Shared((&raw const self, scratch.part(need.times(tasks))));
-        threads::run(threads, tasks, &|task| {
+        threads::run(self.threads(cx), tasks, &|task| {
             let (job, scratch) = shared.get();
+            let mut scratch = scratch.nth(need, task);
             let (first, end) = (rows * task / tasks, rows * (task + 1) / tasks);
-            // SAFETY: `self` outlives the call, and tasks have rows and tiles of their own.
+            // SAFETY: `self` outlives the call, and tasks have rows and scratch memory of their own.
             unsafe {
-                let tiles = if direct { Tiles::none() } else { Tiles::new(n, &mut scratch.nth(need, task)) };
-                (*job).rows(isa, first, end, tiles, fresh);
+                let tiles = if direct { Tiles::none() } else { Tiles::new(n, &mut scratch) };
+                (*job).rows(isa, first, end, &tiles, scratch.take::<T>(kept), memory);
             }
         });
         Ok(())
     }
 
-    unsafe fn rows(&self, isa: Isa, first: usize, end: usize, tiles: Tiles<T>, fresh: bool) {
+    unsafe fn rows(&self, isa: Isa, first: usize, end: usize, tiles: &Tiles<T>, kept: *mut T, memory: Memory) {
         let n = self.y.n();
         let step = tiles.rows.unwrap_or(end - first);
         let mut row = first;
@@ -69,8 +95,11 @@ impl<T: Element> ForwardJob<T> {
             let count = step.min(end - row);
             // SAFETY: rows row .. row + count exist; tiles have room for them.
             unsafe {
-                let residual =
-                    self.residual.map(|(r, h)| (input(&r, row, count, tiles.at[1]), output(&h, row, tiles.at[2])));
+                let residual = self.residual.map(|(r, h)| Residual {
+                    r: input(&r, row, count, tiles.at[1]),
+                    h: output(&h, row, tiles.at[2]),
+                    kept,
+                });
                 let kernel = Forward {
                     x: input(&self.x, row, count, tiles.at[0]),
                     residual,
@@ -81,7 +110,7 @@ impl<T: Element> ForwardJob<T> {
                     norm: self.norm,
                     affine: self.affine,
                     stats: self.stats,
-                    memory: Memory::of::<T>(self.y.rows(), n, self.y.direct().is_some(), fresh),
+                    memory,
                 };
                 T::forward(isa, kernel);
                 if let Some((_, h)) = self.residual {
