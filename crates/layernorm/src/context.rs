@@ -49,9 +49,8 @@ impl Context {
         Ok(self)
     }
 
-    /// Says that outputs were allocated just before the call. The system clears such memory when it is first touched, so it is
-    /// in the cache already; large outputs then are not written past the cache, as they otherwise are, and on Linux large
-    /// pages are asked for.
+    /// Says that outputs are allocated just before each call. Such memory costs a fault for every page that is first touched;
+    /// on Linux, large pages are asked for, of which there are fewer.
     pub fn with_fresh_outputs(mut self, fresh: bool) -> Self {
         self.fresh_outputs = fresh;
         self

@@ -160,7 +160,6 @@ pub fn backward<T: Element>(
             affine: kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 },
             stats,
             sums: false,
-            fresh: cx.fresh_outputs(),
         };
         let mut scratch = cx.scratch(checked.gain_need().and(job.need(cx)));
         job.affine = checked.backward_parameters(&mut scratch);

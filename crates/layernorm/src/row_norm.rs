@@ -194,7 +194,6 @@ pub(crate) fn backward<T: Element>(
         affine: placeholder,
         stats,
         sums: gradients.wants_parameters(),
-        fresh: cx.fresh_outputs(),
     };
     let need: Need = checked.affine.need(checked.n).and(job.need(cx));
     let mut scratch = cx.scratch(need);

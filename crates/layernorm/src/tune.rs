@@ -35,12 +35,12 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// For tensors of `rows` rows of `n` elements; the output contiguous or not, freshly allocated or not.
-    pub(crate) fn of<T>(rows: usize, n: usize, contiguous: bool, fresh: bool) -> Self {
+    /// For tensors of `rows` rows of `n` elements, the output contiguous or not.
+    pub(crate) fn of<T>(rows: usize, n: usize, contiguous: bool) -> Self {
         let bytes = rows.saturating_mul(n).saturating_mul(size_of::<T>());
-        let stream = contiguous && !fresh && bytes >= STREAM_BYTES;
+        let stream = contiguous && bytes >= STREAM_BYTES;
         let prefetch = bytes >= PREFETCH_BYTES;
-        Memory { stream, prefetch, prefetch_output: prefetch && !stream && !fresh }
+        Memory { stream, prefetch, prefetch_output: prefetch && !stream }
     }
 }
 
@@ -62,6 +62,13 @@ pub(crate) fn rows_per_group<T: Element>(n: usize, lanes: usize) -> usize {
 pub(crate) fn backward_rows_per_group<T: Element>(n: usize, most: usize) -> usize {
     let rows = (BACKWARD_GROUP_BYTES / (2 * n * size_of::<T>()).max(1)).clamp(1, most);
     1 << rows.ilog2()
+}
+
+/// Whether rows this many elements apart fall onto the same places of a first-level cache, so that it cannot hold a line of
+/// each of many.
+#[inline(always)]
+pub(crate) fn rows_collide<T>(stride: isize) -> bool {
+    (stride.unsigned_abs() * size_of::<T>()).is_multiple_of(4096)
 }
 
 /// Rows that are packed together.

@@ -146,7 +146,6 @@ pub fn backward<T: Element>(
             affine: no_affine(),
             stats,
             sums: false,
-            fresh: cx.fresh_outputs(),
         };
         let mut scratch = cx.scratch(checked.lengths_need::<T::Acc>().and(job.need(cx)));
         job.affine = checked.lengths(g, &mut scratch);

@@ -8,9 +8,10 @@
 mod common;
 
 use common::{Random, assert_same_bits, name, oracle};
-use layernorm::batch_norm::{self, BatchConfig, Moments};
+use layernorm::batch_norm::{self, BatchConfig, Moments, Momentum, Running, RunningVariance};
 use layernorm::group_norm::{self, GroupConfig};
 use layernorm::instance_norm::{self, InstanceConfig};
+use layernorm::weight_norm::{self, WeightGradients};
 use layernorm::{Affine, Axes, Context, Element, Float, Gradients, Isa, NormConfig, Param, ParamMut, Saved};
 use layernorm::{View, ViewMut, bf16, f16, layer_norm, rms_norm};
 use proptest::collection::vec;
@@ -304,6 +305,8 @@ struct Results<T: Element> {
     dweight: Vec<f64>,
     dbias: Vec<f64>,
     saved: Saved<T::Acc>,
+    /// Means and variances, of batch norm.
+    running: Vec<T::Acc>,
 }
 
 impl<T: Element> Results<T> {
@@ -315,6 +318,7 @@ impl<T: Element> Results<T> {
         assert_same_bits(&self.saved.m, &expected.saved.m, || format!("m, {what}"));
         assert_same_bits(&self.saved.delta, &expected.saved.delta, || format!("δ, {what}"));
         assert_same_bits(&self.saved.rstd, &expected.saved.rstd, || format!("r, {what}"));
+        assert_same_bits(&self.running, &expected.running, || format!("running statistics, {what}"));
     }
 
     fn assert_numbers(&self, what: &str) {
@@ -324,6 +328,7 @@ impl<T: Element> Results<T> {
         assert!(!self.dbias.iter().any(|&x| is_nan(x)), "dβ has a NaN, {what}");
         let Saved { m, delta, rstd } = &self.saved;
         assert!(!m.iter().chain(delta).chain(rstd).any(|&x| is_nan(x)), "a statistic is NaN, {what}");
+        assert!(!self.running.iter().any(|&x| is_nan(x)), "a running statistic is NaN, {what}");
     }
 }
 
@@ -338,6 +343,7 @@ struct Tensors<T: Element> {
     dweight: Parameter<T>,
     dbias: Parameter<T>,
     saved: Saved<T::Acc>,
+    running: Vec<T::Acc>,
 }
 
 impl<T: Element> Tensors<T> {
@@ -360,11 +366,8 @@ impl<T: Element> Tensors<T> {
             dweight: Parameter::new(case.weight, parameters, layouts[5], random),
             dbias: Parameter::new(case.bias, parameters, layouts[4], random),
             saved: Saved::new(rows),
+            running: Vec::new(),
         }
-    }
-
-    fn affine(&self, zero_centered: bool) -> Affine<'_, T> {
-        Affine { weight: self.weight.view(), bias: self.bias.view(), zero_centered }
     }
 
     fn results(self) -> Results<T> {
@@ -374,6 +377,7 @@ impl<T: Element> Tensors<T> {
             dweight: self.dweight.elements(),
             dbias: self.dbias.elements(),
             saved: self.saved,
+            running: self.running,
         }
     }
 }
@@ -440,7 +444,7 @@ impl Case {
     }
 
     /// From a contiguous copy whose last axes are those of the row, in the plainest way; brought back in order.
-    fn from_copy<T: Element>(&self, data: &Data<T>) -> Results<T> {
+    fn of_copy<T: Element>(&self, data: &Data<T>) -> Results<T> {
         let order: Vec<usize> = self.axes().filter(|&axis| !self.in_row[axis]).collect();
         let rows = order.iter().map(|&axis| self.shape[axis]).product();
         let order: Vec<usize> = order.into_iter().chain(self.axes().filter(|&axis| self.in_row[axis])).collect();
@@ -473,7 +477,7 @@ impl Case {
 /// A tensor of any layout gives the bits of its contiguous copy.
 fn layouts_change_nothing<T: Element>(case: &Case) {
     let data = case.data::<T>(case.row_shape().iter().product());
-    case.as_it_is(&data).assert_same(&case.from_copy(&data), T::NAME);
+    case.as_it_is(&data).assert_same(&case.of_copy(&data), T::NAME);
 }
 
 /// Finite numbers of any size give no NaN.
@@ -592,7 +596,12 @@ impl ChannelOp {
             }
             ChannelOp::Batch => {
                 let config = BatchConfig { affine, eps };
-                batch_norm::forward(x, t.y.view_mut(), t.saved.as_mut(), &config, cx).unwrap();
+                let (mut mean, mut var) = (vec![T::Acc::ZERO; channels], vec![T::Acc::ONE; channels]);
+                let momentum = Momentum::Exponential([0.1, 0.0, 1.0][case.seed as usize % 3]);
+                let variance = RunningVariance::Biased;
+                let running = Running { mean: &mut mean, var: &mut var, momentum, variance };
+                batch_norm::forward_running(x, t.y.view_mut(), t.saved.as_mut(), running, &config, cx).unwrap();
+                t.running = [mean, var].concat();
                 batch_norm::backward(x, dy, t.saved.as_ref(), gradients!(t), &config, cx).unwrap();
             }
             ChannelOp::Infer => {
@@ -622,6 +631,44 @@ fn channel_numbers_stay_numbers<T: Element>(case: &Case, op: ChannelOp) {
     if !data.x.is_empty() {
         let cx = &mut context(case.isa, case.threads);
         op.run(case, &data, &case.layouts, cx).assert_numbers(&format!("{op:?} of {} on {}", T::NAME, name(cx)));
+    }
+}
+
+/// Weight norm along an axis that the case chooses, or none.
+fn weights<T: Element>(case: &Case, data: &Data<T>, layouts: &[Layout], cx: &mut Context) -> Results<T> {
+    let (axis, rows) = weight_axis(case);
+    let case = Case { weight: Kind::Same, bias: Kind::Absent, ..case.clone() };
+    let mut t = Tensors::new(&case, data, &case.shape, &[rows], rows, layouts);
+    let (Parameter::Same(g), Parameter::Same(dg)) = (&t.weight, &mut t.dweight) else { unreachable!() };
+    let (v, dw) = (t.x.view(), t.dy.view());
+    weight_norm::forward(v, g.view(), t.y.view_mut(), Some(t.saved.as_mut()), axis, cx).unwrap();
+    let gradients = WeightGradients { v: Some(t.dx.view_mut()), g: Some(dg.view_mut()) };
+    weight_norm::backward(v, g.view(), dw, t.saved.as_ref(), gradients, axis, cx).unwrap();
+    t.results()
+}
+
+/// The axis and its length.
+fn weight_axis(case: &Case) -> (Option<usize>, usize) {
+    let axis = Some(case.seed as usize % (case.shape.len() + 1)).filter(|&axis| axis < case.shape.len());
+    (axis, axis.map_or(1, |axis| case.shape[axis]))
+}
+
+fn weight_layouts_change_nothing<T: Element>(case: &Case) {
+    let data = case.data::<T>(weight_axis(case).1);
+    let found = weights(case, &data, &case.layouts, &mut context(case.isa, case.threads));
+    found.assert_same(&weights(case, &data, &[Layout::Contiguous; 6], &mut scalar()), T::NAME);
+}
+
+/// Where no row is zero: such a row has no direction.
+fn weight_numbers_stay_numbers<T: Element>(case: &Case) {
+    let (axis, rows) = weight_axis(case);
+    let data = case.data::<T>(rows);
+    let mut is_zero = vec![true; rows];
+    for (i, x) in data.x.iter().enumerate() {
+        is_zero[axis.map_or(0, |axis| index(i, &case.shape)[axis])] &= x.widen() == T::Acc::ZERO;
+    }
+    if !is_zero.contains(&true) {
+        weights(case, &data, &case.layouts, &mut context(case.isa, case.threads)).assert_numbers(T::NAME);
     }
 }
 
@@ -677,6 +724,12 @@ macro_rules! properties {
                 ) {
                     channel_numbers_stay_numbers::<$t>(&case, op);
                     channel_layouts_change_nothing::<$t>(&case, op);
+                }
+
+                #[test]
+                fn weight(case in cases(shapes(0..=8), POSITIVE, any_size::<$t>(), any_size::<$t>())) {
+                    weight_numbers_stay_numbers::<$t>(&case);
+                    weight_layouts_change_nothing::<$t>(&case);
                 }
             }
         }

@@ -61,7 +61,10 @@ impl<T: Element> Kernel for Backward<T> {
     type Output = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        let group = tune::backward_rows_per_group::<T>(self.n, Of::<S, T>::LANES);
+        let mut group = tune::backward_rows_per_group::<T>(self.n, Of::<S, T>::LANES);
+        if tune::rows_collide::<T>(self.x.stride) {
+            group = group.min(2);
+        }
         let mut row = 0;
         while row < self.rows {
             let size = group.min(self.rows - row);
@@ -92,9 +95,10 @@ impl<T: Element> Backward<T> {
             let extreme = |terms: &RowTerms<T::Acc>| {
                 extreme::was_scaled(&self.norm, terms.stat.r) || !(terms.a + terms.b).is_finite()
             };
+            let together = self.affine.groups == 1 && !tune::rows_collide::<T>(self.x.stride);
             let mut i = 0;
             while i < size {
-                let four = terms[i..size].first_chunk::<TOGETHER>().filter(|_| self.affine.groups == 1);
+                let four = terms[i..size].first_chunk::<TOGETHER>().filter(|_| together);
                 if let Some(four) = four.filter(|four| !four.iter().any(extreme)) {
                     self.second_pass::<S, TOGETHER>(row + i, four, size);
                     i += TOGETHER;

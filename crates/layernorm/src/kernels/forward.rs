@@ -51,7 +51,10 @@ impl<T: Element> Kernel for Forward<T> {
     type Output = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        let group = if self.n <= BLOCK { tune::rows_per_group::<T>(self.n, Of::<S, T>::LANES) } else { 1 };
+        let mut group = if self.n <= BLOCK { tune::rows_per_group::<T>(self.n, Of::<S, T>::LANES) } else { 1 };
+        if tune::rows_collide::<T>(self.x.stride) {
+            group = group.min(2);
+        }
         let mut row = 0;
         while row < self.rows {
             let size = group.min(self.rows - row);

@@ -25,8 +25,6 @@ pub(crate) struct BackwardJob<T: Element> {
     pub(crate) stats: Stats<T::Acc>,
     /// Whether the sums for γ and β, one a feature, are wanted.
     pub(crate) sums: bool,
-    /// Whether dx was just allocated.
-    pub(crate) fresh: bool,
 }
 
 impl<T: Element> BackwardJob<T> {
@@ -50,7 +48,7 @@ impl<T: Element> BackwardJob<T> {
     /// What the kernels do about memory.
     pub(super) fn memory(&self) -> Memory {
         let direct = self.dx.is_some_and(|dx| dx.direct().is_some());
-        Memory::of::<T>(self.x.rows(), self.x.n(), direct, self.fresh)
+        Memory::of::<T>(self.x.rows(), self.x.n(), direct)
     }
 
     /// The team that shares each row, if the rows are few and long.
@@ -68,7 +66,7 @@ impl<T: Element> BackwardJob<T> {
         let isa = cx.isa()?;
         let n = self.x.n();
         let direct = self.is_direct();
-        if self.fresh {
+        if cx.fresh_outputs() {
             pages::ask_for_large(self.dx.and_then(|dx| dx.direct()), self.x.rows(), n);
         }
         let shared = Shared(&raw const self);

@@ -30,8 +30,8 @@ impl<T: Element> ForwardJob<T> {
     }
 
     /// What the kernels do about memory.
-    fn memory(&self, cx: &Context) -> Memory {
-        Memory::of::<T>(self.y.rows(), self.y.n(), self.y.direct().is_some(), cx.fresh_outputs())
+    fn memory(&self) -> Memory {
+        Memory::of::<T>(self.y.rows(), self.y.n(), self.y.direct().is_some())
     }
 
     fn threads(&self, cx: &Context) -> usize {
@@ -46,20 +46,20 @@ impl<T: Element> ForwardJob<T> {
     }
 
     /// Elements of h that a task keeps at hand where h itself goes past the cache.
-    fn kept(&self, cx: &Context) -> usize {
+    fn kept(&self) -> usize {
         let n = self.y.n();
         let rows = if n <= BLOCK { tune::rows_per_group::<T>(n, MAX_LANES) } else { 1 };
-        if self.residual.is_some() && self.memory(cx).stream { rows.saturating_mul(n) } else { 0 }
+        if self.residual.is_some() && self.memory().stream { rows.saturating_mul(n) } else { 0 }
     }
 
-    fn task_need(&self, cx: &Context) -> Need {
+    fn task_need(&self) -> Need {
         let tiles = if self.is_direct() { Need::default() } else { Tiles::<T>::need(self.y.n()) };
-        tiles.and(Need::default().plus::<T>(self.kept(cx)))
+        tiles.and(Need::default().plus::<T>(self.kept()))
     }
 
     /// Scratch memory that [`ForwardJob::run`] takes.
     pub(crate) fn need(&self, cx: &Context) -> Need {
-        self.task_need(cx).times(self.tasks(cx))
+        self.task_need().times(self.tasks(cx))
     }
 
     /// # Safety
@@ -72,7 +72,7 @@ impl<T: Element> ForwardJob<T> {
             pages::ask_for_large(self.y.direct(), rows, n);
             pages::ask_for_large(self.residual.and_then(|(_, h)| h.direct()), rows, n);
         }
-        let (tasks, need, kept, memory) = (self.tasks(cx), self.task_need(cx), self.kept(cx), self.memory(cx));
+        let (tasks, need, kept, memory) = (self.tasks(cx), self.task_need(), self.kept(), self.memory());
         let shared = Shared((&raw const self, scratch.part(need.times(tasks))));
         threads::run(self.threads(cx), tasks, &|task| {
             let (job, scratch) = shared.get();
