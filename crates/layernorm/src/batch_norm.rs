@@ -266,7 +266,12 @@ impl<'a, A: Float> Update<'a, A> {
     }
 
     fn channel(&mut self, channel: usize, stat: Stat<A>, variance: A) {
-        let blend = |old: A, new: A| self.factor.fma(new, (A::ONE - self.factor) * old);
+        // What counts nothing must not make a NaN of an infinite variance.
+        let blend = |old: A, new: A| match self.factor {
+            f if f == A::ZERO => old,
+            f if f == A::ONE => new,
+            f => f.fma(new, (A::ONE - f) * old),
+        };
         let (mean, var) = (&mut self.running.mean[channel], &mut self.running.var[channel]);
         *mean = blend(*mean, stat.m + stat.delta);
         *var = blend(*var, variance * self.correction);
@@ -301,9 +306,7 @@ fn gradient<T: Element>(
     gradients.check(x.shape(), &[count])?;
     cx.isa()?;
     if checked.is_empty() {
-        let zeros = vec![T::Acc::ZERO; count];
-        // SAFETY: there is a zero for every channel.
-        unsafe { gradients.write_parameters(zeros.as_ptr(), zeros.as_ptr()) };
+        gradients.zero_parameters();
         return Ok(());
     }
     let (columns, dcolumns) = (positions(x.ptr(), x.layout()), positions(dy.ptr(), dy.layout()));

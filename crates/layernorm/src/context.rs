@@ -2,6 +2,7 @@
 
 use crate::arch::Isa;
 use crate::error::Error;
+use crate::threads;
 use std::sync::OnceLock;
 
 /// How a call runs. Keep one and pass it to every call: it holds the scratch memory that some operations need, so that
@@ -34,12 +35,12 @@ impl Context {
         Context::default()
     }
 
-    /// At most this many threads. Small work stays on the caller's thread whatever this says.
+    /// At most this many threads; more than 256 count as 256. Small work stays on the caller's thread whatever this says.
     pub fn with_threads(mut self, threads: usize) -> Result<Self, Error> {
         if threads == 0 {
             return Err(Error::Threads);
         }
-        self.threads = Some(threads);
+        self.threads = Some(threads.min(threads::MAX_THREADS));
         Ok(self)
     }
 
@@ -64,8 +65,9 @@ impl Context {
     /// The number of threads that a large call uses.
     pub fn threads(&self) -> usize {
         static CORES: OnceLock<usize> = OnceLock::new();
-        self.threads
-            .unwrap_or_else(|| *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get())))
+        self.threads.unwrap_or_else(|| {
+            *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |n| n.get().min(threads::MAX_THREADS)))
+        })
     }
 
     /// The instruction set that calls use. An error if `LAYERNORM_ISA` names one that does not exist here.

@@ -144,9 +144,7 @@ pub fn backward<T: Element>(
     let stats = stats.check(checked.rows)?;
     cx.isa()?;
     if checked.is_empty() {
-        let zeros = vec![T::Acc::ZERO; checked.shape.channels];
-        // SAFETY: there is a zero for every channel.
-        unsafe { gradients.write_parameters(zeros.as_ptr(), zeros.as_ptr()) };
+        gradients.zero_parameters();
         return Ok(());
     }
     if let Some(dx) = &gradients.input {

@@ -20,7 +20,7 @@ use crate::context::Context;
 use crate::element::{Element, Float};
 use crate::error::Error;
 use crate::group_norm::{self, GroupConfig};
-use crate::params::{Affine, Gradients, Param, Saved};
+use crate::params::{Affine, Gradients, Param, Saved, check_eps};
 use crate::plan::Axes;
 use crate::row_norm::NormConfig;
 use crate::view::{MAX_RANK, View, ViewMut, element_count};
@@ -52,7 +52,7 @@ impl InputShape {
         }
         let rows = len.checked_div(n).unwrap_or(0);
         if rows * n != len {
-            return Err(Error::Length { what, expected: len.next_multiple_of(n.max(1)), found: len });
+            return Err(Error::Length { what, expected: if n == 0 { 0 } else { len.next_multiple_of(n) }, found: len });
         }
         let mut dims = [rows; MAX_RANK];
         dims[1..rank].copy_from_slice(row);
@@ -206,11 +206,14 @@ macro_rules! row_layer {
                 if y.len() != x.len() {
                     return Err(Error::Length { what: "output", expected: x.len(), found: y.len() });
                 }
+                let config = self.config()?;
+                // Nothing is changed if the call is refused, so what can be wrong is looked at first.
+                check_eps::<T::Acc>(self.eps).and(cx.isa())?;
                 let stats = saved.map(|saved| {
                     saved.resize(shape[0]);
                     saved.as_mut()
                 });
-                $op::forward(View::new(x, &shape)?, ViewMut::new(y, &shape)?, stats, &self.config()?, cx)
+                $op::forward(View::new(x, &shape)?, ViewMut::new(y, &shape)?, stats, &config, cx)
             }
 
             /// x = norm(x), in the same memory.

@@ -251,6 +251,13 @@ impl<T: Element> Gradients<'_, T> {
         self.weight.is_some() || self.bias.is_some()
     }
 
+    /// Over no rows, the gradients of γ and β are 0.
+    pub(crate) fn zero_parameters(&mut self) {
+        for gradient in [&mut self.weight, &mut self.bias].into_iter().flatten() {
+            gradient.fill(|_| T::Acc::ZERO);
+        }
+    }
+
     /// Rounds the sums for γ and β into their places.
     ///
     /// # Safety

@@ -179,9 +179,7 @@ pub(crate) fn backward<T: Element>(
     let stats = stats.check(checked.rows)?;
     cx.isa()?;
     if checked.rows == 0 || checked.n == 0 {
-        let zeros = vec![T::Acc::ZERO; checked.n];
-        // SAFETY: there are n zeros.
-        unsafe { gradients.write_parameters(zeros.as_ptr(), zeros.as_ptr()) };
+        gradients.zero_parameters();
         return Ok(());
     }
     let placeholder = kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 };

@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// The most helpers that are ever started: threads of a caller's choice beyond this share them.
-const MAX_HELPERS: usize = 255;
+/// The most threads that work on a job, the caller's among them.
+pub(crate) const MAX_THREADS: usize = 256;
 
 /// A job: `work(task)` for every task, whichever thread takes it.
 #[derive(Clone, Copy)]
@@ -124,9 +124,6 @@ impl Meeting {
 /// Calls `work(member, meeting)` once on each of `members` threads at the same time; every call must wait at the meeting
 /// equally often, and at least once. `false` if the threads are not to be had now: then nothing was called.
 pub(crate) fn team(members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
-    if members > MAX_HELPERS + 1 {
-        return false;
-    }
     let Ok(turn) = pool().turn.try_lock() else { return false };
     if !enough_helpers(members - 1) {
         return false;
@@ -151,7 +148,7 @@ fn enough_helpers(helpers: usize) -> bool {
 
 /// Calls `work(task)` for `task` in `0..tasks`, on up to `threads` threads, the caller's among them.
 pub(crate) fn run(threads: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
-    let helpers = threads.min(tasks).saturating_sub(1).min(MAX_HELPERS);
+    let helpers = threads.min(tasks).saturating_sub(1).min(MAX_THREADS - 1);
     let turn = if helpers == 0 { None } else { pool().turn.try_lock().ok() };
     match turn {
         Some(turn) => {

@@ -35,7 +35,7 @@ impl Checked {
         let mut in_row = [true; MAX_RANK];
         let mut rows = 1;
         if let Some(axis) = axis {
-            rows = *shape.get(axis).ok_or(Error::Axis { axis: axis as isize, rank })?;
+            rows = *shape.get(axis).ok_or(Error::Axis { axis: isize::try_from(axis).unwrap_or(isize::MAX), rank })?;
             in_row[axis] = false;
         }
         let n = shape.iter().zip(&in_row).filter(|(_, in_row)| **in_row).map(|(dim, _)| dim).product();
@@ -176,15 +176,21 @@ fn length_gradients<T: Element>(
         // SAFETY: the row exists and has n elements, and so have the tiles.
         unsafe {
             let stat = stats.get(row);
-            if extreme::was_scaled(&checked.norm(), stat.r) {
-                let value = |i: usize| v.element(row, i).widen();
-                let line = Scaled::again(Line::Row, n, value, &checked.norm(), stat);
-                *sums.add(row) = Line::Row.sum(n, |i| (dw.element(row, i).widen(), line.x_hat(value(i))));
-                continue;
+            if !extreme::was_scaled(&checked.norm(), stat.r) {
+                let x: Rows<*const T> = crate::rows::input(&v, row, 1, tiles[0]);
+                let dy: Rows<*const T> = crate::rows::input(&dw, row, 1, tiles[1]);
+                T::row_dots(isa, RowDots { x, dy, rows: 1, n, first_row: row, stats, to: sums });
+                if (*sums.add(row)).is_finite() {
+                    continue;
+                }
             }
-            let x: Rows<*const T> = crate::rows::input(&v, row, 1, tiles[0]);
-            let dy: Rows<*const T> = crate::rows::input(&dw, row, 1, tiles[1]);
-            T::row_dots(isa, RowDots { x, dy, rows: 1, n, first_row: row, stats, to: sums });
+            // Rule 6: a scaled row, or a sum that left the range.
+            let value = |i: usize| v.element(row, i).widen();
+            let line = Scaled::again(Line::Row, n, value, &checked.norm(), stat);
+            let (dw, v_hat) = (|i: usize| dw.element(row, i).widen(), |i: usize| line.x_hat(value(i)));
+            let plain = Line::Row.sum(n, |i| (dw(i), v_hat(i)));
+            let sum = if plain.is_finite() { None } else { extreme::scaled_sum(Line::Row, n, dw, v_hat) };
+            *sums.add(row) = sum.unwrap_or(plain);
         }
     }
     // SAFETY: there is a sum for every row.

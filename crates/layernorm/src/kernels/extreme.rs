@@ -94,12 +94,17 @@ impl Line {
     }
 }
 
-/// The sum of a(i)·b(i) down a column, with a scaled by the power of its largest and the result scaled back; `None` if a
-/// term is not finite.
-pub(crate) fn column_sum<A: Float>(n: usize, a: impl Fn(usize) -> A, b: impl Fn(usize) -> A) -> Option<A> {
+/// The sum of a(i)·b(i) along a line, with a scaled by the power of its largest and the result scaled back; `None` if a term
+/// is not finite.
+pub(crate) fn scaled_sum<A: Float>(line: Line, n: usize, a: impl Fn(usize) -> A, b: impl Fn(usize) -> A) -> Option<A> {
     largest(n, &b)?;
     let j = power(largest(n, &a)?);
-    Some(Line::Column.sum(n, |i| (a(i).scale(j), b(i))).scale(-j))
+    Some(line.sum(n, |i| (a(i).scale(j), b(i))).scale(-j))
+}
+
+/// [`scaled_sum`] down a column.
+pub(crate) fn column_sum<A: Float>(n: usize, a: impl Fn(usize) -> A, b: impl Fn(usize) -> A) -> Option<A> {
+    scaled_sum(Line::Column, n, a, b)
 }
 
 /// The largest magnitude of n numbers, or `None` if one of them is not finite.
