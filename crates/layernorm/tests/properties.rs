@@ -562,6 +562,38 @@ fn forward_is_accurate<T: Element>(case: &Case) {
     }
 }
 
+/// Rows that vary by less than the rounding of their mean. δ is larger than σ there, so that two terms of the derivation are
+/// larger than `oracle::bound` has them: v = sum(d·d)/N − δ² cancels, and its s + 6 roundings are relative to v + δ²; and the
+/// s + 2 roundings of δ are relative to |δ|, too. (In such a row x itself says little: σ is a part of its last place.)
+#[test]
+fn nearly_constant_rows() {
+    let random = &mut Random::new(1);
+    let (u, cx) = (rounding::<f32>().0, &mut Context::new());
+    for round in 0..3000 {
+        let n = 2 + random.below(if round % 10 == 0 { 6000 } else { 300 });
+        let base = 10f64.powf(random.uniform() * 8.0 - 2.0) as f32;
+        let mut x = vec![base; n];
+        x[random.below(n)] = base.next_up();
+        x[random.below(n)] = f32::from_bits(base.to_bits() + random.below(5) as u32);
+        let wide: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+        if wide.iter().all(|&x| x == wide[0]) {
+            continue;
+        }
+        let (mut y, mut saved, config) = (vec![0.0; n], Saved::new(1), NormConfig::new().eps(0.0));
+        let (from, to) = (View::new(&x, &[n]).unwrap(), ViewMut::new(&mut y, &[n]).unwrap());
+        layer_norm::forward(from, to, Some(saved.as_mut()), &config, cx).unwrap();
+        let row = oracle::normalize(&wide, true, 0.0);
+        let expected = oracle::forward(&wide, |_| 1.0, |_| 0.0, true, 0.0);
+        let bounds = oracle::bound(&row.x_hat, |_| 1.0, &expected, u);
+        let (s, delta) = (12.0 + (n.div_ceil(1024) as f64).log2().ceil(), f64::from(saved.delta[0]) * row.rstd.value());
+        for i in 0..n {
+            let more = u * (expected[i].abs() * (s + 6.0) / 2.0 * delta * delta + (s + 2.0) * delta.abs());
+            let error = (f64::from(y[i]) - expected[i]).abs();
+            assert!(error <= bounds[i] + more, "row of {n}, base {base}, element {i}: off by {error:e}");
+        }
+    }
+}
+
 /// Group, instance and batch norm, training and inference.
 #[derive(Clone, Copy, Debug)]
 enum ChannelOp {
