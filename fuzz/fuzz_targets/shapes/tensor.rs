@@ -15,7 +15,8 @@ const ODD: [usize; 12] =
 pub fn shape(bytes: &mut Bytes) -> Vec<usize> {
     let rank = if bytes.rarely(16) { bytes.below(18) } else { bytes.below(6) };
     if bytes.rarely(8) {
-        return (0..rank).map(|_| bytes.of(&ODD)).collect();
+        // An empty tensor may have any other sizes.
+        return (0..rank).map(|_| if bytes.below(3) == 0 { 0 } else { bytes.of(&ODD) }).collect();
     }
     if rank == 2 && bytes.rarely(16) {
         return vec![1 + bytes.below(2), 32_000 + bytes.word() as usize % 20_000];
@@ -144,6 +145,11 @@ fn sliced(bytes: &mut Bytes, shape: &[usize]) -> Layout {
     let (mut strides, mut offset, mut reach, mut step) = (vec![0; shape.len()], bytes.below(9), 0usize, 1usize);
     for axis in order {
         let choice = bytes.byte();
+        if shape[axis] == 1 && choice & 1 == 1 {
+            // A stride that is never taken.
+            strides[axis] = bytes.of(&ODD) as isize;
+            continue;
+        }
         // Larger steps only where memory stays small.
         let apart = if step < 4096 { 1 + usize::from(choice >> 2 & 1) } else { 1 };
         let stride = step.saturating_mul(apart).min(isize::MAX as usize);
