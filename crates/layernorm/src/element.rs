@@ -41,6 +41,8 @@ pub trait Float:
     const NEG_ZERO: Self;
     /// Smallest positive normal number.
     const MIN_POSITIVE: Self;
+    /// 1.5 · 2²³ (f64: 1.5 · 2⁵²): adding it rounds a small number to a whole one, which then stands in the lowest bits.
+    const ROUNDER: Self;
     /// No row of finite sums has a smaller 1/σ: half the exponent range, 2⁻⁶⁴ or 2⁻⁵¹².
     const LEAST_RSTD: Self;
     /// Rounds an f64 to this type.
@@ -49,6 +51,9 @@ pub trait Float:
     fn to_f64(self) -> f64;
     /// The nearest number to a count.
     fn from_count(count: usize) -> Self;
+    /// 2ⁿ of n + [`Float::ROUNDER`], n a whole number whose power is normal.
+    #[doc(hidden)]
+    fn power_of_two(self) -> Self;
     /// Fused multiply-add: `self · a + b`, rounded once.
     fn fma(self, a: Self, b: Self) -> Self;
     /// IEEE square root.
@@ -125,6 +130,7 @@ macro_rules! float {
             const NEG_ZERO: $t = -0.0;
             const MIN_POSITIVE: $t = <$t>::MIN_POSITIVE;
             const LEAST_RSTD: $t = $half_range;
+            const ROUNDER: $t = 1.5 * ((1u64 << $mantissa) as $t);
             #[inline(always)]
             fn from_f64(value: f64) -> $t {
                 value as $t
@@ -136,6 +142,11 @@ macro_rules! float {
             #[inline(always)]
             fn from_count(count: usize) -> $t {
                 count as $t
+            }
+            #[inline(always)]
+            fn power_of_two(self) -> $t {
+                // The number's lowest bits become the exponent; what is above them falls off.
+                <$t>::from_bits((self.to_bits() << $mantissa).wrapping_add((1.0 as $t).to_bits()))
             }
             #[inline(always)]
             fn fma(self, a: $t, b: $t) -> $t {

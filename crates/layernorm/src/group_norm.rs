@@ -61,7 +61,13 @@ impl<'a, T: Element> Checked<'a, T> {
         let n = (channels / groups.max(1)).checked_mul(shape.space).ok_or_else(too_large)?;
         let rows = shape.samples.checked_mul(groups).ok_or_else(too_large)?;
         let eps = check_eps(config.eps)?;
-        let norm = RowNorm { centered: true, count: T::Acc::from_count(n), eps, rescale_small: false };
+        let norm = RowNorm {
+            centered: true,
+            count: T::Acc::from_count(n),
+            eps,
+            eps_outside: T::Acc::ZERO,
+            rescale_small: false,
+        };
         Ok(Checked { shape, groups, rows, n, norm, affine: config.affine })
     }
 

@@ -14,6 +14,8 @@ pub mod layer_norm;
 mod layers;
 mod pages;
 mod params;
+#[doc(hidden)]
+pub mod parts;
 mod plan;
 pub mod rms_norm;
 mod row_norm;

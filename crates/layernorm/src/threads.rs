@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The most threads that work on a job, the caller's among them.
-pub(crate) const MAX_THREADS: usize = 256;
+pub const MAX_THREADS: usize = 256;
 
 /// A job: `work(task)` for every task, whichever thread takes it.
 #[derive(Clone, Copy)]
@@ -94,7 +94,7 @@ fn help() {
 
 /// Where the members of a team wait for each other. They spin, for they are never apart for long; a member that has no core
 /// of its own gives way.
-pub(crate) struct Meeting {
+pub struct Meeting {
     members: usize,
     arrived: AtomicUsize,
     round: AtomicUsize,
@@ -106,7 +106,7 @@ impl Meeting {
     }
 
     /// Returns when all members have called it. What they wrote before, all can read after.
-    pub(crate) fn wait(&self) {
+    pub fn wait(&self) {
         let round = self.round.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.members {
             self.arrived.store(0, Ordering::Relaxed);
@@ -123,7 +123,7 @@ impl Meeting {
 
 /// Calls `work(member, meeting)` once on each of `members` threads at the same time; every call must wait at the meeting
 /// equally often, and at least once. `false` if the threads are not to be had now: then nothing was called.
-pub(crate) fn team(members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
+pub fn team(members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
     let Ok(turn) = pool().turn.try_lock() else { return false };
     if !enough_helpers(members - 1) {
         return false;
@@ -147,7 +147,7 @@ fn enough_helpers(helpers: usize) -> bool {
 }
 
 /// Calls `work(task)` for `task` in `0..tasks`, on up to `threads` threads, the caller's among them.
-pub(crate) fn run(threads: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
+pub fn run(threads: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
     let helpers = threads.min(tasks).saturating_sub(1).min(MAX_THREADS - 1);
     let turn = if helpers == 0 { None } else { pool().turn.try_lock().ok() };
     match turn {

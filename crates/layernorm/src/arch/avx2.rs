@@ -105,6 +105,24 @@ impl Vector for F32x8 {
         Self(unsafe { _mm256_max_ps(_mm256_setzero_ps(), self.0) })
     }
     #[inline(always)]
+    fn at_least(self, limit: Self) -> Self {
+        // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
+        Self(unsafe { _mm256_max_ps(limit.0, self.0) })
+    }
+    #[inline(always)]
+    fn at_most(self, limit: Self) -> Self {
+        // SAFETY: as `at_least`.
+        Self(unsafe { _mm256_min_ps(limit.0, self.0) })
+    }
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        // SAFETY: a vector exists only where the machine has the instruction set.
+        unsafe {
+            let exponent = _mm256_slli_epi32::<23>(_mm256_castps_si256(self.0));
+            Self(_mm256_castsi256_ps(_mm256_add_epi32(exponent, _mm256_castps_si256(_mm256_set1_ps(1.0)))))
+        }
+    }
+    #[inline(always)]
     fn keep_first(self, n: usize) -> Self {
         // SAFETY: a vector exists only where the machine has the instruction set.
         Self(unsafe { _mm256_and_ps(self.0, _mm256_castsi256_ps(first_8(n))) })
@@ -205,6 +223,24 @@ impl Vector for F64x4 {
     fn or_zero(self) -> Self {
         // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
         Self(unsafe { _mm256_max_pd(_mm256_setzero_pd(), self.0) })
+    }
+    #[inline(always)]
+    fn at_least(self, limit: Self) -> Self {
+        // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
+        Self(unsafe { _mm256_max_pd(limit.0, self.0) })
+    }
+    #[inline(always)]
+    fn at_most(self, limit: Self) -> Self {
+        // SAFETY: as `at_least`.
+        Self(unsafe { _mm256_min_pd(limit.0, self.0) })
+    }
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        // SAFETY: a vector exists only where the machine has the instruction set.
+        unsafe {
+            let exponent = _mm256_slli_epi64::<52>(_mm256_castpd_si256(self.0));
+            Self(_mm256_castsi256_pd(_mm256_add_epi64(exponent, _mm256_castpd_si256(_mm256_set1_pd(1.0)))))
+        }
     }
     #[inline(always)]
     fn keep_first(self, n: usize) -> Self {

@@ -103,6 +103,24 @@ impl Vector for F32x16 {
         Self(unsafe { _mm512_max_ps(_mm512_setzero_ps(), self.0) })
     }
     #[inline(always)]
+    fn at_least(self, limit: Self) -> Self {
+        // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
+        Self(unsafe { _mm512_max_ps(limit.0, self.0) })
+    }
+    #[inline(always)]
+    fn at_most(self, limit: Self) -> Self {
+        // SAFETY: as `at_least`.
+        Self(unsafe { _mm512_min_ps(limit.0, self.0) })
+    }
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        // SAFETY: a vector exists only where the machine has the instruction set.
+        unsafe {
+            let exponent = _mm512_slli_epi32::<23>(_mm512_castps_si512(self.0));
+            Self(_mm512_castsi512_ps(_mm512_add_epi32(exponent, _mm512_castps_si512(_mm512_set1_ps(1.0)))))
+        }
+    }
+    #[inline(always)]
     fn keep_first(self, n: usize) -> Self {
         // SAFETY: a vector exists only where the machine has the instruction set.
         Self(unsafe { _mm512_maskz_mov_ps(first_16(n), self.0) })
@@ -207,6 +225,24 @@ impl Vector for F64x8 {
     fn or_zero(self) -> Self {
         // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
         Self(unsafe { _mm512_max_pd(_mm512_setzero_pd(), self.0) })
+    }
+    #[inline(always)]
+    fn at_least(self, limit: Self) -> Self {
+        // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
+        Self(unsafe { _mm512_max_pd(limit.0, self.0) })
+    }
+    #[inline(always)]
+    fn at_most(self, limit: Self) -> Self {
+        // SAFETY: as `at_least`.
+        Self(unsafe { _mm512_min_pd(limit.0, self.0) })
+    }
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        // SAFETY: a vector exists only where the machine has the instruction set.
+        unsafe {
+            let exponent = _mm512_slli_epi64::<52>(_mm512_castpd_si512(self.0));
+            Self(_mm512_castsi512_pd(_mm512_add_epi64(exponent, _mm512_castpd_si512(_mm512_set1_pd(1.0)))))
+        }
     }
     #[inline(always)]
     fn keep_first(self, n: usize) -> Self {

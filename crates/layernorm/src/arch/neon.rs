@@ -136,6 +136,24 @@ impl Vector for F32x4 {
         Self(unsafe { vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(self.0), vcltzq_f32(self.0))) })
     }
     #[inline(always)]
+    fn at_least(self, limit: Self) -> Self {
+        // SAFETY: a vector exists only where the machine has the instruction set. A NaN is not less than anything.
+        Self(unsafe { vbslq_f32(vcltq_f32(self.0, limit.0), limit.0, self.0) })
+    }
+    #[inline(always)]
+    fn at_most(self, limit: Self) -> Self {
+        // SAFETY: as `at_least`.
+        Self(unsafe { vbslq_f32(vcltq_f32(limit.0, self.0), limit.0, self.0) })
+    }
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        // SAFETY: a vector exists only where the machine has the instruction set.
+        unsafe {
+            let exponent = vshlq_n_u32::<23>(vreinterpretq_u32_f32(self.0));
+            Self(vreinterpretq_f32_u32(vaddq_u32(exponent, vreinterpretq_u32_f32(vdupq_n_f32(1.0)))))
+        }
+    }
+    #[inline(always)]
     fn keep_first(self, n: usize) -> Self {
         // SAFETY: a vector exists only where the machine has the instruction set.
         Self(unsafe { vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(self.0), first_4(n))) })
@@ -241,6 +259,24 @@ impl Vector for F64x2 {
     fn or_zero(self) -> Self {
         // SAFETY: a vector exists only where the machine has the instruction set. A NaN is not less than 0.
         Self(unsafe { vreinterpretq_f64_u64(vbicq_u64(vreinterpretq_u64_f64(self.0), vcltzq_f64(self.0))) })
+    }
+    #[inline(always)]
+    fn at_least(self, limit: Self) -> Self {
+        // SAFETY: a vector exists only where the machine has the instruction set. A NaN is not less than anything.
+        Self(unsafe { vbslq_f64(vcltq_f64(self.0, limit.0), limit.0, self.0) })
+    }
+    #[inline(always)]
+    fn at_most(self, limit: Self) -> Self {
+        // SAFETY: as `at_least`.
+        Self(unsafe { vbslq_f64(vcltq_f64(limit.0, self.0), limit.0, self.0) })
+    }
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        // SAFETY: a vector exists only where the machine has the instruction set.
+        unsafe {
+            let exponent = vshlq_n_u64::<52>(vreinterpretq_u64_f64(self.0));
+            Self(vreinterpretq_f64_u64(vaddq_u64(exponent, vreinterpretq_u64_f64(vdupq_n_f64(1.0)))))
+        }
     }
     #[inline(always)]
     fn keep_first(self, n: usize) -> Self {

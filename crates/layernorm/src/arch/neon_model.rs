@@ -58,6 +58,12 @@ lane_by_lane! {
     vcltq_u32(a: uint32x4_t, b: uint32x4_t) -> uint32x4_t = |a: u32, b: u32| if a < b { u32::MAX } else { 0 };
     vcltq_u64(a: uint64x2_t, b: uint64x2_t) -> uint64x2_t = |a: u64, b: u64| if a < b { u64::MAX } else { 0 };
 
+    vcltq_f32(a: float32x4_t, b: float32x4_t) -> uint32x4_t = |a: f32, b: f32| if a < b { u32::MAX } else { 0 };
+    vcltq_f64(a: float64x2_t, b: float64x2_t) -> uint64x2_t = |a: f64, b: f64| if a < b { u64::MAX } else { 0 };
+    vbslq_f32(a: uint32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t = |a: u32, b, c| if a != 0 { b } else { c };
+    vbslq_f64(a: uint64x2_t, b: float64x2_t, c: float64x2_t) -> float64x2_t = |a: u64, b, c| if a != 0 { b } else { c };
+
+    vaddq_u64(a: uint64x2_t, b: uint64x2_t) -> uint64x2_t = u64::wrapping_add;
     vaddq_u32(a: uint32x4_t, b: uint32x4_t) -> uint32x4_t = u32::wrapping_add;
     vandq_u32(a: uint32x4_t, b: uint32x4_t) -> uint32x4_t = |a: u32, b: u32| a & b;
     vandq_u64(a: uint64x2_t, b: uint64x2_t) -> uint64x2_t = |a: u64, b: u64| a & b;
@@ -149,6 +155,14 @@ pub unsafe fn vpaddq_f32(a: float32x4_t, b: float32x4_t) -> float32x4_t {
 
 pub unsafe fn vpaddq_f64(a: float64x2_t, b: float64x2_t) -> float64x2_t {
     float64x2_t([a.0[0] + a.0[1], b.0[0] + b.0[1]])
+}
+
+pub unsafe fn vshlq_n_u32<const N: i32>(a: uint32x4_t) -> uint32x4_t {
+    uint32x4_t(a.0.map(|lane| lane << N))
+}
+
+pub unsafe fn vshlq_n_u64<const N: i32>(a: uint64x2_t) -> uint64x2_t {
+    uint64x2_t(a.0.map(|lane| lane << N))
 }
 
 pub unsafe fn vshrq_n_u32<const N: i32>(a: uint32x4_t) -> uint32x4_t {

@@ -91,6 +91,18 @@ impl<A: Float> Vector for Array<A> {
         Array(self.0.map(|x| if x < A::ZERO { A::ZERO } else { x }))
     }
     #[inline(always)]
+    fn at_least(self, limit: Self) -> Self {
+        self.zip(limit, |x, limit| if x < limit { limit } else { x })
+    }
+    #[inline(always)]
+    fn at_most(self, limit: Self) -> Self {
+        self.zip(limit, |x, limit| if x > limit { limit } else { x })
+    }
+    #[inline(always)]
+    fn power_of_two(self) -> Self {
+        Array(self.0.map(Float::power_of_two))
+    }
+    #[inline(always)]
     fn keep_first(self, n: usize) -> Self {
         Array(std::array::from_fn(|i| if i < n { self.0[i] } else { A::ZERO }))
     }

@@ -124,7 +124,7 @@ impl<T: Element> Backward<T> {
                 for (i, terms) in terms.iter_mut().enumerate() {
                     let dots = self.dots::<S>(row + i, terms.stat);
                     let [a, b] = row_sums::<Of<S, T>, 2>(self.n, &dots);
-                    (terms.a, terms.b) = (a / count, b / count);
+                    (terms.a, terms.b) = (a / count, self.steepened(terms.stat, b / count));
                 }
                 return;
             }
@@ -148,8 +148,13 @@ impl<T: Element> Backward<T> {
             Of::<S, T>::fold_each(&b).div(count).store(sums[1].as_mut_ptr());
         }
         for (i, terms) in terms.iter_mut().enumerate() {
-            (terms.a, terms.b) = (sums[0][i], sums[1][i]);
+            (terms.a, terms.b) = (sums[0][i], self.steepened(terms.stat, sums[1][i]));
         }
+    }
+
+    #[inline(always)]
+    fn steepened(&self, stat: Stat<T::Acc>, b: T::Acc) -> T::Acc {
+        extreme::steepened(self.norm.eps_outside, stat.r, b)
     }
 
     #[inline(always)]

@@ -39,7 +39,7 @@ pub(crate) fn mean_square<A: Float>(norm: &RowNorm<A>, delta: A, square_sum: A) 
 #[inline(always)]
 pub(crate) fn inverse_deviation<A: Float>(norm: &RowNorm<A>, delta: A, square_sum: A) -> (A, A) {
     let variance = mean_square(norm, delta, square_sum) + norm.eps;
-    (variance, A::ONE / variance.sqrt())
+    (variance, A::ONE / (variance.sqrt() + norm.eps_outside))
 }
 
 /// Whether a forward row with this v + ε must be done by rule 6.
@@ -52,6 +52,17 @@ pub(crate) fn is_extreme<A: Float>(norm: &RowNorm<A>, variance: A) -> bool {
 #[inline(always)]
 pub(crate) fn was_scaled<A: Float>(norm: &RowNorm<A>, r: A) -> bool {
     r < A::LEAST_RSTD || (norm.rescale_small && r * r * A::LEAST_RSTD > A::ONE)
+}
+
+/// b of rule 4 for an r that has an ε beside its root: as the root falls off faster than r, b counts for more.
+#[inline(always)]
+pub(crate) fn steepened<A: Float>(eps_outside: A, r: A, b: A) -> A {
+    if eps_outside == A::ZERO {
+        return b;
+    }
+    let root = A::ONE / r - eps_outside;
+    // A row without deviation has x̂ = 0, and b with it.
+    if root > A::ZERO { b / (r * root) } else { A::ZERO }
 }
 
 /// What is normalized together, and so which canonical sum it has.
@@ -144,7 +155,7 @@ impl<A: Float> Scaled<A> {
         let delta = mean(line.sum(n, |i| (d(i), A::ONE)));
         let square = line.sum(n, |i| (d(i), d(i)));
         let v = mean_square(norm, delta, square);
-        let r = A::ONE / (v + eps).sqrt();
+        let r = A::ONE / ((v + eps).sqrt() + norm.eps_outside.scale(k));
         Some(Scaled { k, stat: Stat { m, delta, r }, v })
     }
 
@@ -210,6 +221,7 @@ impl<A: Float> ExtremeLine<'_, A> {
         let g = |i: usize| dy(i).scale(j) * gain(i).scale(l);
         let a = if norm.centered { line.sum(n, |i| (g(i), A::ONE)) / norm.count } else { A::ZERO };
         let b = line.sum(n, |i| (g(i), scaled.x_hat(x(i)))) / norm.count;
+        let b = steepened(norm.eps_outside.scale(scaled.k), scaled.stat.r, b);
         for i in 0..n {
             let x_hat = scaled.x_hat(x(i));
             let dx = scaled.stat.r * (-x_hat).fma(b, g(i) - a);

@@ -182,7 +182,8 @@ impl<T: Element> Forward<T> {
             }
             let variance = mean_square.add(Of::<S, T>::splat(self.norm.eps));
             variance.store(stats.variance.as_mut_ptr());
-            Of::<S, T>::splat(T::Acc::ONE).div(variance.sqrt()).store(stats.r.as_mut_ptr());
+            let root = variance.sqrt().add(Of::<S, T>::splat(self.norm.eps_outside));
+            Of::<S, T>::splat(T::Acc::ONE).div(root).store(stats.r.as_mut_ptr());
         }
         stats
     }

@@ -19,7 +19,7 @@ use half::{bf16, f16};
 use vector::Simd;
 
 /// Work that is compiled once for each instruction set and started by [`crate::arch::Isa::run`].
-pub(crate) trait Kernel {
+pub trait Kernel {
     /// What it gives back.
     type Output;
     /// # Safety
@@ -127,7 +127,10 @@ pub struct RowNorm<A> {
     pub(crate) centered: bool,
     /// N of the contract: elements of a row (1 for weight norm, whose r is one over the length).
     pub(crate) count: A,
+    /// ε under the root.
     pub(crate) eps: A,
+    /// ε beside the root, added to the deviation: r = 1/(sqrt(v + ε) + ε′). 0 in all of this crate's own operations.
+    pub(crate) eps_outside: A,
     /// Whether rule 6 also covers rows whose squares vanish (weight norm, which has no ε to stand in for them).
     pub(crate) rescale_small: bool,
 }

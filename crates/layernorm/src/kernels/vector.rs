@@ -51,6 +51,12 @@ pub trait Vector: Copy {
     fn sqrt(self) -> Self;
     /// The larger of each lane and 0. A NaN stays a NaN.
     fn or_zero(self) -> Self;
+    /// The larger of each lane and the limit's. A NaN stays a NaN.
+    fn at_least(self, limit: Self) -> Self;
+    /// The smaller of each lane and the limit's. A NaN stays a NaN.
+    fn at_most(self, limit: Self) -> Self;
+    /// 2ⁿ of lanes that hold n + [`Float::ROUNDER`], n a whole number whose power is normal.
+    fn power_of_two(self) -> Self;
     /// The first `n` lanes, 0 in the others.
     fn keep_first(self, n: usize) -> Self;
     /// The sum of the lanes, folded high bit first: lane l takes lane l + s for s = LANES/2, …, 1.

@@ -87,6 +87,9 @@ fn arithmetic_is_scalar<V: Vector>(values: &[V::Elem]) {
         check("fma", a.fma(b, c), true, &|l| x[l].fma(y[l], z[l]));
         check("neg_fma", a.neg_fma(b, c), true, &|l| (-x[l]).fma(y[l], z[l]));
         check("sqrt", a.sqrt(), true, &|l| Float::sqrt(x[l]));
+        check("at_least", a.at_least(b), false, &|l| if x[l] < y[l] { y[l] } else { x[l] });
+        check("at_most", a.at_most(b), false, &|l| if x[l] > y[l] { y[l] } else { x[l] });
+        check("power_of_two", a.power_of_two(), true, &|l| x[l].power_of_two());
         check("or_zero", a.or_zero(), false, &|l| if x[l] < V::Elem::ZERO { V::Elem::ZERO } else { x[l] });
     }
 }
@@ -245,7 +248,7 @@ impl<T: Element> Case<T> {
 
     fn norm(&self, mode: Mode) -> RowNorm<T::Acc> {
         let (count, eps) = (T::Acc::from_count(self.n), T::Acc::from_f64(1e-5));
-        RowNorm { centered: mode.centered, count, eps, rescale_small: false }
+        RowNorm { centered: mode.centered, count, eps, eps_outside: T::Acc::ZERO, rescale_small: false }
     }
 
     fn affine(&self, mode: Mode) -> Affine<T::Acc> {

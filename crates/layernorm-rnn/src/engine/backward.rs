@@ -1,0 +1,507 @@
+//! One cell over its sequences, backward.
+//!
+//! Segments are taken from the last to the first, and in a segment the steps. A step turns dh and dc into the gradients of
+//! the gates' sums, those into dzx and dzh by way of the norms, and dzh into dh of the step before: dh₋ = dzh·U. When a
+//! segment is through, [`super::gradients`] takes one product over all its rows for each weight matrix.
+
+use super::forward::{CellState, Pass, Product, Scratch, add_product, rows, tiles};
+use super::norms::NormRows;
+use super::team::Lane;
+use crate::buffer::Matrix;
+use crate::config::Config;
+use crate::matmul::Start;
+use crate::noise::Use;
+use crate::point::{Rows, gru, lstm, rnn};
+use crate::real::Real;
+use crate::variant::{Activation, Kind, Reset, Update};
+use std::ops::Range;
+
+/// Gradients of a segment, one row a step of a sequence; and what is carried from step to step.
+#[derive(Debug)]
+pub(crate) struct Work<A> {
+    /// Of the gates before their nonlinearity `[G·H]`.
+    pub(crate) da: Matrix<A>,
+    /// GRU: of LNh(zh), or of LNs(s) where the reset gate multiplies all of the candidate `[G·H]`.
+    pub(crate) dq: Matrix<A>,
+    /// Of s, where it is normalized.
+    pub(crate) ds: Matrix<A>,
+    /// Of zx and zh, where they are normalized.
+    pub(crate) dzx: Matrix<A>,
+    pub(crate) dzh: Matrix<A>,
+    /// Of the normalized cell `[H]`.
+    pub(crate) dn: Matrix<A>,
+    /// Of the projection `[P]`.
+    pub(crate) dprojected: Matrix<A>,
+    /// Of the input `[I]`.
+    pub(crate) dx: Matrix<A>,
+    /// Of h by ways other than U `[B, P]`, and of what U multiplied.
+    direct: Matrix<A>,
+    doperand: Matrix<A>,
+    /// Of c `[B, H]`.
+    dc: Matrix<A>,
+    /// Of what is projected `[B, H]`; of r∘h `[B, P]`.
+    dhidden: Matrix<A>,
+}
+
+impl<A: Real> Work<A> {
+    pub(crate) const fn new() -> Self {
+        Work {
+            da: Matrix::new(),
+            dq: Matrix::new(),
+            ds: Matrix::new(),
+            dzx: Matrix::new(),
+            dzh: Matrix::new(),
+            dn: Matrix::new(),
+            dprojected: Matrix::new(),
+            dx: Matrix::new(),
+            direct: Matrix::new(),
+            doperand: Matrix::new(),
+            dc: Matrix::new(),
+            dhidden: Matrix::new(),
+        }
+    }
+
+    pub(crate) fn reshape(&mut self, config: &Config, layer: usize, rows: usize, batch: usize) {
+        let v = &config.variant;
+        let (width, hidden, output) = (config.gate_width(), config.hidden, config.output());
+        let need = |matrix: &mut Matrix<A>, columns: usize, wanted: bool| {
+            matrix.reshape(if wanted { rows } else { 0 }, columns);
+        };
+        need(&mut self.da, width, true);
+        need(&mut self.dq, width, v.kind == Kind::Gru && v.reset != Reset::State);
+        need(&mut self.ds, width, v.sum_norm.is_some());
+        need(&mut self.dzx, width, v.input_norm.is_some());
+        need(&mut self.dzh, width, v.recurrent_norm.is_some());
+        need(&mut self.dn, hidden, v.kind == Kind::Lstm);
+        need(&mut self.dprojected, output, config.projection.is_some());
+        need(&mut self.dx, config.layer_input(layer), true);
+        self.direct.reshape(batch, output);
+        self.doperand.reshape(batch, output);
+        self.dc.reshape(if config.has_cell() { batch } else { 0 }, hidden);
+        let wide = config.projection.is_some() || (v.kind == Kind::Gru && v.reset == Reset::State);
+        self.dhidden.reshape(if wide { batch } else { 0 }, hidden.max(output));
+    }
+
+    /// The gradient of zx.
+    pub(crate) fn dzx(&self) -> &Matrix<A> {
+        if self.dzx.rows > 0 { &self.dzx } else { self.dsum(&self.da) }
+    }
+
+    /// The gradient of zh.
+    pub(crate) fn dzh(&self) -> &Matrix<A> {
+        if self.dzh.rows > 0 { &self.dzh } else { self.dh_norm() }
+    }
+
+    /// The gradient of LNx(zx).
+    pub(crate) fn dx_norm(&self, sum: bool) -> &Matrix<A> {
+        if sum { self.dsum(&self.da) } else { &self.da }
+    }
+
+    /// The gradient of LNh(zh).
+    pub(crate) fn dh_norm(&self) -> &Matrix<A> {
+        self.dsum(if self.dq.rows > 0 { &self.dq } else { &self.da })
+    }
+
+    /// The gradient of s where there is a norm of it, else what it would come from.
+    fn dsum<'a>(&'a self, without: &'a Matrix<A>) -> &'a Matrix<A> {
+        if self.ds.rows > 0 { &self.ds } else { without }
+    }
+
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> usize {
+        let all = [&self.da, &self.dq, &self.ds, &self.dzx, &self.dzh, &self.dn, &self.dprojected, &self.dx];
+        let carried = [&self.direct, &self.doperand, &self.dc, &self.dhidden];
+        all.iter().chain(&carried).map(|matrix| matrix.bytes()).sum()
+    }
+}
+
+/// The backward pass of one cell.
+pub(crate) struct Back<'a, A> {
+    /// The forward pass that is gone through.
+    pub(crate) pass: &'a Pass<'a, A>,
+    pub(crate) work: &'a Work<A>,
+    /// Adds the gradient of the output of a time and sequence.
+    pub(crate) fetch: &'a (dyn Fn(usize, usize, *mut A) + Sync),
+}
+
+impl<A: Real> Back<'_, A> {
+    /// The row of a segment's gradients.
+    pub(crate) fn row(&self, first: usize, s: usize, j: usize) -> usize {
+        self.pass.schedule.base[s] - self.pass.schedule.base[first] + j
+    }
+
+    /// Starts from the gradients of the final state.
+    pub(crate) fn start(&self, gradient: &CellState<A>) {
+        let config = self.pass.config;
+        for j in 0..self.pass.schedule.batch {
+            // SAFETY: the matrices have a row for every sequence.
+            unsafe {
+                std::ptr::copy_nonoverlapping(gradient.h.row(j), self.work.direct.row(j), config.output());
+                std::ptr::write_bytes(self.work.doperand.row(j), 0, config.output());
+                if config.has_cell() {
+                    std::ptr::copy_nonoverlapping(gradient.c.row(j), self.work.dc.row(j), config.hidden);
+                }
+            }
+        }
+    }
+
+    /// Ends with the gradients of the initial state.
+    pub(crate) fn end(&self, gradient: &CellState<A>) {
+        let config = self.pass.config;
+        for j in 0..self.pass.schedule.batch {
+            // SAFETY: the matrices have a row for every sequence.
+            unsafe {
+                self.dh(j, gradient.h.row(j));
+                if config.has_cell() {
+                    std::ptr::copy_nonoverlapping(self.work.dc.row(j), gradient.c.row(j), config.hidden);
+                }
+            }
+        }
+    }
+
+    /// What has come to dh of a sequence so far.
+    unsafe fn dh(&self, j: usize, to: *mut A) {
+        for k in 0..self.pass.config.output() {
+            // SAFETY: the caller vouches for the row.
+            unsafe {
+                let mut operand = *self.work.doperand.row(j).add(k);
+                if let Some(mask) = self.pass.mask {
+                    operand = operand * *mask.row(j).add(k);
+                }
+                *to.add(k) = *self.work.direct.row(j).add(k) + operand;
+            }
+        }
+    }
+
+    /// The steps of a segment, as one member.
+    ///
+    /// # Safety
+    /// All matrices are large enough, and all members run the same steps.
+    pub(crate) unsafe fn steps(&self, lane: &Lane<'_>, steps: Range<usize>) {
+        for s in steps.clone().rev() {
+            // SAFETY: the caller's promise.
+            unsafe { self.step(lane, steps.start, s) };
+        }
+    }
+
+    unsafe fn step(&self, lane: &Lane<'_>, first: usize, s: usize) {
+        let (pass, config) = (self.pass, self.pass.config);
+        let running = pass.schedule.active[s];
+        let own = lane.own(running);
+        let scratch = &pass.scratch[lane.member];
+        let reset_state = config.variant.kind == Kind::Gru && config.variant.reset == Reset::State;
+        // SAFETY: rows of one's own are written between meetings, and all rows are read after them.
+        unsafe {
+            if config.projection.is_some() {
+                self.projection(lane, first, s, running);
+            }
+            for (j, n) in tiles(own.clone()) {
+                let dh = if config.projection.is_some() {
+                    rows(&self.work.dhidden, j)
+                } else {
+                    (0..n).for_each(|i| self.incoming(s, j + i, scratch.dh.row(i)));
+                    rows(&scratch.dh, 0)
+                };
+                match config.variant.kind {
+                    Kind::Lstm => self.lstm(scratch, first, s, j, n, dh),
+                    Kind::Gru => self.gru(first, s, j, n, dh),
+                    Kind::Rnn => self.rnn(first, s, j, n, dh),
+                }
+                if !reset_state {
+                    self.norms(first, s, j, n, (0, config.gate_width()));
+                }
+            }
+            if reset_state {
+                self.reset(lane, first, s, running, own);
+            }
+            lane.meet_in_step();
+            self.recurrent(lane, first, s, running);
+            lane.meet_in_step();
+        }
+    }
+
+    /// dh of a step: from the output, from the next step, without what zoneout kept.
+    unsafe fn incoming(&self, s: usize, j: usize, to: *mut A) {
+        let (pass, output) = (self.pass, self.pass.config.output());
+        // SAFETY: the rows are this member's own.
+        unsafe {
+            self.dh(j, to);
+            (self.fetch)(pass.time(s, j), j, to);
+            let direct = self.work.direct.row(j);
+            std::ptr::write_bytes(direct, 0, output);
+            if let Some(zoneout) = pass.zoneout(Use::ZoneoutHidden) {
+                zoneout.part(pass.noise_index(s, j, output), output, to, direct);
+            }
+        }
+    }
+
+    /// The gradient of what is projected.
+    unsafe fn projection(&self, lane: &Lane<'_>, first: usize, s: usize, running: usize) {
+        let (pass, p, w) = (self.pass, self.pass.prepared, self.work);
+        // SAFETY: rows of one's own are written between meetings.
+        unsafe {
+            for j in lane.own(running) {
+                let to = w.dprojected.row(self.row(first, s, j));
+                self.incoming(s, j, to);
+                if let Some(clip) = pass.config.variant.projection_clip {
+                    cut(pass.config.output(), to, pass.tape.projected.row(pass.step_row(s, j)), A::from_f64(clip));
+                }
+            }
+            lane.meet_in_step();
+            let own = lane.product_rows(running);
+            Product {
+                a: rows(&w.dprojected, self.row(first, s, own.start)),
+                b: &p.projection_back,
+                k: (0, p.projection_back.k),
+                c: rows(&w.dhidden, own.start),
+                rows: own.len(),
+                start: Start::Nothing,
+                panels: lane.panels(p.projection_back.panels()),
+            }
+            .run(pass.isa);
+        }
+        lane.meet_in_step();
+    }
+
+    unsafe fn lstm(&self, scratch: &Scratch<A>, first: usize, s: usize, j: usize, n: usize, dh: Rows<A>) {
+        let (pass, w, p) = (self.pass, self.work, self.pass.prepared);
+        let (config, t, isa) = (pass.config, pass.tape, pass.isa);
+        let (v, hidden, width) = (&config.variant, config.hidden, config.gate_width());
+        let (row, step_row, late) = (self.row(first, s, j), pass.step_row(s, j), width - hidden);
+        let (da, dn, dc) = (rows(&w.da, row), rows(&w.dn, row), rows(&w.dc, j));
+        let gates = rows(&t.gates, step_row);
+        let before = rows(&t.cell_before, step_row);
+        // SAFETY: the rows are this member's own.
+        unsafe {
+            let mut kept = Rows::NONE;
+            if let Some(zoneout) = pass.zoneout(Use::ZoneoutCell) {
+                kept = rows(&scratch.h, 0);
+                for i in 0..n {
+                    std::ptr::write_bytes(kept.at(i, 0), 0, hidden);
+                    zoneout.part(pass.noise_index(s, j + i, hidden), hidden, dc.at(i, 0), kept.at(i, 0));
+                }
+            }
+            let shown_only = v.cell_norm.is_some_and(|norm| !norm.carried);
+            A::lstm_show_back(
+                isa,
+                lstm::ShowBack {
+                    rows: n,
+                    hidden,
+                    dh,
+                    o: gates.from(0, late),
+                    t: rows(&t.t, step_row),
+                    dc: if shown_only { Rows::NONE } else { dc },
+                    da: da.from(0, late),
+                    dn,
+                },
+            );
+            let mut dcell = dn;
+            if let Some(norm) = &p.cell_norm {
+                dcell = rows(&scratch.cell, 0);
+                let run = NormRows { stats: &t.cell_stats, row: step_row, rows: n, columns: (0, hidden) };
+                norm.backward(isa, run, rows(&t.cell, step_row), dn, dcell);
+                if shown_only {
+                    add(n, hidden, dcell, dc);
+                }
+            }
+            if v.peephole {
+                let mut ds = da;
+                if let Some(norm) = &p.sum_norm {
+                    ds = rows(&w.ds, row);
+                    let run = NormRows { stats: &t.sum_stats, row: step_row, rows: n, columns: (late, width) };
+                    norm.backward(isa, run, pass.sum_rows(s, j), da, ds);
+                }
+                add_product(n, hidden, dcell, &p.peephole[late - hidden..], ds.from(0, late));
+            }
+            if let Some(clip) = v.cell_clip {
+                (0..n).for_each(|i| cut(hidden, dcell.at(i, 0), t.cell.row(step_row + i), A::from_f64(clip)));
+            }
+            let coupled = v.coupled;
+            let back = lstm::GatesBack { rows: n, hidden, coupled, dc: dcell, gates, before, da, dbefore: dc };
+            A::lstm_gates_back(isa, back);
+            if kept.is_some() {
+                add(n, hidden, dc, kept);
+            }
+        }
+    }
+
+    unsafe fn gru(&self, first: usize, s: usize, j: usize, n: usize, dh: Rows<A>) {
+        let (pass, w, hidden) = (self.pass, self.work, self.pass.config.hidden);
+        let (v, t) = (&pass.config.variant, pass.tape);
+        let (row, step_row) = (self.row(first, s, j), pass.step_row(s, j));
+        let back = gru::MixBack {
+            rows: n,
+            hidden,
+            reset: v.reset != Reset::State,
+            keeps: v.update == Update::KeepsOld,
+            dh,
+            gates: rows(&t.gates, step_row),
+            q: rows(&t.q, step_row),
+            before: rows(&t.before, step_row),
+            da: rows(&w.da, row),
+            dq: if v.reset == Reset::State { Rows::NONE } else { rows(&w.dq, row) },
+            dbefore: rows(&w.direct, j),
+        };
+        // SAFETY: the rows are this member's own.
+        unsafe { A::gru_mix_back(pass.isa, back) }
+    }
+
+    unsafe fn rnn(&self, first: usize, s: usize, j: usize, n: usize, dh: Rows<A>) {
+        let pass = self.pass;
+        let back = rnn::ActivateBack {
+            rows: n,
+            hidden: pass.config.hidden,
+            relu: pass.config.variant.activation == Activation::Relu,
+            dh,
+            gates: rows(&pass.tape.gates, pass.step_row(s, j)),
+            da: rows(&self.work.da, self.row(first, s, j)),
+        };
+        // SAFETY: the rows are this member's own.
+        unsafe { A::rnn_activate_back(pass.isa, back) }
+    }
+
+    /// The gradients through the norms of the gates, for the groups within some columns.
+    unsafe fn norms(&self, first: usize, s: usize, j: usize, n: usize, columns: (usize, usize)) {
+        let (pass, w, p, t) = (self.pass, self.work, self.pass.prepared, self.pass.tape);
+        let (v, hidden, width) = (&pass.config.variant, pass.config.hidden, pass.config.gate_width());
+        let (row, step_row) = (self.row(first, s, j), pass.step_row(s, j));
+        let run = |stats, columns| NormRows { stats, row: step_row, rows: n, columns };
+        // SAFETY: the rows are this member's own.
+        unsafe {
+            if let Some(norm) = &p.sum_norm {
+                // The output gate's norm was done before, on the way to the cell.
+                let columns = if v.peephole { (0, width - hidden) } else { columns };
+                let from = if w.dq.rows > 0 { &w.dq } else { &w.da };
+                norm.backward(
+                    pass.isa,
+                    run(&t.sum_stats, columns),
+                    pass.sum_rows(s, j),
+                    rows(from, row),
+                    rows(&w.ds, row),
+                );
+            }
+            if v.peephole {
+                let ds = rows(w.dx_norm(true), row);
+                let peepholes = p.peephole.chunks(hidden);
+                let early = peepholes.len() - 1;
+                for (gate, p) in peepholes.take(early).enumerate() {
+                    add_product(n, hidden, rows(&w.dc, j), p, ds.from(0, gate * hidden));
+                }
+            }
+            if let Some(norm) = &p.input_norm {
+                let from = rows(w.dx_norm(p.sum_norm.is_some()), row);
+                let z = rows(&t.zx, pass.row(s, j));
+                norm.backward(pass.isa, run(&t.input_stats, columns), z, from, rows(&w.dzx, row));
+            }
+            if let Some(norm) = &p.recurrent_norm {
+                let z = rows(&t.zh, step_row);
+                norm.backward(pass.isa, run(&t.recurrent_stats, columns), z, rows(w.dh_norm(), row), rows(&w.dzh, row));
+            }
+        }
+    }
+
+    /// The gradients of a GRU whose reset gate multiplies the state: first the candidate's product, then r, then the norms.
+    unsafe fn reset(&self, lane: &Lane<'_>, first: usize, s: usize, running: usize, own: Range<usize>) {
+        let (pass, w, p) = (self.pass, self.work, self.pass.prepared);
+        let (hidden, width) = (pass.config.hidden, pass.config.gate_width());
+        // SAFETY: rows of one's own are written between meetings.
+        unsafe {
+            for (j, n) in tiles(own.clone()) {
+                if let Some(norm) = &p.recurrent_norm {
+                    let (row, step_row) = (self.row(first, s, j), pass.step_row(s, j));
+                    let columns = (2 * hidden, width);
+                    let run = NormRows { stats: &pass.tape.recurrent_stats, row: step_row, rows: n, columns };
+                    let z = rows(&pass.tape.zh, step_row);
+                    norm.backward(pass.isa, run, z, rows(&w.da, row), rows(&w.dzh, row));
+                }
+            }
+            lane.meet_in_step();
+            let all = lane.product_rows(running);
+            Product {
+                a: rows(w.dzh(), self.row(first, s, all.start)).from(0, 2 * hidden),
+                b: &p.recurrent_back,
+                k: (2 * hidden, hidden),
+                c: rows(&w.dhidden, all.start),
+                rows: all.len(),
+                start: Start::Nothing,
+                panels: lane.panels(p.recurrent_back.panels()),
+            }
+            .run(pass.isa);
+            lane.meet_in_step();
+            for (j, n) in tiles(own) {
+                (0..n).for_each(|i| std::ptr::write_bytes(w.doperand.row(j + i), 0, hidden));
+                let step_row = pass.step_row(s, j);
+                let back = gru::ResetBack {
+                    rows: n,
+                    hidden,
+                    dreset: rows(&w.dhidden, j),
+                    gates: rows(&pass.tape.gates, step_row),
+                    before: rows(pass.tape.operand(), step_row),
+                    da: rows(&w.da, self.row(first, s, j)),
+                    dbefore: rows(&w.doperand, j),
+                };
+                A::gru_reset_back(pass.isa, back);
+                self.norms(first, s, j, n, (0, width));
+            }
+        }
+    }
+
+    /// dh of the step before, by way of U.
+    unsafe fn recurrent(&self, lane: &Lane<'_>, first: usize, s: usize, running: usize) {
+        let (pass, w, p) = (self.pass, self.work, self.pass.prepared);
+        let own = lane.product_rows(running);
+        let reset_state = pass.config.variant.kind == Kind::Gru && pass.config.variant.reset == Reset::State;
+        let (k, start) =
+            if reset_state { (2 * pass.config.hidden, Start::Sum) } else { (p.recurrent_back.k, Start::Nothing) };
+        // SAFETY: these columns of these rows are this member's own.
+        unsafe {
+            Product {
+                a: rows(w.dzh(), self.row(first, s, own.start)),
+                b: &p.recurrent_back,
+                k: (0, k),
+                c: rows(&w.doperand, own.start),
+                rows: own.len(),
+                start,
+                panels: lane.panels(p.recurrent_back.panels()),
+            }
+            .run(pass.isa);
+        }
+    }
+}
+
+impl super::forward::Zoneout {
+    /// Moves the gradient of what was kept from the new to the old.
+    unsafe fn part<A: Real>(&self, first: usize, count: usize, new: *mut A, old: *mut A) {
+        for k in 0..count {
+            if self.random.hits(first + k, self.rate) {
+                // SAFETY: the caller vouches for the numbers.
+                unsafe {
+                    *old.add(k) = *old.add(k) + *new.add(k);
+                    *new.add(k) = A::ZERO;
+                }
+            }
+        }
+    }
+}
+
+/// No gradient comes through where a number was clipped.
+unsafe fn cut<A: Real>(count: usize, gradient: *mut A, clipped: *const A, limit: A) {
+    for k in 0..count {
+        // SAFETY: the caller vouches for the numbers.
+        unsafe {
+            if (*clipped.add(k)).abs() >= limit {
+                *gradient.add(k) = A::ZERO;
+            }
+        }
+    }
+}
+
+/// to += from.
+unsafe fn add<A: Real>(n: usize, columns: usize, to: Rows<A>, from: Rows<A>) {
+    for row in 0..n {
+        for k in 0..columns {
+            // SAFETY: the caller vouches for the rows.
+            unsafe { *to.at(row, k) = *to.at(row, k) + *from.at(row, k) };
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The gradients of a cell's parameters and inputs from a segment's gradients: one product over all its rows for each weight
+//! matrix, one sum down its rows for each vector. Members share the columns, so each sum has one order.
+
+use super::backward::Back;
+use super::forward::{Product, rows};
+use super::norms::Stats;
+use super::prepared::fused;
+use super::team::Lane;
+use crate::buffer::Matrix;
+use crate::matmul::{Left, Matmul, Right, Start, panel};
+use crate::params::Slot;
+use crate::point::Rows;
+use crate::point::sums::{ColumnSum, Factor};
+use crate::real::Real;
+use crate::variant::{Kind, Reset};
+use std::ops::Range;
+
+/// Where the gradients of a cell's parameters are added, one pointer a slot (null if there is no such parameter).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Targets<A> {
+    pub(crate) slots: [*mut A; Slot::ALL.len()],
+}
+
+// SAFETY: members write to different columns.
+unsafe impl<A: Sync> Sync for Targets<A> {}
+
+impl<A> Targets<A> {
+    fn of(&self, slot: Slot) -> Option<*mut A> {
+        let index = Slot::ALL.iter().position(|&s| s == slot)?;
+        Some(self.slots[index]).filter(|ptr| !ptr.is_null())
+    }
+}
+
+impl<A: Real> Back<'_, A> {
+    /// The gradients of a segment's parameters and inputs, as one member.
+    ///
+    /// # Safety
+    /// All members have finished the segment's steps; `targets` has room for every parameter; `emit` may be called for all
+    /// rows.
+    pub(crate) unsafe fn parameters(
+        &self,
+        lane: &Lane<'_>,
+        steps: Range<usize>,
+        targets: &Targets<A>,
+        emit: &(dyn Fn(usize, usize, *const A) + Sync),
+    ) {
+        let (pass, w) = (self.pass, self.work);
+        let base = &pass.schedule.base;
+        let count = base[steps.end] - base[steps.start];
+        let first = base[steps.start] - pass.first_row;
+        // Whole tiles of eight rows of a weight matrix.
+        let width = pass.config.gate_width();
+        let eights = lane.part(width.div_ceil(8));
+        let columns = (eights.start * 8).min(width)..(eights.end * 8).min(width);
+        // SAFETY: the caller's promise; columns and rows are this member's own.
+        unsafe {
+            self.weights(targets, first, count, columns.clone());
+            self.vectors(targets, first, count, columns);
+            self.cell_vectors(lane, targets, first, count);
+            if let Some(to) = targets.of(Slot::Projection) {
+                let part = lane.part(pass.config.output());
+                let x = rows(&pass.tape.unprojected, first);
+                self.outer(to, pass.config.hidden, rows(&w.dprojected, 0), x, count, part);
+            }
+            self.inputs(lane, steps, count, emit);
+        }
+    }
+
+    /// `to[part, :] += dᵀ x` over some rows.
+    unsafe fn outer(&self, to: *mut A, n: usize, d: Rows<A>, x: Rows<A>, count: usize, part: Range<usize>) {
+        let width = panel::<A>(self.pass.isa);
+        let product = Matmul {
+            a: Left { ptr: d.at(0, part.start).cast_const(), row: 1, step: d.stride },
+            b: Right { ptr: x.ptr.cast_const(), panel: width, step: x.stride },
+            c: to.wrapping_add(part.start * n),
+            c_row: n,
+            start: Start::Sum,
+            rows: part.len(),
+            n,
+            k: count,
+            panels: (0, n.div_ceil(width)),
+        };
+        if part.is_empty() {
+            return;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { A::matmul(self.pass.isa, product) }
+    }
+
+    unsafe fn weights(&self, targets: &Targets<A>, first: usize, count: usize, columns: Range<usize>) {
+        let (pass, w, t) = (self.pass, self.work, self.pass.tape);
+        let (input, output) = (pass.prepared.input.k, pass.config.output());
+        let v = &pass.config.variant;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(to) = targets.of(Slot::InputWeight) {
+                self.outer(
+                    to,
+                    input,
+                    rows(w.dzx(), 0),
+                    rows(&t.x, first + pass.first_row - pass.first_input),
+                    count,
+                    columns.clone(),
+                );
+            }
+            if let Some(to) = targets.of(Slot::RecurrentWeight) {
+                let reset_state = v.kind == Kind::Gru && v.reset == Reset::State;
+                // The candidate's rows of U were multiplied by r∘h.
+                let split = if reset_state { 2 * pass.config.hidden } else { pass.config.gate_width() };
+                let (early, late) = split_at(columns, split);
+                self.outer(to, output, rows(w.dzh(), 0), rows(t.operand(), first), count, early);
+                if reset_state {
+                    self.outer(to, output, rows(w.dzh(), 0), rows(&t.reset, first), count, late);
+                }
+            }
+        }
+    }
+
+    /// Gradients of biases and of the norms of the gates.
+    unsafe fn vectors(&self, targets: &Targets<A>, first: usize, count: usize, columns: Range<usize>) {
+        let (pass, w, t, p) = (self.pass, self.work, self.pass.tape, self.pass.prepared);
+        let v = &pass.config.variant;
+        let sum = |slot: Slot, d: &Matrix<A>| {
+            if let Some(to) = targets.of(slot) {
+                self.column_sum(to, rows(d, 0), Factor::One, count, columns.clone());
+            }
+        };
+        sum(Slot::Bias, &w.da);
+        if v.tied_bias {
+            sum(Slot::Bias, w.dzx());
+        }
+        sum(Slot::InputBias, w.dzx());
+        sum(Slot::RecurrentBias, w.dzh());
+        let gain = |slot: Slot, d: &Matrix<A>, z: Rows<A>, stats: &Stats<A>, groups: &[(usize, usize)]| {
+            let Some(to) = targets.of(slot) else { return };
+            for (group, &(start, n)) in groups.iter().enumerate() {
+                let part = columns.start.max(start)..columns.end.min(start + n);
+                if !part.is_empty() {
+                    let factor = Factor::Normalized(z, stats.of(group, first));
+                    self.column_sum(to, rows(d, 0), factor, count, part);
+                }
+            }
+        };
+        if let Some(norm) = &p.input_norm {
+            let d = w.dx_norm(p.sum_norm.is_some());
+            gain(Slot::InputNormGain, d, rows(&t.zx, first), &t.input_stats, &norm.groups);
+            sum(Slot::InputNormBias, d);
+        }
+        if let Some(norm) = &p.recurrent_norm {
+            gain(Slot::RecurrentNormGain, w.dh_norm(), rows(&t.zh, first), &t.recurrent_stats, &norm.groups);
+            sum(Slot::RecurrentNormBias, w.dh_norm());
+        }
+        if let Some(norm) = &p.sum_norm {
+            let d = if w.dq.rows > 0 { &w.dq } else { &w.da };
+            let s = if fused(pass.config) { rows(&t.zx, first) } else { rows(&t.s, first) };
+            gain(Slot::SumNormGain, d, s, &t.sum_stats, &norm.groups);
+            sum(Slot::SumNormBias, d);
+        }
+    }
+
+    /// Gradients of the cell's norm, the peepholes and the projection's bias.
+    unsafe fn cell_vectors(&self, lane: &Lane<'_>, targets: &Targets<A>, first: usize, count: usize) {
+        let (pass, w, t) = (self.pass, self.work, self.pass.tape);
+        let hidden = pass.config.hidden;
+        let part = lane.part(hidden);
+        let cell = rows(&t.cell, first);
+        if let Some(to) = targets.of(Slot::CellNormGain) {
+            let factor = Factor::Normalized(cell, t.cell_stats.of(0, first));
+            self.column_sum(to, rows(&w.dn, 0), factor, count, part.clone());
+        }
+        if let Some(to) = targets.of(Slot::CellNormBias) {
+            self.column_sum(to, rows(&w.dn, 0), Factor::One, count, part.clone());
+        }
+        if let Some(to) = targets.of(Slot::Peephole) {
+            let ds = rows(w.dx_norm(true), 0);
+            let gates = pass.config.variant.gates().len();
+            // Of i and f (or f), then of o, which is the last gate; the candidate before it has none.
+            for hole in 0..gates - 1 {
+                let late = hole == gates - 2;
+                let z = if late { cell } else { rows(&t.cell_before, first) };
+                let d = ds.from(0, if late { gates - 1 } else { hole } * hidden);
+                self.column_sum(to.wrapping_add(hole * hidden), d, Factor::Of(z), count, part.clone());
+            }
+        }
+        if let Some(to) = targets.of(Slot::ProjectionBias) {
+            let part = lane.part(pass.config.output());
+            self.column_sum(to, rows(&w.dprojected, 0), Factor::One, count, part);
+        }
+    }
+
+    fn column_sum(&self, to: *mut A, d: Rows<A>, factor: Factor<A>, count: usize, part: Range<usize>) {
+        let factor = match factor {
+            Factor::One => Factor::One,
+            Factor::Of(z) => Factor::Of(z.from(0, part.start)),
+            Factor::Normalized(z, stats) => Factor::Normalized(z.from(0, part.start), stats),
+        };
+        let d = d.from(0, part.start);
+        let sum = ColumnSum { rows: count, n: part.len(), d, factor, to: to.wrapping_add(part.start) };
+        // SAFETY: the rows are those of the segment, and the columns this member's own.
+        unsafe { A::column_sum(self.pass.isa, sum) }
+    }
+
+    /// dx = dzx·W, handed on row by row.
+    unsafe fn inputs(
+        &self,
+        lane: &Lane<'_>,
+        steps: Range<usize>,
+        count: usize,
+        emit: &(dyn Fn(usize, usize, *const A) + Sync),
+    ) {
+        let (pass, w, p) = (self.pass, self.work, self.pass.prepared);
+        let part = lane.part(count);
+        // SAFETY: the rows are this member's own.
+        unsafe {
+            Product {
+                a: rows(w.dzx(), part.start),
+                b: &p.input_back,
+                k: (0, p.input_back.k),
+                c: rows(&w.dx, part.start),
+                rows: part.len(),
+                start: Start::Nothing,
+                panels: (0, p.input_back.panels()),
+            }
+            .run(pass.isa);
+        }
+        let base = &pass.schedule.base;
+        for row in part {
+            let (s, j) = pass.schedule.place(base[steps.start] + row);
+            emit(pass.time(s, j), j, w.dx.row(row).cast_const());
+        }
+    }
+}
+
+fn split_at(range: Range<usize>, at: usize) -> (Range<usize>, Range<usize>) {
+    (range.start.min(at)..range.end.min(at), range.start.max(at)..range.end.max(at))
+}

@@ -1,0 +1,11 @@
+//! The engine: one cell over its sequences, forward and back. Everything here trusts its caller: shapes, lengths and
+//! settings were checked by the runner.
+
+pub(crate) mod backward;
+pub(crate) mod forward;
+pub(crate) mod gradients;
+pub(crate) mod norms;
+pub(crate) mod prepared;
+pub(crate) mod tape;
+pub(crate) mod team;
+pub(crate) mod tune;

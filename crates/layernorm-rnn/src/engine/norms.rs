@@ -1,0 +1,133 @@
+//! The norms of a cell: the row norms of the crate `layernorm`, one row a group of gates.
+
+use crate::buffer::Buffer;
+use crate::point::Rows;
+use crate::real::Real;
+use crate::variant::{EpsPlace, Norm, Over};
+use layernorm::parts::{self, Isa, Line, StatRows};
+
+/// m, δ and r of every row of every group.
+#[derive(Debug)]
+pub(crate) struct Stats<A> {
+    numbers: Buffer<A>,
+    rows: usize,
+    groups: usize,
+}
+
+impl<A: Real> Stats<A> {
+    pub(crate) const fn new() -> Self {
+        Stats { numbers: Buffer::new(), rows: 0, groups: 0 }
+    }
+
+    pub(crate) fn reshape(&mut self, rows: usize, groups: usize) {
+        (self.rows, self.groups) = (rows, groups);
+        self.numbers.reserve(3 * rows * groups);
+    }
+
+    /// Those of a group, from a row on.
+    pub(crate) fn of(&self, group: usize, row: usize) -> StatRows<A> {
+        let part = |which: usize| self.numbers.ptr().wrapping_add((which * self.groups + group) * self.rows + row);
+        StatRows { m: part(0), delta: part(1), r: part(2) }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.numbers.bytes()
+    }
+}
+
+/// A norm of a cell, ready to run.
+#[derive(Debug)]
+pub(crate) struct CellNorms<A> {
+    /// Start and length of each group.
+    pub(crate) groups: Vec<(usize, usize)>,
+    eps: A,
+    eps_outside: A,
+    gain: Vec<A>,
+    bias: Vec<A>,
+}
+
+impl<A: Real> CellNorms<A> {
+    /// Over rows of `gates` gates of `hidden` numbers each. γ is 1 and β is −0 where there is none.
+    pub(crate) fn new(norm: Norm, gates: usize, hidden: usize, gain: Option<&[A]>, bias: Option<&[A]>) -> Self {
+        let groups = match norm.over {
+            Over::AllGates => vec![(0, gates * hidden)],
+            Over::EachGate => (0..gates).map(|gate| (gate * hidden, hidden)).collect(),
+            Over::GatesAndCandidate => vec![(0, (gates - 1) * hidden), ((gates - 1) * hidden, hidden)],
+        };
+        let eps = A::from_f64(norm.eps);
+        let (eps, eps_outside) = match norm.eps_place {
+            EpsPlace::Variance => (eps, A::ZERO),
+            EpsPlace::Deviation => (A::ZERO, eps),
+        };
+        let fill = |values: Option<&[A]>, absent: A| values.map_or(vec![absent; gates * hidden], <[A]>::to_vec);
+        CellNorms { groups, eps, eps_outside, gain: fill(gain, A::ONE), bias: fill(bias, A::NEG_ZERO) }
+    }
+
+    fn part(&self, group: usize) -> parts::Norm<A> {
+        let (start, n) = self.groups[group];
+        let (gain, bias) = (self.gain[start..].as_ptr(), self.bias[start..].as_ptr());
+        parts::Norm { n, eps: self.eps, eps_outside: self.eps_outside, gain, bias }
+    }
+
+    /// Groups whose numbers are all within these columns.
+    fn within(&self, columns: (usize, usize)) -> impl Iterator<Item = usize> {
+        (0..self.groups.len()).filter(move |&group| {
+            let (start, n) = self.groups[group];
+            start >= columns.0 && start + n <= columns.1
+        })
+    }
+
+    /// y = LN(x) of some rows, for the groups within these columns. Statistics from `row` on.
+    ///
+    /// # Safety
+    /// The rows are valid.
+    pub(crate) unsafe fn forward(&self, isa: Isa, run: NormRows<'_, A>, x: Rows<A>, y: Rows<A>) {
+        for group in self.within(run.columns) {
+            let start = self.groups[group].0;
+            let (x, y) = (x.from(0, start), y.from(0, start));
+            // SAFETY: the caller's promise.
+            unsafe {
+                self.part(group).forward(
+                    isa,
+                    Line { ptr: x.ptr.cast_const(), stride: x.stride },
+                    Line { ptr: y.ptr, stride: y.stride },
+                    run.stats.of(group, run.row),
+                    run.rows,
+                );
+            }
+        }
+    }
+
+    /// dx from x and dy, likewise. dx may be dy.
+    ///
+    /// # Safety
+    /// The rows are valid.
+    pub(crate) unsafe fn backward(&self, isa: Isa, run: NormRows<'_, A>, x: Rows<A>, dy: Rows<A>, dx: Rows<A>) {
+        for group in self.within(run.columns) {
+            let start = self.groups[group].0;
+            let (x, dy, dx) = (x.from(0, start), dy.from(0, start), dx.from(0, start));
+            // SAFETY: the caller's promise.
+            unsafe {
+                self.part(group).backward(
+                    isa,
+                    Line { ptr: x.ptr.cast_const(), stride: x.stride },
+                    Line { ptr: dy.ptr.cast_const(), stride: dy.stride },
+                    Line { ptr: dx.ptr, stride: dx.stride },
+                    run.stats.of(group, run.row),
+                    run.rows,
+                );
+            }
+        }
+    }
+}
+
+/// Which rows a norm runs over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NormRows<'a, A> {
+    pub(crate) stats: &'a Stats<A>,
+    /// Where the statistics of the first row are.
+    pub(crate) row: usize,
+    pub(crate) rows: usize,
+    /// From this column to that.
+    pub(crate) columns: (usize, usize),
+}

@@ -1,0 +1,226 @@
+//! The parameters of one cell, ready to run: weights packed for the products, biases joined, norms with their γ and β.
+
+use super::norms::CellNorms;
+use crate::config::Config;
+use crate::matmul::Packed;
+use crate::noise::{Random, Use};
+use crate::params::{Params, Slot};
+use crate::real::Real;
+use crate::variant::{Kind, Reset};
+use layernorm::parts::{self, Isa};
+
+/// What decides whether a cell is prepared already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    version: u64,
+    isa: Isa,
+    /// The seed of DropConnect, if there is any.
+    seed: Option<u64>,
+}
+
+/// One cell, ready to run.
+#[derive(Debug)]
+pub(crate) struct Prepared<A> {
+    key: Option<Key>,
+    back_key: Option<Key>,
+    /// Wᵀ and Uᵀ, `[I, G·H]` and `[P, G·H]`.
+    pub(crate) input: Packed<A>,
+    pub(crate) recurrent: Packed<A>,
+    /// The candidate's part of Uᵀ, where it is multiplied by itself; `recurrent` then has the rest.
+    pub(crate) candidate: Packed<A>,
+    /// W and U for the way back, `[G·H, I]` and `[G·H, P]`.
+    pub(crate) input_back: Packed<A>,
+    pub(crate) recurrent_back: Packed<A>,
+    /// The projection and its way back, `[H, P]` and `[P, H]`.
+    pub(crate) projection: Packed<A>,
+    pub(crate) projection_back: Packed<A>,
+    /// bx, with bh where both products go into one sum.
+    pub(crate) input_start: Vec<A>,
+    /// bh, where the recurrent product is by itself.
+    pub(crate) recurrent_start: Vec<A>,
+    /// b with the offset; −0 where there is none.
+    pub(crate) bias: Vec<A>,
+    pub(crate) projection_bias: Vec<A>,
+    pub(crate) peephole: Vec<A>,
+    pub(crate) input_norm: Option<CellNorms<A>>,
+    pub(crate) recurrent_norm: Option<CellNorms<A>>,
+    pub(crate) sum_norm: Option<CellNorms<A>>,
+    pub(crate) cell_norm: Option<CellNorms<A>>,
+    /// U with DropConnect's mask on it.
+    masked: Vec<A>,
+}
+
+/// Whether both products go into one sum: nothing happens to either before they meet.
+pub(crate) fn fused(config: &Config) -> bool {
+    let v = &config.variant;
+    let apart = v.kind == Kind::Gru && v.reset != Reset::Sum;
+    v.input_norm.is_none() && v.recurrent_norm.is_none() && !apart
+}
+
+impl<A: Real> Prepared<A> {
+    pub(crate) fn new() -> Self {
+        Prepared {
+            key: None,
+            back_key: None,
+            input: Packed::new(),
+            recurrent: Packed::new(),
+            candidate: Packed::new(),
+            input_back: Packed::new(),
+            recurrent_back: Packed::new(),
+            projection: Packed::new(),
+            projection_back: Packed::new(),
+            input_start: Vec::new(),
+            recurrent_start: Vec::new(),
+            bias: Vec::new(),
+            projection_bias: Vec::new(),
+            peephole: Vec::new(),
+            input_norm: None,
+            recurrent_norm: None,
+            sum_norm: None,
+            cell_norm: None,
+            masked: Vec::new(),
+        }
+    }
+
+    /// Makes it that of a cell, for a forward pass. Does nothing if it is that already.
+    pub(crate) fn set(&mut self, run: &Preparation<'_, A>) {
+        let key = Some(run.key());
+        if self.key == key {
+            return;
+        }
+        // What is half done must not pass for done.
+        (self.key, self.back_key) = (None, None);
+        let config = run.config;
+        let (v, gates, hidden) = (&config.variant, config.variant.gates().len(), config.hidden);
+        let width = gates * hidden;
+        let get = |slot| run.params.get(run.layer, run.direction, slot);
+        self.mask(run);
+        let recurrent = if self.masked.is_empty() { get(Slot::RecurrentWeight) } else { Some(&self.masked[..]) };
+        pack_transposed(run, &mut self.input, get(Slot::InputWeight), config.layer_input(run.layer));
+        let split =
+            if v.kind == Kind::Gru && v.reset == Reset::State { width - hidden } else { width } * config.output();
+        pack_transposed(run, &mut self.recurrent, recurrent.map(|u| &u[..split]), config.output());
+        pack_transposed(run, &mut self.candidate, recurrent.map(|u| &u[split..]), config.output());
+        pack_transposed(run, &mut self.projection, get(Slot::Projection), hidden);
+
+        let none = vec![A::NEG_ZERO; width];
+        let bias = get(Slot::Bias);
+        let input = if v.tied_bias { bias } else { get(Slot::InputBias) };
+        let recurrent = get(Slot::RecurrentBias);
+        let fused = fused(config);
+        self.input_start = input.map_or(none.clone(), <[A]>::to_vec);
+        self.recurrent_start = recurrent.map_or(none.clone(), <[A]>::to_vec);
+        if fused {
+            self.input_start.iter_mut().zip(&self.recurrent_start).for_each(|(x, &h)| *x = *x + h);
+        }
+        self.bias = bias.map_or(none, <[A]>::to_vec);
+        if v.offset != 0.0 {
+            let start = v.offset_gate() * hidden;
+            self.bias[start..start + hidden].iter_mut().for_each(|b| *b = *b + A::from_f64(v.offset));
+        }
+        self.projection_bias = get(Slot::ProjectionBias).map_or(vec![A::NEG_ZERO; config.output()], <[A]>::to_vec);
+        self.peephole = get(Slot::Peephole).map_or(Vec::new(), <[A]>::to_vec);
+
+        let norm = |norm, gain, bias| Some(CellNorms::new(norm?, gates, hidden, get(gain), get(bias)));
+        self.input_norm = norm(v.input_norm, Slot::InputNormGain, Slot::InputNormBias);
+        self.recurrent_norm = norm(v.recurrent_norm, Slot::RecurrentNormGain, Slot::RecurrentNormBias);
+        self.sum_norm = norm(v.sum_norm, Slot::SumNormGain, Slot::SumNormBias);
+        self.cell_norm = v.cell_norm.map(|cell| {
+            let over = crate::variant::Over::AllGates;
+            CellNorms::new(cell.norm.over(over), 1, hidden, get(Slot::CellNormGain), get(Slot::CellNormBias))
+        });
+        self.key = key;
+    }
+
+    /// The same for a backward pass.
+    pub(crate) fn set_back(&mut self, run: &Preparation<'_, A>) {
+        self.set(run);
+        let key = Some(run.key());
+        if self.back_key == key {
+            return;
+        }
+        let config = run.config;
+        let get = |slot| run.params.get(run.layer, run.direction, slot);
+        let recurrent = if self.masked.is_empty() { get(Slot::RecurrentWeight) } else { Some(&self.masked[..]) };
+        pack(run, &mut self.input_back, get(Slot::InputWeight), config.layer_input(run.layer));
+        pack(run, &mut self.recurrent_back, recurrent, config.output());
+        pack(run, &mut self.projection_back, get(Slot::Projection), config.hidden);
+        self.back_key = key;
+    }
+
+    /// U with DropConnect's mask, if there is any.
+    fn mask(&mut self, run: &Preparation<'_, A>) {
+        self.masked.clear();
+        let (Some(seed), Some(u)) = (run.seed, run.params.get(run.layer, run.direction, Slot::RecurrentWeight)) else {
+            return;
+        };
+        let mask = DropConnect::new(run.config, seed, run.layer, run.direction);
+        self.masked.extend(u.iter().enumerate().map(|(i, &u)| u * mask.factor::<A>(i)));
+    }
+}
+
+/// DropConnect's mask of one cell.
+pub(crate) struct DropConnect {
+    random: Random,
+    rate: f64,
+}
+
+impl DropConnect {
+    pub(crate) fn new(config: &Config, seed: u64, layer: usize, direction: usize) -> Self {
+        DropConnect { random: Random::new(seed, Use::DropConnect, layer, direction), rate: config.noise.drop_connect }
+    }
+
+    /// What a number of U is multiplied by.
+    pub(crate) fn factor<A: Real>(&self, index: usize) -> A {
+        if self.random.hits(index, self.rate) { A::ZERO } else { A::from_f64(1.0 / (1.0 - self.rate)) }
+    }
+}
+
+/// Which cell is to be prepared, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Preparation<'a, A> {
+    pub(crate) config: &'a Config,
+    pub(crate) params: &'a Params<A>,
+    pub(crate) layer: usize,
+    pub(crate) direction: usize,
+    pub(crate) isa: Isa,
+    pub(crate) threads: usize,
+    /// The seed of DropConnect, in training with any.
+    pub(crate) seed: Option<u64>,
+}
+
+impl<A: Real> Preparation<'_, A> {
+    fn key(&self) -> Key {
+        Key { version: self.params.version(), isa: self.isa, seed: self.seed }
+    }
+}
+
+/// A pointer that several threads may hold.
+struct Shared<T>(T);
+// SAFETY: each thread writes to its own panels.
+unsafe impl<T> Sync for Shared<T> {}
+
+/// Matrices of at least this many numbers are packed by several threads.
+const PACK_SHARED: usize = 1 << 17;
+
+/// Packs the transpose of a matrix `[n, k]`.
+fn pack_transposed<A: Real>(run: &Preparation<'_, A>, to: &mut Packed<A>, from: Option<&[A]>, k: usize) {
+    let Some(from) = from.filter(|from| !from.is_empty()) else { return };
+    to.reshape(run.isa, k, from.len() / k);
+    let (to, source) = (&*to, Shared(from.as_ptr()));
+    let source = &source;
+    let threads = if from.len() < PACK_SHARED { 1 } else { run.threads };
+    // SAFETY: the matrix is of this size, and every panel is packed once.
+    parts::run(threads, to.panels(), &|panel| unsafe { to.pack_panel_transposed(panel, source.0, k) });
+}
+
+/// Packs a matrix `[k, n]`.
+fn pack<A: Real>(run: &Preparation<'_, A>, to: &mut Packed<A>, from: Option<&[A]>, n: usize) {
+    let Some(from) = from else { return };
+    to.reshape(run.isa, from.len() / n, n);
+    let (to, source) = (&*to, Shared(from.as_ptr()));
+    let source = &source;
+    let threads = if from.len() < PACK_SHARED { 1 } else { run.threads };
+    // SAFETY: the matrix is of this size, and every panel is packed once.
+    parts::run(threads, to.panels(), &|panel| unsafe { to.pack_panel(panel, source.0, n) });
+}

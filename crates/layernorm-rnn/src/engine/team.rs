@@ -1,0 +1,102 @@
+//! How the work on one cell is shared: each member has sequences of its own, or all share each step.
+
+use super::tune;
+use crate::matmul::share;
+use crate::schedule::Schedule;
+use layernorm::parts::{Meeting, team};
+use std::ops::Range;
+
+/// How the steps are shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Split {
+    /// Each member takes some sequences through all steps, and meets nobody.
+    Sequences,
+    /// The members share the columns of each product, and meet at every step.
+    Columns,
+}
+
+/// How many work on a cell, and how they share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) members: usize,
+    pub(crate) split: Split,
+}
+
+impl Plan {
+    /// For a cell with weights U `[width, output]`. The choice changes no bit.
+    pub(crate) fn new(threads: usize, schedule: &Schedule, input: usize, output: usize, width: usize) -> Plan {
+        let products = schedule.rows().saturating_mul(width).saturating_mul(input + output);
+        let members = if products < tune::PRODUCTS_FOR_A_TEAM { 1 } else { threads };
+        let heavy = output.saturating_mul(width) >= tune::WEIGHTS_BEYOND_A_CORE;
+        let few = schedule.batch < members * tune::SEQUENCES_FOR_A_MEMBER;
+        Plan { members, split: if heavy && few && members > 1 { Split::Columns } else { Split::Sequences } }
+    }
+
+    /// Calls `work` on every member; on one alone if the threads are busy.
+    pub(crate) fn run(self, schedule: &Schedule, work: &(dyn Fn(&Lane<'_>) + Sync)) {
+        let called = self.members > 1
+            && team(self.members, &|member, meeting| work(&self.lane(schedule, member, self.members, Some(meeting))));
+        if !called {
+            work(&self.lane(schedule, 0, 1, None));
+        }
+    }
+
+    fn lane<'a>(self, schedule: &Schedule, member: usize, members: usize, meeting: Option<&'a Meeting>) -> Lane<'a> {
+        let own = match self.split {
+            Split::Sequences => schedule.share(member, members),
+            Split::Columns => share(schedule.batch, member, members),
+        };
+        Lane { member, members, split: self.split, own, meeting }
+    }
+}
+
+/// One member's part of the work on a cell.
+pub(crate) struct Lane<'a> {
+    pub(crate) member: usize,
+    pub(crate) members: usize,
+    split: Split,
+    /// The sequences whose numbers it computes.
+    own: Range<usize>,
+    meeting: Option<&'a Meeting>,
+}
+
+impl Lane<'_> {
+    /// Waits for all.
+    pub(crate) fn meet(&self) {
+        if let Some(meeting) = self.meeting {
+            meeting.wait();
+        }
+    }
+
+    /// Waits for all where they share a step.
+    pub(crate) fn meet_in_step(&self) {
+        if self.split == Split::Columns {
+            self.meet();
+        }
+    }
+
+    /// Of the sequences that run, those whose numbers it computes.
+    pub(crate) fn own(&self, running: usize) -> Range<usize> {
+        self.own.start.min(running)..self.own.end.min(running)
+    }
+
+    /// Of the sequences that run, those that its products are for.
+    pub(crate) fn product_rows(&self, running: usize) -> Range<usize> {
+        if self.split == Split::Columns { 0..running } else { self.own(running) }
+    }
+
+    /// Of the panels of a step's product, those that it computes.
+    pub(crate) fn panels(&self, all: usize) -> (usize, usize) {
+        if self.split == Split::Columns {
+            let part = share(all, self.member, self.members);
+            (part.start, part.end)
+        } else {
+            (0, all)
+        }
+    }
+
+    /// Its part of so many things.
+    pub(crate) fn part(&self, all: usize) -> Range<usize> {
+        share(all, self.member, self.members)
+    }
+}

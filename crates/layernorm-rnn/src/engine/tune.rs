@@ -1,0 +1,13 @@
+//! Every threshold in one place. None of them changes a bit of any result. Each was set by `layernorm bench --op lstm`.
+
+/// Multiply-adds of a sequence from which on a second thread pays.
+pub(crate) const PRODUCTS_FOR_A_TEAM: usize = 8 << 20;
+
+/// Numbers of U that no longer fit beside the rest into one core's second-level cache.
+pub(crate) const WEIGHTS_BEYOND_A_CORE: usize = 1 << 18;
+
+/// With fewer sequences a member and heavy weights, the members share each step: each then reads a part of the weights.
+pub(crate) const SEQUENCES_FOR_A_MEMBER: usize = 6;
+
+/// Rows whose numbers are computed together: few enough to stay in the first-level cache between norm and gates.
+pub(crate) const TILE: usize = 8;

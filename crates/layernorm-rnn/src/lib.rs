@@ -1,0 +1,28 @@
+#![doc = include_str!("../README.md")]
+
+mod buffer;
+mod catalog;
+mod config;
+mod engine;
+mod error;
+pub mod functions;
+mod init;
+mod math;
+mod matmul;
+mod network;
+mod noise;
+mod params;
+mod point;
+mod real;
+mod runner;
+mod schedule;
+mod variant;
+
+pub use config::{Config, Direction, MAX_LAYERS, Noise};
+pub use error::Error;
+pub use init::{Init, Scheme};
+pub use network::{Gradients, Layout, Network, Output, Sequences, State};
+pub use params::{Entry, Params, Slot};
+pub use real::Real;
+pub use runner::{Keep, Runner, Training};
+pub use variant::{Activation, CellNorm, EpsPlace, Gate, Kind, Norm, Over, Reset, Update, Variant};

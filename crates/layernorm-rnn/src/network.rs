@@ -1,0 +1,164 @@
+//! A network: what it is (its config) and what it has learnt (its parameters). What runs it is a [`crate::Runner`].
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::init::Init;
+use crate::params::Params;
+use layernorm::{Element, Float};
+
+/// A recurrent network with its parameters, in the type that arithmetic is done in: f64, or f32 for f32, f16 and bf16.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network<A> {
+    config: Config,
+    params: Params<A>,
+}
+
+impl<A: Float> Network<A> {
+    /// A new network. The same seed gives the same parameters.
+    pub fn new(config: Config, init: Init, seed: u64) -> Result<Network<A>, Error> {
+        let mut network = Network { params: Params::zeros(&config)?, config };
+        init.fill(&network.config, &mut network.params, seed)?;
+        Ok(network)
+    }
+
+    /// A network with given parameters.
+    pub fn from_params(config: Config, params: Params<A>) -> Result<Network<A>, Error> {
+        let expected = Params::<A>::zeros(&config)?;
+        if expected.entries() != params.entries() {
+            return Err(Error::Weights {
+                what: format!(
+                    "expected the {} parameters of this network, found others ({} numbers where {} are needed)",
+                    expected.entries().len(),
+                    params.values().len(),
+                    expected.values().len()
+                ),
+            });
+        }
+        Ok(Network { config, params })
+    }
+
+    /// What it is.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What it has learnt.
+    pub fn params(&self) -> &Params<A> {
+        &self.params
+    }
+
+    /// Its parameters, to be written.
+    pub fn params_mut(&mut self) -> &mut Params<A> {
+        &mut self.params
+    }
+
+    /// A state of zeros for so many sequences.
+    pub fn zero_state(&self, batch: usize) -> State<A> {
+        let mut state = State { h: Vec::new(), c: Vec::new() };
+        state.resize(&self.config, batch);
+        state
+    }
+}
+
+/// In which order a tensor of sequences lies in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// `[T, B, …]`.
+    #[default]
+    TimeFirst,
+    /// `[B, T, …]`.
+    BatchFirst,
+}
+
+/// A batch of sequences, `[T, B, I]` or `[B, T, I]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Sequences<'a, T> {
+    /// The numbers.
+    pub data: &'a [T],
+    /// T: steps.
+    pub steps: usize,
+    /// B: sequences.
+    pub batch: usize,
+    /// Which of the two comes first.
+    pub layout: Layout,
+    /// The valid steps of each sequence, 1 to T. What is behind them is neither read nor written.
+    pub lengths: Option<&'a [usize]>,
+}
+
+impl<'a, T> Sequences<'a, T> {
+    /// Time first, all sequences of full length.
+    pub fn new(data: &'a [T], steps: usize, batch: usize) -> Sequences<'a, T> {
+        Sequences { data, steps, batch, layout: Layout::TimeFirst, lengths: None }
+    }
+
+    /// In the other order.
+    pub fn batch_first(self) -> Sequences<'a, T> {
+        Sequences { layout: Layout::BatchFirst, ..self }
+    }
+
+    /// With lengths.
+    pub fn with_lengths(self, lengths: &'a [usize]) -> Sequences<'a, T> {
+        Sequences { lengths: Some(lengths), ..self }
+    }
+}
+
+/// The state of a network between steps, or its gradient: of every layer and direction (L·D of them), every sequence.
+/// It is kept in the type that arithmetic is done in, so that steps one by one give the bits of the whole sequence.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct State<A> {
+    /// h `[L·D, B, P]`.
+    pub h: Vec<A>,
+    /// c `[L·D, B, H]` of an LSTM, else empty.
+    pub c: Vec<A>,
+}
+
+impl<A: Float> State<A> {
+    pub(crate) fn resize(&mut self, config: &Config, batch: usize) {
+        let (h, c) = State::<A>::sizes(config, batch);
+        self.h.clear();
+        self.h.resize(h, A::ZERO);
+        self.c.clear();
+        self.c.resize(c, A::ZERO);
+    }
+
+    /// Numbers of h and of c.
+    fn sizes(config: &Config, batch: usize) -> (usize, usize) {
+        let cells = config.layers * config.directions() * batch;
+        (cells * config.output(), if config.has_cell() { cells * config.hidden } else { 0 })
+    }
+
+    pub(crate) fn check(&self, config: &Config, batch: usize, names: [&'static str; 2]) -> Result<(), Error> {
+        let cells = config.layers * config.directions();
+        let (h, c) = State::<A>::sizes(config, batch);
+        let length = |what, expected: usize, found: usize, shape: String| {
+            if expected == found { Ok(()) } else { Err(Error::Length { what, shape, expected, found }) }
+        };
+        length(names[0], h, self.h.len(), format!("[L·D, B, P] = [{cells}, {batch}, {}]", config.output()))?;
+        let shape = if config.has_cell() {
+            format!("[L·D, B, H] = [{cells}, {batch}, {}]", config.hidden)
+        } else {
+            "a cell without c".to_owned()
+        };
+        length(names[1], c, self.c.len(), shape)
+    }
+}
+
+/// What a forward pass gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output<T: Element> {
+    /// h of the last layer at every step, `[T, B, D·P]` or `[B, T, D·P]` as the input was; 0 behind a sequence's end.
+    pub y: Vec<T>,
+    /// The state after the last valid step of each sequence.
+    pub state: State<T::Acc>,
+}
+
+/// What a backward pass gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gradients<T: Element> {
+    /// Of the input, in its order; 0 behind a sequence's end.
+    pub input: Vec<T>,
+    /// Of the parameters.
+    pub params: Params<T::Acc>,
+    /// Of the initial state.
+    pub state: State<T::Acc>,
+}

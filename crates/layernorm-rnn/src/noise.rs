@@ -1,0 +1,84 @@
+//! Random numbers from a seed, by place: the n-th number of a stream does not depend on which others were asked for. So a
+//! backward pass sees the masks of its forward pass without storing them, and threads do not matter.
+
+/// What a stream of random numbers is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Init,
+    Dropout,
+    Recurrent,
+    DropConnect,
+    ZoneoutHidden,
+    ZoneoutCell,
+}
+
+/// Random numbers of one use in one cell.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Random {
+    key: u64,
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection of 64 bits.
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+impl Random {
+    /// The stream of a use in a layer and direction (or any two numbers that tell streams apart).
+    pub(crate) fn new(seed: u64, use_for: Use, layer: usize, direction: usize) -> Random {
+        let stream = (use_for as u64) << 48 | (layer as u64) << 8 | direction as u64;
+        Random { key: mix(mix(seed.wrapping_add(0x9E37_79B9_7F4A_7C15)) ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93)) }
+    }
+
+    fn bits(&self, index: usize) -> u64 {
+        mix(mix(self.key.wrapping_add((index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))) ^ self.key)
+    }
+
+    /// Uniform in 0..1, with 53 bits.
+    pub(crate) fn uniform(&self, index: usize) -> f64 {
+        (self.bits(index) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// True with probability p.
+    pub(crate) fn hits(&self, index: usize, p: f64) -> bool {
+        self.uniform(index) < p
+    }
+
+    /// Standard normal (Box and Muller).
+    pub(crate) fn normal(&self, index: usize) -> f64 {
+        let radius = (-2.0 * (1.0 - self.uniform(2 * index)).ln()).sqrt();
+        radius * (2.0 * std::f64::consts::PI * self.uniform(2 * index + 1)).cos()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_look_random_and_streams_differ() {
+        let n = 100_000;
+        for (layer, seed) in [(0, 1), (1, 1), (0, 2)] {
+            let random = Random::new(seed, Use::Init, layer, 0);
+            let mean = (0..n).map(|i| random.uniform(i)).sum::<f64>() / n as f64;
+            // Five standard deviations of a mean of uniform numbers.
+            assert!((mean - 0.5).abs() < 5.0 * (1.0 / 12.0 / n as f64).sqrt(), "{mean}");
+            let square = (0..n).map(|i| random.normal(i).powi(2)).sum::<f64>() / n as f64;
+            assert!((square - 1.0).abs() < 5.0 * (2.0 / n as f64).sqrt(), "{square}");
+            let hits = (0..n).filter(|&i| random.hits(i, 0.3)).count() as f64 / n as f64;
+            assert!((hits - 0.3).abs() < 5.0 * (0.21 / n as f64).sqrt(), "{hits}");
+        }
+        let first = |seed, use_for, layer, direction| Random::new(seed, use_for, layer, direction).uniform(0);
+        let mut firsts = vec![
+            first(1, Use::Init, 0, 0),
+            first(1, Use::Dropout, 0, 0),
+            first(1, Use::Init, 1, 0),
+            first(1, Use::Init, 0, 1),
+            first(2, Use::Init, 0, 0),
+        ];
+        firsts.sort_by(f64::total_cmp);
+        assert!(firsts.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+}

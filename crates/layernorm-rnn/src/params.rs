@@ -1,0 +1,242 @@
+//! The parameters of a network: one flat vector of numbers, and what stands where in it. Gradients have the same form.
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::variant::Norm;
+use layernorm::Float;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a parameter is. Sizes: I input of the layer, H hidden, P the numbers of h, G gates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Slot {
+    /// W `[G·H, I]`.
+    InputWeight,
+    /// U `[G·H, P]`.
+    RecurrentWeight,
+    /// bx `[G·H]`.
+    InputBias,
+    /// bh `[G·H]`.
+    RecurrentBias,
+    /// b `[G·H]`.
+    Bias,
+    /// γ of LNx `[G·H]`.
+    InputNormGain,
+    /// β of LNx `[G·H]`.
+    InputNormBias,
+    /// γ of LNh `[G·H]`.
+    RecurrentNormGain,
+    /// β of LNh `[G·H]`.
+    RecurrentNormBias,
+    /// γ of LNs `[G·H]`.
+    SumNormGain,
+    /// β of LNs `[G·H]`.
+    SumNormBias,
+    /// γ of LNc `[H]`.
+    CellNormGain,
+    /// β of LNc `[H]`.
+    CellNormBias,
+    /// p `[3, H]`: of i, f and o (coupled: `[2, H]`, of f and o).
+    Peephole,
+    /// P `[P, H]`.
+    Projection,
+    /// bp `[P]`.
+    ProjectionBias,
+}
+
+impl Slot {
+    /// All of them.
+    pub const ALL: [Slot; 16] = [
+        Slot::InputWeight,
+        Slot::RecurrentWeight,
+        Slot::InputBias,
+        Slot::RecurrentBias,
+        Slot::Bias,
+        Slot::InputNormGain,
+        Slot::InputNormBias,
+        Slot::RecurrentNormGain,
+        Slot::RecurrentNormBias,
+        Slot::SumNormGain,
+        Slot::SumNormBias,
+        Slot::CellNormGain,
+        Slot::CellNormBias,
+        Slot::Peephole,
+        Slot::Projection,
+        Slot::ProjectionBias,
+    ];
+
+    /// Its name in a file of this crate's own.
+    pub fn name(self) -> &'static str {
+        match self {
+            Slot::InputWeight => "input_weight",
+            Slot::RecurrentWeight => "recurrent_weight",
+            Slot::InputBias => "input_bias",
+            Slot::RecurrentBias => "recurrent_bias",
+            Slot::Bias => "bias",
+            Slot::InputNormGain => "input_norm.gain",
+            Slot::InputNormBias => "input_norm.bias",
+            Slot::RecurrentNormGain => "recurrent_norm.gain",
+            Slot::RecurrentNormBias => "recurrent_norm.bias",
+            Slot::SumNormGain => "sum_norm.gain",
+            Slot::SumNormBias => "sum_norm.bias",
+            Slot::CellNormGain => "cell_norm.gain",
+            Slot::CellNormBias => "cell_norm.bias",
+            Slot::Peephole => "peephole",
+            Slot::Projection => "projection",
+            Slot::ProjectionBias => "projection_bias",
+        }
+    }
+
+    /// The parameter's shape in a layer, or `None` if the network has no such parameter.
+    pub fn shape(self, config: &Config, layer: usize) -> Option<Vec<usize>> {
+        let v = &config.variant;
+        let (gates, hidden) = (config.gate_width(), config.hidden);
+        let gain = |norm: Option<Norm>, width: usize| norm.filter(|norm| norm.gain).map(|_| vec![width]);
+        let bias = |norm: Option<Norm>, width: usize| norm.filter(|norm| norm.bias).map(|_| vec![width]);
+        let cell = v.cell_norm.map(|cell| cell.norm);
+        match self {
+            Slot::InputWeight => Some(vec![gates, config.layer_input(layer)]),
+            Slot::RecurrentWeight => Some(vec![gates, config.output()]),
+            Slot::InputBias => v.input_bias.then(|| vec![gates]),
+            Slot::RecurrentBias => v.recurrent_bias.then(|| vec![gates]),
+            Slot::Bias => v.bias.then(|| vec![gates]),
+            Slot::InputNormGain => gain(v.input_norm, gates),
+            Slot::InputNormBias => bias(v.input_norm, gates),
+            Slot::RecurrentNormGain => gain(v.recurrent_norm, gates),
+            Slot::RecurrentNormBias => bias(v.recurrent_norm, gates),
+            Slot::SumNormGain => gain(v.sum_norm, gates),
+            Slot::SumNormBias => bias(v.sum_norm, gates),
+            Slot::CellNormGain => gain(cell, hidden),
+            Slot::CellNormBias => bias(cell, hidden),
+            Slot::Peephole => v.peephole.then(|| vec![v.gates().len() - 1, hidden]),
+            Slot::Projection => config.projection.map(|p| vec![p, hidden]),
+            Slot::ProjectionBias => config.projection.filter(|_| v.projection_bias).map(|p| vec![p]),
+        }
+    }
+
+    /// Whether it is a norm's gain, which starts at 1.
+    pub fn is_gain(self) -> bool {
+        matches!(self, Slot::InputNormGain | Slot::RecurrentNormGain | Slot::SumNormGain | Slot::CellNormGain)
+    }
+}
+
+/// Where a parameter stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Which layer.
+    pub layer: usize,
+    /// Which direction: 0, or 1 for the second of both.
+    pub direction: usize,
+    /// What it is.
+    pub slot: Slot,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Its numbers, row-major, in the flat vector.
+    pub range: Range<usize>,
+}
+
+impl Entry {
+    /// Its name in a file of this crate's own: `l0.input_weight`, `l0.reverse.input_weight` for the second direction.
+    pub fn name(&self) -> String {
+        let reverse = if self.direction == 1 { "reverse." } else { "" };
+        format!("l{}.{reverse}{}", self.layer, self.slot.name())
+    }
+}
+
+/// The parameters of a network, or their gradients. `A` is the type that arithmetic is done in.
+#[derive(Clone, Debug)]
+pub struct Params<A> {
+    entries: Arc<[Entry]>,
+    values: Vec<A>,
+    /// Differs from that of all other parameters, and is new after each access that may write.
+    version: u64,
+}
+
+impl<A: PartialEq> PartialEq for Params<A> {
+    fn eq(&self, other: &Self) -> bool {
+        self.entries == other.entries && self.values == other.values
+    }
+}
+
+fn new_version() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl<A: Float> Params<A> {
+    /// All zeros, in the form that a network needs.
+    pub fn zeros(config: &Config) -> Result<Params<A>, Error> {
+        config.check()?;
+        let mut entries = Vec::new();
+        let mut end = 0usize;
+        let too_large = || Error::Unsupported { what: "the network has more parameters than memory can hold".into() };
+        for layer in 0..config.layers {
+            for direction in 0..config.directions() {
+                for slot in Slot::ALL {
+                    if let Some(shape) = slot.shape(config, layer) {
+                        let count =
+                            shape.iter().try_fold(1usize, |n, &dim| n.checked_mul(dim)).ok_or_else(too_large)?;
+                        let start = end;
+                        end = start
+                            .checked_add(count)
+                            .filter(|&n| n <= isize::MAX as usize / 16)
+                            .ok_or_else(too_large)?;
+                        entries.push(Entry { layer, direction, slot, shape, range: start..end });
+                    }
+                }
+            }
+        }
+        let mut values = Vec::new();
+        values.try_reserve_exact(end).map_err(|_| too_large())?;
+        values.resize(end, A::ZERO);
+        Ok(Params { entries: entries.into(), values, version: new_version() })
+    }
+
+    /// Zeros in the same form.
+    pub fn zeros_like(&self) -> Params<A> {
+        Params { entries: self.entries.clone(), values: vec![A::ZERO; self.values.len()], version: new_version() }
+    }
+
+    /// What stands where.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// All numbers, one parameter after the other.
+    pub fn values(&self) -> &[A] {
+        &self.values
+    }
+
+    /// All numbers, to be written: an optimizer's step is a loop over them.
+    pub fn values_mut(&mut self) -> &mut [A] {
+        self.version = new_version();
+        &mut self.values
+    }
+
+    /// A parameter by its name ([`Entry::name`]).
+    pub fn by_name(&self, name: &str) -> Option<&[A]> {
+        self.entries.iter().find(|entry| entry.name() == name).map(|entry| &self.values[entry.range.clone()])
+    }
+
+    /// A parameter, if the network has it.
+    pub fn get(&self, layer: usize, direction: usize, slot: Slot) -> Option<&[A]> {
+        Some(&self.values[self.find(layer, direction, slot)?.range.clone()])
+    }
+
+    /// A parameter to be written, if the network has it.
+    pub fn get_mut(&mut self, layer: usize, direction: usize, slot: Slot) -> Option<&mut [A]> {
+        let range = self.find(layer, direction, slot)?.range.clone();
+        self.version = new_version();
+        Some(&mut self.values[range])
+    }
+
+    fn find(&self, layer: usize, direction: usize, slot: Slot) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.layer == layer && e.direction == direction && e.slot == slot)
+    }
+
+    /// The same numbers have the same version; after any change it is another one.
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+}

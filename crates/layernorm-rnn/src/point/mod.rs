@@ -1,0 +1,76 @@
+//! The arithmetic of cells, number by number, over vectors: what is left of a step when the products and norms are done.
+//! Each file has the forward kernels of a cell on top and the backward ones below, with what is saved between them.
+
+pub(crate) mod gru;
+pub(crate) mod lstm;
+pub(crate) mod rnn;
+pub(crate) mod sums;
+
+use crate::real::Real;
+use layernorm::parts::{Simd, Vector};
+
+/// Rows of numbers, `stride` apart. A null pointer stands for rows that there are not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rows<A> {
+    pub(crate) ptr: *mut A,
+    pub(crate) stride: usize,
+}
+
+impl<A> Rows<A> {
+    /// No rows.
+    pub(crate) const NONE: Rows<A> = Rows { ptr: std::ptr::null_mut(), stride: 0 };
+
+    pub(crate) fn is_some(&self) -> bool {
+        !self.ptr.is_null()
+    }
+
+    /// A number of a row. To be used only if it exists.
+    #[inline(always)]
+    pub(crate) fn at(&self, row: usize, column: usize) -> *mut A {
+        self.ptr.wrapping_add(row * self.stride + column)
+    }
+
+    /// The rows from here on.
+    pub(crate) fn from(self, row: usize, column: usize) -> Rows<A> {
+        if self.is_some() { Rows { ptr: self.at(row, column), ..self } } else { self }
+    }
+}
+
+/// Loads `valid` numbers, with the constant LANES for a whole vector.
+///
+/// # Safety
+/// `p` is valid for reads of `valid` numbers.
+#[inline(always)]
+pub(crate) unsafe fn load<S: Simd, A: Real>(p: *const A, valid: usize) -> A::V<S> {
+    // SAFETY: the caller's promise.
+    unsafe { if valid == <A::V<S>>::LANES { <A::V<S>>::load(p) } else { <A::V<S>>::load_first(p, valid) } }
+}
+
+/// Stores `valid` numbers, with the constant LANES for a whole vector.
+///
+/// # Safety
+/// `p` is valid for writes of `valid` numbers.
+#[inline(always)]
+pub(crate) unsafe fn store<S: Simd, A: Real>(p: *mut A, v: A::V<S>, valid: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { if valid == <A::V<S>>::LANES { v.store(p) } else { v.store_first(p, valid) } }
+}
+
+/// Calls `$body` for every row and every vector of its `$n` columns: `$row`, `$at` and `$valid` say where.
+macro_rules! each_vector {
+    ($rows:expr, $n:expr, $lanes:expr, |$row:ident, $at:ident, $valid:ident| $body:block) => {
+        for $row in 0..$rows {
+            let mut $at = 0;
+            while $at + $lanes <= $n {
+                let $valid = $lanes;
+                $body
+                $at += $lanes;
+            }
+            if $at < $n {
+                let $valid = $n - $at;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use each_vector;

@@ -1,0 +1,57 @@
+//! The two types that arithmetic is done in, with the kernels of this crate. The kernels are compiled here and nowhere else,
+//! however many crates call them.
+
+use crate::math::{Constants, Function, Map};
+use crate::matmul::Matmul;
+use crate::point::sums::ColumnSum;
+use crate::point::{gru, lstm, rnn};
+use layernorm::parts::{Isa, dispatch};
+
+/// One method a kernel. Its pointers are valid for what it does with them, and `isa` is on this machine.
+macro_rules! kernels {
+    ($($name:ident: $kernel:ident $(:: $part:ident)?;)*) => {
+        /// f32 or f64.
+        #[allow(private_interfaces, reason = "the kernels are this crate's own")]
+        #[allow(clippy::missing_safety_doc, reason = "said above, for all kernels")]
+        pub trait Real: Constants {
+            #[doc(hidden)]
+            fn map(isa: Isa, function: Function, values: &mut [Self]);
+            $(
+                #[doc(hidden)]
+                unsafe fn $name(isa: Isa, kernel: $kernel $(:: $part)? <Self>);
+            )*
+        }
+
+        kernels!(@ f32: $($name: $kernel $(:: $part)?;)*);
+        kernels!(@ f64: $($name: $kernel $(:: $part)?;)*);
+    };
+    (@ $t:ty: $($name:ident: $kernel:ident $(:: $part:ident)?;)*) => {
+        #[allow(private_interfaces, reason = "the kernels are this crate's own")]
+        impl Real for $t {
+            fn map(isa: Isa, function: Function, values: &mut [$t]) {
+                dispatch(isa, Map { function, values });
+            }
+            $(
+                unsafe fn $name(isa: Isa, kernel: $kernel $(:: $part)? <$t>) {
+                    dispatch(isa, kernel);
+                }
+            )*
+        }
+    };
+}
+
+kernels! {
+    lstm_gates: lstm::Gates;
+    lstm_late_gate: lstm::LateGate;
+    lstm_show: lstm::Show;
+    lstm_show_back: lstm::ShowBack;
+    lstm_gates_back: lstm::GatesBack;
+    gru_gates: gru::Gates;
+    gru_mix: gru::Mix;
+    gru_mix_back: gru::MixBack;
+    gru_reset_back: gru::ResetBack;
+    rnn_activate: rnn::Activate;
+    rnn_activate_back: rnn::ActivateBack;
+    column_sum: ColumnSum;
+    matmul: Matmul;
+}

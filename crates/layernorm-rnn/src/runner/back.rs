@@ -1,0 +1,260 @@
+//! Backward: checks, then layer by layer from the last to the first.
+
+use super::run::{Run, check_tensor, dims, drop_out};
+use super::{Cell, Keep, Places, Recorded, Runner, Shared};
+use crate::buffer::Matrix;
+use crate::config::{Config, Direction};
+use crate::engine::backward::{Back, Work};
+use crate::engine::forward::CellState;
+use crate::engine::gradients::Targets;
+use crate::engine::prepared::DropConnect;
+use crate::error::Error;
+use crate::network::{Gradients, Network, State};
+use crate::params::{Params, Slot};
+use crate::real::Real;
+use crate::schedule::Schedule;
+use layernorm::Element;
+
+/// What the gradients of one cell come from and go to.
+struct Ends<'a, A> {
+    /// Adds the gradient of the output of a time and sequence.
+    fetch: &'a (dyn Fn(usize, usize, *mut A) + Sync),
+    /// Takes the gradient of the input of a time and sequence.
+    emit: &'a (dyn Fn(usize, usize, *const A) + Sync),
+    targets: Targets<A>,
+    /// The first step that is gone through.
+    from: usize,
+}
+
+impl<A: Real> Runner<A> {
+    pub(super) fn check_backward<T: Element<Acc = A>>(
+        &self,
+        network: &Network<A>,
+        places: Places,
+        dy: &[T],
+        dlast: Option<&State<A>>,
+        from: usize,
+        gradients: &Gradients<T>,
+    ) -> Result<(), Error> {
+        let config = network.config();
+        let width = config.output() * config.directions();
+        check_tensor("gradient of the output", &dims(places, "D·P"), places, width, dy.len())?;
+        check_tensor("gradient of the input", &dims(places, "I"), places, config.input, gradients.input.len())?;
+        if let Some(dlast) = dlast {
+            dlast.check(config, places.batch, ["gradient of the final h", "gradient of the final c"])?;
+        }
+        if gradients.params.entries() != network.params().entries() {
+            return Err(Error::OtherNetwork);
+        }
+        if from > 0 && config.direction != Direction::Forward {
+            return Err(Error::Unsupported {
+                what: format!(
+                    "truncated backward: expected a network that goes forward in time, found from = {from} and one that does not"
+                ),
+            });
+        }
+        if from > self.schedule.steps() {
+            return Err(Error::Size { what: "from", expected: "a step of the sequences", found: from });
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "all of it was checked one call above, and is used up here")]
+    pub(super) fn back<T: Element<Acc = A>>(
+        &mut self,
+        network: &Network<A>,
+        recorded: &Recorded,
+        places: Places,
+        dy: &[T],
+        dlast: Option<&State<A>>,
+        from: usize,
+        gradients: &mut Gradients<T>,
+    ) -> Result<(), Error> {
+        let config = network.config();
+        let (isa, threads, training) = (recorded.isa, self.context.threads(), Some(recorded.training));
+        let run = Run { config, network, isa, threads, training };
+        let (directions, output) = (config.directions(), config.output());
+        gradients.state.resize(config, places.batch);
+        let dy = Shared(dy.as_ptr());
+        for layer in (0..config.layers).rev() {
+            // Gradients of this layer's input are summed over its directions here, in order of time.
+            let width = config.layer_input(layer);
+            let [below, above] = &mut self.dinner;
+            std::mem::swap(below, above);
+            below.reshape(self.schedule.rows(), width);
+            below.clear();
+            let (below, above, schedule) = (&*below, &*above, &self.schedule);
+            for direction in 0..directions {
+                let number = layer * directions + direction;
+                let cell = &mut self.cells[number];
+                cell.prepared.set_back(&run.preparation(layer, direction));
+                self.work.reshape(config, layer, schedule.segment_rows(), schedule.batch);
+                let fetch = |t: usize, j: usize, to: *mut A| {
+                    // SAFETY: the tensors have this time and sequence, and `to` has room for a row.
+                    unsafe {
+                        if layer + 1 < config.layers {
+                            let from = above.row(schedule.base[t] + j).add(direction * output);
+                            (0..output).for_each(|k| *to.add(k) = *to.add(k) + *from.add(k));
+                        } else {
+                            let place = places.at(t, schedule.order[j]) * directions + direction;
+                            let from = dy.get().add(place * output);
+                            (0..output).for_each(|k| *to.add(k) = *to.add(k) + (*from.add(k)).widen());
+                        }
+                    }
+                };
+                let dropout = run.dropout(layer);
+                let emit = |t: usize, j: usize, dx: *const A| {
+                    let first = (t * schedule.batch + schedule.order[j]) * width;
+                    // SAFETY: this row of the segment and this time and sequence are this member's own.
+                    unsafe {
+                        drop_out(dropout, first, dx.cast_mut(), width);
+                        let to = below.row(schedule.base[t] + j);
+                        (0..width).for_each(|k| *to.add(k) = *to.add(k) + *dx.add(k));
+                    }
+                };
+                let targets = targets(&mut gradients.params, layer, direction);
+                let ends = Ends { fetch: &fetch, emit: &emit, targets, from };
+                self.dstate.reshape(config, places.batch);
+                self.dstate.load(config, schedule, dlast, number);
+                cell.backward(&run, schedule, (layer, direction), &self.work, &ends, &self.dstate);
+                if from == 0 {
+                    self.dstate.unload(config, schedule, &mut gradients.state, number);
+                }
+                unmask(&run, &mut gradients.params, layer, direction);
+            }
+        }
+        let from_rows = &self.dinner[0];
+        let width = config.input;
+        for s in from..self.schedule.steps() {
+            for j in 0..self.schedule.active[s] {
+                let to = places.at(s, self.schedule.order[j]) * width;
+                let row = from_rows.row(self.schedule.base[s] + j);
+                // SAFETY: the matrix has this row.
+                let row = unsafe { std::slice::from_raw_parts(row, width) };
+                gradients.input[to..to + width].iter_mut().zip(row).for_each(|(to, &dx)| *to = T::narrow(dx));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the gradients of a cell's parameters go.
+fn targets<A: Real>(params: &mut Params<A>, layer: usize, direction: usize) -> Targets<A> {
+    let slots = Slot::ALL.map(|slot| match params.get_mut(layer, direction, slot) {
+        Some(values) => values.as_mut_ptr(),
+        None => std::ptr::null_mut(),
+    });
+    Targets { slots }
+}
+
+/// DropConnect: no gradient comes to what was dropped.
+fn unmask<A: Real>(run: &Run<'_, A>, params: &mut Params<A>, layer: usize, direction: usize) {
+    let Some(seed) = run.preparation(layer, direction).seed else { return };
+    let mask = DropConnect::new(run.config, seed, layer, direction);
+    if let Some(du) = params.get_mut(layer, direction, Slot::RecurrentWeight) {
+        du.iter_mut().enumerate().for_each(|(i, du)| *du = *du * mask.factor::<A>(i));
+    }
+}
+
+impl<A: Real> Cell<A> {
+    fn backward(
+        &self,
+        run: &Run<'_, A>,
+        schedule: &Schedule,
+        cell: (usize, usize),
+        work: &Work<A>,
+        ends: &Ends<'_, A>,
+        state: &CellState<A>,
+    ) {
+        let recompute = run.training.is_some_and(|training| training.keep == Keep::Recompute);
+        let nothing = |_: usize, _: usize, _: *mut A| {};
+        let nowhere = |_: usize, _: usize, _: *const A| {};
+        let pass = |first_row| self.pass(run, schedule, cell, first_row, &nothing, &nowhere);
+        Back { pass: &pass(0), work, fetch: ends.fetch }.start(state);
+        run.plan(schedule, cell.0).run(schedule, &|lane| {
+            for (segment, steps) in schedule.segments.iter().enumerate().rev() {
+                let first_row = if recompute { schedule.base[steps.start] } else { 0 };
+                let pass = pass(first_row);
+                let back = Back { pass: &pass, work, fetch: ends.fetch };
+                let gone_through = steps.start.max(ends.from)..steps.end.max(ends.from);
+                // SAFETY: all matrices are large enough; all members do the same.
+                unsafe {
+                    if recompute && !gone_through.is_empty() {
+                        self.checkpoint(run.config, schedule, segment, lane.own(schedule.batch), false);
+                        pass.segment(lane, steps.clone());
+                    }
+                    back.steps(lane, gone_through.clone());
+                    lane.meet();
+                    if !gone_through.is_empty() {
+                        back.parameters(lane, gone_through, &ends.targets, ends.emit);
+                    }
+                }
+                lane.meet();
+            }
+        });
+        Back { pass: &pass(0), work, fetch: ends.fetch }.end(state);
+    }
+}
+
+impl<A: Real> CellState<A> {
+    /// A state's part for one cell, in the order of the schedule; zeros if there is none.
+    pub(super) fn load(&self, config: &Config, schedule: &Schedule, from: Option<&State<A>>, number: usize) {
+        self.each(config, schedule, number, |values, place, row, width| {
+            let part = from.map(|from| &values.of(from)[place..place + width]);
+            // SAFETY: the matrix has this row.
+            let to = unsafe { std::slice::from_raw_parts_mut(row, width) };
+            match part {
+                Some(part) => to.copy_from_slice(part),
+                None => to.fill(A::ZERO),
+            }
+        });
+    }
+
+    /// The other way.
+    pub(super) fn unload(&self, config: &Config, schedule: &Schedule, to: &mut State<A>, number: usize) {
+        self.each(config, schedule, number, |values, place, row, width| {
+            // SAFETY: the matrix has this row.
+            let from = unsafe { std::slice::from_raw_parts(row, width) };
+            values.of_mut(to)[place..place + width].copy_from_slice(from);
+        });
+    }
+
+    fn each(
+        &self,
+        config: &Config,
+        schedule: &Schedule,
+        number: usize,
+        mut f: impl FnMut(Values, usize, *mut A, usize),
+    ) {
+        let parts = [(Values::H, &self.h, config.output()), (Values::C, &self.c, config.hidden)];
+        for (values, matrix, width) in parts.into_iter().filter(|(_, matrix, _): &(_, &Matrix<A>, _)| matrix.rows > 0) {
+            for j in 0..schedule.batch {
+                let place = (number * schedule.batch + schedule.order[j]) * width;
+                f(values, place, matrix.row(j), width);
+            }
+        }
+    }
+}
+
+/// Which part of a state.
+#[derive(Clone, Copy)]
+enum Values {
+    H,
+    C,
+}
+
+impl Values {
+    fn of<A>(self, state: &State<A>) -> &[A] {
+        match self {
+            Values::H => &state.h,
+            Values::C => &state.c,
+        }
+    }
+
+    fn of_mut<A>(self, state: &mut State<A>) -> &mut [A] {
+        match self {
+            Values::H => &mut state.h,
+            Values::C => &mut state.c,
+        }
+    }
+}

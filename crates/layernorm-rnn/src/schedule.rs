@@ -1,0 +1,121 @@
+//! Which sequences run at which step, and where their rows are.
+//!
+//! Sequences are taken in order of falling length, so that those still running at step s are the first `active[s]`. The
+//! rows of all valid steps follow each other: row(s, j) = base[s] + j for step s of the j-th sequence in that order. A cell
+//! that goes backward in time meets step t of a sequence of length L as its step s = L − 1 − t.
+//!
+//! Steps are cut into segments of at least a few hundred rows: what one product over many rows works on. Sums over time
+//! (the gradients of parameters) are taken segment by segment.
+
+use crate::error::Error;
+use crate::network::Sequences;
+use std::ops::Range;
+
+/// Rows of a segment, at the least.
+const SEGMENT_ROWS: usize = 256;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Schedule {
+    /// Sequences there are.
+    pub(crate) batch: usize,
+    /// Of the j-th in order of falling length: its place in the batch.
+    pub(crate) order: Vec<usize>,
+    /// Of the j-th: its length.
+    pub(crate) lengths: Vec<usize>,
+    /// Sequences that run at a step. There are as many steps as the longest has.
+    pub(crate) active: Vec<usize>,
+    /// The first row of a step; and the number of rows.
+    pub(crate) base: Vec<usize>,
+    pub(crate) segments: Vec<Range<usize>>,
+}
+
+impl Schedule {
+    /// Makes it that of these sequences. Allocates only to grow.
+    pub(crate) fn set<T>(&mut self, sequences: &Sequences<'_, T>) -> Result<(), Error> {
+        let Sequences { steps, batch, lengths, .. } = *sequences;
+        if let Some(lengths) = lengths {
+            if lengths.len() != batch {
+                return Err(Error::Length {
+                    what: "lengths",
+                    shape: format!("[B] = [{batch}]"),
+                    expected: batch,
+                    found: lengths.len(),
+                });
+            }
+            if let Some(sequence) = lengths.iter().position(|&n| n == 0 || n > steps) {
+                return Err(Error::SequenceLength { sequence, steps, found: lengths[sequence] });
+            }
+        }
+        self.batch = batch;
+        self.order.clear();
+        self.order.extend(0..batch);
+        if let Some(lengths) = lengths {
+            self.order.sort_by_key(|&b| (std::cmp::Reverse(lengths[b]), b));
+        }
+        self.lengths.clear();
+        self.lengths.extend(self.order.iter().map(|&b| lengths.map_or(steps, |lengths| lengths[b])));
+        self.active.clear();
+        self.base.clear();
+        self.segments.clear();
+        let (mut running, mut rows, mut first) = (batch, 0, 0);
+        let longest = self.lengths.first().copied().unwrap_or(0);
+        for step in 0..longest {
+            while self.lengths[running - 1] <= step {
+                running -= 1;
+            }
+            self.active.push(running);
+            self.base.push(rows);
+            rows += running;
+            if rows - self.base[first] >= SEGMENT_ROWS || step + 1 == longest {
+                self.segments.push(first..step + 1);
+                first = step + 1;
+            }
+        }
+        self.base.push(rows);
+        Ok(())
+    }
+
+    /// Steps of the longest sequence.
+    pub(crate) fn steps(&self) -> usize {
+        self.active.len()
+    }
+
+    /// Rows of all steps.
+    pub(crate) fn rows(&self) -> usize {
+        self.base[self.steps()]
+    }
+
+    /// The most rows that a segment has.
+    pub(crate) fn segment_rows(&self) -> usize {
+        self.segments.iter().map(|steps| self.base[steps.end] - self.base[steps.start]).max().unwrap_or(0)
+    }
+
+    /// The time at which the j-th sequence is at step s.
+    pub(crate) fn time(&self, reverse: bool, s: usize, j: usize) -> usize {
+        if reverse { self.lengths[j] - 1 - s } else { s }
+    }
+
+    /// Step and sequence of a row.
+    pub(crate) fn place(&self, row: usize) -> (usize, usize) {
+        let step = self.base.partition_point(|&base| base <= row) - 1;
+        (step, row - self.base[step])
+    }
+
+    /// The sequences that the member with this number takes: about as many rows for each.
+    pub(crate) fn share(&self, member: usize, members: usize) -> Range<usize> {
+        let total: usize = self.rows();
+        let cut = |part: usize| {
+            let (wanted, mut sum) = (total * part / members, 0);
+            self.lengths
+                .iter()
+                .position(|&length| {
+                    let before = sum;
+                    sum += length;
+                    before + length / 2 >= wanted
+                })
+                .unwrap_or(self.batch)
+        };
+        let start = if member == 0 { 0 } else { cut(member) };
+        start..if member + 1 == members { self.batch } else { cut(member + 1) }
+    }
+}

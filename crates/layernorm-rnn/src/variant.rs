@@ -1,0 +1,323 @@
+//! A recurrent cell as data: where its norms sit, over what, which biases it has, and what its gates do.
+//!
+//! With H hidden units, G gates, LN a layer norm and σ the sigmoid, every cell of this crate is an instance of
+//!
+//! ```text
+//! zx = W x + bx                     zh = U h + bh                   each [G·H]; the biases where there are any
+//! s  = LNx(zx) + LNh(zh) + p∘c      a = LNs(s) + b + offset         a norm that is absent is the identity
+//!
+//! LSTM  i = σ(aᵢ)  f = σ(a_f)  g = tanh(a_g)  o = σ(a_o)            coupled: i = 1 − f
+//!       c = f∘c + i∘g               clipped to ±cell_clip
+//!       h = o∘tanh(LNc(c))          carried: LNc(c) takes the place of c
+//!       h = P h + bp                with a projection; clipped to ±projection_clip
+//! GRU   r = σ(a_r)  z = σ(a_z)      n = tanh(…), see Reset
+//!       h = z∘h + (1 − z)∘n         or the other way round, see Update
+//! RNN   h = tanh(a) or relu(a)
+//! ```
+//!
+//! The peephole p∘c is that of the old c for i and f, and of the new one for o.
+
+use crate::error::Error;
+
+/// Which recurrent network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Long short-term memory.
+    Lstm,
+    /// Gated recurrent unit.
+    Gru,
+    /// A single layer of tanh or relu.
+    Rnn,
+}
+
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Kind; 3] = [Kind::Lstm, Kind::Gru, Kind::Rnn];
+
+    /// `lstm`, `gru` or `rnn`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Lstm => "lstm",
+            Kind::Gru => "gru",
+            Kind::Rnn => "rnn",
+        }
+    }
+}
+
+/// A gate: G·H numbers are those of each gate in turn, in the order of [`Variant::gates`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Gate {
+    /// LSTM: how much of the candidate comes in.
+    Input,
+    /// LSTM: how much of the cell stays.
+    Forget,
+    /// What would be new: LSTM's g, GRU's n, all of a simple RNN.
+    Candidate,
+    /// LSTM: how much of the cell is shown.
+    Output,
+    /// GRU: how much of the past the candidate sees.
+    Reset,
+    /// GRU: the mixture of old and new.
+    Update,
+}
+
+/// What a norm of the gates is taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Over {
+    /// All gates together: one row of G·H.
+    AllGates,
+    /// Each gate by itself: G rows of H.
+    EachGate,
+    /// The gates together and the candidate by itself: a row of 2H and a row of H, for GRUs.
+    GatesAndCandidate,
+}
+
+/// Where ε is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EpsPlace {
+    /// Under the root, to the variance: r = 1/sqrt(v + ε).
+    Variance,
+    /// To the standard deviation: r = 1/(sqrt(v) + ε).
+    Deviation,
+}
+
+/// A layer norm inside a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Norm {
+    /// What it is taken over. The norm of the cell is over its H units whatever this says.
+    pub over: Over,
+    /// Whether it has a gain γ.
+    pub gain: bool,
+    /// Whether it has a bias β.
+    pub bias: bool,
+    /// ε.
+    pub eps: f64,
+    /// Where ε is added.
+    pub eps_place: EpsPlace,
+}
+
+impl Norm {
+    /// Over all gates together, with gain and bias, ε in the variance.
+    pub const fn new(eps: f64) -> Norm {
+        Norm { over: Over::AllGates, gain: true, bias: true, eps, eps_place: EpsPlace::Variance }
+    }
+
+    /// The same norm over something else.
+    pub const fn over(self, over: Over) -> Norm {
+        Norm { over, ..self }
+    }
+
+    /// The same norm without β.
+    pub const fn without_bias(self) -> Norm {
+        Norm { bias: false, ..self }
+    }
+}
+
+/// The norm of an LSTM's cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CellNorm {
+    /// The norm.
+    pub norm: Norm,
+    /// Whether the normalized cell is carried to the next step; else it is only shown to the output.
+    pub carried: bool,
+}
+
+/// What the reset gate of a GRU multiplies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reset {
+    /// The state before the product: n = tanh(LNx(zx) + LNh(U (r∘h) + bh) + b).
+    State,
+    /// The recurrent product: n = tanh(LNx(zx) + r∘LNh(zh) + b).
+    Product,
+    /// The whole: n = tanh(r∘LNs(s) + b).
+    Sum,
+}
+
+/// What the update gate z of a GRU does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Update {
+    /// It keeps the old: h = z∘h + (1 − z)∘n.
+    KeepsOld,
+    /// It takes the new: h = (1 − z)∘h + z∘n.
+    TakesNew,
+}
+
+/// The nonlinearity of a simple RNN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Activation {
+    /// tanh.
+    Tanh,
+    /// max(0, x).
+    Relu,
+}
+
+/// A recurrent cell. Take one by its name ([`Variant::named`]) or write your own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Variant {
+    /// Its name.
+    pub name: &'static str,
+    /// Which recurrent network.
+    pub kind: Kind,
+    /// LNx, of the input's product.
+    pub input_norm: Option<Norm>,
+    /// LNh, of the recurrent product.
+    pub recurrent_norm: Option<Norm>,
+    /// LNs, of both together.
+    pub sum_norm: Option<Norm>,
+    /// LNc, of the cell (LSTM).
+    pub cell_norm: Option<CellNorm>,
+    /// Whether there is a bias bx, inside LNx.
+    pub input_bias: bool,
+    /// Whether there is a bias bh, inside LNh.
+    pub recurrent_bias: bool,
+    /// Whether there is a bias b, after the norms.
+    pub bias: bool,
+    /// Whether b also stands for bx: one parameter in two places.
+    pub tied_bias: bool,
+    /// A constant added to the forget gate (LSTM) or to the update gate (GRU).
+    pub offset: f64,
+    /// Whether i, f and o see the cell (LSTM).
+    pub peephole: bool,
+    /// Whether i = 1 − f, so that there is no input gate (LSTM).
+    pub coupled: bool,
+    /// The cell is kept within ± this (LSTM).
+    pub cell_clip: Option<f64>,
+    /// Whether a projection has a bias, if there is a projection (LSTM).
+    pub projection_bias: bool,
+    /// The projection is kept within ± this, if there is one (LSTM).
+    pub projection_clip: Option<f64>,
+    /// What the reset gate multiplies (GRU).
+    pub reset: Reset,
+    /// What the update gate does (GRU).
+    pub update: Update,
+    /// The nonlinearity (RNN).
+    pub activation: Activation,
+}
+
+impl Variant {
+    /// A cell without norms and with one bias: a starting point for your own.
+    pub const fn plain(kind: Kind) -> Variant {
+        Variant {
+            name: "plain",
+            kind,
+            input_norm: None,
+            recurrent_norm: None,
+            sum_norm: None,
+            cell_norm: None,
+            input_bias: false,
+            recurrent_bias: false,
+            bias: true,
+            tied_bias: false,
+            offset: 0.0,
+            peephole: false,
+            coupled: false,
+            cell_clip: None,
+            projection_bias: false,
+            projection_clip: None,
+            reset: Reset::Product,
+            update: Update::KeepsOld,
+            activation: Activation::Tanh,
+        }
+    }
+
+    /// The same with one shared bias: the norms of the gates lose their β, which b makes redundant.
+    ///
+    /// LNx(zx) + LNh(zh) + b has three biases that only matter as their sum.
+    pub fn with_shared_bias(mut self) -> Variant {
+        for norm in [&mut self.input_norm, &mut self.recurrent_norm, &mut self.sum_norm].into_iter().flatten() {
+            norm.bias = false;
+        }
+        (self.input_bias, self.recurrent_bias, self.tied_bias, self.bias) = (false, false, false, true);
+        self
+    }
+
+    /// The same with another ε in all norms.
+    pub fn with_eps(mut self, eps: f64) -> Variant {
+        self.norms_mut().for_each(|norm| norm.eps = eps);
+        self
+    }
+
+    fn norms_mut(&mut self) -> impl Iterator<Item = &mut Norm> {
+        let cell = self.cell_norm.as_mut().map(|cell| &mut cell.norm);
+        [self.input_norm.as_mut(), self.recurrent_norm.as_mut(), self.sum_norm.as_mut(), cell].into_iter().flatten()
+    }
+
+    /// The norms that there are, with what each is called.
+    pub fn norms(&self) -> impl Iterator<Item = (&'static str, Norm)> {
+        let cell = self.cell_norm.map(|cell| cell.norm);
+        [
+            ("input_norm", self.input_norm),
+            ("recurrent_norm", self.recurrent_norm),
+            ("sum_norm", self.sum_norm),
+            ("cell_norm", cell),
+        ]
+        .into_iter()
+        .filter_map(|(name, norm)| Some((name, norm?)))
+    }
+
+    /// The gates, in the order in which their rows follow each other in every parameter.
+    pub fn gates(&self) -> &'static [Gate] {
+        match (self.kind, self.coupled) {
+            (Kind::Lstm, false) => &[Gate::Input, Gate::Forget, Gate::Candidate, Gate::Output],
+            (Kind::Lstm, true) => &[Gate::Forget, Gate::Candidate, Gate::Output],
+            (Kind::Gru, _) => &[Gate::Reset, Gate::Update, Gate::Candidate],
+            (Kind::Rnn, _) => &[Gate::Candidate],
+        }
+    }
+
+    /// The gate that [`Variant::offset`] is added to.
+    pub(crate) fn offset_gate(&self) -> usize {
+        let gate = if self.kind == Kind::Lstm { Gate::Forget } else { Gate::Update };
+        self.gates().iter().position(|&g| g == gate).unwrap_or(0)
+    }
+
+    /// Whether the parts of this description go together; an error says which do not.
+    pub fn check(&self) -> Result<(), Error> {
+        let conflict = |what: &'static str| Err(Error::Variant { name: self.name.to_string(), what });
+        for (_, norm) in self.norms() {
+            if !(norm.eps >= 0.0 && norm.eps.is_finite()) {
+                return Err(Error::Norm(layernorm::Error::Epsilon { found: norm.eps }));
+            }
+            if norm.over == Over::GatesAndCandidate && self.kind != Kind::Gru {
+                return conflict("only a GRU can have a norm over the gates and one over the candidate");
+            }
+        }
+        if self.kind != Kind::Lstm {
+            if self.cell_norm.is_some() || self.peephole || self.coupled || self.cell_clip.is_some() {
+                return conflict("a cell norm, peepholes, coupled gates and a cell clip belong to LSTMs");
+            }
+            if self.projection_bias || self.projection_clip.is_some() {
+                return conflict("a projection belongs to LSTMs");
+            }
+        }
+        if self.kind == Kind::Rnn && self.offset != 0.0 {
+            return conflict("an offset is for the forget gate of an LSTM or the update gate of a GRU");
+        }
+        if self.peephole && self.sum_norm.is_some_and(|norm| norm.over != Over::EachGate) {
+            return conflict(
+                "with peepholes, the norm of the sum is over each gate: the output gate sees the new cell",
+            );
+        }
+        if self.kind == Kind::Gru && self.sum_norm.is_some() && self.reset != Reset::Sum {
+            return conflict("a GRU with a norm of the sum multiplies the sum by its reset gate");
+        }
+        if self.kind == Kind::Gru
+            && self.reset == Reset::State
+            && self.recurrent_norm.is_some_and(|norm| norm.over == Over::AllGates)
+        {
+            return conflict("if the reset gate multiplies the state, the candidate's recurrent norm is its own");
+        }
+        if self.tied_bias && (!self.bias || self.input_bias) {
+            return conflict("a tied bias is b in both places: it needs b and excludes a bias of the input");
+        }
+        if !self.offset.is_finite() {
+            return conflict("the offset is not a finite number");
+        }
+        for clip in [self.cell_clip, self.projection_clip].into_iter().flatten() {
+            if !(clip > 0.0 && clip.is_finite()) {
+                return conflict("a clip is a positive number");
+            }
+        }
+        Ok(())
+    }
+}

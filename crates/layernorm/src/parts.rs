@@ -1,0 +1,119 @@
+//! What the sibling crates of this project build on: vectors, the pool of threads, and row norms over raw memory.
+//! Not for others: it may change with any release.
+
+pub use crate::arch::Isa;
+pub use crate::element::lanes::Of;
+pub use crate::kernels::Kernel;
+pub use crate::kernels::vector::{MAX_LANES, Simd, Vector};
+pub use crate::threads::{MAX_THREADS, Meeting, run, team};
+
+use crate::element::Float;
+use crate::kernels::backward::Backward;
+use crate::kernels::forward::Forward;
+use crate::kernels::{Affine, RowNorm, Rows, Stats};
+use crate::tune::Memory;
+
+/// Runs a kernel with an instruction set that comes from [`Isa::checked`] or [`Isa::detect`].
+pub fn dispatch<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
+    isa.run(kernel)
+}
+
+/// A layer norm of contiguous rows: r = 1/(sqrt(v + ε) + ε′), one γ and β an element.
+#[derive(Clone, Copy, Debug)]
+pub struct Norm<A> {
+    /// Elements of a row.
+    pub n: usize,
+    /// ε under the root.
+    pub eps: A,
+    /// ε′ beside it.
+    pub eps_outside: A,
+    /// γ, n of them.
+    pub gain: *const A,
+    /// β, n of them: −0 where there is none.
+    pub bias: *const A,
+}
+
+/// Where m, δ and r of the rows are.
+#[derive(Clone, Copy, Debug)]
+pub struct StatRows<A> {
+    /// m.
+    pub m: *mut A,
+    /// δ.
+    pub delta: *mut A,
+    /// r.
+    pub r: *mut A,
+}
+
+/// Rows of memory, `stride` elements apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<P> {
+    /// The first row.
+    pub ptr: P,
+    /// Elements from row to row.
+    pub stride: usize,
+}
+
+const IN_CACHE: Memory = Memory { stream: false, prefetch: false, prefetch_output: false };
+
+impl<A: Float> Norm<A> {
+    fn row_norm(&self) -> RowNorm<A> {
+        let count = A::from_count(self.n);
+        RowNorm { centered: true, count, eps: self.eps, eps_outside: self.eps_outside, rescale_small: false }
+    }
+
+    fn affine(&self) -> Affine<A> {
+        Affine { gain: self.gain, bias: self.bias, groups: 1, span: 1 }
+    }
+
+    /// Normalizes rows by rules 2, 3 and 6 of the contract. `x` and `y` may be the same memory.
+    ///
+    /// # Safety
+    /// All pointers are valid for `rows` rows of n elements (`stats`: for `rows`), and `isa` is on this machine.
+    pub unsafe fn forward(&self, isa: Isa, x: Line<*const A>, y: Line<*mut A>, stats: StatRows<A>, rows: usize) {
+        let kernel = Forward {
+            x: Rows { ptr: x.ptr, stride: x.stride as isize },
+            residual: None,
+            y: Rows { ptr: y.ptr, stride: y.stride as isize },
+            rows,
+            n: self.n,
+            first_row: 0,
+            norm: self.row_norm(),
+            affine: self.affine(),
+            stats: Some(Stats { m: stats.m, delta: stats.delta, r: stats.r }),
+            memory: IN_CACHE,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { A::forward(isa, kernel) }
+    }
+
+    /// dx of rows by rules 4 and 6. `dy` and `dx` may be the same memory.
+    ///
+    /// # Safety
+    /// As [`Norm::forward`], and `stats` are those that forward wrote for `x`.
+    pub unsafe fn backward(
+        &self,
+        isa: Isa,
+        x: Line<*const A>,
+        dy: Line<*const A>,
+        dx: Line<*mut A>,
+        stats: StatRows<A>,
+        rows: usize,
+    ) {
+        let kernel = Backward {
+            x: Rows { ptr: x.ptr, stride: x.stride as isize },
+            dy: Rows { ptr: dy.ptr, stride: dy.stride as isize },
+            dh: None,
+            dx: Some(Rows { ptr: dx.ptr, stride: dx.stride as isize }),
+            rows,
+            n: self.n,
+            first_row: 0,
+            norm: self.row_norm(),
+            affine: self.affine(),
+            stats: Stats { m: stats.m, delta: stats.delta, r: stats.r },
+            sums: None,
+            memory: IN_CACHE,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { A::backward(isa, kernel) }
+    }
+}
