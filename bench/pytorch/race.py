@@ -14,6 +14,9 @@ except ImportError:  # not a Unix
 # A timed stretch lasts at least this long: shorter calls are timed several at once.
 STRETCH_NS = 200_000
 
+# Before a turn whose calls are longer than this there is no call that is not timed.
+LONG_US = 50_000
+
 # The helper threads of PyTorch's OpenMP keep spinning after a call (4 ms were measured with libgomp; other runtimes
 # take up to 200 ms). A call of ours right after it would have to share a core with them.
 QUIET_S, PATIENCE_S = 0.002, 0.3
@@ -29,32 +32,85 @@ class Timing:
     faults: float | None
 
 
+# Rounds are judged in blocks of this long: the system counts the processor's time in steps of 10 ms.
+BLOCK_S = 0.25
+
+# So many calm rounds are enough to leave the others out.
+FEWEST_CALM = 3
+
+
 def race(contestants, seconds, least_rounds, threads):
     """`contestants` maps names to functions without arguments; gives a Timing of each name."""
-    counts = {name: calls_in_a_stretch(call) for name, call in contestants.items()}
-    times = {name: [] for name in contestants}
-    faults = {name: [] for name in contestants}
-    names = list(contestants)
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
+    rounds = Rounds(contestants, threads)
+    with rounds:
         start = time.perf_counter()
-        for round_number in itertools.count():
-            if round_number >= least_rounds and time.perf_counter() - start >= seconds:
+        while len(rounds.taken) < least_rounds or time.perf_counter() - start < seconds:
+            rounds.take()
+    return rounds.timings(rounds.taken)
+
+
+def calm_race(contestants, seconds, least_rounds, threads, patience, others, limit):
+    """The same on a machine that others use: only rounds in which they took at most `limit` of the processor count.
+
+    `others()` starts a watch whose `share()` says what they took. The race goes on for up to `patience` seconds beyond
+    `seconds` until there are enough calm rounds; if there never are, all rounds count. Gives the Timings and the share of
+    others in the rounds that count.
+    """
+    rounds = Rounds(contestants, threads)
+    calm, shares, calm_s, start = [], [], 0.0, time.perf_counter()
+    with rounds:
+        while True:
+            watch, begin, first = others(), time.perf_counter(), len(rounds.taken)
+            while len(rounds.taken) == first or time.perf_counter() - begin < BLOCK_S:
+                rounds.take()
+            share, now = watch.share() or 0.0, time.perf_counter()
+            shares += [share] * (len(rounds.taken) - first)
+            if share <= limit:
+                calm += range(first, len(rounds.taken))
+                calm_s += now - begin
+            if len(calm) >= least_rounds and calm_s >= seconds or now - start >= seconds + patience:
                 break
-            # Every other round goes backwards: none always follows the same one.
-            for name in names if round_number % 2 == 0 else reversed(names):
-                if threads > 1:
-                    wait_until_quiet()
-                contestants[name]()
-                before = page_faults()
-                nanoseconds = stretch(contestants[name], counts[name])
-                times[name].append(nanoseconds / counts[name] / 1e3)
-                faults[name].append((page_faults() - before) / counts[name])
-    finally:
-        if collecting:
+    used = calm if len(calm) >= FEWEST_CALM else range(len(rounds.taken))
+    timings = rounds.timings([rounds.taken[i] for i in used])
+    return timings, statistics.mean(shares[i] for i in used)
+
+
+class Rounds:
+    """Rounds in which every contestant has its turn; the garbage collector rests meanwhile."""
+
+    def __init__(self, contestants, threads):
+        self.contestants, self.threads = contestants, threads
+        self.counts = {name: calls_in_a_stretch(call) for name, call in contestants.items()}
+        self.taken = []  # {name: (microseconds, page faults) a call} of each round
+
+    def __enter__(self):
+        self._collecting = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *_):
+        if self._collecting:
             gc.enable()
-    return {name: summary(times[name], faults[name]) for name in names}
+
+    def take(self):
+        names = list(self.contestants)
+        # Every other round goes backwards: none always follows the same one.
+        if len(self.taken) % 2:
+            names.reverse()
+        self.taken.append({name: self.turn(name) for name in names})
+
+    def turn(self, name):
+        call, count = self.contestants[name], self.counts[name]
+        if self.threads > 1:
+            wait_until_quiet()
+        # A long call fills the caches by itself.
+        if not self.taken or self.taken[-1][name][0] < LONG_US:
+            call()
+        before = page_faults()
+        nanoseconds = stretch(call, count)
+        return nanoseconds / count / 1e3, (page_faults() - before) / count
+
+    def timings(self, taken):
+        return {name: summary(*zip(*(turns[name] for turns in taken))) for name in self.contestants}
 
 
 def summary(times, faults):

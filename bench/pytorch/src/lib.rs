@@ -1,9 +1,11 @@
-//! A C interface to layer norm over the last dimension, no larger than `compare.py` needs.
+//! A C interface to layer norm over the last dimension and to recurrent networks, no larger than `compare.py` and
+//! `recurrent.py` need.
 //!
 //! Every function returns [`OK`], [`REFUSED`] or [`PANICKED`] and never unwinds; [`layernorm_bench_error`] has the
 //! words. The arguments of a call come in one struct, so that a caller can prepare it once and call many times.
 
 mod failure;
+pub mod recurrent;
 
 use failure::Failure;
 use layernorm::{Affine, Context, Element, Gradients, NormConfig, StatsMut, StatsRef, View, ViewMut, bf16, layer_norm};

@@ -30,7 +30,7 @@ pub struct Noise {
 }
 
 /// A recurrent network: its cell and its sizes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// The cell.
     pub variant: Variant,

@@ -17,6 +17,7 @@ mod real;
 mod runner;
 mod schedule;
 mod variant;
+pub mod weights;
 
 pub use config::{Config, Direction, MAX_LAYERS, Noise};
 pub use error::Error;

@@ -70,8 +70,9 @@ pub(crate) struct Matmul<A> {
     /// All columns of C.
     pub(crate) n: usize,
     pub(crate) k: usize,
-    /// The panels to compute.
+    /// The panels to compute; and whether from the last to the first.
     pub(crate) panels: (usize, usize),
+    pub(crate) backwards: bool,
 }
 
 /// The panels that the member with this number takes of all.
@@ -89,22 +90,23 @@ impl<A: Real> Kernel for Matmul<A> {
             2 | 3 => 2,
             _ => 1,
         };
-        let mut panel = self.panels.0;
-        while panel < self.panels.1 {
-            // Whole panels only go together; the last one may be cut off.
-            let whole = self.panels.1.min(self.n / width);
-            // SAFETY: the caller vouches for the memory of these panels.
-            unsafe {
-                if together == 4 && panel + 4 <= whole {
-                    self.sweep::<S, 4>(panel);
-                    panel += 4;
-                } else if together >= 2 && panel + 2 <= whole {
-                    self.sweep::<S, 2>(panel);
-                    panel += 2;
-                } else {
-                    self.sweep::<S, 1>(panel);
-                    panel += 1;
+        // Whole panels only go together; the last one may be cut off.
+        let (first, end) = self.panels;
+        let together = if self.n / width >= end { together } else { 1 };
+        let sweeps = (end - first) / together;
+        // SAFETY: the caller vouches for the memory of these panels.
+        unsafe {
+            for sweep in 0..sweeps {
+                let sweep = if self.backwards { sweeps - 1 - sweep } else { sweep };
+                let panel = first + sweep * together;
+                match together {
+                    4 => self.sweep::<S, 4>(panel),
+                    2 => self.sweep::<S, 2>(panel),
+                    _ => self.sweep::<S, 1>(panel),
                 }
+            }
+            for panel in first + sweeps * together..end {
+                self.sweep::<S, 1>(panel);
             }
         }
     }

@@ -53,10 +53,10 @@ impl<A: Float> Network<A> {
     }
 
     /// A state of zeros for so many sequences.
-    pub fn zero_state(&self, batch: usize) -> State<A> {
+    pub fn zero_state(&self, batch: usize) -> Result<State<A>, Error> {
         let mut state = State { h: Vec::new(), c: Vec::new() };
-        state.resize(&self.config, batch);
-        state
+        state.resize(&self.config, batch)?;
+        Ok(state)
     }
 }
 
@@ -113,23 +113,27 @@ pub struct State<A> {
 }
 
 impl<A: Float> State<A> {
-    pub(crate) fn resize(&mut self, config: &Config, batch: usize) {
-        let (h, c) = State::<A>::sizes(config, batch);
-        self.h.clear();
-        self.h.resize(h, A::ZERO);
-        self.c.clear();
-        self.c.resize(c, A::ZERO);
+    /// Zeros for so many sequences. An error if memory cannot hold them.
+    pub(crate) fn resize(&mut self, config: &Config, batch: usize) -> Result<(), Error> {
+        let (h, c) = State::<A>::sizes(config, batch)?;
+        for (numbers, count) in [(&mut self.h, h), (&mut self.c, c)] {
+            numbers.clear();
+            numbers.try_reserve_exact(count).map_err(|_| too_many(batch))?;
+            numbers.resize(count, A::ZERO);
+        }
+        Ok(())
     }
 
     /// Numbers of h and of c.
-    fn sizes(config: &Config, batch: usize) -> (usize, usize) {
-        let cells = config.layers * config.directions() * batch;
-        (cells * config.output(), if config.has_cell() { cells * config.hidden } else { 0 })
+    fn sizes(config: &Config, batch: usize) -> Result<(usize, usize), Error> {
+        let cells = (config.layers * config.directions()).checked_mul(batch);
+        let size = |width| cells.and_then(|cells| cells.checked_mul(width)).ok_or_else(|| too_many(batch));
+        Ok((size(config.output())?, if config.has_cell() { size(config.hidden)? } else { 0 }))
     }
 
     pub(crate) fn check(&self, config: &Config, batch: usize, names: [&'static str; 2]) -> Result<(), Error> {
         let cells = config.layers * config.directions();
-        let (h, c) = State::<A>::sizes(config, batch);
+        let (h, c) = State::<A>::sizes(config, batch)?;
         let length = |what, expected: usize, found: usize, shape: String| {
             if expected == found { Ok(()) } else { Err(Error::Length { what, shape, expected, found }) }
         };
@@ -141,6 +145,10 @@ impl<A: Float> State<A> {
         };
         length(names[1], c, self.c.len(), shape)
     }
+}
+
+fn too_many(batch: usize) -> Error {
+    Error::Size { what: "batch", expected: "no more sequences than memory can hold", found: batch }
 }
 
 /// What a forward pass gives.

@@ -71,7 +71,7 @@ mod tests {
             assert!((hits - 0.3).abs() < 5.0 * (0.21 / n as f64).sqrt(), "{hits}");
         }
         let first = |seed, use_for, layer, direction| Random::new(seed, use_for, layer, direction).uniform(0);
-        let mut firsts = vec![
+        let mut firsts = [
             first(1, Use::Init, 0, 0),
             first(1, Use::Dropout, 0, 0),
             first(1, Use::Init, 1, 0),

@@ -70,7 +70,7 @@ impl<A: Real> Cell<A> {
 }
 
 /// What the tape holds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Recorded {
     config: Config,
     version: u64,
@@ -94,6 +94,10 @@ pub struct Runner<A> {
     dinner: [Matrix<A>; 2],
     work: Work<A>,
     dstate: CellState<A>,
+    /// The gradient of U under DropConnect's mask.
+    masked: Vec<A>,
+    /// Whether the next pass goes through the weights from their end: what the last one left in the cache comes first.
+    flip: bool,
     recorded: Option<Recorded>,
     /// For a single step.
     step_state: State<A>,
@@ -151,6 +155,8 @@ impl<A: Real> Runner<A> {
             dinner: [Matrix::new(), Matrix::new()],
             work: Work::new(),
             dstate: CellState::new(),
+            masked: Vec::new(),
+            flip: false,
             recorded: None,
             step_state: State { h: Vec::new(), c: Vec::new() },
         }
@@ -273,11 +279,14 @@ impl<A: Real> Runner<A> {
         from: usize,
     ) -> Result<Gradients<T>, Error> {
         let recorded = self.recorded.as_ref().ok_or(Error::NothingRecorded)?;
+        if recorded.version != network.params().version() || recorded.config != *network.config() {
+            return Err(Error::OtherNetwork);
+        }
         let (steps, batch) = (recorded.steps, self.schedule.batch);
         let mut gradients = Gradients {
             input: vec![T::narrow(A::ZERO); steps * batch * network.config().input],
             params: network.params().zeros_like(),
-            state: network.zero_state(batch),
+            state: network.zero_state(batch)?,
         };
         self.backward_into(network, dy, dlast, from, &mut gradients)?;
         Ok(gradients)
@@ -293,7 +302,7 @@ impl<A: Real> Runner<A> {
         from: usize,
         gradients: &mut Gradients<T>,
     ) -> Result<(), Error> {
-        let recorded = self.recorded.clone().ok_or(Error::NothingRecorded)?;
+        let recorded = self.recorded.ok_or(Error::NothingRecorded)?;
         let config = network.config();
         if recorded.version != network.params().version() || recorded.config != *config {
             return Err(Error::OtherNetwork);
@@ -301,7 +310,7 @@ impl<A: Real> Runner<A> {
         let places = Places { layout: recorded.layout, steps: recorded.steps, batch: self.schedule.batch };
         self.check_backward(network, places, dy, dlast, from, gradients)?;
         if self.schedule.rows() == 0 {
-            gradients.state.resize(config, places.batch);
+            gradients.state.resize(config, places.batch)?;
             if let Some(dlast) = dlast {
                 gradients.state.clone_from(dlast);
             }

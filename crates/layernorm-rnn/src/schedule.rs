@@ -48,6 +48,12 @@ impl Schedule {
         }
         self.batch = batch;
         self.order.clear();
+        let room = self.order.try_reserve(batch).and_then(|()| self.lengths.try_reserve(batch));
+        room.map_err(|_| Error::Size {
+            what: "batch",
+            expected: "no more sequences than memory can hold",
+            found: batch,
+        })?;
         self.order.extend(0..batch);
         if let Some(lengths) = lengths {
             self.order.sort_by_key(|&b| (std::cmp::Reverse(lengths[b]), b));

@@ -42,14 +42,14 @@ impl Case {
 fn check(name: &str, case: &Case) {
     let mut rng = Rng(case.config.hidden as u64 * 31 + name.len() as u64);
     let config = &case.config;
-    let mut network = Network::<f64>::new(config.clone(), Init::torch(), 3).unwrap();
+    let mut network = Network::<f64>::new(*config, Init::torch(), 3).unwrap();
     // Biases and gains away from where they start, so that every one of them matters.
     network.params_mut().values_mut().iter_mut().for_each(|p| *p += 0.5 * rng.next());
     let mut x = rng.vec(case.steps * case.batch * config.input);
     let dy = rng.vec(case.steps * case.batch * config.output() * config.directions());
-    let mut initial = network.zero_state(case.batch);
+    let mut initial = network.zero_state(case.batch).unwrap();
     initial.h.iter_mut().chain(&mut initial.c).for_each(|h| *h = rng.next());
-    let mut dlast = network.zero_state(case.batch);
+    let mut dlast = network.zero_state(case.batch).unwrap();
     dlast.h.iter_mut().chain(&mut dlast.c).for_each(|h| *h = rng.next());
 
     let mut runner = Runner::default();

@@ -1,5 +1,8 @@
 //! A small pool of threads that live as long as the process. Handing work to it allocates nothing and wakes in microseconds.
 //!
+//! A helper that has nothing to do looks out for work for a moment before it sleeps: calls that follow each other closely
+//! (the steps of a stream) find it awake.
+//!
 //! One job runs at a time. A caller who finds the pool busy does the whole job alone: by the numerical contract the
 //! result is the same, and nothing can wait for anything in a circle.
 
@@ -31,6 +34,10 @@ struct State {
     running: usize,
     /// Helper threads that exist.
     helpers: usize,
+    /// Of these, those that sleep.
+    sleeping: usize,
+    /// Whether the caller does.
+    caller_sleeps: bool,
     panic: Option<Box<dyn std::any::Any + Send>>,
 }
 
@@ -43,6 +50,23 @@ struct Pool {
     work: Condvar,
     /// A helper has left the job.
     left: Condvar,
+    /// How many jobs there have been: what a helper that does not sleep yet looks at.
+    jobs: AtomicUsize,
+    /// Helpers in the job, for a caller who does not sleep yet.
+    running: AtomicUsize,
+}
+
+/// How often a thread looks out before it sleeps: some tens of microseconds.
+const LOOKS: usize = 4096;
+
+/// Waits for a moment until `done`.
+fn look_out(done: impl Fn() -> bool) {
+    for _ in 0..LOOKS {
+        if done() {
+            return;
+        }
+        std::hint::spin_loop();
+    }
 }
 
 fn pool() -> &'static Pool {
@@ -78,16 +102,24 @@ fn help() {
         {
             state.wanted -= 1;
             state.running += 1;
+            pool.running.store(state.running, Ordering::Release);
             drop(state);
             let outcome = catch_unwind(AssertUnwindSafe(|| job.work()));
             state = lock(&pool.state);
             state.panic = state.panic.take().or(outcome.err());
             state.running -= 1;
-            if state.running == 0 {
+            pool.running.store(state.running, Ordering::Release);
+            if state.running == 0 && state.caller_sleeps {
                 pool.left.notify_one();
             }
+            let jobs = pool.jobs.load(Ordering::Acquire);
+            drop(state);
+            look_out(|| pool.jobs.load(Ordering::Acquire) != jobs);
+            state = lock(&pool.state);
         } else {
+            state.sleeping += 1;
             state = pool.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.sleeping -= 1;
         }
     }
 }
@@ -170,14 +202,24 @@ fn run_job(turn: MutexGuard<'_, ()>, helpers: usize, tasks: usize, work: &(dyn F
         let mut state = lock(&pool.state);
         state.job = Some(job);
         state.wanted = helpers;
-        if helpers == 1 { pool.work.notify_one() } else { pool.work.notify_all() }
+        pool.jobs.fetch_add(1, Ordering::Release);
+        if state.helpers - state.sleeping < helpers {
+            if helpers == 1 { pool.work.notify_one() } else { pool.work.notify_all() }
+        }
     }
     let mine = catch_unwind(AssertUnwindSafe(|| job.work()));
     let mut state = lock(&pool.state);
     state.job = None;
     state.wanted = 0;
+    if state.running > 0 {
+        drop(state);
+        look_out(|| pool.running.load(Ordering::Acquire) == 0);
+        state = lock(&pool.state);
+    }
     while state.running > 0 {
+        state.caller_sleeps = true;
         state = pool.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+        state.caller_sleeps = false;
     }
     let panic = state.panic.take().or(mine.err());
     drop(state);

@@ -257,6 +257,7 @@ impl<A: Real> Back<'_, A> {
                 rows: own.len(),
                 start: Start::Nothing,
                 panels: lane.panels(p.projection_back.panels()),
+                backwards: false,
             }
             .run(pass.isa);
         }
@@ -425,6 +426,7 @@ impl<A: Real> Back<'_, A> {
                 rows: all.len(),
                 start: Start::Nothing,
                 panels: lane.panels(p.recurrent_back.panels()),
+                backwards: s % 2 == 1,
             }
             .run(pass.isa);
             lane.meet_in_step();
@@ -463,6 +465,7 @@ impl<A: Real> Back<'_, A> {
                 rows: own.len(),
                 start,
                 panels: lane.panels(p.recurrent_back.panels()),
+                backwards: s % 2 == 1,
             }
             .run(pass.isa);
         }

@@ -92,6 +92,8 @@ pub(crate) struct Pass<'a, A> {
     /// The row that stands first on the tape; and that of the inputs.
     pub(crate) first_row: usize,
     pub(crate) first_input: usize,
+    /// Whether weights are gone through from their end first.
+    pub(crate) flip: bool,
     pub(crate) tape: &'a Tape<A>,
     pub(crate) state: &'a CellState<A>,
     /// Recurrent dropout's factors `[B, P]`.
@@ -131,6 +133,7 @@ pub(crate) struct Product<'a, A> {
     pub(crate) rows: usize,
     pub(crate) start: Start<A>,
     pub(crate) panels: (usize, usize),
+    pub(crate) backwards: bool,
 }
 
 impl<A: Real> Product<'_, A> {
@@ -151,6 +154,7 @@ impl<A: Real> Product<'_, A> {
             n: self.b.n,
             k: self.k.1,
             panels: self.panels,
+            backwards: self.backwards,
         };
         // SAFETY: the caller's promise.
         unsafe { A::matmul(isa, product) }
@@ -184,24 +188,47 @@ impl<'a, A: Real> Pass<'a, A> {
         (self.time(s, j) * self.schedule.batch + self.schedule.order[j]) * width
     }
 
+    /// Whether a step goes through the weights from their end: every other one does, and finds in the cache what the last
+    /// one used last. No element's order depends on it.
+    fn backwards(&self, s: usize) -> bool {
+        (s % 2 == 1) != self.flip
+    }
+
     /// A segment, as one member.
     ///
     /// # Safety
     /// The tape, the state and the scratch memory are large enough, and all members run the same segment.
     pub(crate) unsafe fn segment(&self, lane: &Lane<'_>, steps: Range<usize>) {
-        // SAFETY: the caller's promise.
+        // A single step of a stream, every other time: U first, for its end is still in the cache.
+        let turned = steps.len() == 1 && self.flip && !fused(self.config);
+        // SAFETY: the caller's promise; rows of one's own are written between meetings, and all rows are read after them.
         unsafe {
-            self.inputs(lane, steps.clone());
-            lane.meet();
-            for s in steps {
-                self.step(lane, s);
+            self.fetch_inputs(lane, steps.clone());
+            if turned {
+                self.remember(lane, steps.start);
+                lane.meet();
+                self.recurrent_product(lane, steps.start);
+                self.inputs(lane, steps.clone());
+                lane.meet();
+                self.finish_step(lane, steps.start);
+            } else {
+                lane.meet();
+                self.inputs(lane, steps.clone());
+                lane.meet();
+                for s in steps {
+                    self.remember(lane, s);
+                    lane.meet_in_step();
+                    self.recurrent_product(lane, s);
+                    lane.meet_in_step();
+                    self.finish_step(lane, s);
+                }
             }
         }
         lane.meet();
     }
 
-    /// zx = W x + bx for the rows of a segment.
-    unsafe fn inputs(&self, lane: &Lane<'_>, steps: Range<usize>) {
+    /// The inputs of a segment.
+    unsafe fn fetch_inputs(&self, lane: &Lane<'_>, steps: Range<usize>) {
         let base = &self.schedule.base;
         let first = base[steps.start];
         let part = lane.part(base[steps.end] - first);
@@ -212,7 +239,20 @@ impl<'a, A: Real> Pass<'a, A> {
                 (self.fetch)(self.time(s, j), j, self.tape.x.row(base[s] + j - self.first_input));
             }
         }
+    }
+
+    /// zx = W x + bx for the rows of a segment. Members share the rows, or the columns if there are few rows.
+    unsafe fn inputs(&self, lane: &Lane<'_>, steps: Range<usize>) {
+        let base = &self.schedule.base;
+        let (first, end) = (base[steps.start], base[steps.end]);
+        let part = lane.part(end - first);
+        let (mut from, mut to) = (first + part.start, first + part.end);
         let p = self.prepared;
+        let mut panels = 0..p.input.panels();
+        if end - first < lane.members * TILE {
+            (from, to) = (first, end);
+            panels = lane.part(panels.end);
+        }
         let row = from - self.first_row;
         // SAFETY: the rows are this member's own.
         unsafe {
@@ -223,24 +263,20 @@ impl<'a, A: Real> Pass<'a, A> {
                 c: rows(&self.tape.zx, row),
                 rows: to - from,
                 start: Start::Row(p.input_start.as_ptr()),
-                panels: (0, p.input.panels()),
+                panels: (panels.start, panels.end),
+                backwards: self.flip,
             }
             .run(self.isa);
         }
     }
 
-    unsafe fn step(&self, lane: &Lane<'_>, s: usize) {
+    /// What is left of a step when its products are there.
+    unsafe fn finish_step(&self, lane: &Lane<'_>, s: usize) {
         let running = self.schedule.active[s];
         let own = lane.own(running);
         let scratch = &self.scratch[lane.member];
         // SAFETY: rows of one's own are written between meetings, and all rows are read after them.
         unsafe {
-            for j in own.clone() {
-                self.remember(s, j);
-            }
-            lane.meet_in_step();
-            self.recurrent_product(lane, s, running);
-            lane.meet_in_step();
             for (j, n) in tiles(own.clone()) {
                 match self.config.variant.kind {
                     Kind::Lstm => self.lstm(scratch, s, j, n),
@@ -268,7 +304,14 @@ impl<'a, A: Real> Pass<'a, A> {
     }
 
     /// Copies the state to where this step's products and the backward pass find it.
-    unsafe fn remember(&self, s: usize, j: usize) {
+    unsafe fn remember(&self, lane: &Lane<'_>, s: usize) {
+        for j in lane.own(self.schedule.active[s]) {
+            // SAFETY: the row is this member's own.
+            unsafe { self.remember_one(s, j) };
+        }
+    }
+
+    unsafe fn remember_one(&self, s: usize, j: usize) {
         let (row, output, hidden) = (self.step_row(s, j), self.config.output(), self.config.hidden);
         // SAFETY: the rows exist and are this member's own.
         unsafe {
@@ -286,9 +329,9 @@ impl<'a, A: Real> Pass<'a, A> {
     }
 
     /// zh = U h + bh, or its sum with zx.
-    unsafe fn recurrent_product(&self, lane: &Lane<'_>, s: usize, running: usize) {
+    unsafe fn recurrent_product(&self, lane: &Lane<'_>, s: usize) {
         let p = self.prepared;
-        let own = lane.product_rows(running);
+        let own = lane.product_rows(self.schedule.active[s]);
         let (row, step_row) = (self.row(s, own.start), self.step_row(s, own.start));
         let (c, start) = if fused(self.config) {
             (rows(&self.tape.zx, row), Start::Sum)
@@ -305,6 +348,7 @@ impl<'a, A: Real> Pass<'a, A> {
                 rows: own.len(),
                 start,
                 panels: lane.panels(p.recurrent.panels()),
+                backwards: self.backwards(s),
             }
             .run(self.isa);
         }
@@ -325,6 +369,7 @@ impl<'a, A: Real> Pass<'a, A> {
                 rows: own.len(),
                 start: Start::Row(p.recurrent_start[2 * hidden..].as_ptr()),
                 panels: lane.panels(p.candidate.panels()),
+                backwards: self.backwards(s),
             }
             .run(self.isa);
         }
@@ -344,6 +389,7 @@ impl<'a, A: Real> Pass<'a, A> {
                 rows: own.len(),
                 start: Start::Row(p.projection_bias.as_ptr()),
                 panels: lane.panels(p.projection.panels()),
+                backwards: self.backwards(s),
             }
             .run(self.isa);
         }

@@ -25,6 +25,13 @@ pub(crate) struct Targets<A> {
 unsafe impl<A: Sync> Sync for Targets<A> {}
 
 impl<A> Targets<A> {
+    /// Another place for a slot.
+    pub(crate) fn set(&mut self, slot: Slot, to: *mut A) {
+        if let Some(index) = Slot::ALL.iter().position(|&s| s == slot) {
+            self.slots[index] = to;
+        }
+    }
+
     fn of(&self, slot: Slot) -> Option<*mut A> {
         let index = Slot::ALL.iter().position(|&s| s == slot)?;
         Some(self.slots[index]).filter(|ptr| !ptr.is_null())
@@ -79,6 +86,7 @@ impl<A: Real> Back<'_, A> {
             n,
             k: count,
             panels: (0, n.div_ceil(width)),
+            backwards: false,
         };
         if part.is_empty() {
             return;
@@ -220,6 +228,7 @@ impl<A: Real> Back<'_, A> {
                 rows: part.len(),
                 start: Start::Nothing,
                 panels: (0, p.input_back.panels()),
+                backwards: false,
             }
             .run(pass.isa);
         }

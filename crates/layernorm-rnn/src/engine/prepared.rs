@@ -10,8 +10,10 @@ use crate::variant::{Kind, Reset};
 use layernorm::parts::{self, Isa};
 
 /// What decides whether a cell is prepared already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Key {
+    config: Config,
+    cell: (usize, usize),
     version: u64,
     isa: Isa,
     /// The seed of DropConnect, if there is any.
@@ -191,7 +193,8 @@ pub(crate) struct Preparation<'a, A> {
 
 impl<A: Real> Preparation<'_, A> {
     fn key(&self) -> Key {
-        Key { version: self.params.version(), isa: self.isa, seed: self.seed }
+        let (cell, version) = ((self.layer, self.direction), self.params.version());
+        Key { config: *self.config, cell, version, isa: self.isa, seed: self.seed }
     }
 }
 

@@ -26,10 +26,15 @@ impl Plan {
     /// For a cell with weights U `[width, output]`. The choice changes no bit.
     pub(crate) fn new(threads: usize, schedule: &Schedule, input: usize, output: usize, width: usize) -> Plan {
         let products = schedule.rows().saturating_mul(width).saturating_mul(input + output);
-        let members = if products < tune::PRODUCTS_FOR_A_TEAM { 1 } else { threads };
         let heavy = output.saturating_mul(width) >= tune::WEIGHTS_BEYOND_A_CORE;
-        let few = schedule.batch < members * tune::SEQUENCES_FOR_A_MEMBER;
-        Plan { members, split: if heavy && few && members > 1 { Split::Columns } else { Split::Sequences } }
+        let few = schedule.batch < threads * tune::SEQUENCES_FOR_A_MEMBER;
+        let (split, worth) = if heavy && few {
+            (Split::Columns, tune::PRODUCTS_FOR_SHARED_STEPS)
+        } else {
+            (Split::Sequences, tune::PRODUCTS_FOR_A_TEAM)
+        };
+        let members = if products < worth { 1 } else { threads };
+        Plan { members, split: if members > 1 { split } else { Split::Sequences } }
     }
 
     /// Calls `work` on every member; on one alone if the threads are busy.

@@ -3,6 +3,9 @@
 /// Multiply-adds of a sequence from which on a second thread pays.
 pub(crate) const PRODUCTS_FOR_A_TEAM: usize = 8 << 20;
 
+/// The same where the weights are heavy and the members share each step: reading them takes longer than multiplying.
+pub(crate) const PRODUCTS_FOR_SHARED_STEPS: usize = 1 << 18;
+
 /// Numbers of U that no longer fit beside the rest into one core's second-level cache.
 pub(crate) const WEIGHTS_BEYOND_A_CORE: usize = 1 << 18;
 

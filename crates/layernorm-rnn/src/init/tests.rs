@@ -103,7 +103,7 @@ fn same_seed_same_numbers_and_no_two_parameters_alike() {
 fn every_variant_has_a_start_of_its_own_and_f32_rounds_f64() {
     for kind in Kind::ALL {
         for variant in Variant::all(kind) {
-            let config = Config::new(variant.clone(), 3, 4);
+            let config = Config::new(*variant, 3, 4);
             let init = Init::for_variant(variant);
             let mut wide = Params::<f64>::zeros(&config).unwrap();
             init.fill(&config, &mut wide, 3).unwrap();

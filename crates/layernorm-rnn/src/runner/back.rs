@@ -72,9 +72,9 @@ impl<A: Real> Runner<A> {
     ) -> Result<(), Error> {
         let config = network.config();
         let (isa, threads, training) = (recorded.isa, self.context.threads(), Some(recorded.training));
-        let run = Run { config, network, isa, threads, training };
+        let run = Run { config, network, isa, threads, training, flip: false };
         let (directions, output) = (config.directions(), config.output());
-        gradients.state.resize(config, places.batch);
+        gradients.state.resize(config, places.batch)?;
         let dy = Shared(dy.as_ptr());
         for layer in (0..config.layers).rev() {
             // Gradients of this layer's input are summed over its directions here, in order of time.
@@ -112,7 +112,12 @@ impl<A: Real> Runner<A> {
                         (0..width).for_each(|k| *to.add(k) = *to.add(k) + *dx.add(k));
                     }
                 };
-                let targets = targets(&mut gradients.params, layer, direction);
+                let mut targets = targets(&mut gradients.params, layer, direction);
+                self.masked.clear();
+                if config.noise.drop_connect > 0.0 {
+                    self.masked.resize(config.gate_width() * output, A::ZERO);
+                    targets.set(Slot::RecurrentWeight, self.masked.as_mut_ptr());
+                }
                 let ends = Ends { fetch: &fetch, emit: &emit, targets, from };
                 self.dstate.reshape(config, places.batch);
                 self.dstate.load(config, schedule, dlast, number);
@@ -120,7 +125,7 @@ impl<A: Real> Runner<A> {
                 if from == 0 {
                     self.dstate.unload(config, schedule, &mut gradients.state, number);
                 }
-                unmask(&run, &mut gradients.params, layer, direction);
+                unmask(&run, &self.masked, &mut gradients.params, layer, direction);
             }
         }
         let from_rows = &self.dinner[0];
@@ -147,12 +152,13 @@ fn targets<A: Real>(params: &mut Params<A>, layer: usize, direction: usize) -> T
     Targets { slots }
 }
 
-/// DropConnect: no gradient comes to what was dropped.
-fn unmask<A: Real>(run: &Run<'_, A>, params: &mut Params<A>, layer: usize, direction: usize) {
+/// DropConnect: no gradient comes to what was dropped; the rest is added.
+fn unmask<A: Real>(run: &Run<'_, A>, masked: &[A], params: &mut Params<A>, layer: usize, direction: usize) {
     let Some(seed) = run.preparation(layer, direction).seed else { return };
     let mask = DropConnect::new(run.config, seed, layer, direction);
     if let Some(du) = params.get_mut(layer, direction, Slot::RecurrentWeight) {
-        du.iter_mut().enumerate().for_each(|(i, du)| *du = *du * mask.factor::<A>(i));
+        let masked = masked.iter().enumerate().map(|(i, &d)| d * mask.factor::<A>(i));
+        du.iter_mut().zip(masked).for_each(|(du, d)| *du = *du + d);
     }
 }
 

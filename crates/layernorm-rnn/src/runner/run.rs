@@ -49,6 +49,7 @@ pub(super) struct Run<'a, A> {
     pub(super) isa: Isa,
     pub(super) threads: usize,
     pub(super) training: Option<Training>,
+    pub(super) flip: bool,
 }
 
 impl<'a, A: Real> Run<'a, A> {
@@ -136,9 +137,10 @@ impl<A: Real> Runner<A> {
         }
         let isa = self.context.isa()?;
         self.recorded = None;
+        last.resize(config, sequences.batch)?;
         self.schedule.set(sequences)?;
-        let run = Run { config, network, isa, threads: self.context.threads(), training };
-        last.resize(config, sequences.batch);
+        self.flip = !self.flip;
+        let run = Run { config, network, isa, threads: self.context.threads(), training, flip: self.flip };
         if self.schedule.rows() == 0 {
             // No steps: the state stays what it was.
             if let Some(initial) = initial {
@@ -148,7 +150,7 @@ impl<A: Real> Runner<A> {
             self.layers(&run, sequences, initial, y, last);
         }
         if let Some(training) = training {
-            let (config, version, layout) = (config.clone(), network.params().version(), sequences.layout);
+            let (config, version, layout) = (*config, network.params().version(), sequences.layout);
             self.recorded = Some(Recorded { config, version, training, isa, layout, steps: sequences.steps });
         }
         Ok(())
@@ -313,6 +315,7 @@ impl<A: Real> Cell<A> {
             seed: run.training.map(|training| training.seed),
             recorded: run.training.is_some(),
             first_row,
+            flip: run.flip,
             first_input: if run.training.is_some() { 0 } else { first_row },
             tape: &self.tape,
             state: &self.state,

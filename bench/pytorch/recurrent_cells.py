@@ -1,0 +1,180 @@
+"""The recurrent networks of one comparison as PyTorch has them, with the same parameters on every side.
+
+Shapes: T steps, B sequences, I inputs, H hidden units, G gates (LSTM i, f, g, o; GRU r, z, n). Weights are `[G·H, I]`
+and `[G·H, H]`, as in `torch.nn`.
+"""
+
+import dataclasses
+import zlib
+
+import torch
+import torch.nn.functional as F
+
+EPS = 1e-5
+GATES = {"lstm": 4, "gru": 3}
+VARIANTS = ("paper", "none")
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """B, T, I and H."""
+
+    batch: int
+    steps: int
+    input: int
+    hidden: int
+
+    def __str__(self):
+        return f"{self.batch}x{self.steps}x{self.input}x{self.hidden}"
+
+
+class Plain(torch.nn.Module):
+    """`nn.LSTM` or `nn.GRU`, and its cell for single steps. Its parameters are those of our variant `none`."""
+
+    def __init__(self, kind, parameters):
+        super().__init__()
+        width, inputs = parameters["input_weight"].shape
+        hidden = width // GATES[kind]
+        self.network = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[kind](inputs, hidden)
+        self.cell = {"lstm": torch.nn.LSTMCell, "gru": torch.nn.GRUCell}[kind](inputs, hidden)
+        self.named = {
+            "input_weight": self.network.weight_ih_l0,
+            "recurrent_weight": self.network.weight_hh_l0,
+            "input_bias": self.network.bias_ih_l0,
+            "recurrent_bias": self.network.bias_hh_l0,
+        }
+        with torch.no_grad():
+            for name, parameter in self.named.items():
+                parameter.copy_(parameters[name])
+            self.cell.load_state_dict({name[:-3]: value for name, value in self.network.state_dict().items()})
+
+    def forward(self, x):
+        return self.network(x)[0]
+
+    def stepper(self):
+        """A function of x `[1, I]` that gives h `[1, H]` and keeps the state."""
+        state, cell = None, self.cell
+
+        def step(x):
+            nonlocal state
+            state = cell(x, state)
+            return state[0] if isinstance(state, tuple) else state
+
+        return step
+
+
+class Paper(torch.nn.Module):
+    """The layer-normalized cell as a good user of PyTorch writes it: what does not depend on h (the input's product, its
+    norm and the bias) is computed for all steps at once, the rest step by step."""
+
+    def __init__(self, kind, parameters):
+        super().__init__()
+        self.kind = kind
+        self.named = {name: torch.nn.Parameter(value.clone()) for name, value in parameters.items()}
+        for name, parameter in self.named.items():
+            self.register_parameter(name.replace(".", "_"), parameter)
+
+    def double(self):
+        return Paper(self.kind, {name: value.detach().double() for name, value in self.named.items()})
+
+    def forward(self, x):
+        start, step = (self.lstm_start, self.lstm_step) if self.kind == "lstm" else (self.gru_start, self.gru_step)
+        state, outputs = self.zero_state(x.shape[1], x.dtype), []
+        for inputs in start(x):
+            state = step(inputs, state)
+            outputs.append(state[0])
+        return torch.stack(outputs)
+
+    def zero_state(self, batch, dtype):
+        zeros = torch.zeros(batch, self.recurrent_weight.shape[1], dtype=dtype)
+        return (zeros, zeros) if self.kind == "lstm" else (zeros,)
+
+    def stepper(self):
+        """A function of x `[1, I]` that gives h `[1, H]` and keeps the state."""
+        start, step = (self.lstm_start, self.lstm_step) if self.kind == "lstm" else (self.gru_start, self.gru_step)
+        state = self.zero_state(1, self.recurrent_weight.dtype)
+
+        def one(x):
+            nonlocal state
+            state = step(start(x, whole=False), state)
+            return state[0]
+
+        return one
+
+    def lstm_start(self, x, whole=True):
+        """LN(W x) + b."""
+        z = F.linear(x, self.input_weight)
+        z = F.layer_norm(z, z.shape[-1:], self.input_norm_gain, self.input_norm_bias, EPS) + self.bias
+        return z.unbind(0) if whole else z
+
+    def lstm_step(self, inputs, state):
+        h, c = state
+        z = F.linear(h, self.recurrent_weight)
+        a = inputs + F.layer_norm(z, z.shape[-1:], self.recurrent_norm_gain, self.recurrent_norm_bias, EPS)
+        i, f, g, o = a.chunk(4, 1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        shown = F.layer_norm(c, c.shape[-1:], self.cell_norm_gain, self.cell_norm_bias, EPS)
+        return torch.sigmoid(o) * torch.tanh(shown), c
+
+    def gru_start(self, x, whole=True):
+        """LN(W x): the norm of both gates together, and that of the candidate."""
+        pair = self.split_norm(F.linear(x, self.input_weight), self.input_norm_gain, self.input_norm_bias)
+        return zip(*(part.unbind(0) for part in pair)) if whole else pair
+
+    def gru_step(self, inputs, state):
+        (gates, candidate), (h,) = inputs, state
+        recurrent = F.linear(h, self.recurrent_weight)
+        more, q = self.split_norm(recurrent, self.recurrent_norm_gain, self.recurrent_norm_bias)
+        r, z = torch.sigmoid(gates + more).chunk(2, 1)
+        n = torch.tanh(candidate + r * q)
+        return (h + z * (n - h),)
+
+    @staticmethod
+    def split_norm(z, gain, bias):
+        at = z.shape[-1] // 3 * 2
+        return [
+            F.layer_norm(part, part.shape[-1:], g, b, EPS)
+            for part, g, b in zip(z.split([at, at // 2], -1), gain.split([at, at // 2]), bias.split([at, at // 2]))
+        ]
+
+
+class Problem:
+    """x `[T, B, I]`, dy `[T, B, H]` and the parameters of both variants, f32, the same in every run."""
+
+    def __init__(self, kind, size):
+        self.kind, self.size = kind, size
+        generator = torch.Generator().manual_seed(zlib.crc32(f"{kind} {size}".encode()))
+        width = GATES[kind] * size.hidden
+
+        def normal(mean, deviation, *sizes):
+            return torch.randn(sizes, generator=generator).mul_(deviation).add_(mean)
+
+        def uniform(*sizes):
+            bound = size.hidden**-0.5  # as torch.nn starts
+            return torch.rand(sizes, generator=generator).mul_(2 * bound).sub_(bound)
+
+        self.x = normal(0.0, 1.0, size.steps, size.batch, size.input)
+        self.dy = normal(0.0, 1.0, size.steps, size.batch, size.hidden)
+        weights = {"input_weight": uniform(width, size.input), "recurrent_weight": uniform(width, size.hidden)}
+        paper = dict(weights)
+        # Gains and biases are not 1 and 0, so that no term drops out.
+        if kind == "lstm":
+            paper["bias"] = normal(0.0, 0.1, width)
+        norms = ["input_norm", "recurrent_norm"] + ["cell_norm"] * (kind == "lstm")
+        for norm in norms:
+            count = size.hidden if norm == "cell_norm" else width
+            # With a recurrent gain of 1 such a network is chaotic: after 100 steps, PyTorch's f32 is off by 1e-4 itself.
+            mean = 0.5 if norm == "recurrent_norm" else 1.0
+            paper[f"{norm}.gain"], paper[f"{norm}.bias"] = normal(mean, 0.1, count), normal(0.0, 0.1, count)
+        none = weights | {"input_bias": uniform(width), "recurrent_bias": uniform(width)}
+        self.parameters = {"paper": paper, "none": none}
+
+    def module(self, variant):
+        """PyTorch's network with the parameters of a variant."""
+        return (Paper if variant == "paper" else Plain)(self.kind, self.parameters[variant])
+
+
+def gradients(module, x, dy):
+    """y, and the gradients of x and of the module's parameters, `module.named`, in their order."""
+    y = module(x)
+    return y, torch.autograd.grad(y, [x, *module.named.values()], dy)

@@ -1,0 +1,119 @@
+//! Bytes: reading and writing safetensors, and replacing a file whole or not at all.
+
+use super::{Dtype, Tensor, fail};
+use crate::error::Error;
+use layernorm::{Float, bf16, f16};
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype as Stored, TensorView};
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn not_safetensors(error: impl std::fmt::Display) -> Error {
+    Error::Weights {
+        what: format!("expected a safetensors file, found one that is damaged or is something else: {error}"),
+    }
+}
+
+pub(super) fn parse(bytes: &[u8]) -> Result<SafeTensors<'_>, Error> {
+    SafeTensors::deserialize(bytes).map_err(not_safetensors)
+}
+
+/// The shapes by name.
+pub(super) fn shapes(bytes: &[u8]) -> Result<BTreeMap<String, Vec<usize>>, Error> {
+    Ok(parse(bytes)?.iter().map(|(name, view)| (name.to_owned(), view.shape().to_vec())).collect())
+}
+
+/// What a file says about itself under a key.
+pub(super) fn metadata(bytes: &[u8], key: &str) -> Result<Option<String>, Error> {
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(not_safetensors)?;
+    Ok(metadata.metadata().as_ref().and_then(|metadata| metadata.get(key).cloned()))
+}
+
+/// The tensors under a prefix.
+pub(super) fn tensors(bytes: &[u8], prefix: &str) -> Result<BTreeMap<String, Tensor<f64>>, Error> {
+    let mut tensors = BTreeMap::new();
+    for (name, view) in parse(bytes)?.iter() {
+        if super::places::under(name, prefix).is_some() {
+            tensors.insert(name.to_owned(), Tensor { shape: view.shape().to_vec(), values: numbers(name, &view)? });
+        }
+    }
+    Ok(tensors)
+}
+
+fn numbers(name: &str, view: &TensorView<'_>) -> Result<Vec<f64>, Error> {
+    fn each<const N: usize>(data: &[u8], number: impl Fn([u8; N]) -> f64) -> Vec<f64> {
+        data.as_chunks::<N>().0.iter().map(|&bytes| number(bytes)).collect()
+    }
+    match view.dtype() {
+        Stored::F64 => Ok(each(view.data(), f64::from_le_bytes)),
+        Stored::F32 => Ok(each(view.data(), |bytes| f32::from_le_bytes(bytes).into())),
+        Stored::F16 => Ok(each(view.data(), |bytes| f16::from_le_bytes(bytes).into())),
+        Stored::BF16 => Ok(each(view.data(), |bytes| bf16::from_le_bytes(bytes).into())),
+        other => fail(format!("{name:?}: expected F64, F32, F16 or BF16, found {other:?}")),
+    }
+}
+
+/// A file of these tensors. Only one entry of metadata: so the same network always gives the same bytes.
+pub(super) fn bytes<A: Float>(
+    tensors: &BTreeMap<String, Tensor<A>>,
+    dtype: Dtype,
+    metadata: Option<(&str, String)>,
+) -> Result<Vec<u8>, Error> {
+    let stored = match dtype {
+        Dtype::F64 => Stored::F64,
+        Dtype::F32 => Stored::F32,
+        Dtype::F16 => Stored::F16,
+        Dtype::BF16 => Stored::BF16,
+    };
+    let data: Vec<(&String, &Vec<usize>, Vec<u8>)> =
+        tensors.iter().map(|(name, tensor)| (name, &tensor.shape, encode(&tensor.values, dtype))).collect();
+    let mut views = Vec::with_capacity(data.len());
+    for (name, shape, data) in &data {
+        views.push((name, TensorView::new(stored, shape.to_vec(), data).map_err(not_safetensors)?));
+    }
+    let metadata = metadata.map(|(key, value)| HashMap::from([(key.to_owned(), value)]));
+    safetensors::serialize(views, metadata).map_err(not_safetensors)
+}
+
+fn encode<A: Float>(values: &[A], dtype: Dtype) -> Vec<u8> {
+    let values = values.iter().map(|value| value.to_f64());
+    match dtype {
+        Dtype::F64 => values.flat_map(f64::to_le_bytes).collect(),
+        Dtype::F32 => values.flat_map(|value| (value as f32).to_le_bytes()).collect(),
+        Dtype::F16 => values.flat_map(|value| f16::from_f64(value).to_le_bytes()).collect(),
+        Dtype::BF16 => values.flat_map(|value| bf16::from_f64(value).to_le_bytes()).collect(),
+    }
+}
+
+/// Writes a file beside its place and renames it: there is the old file or the new one, never half of one.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let failed = |action: &str, error: std::io::Error| Error::Weights {
+        what: format!("{}: could not {action}: {error}", path.display()),
+    };
+    let Some(temporary) = beside(path) else {
+        return fail(format!("{}: expected the name of a file, found none", path.display()));
+    };
+    let write = || -> std::io::Result<()> {
+        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()
+    };
+    let written = write().map_err(|error| failed("write a file beside it", error));
+    let renamed =
+        written.and_then(|()| std::fs::rename(&temporary, path).map_err(|error| failed("rename into place", error)));
+    if renamed.is_err() {
+        // There may be none: what matters is the error above.
+        let _ = std::fs::remove_file(&temporary);
+    }
+    renamed
+}
+
+fn beside(path: &Path) -> Option<PathBuf> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name()?);
+    name.push(format!(".{}-{}.tmp", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
+    Some(path.with_file_name(name))
+}

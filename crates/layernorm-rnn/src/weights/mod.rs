@@ -1,0 +1,317 @@
+//! Weights from files and into files: this crate's own and those of other libraries, as safetensors.
+//!
+//! A [`Format`] is a table of names, gate orders and orientations (`formats/`); one piece of code runs it in both directions
+//! (`mapping.rs`). Loading is strict: a tensor that is missing, left over, of another shape or not of floating-point numbers
+//! is an error that names it, and so is a variant that does not compute what the format's library does.
+//!
+//! ```
+//! use layernorm_rnn::weights::{self, Dtype, Format};
+//! use layernorm_rnn::{Config, Init, Kind, Network, Variant};
+//! let variant = Variant::named(Kind::Lstm, "none")?;
+//! let network = Network::<f32>::new(Config::new(variant, 3, 4), Init::torch(), 0)?;
+//! // As torch.nn.LSTM has it: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0.
+//! let bytes = weights::to_bytes(&network, Format::Torch, Dtype::F32)?;
+//! assert_eq!(weights::detect(&bytes), Some(Format::Torch));
+//! let config = weights::config_of(&bytes, Format::Torch, variant, "")?;
+//! assert_eq!((config.input, config.hidden), (3, 4));
+//! assert_eq!(weights::load::<f32>(&bytes, Format::Torch, &config, "")?, network);
+//! # Ok::<(), layernorm_rnn::Error>(())
+//! ```
+
+mod file;
+mod fits;
+mod formats;
+mod mapping;
+mod native;
+mod places;
+mod sizes;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::network::Network;
+use crate::params::Params;
+use crate::variant::Variant;
+use layernorm::Float;
+use mapping::Mapping;
+use places::Places;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::str::FromStr;
+use table::{Mark, Spec};
+
+fn fail<T>(what: String) -> Result<T, Error> {
+    Err(Error::Weights { what })
+}
+
+/// Whose tensors a file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// This crate's own. Such a file describes its network.
+    Native,
+    /// `torch.nn.LSTM`, `GRU`, `RNN` and their cells: `weight_ih_l0`.
+    Torch,
+    /// torchaudio's `_CustomLSTM`: `x2g.weight`, alone or as `….{k}.x2g.weight`.
+    Torchaudio,
+    /// PyTorch's `benchmarks/fastrnns`: `layers.0.cell.weight_ih`.
+    Fastrnns,
+    /// Keras's LSTM, GRU, SimpleRNN, and the cells of TensorFlow Addons: `…/kernel`, `…/recurrent_kernel`.
+    Keras,
+    /// haste's PyTorch modules: `kernel`, `recurrent_kernel`, `gamma`.
+    Haste,
+    /// DreamerV3 (JAX): `gru/kernel` on `[h, x]`.
+    Dreamer,
+    /// NM512's port of DreamerV3 (PyTorch): `_layer.weight` on `[x, h]`.
+    DreamerTorch,
+    /// The paper's authors' Theano code: `lnlstm_W`, `lngru_U`.
+    Theano,
+    /// tf.contrib's LayerNormBasicLSTMCell: `…/kernel` on `[x, h]`, `…/input/gamma`.
+    Contrib,
+    /// TensorFlow Lite: `input_to_forget_weights`.
+    Tflite,
+    /// ONNX's LSTM, GRU and RNN: `W`, `R`, `B`, `P`.
+    Onnx,
+    /// The paper's equations: `W_h`, `W_x`, `alpha_1`.
+    Paper,
+    /// The authors' Torch module: `in_gate.i2h.weight`.
+    Draw,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 14] = [
+        Format::Native,
+        Format::Torch,
+        Format::Torchaudio,
+        Format::Fastrnns,
+        Format::Keras,
+        Format::Haste,
+        Format::Dreamer,
+        Format::DreamerTorch,
+        Format::Theano,
+        Format::Contrib,
+        Format::Tflite,
+        Format::Onnx,
+        Format::Paper,
+        Format::Draw,
+    ];
+
+    fn spec(self) -> &'static Spec {
+        match self {
+            Format::Native => &formats::NATIVE,
+            Format::Torch => &formats::TORCH,
+            Format::Torchaudio => &formats::TORCHAUDIO,
+            Format::Fastrnns => &formats::FASTRNNS,
+            Format::Keras => &formats::KERAS,
+            Format::Haste => &formats::HASTE,
+            Format::Dreamer => &formats::DREAMER,
+            Format::DreamerTorch => &formats::DREAMER_TORCH,
+            Format::Theano => &formats::THEANO,
+            Format::Contrib => &formats::CONTRIB,
+            Format::Tflite => &formats::TFLITE,
+            Format::Onnx => &formats::ONNX,
+            Format::Paper => &formats::PAPER,
+            Format::Draw => &formats::DRAW,
+        }
+    }
+
+    /// Its name: `native`, `torch`, `dreamer-torch` and so on.
+    pub fn name(self) -> &'static str {
+        self.spec().name
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Format, Error> {
+        match Format::ALL.into_iter().find(|format| format.name() == name) {
+            Some(format) => Ok(format),
+            None => fail(format!("format: expected {}, found {name:?}", Format::ALL.map(Format::name).join(", "))),
+        }
+    }
+}
+
+/// The type of the numbers in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dtype {
+    /// 64 bits.
+    F64,
+    /// 32 bits.
+    F32,
+    /// 16 bits, IEEE.
+    F16,
+    /// 16 bits, the upper half of an f32.
+    BF16,
+}
+
+impl Dtype {
+    /// All of them.
+    pub const ALL: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
+
+    /// `f64`, `f32`, `f16` or `bf16`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dtype::F64 => "f64",
+            Dtype::F32 => "f32",
+            Dtype::F16 => "f16",
+            Dtype::BF16 => "bf16",
+        }
+    }
+}
+
+impl FromStr for Dtype {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Dtype, Error> {
+        match Dtype::ALL.into_iter().find(|dtype| dtype.name() == name) {
+            Some(dtype) => Ok(dtype),
+            None => fail(format!("dtype: expected {}, found {name:?}", Dtype::ALL.map(Dtype::name).join(", "))),
+        }
+    }
+}
+
+/// A tensor: its shape and its numbers, row-major.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor<A> {
+    /// The shape.
+    pub shape: Vec<usize>,
+    /// As many numbers as the shape says.
+    pub values: Vec<A>,
+}
+
+/// The network in a safetensors file. Only names that begin with `prefix` are looked at, and all of them are used.
+///
+/// Numbers of the file are rounded to `A` if it is narrower. Where the file has two biases whose sum is one here, they are
+/// added; where it has one for two here, the second is 0.
+pub fn load<A: Float>(bytes: &[u8], format: Format, config: &Config, prefix: &str) -> Result<Network<A>, Error> {
+    from_tensors(&file::tensors(bytes, prefix)?, format, config, prefix)
+}
+
+/// The network in a file of this crate's own, which says itself what it is.
+pub fn load_native<A: Float>(bytes: &[u8]) -> Result<Network<A>, Error> {
+    load(bytes, Format::Native, &native_config(bytes)?, "")
+}
+
+/// The network in a set of tensors, as [`load`] finds it in a file.
+pub fn from_tensors<A: Float>(
+    tensors: &BTreeMap<String, Tensor<f64>>,
+    format: Format,
+    config: &Config,
+    prefix: &str,
+) -> Result<Network<A>, Error> {
+    let spec = format.spec();
+    let mut params = Params::zeros(config)?;
+    let names = tensors.keys().map(String::as_str);
+    let places = Places::found(spec, spec.cell(config.variant.kind)?, prefix, names)?;
+    let mapping = Mapping::new(spec, config, params.entries(), &places)?;
+    mapping.read(tensors, &places, &mut params)?;
+    mapping.check_extra(spec, &places)?;
+    Network::from_params(*config, params)
+}
+
+/// What network is in a file: its sizes, layers and directions, read off the shapes of its tensors, for a cell of this
+/// variant. Biases, peepholes and the like that the file does not have are turned off in the variant. A file of one
+/// direction is taken to go forward. Of a file of this crate's own, its description is used, if it has one.
+pub fn config_of(bytes: &[u8], format: Format, variant: Variant, prefix: &str) -> Result<Config, Error> {
+    if format == Format::Native && file::metadata(bytes, native::KEY)?.is_some() {
+        return native_config(bytes);
+    }
+    sizes::config_of(format.spec(), variant, prefix, &file::shapes(bytes)?)
+}
+
+/// As [`config_of`], from the shapes of a set of tensors.
+pub fn config_of_shapes(
+    shapes: &BTreeMap<String, Vec<usize>>,
+    format: Format,
+    variant: Variant,
+    prefix: &str,
+) -> Result<Config, Error> {
+    sizes::config_of(format.spec(), variant, prefix, shapes)
+}
+
+/// What a file of this crate's own says that it is.
+pub fn native_config(bytes: &[u8]) -> Result<Config, Error> {
+    match file::metadata(bytes, native::KEY)? {
+        Some(text) => native::config(&text),
+        None => fail("expected a file with a description of its network, found one without".into()),
+    }
+}
+
+/// Whose file it may be, by the names of its tensors.
+pub fn detect(bytes: &[u8]) -> Option<Format> {
+    let shapes = file::shapes(bytes).ok()?;
+    let has = |mark: &Mark| {
+        let fits = |name: &str, rank| name.trim_end_matches(":0").ends_with(mark.0) && (mark.1 == 0 || mark.1 == rank);
+        shapes.iter().any(|(name, shape)| fits(name, shape.len()))
+    };
+    // Keras's names are parts of others', so it comes last.
+    let last = |format: &Format| *format == Format::Keras;
+    let mut formats = Format::ALL;
+    formats.sort_by_key(last);
+    formats.into_iter().find(|format| format.spec().marks.iter().any(|marks| marks.iter().all(has)))
+}
+
+/// The network as a safetensors file. What [`load`] reads from it is the same network bit by bit, if the dtype is not
+/// narrower than `A`. Where the format has two biases for one here, the first has all of it and the second is 0; where it
+/// has one for two here, it is their sum.
+pub fn to_bytes<A: Float>(network: &Network<A>, format: Format, dtype: Dtype) -> Result<Vec<u8>, Error> {
+    let tensors = to_tensors(network.params(), format, network.config())?;
+    let description = (format == Format::Native).then(|| (native::KEY, native::describe(network.config())));
+    file::bytes(&tensors, dtype, description)
+}
+
+/// Writes [`to_bytes`] to a file: beside its place first, so that it is replaced whole or not at all.
+pub fn save<A: Float>(network: &Network<A>, format: Format, dtype: Dtype, path: impl AsRef<Path>) -> Result<(), Error> {
+    file::replace(path.as_ref(), &to_bytes(network, format, dtype)?)
+}
+
+/// Parameters under a format's names, in its order and orientation.
+pub fn to_tensors<A: Float>(
+    params: &Params<A>,
+    format: Format,
+    config: &Config,
+) -> Result<BTreeMap<String, Tensor<A>>, Error> {
+    let places = Places::written(format.spec(), config)?;
+    Ok(checked(params, format, config, &places)?.write(params))
+}
+
+/// Gradients under a format's names, in its order and orientation. Where it has two biases whose sum is one here, both have
+/// the gradient of that; what is 0 by the variant has a gradient of 0.
+pub fn map_gradients<A: Float>(
+    gradients: &Params<A>,
+    format: Format,
+    config: &Config,
+) -> Result<BTreeMap<String, Tensor<A>>, Error> {
+    let places = Places::written(format.spec(), config)?;
+    Ok(checked(gradients, format, config, &places)?.gradients(gradients))
+}
+
+/// As [`map_gradients`], under the names that the parameters have in a file: those of `names` that begin with `prefix`.
+pub fn map_gradients_like<'a, A: Float>(
+    gradients: &Params<A>,
+    format: Format,
+    config: &Config,
+    prefix: &str,
+    names: impl Iterator<Item = &'a str>,
+) -> Result<BTreeMap<String, Tensor<A>>, Error> {
+    let spec = format.spec();
+    let places = Places::found(spec, spec.cell(config.variant.kind)?, prefix, names)?;
+    Ok(checked(gradients, format, config, &places)?.gradients(gradients))
+}
+
+/// The mapping of parameters that are those of the config.
+fn checked<A: Float>(params: &Params<A>, format: Format, config: &Config, places: &Places) -> Result<Mapping, Error> {
+    let expected = Params::<A>::zeros(config)?;
+    if expected.entries() != params.entries() {
+        return fail(format!(
+            "expected the {} parameters of this config, found {} others",
+            expected.entries().len(),
+            params.entries().len()
+        ));
+    }
+    Mapping::new(format.spec(), config, params.entries(), places)
+}

@@ -1,0 +1,26 @@
+//! Files are what their libraries write, come back bit by bit, and are refused if anything is wrong with them.
+
+mod errors;
+mod layouts;
+mod round_trips;
+
+use super::*;
+use crate::noise::{Random, Use};
+use crate::variant::Kind;
+
+/// A network with another number everywhere, and a −0 among them.
+fn network(config: Config) -> Network<f64> {
+    let mut params = Params::zeros(&config).unwrap();
+    let random = Random::new(1, Use::Init, 0, 0);
+    params.values_mut().iter_mut().enumerate().for_each(|(i, value)| *value = random.normal(i));
+    params.values_mut()[1] = -0.0;
+    Network::from_params(config, params).unwrap()
+}
+
+fn named(kind: Kind, name: &str) -> Variant {
+    Variant::named(kind, name).unwrap()
+}
+
+fn bits(network: &Network<f64>) -> Vec<u64> {
+    network.params().values().iter().map(|value| value.to_bits()).collect()
+}
