@@ -49,14 +49,14 @@ def race(contestants, seconds, least_rounds, threads):
     return rounds.timings(rounds.taken)
 
 
-def calm_race(contestants, seconds, least_rounds, threads, patience, others, limit):
+def calm_race(contestants, seconds, least_rounds, threads, patience, others, limit, stretch_ns=STRETCH_NS):
     """The same on a machine that others use: only rounds in which they took at most `limit` of the processor count.
 
     `others()` starts a watch whose `share()` says what they took. The race goes on for up to `patience` seconds beyond
     `seconds` until there are enough calm rounds; if there never are, all rounds count. Gives the Timings and the share of
     others in the rounds that count.
     """
-    rounds = Rounds(contestants, threads)
+    rounds = Rounds(contestants, threads, stretch_ns)
     calm, shares, calm_s, start = [], [], 0.0, time.perf_counter()
     with rounds:
         while True:
@@ -78,9 +78,9 @@ def calm_race(contestants, seconds, least_rounds, threads, patience, others, lim
 class Rounds:
     """Rounds in which every contestant has its turn; the garbage collector rests meanwhile."""
 
-    def __init__(self, contestants, threads):
+    def __init__(self, contestants, threads, stretch_ns=STRETCH_NS):
         self.contestants, self.threads = contestants, threads
-        self.counts = {name: calls_in_a_stretch(call) for name, call in contestants.items()}
+        self.counts = {name: calls_in_a_stretch(call, stretch_ns) for name, call in contestants.items()}
         self.taken = []  # {name: (microseconds, page faults) a call} of each round
 
     def __enter__(self):
@@ -127,12 +127,12 @@ def stretch(call, count):
     return time.perf_counter_ns() - start
 
 
-def calls_in_a_stretch(call):
+def calls_in_a_stretch(call, stretch_ns):
     call()
     count = 1
     # A quarter more than needed: the race may go faster than this.
-    while (taken := stretch(call, count)) < STRETCH_NS * 5 // 4:
-        count = max(count + 1, min(2 * count, count * STRETCH_NS * 3 // 2 // max(taken, 1)))
+    while (taken := stretch(call, count)) < stretch_ns * 5 // 4:
+        count = max(count + 1, min(2 * count, count * stretch_ns * 3 // 2 // max(taken, 1)))
     return count
 
 

@@ -70,9 +70,8 @@ pub(crate) struct Matmul<A> {
     /// All columns of C.
     pub(crate) n: usize,
     pub(crate) k: usize,
-    /// The panels to compute; and whether from the last to the first.
+    /// The panels to compute.
     pub(crate) panels: (usize, usize),
-    pub(crate) backwards: bool,
 }
 
 /// The panels that the member with this number takes of all.
@@ -97,7 +96,6 @@ impl<A: Real> Kernel for Matmul<A> {
         // SAFETY: the caller vouches for the memory of these panels.
         unsafe {
             for sweep in 0..sweeps {
-                let sweep = if self.backwards { sweeps - 1 - sweep } else { sweep };
                 let panel = first + sweep * together;
                 match together {
                     4 => self.sweep::<S, 4>(panel),

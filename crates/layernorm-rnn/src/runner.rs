@@ -96,8 +96,6 @@ pub struct Runner<A> {
     dstate: CellState<A>,
     /// The gradient of U under DropConnect's mask.
     masked: Vec<A>,
-    /// Whether the next pass goes through the weights from their end: what the last one left in the cache comes first.
-    flip: bool,
     recorded: Option<Recorded>,
     /// For a single step.
     step_state: State<A>,
@@ -156,7 +154,6 @@ impl<A: Real> Runner<A> {
             work: Work::new(),
             dstate: CellState::new(),
             masked: Vec::new(),
-            flip: false,
             recorded: None,
             step_state: State { h: Vec::new(), c: Vec::new() },
         }

@@ -257,7 +257,6 @@ impl<A: Real> Back<'_, A> {
                 rows: own.len(),
                 start: Start::Nothing,
                 panels: lane.panels(p.projection_back.panels()),
-                backwards: false,
             }
             .run(pass.isa);
         }
@@ -426,7 +425,6 @@ impl<A: Real> Back<'_, A> {
                 rows: all.len(),
                 start: Start::Nothing,
                 panels: lane.panels(p.recurrent_back.panels()),
-                backwards: s % 2 == 1,
             }
             .run(pass.isa);
             lane.meet_in_step();
@@ -465,7 +463,6 @@ impl<A: Real> Back<'_, A> {
                 rows: own.len(),
                 start,
                 panels: lane.panels(p.recurrent_back.panels()),
-                backwards: s % 2 == 1,
             }
             .run(pass.isa);
         }

@@ -6,11 +6,11 @@
 use super::prepared::{Prepared, fused};
 use super::tape::Tape;
 use super::team::Lane;
-use super::tune::TILE;
+use super::tune::{STRIP, TILE};
 use crate::buffer::Matrix;
 use crate::config::Config;
 use crate::engine::norms::NormRows;
-use crate::matmul::{Left, Matmul, Packed, Right, Start};
+use crate::matmul::{BLOCK, Left, Matmul, Packed, Right, Start};
 use crate::noise::{Random, Use};
 use crate::point::{Rows, gru, lstm, rnn};
 use crate::real::Real;
@@ -48,15 +48,24 @@ pub(crate) struct Scratch<A> {
     pub(crate) h: Matrix<A>,
     pub(crate) cell: Matrix<A>,
     pub(crate) dh: Matrix<A>,
+    /// A part of a segment's gradients, close together.
+    pub(crate) strip: Matrix<A>,
 }
 
 impl<A: Real> Scratch<A> {
     pub(crate) fn new(config: &Config) -> Self {
-        let mut scratch = Scratch { x: Matrix::new(), h: Matrix::new(), cell: Matrix::new(), dh: Matrix::new() };
+        let mut scratch = Scratch {
+            x: Matrix::new(),
+            h: Matrix::new(),
+            cell: Matrix::new(),
+            dh: Matrix::new(),
+            strip: Matrix::new(),
+        };
         scratch.x.reshape(TILE, config.gate_width());
         scratch.h.reshape(TILE, config.gate_width());
         scratch.cell.reshape(TILE, config.hidden);
         scratch.dh.reshape(TILE, config.hidden.max(config.output()));
+        scratch.strip.reshape(BLOCK, STRIP);
         scratch
     }
 
@@ -92,8 +101,6 @@ pub(crate) struct Pass<'a, A> {
     /// The row that stands first on the tape; and that of the inputs.
     pub(crate) first_row: usize,
     pub(crate) first_input: usize,
-    /// Whether weights are gone through from their end first.
-    pub(crate) flip: bool,
     pub(crate) tape: &'a Tape<A>,
     pub(crate) state: &'a CellState<A>,
     /// Recurrent dropout's factors `[B, P]`.
@@ -133,7 +140,6 @@ pub(crate) struct Product<'a, A> {
     pub(crate) rows: usize,
     pub(crate) start: Start<A>,
     pub(crate) panels: (usize, usize),
-    pub(crate) backwards: bool,
 }
 
 impl<A: Real> Product<'_, A> {
@@ -154,7 +160,6 @@ impl<A: Real> Product<'_, A> {
             n: self.b.n,
             k: self.k.1,
             panels: self.panels,
-            backwards: self.backwards,
         };
         // SAFETY: the caller's promise.
         unsafe { A::matmul(isa, product) }
@@ -188,40 +193,23 @@ impl<'a, A: Real> Pass<'a, A> {
         (self.time(s, j) * self.schedule.batch + self.schedule.order[j]) * width
     }
 
-    /// Whether a step goes through the weights from their end: every other one does, and finds in the cache what the last
-    /// one used last. No element's order depends on it.
-    fn backwards(&self, s: usize) -> bool {
-        (s % 2 == 1) != self.flip
-    }
-
     /// A segment, as one member.
     ///
     /// # Safety
     /// The tape, the state and the scratch memory are large enough, and all members run the same segment.
     pub(crate) unsafe fn segment(&self, lane: &Lane<'_>, steps: Range<usize>) {
-        // A single step of a stream, every other time: U first, for its end is still in the cache.
-        let turned = steps.len() == 1 && self.flip && !fused(self.config);
         // SAFETY: the caller's promise; rows of one's own are written between meetings, and all rows are read after them.
         unsafe {
             self.fetch_inputs(lane, steps.clone());
-            if turned {
-                self.remember(lane, steps.start);
-                lane.meet();
-                self.recurrent_product(lane, steps.start);
-                self.inputs(lane, steps.clone());
-                lane.meet();
-                self.finish_step(lane, steps.start);
-            } else {
-                lane.meet();
-                self.inputs(lane, steps.clone());
-                lane.meet();
-                for s in steps {
-                    self.remember(lane, s);
-                    lane.meet_in_step();
-                    self.recurrent_product(lane, s);
-                    lane.meet_in_step();
-                    self.finish_step(lane, s);
-                }
+            lane.meet();
+            self.inputs(lane, steps.clone());
+            lane.meet();
+            for s in steps {
+                self.remember(lane, s);
+                lane.meet_in_step();
+                self.recurrent_product(lane, s);
+                lane.meet_in_step();
+                self.finish_step(lane, s);
             }
         }
         lane.meet();
@@ -264,7 +252,6 @@ impl<'a, A: Real> Pass<'a, A> {
                 rows: to - from,
                 start: Start::Row(p.input_start.as_ptr()),
                 panels: (panels.start, panels.end),
-                backwards: self.flip,
             }
             .run(self.isa);
         }
@@ -348,7 +335,6 @@ impl<'a, A: Real> Pass<'a, A> {
                 rows: own.len(),
                 start,
                 panels: lane.panels(p.recurrent.panels()),
-                backwards: self.backwards(s),
             }
             .run(self.isa);
         }
@@ -369,7 +355,6 @@ impl<'a, A: Real> Pass<'a, A> {
                 rows: own.len(),
                 start: Start::Row(p.recurrent_start[2 * hidden..].as_ptr()),
                 panels: lane.panels(p.candidate.panels()),
-                backwards: self.backwards(s),
             }
             .run(self.isa);
         }
@@ -389,7 +374,6 @@ impl<'a, A: Real> Pass<'a, A> {
                 rows: own.len(),
                 start: Start::Row(p.projection_bias.as_ptr()),
                 panels: lane.panels(p.projection.panels()),
-                backwards: self.backwards(s),
             }
             .run(self.isa);
         }

@@ -6,8 +6,9 @@ use super::forward::{Product, rows};
 use super::norms::Stats;
 use super::prepared::fused;
 use super::team::Lane;
+use super::tune::STRIP;
 use crate::buffer::Matrix;
-use crate::matmul::{Left, Matmul, Right, Start, panel};
+use crate::matmul::{BLOCK, Left, Matmul, Right, Start, panel};
 use crate::params::Slot;
 use crate::point::Rows;
 use crate::point::sums::{ColumnSum, Factor};
@@ -61,64 +62,74 @@ impl<A: Real> Back<'_, A> {
         let columns = (eights.start * 8).min(width)..(eights.end * 8).min(width);
         // SAFETY: the caller's promise; columns and rows are this member's own.
         unsafe {
-            self.weights(targets, first, count, columns.clone());
+            self.weights(lane, targets, first, count, columns.clone());
             self.vectors(targets, first, count, columns);
             self.cell_vectors(lane, targets, first, count);
             if let Some(to) = targets.of(Slot::Projection) {
                 let part = lane.part(pass.config.output());
                 let x = rows(&pass.tape.unprojected, first);
-                self.outer(to, pass.config.hidden, rows(&w.dprojected, 0), x, count, part);
+                self.outer(lane, to, pass.config.hidden, (rows(&w.dprojected, 0), x), count, part);
             }
             self.inputs(lane, steps, count, emit);
         }
     }
 
     /// `to[part, :] += dᵀ x` over some rows.
-    unsafe fn outer(&self, to: *mut A, n: usize, d: Rows<A>, x: Rows<A>, count: usize, part: Range<usize>) {
-        let width = panel::<A>(self.pass.isa);
-        let product = Matmul {
-            a: Left { ptr: d.at(0, part.start).cast_const(), row: 1, step: d.stride },
-            b: Right { ptr: x.ptr.cast_const(), panel: width, step: x.stride },
-            c: to.wrapping_add(part.start * n),
-            c_row: n,
-            start: Start::Sum,
-            rows: part.len(),
-            n,
-            k: count,
-            panels: (0, n.div_ceil(width)),
-            backwards: false,
-        };
-        if part.is_empty() {
-            return;
+    unsafe fn outer(
+        &self,
+        lane: &Lane<'_>,
+        to: *mut A,
+        n: usize,
+        sides: (Rows<A>, Rows<A>),
+        count: usize,
+        part: Range<usize>,
+    ) {
+        let ((d, x), width) = (sides, panel::<A>(self.pass.isa));
+        let strip = rows(&self.pass.scratch[lane.member].strip, 0);
+        for column in part.clone().step_by(STRIP) {
+            let columns = STRIP.min(part.end - column);
+            for first in (0..count).step_by(BLOCK) {
+                let depth = BLOCK.min(count - first);
+                // SAFETY: the caller's promise; the strip is this member's own.
+                unsafe {
+                    for k in 0..depth {
+                        std::ptr::copy_nonoverlapping(d.at(first + k, column), strip.at(k, 0), columns);
+                    }
+                    let product = Matmul {
+                        a: Left { ptr: strip.ptr.cast_const(), row: 1, step: strip.stride },
+                        b: Right { ptr: x.at(first, 0).cast_const(), panel: width, step: x.stride },
+                        c: to.wrapping_add(column * n),
+                        c_row: n,
+                        start: Start::Sum,
+                        rows: columns,
+                        n,
+                        k: depth,
+                        panels: (0, n.div_ceil(width)),
+                    };
+                    A::matmul(self.pass.isa, product);
+                }
+            }
         }
-        // SAFETY: the caller's promise.
-        unsafe { A::matmul(self.pass.isa, product) }
     }
 
-    unsafe fn weights(&self, targets: &Targets<A>, first: usize, count: usize, columns: Range<usize>) {
+    unsafe fn weights(&self, lane: &Lane<'_>, targets: &Targets<A>, first: usize, count: usize, columns: Range<usize>) {
         let (pass, w, t) = (self.pass, self.work, self.pass.tape);
         let (input, output) = (pass.prepared.input.k, pass.config.output());
         let v = &pass.config.variant;
         // SAFETY: the caller's promise.
         unsafe {
             if let Some(to) = targets.of(Slot::InputWeight) {
-                self.outer(
-                    to,
-                    input,
-                    rows(w.dzx(), 0),
-                    rows(&t.x, first + pass.first_row - pass.first_input),
-                    count,
-                    columns.clone(),
-                );
+                let x = rows(&t.x, first + pass.first_row - pass.first_input);
+                self.outer(lane, to, input, (rows(w.dzx(), 0), x), count, columns.clone());
             }
             if let Some(to) = targets.of(Slot::RecurrentWeight) {
                 let reset_state = v.kind == Kind::Gru && v.reset == Reset::State;
                 // The candidate's rows of U were multiplied by r∘h.
                 let split = if reset_state { 2 * pass.config.hidden } else { pass.config.gate_width() };
                 let (early, late) = split_at(columns, split);
-                self.outer(to, output, rows(w.dzh(), 0), rows(t.operand(), first), count, early);
+                self.outer(lane, to, output, (rows(w.dzh(), 0), rows(t.operand(), first)), count, early);
                 if reset_state {
-                    self.outer(to, output, rows(w.dzh(), 0), rows(&t.reset, first), count, late);
+                    self.outer(lane, to, output, (rows(w.dzh(), 0), rows(&t.reset, first)), count, late);
                 }
             }
         }
@@ -228,7 +239,6 @@ impl<A: Real> Back<'_, A> {
                 rows: part.len(),
                 start: Start::Nothing,
                 panels: (0, p.input_back.panels()),
-                backwards: false,
             }
             .run(pass.isa);
         }

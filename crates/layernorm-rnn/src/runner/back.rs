@@ -72,7 +72,7 @@ impl<A: Real> Runner<A> {
     ) -> Result<(), Error> {
         let config = network.config();
         let (isa, threads, training) = (recorded.isa, self.context.threads(), Some(recorded.training));
-        let run = Run { config, network, isa, threads, training, flip: false };
+        let run = Run { config, network, isa, threads, training };
         let (directions, output) = (config.directions(), config.output());
         gradients.state.resize(config, places.batch)?;
         let dy = Shared(dy.as_ptr());

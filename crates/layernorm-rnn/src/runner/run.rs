@@ -49,7 +49,6 @@ pub(super) struct Run<'a, A> {
     pub(super) isa: Isa,
     pub(super) threads: usize,
     pub(super) training: Option<Training>,
-    pub(super) flip: bool,
 }
 
 impl<'a, A: Real> Run<'a, A> {
@@ -139,8 +138,7 @@ impl<A: Real> Runner<A> {
         self.recorded = None;
         last.resize(config, sequences.batch)?;
         self.schedule.set(sequences)?;
-        self.flip = !self.flip;
-        let run = Run { config, network, isa, threads: self.context.threads(), training, flip: self.flip };
+        let run = Run { config, network, isa, threads: self.context.threads(), training };
         if self.schedule.rows() == 0 {
             // No steps: the state stays what it was.
             if let Some(initial) = initial {
@@ -315,7 +313,6 @@ impl<A: Real> Cell<A> {
             seed: run.training.map(|training| training.seed),
             recorded: run.training.is_some(),
             first_row,
-            flip: run.flip,
             first_input: if run.training.is_some() { 0 } else { first_row },
             tape: &self.tape,
             state: &self.state,

@@ -1,0 +1,136 @@
+//! `layernorm weights init`: a new network.
+
+use crate::apply::check_places;
+use crate::failure::Failure;
+use crate::recurrent::{Cell, dtypes, formats, list};
+use crate::show;
+use clap::ValueEnum;
+use layernorm_rnn::weights::{self, Dtype, Format};
+use layernorm_rnn::{Config, Direction, Init, Network};
+use std::path::PathBuf;
+
+/// Make a new network, with the starting values of the library that its variant comes from.
+///
+/// The same seed gives the same numbers on every machine. The file describes itself, so that `layernorm apply` needs
+/// nothing else.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The file to write; it is replaced whole or not at all
+    #[arg(value_name = "OUT", required_unless_present = "list")]
+    file: Option<PathBuf>,
+    /// The kind of cell
+    #[arg(long, value_enum)]
+    cell: Cell,
+    /// The variant; --list has them all
+    #[arg(long, value_name = "NAME", default_value = "paper")]
+    variant: String,
+    /// List the variants of the cell instead
+    #[arg(long)]
+    list: bool,
+    /// I, the numbers of the input at a step
+    #[arg(long, value_name = "I", required_unless_present = "list")]
+    input: Option<usize>,
+    /// H, the hidden units
+    #[arg(long, value_name = "H", required_unless_present = "list")]
+    hidden: Option<usize>,
+    /// Layers
+    #[arg(long, value_name = "L", default_value_t = 1)]
+    layers: usize,
+    /// One cell each way in every layer
+    #[arg(long, conflicts_with = "reverse")]
+    bidirectional: bool,
+    /// From the last step to the first
+    #[arg(long)]
+    reverse: bool,
+    /// Project h to so many numbers (lstm)
+    #[arg(long, value_name = "P")]
+    projection: Option<usize>,
+    /// ε of all norms [default: the variant's]
+    #[arg(long, allow_hyphen_values = true, value_name = "E")]
+    eps: Option<f64>,
+    /// The seed of the starting values
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Whose starting values [default: those of the variant's own library]
+    #[arg(long, value_enum, value_name = "SCHEME")]
+    init: Option<Start>,
+    /// The format to write
+    #[arg(long, value_parser = formats(), default_value = "native")]
+    format: Format,
+    /// The type of the numbers
+    #[arg(long, value_parser = dtypes(), default_value = "f32")]
+    dtype: Dtype,
+}
+
+/// Whose starting values.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Start {
+    /// Xavier's W, orthogonal U, gate by gate
+    Paper,
+    /// The paper's authors' Theano code
+    Theano,
+    /// The authors' Torch module
+    Draw,
+    /// PyTorch's fastrnns: all normal
+    Fastrnns,
+    /// Uniform by fan-in, as nn.Linear
+    Torchaudio,
+    /// Glorot's W, orthogonal U, forget bias 1
+    Keras,
+    /// Xavier's W, orthogonal U, gate by gate, forget bias 1
+    Haste,
+    /// tf.contrib: Glorot's uniform of W and U as one matrix
+    Contrib,
+    /// DreamerV3: truncated normal of W and U as one matrix
+    Dreamer,
+    /// torch.nn: uniform in ±1/sqrt(H)
+    Torch,
+}
+
+impl Start {
+    fn init(self) -> Init {
+        match self {
+            Start::Paper => Init::paper(),
+            Start::Theano => Init::theano(),
+            Start::Draw => Init::draw(),
+            Start::Fastrnns => Init::fastrnns(),
+            Start::Torchaudio => Init::torchaudio(),
+            Start::Keras => Init::keras(),
+            Start::Haste => Init::haste(),
+            Start::Contrib => Init::contrib(),
+            Start::Dreamer => Init::dreamer(),
+            Start::Torch => Init::torch(),
+        }
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let (Some(file), Some(input), Some(hidden), false) = (&args.file, args.input, args.hidden, args.list) else {
+        return show::print(&list(args.cell));
+    };
+    check_places(&[("OUT", file)])?;
+    let config = args.config(input, hidden)?;
+    let init = args.init.map_or_else(|| Init::for_variant(&config.variant), Start::init);
+    // In f64, so that a file of either type has the same numbers, rounded once.
+    let network = Network::<f64>::new(config, init, args.seed)?;
+    Ok(weights::save(&network, args.format, args.dtype, file)?)
+}
+
+impl Args {
+    fn config(&self, input: usize, hidden: usize) -> Result<Config, Failure> {
+        let mut variant = self.cell.variant(&self.variant)?;
+        if let Some(eps) = self.eps {
+            variant = variant.with_eps(eps);
+        }
+        let direction = match (self.bidirectional, self.reverse) {
+            (true, _) => Direction::Both,
+            (_, true) => Direction::Reverse,
+            _ => Direction::Forward,
+        };
+        let config = Config::new(variant, input, hidden).with_layers(self.layers).with_direction(direction);
+        let config = Config { projection: self.projection, ..config };
+        config.check()?;
+        Ok(config)
+    }
+}

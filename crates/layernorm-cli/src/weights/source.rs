@@ -1,0 +1,249 @@
+//! A file of weights: read once, its format found, and what network is in it.
+
+use crate::failure::Failure;
+use crate::recurrent::{Cell, Described};
+use layernorm::Float;
+use layernorm_rnn::weights::{self, Format, Tensor};
+use layernorm_rnn::{Config, Direction, Error, Network, Variant};
+use safetensors::SafeTensors;
+use safetensors::tensor::Dtype as Stored;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// A file in memory, and where it came from for messages.
+#[derive(Debug)]
+pub struct Source {
+    option: &'static str,
+    path: PathBuf,
+    bytes: Vec<u8>,
+}
+
+/// What the command line says of a file; what it does not say is found out.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted<'a> {
+    /// The kind of cell.
+    pub cell: Option<Cell>,
+    /// The variant's name.
+    pub variant: Option<&'a str>,
+    /// Whose tensors they are.
+    pub format: Option<Format>,
+    /// What the names of the tensors begin with.
+    pub prefix: &'a str,
+    /// Another ε than the variant's.
+    pub eps: Option<f64>,
+    /// From the last step to the first.
+    pub reverse: bool,
+}
+
+/// A tensor of a file.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// Its type as safetensors has it.
+    pub dtype: Stored,
+    /// Its shape.
+    pub shape: Vec<usize>,
+}
+
+impl Source {
+    /// Reads the file of an option.
+    pub fn read(option: &'static str, path: &Path) -> Result<Self, Failure> {
+        let bytes = std::fs::read(path)
+            .map_err(|error| Failure::bad_input(format!("{option}: {}: cannot read: {error}", path.display())))?;
+        Ok(Source { option, path: path.to_path_buf(), bytes })
+    }
+
+    fn bad(&self, what: impl std::fmt::Display) -> Failure {
+        Failure::bad_input(format!("{}: {}: {what}", self.option, self.path.display()))
+    }
+
+    /// A failure that says which file it is about.
+    fn refused(&self, error: Error) -> Failure {
+        match error {
+            Error::Weights { what } => self.bad(what),
+            other => self.bad(other),
+        }
+    }
+
+    /// Every tensor, in the order of names.
+    pub fn tensors(&self) -> Result<Vec<Listed>, Failure> {
+        let parsed = SafeTensors::deserialize(&self.bytes).map_err(|error| {
+            self.bad(format_args!("expected a safetensors file, found one that is damaged or is something else: {error}"))
+        })?;
+        let listed =
+            |(name, view): (&str, _)| -> Listed { self::listed(name, &view) };
+        let mut tensors: Vec<_> = parsed.iter().map(listed).collect();
+        tensors.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(tensors)
+    }
+
+    /// The format that was given, else the one that the names of the tensors show.
+    pub fn format(&self, given: Option<Format>) -> Result<Format, Failure> {
+        self.tensors()?;
+        match given.or_else(|| weights::detect(&self.bytes)) {
+            Some(format) => Ok(format),
+            None => {
+                let known = Format::ALL.map(Format::name).join(", ");
+                Err(self.bad(format_args!("expected names of tensors of one of {known}, found others; --format says which it is")))
+            }
+        }
+    }
+
+    /// The network: what the file says of itself or, of another library's file, what its tensors fit.
+    pub fn find(&self, wanted: &Wanted) -> Result<(Format, Config), Failure> {
+        let format = self.format(wanted.format)?;
+        let config = match (wanted.cell, wanted.variant) {
+            _ if format == Format::Native && self.describes_itself() => self.described(wanted)?,
+            (Some(cell), Some(variant)) => {
+                let variant = cell.variant(variant)?;
+                weights::config_of(&self.bytes, format, variant, wanted.prefix).map_err(|error| self.refused(error))?
+            }
+            _ => self.only_fit(format, wanted)?,
+        };
+        Ok((format, self.changed(config, wanted)?))
+    }
+
+    /// The network's numbers.
+    pub fn load<A: Float>(&self, format: Format, config: &Config, prefix: &str) -> Result<Network<A>, Failure> {
+        weights::load(&self.bytes, format, config, prefix).map_err(|error| self.refused(error))
+    }
+
+    /// Whether it has a description, be it a good one or not.
+    fn describes_itself(&self) -> bool {
+        let metadata = SafeTensors::read_metadata(&self.bytes);
+        metadata.is_ok_and(|(_, metadata)| metadata.metadata().as_ref().is_some_and(|map| map.contains_key("layernorm-rnn")))
+    }
+
+    /// What a file of our own says, if that is what was asked for.
+    fn described(&self, wanted: &Wanted) -> Result<Config, Failure> {
+        let config = weights::native_config(&self.bytes).map_err(|error| self.refused(error))?;
+        let found = Cell::of(config.variant.kind);
+        if let Some(cell) = wanted.cell.filter(|cell| *cell != found) {
+            return Err(self.bad(format_args!("expected weights of {cell}, found those of {found}")));
+        }
+        match wanted.variant {
+            Some(name) if name != config.variant.name => {
+                let found = config.variant.name;
+                Err(Failure::bad_input(format!(
+                    "--variant: expected {found:?}, which {} says that it is, or no --variant, found {name:?}",
+                    self.path.display()
+                )))
+            }
+            _ => Ok(config),
+        }
+    }
+
+    /// ε and the direction, which other libraries' files do not say.
+    fn changed(&self, config: Config, wanted: &Wanted) -> Result<Config, Failure> {
+        let mut config = config;
+        if let Some(eps) = wanted.eps {
+            if config.variant.norms().next().is_none() {
+                let name = config.variant.name;
+                return Err(Failure::bad_input(format!("--eps: expected a variant with norms, found {name}")));
+            }
+            config.variant = config.variant.with_eps(eps);
+            config.variant.check()?;
+        }
+        match config.direction {
+            Direction::Both if wanted.reverse => {
+                Err(Failure::bad_input("--reverse: expected weights of one direction, found those of both"))
+            }
+            _ if wanted.reverse => Ok(config.with_direction(Direction::Reverse)),
+            _ => Ok(config),
+        }
+    }
+
+    /// The one variant that the tensors fit.
+    fn only_fit(&self, format: Format, wanted: &Wanted) -> Result<Config, Failure> {
+        let fits = self.fits(format, wanted)?;
+        match &fits[..] {
+            [config] => Ok(*config),
+            [] => Err(self.no_fit(format, wanted)),
+            _ => {
+                let names: Vec<_> = fits.iter().map(|config| format!("{} {}", config.variant.kind.name(), config.variant.name)).collect();
+                Err(self.bad(format_args!(
+                    "expected the cell and --variant to tell which network it is, since its tensors fit {}",
+                    names.join(", ")
+                )))
+            }
+        }
+    }
+
+    /// Why nothing fits: what the reading of a variant says that is likely meant.
+    fn no_fit(&self, format: Format, wanted: &Wanted) -> Failure {
+        let likely = |cell: Cell| {
+            let names = [wanted.variant.unwrap_or(format.name()), "none", "paper"];
+            let variant = names.into_iter().find_map(|name| Variant::named(cell.kind(), name).ok())?;
+            let config = weights::config_of(&self.bytes, format, variant, wanted.prefix);
+            let why = config.and_then(|config| weights::load::<f32>(&self.bytes, format, &config, wanted.prefix)).err()?;
+            Some(format!("{cell} {}: {why}", variant.name))
+        };
+        let reasons: Vec<_> = wanted.cells().filter_map(likely).collect();
+        self.bad(format_args!("expected tensors that a variant fits, found none that does; {}", reasons.join("; ")))
+    }
+
+    /// Every network that the tensors fit, by their names and shapes.
+    pub fn fits(&self, format: Format, wanted: &Wanted) -> Result<Vec<Config>, Failure> {
+        wanted.check()?;
+        if format == Format::Native && self.describes_itself() {
+            return Ok(vec![self.described(wanted)?]);
+        }
+        let shapes: BTreeMap<_, _> = self.tensors()?.into_iter().map(|tensor| (tensor.name, tensor.shape)).collect();
+        // Numbers do not matter for this: zeros are memory that is never touched.
+        let zeros = |shape: &Vec<usize>| Tensor { shape: shape.clone(), values: vec![0.0; shape.iter().product()] };
+        let tensors = shapes.iter().map(|(name, shape)| (name.clone(), zeros(shape))).collect();
+        let fit = |variant: &&'static Variant| {
+            let config = weights::config_of_shapes(&shapes, format, **variant, wanted.prefix).ok()?;
+            let named = wanted.variant.is_none_or(|name| name == variant.name);
+            // A file without a tensor may turn one variant into another, which is listed under its own name.
+            let same = config.variant.coupled == variant.coupled;
+            let fits = named && same && weights::from_tensors::<f32>(&tensors, format, &config, wanted.prefix).is_ok();
+            fits.then_some(config)
+        };
+        Ok(wanted.cells().flat_map(|cell| Variant::all(cell.kind())).filter_map(|variant| fit(&variant)).collect())
+    }
+
+    /// The widest of the types of its tensors.
+    pub fn widest(&self) -> Result<weights::Dtype, Failure> {
+        let tensors = self.tensors()?;
+        let has = |dtype| tensors.iter().any(|tensor| tensor.dtype == dtype);
+        Ok(match () {
+            () if has(Stored::F64) => weights::Dtype::F64,
+            () if has(Stored::F32) || has(Stored::F16) && has(Stored::BF16) => weights::Dtype::F32,
+            () if has(Stored::F16) => weights::Dtype::F16,
+            () => weights::Dtype::BF16,
+        })
+    }
+}
+
+fn listed(name: &str, view: &safetensors::tensor::TensorView) -> Listed {
+    Listed { name: name.to_owned(), dtype: view.dtype(), shape: view.shape().to_vec() }
+}
+
+impl Wanted<'_> {
+    fn cells(&self) -> impl Iterator<Item = Cell> {
+        let wanted = self.cell;
+        Cell::ALL.into_iter().filter(move |cell| wanted.is_none_or(|wanted| wanted == *cell))
+    }
+
+    /// A name that no cell has is refused with those that there are.
+    fn check(&self) -> Result<(), Failure> {
+        let Some(name) = self.variant else { return Ok(()) };
+        let unknown: Vec<_> = self.cells().map(|cell| cell.variant(name)).collect();
+        match (unknown.iter().any(Result::is_ok), self.cell) {
+            (true, _) => Ok(()),
+            (false, Some(cell)) => cell.variant(name).map(|_| ()),
+            (false, None) => {
+                let all = |cell: Cell| Variant::all(cell.kind()).map(|v| v.name).collect::<Vec<_>>().join(", ");
+                let known: Vec<_> = Cell::ALL.into_iter().map(|cell| format!("{cell}: {}", all(cell))).collect();
+                Err(Failure::bad_input(format!("--variant: expected one of {}, found {name:?}", known.join("; "))))
+            }
+        }
+    }
+}
+
+/// What a network is, for messages.
+pub fn describe(config: &Config) -> String {
+    Described::new(config).to_string()
+}
