@@ -32,8 +32,9 @@ class Timing:
     faults: float | None
 
 
-# Rounds are judged in blocks of this long: the system counts the processor's time in steps of 10 ms.
-BLOCK_S = 0.25
+# Rounds are judged in blocks of this long, and the machine before them for this long: the system counts the processor's
+# time in steps of 10 ms.
+BLOCK_S, CALM_S = 0.25, 0.1
 
 # So many calm rounds are enough to leave the others out.
 FEWEST_CALM = 3
@@ -60,6 +61,7 @@ def calm_race(contestants, seconds, least_rounds, threads, patience, others, lim
     calm, shares, calm_s, start = [], [], 0.0, time.perf_counter()
     with rounds:
         while True:
+            wait_until_calm(others, limit, start + seconds + patience)
             watch, begin, first = others(), time.perf_counter(), len(rounds.taken)
             while len(rounds.taken) == first or time.perf_counter() - begin < BLOCK_S:
                 rounds.take()
@@ -143,6 +145,15 @@ def wait_until_quiet():
         cpu, wall = time.process_time(), time.perf_counter()
         time.sleep(QUIET_S)
         if time.process_time() - cpu < 0.2 * (time.perf_counter() - wall):
+            return
+
+
+def wait_until_calm(others, limit, end):
+    """Waits until other programs leave the processor alone, or until the time `end`."""
+    while time.perf_counter() < end:
+        watch = others()
+        time.sleep(CALM_S)
+        if (watch.share() or 0.0) <= limit:
             return
 
 

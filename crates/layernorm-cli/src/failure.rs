@@ -42,3 +42,9 @@ impl From<layernorm_npy::Error> for Failure {
         Failure::bad_input(error.to_string())
     }
 }
+
+impl From<layernorm_rnn::Error> for Failure {
+    fn from(error: layernorm_rnn::Error) -> Self {
+        Failure::bad_input(error.to_string())
+    }
+}

@@ -11,11 +11,13 @@ mod failure;
 mod machine;
 mod norm;
 mod random;
+mod recurrent;
 mod reference;
 mod show;
 mod textbook;
 mod tour;
 mod verify;
+mod weights;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
@@ -38,6 +40,7 @@ enum Command {
     Apply(Box<apply::Args>),
     Verify(verify::Args),
     Bench(bench::Args),
+    Weights(weights::Args),
     /// Print shell completions, to be sourced or put where the shell looks for them.
     Completions {
         /// The shell.
@@ -60,6 +63,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Apply(args)) => apply::run(*args),
         Some(Command::Verify(args)) => verify::run(args),
         Some(Command::Bench(args)) => bench::run(args),
+        Some(Command::Weights(args)) => weights::run(args),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "layernorm", &mut script);

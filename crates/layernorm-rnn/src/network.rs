@@ -117,8 +117,10 @@ impl<A: Float> State<A> {
     pub(crate) fn resize(&mut self, config: &Config, batch: usize) -> Result<(), Error> {
         let (h, c) = State::<A>::sizes(config, batch)?;
         for (numbers, count) in [(&mut self.h, h), (&mut self.c, c)] {
+            numbers.try_reserve_exact(count.saturating_sub(numbers.len())).map_err(|_| too_many(batch))?;
+        }
+        for (numbers, count) in [(&mut self.h, h), (&mut self.c, c)] {
             numbers.clear();
-            numbers.try_reserve_exact(count).map_err(|_| too_many(batch))?;
             numbers.resize(count, A::ZERO);
         }
         Ok(())
@@ -134,16 +136,16 @@ impl<A: Float> State<A> {
     pub(crate) fn check(&self, config: &Config, batch: usize, names: [&'static str; 2]) -> Result<(), Error> {
         let cells = config.layers * config.directions();
         let (h, c) = State::<A>::sizes(config, batch)?;
-        let length = |what, expected: usize, found: usize, shape: String| {
-            if expected == found { Ok(()) } else { Err(Error::Length { what, shape, expected, found }) }
+        let length = |what, expected: usize, found: usize, shape: &dyn Fn() -> String| {
+            if expected == found { Ok(()) } else { Err(Error::Length { what, shape: shape(), expected, found }) }
         };
-        length(names[0], h, self.h.len(), format!("[L·D, B, P] = [{cells}, {batch}, {}]", config.output()))?;
-        let shape = if config.has_cell() {
-            format!("[L·D, B, H] = [{cells}, {batch}, {}]", config.hidden)
-        } else {
-            "a cell without c".to_owned()
+        let shape_h = || format!("[L·D, B, P] = [{cells}, {batch}, {}]", config.output());
+        let shape_c = || match config.has_cell() {
+            true => format!("[L·D, B, H] = [{cells}, {batch}, {}]", config.hidden),
+            false => "a cell without c".to_owned(),
         };
-        length(names[1], c, self.c.len(), shape)
+        length(names[0], h, self.h.len(), &shape_h)?;
+        length(names[1], c, self.c.len(), &shape_c)
     }
 }
 

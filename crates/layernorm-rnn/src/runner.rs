@@ -15,13 +15,13 @@ use layernorm::{Context, Element};
 
 /// What a forward pass in training keeps for its backward pass. Neither changes a bit of any result.
 ///
-/// With D directions of L layers, T·B steps of sequences, G gates, and S segments of 256 steps of sequences or a little more:
-/// - `All` keeps for every cell and step its input, products, gates and states: about I + 12H + 2P numbers for an LSTM with
-///   norms of both products (I + 8H + 2P without), 10H + P for such a GRU.
-/// - `Recompute` keeps the input I, the state before every segment (H + P in S of T·B), and the above for one segment at a
-///   time; the backward pass does the forward pass again, segment by segment.
+/// Numbers for every cell (a direction of a layer) and every step of every sequence:
+/// - `All`: I + 15H + P for an LSTM with norms of both products (as `paper`), I + 11H + P with a norm of their sum or none,
+///   I + 10H + P for a GRU, I + 2H + P for a plain RNN; and three more for each row that is normalized.
+/// - `Recompute`: I. Beside that there is the state (H + P) before every segment, and what `All` keeps for one segment: 256
+///   rows, a row being a step of a sequence, or a few more. The backward pass does the forward pass again, segment by segment.
 ///
-/// Both also keep each inner layer's output, D·P for every step. [`Runner::memory`] says what it comes to.
+/// Both also keep each inner layer's output, D·P. [`Runner::memory`] says what it comes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Keep {
     /// Everything that the backward pass needs.

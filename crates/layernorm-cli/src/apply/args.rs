@@ -1,25 +1,10 @@
-//! The options of `layernorm apply`, and which of them go together.
+//! The options of `layernorm apply` with a normalization, and which of them go together.
 
 use crate::failure::Failure;
 use clap::ValueEnum;
 use layernorm::Isa;
 use std::fmt;
 use std::path::{Path, PathBuf};
-
-const EXAMPLES: &str = "\
-Examples:
-  Layer norm of the last axis, with the statistics of every row:
-    layernorm apply layer-norm --input x.npy --weight w.npy --bias b.npy --output y.npy \\
-      --mean-output mean.npy --rstd-output rstd.npy
-  Its gradients from that of the output:
-    layernorm apply layer-norm --input x.npy --weight w.npy --bias b.npy --grad-output dy.npy \\
-      --grad-input dx.npy --grad-weight dw.npy --grad-bias db.npy
-  RMS norm of x + r over the last two axes:
-    layernorm apply rms-norm --axes -2,-1 --input x.npy --residual r.npy --residual-output h.npy --output y.npy
-  Group norm of [N, C, ...] with 8 groups of channels:
-    layernorm apply group-norm --groups 8 --input x.npy --output y.npy
-  Batch norm at inference:
-    layernorm apply batch-norm --input x.npy --running-mean m.npy --running-var v.npy --output y.npy";
 
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -47,12 +32,8 @@ impl fmt::Display for Op {
     }
 }
 
-/// Normalize the tensor in an .npy file, forward or backward.
-///
-/// Files hold float16, float32 or float64, in C or Fortran order. Results have the input's type and are in C order.
-/// Everything is computed before anything is written, and each file is written beside its place and then renamed into it.
+/// The options of the normalizations.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The operation.
     #[arg(value_enum)]

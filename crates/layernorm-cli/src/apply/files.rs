@@ -3,7 +3,8 @@
 use super::args::Args;
 use crate::failure::Failure;
 use layernorm::{Affine, Element, Param, View};
-use layernorm_npy::{Array, DType, Scalar};
+use layernorm_npy::{Array, DType, Order, Scalar};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// An element type of files that can be normalized. Its arithmetic type is one too.
@@ -58,7 +59,38 @@ impl Input {
 
     /// The failure that says which types this file might have had.
     pub(super) fn wrong_type(&self, expected: &str, found: DType) -> Failure {
+        self.wrong(expected, &found)
+    }
+
+    /// The failure that says what this file might have held.
+    pub(super) fn wrong(&self, expected: &str, found: &dyn fmt::Display) -> Failure {
         Failure::bad_input(format!("{}: {}: expected {expected}, found {found}", self.option, self.path.display()))
+    }
+
+    /// The elements in C order.
+    pub(super) fn contiguous<T: Scalar>(&self) -> Result<Vec<T>, Failure> {
+        let values = self.array.as_slice::<T>()?;
+        if self.array.order() == Order::C {
+            return Ok(values.to_vec());
+        }
+        let (shape, strides) = (self.array.shape(), self.array.strides());
+        let mut index = vec![0; shape.len()];
+        let mut at = 0;
+        let next = |_| {
+            let value = values[at];
+            // The last index runs fastest; each that is done starts again.
+            for axis in (0..shape.len()).rev() {
+                index[axis] += 1;
+                at += strides[axis] as usize;
+                if index[axis] < shape[axis] {
+                    break;
+                }
+                at -= strides[axis] as usize * shape[axis];
+                index[axis] = 0;
+            }
+            value
+        };
+        Ok((0..values.len()).map(next).collect())
     }
 
     /// One element per channel, in the arithmetic type. They have this type or the input's, as [`Inputs::read`] checked.

@@ -132,7 +132,11 @@ fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>, Failure> {
 }
 
 /// Writes a result to its place, if it has one.
-fn write<T: Scalar>(place: &Option<PathBuf>, shape: &[usize], values: Option<&Vec<T>>) -> Result<(), Failure> {
+pub(super) fn write<T: Scalar>(
+    place: &Option<PathBuf>,
+    shape: &[usize],
+    values: Option<&Vec<T>>,
+) -> Result<(), Failure> {
     match (place, values) {
         (Some(place), Some(values)) => Ok(layernorm_npy::write(place, shape, values)?),
         _ => Ok(()),
@@ -141,7 +145,7 @@ fn write<T: Scalar>(place: &Option<PathBuf>, shape: &[usize], values: Option<&Ve
 
 /// Fails where two results have the same place, or one has a place that cannot be: before anything is computed, so that
 /// a mistyped path costs nothing and leaves no part of the results behind.
-pub(super) fn check_places(outputs: &[(&'static str, &Path)]) -> Result<(), Failure> {
+pub fn check_places(outputs: &[(&'static str, &Path)]) -> Result<(), Failure> {
     let mut places: Vec<(&str, PathBuf)> = Vec::new();
     for &(option, path) in outputs {
         let place = place(option, path)?;

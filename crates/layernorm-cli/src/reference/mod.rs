@@ -4,9 +4,11 @@
 //! bits, the result rounded to f64 at the end. For f32 inputs the reference is thus off by about 2⁻⁵³ of |y|, which is
 //! 2⁻²⁹ of a unit in the last place of f32: far below the last digit of any table here.
 
+mod cell;
 mod units;
 mod wide;
 
+pub use cell::Loop;
 pub use units::{Distance, distance};
 pub use wide::Wide;
 

@@ -2,8 +2,7 @@
 
 use crate::apply::check_places;
 use crate::failure::Failure;
-use crate::recurrent::{Cell, dtypes, formats, list};
-use crate::show;
+use crate::recurrent::{Cell, dtypes, formats};
 use clap::ValueEnum;
 use layernorm_rnn::weights::{self, Dtype, Format};
 use layernorm_rnn::{Config, Direction, Init, Network};
@@ -16,23 +15,20 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The file to write; it is replaced whole or not at all
-    #[arg(value_name = "OUT", required_unless_present = "list")]
-    file: Option<PathBuf>,
+    #[arg(value_name = "OUT")]
+    file: PathBuf,
     /// The kind of cell
     #[arg(long, value_enum)]
     cell: Cell,
-    /// The variant; --list has them all
+    /// The variant; `layernorm weights variants` lists them
     #[arg(long, value_name = "NAME", default_value = "paper")]
     variant: String,
-    /// List the variants of the cell instead
-    #[arg(long)]
-    list: bool,
     /// I, the numbers of the input at a step
-    #[arg(long, value_name = "I", required_unless_present = "list")]
-    input: Option<usize>,
+    #[arg(long, value_name = "I")]
+    input: usize,
     /// H, the hidden units
-    #[arg(long, value_name = "H", required_unless_present = "list")]
-    hidden: Option<usize>,
+    #[arg(long, value_name = "H")]
+    hidden: usize,
     /// Layers
     #[arg(long, value_name = "L", default_value_t = 1)]
     layers: usize,
@@ -106,19 +102,16 @@ impl Start {
 
 /// Runs the command.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let (Some(file), Some(input), Some(hidden), false) = (&args.file, args.input, args.hidden, args.list) else {
-        return show::print(&list(args.cell));
-    };
-    check_places(&[("OUT", file)])?;
-    let config = args.config(input, hidden)?;
+    check_places(&[("OUT", &args.file)])?;
+    let config = args.config()?;
     let init = args.init.map_or_else(|| Init::for_variant(&config.variant), Start::init);
     // In f64, so that a file of either type has the same numbers, rounded once.
     let network = Network::<f64>::new(config, init, args.seed)?;
-    Ok(weights::save(&network, args.format, args.dtype, file)?)
+    Ok(weights::save(&network, args.format, args.dtype, &args.file)?)
 }
 
 impl Args {
-    fn config(&self, input: usize, hidden: usize) -> Result<Config, Failure> {
+    fn config(&self) -> Result<Config, Failure> {
         let mut variant = self.cell.variant(&self.variant)?;
         if let Some(eps) = self.eps {
             variant = variant.with_eps(eps);
@@ -128,7 +121,7 @@ impl Args {
             (_, true) => Direction::Reverse,
             _ => Direction::Forward,
         };
-        let config = Config::new(variant, input, hidden).with_layers(self.layers).with_direction(direction);
+        let config = Config::new(variant, self.input, self.hidden).with_layers(self.layers).with_direction(direction);
         let config = Config { projection: self.projection, ..config };
         config.check()?;
         Ok(config)

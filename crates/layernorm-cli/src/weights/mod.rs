@@ -8,6 +8,8 @@ mod source;
 pub use source::{Source, Wanted};
 
 use crate::failure::Failure;
+use crate::recurrent::{Cell, list};
+use crate::show;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,6 +38,12 @@ enum Command {
     Show(listing::Args),
     Convert(convert::Args),
     Init(init::Args),
+    /// List the variants: what each normalizes, its ε, and the formats that hold its weights.
+    Variants {
+        /// The kind of cell [default: all three]
+        #[arg(value_enum)]
+        cell: Option<Cell>,
+    },
 }
 
 /// Runs the command.
@@ -44,5 +52,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Command::Show(args) => listing::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Init(args) => init::run(&args),
+        Command::Variants { cell } => {
+            let cells = Cell::ALL.into_iter().filter(|each| cell.is_none_or(|cell| cell == *each));
+            show::print(&cells.map(list).collect::<Vec<_>>().join("\n"))
+        }
     }
 }

@@ -1,12 +1,12 @@
 //! A file of weights: read once, its format found, and what network is in it.
 
 use crate::failure::Failure;
-use crate::recurrent::{Cell, Described};
+use crate::recurrent::Cell;
 use layernorm::Float;
 use layernorm_rnn::weights::{self, Format, Tensor};
 use layernorm_rnn::{Config, Direction, Error, Network, Variant};
 use safetensors::SafeTensors;
-use safetensors::tensor::Dtype as Stored;
+use safetensors::tensor::{Dtype as Stored, TensorView};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -71,8 +71,11 @@ impl Source {
         let parsed = SafeTensors::deserialize(&self.bytes).map_err(|error| {
             self.bad(format_args!("expected a safetensors file, found one that is damaged or is something else: {error}"))
         })?;
-        let listed =
-            |(name, view): (&str, _)| -> Listed { self::listed(name, &view) };
+        let listed = |(name, view): (&str, TensorView)| Listed {
+            name: name.to_owned(),
+            dtype: view.dtype(),
+            shape: view.shape().to_vec(),
+        };
         let mut tensors: Vec<_> = parsed.iter().map(listed).collect();
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(tensors)
@@ -201,7 +204,13 @@ impl Source {
             let fits = named && same && weights::from_tensors::<f32>(&tensors, format, &config, wanted.prefix).is_ok();
             fits.then_some(config)
         };
-        Ok(wanted.cells().flat_map(|cell| Variant::all(cell.kind())).filter_map(|variant| fit(&variant)).collect())
+        let variants = wanted.cells().flat_map(|cell| Variant::all(cell.kind()));
+        let mut fits: Vec<Config> = variants.filter_map(|variant| fit(&variant)).collect();
+        // Two that differ in ε alone are one, and the format's own ε is meant.
+        let plain = |config: &Config| Config { variant: Variant { name: "", ..config.variant.with_eps(0.0) }, ..*config };
+        let own: Vec<_> = fits.iter().filter(|config| config.variant.name == format.name()).map(plain).collect();
+        fits.retain(|config| config.variant.name == format.name() || !own.contains(&plain(config)));
+        Ok(fits)
     }
 
     /// The widest of the types of its tensors.
@@ -215,10 +224,6 @@ impl Source {
             () => weights::Dtype::BF16,
         })
     }
-}
-
-fn listed(name: &str, view: &safetensors::tensor::TensorView) -> Listed {
-    Listed { name: name.to_owned(), dtype: view.dtype(), shape: view.shape().to_vec() }
 }
 
 impl Wanted<'_> {
@@ -241,9 +246,4 @@ impl Wanted<'_> {
             }
         }
     }
-}
-
-/// What a network is, for messages.
-pub fn describe(config: &Config) -> String {
-    Described::new(config).to_string()
 }

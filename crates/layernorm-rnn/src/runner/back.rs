@@ -1,6 +1,6 @@
 //! Backward: checks, then layer by layer from the last to the first.
 
-use super::run::{Run, check_tensor, dims, drop_out};
+use super::run::{Run, check_tensor, drop_out};
 use super::{Cell, Keep, Places, Recorded, Runner, Shared};
 use crate::buffer::Matrix;
 use crate::config::{Config, Direction};
@@ -38,8 +38,8 @@ impl<A: Real> Runner<A> {
     ) -> Result<(), Error> {
         let config = network.config();
         let width = config.output() * config.directions();
-        check_tensor("gradient of the output", &dims(places, "D·P"), places, width, dy.len())?;
-        check_tensor("gradient of the input", &dims(places, "I"), places, config.input, gradients.input.len())?;
+        check_tensor("gradient of the output", "D·P", places, width, dy.len())?;
+        check_tensor("gradient of the input", "I", places, config.input, gradients.input.len())?;
         if let Some(dlast) = dlast {
             dlast.check(config, places.batch, ["gradient of the final h", "gradient of the final c"])?;
         }
@@ -79,8 +79,8 @@ impl<A: Real> Runner<A> {
         for layer in (0..config.layers).rev() {
             // Gradients of this layer's input are summed over its directions here, in order of time.
             let width = config.layer_input(layer);
-            let [below, above] = &mut self.dinner;
-            std::mem::swap(below, above);
+            let [even, odd] = &mut self.dinner;
+            let (below, above) = if layer % 2 == 0 { (even, odd) } else { (odd, even) };
             below.reshape(self.schedule.rows(), width);
             below.clear();
             let (below, above, schedule) = (&*below, &*above, &self.schedule);

@@ -7,38 +7,31 @@ use crate::engine::prepared::Preparation;
 use crate::engine::tape::Room;
 use crate::engine::team::Plan;
 use crate::error::Error;
-use crate::network::{Network, Output, Sequences, State};
+use crate::network::{Layout, Network, Output, Sequences, State};
 use crate::noise::{Random, Use};
 use crate::real::Real;
 use crate::schedule::Schedule;
 use layernorm::Element;
 use layernorm::parts::Isa;
 
-/// `Ok` if a tensor of sequences has the right length.
+/// `Ok` if a tensor of sequences has the right length. `letters` is what its last dimension is called.
 pub(super) fn check_tensor(
     what: &'static str,
-    dims: &str,
+    letters: &str,
     places: Places,
     width: usize,
     found: usize,
 ) -> Result<(), Error> {
-    let (first, second) = match places.layout {
-        crate::network::Layout::TimeFirst => (places.steps, places.batch),
-        crate::network::Layout::BatchFirst => (places.batch, places.steps),
+    let Places { layout, steps, batch } = places;
+    let expected = steps.checked_mul(batch).and_then(|n| n.checked_mul(width));
+    if expected == Some(found) {
+        return Ok(());
+    }
+    let shape = match layout {
+        Layout::TimeFirst => format!("[T, B, {letters}] = [{steps}, {batch}, {width}]"),
+        Layout::BatchFirst => format!("[B, T, {letters}] = [{batch}, {steps}, {width}]"),
     };
-    let shape = || format!("{dims} = [{first}, {second}, {width}]");
-    let expected = first.checked_mul(second).and_then(|n| n.checked_mul(width));
-    match expected {
-        Some(expected) if expected == found => Ok(()),
-        _ => Err(Error::Length { what, shape: shape(), expected: expected.unwrap_or(usize::MAX), found }),
-    }
-}
-
-pub(super) fn dims(places: Places, width: &str) -> String {
-    match places.layout {
-        crate::network::Layout::TimeFirst => format!("[T, B, {width}]"),
-        crate::network::Layout::BatchFirst => format!("[B, T, {width}]"),
-    }
+    Err(Error::Length { what, shape, expected: expected.unwrap_or(usize::MAX), found })
 }
 
 /// What a layer's cells have in common.
@@ -100,13 +93,7 @@ impl<A: Real> Runner<A> {
         sequences: &Sequences<'_, T>,
     ) -> Result<Output<T>, Error> {
         let config = network.config();
-        check_tensor(
-            "input",
-            &dims(Places::of(sequences), "I"),
-            Places::of(sequences),
-            config.input,
-            sequences.data.len(),
-        )?;
+        check_tensor("input", "I", Places::of(sequences), config.input, sequences.data.len())?;
         let width = config.output() * config.directions();
         let count = sequences.steps.checked_mul(sequences.batch).and_then(|n| n.checked_mul(width));
         let mut y = Vec::new();
@@ -129,15 +116,15 @@ impl<A: Real> Runner<A> {
     ) -> Result<(), Error> {
         let config = network.config();
         let places = Places::of(sequences);
-        check_tensor("input", &dims(places, "I"), places, config.input, sequences.data.len())?;
-        check_tensor("output", &dims(places, "D·P"), places, config.output() * config.directions(), y.len())?;
+        check_tensor("input", "I", places, config.input, sequences.data.len())?;
+        check_tensor("output", "D·P", places, config.output() * config.directions(), y.len())?;
         if let Some(initial) = initial {
             initial.check(config, sequences.batch, ["initial h", "initial c"])?;
         }
         let isa = self.context.isa()?;
         self.recorded = None;
-        last.resize(config, sequences.batch)?;
         self.schedule.set(sequences)?;
+        last.resize(config, sequences.batch)?;
         let run = Run { config, network, isa, threads: self.context.threads(), training };
         if self.schedule.rows() == 0 {
             // No steps: the state stays what it was.

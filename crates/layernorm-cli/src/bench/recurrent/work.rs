@@ -1,0 +1,144 @@
+//! The contestants of a measurement of recurrent networks and the memory they work on.
+
+use super::size::Size;
+use crate::bench::buffer::Buffer;
+use crate::dtype::Type;
+use crate::failure::Failure;
+use crate::random::Random;
+use layernorm::{Context, Element, Float};
+use layernorm_rnn::{Config, Gradients, Init, Network, Real, Runner, Sequences, State, Training, Variant};
+
+/// What is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// All sequences, whole.
+    Forward,
+    /// The same in training, and its backward pass: all gradients.
+    Training,
+    /// One step of all sequences, as in streaming.
+    Step,
+}
+
+impl Pass {
+    /// All of them.
+    pub const ALL: [Pass; 3] = [Pass::Forward, Pass::Training, Pass::Step];
+
+    /// As tables say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pass::Forward => "forward",
+            Pass::Training => "training step",
+            Pass::Step => "one step",
+        }
+    }
+
+    /// Steps that it goes through.
+    pub fn steps(self, size: &Size) -> usize {
+        if self == Pass::Step { 1 } else { size.steps }
+    }
+
+    /// Operations as multiples of those of a forward pass over as many steps: backward has two products for each of forward.
+    pub fn products(self) -> f64 {
+        if self == Pass::Training { 3.0 } else { 1.0 }
+    }
+}
+
+/// An element type whose arithmetic networks can be run in.
+pub trait Number: Type + Element<Acc: Real> {}
+
+impl<T: Type + Element<Acc: Real>> Number for T {}
+
+/// What all networks of a size share.
+#[derive(Debug)]
+pub struct Work<T: Number> {
+    /// The sizes.
+    pub size: Size,
+    /// x, `[T, B, I]`.
+    pub x: Buffer<T>,
+    /// The gradient of y, `[T, B, H]`.
+    pub dy: Buffer<T>,
+    /// y, `[T, B, H]`: what the last call gave.
+    pub y: Buffer<T>,
+}
+
+/// One network with the memory of each pass. Each pass has a runner of its own, so that none packs weights or takes memory
+/// in the place of another.
+#[derive(Debug)]
+pub struct Entrant<T: Number> {
+    /// The network.
+    pub network: Network<T::Acc>,
+    runners: [Runner<T::Acc>; 3],
+    last: State<T::Acc>,
+    stream: State<T::Acc>,
+    /// What a training step gave.
+    pub gradients: Gradients<T>,
+}
+
+impl<T: Number> Work<T> {
+    /// Bytes that a size needs, roughly: the tensors, and what a training step of an LSTM with norms keeps.
+    pub fn bytes(size: &Size) -> u64 {
+        let Size { batch, steps, input, hidden } = *size;
+        let (rows, numbers) = ((batch * steps) as u64, (3 * input + 20 * hidden) as u64);
+        let weights = 16 * hidden as u64 * (input + hidden) as u64;
+        (rows.saturating_mul(numbers)).saturating_add(weights).saturating_mul(size_of::<T::Acc>() as u64)
+    }
+
+    /// Allocates and writes all memory.
+    pub fn new(size: Size) -> Result<Self, Failure> {
+        let mut random = Random::new(size.input as u64);
+        let mut number = move || T::narrow(T::Acc::from_f64(2.0 * random.uniform() - 1.0));
+        let rows = size.batch * size.steps;
+        Ok(Work {
+            size,
+            x: Buffer::new(rows * size.input, &mut number)?,
+            dy: Buffer::new(rows * size.hidden, &mut number)?,
+            y: Buffer::new(rows * size.hidden, T::default)?,
+        })
+    }
+
+    /// One call.
+    pub fn call(&mut self, entrant: &mut Entrant<T>, pass: Pass) -> Result<(), Failure> {
+        let Work { size, x, dy, y } = self;
+        let Entrant { network, runners, last, stream, gradients } = entrant;
+        let [forward, training, step] = runners;
+        let sequences = Sequences::new(x.get(), size.steps, size.batch);
+        match pass {
+            Pass::Forward => forward.forward_into(network, &sequences, None, y.get_mut(), last)?,
+            Pass::Training => {
+                training.train_into(network, &sequences, None, Training::default(), y.get_mut(), last)?;
+                gradients.params.values_mut().fill(T::Acc::ZERO);
+                training.backward_into(network, dy.get(), None, 0, gradients)?;
+            }
+            Pass::Step => {
+                let (x, y) = (&x.get()[..size.batch * size.input], &mut y.get_mut()[..size.batch * size.hidden]);
+                step.step(network, x, stream, y)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: Number> Entrant<T> {
+    /// A network of this variant. γ and β are random, so that a proof sees them.
+    pub fn new(variant: Variant, size: &Size, cx: impl Fn() -> Result<Context, Failure>) -> Result<Self, Failure> {
+        let config = Config::new(variant, size.input, size.hidden);
+        let mut network = Network::new(config, Init::for_variant(&variant), 1)?;
+        let mut random = Random::new(2);
+        for value in network.params_mut().values_mut() {
+            *value = T::Acc::from_f64(value.to_f64() + 0.2 * (random.uniform() - 0.5) / (size.hidden as f64).sqrt());
+        }
+        let (last, stream) = (network.zero_state(size.batch)?, network.zero_state(size.batch)?);
+        let gradients = Gradients {
+            input: vec![T::default(); size.batch * size.steps * size.input],
+            params: network.params().zeros_like(),
+            state: network.zero_state(size.batch)?,
+        };
+        let runners = [Runner::new(cx()?), Runner::new(cx()?), Runner::new(cx()?)];
+        Ok(Entrant { network, runners, last, stream, gradients })
+    }
+
+    /// The variant's name.
+    pub fn name(&self) -> &'static str {
+        self.network.config().variant.name
+    }
+}
