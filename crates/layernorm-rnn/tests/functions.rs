@@ -2,6 +2,8 @@
 //!
 //! f32 is measured against std's f64 functions (good to a unit or two of f64, 2⁻²⁹ of one of f32), f64 against the arithmetic
 //! below, of twice its precision.
+//!
+//! Every f32, not only each 97th (`step_by(1)`, a minute): exp 1.059, sigmoid 2.481, tanh 2.498 units.
 
 #[path = "common/sample.rs"]
 mod sample;
@@ -247,12 +249,12 @@ fn every_instruction_set_gives_the_same_bits() {
     let mut wide = specials();
     wide.extend((0..20_000).map(|_| f64::from_bits(rng.bits() << 33 ^ rng.bits() << 10 ^ rng.bits())));
     wide.extend(numbers(720.0, 2000));
-    for which in 0..3 {
+    for (which, name) in NAMES.into_iter().enumerate() {
         // Any 32 bits, and those of the interesting range.
         let check = |x: &[f32]| {
             let bits = |isa| map(all::<f32>()[which], isa, x).iter().map(|y| canonical(*y)).collect::<Vec<_>>();
             let scalar = bits(Isa::Scalar);
-            isas.iter().for_each(|&isa| assert_eq!(bits(isa), scalar, "f32 {} {isa:?}", NAMES[which]));
+            isas.iter().for_each(|&isa| assert_eq!(bits(isa), scalar, "f32 {} {isa:?}", name));
         };
         check(&wide.iter().map(|&x| x as f32).collect::<Vec<_>>());
         (0..64u32).for_each(|block| {
@@ -261,11 +263,11 @@ fn every_instruction_set_gives_the_same_bits() {
         });
         let bits = |isa| map(all::<f64>()[which], isa, &wide).iter().map(|y| canonical64(*y)).collect::<Vec<_>>();
         let scalar = bits(Isa::Scalar);
-        isas.iter().for_each(|&isa| assert_eq!(bits(isa), scalar, "f64 {} {isa:?}", NAMES[which]));
+        isas.iter().for_each(|&isa| assert_eq!(bits(isa), scalar, "f64 {} {isa:?}", name));
         // A number's place among others does not matter, nor how many there are.
         let long = map(all::<f64>()[which], isas[isas.len() - 1], &wide[..61]);
         for (i, y) in long.iter().enumerate() {
-            assert_eq!(canonical64(one(all::<f64>()[which], wide[i])), canonical64(*y), "{} alone", NAMES[which]);
+            assert_eq!(canonical64(one(all::<f64>()[which], wide[i])), canonical64(*y), "{} alone", name);
         }
     }
 }

@@ -1,4 +1,9 @@
 //! The results of other libraries: their weights are loaded from their own tensors, and outputs and gradients compared.
+//!
+//! Tolerances, of the larger of 1 and the largest number of a tensor. Sources in f64: 1e-11. A sum of up to 40 terms has an
+//! error of about 1e-15, a norm over few units with ε = 1e-5 can make up to 1/sqrt(ε) ≈ 300 of it, and so can the next step's
+//! and the next layer's, damped by the gates; measured agreement is mostly below 1e-13. Sources in f32: 3e-6, fifty units in
+//! the last place, for the same reason with theirs as the error. Gradients go through the norms twice: a hundred times that.
 
 use layernorm_rnn::weights::{self, Format, Tensor};
 use layernorm_rnn::*;
@@ -160,7 +165,7 @@ fn run(file: &str, case: &str, s: &Value, t: &Tensors) -> Result<(), &'static st
 }
 
 #[test]
-fn golden() {
+fn results_of_other_libraries() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../golden/rnn");
     let (mut ok, mut left_out) = (0, Vec::new());
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -201,4 +206,7 @@ fn golden() {
         }
     }
     println!("{ok} cases, left out:\n{}", left_out.join("\n"));
+    // What cannot be compared: clips of the gates (ONNX), division by the variance (draw), peepholes after the norms
+    // (contrib), the masks of another library's zoneout (haste).
+    assert_eq!((ok, left_out.len()), (163, 8));
 }

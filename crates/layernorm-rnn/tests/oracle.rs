@@ -173,7 +173,7 @@ fn sizes(bench: &mut Bench, variant: Variant) {
                             sample::label(&variant)
                         );
                         let lengths = lengths(turn / 2 % 3, steps, batch);
-                        bench.hold(&name, &Case { config, steps, batch, layout, lengths, initial: turn / 6 % 2 == 0 });
+                        bench.hold(&name, &Case { config, steps, batch, layout, lengths, initial: turn / 6 % 2 == 1 });
                     }
                 }
             }

@@ -4,6 +4,7 @@ mod buffer;
 mod implementations;
 mod proof;
 mod race;
+mod recurrent;
 mod report;
 mod shape;
 mod work;
@@ -12,6 +13,7 @@ use crate::dtype::{Dtype, Type};
 use crate::failure::Failure;
 use crate::machine::{Machine, available_memory};
 use crate::norm::Norm;
+use crate::recurrent::Cell;
 use crate::show::{self, Progress};
 use clap::ValueEnum;
 use layernorm::{Context, Isa, bf16, f16};
@@ -21,20 +23,37 @@ use serde::Serialize;
 use shape::Shape;
 use work::{Contestant, Work};
 
-/// Measure the speed beside a copy of the same memory.
+const EXAMPLES: &str = "\
+Examples:
+  layernorm bench                                  layer norm, eight shapes, beside a copy of the same memory
+  layernorm bench --op rms-norm --dtype bf16 --threads 2
+  layernorm bench --op lstm                        the paper's LSTM beside the plain one, four sizes
+  layernorm bench --op gru --variant all           all GRUs at one size
+  layernorm bench --op lstm --variant keras --shapes 64x28x28x128,1x28x28x128";
+
+/// Measure the speed: of normalizations beside a copy of the same memory, of recurrent networks beside the plain cell.
 ///
 /// For each shape the contestants take turns, many rounds: memcpy, y = a·x, z = a·x + y over as many bytes, and the
 /// normalization forward and backward into memory that is given. The table has the best and the median time, the bytes a
 /// second that had to move, and the ratio to the copy and to the loop that moves the same tensors.
 ///
+/// With --op lstm, gru or rnn, a variant and the plain cell take turns: forward, a training step (forward and backward),
+/// and a single step as in streaming. The table has times, operations a second and the ratio to the plain cell.
+///
 /// A result is first proved right against a slow reference, and only then timed.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// What to measure
     #[arg(long, value_enum, default_value_t = Op::LayerNorm)]
     op: Op,
+    /// The variant of a recurrent network, or all of them at one size (lstm, gru, rnn) [default: paper]
+    #[arg(long, value_name = "NAME|all")]
+    variant: Option<String>,
     /// Shapes, separated by commas; the last size is the length of a row
-    /// [default: 64x128,4096x64,1024x768,8192x1024,4096x4096,512x16384,64x262144,65536x256]
+    /// [default: 64x128,4096x64,1024x768,8192x1024,4096x4096,512x16384,64x262144,65536x256].
+    /// Of recurrent networks, BxTxIxH: sequences, steps, inputs, hidden units
+    /// [default: 64x28x28x128,1x28x28x128,32x100x128x256,64x100x256x512]
     #[arg(long, value_delimiter = ',', value_name = "SHAPES")]
     shapes: Vec<Shape>,
     /// The element type
@@ -67,14 +86,31 @@ pub enum Op {
     RmsNorm,
     /// Layer normalization of x + residual in one step, beside plain forward
     Residual,
+    /// An LSTM: forward, a training step, and one step as in streaming
+    Lstm,
+    /// A GRU, in the same way
+    Gru,
+    /// A simple recurrent network, in the same way
+    Rnn,
 }
 
 impl Op {
+    /// The recurrent cell, if it is one.
+    fn cell(self) -> Option<Cell> {
+        match self {
+            Op::Lstm => Some(Cell::Lstm),
+            Op::Gru => Some(Cell::Gru),
+            Op::Rnn => Some(Cell::Rnn),
+            Op::LayerNorm | Op::RmsNorm | Op::Residual => None,
+        }
+    }
+
     fn title(self) -> &'static str {
         match self {
             Op::LayerNorm => "Layer norm",
             Op::RmsNorm => "RMS norm",
             Op::Residual => "Layer norm with a residual",
+            Op::Lstm | Op::Gru | Op::Rnn => "Recurrent network",
         }
     }
 
@@ -111,6 +147,21 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
+    if let Some(cell) = args.op.cell() {
+        return recurrent::run(&recurrent::Job {
+            cell,
+            variant: args.variant.as_deref().unwrap_or("paper"),
+            shapes: &args.shapes,
+            dtype: args.dtype,
+            threads: args.threads,
+            isa: args.isa,
+            seconds: args.seconds,
+            json: args.json,
+        });
+    }
+    if args.variant.is_some() {
+        return Err(Failure::bad_input("--variant: expected with --op lstm, gru or rnn, found with another operation"));
+    }
     let cx = Context::new().with_threads(args.threads)?;
     let mut cx = match args.isa {
         Some(isa) => cx.with_isa(isa)?,
@@ -155,7 +206,7 @@ fn measure_shape<T: Type>(op: Op, shape: Shape, seconds: f64, cx: &mut Context) 
 }
 
 /// An error, before anything is allocated, if the machine has not that much memory to give.
-fn check_memory(shape: &Shape, need: u64) -> Result<(), Failure> {
+fn check_memory(shape: &impl std::fmt::Display, need: u64) -> Result<(), Failure> {
     match available_memory() {
         Some(available) if need > available => Err(Failure::bad_input(format!(
             "shape {shape}: expected {} MB of memory for its tensors, found {} MB available",

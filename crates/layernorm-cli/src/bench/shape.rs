@@ -26,6 +26,11 @@ impl Shape {
         self.len() / self.n()
     }
 
+    /// The sizes.
+    pub fn sizes(&self) -> &[usize] {
+        &self.0
+    }
+
     /// Elements.
     pub fn len(&self) -> usize {
         self.0.iter().product()

@@ -238,11 +238,11 @@ impl<'a> Oracle<'a> {
         let a = self.norm_s(cell, &s);
         let before = |a: &[f64], gate: Gate, k: usize| self.add(a[at(gate) + k], b[at(gate) + k]);
         let mut new = Vec::new();
-        for k in 0..hidden {
+        for (k, &old) in c.iter().enumerate() {
             let f = self.sigmoid(before(&a, Gate::Forget, k));
             let i = if v.coupled { 1.0 - f } else { self.sigmoid(before(&a, Gate::Input, k)) };
             let g = self.tanh(before(&a, Gate::Candidate, k));
-            new.push(clip(self.mix(f, c[k], i, g), v.cell_clip));
+            new.push(clip(self.mix(f, old, i, g), v.cell_clip));
         }
         if let Some(p) = &peephole {
             peep(&mut s, at(Gate::Output), p[p.len() - 1], &new);
@@ -265,7 +265,7 @@ impl<'a> Oracle<'a> {
         let sum: Vec<f64> = nx.iter().zip(&nh).map(|(x, h)| self.add(*x, *h)).collect();
         let a = self.norm_s(cell, &sum);
         let mut new = Vec::new();
-        for k in 0..hidden {
+        for (k, &old) in h.iter().enumerate() {
             let (kr, kz, kn) = (k, hidden + k, 2 * hidden + k);
             let r = self.sigmoid(self.add(a[kr], b[kr]));
             let z = self.sigmoid(self.add(a[kz], b[kz]));
@@ -275,8 +275,8 @@ impl<'a> Oracle<'a> {
                 Reset::Sum => self.mix(r, a[kn], 1.0, b[kn]),
             });
             new.push(match v.update {
-                Update::KeepsOld => self.mix(z, h[k], 1.0 - z, n),
-                Update::TakesNew => self.mix(1.0 - z, h[k], z, n),
+                Update::KeepsOld => self.mix(z, old, 1.0 - z, n),
+                Update::TakesNew => self.mix(1.0 - z, old, z, n),
             });
         }
         new

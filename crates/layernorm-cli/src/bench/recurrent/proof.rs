@@ -10,7 +10,6 @@
 //!    alone in plain Rust on one thread, y and dx; and a single step those of the first step.
 
 use super::work::{Entrant, Number, Pass, Work};
-use crate::dtype::Bits;
 use crate::failure::Failure;
 use crate::random::Random;
 use crate::reference::Loop;
@@ -48,6 +47,7 @@ pub struct Proof {
 struct Part<T> {
     /// Which.
     picked: Vec<usize>,
+    steps: usize,
     /// x, `[T, S, I]`.
     x: Vec<T>,
     /// dy, `[T, S, H]`.
@@ -99,22 +99,165 @@ impl<T: Number> Part<T> {
     fn of(work: &Work<T>) -> Self {
         let batch = work.size.batch;
         let picked: Vec<usize> = if batch < SEQUENCES { vec![0] } else { vec![0, batch - 1] };
-        let pick = |tensor: &[T], width: usize| {
-            let rows = (0..work.size.steps).flat_map(|t| picked.iter().map(move |b| t * batch + b));
-            rows.flat_map(|row| tensor[row * width..(row + 1) * width].to_vec()).collect()
-        };
-        let (x, dy) = (pick(work.x.get(), work.size.input), pick(work.dy.get(), work.size.hidden));
-        Part { picked, x, dy }
+        let steps = work.size.steps;
+        let x = pick(work.x.get(), steps, batch, &picked);
+        let dy = pick(work.dy.get(), steps, batch, &picked);
+        Part { picked, steps, x, dy }
     }
 
-    /// One sequence of a tensor `[T, S, N]` of this part.
+    /// One sequence of a tensor `[T, S, N]` of this part, in f64.
     fn column(&self, tensor: &[T], sequence: usize) -> Vec<f64> {
-        let steps = self.x.len() / self.picked.len();
-        let width = if steps == 0 { 1 } else { tensor.len() / self.rows() };
-        wide(&tensor.chunks(width).skip(sequence).step_by(self.picked.len()).flatten().copied().collect::<Vec<T>>())
+        wide(&pick(tensor, self.steps, self.picked.len(), &[sequence]))
+    }
+}
+
+/// Some sequences of a tensor `[T, B, N]`.
+fn pick<T: Copy>(tensor: &[T], steps: usize, batch: usize, picked: &[usize]) -> Vec<T> {
+    let width = tensor.len() / steps / batch;
+    let rows = (0..steps).flat_map(|t| picked.iter().map(move |b| t * batch + b));
+    rows.flat_map(|row| &tensor[row * width..(row + 1) * width]).copied().collect()
+}
+
+/// The largest error of y of a sequence as a part of what is allowed; NaN if there is one.
+fn check_y<T: Number>(config: &Config, params: &Params<f64>, x: &[f64], found: &[f64]) -> f64 {
+    let exact = Loop::new(config, params).run(x);
+    let shaken = Loop::new(config, params).shaken(T::ARITHMETIC, x.len() as u64).run(x);
+    let (mut distance, mut worst) = (0.0f64, 0.0f64);
+    let narrowing = if T::ROUNDOFF > T::ARITHMETIC { T::ROUNDOFF } else { 0.0 };
+    let rows = exact.chunks(config.hidden).zip(shaken.chunks(config.hidden)).zip(found.chunks(config.hidden));
+    for ((exact, shaken), found) in rows {
+        distance = exact.iter().zip(shaken).fold(distance, |distance, (e, s)| distance.max((e - s).abs()));
+        for (exact, found) in exact.iter().zip(found) {
+            let part = (found - exact).abs() / (SAFETY * distance + narrowing * exact.abs() + T::TINY);
+            worst = if part.is_nan() { part } else { worst.max(part) };
+        }
+    }
+    worst
+}
+
+/// The error of the slope along a random direction of parameters and input, as a part of what is allowed.
+fn check_slope<T: Number>(
+    config: &Config,
+    params: &Params<f64>,
+    part: &Part<T>,
+    dparams: &[T::Acc],
+    dx: &[T],
+) -> f64 {
+    let mut random = Random::new(3);
+    let mut direction = |n: usize| (0..n).map(|_| 2.0 * random.uniform() - 1.0).collect::<Vec<f64>>();
+    let (vparams, vx) = (direction(dparams.len()), direction(dx.len()));
+    let terms = dparams.iter().map(|g| g.to_f64()).zip(&vparams).chain(wide(dx).into_iter().zip(&vx));
+    let (slope, squares) = terms.fold((0.0, 0.0), |(sum, squares), (g, v)| (sum + g * v, squares + (g * v).powi(2)));
+    let loss = |step: f64| {
+        let mut params = params.clone();
+        params.values_mut().iter_mut().zip(&vparams).for_each(|(value, v)| *value += step * v);
+        let x: Vec<f64> = wide(&part.x).iter().zip(&vx).map(|(x, v)| x + step * v).collect();
+        let sequence = |s: usize| {
+            let y = Loop::new(config, &params).run(&pick(&x, part.steps, part.picked.len(), &[s]));
+            y.iter().zip(part.column(&part.dy, s)).map(|(y, dy)| y * dy).sum::<f64>()
+        };
+        (0..part.picked.len()).map(sequence).sum::<f64>()
+    };
+    let expected = (loss(STEP) - loss(-STEP)) / (2.0 * STEP);
+    (slope - expected).abs() / (SLOPE * squares.sqrt() + T::TINY)
+}
+
+/// Runs every pass as it will be timed and compares its bits with those of the sequences alone; how many were compared.
+fn check_bits<T: Number>(
+    work: &mut Work<T>,
+    entrant: &mut Entrant<T>,
+    part: &Part<T>,
+    y: &[T],
+    dx: &[T],
+) -> Result<usize, Failure> {
+    let (size, steps, batch) = (work.size, work.size.steps, work.size.batch);
+    let mut compared = 0;
+    let mut same = |pass: Pass, found: &[T], expected: &[T]| {
+        compared += found.len();
+        let differing = found.iter().zip(expected).filter(|(found, expected)| found.bits() != expected.bits()).count();
+        if differing == 0 && found.len() == expected.len() {
+            return Ok(());
+        }
+        Err(Failure::out_of_contract(format!(
+            "out of contract: {} of {}: expected the bits of each sequence alone in plain Rust, found {differing} of {} \
+             outputs that differ; nothing was timed",
+            pass.name(),
+            size,
+            found.len()
+        )))
+    };
+    let nan = T::narrow(T::Acc::from_f64(f64::NAN));
+    for pass in Pass::ALL {
+        work.y.get_mut().fill(nan);
+        entrant.gradients.input.fill(nan);
+        work.call(entrant, pass)?;
+        if pass == Pass::Step {
+            let first = &work.y.get()[..batch * work.size.hidden];
+            same(pass, &pick(first, 1, batch, &part.picked), &y[..part.picked.len() * work.size.hidden])?;
+            continue;
+        }
+        same(pass, &pick(work.y.get(), steps, batch, &part.picked), y)?;
+        if pass == Pass::Training {
+            same(pass, &pick(&entrant.gradients.input, steps, batch, &part.picked), dx)?;
+        }
+    }
+    Ok(compared)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::size::Size;
+    use super::*;
+    use layernorm::{bf16, f16};
+    use layernorm_rnn::{Kind, Variant};
+
+    fn entrant<T: Number>(variant: Variant, size: &Size) -> (Work<T>, Entrant<T>) {
+        (Work::new(*size).unwrap(), Entrant::new(variant, size, || Ok(Context::new().with_threads(2)?)).unwrap())
     }
 
-    fn rows(&self) -> usize {
-        self.rows
+    fn proved<T: Number>(variant: Variant, size: Size) -> Proof {
+        let (mut work, mut entrant) = entrant::<T>(variant, &size);
+        prove(&mut work, &mut entrant).unwrap_or_else(|failure| panic!("{} {size}: {failure}", variant.name))
+    }
+
+    #[test]
+    fn every_variant_is_proved() {
+        for variant in Kind::ALL.into_iter().flat_map(Variant::all) {
+            for size in [Size::new(3, 7, 5, 9), Size::new(1, 1, 1, 2)] {
+                let proof = proved::<f32>(*variant, size);
+                assert_eq!(proof.sequences, size.batch.min(2));
+            }
+            proved::<f64>(*variant, Size::new(2, 5, 3, 4));
+            proved::<f16>(*variant, Size::new(2, 5, 3, 4));
+            proved::<bf16>(*variant, Size::new(2, 5, 3, 4));
+        }
+    }
+
+    /// What is proved of one network does not hold of another that differs by one part in a thousand of one gate.
+    #[test]
+    fn wrong_results_are_seen() {
+        let size = Size::new(2, 10, 8, 16);
+        for kind in Kind::ALL {
+            let variant = Variant::named(kind, "paper").unwrap();
+            let (work, entrant) = entrant::<f32>(variant, &size);
+            let (part, params) = (Part::of(&work), widened(&entrant.network).unwrap());
+            let config = entrant.network.config();
+            let x = part.column(&part.x, 0);
+            let y = Loop::new(config, &params).run(&x);
+            assert!(check_y::<f32>(config, &params, &x, &y) <= 1.0);
+            let mut other = params.clone();
+            other.values_mut().iter_mut().take(8 * 16).for_each(|value| *value *= 1.001);
+            let y = Loop::new(config, &other).run(&x);
+            assert!(check_y::<f32>(config, &params, &x, &y) > 1.0, "{kind:?}");
+
+            let mut runner = Runner::<f32>::default();
+            runner.train(&entrant.network, &Sequences::new(&part.x, 10, 2), None, Training::default()).unwrap();
+            let mut gradients = runner.backward(&entrant.network, &part.dy, None).unwrap();
+            let slope = |dparams: &[f32], dx: &[f32]| check_slope(config, &params, &part, dparams, dx);
+            assert!(slope(gradients.params.values(), &gradients.input) <= 1.0);
+            assert!(slope(gradients.params.values(), &vec![0.0; gradients.input.len()]) > 1.0, "{kind:?}: dx");
+            gradients.params.values_mut().iter_mut().step_by(2).for_each(|value| *value *= 1.1);
+            assert!(slope(gradients.params.values(), &gradients.input) > 1.0, "{kind:?}: parameters");
+        }
     }
 }

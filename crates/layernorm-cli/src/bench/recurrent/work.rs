@@ -119,13 +119,16 @@ impl<T: Number> Work<T> {
 }
 
 impl<T: Number> Entrant<T> {
-    /// A network of this variant. γ and β are random, so that a proof sees them.
+    /// A network of this variant. Gains and biases, which start at 1 and 0, are moved, so that a proof sees them.
     pub fn new(variant: Variant, size: &Size, cx: impl Fn() -> Result<Context, Failure>) -> Result<Self, Failure> {
         let config = Config::new(variant, size.input, size.hidden);
-        let mut network = Network::new(config, Init::for_variant(&variant), 1)?;
+        let mut network = Network::<T::Acc>::new(config, Init::for_variant(&variant), 1)?;
         let mut random = Random::new(2);
-        for value in network.params_mut().values_mut() {
-            *value = T::Acc::from_f64(value.to_f64() + 0.2 * (random.uniform() - 0.5) / (size.hidden as f64).sqrt());
+        let vectors = network.params().entries().to_vec().into_iter().filter(|entry| entry.shape.len() == 1);
+        for value in vectors.flat_map(|entry| entry.range) {
+            let number: T::Acc = network.params().values()[value];
+            let moved = Float::to_f64(number) + 0.4 * (random.uniform() - 0.5);
+            network.params_mut().values_mut()[value] = T::Acc::from_f64(moved);
         }
         let (last, stream) = (network.zero_state(size.batch)?, network.zero_state(size.batch)?);
         let gradients = Gradients {
