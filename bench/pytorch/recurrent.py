@@ -41,6 +41,7 @@ class Run:
     library_version: str
     isa: str
     threads: int
+    hoisted: bool
     tolerance: float
     errors: dict
     others: float | None = None
@@ -51,7 +52,7 @@ def main():
     library = Library()
     declare(library)
     context = Ours(library, options.threads)
-    run = Run(command(options), library.version, context.isa(), options.threads, TOLERANCE, {})
+    run = Run(command(options), library.version, context.isa(), options.threads, options.hoist_norm, TOLERANCE, {})
     context.close()
     torch.set_num_threads(options.threads)
     others, rows = Others(), []
@@ -82,7 +83,7 @@ class Case:
         return f"{self.cell}-step-{self.size.hidden}" if self.single else f"{self.cell}-{self.size}"
 
     def rows(self, library, options, errors):
-        problem = Problem(self.cell, self.size)
+        problem = Problem(self.cell, self.size, options.hoist_norm)
         ours = {variant: Network(library, problem, variant, options.threads) for variant in VARIANTS}
         for variant, network in ours.items():
             say(f"{self} {variant}: proving")
@@ -155,6 +156,9 @@ def parse():
         metavar="SECONDS",
         help=f"to wait in each row for rounds that no other program disturbs; default: {PATIENCE:g}, quick {QUICK_PATIENCE:g}",
     )
+    parser.add_argument(
+        "--hoist-norm", action="store_true", help="PyTorch's LN cell also norms its inputs for all steps at once"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the page")
     parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the page to this file as well")
     options = parser.parse_args()
@@ -183,7 +187,9 @@ def command(options):
     """The command that gives this page again, without the file it was written to."""
     words = ["python bench/pytorch/recurrent.py"] + ["--quick"] * options.quick
     words += [f"--only {options.only}"] if options.only else []
-    return " ".join([*words, f"--threads {options.threads}", f"--seconds {options.seconds:g}", f"--patience {options.patience:g}"])
+    words += ["--hoist-norm"] * options.hoist_norm
+    words += [f"--{name} {getattr(options, name):g}" for name in ("threads", "seconds", "patience")]
+    return " ".join(words)
 
 
 if __name__ == "__main__":

@@ -64,24 +64,30 @@ class Plain(torch.nn.Module):
 
 
 class Paper(torch.nn.Module):
-    """The layer-normalized cell as a good user of PyTorch writes it: what does not depend on h (the input's product, its
-    norm and the bias) is computed for all steps at once, the rest step by step."""
+    """The layer-normalized cell as a good user of PyTorch writes it: the input's product is taken for all steps at once,
+    the rest step by step. With `hoisted`, the norm and the bias of that product are computed for all steps at once, too.
+    """
 
-    def __init__(self, kind, parameters):
+    def __init__(self, kind, parameters, hoisted=False):
         super().__init__()
-        self.kind = kind
+        self.kind, self.hoisted = kind, hoisted
         self.named = {name: torch.nn.Parameter(value.clone()) for name, value in parameters.items()}
         for name, parameter in self.named.items():
             self.register_parameter(name.replace(".", "_"), parameter)
+        self.norm, self.step = (self.lstm_norm, self.lstm_step) if kind == "lstm" else (self.gru_norm, self.gru_step)
 
     def double(self):
-        return Paper(self.kind, {name: value.detach().double() for name, value in self.named.items()})
+        return Paper(self.kind, {name: value.detach().double() for name, value in self.named.items()}, self.hoisted)
 
     def forward(self, x):
-        start, step = (self.lstm_start, self.lstm_step) if self.kind == "lstm" else (self.gru_start, self.gru_step)
+        product = F.linear(x, self.input_weight)
+        if self.hoisted:
+            inputs = zip(*(part.unbind(0) for part in self.norm(product)))
+        else:
+            inputs = map(self.norm, product.unbind(0))
         state, outputs = self.zero_state(x.shape[1], x.dtype), []
-        for inputs in start(x):
-            state = step(inputs, state)
+        for normed in inputs:
+            state = self.step(normed, state)
             outputs.append(state[0])
         return torch.stack(outputs)
 
@@ -91,35 +97,31 @@ class Paper(torch.nn.Module):
 
     def stepper(self):
         """A function of x `[1, I]` that gives h `[1, H]` and keeps the state."""
-        start, step = (self.lstm_start, self.lstm_step) if self.kind == "lstm" else (self.gru_start, self.gru_step)
-        state = self.zero_state(1, self.recurrent_weight.dtype)
+        norm, step, state = self.norm, self.step, self.zero_state(1, self.recurrent_weight.dtype)
 
         def one(x):
             nonlocal state
-            state = step(start(x, whole=False), state)
+            state = step(norm(F.linear(x, self.input_weight)), state)
             return state[0]
 
         return one
 
-    def lstm_start(self, x, whole=True):
+    def lstm_norm(self, z):
         """LN(W x) + b."""
-        z = F.linear(x, self.input_weight)
-        z = F.layer_norm(z, z.shape[-1:], self.input_norm_gain, self.input_norm_bias, EPS) + self.bias
-        return z.unbind(0) if whole else z
+        return (F.layer_norm(z, z.shape[-1:], self.input_norm_gain, self.input_norm_bias, EPS) + self.bias,)
 
     def lstm_step(self, inputs, state):
-        h, c = state
+        (a,), (h, c) = inputs, state
         z = F.linear(h, self.recurrent_weight)
-        a = inputs + F.layer_norm(z, z.shape[-1:], self.recurrent_norm_gain, self.recurrent_norm_bias, EPS)
+        a = a + F.layer_norm(z, z.shape[-1:], self.recurrent_norm_gain, self.recurrent_norm_bias, EPS)
         i, f, g, o = a.chunk(4, 1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         shown = F.layer_norm(c, c.shape[-1:], self.cell_norm_gain, self.cell_norm_bias, EPS)
         return torch.sigmoid(o) * torch.tanh(shown), c
 
-    def gru_start(self, x, whole=True):
-        """LN(W x): the norm of both gates together, and that of the candidate."""
-        pair = self.split_norm(F.linear(x, self.input_weight), self.input_norm_gain, self.input_norm_bias)
-        return zip(*(part.unbind(0) for part in pair)) if whole else pair
+    def gru_norm(self, z):
+        """LN(W x): of both gates together, and of the candidate."""
+        return self.split_norm(z, self.input_norm_gain, self.input_norm_bias)
 
     def gru_step(self, inputs, state):
         (gates, candidate), (h,) = inputs, state
@@ -131,18 +133,17 @@ class Paper(torch.nn.Module):
 
     @staticmethod
     def split_norm(z, gain, bias):
-        at = z.shape[-1] // 3 * 2
-        return [
-            F.layer_norm(part, part.shape[-1:], g, b, EPS)
-            for part, g, b in zip(z.split([at, at // 2], -1), gain.split([at, at // 2]), bias.split([at, at // 2]))
-        ]
+        """Norms of 2H and H of the numbers."""
+        hidden = z.shape[-1] // 3
+        parts = (tensor.split([2 * hidden, hidden], -1) for tensor in (z, gain, bias))
+        return [F.layer_norm(part, part.shape[-1:], g, b, EPS) for part, g, b in zip(*parts)]
 
 
 class Problem:
     """x `[T, B, I]`, dy `[T, B, H]` and the parameters of both variants, f32, the same in every run."""
 
-    def __init__(self, kind, size):
-        self.kind, self.size = kind, size
+    def __init__(self, kind, size, hoisted=False):
+        self.kind, self.size, self.hoisted = kind, size, hoisted
         generator = torch.Generator().manual_seed(zlib.crc32(f"{kind} {size}".encode()))
         width = GATES[kind] * size.hidden
 
@@ -171,7 +172,9 @@ class Problem:
 
     def module(self, variant):
         """PyTorch's network with the parameters of a variant."""
-        return (Paper if variant == "paper" else Plain)(self.kind, self.parameters[variant])
+        if variant == "none":
+            return Plain(self.kind, self.parameters["none"])
+        return Paper(self.kind, self.parameters["paper"], self.hoisted)
 
 
 def gradients(module, x, dy):

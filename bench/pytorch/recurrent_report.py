@@ -60,12 +60,12 @@ class Row:
 
 def page(rows, run):
     sections = ["# Recurrent networks on the CPU: PyTorch and ours", header(run), proof(run)]
+    hoisted = "and its norm " if run.hoisted else ""
     rounds = [t.rounds for row in rows for t in (row.plain, row.eager, row.paper, row.none)]
     sections.append(
         f"Threads on both sides: {run.threads}. Times are the best of {min(rounds)} to {max(rounds)} rounds in turns, the "
         "median in brackets, and so are the ratios; ✓ and ✗ say whether the best meets the bar. Plain is `nn.LSTM` (oneDNN) "
-        "or `nn.GRU`; LN is the paper's cell in eager PyTorch, with the input's product, norm and bias hoisted out of the "
-        "loop. Ours writes into given memory; for `paper alloc.` it allocates its results. A training step is forward and "
+        f"or `nn.GRU`; LN is the paper's cell in eager PyTorch, with the input's product {hoisted}hoisted out of the loop. Ours writes into given memory; for `paper alloc.` it allocates its results. A training step is forward and "
         "backward to the gradients of x and all parameters, no optimizer; ours packs its weights and sets gradients to 0 "
         f"in each. Rounds in which other programs took over {DISTURBED:.0%} of the processor do not count; `~`: there were "
         "hardly any others, and the row says nothing."

@@ -19,6 +19,8 @@ pub fn run() -> Result<(), Failure> {
          layernorm bench                     all shapes, against copy, scale and triad (under a minute)\n  \
          layernorm bench --implementations   the textbook ways, in speed and in error\n  \
          layernorm verify                    the full check, large tensors too\n  \
-         layernorm apply --help              normalize the arrays in your files\n"
+         layernorm apply --help              normalize the arrays in your files\n  \
+         layernorm bench --op lstm           the paper's LSTM beside the plain one (under a minute)\n  \
+         layernorm weights --help            recurrent networks: make, look at and convert their weights\n"
     ))
 }

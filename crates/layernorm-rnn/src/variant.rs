@@ -311,11 +311,11 @@ impl Variant {
             return conflict("a tied bias is b in both places: it needs b and excludes a bias of the input");
         }
         if !self.offset.is_finite() {
-            return conflict("the offset is not a finite number");
+            return Err(Error::Number { what: "offset", expected: "a finite number", found: self.offset });
         }
-        for clip in [self.cell_clip, self.projection_clip].into_iter().flatten() {
-            if !(clip > 0.0 && clip.is_finite()) {
-                return conflict("a clip is a positive number");
+        for (what, clip) in [("cell clip", self.cell_clip), ("projection clip", self.projection_clip)] {
+            if let Some(found) = clip.filter(|clip| !(*clip > 0.0 && clip.is_finite())) {
+                return Err(Error::Number { what, expected: "a positive number", found });
             }
         }
         Ok(())

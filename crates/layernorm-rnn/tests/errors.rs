@@ -287,17 +287,26 @@ fn variants_that_do_not_go_together() {
         (Variant { recurrent_norm: Some(norm), reset: Reset::State, ..gru }, "recurrent norm"),
         (Variant { tied_bias: true, bias: false, ..plain(Kind::Lstm) }, "tied bias"),
         (Variant { tied_bias: true, input_bias: true, ..plain(Kind::Lstm) }, "tied bias"),
-        (Variant { offset: f64::NAN, ..gru }, "offset"),
-        (Variant { offset: f64::INFINITY, ..gru }, "offset"),
-        (Variant { cell_clip: Some(0.0), ..plain(Kind::Lstm) }, "clip"),
-        (Variant { cell_clip: Some(-1.0), ..plain(Kind::Lstm) }, "clip"),
-        (Variant { projection_clip: Some(f64::NAN), ..plain(Kind::Lstm) }, "clip"),
-        (Variant { projection_clip: Some(f64::INFINITY), ..plain(Kind::Lstm) }, "clip"),
     ];
     for (variant, word) in cases {
         let variant = Variant { name: "mine", ..variant };
         assert!(matches!(says(variant.check(), &["mine", word]), Error::Variant { .. }));
         says(Network::<f32>::new(Config::new(variant, 3, 4), Init::torch(), 1), &["mine", word]);
+    }
+    for (variant, words) in [
+        (Variant { offset: f64::NAN, ..gru }, ["offset", "expected a finite number", "found NaN"]),
+        (Variant { offset: f64::INFINITY, ..gru }, ["offset", "expected a finite number", "found inf"]),
+        (Variant { cell_clip: Some(0.0), ..plain(Kind::Lstm) }, ["cell clip", "expected a positive number", "found 0"]),
+        (
+            Variant { cell_clip: Some(-1.0), ..plain(Kind::Lstm) },
+            ["cell clip", "expected a positive number", "found -1"],
+        ),
+        (
+            Variant { projection_clip: Some(f64::NAN), ..plain(Kind::Lstm) },
+            ["projection clip", "expected a positive number", "found NaN"],
+        ),
+    ] {
+        says(variant.check(), &words);
     }
     for eps in [-1e-5, f64::NAN, f64::INFINITY] {
         for place in [EpsPlace::Variance, EpsPlace::Deviation] {

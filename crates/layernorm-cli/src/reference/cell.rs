@@ -2,7 +2,8 @@
 //! forward in time, one sequence, without a projection.
 //!
 //! It also says how well posed a case is: with `shake` = u, every product, norm and nonlinearity is moved, up or down by
-//! chance, by as much as rounding with unit u can move it at most.
+//! chance, by as much as rounding with unit u moves it: a sum of k products by √k·u·Σ|product|, since roundings have both
+//! signs, the rest by a few u.
 
 use crate::random::Random;
 use layernorm_rnn::{Activation, Config, EpsPlace, Kind, Norm, Over, Params, Reset, Slot, Update};
@@ -61,7 +62,7 @@ impl<'a> Loop<'a> {
         let row = |i: usize| {
             let bias = bias.map_or(0.0, |bias| bias[i]);
             let (sum, size) = dot(&m[i * v.len()..(i + 1) * v.len()], v);
-            self.moved(sum + bias, (v.len() + 1) as f64 * (size + bias.abs()))
+            self.moved(sum + bias, ((v.len() + 1) as f64).sqrt() * (size + bias.abs()))
         };
         rows.map(row).collect()
     }

@@ -53,10 +53,12 @@ pub struct Count {
 }
 
 impl Count {
-    fn add<T: Bits>(&mut self, found: &[T], expected: &[T]) {
+    /// Compares outputs; any that is missing or too many counts as if all its bits differed.
+    pub fn add<T: Bits>(&mut self, found: &[T], expected: &[T]) {
         let differing = |(f, e): (&T, &T)| u64::from((f.bits() ^ e.bits()).count_ones());
         self.outputs += found.len() as u64;
         self.bits += found.iter().zip(expected).map(differing).sum::<u64>();
+        self.bits += 64 * found.len().abs_diff(expected.len()) as u64;
     }
 }
 

@@ -4,6 +4,7 @@ mod accuracy;
 mod case;
 mod identity;
 mod inputs;
+mod recurrent;
 
 use crate::failure::Failure;
 use crate::machine::Machine;
@@ -12,13 +13,15 @@ use crate::textbook::Way;
 use accuracy::Accuracy;
 use identity::Identity;
 use layernorm::Context;
+use recurrent::Recurrent;
 use serde::Serialize;
 
 /// Check the numerical contract on this machine.
 ///
 /// First the accuracy: f32 rows, easy and hard, against a reference of 106 bits, for this library and for the ways in which
 /// layer norm is usually written. Then the bits: every instruction set of this machine, several thread counts and several
-/// ways to cut the batch must give the same ones, for all four element types, forward and backward.
+/// ways to cut the batch must give the same ones, for all four element types, forward and backward. Then the same of
+/// recurrent networks, with single steps beside whole sequences, and the error of f32 against f64.
 ///
 /// Exit status 0 if everything is within the contract, 1 if anything is not.
 #[derive(Debug, Default, clap::Args)]
@@ -26,7 +29,7 @@ pub struct Args {
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
-    /// Leave out the larger shapes, which take most of the time
+    /// Leave out the larger shapes and some recurrent variants, which take most of the time
     #[arg(long)]
     quick: bool,
 }
@@ -39,23 +42,26 @@ pub struct Report {
     machine: Machine,
     accuracy: Accuracy,
     identity: Identity,
+    recurrent: Recurrent,
 }
 
 impl Report {
-    /// Runs both checks.
+    /// Runs all checks.
     pub fn new(quick: bool) -> Result<Self, Failure> {
         let progress = Progress::new();
         let mut cx = Context::new();
         let machine = Machine::new(&cx)?;
         let accuracy = Accuracy::new(&mut cx, &progress)?;
         let identity = Identity::new(quick, &progress)?;
-        let ok = accuracy.ok && identity.ok;
-        Ok(Report { command: "verify", ok, machine, accuracy, identity })
+        let recurrent = Recurrent::new(quick, &progress)?;
+        let ok = accuracy.ok && identity.ok && recurrent.ok;
+        Ok(Report { command: "verify", ok, machine, accuracy, identity, recurrent })
     }
 
     /// The report for people.
     pub fn render(&self) -> String {
-        format!("{}\n\n{}\n{}", self.machine, self.render_accuracy(), self.render_identity())
+        let recurrent = self.recurrent.render();
+        format!("{}\n\n{}\n{}\n{recurrent}", self.machine, self.render_accuracy(), self.render_identity())
     }
 
     /// `Ok` if everything is within the contract.
@@ -64,12 +70,17 @@ impl Report {
         if self.ok {
             return Ok(());
         }
+        let networks = &self.recurrent;
+        let error = networks.groups.iter().filter_map(|group| group.largest_error).fold(0.0, f64::max);
         let bad = accuracy.rows.iter().filter(|row| !row.ok).map(|row| row.input.as_str()).collect::<Vec<_>>();
         Err(Failure::out_of_contract(format!(
-            "out of contract: expected errors of at most {} units and 0 differing bits, found {} differing bits{}",
+            "out of contract: expected errors of at most {} units and 0 differing bits, found {} differing bits{}; \
+             of recurrent networks errors of at most {} units and 0 differing bits, found {error:.1} units and {} bits",
             accuracy.limit,
             identity.differing_bits,
-            if bad.is_empty() { String::new() } else { format!(" and larger errors on: {}", bad.join("; ")) }
+            if bad.is_empty() { String::new() } else { format!(" and larger errors on: {}", bad.join("; ")) },
+            networks.limit,
+            networks.differing_bits,
         )))
     }
 

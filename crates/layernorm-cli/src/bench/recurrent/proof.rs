@@ -1,9 +1,9 @@
 //! Proof that what is timed is right, of some sequences of the batch.
 //!
 //! 1. **y** is held against a slow loop in f64 ([`Loop`]). How much it may differ is found by the loop itself: run once more
-//!    with every intermediate result moved, up or down by chance, by as much as rounding in the arithmetic type can move it
-//!    at most, it shows how far such errors go in this network. [`SAFETY`] times the largest such distance so far is
-//!    allowed, for one throw of signs is not the worst, and the last rounding to the element type.
+//!    with every intermediate result moved, up or down by chance, by as much as rounding in the arithmetic type moves it, it
+//!    shows how far such errors go in this network. [`SAFETY`] times the largest such distance so far is allowed, for one
+//!    throw of signs is not the worst, and the last rounding to the element type.
 //! 2. **The gradients**, all of them together: their product with a random direction is the slope of Σ dy·y along it, which
 //!    the slow loop gives from two runs. A term that is missing or wrong in any gradient changes it by about its own size.
 //! 3. **The bits**: the whole batch, with the threads and instruction set that are timed, gives the bits of those sequences

@@ -1,0 +1,160 @@
+//! Recurrent networks: the same bits along every path, and how far f32 is from f64.
+
+mod case;
+
+use crate::dtype::Dtype;
+use crate::failure::Failure;
+use crate::recurrent::Cell;
+use crate::show::{self, Progress, Table};
+use case::{Case, Counts, Number};
+use layernorm::{bf16, f16};
+use layernorm_rnn::{Config, Direction, Variant};
+use serde::Serialize;
+
+/// The variants that a quick check looks at: norms of both sides, of the sum, of each gate, and none.
+const QUICK: [(Cell, &str); 8] = [
+    (Cell::Lstm, "paper"),
+    (Cell::Lstm, "torchaudio"),
+    (Cell::Lstm, "tflite"),
+    (Cell::Lstm, "none"),
+    (Cell::Gru, "paper"),
+    (Cell::Gru, "dreamer"),
+    (Cell::Gru, "none-reset-before"),
+    (Cell::Rnn, "paper"),
+];
+
+/// T, B, I and H: around the widths of vectors and tiles, and the last with work for several threads.
+const SIZES: [(usize, usize, usize, usize); 3] = [(4, 3, 1, 1), (6, 5, 7, 9), (12, 35, 17, 40)];
+
+static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+/// The most that y of f32 may be off, in units of 2⁻²⁴: the steps of these networks are few, and a step adds a few units to
+/// what the last one left, which a norm of the state may magnify.
+const LIMIT: f64 = 256.0;
+
+/// What was compared, and what came of it.
+#[derive(Debug, Serialize)]
+pub struct Recurrent {
+    /// Whether no bit differs and no error is above the limit.
+    pub ok: bool,
+    /// Outputs compared, over all paths.
+    pub outputs_compared: u64,
+    /// Bits that differ.
+    pub differing_bits: u64,
+    /// The most units of 2⁻²⁴ that y of f32 may be off.
+    pub limit: f64,
+    /// The variants.
+    pub variants: Vec<String>,
+    /// The counts by type and cell.
+    pub groups: Vec<Group>,
+}
+
+/// The counts of one type and cell.
+#[derive(Debug, Serialize)]
+pub struct Group {
+    /// The element type.
+    pub dtype: Dtype,
+    /// The cell.
+    pub cell: Cell,
+    /// y and last states compared.
+    pub forward: u64,
+    /// Gradients compared.
+    pub backward: u64,
+    /// y and last states compared, step by step.
+    pub streaming: u64,
+    /// Bits that differ.
+    pub differing_bits: u64,
+    /// The largest distance of y from f64's, in units of 2⁻²⁴ (f32 only).
+    pub largest_error: Option<f64>,
+}
+
+impl Recurrent {
+    /// Compares everything; `quick` leaves out some variants.
+    pub fn new(quick: bool, progress: &Progress) -> Result<Self, Failure> {
+        let mut groups = Vec::new();
+        for cell in Cell::ALL {
+            groups.push(group::<f32>(cell, quick, progress)?);
+            eprintln!("{cell} {:?}", START.elapsed());
+            groups.push(group::<f64>(cell, quick, progress)?);
+            groups.push(group::<f16>(cell, quick, progress)?);
+            groups.push(group::<bf16>(cell, quick, progress)?);
+        }
+        let differing_bits = groups.iter().map(|group| group.differing_bits).sum();
+        let name = |(cell, variant): (Cell, &Variant)| format!("{cell} {}", variant.name);
+        Ok(Recurrent {
+            ok: differing_bits == 0 && groups.iter().filter_map(|group| group.largest_error).all(|e| e <= LIMIT),
+            outputs_compared: groups.iter().map(|group| group.forward + group.backward + group.streaming).sum(),
+            differing_bits,
+            limit: LIMIT,
+            variants: Cell::ALL.iter().flat_map(|&c| variants(c, quick).map(move |v| (c, v))).map(name).collect(),
+            groups,
+        })
+    }
+
+    /// For people.
+    pub fn render(&self) -> String {
+        let headings = ["cell", "type", "forward: y, h, c", "backward", "step by step", "differing bits", "error"];
+        let mut table = Table::new(2, headings);
+        for group in &self.groups {
+            table.row([
+                group.cell.to_string(),
+                group.dtype.to_string(),
+                show::thousands(group.forward),
+                show::thousands(group.backward),
+                show::thousands(group.streaming),
+                show::thousands(group.differing_bits),
+                group.largest_error.map_or(String::new(), show::significant),
+            ]);
+        }
+        let sizes: Vec<_> = SIZES.iter().map(|(t, b, i, h)| format!("{t}×{b}×{i}×{h}")).collect();
+        format!(
+            "Recurrent networks: outputs compared with those of plain Rust on one thread with the whole batch, over the same\n\
+             instruction sets and threads; each sequence alone, and the batch in the opposite order; step by step; with the\n\
+             tape kept and computed again. One layer, and two in both directions with sequences of different lengths.\n\
+             T×B×I×H: {}. Variants: {}.\n\
+             The error is the largest of y in f32 against the same network in f64, in units of 2⁻²⁴.\n\n{}\n\
+             {} outputs compared, {} differing bits; errors are {} {} units.\n",
+            sizes.join(", "),
+            self.variants.join(", "),
+            table.render(),
+            show::thousands(self.outputs_compared),
+            show::thousands(self.differing_bits),
+            if self.groups.iter().filter_map(|g| g.largest_error).all(|e| e <= self.limit) { "within" } else { "NOT within" },
+            self.limit,
+        )
+    }
+}
+
+fn variants(cell: Cell, quick: bool) -> impl Iterator<Item = &'static Variant> {
+    Variant::all(cell.kind()).filter(move |variant| !quick || QUICK.contains(&(cell, variant.name)))
+}
+
+/// All networks of one cell and type.
+fn group<T: Number>(cell: Cell, quick: bool, progress: &Progress) -> Result<Group, Failure> {
+    let (mut counts, mut error) = (Counts::default(), None::<f64>);
+    for variant in variants(cell, quick) {
+        progress.say(&format!("recurrent: {} {cell} {}", T::DTYPE, variant.name));
+        for (steps, batch, input, hidden) in SIZES {
+            let one = Config::new(*variant, input, hidden);
+            let two = one.with_layers(2).with_direction(Direction::Both);
+            for (config, ragged) in [(one, false), (two, true)] {
+                let case = Case::<T>::new(config, steps, batch, ragged)?;
+                case.check(&mut counts)?;
+                if T::DTYPE == Dtype::F32 {
+                    let units = case.error()? / T::ROUNDOFF;
+                    eprintln!("{cell} {} {steps} {batch} {input} {hidden} {ragged}: {units:.1}", variant.name);
+                    error = Some(error.unwrap_or(0.0).max(units));
+                }
+            }
+        }
+    }
+    let Counts { forward, backward, streaming } = counts;
+    Ok(Group {
+        dtype: T::DTYPE,
+        cell,
+        forward: forward.outputs,
+        backward: backward.outputs,
+        streaming: streaming.outputs,
+        differing_bits: forward.bits + backward.bits + streaming.bits,
+        largest_error: error,
+    })
+}
