@@ -54,14 +54,14 @@ def calm_race(contestants, seconds, least_rounds, threads, patience, others, lim
     """The same on a machine that others use: only rounds in which they took at most `limit` of the processor count.
 
     `others()` starts a watch whose `share()` says what they took. The race goes on for up to `patience` seconds beyond
-    `seconds` until there are enough calm rounds; if there never are, all rounds count. Gives the Timings and the share of
-    others in the rounds that count.
+    `seconds` until there are enough calm rounds; if there never are, all rounds count. Gives the Timings and the
+    share of others in the rounds that count.
     """
     rounds = Rounds(contestants, threads, stretch_ns)
     calm, shares, calm_s, start = [], [], 0.0, time.perf_counter()
     with rounds:
         while True:
-            wait_until_calm(others, limit, start + seconds + patience)
+            wait_until_calm(others, limit, min(time.perf_counter() + patience / 8, start + seconds + patience))
             watch, begin, first = others(), time.perf_counter(), len(rounds.taken)
             while len(rounds.taken) == first or time.perf_counter() - begin < BLOCK_S:
                 rounds.take()

@@ -1,7 +1,7 @@
 """Recurrent networks on the CPU: PyTorch and ours, side by side in one process.
 
-Builds the library, proves its results right, then times plain PyTorch, PyTorch's layer-normalized cell and ours in turns:
-forward, a training step, and single steps.
+Builds the library, proves its results right, then times plain PyTorch, PyTorch's layer-normalized cell and ours in
+turns: forward, a training step, and single steps.
 """
 
 import argparse
@@ -154,7 +154,7 @@ def parse():
         "--patience",
         type=float,
         metavar="SECONDS",
-        help=f"to wait in each row for rounds that no other program disturbs; default: {PATIENCE:g}, quick {QUICK_PATIENCE:g}",
+        help=f"for rounds without other programs, a row; default: {PATIENCE:g}, quick {QUICK_PATIENCE:g}",
     )
     parser.add_argument(
         "--hoist-norm", action="store_true", help="PyTorch's LN cell also norms its inputs for all steps at once"
@@ -170,7 +170,8 @@ def parse():
         parser.error(f"--patience: expected 0 or more, found {options.patience}")
     if options.markdown and not options.markdown.absolute().parent.is_dir():
         parser.error(f"--markdown: expected a file in a folder that exists, found {options.markdown}")
-    cases = [Case(cell, size, single) for single, sizes in enumerate([SIZES, STEPS]) for cell in GATES for size in sizes]
+    cases = [Case(cell, size, False) for cell in GATES for size in SIZES]
+    cases += [Case(cell, size, True) for cell in GATES for size in STEPS]
     words = options.only.split(",") if options.only else [""]
     options.cases = [case for case in cases if any(word in str(case) for word in words)]
     if not options.cases:

@@ -64,8 +64,8 @@ class Plain(torch.nn.Module):
 
 
 class Paper(torch.nn.Module):
-    """The layer-normalized cell as a good user of PyTorch writes it: the input's product is taken for all steps at once,
-    the rest step by step. With `hoisted`, the norm and the bias of that product are computed for all steps at once, too.
+    """The layer-normalized cell as a good user of PyTorch writes it: the input's product is taken for all steps at
+    once, the rest step by step. With `hoisted`, the norm of that product is taken for all steps at once, too.
     """
 
     def __init__(self, kind, parameters, hoisted=False):
@@ -164,7 +164,7 @@ class Problem:
         norms = ["input_norm", "recurrent_norm"] + ["cell_norm"] * (kind == "lstm")
         for norm in norms:
             count = size.hidden if norm == "cell_norm" else width
-            # With a recurrent gain of 1 such a network is chaotic: after 100 steps, PyTorch's f32 is off by 1e-4 itself.
+            # With a recurrent gain of 1 the LSTM is chaotic: after 100 steps PyTorch's f32 is off by 1e-4 itself.
             mean = 0.5 if norm == "recurrent_norm" else 1.0
             paper[f"{norm}.gain"], paper[f"{norm}.bias"] = normal(mean, 0.1, count), normal(0.0, 0.1, count)
         none = weights | {"input_bias": uniform(width), "recurrent_bias": uniform(width)}

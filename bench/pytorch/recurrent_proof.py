@@ -1,11 +1,12 @@
 """Proof that what is timed is right: our results against PyTorch's network in float64 with the same parameters.
 
-Each result (y, dx and the gradient of every parameter) must be within TOLERANCE of the largest number of PyTorch's. Where
-it comes from: a sum of I + H products in f32 is off by about sqrt(I + H) u of its terms, u = 2^-24, for roundings are as
-often up as down: 1.7e-6 at 768. The parameters are chosen so that the networks forget: what a step is off by fades within
-some steps, forward and backward, and does not grow with T; sums over all steps grow no faster than their errors. A factor
-of 12 is for these some steps, the norms' division by a deviation below 1, and the largest of a million numbers. It is a
-measure and no bound, so PyTorch's own f32 is measured as well and printed beside ours. A wrong formula is off by 1e-2.
+Each result (y, dx and the gradient of every parameter) must be within TOLERANCE of the largest number of PyTorch's.
+Where it comes from: a sum of I + H products in f32 is off by about sqrt(I + H) u of its terms, u = 2^-24, for roundings
+are as often up as down: 1.7e-6 at 768. The parameters are chosen so that the networks forget: what a step is off by
+fades within some steps, forward and backward, and does not grow with T; sums over all steps grow no slower than their
+errors. A factor of 12 is for these some steps, the norms' division by a deviation below 1, and the largest of a million
+numbers. It is a measure and no bound, so PyTorch's own f32 is measured as well and printed beside ours. A wrong formula
+is off by 1e-2.
 """
 
 import torch

@@ -29,7 +29,8 @@ impl<A: Copy + Default> Buffer<A> {
     pub(crate) fn reserve(&mut self, count: usize) {
         let lines = ((count + SLACK) * size_of::<A>()).div_ceil(size_of::<Line>());
         if self.lines.len() < lines {
-            self.lines = Vec::new();
+            self.lines = Vec::with_capacity(lines);
+            layernorm::parts::large_pages(self.lines.as_mut_ptr().cast(), lines * size_of::<Line>());
             self.lines.resize(lines, Line([0; 64]));
             self.start = self.lines.as_mut_ptr().cast();
         }

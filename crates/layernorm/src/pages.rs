@@ -15,6 +15,13 @@ pub(crate) fn ask_for_large<T>(rows: Option<Rows<*mut T>>, count: usize, n: usiz
     }
 }
 
+/// The same for memory that is kept and used again: fewer pages also means fewer that a processor has to look up.
+pub fn large_pages(start: *mut u8, bytes: usize) {
+    if bytes >= tune::LARGE_PAGE_BYTES {
+        advise(start, bytes);
+    }
+}
+
 #[cfg(target_os = "linux")]
 fn advise(start: *mut u8, bytes: usize) {
     /// Page sizes of all supported systems divide this.

@@ -99,7 +99,12 @@ impl<A: Real> Work<A> {
 
     /// The gradient of LNh(zh).
     pub(crate) fn dh_norm(&self) -> &Matrix<A> {
-        self.dsum(if self.dq.rows > 0 { &self.dq } else { &self.da })
+        self.dsum(self.dnormalized_sum())
+    }
+
+    /// The gradient of LNs(s).
+    pub(crate) fn dnormalized_sum(&self) -> &Matrix<A> {
+        if self.dq.rows > 0 { &self.dq } else { &self.da }
     }
 
     /// The gradient of s where there is a norm of it, else what it would come from.
@@ -371,7 +376,7 @@ impl<A: Real> Back<'_, A> {
             if let Some(norm) = &p.sum_norm {
                 // The output gate's norm was done before, on the way to the cell.
                 let columns = if v.peephole { (0, width - hidden) } else { columns };
-                let from = if w.dq.rows > 0 { &w.dq } else { &w.da };
+                let from = w.dnormalized_sum();
                 norm.backward(
                     pass.isa,
                     run(&t.sum_stats, columns),

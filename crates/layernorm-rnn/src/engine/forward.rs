@@ -6,11 +6,11 @@
 use super::prepared::{Prepared, fused};
 use super::tape::Tape;
 use super::team::Lane;
-use super::tune::{STRIP, TILE};
+use super::tune::TILE;
 use crate::buffer::Matrix;
 use crate::config::Config;
 use crate::engine::norms::NormRows;
-use crate::matmul::{BLOCK, Left, Matmul, Packed, Right, Start};
+use crate::matmul::{Left, Matmul, Packed, Right, Start};
 use crate::noise::{Random, Use};
 use crate::point::{Rows, gru, lstm, rnn};
 use crate::real::Real;
@@ -48,24 +48,15 @@ pub(crate) struct Scratch<A> {
     pub(crate) h: Matrix<A>,
     pub(crate) cell: Matrix<A>,
     pub(crate) dh: Matrix<A>,
-    /// A part of a segment's gradients, close together.
-    pub(crate) strip: Matrix<A>,
 }
 
 impl<A: Real> Scratch<A> {
     pub(crate) fn new(config: &Config) -> Self {
-        let mut scratch = Scratch {
-            x: Matrix::new(),
-            h: Matrix::new(),
-            cell: Matrix::new(),
-            dh: Matrix::new(),
-            strip: Matrix::new(),
-        };
+        let mut scratch = Scratch { x: Matrix::new(), h: Matrix::new(), cell: Matrix::new(), dh: Matrix::new() };
         scratch.x.reshape(TILE, config.gate_width());
         scratch.h.reshape(TILE, config.gate_width());
         scratch.cell.reshape(TILE, config.hidden);
         scratch.dh.reshape(TILE, config.hidden.max(config.output()));
-        scratch.strip.reshape(BLOCK, STRIP);
         scratch
     }
 

@@ -6,12 +6,11 @@ use super::forward::{Product, rows};
 use super::norms::Stats;
 use super::prepared::fused;
 use super::team::Lane;
-use super::tune::STRIP;
 use crate::buffer::Matrix;
-use crate::matmul::{BLOCK, Left, Matmul, Right, Start, panel};
+use crate::matmul::{Left, Matmul, Right, Start, panel};
 use crate::params::Slot;
 use crate::point::Rows;
-use crate::point::sums::{ColumnSum, Factor};
+use crate::point::sums::{ColumnSum, Factor, SAME_SUMS};
 use crate::real::Real;
 use crate::variant::{Kind, Reset};
 use std::ops::Range;
@@ -62,57 +61,40 @@ impl<A: Real> Back<'_, A> {
         let columns = (eights.start * 8).min(width)..(eights.end * 8).min(width);
         // SAFETY: the caller's promise; columns and rows are this member's own.
         unsafe {
-            self.weights(lane, targets, first, count, columns.clone());
+            self.weights(targets, first, count, columns.clone());
             self.vectors(targets, first, count, columns);
             self.cell_vectors(lane, targets, first, count);
             if let Some(to) = targets.of(Slot::Projection) {
                 let part = lane.part(pass.config.output());
                 let x = rows(&pass.tape.unprojected, first);
-                self.outer(lane, to, pass.config.hidden, (rows(&w.dprojected, 0), x), count, part);
+                self.outer(to, pass.config.hidden, (rows(&w.dprojected, 0), x), count, part);
             }
             self.inputs(lane, steps, count, emit);
         }
     }
 
     /// `to[part, :] += dᵀ x` over some rows.
-    unsafe fn outer(
-        &self,
-        lane: &Lane<'_>,
-        to: *mut A,
-        n: usize,
-        sides: (Rows<A>, Rows<A>),
-        count: usize,
-        part: Range<usize>,
-    ) {
-        let ((d, x), width) = (sides, panel::<A>(self.pass.isa));
-        let strip = rows(&self.pass.scratch[lane.member].strip, 0);
-        for column in part.clone().step_by(STRIP) {
-            let columns = STRIP.min(part.end - column);
-            for first in (0..count).step_by(BLOCK) {
-                let depth = BLOCK.min(count - first);
-                // SAFETY: the caller's promise; the strip is this member's own.
-                unsafe {
-                    for k in 0..depth {
-                        std::ptr::copy_nonoverlapping(d.at(first + k, column), strip.at(k, 0), columns);
-                    }
-                    let product = Matmul {
-                        a: Left { ptr: strip.ptr.cast_const(), row: 1, step: strip.stride },
-                        b: Right { ptr: x.at(first, 0).cast_const(), panel: width, step: x.stride },
-                        c: to.wrapping_add(column * n),
-                        c_row: n,
-                        start: Start::Sum,
-                        rows: columns,
-                        n,
-                        k: depth,
-                        panels: (0, n.div_ceil(width)),
-                    };
-                    A::matmul(self.pass.isa, product);
-                }
-            }
+    unsafe fn outer(&self, to: *mut A, n: usize, sides: (Rows<A>, Rows<A>), count: usize, part: Range<usize>) {
+        if part.is_empty() {
+            return;
         }
+        let ((d, x), width) = (sides, panel::<A>(self.pass.isa));
+        let product = Matmul {
+            a: Left { ptr: d.at(0, part.start).cast_const(), row: 1, step: d.stride },
+            b: Right { ptr: x.ptr.cast_const(), panel: width, step: x.stride },
+            c: to.wrapping_add(part.start * n),
+            c_row: n,
+            start: Start::Sum,
+            rows: part.len(),
+            n,
+            k: count,
+            panels: (0, n.div_ceil(width)),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { A::matmul(self.pass.isa, product) }
     }
 
-    unsafe fn weights(&self, lane: &Lane<'_>, targets: &Targets<A>, first: usize, count: usize, columns: Range<usize>) {
+    unsafe fn weights(&self, targets: &Targets<A>, first: usize, count: usize, columns: Range<usize>) {
         let (pass, w, t) = (self.pass, self.work, self.pass.tape);
         let (input, output) = (pass.prepared.input.k, pass.config.output());
         let v = &pass.config.variant;
@@ -120,36 +102,52 @@ impl<A: Real> Back<'_, A> {
         unsafe {
             if let Some(to) = targets.of(Slot::InputWeight) {
                 let x = rows(&t.x, first + pass.first_row - pass.first_input);
-                self.outer(lane, to, input, (rows(w.dzx(), 0), x), count, columns.clone());
+                self.outer(to, input, (rows(w.dzx(), 0), x), count, columns.clone());
             }
             if let Some(to) = targets.of(Slot::RecurrentWeight) {
                 let reset_state = v.kind == Kind::Gru && v.reset == Reset::State;
                 // The candidate's rows of U were multiplied by r∘h.
                 let split = if reset_state { 2 * pass.config.hidden } else { pass.config.gate_width() };
                 let (early, late) = split_at(columns, split);
-                self.outer(lane, to, output, (rows(w.dzh(), 0), rows(t.operand(), first)), count, early);
+                self.outer(to, output, (rows(w.dzh(), 0), rows(t.operand(), first)), count, early);
                 if reset_state {
-                    self.outer(lane, to, output, (rows(w.dzh(), 0), rows(&t.reset, first)), count, late);
+                    self.outer(to, output, (rows(w.dzh(), 0), rows(&t.reset, first)), count, late);
                 }
             }
+        }
+    }
+
+    /// Gradients of the biases of gates and norms: Σ of one gradient or another. Most cells have several of the same.
+    fn biases(&self, targets: &Targets<A>, count: usize, columns: Range<usize>) {
+        let w = self.work;
+        let (v, sum_norm) = (&self.pass.config.variant, self.pass.prepared.sum_norm.is_some());
+        let sums = [
+            (Slot::Bias, &w.da),
+            (Slot::InputBias, w.dzx()),
+            (Slot::RecurrentBias, w.dzh()),
+            (Slot::InputNormBias, w.dx_norm(sum_norm)),
+            (Slot::RecurrentNormBias, w.dh_norm()),
+            (Slot::SumNormBias, w.dnormalized_sum()),
+            (Slot::Bias, w.dzx()),
+        ];
+        // The last is for a tied bias alone.
+        let sums = &sums[..if v.tied_bias { 7 } else { 6 }];
+        for (i, &(_, d)) in sums.iter().enumerate() {
+            if sums[..i].iter().any(|&(_, other)| std::ptr::eq(other, d)) {
+                continue;
+            }
+            let mut to = [std::ptr::null_mut(); SAME_SUMS];
+            let same = sums.iter().filter(|&&(_, other)| std::ptr::eq(other, d));
+            let targets = same.filter_map(|&(slot, _)| targets.of(slot));
+            to.iter_mut().zip(targets).for_each(|(to, target)| *to = target.wrapping_add(columns.start));
+            self.column_sums(to, rows(d, 0), Factor::One, count, columns.clone());
         }
     }
 
     /// Gradients of biases and of the norms of the gates.
     unsafe fn vectors(&self, targets: &Targets<A>, first: usize, count: usize, columns: Range<usize>) {
         let (pass, w, t, p) = (self.pass, self.work, self.pass.tape, self.pass.prepared);
-        let v = &pass.config.variant;
-        let sum = |slot: Slot, d: &Matrix<A>| {
-            if let Some(to) = targets.of(slot) {
-                self.column_sum(to, rows(d, 0), Factor::One, count, columns.clone());
-            }
-        };
-        sum(Slot::Bias, &w.da);
-        if v.tied_bias {
-            sum(Slot::Bias, w.dzx());
-        }
-        sum(Slot::InputBias, w.dzx());
-        sum(Slot::RecurrentBias, w.dzh());
+        self.biases(targets, count, columns.clone());
         let gain = |slot: Slot, d: &Matrix<A>, z: Rows<A>, stats: &Stats<A>, groups: &[(usize, usize)]| {
             let Some(to) = targets.of(slot) else { return };
             for (group, &(start, n)) in groups.iter().enumerate() {
@@ -163,17 +161,14 @@ impl<A: Real> Back<'_, A> {
         if let Some(norm) = &p.input_norm {
             let d = w.dx_norm(p.sum_norm.is_some());
             gain(Slot::InputNormGain, d, rows(&t.zx, first), &t.input_stats, &norm.groups);
-            sum(Slot::InputNormBias, d);
         }
         if let Some(norm) = &p.recurrent_norm {
             gain(Slot::RecurrentNormGain, w.dh_norm(), rows(&t.zh, first), &t.recurrent_stats, &norm.groups);
-            sum(Slot::RecurrentNormBias, w.dh_norm());
         }
         if let Some(norm) = &p.sum_norm {
-            let d = if w.dq.rows > 0 { &w.dq } else { &w.da };
+            let d = w.dnormalized_sum();
             let s = if fused(pass.config) { rows(&t.zx, first) } else { rows(&t.s, first) };
             gain(Slot::SumNormGain, d, s, &t.sum_stats, &norm.groups);
-            sum(Slot::SumNormBias, d);
         }
     }
 
@@ -208,13 +203,22 @@ impl<A: Real> Back<'_, A> {
     }
 
     fn column_sum(&self, to: *mut A, d: Rows<A>, factor: Factor<A>, count: usize, part: Range<usize>) {
+        let mut all = [std::ptr::null_mut(); SAME_SUMS];
+        all[0] = to.wrapping_add(part.start);
+        self.column_sums(all, d, factor, count, part);
+    }
+
+    /// One sum, added in several places.
+    fn column_sums(&self, to: [*mut A; SAME_SUMS], d: Rows<A>, factor: Factor<A>, count: usize, part: Range<usize>) {
+        if to[0].is_null() {
+            return;
+        }
         let factor = match factor {
             Factor::One => Factor::One,
             Factor::Of(z) => Factor::Of(z.from(0, part.start)),
             Factor::Normalized(z, stats) => Factor::Normalized(z.from(0, part.start), stats),
         };
-        let d = d.from(0, part.start);
-        let sum = ColumnSum { rows: count, n: part.len(), d, factor, to: to.wrapping_add(part.start) };
+        let sum = ColumnSum { rows: count, n: part.len(), d: d.from(0, part.start), factor, to };
         // SAFETY: the rows are those of the segment, and the columns this member's own.
         unsafe { A::column_sum(self.pass.isa, sum) }
     }

@@ -14,7 +14,3 @@ pub(crate) const SEQUENCES_FOR_A_MEMBER: usize = 6;
 
 /// Rows whose numbers are computed together: few enough to stay in the first-level cache between norm and gates.
 pub(crate) const TILE: usize = 8;
-
-/// Columns of a segment's gradients that are copied close together before they are multiplied: rows of the segment are pages
-/// apart, and a product would touch too many pages at a time.
-pub(crate) const STRIP: usize = 64;

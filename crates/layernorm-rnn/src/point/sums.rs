@@ -1,7 +1,7 @@
 //! Sums down the rows: gradients of biases, gains and peepholes. Rows are taken in order from +0, and the sum is added to
 //! what is there: Σ d, Σ d∘x̂ with x̂ = ((z − m) − δ)·r, or Σ d∘z.
 
-use super::{Rows, each_vector, load, store};
+use super::{Rows, load, store};
 use crate::real::Real;
 use layernorm::parts::{Kernel, Simd, StatRows, Vector};
 
@@ -16,6 +16,12 @@ pub(crate) enum Factor<A> {
     Normalized(Rows<A>, StatRows<A>),
 }
 
+/// The most places that one sum is added to.
+pub(crate) const SAME_SUMS: usize = 7;
+
+/// Vectors of columns that are summed side by side, so that a row is not left for every vector.
+const WIDE: usize = 4;
+
 /// to += Σ d∘factor over the rows, for n columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ColumnSum<A> {
@@ -23,36 +29,59 @@ pub(crate) struct ColumnSum<A> {
     pub(crate) n: usize,
     pub(crate) d: Rows<A>,
     pub(crate) factor: Factor<A>,
-    pub(crate) to: *mut A,
+    /// Where it is added: the first of them, up to a null.
+    pub(crate) to: [*mut A; SAME_SUMS],
 }
 
 impl<A: Real> Kernel for ColumnSum<A> {
     type Output = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        each_vector!(1, self.n, <A::V<S>>::LANES, |_first, at, valid| {
-            let mut sum = <A::V<S>>::splat(A::ZERO);
+        let lanes = <A::V<S>>::LANES;
+        let mut at = 0;
+        // SAFETY: the caller vouches for the rows and the places.
+        unsafe {
+            while at + WIDE * lanes <= self.n {
+                self.columns::<S, WIDE>(at, lanes);
+                at += WIDE * lanes;
+            }
+            while at < self.n {
+                self.columns::<S, 1>(at, lanes.min(self.n - at));
+                at += lanes;
+            }
+        }
+    }
+}
+
+impl<A: Real> ColumnSum<A> {
+    /// W vectors of columns, of which the last has so many that are valid.
+    #[inline(always)]
+    unsafe fn columns<S: Simd, const W: usize>(&self, at: usize, valid: usize) {
+        let (lanes, splat) = (<A::V<S>>::LANES, <A::V<S>>::splat);
+        let mut sums = [splat(A::ZERO); W];
+        // SAFETY: the caller vouches for the rows and the places.
+        unsafe {
             for row in 0..self.rows {
-                // SAFETY: the caller vouches for the rows.
-                unsafe {
+                for (w, sum) in sums.iter_mut().enumerate() {
+                    let at = at + w * lanes;
                     let d = load::<S, A>(self.d.at(row, at), valid);
-                    sum = match self.factor {
+                    *sum = match self.factor {
                         Factor::One => sum.add(d),
-                        Factor::Of(z) => d.fma(load::<S, A>(z.at(row, at), valid), sum),
+                        Factor::Of(z) => d.fma(load::<S, A>(z.at(row, at), valid), *sum),
                         Factor::Normalized(z, stats) => {
-                            let splat = <A::V<S>>::splat;
                             let (m, delta, r) = (*stats.m.add(row), *stats.delta.add(row), *stats.r.add(row));
                             let z = load::<S, A>(z.at(row, at), valid).sub(splat(m)).sub(splat(delta));
-                            d.fma(z.mul(splat(r)), sum)
+                            d.fma(z.mul(splat(r)), *sum)
                         }
                     };
                 }
             }
-            // SAFETY: as above.
-            unsafe {
-                let before = load::<S, A>(self.to.add(at), valid);
-                store::<S, A>(self.to.add(at), before.add(sum), valid);
+            for to in self.to.iter().take_while(|to| !to.is_null()) {
+                for (w, &sum) in sums.iter().enumerate() {
+                    let to = to.add(at + w * lanes);
+                    store::<S, A>(to, load::<S, A>(to, valid).add(sum), valid);
+                }
             }
-        });
+        }
     }
 }
