@@ -1,1 +1,22 @@
-//! x
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod batch_norm;
+mod checks;
+pub mod fallback;
+pub mod functional;
+mod group_norm;
+mod instance_norm;
+mod layer_norm;
+mod ops;
+mod recurrent;
+mod rms_norm;
+mod weight_norm;
+
+pub use batch_norm::{BatchNorm, BatchNormConfig};
+pub use group_norm::{GroupNorm, GroupNormConfig};
+pub use instance_norm::{InstanceNorm, InstanceNormConfig};
+pub use layer_norm::{LayerNorm, LayerNormConfig};
+pub use recurrent::{Cell, Gru, GruConfig, Lstm, LstmConfig, Recurrent, Rnn, RnnConfig};
+pub use rms_norm::{RmsNorm, RmsNormConfig};
+pub use weight_norm::{WeightNormLinear, WeightNormLinearConfig};

@@ -74,7 +74,7 @@ fn bad_arguments_end_with_status_2_and_say_what_was_expected() {
         (&["--shapes", "12x0"], "expected sizes of 1 or more joined by x"),
         (&["--shapes", "100000000x100000"], "memory"),
         (&["--dtype", "f8"], "possible values: f32, f64, f16, bf16"),
-        (&["--op", "softmax"], "possible values: layer-norm, rms-norm, residual"),
+        (&["--op", "softmax"], "possible values: layer-norm, rms-norm, residual, lstm, gru, rnn"),
         (&["--threads", "0"], "expected a whole number, 1 or more"),
         (&["--isa", "sse9"], "expected one of scalar, avx2, avx512, neon"),
         (&["--seconds", "-1"], "expected a number of seconds above 0"),
@@ -102,7 +102,12 @@ fn completions_name_the_subcommands() {
         let output = layernorm(&["completions", shell]);
         assert_eq!(output.status.code(), Some(0));
         let text = String::from_utf8(output.stdout).expect("UTF-8");
-        assert!(["apply", "verify", "bench", "completions"].iter().all(|name| text.contains(name)), "{shell}");
+        assert!(
+            ["apply", "verify", "bench", "weights", "convert", "lstm", "completions"]
+                .iter()
+                .all(|name| text.contains(name)),
+            "{shell}"
+        );
     }
     assert_eq!(layernorm(&["completions", "csh"]).status.code(), Some(2));
 }

@@ -49,6 +49,18 @@ fn the_contract_holds_here_and_the_json_says_so() {
     assert!(groups.iter().all(|group| group["outputs_compared"].as_u64() > Some(1_000_000)));
     let isas = ["isas", "skipped_isas"].map(|list| identity[list].as_array().expect("a list").len());
     assert_eq!(isas.iter().sum::<usize>(), 4, "what is not compared is said to be skipped");
+
+    let recurrent = &report["recurrent"];
+    assert_eq!(recurrent["differing_bits"], 0);
+    let groups = recurrent["groups"].as_array().expect("groups");
+    assert_eq!(groups.len(), 3 * 4, "cells, types");
+    for group in groups {
+        let compared = ["forward", "backward", "streaming"].map(|pass| group[pass].as_u64().expect("a count"));
+        assert!(compared.iter().all(|&outputs| outputs > 1000), "{group}");
+        let error = group["largest_error"].as_f64();
+        assert_eq!(error.is_some(), group["dtype"] == "f32", "{group}");
+        assert!(error.is_none_or(|error| error > 0.0 && error <= 128.0), "{group}");
+    }
 }
 
 #[test]
@@ -64,7 +76,9 @@ fn without_a_subcommand_it_shows_what_the_library_promises() {
     let output = layernorm(&[]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    for part in ["0 differing bits", "within 4 units", "into given memory", "What this shows", "Next:"] {
+    for part in
+        ["0 differing bits", "within 4 units", "into given memory", "Recurrent networks", "What this shows", "Next:"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

@@ -69,7 +69,9 @@ impl Source {
     /// Every tensor, in the order of names.
     pub fn tensors(&self) -> Result<Vec<Listed>, Failure> {
         let parsed = SafeTensors::deserialize(&self.bytes).map_err(|error| {
-            self.bad(format_args!("expected a safetensors file, found one that is damaged or is something else: {error}"))
+            self.bad(format_args!(
+                "expected a safetensors file, found one that is damaged or is something else: {error}"
+            ))
         })?;
         let listed = |(name, view): (&str, TensorView)| Listed {
             name: name.to_owned(),
@@ -88,7 +90,9 @@ impl Source {
             Some(format) => Ok(format),
             None => {
                 let known = Format::ALL.map(Format::name).join(", ");
-                Err(self.bad(format_args!("expected names of tensors of one of {known}, found others; --format says which it is")))
+                Err(self.bad(format_args!(
+                    "expected names of tensors of one of {known}, found others; --format says which it is"
+                )))
             }
         }
     }
@@ -115,7 +119,9 @@ impl Source {
     /// Whether it has a description, be it a good one or not.
     fn describes_itself(&self) -> bool {
         let metadata = SafeTensors::read_metadata(&self.bytes);
-        metadata.is_ok_and(|(_, metadata)| metadata.metadata().as_ref().is_some_and(|map| map.contains_key("layernorm-rnn")))
+        metadata.is_ok_and(|(_, metadata)| {
+            metadata.metadata().as_ref().is_some_and(|map| map.contains_key("layernorm-rnn"))
+        })
     }
 
     /// What a file of our own says, if that is what was asked for.
@@ -164,7 +170,10 @@ impl Source {
             [config] => Ok(*config),
             [] => Err(self.no_fit(format, wanted)),
             _ => {
-                let names: Vec<_> = fits.iter().map(|config| format!("{} {}", config.variant.kind.name(), config.variant.name)).collect();
+                let names: Vec<_> = fits
+                    .iter()
+                    .map(|config| format!("{} {}", config.variant.kind.name(), config.variant.name))
+                    .collect();
                 Err(self.bad(format_args!(
                     "expected the cell and --variant to tell which network it is, since its tensors fit {}",
                     names.join(", ")
@@ -179,7 +188,8 @@ impl Source {
             let names = [wanted.variant.unwrap_or(format.name()), "none", "paper"];
             let variant = names.into_iter().find_map(|name| Variant::named(cell.kind(), name).ok())?;
             let config = weights::config_of(&self.bytes, format, variant, wanted.prefix);
-            let why = config.and_then(|config| weights::load::<f32>(&self.bytes, format, &config, wanted.prefix)).err()?;
+            let why =
+                config.and_then(|config| weights::load::<f32>(&self.bytes, format, &config, wanted.prefix)).err()?;
             Some(format!("{cell} {}: {why}", variant.name))
         };
         let reasons: Vec<_> = wanted.cells().filter_map(likely).collect();
@@ -207,7 +217,8 @@ impl Source {
         let variants = wanted.cells().flat_map(|cell| Variant::all(cell.kind()));
         let mut fits: Vec<Config> = variants.filter_map(|variant| fit(&variant)).collect();
         // Two that differ in ε alone are one, and the format's own ε is meant.
-        let plain = |config: &Config| Config { variant: Variant { name: "", ..config.variant.with_eps(0.0) }, ..*config };
+        let plain =
+            |config: &Config| Config { variant: Variant { name: "", ..config.variant.with_eps(0.0) }, ..*config };
         let own: Vec<_> = fits.iter().filter(|config| config.variant.name == format.name()).map(plain).collect();
         fits.retain(|config| config.variant.name == format.name() || !own.contains(&plain(config)));
         Ok(fits)

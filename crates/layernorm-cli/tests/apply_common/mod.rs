@@ -65,8 +65,12 @@ impl Folder {
 
     /// `layernorm apply` with these arguments, separated by blanks.
     pub fn run(&self, arguments: &str) -> Output {
+        self.layernorm(&format!("apply {arguments}"))
+    }
+
+    /// `layernorm` with these arguments, separated by blanks.
+    pub fn layernorm(&self, arguments: &str) -> Output {
         Command::new(env!("CARGO_BIN_EXE_layernorm"))
-            .arg("apply")
             .args(arguments.split_whitespace())
             .current_dir(self.0.path())
             .env_remove(layernorm::ISA_VARIABLE)
@@ -82,11 +86,26 @@ impl Folder {
         assert!(output.status.success() && said.is_empty(), "{arguments}: {said}");
     }
 
+    /// As [`layernorm`](Self::layernorm); it must succeed. What it printed.
+    #[track_caller]
+    pub fn succeed(&self, arguments: &str) -> String {
+        let output = self.layernorm(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{arguments}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// As [`run`](Self::run); it must end with status 2, say each of `words`, and leave the folder as it was.
     #[track_caller]
     pub fn refuse(&self, arguments: &str, words: &[&str]) {
+        self.refuse_any(&format!("apply {arguments}"), words);
+    }
+
+    /// As [`refuse`](Self::refuse), of any command.
+    #[track_caller]
+    pub fn refuse_any(&self, arguments: &str, words: &[&str]) {
         let before = self.names();
-        let output = self.run(arguments);
+        let output = self.layernorm(arguments);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments}: {said}");
         assert!(output.stdout.is_empty(), "{arguments}");

@@ -69,7 +69,9 @@ impl Args {
     pub(super) fn check(&self, cell: Cell) -> Result<(&Path, &Path), Failure> {
         for (option, given) in [("--c0", self.c0.is_some()), ("--final-c", self.final_c.is_some())] {
             if given && cell != Cell::Lstm {
-                return Err(Failure::bad_input(format!("{option} does not fit {cell}, which has no c: expected with lstm")));
+                return Err(Failure::bad_input(format!(
+                    "{option} does not fit {cell}, which has no c: expected with lstm"
+                )));
             }
         }
         let needed = |option: &str, path| {

@@ -27,7 +27,8 @@ impl Shape {
             [steps, batch, input] if input == config.input => Shape { steps, batch, batch_first, single: false },
             ref found => {
                 let (order, input) = (if batch_first { "B, T" } else { "T, B" }, config.input);
-                let expected = format!("shape [{order}, {input}] or [T, {input}], since the weights take {input} numbers");
+                let expected =
+                    format!("shape [{order}, {input}] or [T, {input}], since the weights take {input} numbers");
                 return Err(x.wrong(&expected, &format_args!("{found:?}")));
             }
         };

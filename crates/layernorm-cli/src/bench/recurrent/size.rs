@@ -20,8 +20,12 @@ pub struct Size {
 
 impl Size {
     /// Where none are given: small images row by row, one and many at a time; speech; text.
-    pub const DEFAULT: [Size; 4] =
-        [Size::new(64, 28, 28, 128), Size::new(1, 28, 28, 128), Size::new(32, 100, 128, 256), Size::new(64, 100, 256, 512)];
+    pub const DEFAULT: [Size; 4] = [
+        Size::new(64, 28, 28, 128),
+        Size::new(1, 28, 28, 128),
+        Size::new(32, 100, 128, 256),
+        Size::new(64, 100, 256, 512),
+    ];
 
     /// These sizes.
     pub const fn new(batch: usize, steps: usize, input: usize, hidden: usize) -> Self {

@@ -1,0 +1,182 @@
+//! Layer, RMS and group norm as one operation each, with statistics m, δ and r saved between forward and backward.
+
+use super::memory::Number;
+use super::memory::{
+    Room, Tracked, by_type, node, or_panic, param, room, shape, stats, stats_mut, tensor, view, with_context,
+};
+use burn::backend::Flex;
+use burn::backend::autodiff::NodeId;
+use burn::backend::autodiff::checkpoint::base::Checkpointer;
+use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn::backend::autodiff::grads::Gradients as Grads;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::flex::FlexTensor;
+use layernorm::group_norm::{self, GroupConfig};
+use layernorm::{Affine, Error, Gradients, NormConfig, ViewMut, layer_norm, rms_norm};
+
+/// Which norm, with its ε.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Norm {
+    /// Over the last axis; γ and β `[d]`.
+    Layer { eps: f64 },
+    /// Over the last axis; γ and β `[d]`.
+    Rms { eps: f64 },
+    /// x `[N, C, …]` in groups of channels; γ and β `[C]`.
+    Group { groups: usize, eps: f64 },
+}
+
+impl Norm {
+    /// How many rows have statistics. A shape without its axes gets its error from the core.
+    fn rows(&self, shape: &[usize]) -> usize {
+        match (self, shape) {
+            (Norm::Layer { .. } | Norm::Rms { .. }, [rows @ .., _]) => rows.iter().product(),
+            (Norm::Group { groups, .. }, [samples, ..]) => samples * groups,
+            (_, []) => 0,
+        }
+    }
+}
+
+/// γ and β.
+pub(super) type Pair<X> = (Option<X>, Option<X>);
+
+pub(super) fn affine<T: Number>((weight, bias): &Pair<FlexTensor>) -> Result<Affine<'_, T>, Error> {
+    let weight = weight.as_ref().map(param).transpose()?;
+    let bias = bias.as_ref().map(param).transpose()?;
+    Ok(Affine { weight, bias, zero_centered: false })
+}
+
+/// y, and with `save` the statistics.
+fn forward<T: Number>(
+    x: &FlexTensor,
+    parameters: &Pair<FlexTensor>,
+    norm: Norm,
+    save: bool,
+) -> Result<(FlexTensor, Option<FlexTensor>), Error> {
+    let rows = if save { norm.rows(shape(x)) } else { 0 };
+    let (mut y, mut saved) = (room::<T>(shape(x)), vec![T::Acc::default(); 3 * rows]);
+    let (from, to) = (view::<T>(x)?, ViewMut::new(&mut y, shape(x))?);
+    let (affine, keep) = (affine(parameters)?, save.then(|| stats_mut(&mut saved)));
+    with_context(|cx| match norm {
+        Norm::Layer { eps } => layer_norm::forward(from, to, keep, &NormConfig::new().affine(affine).eps(eps), cx),
+        Norm::Rms { eps } => rms_norm::forward(from, to, keep, &NormConfig::new().affine(affine).eps(eps), cx),
+        Norm::Group { groups, eps } => group_norm::forward(from, to, keep, &GroupConfig { groups, affine, eps }, cx),
+    })?;
+    Ok((tensor(y, shape(x)), save.then(|| tensor(saved, &[3, rows]))))
+}
+
+/// Which gradients are wanted, and then those: of x, γ and β.
+pub(super) type Three<X> = [X; 3];
+
+fn backward<T: Number>(
+    (x, dy): (&FlexTensor, &FlexTensor),
+    parameters: &Pair<FlexTensor>,
+    saved: &FlexTensor,
+    norm: Norm,
+    wanted: Three<bool>,
+) -> Result<Three<Option<FlexTensor>>, Error> {
+    let saved = stats::<T::Acc>(saved);
+    let affine = affine(parameters)?;
+    gradients::<T>(x, parameters, wanted, |gradients| {
+        let (x, dy) = (view(x)?, view(dy)?);
+        with_context(|cx| match norm {
+            Norm::Layer { eps } => {
+                layer_norm::backward(x, dy, saved, gradients, &NormConfig::new().affine(affine).eps(eps), cx)
+            }
+            Norm::Rms { eps } => {
+                rms_norm::backward(x, dy, saved, gradients, &NormConfig::new().affine(affine).eps(eps), cx)
+            }
+            Norm::Group { groups, eps } => {
+                group_norm::backward(x, dy, saved, gradients, &GroupConfig { groups, affine, eps }, cx)
+            }
+        })
+    })
+}
+
+/// Makes room for the gradients that are wanted, has them computed, and gives them as tensors.
+pub(super) fn gradients<T: Number>(
+    x: &FlexTensor,
+    (weight, bias): &Pair<FlexTensor>,
+    wanted: Three<bool>,
+    compute: impl FnOnce(Gradients<T>) -> Result<(), Error>,
+) -> Result<Three<Option<FlexTensor>>, Error> {
+    let mut dx = wanted[0].then(|| room::<T>(shape(x)));
+    let mut places = [(weight, wanted[1]), (bias, wanted[2])]
+        .map(|(parameter, wanted)| parameter.as_ref().filter(|_| wanted).map(|p| (Room::<T>::like(p), shape(p))));
+    let [dweight, dbias] = &mut places;
+    compute(Gradients {
+        input: dx.as_mut().map(|dx| ViewMut::new(dx, shape(x))).transpose()?,
+        weight: dweight.as_mut().map(|(room, shape)| room.view(shape)).transpose()?,
+        bias: dbias.as_mut().map(|(room, shape)| room.view(shape)).transpose()?,
+    })?;
+    let [dweight, dbias] = places.map(|place| place.map(|(room, shape)| room.tensor(shape)));
+    Ok([dx.map(|dx| tensor(dx, shape(x))), dweight, dbias])
+}
+
+/// Without a graph.
+pub(super) fn plain(x: &FlexTensor, parameters: &Pair<FlexTensor>, norm: Norm) -> FlexTensor {
+    or_panic(by_type!(x.dtype(), T => forward::<T>(x, parameters, norm, false))).0
+}
+
+/// The tensors of a norm that its backward pass asks the checkpointer for.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) x: NodeId,
+    pub(super) parameters: Pair<NodeId>,
+}
+
+impl Kept {
+    pub(super) fn retrieve(self, checkpointer: &mut Checkpointer) -> (FlexTensor, Pair<FlexTensor>) {
+        let mut get = |id| checkpointer.retrieve_node_output::<FlexTensor>(id);
+        (get(self.x), (self.parameters.0.map(&mut get), self.parameters.1.map(get)))
+    }
+}
+
+/// Hands the gradients to the parents that want them.
+pub(super) fn register<const N: usize, Node>(
+    grads: &mut Grads,
+    parents: [Option<Node>; N],
+    gradients: [Option<FlexTensor>; N],
+    id: impl Fn(&Node) -> NodeId,
+) {
+    for (parent, gradient) in parents.iter().zip(gradients) {
+        if let (Some(parent), Some(gradient)) = (parent, gradient) {
+            grads.register::<Flex>(id(parent), gradient);
+        }
+    }
+}
+
+#[derive(Debug)]
+struct NormBackward;
+
+impl Backward<Flex, 3> for NormBackward {
+    type State = (Kept, FlexTensor, Norm);
+
+    fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Grads, checkpointer: &mut Checkpointer) {
+        let dy = grads.consume::<Flex>(&ops.node);
+        let (kept, saved, norm) = ops.state;
+        let (x, parameters) = kept.retrieve(checkpointer);
+        let wanted = ops.parents.each_ref().map(Option::is_some);
+        let gradients = or_panic(by_type!(x.dtype(), T => backward::<T>((&x, &dy), &parameters, &saved, norm, wanted)));
+        register(grads, ops.parents, gradients, |node| node.id);
+    }
+}
+
+/// With a graph: one node with x, γ and β as its parents.
+pub(super) fn tracked<C: CheckpointStrategy>(x: Tracked, (weight, bias): Pair<Tracked>, norm: Norm) -> Tracked {
+    let nodes = [x.node(), node(weight.as_ref(), &x), node(bias.as_ref(), &x)];
+    match NormBackward.prepare::<C>(nodes).compute_bound().stateful() {
+        OpsKind::Tracked(mut prep) => {
+            let mut keep = |tensor: &Tracked| prep.checkpoint(tensor);
+            let kept = Kept { x: keep(&x), parameters: (weight.as_ref().map(&mut keep), bias.as_ref().map(keep)) };
+            let parameters = (weight.map(|w| w.into_primitive()), bias.map(|b| b.into_primitive()));
+            let x = x.into_primitive();
+            let (y, saved) = or_panic(by_type!(x.dtype(), T => forward::<T>(&x, &parameters, norm, true)));
+            let saved = saved.expect("statistics were asked for");
+            prep.finish((kept, saved, norm), y)
+        }
+        OpsKind::UnTracked(prep) => {
+            let parameters = (weight.map(|w| w.into_primitive()), bias.map(|b| b.into_primitive()));
+            prep.finish(plain(&x.into_primitive(), &parameters, norm))
+        }
+    }
+}

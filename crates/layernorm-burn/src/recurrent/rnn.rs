@@ -1,0 +1,47 @@
+//! simple RNN.
+
+use super::Recurrent;
+use super::config::recurrent_config;
+use burn::module::Module;
+use burn::tensor::Tensor;
+use layernorm_rnn::Kind;
+
+recurrent_config!(
+    RnnConfig,
+    Rnn,
+    Kind::Rnn,
+    "`paper`, `keras`, `split` or `none`, each with tanh or relu (`none-relu`)"
+);
+
+/// A simple RNN of any variant.
+#[derive(Module, Debug)]
+pub struct Rnn {
+    /// Its cells.
+    pub net: Recurrent,
+}
+
+impl Rnn {
+    /// Runs the network over sequences, from zeros or from a state.
+    ///
+    /// # Shapes
+    /// - x: `[batch_size, steps, d_input]`, or `[steps, batch_size, d_input]` without `batch_first`
+    /// - output: `[batch_size, steps, D·d_hidden]` or `[steps, batch_size, D·d_hidden]`, D the directions
+    /// - state: `[layers·D, batch_size, d_hidden]`
+    ///
+    /// # Panics
+    /// If a shape does not fit, with the message of [`layernorm_rnn::Error`].
+    pub fn forward(&self, x: Tensor<3>, state: Option<Tensor<3>>) -> (Tensor<3>, Tensor<3>) {
+        self.run(x, state, None)
+    }
+
+    /// [`Rnn::forward`] over sequences of these lengths, 1 to `steps`. What is behind them is not read, and y is 0 there; the
+    /// state is that after each sequence's last step.
+    pub fn forward_lengths(&self, x: Tensor<3>, lengths: &[usize], state: Option<Tensor<3>>) -> (Tensor<3>, Tensor<3>) {
+        self.run(x, state, Some(lengths))
+    }
+
+    fn run(&self, x: Tensor<3>, state: Option<Tensor<3>>, lengths: Option<&[usize]>) -> (Tensor<3>, Tensor<3>) {
+        let (y, [h, _]) = self.net.forward(x, [state, None], lengths);
+        (y, h.expect("a recurrent network has h"))
+    }
+}

@@ -1,0 +1,205 @@
+//! Images with their labels.
+
+use super::error::{Error, Problem};
+use super::idx::Idx;
+use super::random::SplitMix64;
+use super::scaling::Scaling;
+
+/// How many classes there are; labels are below it.
+pub const CLASSES: usize = 10;
+
+/// At least one image, all of one size, each with a label below [`CLASSES`].
+#[derive(Clone, PartialEq, Eq)]
+pub struct Digits {
+    rows: usize,
+    columns: usize,
+    images: Vec<u8>,
+    labels: Vec<u8>,
+}
+
+/// Which images a split takes off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// The last ones.
+    Last,
+    /// Random ones; on either side they stay in the order they had.
+    Shuffled {
+        /// The same seed takes the same ones.
+        seed: u64,
+    },
+}
+
+impl Digits {
+    /// Images `[N, rows, columns]`, row major, and labels `[N]`.
+    ///
+    /// The error is of the labels, except where there are no pixels or not whole images.
+    pub fn new(rows: usize, columns: usize, images: Vec<u8>, labels: Vec<u8>) -> Result<Self, Problem> {
+        let expected = rows.saturating_mul(columns).saturating_mul(labels.len());
+        if expected == 0 {
+            return Err(Problem::Empty { shape: vec![labels.len(), rows, columns] });
+        }
+        if images.len() != expected {
+            return Err(Problem::Truncated { expected: expected as u64, found: images.len() as u64 });
+        }
+        if let Some(index) = labels.iter().position(|&label| usize::from(label) >= CLASSES) {
+            return Err(Problem::Label { index, found: labels[index], largest: CLASSES as u8 - 1 });
+        }
+        Ok(Self { rows, columns, images, labels })
+    }
+
+    /// How many images there are; at least one.
+    #[expect(clippy::len_without_is_empty, reason = "there is always an image")]
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Rows of an image: 28 in MNIST.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Columns of an image: 28 in MNIST.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Pixels of an image: 784 in MNIST.
+    pub fn pixels(&self) -> usize {
+        self.rows * self.columns
+    }
+
+    /// All images, `[N, rows, columns]`.
+    pub fn images(&self) -> &[u8] {
+        &self.images
+    }
+
+    /// One image, `[rows, columns]`. Panics where there is none of that index.
+    pub fn image(&self, index: usize) -> &[u8] {
+        &self.images[index * self.pixels()..][..self.pixels()]
+    }
+
+    /// All labels, `[N]`.
+    pub fn labels(&self) -> &[u8] {
+        &self.labels
+    }
+
+    /// The pixels of these images, scaled, `[B, rows · columns]`; what `out` held before is gone. Panics where there is
+    /// no image of an index.
+    pub fn gather(&self, indices: &[usize], scaling: &Scaling, out: &mut Vec<f32>) {
+        out.clear();
+        out.reserve(indices.len() * self.pixels());
+        indices.iter().for_each(|&index| scaling.extend(out, self.image(index)));
+    }
+
+    /// The first images: for a shorter run.
+    pub fn first(&self, count: usize) -> Result<Self, Error> {
+        if count == 0 || count > self.len() {
+            return Err(Error::TooFew { asked: count, there: self.len() });
+        }
+        Ok(self.select(0..count))
+    }
+
+    /// Takes images off, for validation: what stays, and what was taken. Both keep at least one image.
+    pub fn split(&self, count: usize, which: Split) -> Result<(Self, Self), Error> {
+        if count == 0 || count >= self.len() {
+            return Err(Error::TooFew { asked: count, there: self.len() });
+        }
+        let stay = self.len() - count;
+        let mut order: Vec<usize> = match which {
+            Split::Last => (0..self.len()).collect(),
+            Split::Shuffled { seed } => SplitMix64::new(seed).permutation(self.len()),
+        };
+        let (left, right) = order.split_at_mut(stay);
+        left.sort_unstable();
+        right.sort_unstable();
+        Ok((self.select(left.iter().copied()), self.select(right.iter().copied())))
+    }
+
+    fn select(&self, indices: impl Iterator<Item = usize> + Clone) -> Self {
+        Self {
+            rows: self.rows,
+            columns: self.columns,
+            images: indices.clone().flat_map(|index| self.image(index)).copied().collect(),
+            labels: indices.map(|index| self.labels[index]).collect(),
+        }
+    }
+}
+
+/// Images `[N, rows, columns]` of a file; the error is of that file.
+pub(super) fn images_of(array: &Idx) -> Result<(usize, usize, usize), Problem> {
+    match array.shape[..] {
+        [_, rows, columns] if array.bytes.is_empty() || rows == 0 || columns == 0 => {
+            Err(Problem::Empty { shape: array.shape.clone() })
+        }
+        [count, rows, columns] => Ok((count, rows, columns)),
+        _ => Err(Problem::Dimensions { expected: 3, found: array.shape.len() }),
+    }
+}
+
+/// Labels `[N]` of a file; the error is of that file.
+pub(super) fn labels_of(array: &Idx) -> Result<usize, Problem> {
+    match array.shape[..] {
+        [count] => Ok(count),
+        _ => Err(Problem::Dimensions { expected: 1, found: array.shape.len() }),
+    }
+}
+
+impl std::fmt::Debug for Digits {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Digits({} of {}×{})", self.len(), self.rows, self.columns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ten() -> Digits {
+        Digits::new(1, 2, (0..20).collect(), (0..10).collect()).unwrap()
+    }
+
+    #[test]
+    fn checks_what_it_is_made_of() {
+        assert!(matches!(Digits::new(2, 2, vec![0; 7], vec![1, 2]), Err(Problem::Truncated { expected: 8, found: 7 })));
+        assert!(matches!(Digits::new(usize::MAX, 2, vec![0; 7], vec![1]), Err(Problem::Truncated { .. })));
+        assert!(matches!(Digits::new(0, 2, vec![], vec![1]), Err(Problem::Empty { .. })));
+        assert!(matches!(Digits::new(2, 2, vec![], vec![]), Err(Problem::Empty { .. })));
+        let error = Digits::new(1, 1, vec![0; 3], vec![1, 26, 2]).unwrap_err();
+        assert_eq!(error.to_string(), "label 1: expected 0 to 9, found 26");
+    }
+
+    #[test]
+    fn splits_keep_images_with_their_labels() {
+        let digits = ten();
+        let (rest, last) = digits.split(3, Split::Last).unwrap();
+        assert_eq!((rest.labels(), last.labels()), (&[0, 1, 2, 3, 4, 5, 6][..], &[7, 8, 9][..]));
+        let split = Split::Shuffled { seed: 3 };
+        let (rest, taken) = digits.split(4, split).unwrap();
+        assert_eq!((rest.len(), taken.len()), (6, 4));
+        assert_ne!(taken.labels(), [6, 7, 8, 9]);
+        assert_eq!(digits.split(4, split).unwrap(), (rest.clone(), taken.clone()));
+        let mut all = [rest.labels(), taken.labels()].concat();
+        all.sort_unstable();
+        assert_eq!(all, digits.labels());
+        for part in [rest, taken] {
+            for (index, &label) in part.labels().iter().enumerate() {
+                assert_eq!(part.image(index), [2 * label, 2 * label + 1]);
+            }
+        }
+    }
+
+    #[test]
+    fn no_side_of_a_split_is_empty() {
+        assert!(matches!(ten().split(10, Split::Last), Err(Error::TooFew { asked: 10, there: 10 })));
+        assert!(ten().split(0, Split::Last).is_err());
+        assert!(ten().first(11).is_err() && ten().first(0).is_err());
+        assert_eq!(ten().first(10).unwrap(), ten());
+    }
+
+    #[test]
+    fn gathers_in_the_order_of_the_indices() {
+        let mut out = vec![9.0];
+        ten().gather(&[3, 0], &Scaling::unit(), &mut out);
+        assert_eq!(out, [6.0, 7.0, 0.0, 1.0].map(|v: f32| v / 255.0));
+    }
+}

@@ -1,0 +1,262 @@
+//! Fetching a dataset: each file is either there and right, or not there.
+//!
+//! ```text
+//! right already? → NAME.part (taken up where it ends) → all bytes → sha256 → on disk → renamed to NAME
+//! ```
+//!
+//! Addresses are tried one after the other. A connection that ends early is taken up again as long as it brings
+//! something; what came by then stays in `NAME.part` for the next time. Bytes that turn out wrong are removed.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::Duration;
+
+use ureq::http::{Response, StatusCode, Uri, header};
+use ureq::{Agent, Body};
+
+use super::catalog::{Remote, Source};
+use super::error::{Attempt, Error, Fault, Problem};
+use super::part::{Part, sha256};
+
+/// How often one address may cut off a file.
+const MAX_RESUMES: u32 = 5;
+
+/// How to fetch.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The address of a folder that has the files, instead of the known ones.
+    pub from: Option<String>,
+    /// How long a connection may take to come about.
+    pub connect: Duration,
+    /// How long a server may be silent.
+    pub silence: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { from: None, connect: Duration::from_secs(15), silence: Duration::from_secs(30) }
+    }
+}
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was there and right; nothing was asked of the network.
+    Kept,
+    /// It was not there and now is.
+    Fetched,
+    /// Something else was there under its name and is replaced.
+    Replaced,
+}
+
+/// What happens while a file is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A server has answered and its bytes follow.
+    Started {
+        /// The file.
+        file: &'a Remote,
+        /// The address.
+        url: &'a str,
+        /// How many bytes are there already.
+        from: u64,
+    },
+    /// More bytes are there.
+    Progress {
+        /// The file.
+        file: &'a Remote,
+        /// How many of its bytes are there now.
+        done: u64,
+    },
+    /// The file is there.
+    Finished {
+        /// The file.
+        file: &'a Remote,
+        /// What became of it.
+        outcome: Outcome,
+    },
+}
+
+/// Fetches all files of a dataset into a folder, which is made where it is not there. The outcomes are in the order of
+/// the files; the first file that no address gives ends it, and those before it stay.
+pub fn get(
+    dataset: &Source,
+    to: &Path,
+    options: &Options,
+    report: &mut dyn FnMut(Event<'_>),
+) -> Result<Vec<Outcome>, Error> {
+    fs::create_dir_all(to).map_err(|source| Problem::Io { action: "create the folder", source }.of(to))?;
+    let mirrors = match &options.from {
+        Some(base) => vec![base.as_str()],
+        None => dataset.mirrors.to_vec(),
+    };
+    let agent = agent(options, &mirrors);
+    let fetch = |file| -> Result<Outcome, Error> {
+        let outcome = Fetch { file, agent: &agent, report: &mut *report }.one(&mirrors, &to.join(file.name))?;
+        report(Event::Finished { file, outcome });
+        Ok(outcome)
+    };
+    dataset.files.iter().map(fetch).collect()
+}
+
+fn agent(options: &Options, mirrors: &[&str]) -> Agent {
+    let mut config = Agent::config_builder()
+        .http_status_as_error(false)
+        .user_agent(concat!("layernorm/", env!("CARGO_PKG_VERSION")))
+        // The files are packed already, and a range must be one of the file itself.
+        .accept_encoding("identity")
+        .timeout_resolve(Some(options.connect))
+        .timeout_connect(Some(options.connect))
+        .timeout_recv_response(Some(options.silence))
+        .timeout_per_read(Some(options.silence));
+    if mirrors.iter().all(|base| is_local(base)) {
+        config = config.proxy(None);
+    }
+    config.build().new_agent()
+}
+
+/// Whether an address is on this machine, where no proxy leads.
+fn is_local(base: &str) -> bool {
+    let uri = base.parse::<Uri>().ok();
+    uri.as_ref().and_then(Uri::host).is_some_and(|host| matches!(host, "localhost" | "127.0.0.1" | "[::1]"))
+}
+
+/// One file on its way.
+struct Fetch<'a> {
+    file: &'a Remote,
+    agent: &'a Agent,
+    report: &'a mut dyn FnMut(Event<'_>),
+}
+
+impl Fetch<'_> {
+    fn one(mut self, mirrors: &[&str], target: &Path) -> Result<Outcome, Error> {
+        if self.is_right(target)? {
+            return Ok(Outcome::Kept);
+        }
+        let mut part = Part::open(target)?;
+        // Another process may have finished between the look and the lock.
+        if self.is_right(target)? {
+            part.leave()?;
+            return Ok(Outcome::Kept);
+        }
+        let mut attempts = Vec::new();
+        for base in mirrors {
+            let url = format!("{}/{}", base.trim_end_matches('/'), self.file.name);
+            match self.fill(&url, &mut part)? {
+                Ok(()) => {
+                    let outcome = if target.exists() { Outcome::Replaced } else { Outcome::Fetched };
+                    part.finish()?;
+                    return Ok(outcome);
+                }
+                Err(fault) => attempts.push(Attempt { url, fault }),
+            }
+        }
+        part.leave()?;
+        Err(Error::Download { path: target.to_path_buf(), attempts })
+    }
+
+    fn is_right(&self, path: &Path) -> Result<bool, Error> {
+        let look = || -> io::Result<bool> {
+            let file = File::open(path)?;
+            let metadata = file.metadata()?;
+            Ok(metadata.is_file() && metadata.len() == self.file.bytes && sha256(file)? == self.file.sha256)
+        };
+        match look() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            result => result.map_err(|source| Problem::Io { action: "read", source }.of(path)),
+        }
+    }
+
+    /// Fills the rest from one address. The outer error is of this machine, the inner one of the address.
+    fn fill(&mut self, url: &str, part: &mut Part) -> Result<Result<(), Fault>, Error> {
+        part.inherited = part.len() > 0;
+        let mut resumes = 0;
+        loop {
+            if part.len() > self.file.bytes {
+                part.restart()?;
+            }
+            let before = part.len();
+            if before < self.file.bytes
+                && let Err(fault) = self.receive(url, part)?
+            {
+                if matches!(fault, Fault::Cut { .. }) && part.len() > before && resumes < MAX_RESUMES {
+                    resumes += 1;
+                    continue;
+                }
+                return Ok(Err(fault));
+            }
+            let found = part.sha256()?;
+            if found == self.file.sha256 {
+                return Ok(Ok(()));
+            }
+            // The wrong bytes may be those that were there before, so the address gets a second chance.
+            let again = part.inherited;
+            part.restart()?;
+            if !again {
+                return Ok(Err(Fault::Checksum { expected: self.file.sha256.to_string(), found }));
+            }
+        }
+    }
+
+    /// One request and its answer.
+    fn receive(&mut self, url: &str, part: &mut Part) -> Result<Result<(), Fault>, Error> {
+        let mut request = self.agent.get(url);
+        if part.len() > 0 {
+            request = request.header(header::RANGE, format!("bytes={}-", part.len()));
+        }
+        let response = match request.call() {
+            Ok(response) => response,
+            Err(ureq::Error::Io(error)) => return Ok(Err(Fault::Unreachable { reason: error.to_string() })),
+            Err(error) => return Ok(Err(Fault::Unreachable { reason: error.to_string() })),
+        };
+        let start = match response.status() {
+            StatusCode::OK => 0,
+            StatusCode::PARTIAL_CONTENT if part.len() > 0 && range_start(&response) == Some(part.len()) => part.len(),
+            // Another range than the one asked for, or none: without a range there is nothing to misunderstand.
+            StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if part.len() > 0 => {
+                part.restart()?;
+                return self.receive(url, part);
+            }
+            status => return Ok(Err(Fault::Status { code: status.as_u16() })),
+        };
+        // Before anything is thrown away: a page that a hotel's network sends instead is no reason to.
+        let (expected, rest) = (self.file.bytes, response.body().content_length());
+        if let Some(found) = rest.map(|rest| start.saturating_add(rest)).filter(|&found| found != expected) {
+            return Ok(Err(Fault::Length { expected, found }));
+        }
+        if start == 0 {
+            part.restart()?;
+        }
+        (self.report)(Event::Started { file: self.file, url, from: start });
+        self.copy(response.into_body(), part)
+    }
+
+    fn copy(&mut self, body: Body, part: &mut Part) -> Result<Result<(), Fault>, Error> {
+        let expected = self.file.bytes;
+        let mut reader = body.into_reader();
+        let mut buffer = vec![0; 1 << 16];
+        let reason = loop {
+            match reader.read(&mut buffer) {
+                Ok(0) => break "the connection was closed".to_string(),
+                Ok(count) if part.len() + count as u64 > expected => {
+                    let found = part.len() + count as u64;
+                    part.restart()?;
+                    return Ok(Err(Fault::Length { expected, found }));
+                }
+                Ok(count) => part.append(&buffer[..count])?,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => break error.to_string(),
+            }
+            (self.report)(Event::Progress { file: self.file, done: part.len() });
+        };
+        let found = part.len();
+        Ok(if found == expected { Ok(()) } else { Err(Fault::Cut { expected, found, reason }) })
+    }
+}
+
+/// Where the range of an answer starts: `Content-Range: bytes 100-199/200`.
+fn range_start(response: &Response<Body>) -> Option<u64> {
+    let value = response.headers().get(header::CONTENT_RANGE)?.to_str().ok()?;
+    value.strip_prefix("bytes ")?.split_once('-')?.0.trim().parse().ok()
+}

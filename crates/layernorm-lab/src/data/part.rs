@@ -1,0 +1,111 @@
+//! A file that is not finished: it lies beside its place as `NAME.part` and takes it when it is right.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::error::{Error, Problem};
+
+/// An unfinished file, which no other process writes at the same time.
+pub(super) struct Part {
+    file: File,
+    path: PathBuf,
+    target: PathBuf,
+    len: u64,
+    /// Whether there are bytes that did not come from the present address.
+    pub(super) inherited: bool,
+}
+
+impl Part {
+    /// Takes up what an earlier download left, or begins.
+    pub(super) fn open(target: &Path) -> Result<Self, Error> {
+        let path = part_path(target);
+        let mut file = File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(|source| Problem::Io { action: "create", source }.of(&path))?;
+        // A file system without locks is used without.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            return Err(Error::Busy { path });
+        }
+        let len = file.seek(SeekFrom::End(0)).map_err(|source| Problem::Io { action: "read", source }.of(&path))?;
+        Ok(Self { file, path, target: target.to_path_buf(), len, inherited: len > 0 })
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.file.write_all(bytes).map_err(|source| self.problem("write", source))?;
+        self.len += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Throws away what there is.
+    pub(super) fn restart(&mut self) -> Result<(), Error> {
+        let result = self.file.set_len(0).and_then(|()| self.file.rewind());
+        result.map_err(|source| self.problem("empty", source))?;
+        (self.len, self.inherited) = (0, false);
+        Ok(())
+    }
+
+    /// The sum of all bytes.
+    pub(super) fn sha256(&mut self) -> Result<String, Error> {
+        let result = self.file.rewind().and_then(|()| sha256(&mut self.file));
+        result.map_err(|source| self.problem("read", source))
+    }
+
+    /// Puts the file in its place, once it is on disk.
+    pub(super) fn finish(self) -> Result<(), Error> {
+        self.file.sync_all().map_err(|source| self.problem("write", source))?;
+        fs::rename(&self.path, &self.target).map_err(|source| self.problem("rename", source))?;
+        if cfg!(unix) {
+            let folder = self.target.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all());
+            folder.map_err(|source| self.problem("write the folder of", source))?;
+        }
+        Ok(())
+    }
+
+    /// Leaves what is there for the next time; nothing where nothing is there.
+    pub(super) fn leave(self) -> Result<(), Error> {
+        match self.len {
+            0 => fs::remove_file(&self.path).map_err(|source| self.problem("remove", source)),
+            _ => Ok(()),
+        }
+    }
+
+    fn problem(&self, action: &'static str, source: io::Error) -> Error {
+        Problem::Io { action, source }.of(&self.path)
+    }
+}
+
+/// `NAME.part` beside `NAME`.
+fn part_path(target: &Path) -> PathBuf {
+    let mut path = target.as_os_str().to_owned();
+    path.push(".part");
+    path.into()
+}
+
+/// The sha256 of all that a reader gives, in hexadecimal digits.
+pub(super) fn sha256(mut reader: impl Read) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match reader.read(&mut buffer) {
+            Ok(0) => return Ok(hexadecimal(&hash.finalize())),
+            Ok(count) => hash.update(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

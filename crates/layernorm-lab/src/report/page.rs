@@ -1,0 +1,54 @@
+//! The page's files, and how they become one.
+
+const TEMPLATE: &str = include_str!("page/page.html");
+
+const STYLE: [&str; 3] =
+    [include_str!("page/style.css"), include_str!("page/charts.css"), include_str!("page/print.css")];
+
+/// Makes the namespace `lab`; stands first and outside any block.
+const CORE: &str = include_str!("page/core.js");
+
+/// Each is put into a block of its own, so that its names stay its own; they meet in `lab`. The last one starts the page.
+const SCRIPTS: [&str; 21] = [
+    include_str!("page/format.js"),
+    include_str!("page/state.js"),
+    include_str!("page/scale.js"),
+    include_str!("page/looks.js"),
+    include_str!("page/plot.js"),
+    include_str!("page/player.js"),
+    include_str!("page/charts/lines.js"),
+    include_str!("page/charts/frames.js"),
+    include_str!("page/charts/heatmaps.js"),
+    include_str!("page/charts/space.js"),
+    include_str!("page/charts/scatter3d.js"),
+    include_str!("page/charts/histograms.js"),
+    include_str!("page/charts/bars.js"),
+    include_str!("page/charts/grid.js"),
+    include_str!("page/charts/steps.js"),
+    include_str!("page/charts/quiz.js"),
+    include_str!("page/charts/table.js"),
+    include_str!("page/figure.js"),
+    include_str!("page/story.js"),
+    include_str!("page/runs.js"),
+    include_str!("page/main.js"),
+];
+
+/// Fills the template in one pass: what is put in is never searched for marks again.
+pub(super) fn join(title: &str, data: &str) -> String {
+    let script = SCRIPTS.iter().fold(format!("\"use strict\";\n{CORE}"), |all, file| all + "{\n" + file + "}\n");
+    let mut page = String::with_capacity(TEMPLATE.len() + script.len() + data.len() + 64 * 1024);
+    for piece in TEMPLATE.split("%%") {
+        match piece {
+            "TITLE" => page.push_str(&escape(title)),
+            "STYLE" => STYLE.iter().for_each(|sheet| page.push_str(sheet)),
+            "DATA" => page.push_str(data),
+            "SCRIPT" => page.push_str(&script),
+            text => page.push_str(text),
+        }
+    }
+    page
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

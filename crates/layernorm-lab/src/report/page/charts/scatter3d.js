@@ -1,0 +1,110 @@
+// Activations in space: clouds side by side that turn together, slowly by themselves, by drag and by arrow keys.
+const START = { yaw: 32, pitch: 22 };
+const SPEED = 9; // degrees a second
+const HELP = "Drag sideways, or use the arrow keys, to turn.";
+
+lab.charts.scatter3d = function (chart, view) {
+  const panels = (chart.panels ?? []).map((panel) => ({ name: panel.name, cloud: lab.cube(panel.points ?? []) }));
+  if (!panels.some(({ cloud }) => cloud.points.length)) return { empty: "No finite point was measured, so there is no cloud to show." };
+  const looks = lab.looks(chart.classes);
+  const legend = lab.legend(looks, "point", view);
+  const lost = panels.reduce((sum, { cloud }) => sum + cloud.lost, 0);
+  const canvases = panels.map(({ name }) => lab.el("canvas", { tabindex: "0", role: "img", "aria-label": `${name}: points in space. ${HELP}` }));
+  const holder = lab.el("div", { class: "panels clouds" }, panels.map(({ name }, index) => lab.el("div", { class: "panel" }, lab.el("h4", {}, name), canvases[index])));
+  const button = lab.el("button", { type: "button", class: "play", onclick: () => (turning() ? stop() : begin()) });
+  const output = lab.el("output", { "aria-live": "off" });
+  let turn = saved();
+  let size = 0;
+  let frame = null;
+  let visible = false;
+  let wanted = view.get("turn") === null && !lab.calm();
+
+  function saved() {
+    const [yaw, pitch] = (view.get("turn") ?? "").split(",").map(Number);
+    return lab.isNumber(yaw) && lab.isNumber(pitch) && view.get("turn") ? { yaw, pitch } : { ...START };
+  }
+  function turning() {
+    return wanted;
+  }
+  function paint() {
+    output.textContent = `${Math.round(turn.yaw)}° round, ${Math.round(turn.pitch)}° up`;
+    if (size > 0) panels.forEach(({ cloud }, index) => lab.paintCloud(canvases[index], cloud, turn, chart.axes, looks, legend.shown, size));
+  }
+  function label() {
+    button.textContent = wanted ? "❚❚ Stop turning" : "▶ Turn";
+    button.setAttribute("aria-pressed", String(wanted));
+  }
+  function by(yaw, pitch) {
+    turn = { yaw: (((turn.yaw + yaw) % 360) + 360) % 360, pitch: lab.clamp(turn.pitch + pitch, -90, 90) };
+    paint();
+  }
+  function run() {
+    if (frame !== null || !wanted || !visible) return;
+    let last = performance.now();
+    const tick = (now) => {
+      by((Math.max(now - last, 0) / 1000) * SPEED, 0);
+      last = now;
+      frame = wanted && visible ? requestAnimationFrame(tick) : null;
+    };
+    frame = requestAnimationFrame(tick);
+  }
+  function begin() {
+    wanted = true;
+    view.set("turn", null);
+    label();
+    run();
+  }
+  function stop() {
+    wanted = false;
+    if (frame !== null) cancelAnimationFrame(frame);
+    frame = null;
+    turn = { yaw: Math.round(turn.yaw), pitch: Math.round(turn.pitch) };
+    view.set("turn", `${turn.yaw},${turn.pitch}`);
+    label();
+    paint();
+  }
+  for (const canvas of canvases) {
+    let from = null;
+    canvas.addEventListener("pointerdown", (event) => { from = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); });
+    canvas.addEventListener("pointermove", (event) => {
+      if (!from) return;
+      if (wanted) stop();
+      by((event.clientX - from[0]) * 0.5, (event.clientY - from[1]) * 0.5);
+      from = [event.clientX, event.clientY];
+    });
+    for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { if (from && !wanted) stop(); from = null; });
+    canvas.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: [-6, 0], ArrowRight: [6, 0], ArrowUp: [0, 6], ArrowDown: [0, -6] }[event.key];
+      if (!step) return;
+      event.preventDefault();
+      by(...step);
+      stop();
+    });
+  }
+  new IntersectionObserver((entries) => {
+    visible = entries.at(-1).isIntersecting;
+    run();
+  }).observe(holder);
+  lab.state.onSave(() => { if (wanted && visible) stop(); });
+  label();
+  return {
+    parts: [legend.node, holder, lab.el("div", { class: "player" }, button, output, lab.el("span", { class: "help" }, HELP))],
+    notes: ["Each cloud has its own scale; the numbers at the axes are its ends.", ...(lost ? [`${lab.count(lost, "point")} without a finite place ${lost === 1 ? "is" : "are"} left out.`] : [])],
+    draw(width) {
+      const columns = Math.max(1, Math.min(panels.length, Math.floor((width + 20) / 260)));
+      size = Math.min(Math.floor((width - 20 * (columns - 1)) / columns), 440);
+      holder.style.setProperty("--columns", columns);
+      paint();
+    },
+    restore() {
+      legend.refresh();
+      if (view.get("turn") === null) return;
+      turn = saved();
+      stop();
+    },
+    table: () => ({
+      columns: ["cloud", "axis", "least", "greatest", "points"],
+      rows: panels.flatMap(({ name, cloud }) => chart.axes.map((axis, index) => [name, axis, ...(cloud.points.length ? cloud.ranges[index] : [null, null]), cloud.points.length])),
+    }),
+  };
+};

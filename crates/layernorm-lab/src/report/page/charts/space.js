@@ -1,0 +1,85 @@
+// The geometry of a cloud that turns, and its painting on a canvas.
+
+// Brings points into the cube from −1 to 1; each cloud has its own scale, which stands at the axes' ends.
+lab.cube = function (points) {
+  const good = points.filter((point) => [0, 1, 2].every((axis) => lab.isNumber(point[axis])));
+  const ranges = [0, 1, 2].map((axis) => {
+    let [low, high] = [Infinity, -Infinity];
+    for (const point of good) [low, high] = [Math.min(low, point[axis]), Math.max(high, point[axis])];
+    return high > low ? [low, high] : [low - 1, high + 1];
+  });
+  const within = (value, [low, high]) => ((value - low) / (high - low)) * 2 - 1;
+  return { ranges, lost: points.length - good.length, points: good.map((point) => [...ranges.map((range, axis) => within(point[axis], range)), point[3] ?? 0]) };
+};
+
+// A camera that looks at the cube's middle: [x, y, depth] on a canvas `size` wide. Far enough and small enough that no
+// corner and no label leaves it, however it is turned.
+const FAR = 7;
+const ZOOM = 0.25;
+const TALL = 0.92; // height by width
+function camera({ yaw, pitch }, size) {
+  const [a, b] = [(yaw * Math.PI) / 180, (pitch * Math.PI) / 180];
+  const [sa, ca, sb, cb] = [Math.sin(a), Math.cos(a), Math.sin(b), Math.cos(b)];
+  return ([x, y, z]) => {
+    const [across, into] = [x * ca - y * sa, x * sa + y * ca];
+    const [up, depth] = [z * cb + into * sb, into * cb - z * sb];
+    const scale = (FAR / (FAR + depth)) * size * ZOOM;
+    return [size / 2 + across * scale, (size * TALL) / 2 - up * scale, depth];
+  };
+}
+
+const SIGNS = [[-1, -1], [-1, 1], [1, -1], [1, 1]];
+// The point at `value` on an axis' edge, `out` from the middle in the other two directions.
+const onEdge = (axis, [a, b], value, out = 1) => [[value, a * out, b * out], [a * out, value, b * out], [a * out, b * out, value]][axis];
+
+// The edges that carry the numbers lie at the rim: the lowest for x and y, the leftmost for z.
+function carrier(project, axis) {
+  const place = (signs) => project(onEdge(axis, signs, 0));
+  return SIGNS.reduce((best, signs) => (axis === 2 ? place(signs)[0] < place(best)[0] : place(signs)[1] > place(best)[1]) ? signs : best);
+}
+
+function frame(context, project, cloud, axes, ink, line) {
+  context.lineWidth = 1;
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.font = "12px system-ui, sans-serif";
+  context.fillStyle = ink;
+  axes.forEach((name, axis) => {
+    const rim = carrier(project, axis);
+    for (const signs of SIGNS) {
+      context.strokeStyle = signs === rim ? ink : line;
+      context.beginPath();
+      context.moveTo(...project(onEdge(axis, signs, -1)).slice(0, 2));
+      context.lineTo(...project(onEdge(axis, signs, 1)).slice(0, 2));
+      context.stroke();
+    }
+    const [low, high] = cloud.ranges[axis];
+    for (const [text, value] of [[lab.number(low, 2), -0.84], [name, 0], [lab.number(high, 2), 0.84]]) {
+      const [x, y] = project(onEdge(axis, rim, value, 1.17));
+      context.fillText(text, x, y);
+    }
+  });
+}
+
+// Paints one cloud; `looks` gives colour and marker of each class, `shown` whether it is wanted.
+lab.paintCloud = function (canvas, cloud, turn, axes, looks, shown, size) {
+  const sharp = Math.max(devicePixelRatio || 1, 1.5);
+  canvas.width = Math.round(size * sharp);
+  canvas.height = Math.round(size * TALL * sharp);
+  const context = canvas.getContext("2d");
+  context.scale(sharp, sharp);
+  const project = camera(turn, size);
+  frame(context, project, cloud, axes, lab.css("--soft"), lab.css("--line"));
+  const colours = looks.map(({ variable }) => lab.css(variable));
+  const shapes = looks.map(({ shape }) => new Path2D(lab.marker(shape, 3.4)));
+  const far = cloud.points.filter((point) => shown(point[3])).map((point) => [...project(point), point[3]]).sort((a, b) => b[2] - a[2]);
+  for (const [x, y, depth, kind] of far) {
+    const near = 1 - (depth + 1.7) / 3.4;
+    const zoom = 0.75 + near * 0.55;
+    context.setTransform(sharp * zoom, 0, 0, sharp * zoom, x * sharp, y * sharp);
+    context.globalAlpha = 0.45 + 0.5 * lab.clamp(near, 0, 1);
+    context.fillStyle = colours[kind] ?? lab.css("--ink");
+    context.fill(shapes[kind] ?? shapes[0]);
+  }
+  context.globalAlpha = 1;
+};

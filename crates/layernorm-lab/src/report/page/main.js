@@ -1,0 +1,104 @@
+// Puts the page together, once, and follows the hash from then on.
+const report = JSON.parse(document.getElementById("report").textContent);
+const root = document.documentElement;
+const stories = report.stories ?? [];
+
+const systemDark = matchMedia("(prefers-color-scheme: dark)");
+const theme = () => (["light", "dark"].includes(lab.state.get("theme")) ? lab.state.get("theme") : systemDark.matches ? "dark" : "light");
+const themeButton = lab.el("button", { type: "button", onclick: () => { lab.state.set("theme", theme() === "dark" ? "light" : "dark"); paint(); } });
+const linkButton = lab.el("button", { type: "button", onclick: () => lab.copy(lab.state.link(), linkButton) }, "Copy link to this view");
+
+function paint() {
+  root.dataset.theme = theme();
+  themeButton.textContent = theme() === "dark" ? "☀ Light" : "☾ Dark";
+  themeButton.setAttribute("aria-label", `Switch to ${theme() === "dark" ? "light" : "dark"} colours`);
+  lab.redrawFigures();
+}
+
+const TRAVEL = 1500; // milliseconds that a jump may scroll without being taken for reading
+let arrived = 0;
+
+function show(place, smooth = true) {
+  const target = document.getElementById(lab.place(place)) ?? document.getElementById(lab.place(place.split("/")[0]));
+  if (!target) return;
+  arrived = performance.now() + TRAVEL;
+  target.scrollIntoView({ behavior: smooth && !lab.calm() ? "smooth" : "auto", block: "start" });
+  target.querySelector("h2")?.focus({ preventScroll: true });
+}
+
+// A link inside the page keeps what else was chosen.
+addEventListener("click", (event) => {
+  const place = event.target.closest?.('a[href^="#view="]')?.getAttribute("href").slice(6);
+  if (place === undefined) return;
+  event.preventDefault();
+  lab.state.set("view", decodeURIComponent(place));
+  lab.state.step();
+  show(decodeURIComponent(place));
+  closeContents();
+});
+
+const goto = (place, ...children) => lab.el("a", { href: `#view=${encodeURIComponent(place)}` }, ...children);
+
+function head() {
+  const { about } = report;
+  return lab.el("header", { class: "head" },
+    lab.el("div", { class: "tools" }, linkButton, themeButton),
+    lab.el("h1", {}, report.title),
+    lab.el("p", { class: "about" }, [about.program, about.machine, about.made].filter(Boolean).join(" · ")),
+    about.command ? lab.command(about.command) : null);
+}
+
+function summary() {
+  const count = (name) => stories.filter((story) => lab.verdict(story).name === name).length;
+  const titles = new Map(stories.map((story) => [story.title, story.id]));
+  const what = (row) => (titles.has(row.what) ? goto(titles.get(row.what), row.what) : row.what);
+  const section = lab.el("section", { class: "summary", id: "summary" }, lab.el("h2", {}, "In short"));
+  if (stories.length) section.append(lab.el("p", {}, `${lab.count(stories.length, "question was asked", "questions were asked")}: ${count("yes")} came out as expected, ${count("no")} did not, ${count("open")} stayed open.`));
+  if (report.summary?.length)
+    section.append(lab.wide("Summary", lab.el("table", { class: "plain findings" },
+      lab.el("thead", {}, lab.el("tr", {}, lab.el("th", { scope: "col" }, "Looked at"), lab.el("th", { scope: "col" }, "Found"))),
+      lab.el("tbody", {}, report.summary.map((row) => lab.el("tr", {}, lab.el("th", { scope: "row" }, what(row)), lab.el("td", {}, row.finding)))))));
+  return section;
+}
+
+const wideScreen = matchMedia("(min-width: 76rem)");
+const contentsBox = lab.el("details", {}, lab.el("summary", {}, "Contents"),
+  lab.el("ol", {}, stories.map((story) => lab.el("li", {}, goto(story.id, story.title, " ", lab.el("span", { class: `dot ${lab.verdict(story).name}`, title: lab.verdict(story).text }, lab.verdict(story).mark)))), lab.el("li", { class: "plain" }, goto("runs", "All runs"))));
+function closeContents() {
+  contentsBox.open = wideScreen.matches;
+}
+
+// Notes in the hash which story is being read; a link to one of its figures stays as it is.
+function followReading(sections) {
+  let moved = false;
+  addEventListener("scroll", () => {
+    if (moved) return;
+    moved = true;
+    setTimeout(() => {
+      moved = false;
+      const now = sections.findLast((section) => section.getBoundingClientRect().top < innerHeight * 0.4)?.dataset.story ?? null;
+      for (const link of contentsBox.querySelectorAll("a")) {
+        if (link.getAttribute("href") === `#view=${encodeURIComponent(now ?? "")}`) link.setAttribute("aria-current", "true");
+        else link.removeAttribute("aria-current");
+      }
+      if (performance.now() > arrived && now !== (lab.state.get("view")?.split("/")[0] ?? null)) lab.state.set("view", now);
+    }, 150);
+  }, { passive: true });
+}
+
+function start() {
+  const sections = [...stories.map((story, index) => lab.story(story, index + 1)), lab.runs(report.runs ?? [])];
+  const foot = lab.el("footer", {}, `Made by ${report.about.program} on ${report.about.made}. This file needs no network; it holds all it shows.`);
+  document.getElementById("page").append(lab.el("nav", { class: "contents", "aria-label": "Contents" }, contentsBox), lab.el("main", {}, head(), summary(), ...sections, foot));
+  closeContents();
+  wideScreen.addEventListener("change", closeContents);
+  lab.drawFigures();
+  paint();
+  systemDark.addEventListener("change", paint);
+  const place = lab.state.get("view");
+  if (place) show(place, false);
+  followReading(sections);
+  lab.state.onChange(() => { paint(); if (lab.state.get("view")) show(lab.state.get("view")); });
+  root.dataset.ready = "";
+}
+start();

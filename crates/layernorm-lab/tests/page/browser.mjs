@@ -1,0 +1,100 @@
+// Headless Chromium over its debugging pipe: no package is needed.
+import { spawn } from "node:child_process";
+import { accessSync, constants, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+
+const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless_shell"];
+const PATIENCE = 20_000; // milliseconds
+
+function runs(path) {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+// $CHROMIUM, or what is on the path; null where there is none.
+export function find() {
+  const places = (process.env.PATH ?? "").split(delimiter).flatMap((folder) => NAMES.map((name) => join(folder, name)));
+  return [process.env.CHROMIUM, ...places].filter(Boolean).find(runs) ?? null;
+}
+
+export async function start(program) {
+  const profile = mkdtempSync(join(tmpdir(), "layernorm-page-"));
+  // No sandbox: containers often forbid it, and the only page that is opened is our own.
+  const flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars", "--remote-debugging-pipe", `--user-data-dir=${profile}`, "about:blank"];
+  const child = spawn(program, flags, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+  const [, , , input, output] = child.stdio;
+  const waiting = new Map();
+  const listeners = [];
+  let last = 0;
+  let rest = "";
+  output.setEncoding("utf8");
+  output.on("data", (chunk) => {
+    const messages = (rest + chunk).split("\0");
+    rest = messages.pop();
+    for (const message of messages.map((text) => JSON.parse(text))) {
+      if (message.id) waiting.get(message.id)?.(message);
+      else listeners.forEach((listener) => listener(message));
+    }
+  });
+  function send(method, params = {}, sessionId) {
+    last += 1;
+    const id = last;
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error(`${method} took over ${PATIENCE} ms`)), PATIENCE);
+      waiting.set(id, (message) => {
+        clearTimeout(timer);
+        waiting.delete(id);
+        if (message.error) reject(new Error(`${method}: ${message.error.message}`));
+        else resolve(message.result);
+      });
+      input.write(`${JSON.stringify({ id, method, params, sessionId })}\0`);
+    });
+  }
+  return {
+    send,
+    listen: (listener) => listeners.push(listener),
+    open: (url, options) => open({ send, listen: (listener) => listeners.push(listener) }, url, options),
+    async close() {
+      await send("Browser.close").catch(() => child.kill());
+      await new Promise((resolve) => (child.exitCode === null ? child.once("exit", resolve) : resolve()));
+      rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+    },
+  };
+}
+
+// A tab with what it complained about and what it asked the network for.
+async function open(browser, url, { width = 1280, height = 900, mobile = false, features = [] } = {}) {
+  const { targetId } = await browser.send("Target.createTarget", { url: "about:blank" });
+  const { sessionId } = await browser.send("Target.attachToTarget", { targetId, flatten: true });
+  const send = (method, params) => browser.send(method, params, sessionId);
+  const complaints = [];
+  const requests = [];
+  browser.listen(({ method, params, sessionId: from }) => {
+    if (from !== sessionId) return;
+    if (method === "Runtime.exceptionThrown") complaints.push(params.exceptionDetails.exception?.description ?? params.exceptionDetails.text);
+    if (method === "Runtime.consoleAPICalled" && ["error", "warning", "assert"].includes(params.type)) complaints.push(params.args.map((arg) => arg.value ?? arg.description).join(" "));
+    if (method === "Log.entryAdded" && ["error", "warning"].includes(params.entry.level)) complaints.push(params.entry.text);
+    if (method === "Network.requestWillBeSent") requests.push(params.request.url);
+  });
+  for (const domain of ["Page", "Runtime", "Log", "Network"]) await send(`${domain}.enable`);
+  await send("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: mobile ? 2 : 1, mobile });
+  await send("Emulation.setEmulatedMedia", { features });
+  await send("Page.navigate", { url });
+
+  async function run(expression) {
+    const { result, exceptionDetails } = await send("Runtime.evaluate", { expression, returnByValue: true, awaitPromise: true });
+    if (exceptionDetails) throw new Error(`${expression}: ${exceptionDetails.exception?.description ?? exceptionDetails.text}`);
+    return result.value;
+  }
+  async function until(expression, what) {
+    for (const end = Date.now() + PATIENCE; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 50))) if (await run(expression)) return;
+    throw new Error(`never came: ${what}`);
+  }
+  await until('document.documentElement?.hasAttribute("data-ready") ?? false', "a page that is ready");
+  return { send, run, until, complaints, requests, close: () => browser.send("Target.closeTarget", { targetId }) };
+}

@@ -1,0 +1,219 @@
+// Opens a report in headless Chromium and tries what a reader would do.
+//   node check.mjs report.html [folder for screenshots]         the sample of sample.rs
+//   node check.mjs --any report.html [folder for screenshots]   any report: drawn, quiet, fits, prints
+// Exits with 0, with 1 and what is wrong, or with 77 where there is no Chromium ($CHROMIUM, or on the path).
+import { mkdirSync, statSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { find, start } from "./browser.mjs";
+
+const any = process.argv.includes("--any");
+const [file, shots = process.env.LAYERNORM_SHOTS] = process.argv.slice(2).filter((word) => word !== "--any");
+const program = find();
+if (!program) {
+  console.log("skipped: no Chromium here");
+  process.exit(77);
+}
+const url = pathToFileURL(resolve(file)).href;
+const browser = await start(program);
+const failures = [];
+const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+
+function expect(holds, what) {
+  if (!holds) failures.push(what);
+}
+const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
+
+async function shot(page, name, whole = false) {
+  if (!shots) return;
+  mkdirSync(shots, { recursive: true });
+  const { data } = await page.send("Page.captureScreenshot", { format: "png", captureBeyondViewport: whole });
+  writeFileSync(join(shots, `${name}.png`), Buffer.from(data, "base64"));
+}
+
+// Tries one thing in a fresh tab; `sample` where it needs the stories of sample.rs.
+async function check(name, options, body) {
+  if (any && options.sample) return;
+  const before = failures.length;
+  try {
+    const page = await browser.open(options.url ?? url, options);
+    await body(page);
+    await page.close();
+    expect(page.complaints.length === 0, `${name}: the console says ${page.complaints.slice(0, 5).join(" | ")}`);
+  } catch (error) {
+    failures.push(`${name}: ${error.message}`);
+  }
+  console.log(failures.length === before ? `ok      ${name}` : `FAILED  ${name}`);
+}
+
+// How many marks each chart has; a canvas counts the pixels that are not empty.
+const MARKS = `[...document.querySelectorAll("figure.chart")].map((figure) => {
+  const kinds = { lines: ".line[d^=M]", frames: ".series .dot", heatmaps: ".heatmap path", histograms: ".hill[d^=M]", bars: ".bar", grid: ".tile", steps: ".matrix td", quiz: ".option", table: "tbody td" };
+  const painted = [...figure.querySelectorAll("canvas")].map((canvas) => { const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data; let count = 0; for (let i = 3; i < pixels.length; i += 4) count += pixels[i] > 0; return count; });
+  const kind = figure.dataset.kind;
+  return { id: figure.id.slice(3), kind, empty: figure.querySelector(".empty")?.textContent ?? null, marks: kind === "scatter3d" ? Math.min(...painted, 1e9) : figure.querySelectorAll(kinds[kind]).length,
+    axes: figure.querySelectorAll(".plot").length === figure.querySelectorAll(".plot .axis").length && [...figure.querySelectorAll(".plot")].every((plot) => plot.querySelectorAll(".axis text").length > 3),
+    legend: ["lines", "frames", "histograms", "bars", "scatter3d", "grid"].includes(kind) ? figure.querySelectorAll(".legend > *").length > 0 : true,
+    see: figure.querySelector(":scope > figcaption").textContent.length, bad: /NaN|undefined|Infinity|\\[object/.test(figure.outerHTML) };
+})`;
+const OVERFLOW = `[...document.querySelectorAll("body *")].filter((node) => node.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && !node.closest(".wide, .matrix, .data, svg, #tip")).map((node) => node.tagName + "." + node.className).slice(0, 5)`;
+const figure = (id) => `document.getElementById(${JSON.stringify(`at:${id}`)})`;
+
+await check("opens from a file, every chart is drawn", {}, async (page) => {
+  expect(statSync(file).size < 12e6, "over 12 MB");
+  expect(same([...new Set(page.requests)], [url]), `asked for ${page.requests}`);
+  expect((await page.run("document.title")) !== "broken", "a name ran as a program");
+  for (const chart of await page.run(MARKS)) {
+    expect(chart.empty ? chart.empty.length > 15 : chart.marks > 1, `${chart.id} (${chart.kind}) has ${chart.marks} marks`);
+    expect(chart.axes, `${chart.id} lacks axes`);
+    expect(chart.empty || chart.legend, `${chart.id} lacks a legend`);
+    expect(chart.see > 5, `${chart.id} does not say what to see`);
+    expect(!chart.bad, `${chart.id} shows NaN, Infinity or undefined`);
+  }
+  const kinds = await page.run(`[...new Set([...document.querySelectorAll("figure.chart:not([data-empty])")].map((figure) => figure.dataset.kind))].length`);
+  expect(any || kinds === 10, `${kinds} of 10 kinds are drawn`);
+  await shot(page, "light");
+  await shot(page, "light-whole", true);
+});
+
+await check("playing moves the curves and the frames", { sample: true }, async (page) => {
+  for (const [id, look] of [["compare/loss", ".plot clipPath rect"], ["compare/layers", ".series .line"]]) {
+    const state = `${figure(id)}.querySelector(${JSON.stringify(look)}).outerHTML`;
+    const seen = [await page.run(state)];
+    await page.run(`${figure(id)}.querySelector(".play").click()`);
+    for (let n = 0; n < 3; n += 1) {
+      await wait(350);
+      seen.push(await page.run(state));
+    }
+    expect(new Set(seen).size === 4, `${id} did not move: ${new Set(seen).size} pictures of 4`);
+    await page.run(`${figure(id)}.querySelector(".play").click()`);
+    const stopped = await page.run(state);
+    await wait(250);
+    expect((await page.run(state)) === stopped, `${id} moves after pause`);
+  }
+  expect((await page.run("location.hash")).includes("compare.loss.at="), "the place is not in the hash");
+});
+
+await check("the cloud turns by itself and by keys", { sample: true }, async (page) => {
+  const angle = `${figure("inside/cloud")}.querySelector("output").textContent`;
+  await page.run(`${figure("inside/cloud")}.scrollIntoView()`);
+  const before = await page.run(angle);
+  await page.until(`${angle} !== ${JSON.stringify(before)}`, "a turn");
+  await page.run(`${figure("inside/cloud")}.querySelector("canvas").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowUp", bubbles: true }))`);
+  const stopped = await page.run(angle);
+  await wait(300);
+  expect((await page.run(angle)) === stopped, "turns on after a key");
+  await page.until('location.hash.includes("inside.cloud.turn=")', "the turn in the hash");
+  await shot(page, "cloud");
+});
+
+// What a reader chose, as far as it can be seen.
+const VIEW = `({ theme: document.documentElement.dataset.theme, clip: ${figure("compare/loss")}.querySelector("clipPath rect").getAttribute("width"),
+  loss: ${figure("compare/loss")}.querySelector("output").textContent, layer: ${figure("compare/layers")}.querySelector(".series .line").getAttribute("d"),
+  hidden: document.querySelectorAll('.key[aria-pressed="false"]').length, step: ${figure("worked/example")}.querySelector(".current h4").textContent,
+  turn: ${figure("inside/cloud")}.querySelector("output").textContent, quiz: ${figure("worked/quiz")}.querySelector(".verdict").textContent,
+  runs: document.querySelectorAll(".runs-table tbody tr").length, first: document.querySelector(".runs-table tbody tr").textContent, count: document.querySelector(".runs > .remark").textContent })`;
+
+await check("a link to a view reopens it", { sample: true }, async (page) => {
+  const slide = (id, value) => `{ const slider = ${figure(id)}.querySelector("input[type=range]"); slider.value = ${value}; slider.dispatchEvent(new Event("input", { bubbles: true })); }`;
+  await page.run(slide("compare/loss", 40));
+  await page.run(slide("compare/layers", 3));
+  await page.run(`${figure("settings/batch")}.querySelectorAll(".key")[1].click()`);
+  await page.run(`[...${figure("worked/example")}.querySelectorAll("button")].find((button) => button.textContent.startsWith("Next")).click()`);
+  await page.run(`${figure("worked/quiz")}.querySelectorAll("input")[1].click()`);
+  await page.run(`${figure("inside/cloud")}.querySelector("canvas").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight" }))`);
+  await page.run(`[...document.querySelectorAll(".tools button")].at(-1).click()`);
+  await page.run(`{ const search = document.querySelector(".filters input"); search.value = "lstm"; search.dispatchEvent(new Event("input", { bubbles: true })); }`);
+  await page.run(`{ const norm = document.querySelectorAll(".fields select")[2]; norm.value = "layer norm"; norm.dispatchEvent(new Event("change", { bubbles: true })); }`);
+  await page.run(`[...document.querySelectorAll(".sort")].find((button) => button.textContent === "val. loss").click()`);
+  await wait(400);
+  const [view, link] = [await page.run(VIEW), await page.run("location.href")];
+  expect(view.theme === "dark" && view.hidden === 1 && view.step.startsWith("2.") && view.quiz.startsWith("✕"), `the choices did not take: ${JSON.stringify(view)}`);
+  expect(view.runs > 0 && view.runs < 100, `the filters left ${view.runs} runs`);
+  const again = await browser.open(link);
+  const reopened = await again.run(VIEW);
+  for (const key of Object.keys(view)) expect(view[key] === reopened[key], `${key}: ${view[key]} was reopened as ${reopened[key]}`);
+  expect(again.complaints.length === 0, `reopened, the console says ${again.complaints}`);
+  await again.close();
+  // The same link, put into a page that is open already.
+  await page.run(`location.hash = "#view=settings/eps"`);
+  await page.until(`Math.abs(${figure("settings/eps")}.getBoundingClientRect().top) < 200`, "the figure of the link");
+  expect((await page.run("document.documentElement.dataset.theme")) === "light", "the old choices outlive their link");
+});
+
+await check("contents lead to a story and back", { sample: true }, async (page) => {
+  await page.run(`document.querySelector('.contents a[href="#view=settings"]').click()`);
+  const top = (id) => `Math.abs(${figure(id)}.getBoundingClientRect().top) < 200`;
+  await page.until(top("settings"), "the story");
+  expect((await page.run("location.hash")) === "#view=settings", "the story is not in the hash");
+  await page.run(`document.querySelector('.contents a[href="#view=compare"]').click()`);
+  await page.until(top("compare"), "another story");
+  await page.run("history.back()");
+  await page.until(top("settings"), "the story before");
+});
+
+await check("says what is under the pointer, and copies a link", { sample: true }, async (page) => {
+  await page.run(`${figure("compare/loss")}.scrollIntoView({ behavior: "instant" })`);
+  const [x, y] = await page.run(`(() => { const box = ${figure("compare/loss")}.querySelector(".plot").getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()`);
+  await page.send("Input.dispatchMouseEvent", { type: "mouseMoved", x, y });
+  const tip = await page.run(`[document.getElementById("tip").hidden, document.getElementById("tip").textContent]`);
+  expect(!tip[0] && tip[1].includes("layer norm: 0."), `the readout says ${tip}`);
+  await page.run(`${figure("compare/layers")}.querySelector("input[type=range]").value = 2`);
+  await page.run(`${figure("compare/layers")}.querySelector(".play").click()`);
+  await wait(300);
+  await page.run(`document.querySelector(".tools button").click()`);
+  expect((await page.run("location.hash")).includes("compare.layers.at="), "the link lacks what was moving");
+});
+
+await check("filters and order of the runs", { sample: true }, async (page) => {
+  const rows = () => page.run(`[...document.querySelectorAll(".runs-table tbody tr")].map((row) => [...row.cells].map((cell) => cell.textContent))`);
+  const field = (name, value) => page.run(`{ const input = [...document.querySelectorAll(".fields label")].find((label) => label.textContent.startsWith(${JSON.stringify(name)})).querySelector("input"); input.value = ${JSON.stringify(value)}; input.dispatchEvent(new Event("input")); }`);
+  await field("batch", "64");
+  await field("val. accuracy", ">0.9");
+  const found = await rows();
+  expect(found.length > 0 && found.every((row) => row[5] === "64" && Number(row[9]) > 0.9), "the column filters let others through");
+  await field("batch", "no number");
+  expect((await rows()).length === 0 && (await page.run(`document.querySelector(".runs > .remark").textContent`)).startsWith("None of"), "nothing fits, and it is not said");
+});
+
+for (const theme of ["light", "dark"])
+  await check(`follows the system's ${theme} colours`, { features: [{ name: "prefers-color-scheme", value: theme }] }, async (page) => {
+    expect((await page.run("document.documentElement.dataset.theme")) === theme, "other colours");
+    if (theme === "dark") await shot(page, "dark");
+    if (theme === "dark") await shot(page, "dark-whole", true);
+  });
+
+await check("stands still where motion is not wanted", { sample: true, features: [{ name: "prefers-reduced-motion", value: "reduce" }] }, async (page) => {
+  const angle = `${figure("inside/cloud")}.querySelector("output").textContent`;
+  await page.run(`${figure("inside/cloud")}.scrollIntoView()`);
+  const before = await page.run(angle);
+  await wait(400);
+  expect((await page.run(angle)) === before, "the cloud turns");
+});
+
+for (const width of [360, 768])
+  await check(`fits a screen of ${width} pixels`, { width, height: 780, mobile: true }, async (page) => {
+    const [inner, scroll] = await page.run("[document.documentElement.clientWidth, document.documentElement.scrollWidth]");
+    expect(scroll <= inner && inner === width, `${scroll} pixels wide`);
+    const wide = await page.run(OVERFLOW);
+    expect(wide.length === 0, `too wide: ${wide}`);
+    await shot(page, `width-${width}`);
+    await shot(page, `width-${width}-whole`, true);
+  });
+
+await check("prints every story and no controls", { url: `${url}#theme=dark` }, async (page) => {
+  const { data } = await page.send("Page.printToPDF", { printBackground: true });
+  const paper = Buffer.from(data, "base64");
+  expect(paper.length > 20_000, `the PDF has ${paper.length} bytes`);
+  if (shots) writeFileSync(join(shots, "print.pdf"), paper);
+  await page.send("Emulation.setEmulatedMedia", { media: "print" });
+  const shown = (query) => page.run(`[...document.querySelectorAll(${JSON.stringify(query)})].filter((node) => node.getBoundingClientRect().height > 0).length`);
+  const [steps, all] = [await shown(".step"), await page.run('document.querySelectorAll(".step").length')];
+  const controls = await shown(".player, .tools, .filters, .contents, .copy");
+  expect(steps === all, "a step is not printed");
+  expect(controls === 0, `${controls} controls are printed`);
+});
+
+await browser.close();
+if (failures.length) console.log(failures.map((failure) => `  ${failure}`).join("\n"));
+process.exit(failures.length ? 1 : 0);
