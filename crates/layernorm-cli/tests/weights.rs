@@ -143,6 +143,7 @@ fn what_does_not_fit_is_refused_and_nothing_is_written() {
         ("convert t.safetensors b.safetensors --to native --variant none --prefix x.", "x."),
         ("init b.safetensors --cell lstm --variant papier --input 3 --hidden 4", "expected one of paper, theano"),
         ("init b.safetensors --cell lstm --input 0 --hidden 4", "input: expected 1 to 16777216, found 0"),
+        ("init b.safetensors --cell lstm --input 3 --hidden 2000000", "memory"),
         ("init b.safetensors --cell lstm --input 3 --hidden 4 --layers 2000", "layers: expected 1 to 1024"),
         ("init b.safetensors --cell gru --input 3 --hidden 4 --projection 2", "projection: expected an LSTM"),
         ("init b.safetensors --cell lstm --input 3 --hidden 4 --eps NaN", "eps: expected a finite number"),

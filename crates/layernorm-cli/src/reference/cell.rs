@@ -84,14 +84,14 @@ impl<'a> Loop<'a> {
         let Some(norm) = norm else { return v };
         let (gates, hidden) = (self.config.variant.gates().len(), self.config.hidden);
         let rows = match norm.over {
-            Over::AllGates => vec![0..gates],
-            Over::EachGate => (0..gates).map(|gate| gate..gate + 1).collect(),
-            Over::GatesAndCandidate => vec![0..gates - 1, gates - 1..gates],
+            Over::AllGates => vec![(0, gates)],
+            Over::EachGate => (0..gates).map(|gate| (gate, gate + 1)).collect(),
+            Over::GatesAndCandidate => vec![(0, gates - 1), (gates - 1, gates)],
         };
         let mut y = Vec::new();
-        for row in rows.into_iter().filter(|row| row.start >= from && (row.end - from) * hidden <= v.len()) {
-            let cells = (row.start - from) * hidden..(row.end - from) * hidden;
-            y.extend(self.norm(norm, slots, &v[cells], row.start * hidden));
+        for (start, end) in rows.into_iter().filter(|&(start, end)| start >= from && (end - from) * hidden <= v.len()) {
+            let cells = (start - from) * hidden..(end - from) * hidden;
+            y.extend(self.norm(norm, slots, &v[cells], start * hidden));
         }
         y
     }

@@ -2,10 +2,11 @@
 
 use crate::apply::check_places;
 use crate::failure::Failure;
+use crate::machine::available_memory;
 use crate::recurrent::{Cell, dtypes, formats};
 use clap::ValueEnum;
 use layernorm_rnn::weights::{self, Dtype, Format};
-use layernorm_rnn::{Config, Direction, Init, Network};
+use layernorm_rnn::{Config, Direction, Init, Network, Slot};
 use std::path::PathBuf;
 
 /// Make a new network, with the starting values of the library that its variant comes from.
@@ -104,10 +105,32 @@ impl Start {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     check_places(&[("OUT", &args.file)])?;
     let config = args.config()?;
+    check_memory(&config)?;
     let init = args.init.map_or_else(|| Init::for_variant(&config.variant), Start::init);
     // In f64, so that a file of either type has the same numbers, rounded once.
     let network = Network::<f64>::new(config, init, args.seed)?;
     Ok(weights::save(&network, args.format, args.dtype, &args.file)?)
+}
+
+/// An error, before anything is allocated, if the machine has not the memory that the network needs on its way to the file:
+/// its numbers, those under the format's names, and the file's bytes.
+fn check_memory(config: &Config) -> Result<(), Failure> {
+    let count = |layer: usize| {
+        let shapes = Slot::ALL.iter().filter_map(|slot| slot.shape(config, layer));
+        shapes.map(|shape| shape.iter().fold(1u64, |n, &dim| n.saturating_mul(dim as u64))).fold(0, u64::saturating_add)
+    };
+    // All layers but the first are alike.
+    let inner = count(1).saturating_mul(config.layers as u64 - 1);
+    let numbers = count(0).saturating_add(inner).saturating_mul(config.directions() as u64);
+    let need = numbers.saturating_mul(3 * size_of::<f64>() as u64);
+    match available_memory() {
+        Some(available) if need > available => Err(Failure::bad_input(format!(
+            "memory: expected {} MB for a network of {numbers} numbers, found {} MB available",
+            need / 1_000_000,
+            available / 1_000_000
+        ))),
+        _ => Ok(()),
+    }
 }
 
 impl Args {

@@ -1,0 +1,5 @@
+//! The laboratory: data → models → training → records on disk → report. The report reads records and nothing else.
+#![forbid(unsafe_code)]
+
+pub mod data;
+pub mod report;
