@@ -2,4 +2,6 @@
 #![forbid(unsafe_code)]
 
 pub mod data;
+pub mod records;
 pub mod report;
+pub mod studies;

@@ -6,14 +6,14 @@
 //!
 //! ```text
 //! |Δy|  ≤ 2(N + 8)·u·(|γ|·(κ + (κ + 1)·X) + |β|)
-//! |Δdx| ≤ 8(N + 16)·u·(1 + κ)·(1 + X)²·r·G
+//! |Δdx| ≤ 8(N + 16)·u·(1 + κ)·(1 + X)·r·G
 //! |Δdγ| ≤ 2(N + R + 8)·u·(1 + κ)·(1 + X)·Σ|dy|       over R rows (positions), κ and X the largest
 //! |Δdβ| ≤ 2(R + 2)·u·Σ|dy|
 //! ```
 //!
 //! Why: the mean, a sum of N numbers in any order, is off by at most N·u·max |x|, and so is every x − mean, which is κ·N·u in
 //! x̂; the variance is off by the same relative to σ, twice, and by N·u from its own sum; r by half of that. Each term of dx is
-//! at most (1 + X)²·r·G and has two such factors. The fused operations are well within the same bounds, hence the 2 in front.
+//! at most (1 + X)·r·G, since the mean of |x̂| is at most 1, and has such factors. The fused operations are well within the same bounds, hence the 2 in front.
 //! RMS norm and weight norm have no mean: κ = X. f16 and bf16 are computed in f32 and rounded at the end, which may
 //! add one unit of the type. Rows whose sums overflow are right in the fused operations alone.
 

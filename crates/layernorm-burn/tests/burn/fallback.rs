@@ -47,7 +47,7 @@ impl Rows {
     }
 
     fn dx_bound(&self, row: &Row) -> f64 {
-        8.0 * (self.n + 16) as f64 * U * (1.0 + row.kappa) * (1.0 + row.largest).powi(2) * row.r * row.g
+        8.0 * (self.n + 16) as f64 * U * (1.0 + row.kappa) * (1.0 + row.largest) * row.r * row.g
     }
 }
 

@@ -1,0 +1,84 @@
+//! Studies: questions, the runs that answer them, and the stories that the report tells of their records.
+//!
+//! A study plans runs; a run writes events into its file; a story is made of the records of the study's runs and of nothing
+//! else, so that old records can be shown again without training.
+
+use crate::records::{self, Record, RunFile};
+use crate::report::Story;
+use serde_json::Value;
+
+/// What the user chose. A setting that is `None` is the study's own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// The full size instead of the quick one.
+    pub full: bool,
+    /// Seeds for each comparison.
+    pub seeds: Option<usize>,
+    /// Epochs of each training run.
+    pub epochs: Option<usize>,
+    /// Cases in a batch.
+    pub batch_size: Option<usize>,
+    /// The learning rate.
+    pub learning_rate: Option<f64>,
+}
+
+/// A run that a study wants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunPlan {
+    /// Its name, which is also its file's.
+    pub run: String,
+    /// Everything that decides its numbers.
+    pub settings: Value,
+}
+
+/// Why a run ended before its time.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// Its records could not be written.
+    Records(records::Error),
+    /// It was asked to stop; what it has done is on disk.
+    Stopped,
+    /// Something is wrong with its settings or data.
+    Run(String),
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Records(error) => error.fmt(f),
+            Error::Stopped => f.write_str("stopped; the same command goes on from here"),
+            Error::Run(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<records::Error> for Error {
+    fn from(error: records::Error) -> Self {
+        Error::Records(error)
+    }
+}
+
+/// What a run tells while it goes on, and asks.
+pub trait Observer {
+    /// So much of the run is done, 0 to 1, with a few words about it (loss, accuracy).
+    fn progress(&mut self, done: f64, words: &str);
+    /// Whether to stop now.
+    fn stop(&self) -> bool;
+}
+
+/// A study.
+pub trait Study: Sync {
+    /// Its name, as the command takes it.
+    fn name(&self) -> &'static str;
+    /// What it asks, in a line.
+    fn question(&self) -> &'static str;
+    /// The runs that answer it.
+    fn plan(&self, settings: &Settings) -> Vec<RunPlan>;
+    /// Does a run, or what is left of it: `file` holds what was done before.
+    fn run(&self, plan: &RunPlan, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error>;
+    /// What its records show. They are those of this study's runs, finished ones only.
+    fn story(&self, records: &[Record]) -> Story;
+}
