@@ -1,4 +1,5 @@
-//! Whether a variant computes what a format's library does, so that weights mean the same in both. ε may differ.
+//! Whether a variant computes what a format's library does, so that weights mean the same in both. ε may differ, its
+//! place may not.
 
 use super::fail;
 use super::table::{Cell, Coupling, Part, Rule, Spec, When};
@@ -40,6 +41,9 @@ impl Spec {
                 None => return differs(name, "none"),
                 Some((_, other)) if name != "cell_norm" && other.over != norm.over => {
                     return differs(name, &format!("one over {:?}", other.over));
+                }
+                Some((_, other)) if other.eps_place != norm.eps_place => {
+                    return differs(name, &format!("one with ε added to the {:?}", other.eps_place));
                 }
                 _ => {}
             }

@@ -13,14 +13,14 @@ const FITS: [(Format, &str); 14] = [
         Format::Keras,
         "lstm/fastrnns lstm/keras lstm/none gru/none gru/none-reset-before rnn/keras rnn/keras-relu rnn/none rnn/none-relu",
     ),
-    (Format::Haste, "lstm/draw lstm/haste gru/haste"),
+    (Format::Haste, "lstm/haste gru/haste"),
     (Format::Dreamer, "gru/dreamer"),
     (Format::DreamerTorch, "gru/dreamer"),
     (Format::Theano, "lstm/theano gru/theano"),
     (Format::Contrib, "lstm/per-gate lstm/none"),
     (Format::Tflite, "lstm/tflite lstm/tflite-cifg lstm/none"),
     (Format::Onnx, "lstm/none gru/none gru/none-reset-before rnn/none rnn/none-relu"),
-    (Format::Paper, "lstm/paper lstm/draw lstm/haste gru/paper rnn/paper rnn/paper-relu"),
+    (Format::Paper, "lstm/paper lstm/haste gru/paper rnn/paper rnn/paper-relu"),
     (Format::Draw, "lstm/draw lstm/none"),
 ];
 
