@@ -2,9 +2,10 @@
 //! matrix, one sum down its rows for each vector. Members share the columns, so each sum has one order.
 
 use super::backward::Back;
-use super::forward::{Product, rows};
+use super::forward::rows;
 use super::norms::Stats;
 use super::prepared::fused;
+use super::product::Product;
 use super::team::Lane;
 use crate::buffer::Matrix;
 use crate::matmul::{Left, Matmul, Right, Start, panel};

@@ -2,10 +2,13 @@
 //! settings were checked by the runner.
 
 pub(crate) mod backward;
+mod cells;
+mod cells_back;
 pub(crate) mod forward;
 pub(crate) mod gradients;
 pub(crate) mod norms;
 pub(crate) mod prepared;
+mod product;
 pub(crate) mod tape;
 pub(crate) mod team;
 pub(crate) mod tune;
