@@ -231,7 +231,7 @@ impl<A: Float> Params<A> {
         Some(&mut self.values[range])
     }
 
-    fn find(&self, layer: usize, direction: usize, slot: Slot) -> Option<&Entry> {
+    pub(crate) fn find(&self, layer: usize, direction: usize, slot: Slot) -> Option<&Entry> {
         self.entries.iter().find(|e| e.layer == layer && e.direction == direction && e.slot == slot)
     }
 

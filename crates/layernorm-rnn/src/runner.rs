@@ -16,10 +16,13 @@ use layernorm::{Context, Element};
 /// What a forward pass in training keeps for its backward pass. Neither changes a bit of any result.
 ///
 /// Numbers for every cell (a direction of a layer) and every step of every sequence:
-/// - `All`: I + 15H + P for an LSTM with norms of both products (as `paper`), I + 11H + P with a norm of their sum or none,
-///   I + 10H + P for a GRU, I + 2H + P for a plain RNN; and three more for each row that is normalized.
-/// - `Recompute`: I. Beside that there is the state (H + P) before every segment, and what `All` keeps for one segment: 256
-///   rows, a row being a step of a sequence, or a few more. The backward pass does the forward pass again, segment by segment.
+/// - `All`: I + 15H + P for an LSTM with norms of both products (as `paper`), I + 11H + P with a norm of their sum or none;
+///   I + 10H + P for a GRU, I + 7H + P for one like `dreamer`; I + 2H + P for an RNN, I + 3H + P with norms of both products.
+///   Three more for each row that is normalized; H with a projection, P with its clip, with recurrent dropout, and with a
+///   reset gate that multiplies the state.
+/// - `Recompute`: I. Beside that there is the state (H + P of every sequence) before every segment, and what `All` keeps for
+///   one segment: the fewest steps that have 256 rows together, a row being a step of a sequence. The backward pass does the
+///   forward pass again, segment by segment.
 ///
 /// Both also keep each inner layer's output, D·P. [`Runner::memory`] says what it comes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

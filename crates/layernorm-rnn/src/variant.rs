@@ -72,6 +72,17 @@ pub enum Over {
     GatesAndCandidate,
 }
 
+impl Over {
+    /// How many rows a norm over so many gates has.
+    pub(crate) fn groups(self, gates: usize) -> usize {
+        match self {
+            Over::AllGates => 1,
+            Over::EachGate => gates,
+            Over::GatesAndCandidate => 2,
+        }
+    }
+}
+
 /// Where ε is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EpsPlace {

@@ -6,7 +6,7 @@ mod sample;
 
 use layernorm_rnn::{
     CellNorm, Config, Direction, EpsPlace, Error, Gradients, Init, Keep, Kind, Layout, Network, Noise, Norm, Over,
-    Params, Reset, Runner, Sequences, State, Training, Variant,
+    Params, Reset, Runner, Sequences, Slot, State, Training, Variant,
 };
 use proptest::prelude::*;
 use sample::{named, network32, variants};
@@ -466,4 +466,17 @@ proptest! {
             prop_assert!(gradients.input.iter().chain(gradients.params.values()).all(|d| d.is_finite()));
         }
     }
+}
+
+/// Rule 6: a row of the largest numbers there are has finite gradients, that of its gain too.
+#[test]
+fn rows_at_the_end_of_the_range() {
+    let variant = Variant::named(Kind::Rnn, "split").unwrap();
+    let mut network = net(Config::new(variant, 1, 3));
+    network.params_mut().get_mut(0, 0, Slot::InputWeight).unwrap().copy_from_slice(&[3e38, -3e38, -3e38]);
+    let mut runner = Runner::<f32>::default();
+    let output = runner.train(&network, &Sequences::new(&[1.0f32], 1, 1), None, Training::default()).unwrap();
+    let gradients = runner.backward(&network, &[1.0, 2.0, 3.0], None).unwrap();
+    let numbers = output.y.iter().chain(&gradients.input).chain(gradients.params.values());
+    assert!(numbers.copied().all(f32::is_finite), "{output:?} {gradients:?}");
 }

@@ -7,7 +7,8 @@
 //! within the differences, smaller ones are tried: of a wrong gradient none is right.
 
 use layernorm_rnn::{
-    Config, Direction, Init, Keep, Kind, Layout, Network, Noise, Runner, Sequences, State, Training, Variant,
+    Config, Direction, Init, Keep, Kind, Layout, Network, Noise, Norm, Over, Reset, Runner, Sequences, State, Training,
+    Variant,
 };
 
 struct Rng(u64);
@@ -148,6 +149,26 @@ fn projections_clips_and_shared_biases() {
             check(&format!("projected {}", variant.name), &Case::new(config));
             check(&format!("not projected {}", variant.name), &Case::new(Config::new(variant, 3, 4)));
         }
+    }
+}
+
+/// Cells that nobody has named: norms in other places.
+#[test]
+fn cells_of_ones_own() {
+    let norm = Some(Norm::new(0.05));
+    let split = Some(Norm::new(0.05).over(Over::GatesAndCandidate));
+    let (lstm, gru, rnn) = (Variant::plain(Kind::Lstm), Variant::plain(Kind::Gru), Variant::plain(Kind::Rnn));
+    let cells = [
+        Variant { reset: Reset::Sum, ..gru },
+        Variant { reset: Reset::Sum, input_norm: norm, input_bias: true, ..gru },
+        Variant { reset: Reset::Sum, input_norm: split, recurrent_norm: norm, sum_norm: norm, ..gru },
+        Variant { reset: Reset::State, input_norm: split, recurrent_norm: split, recurrent_bias: true, ..gru },
+        Variant { input_norm: norm, sum_norm: norm, input_bias: true, ..lstm },
+        Variant { recurrent_norm: norm, sum_norm: norm.map(|n| n.over(Over::EachGate)), peephole: true, ..lstm },
+        Variant { input_norm: norm, recurrent_norm: norm, sum_norm: norm, recurrent_bias: true, ..rnn },
+    ];
+    for (number, variant) in cells.into_iter().enumerate() {
+        check(&format!("cell {number}"), &Case::new(Config::new(variant, 2, 3)));
     }
 }
 

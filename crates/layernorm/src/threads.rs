@@ -7,7 +7,7 @@
 //! result is the same, and nothing can wait for anything in a circle.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The most threads that work on a job, the caller's among them.
@@ -130,11 +130,23 @@ pub struct Meeting {
     members: usize,
     arrived: AtomicUsize,
     round: AtomicUsize,
+    /// A member has panicked and will not come.
+    broken: AtomicBool,
+}
+
+/// Breaks a meeting unless it is forgotten.
+struct Breaks<'a>(&'a Meeting);
+
+impl Drop for Breaks<'_> {
+    fn drop(&mut self) {
+        self.0.broken.store(true, Ordering::Release);
+    }
 }
 
 impl Meeting {
     fn new(members: usize) -> Self {
-        Meeting { members, arrived: AtomicUsize::new(0), round: AtomicUsize::new(0) }
+        let (arrived, round) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Meeting { members, arrived, round, broken: AtomicBool::new(false) }
     }
 
     /// Returns when all members have called it. What they wrote before, all can read after.
@@ -148,6 +160,7 @@ impl Meeting {
         let mut spins = 0;
         while self.round.load(Ordering::Acquire) == round {
             spins += 1;
+            assert!(!self.broken.load(Ordering::Acquire), "another member of the team has panicked");
             if spins < 4096 { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
     }
@@ -162,7 +175,11 @@ pub fn team(members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
     }
     let meeting = Meeting::new(members);
     // Nobody comes back for a second task before all are taken: each waits in its first for the others.
-    run_job(turn, members - 1, members, &|member| work(member, &meeting));
+    run_job(turn, members - 1, members, &|member| {
+        let breaks = Breaks(&meeting);
+        work(member, &meeting);
+        std::mem::forget(breaks);
+    });
     true
 }
 
@@ -281,6 +298,21 @@ mod tests {
             let total: usize = counts.iter().map(|count| count.load(Ordering::Relaxed)).sum();
             assert_eq!(total, if called { members * 199 } else { 0 });
         }
+    }
+
+    #[test]
+    fn a_member_that_panics_leaves_nobody_waiting() {
+        // Another test may hold the pool: then it is asked again.
+        let caught = catch_unwind(|| {
+            while !team(2, &|member, meeting| {
+                meeting.wait();
+                assert!(member != 1, "member 1");
+                meeting.wait();
+            }) {
+                std::thread::yield_now();
+            }
+        });
+        assert!(caught.is_err());
     }
 
     #[test]

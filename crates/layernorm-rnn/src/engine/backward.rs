@@ -25,6 +25,8 @@ pub(crate) struct Work<A> {
     pub(crate) da: Matrix<A>,
     /// GRU: of LNh(zh), or of LNs(s) where the reset gate multiplies all of the candidate `[G·H]`.
     pub(crate) dq: Matrix<A>,
+    /// Whether dq is that of the whole sum, the input's part too.
+    whole: bool,
     /// Of s, where it is normalized.
     pub(crate) ds: Matrix<A>,
     /// Of zx and zh, where they are normalized.
@@ -50,6 +52,7 @@ impl<A: Real> Work<A> {
         Work {
             da: Matrix::new(),
             dq: Matrix::new(),
+            whole: false,
             ds: Matrix::new(),
             dzx: Matrix::new(),
             dzh: Matrix::new(),
@@ -71,6 +74,7 @@ impl<A: Real> Work<A> {
         };
         need(&mut self.da, width, true);
         need(&mut self.dq, width, v.kind == Kind::Gru && v.reset != Reset::State);
+        self.whole = v.kind == Kind::Gru && v.reset == Reset::Sum;
         need(&mut self.ds, width, v.sum_norm.is_some());
         need(&mut self.dzx, width, v.input_norm.is_some());
         need(&mut self.dzh, width, v.recurrent_norm.is_some());
@@ -86,7 +90,7 @@ impl<A: Real> Work<A> {
 
     /// The gradient of zx.
     pub(crate) fn dzx(&self) -> &Matrix<A> {
-        if self.dzx.rows > 0 { &self.dzx } else { self.dsum(&self.da) }
+        if self.dzx.rows > 0 { &self.dzx } else { self.dx_norm() }
     }
 
     /// The gradient of zh.
@@ -95,8 +99,8 @@ impl<A: Real> Work<A> {
     }
 
     /// The gradient of LNx(zx).
-    pub(crate) fn dx_norm(&self, sum: bool) -> &Matrix<A> {
-        if sum { self.dsum(&self.da) } else { &self.da }
+    pub(crate) fn dx_norm(&self) -> &Matrix<A> {
+        self.dsum(if self.whole { &self.dq } else { &self.da })
     }
 
     /// The gradient of LNh(zh).

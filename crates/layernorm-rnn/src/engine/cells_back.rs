@@ -137,7 +137,7 @@ impl<A: Real> Back<'_, A> {
                 );
             }
             if v.peephole {
-                let ds = rows(w.dx_norm(true), row);
+                let ds = rows(w.dx_norm(), row);
                 let peepholes = p.peephole.chunks(hidden);
                 let early = peepholes.len() - 1;
                 for (gate, p) in peepholes.take(early).enumerate() {
@@ -145,7 +145,7 @@ impl<A: Real> Back<'_, A> {
                 }
             }
             if let Some(norm) = &p.input_norm {
-                let from = rows(w.dx_norm(p.sum_norm.is_some()), row);
+                let from = rows(w.dx_norm(), row);
                 let z = rows(&t.zx, pass.row(s, j));
                 norm.backward(pass.isa, run(&t.input_stats, columns), z, from, rows(&w.dzx, row));
             }

@@ -3,7 +3,7 @@
 
 use super::backward::Back;
 use super::forward::rows;
-use super::norms::Stats;
+use super::norms::{CellNorms, Stats};
 use super::prepared::fused;
 use super::product::Product;
 use super::team::Lane;
@@ -14,6 +14,7 @@ use crate::point::Rows;
 use crate::point::sums::{ColumnSum, Factor, SAME_SUMS};
 use crate::real::Real;
 use crate::variant::{Kind, Reset};
+use layernorm::parts::StatRows;
 use std::ops::Range;
 
 /// Where the gradients of a cell's parameters are added, one pointer a slot (null if there is no such parameter).
@@ -121,12 +122,12 @@ impl<A: Real> Back<'_, A> {
     /// Gradients of the biases of gates and norms: Σ of one gradient or another. Most cells have several of the same.
     fn biases(&self, targets: &Targets<A>, count: usize, columns: Range<usize>) {
         let w = self.work;
-        let (v, sum_norm) = (&self.pass.config.variant, self.pass.prepared.sum_norm.is_some());
+        let v = &self.pass.config.variant;
         let sums = [
             (Slot::Bias, &w.da),
             (Slot::InputBias, w.dzx()),
             (Slot::RecurrentBias, w.dzh()),
-            (Slot::InputNormBias, w.dx_norm(sum_norm)),
+            (Slot::InputNormBias, w.dx_norm()),
             (Slot::RecurrentNormBias, w.dh_norm()),
             (Slot::SumNormBias, w.dnormalized_sum()),
             (Slot::Bias, w.dzx()),
@@ -149,27 +150,26 @@ impl<A: Real> Back<'_, A> {
     unsafe fn vectors(&self, targets: &Targets<A>, first: usize, count: usize, columns: Range<usize>) {
         let (pass, w, t, p) = (self.pass, self.work, self.pass.tape, self.pass.prepared);
         self.biases(targets, count, columns.clone());
-        let gain = |slot: Slot, d: &Matrix<A>, z: Rows<A>, stats: &Stats<A>, groups: &[(usize, usize)]| {
+        let gain = |slot: Slot, d: &Matrix<A>, z: Rows<A>, stats: &Stats<A>, norm: &CellNorms<A>| {
             let Some(to) = targets.of(slot) else { return };
-            for (group, &(start, n)) in groups.iter().enumerate() {
+            for (group, &(start, n)) in norm.groups.iter().enumerate() {
                 let part = columns.start.max(start)..columns.end.min(start + n);
                 if !part.is_empty() {
-                    let factor = Factor::Normalized(z, stats.of(group, first));
-                    self.column_sum(to, rows(d, 0), factor, count, part);
+                    self.gain_sum(to, norm, group, (rows(d, 0), z), stats.of(group, first), count, part);
                 }
             }
         };
         if let Some(norm) = &p.input_norm {
-            let d = w.dx_norm(p.sum_norm.is_some());
-            gain(Slot::InputNormGain, d, rows(&t.zx, first), &t.input_stats, &norm.groups);
+            let d = w.dx_norm();
+            gain(Slot::InputNormGain, d, rows(&t.zx, first), &t.input_stats, norm);
         }
         if let Some(norm) = &p.recurrent_norm {
-            gain(Slot::RecurrentNormGain, w.dh_norm(), rows(&t.zh, first), &t.recurrent_stats, &norm.groups);
+            gain(Slot::RecurrentNormGain, w.dh_norm(), rows(&t.zh, first), &t.recurrent_stats, norm);
         }
         if let Some(norm) = &p.sum_norm {
             let d = w.dnormalized_sum();
             let s = if fused(pass.config) { rows(&t.zx, first) } else { rows(&t.s, first) };
-            gain(Slot::SumNormGain, d, s, &t.sum_stats, &norm.groups);
+            gain(Slot::SumNormGain, d, s, &t.sum_stats, norm);
         }
     }
 
@@ -178,17 +178,17 @@ impl<A: Real> Back<'_, A> {
         let (pass, w, t) = (self.pass, self.work, self.pass.tape);
         let hidden = pass.config.hidden;
         let part = lane.part(hidden);
-        let cell = rows(&t.cell, first);
-        if let Some(to) = targets.of(Slot::CellNormGain) {
-            let factor = Factor::Normalized(cell, t.cell_stats.of(0, first));
-            self.column_sum(to, rows(&w.dn, 0), factor, count, part.clone());
+        if let (Some(to), Some(norm)) = (targets.of(Slot::CellNormGain), &pass.prepared.cell_norm) {
+            let z = rows(&t.cell, first);
+            self.gain_sum(to, norm, 0, (rows(&w.dn, 0), z), t.cell_stats.of(0, first), count, part.clone());
         }
         if let Some(to) = targets.of(Slot::CellNormBias) {
             self.column_sum(to, rows(&w.dn, 0), Factor::One, count, part.clone());
         }
         if let Some(to) = targets.of(Slot::Peephole) {
-            let ds = rows(w.dx_norm(true), 0);
+            let ds = rows(w.dx_norm(), 0);
             let gates = pass.config.variant.gates().len();
+            let cell = rows(&t.cell, first);
             // Of i and f (or f), then of o, which is the last gate; the candidate before it has none.
             for hole in 0..gates - 1 {
                 let late = hole == gates - 2;
@@ -201,6 +201,30 @@ impl<A: Real> Back<'_, A> {
             let part = lane.part(pass.config.output());
             self.column_sum(to, rows(&w.dprojected, 0), Factor::One, count, part);
         }
+    }
+
+    /// `to[part] += Σ d∘ẑ` for columns of one group of a norm. Where a row was scaled by rule 6, ẑ is that of the scaled row.
+    #[allow(clippy::too_many_arguments, reason = "one call, from two places")]
+    fn gain_sum(
+        &self,
+        to: *mut A,
+        norm: &CellNorms<A>,
+        group: usize,
+        (d, z): (Rows<A>, Rows<A>),
+        stats: StatRows<A>,
+        count: usize,
+        part: Range<usize>,
+    ) {
+        // SAFETY: there are statistics for every row of the segment.
+        let scaled = (0..count).any(|row| unsafe { *stats.r.add(row) } < A::LEAST_RSTD);
+        if !scaled {
+            return self.column_sum(to, d, Factor::Normalized(z, stats), count, part);
+        }
+        let mut again = Matrix::new();
+        again.reshape(count, self.pass.config.gate_width());
+        // SAFETY: the rows are those of the segment.
+        unsafe { norm.normalized(self.pass.isa, group, z, rows(&again, 0), count) };
+        self.column_sum(to, d, Factor::Of(rows(&again, 0)), count, part);
     }
 
     fn column_sum(&self, to: *mut A, d: Rows<A>, factor: Factor<A>, count: usize, part: Range<usize>) {

@@ -98,6 +98,29 @@ impl<A: Real> CellNorms<A> {
         }
     }
 
+    /// The normalized rows of one group, without γ and β.
+    ///
+    /// # Safety
+    /// The rows are valid.
+    pub(crate) unsafe fn normalized(&self, isa: Isa, group: usize, x: Rows<A>, y: Rows<A>, rows: usize) {
+        let (start, n) = self.groups[group];
+        let (gain, bias) = (vec![A::ONE; n], vec![A::NEG_ZERO; n]);
+        let mut stats = Stats::new();
+        stats.reshape(rows, 1);
+        let norm = parts::Norm { gain: gain.as_ptr(), bias: bias.as_ptr(), ..self.part(group) };
+        let (x, y) = (x.from(0, start), y.from(0, start));
+        // SAFETY: the caller's promise.
+        unsafe {
+            norm.forward(
+                isa,
+                Line { ptr: x.ptr.cast_const(), stride: x.stride },
+                Line { ptr: y.ptr, stride: y.stride },
+                stats.of(0, 0),
+                rows,
+            );
+        }
+    }
+
     /// dx from x and dy, likewise. dx may be dy.
     ///
     /// # Safety

@@ -6,7 +6,7 @@ use super::prepared::fused;
 use crate::buffer::Matrix;
 use crate::config::Config;
 use crate::real::Real;
-use crate::variant::{Kind, Reset};
+use crate::variant::{Kind, Norm, Reset};
 
 #[derive(Debug)]
 pub(crate) struct Tape<A> {
@@ -104,7 +104,7 @@ impl<A: Real> Tape<A> {
         need(&mut self.projected, output, config.projection.is_some() && v.projection_clip.is_some());
         self.x.reshape(inputs, config.layer_input(layer));
         self.zx.reshape(products, width);
-        let groups = |norm: Option<crate::variant::Norm>| if norm.is_some() { gates } else { 0 };
+        let groups = |norm: Option<Norm>| norm.map_or(0, |norm| norm.over.groups(gates));
         self.input_stats.reshape(step_rows, groups(v.input_norm));
         self.recurrent_stats.reshape(step_rows, groups(v.recurrent_norm));
         self.sum_stats.reshape(step_rows, groups(v.sum_norm));

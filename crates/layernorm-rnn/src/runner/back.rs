@@ -53,7 +53,7 @@ impl<A: Real> Runner<A> {
                 ),
             });
         }
-        if from > self.schedule.steps() {
+        if from > places.steps {
             return Err(Error::Size { what: "from", expected: "a step of the sequences", found: from });
         }
         Ok(())
@@ -145,8 +145,9 @@ impl<A: Real> Runner<A> {
 
 /// Where the gradients of a cell's parameters go.
 fn targets<A: Real>(params: &mut Params<A>, layer: usize, direction: usize) -> Targets<A> {
-    let slots = Slot::ALL.map(|slot| match params.get_mut(layer, direction, slot) {
-        Some(values) => values.as_mut_ptr(),
+    let start = params.values_mut().as_mut_ptr();
+    let slots = Slot::ALL.map(|slot| match params.find(layer, direction, slot) {
+        Some(entry) => start.wrapping_add(entry.range.start),
         None => std::ptr::null_mut(),
     });
     Targets { slots }

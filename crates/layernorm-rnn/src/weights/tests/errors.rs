@@ -3,7 +3,7 @@ use crate::config::Direction;
 
 fn torch() -> (Config, BTreeMap<String, Tensor<f64>>) {
     let config = Config::new(named(Kind::Lstm, "none"), 3, 4);
-    let tensors = to_tensors(network(config.clone()).params(), Format::Torch, &config).unwrap();
+    let tensors = to_tensors(network(config).params(), Format::Torch, &config).unwrap();
     (config, tensors)
 }
 
@@ -19,7 +19,7 @@ fn says(message: &str, words: &[&str]) {
 #[test]
 fn bytes_that_are_no_file() {
     let (config, _) = torch();
-    let bytes = to_bytes(&network(config.clone()), Format::Torch, Dtype::F32).unwrap();
+    let bytes = to_bytes(&network(config), Format::Torch, Dtype::F32).unwrap();
     for end in [0, 4, 8, 40, bytes.len() / 2, bytes.len() - 1] {
         let error = load::<f32>(&bytes[..end], Format::Torch, &config, "").unwrap_err().to_string();
         says(&error, &["expected a safetensors file", "found"]);
@@ -99,7 +99,7 @@ fn integers_are_refused() {
 #[test]
 fn layers_and_directions_have_to_be_there() {
     let (config, mut tensors) = torch();
-    let two = config.clone().with_layers(2);
+    let two = config.with_layers(2);
     says(&refused(&tensors, Format::Torch, &two, ""), &["expected 2 layer(s) in 1 direction(s), found 1 in 1"]);
     let reverse = tensors["weight_ih_l0"].clone();
     tensors.insert("weight_ih_l1_reverse".into(), reverse);
@@ -171,7 +171,7 @@ fn a_file_is_replaced_whole_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let count = || std::fs::read_dir(folder.path()).unwrap().count();
     let (config, _) = torch();
-    let network = network(config.clone());
+    let network = network(config);
     let path = folder.path().join("lstm.safetensors");
     std::fs::write(&path, b"old").unwrap();
     save(&network, Format::Torch, Dtype::F64, &path).unwrap();

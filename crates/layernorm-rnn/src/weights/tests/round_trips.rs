@@ -165,7 +165,7 @@ fn a_file_of_our_own_describes_itself() {
         let after = load_native::<f64>(&bytes).unwrap();
         // Names that are not in the catalog are not kept.
         let variant = Variant { name: "custom", ..before.config().variant };
-        assert_eq!(*after.config(), Config { variant, ..before.config().clone() });
+        assert_eq!(*after.config(), Config { variant, ..*before.config() });
         assert_eq!(bits(&after), bits(&before));
         assert_eq!(to_bytes(&before, Format::Native, Dtype::F64).unwrap(), bytes);
         assert_eq!(config_of(&bytes, Format::Native, Variant::plain(Kind::Rnn), "").unwrap(), *after.config());
@@ -196,7 +196,7 @@ fn formats_are_told_by_their_names() {
 #[test]
 fn dtypes_round_and_widen() {
     let config = Config::new(named(Kind::Gru, "dreamer"), 3, 4);
-    let wide = network(config.clone());
+    let wide = network(config);
     for dtype in Dtype::ALL {
         let bytes = to_bytes(&wide, Format::Dreamer, dtype).unwrap();
         let back: Network<f32> = load(&bytes, Format::Dreamer, &config, "").unwrap();
