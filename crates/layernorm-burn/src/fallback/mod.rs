@@ -12,10 +12,12 @@
 //! ```
 //!
 //! Why: the mean, a sum of N numbers in any order, is off by at most N·u·max |x|, and so is every x − mean, which is κ·N·u in
-//! x̂; the variance is off by the same relative to σ, twice, and by N·u from its own sum; r by half of that. Each term of dx is
-//! at most (1 + X)·r·G, since the mean of |x̂| is at most 1, and has such factors. The fused operations are well within the same bounds, hence the 2 in front.
-//! RMS norm and weight norm have no mean: κ = X. f16 and bf16 are computed in f32 and rounded at the end, which may
-//! add one unit of the type. Rows whose sums overflow are right in the fused operations alone.
+//! x̂; the variance is off by the same relative to σ, twice, and by N·u from its own sum; r by half of that. The terms of dx
+//! are at most (1 + X)·r·G together, since the mean of |x̂| is at most 1, and each has such factors. The fused operations are
+//! well within the same bounds, hence the 2 in front.
+//!
+//! RMS norm and weight norm have no mean: κ = X. f16 and bf16 are computed in f32 and rounded at the end, which may add one
+//! unit of the type. Rows whose sums overflow are right in the fused operations alone.
 
 mod recurrent;
 

@@ -33,6 +33,12 @@ macro_rules! recurrent_config {
 
         impl burn::config::Config for $config {}
 
+        impl std::fmt::Display for $config {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&burn::config::config_to_json(self))
+            }
+        }
+
         impl $config {
             /// One layer forward in time, without norms.
             pub fn new(d_input: usize, d_hidden: usize) -> Self {

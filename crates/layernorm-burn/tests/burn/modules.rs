@@ -151,6 +151,7 @@ fn modules_show_what_they_are() {
     assert_eq!(shown, format!("{}", burn::nn::LayerNormConfig::new(6).init(&device)));
     let shown = format!("{}", LstmConfig::new(2, 3).with_variant("paper").init(&device));
     assert!(shown.contains("variant: paper") && shown.contains("d_hidden: 3"), "{shown}");
+    assert!(GruConfig::new(2, 3).to_string().contains("\"d_input\": 2"));
 }
 
 #[test]

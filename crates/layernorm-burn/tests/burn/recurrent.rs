@@ -216,10 +216,15 @@ fn tapes_do_not_mix() {
     }
 }
 
-/// Gradients flow through a state from one call to the next: two halves are one whole.
+/// Gradients flow through a state from one call to the next: two halves are one whole, with checkpointing too.
 #[test]
 fn a_state_carries_gradients() {
-    let device = training();
+    for device in [training(), training().gradient_checkpointing()] {
+        two_halves_are_one_whole(device);
+    }
+}
+
+fn two_halves_are_one_whole(device: Device) {
     let gru = GruConfig::new(INPUT, HIDDEN).with_variant("paper").with_batch_first(false).with_seed(2).init(&device);
     let numbers = random::<f32>(5, STEPS * BATCH * INPUT);
     let gradient = |split: bool| {
