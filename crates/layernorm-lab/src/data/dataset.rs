@@ -44,6 +44,15 @@ impl Dataset {
         )
     }
 
+    /// A short name that tells its numbers from those of other data: the name, and for data that is not well known, the
+    /// beginning of the fingerprint.
+    pub fn label(&self) -> String {
+        match catalog::name_of(&self.fingerprint) {
+            Some(name) => name.to_owned(),
+            None => format!("{}-{}", self.name, &self.fingerprint[..12]),
+        }
+    }
+
     /// The four files of a folder, under the names that MNIST and Fashion-MNIST have, packed or not:
     /// `train-images-idx3-ubyte`, `train-images.idx3-ubyte`, and so on, with or without `.gz`.
     ///

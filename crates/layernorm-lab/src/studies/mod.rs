@@ -3,6 +3,17 @@
 //! A study plans runs; a run writes events into its file; a story is made of the records of the study's runs and of nothing
 //! else, so that old records can be shown again without training.
 
+pub mod catalog;
+pub mod epsilon;
+mod exact;
+pub mod gain_bias;
+pub mod implementations;
+pub mod invariance;
+mod tools;
+pub mod train_test;
+pub mod worked_example;
+
+use crate::data::Dataset;
 use crate::records::{self, Record, RunFile};
 use crate::report::Story;
 use serde_json::Value;
@@ -20,6 +31,8 @@ pub struct Settings {
     pub batch_size: Option<usize>,
     /// The learning rate.
     pub learning_rate: Option<f64>,
+    /// What data it is, as [`Dataset::label`] says: part of what decides a training run's numbers.
+    pub data: String,
 }
 
 /// A run that a study wants.
@@ -77,8 +90,9 @@ pub trait Study: Sync {
     fn question(&self) -> &'static str;
     /// The runs that answer it.
     fn plan(&self, settings: &Settings) -> Vec<RunPlan>;
-    /// Does a run, or what is left of it: `file` holds what was done before.
-    fn run(&self, plan: &RunPlan, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error>;
+    /// Does a run, or what is left of it: `file` holds what was done before. Studies without training leave the data alone.
+    fn run(&self, plan: &RunPlan, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer)
+    -> Result<(), Error>;
     /// What its records show. They are those of this study's runs, finished ones only.
     fn story(&self, records: &[Record]) -> Story;
 }

@@ -1,0 +1,37 @@
+//! The studies that there are.
+
+use super::Study;
+use super::epsilon::Epsilon;
+use super::gain_bias::GainBias;
+use super::implementations::Implementations;
+use super::invariance::Invariance;
+use super::train_test::TrainTest;
+use super::worked_example::WorkedExample;
+
+/// All studies, in the order of the report.
+pub fn all() -> Vec<&'static dyn Study> {
+    vec![&WorkedExample, &Invariance, &Epsilon, &GainBias, &TrainTest, &Implementations]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::studies::Settings;
+
+    #[test]
+    fn names_are_unique_and_fit_files() {
+        let mut names: Vec<String> = Vec::new();
+        for study in all() {
+            assert!(study.question().ends_with('?'));
+            assert_eq!(study.story(&[]).id, study.name());
+            names.push(study.name().to_owned());
+            for settings in [Settings::default(), Settings { full: true, seeds: Some(1), ..Settings::default() }] {
+                let runs: Vec<String> = study.plan(&settings).into_iter().map(|plan| plan.run).collect();
+                assert!(runs.iter().all(|run| run.starts_with(study.name())), "{runs:?}");
+                assert!((1..runs.len()).all(|i| !runs[..i].contains(&runs[i])), "{runs:?}");
+            }
+        }
+        names.sort();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    }
+}

@@ -1,0 +1,55 @@
+//! What γ and β do: y = γ·x̂ + β.
+//!
+//! The run `gain-bias-distribution` looks at the values alone: histograms of x, x̂ and y, and the γ and β that undo the
+//! normalization. Runs of other names belong to other parts of this study and are left to them.
+
+mod distribution;
+#[cfg(test)]
+mod tests;
+
+use super::tools::story as blank;
+use super::{Error, Observer, RunPlan, Settings, Study};
+use crate::data::Dataset;
+use crate::records::{Record, RunFile};
+use crate::report::Story;
+
+/// The study of gain and bias.
+pub struct GainBias;
+
+/// The run that looks at the values alone.
+const DISTRIBUTION: &str = "gain-bias-distribution";
+
+impl Study for GainBias {
+    fn name(&self) -> &'static str {
+        "gain-bias"
+    }
+
+    fn question(&self) -> &'static str {
+        "What do gain γ and bias β do to the normalized values, and can they undo the normalization?"
+    }
+
+    fn plan(&self, _settings: &Settings) -> Vec<RunPlan> {
+        vec![RunPlan { run: DISTRIBUTION.to_owned(), settings: distribution::settings() }]
+    }
+
+    fn run(
+        &self,
+        plan: &RunPlan,
+        _data: &Dataset,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        match plan.run.as_str() {
+            DISTRIBUTION => distribution::run(&plan.settings, file, observer),
+            other => Err(Error::Run(format!("run: expected {DISTRIBUTION:?}, found {other:?}"))),
+        }
+    }
+
+    fn story(&self, records: &[Record]) -> Story {
+        let mut story = blank(self.name(), "What γ and β do", self.question(), records);
+        let of_values: Vec<Record> =
+            records.iter().filter(|record| record.header.run == DISTRIBUTION).cloned().collect();
+        distribution::tell(&mut story, &of_values);
+        story
+    }
+}

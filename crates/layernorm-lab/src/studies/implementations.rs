@@ -1,0 +1,135 @@
+//! The ways in which layer norm is usually written, beside ours: how wrong they are and how long they take.
+//!
+//! Errors go into the records. Times differ from run to run, so they go into a file beside them, `<run>.times.json`, which
+//! [`add_times`] adds to the story.
+
+mod pictures;
+#[cfg(test)]
+mod tests;
+mod times;
+mod ways;
+
+pub use times::add_times;
+
+use super::tools::{each, narrow, normals, refused, setting};
+use super::{Error, Observer, RunPlan, Settings, Study, exact};
+use crate::data::Dataset;
+use crate::data::SplitMix64;
+use crate::records::{Record, RunFile};
+use crate::report::Story;
+use layernorm::Context;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use ways::Way;
+
+/// The study of ways to write a layer norm.
+pub struct Implementations;
+
+/// ε of every way.
+const EPS: f64 = 1e-5;
+/// Rows and elements of a row.
+const SHAPES: [(usize, usize); 3] = [(512, 64), (64, 1024), (16, 8192)];
+/// The same, of the full study.
+const LARGE_SHAPES: [(usize, usize); 2] = [(4096, 1024), (16, 262_144)];
+/// Mean and spread of the inputs.
+const INPUTS: [(f64, f64); 11] = [
+    (0.0, 1.0),
+    (1.0, 1.0),
+    (1e1, 1.0),
+    (1e2, 1.0),
+    (1e3, 1.0),
+    (1e4, 1.0),
+    (1e5, 1.0),
+    (1e6, 1.0),
+    (100.0, 0.01),
+    (0.0, 1e20),
+    (0.1, 0.0),
+];
+
+/// One way on rows of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Wrong {
+    way: Way,
+    mean: f64,
+    spread: f64,
+    rows: usize,
+    elements: usize,
+    /// The largest error in units in the last place; nothing where a row is wrong altogether.
+    units: Option<f64>,
+    /// In which way it is.
+    failure: Option<String>,
+}
+
+impl Study for Implementations {
+    fn name(&self) -> &'static str {
+        "implementations"
+    }
+
+    fn question(&self) -> &'static str {
+        "How do the usual ways to write a layer norm differ in error and in speed?"
+    }
+
+    fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
+        let large = LARGE_SHAPES.into_iter().filter(|_| settings.full);
+        let plan = |(rows, elements)| RunPlan {
+            run: format!("implementations-{rows}x{elements}"),
+            settings: json!({"data_seed": 1, "rows": rows, "elements": elements, "eps": EPS, "full": settings.full}),
+        };
+        SHAPES.into_iter().chain(large).map(plan).collect()
+    }
+
+    fn run(
+        &self,
+        plan: &RunPlan,
+        _data: &Dataset,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let (rows, elements): (usize, usize) = (setting(&plan.settings, "rows")?, setting(&plan.settings, "elements")?);
+        if rows == 0 || elements == 0 {
+            return Err(Error::Run(format!("rows and elements: expected 1 or more, found {rows} and {elements}")));
+        }
+        let seed = setting(&plan.settings, "data_seed")?;
+        let questions: Vec<(Way, (f64, f64))> =
+            INPUTS.into_iter().flat_map(|input| Way::ALL.map(|way| (way, input))).collect();
+        each("error", &questions, 0.0..0.9, file, observer, |&(way, input)| wrong(way, input, (rows, elements), seed))?;
+        times::measure(file.path(), &input((0.0, 1.0), rows, elements, seed), elements, observer)?;
+        Ok(file.finish()?)
+    }
+
+    fn story(&self, records: &[Record]) -> Story {
+        pictures::story(self.question(), records)
+    }
+}
+
+/// Rows of this mean and spread.
+fn input((mean, spread): (f64, f64), rows: usize, elements: usize, seed: u64) -> Vec<f32> {
+    let z = normals(&mut SplitMix64::stream(seed, elements as u64), rows * elements);
+    narrow(&z.iter().map(|z| mean + spread * z).collect::<Vec<_>>())
+}
+
+fn wrong(way: Way, of: (f64, f64), (rows, elements): (usize, usize), seed: u64) -> Result<Wrong, Error> {
+    // The error is looked at on some rows: enough to meet bad ones.
+    let x = input(of, rows.min(16), elements, seed);
+    let mut y = vec![f32::NAN; x.len()];
+    way.run(&x, elements, &mut y, &mut Context::new()).map_err(refused)?;
+    let (mut units, mut failure) = (0.0f64, None);
+    for (x, y) in x.chunks(elements).zip(y.chunks(elements)) {
+        let error = exact::units(y, &exact::normalized(x, f64::from(EPS as f32)));
+        units = units.max(error);
+        if error.is_infinite() {
+            failure = Some(failed(y).to_owned());
+        }
+    }
+    let (mean, spread) = of;
+    Ok(Wrong { way, mean, spread, rows, elements, units: units.is_finite().then_some(units), failure })
+}
+
+/// How a row that is wrong altogether looks.
+fn failed(y: &[f32]) -> &'static str {
+    match y {
+        y if y.iter().any(|y| !y.is_finite()) => "NaN",
+        y if y.iter().all(|&y| y == 0.0) => "all 0",
+        _ => "not 0",
+    }
+}

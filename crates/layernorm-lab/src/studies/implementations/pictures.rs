@@ -1,0 +1,135 @@
+//! The story of the ways and their errors.
+
+use super::ways::Way;
+use super::{INPUTS, Implementations, Wrong};
+use crate::records::Record;
+use crate::report::{Chart, Picture, Series, Story, Table, Tile, Tone};
+use crate::studies::Study;
+use crate::studies::tools::{chart, events, log_axis, short, story as blank};
+
+/// Errors up to this many units are called good: three of the 24 bits.
+const GOOD: f64 = 8.0;
+/// Errors beyond this many units are called bad: more than half of the digits are gone.
+const BAD: f64 = 4096.0;
+
+/// The largest error of a way on an input; a failure is larger than any number.
+fn worst(wrongs: &[Wrong], way: Way, input: (f64, f64)) -> Option<&Wrong> {
+    let of = wrongs.iter().filter(|wrong| wrong.way == way && (wrong.mean, wrong.spread) == input);
+    of.max_by(|a, b| a.units.unwrap_or(f64::INFINITY).total_cmp(&b.units.unwrap_or(f64::INFINITY)))
+}
+
+fn input_name((mean, spread): (f64, f64)) -> String {
+    match (mean, spread) {
+        (mean, 0.0) => format!("all {}", short(mean)),
+        (0.0, 1.0) => "z".to_owned(),
+        (0.0, spread) => format!("{}·z", short(spread)),
+        (mean, 1.0) => format!("{} + z", short(mean)),
+        (mean, spread) => format!("{} + {}·z", short(mean), short(spread)),
+    }
+}
+
+fn tile(wrong: Option<&Wrong>) -> Tile {
+    let Some(wrong) = wrong else { return Tile { value: None, text: "not run".into(), tone: Tone::None, hint: None } };
+    let tone = match wrong.units {
+        Some(units) if units <= GOOD => Tone::Good,
+        Some(units) if units <= BAD => Tone::None,
+        _ => Tone::Bad,
+    };
+    Tile {
+        value: wrong.units,
+        text: wrong.units.map_or_else(|| wrong.failure.clone().unwrap_or_default(), short),
+        tone,
+        hint: Some(format!("{}; largest at {} × {}", wrong.way.what(), wrong.rows, wrong.elements)),
+    }
+}
+
+fn grid(wrongs: &[Wrong]) -> Chart {
+    let row = |way: Way| INPUTS.map(|input| tile(worst(wrongs, way, input))).to_vec();
+    chart(
+        "errors",
+        "The largest errors",
+        "Blue is right to a few units; hatched has lost half of its digits or more, or is NaN, 0 or noise where it should \
+         not be.",
+        Picture::Grid {
+            rows: Way::ALL.map(|way| way.name().to_owned()).to_vec(),
+            columns: INPUTS.map(input_name).to_vec(),
+            cells: Way::ALL.map(row).to_vec(),
+            scale: "error in units in the last place of f32; z is normal with spread 1".to_owned(),
+        },
+    )
+}
+
+fn lines(wrongs: &[Wrong]) -> Chart {
+    let means: Vec<f64> = INPUTS.iter().filter(|input| input.0 > 0.0 && input.1 == 1.0).map(|input| input.0).collect();
+    let of = |way: Way, mean: f64| {
+        worst(wrongs, way, (mean, 1.0)).and_then(|wrong| wrong.units).filter(|&units| units > 0.0)
+    };
+    let series = |way: Way| Series {
+        name: way.name().to_owned(),
+        x: means.clone(),
+        y: means.iter().map(|&mean| of(way, mean)).collect(),
+        ..Series::default()
+    };
+    chart(
+        "mean",
+        "A mean far from 0",
+        "E[x²] − E[x]² loses digits with the square of the mean, two passes and Welford with the mean.",
+        Picture::Lines {
+            x: log_axis("mean of the row, in its standard deviations"),
+            y: log_axis("largest error in units in the last place"),
+            series: Way::ALL.map(series).to_vec(),
+            scrub: false,
+        },
+    )
+}
+
+pub(super) fn story(question: &str, records: &[Record]) -> Story {
+    let mut story = blank(Implementations.name(), "Ways to write a layer norm", question, records);
+    story.expectation =
+        "The one-pass variance E[x²] − E[x]² fails where the mean is large beside the spread; two passes and \
+         Welford's method are better but keep the rounding of the mean; code without vectors is slower."
+            .to_owned();
+    let wrongs: Vec<Wrong> = events(records, "error");
+    if wrongs.is_empty() {
+        return story;
+    }
+    let most = |way: Way| {
+        let of = wrongs.iter().filter(move |wrong| wrong.way == way);
+        of.fold((0.0f64, 0usize), |(most, failures), wrong| match wrong.units {
+            Some(units) => (most.max(units), failures),
+            None => (most, failures + 1),
+        })
+    };
+    let (ours, our_failures) = most(Way::Ours);
+    let told = |way: Way| {
+        let (units, failures) = most(way);
+        let failures = if failures > 0 { format!(" ({failures} wrong altogether)") } else { String::new() };
+        format!("{} {}{failures}", way.name(), short(units))
+    };
+    let others: Vec<String> = Way::ALL.into_iter().filter(|&way| way != Way::Ours).map(told).collect();
+    story.answer = format!(
+        "Over {} inputs our largest error was {} units in the last place, and {our_failures} were wrong altogether; the \
+         others: {}.",
+        wrongs.iter().filter(|wrong| wrong.way == Way::Ours).count(),
+        short(ours),
+        others.join(", ")
+    );
+    let squares = most(Way::Squares);
+    story.as_expected = Some(ours <= GOOD && our_failures == 0 && (squares.0 > BAD || squares.1 > 0));
+    story.charts = vec![grid(&wrongs), lines(&wrongs)];
+    story.numbers = Some(Table {
+        columns: ["way", "what it does", "largest error, units", "inputs wrong altogether"].map(str::to_owned).to_vec(),
+        rows: Way::ALL
+            .map(|way| {
+                let (units, failures) = most(way);
+                vec![way.name().into(), way.what().into(), units.into(), (failures as f64).into()]
+            })
+            .to_vec(),
+        notes: vec![
+            "Errors are in units in the last place of the larger of |y| and a tenth of the row's largest |y|, against f64 \
+             with compensated sums."
+                .into(),
+        ],
+    });
+    story
+}

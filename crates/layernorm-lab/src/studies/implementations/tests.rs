@@ -1,0 +1,44 @@
+use super::*;
+use crate::records::Header;
+use crate::studies::tools::{events, testing};
+
+#[test]
+fn ours_is_right_where_the_others_are_not() {
+    let records = testing::records(&Implementations, &Settings::default());
+    let wrongs: Vec<Wrong> = events(&records, "error");
+    assert_eq!(wrongs.len(), SHAPES.len() * INPUTS.len() * Way::ALL.len());
+    for wrong in wrongs.iter().filter(|wrong| wrong.way == Way::Ours) {
+        assert!(wrong.units.is_some_and(|units| units < 8.0), "{wrong:?}");
+    }
+    // Where it is easy, all are right: each sum has at most N roundings of random sign.
+    for wrong in wrongs.iter().filter(|wrong| (wrong.mean, wrong.spread) == (0.0, 1.0)) {
+        assert!(wrong.units.is_some_and(|units| units < 8.0 + (wrong.elements as f64).sqrt()), "{wrong:?}");
+    }
+    let far = |way: Way| wrongs.iter().filter(move |wrong| wrong.way == way && wrong.mean == 1e6);
+    assert!(far(Way::Squares).all(|wrong| wrong.units.is_none_or(|units| units > 1e5)));
+    assert!(far(Way::TwoPass).all(|wrong| wrong.units.is_none_or(|units| units > 1e3)));
+    let story = Implementations.story(&records);
+    assert_eq!(story.as_expected, Some(true), "{}", story.answer);
+}
+
+#[test]
+fn times_lie_beside_the_records_and_join_the_story() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut story = Implementations.story(&[]);
+    add_times(&mut story, folder.path());
+    add_times(&mut story, &folder.path().join("missing"));
+    assert_eq!(story.charts.len(), 0);
+    let plan = &Implementations.plan(&Settings::default())[0];
+    let header = Header::new("implementations", &plan.run, plan.settings.clone());
+    let mut file = RunFile::open(folder.path(), header).unwrap();
+    Implementations.run(plan, testing::data(), &mut file, &mut testing::Patience(usize::MAX)).unwrap();
+    std::fs::write(folder.path().join("implementations-broken.times.json"), "no JSON").unwrap();
+    let before = Implementations.story(std::slice::from_ref(file.record()));
+    let mut story = before.clone();
+    add_times(&mut story, folder.path());
+    testing::check(&story);
+    assert_eq!(story.charts.len(), before.charts.len() + 1);
+    assert!(story.answer.contains("times as long as ours"), "{}", story.answer);
+    assert!(folder.path().join(format!("{}.times.json", plan.run)).exists());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing else is left");
+}

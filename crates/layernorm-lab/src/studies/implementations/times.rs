@@ -1,0 +1,138 @@
+//! How long the ways take: measured beside the records, since no two runs take the same time.
+
+use super::ways::Way;
+use crate::report::{Axis, Bars, Picture, Story};
+use crate::studies::tools::{categories, chart, log_axis, refused, short};
+use crate::studies::{Error, Observer};
+use layernorm::Context;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What follows a run's name.
+const ENDING: &str = "times.json";
+/// How long all ways of a shape are measured together.
+const BUDGET: Duration = Duration::from_millis(300);
+/// A timed stretch is at least this long: shorter calls are timed several at once.
+const STRETCH: Duration = Duration::from_micros(50);
+const LEAST_ROUNDS: usize = 3;
+
+/// The file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Times {
+    rows: usize,
+    elements: usize,
+    instruction_set: String,
+    ways: Vec<Time>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Time {
+    way: Way,
+    nanoseconds_per_element: f64,
+}
+
+/// Measures all ways, one thread each, and writes the file beside the run's. One that is there stays.
+pub(super) fn measure(run: &Path, x: &[f32], n: usize, observer: &mut dyn Observer) -> Result<(), Error> {
+    let path = run.with_extension(ENDING);
+    if path.exists() {
+        return Ok(());
+    }
+    if observer.stop() {
+        return Err(Error::Stopped);
+    }
+    let mut cx = Context::new().with_threads(1).map_err(refused)?;
+    let best = race(x, n, &mut cx).map_err(refused)?;
+    let each = |(&way, &seconds): (&Way, &f64)| Time { way, nanoseconds_per_element: seconds * 1e9 / x.len() as f64 };
+    let times = Times {
+        rows: x.len() / n,
+        elements: n,
+        instruction_set: cx.isa().map_err(refused)?.to_string(),
+        ways: Way::ALL.iter().zip(&best).map(each).collect(),
+    };
+    let text = serde_json::to_string_pretty(&times).map_err(|error| Error::Run(error.to_string()))?;
+    let beside = path.with_extension("json.partial");
+    std::fs::write(&beside, text + "\n")
+        .and_then(|()| std::fs::rename(&beside, &path))
+        .map_err(|error| Error::Run(format!("{}: {error}", path.display())))
+}
+
+/// The best time of a call of each way, in seconds: many rounds in turns, so that what disturbs one disturbs all.
+fn race(x: &[f32], n: usize, cx: &mut Context) -> Result<Vec<f64>, layernorm::Error> {
+    let mut y = vec![0.0; x.len()];
+    let mut time = |way: Way, calls: usize| {
+        let start = Instant::now();
+        (0..calls).try_for_each(|_| way.run(x, n, std::hint::black_box(&mut y), cx))?;
+        Ok(start.elapsed().as_secs_f64() / calls as f64)
+    };
+    let mut calls = Vec::new();
+    for way in Way::ALL {
+        time(way, 1)?;
+        calls.push(((STRETCH.as_secs_f64() / time(way, 1)?.max(1e-9)).ceil() as usize).max(1));
+    }
+    let mut best = vec![f64::INFINITY; Way::ALL.len()];
+    let (start, mut round) = (Instant::now(), 0);
+    while round < LEAST_ROUNDS || start.elapsed() < BUDGET {
+        for turn in 0..Way::ALL.len() {
+            let way = (turn + round) % Way::ALL.len();
+            best[way] = best[way].min(time(Way::ALL[way], calls[way])?);
+        }
+        round += 1;
+    }
+    Ok(best)
+}
+
+/// The files of a folder that can be read, by size of a row.
+fn read(folder: &Path) -> Vec<Times> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let wanted = entries.filter(|entry| {
+        let name = entry.file_name();
+        name.to_str().is_some_and(|name| name.starts_with("implementations-") && name.ends_with(ENDING))
+    });
+    let mut times: Vec<Times> =
+        wanted.filter_map(|entry| serde_json::from_slice(&std::fs::read(entry.path()).ok()?).ok()).collect();
+    times.sort_by_key(|times| (times.elements, times.rows));
+    times
+}
+
+/// Adds the times that lie in a folder of records to this study's story; without any, it stays as it is.
+pub fn add_times(story: &mut Story, folder: &Path) {
+    let times = read(folder);
+    let Some(first) = times.first() else { return };
+    let of =
+        |times: &Times, way: Way| times.ways.iter().find(|time| time.way == way).map(|t| t.nanoseconds_per_element);
+    let bars = |way: Way| Bars {
+        name: way.name().to_owned(),
+        values: times.iter().map(|times| of(times, way)).collect(),
+        ..Bars::default()
+    };
+    let ratios: Vec<f64> = times
+        .iter()
+        .flat_map(|times| {
+            let others = Way::ALL.into_iter().filter(|&way| way != Way::Ours).filter_map(|way| of(times, way));
+            Some(others.min_by(f64::total_cmp)? / of(times, Way::Ours)?)
+        })
+        .collect();
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    if !ratios.is_empty() {
+        let range =
+            if short(least) == short(most) { short(most) } else { format!("{} to {}", short(least), short(most)) };
+        story.answer += &format!(" The fastest of the others took {range} times as long as ours.");
+    }
+    story.charts.push(chart(
+        "time",
+        "How long they take",
+        "Lower is faster; ours is the first bar of each group, and the last one walks across memory.",
+        Picture::Bars {
+            x: categories("rows × elements", times.iter().map(|times| format!("{} × {}", times.rows, times.elements))),
+            y: Axis { unit: Some("ns".to_owned()), ..log_axis("time for each element") },
+            series: Way::ALL.map(bars).to_vec(),
+        },
+    ));
+    story.notes.push(format!(
+        "Times: one thread, instruction set {}, the best of many rounds taken in turns, measured when the runs were made; they \
+         are not in the records.",
+        first.instruction_set
+    ));
+}

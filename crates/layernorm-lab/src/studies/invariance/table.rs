@@ -1,0 +1,250 @@
+//! The story: Table 1 with what was measured in every cell.
+
+use super::{Change, EPS, Invariance, Kind, Norm, Seen};
+use crate::records::Record;
+use crate::report::{Cell, Chart, Picture, Story, Table, Tile, Tone};
+use crate::studies::Study;
+use crate::studies::tools::{chart, events, short, story as blank};
+
+impl Norm {
+    fn name(self) -> &'static str {
+        match self {
+            Norm::Batch => "batch norm",
+            Norm::Weight => "weight norm",
+            Norm::Layer => "layer norm",
+        }
+    }
+}
+
+impl Change {
+    fn name(self) -> &'static str {
+        match self {
+            Change::WeightsScaled => "weights ×k",
+            Change::WeightsShifted => "weights + shift",
+            Change::UnitScaled => "one unit's weights ×k",
+            Change::DataScaled => "data ×k",
+            Change::DataShifted => "data + shift",
+            Change::CaseScaled => "one case ×k",
+        }
+    }
+}
+
+/// What Table 1 of the paper says.
+pub(super) fn paper(norm: Norm, change: Change) -> bool {
+    use Change::*;
+    match norm {
+        Norm::Batch => matches!(change, WeightsScaled | UnitScaled | DataScaled | DataShifted),
+        Norm::Weight => matches!(change, WeightsScaled | UnitScaled),
+        Norm::Layer => matches!(change, WeightsScaled | WeightsShifted | DataScaled | CaseScaled),
+    }
+}
+
+/// What the mathematics says.
+fn why(norm: Norm, change: Change) -> &'static str {
+    use Change::*;
+    match (norm, change) {
+        (Norm::Weight, WeightsScaled | UnitScaled) => "kw/‖kw‖ = w/‖w‖.",
+        (Norm::Weight, WeightsShifted) => "w + c has another direction than w.",
+        (Norm::Weight, DataScaled | CaseScaled) => "The direction of w stays, so the output grows with the data.",
+        (Norm::Weight, DataShifted) => "Every output moves by w·c/‖w‖.",
+        (Norm::Batch, WeightsScaled | UnitScaled) => {
+            "A unit's activations, its mean and its σ over the batch all grow by k, which cancels."
+        }
+        (Norm::Batch, WeightsShifted) => {
+            "In case n every activation moves by c·xₙ, another number for every case: no mean over the cases takes it out."
+        }
+        (Norm::Batch, DataScaled) => "All activations, means and σ grow by k, which cancels.",
+        (Norm::Batch, DataShifted) => {
+            "A unit's activation moves by w·c, the same in every case: its mean over the cases takes it out."
+        }
+        (Norm::Batch, CaseScaled) => {
+            "One case moves the mean and σ that all cases are normalized by, and its own distance from them."
+        }
+        (Norm::Layer, WeightsScaled | DataScaled | CaseScaled) => {
+            "All activations of a case, their mean and their σ grow by k, which cancels; no other case enters."
+        }
+        (Norm::Layer, WeightsShifted) => {
+            "In a case every activation moves by the same number c·x: the mean over the units takes it out."
+        }
+        (Norm::Layer, UnitScaled) => "One unit moves the mean and σ that all units of the case are normalized by.",
+        (Norm::Layer, DataShifted) => {
+            "Unit i moves by wᵢ·c, another number for every unit: no mean over the units takes it out."
+        }
+    }
+}
+
+/// A cell: all that was seen of a norm and a change in one type.
+struct Summary {
+    kind: Kind,
+    norm: Norm,
+    change: Change,
+    /// The largest over amounts and seeds, without ε.
+    deviation: f64,
+    /// The bound of the one that came nearest to it, or went furthest beyond.
+    bound: f64,
+    /// The largest with ε.
+    with_eps: Option<f64>,
+    invariant: bool,
+}
+
+impl Summary {
+    fn of(seen: &[Seen], kind: Kind, norm: Norm, change: Change) -> Option<Summary> {
+        let cell = || seen.iter().filter(|s| (s.case.kind, s.case.norm, s.case.change) == (kind, norm, change));
+        let of_eps = |eps: f64| cell().filter(move |s| s.case.eps == eps);
+        let worst =
+            of_eps(0.0).filter_map(|s| s.deviation.zip(s.bound)).max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)))?;
+        let most = |eps: f64| of_eps(eps).filter_map(|s| s.deviation).max_by(f64::total_cmp);
+        Some(Summary {
+            kind,
+            norm,
+            change,
+            deviation: most(0.0)?,
+            bound: worst.1,
+            with_eps: most(EPS[1]),
+            invariant: cell().all(Seen::invariant),
+        })
+    }
+
+    fn agrees(&self) -> bool {
+        self.invariant == paper(self.norm, self.change)
+    }
+
+    fn tile(&self) -> Tile {
+        let agrees = if self.agrees() { "as the paper says" } else { "the paper says otherwise" };
+        Tile {
+            value: Some(self.deviation),
+            text: format!(
+                "{} · {} · paper: {}",
+                yes(self.invariant),
+                short(self.deviation),
+                yes(paper(self.norm, self.change))
+            ),
+            tone: if self.invariant { Tone::Good } else { Tone::Bad },
+            hint: Some(format!(
+                "{} The output moved by up to {} of its largest value; rounding alone can move it by {}; {agrees}.",
+                why(self.norm, self.change),
+                short(self.deviation),
+                short(self.bound)
+            )),
+        }
+    }
+}
+
+fn yes(invariant: bool) -> &'static str {
+    if invariant { "yes" } else { "no" }
+}
+
+fn grid(seen: &[Seen], kind: Kind) -> Chart {
+    let missing = || Tile { value: None, text: "not run".into(), tone: Tone::None, hint: None };
+    let row = |norm| {
+        let tile = |change| Summary::of(seen, kind, norm, change).map_or_else(missing, |summary| summary.tile());
+        Change::ALL.map(tile).to_vec()
+    };
+    let (id, name) = if kind == Kind::F64 { ("f64", "double precision") } else { ("f32", "single precision") };
+    chart(
+        &format!("table-{id}"),
+        &format!("Table 1, measured in {name} ({id})"),
+        "Blue cells are invariant: the number in them is rounding. In the hatched ones the output changes.",
+        Picture::Grid {
+            rows: Norm::ALL.map(|norm| norm.name().to_owned()).to_vec(),
+            columns: Change::ALL.map(|change| change.name().to_owned()).to_vec(),
+            cells: Norm::ALL.map(row).to_vec(),
+            scale: "invariant or not; the largest change of the output, as a part of its largest value".to_owned(),
+        },
+    )
+}
+
+fn numbers(seen: &[Seen]) -> Table {
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for norm in Norm::ALL {
+        for change in Change::ALL {
+            let [double, single] = [Kind::F64, Kind::F32].map(|kind| Summary::of(seen, kind, norm, change));
+            let number = |summary: &Option<Summary>, of: fn(&Summary) -> Option<f64>| summary.as_ref().and_then(of);
+            rows.push(vec![
+                norm.name().into(),
+                change.name().into(),
+                yes(paper(norm, change)).into(),
+                double.as_ref().map_or(Cell::Empty, |double| yes(double.invariant).into()),
+                number(&double, |s| Some(s.deviation)).into(),
+                number(&double, |s| Some(s.bound)).into(),
+                number(&single, |s| Some(s.deviation)).into(),
+                number(&single, |s| Some(s.bound)).into(),
+                number(&double, |s| s.with_eps).into(),
+            ]);
+        }
+    }
+    let columns = ["norm", "change", "paper", "measured", "f64", "f64 limit", "f32", "f32 limit", "f64, ε"];
+    Table {
+        columns: columns.map(str::to_owned).to_vec(),
+        rows,
+        notes: vec![
+            "The largest change of the output, as a part of its largest value, over all k, shifts and seeds. The limits are \
+             what rounding alone can do; the last column has ε = 10⁻⁵, all others ε = 0."
+                .into(),
+        ],
+    }
+}
+
+pub(super) fn story(question: &str, records: &[Record]) -> Story {
+    let mut story = blank(Invariance.name(), "What normalization does not see (Table 1)", question, records);
+    let seen: Vec<Seen> = events(records, "change");
+    story.expectation = "Table 1 of the paper: layer norm is invariant to scaling all weights, to shifting all weight \
+         vectors alike, to scaling the data and to scaling a single case; not to scaling one unit's weights nor to shifting \
+         the data."
+        .to_owned();
+    if seen.is_empty() {
+        return story;
+    }
+    let cells: Vec<Summary> = [Kind::F64, Kind::F32]
+        .into_iter()
+        .flat_map(|kind| Norm::ALL.into_iter().flat_map(move |norm| Change::ALL.map(|change| (kind, norm, change))))
+        .filter_map(|(kind, norm, change)| Summary::of(&seen, kind, norm, change))
+        .collect();
+    let agree = cells.iter().filter(|cell| cell.agrees()).count();
+    let still = |kind: Kind| {
+        let cells = cells.iter().filter(move |cell| cell.kind == kind && cell.invariant);
+        short(cells.map(|cell| cell.deviation).fold(0.0, f64::max))
+    };
+    let moved = cells.iter().filter(|cell| !cell.invariant).map(|cell| cell.deviation).min_by(f64::total_cmp);
+    story.answer = format!(
+        "{agree} of {} cells (18 in each of two types) agree with the paper's table. Where the answer is yes, the output \
+         moved by at most {} of its size in f64 and {} in f32{}.",
+        cells.len(),
+        still(Kind::F64),
+        still(Kind::F32),
+        moved.map_or(String::new(), |moved| format!("; where it is no, by at least {}", short(moved)))
+    );
+    let whole = cells.len() == 2 * Norm::ALL.len() * Change::ALL.len();
+    story.as_expected = if agree < cells.len() { Some(false) } else { whole.then_some(true) };
+    story.charts = vec![grid(&seen, Kind::F64), grid(&seen, Kind::F32)];
+    story.numbers = Some(numbers(&seen));
+    story.notes = notes(&cells);
+    story
+}
+
+fn notes(cells: &[Summary]) -> Vec<String> {
+    let mut notes = vec![
+        "The changes: W → kW; W → W + 1cᵀ (the same vector c is added to every unit's incoming weights); wᵢ → kwᵢ for one \
+         unit; x → kx for all cases; x → x + c for all cases; x → kx for one case. k is 2, 0.5 and 10, c a random vector \
+         times these. A negative k would turn the sign of the normalized values and is not meant."
+            .to_owned(),
+        "ε is 0 in the table, since the paper's formulas have none. With ε, scaling by k acts as dividing ε by k²: the last \
+         column of numbers shows what ε = 10⁻⁵ leaves of the invariances."
+            .to_owned(),
+        "Two readings matter. A shift of the data is not seen by layer norm where it moves all activations of a case alike; \
+         here it goes through W, as in the paper, and moves every unit by another amount. And batch norm is the one of \
+         training: with running statistics it is a fixed map, with none of the invariances to the data."
+            .to_owned(),
+    ];
+    for cell in cells.iter().filter(|cell| !cell.agrees()) {
+        notes.push(format!(
+            "{}, {}: measured {}, paper {}. {}",
+            cell.norm.name(),
+            cell.change.name(),
+            yes(cell.invariant),
+            yes(paper(cell.norm, cell.change)),
+            why(cell.norm, cell.change)
+        ));
+    }
+    notes
+}

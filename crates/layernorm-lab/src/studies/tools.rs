@@ -1,0 +1,325 @@
+//! What the studies without training share: seeded numbers, runs made of steps, words, and parts of stories.
+
+use super::{Error, Observer, Settings};
+use crate::data::SplitMix64;
+use crate::records::{Record, RunFile};
+use crate::report::{Axis, Chart, Picture, Story};
+use layernorm::{Element, Float};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Seeds of a study whose user named no number.
+pub(crate) const SEEDS: usize = 3;
+
+/// The seeds that a user wants: 1, 2, ….
+pub(crate) fn seeds(settings: &Settings) -> impl Iterator<Item = u64> + use<> {
+    1..=settings.seeds.unwrap_or(SEEDS).max(1) as u64
+}
+
+/// Uniform in [0, 1).
+pub(crate) fn uniform(random: &mut SplitMix64) -> f64 {
+    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// Mean 0, variance 1, and normal but for the far tails: a sum of twelve uniform numbers. No library function whose last
+/// bit could differ between machines enters.
+pub(crate) fn normal(random: &mut SplitMix64) -> f64 {
+    (0..12).map(|_| uniform(random)).sum::<f64>() - 6.0
+}
+
+/// So many of them.
+pub(crate) fn normals(random: &mut SplitMix64, count: usize) -> Vec<f64> {
+    (0..count).map(|_| normal(random)).collect()
+}
+
+/// Numbers rounded to a type.
+pub(crate) fn narrow<T: Element>(values: &[f64]) -> Vec<T> {
+    values.iter().map(|&value| T::narrow(T::Acc::from_f64(value))).collect()
+}
+
+/// Numbers of a type, exactly.
+pub(crate) fn wide<T: Element>(values: &[T]) -> Vec<f64> {
+    values.iter().map(|value| value.widen().to_f64()).collect()
+}
+
+/// The largest |value|; NaN if there is one.
+pub(crate) fn largest(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().fold(0.0, |max: f64, value| {
+        let value = value.abs();
+        if value.is_nan() || max.is_nan() { f64::NAN } else { max.max(value) }
+    })
+}
+
+/// Mean and biased standard deviation.
+pub(crate) fn moments(values: &[f64]) -> (f64, f64) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let square = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / count;
+    (mean, square.sqrt())
+}
+
+/// The root of the mean square.
+pub(crate) fn rms(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len().max(1) as f64;
+    (values.map(|value| value * value).sum::<f64>() / count).sqrt()
+}
+
+/// A refusal by the kernels becomes the run's.
+pub(crate) fn refused(error: layernorm::Error) -> Error {
+    Error::Run(error.to_string())
+}
+
+/// A part of a run, made of steps that do not need each other: each writes one event of this name. Those in the file are not
+/// done again. `share` is where the part begins and ends in the run, from 0 to 1.
+pub(crate) fn each<S, E: Serialize>(
+    name: &str,
+    steps: &[S],
+    share: std::ops::Range<f64>,
+    file: &mut RunFile,
+    observer: &mut dyn Observer,
+    mut step: impl FnMut(&S) -> Result<E, Error>,
+) -> Result<(), Error> {
+    let done = file.record().named(name).count();
+    for (number, item) in steps.iter().enumerate().skip(done) {
+        if observer.stop() {
+            return Err(Error::Stopped);
+        }
+        let data = serde_json::to_value(step(item)?).map_err(|error| Error::Run(error.to_string()))?;
+        file.event(name, data)?;
+        let done = (number + 1) as f64 / steps.len() as f64;
+        observer.progress(share.start + done * (share.end - share.start), name);
+    }
+    Ok(())
+}
+
+/// A setting of a run, or the refusal that names it.
+pub(crate) fn setting<T: DeserializeOwned>(settings: &serde_json::Value, name: &str) -> Result<T, Error> {
+    T::deserialize(&settings[name])
+        .map_err(|error| Error::Run(format!("setting {name:?}: {error}, found {}", settings[name])))
+}
+
+/// All events of a name that can be read; what a later version writes otherwise is left out.
+pub(crate) fn events<T: DeserializeOwned>(records: &[Record], name: &str) -> Vec<T> {
+    records.iter().flat_map(|record| record.named(name)).filter_map(|data| T::deserialize(data).ok()).collect()
+}
+
+/// The command that gives these records again.
+pub(crate) fn reproduce(study: &str, records: &[Record]) -> String {
+    let seeds = records.iter().filter_map(|record| record.header.settings["seed"].as_u64()).max();
+    let seeds = seeds.map_or(String::new(), |seeds| format!(" --seeds {seeds}"));
+    let full = records.iter().any(|record| record.header.settings["full"] == true);
+    format!("layernorm study {study}{seeds}{}", if full { " --full" } else { "" })
+}
+
+/// A story without charts, to be filled.
+pub(crate) fn story(id: &str, title: &str, question: &str, records: &[Record]) -> Story {
+    Story {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        question: question.to_owned(),
+        answer: "There are no records yet.".to_owned(),
+        as_expected: None,
+        expectation: String::new(),
+        charts: Vec::new(),
+        numbers: None,
+        reproduce: reproduce(id, records),
+        notes: Vec::new(),
+    }
+}
+
+/// A chart.
+pub(crate) fn chart(id: &str, title: &str, see: impl Into<String>, picture: Picture) -> Chart {
+    Chart { id: id.to_owned(), title: title.to_owned(), see: see.into(), picture }
+}
+
+/// An axis.
+pub(crate) fn axis(label: &str) -> Axis {
+    Axis { label: label.to_owned(), ..Axis::default() }
+}
+
+/// A logarithmic axis.
+pub(crate) fn log_axis(label: &str) -> Axis {
+    Axis { log: true, ..axis(label) }
+}
+
+/// An axis of names.
+pub(crate) fn categories(label: &str, names: impl IntoIterator<Item = impl Into<String>>) -> Axis {
+    Axis { categories: Some(names.into_iter().map(Into::into).collect()), ..axis(label) }
+}
+
+/// A number in words: three digits or so, powers of ten where it is very large or small.
+pub(crate) fn short(number: f64) -> String {
+    match number.abs() {
+        size if !size.is_finite() => "not a number".to_owned(),
+        0.0 => "0".to_owned(),
+        size if !(1e-3..1e6).contains(&size) => power(number),
+        size if size >= 999.5 => thousands(number),
+        size if size >= 99.95 => format!("{number:.0}"),
+        size if size >= 9.995 => trimmed(format!("{number:.1}")),
+        size if size >= 0.9995 => trimmed(format!("{number:.2}")),
+        _ => trimmed(format!("{number:.3}")),
+    }
+}
+
+/// Such as 3.2·10⁻⁷.
+fn power(number: f64) -> String {
+    let text = format!("{number:.1e}");
+    let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let digits = digits.strip_suffix(".0").unwrap_or(digits);
+    let raised: String = exponent.chars().map(|c| c.to_digit(10).map_or('⁻', superscript)).collect();
+    match digits {
+        "1" => format!("10{raised}"),
+        "-1" => format!("−10{raised}"),
+        _ => format!("{}·10{raised}", digits.replace('-', "−")),
+    }
+}
+
+fn superscript(digit: u32) -> char {
+    ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'][digit as usize % 10]
+}
+
+fn thousands(number: f64) -> String {
+    let whole = number.abs().round() as u64;
+    format!("{}{},{:03}", if number < 0.0 { "−" } else { "" }, whole / 1000, whole % 1000)
+}
+
+fn trimmed(text: String) -> String {
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    text.replace('-', "−")
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Runs studies in a folder that is gone afterwards.
+
+    use crate::data::Dataset;
+    use crate::records::{Header, Record, RunFile, read_all};
+    use crate::report::{Picture, Story};
+    use crate::studies::{Observer, Settings, Study};
+    use std::sync::OnceLock;
+
+    /// The embedded digits.
+    pub(crate) fn data() -> &'static Dataset {
+        static DATA: OnceLock<Dataset> = OnceLock::new();
+        DATA.get_or_init(|| Dataset::embedded().unwrap())
+    }
+
+    /// Stops after so many steps.
+    pub(crate) struct Patience(pub(crate) usize);
+
+    impl Observer for Patience {
+        fn progress(&mut self, done: f64, _words: &str) {
+            assert!((0.0..=1.0).contains(&done));
+            self.0 = self.0.saturating_sub(1);
+        }
+        fn stop(&self) -> bool {
+            self.0 == 0
+        }
+    }
+
+    /// Runs all that a study plans, each run stopped after every `steps` steps and taken up again; the files' bytes too.
+    pub(crate) fn run_all(study: &dyn Study, settings: &Settings, steps: usize) -> (Vec<Record>, Vec<Vec<u8>>) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut bytes = Vec::new();
+        for plan in study.plan(settings) {
+            assert!(plan.run.starts_with(study.name()), "{}", plan.run);
+            let header = || Header::new(study.name(), &plan.run, plan.settings.clone());
+            let open = || RunFile::open(folder.path(), header()).unwrap();
+            while !open().record().finished {
+                let result = study.run(&plan, data(), &mut open(), &mut Patience(steps));
+                assert!(matches!(result, Ok(()) | Err(crate::studies::Error::Stopped)), "{result:?}");
+            }
+            bytes.push(std::fs::read(open().path()).unwrap());
+        }
+        (read_all(folder.path()).unwrap(), bytes)
+    }
+
+    /// A whole run's records, the same bytes twice (once stopped at every step), and stories of less than that.
+    pub(crate) fn records(study: &dyn Study, settings: &Settings) -> Vec<Record> {
+        let (records, bytes) = run_all(study, settings, usize::MAX);
+        let (again, stopped) = run_all(study, settings, 3);
+        assert_eq!(bytes, stopped, "the same settings give the same bytes");
+        assert_eq!(records, again);
+        check(&study.story(&[]));
+        for record in &records {
+            check(&study.story(std::slice::from_ref(record)));
+            for events in [0, 1, 2, 5, record.events.len().saturating_sub(1)] {
+                let mut part = record.clone();
+                part.events.truncate(events);
+                check(&study.story(&[part]));
+            }
+            let mut broken = record.clone();
+            broken.events.iter_mut().for_each(|event| event.data = serde_json::json!({"other": null}));
+            check(&study.story(&[broken]));
+        }
+        let story = study.story(&records);
+        check(&story);
+        assert!(!story.charts.is_empty() && !story.expectation.is_empty());
+        records
+    }
+
+    /// What every story has.
+    pub(crate) fn check(story: &Story) {
+        assert!(!story.question.is_empty() && !story.answer.is_empty() && story.reproduce.contains(&story.id));
+        assert!(!story.answer.contains("not a number"), "{}", story.answer);
+        for chart in &story.charts {
+            assert!(chart.see.ends_with('.'), "{}: {}", chart.id, chart.see);
+            assert_eq!(story.charts.iter().filter(|other| other.id == chart.id).count(), 1, "{}", chart.id);
+            match &chart.picture {
+                Picture::Lines { series, .. } => series.iter().for_each(|series| {
+                    assert_eq!(series.x.len(), series.y.len(), "{}", series.name);
+                    assert!(series.x.is_sorted(), "{}", series.name);
+                }),
+                Picture::Grid { rows, columns, cells, .. } => {
+                    assert_eq!(cells.len(), rows.len());
+                    assert!(cells.iter().all(|row| row.len() == columns.len()));
+                }
+                Picture::Histograms { groups, .. } => {
+                    groups.iter().for_each(|group| assert_eq!(group.edges.len(), group.counts.len() + 1));
+                }
+                Picture::Bars { x, series, .. } => {
+                    let count = x.categories.as_ref().map_or(0, Vec::len);
+                    series.iter().for_each(|bars| assert_eq!(bars.values.len(), count));
+                }
+                Picture::Quiz { questions } => questions.iter().for_each(|q| assert!(q.right < q.options.len())),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_words() {
+        let words = [
+            (0.0, "0"),
+            (1.0, "1"),
+            (0.25, "0.25"),
+            (-0.5, "−0.5"),
+            (3.24e-7, "3.2·10⁻⁷"),
+            (1e-12, "10⁻¹²"),
+            (12345.6, "12,346"),
+            (31.62, "31.6"),
+            (316.2, "316"),
+            (2e9, "2·10⁹"),
+            (f64::NAN, "not a number"),
+        ];
+        for (number, word) in words {
+            assert_eq!(short(number), word);
+        }
+    }
+
+    #[test]
+    fn normals_are_near_normal_and_repeat() {
+        let numbers = normals(&mut SplitMix64::new(1), 10_000);
+        let (mean, deviation) = moments(&numbers);
+        // Four standard deviations of each: 1/√10⁴ and √(1/(2·10⁴)).
+        assert!(mean.abs() < 0.04 && (deviation - 1.0).abs() < 0.03, "{mean} {deviation}");
+        assert_eq!(numbers, normals(&mut SplitMix64::new(1), 10_000));
+        assert!(largest([1.0, f64::NAN, 2.0]).is_nan());
+        assert_eq!(largest([1.0, -3.0]), 3.0);
+    }
+}

@@ -1,0 +1,79 @@
+//! Training against inference, and one case against a batch: layer norm has one computation, batch norm two.
+//!
+//! The runs here train nothing: `train-test-bits` compares layer norm's results to the bit, those that begin with
+//! `train-test-statistics-` follow batch norm's running statistics over a stream of batches. Runs of other names are left to
+//! others.
+
+mod bits;
+mod statistics;
+#[cfg(test)]
+mod tests;
+
+use super::tools::{self, story as blank};
+use super::{Error, Observer, RunPlan, Settings, Study};
+use crate::data::Dataset;
+use crate::records::{Record, RunFile};
+use crate::report::Story;
+use serde_json::json;
+
+/// The study of training against inference.
+pub struct TrainTest;
+
+/// The run that counts bits.
+const BITS: &str = "train-test-bits";
+/// How the runs begin that follow running statistics; a seed follows.
+const STATISTICS: &str = "train-test-statistics-";
+
+impl Study for TrainTest {
+    fn name(&self) -> &'static str {
+        "train-test"
+    }
+
+    fn question(&self) -> &'static str {
+        "Is what a network computes in training what it computes at inference, and does it depend on the batch?"
+    }
+
+    fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
+        let bits = RunPlan { run: BITS.to_owned(), settings: json!({"data_seed": 1, "full": settings.full}) };
+        let statistics = |seed| RunPlan {
+            run: format!("{STATISTICS}{seed}"),
+            settings: json!({"seed": seed, "batches": if settings.full { 1000 } else { 200 }}),
+        };
+        [bits].into_iter().chain(tools::seeds(settings).map(statistics)).collect()
+    }
+
+    fn run(
+        &self,
+        plan: &RunPlan,
+        _data: &Dataset,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        match plan.run.as_str() {
+            BITS => bits::run(&plan.settings, file, observer),
+            run if run.starts_with(STATISTICS) => statistics::run(&plan.settings, file, observer),
+            other => Err(Error::Run(format!("run: expected {BITS:?} or {STATISTICS:?}…, found {other:?}"))),
+        }
+    }
+
+    fn story(&self, records: &[Record]) -> Story {
+        let of = |wanted: fn(&str) -> bool| -> Vec<Record> {
+            records.iter().filter(|record| wanted(&record.header.run)).cloned().collect()
+        };
+        let mut story = blank(self.name(), "Training and inference, one case and many", self.question(), records);
+        story.expectation =
+            "Layer norm normalizes a case by itself: the same computation in training and at inference, \
+             and the same result at any batch size. Batch norm uses the batch in training and running statistics at \
+             inference, and cannot train on a batch of one."
+                .to_owned();
+        let mut parts = Vec::new();
+        parts.extend(bits::tell(&mut story, &of(|run| run == BITS)));
+        parts.extend(statistics::tell(&mut story, &of(|run| run.starts_with(STATISTICS))));
+        if !parts.is_empty() {
+            story.answer = parts.iter().map(|(words, _)| words.as_str()).collect::<Vec<_>>().join(" ");
+            let all = parts.iter().all(|&(_, as_expected)| as_expected);
+            story.as_expected = if all { (parts.len() == 2).then_some(true) } else { Some(false) };
+        }
+        story
+    }
+}

@@ -1,0 +1,181 @@
+//! Batch norm's two computations over a stream of batches: each batch normalized by its own statistics, as in training, and
+//! by the running statistics so far, as at inference.
+//!
+//! A batch of B has its own mean, off by 1/√B of σ, and its own σ, off by 1/√(2B) of it. So the two outputs stay apart by
+//! about √(1.5/B) however many batches the running statistics have seen.
+
+use crate::data::SplitMix64;
+use crate::records::{Record, RunFile};
+use crate::report::{Cell, Picture, Series, Story, Table};
+use crate::studies::tools::{axis, chart, each, events, narrow, normal, normals, refused, rms, setting, short};
+use crate::studies::tools::{uniform, wide};
+use crate::studies::{Error, Observer};
+use layernorm::batch_norm::{self, BatchConfig};
+use layernorm::{BatchNorm, Context, LayerNorm, Saved, View, ViewMut};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+const CHANNELS: usize = 64;
+const BATCH_SIZES: [usize; 4] = [4, 16, 64, 256];
+
+/// A stream of batches of one size.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Stream {
+    pub(super) batch: usize,
+    /// After 0, 1, 2, … batches: the typical difference between y by the next batch's own statistics and y by the running
+    /// ones. y has spread 1.
+    pub(super) batch_norm: Vec<f64>,
+    /// The same of layer norm: with what training saves, and without.
+    pub(super) layer_norm: Vec<f64>,
+}
+
+/// A batch of one case.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Single {
+    /// What training with running statistics says; nothing if it goes through.
+    pub(super) refusal: Option<String>,
+    /// The largest |y| by the batch's own statistics, where nothing is kept.
+    pub(super) own: f64,
+    /// The spread of layer norm's y.
+    pub(super) layer: f64,
+}
+
+pub(super) fn run(settings: &Value, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
+    let (seed, batches): (u64, usize) = (setting(settings, "seed")?, setting(settings, "batches")?);
+    each("stream", &BATCH_SIZES, 0.0..0.9, file, observer, |&size| stream(size, batches, seed).map_err(refused))?;
+    each("single", &[seed], 0.9..1.0, file, observer, |&seed| single(seed).map_err(refused))?;
+    Ok(file.finish()?)
+}
+
+/// Batches whose channels have means and spreads of their own.
+struct Source {
+    channels: Vec<(f64, f64)>,
+    random: SplitMix64,
+}
+
+impl Source {
+    fn new(seed: u64, stream: u64) -> Source {
+        let random = &mut SplitMix64::stream(seed, 0);
+        let channels = (0..CHANNELS).map(|_| (2.0 * normal(random), 0.5 + 2.0 * uniform(random))).collect();
+        Source { channels, random: SplitMix64::stream(seed, stream) }
+    }
+
+    fn batch(&mut self, cases: usize) -> Vec<f32> {
+        let z = normals(&mut self.random, cases * CHANNELS);
+        let placed = z.iter().enumerate().map(|(i, z)| {
+            let (mean, spread) = self.channels[i % CHANNELS];
+            mean + spread * z
+        });
+        narrow(&placed.collect::<Vec<_>>())
+    }
+}
+
+fn apart(a: &[f32], b: &[f32]) -> f64 {
+    rms(a.iter().zip(b).map(|(&a, &b)| f64::from(a) - f64::from(b)))
+}
+
+fn stream(size: usize, batches: usize, seed: u64) -> Result<Stream, layernorm::Error> {
+    let mut source = Source::new(seed, size as u64);
+    let (mut batch_norm, layer_norm) = (BatchNorm::<f32>::new(CHANNELS), LayerNorm::<f32>::new([CHANNELS]));
+    let mut seen = Stream { batch: size, batch_norm: Vec::new(), layer_norm: Vec::new() };
+    for _ in 0..=batches {
+        let (x, shape) = (source.batch(size), [size, CHANNELS]);
+        let inference = batch_norm.forward(&x, &shape)?;
+        let (training, _) = batch_norm.forward_train(&x, &shape)?;
+        seen.batch_norm.push(apart(&training, &inference));
+        seen.layer_norm.push(apart(&layer_norm.forward_train(&x)?.0, &layer_norm.forward(&x)?));
+    }
+    Ok(seen)
+}
+
+fn single(seed: u64) -> Result<Single, layernorm::Error> {
+    let (x, shape) = (Source::new(seed, 1).batch(1), [1, CHANNELS]);
+    let refusal = BatchNorm::<f32>::new(CHANNELS).forward_train(&x, &shape).err().map(|error| error.to_string());
+    let (mut y, mut saved) = (vec![0.0; CHANNELS], Saved::new(CHANNELS));
+    let to = ViewMut::new(&mut y, &shape)?;
+    batch_norm::forward(View::new(&x, &shape)?, to, saved.as_mut(), &BatchConfig::default(), &mut Context::new())?;
+    let own = wide(&y).iter().fold(0.0, |max: f64, y| max.max(y.abs()));
+    let layer = rms(wide(&LayerNorm::<f32>::new([CHANNELS]).forward(&x)?).into_iter());
+    Ok(Single { refusal, own, layer })
+}
+
+/// The mean of several curves and their least and greatest values.
+fn band(name: String, curves: &[&Vec<f64>]) -> Series {
+    let length = curves.iter().map(|curve| curve.len()).min().unwrap_or(0);
+    let at = |i: usize| curves.iter().map(move |curve| curve[i]);
+    let each = |of: &dyn Fn(usize) -> f64| (0..length).map(|i| Some(of(i))).collect::<Vec<_>>();
+    Series {
+        name,
+        x: (0..length).map(|i| i as f64).collect(),
+        y: each(&|i| at(i).sum::<f64>() / curves.len() as f64),
+        lo: Some(each(&|i| at(i).fold(f64::INFINITY, f64::min))),
+        hi: Some(each(&|i| at(i).fold(f64::NEG_INFINITY, f64::max))),
+        dashed: false,
+    }
+}
+
+/// The mean over the last half of the curves.
+pub(super) fn settled<'a>(curves: impl Iterator<Item = &'a Vec<f64>>) -> Option<f64> {
+    let ends: Vec<f64> = curves.flat_map(|curve| curve[curve.len() / 2..].iter().copied()).collect();
+    (!ends.is_empty()).then(|| ends.iter().sum::<f64>() / ends.len() as f64)
+}
+
+/// The charts, the words and whether it is as expected.
+pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, bool)> {
+    let streams: Vec<Stream> = events(records, "stream");
+    let singles: Vec<Single> = events(records, "single");
+    if streams.is_empty() {
+        return None;
+    }
+    let (mut series, mut rows, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    for size in BATCH_SIZES {
+        let curves: Vec<&Vec<f64>> = streams.iter().filter(|s| s.batch == size).map(|s| &s.batch_norm).collect();
+        let Some(end) = settled(curves.iter().copied()) else { continue };
+        series.push(band(format!("batch norm, batches of {size}"), &curves));
+        rows.push(vec![Cell::Number(size as f64), end.into(), (1.5 / size as f64).sqrt().into(), 0.0.into()]);
+        ends.push((size, end));
+    }
+    let layer: Vec<&Vec<f64>> = streams.iter().map(|stream| &stream.layer_norm).collect();
+    let layer_apart = layer.iter().flat_map(|curve| curve.iter()).fold(0.0, |max: f64, &apart| max.max(apart));
+    rows.iter_mut().for_each(|row| row[3] = layer_apart.into());
+    series.push(band("layer norm".to_owned(), &layer));
+    story.charts.push(chart(
+        "statistics",
+        "How far training and inference are apart",
+        "Batch norm's curves fall while the running statistics find their way, and then stay: the smaller the batch, the \
+         higher. Layer norm is the line at the bottom.",
+        Picture::Lines {
+            x: axis("batches that the running statistics have seen"),
+            y: axis("typical difference of the outputs, which have spread 1"),
+            series,
+            scrub: true,
+        },
+    ));
+    let columns = ["batch size", "batch norm, in the end", "√(1.5/B)", "layer norm"];
+    story.numbers = Some(Table {
+        columns: columns.map(str::to_owned).to_vec(),
+        rows,
+        notes: vec![
+            "The typical difference (root mean square) between the outputs of training and of inference.".into(),
+        ],
+    });
+    let apart: Vec<String> = ends.iter().map(|(size, end)| format!("{} (batches of {size})", short(*end))).collect();
+    let words = format!(
+        "Batch norm's outputs in training and at inference stayed apart by {}; layer norm's by {}.",
+        apart.join(", "),
+        short(layer_apart)
+    );
+    let falls = ends.windows(2).all(|pair| pair[1].1 < pair[0].1) && ends.iter().all(|&(_, end)| end > 0.0);
+    let refused = singles.iter().all(|single| single.refusal.is_some());
+    if let Some(single) = singles.first() {
+        let answer =
+            single.refusal.as_ref().map_or("went through".to_owned(), |words| format!("was refused ({words})"));
+        story.notes.push(format!(
+            "A batch of one case: training batch norm {answer}; by its own statistics alone every output is β, so that \
+             nothing of the case is left (largest |y − β| = {}). Layer norm's output has spread {}.",
+            short(single.own),
+            short(single.layer)
+        ));
+    }
+    Some((words, falls && refused && layer_apart == 0.0))
+}
