@@ -17,6 +17,7 @@ pub use batch_norm::{BatchNorm, BatchNormConfig};
 pub use group_norm::{GroupNorm, GroupNormConfig};
 pub use instance_norm::{InstanceNorm, InstanceNormConfig};
 pub use layer_norm::{LayerNorm, LayerNormConfig};
+pub use ops::set_threads;
 pub use recurrent::{Cell, Gru, GruConfig, Lstm, LstmConfig, Recurrent, Rnn, RnnConfig};
 pub use rms_norm::{RmsNorm, RmsNormConfig};
 pub use weight_norm::{WeightNormLinear, WeightNormLinearConfig};

@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod data;
+pub mod models;
 pub mod records;
 pub mod report;
 pub mod studies;
+pub mod training;

@@ -1,7 +1,7 @@
 //! Engines: a network of the core with the runner that runs it. A forward pass in training leases one and keeps it until its
 //! backward pass is done or given up; then the module has it back, with all its memory, for the next.
 
-use super::memory::Stored;
+use super::memory::{Stored, new_context};
 use layernorm_rnn::{Config, Error, Gradients, Network, Params, Real, Runner, State};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ impl<A: Real> Engine<A> {
     fn new(config: &Config) -> Result<Self, Error> {
         let params = Params::zeros(config)?;
         let sums = Some(params.zeros_like());
-        Ok(Engine { network: Network::from_params(*config, params)?, runner: Runner::default(), sums })
+        Ok(Engine { network: Network::from_params(*config, params)?, runner: Runner::new(new_context()), sums })
     }
 
     /// Gives the network these parameters. If they are those that it has, bit for bit, its packed weights stay good.

@@ -12,6 +12,7 @@ mod weight_norm;
 
 pub(crate) use engines::Engines;
 pub(crate) use memory::is_fused;
+pub use memory::set_threads;
 pub(crate) use norm::Norm;
 pub(crate) use recurrent::Call;
 

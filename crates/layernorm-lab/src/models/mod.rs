@@ -1,0 +1,220 @@
+//! Networks for images, each with a normalization of choice.
+//!
+//! ```text
+//! images [B, R, C] → MLP | LSTM over rows or pixels | CNN | Transformer over rows → logits [B, 10]
+//! ```
+//!
+//! All weights of a seed are drawn here, each from a stream of its own, so that networks that differ in their norm alone start
+//! from the same weights, on every machine. Batch norm alone computes something else in training (on a device with autodiff)
+//! than it does after it.
+
+mod cnn;
+mod dense;
+mod lstm;
+mod mlp;
+mod norm;
+mod start;
+mod steps;
+mod taps;
+#[cfg(test)]
+mod tests;
+mod transformer;
+
+pub use norm::Norm;
+pub use start::Start;
+pub use taps::{Seen, Taps};
+
+use crate::data::CLASSES;
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use serde::{Deserialize, Serialize};
+use start::Draw;
+
+/// What kind of network, and how large.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Arch {
+    /// Layers that see everything: a norm between each product and its nonlinearity.
+    Mlp {
+        /// Units of each hidden layer.
+        hidden: Vec<usize>,
+        /// The nonlinearity.
+        activation: Activation,
+        /// Whether the logits are normalized too.
+        output_norm: bool,
+    },
+    /// An LSTM; the class is told from its last state.
+    Lstm {
+        /// Hidden units.
+        hidden: usize,
+        /// What it reads at a step.
+        reads: Reads,
+    },
+    /// Two convolutions 3×3 of stride 2, each with a norm and relu, and a product.
+    Cnn {
+        /// Channels after each convolution.
+        channels: [usize; 2],
+    },
+    /// Blocks of attention and two products over the rows of an image.
+    Transformer {
+        /// Numbers of a position.
+        width: usize,
+        /// Heads of attention.
+        heads: usize,
+        /// Blocks.
+        blocks: usize,
+        /// Whether norms stand before attention and products (as is usual today) or after the sums (as at first).
+        pre_norm: bool,
+    },
+}
+
+/// What an LSTM reads at a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reads {
+    /// A row: 28 steps of 28 numbers.
+    Rows,
+    /// A pixel: 784 steps of one number.
+    Pixels,
+}
+
+/// A nonlinearity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Activation {
+    /// max(0, x).
+    Relu,
+    /// tanh.
+    Tanh,
+}
+
+impl Arch {
+    /// What people call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Arch::Mlp { .. } => "MLP",
+            Arch::Lstm { .. } => "LSTM",
+            Arch::Cnn { .. } => "CNN",
+            Arch::Transformer { .. } => "Transformer",
+        }
+    }
+
+    /// An MLP of relus whose logits are not normalized.
+    pub fn mlp(hidden: &[usize]) -> Arch {
+        Arch::Mlp { hidden: hidden.to_vec(), activation: Activation::Relu, output_norm: false }
+    }
+
+    /// Why this norm cannot be in this network; `None` if it can.
+    pub fn refuses(&self, norm: Norm) -> Option<&'static str> {
+        match (self, norm) {
+            (Arch::Mlp { .. }, Norm::Instance) => Some(
+                "instance norm needs several positions for each unit, and an MLP has one: nothing but β would be left",
+            ),
+            (Arch::Lstm { .. }, Norm::Instance) => {
+                Some("instance norm is over positions, which an LSTM sees one after the other")
+            }
+            _ => None,
+        }
+    }
+
+    /// What is wrong with its sizes.
+    fn check(&self) -> Result<(), String> {
+        let positive = |what: &str, size: usize| match size {
+            0 => Err(format!("{what}: expected 1 or more, found 0")),
+            _ => Ok(()),
+        };
+        match self {
+            Arch::Mlp { hidden, .. } => hidden.iter().try_for_each(|&units| positive("hidden units", units)),
+            Arch::Lstm { hidden, .. } => positive("hidden units", *hidden),
+            Arch::Cnn { channels } => channels.iter().try_for_each(|&channels| positive("channels", channels)),
+            &Arch::Transformer { width, heads, blocks, .. } => {
+                positive("width", width)?;
+                positive("blocks", blocks)?;
+                if heads == 0 || !width.is_multiple_of(heads) {
+                    return Err(format!("heads: expected a divisor of the width {width}, found {heads}"));
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A network of any kind.
+#[derive(Module, Debug)]
+pub enum Net {
+    /// An MLP.
+    Mlp(mlp::Mlp),
+    /// An LSTM.
+    Lstm(lstm::Reader),
+    /// A CNN.
+    Cnn(cnn::Cnn),
+    /// A Transformer.
+    Transformer(transformer::Transformer),
+}
+
+impl Net {
+    /// A new network for images of `[rows, columns]`. The error says what cannot be.
+    pub fn new(arch: &Arch, norm: Norm, image: [usize; 2], start: &Start, device: &Device) -> Result<Net, String> {
+        arch.check()?;
+        start.check()?;
+        if let Some(why) = arch.refuses(norm) {
+            return Err(format!("{} with {} norm: {why}", arch.name(), norm.name()));
+        }
+        let mut draw = Draw::new(start, device);
+        Ok(match arch {
+            Arch::Mlp { hidden, activation, output_norm } => {
+                Net::Mlp(mlp::Mlp::new(image[0] * image[1], hidden, *activation, *output_norm, norm, &mut draw))
+            }
+            Arch::Lstm { hidden, reads } => Net::Lstm(lstm::Reader::new(image, *hidden, *reads, norm, &mut draw)?),
+            Arch::Cnn { channels } => Net::Cnn(cnn::Cnn::new(image, *channels, norm, &mut draw)),
+            &Arch::Transformer { width, heads, blocks, pre_norm } => Net::Transformer(transformer::Transformer::new(
+                image,
+                [width, heads, blocks],
+                pre_norm,
+                norm,
+                &mut draw,
+            )),
+        })
+    }
+
+    /// The logits `[B, 10]` of images `[B, rows, columns]`.
+    pub fn forward(&self, images: Tensor<3>, taps: &mut Taps) -> Tensor<2> {
+        match self {
+            Net::Mlp(net) => net.forward(images, taps),
+            Net::Lstm(net) => net.forward(images, taps),
+            Net::Cnn(net) => net.forward(images, taps),
+            Net::Transformer(net) => net.forward(images, taps),
+        }
+    }
+
+    /// The logits, and h of every time step, each of which the loss can be differentiated by; `None` if the network has no time
+    /// steps. The logits are those of [`Net::forward`] to the bit.
+    pub fn forward_through_time(&self, images: Tensor<3>) -> Option<(Tensor<2>, Vec<Tensor<3>>)> {
+        match self {
+            Net::Lstm(net) => Some(net.forward_through_time(images)),
+            _ => None,
+        }
+    }
+
+    /// The weights of its layers, in the order in which they are used, with their names.
+    pub fn weights(&self) -> Vec<(String, Weight)> {
+        match self {
+            Net::Mlp(net) => net.weights(),
+            Net::Lstm(net) => net.weights(),
+            Net::Cnn(net) => net.weights(),
+            Net::Transformer(net) => net.weights(),
+        }
+    }
+}
+
+/// A weight, by its parameter's number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Weight {
+    /// A matrix.
+    Matrix(burn::module::ParamId),
+    /// The filters of a convolution.
+    Filters(burn::module::ParamId),
+}
+
+/// How many logits there are.
+const LOGITS: usize = CLASSES;

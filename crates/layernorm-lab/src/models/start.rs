@@ -1,0 +1,89 @@
+//! How a network starts: weights uniform in ±k/sqrt(f), f the numbers that a unit sees, from one stream a parameter.
+
+use crate::data::SplitMix64;
+use burn::module::Param;
+use burn::tensor::{Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+
+/// How a network starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// The seed of the weights.
+    pub seed: u64,
+    /// k: all weights (not the biases) are multiplied by this.
+    pub weight_scale: f64,
+    /// What the gains γ of the norms start at. In an LSTM with batch norm this is multiplied by 0.1, as its inventors advise.
+    pub gain: f64,
+    /// What the biases β of the norms start at.
+    pub bias: f64,
+    /// ε of the norms.
+    pub epsilon: f64,
+}
+
+impl Start {
+    /// The usual start: γ = 1, β = 0, ε = 1e-5.
+    pub fn new(seed: u64) -> Start {
+        Start { seed, weight_scale: 1.0, gain: 1.0, bias: 0.0, epsilon: 1e-5 }
+    }
+
+    /// What is wrong with it.
+    pub(super) fn check(&self) -> Result<(), String> {
+        for (what, value) in [("weight scale", self.weight_scale), ("gain", self.gain), ("bias", self.bias)] {
+            if !value.is_finite() {
+                return Err(format!("{what}: expected a finite number, found {value}"));
+            }
+        }
+        match self.epsilon {
+            epsilon if epsilon.is_finite() && epsilon >= 0.0 => Ok(()),
+            epsilon => Err(format!("ε: expected a finite number, 0 or more, found {epsilon}")),
+        }
+    }
+}
+
+/// Draws parameters, one after the other.
+pub(super) struct Draw<'a> {
+    pub(super) start: &'a Start,
+    pub(super) device: &'a Device,
+    drawn: u64,
+}
+
+impl<'a> Draw<'a> {
+    pub(super) fn new(start: &'a Start, device: &'a Device) -> Self {
+        Draw { start, device, drawn: 0 }
+    }
+
+    /// A weight whose units see `fan_in` numbers.
+    pub(super) fn weight<const D: usize>(&mut self, shape: [usize; D], fan_in: usize) -> Param<Tensor<D>> {
+        let bound = self.start.weight_scale / (fan_in.max(1) as f64).sqrt();
+        self.uniform(shape, bound)
+    }
+
+    /// A bias of units that see `fan_in` numbers.
+    pub(super) fn bias(&mut self, units: usize, fan_in: usize) -> Param<Tensor<1>> {
+        self.uniform([units], 1.0 / (fan_in.max(1) as f64).sqrt())
+    }
+
+    /// Uniform in ±bound.
+    fn uniform<const D: usize>(&mut self, shape: [usize; D], bound: f64) -> Param<Tensor<D>> {
+        let mut random = SplitMix64::stream(self.start.seed, self.drawn);
+        self.drawn += 1;
+        let unit = |random: &mut SplitMix64| (random.next_u64() >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
+        let numbers: Vec<f32> = (0..shape.iter().product()).map(|_| (bound * unit(&mut random)) as f32).collect();
+        self.param(numbers, shape)
+    }
+
+    /// All the same.
+    pub(super) fn constant(&self, units: usize, value: f64) -> Param<Tensor<1>> {
+        self.param(vec![value as f32; units], [units])
+    }
+
+    pub(super) fn param<const D: usize>(&self, numbers: Vec<f32>, shape: [usize; D]) -> Param<Tensor<D>> {
+        Param::from_tensor(Tensor::from_data(TensorData::new(numbers, shape), self.device))
+    }
+
+    /// A seed for what draws its own numbers.
+    pub(super) fn seed(&mut self) -> u64 {
+        self.drawn += 1;
+        SplitMix64::stream(self.start.seed, self.drawn - 1).next_u64()
+    }
+}

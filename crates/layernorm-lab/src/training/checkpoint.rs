@@ -1,0 +1,76 @@
+//! Checkpoints: where a run was, beside its records. The run's events up to then are counted; later ones are taken back when
+//! the run goes on, and come again with the same numbers.
+
+use super::container;
+use super::run::Model;
+use crate::records::{Header, RunFile};
+use burn::module::Module;
+use burn::store::ModuleRecord;
+use burn::tensor::Bytes;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+const FORMAT: &str = "layernorm checkpoint";
+
+/// Where a run is, beside the model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// Steps done.
+    pub(super) step: usize,
+    /// Events written.
+    pub(super) events: usize,
+    /// Sum of the losses since the last evaluation, as bits.
+    pub(super) loss: u64,
+    /// Right answers since then.
+    pub(super) right: usize,
+    /// Images since then.
+    pub(super) images: usize,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    run: Header,
+    place: Place,
+}
+
+fn path(file: &RunFile) -> PathBuf {
+    file.path().with_extension("checkpoint")
+}
+
+/// Saves where the run is.
+pub(super) fn save(file: &RunFile, place: &Place, model: &Model) -> Result<(), String> {
+    let words = |error: &dyn std::fmt::Display| format!("{}: {error}", path(file).display());
+    // Running statistics are only in the record once they were asked for.
+    drop(model.net.valid());
+    let net = model.net.clone().into_record().into_bytes().map_err(|error| words(&error))?;
+    let optimizer = model.optimizer.into_bytes().map_err(|error| words(&error))?;
+    let head = Head { run: file.record().header.clone(), place: place.clone() };
+    container::write(&path(file), FORMAT, &head, &[&net, &optimizer]).map_err(|error| words(&error))
+}
+
+/// Takes up where the run was: the model as it was then. Where there is nothing to take up, the model as it is, at the start.
+pub(super) fn load(file: &RunFile, fresh: Model) -> (Model, Place) {
+    let Some((place, net, optimizer)) = read(file) else { return (fresh, Place::default()) };
+    let Model { net: like, optimizer: kind } = fresh.clone();
+    match (like.try_load_record(net), kind.from_bytes(optimizer)) {
+        (Ok(net), Ok(optimizer)) => (Model { net, optimizer }, place),
+        _ => (fresh, Place::default()),
+    }
+}
+
+fn read(file: &RunFile) -> Option<(Place, ModuleRecord, Bytes)> {
+    let (head, blobs) = container::read(&path(file), FORMAT).ok()?;
+    let head = Head::deserialize(&head).ok()?;
+    let [net, optimizer] = <[Vec<u8>; 2]>::try_from(blobs).ok()?;
+    if head.run != file.record().header || head.place.events > file.record().events.len() {
+        return None;
+    }
+    let net = ModuleRecord::from_bytes(Bytes::from_bytes_vec(net)).ok()?;
+    Some((head.place, net, Bytes::from_bytes_vec(optimizer)))
+}
+
+/// Removes it: the run is done.
+pub(super) fn remove(file: &RunFile) {
+    // If it stays it is not looked at again: the record says that the run is done.
+    let _ = std::fs::remove_file(path(file));
+}

@@ -1,0 +1,231 @@
+//! A training run, from its start or from where it was.
+
+use super::checkpoint::{self, Place};
+use super::evaluate::{Cases, Eye, attempt, evaluate, loss, numbers, right};
+use super::events::{Diverged, Evaluate, finite};
+use super::{Optimizer, Spec, probes};
+use crate::data::{Batches, Dataset, Digits, Scaling, Split, batches};
+use crate::models::{Net, Taps};
+use crate::records::RunFile;
+use crate::studies::{Error, Observer};
+use burn::module::Module;
+use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer, SgdConfig};
+use burn::tensor::Device;
+use serde::Serialize;
+use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
+
+/// Evaluations take so many images at a time.
+const EVALUATION_BATCH: usize = 250;
+/// Probes look at so many images, the first of the validation images.
+const PROBED: usize = 128;
+/// A checkpoint is written so often; what is lost with a killed run is at most as much.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(2);
+/// The order of the images is drawn from another stream than the weights.
+const ORDER: u64 = 0x6f72_6465_7269_6d67;
+
+/// A network in training.
+#[derive(Clone)]
+pub(super) struct Model {
+    pub(super) net: Net,
+    pub(super) optimizer: ModuleOptimizer,
+}
+
+/// What a run gives beside its records.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The network as it is after the run, without autodiff.
+    pub net: Net,
+    /// How its pixels became numbers.
+    pub scaling: Scaling,
+    /// How long the steps took that this call made, evaluations and all else aside.
+    pub training_time: Duration,
+    /// How many steps this call made.
+    pub steps: usize,
+}
+
+/// What stays the same over a run.
+struct Run<'a> {
+    spec: &'a Spec,
+    train: Digits,
+    validation: Digits,
+    test: &'a Digits,
+    eye: Eye,
+    device: Device,
+}
+
+/// Does a run, or what is left of it.
+///
+/// # Errors
+/// [`Error::Run`] where the settings do not fit the data; [`Error::Stopped`] where the observer asked to stop: the same call
+/// goes on from there.
+pub fn run(spec: &Spec, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer) -> Result<Outcome, Error> {
+    let (run, model) = Run::new(spec, data)?;
+    let (mut model, mut place) = checkpoint::load(file, model);
+    file.rewind(place.events)?;
+    let mut clock = Clock::default();
+    let finished = run.steps(&mut model, &mut place, file, observer, &mut clock);
+    match finished {
+        Ok(true) => run.conclude(&model.net, file)?,
+        Ok(false) => {}
+        Err(Error::Stopped) => {
+            checkpoint::save(file, &place, &model).map_err(Error::Run)?;
+            return Err(Error::Stopped);
+        }
+        Err(error) => return Err(error),
+    }
+    file.finish()?;
+    checkpoint::remove(file);
+    let Clock { training_time, steps } = clock;
+    Ok(Outcome { net: model.net.valid(), scaling: run.eye.scaling, training_time, steps })
+}
+
+#[derive(Default)]
+struct Clock {
+    training_time: Duration,
+    steps: usize,
+}
+
+impl<'a> Run<'a> {
+    fn new(spec: &'a Spec, data: &'a Dataset) -> Result<(Run<'a>, Model), Error> {
+        spec.check(data)?;
+        let refused = |error: crate::data::Error| Error::Run(error.to_string());
+        let (stay, validation) = data.train.split(spec.validation, Split::Last).map_err(refused)?;
+        let train = stay.first(spec.train).map_err(refused)?;
+        let scaling = Scaling::standard(&train);
+        let eye = Eye { scaling, scale: spec.input_scale, shift: 0.0, blank_rows: 0 };
+        let device = Device::flex().autodiff();
+        let image = [train.rows(), train.columns()];
+        let net = Net::new(&spec.arch, spec.norm, image, &spec.start, &device).map_err(Error::Run)?;
+        let optimizer = match spec.optimizer {
+            Optimizer::Adam => AdamConfig::new().init(),
+            Optimizer::Sgd => SgdConfig::new().init(),
+        };
+        Ok((Run { spec, train, validation, test: &data.test, eye, device }, Model { net, optimizer }))
+    }
+
+    /// All steps that are left. Whether the loss stayed a number.
+    fn steps(
+        &self,
+        model: &mut Model,
+        place: &mut Place,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+        clock: &mut Clock,
+    ) -> Result<bool, Error> {
+        let evaluations = self.spec.evaluation_steps();
+        let mut order: Option<(u64, Batches)> = None;
+        let mut saved = Instant::now();
+        let mut words = String::new();
+        loop {
+            let due = evaluations.contains(&place.step);
+            if due && self.not_yet(place.step, file) {
+                words = self.evaluate(&model.net, place, file)?;
+            }
+            place.events = file.record().events.len();
+            if place.step == self.spec.steps {
+                return Ok(true);
+            }
+            observer.progress(place.step as f64 / self.spec.steps as f64, &words);
+            if observer.stop() {
+                return Err(Error::Stopped);
+            }
+            if saved.elapsed() >= CHECKPOINT_EVERY {
+                checkpoint::save(file, place, model).map_err(Error::Run)?;
+                saved = Instant::now();
+            }
+            let begun = Instant::now();
+            let indices = self.indices(place.step, &mut order);
+            let seen = self.step(model, &indices);
+            clock.training_time += begun.elapsed();
+            clock.steps += 1;
+            if !seen.loss.is_finite() {
+                file.event("diverged", json(&Diverged { step: place.step })?)?;
+                return Ok(false);
+            }
+            place.step += 1;
+            place.loss = (f64::from_bits(place.loss) + seen.loss * seen.images as f64).to_bits();
+            place.right += seen.right;
+            place.images += seen.images;
+        }
+    }
+
+    /// Whether a step's evaluation is still to be written.
+    fn not_yet(&self, step: usize, file: &RunFile) -> bool {
+        !file.record().named("evaluate").any(|data| data["step"] == step)
+    }
+
+    /// The images of a step: whole batches of an epoch's order.
+    fn indices(&self, step: usize, order: &mut Option<(u64, Batches)>) -> Vec<usize> {
+        let of_epoch = self.spec.steps_of_epoch().max(1);
+        let (epoch, number) = ((step / of_epoch) as u64, step % of_epoch);
+        if order.as_ref().is_none_or(|(of, _)| *of != epoch) {
+            let size = NonZeroUsize::new(self.spec.batch_size).unwrap_or(NonZeroUsize::MIN);
+            *order = Some((epoch, batches(self.train.len(), size, self.spec.start.seed ^ ORDER, epoch)));
+        }
+        order.as_ref().and_then(|(_, batches)| batches.iter().nth(number)).map_or_else(Vec::new, <[usize]>::to_vec)
+    }
+
+    fn step(&self, model: &mut Model, indices: &[usize]) -> Step {
+        let Cases { images, classes } = self.eye.see(&self.train, indices, &self.device);
+        let logits = model.net.forward(images, &mut Taps::closed());
+        let loss = loss(logits.clone(), &classes);
+        let value = f64::from(loss.clone().into_scalar::<f32>());
+        let right = right(&numbers(logits), &classes);
+        if value.is_finite() {
+            let gradients = GradientsParams::from_grads(loss.backward(), &model.net);
+            model.net = model.optimizer.step(self.spec.learning_rate, model.net.clone(), gradients);
+        }
+        Step { loss: value, right, images: classes.len() }
+    }
+
+    /// Writes an evaluation and what the probes see. Gives a few words about it.
+    fn evaluate(&self, net: &Net, place: &mut Place, file: &mut RunFile) -> Result<String, Error> {
+        let inner = self.device.clone().inner();
+        let (digits, count) = (&self.validation, self.validation.len());
+        let found = evaluate(&net.valid(), digits, count, &self.eye, EVALUATION_BATCH, &inner);
+        let images = (place.images > 0).then_some(place.images as f64);
+        let event = Evaluate {
+            step: place.step,
+            train_loss: images.and_then(|images| finite(f64::from_bits(place.loss) / images)),
+            train_accuracy: images.map(|images| place.right as f64 / images),
+            loss: found.loss,
+            accuracy: found.accuracy,
+        };
+        if self.spec.probes != Default::default() {
+            let probed: Vec<usize> = (0..PROBED.min(self.validation.len())).collect();
+            let batch = self.eye.see(&self.validation, &probed, &self.device);
+            probes::look(net, self.spec, place.step, &batch, file)?;
+        }
+        file.event("evaluate", json(&event)?)?;
+        *place = Place { step: place.step, ..Place::default() };
+        let percent = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{:.1} %", 100.0 * share));
+        let loss = event.loss.map_or("–".to_owned(), |loss| format!("{loss:.3}"));
+        Ok(format!("loss {loss}, accuracy {}", percent(event.accuracy)))
+    }
+
+    /// Trials and the test.
+    fn conclude(&self, net: &Net, file: &mut RunFile) -> Result<(), Error> {
+        for trial in self.spec.trials.iter().skip(file.record().named("trial").count()) {
+            let found = attempt(net, trial, self.test, self.spec.test, &self.eye, &self.device);
+            file.event("trial", json(&found)?)?;
+        }
+        if self.spec.test > 0 && file.record().named("test").next().is_none() {
+            let inner = self.device.clone().inner();
+            let found = evaluate(&net.valid(), self.test, self.spec.test, &self.eye, EVALUATION_BATCH, &inner);
+            file.event("test", json(&found)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a step saw, before it changed the network.
+struct Step {
+    loss: f64,
+    right: usize,
+    images: usize,
+}
+
+fn json(event: &impl Serialize) -> Result<serde_json::Value, Error> {
+    serde_json::to_value(event).map_err(|error| Error::Run(error.to_string()))
+}

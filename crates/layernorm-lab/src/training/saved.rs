@@ -1,0 +1,98 @@
+//! A trained network in one file: what it is, how pixels become numbers, and its parameters.
+
+use super::container;
+use super::evaluate::{best, numbers};
+use super::{Outcome, Spec};
+use crate::models::{Net, Taps};
+use burn::module::Module;
+use burn::store::ModuleRecord;
+use burn::tensor::activation::softmax;
+use burn::tensor::{Bytes, Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+const FORMAT: &str = "layernorm model";
+
+/// A trained network.
+#[derive(Debug)]
+pub struct SavedModel {
+    net: Net,
+    head: Head,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Head {
+    spec: Spec,
+    rows: usize,
+    columns: usize,
+    /// What each grey value becomes.
+    pixels: Vec<f32>,
+}
+
+/// What a network says of an image.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// The class.
+    pub class: usize,
+    /// How likely each class is.
+    pub probabilities: Vec<f32>,
+}
+
+impl SavedModel {
+    /// What a run gave, for images of `[rows, columns]`.
+    pub fn new(outcome: Outcome, spec: &Spec, [rows, columns]: [usize; 2]) -> SavedModel {
+        let scaled = |pixel: u8| (f64::from(outcome.scaling.of(pixel)) * spec.input_scale) as f32;
+        let pixels = (0..=u8::MAX).map(scaled).collect();
+        SavedModel { net: outcome.net, head: Head { spec: spec.clone(), rows, columns, pixels } }
+    }
+
+    /// Writes it; there is never half a file.
+    pub fn save(&self, path: &Path) -> Result<(), String> {
+        let words = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let net = self.net.clone().into_record().into_bytes().map_err(|error| words(&error))?;
+        container::write(path, FORMAT, &self.head, &[&net]).map_err(|error| words(&error))
+    }
+
+    /// Reads it. The error names the file.
+    pub fn load(path: &Path) -> Result<SavedModel, String> {
+        Self::read(path).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn read(path: &Path) -> Result<SavedModel, String> {
+        let (head, blobs) = container::read(path, FORMAT)?;
+        let head = Head::deserialize(&head).map_err(|error| format!("header: {error}"))?;
+        let [blob] =
+            <[Vec<u8>; 1]>::try_from(blobs).map_err(|blobs| format!("expected 1 blob, found {}", blobs.len()))?;
+        if head.pixels.len() != 256 {
+            return Err(format!("expected 256 grey values, found {}", head.pixels.len()));
+        }
+        let Spec { arch, norm, start, .. } = &head.spec;
+        let net = Net::new(arch, *norm, [head.rows, head.columns], start, &Device::flex())?;
+        let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(blob)).map_err(|error| error.to_string())?;
+        let net = net.try_load_record(record).map_err(|error| error.to_string())?;
+        Ok(SavedModel { net, head })
+    }
+
+    /// What was trained, and how.
+    pub fn spec(&self) -> &Spec {
+        &self.head.spec
+    }
+
+    /// Rows and columns of its images.
+    pub fn image(&self) -> [usize; 2] {
+        [self.head.rows, self.head.columns]
+    }
+
+    /// The class of an image of grey values, 0 being background, row by row.
+    pub fn predict(&self, image: &[u8]) -> Result<Prediction, String> {
+        let Head { rows, columns, pixels, .. } = &self.head;
+        if image.len() != rows * columns {
+            return Err(format!("image: expected {rows}×{columns} pixels, found {}", image.len()));
+        }
+        let numbers_in: Vec<f32> = image.iter().map(|&pixel| pixels[usize::from(pixel)]).collect();
+        let image = Tensor::<3>::from_data(TensorData::new(numbers_in, [1, *rows, *columns]), &Device::flex());
+        let logits = self.net.forward(image, &mut Taps::closed());
+        let probabilities = numbers(softmax(logits, 1));
+        Ok(Prediction { class: best(&probabilities), probabilities })
+    }
+}
