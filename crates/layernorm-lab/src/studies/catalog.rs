@@ -1,6 +1,7 @@
 //! The studies that there are.
 
 use super::Study;
+use super::compare::Compare;
 use super::epsilon::Epsilon;
 use super::gain_bias::GainBias;
 use super::implementations::Implementations;
@@ -10,7 +11,7 @@ use super::worked_example::WorkedExample;
 
 /// All studies, in the order of the report.
 pub fn all() -> Vec<&'static dyn Study> {
-    vec![&WorkedExample, &Invariance, &Epsilon, &GainBias, &TrainTest, &Implementations]
+    vec![&WorkedExample, &Compare, &Invariance, &Epsilon, &GainBias, &TrainTest, &Implementations]
 }
 
 #[cfg(test)]

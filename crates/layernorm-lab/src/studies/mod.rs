@@ -4,6 +4,7 @@
 //! else, so that old records can be shown again without training.
 
 pub mod catalog;
+pub mod compare;
 pub mod epsilon;
 mod exact;
 pub mod gain_bias;
@@ -11,6 +12,7 @@ pub mod implementations;
 pub mod invariance;
 mod tools;
 pub mod train_test;
+mod trained;
 pub mod worked_example;
 
 use crate::data::Dataset;

@@ -1,0 +1,94 @@
+//! Four networks, each with every norm that fits: how fast they learn and how far they come.
+
+mod pictures;
+
+use super::trained::{self, Ran};
+use super::{Error, Observer, RunPlan, Settings, Study, tools};
+use crate::data::Dataset;
+use crate::models::{Arch, Norm, Reads};
+use crate::records::{Record, RunFile};
+use crate::report::Story;
+use crate::training::Spec;
+
+/// The study that compares norms.
+pub struct Compare;
+
+/// A network of the comparison, with what it is called.
+pub(super) struct Entry {
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    arch: Arch,
+    steps: usize,
+}
+
+/// The networks, small or as large as the full study has them.
+pub(super) fn entries(full: bool) -> Vec<Entry> {
+    let of = |id, title, arch, steps| Entry { id, title, arch, steps };
+    let transformer = |pre_norm| match full {
+        true => Arch::Transformer { width: 64, heads: 4, blocks: 2, pre_norm },
+        false => Arch::Transformer { width: 16, heads: 2, blocks: 1, pre_norm },
+    };
+    let (units, hidden, channels) = if full { (256, 128, [16, 32]) } else { (128, 32, [8, 16]) };
+    let lstm = Arch::Lstm { hidden, reads: Reads::Rows };
+    let mut entries = vec![
+        of("mlp", "MLP", Arch::mlp(&[units, units]), 150),
+        of("lstm", "LSTM over rows", lstm, 150),
+        of("cnn", "CNN", Arch::Cnn { channels }, 120),
+        of("transformer", "Transformer, post-norm", transformer(false), 150),
+        of("transformer-pre", "Transformer, pre-norm", transformer(true), 150),
+    ];
+    if full {
+        entries.push(of("pixels", "LSTM over 784 pixels", Arch::Lstm { hidden: 64, reads: Reads::Pixels }, 0));
+    }
+    entries
+}
+
+/// Epochs of the full study; an LSTM over pixels takes 28 times as long as one over rows and gets fewer.
+const FULL_EPOCHS: usize = 5;
+const PIXEL_EPOCHS: usize = 1;
+
+impl Study for Compare {
+    fn name(&self) -> &'static str {
+        "compare"
+    }
+
+    fn question(&self) -> &'static str {
+        "How do networks learn without a norm, with batch norm, with layer norm and with the rest of the family?"
+    }
+
+    fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
+        let mut plans = Vec::new();
+        for entry in entries(settings.full) {
+            for norm in Norm::ALL.into_iter().filter(|&norm| entry.arch.refuses(norm).is_none()) {
+                for seed in tools::seeds(settings) {
+                    let mut spec = Spec::new(entry.arch.clone(), norm, seed, &settings.data);
+                    spec.learning_rate = 2e-3;
+                    spec.steps = entry.steps;
+                    if settings.full {
+                        (spec.train, spec.validation, spec.test, spec.evaluations) = (8000, 2000, 2000, 25);
+                        let epochs = if entry.id == "pixels" { PIXEL_EPOCHS } else { FULL_EPOCHS };
+                        spec.steps = epochs * spec.steps_of_epoch();
+                    }
+                    let case = format!("{}-{norm}", entry.id);
+                    plans.push(trained::plan(self.name(), &case, trained::chosen(spec, settings), settings));
+                }
+            }
+        }
+        plans
+    }
+
+    fn run(
+        &self,
+        plan: &RunPlan,
+        data: &Dataset,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        trained::run(plan, data, file, observer)
+    }
+
+    fn story(&self, records: &[Record]) -> Story {
+        let runs: Vec<Ran> = trained::read(records);
+        pictures::story(self.name(), self.question(), &runs, records)
+    }
+}

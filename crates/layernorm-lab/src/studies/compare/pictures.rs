@@ -1,0 +1,144 @@
+//! The comparison's curves, bars and words.
+
+use super::entries;
+use crate::models::Norm;
+use crate::records::Record;
+use crate::report::{Axis, Cell, Chart, Picture, Story, Table};
+use crate::studies::tools::{self, axis, categories, chart};
+use crate::studies::trained::{Ran, Spread, bars, cells, curve, error, of_case, words};
+
+pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
+    let mut story = tools::story(name, "Without a norm, with batch norm, with layer norm", question, records);
+    story.expectation =
+        "Layer norm learns faster than no norm, most of all in recurrent networks; in convolutional ones batch \
+                         norm is at least as good (Ba, Kiros and Hinton, 2016, section 6.7)."
+            .to_owned();
+    let groups = grouped(runs);
+    if groups.is_empty() {
+        return story;
+    }
+    story.charts = groups.iter().map(curves).collect();
+    story.charts.push(overview(&groups));
+    story.numbers = Some(table(&groups));
+    let (answer, as_expected) = answer(&groups);
+    (story.answer, story.as_expected) = (answer, as_expected);
+    story.notes = vec![
+        "All networks of a seed start from the same weights and see the same batches; they differ in their norm alone. \
+         Learning rate and optimizer are the same for all: none was tuned."
+            .to_owned(),
+        "Bands and whiskers go from the worst to the best seed.".to_owned(),
+    ];
+    let refused = entries(false).into_iter().filter_map(|entry| {
+        let why = entry.arch.refuses(Norm::Instance)?;
+        Some(format!("{}: {why}.", entry.title))
+    });
+    story.notes.extend(refused);
+    story
+}
+
+/// A network's runs, by norm.
+struct Group<'a> {
+    id: &'static str,
+    title: &'static str,
+    norms: Vec<(Norm, Vec<&'a Ran>)>,
+}
+
+impl Group<'_> {
+    fn error(&self, norm: Norm) -> Option<Spread> {
+        error(&self.norms.iter().find(|(of, _)| *of == norm)?.1)
+    }
+
+    fn best(&self) -> Option<(Norm, Spread)> {
+        let all = self.norms.iter().filter_map(|(norm, runs)| Some((*norm, error(runs)?)));
+        all.min_by(|a, b| a.1.mean.total_cmp(&b.1.mean))
+    }
+}
+
+fn grouped(runs: &[Ran]) -> Vec<Group<'_>> {
+    let group = |entry: &super::Entry| {
+        let of = |norm: Norm| (norm, of_case(runs, &format!("{}-{norm}", entry.id)));
+        let norms: Vec<_> = Norm::ALL.into_iter().map(of).filter(|(_, runs)| !runs.is_empty()).collect();
+        (!norms.is_empty()).then_some(Group { id: entry.id, title: entry.title, norms })
+    };
+    entries(true).iter().filter_map(group).collect()
+}
+
+fn curves(group: &Group<'_>) -> Chart {
+    let series =
+        group.norms.iter().map(|(norm, runs)| curve(words(*norm), runs, |evaluation| evaluation.loss)).collect();
+    let see = match group.best() {
+        Some((norm, error)) => format!(
+            "The lower the sooner: the validation loss of each norm, the band from the best to the worst seed. At the end {} \
+             has the least error, {}.",
+            words(norm),
+            error.percent()
+        ),
+        None => "The lower the sooner: the validation loss of each norm.".to_owned(),
+    };
+    let picture = Picture::Lines { x: axis("training step"), y: axis("validation loss"), series, scrub: true };
+    chart(&format!("curves-{}", group.id), &format!("{}: training", group.title), see, picture)
+}
+
+fn overview(groups: &[Group<'_>]) -> Chart {
+    let norms = Norm::ALL.into_iter().filter(|norm| groups.iter().any(|group| group.error(*norm).is_some()));
+    let series = norms
+        .map(|norm| {
+            let errors: Vec<Option<Spread>> = groups.iter().map(|group| in_percent(group.error(norm))).collect();
+            bars(words(norm), &errors)
+        })
+        .collect();
+    let x = categories("network", groups.iter().map(|group| group.title));
+    let y = Axis { unit: Some("%".to_owned()), low: Some(0.0), ..axis("validation error") };
+    let see = "The last validation error of every network and norm; the whisker goes from the best to the worst seed. A bar that \
+               is missing is a norm that does not fit the network.";
+    chart("errors", "Where they end", see, Picture::Bars { x, y, series })
+}
+
+fn in_percent(spread: Option<Spread>) -> Option<Spread> {
+    spread.map(|s| Spread { mean: 100.0 * s.mean, lo: 100.0 * s.lo, hi: 100.0 * s.hi, count: s.count })
+}
+
+fn table(groups: &[Group<'_>]) -> Table {
+    let mut rows = Vec::new();
+    for group in groups {
+        for (norm, runs) in &group.norms {
+            let test = Spread::of(runs.iter().map(|ran| Some(1.0 - ran.trained.test.as_ref()?.accuracy?)));
+            let mut row: Vec<Cell> = vec![group.title.into(), words(*norm).into(), (runs.len() as f64).into()];
+            row.extend(cells(in_percent(error(runs))));
+            row.push(in_percent(test).map(|test| test.mean).into());
+            rows.push(row);
+        }
+    }
+    let columns = ["network", "norm", "seeds", "validation error, %", "best seed", "worst seed", "test error, %"];
+    Table { columns: columns.map(str::to_owned).to_vec(), rows, notes: Vec::new() }
+}
+
+/// What was seen, and whether layer norm beat no norm everywhere.
+fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
+    let mut sentences = Vec::new();
+    let mut better = Vec::new();
+    for group in groups {
+        let (Some(none), Some(layer)) = (group.error(Norm::None), group.error(Norm::Layer)) else { continue };
+        let batch = group
+            .error(Norm::Batch)
+            .map_or(String::new(), |batch| format!(", {} % with batch norm", tools::short(100.0 * batch.mean)));
+        let percent = |spread: Spread| tools::short(100.0 * spread.mean);
+        sentences.push(format!(
+            "{}: {} % errors without a norm{batch}, {} % with layer norm",
+            group.title,
+            percent(none),
+            percent(layer)
+        ));
+        better.push(layer.mean < none.mean);
+    }
+    if sentences.is_empty() {
+        return ("The runs with layer norm and without a norm are not all there yet.".to_owned(), None);
+    }
+    let wins = groups.iter().filter_map(|group| Some((group.title, group.best()?.0)));
+    let batch: Vec<&str> = wins.filter(|(_, norm)| *norm == Norm::Batch).map(|(title, _)| title).collect();
+    let mut text = format!("{}.", sentences.join("; "));
+    if !batch.is_empty() {
+        text += &format!(" Batch norm comes out first in: {}.", batch.join(", "));
+    }
+    (text, Some(better.iter().all(|&better| better)))
+}

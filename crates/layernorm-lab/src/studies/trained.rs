@@ -1,0 +1,179 @@
+//! What the studies that train share: plans made of specs, runs of them, and curves with their spread over the seeds.
+
+use super::{Error, Observer, RunPlan, Settings};
+use crate::data::Dataset;
+use crate::models::Norm;
+use crate::records::{Record, RunFile};
+use crate::report::{Bars, Cell, Series};
+use crate::training::events::{Evaluate, Trained};
+use crate::training::{self, Spec};
+use serde::Deserialize;
+use serde_json::json;
+
+/// A run of this spec. `case` is what the study tells runs apart by, beside their seed.
+pub(crate) fn plan(study: &str, case: &str, spec: Spec, settings: &Settings) -> RunPlan {
+    let run = format!("{study}-{case}-{}", spec.start.seed);
+    RunPlan { run, settings: json!({"case": case, "seed": spec.start.seed, "full": settings.full, "spec": spec}) }
+}
+
+/// The spec with what the user chose instead of what the study would take. Epochs become steps.
+pub(crate) fn chosen(mut spec: Spec, settings: &Settings) -> Spec {
+    spec.batch_size = settings.batch_size.unwrap_or(spec.batch_size);
+    spec.learning_rate = settings.learning_rate.unwrap_or(spec.learning_rate);
+    if let Some(epochs) = settings.epochs {
+        spec.steps = epochs.saturating_mul(spec.steps_of_epoch());
+    }
+    spec
+}
+
+/// Does a run of [`plan`].
+pub(crate) fn run(
+    plan: &RunPlan,
+    data: &Dataset,
+    file: &mut RunFile,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    let spec = Spec::deserialize(&plan.settings["spec"]).map_err(|error| Error::Run(format!("spec: {error}")))?;
+    training::run(&spec, data, file, observer).map(|_| ())
+}
+
+/// A run that was read: its case, and what it wrote.
+#[derive(Clone, Debug)]
+pub(crate) struct Ran {
+    pub(crate) case: String,
+    pub(crate) trained: Trained,
+    pub(crate) record: Record,
+}
+
+/// All training runs among the records.
+pub(crate) fn read(records: &[Record]) -> Vec<Ran> {
+    let read = |record: &Record| {
+        let case = record.header.settings["case"].as_str()?.to_owned();
+        Some(Ran { case, trained: Trained::read(record)?, record: record.clone() })
+    };
+    records.iter().filter_map(read).collect()
+}
+
+/// The events of a name in a run.
+pub(crate) fn events<T: for<'a> Deserialize<'a>>(ran: &Ran, name: &str) -> Vec<T> {
+    ran.record.named(name).filter_map(|data| T::deserialize(data).ok()).collect()
+}
+
+/// Mean, least and largest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) mean: f64,
+    pub(crate) lo: f64,
+    pub(crate) hi: f64,
+    pub(crate) count: usize,
+}
+
+impl Spread {
+    /// Of some numbers; `None` if there are none, or one of them is none.
+    pub(crate) fn of(values: impl IntoIterator<Item = Option<f64>>) -> Option<Spread> {
+        let values: Vec<f64> = values.into_iter().collect::<Option<_>>()?;
+        let count = values.len();
+        let mean = values.iter().sum::<f64>() / count as f64;
+        let (lo, hi) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), &x| (lo.min(x), hi.max(x)));
+        (count > 0 && mean.is_finite()).then_some(Spread { mean, lo, hi, count })
+    }
+
+    /// Such as `3.4 % (3.1 to 3.9)`, of shares.
+    pub(crate) fn percent(&self) -> String {
+        let percent = |share: f64| super::tools::short(100.0 * share);
+        match self.count {
+            1 => format!("{} %", percent(self.mean)),
+            _ => format!("{} % ({} to {})", percent(self.mean), percent(self.lo), percent(self.hi)),
+        }
+    }
+}
+
+/// A norm in words: the page gives each of them one colour.
+pub(crate) fn words(norm: Norm) -> &'static str {
+    match norm {
+        Norm::None => "no norm",
+        Norm::Batch => "batch norm",
+        Norm::Layer => "layer norm",
+        Norm::Rms => "RMS norm",
+        Norm::Group => "group norm",
+        Norm::Instance => "instance norm",
+        Norm::Weight => "weight norm",
+    }
+}
+
+/// A curve over the steps: the mean over runs that differ in their seed alone, and from the least to the largest of them.
+/// Where a run has diverged there is a gap.
+pub(crate) fn curve(name: &str, runs: &[&Ran], value: impl Fn(&Evaluate) -> Option<f64>) -> Series {
+    let mut steps: Vec<usize> = runs.iter().flat_map(|ran| ran.trained.evaluations.iter().map(|e| e.step)).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    let at = |step: usize| {
+        Spread::of(runs.iter().map(|ran| {
+            let evaluation = ran.trained.evaluations.iter().find(|evaluation| evaluation.step == step)?;
+            value(evaluation)
+        }))
+    };
+    let spreads: Vec<(usize, Option<Spread>)> = steps.into_iter().map(|step| (step, at(step))).collect();
+    // Before the first step there is no training loss: the curve begins after it.
+    let from = spreads.iter().position(|(_, spread)| spread.is_some()).unwrap_or(spreads.len());
+    series(name, spreads[from..].iter().map(|&(step, spread)| (step as f64, spread)))
+}
+
+/// A curve of points with their spread; the band is left out where there is one seed only.
+pub(crate) fn series(name: &str, points: impl IntoIterator<Item = (f64, Option<Spread>)>) -> Series {
+    let (x, spreads): (Vec<f64>, Vec<Option<Spread>>) = points.into_iter().unzip();
+    let part = |of: fn(&Spread) -> f64| spreads.iter().map(|spread| spread.as_ref().map(of)).collect::<Vec<_>>();
+    let several = spreads.iter().flatten().any(|spread| spread.count > 1);
+    Series {
+        name: name.to_owned(),
+        x,
+        y: part(|spread| spread.mean),
+        lo: several.then(|| part(|spread| spread.lo)),
+        hi: several.then(|| part(|spread| spread.hi)),
+        dashed: false,
+    }
+}
+
+/// Bars with their spread.
+pub(crate) fn bars(name: &str, spreads: &[Option<Spread>]) -> Bars {
+    let part = |of: fn(&Spread) -> f64| spreads.iter().map(|spread| spread.as_ref().map(of)).collect::<Vec<_>>();
+    Bars {
+        name: name.to_owned(),
+        values: part(|spread| spread.mean),
+        lo: Some(part(|spread| spread.lo)),
+        hi: Some(part(|spread| spread.hi)),
+    }
+}
+
+/// A spread in three cells: mean, least, largest.
+pub(crate) fn cells(spread: Option<Spread>) -> [Cell; 3] {
+    match spread {
+        Some(spread) => [spread.mean.into(), spread.lo.into(), spread.hi.into()],
+        None => [Cell::Empty, Cell::Empty, Cell::Empty],
+    }
+}
+
+/// The runs of one case.
+pub(crate) fn of_case<'a>(runs: &'a [Ran], case: &str) -> Vec<&'a Ran> {
+    runs.iter().filter(|ran| ran.case == case).collect()
+}
+
+/// The spread of the last validation error over runs.
+pub(crate) fn error(runs: &[&Ran]) -> Option<Spread> {
+    Spread::of(runs.iter().map(|ran| ran.trained.error()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreads_are_of_all_or_of_nothing() {
+        let spread = Spread::of([Some(0.1), Some(0.3), Some(0.2)]).unwrap();
+        assert_eq!((spread.lo, spread.hi, spread.count), (0.1, 0.3, 3));
+        assert!((spread.mean - 0.2).abs() < 1e-15);
+        assert_eq!(spread.percent(), "20 % (10 to 30)");
+        assert_eq!(Spread::of([Some(0.1), None]), None);
+        assert_eq!(Spread::of([]), None);
+    }
+}
