@@ -1,17 +1,31 @@
 //! The studies that there are.
 
 use super::Study;
+use super::batch_size::BatchSize;
 use super::compare::Compare;
 use super::epsilon::Epsilon;
 use super::gain_bias::GainBias;
 use super::implementations::Implementations;
 use super::invariance::Invariance;
+use super::learning_rate::LearningRate;
+use super::robustness::Robustness;
 use super::train_test::TrainTest;
 use super::worked_example::WorkedExample;
 
 /// All studies, in the order of the report.
 pub fn all() -> Vec<&'static dyn Study> {
-    vec![&WorkedExample, &Compare, &Invariance, &Epsilon, &GainBias, &TrainTest, &Implementations]
+    vec![
+        &WorkedExample,
+        &Compare,
+        &BatchSize,
+        &LearningRate,
+        &Robustness,
+        &Invariance,
+        &Epsilon,
+        &GainBias,
+        &TrainTest,
+        &Implementations,
+    ]
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! A study plans runs; a run writes events into its file; a story is made of the records of the study's runs and of nothing
 //! else, so that old records can be shown again without training.
 
+pub mod batch_size;
 pub mod catalog;
 pub mod compare;
 pub mod epsilon;
@@ -10,6 +11,8 @@ mod exact;
 pub mod gain_bias;
 pub mod implementations;
 pub mod invariance;
+pub mod learning_rate;
+pub mod robustness;
 mod tools;
 pub mod train_test;
 mod trained;

@@ -195,7 +195,7 @@ pub(crate) mod testing {
     use crate::data::Dataset;
     use crate::records::{Header, Record, RunFile, read_all};
     use crate::report::{Picture, Story};
-    use crate::studies::{Observer, Settings, Study};
+    use crate::studies::{Observer, RunPlan, Settings, Study};
     use std::sync::OnceLock;
 
     /// The embedded digits.
@@ -217,11 +217,11 @@ pub(crate) mod testing {
         }
     }
 
-    /// Runs all that a study plans, each run stopped after every `steps` steps and taken up again; the files' bytes too.
+    /// Runs all that a study plans without training, each run stopped after every `steps` steps and taken up again; the files' bytes too.
     pub(crate) fn run_all(study: &dyn Study, settings: &Settings, steps: usize) -> (Vec<Record>, Vec<Vec<u8>>) {
         let folder = tempfile::tempdir().unwrap();
         let mut bytes = Vec::new();
-        for plan in study.plan(settings) {
+        for plan in study.plan(settings).into_iter().filter(|plan| plan.settings["spec"].is_null()) {
             assert!(plan.run.starts_with(study.name()), "{}", plan.run);
             let header = || Header::new(study.name(), &plan.run, plan.settings.clone());
             let open = || RunFile::open(folder.path(), header()).unwrap();
@@ -240,8 +240,46 @@ pub(crate) mod testing {
         let (again, stopped) = run_all(study, settings, 3);
         assert_eq!(bytes, stopped, "the same settings give the same bytes");
         assert_eq!(records, again);
+        check_all(study, &records);
+        records
+    }
+
+    /// Settings for the embedded digits.
+    pub(crate) fn settings() -> Settings {
+        Settings { data: data().label(), ..Settings::default() }
+    }
+
+    /// Records of some of a training study's runs, of so few steps and images that a test can wait for them; and stories of
+    /// less than that.
+    pub(crate) fn trained(
+        study: &dyn Study,
+        settings: &Settings,
+        wanted: impl Fn(&RunPlan) -> bool,
+        steps: usize,
+    ) -> Vec<Record> {
+        let folder = tempfile::tempdir().unwrap();
+        for mut plan in study.plan(settings).into_iter().filter(wanted) {
+            let spec = &mut plan.settings["spec"];
+            let most = |spec: &mut serde_json::Value, key: &str, most: u64| {
+                spec[key] = spec[key].as_u64().unwrap().min(most).into();
+            };
+            let limits =
+                [("steps", steps as u64), ("train", 300), ("validation", 50), ("test", 50), ("evaluations", 3)];
+            limits.into_iter().for_each(|(key, limit)| most(spec, key, limit));
+            let header = Header::new(study.name(), &plan.run, plan.settings.clone());
+            let mut file = RunFile::open(folder.path(), header).unwrap();
+            study.run(&plan, data(), &mut file, &mut Patience(usize::MAX)).unwrap();
+        }
+        let records = read_all(folder.path()).unwrap();
+        assert!(!records.is_empty());
+        check_all(study, &records);
+        records
+    }
+
+    /// The stories of records, of parts of them, and of records that cannot be read.
+    fn check_all(study: &dyn Study, records: &[Record]) {
         check(&study.story(&[]));
-        for record in &records {
+        for record in records {
             check(&study.story(std::slice::from_ref(record)));
             for events in [0, 1, 2, 5, record.events.len().saturating_sub(1)] {
                 let mut part = record.clone();
@@ -252,10 +290,9 @@ pub(crate) mod testing {
             broken.events.iter_mut().for_each(|event| event.data = serde_json::json!({"other": null}));
             check(&study.story(&[broken]));
         }
-        let story = study.story(&records);
+        let story = study.story(records);
         check(&story);
         assert!(!story.charts.is_empty() && !story.expectation.is_empty());
-        records
     }
 
     /// What every story has.

@@ -104,6 +104,16 @@ pub(crate) fn words(norm: Norm) -> &'static str {
 /// A curve over the steps: the mean over runs that differ in their seed alone, and from the least to the largest of them.
 /// Where a run has diverged there is a gap.
 pub(crate) fn curve(name: &str, runs: &[&Ran], value: impl Fn(&Evaluate) -> Option<f64>) -> Series {
+    curve_over(name, runs, |step| step as f64, value)
+}
+
+/// [`curve`] over something that the steps are counted in.
+pub(crate) fn curve_over(
+    name: &str,
+    runs: &[&Ran],
+    x: impl Fn(usize) -> f64,
+    value: impl Fn(&Evaluate) -> Option<f64>,
+) -> Series {
     let mut steps: Vec<usize> = runs.iter().flat_map(|ran| ran.trained.evaluations.iter().map(|e| e.step)).collect();
     steps.sort_unstable();
     steps.dedup();
@@ -116,7 +126,7 @@ pub(crate) fn curve(name: &str, runs: &[&Ran], value: impl Fn(&Evaluate) -> Opti
     let spreads: Vec<(usize, Option<Spread>)> = steps.into_iter().map(|step| (step, at(step))).collect();
     // Before the first step there is no training loss: the curve begins after it.
     let from = spreads.iter().position(|(_, spread)| spread.is_some()).unwrap_or(spreads.len());
-    series(name, spreads[from..].iter().map(|&(step, spread)| (step as f64, spread)))
+    series(name, spreads[from..].iter().map(|&(step, spread)| (x(step), spread)))
 }
 
 /// A curve of points with their spread; the band is left out where there is one seed only.
@@ -151,6 +161,11 @@ pub(crate) fn cells(spread: Option<Spread>) -> [Cell; 3] {
         Some(spread) => [spread.mean.into(), spread.lo.into(), spread.hi.into()],
         None => [Cell::Empty, Cell::Empty, Cell::Empty],
     }
+}
+
+/// Shares in percent.
+pub(crate) fn in_percent(spread: Option<Spread>) -> Option<Spread> {
+    spread.map(|s| Spread { mean: 100.0 * s.mean, lo: 100.0 * s.lo, hi: 100.0 * s.hi, count: s.count })
 }
 
 /// The runs of one case.

@@ -1,0 +1,17 @@
+use super::*;
+use crate::studies::tools::testing;
+
+#[test]
+fn trials_and_factors_meet_in_the_story() {
+    let settings = Settings { seeds: Some(1), ..testing::settings() };
+    let wanted = |plan: &RunPlan| plan.run.contains("-layer-") || plan.run.contains("-none-");
+    let records = testing::trained(&Robustness, &settings, wanted, 12);
+    assert_eq!(records.len(), 2 * (2 * FACTORS.len() - 1));
+    let story = Robustness.story(&records);
+    assert!(story.answer.starts_with("Over inputs a hundred times smaller"), "{}", story.answer);
+    let drawn = story.charts.iter().all(|chart| match &chart.picture {
+        crate::report::Picture::Lines { series, .. } => series[0].y.iter().all(Option::is_some),
+        _ => false,
+    });
+    assert!(drawn);
+}
