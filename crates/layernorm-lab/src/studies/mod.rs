@@ -9,7 +9,7 @@ mod exact;
 pub mod gain_bias;
 pub mod implementations;
 pub mod invariance;
-mod tools;
+pub(crate) mod tools;
 pub mod train_test;
 pub mod worked_example;
 
@@ -90,6 +90,10 @@ pub trait Study: Sync {
     fn question(&self) -> &'static str;
     /// The runs that answer it.
     fn plan(&self, settings: &Settings) -> Vec<RunPlan>;
+    /// How much work a run is beside the others, roughly: the time left is reckoned with it.
+    fn effort(&self, _plan: &RunPlan) -> f64 {
+        1.0
+    }
     /// Does a run, or what is left of it: `file` holds what was done before. Studies without training leave the data alone.
     fn run(&self, plan: &RunPlan, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer)
     -> Result<(), Error>;
