@@ -86,3 +86,20 @@ fn run(cli: Cli) -> Result<(), Failure> {
         None => study::run(study::Args::default()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn without_a_subcommand_it_is_a_study_without_arguments() {
+        assert!(Cli::parse_from(["layernorm"]).command.is_none());
+        let Some(Command::Study(args)) = Cli::parse_from(["layernorm", "study"]).command else { panic!("a study") };
+        assert_eq!(format!("{args:?}"), format!("{:?}", study::Args::default()));
+    }
+}

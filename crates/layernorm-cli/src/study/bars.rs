@@ -36,12 +36,11 @@ impl Bars {
                 bar.set_message(words.to_owned());
                 bar.set_position(thousandths(done));
             }
-            Event::Ended { worker, run, ending, .. } => {
-                self.bar(worker).set_position(LENGTH);
-                if let Ending::Failed(what) = ending {
-                    self.say(&format!("{run}: failed: {what}"));
-                }
-            }
+            Event::Ended { worker, run, ending, .. } => match ending {
+                Ending::Finished => self.bar(worker).set_position(LENGTH),
+                Ending::Stopped => self.bar(worker).set_message("stopped"),
+                Ending::Failed(what) => self.say(&format!("{run}: failed: {what}")),
+            },
         }
     }
 

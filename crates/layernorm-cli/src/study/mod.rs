@@ -41,9 +41,9 @@ Examples:
 
 What is in the folder:
   Runs that are there with the same settings are kept: finished ones are not repeated, others go on from their last record,
-  also after Ctrl-C, a crash or a power cut. More seeds or more studies add to what is there. Runs of the same names with
-  other settings are never overwritten: they are moved to old-1/, old-2/, … in the folder, and `layernorm report` shows them
-  as before. With --resume nothing is moved; runs of other settings are then an error.";
+  also after Ctrl-C or a crash. More seeds or more studies add to what is there. Runs of the same names with other settings
+  are never overwritten: they are moved to old-1/, old-2/, … in the folder, and `layernorm report` shows them as before. With
+  --resume nothing is moved; runs of other settings are then an error.";
 
 /// Run studies: what normalization does to networks, measured on real digits and told in one report.
 ///
@@ -189,11 +189,9 @@ fn work(session: &Session, out: &Path) -> Result<Outcome, Failure> {
 
 /// What a user who has stopped the runs should know.
 fn stopped(outcome: &Outcome, out: &Path) -> Failure {
-    let failed: String =
-        outcome.failures.iter().map(|failure| format!("\n  {}: {}", failure.run, failure.what)).collect();
-    let failed = if failed.is_empty() { failed } else { format!(" Failed:{failed}\n") };
+    let failed = failures(outcome).map_or_else(String::new, |failed| format!("{failed}\n"));
     Failure::stopped(format!(
-        "stopped: {} of {} runs are finished, and what is begun is kept in {}.{failed} To go on:\n  {}",
+        "{failed}stopped: {} of {} runs are finished, and what is begun is kept in {}. To go on:\n  {}",
         outcome.finished,
         outcome.total,
         out.display(),
@@ -201,11 +199,15 @@ fn stopped(outcome: &Outcome, out: &Path) -> Failure {
     ))
 }
 
+/// The runs that failed, and why.
+fn failures(outcome: &Outcome) -> Option<String> {
+    let each = |failure: &session::Failure| format!("\n  {}: {}", failure.run, failure.what);
+    let lines: String = outcome.failures.iter().map(each).collect();
+    (!lines.is_empty()).then(|| format!("{} of {} runs failed:{lines}", outcome.failures.len(), outcome.total))
+}
+
 /// Makes the report, prints its findings, and says which runs failed.
 fn tell(out: &Path, names: &[&str], outcome: &Outcome) -> Result<(), Failure> {
-    let failures: String =
-        outcome.failures.iter().map(|failure| format!("\n  {}: {}", failure.run, failure.what)).collect();
-    let failed = || Failure::failed(format!("{} of {} runs failed:{failures}", outcome.failures.len(), outcome.total));
     match session::report(out, about(again::command())?) {
         Ok(report) => {
             let stories = report.stories.iter().filter(|story| names.contains(&&*story.id));
@@ -215,7 +217,7 @@ fn tell(out: &Path, names: &[&str], outcome: &Outcome) -> Result<(), Failure> {
         Err(session::Error::Nothing { .. }) if !outcome.failures.is_empty() => {}
         Err(error) => return Err(error.into()),
     }
-    if outcome.failures.is_empty() { Ok(()) } else { Err(failed()) }
+    failures(outcome).map_or(Ok(()), |failed| Err(Failure::failed(failed)))
 }
 
 /// Where a report comes from.

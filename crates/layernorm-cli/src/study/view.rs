@@ -77,7 +77,8 @@ pub fn time(time: Duration) -> String {
 
 /// How far the whole is, in words.
 pub fn so_far(whole: &Whole) -> String {
-    let left = whole.left.map_or_else(String::new, |left| format!(", about {} left", about(left)));
+    let left = whole.left.filter(|_| whole.ended < whole.total);
+    let left = left.map_or_else(String::new, |left| format!(", about {} left", about(left)));
     format!("{} of {} runs{left}", whole.ended, whole.total)
 }
 
@@ -104,5 +105,7 @@ mod tests {
         for (seconds, words) in [(0, "1 s"), (59, "59 s"), (89, "1 min"), (90, "2 min"), (7260, "2 h 1 min")] {
             assert_eq!(about(Duration::from_secs(seconds)), words);
         }
+        let whole = |ended| Whole { ended, total: 2, done: 1.0, left: Some(Duration::ZERO) };
+        assert_eq!([1, 2].map(|ended| so_far(&whole(ended))), ["1 of 2 runs, about 1 s left", "2 of 2 runs"]);
     }
 }
