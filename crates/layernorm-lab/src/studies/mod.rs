@@ -13,7 +13,7 @@ pub mod implementations;
 pub mod invariance;
 pub mod learning_rate;
 pub mod robustness;
-mod tools;
+pub(crate) mod tools;
 pub mod train_test;
 mod trained;
 pub mod worked_example;
@@ -95,6 +95,10 @@ pub trait Study: Sync {
     fn question(&self) -> &'static str;
     /// The runs that answer it.
     fn plan(&self, settings: &Settings) -> Vec<RunPlan>;
+    /// How much work a run is beside the others, roughly: the time left is reckoned with it.
+    fn effort(&self, _plan: &RunPlan) -> f64 {
+        1.0
+    }
     /// Does a run, or what is left of it: `file` holds what was done before. Studies without training leave the data alone.
     fn run(&self, plan: &RunPlan, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer)
     -> Result<(), Error>;
