@@ -110,16 +110,16 @@ fn two_studies_leave_records_and_a_report_and_are_not_repeated() {
 #[test]
 fn runs_of_other_settings_are_set_aside_and_can_be_shown() {
     let place = Place::new();
-    place.succeed("study implementations --out out");
+    place.succeed("study train-test --seeds 2 --out out");
     let quick = records(&place.path("out"));
-    place.refuse("study implementations --full --out out --resume", &["implementations-", "--resume", "old-1"]);
+    place.refuse("study train-test --seeds 1 --full --out out --resume", &["train-test-", "--resume", "old-1"]);
     assert_eq!(records(&place.path("out")), quick);
-    // Set aside is what is there, before the first run: it can be stopped at once.
-    fs::create_dir_all(place.path("out/runs/implementations-512x64.times.json.partial")).unwrap();
-    let said = place.run("study implementations --full --out out --jobs 2");
+    let said = place.succeed("study train-test --seeds 1 --full --out out");
     assert!(said.err.contains("were moved to out/old-1"), "{}", said.err);
     assert_eq!(records(&place.path("out/old-1")), quick);
-    assert!(place.path("out/old-1/runs/implementations-512x64.times.json").is_file());
+    let full = records(&place.path("out"));
+    assert_eq!(full.len(), quick.len() - 1, "no seed of the old ones is mixed with the new ones");
+    assert!(full.iter().all(|(name, bytes)| quick[name] != *bytes));
     place.succeed("report out/old-1");
     assert!(place.path("out/old-1/report.html").is_file());
 }

@@ -16,6 +16,17 @@ pub(super) struct Run {
     pub(super) finished: bool,
 }
 
+/// What a run may leave beside its records when it is killed, and does not need once it is finished.
+const LEFTOVERS: [&str; 3] = ["checkpoint", "checkpoint.partial", "times.json.partial"];
+
+/// Removes what a finished run no longer needs.
+pub(super) fn tidy(runs: &Path, run: &str) {
+    for ending in LEFTOVERS {
+        // Most are not there, and one that stays does no harm.
+        let _ = std::fs::remove_file(runs.join(format!("{run}.{ending}")));
+    }
+}
+
 /// The runs of a folder, by name; none where there is no folder.
 pub(super) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
     let run = |record: Record| Run { header: record.header, finished: record.finished };

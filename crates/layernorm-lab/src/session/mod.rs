@@ -124,6 +124,10 @@ impl Session {
         let there = folder::runs(&folder)?;
         let wanted: Vec<Header> = jobs.iter().map(Job::header).collect();
         let set_aside = aside::make_room(&folder, &there, &wanted, resume)?;
+        there
+            .iter()
+            .filter(|run| run.finished)
+            .for_each(|run| folder::tidy(&folder::runs_of(&folder), &run.header.run));
         let finished = |job: &Job| there.iter().any(|run| run.finished && run.header == job.header());
         let jobs: Vec<Job> = jobs.into_iter().filter(|job| !finished(job)).collect();
         Ok(Session { folder, data, workers, kept: total - jobs.len(), jobs, set_aside, _lock: lock })

@@ -6,6 +6,7 @@ use crate::records::Record;
 use crate::report::{About, Report, RunRow, Story, SummaryRow};
 use crate::studies::implementations::{Implementations, add_times};
 use crate::studies::{Study, catalog};
+use crate::training::row;
 use std::path::Path;
 
 /// The report's name in its folder.
@@ -28,7 +29,7 @@ pub fn report(folder: &Path, about: About) -> Result<Report, Error> {
         catalog::all().into_iter().filter_map(|study| story(study, &records, &runs_of(folder))).collect();
     let summary =
         stories.iter().map(|story| SummaryRow { what: story.title.clone(), finding: story.answer.clone() }).collect();
-    let runs = records.iter().map(row).collect();
+    let runs = records.iter().map(|record| row(record).unwrap_or_else(|| plain(record))).collect();
     let report = Report { title: TITLE.to_owned(), about, summary, stories, runs };
     crate::report::write(&report, &folder.join(REPORT))?;
     Ok(report)
@@ -47,8 +48,8 @@ fn story(study: &dyn Study, records: &[Record], runs: &Path) -> Option<Story> {
     Some(story)
 }
 
-/// A run's line. One that trains nothing has no more to say than where it is.
-fn row(record: &Record) -> RunRow {
+/// The line of a run that trains nothing: it has no more to say than where it is.
+fn plain(record: &Record) -> RunRow {
     RunRow {
         study: record.header.study.clone(),
         model: "—".to_owned(),

@@ -1,11 +1,12 @@
 //! The workers: each takes the next run, does it, and takes the next. A run that fails or panics ends alone.
 
-use super::folder::runs_of;
+use super::folder::{runs_of, tidy};
 use super::tally::Tally;
 use super::{Ending, Event, Failure, Job, Outcome, Session, Watcher};
 use crate::records::RunFile;
 use crate::studies::{self, Observer};
 use std::any::Any;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,15 +42,30 @@ pub(super) fn run(session: &Session, watcher: &dyn Watcher) -> Outcome {
         tally: Mutex::new(Tally::new(efforts, session.kept)),
         endings: Mutex::new(Vec::new()),
     };
+    let workers = session.workers.get().min(session.jobs.len());
+    let threads = threads_each(workers);
     thread::scope(|scope| {
-        for worker in 1..session.workers.get().min(session.jobs.len()) {
-            let floor = &floor;
-            // A system that gives no more threads has fewer workers.
-            let _ = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, move || floor.work(worker));
+        let floor = &floor;
+        let start = |worker| {
+            let work = move || {
+                layernorm_burn::set_threads(Some(threads));
+                floor.work(worker);
+            };
+            thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_ok()
+        };
+        let started = (0..workers).filter(|&worker| start(worker)).count();
+        // A system that gives no more threads has fewer workers; the caller is the last one.
+        if started == 0 {
+            floor.work(0);
         }
-        floor.work(0);
     });
     floor.outcome()
+}
+
+/// The threads of each worker's operations: the cores are shared out.
+fn threads_each(workers: usize) -> NonZeroUsize {
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    NonZeroUsize::new(cores / workers.max(1)).unwrap_or(NonZeroUsize::MIN)
 }
 
 impl Floor<'_> {
@@ -59,6 +75,9 @@ impl Floor<'_> {
             let Some(job) = self.session.jobs.get(number) else { break };
             let start = Instant::now();
             let ending = self.attempt(worker, number, job);
+            if ending == Ending::Finished {
+                tidy(&self.runs, &job.plan.run);
+            }
             held(&self.tally).ended(number);
             self.tell(Event::Ended { worker, run: &job.plan.run, ending: &ending, took: start.elapsed() });
             held(&self.endings).push((number, ending));
