@@ -16,8 +16,9 @@ use crate::training::{Spec, Trial};
 pub struct Robustness;
 
 const NORMS: [Norm; 5] = [Norm::None, Norm::Batch, Norm::Layer, Norm::Rms, Norm::Weight];
-/// Factors of the input, or of the starting weights.
-const FACTORS: [f64; 5] = [0.01, 0.1, 1.0, 10.0, 100.0];
+/// Factors of the input, and of the starting weights.
+const INPUT_FACTORS: [f64; 5] = [0.01, 0.1, 1.0, 10.0, 100.0];
+const WEIGHT_FACTORS: [f64; 5] = [0.1, 0.3, 1.0, 3.0, 10.0];
 /// Factors of the test images, where training had 1.
 const TEST_FACTORS: [f64; 7] = [0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0];
 /// What is added to the test images, where training had 0; the spread of the pixels is 1.
@@ -46,14 +47,14 @@ impl Study for Robustness {
                 let mut plan = |case: String, spec: Spec| {
                     plans.push(trained::plan(self.name(), &format!("{case}-{norm}"), spec, settings));
                 };
-                for factor in FACTORS {
+                for factor in INPUT_FACTORS {
                     let mut spec = Spec { input_scale: factor, ..base.clone() };
                     if factor == 1.0 {
                         (spec.test, spec.trials) = (1000, trials());
                     }
                     plan(format!("input-{factor}"), spec);
                 }
-                for factor in FACTORS.into_iter().filter(|&factor| factor != 1.0) {
+                for factor in WEIGHT_FACTORS.into_iter().filter(|&factor| factor != 1.0) {
                     let mut spec = base.clone();
                     spec.start.weight_scale = factor;
                     plan(format!("weights-{factor}"), spec);

@@ -183,6 +183,12 @@ fn thousands(number: f64) -> String {
     format!("{}{},{:03}", if number < 0.0 { "−" } else { "" }, whole / 1000, whole % 1000)
 }
 
+/// With a capital letter at the beginning.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
 fn trimmed(text: String) -> String {
     let text = text.trim_end_matches('0').trim_end_matches('.');
     text.replace('-', "−")

@@ -4,7 +4,7 @@ use super::{NORMS, PAPER_SIZES};
 use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Cell, Chart, Picture, Story, Table};
-use crate::studies::tools::{self, axis, chart, log_axis};
+use crate::studies::tools::{self, axis, capitalized, chart, log_axis};
 use crate::studies::trained::{Ran, Spread, cells, curve_over, error, in_percent, of_case, series, words};
 
 /// The batch of the paper that is small.
@@ -120,10 +120,7 @@ fn answer(runs: &[Ran], sizes: &[usize]) -> (String, Option<bool>) {
     let mut sentences: Vec<String> =
         [Some(smallest), Some(SMALL_BATCH), sizes.last().copied()].into_iter().flatten().filter_map(told).collect();
     sentences.dedup();
-    let mut text = sentences.join("; ");
-    if let Some(first) = text.get(..1).map(str::to_uppercase) {
-        text.replace_range(..1, &first);
-    }
+    let text = capitalized(&sentences.join("; "));
     let small = parts.iter().find(|part| part.0 == SMALL_BATCH);
     (format!("{text}."), small.map(|(_, batch, layer)| layer.mean < batch.mean))
 }

@@ -1,10 +1,10 @@
 //! Errors over factors: of the inputs in training, of the starting weights, of the test images alone.
 
-use super::{FACTORS, NORMS, TEST_FACTORS, TEST_SHIFTS};
+use super::{INPUT_FACTORS, NORMS, TEST_FACTORS, TEST_SHIFTS, WEIGHT_FACTORS};
 use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Cell, Chart, Picture, Series, Story, Table};
-use crate::studies::tools::{self, axis, chart, log_axis};
+use crate::studies::tools::{self, axis, capitalized, chart, log_axis, short};
 use crate::studies::trained::{Ran, Spread, error, in_percent, of_case, series, words};
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
@@ -16,10 +16,10 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
     if runs.is_empty() {
         return story;
     }
-    let over = |case: &'static str| move |norm: Norm, factor: f64| error(&runs_of(runs, case, norm, factor));
+    let [input, weights] = PARTS;
     story.charts = vec![
-        errors("input", "Inputs of another scale", "all inputs, in training and after it, times", over("input")),
-        errors("weights", "Weights that start at another scale", "starting weights times", over("weights")),
+        errors(runs, input, "Inputs of another scale", "all inputs, in training and after it, times"),
+        errors(runs, weights, "Weights that start at another scale", "starting weights times"),
         tests(runs, "scale", "The test images alone times a factor", &TEST_FACTORS, log_axis("test images times")),
         tests(
             runs,
@@ -39,6 +39,10 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
     story
 }
 
+/// What is multiplied: the runs' name, words, and the factors.
+type Part = (&'static str, &'static str, &'static [f64]);
+const PARTS: [Part; 2] = [("input", "inputs", &INPUT_FACTORS), ("weights", "starting weights", &WEIGHT_FACTORS)];
+
 /// The runs of a factor; the usual start is in the runs of the usual input.
 fn runs_of<'a>(runs: &'a [Ran], case: &str, norm: Norm, factor: f64) -> Vec<&'a Ran> {
     let case = if factor == 1.0 { "input" } else { case };
@@ -49,11 +53,12 @@ fn percent_axis() -> Axis {
     Axis { unit: Some("%".to_owned()), low: Some(0.0), ..axis("validation error") }
 }
 
-fn errors(id: &str, title: &str, x: &str, at: impl Fn(Norm, f64) -> Option<Spread>) -> Chart {
-    let curve = |norm| series(words(norm), FACTORS.iter().map(|&factor| (factor, in_percent(at(norm, factor)))));
+fn errors(runs: &[Ran], (case, _, factors): Part, title: &str, x: &str) -> Chart {
+    let at = |norm, factor| (factor, in_percent(error(&runs_of(runs, case, norm, factor))));
+    let curve = |norm| series(words(norm), factors.iter().map(|&factor| at(norm, factor)));
     let picture = Picture::Lines { x: log_axis(x), y: percent_axis(), series: NORMS.map(curve).to_vec(), scrub: false };
     let see = "A flat line does not mind the scale. Bands go from the best to the worst seed; a run that diverged counts as 100 %.";
-    chart(id, title, see, picture)
+    chart(case, title, see, picture)
 }
 
 fn tests(runs: &[Ran], kind: &str, title: &str, values: &[f64], x: Axis) -> Chart {
@@ -75,8 +80,8 @@ fn trial(runs: &[Ran], norm: Norm, name: &str) -> Option<Spread> {
 
 fn table(runs: &[Ran]) -> Table {
     let mut rows = Vec::new();
-    for (case, what) in [("input", "inputs"), ("weights", "starting weights")] {
-        for factor in FACTORS {
+    for (case, what, factors) in PARTS {
+        for &factor in factors {
             let mut row: Vec<Cell> = vec![what.into(), factor.into()];
             row.extend(NORMS.map(|norm| in_percent(error(&runs_of(runs, case, norm, factor))).map(|s| s.mean).into()));
             rows.push(row);
@@ -88,21 +93,24 @@ fn table(runs: &[Ran]) -> Table {
 }
 
 fn answer(runs: &[Ran]) -> (String, Option<bool>) {
-    let worst = |case: &str, norm: Norm| {
+    let worst = |(case, _, factors): Part, norm: Norm| {
         let errors: Option<Vec<f64>> =
-            FACTORS.iter().map(|&factor| Some(error(&runs_of(runs, case, norm, factor))?.mean)).collect();
+            factors.iter().map(|&factor| Some(error(&runs_of(runs, case, norm, factor))?.mean)).collect();
         errors.map(|errors| errors.into_iter().fold(0.0, f64::max))
     };
     let mut sentences = Vec::new();
     let mut verdicts = Vec::new();
-    for (case, what) in [("input", "inputs"), ("weights", "starting weights")] {
-        if let (Some(none), Some(layer)) = (worst(case, Norm::None), worst(case, Norm::Layer)) {
-            let percent = |share: f64| tools::short(100.0 * share);
-            let batch = worst(case, Norm::Batch)
+    for part in PARTS {
+        let (_, what, factors) = part;
+        if let (Some(none), Some(layer)) = (worst(part, Norm::None), worst(part, Norm::Layer)) {
+            let percent = |share: f64| short(100.0 * share);
+            let batch = worst(part, Norm::Batch)
                 .map_or(String::new(), |batch| format!(", {} % with batch norm", percent(batch)));
+            let (least, most) = (factors[0], factors[factors.len() - 1]);
             sentences.push(format!(
-                "over {what} a hundred times smaller to a hundred times larger, the worst error is {} % without a norm{batch}, \
-                 {} % with layer norm",
+                "{what} times {} to {}: the worst error is {} % without a norm{batch}, {} % with layer norm",
+                short(least),
+                short(most),
                 percent(none),
                 percent(layer)
             ));
@@ -112,7 +120,5 @@ fn answer(runs: &[Ran]) -> (String, Option<bool>) {
     if sentences.is_empty() {
         return ("Not all runs are there yet.".to_owned(), None);
     }
-    let mut text = sentences.join("; ");
-    text.replace_range(..1, "O");
-    (format!("{text}."), Some(verdicts.iter().all(|&verdict| verdict)))
+    (format!("{}.", capitalized(&sentences.join("; "))), Some(verdicts.iter().all(|&verdict| verdict)))
 }

@@ -6,9 +6,9 @@ fn trials_and_factors_meet_in_the_story() {
     let settings = Settings { seeds: Some(1), ..testing::settings() };
     let wanted = |plan: &RunPlan| plan.run.contains("-layer-") || plan.run.contains("-none-");
     let records = testing::trained(&Robustness, &settings, wanted, 12);
-    assert_eq!(records.len(), 2 * (2 * FACTORS.len() - 1));
+    assert_eq!(records.len(), 2 * (INPUT_FACTORS.len() + WEIGHT_FACTORS.len() - 1));
     let story = Robustness.story(&records);
-    assert!(story.answer.starts_with("Over inputs a hundred times smaller"), "{}", story.answer);
+    assert!(story.answer.starts_with("Inputs times 0.01 to 100:"), "{}", story.answer);
     let drawn = story.charts.iter().all(|chart| match &chart.picture {
         crate::report::Picture::Lines { series, .. } => series[0].y.iter().all(Option::is_some),
         _ => false,
