@@ -4,6 +4,7 @@ use super::Study;
 use super::compare::Compare;
 use super::epsilon::Epsilon;
 use super::gain_bias::GainBias;
+use super::gradient_flow::GradientFlow;
 use super::implementations::Implementations;
 use super::invariance::Invariance;
 use super::train_test::TrainTest;
@@ -11,7 +12,7 @@ use super::worked_example::WorkedExample;
 
 /// All studies, in the order of the report.
 pub fn all() -> Vec<&'static dyn Study> {
-    vec![&WorkedExample, &Compare, &Invariance, &Epsilon, &GainBias, &TrainTest, &Implementations]
+    vec![&WorkedExample, &Compare, &GradientFlow, &Invariance, &Epsilon, &GainBias, &TrainTest, &Implementations]
 }
 
 #[cfg(test)]

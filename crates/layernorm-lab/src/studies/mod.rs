@@ -8,6 +8,7 @@ pub mod compare;
 pub mod epsilon;
 mod exact;
 pub mod gain_bias;
+pub mod gradient_flow;
 pub mod implementations;
 pub mod invariance;
 mod tools;

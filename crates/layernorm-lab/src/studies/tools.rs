@@ -195,7 +195,7 @@ pub(crate) mod testing {
     use crate::data::Dataset;
     use crate::records::{Header, Record, RunFile, read_all};
     use crate::report::{Picture, Story};
-    use crate::studies::{Observer, Settings, Study};
+    use crate::studies::{Observer, RunPlan, Settings, Study};
     use std::sync::OnceLock;
 
     /// The embedded digits.
@@ -219,14 +219,18 @@ pub(crate) mod testing {
 
     /// Runs all that a study plans, each run stopped after every `steps` steps and taken up again; the files' bytes too.
     pub(crate) fn run_all(study: &dyn Study, settings: &Settings, steps: usize) -> (Vec<Record>, Vec<Vec<u8>>) {
+        run_plans(study, &study.plan(settings), steps)
+    }
+
+    fn run_plans(study: &dyn Study, plans: &[RunPlan], steps: usize) -> (Vec<Record>, Vec<Vec<u8>>) {
         let folder = tempfile::tempdir().unwrap();
         let mut bytes = Vec::new();
-        for plan in study.plan(settings) {
+        for plan in plans {
             assert!(plan.run.starts_with(study.name()), "{}", plan.run);
             let header = || Header::new(study.name(), &plan.run, plan.settings.clone());
             let open = || RunFile::open(folder.path(), header()).unwrap();
             while !open().record().finished {
-                let result = study.run(&plan, data(), &mut open(), &mut Patience(steps));
+                let result = study.run(plan, data(), &mut open(), &mut Patience(steps));
                 assert!(matches!(result, Ok(()) | Err(crate::studies::Error::Stopped)), "{result:?}");
             }
             bytes.push(std::fs::read(open().path()).unwrap());
@@ -236,8 +240,27 @@ pub(crate) mod testing {
 
     /// A whole run's records, the same bytes twice (once stopped at every step), and stories of less than that.
     pub(crate) fn records(study: &dyn Study, settings: &Settings) -> Vec<Record> {
-        let (records, bytes) = run_all(study, settings, usize::MAX);
-        let (again, stopped) = run_all(study, settings, 3);
+        records_of(study, &study.plan(settings))
+    }
+
+    /// The same of a study that trains: one seed, only runs that `keep` wants by their name, so many training steps each.
+    pub(crate) fn trained(study: &dyn Study, steps: usize, keep: impl Fn(&str) -> bool) -> Vec<Record> {
+        let settings = Settings { seeds: Some(1), data: data().label(), ..Settings::default() };
+        let mut plans = study.plan(&settings);
+        plans.retain(|plan| keep(&plan.run));
+        for plan in &mut plans {
+            let spec = &mut plan.settings["spec"];
+            (spec["steps"], spec["validation"]) = (steps.into(), 40.into());
+            if spec["test"] != 0 {
+                spec["test"] = 40.into();
+            }
+        }
+        records_of(study, &plans)
+    }
+
+    fn records_of(study: &dyn Study, plans: &[RunPlan]) -> Vec<Record> {
+        let (records, bytes) = run_plans(study, plans, usize::MAX);
+        let (again, stopped) = run_plans(study, plans, 3);
         assert_eq!(bytes, stopped, "the same settings give the same bytes");
         assert_eq!(records, again);
         check(&study.story(&[]));
@@ -280,6 +303,16 @@ pub(crate) mod testing {
                 Picture::Bars { x, series, .. } => {
                     let count = x.categories.as_ref().map_or(0, Vec::len);
                     series.iter().for_each(|bars| assert_eq!(bars.values.len(), count));
+                }
+                Picture::Frames { x, series, frames, .. } => {
+                    let count = x.categories.as_ref().map_or(0, Vec::len);
+                    for frame in frames {
+                        assert_eq!(frame.values.len(), series.len(), "{}", frame.label);
+                        assert!(frame.values.iter().all(|profile| profile.len() == count), "{}", frame.label);
+                    }
+                }
+                Picture::Heatmaps { maps, .. } => {
+                    maps.iter().for_each(|map| assert_eq!(map.values.len(), map.rows * map.columns, "{}", map.name));
                 }
                 Picture::Quiz { questions } => questions.iter().for_each(|q| assert!(q.right < q.options.len())),
                 _ => {}

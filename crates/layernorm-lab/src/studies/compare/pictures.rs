@@ -5,7 +5,7 @@ use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Cell, Chart, Picture, Story, Table};
 use crate::studies::tools::{self, axis, categories, chart};
-use crate::studies::trained::{Ran, Spread, bars, cells, curve, error, of_case, words};
+use crate::studies::trained::{Ran, Spread, bars, by_norm, cells, curve, error, in_percent, words};
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = tools::story(name, "Without a norm, with batch norm, with layer norm", question, records);
@@ -56,8 +56,7 @@ impl Group<'_> {
 
 fn grouped(runs: &[Ran]) -> Vec<Group<'_>> {
     let group = |entry: &super::Entry| {
-        let of = |norm: Norm| (norm, of_case(runs, &format!("{}-{norm}", entry.id)));
-        let norms: Vec<_> = Norm::ALL.into_iter().map(of).filter(|(_, runs)| !runs.is_empty()).collect();
+        let norms = by_norm(runs, entry.id);
         (!norms.is_empty()).then_some(Group { id: entry.id, title: entry.title, norms })
     };
     entries(true).iter().filter_map(group).collect()
@@ -92,10 +91,6 @@ fn overview(groups: &[Group<'_>]) -> Chart {
     let see = "The last validation error of every network and norm; the whisker goes from the best to the worst seed. A bar that \
                is missing is a norm that does not fit the network.";
     chart("errors", "Where they end", see, Picture::Bars { x, y, series })
-}
-
-fn in_percent(spread: Option<Spread>) -> Option<Spread> {
-    spread.map(|s| Spread { mean: 100.0 * s.mean, lo: 100.0 * s.lo, hi: 100.0 * s.hi, count: s.count })
 }
 
 fn table(groups: &[Group<'_>]) -> Table {
