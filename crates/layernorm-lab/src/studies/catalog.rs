@@ -1,18 +1,33 @@
 //! The studies that there are.
 
 use super::Study;
+use super::activations::Activations;
 use super::compare::Compare;
+use super::correlation::Correlation;
 use super::epsilon::Epsilon;
 use super::gain_bias::GainBias;
 use super::gradient_flow::GradientFlow;
 use super::implementations::Implementations;
 use super::invariance::Invariance;
+use super::sequence_length::SequenceLength;
 use super::train_test::TrainTest;
 use super::worked_example::WorkedExample;
 
 /// All studies, in the order of the report.
 pub fn all() -> Vec<&'static dyn Study> {
-    vec![&WorkedExample, &Compare, &GradientFlow, &Invariance, &Epsilon, &GainBias, &TrainTest, &Implementations]
+    vec![
+        &WorkedExample,
+        &Compare,
+        &GradientFlow,
+        &Correlation,
+        &Activations,
+        &SequenceLength,
+        &Invariance,
+        &Epsilon,
+        &GainBias,
+        &TrainTest,
+        &Implementations,
+    ]
 }
 
 #[cfg(test)]
