@@ -1,14 +1,18 @@
 //! The studies that there are.
 
 use super::Study;
+use super::activations::Activations;
 use super::batch_size::BatchSize;
 use super::compare::Compare;
+use super::correlation::Correlation;
 use super::epsilon::Epsilon;
 use super::gain_bias::GainBias;
+use super::gradient_flow::GradientFlow;
 use super::implementations::Implementations;
 use super::invariance::Invariance;
 use super::learning_rate::LearningRate;
 use super::robustness::Robustness;
+use super::sequence_length::SequenceLength;
 use super::train_test::TrainTest;
 use super::worked_example::WorkedExample;
 
@@ -17,13 +21,17 @@ pub fn all() -> Vec<&'static dyn Study> {
     vec![
         &WorkedExample,
         &Compare,
-        &BatchSize,
         &LearningRate,
-        &Robustness,
-        &Invariance,
-        &Epsilon,
-        &GainBias,
+        &BatchSize,
         &TrainTest,
+        &GradientFlow,
+        &Correlation,
+        &Activations,
+        &Invariance,
+        &Robustness,
+        &SequenceLength,
+        &GainBias,
+        &Epsilon,
         &Implementations,
     ]
 }

@@ -70,7 +70,7 @@ impl Study for Compare {
                         let epochs = if entry.id == "pixels" { PIXEL_EPOCHS } else { FULL_EPOCHS };
                         spec.steps = epochs * spec.steps_of_epoch();
                     }
-                    let case = format!("{}-{norm}", entry.id);
+                    let case = trained::case(entry.id, norm);
                     plans.push(trained::plan(self.name(), &case, trained::chosen(spec, settings), settings));
                 }
             }

@@ -3,16 +3,20 @@
 //! A study plans runs; a run writes events into its file; a story is made of the records of the study's runs and of nothing
 //! else, so that old records can be shown again without training.
 
+pub mod activations;
 pub mod batch_size;
 pub mod catalog;
 pub mod compare;
+pub mod correlation;
 pub mod epsilon;
 mod exact;
 pub mod gain_bias;
+pub mod gradient_flow;
 pub mod implementations;
 pub mod invariance;
 pub mod learning_rate;
 pub mod robustness;
+pub mod sequence_length;
 pub(crate) mod tools;
 pub mod train_test;
 mod trained;

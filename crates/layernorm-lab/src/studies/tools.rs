@@ -223,16 +223,26 @@ pub(crate) mod testing {
         }
     }
 
-    /// Runs all that a study plans without training, each run stopped after every `steps` steps and taken up again; the files' bytes too.
-    pub(crate) fn run_all(study: &dyn Study, settings: &Settings, steps: usize) -> (Vec<Record>, Vec<Vec<u8>>) {
+    /// What a study plans without training.
+    fn exact(study: &dyn Study, settings: &Settings) -> Vec<RunPlan> {
+        study.plan(settings).into_iter().filter(|plan| plan.settings["spec"].is_null()).collect()
+    }
+
+    /// Runs what a study plans without training.
+    pub(crate) fn run_all(study: &dyn Study, settings: &Settings) -> Vec<Record> {
+        run_plans(study, &exact(study, settings), usize::MAX).0
+    }
+
+    /// Runs, each stopped after every `steps` steps and taken up again; the files' bytes too.
+    fn run_plans(study: &dyn Study, plans: &[RunPlan], steps: usize) -> (Vec<Record>, Vec<Vec<u8>>) {
         let folder = tempfile::tempdir().unwrap();
         let mut bytes = Vec::new();
-        for plan in study.plan(settings).into_iter().filter(|plan| plan.settings["spec"].is_null()) {
+        for plan in plans {
             assert!(plan.run.starts_with(study.name()), "{}", plan.run);
             let header = || Header::new(study.name(), &plan.run, plan.settings.clone());
             let open = || RunFile::open(folder.path(), header()).unwrap();
             while !open().record().finished {
-                let result = study.run(&plan, data(), &mut open(), &mut Patience(steps));
+                let result = study.run(plan, data(), &mut open(), &mut Patience(steps));
                 assert!(matches!(result, Ok(()) | Err(crate::studies::Error::Stopped)), "{result:?}");
             }
             bytes.push(std::fs::read(open().path()).unwrap());
@@ -240,44 +250,40 @@ pub(crate) mod testing {
         (read_all(folder.path()).unwrap(), bytes)
     }
 
-    /// A whole run's records, the same bytes twice (once stopped at every step), and stories of less than that.
-    pub(crate) fn records(study: &dyn Study, settings: &Settings) -> Vec<Record> {
-        let (records, bytes) = run_all(study, settings, usize::MAX);
-        let (again, stopped) = run_all(study, settings, 3);
-        assert_eq!(bytes, stopped, "the same settings give the same bytes");
-        assert_eq!(records, again);
-        check_all(study, &records);
-        records
-    }
-
-    /// Settings for the embedded digits.
-    pub(crate) fn settings() -> Settings {
-        Settings { data: data().label(), ..Settings::default() }
-    }
-
-    /// Records of some of a training study's runs, of so few steps and images that a test can wait for them; and stories of
+    /// The records of what a study plans without training, the same bytes twice (once stopped at every step), and stories of
     /// less than that.
+    pub(crate) fn records(study: &dyn Study, settings: &Settings) -> Vec<Record> {
+        records_of(study, &exact(study, settings))
+    }
+
+    /// Settings for the embedded digits and one seed.
+    pub(crate) fn settings() -> Settings {
+        Settings { seeds: Some(1), data: data().label(), ..Settings::default() }
+    }
+
+    /// The same of a study that trains: only runs that `keep` wants by their name, so many training steps each, on few images.
     pub(crate) fn trained(
         study: &dyn Study,
         settings: &Settings,
-        wanted: impl Fn(&RunPlan) -> bool,
         steps: usize,
+        keep: impl Fn(&str) -> bool,
     ) -> Vec<Record> {
-        let folder = tempfile::tempdir().unwrap();
-        for mut plan in study.plan(settings).into_iter().filter(wanted) {
-            let spec = &mut plan.settings["spec"];
-            let most = |spec: &mut serde_json::Value, key: &str, most: u64| {
+        let mut plans = study.plan(settings);
+        plans.retain(|plan| keep(&plan.run));
+        for spec in plans.iter_mut().map(|plan| &mut plan.settings["spec"]) {
+            for (key, most) in [("steps", steps as u64), ("train", 300), ("validation", 40), ("test", 40)] {
                 spec[key] = spec[key].as_u64().unwrap().min(most).into();
-            };
-            let limits =
-                [("steps", steps as u64), ("train", 300), ("validation", 50), ("test", 50), ("evaluations", 3)];
-            limits.into_iter().for_each(|(key, limit)| most(spec, key, limit));
-            let header = Header::new(study.name(), &plan.run, plan.settings.clone());
-            let mut file = RunFile::open(folder.path(), header).unwrap();
-            study.run(&plan, data(), &mut file, &mut Patience(usize::MAX)).unwrap();
+            }
         }
-        let records = read_all(folder.path()).unwrap();
-        assert!(!records.is_empty());
+        assert!(!plans.is_empty());
+        records_of(study, &plans)
+    }
+
+    fn records_of(study: &dyn Study, plans: &[RunPlan]) -> Vec<Record> {
+        let (records, bytes) = run_plans(study, plans, usize::MAX);
+        let (again, stopped) = run_plans(study, plans, 3);
+        assert_eq!(bytes, stopped, "the same settings give the same bytes");
+        assert_eq!(records, again);
         check_all(study, &records);
         records
     }
@@ -323,6 +329,16 @@ pub(crate) mod testing {
                 Picture::Bars { x, series, .. } => {
                     let count = x.categories.as_ref().map_or(0, Vec::len);
                     series.iter().for_each(|bars| assert_eq!(bars.values.len(), count));
+                }
+                Picture::Frames { x, series, frames, .. } => {
+                    let count = x.categories.as_ref().map_or(0, Vec::len);
+                    for frame in frames {
+                        assert_eq!(frame.values.len(), series.len(), "{}", frame.label);
+                        assert!(frame.values.iter().all(|profile| profile.len() == count), "{}", frame.label);
+                    }
+                }
+                Picture::Heatmaps { maps, .. } => {
+                    maps.iter().for_each(|map| assert_eq!(map.values.len(), map.rows * map.columns, "{}", map.name));
                 }
                 Picture::Quiz { questions } => questions.iter().for_each(|q| assert!(q.right < q.options.len())),
                 _ => {}

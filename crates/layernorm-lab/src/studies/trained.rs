@@ -144,6 +144,15 @@ pub(crate) fn series(name: &str, points: impl IntoIterator<Item = (f64, Option<S
     }
 }
 
+/// A curve over the steps of what runs say at some of them: the mean, and from the least to the largest.
+pub(crate) fn over_steps(name: &str, runs: &[Vec<(usize, Option<f64>)>]) -> Series {
+    let mut steps: Vec<usize> = runs.iter().flatten().map(|(step, _)| *step).collect();
+    steps.sort_unstable();
+    steps.dedup();
+    let at = |step: usize| Spread::of(runs.iter().map(|run| run.iter().find(|(of, _)| *of == step)?.1));
+    series(name, steps.into_iter().map(|step| (step as f64, at(step))))
+}
+
 /// Bars with their spread.
 pub(crate) fn bars(name: &str, spreads: &[Option<Spread>]) -> Bars {
     let part = |of: fn(&Spread) -> f64| spreads.iter().map(|spread| spread.as_ref().map(of)).collect::<Vec<_>>();
@@ -171,6 +180,17 @@ pub(crate) fn in_percent(spread: Option<Spread>) -> Option<Spread> {
 /// The runs of one case.
 pub(crate) fn of_case<'a>(runs: &'a [Ran], case: &str) -> Vec<&'a Ran> {
     runs.iter().filter(|ran| ran.case == case).collect()
+}
+
+/// What a study calls a network with a norm.
+pub(crate) fn case(id: &str, norm: Norm) -> String {
+    format!("{id}-{norm}")
+}
+
+/// The runs of a network, by norm.
+pub(crate) fn by_norm<'a>(runs: &'a [Ran], id: &str) -> Vec<(Norm, Vec<&'a Ran>)> {
+    let all = Norm::ALL.into_iter().map(|norm| (norm, of_case(runs, &case(id, norm))));
+    all.filter(|(_, runs)| !runs.is_empty()).collect()
 }
 
 /// The spread of the last validation error over runs.

@@ -5,7 +5,7 @@ use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Cell, Chart, Picture, Story, Table};
 use crate::studies::tools::{self, axis, categories, chart};
-use crate::studies::trained::{Ran, Spread, bars, cells, curve, error, in_percent, of_case, words};
+use crate::studies::trained::{Ran, Spread, bars, by_norm, cells, curve, error, in_percent, words};
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = tools::story(name, "Without a norm, with batch norm, with layer norm", question, records);
@@ -66,8 +66,7 @@ fn mean_loss(runs: &[&Ran]) -> Option<f64> {
 
 fn grouped(runs: &[Ran]) -> Vec<Group<'_>> {
     let group = |entry: &super::Entry| {
-        let of = |norm: Norm| (norm, of_case(runs, &format!("{}-{norm}", entry.id)));
-        let norms: Vec<_> = Norm::ALL.into_iter().map(of).filter(|(_, runs)| !runs.is_empty()).collect();
+        let norms = by_norm(runs, entry.id);
         (!norms.is_empty()).then_some(Group { id: entry.id, title: entry.title, norms })
     };
     entries(true).iter().filter_map(group).collect()

@@ -20,9 +20,8 @@ fn gain_and_bias_set_spread_and_middle_and_undo_one_row() {
 
 #[test]
 fn training_joins_the_story_of_the_values() {
-    let settings = Settings { seeds: Some(1), ..testing::settings() };
-    let trained = testing::trained(&GainBias, &settings, |plan| plan.run.starts_with(training::TRAINING), 12);
-    let (values, _) = testing::run_all(&GainBias, &settings, usize::MAX);
+    let trained = testing::trained(&GainBias, &testing::settings(), 6, |run| run.starts_with(training::TRAINING));
+    let values = testing::run_all(&GainBias, &testing::settings());
     let story = GainBias.story(&[values.clone(), trained.clone()].concat());
     assert!(story.answer.starts_with(&GainBias.story(&values).answer) && story.answer.contains("worst start"));
     assert_eq!(story.charts.len(), 4);

@@ -1,0 +1,73 @@
+//! The last hidden layer in space: images as points in the three directions in which they vary most, and how far the classes
+//! lie apart there.
+//!
+//! ```text
+//! separation   Σ_c n_c·|m_c − m|² / Σ_i |p_i − m|²      m_c: the middle of class c, m: that of all points
+//! ```
+//!
+//! 0: all classes have one middle; 1: every class is a point.
+
+mod pictures;
+#[cfg(test)]
+mod tests;
+
+use super::trained;
+use super::{Error, Observer, RunPlan, Settings, Study, tools};
+use crate::data::Dataset;
+use crate::models::{Arch, Norm};
+use crate::records::{Record, RunFile};
+use crate::report::Story;
+use crate::training::{Probes, Spec};
+
+/// The study of activations in space.
+pub struct Activations;
+
+/// What the network is called.
+const ID: &str = "mlp";
+const NORMS: [Norm; 3] = [Norm::None, Norm::Batch, Norm::Layer];
+/// As many images as the probes look at.
+const IMAGES: usize = 128;
+/// Epochs of the full study.
+const FULL_EPOCHS: usize = 10;
+
+fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
+    let units = if settings.full { 512 } else { 64 };
+    let mut spec = Spec::new(Arch::mlp(&[units, units]), norm, seed, &settings.data);
+    (spec.steps, spec.evaluations, spec.test) = (200, 10, 0);
+    spec.probes = Probes { activations: IMAGES, ..Probes::default() };
+    if settings.full {
+        (spec.train, spec.validation, spec.evaluations) = (8000, 2000, 25);
+        spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
+    }
+    trained::chosen(spec, settings)
+}
+
+impl Study for Activations {
+    fn name(&self) -> &'static str {
+        "activations"
+    }
+
+    fn question(&self) -> &'static str {
+        "What does the last hidden layer make of the images, seen in three dimensions?"
+    }
+
+    fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
+        let plan =
+            |norm, seed| trained::plan(self.name(), &trained::case(ID, norm), spec(norm, seed, settings), settings);
+        NORMS.into_iter().flat_map(|norm| tools::seeds(settings).map(move |seed| plan(norm, seed))).collect()
+    }
+
+    fn run(
+        &self,
+        plan: &RunPlan,
+        data: &Dataset,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        trained::run(plan, data, file, observer)
+    }
+
+    fn story(&self, records: &[Record]) -> Story {
+        pictures::story(self, &trained::read(records), records)
+    }
+}

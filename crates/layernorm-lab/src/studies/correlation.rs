@@ -1,0 +1,73 @@
+//! What norms do to the hidden units of a layer: how they go together, and how mean and variance drift in training.
+//!
+//! ```text
+//! correlation of two units over some images       cov(a, b)/sqrt(var(a)·var(b)), before the norm and after it
+//! batch norm     each unit shifted and scaled by itself: no correlation changes
+//! layer norm     each image shifted and scaled by itself: any may
+//! ```
+
+mod drift;
+mod pictures;
+#[cfg(test)]
+mod tests;
+
+use super::trained;
+use super::{Error, Observer, RunPlan, Settings, Study, tools};
+use crate::data::Dataset;
+use crate::models::{Arch, Norm};
+use crate::records::{Record, RunFile};
+use crate::report::Story;
+use crate::training::{Probes, Spec};
+
+/// The study of hidden units.
+pub struct Correlation;
+
+/// What the network is called.
+const ID: &str = "mlp";
+const NORMS: [Norm; 4] = [Norm::None, Norm::Batch, Norm::Layer, Norm::Rms];
+/// So many units of the first layer are looked at.
+const UNITS: usize = 24;
+/// Epochs of the full study.
+const FULL_EPOCHS: usize = 10;
+
+fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
+    let units = if settings.full { 512 } else { 128 };
+    let mut spec = Spec::new(Arch::mlp(&[units, units]), norm, seed, &settings.data);
+    (spec.steps, spec.evaluations, spec.test) = (250, 25, 0);
+    spec.probes = Probes { moments: true, correlation: UNITS, ..Probes::default() };
+    if settings.full {
+        (spec.train, spec.validation) = (8000, 2000);
+        spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
+    }
+    trained::chosen(spec, settings)
+}
+
+impl Study for Correlation {
+    fn name(&self) -> &'static str {
+        "correlation"
+    }
+
+    fn question(&self) -> &'static str {
+        "How do hidden units go together before a norm and after it, and how do they drift in training?"
+    }
+
+    fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
+        let plan =
+            |norm, seed| trained::plan(self.name(), &trained::case(ID, norm), spec(norm, seed, settings), settings);
+        NORMS.into_iter().flat_map(|norm| tools::seeds(settings).map(move |seed| plan(norm, seed))).collect()
+    }
+
+    fn run(
+        &self,
+        plan: &RunPlan,
+        data: &Dataset,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        trained::run(plan, data, file, observer)
+    }
+
+    fn story(&self, records: &[Record]) -> Story {
+        pictures::story(self, &trained::read(records), records)
+    }
+}

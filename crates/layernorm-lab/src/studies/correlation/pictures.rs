@@ -1,0 +1,237 @@
+//! The story of hidden units: heatmaps, the mean size of their correlations, and the answer.
+
+use super::{Correlation, ID, drift};
+use crate::models::Norm;
+use crate::records::Record;
+use crate::report::{Axis, Cell, Chart, Map, Picture, Series, Story, Table};
+use crate::studies::Study;
+use crate::studies::tools::{axis, chart, largest, short, story as blank};
+use crate::studies::trained::{Ran, Spread, by_norm, cells, error, events, in_percent, over_steps, words};
+use crate::training::events::Correlation as Seen;
+
+/// Correlations are written to three digits: two that are the same differ by one unit of the last at most.
+const SAME: f64 = 0.0011;
+
+pub(super) fn story(study: &Correlation, runs: &[Ran], records: &[Record]) -> Story {
+    let mut story = blank(study.name(), "Hidden units together", study.question(), records);
+    story.expectation = "Batch norm shifts and scales each unit by itself, and so changes no correlation over its batch. Layer \
+                         norm shifts and scales each image by itself, and so can. Neither is made to take correlations away."
+        .to_owned();
+    let groups: Vec<Group<'_>> = by_norm(runs, ID).into_iter().map(Group::of).collect();
+    if groups.is_empty() {
+        return story;
+    }
+    story.charts.extend([maps(&groups, Moment::Start), maps(&groups, Moment::End)].into_iter().flatten());
+    story.charts.push(course(&groups));
+    let by_norm: Vec<(Norm, &[&Ran])> = groups.iter().map(|group| (group.norm, &group.runs[..])).collect();
+    story.charts.extend(drift::charts(&by_norm));
+    story.numbers = Some(table(&groups));
+    (story.answer, story.as_expected) = answer(&groups);
+    story.notes = vec![
+        "Correlations are over 128 validation images, of the first units of the first hidden layer, between its product and \
+         its relu. Two independent units would show a size of 0.07 by chance."
+            .to_owned(),
+        "All networks of a seed start from the same weights and see the same batches; they differ in their norm alone."
+            .to_owned(),
+    ];
+    story
+}
+
+/// The runs of a norm, with what they saw.
+struct Group<'a> {
+    norm: Norm,
+    runs: Vec<&'a Ran>,
+    seen: Vec<Vec<Seen>>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Moment {
+    Start,
+    End,
+}
+
+/// Before the norm or after it.
+#[derive(Clone, Copy, PartialEq)]
+enum Side {
+    Before,
+    After,
+}
+
+fn values(seen: &Seen, side: Side) -> &[f64] {
+    match side {
+        Side::Before => &seen.before,
+        Side::After => &seen.after,
+    }
+}
+
+/// The mean |correlation| of two different units; `None` where the matrix is not whole.
+fn size(seen: &Seen, side: Side) -> Option<f64> {
+    let (all, units) = (values(seen, side), seen.units);
+    if units < 2 || Some(all.len()) != units.checked_mul(units) {
+        return None;
+    }
+    let off = all.iter().enumerate().filter(|(place, _)| place / units != place % units);
+    Some(off.map(|(_, value)| value.abs()).sum::<f64>() / (units * (units - 1)) as f64)
+}
+
+impl<'a> Group<'a> {
+    fn of((norm, runs): (Norm, Vec<&'a Ran>)) -> Group<'a> {
+        let seen = runs.iter().map(|ran| events(ran, "correlation")).collect();
+        Group { norm, runs, seen }
+    }
+
+    fn at(run: &[Seen], moment: Moment) -> Option<&Seen> {
+        match moment {
+            Moment::Start => run.first(),
+            Moment::End => run.last(),
+        }
+    }
+
+    fn size(&self, moment: Moment, side: Side) -> Option<Spread> {
+        Spread::of(self.seen.iter().map(|run| size(Self::at(run, moment)?, side)))
+    }
+
+    /// The largest change that the norm makes to a correlation, at any step of any run.
+    fn change(&self) -> Option<f64> {
+        let change = |seen: &Seen| largest(seen.before.iter().zip(&seen.after).map(|(before, after)| after - before));
+        self.seen.iter().flatten().map(change).max_by(f64::total_cmp)
+    }
+
+    fn curve(&self, side: Side) -> Series {
+        let sizes = |run: &Vec<Seen>| run.iter().map(|seen| (seen.step, size(seen, side))).collect();
+        let name = match side {
+            Side::Before => format!("{}, before it", words(self.norm)),
+            Side::After => words(self.norm).to_owned(),
+        };
+        let runs: Vec<_> = self.seen.iter().map(sizes).collect();
+        Series { dashed: side == Side::Before, ..over_steps(&name, &runs) }
+    }
+}
+
+/// The matrices of the first seed; at the start they are the same before every norm, so one of them is shown.
+fn maps(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
+    let mut maps = Vec::new();
+    let mut sizes = Vec::new();
+    for group in groups {
+        let Some(seen) = group.seen.first().and_then(|run| Group::at(run, moment)) else { continue };
+        for side in [Side::Before, Side::After] {
+            let first = maps.is_empty();
+            let (name, shown) = match (group.norm, side) {
+                (Norm::None, Side::Before) => ("no norm".to_owned(), true),
+                (Norm::None, Side::After) => continue,
+                (norm, Side::Before) => (format!("before {}", words(norm)), first || moment == Moment::End),
+                (norm, Side::After) => (format!("after {}", words(norm)), true),
+            };
+            let Some(size) = size(seen, side).filter(|_| shown) else { continue };
+            sizes.push(format!("{} {name}", short(rounded(size))));
+            let values = values(seen, side).to_vec();
+            maps.push(Map { name, rows: seen.units, columns: seen.units, values, labels: None });
+        }
+    }
+    if maps.is_empty() {
+        return None;
+    }
+    let (id, title, when) = match moment {
+        Moment::Start => ("maps-start", "Correlations at the start", "All networks have the same weights here. "),
+        Moment::End => ("maps-end", "Correlations after training", ""),
+    };
+    let see = format!(
+        "Orange: two units rise together; blue: one falls where the other rises. {when}Mean size off the diagonal: {}.",
+        sizes.join(", ")
+    );
+    let picture = Picture::Heatmaps { maps, low: -1.0, high: 1.0, scale: "correlation".to_owned() };
+    Some(chart(id, &format!("{title}, first seed"), see, picture))
+}
+
+/// Two digits after the point.
+fn rounded(number: f64) -> f64 {
+    (100.0 * number).round() / 100.0
+}
+
+/// Whether the norm changes correlations at all.
+fn changes(group: &Group<'_>) -> bool {
+    group.change().is_some_and(|change| change > SAME)
+}
+
+fn course(groups: &[Group<'_>]) -> Chart {
+    let mut series = Vec::new();
+    for group in groups {
+        series.push(group.curve(Side::After));
+        if changes(group) {
+            series.push(group.curve(Side::Before));
+        }
+    }
+    let y = Axis { low: Some(0.0), ..axis("mean |correlation| of two units") };
+    let see = "The size of the correlations after each norm, over the training, the band from the least to the largest seed; \
+               dashed what comes into the norm, where the norm changes it.";
+    chart(
+        "course",
+        "Correlations in training",
+        see,
+        Picture::Lines { x: axis("training step"), y, series, scrub: true },
+    )
+}
+
+fn table(groups: &[Group<'_>]) -> Table {
+    let mut rows = Vec::new();
+    for group in groups {
+        let mut row: Vec<Cell> = vec![words(group.norm).into(), (group.runs.len() as f64).into()];
+        for (moment, side) in [
+            (Moment::Start, Side::Before),
+            (Moment::Start, Side::After),
+            (Moment::End, Side::Before),
+            (Moment::End, Side::After),
+        ] {
+            row.extend(cells(group.size(moment, side)));
+        }
+        row.push(group.change().into());
+        row.push(in_percent(error(&group.runs)).map(|error| error.mean).into());
+        rows.push(row);
+    }
+    let columns = [
+        "norm",
+        "seeds",
+        "start, before the norm",
+        "least",
+        "largest",
+        "start, after it",
+        "least",
+        "largest",
+        "end, before the norm",
+        "least",
+        "largest",
+        "end, after it",
+        "least",
+        "largest",
+        "largest change of one by the norm",
+        "validation error, %",
+    ];
+    let notes = vec!["Mean |correlation| of two different units, over the seeds.".to_owned()];
+    Table { columns: columns.map(str::to_owned).to_vec(), rows, notes }
+}
+
+/// What was seen, and whether batch norm left correlations as they are while layer norm did not.
+fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
+    let of = |norm| groups.iter().find(|group| group.norm == norm);
+    let change = |norm| of(norm).and_then(Group::change);
+    let (Some(batch), Some(layer)) = (change(Norm::Batch), change(Norm::Layer)) else {
+        return ("The runs with batch norm and with layer norm are not all there yet.".to_owned(), None);
+    };
+    let leaves = match batch <= SAME {
+        true => "leaves every correlation as it is".to_owned(),
+        false => format!("changes correlations by up to {}", short(batch)),
+    };
+    let mut text = format!("Batch norm {leaves}; layer norm changes single ones by up to {}.", short(rounded(layer)));
+    let sizes = |moment, side| {
+        let all = groups.iter().filter_map(|group| {
+            let size = group.size(moment, side)?;
+            Some(format!("{} with {}", short(rounded(size.mean)), words(group.norm)))
+        });
+        all.collect::<Vec<_>>().join(", ")
+    };
+    let (start, end) = (sizes(Moment::Start, Side::After), sizes(Moment::End, Side::After));
+    if !start.is_empty() && !end.is_empty() {
+        text += &format!(" The mean size after the norm is {start} at the start and {end} after training.");
+    }
+    (text, Some(batch <= SAME && layer > SAME))
+}

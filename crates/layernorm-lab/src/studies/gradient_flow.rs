@@ -1,0 +1,146 @@
+//! How a gradient fares on its way back: through the layers of a deep network, and through the time steps of a recurrent one.
+//!
+//! ```text
+//! layers   ‖∂L/∂W‖ of each layer        L: the mean loss of a batch of validation images
+//! time     ‖∂L/∂h‖ of each time step
+//! fall     log₁₀ of a late place's over an early one's: by how many powers of ten the way back makes it smaller
+//! ```
+//!
+//! The fall is that between places of one size: all time steps, and the hidden layers from the second on. (The first one sees
+//! 784 pixels, the logits are 10; what is lost between them and the rest would be theirs, not the way's.)
+
+mod pictures;
+#[cfg(test)]
+mod tests;
+
+use super::trained;
+use super::{Error, Observer, RunPlan, Settings, Study, tools};
+use crate::data::Dataset;
+use crate::models::{Activation, Arch, Norm, Reads};
+use crate::records::{Record, RunFile};
+use crate::report::Story;
+use crate::training::{Probes, Spec};
+
+/// The study of gradients on their way back.
+pub struct GradientFlow;
+
+/// A network whose gradients are looked at.
+#[derive(Clone, Debug)]
+struct Entry {
+    id: &'static str,
+    title: &'static str,
+    arch: Arch,
+    norms: &'static [Norm],
+    steps: usize,
+    batch_size: usize,
+}
+
+/// Norms of the deep networks.
+const DEEP: [Norm; 4] = [Norm::None, Norm::Batch, Norm::Layer, Norm::Rms];
+/// Norms of the recurrent ones.
+const RECURRENT: [Norm; 3] = [Norm::None, Norm::Batch, Norm::Layer];
+/// Hidden layers of the deep networks.
+const LAYERS: usize = 10;
+/// Moments of the animation, beside the start.
+const MOMENTS: usize = 20;
+/// Epochs of the full study; an LSTM over pixels takes 28 times as long as one over rows and gets fewer.
+const FULL_EPOCHS: usize = 5;
+const PIXEL_EPOCHS: usize = 1;
+
+fn entries(full: bool) -> Vec<Entry> {
+    let deep =
+        |activation| Arch::Mlp { hidden: vec![if full { 128 } else { 32 }; LAYERS], activation, output_norm: false };
+    let mlp =
+        |id, title, activation| Entry { id, title, arch: deep(activation), norms: &DEEP, steps: 200, batch_size: 64 };
+    let lstm = |id, title, hidden, reads| Entry {
+        id,
+        title,
+        arch: Arch::Lstm { hidden, reads },
+        norms: &RECURRENT,
+        steps: 150,
+        batch_size: 32,
+    };
+    let mut entries = vec![
+        mlp("relu", "Deep MLP, relu", Activation::Relu),
+        mlp("tanh", "Deep MLP, tanh", Activation::Tanh),
+        lstm("rows", "LSTM over rows", if full { 128 } else { 32 }, Reads::Rows),
+    ];
+    if full {
+        entries.push(lstm("pixels", "LSTM over 784 pixels", 64, Reads::Pixels));
+    }
+    entries
+}
+
+impl Entry {
+    /// Whether its gradients are of time steps, not of layers.
+    fn through_time(&self) -> bool {
+        matches!(self.arch, Arch::Lstm { .. })
+    }
+
+    /// The first and the last of so many places that are of one size.
+    fn ends(&self, places: usize) -> Option<[usize; 2]> {
+        let last = places.checked_sub(1)?;
+        match self.through_time() {
+            true => Some([0, last]),
+            false => Some([1, last.checked_sub(1)?]),
+        }
+    }
+
+    /// The way back between them, in words.
+    fn way(&self) -> String {
+        match self.through_time() {
+            true => "from the last time step to the first".to_owned(),
+            false => format!("from layer {LAYERS} to layer 2"),
+        }
+    }
+
+    fn spec(&self, norm: Norm, seed: u64, settings: &Settings) -> Spec {
+        let mut spec = Spec::new(self.arch.clone(), norm, seed, &settings.data);
+        (spec.steps, spec.batch_size, spec.evaluations) = (self.steps, self.batch_size, MOMENTS);
+        (spec.learning_rate, spec.validation, spec.test) = (2e-3, 250, 0);
+        let through_time = self.through_time();
+        spec.probes = Probes { gradients: !through_time, time: through_time, ..Probes::default() };
+        if settings.full {
+            (spec.train, spec.validation, spec.batch_size) = (8000, 2000, 64);
+            let epochs = if self.id == "pixels" { PIXEL_EPOCHS } else { FULL_EPOCHS };
+            spec.steps = epochs * spec.steps_of_epoch();
+        }
+        trained::chosen(spec, settings)
+    }
+}
+
+impl Study for GradientFlow {
+    fn name(&self) -> &'static str {
+        "gradient-flow"
+    }
+
+    fn question(&self) -> &'static str {
+        "How much of a gradient reaches the first layers of a deep network and the first time steps of a recurrent one?"
+    }
+
+    fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
+        let mut plans = Vec::new();
+        for entry in entries(settings.full) {
+            for &norm in entry.norms {
+                let case = trained::case(entry.id, norm);
+                let of = |seed| trained::plan(self.name(), &case, entry.spec(norm, seed, settings), settings);
+                plans.extend(tools::seeds(settings).map(of));
+            }
+        }
+        plans
+    }
+
+    fn run(
+        &self,
+        plan: &RunPlan,
+        data: &Dataset,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        trained::run(plan, data, file, observer)
+    }
+
+    fn story(&self, records: &[Record]) -> Story {
+        pictures::story(self, &trained::read(records), records)
+    }
+}

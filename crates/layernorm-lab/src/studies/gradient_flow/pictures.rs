@@ -1,0 +1,258 @@
+//! The story of gradients on their way back.
+
+use super::{Entry, GradientFlow, LAYERS, entries};
+use crate::models::Norm;
+use crate::records::Record;
+use crate::report::{Cell, Chart, Frame, Picture, Story, Table};
+use crate::studies::Study;
+use crate::studies::tools::{axis, categories, chart, log_axis, short, story as blank};
+use crate::studies::trained::{Ran, Spread, bars, by_norm, cells, error, events, in_percent, words};
+use crate::training::events::Gradients;
+
+/// So many places of a profile are drawn at most: of 784 time steps every seventh.
+const PLACES: usize = 112;
+
+pub(super) fn story(study: &GradientFlow, runs: &[Ran], records: &[Record]) -> Story {
+    let mut story = blank(study.name(), "Gradients on their way back", study.question(), records);
+    story.expectation =
+        "Without a norm a gradient shrinks (or grows) by about the same factor in every layer and every time \
+                         step; layer norm keeps the sizes of the sums, and with them the factor, near 1 (Ba, Kiros and \
+                         Hinton, 2016, section 3). At the start, where all networks have the same weights, its gradient \
+                         should be the one that falls less."
+            .to_owned();
+    let flows: Vec<Flow<'_>> = entries(true).into_iter().filter_map(|entry| Flow::of(entry, runs)).collect();
+    if flows.is_empty() {
+        return story;
+    }
+    story.charts = flows.iter().filter_map(Flow::animation).collect();
+    story.charts.push(overview(&flows));
+    story.numbers = Some(table(&flows));
+    (story.answer, story.as_expected) = answer(&flows);
+    story.notes = vec![
+        "The gradients are those of one batch of 128 validation images, seen as in training; looking changes nothing."
+            .to_owned(),
+        "A profile is the geometric mean over the seeds. All networks of a seed start from the same weights."
+            .to_owned(),
+        format!(
+            "The layers of an MLP are not all of one size: the first one sees 784 pixels, the logits are 10. So its fall is that \
+             between layers 2 and {LAYERS}; the table has the ratio of the first layer to the last one too."
+        ),
+    ];
+    let grows = |flow: &Flow<'_>| {
+        let fall = flow.fall(Norm::Batch, Moment::End);
+        flow.entry.through_time() && fall.is_some_and(|fall| fall.hi < 0.0)
+    };
+    if flows.iter().any(grows) {
+        story.notes.push(
+            "The first rows of an image are blank. Over a batch hardly anything varies there, and batch norm divides by what \
+             varies, at the least by √ε: it makes the gradients of these time steps larger."
+                .to_owned(),
+        );
+    }
+    story
+}
+
+/// A network's profiles, by norm.
+struct Flow<'a> {
+    entry: Entry,
+    norms: Vec<(Norm, Vec<&'a Ran>, Vec<Vec<Gradients>>)>,
+}
+
+/// When.
+#[derive(Clone, Copy, PartialEq)]
+enum Moment {
+    Start,
+    End,
+}
+
+impl Moment {
+    fn of(self, profiles: &[Gradients]) -> Option<&Gradients> {
+        match self {
+            Moment::Start => profiles.first(),
+            Moment::End => profiles.last(),
+        }
+    }
+}
+
+impl<'a> Flow<'a> {
+    fn of(entry: Entry, runs: &'a [Ran]) -> Option<Flow<'a>> {
+        let event = if entry.through_time() { "time" } else { "gradients" };
+        let norms: Vec<_> = by_norm(runs, entry.id)
+            .into_iter()
+            .map(|(norm, runs)| {
+                let profiles = runs.iter().map(|ran| events(ran, event)).collect();
+                (norm, runs, profiles)
+            })
+            .collect();
+        (!norms.is_empty()).then_some(Flow { entry, norms })
+    }
+
+    fn fall(&self, norm: Norm, moment: Moment) -> Option<Spread> {
+        let (_, _, profiles) = self.norms.iter().find(|(of, _, _)| *of == norm)?;
+        Spread::of(profiles.iter().map(|profiles| {
+            let seen = moment.of(profiles)?;
+            let [first, last] = self.entry.ends(seen.norms.len())?;
+            Some(log(seen, last)? - log(seen, first)?)
+        }))
+    }
+
+    /// The first place's gradient as a part of the last one's, the geometric mean over the seeds.
+    fn ratio(&self, norm: Norm, moment: Moment) -> Option<f64> {
+        let (_, _, profiles) = self.norms.iter().find(|(of, _, _)| *of == norm)?;
+        let logs = profiles.iter().map(|profiles| {
+            let seen = moment.of(profiles)?;
+            Some(log(seen, 0)? - log(seen, seen.norms.len().checked_sub(1)?)?)
+        });
+        Some(10f64.powf(Spread::of(logs)?.mean))
+    }
+
+    /// The profiles over the training; `None` if nothing was seen.
+    fn animation(&self) -> Option<Chart> {
+        let all = || self.norms.iter().flat_map(|(_, _, profiles)| profiles.iter().flatten());
+        let places = &all().max_by_key(|seen| seen.places.len())?.places;
+        let every = places.len().div_ceil(PLACES).max(1);
+        // The last place is always among them.
+        let kept: Vec<usize> =
+            (0..places.len()).filter(|place| (places.len() - 1 - place).is_multiple_of(every)).collect();
+        let mut steps: Vec<usize> = all().map(|seen| seen.step).collect();
+        steps.sort_unstable();
+        steps.dedup();
+        let frame = |&step: &usize| Frame {
+            label: format!("step {step}"),
+            values: self
+                .norms
+                .iter()
+                .map(|(_, _, of)| kept.iter().map(|&place| mean(of, step, place)).collect())
+                .collect(),
+        };
+        let (label, unit) = match self.entry.through_time() {
+            true => ("time step (row or pixel of the image)", "‖∂L/∂h‖ of the time step"),
+            false => ("layer, from the input to the output", "‖∂L/∂W‖ of the layer"),
+        };
+        let names = kept.iter().map(|&place| places[place].trim_start_matches("layer "));
+        let picture = Picture::Frames {
+            x: categories(label, names),
+            y: log_axis(unit),
+            series: self.norms.iter().map(|(norm, _, _)| words(*norm).to_owned()).collect(),
+            frames: steps.iter().map(frame).collect(),
+        };
+        let see = format!(
+            "A flat profile is a gradient that reaches all places; one that rises to the right gets lost on its way back. {}",
+            self.sentence()
+        );
+        Some(chart(&format!("flow-{}", self.entry.id), &format!("{}: gradients", self.entry.title), see, picture))
+    }
+
+    /// Where each norm's gradient goes, at the start and at the end.
+    fn sentence(&self) -> String {
+        let of = |moment| {
+            let falls = self.norms.iter().filter_map(|(norm, _, _)| {
+                Some(format!("{} ({})", powers(self.fall(*norm, moment)?.mean), words(*norm)))
+            });
+            falls.collect::<Vec<_>>().join(", ")
+        };
+        let (start, end) = (of(Moment::Start), of(Moment::End));
+        if start.is_empty() || end.is_empty() {
+            return "Not all of it was seen.".to_owned();
+        }
+        format!(
+            "Powers of ten by which it falls {}, below 0 where it grows: {start} at the start; {end} after training.",
+            self.entry.way()
+        )
+    }
+}
+
+/// log₁₀ of the gradient at a place.
+fn log(seen: &Gradients, place: usize) -> Option<f64> {
+    seen.norms.get(place).copied().flatten().filter(|&norm| norm > 0.0).map(f64::log10)
+}
+
+/// The geometric mean over runs of the gradient at a step and a place, to four digits.
+fn mean(runs: &[Vec<Gradients>], step: usize, place: usize) -> Option<f64> {
+    let logs = runs.iter().map(|profiles| log(profiles.iter().find(|seen| seen.step == step)?, place));
+    let mean = 10f64.powf(Spread::of(logs)?.mean);
+    format!("{mean:.3e}").parse().ok()
+}
+
+/// Powers of ten, to one digit.
+fn powers(fall: f64) -> String {
+    short((10.0 * fall).round() / 10.0)
+}
+
+fn overview(flows: &[Flow<'_>]) -> Chart {
+    let columns: Vec<(&Flow<'_>, Moment)> =
+        flows.iter().flat_map(|flow| [Moment::Start, Moment::End].map(|moment| (flow, moment))).collect();
+    let norms = Norm::ALL.into_iter().filter(|norm| flows.iter().any(|flow| flow.norms.iter().any(|of| of.0 == *norm)));
+    let series = norms
+        .map(|norm| {
+            let falls: Vec<Option<Spread>> = columns.iter().map(|(flow, moment)| flow.fall(norm, *moment)).collect();
+            bars(words(norm), &falls)
+        })
+        .collect();
+    let name = |(flow, moment): &(&Flow<'_>, Moment)| {
+        let when = if *moment == Moment::Start { "start" } else { "end" };
+        format!("{}, {when}", flow.entry.title)
+    };
+    let x = categories("network, before and after training", columns.iter().map(name));
+    let y = crate::report::Axis { unit: Some("powers of ten".to_owned()), ..axis("fall on the way back") };
+    let see = "The nearer to 0 the better the gradient is kept on its way back through the layers or time steps; below 0 it grows \
+               on its way. The whisker goes from the least to the largest seed.";
+    chart("falls", "How far gradients fall", see, Picture::Bars { x, y, series })
+}
+
+fn table(flows: &[Flow<'_>]) -> Table {
+    let mut rows = Vec::new();
+    for flow in flows {
+        for (norm, runs, _) in &flow.norms {
+            let mut row: Vec<Cell> = vec![flow.entry.title.into(), words(*norm).into(), (runs.len() as f64).into()];
+            row.extend(cells(flow.fall(*norm, Moment::Start)));
+            row.extend(cells(flow.fall(*norm, Moment::End)));
+            row.extend([Moment::Start, Moment::End].map(|moment| Cell::from(flow.ratio(*norm, moment))));
+            row.push(in_percent(error(runs)).map(|error| error.mean).into());
+            rows.push(row);
+        }
+    }
+    let columns = [
+        "network",
+        "norm",
+        "seeds",
+        "fall at the start, powers of ten",
+        "least",
+        "largest",
+        "fall after training, powers of ten",
+        "least",
+        "largest",
+        "validation error, %",
+    ];
+    let notes =
+        vec!["A fall of 3: the first layer's or time step's gradient is a thousandth of the last one's.".to_owned()];
+    Table { columns: columns.map(str::to_owned).to_vec(), rows, notes }
+}
+
+/// What was seen, and whether at the start layer norm's gradient changes less on its way than that without a norm, everywhere.
+fn answer(flows: &[Flow<'_>]) -> (String, Option<bool>) {
+    let mut sentences = Vec::new();
+    let mut smaller = Vec::new();
+    for flow in flows {
+        let pair = |moment| Some([flow.fall(Norm::None, moment)?.mean, flow.fall(Norm::Layer, moment)?.mean]);
+        let (Some(start), Some(end)) = (pair(Moment::Start), pair(Moment::End)) else { continue };
+        sentences.push(format!(
+            "{}, {}: {} without a norm and {} with layer norm at the start, {} and {} after training",
+            flow.entry.title,
+            flow.entry.way(),
+            powers(start[0]),
+            powers(start[1]),
+            powers(end[0]),
+            powers(end[1])
+        ));
+        smaller.push(start[1].abs() < start[0].abs());
+    }
+    if sentences.is_empty() {
+        return ("The runs with layer norm and without a norm are not all there yet.".to_owned(), None);
+    }
+    let text = format!(
+        "Powers of ten by which the gradient falls on its way back (below 0 it grows). {}.",
+        sentences.join("; ")
+    );
+    (text, Some(smaller.iter().all(|&smaller| smaller)))
+}

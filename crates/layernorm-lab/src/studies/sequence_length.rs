@@ -1,0 +1,76 @@
+//! Sequences that are longer at test than in training: an LSTM learns to read images row by row, and is then shown images with
+//! rows of background behind them. What it saw it must keep for as many steps.
+
+mod pictures;
+#[cfg(test)]
+mod tests;
+
+use super::trained;
+use super::{Error, Observer, RunPlan, Settings, Study, tools};
+use crate::data::Dataset;
+use crate::models::{Arch, Norm, Reads};
+use crate::records::{Record, RunFile};
+use crate::report::Story;
+use crate::training::{Spec, Trial};
+
+/// The study of longer sequences.
+pub struct SequenceLength;
+
+/// What the network is called.
+const ID: &str = "lstm";
+/// Time steps of training: the rows of an image of MNIST.
+const ROWS: usize = 28;
+/// Rows of background behind the image.
+const BLANK: [usize; 6] = [0, 7, 14, 28, 56, 112];
+/// And those of the full study.
+const FULL_BLANK: [usize; 9] = [0, 7, 14, 28, 56, 112, 224, 448, 784];
+/// Epochs of the full study.
+const FULL_EPOCHS: usize = 5;
+
+fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
+    let arch = Arch::Lstm { hidden: if settings.full { 128 } else { 32 }, reads: Reads::Rows };
+    let mut spec = Spec::new(arch, norm, seed, &settings.data);
+    (spec.learning_rate, spec.batch_size, spec.steps) = (3e-3, 32, 300);
+    (spec.validation, spec.test, spec.evaluations) = (250, 500, 5);
+    let mut blank = &BLANK[..];
+    if settings.full {
+        (spec.train, spec.validation, spec.test, spec.batch_size) = (8000, 2000, 2000, 64);
+        spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
+        blank = &FULL_BLANK;
+    }
+    let trial = |&blank_rows: &usize| Trial { blank_rows, ..Trial::plain(format!("{blank_rows} blank rows")) };
+    spec.trials = blank.iter().map(trial).collect();
+    trained::chosen(spec, settings)
+}
+
+impl Study for SequenceLength {
+    fn name(&self) -> &'static str {
+        "sequence-length"
+    }
+
+    fn question(&self) -> &'static str {
+        "What becomes of a recurrent network that must read on for longer than it did in training?"
+    }
+
+    fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
+        let arch = spec(Norm::None, 1, settings).arch;
+        let plan =
+            |norm, seed| trained::plan(self.name(), &trained::case(ID, norm), spec(norm, seed, settings), settings);
+        let norms = Norm::ALL.into_iter().filter(|&norm| arch.refuses(norm).is_none());
+        norms.flat_map(|norm| tools::seeds(settings).map(move |seed| plan(norm, seed))).collect()
+    }
+
+    fn run(
+        &self,
+        plan: &RunPlan,
+        data: &Dataset,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        trained::run(plan, data, file, observer)
+    }
+
+    fn story(&self, records: &[Record]) -> Story {
+        pictures::story(self, &trained::read(records), records)
+    }
+}

@@ -1,0 +1,34 @@
+use super::*;
+use crate::report::Picture;
+use crate::studies::tools::testing;
+
+#[test]
+fn every_length_is_tried() {
+    let mut records = testing::trained(&SequenceLength, &testing::settings(), 2, |run| {
+        run.contains("layer") || run.contains("batch")
+    });
+    let story = SequenceLength.story(&records);
+    let Picture::Lines { series, .. } = &story.charts[0].picture else { panic!("lines") };
+    assert_eq!(series.len(), 2);
+    for series in series {
+        assert_eq!(series.x, [28.0, 35.0, 42.0, 56.0, 84.0, 140.0]);
+        assert!(series.y.iter().all(Option::is_some), "{series:?}");
+    }
+    assert!(story.as_expected.is_some());
+
+    // Layer norm keeps what it has read, batch norm does not.
+    for record in &mut records {
+        let layer = record.header.run.contains("layer");
+        for event in record.events.iter_mut().filter(|event| event.name == "trial") {
+            let own = event.data["name"] == "0 blank rows";
+            event.data["accuracy"] = if layer || own { 0.9 } else { 0.25 }.into();
+        }
+    }
+    let story = SequenceLength.story(&records);
+    assert_eq!(story.as_expected, Some(true));
+    assert!(
+        story.answer.contains("10 → 75 → 75 % with batch norm, 10 → 10 → 10 % with layer norm"),
+        "{}",
+        story.answer
+    );
+}
