@@ -10,7 +10,7 @@ use study_common::{Place, records};
 #[test]
 fn the_list_has_names_and_questions() {
     let said = Place::new().succeed("study --list");
-    for name in ["worked-example", "invariance", "epsilon", "gain-bias", "train-test", "implementations"] {
+    for name in ["worked-example", "compare", "invariance", "epsilon", "gain-bias", "train-test", "implementations"] {
         let line = said.out.lines().find(|line| line.trim_start().starts_with(name));
         assert!(line.is_some_and(|line| line.ends_with('?')), "{name}: {}", said.out);
     }
@@ -39,7 +39,7 @@ fn bad_arguments_are_refused_before_anything_is_written() {
         ("epsilon nothing-like-it", &["nothing-like-it", "expected one or more of"]),
         ("--seeds 0", &["expected a whole number from 1 to 1000"]),
         ("--seeds 99999999999999", &["expected a whole number from 1 to 1000"]),
-        ("--epochs 0", &["expected a whole number, 1 or more"]),
+        ("--epochs 0", &["expected a whole number from 1 to 100000"]),
         ("--batch-size -3", &["expected a whole number, 1 or more"]),
         ("--jobs 0", &["expected a whole number, 1 or more"]),
         ("--lr 0", &["expected a number above 0"]),
@@ -101,27 +101,41 @@ fn two_studies_leave_records_and_a_report_and_are_not_repeated() {
         assert_eq!(records(&place.path(&format!("jobs-{jobs}"))), before);
     }
     // Another study joins in, and its table is of it alone.
-    let more = place.succeed("study gain-bias --out out");
-    assert!(more.out.contains("What γ and β do") && !more.out.contains("What ε does"), "{}", more.out);
+    let more = place.succeed("study invariance --seeds 1 --out out");
+    assert!(more.out.contains("Table 1") && !more.out.contains("What ε does"), "{}", more.out);
     let all = place.succeed("report out");
-    assert!(all.out.contains("What γ and β do") && all.out.contains("What ε does"), "{}", all.out);
+    assert!(all.out.contains("Table 1") && all.out.contains("What ε does"), "{}", all.out);
 }
 
 #[test]
 fn runs_of_other_settings_are_set_aside_and_can_be_shown() {
     let place = Place::new();
-    place.succeed("study train-test --seeds 2 --out out");
-    let quick = records(&place.path("out"));
-    place.refuse("study train-test --seeds 1 --full --out out --resume", &["train-test-", "--resume", "old-1"]);
-    assert_eq!(records(&place.path("out")), quick);
-    let said = place.succeed("study train-test --seeds 1 --full --out out");
+    place.succeed("study batch-size --batch-size 100 --epochs 1 --seeds 2 --out out");
+    let one = records(&place.path("out"));
+    let two = "study batch-size --batch-size 100 --epochs 2 --seeds 1 --out out";
+    place.refuse(&format!("{two} --resume"), &["batch-size-", "--resume", "old-1"]);
+    assert_eq!(records(&place.path("out")), one);
+    let said = place.succeed(two);
     assert!(said.err.contains("were moved to out/old-1"), "{}", said.err);
-    assert_eq!(records(&place.path("out/old-1")), quick);
-    let full = records(&place.path("out"));
-    assert_eq!(full.len(), quick.len() - 1, "no seed of the old ones is mixed with the new ones");
-    assert!(full.iter().all(|(name, bytes)| quick[name] != *bytes));
+    assert_eq!(records(&place.path("out/old-1")), one);
+    let after = records(&place.path("out"));
+    assert_eq!(2 * after.len(), one.len(), "no seed of the old ones is mixed with the new ones");
+    assert!(after.iter().all(|(name, bytes)| one[name] != *bytes));
     place.succeed("report out/old-1");
     assert!(place.path("out/old-1/report.html").is_file());
+}
+
+#[test]
+fn a_setting_that_does_not_fit_the_data_is_told_once() {
+    let place = Place::new();
+    let said = place.run("study batch-size --batch-size 1000000 --epochs 1 --seeds 1");
+    assert_eq!((said.status, &*said.out), (Some(1), ""), "{}", said.err);
+    let end = said.err.split("error: ").last().unwrap();
+    assert!(
+        end.starts_with("3 of 3 runs failed:\n  batch-size-") && end.contains("and 2 others: batch size"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]

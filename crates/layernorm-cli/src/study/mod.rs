@@ -70,8 +70,8 @@ pub struct Args {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seeds)]
     seeds: Option<usize>,
     /// Epochs of each training run [default: the study's]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
-    epochs: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = epochs)]
+    epochs: Option<usize>,
     /// Cases in a batch [default: the study's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
     batch_size: Option<NonZeroUsize>,
@@ -109,11 +109,20 @@ impl Default for Args {
 
 /// More than anyone has time for.
 const MOST_SEEDS: usize = 1000;
+const MOST_EPOCHS: usize = 100_000;
 
 fn seeds(text: &str) -> Result<usize, String> {
+    up_to(MOST_SEEDS, text)
+}
+
+fn epochs(text: &str) -> Result<usize, String> {
+    up_to(MOST_EPOCHS, text)
+}
+
+fn up_to(most: usize, text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(seeds @ 1..=MOST_SEEDS) => Ok(seeds),
-        _ => Err(format!("expected a whole number from 1 to {MOST_SEEDS}")),
+        Ok(number) if (1..=most).contains(&number) => Ok(number),
+        _ => Err(format!("expected a whole number from 1 to {most}")),
     }
 }
 
@@ -152,7 +161,7 @@ impl Args {
         let settings = Settings {
             full: self.full,
             seeds: self.seeds,
-            epochs: self.epochs.map(NonZeroUsize::get),
+            epochs: self.epochs,
             batch_size: self.batch_size.map(NonZeroUsize::get),
             learning_rate: self.lr,
             ..Settings::default()
@@ -199,10 +208,20 @@ fn stopped(outcome: &Outcome, out: &Path) -> Failure {
     ))
 }
 
-/// The runs that failed, and why.
+/// The runs that failed, and why: those with the same reason in one line.
 fn failures(outcome: &Outcome) -> Option<String> {
-    let each = |failure: &session::Failure| format!("\n  {}: {}", failure.run, failure.what);
-    let lines: String = outcome.failures.iter().map(each).collect();
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for failure in &outcome.failures {
+        match reasons.iter_mut().find(|(what, _)| *what == failure.what) {
+            Some((_, runs)) => runs.push(&failure.run),
+            None => reasons.push((&failure.what, vec![&failure.run])),
+        }
+    }
+    let line = |(what, runs): &(&str, Vec<&str>)| match runs[..] {
+        [first, _, _, ..] => format!("\n  {first} and {} others: {what}", runs.len() - 1),
+        _ => format!("\n  {}: {what}", runs.join(", ")),
+    };
+    let lines: String = reasons.iter().map(line).collect();
     (!lines.is_empty()).then(|| format!("{} of {} runs failed:{lines}", outcome.failures.len(), outcome.total))
 }
 
@@ -228,4 +247,19 @@ pub fn about(command: String) -> Result<About, Failure> {
         made: session::today(),
         command,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_once_a_reason() {
+        let failure = |(run, what): (&str, &str)| session::Failure { run: run.to_owned(), what: what.to_owned() };
+        let all = [("a", "x"), ("b", "y"), ("c", "x"), ("d", "z"), ("e", "x"), ("f", "y")];
+        let outcome = Outcome { total: 9, failures: all.map(failure).to_vec(), ..Outcome::default() };
+        let expected = "6 of 9 runs failed:\n  a and 2 others: x\n  b, f: y\n  d: z";
+        assert_eq!(failures(&outcome).as_deref(), Some(expected));
+        assert_eq!(failures(&Outcome::default()), None);
+    }
 }

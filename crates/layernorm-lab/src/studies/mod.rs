@@ -8,6 +8,7 @@ pub mod batch_size;
 pub mod catalog;
 pub mod compare;
 pub mod correlation;
+mod effort;
 pub mod epsilon;
 mod exact;
 pub mod gain_bias;
@@ -100,8 +101,8 @@ pub trait Study: Sync {
     /// The runs that answer it.
     fn plan(&self, settings: &Settings) -> Vec<RunPlan>;
     /// How much work a run is beside the others, roughly: the time left is reckoned with it.
-    fn effort(&self, _plan: &RunPlan) -> f64 {
-        1.0
+    fn effort(&self, plan: &RunPlan) -> f64 {
+        effort::effort(plan)
     }
     /// Does a run, or what is left of it: `file` holds what was done before. Studies without training leave the data alone.
     fn run(&self, plan: &RunPlan, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer)
