@@ -71,7 +71,7 @@ fn killed_ten_times_it_ends_with_the_records_of_an_unbroken_one() {
     for kill in 0..10 {
         let resume = if kill > 0 { "--resume" } else { "" };
         let mut child = place.command(&format!("{STUDIES} --out broken {resume}")).spawn().unwrap();
-        sleep(whole.mul_f64(0.25 * random.next()));
+        sleep(whole.mul_f64(0.15 * random.next()));
         child.kill().unwrap();
         child.wait().unwrap();
         let now = records(&place.path("broken"));
