@@ -13,6 +13,7 @@ pub mod gain_bias;
 pub mod gradient_flow;
 pub mod implementations;
 pub mod invariance;
+mod probed;
 pub mod sequence_length;
 mod tools;
 pub mod train_test;
