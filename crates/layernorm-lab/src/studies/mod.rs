@@ -16,6 +16,7 @@ pub mod gradient_flow;
 pub mod implementations;
 pub mod invariance;
 pub mod learning_rate;
+mod probed;
 pub mod robustness;
 pub mod sequence_length;
 pub(crate) mod tools;

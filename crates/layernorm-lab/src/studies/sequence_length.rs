@@ -1,5 +1,6 @@
 //! Sequences that are longer at test than in training: an LSTM learns to read images row by row, and is then shown images with
-//! rows of background behind them. What it saw it must keep for as many steps.
+//! rows of background behind them. What it saw it must keep for as many steps. Batch norm is tried with its running statistics,
+//! of which it has none for the further steps, and with those of the very batch, which tells apart what lies at the statistics.
 
 mod pictures;
 #[cfg(test)]
@@ -30,7 +31,7 @@ const FULL_EPOCHS: usize = 5;
 fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
     let arch = Arch::Lstm { hidden: if settings.full { 128 } else { 32 }, reads: Reads::Rows };
     let mut spec = Spec::new(arch, norm, seed, &settings.data);
-    (spec.learning_rate, spec.batch_size, spec.steps) = (3e-3, 32, 300);
+    (spec.learning_rate, spec.batch_size, spec.steps) = (3e-3, 64, 250);
     (spec.validation, spec.test, spec.evaluations) = (250, 500, 5);
     let mut blank = &BLANK[..];
     if settings.full {
@@ -40,7 +41,17 @@ fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
     }
     let trial = |&blank_rows: &usize| Trial { blank_rows, ..Trial::plain(format!("{blank_rows} blank rows")) };
     spec.trials = blank.iter().map(trial).collect();
-    trained::chosen(spec, settings)
+    spec = trained::chosen(spec, settings);
+    if norm == Norm::Batch {
+        let own = BLANK.map(|blank_rows| Trial {
+            name: format!("{blank_rows} blank rows, the batch's own statistics"),
+            batch: spec.batch_size,
+            as_in_training: true,
+            ..trial(&blank_rows)
+        });
+        spec.trials.extend(own);
+    }
+    spec
 }
 
 impl Study for SequenceLength {

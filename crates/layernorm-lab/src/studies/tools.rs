@@ -161,6 +161,12 @@ pub(crate) fn short(number: f64) -> String {
     }
 }
 
+/// A number in words, with so many digits after the point at most.
+pub(crate) fn to_digits(number: f64, digits: i32) -> String {
+    let scale = 10f64.powi(digits);
+    short((number * scale).round() / scale)
+}
+
 /// Such as 3.2·10⁻⁷.
 fn power(number: f64) -> String {
     let text = format!("{number:.1e}");
@@ -369,6 +375,7 @@ mod tests {
         for (number, word) in words {
             assert_eq!(short(number), word);
         }
+        assert_eq!([to_digits(-0.004, 2), to_digits(0.126, 2), to_digits(-2.04, 1)], ["0", "0.13", "−2"]);
     }
 
     #[test]

@@ -101,6 +101,14 @@ pub(crate) fn words(norm: Norm) -> &'static str {
     }
 }
 
+/// A norm in a sentence.
+pub(crate) fn with(norm: Norm) -> String {
+    match norm {
+        Norm::None => "without a norm".to_owned(),
+        norm => format!("with {}", words(norm)),
+    }
+}
+
 /// A curve over the steps: the mean over runs that differ in their seed alone, and from the least to the largest of them.
 /// Where a run has diverged there is a gap.
 pub(crate) fn curve(name: &str, runs: &[&Ran], value: impl Fn(&Evaluate) -> Option<f64>) -> Series {
@@ -142,15 +150,6 @@ pub(crate) fn series(name: &str, points: impl IntoIterator<Item = (f64, Option<S
         hi: several.then(|| part(|spread| spread.hi)),
         dashed: false,
     }
-}
-
-/// A curve over the steps of what runs say at some of them: the mean, and from the least to the largest.
-pub(crate) fn over_steps(name: &str, runs: &[Vec<(usize, Option<f64>)>]) -> Series {
-    let mut steps: Vec<usize> = runs.iter().flatten().map(|(step, _)| *step).collect();
-    steps.sort_unstable();
-    steps.dedup();
-    let at = |step: usize| Spread::of(runs.iter().map(|run| run.iter().find(|(of, _)| *of == step)?.1));
-    series(name, steps.into_iter().map(|step| (step as f64, at(step))))
 }
 
 /// Bars with their spread.

@@ -2,12 +2,12 @@
 
 use super::{Activations, ID};
 use crate::data::CLASSES;
-use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Cell, Chart, Panel, Picture, Story, Table};
 use crate::studies::Study;
-use crate::studies::tools::{axis, chart, short, story as blank};
-use crate::studies::trained::{Ran, Spread, by_norm, cells, error, events, in_percent, over_steps, words};
+use crate::studies::probed::{Moment, Probed, probed};
+use crate::studies::tools::{axis, chart, story as blank, to_digits};
+use crate::studies::trained::{Ran, cells, error, in_percent, with, words};
 use crate::training::events::Activations as Seen;
 
 pub(super) fn story(study: &Activations, runs: &[Ran], records: &[Record]) -> Story {
@@ -15,7 +15,7 @@ pub(super) fn story(study: &Activations, runs: &[Ran], records: &[Record]) -> St
     story.expectation =
         "Training pulls the classes apart, with every norm. Which norm does it most is not known beforehand."
             .to_owned();
-    let groups: Vec<Group<'_>> = by_norm(runs, ID).into_iter().map(Group::of).collect();
+    let groups: Vec<Group<'_>> = probed(runs, ID, "activations");
     if groups.is_empty() {
         return story;
     }
@@ -36,36 +36,7 @@ pub(super) fn story(study: &Activations, runs: &[Ran], records: &[Record]) -> St
     story
 }
 
-/// The runs of a norm, with what they saw.
-struct Group<'a> {
-    norm: Norm,
-    runs: Vec<&'a Ran>,
-    seen: Vec<Vec<Seen>>,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Moment {
-    Start,
-    End,
-}
-
-impl<'a> Group<'a> {
-    fn of((norm, runs): (Norm, Vec<&'a Ran>)) -> Group<'a> {
-        let seen = runs.iter().map(|ran| events(ran, "activations")).collect();
-        Group { norm, runs, seen }
-    }
-
-    fn at(run: &[Seen], moment: Moment) -> Option<&Seen> {
-        match moment {
-            Moment::Start => run.first(),
-            Moment::End => run.last(),
-        }
-    }
-
-    fn spread(&self, moment: Moment, of: fn(&Seen) -> Option<f64>) -> Option<Spread> {
-        Spread::of(self.seen.iter().map(|run| of(Self::at(run, moment)?)))
-    }
-}
+type Group<'a> = Probed<'a, Seen>;
 
 /// The share of all variance that the three directions have together.
 fn share(seen: &Seen) -> Option<f64> {
@@ -103,14 +74,9 @@ fn clouds(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
     let mut panels = Vec::new();
     let mut told = Vec::new();
     for group in groups {
-        let Some(seen) = group.seen.first().and_then(|run| Group::at(run, moment)) else { continue };
+        let Some(seen) = group.seen.first().and_then(|run| moment.of(run)) else { continue };
         if let (Some(separation), Some(share)) = (separation(seen), share(seen)) {
-            told.push(format!(
-                "{} {} ({} % of the variance is in the picture)",
-                short(rounded(separation)),
-                with(group.norm),
-                short((100.0 * share).round())
-            ));
+            told.push(format!("{} {} ({} %)", to_digits(separation, 2), with(group.norm), to_digits(100.0 * share, 0)));
         }
         let points = seen.points.iter().filter(|point| point.iter().all(|x| x.is_finite())).copied().collect();
         panels.push(Panel { name: words(group.norm).to_owned(), points });
@@ -126,33 +92,21 @@ fn clouds(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
         "Each point is an image, its colour and shape the digit: the more the digits stay among themselves, the better";
     let see = match told.is_empty() {
         true => format!("{what}."),
-        false => format!("{what}. Separation: {}.", told.join(", ")),
+        false => format!(
+            "{what}. Separation of the classes (and how much of all variance is in the picture): {}.",
+            told.join(", ")
+        ),
     };
     let classes = (0..CLASSES).map(|class| class.to_string()).collect();
     let axes = ["first", "second", "third"].map(str::to_owned);
     Some(chart(id, &format!("{title}, first seed"), see, Picture::Scatter3d { panels, classes, axes }))
 }
 
-/// In a sentence.
-fn with(norm: Norm) -> String {
-    match norm {
-        Norm::None => "without a norm".to_owned(),
-        norm => format!("with {}", words(norm)),
-    }
-}
-
-/// Two digits after the point.
-fn rounded(number: f64) -> f64 {
-    (100.0 * number).round() / 100.0
-}
-
 fn course(groups: &[Group<'_>]) -> Chart {
-    let series = groups.iter().map(|group| {
-        let run = |run: &Vec<Seen>| run.iter().map(|seen| (seen.step, separation(seen))).collect();
-        over_steps(words(group.norm), &group.seen.iter().map(run).collect::<Vec<_>>())
-    });
+    let curve = |group: &Group<'_>| group.curve(words(group.norm), |seen| Some((seen.step, separation(seen))));
+    let series = groups.iter().map(curve).collect();
     let y = Axis { low: Some(0.0), high: Some(1.0), ..axis("separation of the classes (0 to 1)") };
-    let picture = Picture::Lines { x: axis("training step"), y, series: series.collect(), scrub: true };
+    let picture = Picture::Lines { x: axis("training step"), y, series, scrub: true };
     let see = "The part of the points' variance that lies between the classes: the sooner it rises, the sooner the digits come \
                apart. The band goes from the least to the largest seed.";
     chart("separation", "How the classes come apart", see, picture)
@@ -162,7 +116,7 @@ fn table(groups: &[Group<'_>]) -> Table {
     let mut rows = Vec::new();
     for group in groups {
         let mut row: Vec<Cell> = vec![words(group.norm).into(), (group.runs.len() as f64).into()];
-        for moment in [Moment::Start, Moment::End] {
+        for moment in Moment::BOTH {
             row.extend(cells(group.spread(moment, separation)));
             row.push(in_percent(group.spread(moment, share)).map(|share| share.mean).into());
         }
@@ -189,7 +143,7 @@ fn table(groups: &[Group<'_>]) -> Table {
 fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
     let mut pairs = Vec::new();
     for group in groups {
-        let ends = [Moment::Start, Moment::End].map(|moment| group.spread(moment, separation));
+        let ends = Moment::BOTH.map(|moment| group.spread(moment, separation));
         if let [Some(start), Some(end)] = ends {
             pairs.push((group.norm, start.mean, end.mean));
         }
@@ -199,9 +153,7 @@ fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
     };
     let told: Vec<String> = pairs
         .iter()
-        .map(|(norm, start, end)| {
-            format!("from {} to {} {}", short(rounded(*start)), short(rounded(*end)), with(*norm))
-        })
+        .map(|(norm, start, end)| format!("from {} to {} {}", to_digits(*start, 2), to_digits(*end, 2), with(*norm)))
         .collect();
     let text = format!(
         "In three directions of the last hidden layer, the part of the variance that lies between the classes goes {}. After \

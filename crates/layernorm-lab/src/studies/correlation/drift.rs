@@ -2,46 +2,41 @@
 
 use crate::models::Norm;
 use crate::report::{Chart, Picture, Series};
-use crate::studies::tools::{axis, chart, log_axis, short};
-use crate::studies::trained::{Ran, Spread, events, over_steps, words};
+use crate::studies::probed::Probed;
+use crate::studies::tools::{axis, chart, log_axis, to_digits};
+use crate::studies::trained::{Spread, words};
 use crate::training::events::Moments;
 
 /// What is drawn of an event.
 type Part = fn(&Moments) -> Option<f64>;
 
 /// The drift of the last hidden layer's units: that of their mean and that of their variance.
-pub(super) fn charts(groups: &[(Norm, &[&Ran])]) -> Vec<Chart> {
-    let seen: Vec<(Norm, Vec<Vec<Moments>>)> =
-        groups.iter().map(|(norm, runs)| (*norm, runs.iter().map(|ran| events(ran, "moments")).collect())).collect();
-    let Some(layer) = seen.iter().flat_map(|(_, runs)| runs.iter().flatten()).map(|seen| seen.layer.clone()).max()
-    else {
+pub(super) fn charts(groups: &[Probed<'_, Moments>]) -> Vec<Chart> {
+    let Some(layer) = groups.iter().flat_map(Probed::all).map(|seen| seen.layer.clone()).max() else {
         return Vec::new();
     };
     let curves = |before: Part, after: Part| {
         let mut series = Vec::new();
-        for (norm, runs) in &seen {
+        for group in groups {
             let curve = |name: &str, part: Part| {
-                let run = |run: &Vec<Moments>| {
-                    run.iter().filter(|seen| seen.layer == layer).map(|seen| (seen.step, part(seen))).collect()
-                };
-                over_steps(name, &runs.iter().map(run).collect::<Vec<_>>())
+                group.curve(name, |seen| (seen.layer == layer).then(|| (seen.step, part(seen))))
             };
-            series.push(curve(words(*norm), after));
-            if *norm != Norm::None {
-                let name = format!("{}, before it", words(*norm));
+            series.push(curve(words(group.norm), after));
+            if group.norm != Norm::None {
+                let name = format!("{}, before it", words(group.norm));
                 series.push(Series { dashed: true, ..curve(&name, before) });
             }
         }
         series
     };
     let range = |part: Part, norm: Norm| {
-        let runs = &seen.iter().find(|(of, _)| *of == norm)?.1;
-        Spread::of(runs.iter().flatten().filter(|seen| seen.layer == layer).map(part))
+        let group = groups.iter().find(|group| group.norm == norm)?;
+        Spread::of(group.all().filter(|seen| seen.layer == layer).map(part))
     };
     let told = |before: Part, after: Part| {
         let of = |norm, part, name: &str| {
             let range = range(part, norm)?;
-            Some(format!("{} to {} {name}", short(digits(range.lo)), short(digits(range.hi))))
+            Some(format!("{} and {} {name}", to_digits(range.lo, 2), to_digits(range.hi, 2)))
         };
         let all = [
             of(Norm::None, after, "without a norm"),
@@ -54,7 +49,7 @@ pub(super) fn charts(groups: &[(Norm, &[&Ran])]) -> Vec<Chart> {
         let what = "Solid: what the nonlinearity gets; dashed: what comes into the norm, all units and images together";
         let see = match told(before, after) {
             told if told.is_empty() => format!("{what}."),
-            told => format!("{what}. Over the training it goes from {told}."),
+            told => format!("{what}. Over the training it lies between {told}."),
         };
         let picture = Picture::Lines { x: axis("training step"), y, series: curves(before, after), scrub: true };
         chart(id, title, see, picture)
@@ -75,10 +70,4 @@ pub(super) fn charts(groups: &[(Norm, &[&Ran])]) -> Vec<Chart> {
             |seen| seen.after[1],
         ),
     ]
-}
-
-/// Two digits after the point, or what is nearly 0 as 0.
-fn digits(number: f64) -> f64 {
-    let rounded = (100.0 * number).round() / 100.0;
-    if rounded == 0.0 { 0.0 } else { rounded }
 }

@@ -5,8 +5,9 @@ use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Cell, Chart, Map, Picture, Series, Story, Table};
 use crate::studies::Study;
-use crate::studies::tools::{axis, chart, largest, short, story as blank};
-use crate::studies::trained::{Ran, Spread, by_norm, cells, error, events, in_percent, over_steps, words};
+use crate::studies::probed::{Moment, Probed, probed};
+use crate::studies::tools::{axis, chart, largest, short, story as blank, to_digits};
+use crate::studies::trained::{Ran, cells, error, in_percent, with, words};
 use crate::training::events::Correlation as Seen;
 
 /// Correlations are written to three digits: two that are the same differ by one unit of the last at most.
@@ -17,14 +18,13 @@ pub(super) fn story(study: &Correlation, runs: &[Ran], records: &[Record]) -> St
     story.expectation = "Batch norm shifts and scales each unit by itself, and so changes no correlation over its batch. Layer \
                          norm shifts and scales each image by itself, and so can. Neither is made to take correlations away."
         .to_owned();
-    let groups: Vec<Group<'_>> = by_norm(runs, ID).into_iter().map(Group::of).collect();
+    let groups: Vec<Group<'_>> = probed(runs, ID, "correlation");
     if groups.is_empty() {
         return story;
     }
     story.charts.extend([maps(&groups, Moment::Start), maps(&groups, Moment::End)].into_iter().flatten());
     story.charts.push(course(&groups));
-    let by_norm: Vec<(Norm, &[&Ran])> = groups.iter().map(|group| (group.norm, &group.runs[..])).collect();
-    story.charts.extend(drift::charts(&by_norm));
+    story.charts.extend(drift::charts(&probed(runs, ID, "moments")));
     story.numbers = Some(table(&groups));
     (story.answer, story.as_expected) = answer(&groups);
     story.notes = vec![
@@ -37,18 +37,7 @@ pub(super) fn story(study: &Correlation, runs: &[Ran], records: &[Record]) -> St
     story
 }
 
-/// The runs of a norm, with what they saw.
-struct Group<'a> {
-    norm: Norm,
-    runs: Vec<&'a Ran>,
-    seen: Vec<Vec<Seen>>,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Moment {
-    Start,
-    End,
-}
+type Group<'a> = Probed<'a, Seen>;
 
 /// Before the norm or after it.
 #[derive(Clone, Copy, PartialEq)]
@@ -74,38 +63,10 @@ fn size(seen: &Seen, side: Side) -> Option<f64> {
     Some(off.map(|(_, value)| value.abs()).sum::<f64>() / (units * (units - 1)) as f64)
 }
 
-impl<'a> Group<'a> {
-    fn of((norm, runs): (Norm, Vec<&'a Ran>)) -> Group<'a> {
-        let seen = runs.iter().map(|ran| events(ran, "correlation")).collect();
-        Group { norm, runs, seen }
-    }
-
-    fn at(run: &[Seen], moment: Moment) -> Option<&Seen> {
-        match moment {
-            Moment::Start => run.first(),
-            Moment::End => run.last(),
-        }
-    }
-
-    fn size(&self, moment: Moment, side: Side) -> Option<Spread> {
-        Spread::of(self.seen.iter().map(|run| size(Self::at(run, moment)?, side)))
-    }
-
-    /// The largest change that the norm makes to a correlation, at any step of any run.
-    fn change(&self) -> Option<f64> {
-        let change = |seen: &Seen| largest(seen.before.iter().zip(&seen.after).map(|(before, after)| after - before));
-        self.seen.iter().flatten().map(change).max_by(f64::total_cmp)
-    }
-
-    fn curve(&self, side: Side) -> Series {
-        let sizes = |run: &Vec<Seen>| run.iter().map(|seen| (seen.step, size(seen, side))).collect();
-        let name = match side {
-            Side::Before => format!("{}, before it", words(self.norm)),
-            Side::After => words(self.norm).to_owned(),
-        };
-        let runs: Vec<_> = self.seen.iter().map(sizes).collect();
-        Series { dashed: side == Side::Before, ..over_steps(&name, &runs) }
-    }
+/// The largest change that the norm makes to a correlation, at any step of any run.
+fn change(group: &Group<'_>) -> Option<f64> {
+    let change = |seen: &Seen| largest(seen.before.iter().zip(&seen.after).map(|(before, after)| after - before));
+    group.all().map(change).max_by(f64::total_cmp)
 }
 
 /// The matrices of the first seed; at the start they are the same before every norm, so one of them is shown.
@@ -113,7 +74,7 @@ fn maps(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
     let mut maps = Vec::new();
     let mut sizes = Vec::new();
     for group in groups {
-        let Some(seen) = group.seen.first().and_then(|run| Group::at(run, moment)) else { continue };
+        let Some(seen) = group.seen.first().and_then(|run| moment.of(run)) else { continue };
         for side in [Side::Before, Side::After] {
             let first = maps.is_empty();
             let (name, shown) = match (group.norm, side) {
@@ -123,7 +84,7 @@ fn maps(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
                 (norm, Side::After) => (format!("after {}", words(norm)), true),
             };
             let Some(size) = size(seen, side).filter(|_| shown) else { continue };
-            sizes.push(format!("{} {name}", short(rounded(size))));
+            sizes.push(format!("{} {name}", to_digits(size, 2)));
             let values = values(seen, side).to_vec();
             maps.push(Map { name, rows: seen.units, columns: seen.units, values, labels: None });
         }
@@ -143,22 +104,19 @@ fn maps(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
     Some(chart(id, &format!("{title}, first seed"), see, picture))
 }
 
-/// Two digits after the point.
-fn rounded(number: f64) -> f64 {
-    (100.0 * number).round() / 100.0
-}
-
 /// Whether the norm changes correlations at all.
 fn changes(group: &Group<'_>) -> bool {
-    group.change().is_some_and(|change| change > SAME)
+    change(group).is_some_and(|change| change > SAME)
 }
 
 fn course(groups: &[Group<'_>]) -> Chart {
     let mut series = Vec::new();
     for group in groups {
-        series.push(group.curve(Side::After));
+        let curve = |name: &str, side| group.curve(name, |seen| Some((seen.step, size(seen, side))));
+        series.push(curve(words(group.norm), Side::After));
         if changes(group) {
-            series.push(group.curve(Side::Before));
+            let before = curve(&format!("{}, before it", words(group.norm)), Side::Before);
+            series.push(Series { dashed: true, ..before });
         }
     }
     let y = Axis { low: Some(0.0), ..axis("mean |correlation| of two units") };
@@ -182,9 +140,9 @@ fn table(groups: &[Group<'_>]) -> Table {
             (Moment::End, Side::Before),
             (Moment::End, Side::After),
         ] {
-            row.extend(cells(group.size(moment, side)));
+            row.extend(cells(group.spread(moment, |seen| size(seen, side))));
         }
-        row.push(group.change().into());
+        row.push(change(group).into());
         row.push(in_percent(error(&group.runs)).map(|error| error.mean).into());
         rows.push(row);
     }
@@ -213,23 +171,23 @@ fn table(groups: &[Group<'_>]) -> Table {
 /// What was seen, and whether batch norm left correlations as they are while layer norm did not.
 fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
     let of = |norm| groups.iter().find(|group| group.norm == norm);
-    let change = |norm| of(norm).and_then(Group::change);
-    let (Some(batch), Some(layer)) = (change(Norm::Batch), change(Norm::Layer)) else {
+    let changed = |norm| of(norm).and_then(change);
+    let (Some(batch), Some(layer)) = (changed(Norm::Batch), changed(Norm::Layer)) else {
         return ("The runs with batch norm and with layer norm are not all there yet.".to_owned(), None);
     };
     let leaves = match batch <= SAME {
         true => "leaves every correlation as it is".to_owned(),
         false => format!("changes correlations by up to {}", short(batch)),
     };
-    let mut text = format!("Batch norm {leaves}; layer norm changes single ones by up to {}.", short(rounded(layer)));
-    let sizes = |moment, side| {
+    let mut text = format!("Batch norm {leaves}; layer norm changes single ones by up to {}.", to_digits(layer, 2));
+    let sizes = |moment| {
         let all = groups.iter().filter_map(|group| {
-            let size = group.size(moment, side)?;
-            Some(format!("{} with {}", short(rounded(size.mean)), words(group.norm)))
+            let size = group.spread(moment, |seen| size(seen, Side::After))?;
+            Some(format!("{} {}", to_digits(size.mean, 2), with(group.norm)))
         });
         all.collect::<Vec<_>>().join(", ")
     };
-    let (start, end) = (sizes(Moment::Start, Side::After), sizes(Moment::End, Side::After));
+    let [start, end] = Moment::BOTH.map(sizes);
     if !start.is_empty() && !end.is_empty() {
         text += &format!(" The mean size after the norm is {start} at the start and {end} after training.");
     }

@@ -3,10 +3,11 @@
 use super::{Entry, GradientFlow, LAYERS, entries};
 use crate::models::Norm;
 use crate::records::Record;
-use crate::report::{Cell, Chart, Frame, Picture, Story, Table};
+use crate::report::{Axis, Cell, Chart, Frame, Picture, Story, Table};
 use crate::studies::Study;
-use crate::studies::tools::{axis, categories, chart, log_axis, short, story as blank};
-use crate::studies::trained::{Ran, Spread, bars, by_norm, cells, error, events, in_percent, words};
+use crate::studies::probed::{Moment, Probed, probed};
+use crate::studies::tools::{axis, categories, chart, log_axis, story as blank, to_digits};
+use crate::studies::trained::{Ran, Spread, bars, cells, error, in_percent, words};
 use crate::training::events::Gradients;
 
 /// So many places of a profile are drawn at most: of 784 time steps every seventh.
@@ -55,60 +56,36 @@ pub(super) fn story(study: &GradientFlow, runs: &[Ran], records: &[Record]) -> S
 /// A network's profiles, by norm.
 struct Flow<'a> {
     entry: Entry,
-    norms: Vec<(Norm, Vec<&'a Ran>, Vec<Vec<Gradients>>)>,
-}
-
-/// When.
-#[derive(Clone, Copy, PartialEq)]
-enum Moment {
-    Start,
-    End,
-}
-
-impl Moment {
-    fn of(self, profiles: &[Gradients]) -> Option<&Gradients> {
-        match self {
-            Moment::Start => profiles.first(),
-            Moment::End => profiles.last(),
-        }
-    }
+    norms: Vec<Probed<'a, Gradients>>,
 }
 
 impl<'a> Flow<'a> {
     fn of(entry: Entry, runs: &'a [Ran]) -> Option<Flow<'a>> {
-        let event = if entry.through_time() { "time" } else { "gradients" };
-        let norms: Vec<_> = by_norm(runs, entry.id)
-            .into_iter()
-            .map(|(norm, runs)| {
-                let profiles = runs.iter().map(|ran| events(ran, event)).collect();
-                (norm, runs, profiles)
-            })
-            .collect();
+        let norms = probed(runs, entry.id, if entry.through_time() { "time" } else { "gradients" });
         (!norms.is_empty()).then_some(Flow { entry, norms })
     }
 
+    /// What `log₁₀` of the later place's gradient is above the earlier one's.
+    fn between(&self, norm: Norm, moment: Moment, places: impl Fn(usize) -> Option<[usize; 2]>) -> Option<Spread> {
+        self.norms.iter().find(|probed| probed.norm == norm)?.spread(moment, |seen| {
+            let [early, late] = places(seen.norms.len())?;
+            Some(log(seen, late)? - log(seen, early)?)
+        })
+    }
+
     fn fall(&self, norm: Norm, moment: Moment) -> Option<Spread> {
-        let (_, _, profiles) = self.norms.iter().find(|(of, _, _)| *of == norm)?;
-        Spread::of(profiles.iter().map(|profiles| {
-            let seen = moment.of(profiles)?;
-            let [first, last] = self.entry.ends(seen.norms.len())?;
-            Some(log(seen, last)? - log(seen, first)?)
-        }))
+        self.between(norm, moment, |places| self.entry.ends(places))
     }
 
     /// The first place's gradient as a part of the last one's, the geometric mean over the seeds.
     fn ratio(&self, norm: Norm, moment: Moment) -> Option<f64> {
-        let (_, _, profiles) = self.norms.iter().find(|(of, _, _)| *of == norm)?;
-        let logs = profiles.iter().map(|profiles| {
-            let seen = moment.of(profiles)?;
-            Some(log(seen, 0)? - log(seen, seen.norms.len().checked_sub(1)?)?)
-        });
-        Some(10f64.powf(Spread::of(logs)?.mean))
+        let fall = self.between(norm, moment, |places| Some([0, places.checked_sub(1)?]))?;
+        Some(10f64.powf(-fall.mean))
     }
 
     /// The profiles over the training; `None` if nothing was seen.
     fn animation(&self) -> Option<Chart> {
-        let all = || self.norms.iter().flat_map(|(_, _, profiles)| profiles.iter().flatten());
+        let all = || self.norms.iter().flat_map(Probed::all);
         let places = &all().max_by_key(|seen| seen.places.len())?.places;
         let every = places.len().div_ceil(PLACES).max(1);
         // The last place is always among them.
@@ -122,7 +99,7 @@ impl<'a> Flow<'a> {
             values: self
                 .norms
                 .iter()
-                .map(|(_, _, of)| kept.iter().map(|&place| mean(of, step, place)).collect())
+                .map(|of| kept.iter().map(|&place| mean(&of.seen, step, place)).collect())
                 .collect(),
         };
         let (label, unit) = match self.entry.through_time() {
@@ -133,7 +110,7 @@ impl<'a> Flow<'a> {
         let picture = Picture::Frames {
             x: categories(label, names),
             y: log_axis(unit),
-            series: self.norms.iter().map(|(norm, _, _)| words(*norm).to_owned()).collect(),
+            series: self.norms.iter().map(|probed| words(probed.norm).to_owned()).collect(),
             frames: steps.iter().map(frame).collect(),
         };
         let see = format!(
@@ -146,8 +123,8 @@ impl<'a> Flow<'a> {
     /// Where each norm's gradient goes, at the start and at the end.
     fn sentence(&self) -> String {
         let of = |moment| {
-            let falls = self.norms.iter().filter_map(|(norm, _, _)| {
-                Some(format!("{} ({})", powers(self.fall(*norm, moment)?.mean), words(*norm)))
+            let falls = self.norms.iter().filter_map(|probed| {
+                Some(format!("{} ({})", powers(self.fall(probed.norm, moment)?.mean), words(probed.norm)))
             });
             falls.collect::<Vec<_>>().join(", ")
         };
@@ -176,13 +153,14 @@ fn mean(runs: &[Vec<Gradients>], step: usize, place: usize) -> Option<f64> {
 
 /// Powers of ten, to one digit.
 fn powers(fall: f64) -> String {
-    short((10.0 * fall).round() / 10.0)
+    to_digits(fall, 1)
 }
 
 fn overview(flows: &[Flow<'_>]) -> Chart {
     let columns: Vec<(&Flow<'_>, Moment)> =
-        flows.iter().flat_map(|flow| [Moment::Start, Moment::End].map(|moment| (flow, moment))).collect();
-    let norms = Norm::ALL.into_iter().filter(|norm| flows.iter().any(|flow| flow.norms.iter().any(|of| of.0 == *norm)));
+        flows.iter().flat_map(|flow| Moment::BOTH.map(|moment| (flow, moment))).collect();
+    let norms =
+        Norm::ALL.into_iter().filter(|norm| flows.iter().any(|flow| flow.norms.iter().any(|of| of.norm == *norm)));
     let series = norms
         .map(|norm| {
             let falls: Vec<Option<Spread>> = columns.iter().map(|(flow, moment)| flow.fall(norm, *moment)).collect();
@@ -194,7 +172,7 @@ fn overview(flows: &[Flow<'_>]) -> Chart {
         format!("{}, {when}", flow.entry.title)
     };
     let x = categories("network, before and after training", columns.iter().map(name));
-    let y = crate::report::Axis { unit: Some("powers of ten".to_owned()), ..axis("fall on the way back") };
+    let y = Axis { unit: Some("powers of ten".to_owned()), ..axis("fall on the way back") };
     let see = "The nearer to 0 the better the gradient is kept on its way back through the layers or time steps; below 0 it grows \
                on its way. The whisker goes from the least to the largest seed.";
     chart("falls", "How far gradients fall", see, Picture::Bars { x, y, series })
@@ -203,11 +181,11 @@ fn overview(flows: &[Flow<'_>]) -> Chart {
 fn table(flows: &[Flow<'_>]) -> Table {
     let mut rows = Vec::new();
     for flow in flows {
-        for (norm, runs, _) in &flow.norms {
+        for Probed { norm, runs, .. } in &flow.norms {
             let mut row: Vec<Cell> = vec![flow.entry.title.into(), words(*norm).into(), (runs.len() as f64).into()];
             row.extend(cells(flow.fall(*norm, Moment::Start)));
             row.extend(cells(flow.fall(*norm, Moment::End)));
-            row.extend([Moment::Start, Moment::End].map(|moment| Cell::from(flow.ratio(*norm, moment))));
+            row.extend(Moment::BOTH.map(|moment| Cell::from(flow.ratio(*norm, moment))));
             row.push(in_percent(error(runs)).map(|error| error.mean).into());
             rows.push(row);
         }

@@ -1,0 +1,63 @@
+//! What the probes of a network's runs saw, by norm.
+
+use super::trained::{Ran, Spread, by_norm, events, series};
+use crate::models::Norm;
+use crate::report::Series;
+use serde::de::DeserializeOwned;
+
+/// The runs of a norm, and the events of a probe in each.
+pub(crate) struct Probed<'a, T> {
+    pub(crate) norm: Norm,
+    pub(crate) runs: Vec<&'a Ran>,
+    pub(crate) seen: Vec<Vec<T>>,
+}
+
+/// The first or the last look of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    Start,
+    End,
+}
+
+impl Moment {
+    pub(crate) const BOTH: [Moment; 2] = [Moment::Start, Moment::End];
+
+    pub(crate) fn of<T>(self, run: &[T]) -> Option<&T> {
+        match self {
+            Moment::Start => run.first(),
+            Moment::End => run.last(),
+        }
+    }
+}
+
+/// What the runs of a network saw under an event's name.
+pub(crate) fn probed<'a, T: DeserializeOwned>(runs: &'a [Ran], id: &str, event: &str) -> Vec<Probed<'a, T>> {
+    let of = |(norm, runs): (Norm, Vec<&'a Ran>)| {
+        let seen = runs.iter().map(|ran| events(ran, event)).collect();
+        Probed { norm, runs, seen }
+    };
+    by_norm(runs, id).into_iter().map(of).collect()
+}
+
+impl<T> Probed<'_, T> {
+    /// A number of a moment, over the seeds.
+    pub(crate) fn spread(&self, moment: Moment, of: impl Fn(&T) -> Option<f64>) -> Option<Spread> {
+        Spread::of(self.seen.iter().map(|run| of(moment.of(run)?)))
+    }
+
+    /// A curve over the steps: the mean over the seeds, and from the least to the largest. `at` tells a look's step and number.
+    pub(crate) fn curve(&self, name: &str, at: impl Fn(&T) -> Option<(usize, Option<f64>)>) -> Series {
+        let runs: Vec<Vec<(usize, Option<f64>)>> =
+            self.seen.iter().map(|run| run.iter().filter_map(&at).collect()).collect();
+        let mut steps: Vec<usize> = runs.iter().flatten().map(|(step, _)| *step).collect();
+        steps.sort_unstable();
+        steps.dedup();
+        let spread = |step: usize| Spread::of(runs.iter().map(|run| run.iter().find(|(of, _)| *of == step)?.1));
+        series(name, steps.into_iter().map(|step| (step as f64, spread(step))))
+    }
+
+    /// All looks of all runs.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
+        self.seen.iter().flatten()
+    }
+}
