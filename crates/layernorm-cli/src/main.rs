@@ -12,6 +12,7 @@ mod dtype;
 mod failure;
 mod machine;
 mod norm;
+mod predict;
 mod random;
 mod recurrent;
 mod reference;
@@ -20,6 +21,7 @@ mod show;
 mod study;
 mod textbook;
 mod tour;
+mod train;
 mod verify;
 mod weights;
 
@@ -42,6 +44,8 @@ struct Cli {
 enum Command {
     Study(study::Args),
     Report(report::Args),
+    Train(train::Args),
+    Predict(predict::Args),
     Data(data::Args),
     // Boxed, since its arguments are many times as large as those of the others.
     Apply(Box<apply::Args>),
@@ -72,6 +76,8 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Some(Command::Study(args)) => study::run(args),
         Some(Command::Report(args)) => report::run(&args),
+        Some(Command::Train(args)) => train::run(args),
+        Some(Command::Predict(args)) => predict::run(&args),
         Some(Command::Data(args)) => data::run(args),
         Some(Command::Apply(args)) => apply::run(*args),
         Some(Command::Verify(args)) => verify::run(args),

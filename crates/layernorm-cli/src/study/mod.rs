@@ -6,14 +6,14 @@
 
 mod again;
 mod bars;
-mod interrupt;
+pub mod interrupt;
 mod lines;
 mod summary;
 mod view;
 
 pub use again::command;
 pub use summary::{found, told};
-pub use view::plain;
+pub use view::{View, plain};
 
 use crate::failure::Failure;
 use crate::machine::Machine;
@@ -26,7 +26,6 @@ use layernorm_lab::studies::{Settings, Study, catalog};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use view::View;
 
 const OUT: &str = "lab-out";
 
@@ -126,11 +125,13 @@ fn up_to(most: usize, text: &str) -> Result<usize, String> {
     }
 }
 
-fn whole(text: &str) -> Result<NonZeroUsize, String> {
+/// A whole number, 1 or more.
+pub fn whole(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| "expected a whole number, 1 or more".to_owned())
 }
 
-fn learning_rate(text: &str) -> Result<f64, String> {
+/// A learning rate.
+pub fn learning_rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
         _ => Err("expected a number above 0, such as 0.001 or 1e-3".to_owned()),

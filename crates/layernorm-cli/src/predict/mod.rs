@@ -1,0 +1,88 @@
+//! `layernorm predict`: what a trained network says of an image.
+
+mod picture;
+
+use crate::failure::Failure;
+use crate::show;
+use layernorm_lab::data::Dataset;
+use layernorm_lab::training::{Prediction, SavedModel};
+use serde::Serialize;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  layernorm predict trained/model.layernorm --test 7      test image number 7 of the digits that the program carries
+  layernorm predict trained/model.layernorm digit.png     a picture of your own
+  layernorm predict trained/model.layernorm digit.png --json
+
+A picture is made grey, brought to the size that the network knows, and turned to light on dark if it is dark on light.";
+
+/// Say which digit an image shows, with a network that `layernorm train` saved.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The network, as `layernorm train` has saved it
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+    /// A picture: PNG
+    #[arg(value_name = "IMAGE", required_unless_present = "test", conflicts_with = "test")]
+    image: Option<PathBuf>,
+    /// Take the test image of this number, from 0
+    #[arg(long, value_name = "N")]
+    test: Option<usize>,
+    /// The folder that the test image is from [default: the digits that the program carries]
+    #[arg(long, value_name = "DIR", requires = "test")]
+    data: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let model = SavedModel::load(&args.model).map_err(Failure::bad_input)?;
+    let [rows, columns] = model.image();
+    let (pixels, label) = match (&args.image, args.test) {
+        (Some(path), _) => (picture::read(path, rows, columns)?, None),
+        (None, number) => test_image(args, number.unwrap_or(0))?,
+    };
+    let prediction = model.predict(&pixels).map_err(Failure::bad_input)?;
+    if args.json {
+        return show::print_json(&Told { class: prediction.class, probabilities: &prediction.probabilities, label });
+    }
+    show::print(&format!("{}\n{}", picture::drawn(&pixels, columns), words(&prediction, label)))
+}
+
+#[derive(Serialize)]
+struct Told<'a> {
+    class: usize,
+    probabilities: &'a [f32],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<u8>,
+}
+
+fn test_image(args: &Args, number: usize) -> Result<(Vec<u8>, Option<u8>), Failure> {
+    let data = match &args.data {
+        Some(folder) => Dataset::open(folder)?,
+        None => Dataset::embedded()?,
+    };
+    if number >= data.test.len() {
+        return Err(Failure::bad_input(format!("--test: expected 0 to {}, found {number}", data.test.len() - 1)));
+    }
+    Ok((data.test.image(number).to_vec(), Some(data.test.labels()[number])))
+}
+
+/// The answer, and how sure it is of every class.
+fn words(prediction: &Prediction, label: Option<u8>) -> String {
+    let mut text = format!("This is a {}", prediction.class);
+    text += &match label {
+        None => ".\n".to_owned(),
+        Some(label) if usize::from(label) == prediction.class => ", and so says its label.\n".to_owned(),
+        Some(label) => format!("; its label says {label}.\n"),
+    };
+    for (class, &probability) in prediction.probabilities.iter().enumerate() {
+        let length = (40.0 * probability).round().clamp(0.0, 40.0) as usize;
+        text += &format!("  {class}  {:>5.1} %  {}\n", 100.0 * probability, "█".repeat(length));
+    }
+    text
+}

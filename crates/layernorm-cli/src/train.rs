@@ -1,0 +1,231 @@
+//! `layernorm train`: one network, trained and saved.
+//!
+//! ```text
+//! arguments → Spec → records (DIR/train.jsonl) and model (DIR/model.layernorm) → accuracy, time of an epoch
+//! ```
+
+use crate::failure::Failure;
+use crate::show;
+use crate::study::{self, View, interrupt};
+use clap::ValueEnum;
+use layernorm_lab::data::Dataset;
+use layernorm_lab::models::{Arch, Norm, Reads};
+use layernorm_lab::records::{Header, RunFile};
+use layernorm_lab::session::{Event, Watcher, Whole};
+use layernorm_lab::studies::{self, Observer};
+use layernorm_lab::training::events::Trained;
+use layernorm_lab::training::{self, Optimizer, Outcome, SavedModel, Spec};
+use serde_json::json;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The name of the run, and of its records.
+const RUN: &str = "train";
+/// The saved network.
+const MODEL: &str = "model.layernorm";
+
+const EXAMPLES: &str = "\
+Examples:
+  layernorm train                                     an LSTM with layer norm on the digits that the program carries
+  layernorm train --model cnn --norm batch --epochs 5 --out cnn
+  layernorm train --data data/mnist --epochs 3        the LSTM on all of MNIST
+  layernorm predict trained/model.layernorm --test 7  what it says of the test image number 7
+
+A run that was stopped (Ctrl-C, a crash, a power cut) goes on where it was when the same command is given again.";
+
+/// Train one network on images and save it.
+///
+/// The LSTM reads an image row by row, the Transformer looks at all rows at once, CNN and MLP see the whole image. The same
+/// arguments give the same records, to the bit.
+///
+/// Exit status: 0 if all is well, 2 if the arguments or files are bad, 130 after Ctrl-C.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The network
+    #[arg(long, value_enum, default_value_t = Kind::Lstm)]
+    model: Kind,
+    /// Its norm: none, batch, layer, rms, group, instance or weight
+    #[arg(long, value_name = "NAME", default_value = "layer", value_parser = norm)]
+    norm: Norm,
+    /// Hidden units of the LSTM or of each layer of the MLP, width of the Transformer, channels of the CNN's second layer
+    /// [default: 128; MLP 1000, Transformer 64, CNN 32]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = study::whole)]
+    size: Option<NonZeroUsize>,
+    /// The LSTM reads 784 pixels one by one instead of 28 rows
+    #[arg(long)]
+    pixels: bool,
+    /// The Transformer's norms stand after the sums instead of before the parts
+    #[arg(long)]
+    post_norm: bool,
+    /// What makes steps of gradients
+    #[arg(long, value_enum, default_value_t = How::Adam)]
+    optimizer: How,
+    /// The learning rate
+    #[arg(long, value_name = "X", default_value = "0.002", allow_negative_numbers = true, value_parser = study::learning_rate)]
+    lr: f64,
+    /// Images of a batch
+    #[arg(long, value_name = "N", default_value = "64", allow_negative_numbers = true, value_parser = study::whole)]
+    batch_size: NonZeroUsize,
+    /// How often every image is seen
+    #[arg(long, value_name = "N", default_value = "3", allow_negative_numbers = true, value_parser = study::whole)]
+    epochs: NonZeroUsize,
+    /// The seed of weights and order
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// A folder with MNIST, Fashion-MNIST or the like as idx files [default: 12,000 digits that the program carries]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The folder of records and model
+    #[arg(long, value_name = "DIR", default_value = "trained")]
+    out: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Kind {
+    Mlp,
+    Lstm,
+    Cnn,
+    Transformer,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum How {
+    Adam,
+    Sgd,
+}
+
+fn norm(name: &str) -> Result<Norm, String> {
+    let names = Norm::ALL.map(Norm::name).join(", ");
+    Norm::named(name).ok_or_else(|| format!("expected one of {names}"))
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let data = match &args.data {
+        Some(folder) => Dataset::open(folder)?,
+        None => Dataset::embedded()?,
+    };
+    let spec = args.spec(&data);
+    let header = Header::new("train", RUN, json!({"spec": spec}));
+    let mut file = RunFile::open(&args.out, header)
+        .map_err(|error| Failure::bad_input(format!("{error}; --out DIR puts this one elsewhere")))?;
+    let model = args.out.join(MODEL);
+    if file.record().finished && SavedModel::load(&model).is_ok() {
+        show::print(&format!(
+            "This network was trained before, with the same settings.\n{}",
+            told(&file, None, &model)
+        ))?;
+        return Ok(());
+    }
+    let outcome = train(&spec, &data, &mut file, &args.out)?;
+    let took = epoch(&outcome, &spec);
+    let image = [data.train.rows(), data.train.columns()];
+    SavedModel::new(outcome, &spec, image).save(&model).map_err(Failure::bad_input)?;
+    show::print(&told(&file, took, &model))
+}
+
+impl Args {
+    fn spec(&self, data: &Dataset) -> Spec {
+        let size = |usual: usize| self.size.map_or(usual, NonZeroUsize::get);
+        let arch = match self.model {
+            Kind::Mlp => Arch::mlp(&[size(1000); 2]),
+            Kind::Lstm => {
+                Arch::Lstm { hidden: size(128), reads: if self.pixels { Reads::Pixels } else { Reads::Rows } }
+            }
+            Kind::Cnn => Arch::Cnn { channels: [size(32).div_ceil(2), size(32)] },
+            Kind::Transformer => Arch::Transformer { width: size(64), heads: 4, blocks: 2, pre_norm: !self.post_norm },
+        };
+        let mut spec = Spec::new(arch, self.norm, self.seed, &data.label());
+        // A twelfth of the training images tells how well it does on what it has not seen: 5,000 of MNIST's.
+        spec.validation = (data.train.len() / 12).max(1);
+        spec.train = data.train.len() - spec.validation.min(data.train.len());
+        spec.test = data.test.len();
+        (spec.batch_size, spec.learning_rate) = (self.batch_size.get(), self.lr);
+        spec.optimizer = match self.optimizer {
+            How::Adam => Optimizer::Adam,
+            How::Sgd => Optimizer::Sgd,
+        };
+        spec.steps = self.epochs.get().saturating_mul(spec.steps_of_epoch());
+        spec.evaluations = self.epochs.get().saturating_mul(2);
+        spec
+    }
+}
+
+/// Trains, and shows how it goes.
+fn train(spec: &Spec, data: &Dataset, file: &mut RunFile, out: &Path) -> Result<Outcome, Failure> {
+    let view = Arc::new(View::new());
+    interrupt::listen(&view)?;
+    let resumed = !file.record().events.is_empty();
+    let mut watch = Watch { view: &view, begun: Instant::now() };
+    view.event(Event::Began { worker: 0, run: RUN, resumed }, &whole(0.0, None));
+    let outcome = training::run(spec, data, file, &mut watch);
+    view.clear();
+    outcome.map_err(|error| match error {
+        studies::Error::Stopped => Failure::stopped(format!(
+            "stopped; the same command goes on from here ({} has what was done)",
+            out.display()
+        )),
+        other => Failure::bad_input(other.to_string()),
+    })
+}
+
+/// One run is the whole.
+fn whole(done: f64, left: Option<std::time::Duration>) -> Whole {
+    Whole { ended: 0, total: 1, done, left }
+}
+
+struct Watch<'a> {
+    view: &'a View,
+    begun: Instant,
+}
+
+impl Observer for Watch<'_> {
+    fn progress(&mut self, done: f64, words: &str) {
+        let left = (done > 0.0).then(|| self.begun.elapsed().mul_f64((1.0 - done) / done));
+        self.view.event(Event::Progress { worker: 0, run: RUN, done, words }, &whole(done, left));
+    }
+
+    fn stop(&self) -> bool {
+        Watcher::stop(self.view)
+    }
+}
+
+/// Seconds of an epoch, if enough steps were made to tell.
+fn epoch(outcome: &Outcome, spec: &Spec) -> Option<f64> {
+    let steps = spec.steps_of_epoch();
+    (outcome.steps >= steps.min(100) && outcome.steps > 0)
+        .then(|| outcome.training_time.as_secs_f64() / outcome.steps as f64 * steps as f64)
+}
+
+/// What came out.
+fn told(file: &RunFile, epoch: Option<f64>, model: &Path) -> String {
+    let trained = Trained::read(file.record());
+    let percent = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{:.2} %", 100.0 * share));
+    let mut text = String::new();
+    if let Some(trained) = &trained {
+        if let Some(step) = trained.diverged {
+            text += &format!("The loss was no longer a number after step {step}: try a smaller --lr.\n");
+        }
+        let last = trained.last();
+        let test = trained.test.as_ref();
+        text += &format!(
+            "Validation accuracy {}, test accuracy {} ({} images).\n",
+            percent(last.and_then(|last| last.accuracy)),
+            percent(test.and_then(|test| test.accuracy)),
+            show::thousands(trained.spec.test as u64)
+        );
+        if let Some(seconds) = epoch {
+            let images = show::thousands((trained.spec.steps_of_epoch() * trained.spec.batch_size) as u64);
+            text += &format!("Training took {seconds:.1} s an epoch of {images} images.\n");
+        }
+    }
+    text + &format!(
+        "Records: {}\nModel: {}\n\nNext:\n  layernorm predict {} --test 0   what it says of a test image\n",
+        file.path().display(),
+        model.display(),
+        model.display()
+    )
+}
