@@ -5,4 +5,5 @@ mod fallback;
 mod modules;
 mod norms;
 mod recurrent;
+mod threads;
 mod training;

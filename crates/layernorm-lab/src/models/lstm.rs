@@ -123,9 +123,12 @@ impl Reader {
     }
 }
 
-/// The same state, by which the loss can be differentiated: a zero is added that has a gradient, which is the state's.
+/// The same state, by which the loss can be differentiated: a zero is added that has a gradient, which is the state's. Without
+/// autodiff there is no gradient, and the zero is one.
 pub(super) fn marked(state: Tensor<3>, marks: &mut Vec<Tensor<3>>) -> Tensor<3> {
-    let zero = Tensor::zeros(state.dims(), &state.device()).require_grad();
+    let device = state.device();
+    let zero = Tensor::zeros(state.dims(), &device);
+    let zero = if device.is_autodiff() { zero.require_grad() } else { zero };
     marks.push(zero.clone());
     state + zero
 }

@@ -157,6 +157,9 @@ impl Net {
     pub fn new(arch: &Arch, norm: Norm, image: [usize; 2], start: &Start, device: &Device) -> Result<Net, String> {
         arch.check()?;
         start.check()?;
+        if image.contains(&0) {
+            return Err(format!("images: expected 1×1 pixels or more, found {}×{}", image[0], image[1]));
+        }
         if let Some(why) = arch.refuses(norm) {
             return Err(format!("{} with {} norm: {why}", arch.name(), norm.name()));
         }

@@ -2,6 +2,7 @@
 //! the run goes on, and come again with the same numbers.
 
 use super::container;
+use super::evaluate::copy;
 use super::run::Model;
 use crate::records::{Header, RunFile};
 use burn::module::Module;
@@ -51,8 +52,8 @@ pub(super) fn save(file: &RunFile, place: &Place, model: &Model) -> Result<(), S
 /// Takes up where the run was: the model as it was then. Where there is nothing to take up, the model as it is, at the start.
 pub(super) fn load(file: &RunFile, fresh: Model) -> (Model, Place) {
     let Some((place, net, optimizer)) = read(file) else { return (fresh, Place::default()) };
-    let Model { net: like, optimizer: kind } = fresh.clone();
-    match (like.try_load_record(net), kind.from_bytes(optimizer)) {
+    // A copy, whose running statistics are its own: what does not fit may have been taken over in part.
+    match (copy(&fresh.net).try_load_record(net), fresh.optimizer.clone().from_bytes(optimizer)) {
         (Ok(net), Ok(optimizer)) => (Model { net, optimizer }, place),
         _ => (fresh, Place::default()),
     }

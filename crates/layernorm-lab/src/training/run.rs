@@ -25,7 +25,6 @@ const CHECKPOINT_EVERY: Duration = Duration::from_secs(2);
 const ORDER: u64 = 0x6f72_6465_7269_6d67;
 
 /// A network in training.
-#[derive(Clone)]
 pub(super) struct Model {
     pub(super) net: Net,
     pub(super) optimizer: ModuleOptimizer,

@@ -41,7 +41,8 @@ pub struct Prediction {
 impl SavedModel {
     /// What a run gave, for images of `[rows, columns]`.
     pub fn new(outcome: Outcome, spec: &Spec, [rows, columns]: [usize; 2]) -> SavedModel {
-        let scaled = |pixel: u8| (f64::from(outcome.scaling.of(pixel)) * spec.input_scale) as f32;
+        // As in training, to the bit.
+        let scaled = |pixel: u8| outcome.scaling.of(pixel) * spec.input_scale as f32;
         let pixels = (0..=u8::MAX).map(scaled).collect();
         SavedModel { net: outcome.net, head: Head { spec: spec.clone(), rows, columns, pixels } }
     }

@@ -153,6 +153,13 @@ impl Spec {
         if let Some(trial) = self.trials.iter().find(|trial| trial.batch == 0) {
             return refuse(format!("trial {}: expected batches of 1 or more, found 0", trial.name));
         }
+        let fixed = !matches!(self.arch, Arch::Lstm { .. });
+        if let Some(trial) = self.trials.iter().find(|trial| trial.blank_rows > 0 && fixed) {
+            let (trial, rows, arch) = (&trial.name, trial.blank_rows, self.arch.name());
+            return refuse(format!(
+                "trial {trial}: expected no blank rows for a network of one size, {arch}, found {rows}"
+            ));
+        }
         Ok(())
     }
 }

@@ -1,0 +1,140 @@
+//! Starting values: of the seed alone, whatever the norm.
+
+use super::*;
+
+#[test]
+fn networks_that_differ_in_their_norm_alone_start_from_the_same_weights() {
+    for (arch, norm) in fitting() {
+        let plain = parameters(&net(&arch, Norm::None, &cpu()));
+        let found = parameters(&net(&arch, norm, &cpu()));
+        for (name, numbers) in &plain {
+            assert_eq!(found.get(name), Some(numbers), "{arch:?} {norm}: {name}");
+        }
+        assert_eq!(found.len() > plain.len(), norm != Norm::None, "{arch:?} {norm}: {:?}", found.keys());
+    }
+}
+
+#[test]
+fn devices_change_no_weight() {
+    for (arch, norm) in fitting() {
+        assert_eq!(parameters(&net(&arch, norm, &cpu())), parameters(&net(&arch, norm, &training())));
+    }
+}
+
+#[test]
+fn other_seeds_and_other_layers_have_other_weights() {
+    for arch in archs() {
+        let of = |seed| parameters(&with_start(&arch, Norm::None, &Start::new(seed), &cpu()));
+        let (first, second) = (of(1), of(2));
+        let mut seen: Vec<f32> = Vec::new();
+        for (name, numbers) in &first {
+            let same = numbers.values.iter().zip(&second[name].values).filter(|(a, b)| a == b).count();
+            // Two of 2²⁴ equally likely numbers are hardly ever the same.
+            assert_eq!(same, 0, "{arch:?}: {name}");
+            // All weights of one stream would begin with the same number, but for its bound: compared relatively to the last.
+            let relative = numbers.values[0] / numbers.values[numbers.values.len() - 1];
+            assert!(!seen.contains(&relative), "{arch:?}: {name}");
+            seen.push(relative);
+        }
+    }
+}
+
+#[test]
+fn weights_are_uniform_within_their_bound() {
+    let arch = Arch::mlp(&[64]);
+    let found = parameters(&net(&arch, Norm::None, &cpu()));
+    for (name, inputs) in [("Mlp.hidden.0.weight", 30), ("Mlp.last.weight", 64)] {
+        let bound = 1.0 / f64::from(inputs).sqrt();
+        let relative: Vec<f64> = found[name].values.iter().map(|&w| f64::from(w) / bound).collect();
+        // Of n uniform numbers in ±1, the mean deviates by sqrt(1/3n) and that of the squares, 1/3, by sqrt(4/45n).
+        let n = relative.len() as f64;
+        assert!(relative.iter().all(|w| w.abs() <= 1.0 + 2.0 * UNIT), "{name}");
+        let mean = relative.iter().sum::<f64>() / n;
+        let square = relative.iter().map(|w| w * w).sum::<f64>() / n;
+        assert!(mean.abs() < 4.0 * (1.0 / (3.0 * n)).sqrt(), "{name}: {mean}");
+        assert!((square - 1.0 / 3.0).abs() < 4.0 * (4.0 / (45.0 * n)).sqrt(), "{name}: {square}");
+    }
+}
+
+/// Whether a parameter is a gain of a norm, a bias of a norm, or something else.
+fn kind(name: &str) -> &'static str {
+    match name.rsplit('.').next().unwrap() {
+        "gamma" | "gain" => "gain",
+        "beta" => "bias",
+        "bias" if name.contains("_norm.") => "bias",
+        last if last.ends_with("_norm_gain") => "gain",
+        last if last.ends_with("_norm_bias") => "bias",
+        _ => "other",
+    }
+}
+
+#[test]
+fn gains_and_biases_start_where_they_are_told_to() {
+    let usual = Start::new(1);
+    let other = Start { gain: 0.5, bias: 0.25, ..usual.clone() };
+    for (arch, norm) in fitting() {
+        let of = |start| parameters(&with_start(&arch, norm, start, &cpu()));
+        let (before, after) = (of(&usual), of(&other));
+        // The gains of batch norm in an LSTM start at a tenth.
+        let tenth = matches!(arch, Arch::Lstm { .. }) && norm == Norm::Batch;
+        let gains = if tenth { [0.1, 0.05] } else { [1.0, 0.5] };
+        for (name, numbers) in &after {
+            let all = |numbers: &Numbers, value: f32| numbers.values.iter().all(|&x| x == value);
+            let right = match kind(name) {
+                "gain" => all(&before[name], gains[0]) && all(numbers, gains[1]),
+                "bias" => all(&before[name], 0.0) && all(numbers, 0.25),
+                _ => before[name] == *numbers,
+            };
+            assert!(right, "{arch:?} {norm}: {name} {numbers:?}");
+        }
+        let there = |what| after.keys().any(|name| kind(name) == what);
+        let normalizes = !matches!(norm, Norm::None | Norm::Weight);
+        assert_eq!(there("gain"), normalizes, "{arch:?} {norm}");
+        // RMS norm has no β; the step LSTM has one behind its cells, as its batch norm does.
+        let biased = normalizes && (norm != Norm::Rms || matches!(arch, Arch::Lstm { .. }));
+        assert_eq!(there("bias"), biased, "{arch:?} {norm}");
+    }
+}
+
+#[test]
+fn the_weight_scale_multiplies_weights_and_nothing_else() {
+    let usual = Start::new(1);
+    let larger = Start { weight_scale: 4.0, ..usual.clone() };
+    for (arch, norm) in fitting() {
+        let of = |start| parameters(&with_start(&arch, norm, start, &cpu()));
+        let (before, after) = (of(&usual), of(&larger));
+        for (name, numbers) in &before {
+            // Products with a power of two are exact; so are roots of sums of squares of such.
+            let weight = numbers.shape.len() > 1 || name.contains("length");
+            let factor = if weight { 4.0 } else { 1.0 };
+            let expected: Vec<f32> = numbers.values.iter().map(|x| factor * x).collect();
+            assert_eq!(after[name].values, expected, "{arch:?} {norm}: {name}");
+        }
+    }
+}
+
+#[test]
+fn weight_norm_starts_as_the_network_without_it() {
+    for arch in archs() {
+        let of = |norm| wide(&logits(&net(&arch, norm, &cpu()), images(1, 5, &cpu())));
+        let (plain, normalized) = (of(Norm::None), of(Norm::Weight));
+        let largest = plain.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
+        for (plain, normalized) in plain.iter().zip(&normalized) {
+            // g and g·v/‖v‖ are off by a few units each; so is each layer's product, of at most 30 numbers here; 36 layers
+            // and steps at most (pixels), none of which doubles an error.
+            let tolerance = 36.0 * 34.0 * UNIT * largest;
+            assert!((plain - normalized).abs() <= tolerance, "{arch:?}: {plain} {normalized}");
+        }
+    }
+}
+
+#[test]
+fn the_forget_gates_bias_is_one_higher() {
+    let found = parameters(&net(&lstm(Reads::Rows), Norm::Layer, &cpu()));
+    let bias = &found["Lstm.bias"].values;
+    let mean = |values: &[f32]| values.iter().sum::<f32>() / values.len() as f32;
+    // The others lie in ±1/sqrt(7) = ±0.378.
+    let [others, forget] = [[&bias[..7], &bias[14..]].concat(), bias[7..14].to_vec()];
+    assert!(others.iter().all(|b| b.abs() <= 0.378) && forget.iter().all(|b| (b - 1.0).abs() <= 0.378), "{bias:?}");
+    assert!((mean(&forget) - 1.0).abs() < 0.378);
+}

@@ -1,0 +1,112 @@
+//! Checkpoints that are damaged or of another run are as good as none.
+
+use super::*;
+use crate::training::checkpoint;
+use crate::training::container;
+use crate::training::run::Model;
+use burn::optim::AdamConfig;
+use burn::tensor::Device;
+
+/// A run that stopped somewhere, its checkpoint, and the records of an unbroken one.
+fn stopped() -> (Place, Vec<u8>, Vec<u8>) {
+    let spec = mlp(Norm::Batch);
+    let place = Place::new(&spec);
+    place.stop_after(5);
+    let checkpoint = std::fs::read(place.checkpoint()).unwrap();
+    (place, checkpoint, unbroken(&spec))
+}
+
+/// With this checkpoint, the run starts over and ends the same.
+fn starts_over(place: &Place, checkpoint: &[u8], expected: &[u8], what: &str) {
+    std::fs::write(place.checkpoint(), checkpoint).unwrap();
+    assert_eq!(place.finish().steps, place.spec.steps, "{what}: it went on");
+    assert_eq!(place.bytes(), expected, "{what}");
+    assert_eq!(files(place.folder.path()), ["run.jsonl"], "{what}");
+}
+
+#[test]
+fn a_truncated_checkpoint_is_ignored() {
+    let (place, checkpoint, expected) = stopped();
+    for length in [0, 1, 100, checkpoint.len() / 2, checkpoint.len() - 1] {
+        starts_over(&place, &checkpoint[..length], &expected, &format!("{length} bytes"));
+    }
+    let longer = [&checkpoint[..], b"x"].concat();
+    starts_over(&place, &longer, &expected, "a byte too many");
+}
+
+#[test]
+fn a_checkpoint_with_a_flipped_byte_is_ignored() {
+    let (place, checkpoint, expected) = stopped();
+    // The step is in the header: another one would be another run.
+    let step = checkpoint.windows(8).position(|bytes| bytes == b"\"step\":4").unwrap() + 7;
+    for at in [0, 50, step, checkpoint.len() / 2, checkpoint.len() - 1] {
+        let mut damaged = checkpoint.clone();
+        damaged[at] ^= 1;
+        starts_over(&place, &damaged, &expected, &format!("byte {at}"));
+    }
+}
+
+#[test]
+fn no_flipped_byte_is_overlooked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    container::write(&path, "some format", &json!({"a": 1.5, "b": "c"}), &[b"first", b"", b"\nthird\n"]).unwrap();
+    let (header, blobs) = container::read(&path, "some format").unwrap();
+    assert_eq!((header, blobs), (json!({"a": 1.5, "b": "c"}), vec![b"first".to_vec(), vec![], b"\nthird\n".to_vec()]));
+    assert_eq!(files(folder.path()), ["file"]);
+    let bytes = std::fs::read(&path).unwrap();
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << bit;
+            std::fs::write(&path, damaged).unwrap();
+            assert!(container::read(&path, "some format").is_err(), "bit {bit} of byte {at}");
+        }
+        std::fs::write(&path, &bytes[..at]).unwrap();
+        assert!(container::read(&path, "some format").is_err(), "{at} bytes");
+    }
+    std::fs::write(&path, &bytes).unwrap();
+    let error = container::read(&path, "another").unwrap_err();
+    assert_eq!(error, "expected another of version 1, found some format of version 1");
+}
+
+#[test]
+fn a_checkpoint_of_another_run_is_ignored() {
+    let (place, _, expected) = stopped();
+    let mut start = place.spec.start.clone();
+    start.seed += 1;
+    let others = [
+        Spec { start, ..place.spec.clone() },
+        Spec { learning_rate: 2e-3, ..place.spec.clone() },
+        Spec { arch: Arch::mlp(&[24]), ..place.spec.clone() },
+    ];
+    for other in others {
+        let elsewhere = Place::new(&other);
+        elsewhere.stop_after(5);
+        starts_over(&place, &std::fs::read(elsewhere.checkpoint()).unwrap(), &expected, &format!("{other:?}"));
+    }
+}
+
+#[test]
+fn a_checkpoint_that_does_not_fit_leaves_nothing_behind() {
+    let (place, _, expected) = stopped();
+    // Its header is that of the run, its network is not: the first layer fits, with statistics of its own, the second does not.
+    let other = Spec { arch: Arch::mlp(&[24, 99]), ..place.spec.clone() };
+    let device = Device::flex().autodiff();
+    let net = crate::models::Net::new(&other.arch, other.norm, [14, 14], &other.start, &device).unwrap();
+    let images = burn::tensor::Tensor::<3>::ones([4, 14, 14], &device);
+    net.forward(images, &mut crate::models::Taps::closed());
+    let model = Model { net, optimizer: AdamConfig::new().init() };
+    let at = checkpoint::Place { step: 3, events: 1, ..Default::default() };
+    checkpoint::save(&place.open(), &at, &model).unwrap();
+    starts_over(&place, &std::fs::read(place.checkpoint()).unwrap(), &expected, "another network");
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_is_named() {
+    let place = Place::new(&mlp(Norm::Layer));
+    std::fs::create_dir(place.checkpoint()).unwrap();
+    let error = place.go(3).unwrap_err();
+    assert!(matches!(&error, Error::Run(what) if what.contains("run.checkpoint")), "{error}");
+    assert_eq!(files(place.folder.path()), ["run.checkpoint", "run.jsonl"]);
+}

@@ -1,0 +1,118 @@
+//! Probes: they see what is there, every time, and change nothing.
+
+use super::*;
+use crate::training::events::{Activations, Correlation, Gradients, Moments};
+use serde::de::DeserializeOwned;
+
+const ALL: Probes = Probes { gradients: true, time: true, moments: true, correlation: 4, activations: 20 };
+
+fn probed() -> Vec<Spec> {
+    let all = kinds().into_iter().map(|spec| Spec { probes: ALL, ..spec });
+    all.collect()
+}
+
+fn read<T: DeserializeOwned>(record: &Record, name: &str) -> Vec<T> {
+    record.named(name).map(|data| serde_json::from_value(data.clone()).unwrap()).collect()
+}
+
+#[test]
+fn looking_changes_no_other_number() {
+    for spec in probed() {
+        let spec = Spec { trials: vec![Trial::plain("again")], ..spec };
+        let others = ["evaluate", "trial", "test"];
+        let (with, without) = (record_of(&spec), record_of(&Spec { probes: Probes::default(), ..spec.clone() }));
+        assert_eq!(named(&with, &others), named(&without, &others), "{spec:?}");
+        assert_eq!(without.events.len(), named(&without, &others).len());
+        assert!(with.events.len() > without.events.len());
+    }
+}
+
+#[test]
+fn each_probe_alone_writes_its_event_at_each_evaluation() {
+    let none = Probes::default();
+    let alone = [
+        ("gradients", Probes { gradients: true, ..none }),
+        ("time", Probes { time: true, ..none }),
+        ("moments", Probes { moments: true, ..none }),
+        ("correlation", Probes { correlation: 4, ..none }),
+        ("activations", Probes { activations: 20, ..none }),
+    ];
+    for (name, probes) in alone {
+        let spec = Spec { probes, ..lstm(Norm::Layer) };
+        let record = record_of(&spec);
+        let names: Vec<&str> = record.events.iter().map(|event| event.name.as_str()).collect();
+        assert_eq!(names, [[name, "evaluate"].repeat(4), vec!["test"]].concat());
+        let steps: Vec<u64> = record.named(name).map(|data| data["step"].as_u64().unwrap()).collect();
+        assert_eq!(steps, [0, 2, 4, 7], "{name}");
+    }
+}
+
+#[test]
+fn gradients_are_of_every_layer_and_every_time_step() {
+    for spec in probed() {
+        let record = record_of(&spec);
+        let layers: Vec<Gradients> = read(&record, "gradients");
+        let expected = match &spec.arch {
+            Arch::Mlp { .. } => vec!["layer 1", "layer 2", "logits"],
+            Arch::Lstm { .. } => vec!["input", "recurrent", "logits"],
+            Arch::Cnn { .. } => vec!["convolution 1", "convolution 2", "logits"],
+            Arch::Transformer { .. } => vec!["rows", "values 1", "out 1", "wide 1", "narrow 1", "logits"],
+        };
+        assert_eq!(layers.len(), 4);
+        for gradients in &layers {
+            assert_eq!(gradients.places, expected, "{spec:?}");
+            assert!(gradients.norms.iter().all(|norm| norm.is_some_and(|norm| norm > 0.0)), "{spec:?}: {gradients:?}");
+        }
+        let times: Vec<Gradients> = read(&record, "time");
+        let has_time = matches!(spec.arch, Arch::Lstm { .. });
+        assert_eq!(times.len(), if has_time { 4 } else { 0 }, "{spec:?}");
+        for gradients in times {
+            assert_eq!(gradients.places, (1..=14).map(|step| step.to_string()).collect::<Vec<_>>());
+            assert!(gradients.norms.iter().all(|norm| norm.is_some_and(|norm| norm > 0.0)), "{spec:?}: {gradients:?}");
+        }
+    }
+}
+
+#[test]
+fn moments_are_those_that_the_norm_makes() {
+    for norm in [Norm::Layer, Norm::Batch] {
+        let record = record_of(&Spec { probes: ALL, ..mlp(norm) });
+        let moments: Vec<Moments> = read(&record, "moments");
+        assert_eq!(moments.len(), 4 * 2);
+        assert_eq!((moments[0].layer.as_str(), moments[1].layer.as_str()), ("layer 1", "layer 2"));
+        for Moments { before, after, .. } in &moments[..2] {
+            let [before, after] = [before, after].map(|pair| pair.map(Option::unwrap));
+            // At the start γ = 1 and β = 0: mean 0, to rounding; variance v/(v + ε), at most 10⁻³ less than 1 where v > 10⁻².
+            assert!(before[1] > 1e-2 && after[0].abs() < 1e-6 && (after[1] - 1.0).abs() < 1e-3, "{norm}: {after:?}");
+        }
+    }
+    let plain: Vec<Moments> = read(&record_of(&Spec { probes: ALL, ..mlp(Norm::None) }), "moments");
+    assert!(plain.iter().all(|moments| moments.before == moments.after));
+}
+
+#[test]
+fn correlations_and_places_have_the_sizes_asked_for() {
+    for spec in probed() {
+        let record = record_of(&spec);
+        for correlation in read::<Correlation>(&record, "correlation") {
+            assert_eq!((correlation.units, correlation.before.len(), correlation.after.len()), (4, 16, 16));
+            for matrix in [&correlation.before, &correlation.after] {
+                for (a, b) in (0..4).flat_map(|a| (0..4).map(move |b| (a, b))) {
+                    assert_eq!(matrix[4 * a + b], matrix[4 * b + a], "{spec:?}");
+                    // 0 where a unit does not vary.
+                    assert!(a != b || matrix[4 * a + a] == 1.0 || matrix[4 * a + a] == 0.0, "{spec:?}");
+                    assert!(matrix[4 * a + b].abs() <= 1.0, "{spec:?}");
+                }
+            }
+        }
+        for activations in read::<Activations>(&record, "activations") {
+            assert_eq!(activations.points.len(), 20);
+            // Each share is rounded to three digits.
+            let [first, second, third] = activations.shares;
+            assert!(first >= second && second >= third && first + second + third <= 1.0015, "{activations:?}");
+            let classes: Vec<f64> = activations.points.iter().map(|point| point[3]).collect();
+            let expected: Vec<f64> = data().train.labels()[250..270].iter().map(|&class| f64::from(class)).collect();
+            assert_eq!(classes, expected);
+        }
+    }
+}
