@@ -13,7 +13,7 @@ use study_common::{Place, Said, records};
 
 /// Studies whose records must survive anything, with what keeps them short.
 const STUDIES: &str =
-    "study worked-example batch-size invariance epsilon gain-bias train-test implementations --seeds 1";
+    "study worked-example batch-size invariance epsilon gain-bias train-test implementations --seeds 1 --batch-size 1";
 /// One that goes on for a while and has many steps.
 const LONG: &str = "study implementations --full --jobs 1";
 
