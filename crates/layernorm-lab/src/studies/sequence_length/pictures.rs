@@ -75,20 +75,27 @@ impl Group<'_> {
     }
 }
 
-/// What the running statistics cost at the length of training already.
+/// What the running statistics cost, at the length of training and at twice as much.
 fn statistics(groups: &[Group<'_>]) -> Option<String> {
-    let error = |own: bool| groups.iter().find(|group| group.norm == Norm::Batch && group.own == own)?.error(ROWS);
-    let (running, own) = (error(false)?.mean, error(true)?.mean);
+    let error = |own: bool, length: usize| {
+        let error = groups.iter().find(|group| group.norm == Norm::Batch && group.own == own)?.error(length)?;
+        Some(error.mean)
+    };
+    let [own, running] = [error(true, ROWS)?, error(false, ROWS)?];
     let text = format!(
-        "At the length of training batch norm errs in {} % with its running statistics and in {} % with those of the very batch.",
+        "Batch norm errs in {} % with its running statistics and in {} % with those of the very batch at {ROWS} steps, in {} % \
+         and {} % at {}.",
         to_digits(running, 1),
-        to_digits(own, 1)
+        to_digits(own, 1),
+        to_digits(error(false, 2 * ROWS)?, 1),
+        to_digits(error(true, 2 * ROWS)?, 1),
+        2 * ROWS
     );
     // Well above what 500 images can tell apart.
     Some(match running > own + 5.0 {
         true => {
-            text + " The first rows of an image are mostly blank: what varies there is rare and small, and running \
-                        statistics of it are poor."
+            text + " The first rows of an image are mostly blank: what varies there is rare and small, and running statistics \
+                    of it are poor."
         }
         false => text,
     })
