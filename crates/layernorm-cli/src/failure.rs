@@ -7,14 +7,27 @@ use std::fmt;
 pub struct Failure {
     /// What is wrong: what was expected and what came.
     pub message: String,
-    /// 1: a result is out of contract. 2: the input or the arguments are bad.
+    /// 1: a result is out of contract, or a run failed. 2: the input or the arguments are bad. 130: stopped by Ctrl-C.
     pub status: u8,
 }
+
+/// The status of a program that Ctrl-C has ended, as shells have it: 128 and the signal's number.
+pub const STOPPED: u8 = 130;
 
 impl Failure {
     /// The input or the arguments are bad: status 2.
     pub fn bad_input(message: impl Into<String>) -> Self {
         Failure { message: message.into(), status: 2 }
+    }
+
+    /// A run of a study failed: status 1.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Failure { message: message.into(), status: 1 }
+    }
+
+    /// The user has stopped it: status 130.
+    pub fn stopped(message: impl Into<String>) -> Self {
+        Failure { message: message.into(), status: STOPPED }
     }
 
     /// A result is outside the numerical contract: status 1.
@@ -45,6 +58,18 @@ impl From<layernorm_npy::Error> for Failure {
 
 impl From<layernorm_rnn::Error> for Failure {
     fn from(error: layernorm_rnn::Error) -> Self {
+        Failure::bad_input(error.to_string())
+    }
+}
+
+impl From<layernorm_lab::data::Error> for Failure {
+    fn from(error: layernorm_lab::data::Error) -> Self {
+        Failure::bad_input(error.to_string())
+    }
+}
+
+impl From<layernorm_lab::session::Error> for Failure {
+    fn from(error: layernorm_lab::session::Error) -> Self {
         Failure::bad_input(error.to_string())
     }
 }

@@ -36,15 +36,23 @@ impl Machine {
             optimized: !cfg!(debug_assertions),
         })
     }
+
+    /// The processor and the system.
+    pub fn words(&self) -> String {
+        let Machine { cpu, target, cores, isa, .. } = self;
+        format!("{cpu} ({target}, {cores} core{}), {isa}", plural(*cores))
+    }
+}
+
+fn plural(n: usize) -> &'static str {
+    if n == 1 { "" } else { "s" }
 }
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Machine { cpu, target, cores, threads, isa, version, optimized } = self;
-        let plural = |n: usize| if n == 1 { "" } else { "s" };
-        write!(f, "{cpu} ({target}, {cores} core{}), {isa}, {threads} thread{}, ", plural(*cores), plural(*threads))?;
-        write!(f, "layernorm {version}")?;
-        if *optimized { Ok(()) } else { f.write_str(", DEBUG BUILD: its times say nothing") }
+        let threads = self.threads;
+        write!(f, "{}, {threads} thread{}, layernorm {}", self.words(), plural(threads), self.version)?;
+        if self.optimized { Ok(()) } else { f.write_str(", DEBUG BUILD: its times say nothing") }
     }
 }
 

@@ -1,11 +1,13 @@
 //! The `layernorm` command: parse, call, print.
 //!
-//! Exit status: 0 if all is well, 1 if a result is outside the numerical contract, 2 if the input or the arguments are bad.
+//! Exit status: 0 if all is well, 1 if a result is outside the numerical contract or a run failed, 2 if the input or the
+//! arguments are bad, 130 if Ctrl-C has ended a study.
 
 #![forbid(unsafe_code)]
 
 mod apply;
 mod bench;
+mod data;
 mod dtype;
 mod failure;
 mod machine;
@@ -13,7 +15,9 @@ mod norm;
 mod random;
 mod recurrent;
 mod reference;
+mod report;
 mod show;
+mod study;
 mod textbook;
 mod tour;
 mod verify;
@@ -25,8 +29,8 @@ use std::process::ExitCode;
 
 /// Layer normalization and its family: exact, the same bits on every machine, at memory speed.
 ///
-/// Without a subcommand: checks the numerical contract on this machine, then measures the speed beside a copy of the same
-/// memory, and says what it all shows.
+/// Without a subcommand: `layernorm study all`, in its quick size: networks with and without normalization on real digits,
+/// and one report of what it does.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
@@ -36,11 +40,16 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Study(study::Args),
+    Report(report::Args),
+    Data(data::Args),
     // Boxed, since its arguments are many times as large as those of the others.
     Apply(Box<apply::Args>),
     Verify(verify::Args),
     Bench(bench::Args),
     Weights(weights::Args),
+    /// Show what the library promises: a short verify, a short bench, and what they mean.
+    Tour,
     /// Print shell completions, to be sourced or put where the shell looks for them.
     Completions {
         /// The shell.
@@ -52,7 +61,8 @@ fn main() -> ExitCode {
     match run(Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("error: {}", failure.message);
+            let word = if failure.status == failure::STOPPED { "" } else { "error: " };
+            eprintln!("{word}{}", failure.message);
             ExitCode::from(failure.status)
         }
     }
@@ -60,6 +70,9 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
+        Some(Command::Study(args)) => study::run(args),
+        Some(Command::Report(args)) => report::run(&args),
+        Some(Command::Data(args)) => data::run(args),
         Some(Command::Apply(args)) => apply::run(*args),
         Some(Command::Verify(args)) => verify::run(args),
         Some(Command::Bench(args)) => bench::run(args),
@@ -69,6 +82,24 @@ fn run(cli: Cli) -> Result<(), Failure> {
             clap_complete::generate(shell, &mut Cli::command(), "layernorm", &mut script);
             show::print(&String::from_utf8_lossy(&script))
         }
-        None => tour::run(),
+        Some(Command::Tour) => tour::run(),
+        None => study::run(study::Args::default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn without_a_subcommand_it_is_a_study_without_arguments() {
+        assert!(Cli::parse_from(["layernorm"]).command.is_none());
+        let Some(Command::Study(args)) = Cli::parse_from(["layernorm", "study"]).command else { panic!("a study") };
+        assert_eq!(format!("{args:?}"), format!("{:?}", study::Args::default()));
     }
 }

@@ -1,4 +1,4 @@
-//! `layernorm` without a subcommand: what the library promises, shown on this machine in a few seconds.
+//! `layernorm tour`: what the library promises, shown on this machine in a few seconds.
 
 use crate::failure::Failure;
 use crate::{bench, show, verify};
@@ -21,6 +21,7 @@ pub fn run() -> Result<(), Failure> {
          layernorm verify                    the full check, large tensors too\n  \
          layernorm apply --help              normalize the arrays in your files\n  \
          layernorm bench --op lstm           the paper's LSTM beside the plain one (under a minute)\n  \
-         layernorm weights --help            recurrent networks: make, look at and convert their weights\n"
+         layernorm weights --help            recurrent networks: make, look at and convert their weights\n  \
+         layernorm study                     what normalization does to networks, on real digits\n"
     ))
 }

@@ -103,9 +103,21 @@ fn completions_name_the_subcommands() {
         assert_eq!(output.status.code(), Some(0));
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         assert!(
-            ["apply", "verify", "bench", "weights", "convert", "lstm", "completions"]
-                .iter()
-                .all(|name| text.contains(name)),
+            [
+                "study",
+                "report",
+                "data",
+                "apply",
+                "verify",
+                "bench",
+                "weights",
+                "convert",
+                "lstm",
+                "tour",
+                "completions"
+            ]
+            .iter()
+            .all(|name| text.contains(name)),
             "{shell}"
         );
     }

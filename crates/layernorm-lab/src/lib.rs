@@ -5,5 +5,6 @@ pub mod data;
 pub mod models;
 pub mod records;
 pub mod report;
+pub mod session;
 pub mod studies;
 pub mod training;

@@ -186,7 +186,10 @@ fn bias(units: usize, draw: &Draw<'_>) -> Param<Tensor<1>> {
     draw.constant(units, draw.start.bias)
 }
 
-/// Eight groups or fewer: the most of 8, 4, 2 and 1 that divide the units and leave at least two units in each.
+/// Groups have at least so many units or channels: of two values, their signs would be all that is left.
+const LEAST: usize = 4;
+
+/// Eight groups or fewer: the most of 8, 4, 2 and 1 that divide the units and leave enough of them in each.
 fn groups(units: usize) -> usize {
-    [8, 4, 2].into_iter().find(|&groups| units.is_multiple_of(groups) && units / groups > 1).unwrap_or(1)
+    [8, 4, 2].into_iter().find(|&groups| units.is_multiple_of(groups) && units / groups >= LEAST).unwrap_or(1)
 }

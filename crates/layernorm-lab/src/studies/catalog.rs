@@ -2,6 +2,7 @@
 
 use super::Study;
 use super::activations::Activations;
+use super::batch_size::BatchSize;
 use super::compare::Compare;
 use super::correlation::Correlation;
 use super::epsilon::Epsilon;
@@ -9,6 +10,8 @@ use super::gain_bias::GainBias;
 use super::gradient_flow::GradientFlow;
 use super::implementations::Implementations;
 use super::invariance::Invariance;
+use super::learning_rate::LearningRate;
+use super::robustness::Robustness;
 use super::sequence_length::SequenceLength;
 use super::train_test::TrainTest;
 use super::worked_example::WorkedExample;
@@ -18,14 +21,17 @@ pub fn all() -> Vec<&'static dyn Study> {
     vec![
         &WorkedExample,
         &Compare,
+        &LearningRate,
+        &BatchSize,
+        &TrainTest,
         &GradientFlow,
         &Correlation,
         &Activations,
-        &SequenceLength,
         &Invariance,
-        &Epsilon,
+        &Robustness,
+        &SequenceLength,
         &GainBias,
-        &TrainTest,
+        &Epsilon,
         &Implementations,
     ]
 }

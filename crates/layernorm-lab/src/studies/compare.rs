@@ -26,13 +26,13 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
     let of = |id, title, arch, steps| Entry { id, title, arch, steps };
     let transformer = |pre_norm| match full {
         true => Arch::Transformer { width: 64, heads: 4, blocks: 2, pre_norm },
-        false => Arch::Transformer { width: 16, heads: 2, blocks: 1, pre_norm },
+        false => Arch::Transformer { width: 16, heads: 2, blocks: 2, pre_norm },
     };
-    let (units, hidden, channels) = if full { (256, 128, [16, 32]) } else { (128, 32, [8, 16]) };
+    let (units, hidden, channels) = if full { (256, 128, [16, 32]) } else { (100, 32, [8, 16]) };
     let lstm = Arch::Lstm { hidden, reads: Reads::Rows };
     let mut entries = vec![
-        of("mlp", "MLP", Arch::mlp(&[units, units]), 150),
-        of("lstm", "LSTM over rows", lstm, 150),
+        of("mlp", "MLP", Arch::mlp(&[units, units, units]), 150),
+        of("lstm", "LSTM over rows", lstm, 250),
         of("cnn", "CNN", Arch::Cnn { channels }, 120),
         of("transformer", "Transformer, post-norm", transformer(false), 150),
         of("transformer-pre", "Transformer, pre-norm", transformer(true), 150),
@@ -59,7 +59,8 @@ impl Study for Compare {
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         let mut plans = Vec::new();
         for entry in entries(settings.full) {
-            for norm in Norm::ALL.into_iter().filter(|&norm| entry.arch.refuses(norm).is_none()) {
+            let fits = |norm: &Norm| entry.arch.refuses(*norm).is_none();
+            for norm in Norm::ALL.into_iter().filter(fits) {
                 for seed in tools::seeds(settings) {
                     let mut spec = Spec::new(entry.arch.clone(), norm, seed, &settings.data);
                     spec.learning_rate = 2e-3;

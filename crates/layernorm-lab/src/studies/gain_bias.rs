@@ -1,13 +1,15 @@
 //! What γ and β do: y = γ·x̂ + β.
 //!
 //! The run `gain-bias-distribution` looks at the values alone: histograms of x, x̂ and y, and the γ and β that undo the
-//! normalization. Runs of other names belong to other parts of this study and are left to them.
+//! normalization. Those that begin with `gain-bias-start-` train from other starting values.
 
 mod distribution;
 #[cfg(test)]
 mod tests;
+mod training;
 
 use super::tools::story as blank;
+use super::trained;
 use super::{Error, Observer, RunPlan, Settings, Study};
 use crate::data::Dataset;
 use crate::records::{Record, RunFile};
@@ -25,23 +27,27 @@ impl Study for GainBias {
     }
 
     fn question(&self) -> &'static str {
-        "What do gain γ and bias β do to the normalized values, and can they undo the normalization?"
+        "What do gain γ and bias β do to the normalized values and to training, and can they undo the normalization?"
     }
 
-    fn plan(&self, _settings: &Settings) -> Vec<RunPlan> {
-        vec![RunPlan { run: DISTRIBUTION.to_owned(), settings: distribution::settings() }]
+    fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
+        let values = RunPlan { run: DISTRIBUTION.to_owned(), settings: distribution::settings() };
+        [values].into_iter().chain(training::plan(self.name(), settings)).collect()
     }
 
     fn run(
         &self,
         plan: &RunPlan,
-        _data: &Dataset,
+        data: &Dataset,
         file: &mut RunFile,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         match plan.run.as_str() {
             DISTRIBUTION => distribution::run(&plan.settings, file, observer),
-            other => Err(Error::Run(format!("run: expected {DISTRIBUTION:?}, found {other:?}"))),
+            run if run.starts_with(training::TRAINING) => trained::run(plan, data, file, observer),
+            other => {
+                Err(Error::Run(format!("run: expected {DISTRIBUTION:?} or {:?}…, found {other:?}", training::TRAINING)))
+            }
         }
     }
 
@@ -50,6 +56,8 @@ impl Study for GainBias {
         let of_values: Vec<Record> =
             records.iter().filter(|record| record.header.run == DISTRIBUTION).cloned().collect();
         distribution::tell(&mut story, &of_values);
+        let trained = records.iter().filter(|record| record.header.run.starts_with(training::TRAINING));
+        training::tell(&mut story, &trained.cloned().collect::<Vec<_>>());
         story
     }
 }

@@ -4,18 +4,22 @@
 //! else, so that old records can be shown again without training.
 
 pub mod activations;
+pub mod batch_size;
 pub mod catalog;
 pub mod compare;
 pub mod correlation;
+mod effort;
 pub mod epsilon;
 mod exact;
 pub mod gain_bias;
 pub mod gradient_flow;
 pub mod implementations;
 pub mod invariance;
+pub mod learning_rate;
 mod probed;
+pub mod robustness;
 pub mod sequence_length;
-mod tools;
+pub(crate) mod tools;
 pub mod train_test;
 mod trained;
 pub mod worked_example;
@@ -97,6 +101,10 @@ pub trait Study: Sync {
     fn question(&self) -> &'static str;
     /// The runs that answer it.
     fn plan(&self, settings: &Settings) -> Vec<RunPlan>;
+    /// How much work a run is beside the others, roughly: the time left is reckoned with it.
+    fn effort(&self, plan: &RunPlan) -> f64 {
+        effort::effort(plan)
+    }
     /// Does a run, or what is left of it: `file` holds what was done before. Studies without training leave the data alone.
     fn run(&self, plan: &RunPlan, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer)
     -> Result<(), Error>;

@@ -189,6 +189,12 @@ fn thousands(number: f64) -> String {
     format!("{}{},{:03}", if number < 0.0 { "−" } else { "" }, whole / 1000, whole % 1000)
 }
 
+/// With a capital letter at the beginning.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
 fn trimmed(text: String) -> String {
     let text = text.trim_end_matches('0').trim_end_matches('.');
     text.replace('-', "−")
@@ -223,11 +229,17 @@ pub(crate) mod testing {
         }
     }
 
-    /// Runs all that a study plans, each run stopped after every `steps` steps and taken up again; the files' bytes too.
-    pub(crate) fn run_all(study: &dyn Study, settings: &Settings, steps: usize) -> (Vec<Record>, Vec<Vec<u8>>) {
-        run_plans(study, &study.plan(settings), steps)
+    /// What a study plans without training.
+    fn exact(study: &dyn Study, settings: &Settings) -> Vec<RunPlan> {
+        study.plan(settings).into_iter().filter(|plan| plan.settings["spec"].is_null()).collect()
     }
 
+    /// Runs what a study plans without training.
+    pub(crate) fn run_all(study: &dyn Study, settings: &Settings) -> Vec<Record> {
+        run_plans(study, &exact(study, settings), usize::MAX).0
+    }
+
+    /// Runs, each stopped after every `steps` steps and taken up again; the files' bytes too.
     fn run_plans(study: &dyn Study, plans: &[RunPlan], steps: usize) -> (Vec<Record>, Vec<Vec<u8>>) {
         let folder = tempfile::tempdir().unwrap();
         let mut bytes = Vec::new();
@@ -244,23 +256,32 @@ pub(crate) mod testing {
         (read_all(folder.path()).unwrap(), bytes)
     }
 
-    /// A whole run's records, the same bytes twice (once stopped at every step), and stories of less than that.
+    /// The records of what a study plans without training, the same bytes twice (once stopped at every step), and stories of
+    /// less than that.
     pub(crate) fn records(study: &dyn Study, settings: &Settings) -> Vec<Record> {
-        records_of(study, &study.plan(settings))
+        records_of(study, &exact(study, settings))
     }
 
-    /// The same of a study that trains: one seed, only runs that `keep` wants by their name, so many training steps each.
-    pub(crate) fn trained(study: &dyn Study, steps: usize, keep: impl Fn(&str) -> bool) -> Vec<Record> {
-        let settings = Settings { seeds: Some(1), data: data().label(), ..Settings::default() };
-        let mut plans = study.plan(&settings);
+    /// Settings for the embedded digits and one seed.
+    pub(crate) fn settings() -> Settings {
+        Settings { seeds: Some(1), data: data().label(), ..Settings::default() }
+    }
+
+    /// The same of a study that trains: only runs that `keep` wants by their name, so many training steps each, on few images.
+    pub(crate) fn trained(
+        study: &dyn Study,
+        settings: &Settings,
+        steps: usize,
+        keep: impl Fn(&str) -> bool,
+    ) -> Vec<Record> {
+        let mut plans = study.plan(settings);
         plans.retain(|plan| keep(&plan.run));
-        for plan in &mut plans {
-            let spec = &mut plan.settings["spec"];
-            (spec["steps"], spec["validation"]) = (steps.into(), 40.into());
-            if spec["test"] != 0 {
-                spec["test"] = 40.into();
+        for spec in plans.iter_mut().map(|plan| &mut plan.settings["spec"]) {
+            for (key, most) in [("steps", steps as u64), ("train", 300), ("validation", 40), ("test", 40)] {
+                spec[key] = spec[key].as_u64().unwrap().min(most).into();
             }
         }
+        assert!(!plans.is_empty());
         records_of(study, &plans)
     }
 
@@ -269,8 +290,14 @@ pub(crate) mod testing {
         let (again, stopped) = run_plans(study, plans, 3);
         assert_eq!(bytes, stopped, "the same settings give the same bytes");
         assert_eq!(records, again);
+        check_all(study, &records);
+        records
+    }
+
+    /// The stories of records, of parts of them, and of records that cannot be read.
+    fn check_all(study: &dyn Study, records: &[Record]) {
         check(&study.story(&[]));
-        for record in &records {
+        for record in records {
             check(&study.story(std::slice::from_ref(record)));
             for events in [0, 1, 2, 5, record.events.len().saturating_sub(1)] {
                 let mut part = record.clone();
@@ -281,10 +308,9 @@ pub(crate) mod testing {
             broken.events.iter_mut().for_each(|event| event.data = serde_json::json!({"other": null}));
             check(&study.story(&[broken]));
         }
-        let story = study.story(&records);
+        let story = study.story(records);
         check(&story);
         assert!(!story.charts.is_empty() && !story.expectation.is_empty());
-        records
     }
 
     /// What every story has.

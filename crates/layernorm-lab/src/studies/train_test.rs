@@ -1,15 +1,17 @@
 //! Training against inference, and one case against a batch: layer norm has one computation, batch norm two.
 //!
-//! The runs here train nothing: `train-test-bits` compares layer norm's results to the bit, those that begin with
-//! `train-test-statistics-` follow batch norm's running statistics over a stream of batches. Runs of other names are left to
-//! others.
+//! The run `train-test-bits` compares layer norm's results to the bit; those that begin with `train-test-statistics-` follow
+//! batch norm's running statistics over a stream of batches; those that begin with `train-test-asked-` train networks and ask
+//! them in both ways.
 
 mod bits;
 mod statistics;
 #[cfg(test)]
 mod tests;
+mod training;
 
 use super::tools::{self, story as blank};
+use super::trained;
 use super::{Error, Observer, RunPlan, Settings, Study};
 use crate::data::Dataset;
 use crate::records::{Record, RunFile};
@@ -39,20 +41,25 @@ impl Study for TrainTest {
             run: format!("{STATISTICS}{seed}"),
             settings: json!({"seed": seed, "batches": if settings.full { 1000 } else { 200 }}),
         };
-        [bits].into_iter().chain(tools::seeds(settings).map(statistics)).collect()
+        let trained = training::plan(self.name(), settings);
+        [bits].into_iter().chain(tools::seeds(settings).map(statistics)).chain(trained).collect()
     }
 
     fn run(
         &self,
         plan: &RunPlan,
-        _data: &Dataset,
+        data: &Dataset,
         file: &mut RunFile,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         match plan.run.as_str() {
             BITS => bits::run(&plan.settings, file, observer),
             run if run.starts_with(STATISTICS) => statistics::run(&plan.settings, file, observer),
-            other => Err(Error::Run(format!("run: expected {BITS:?} or {STATISTICS:?}…, found {other:?}"))),
+            run if run.starts_with(training::TRAINING) => trained::run(plan, data, file, observer),
+            other => Err(Error::Run(format!(
+                "run: expected {BITS:?}, {STATISTICS:?}… or {:?}…, found {other:?}",
+                training::TRAINING
+            ))),
         }
     }
 
@@ -69,10 +76,11 @@ impl Study for TrainTest {
         let mut parts = Vec::new();
         parts.extend(bits::tell(&mut story, &of(|run| run == BITS)));
         parts.extend(statistics::tell(&mut story, &of(|run| run.starts_with(STATISTICS))));
+        parts.extend(training::tell(&mut story, &of(|run| run.starts_with(training::TRAINING))));
         if !parts.is_empty() {
             story.answer = parts.iter().map(|(words, _)| words.as_str()).collect::<Vec<_>>().join(" ");
             let all = parts.iter().all(|&(_, as_expected)| as_expected);
-            story.as_expected = if all { (parts.len() == 2).then_some(true) } else { Some(false) };
+            story.as_expected = if all { (parts.len() == 3).then_some(true) } else { Some(false) };
         }
         story
     }

@@ -112,6 +112,16 @@ pub(crate) fn with(norm: Norm) -> String {
 /// A curve over the steps: the mean over runs that differ in their seed alone, and from the least to the largest of them.
 /// Where a run has diverged there is a gap.
 pub(crate) fn curve(name: &str, runs: &[&Ran], value: impl Fn(&Evaluate) -> Option<f64>) -> Series {
+    curve_over(name, runs, |step| step as f64, value)
+}
+
+/// [`curve`] over something that the steps are counted in.
+pub(crate) fn curve_over(
+    name: &str,
+    runs: &[&Ran],
+    x: impl Fn(usize) -> f64,
+    value: impl Fn(&Evaluate) -> Option<f64>,
+) -> Series {
     let mut steps: Vec<usize> = runs.iter().flat_map(|ran| ran.trained.evaluations.iter().map(|e| e.step)).collect();
     steps.sort_unstable();
     steps.dedup();
@@ -124,7 +134,7 @@ pub(crate) fn curve(name: &str, runs: &[&Ran], value: impl Fn(&Evaluate) -> Opti
     let spreads: Vec<(usize, Option<Spread>)> = steps.into_iter().map(|step| (step, at(step))).collect();
     // Before the first step there is no training loss: the curve begins after it.
     let from = spreads.iter().position(|(_, spread)| spread.is_some()).unwrap_or(spreads.len());
-    series(name, spreads[from..].iter().map(|&(step, spread)| (step as f64, spread)))
+    series(name, spreads[from..].iter().map(|&(step, spread)| (x(step), spread)))
 }
 
 /// A curve of points with their spread; the band is left out where there is one seed only.
@@ -161,6 +171,11 @@ pub(crate) fn cells(spread: Option<Spread>) -> [Cell; 3] {
     }
 }
 
+/// Shares in percent.
+pub(crate) fn in_percent(spread: Option<Spread>) -> Option<Spread> {
+    spread.map(|s| Spread { mean: 100.0 * s.mean, lo: 100.0 * s.lo, hi: 100.0 * s.hi, count: s.count })
+}
+
 /// The runs of one case.
 pub(crate) fn of_case<'a>(runs: &'a [Ran], case: &str) -> Vec<&'a Ran> {
     runs.iter().filter(|ran| ran.case == case).collect()
@@ -175,11 +190,6 @@ pub(crate) fn case(id: &str, norm: Norm) -> String {
 pub(crate) fn by_norm<'a>(runs: &'a [Ran], id: &str) -> Vec<(Norm, Vec<&'a Ran>)> {
     let all = Norm::ALL.into_iter().map(|norm| (norm, of_case(runs, &case(id, norm))));
     all.filter(|(_, runs)| !runs.is_empty()).collect()
-}
-
-/// Shares in percent.
-pub(crate) fn in_percent(spread: Option<Spread>) -> Option<Spread> {
-    spread.map(|s| Spread { mean: 100.0 * s.mean, lo: 100.0 * s.lo, hi: 100.0 * s.hi, count: s.count })
 }
 
 /// The spread of the last validation error over runs.

@@ -5,7 +5,7 @@ use crate::training::events;
 
 #[test]
 fn clouds_of_every_norm() {
-    let records = testing::trained(&Activations, 12, |_| true);
+    let records = testing::trained(&Activations, &testing::settings(), 12, |_| true);
     let story = Activations.story(&records);
     assert_eq!(story.as_expected, Some(true), "{}", story.answer);
     for chart in &story.charts[..2] {

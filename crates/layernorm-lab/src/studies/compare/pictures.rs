@@ -48,10 +48,20 @@ impl Group<'_> {
         error(&self.norms.iter().find(|(of, _)| *of == norm)?.1)
     }
 
+    /// The mean validation loss over the whole of training: the less, the sooner it learnt.
+    fn loss(&self, norm: Norm) -> Option<f64> {
+        mean_loss(&self.norms.iter().find(|(of, _)| *of == norm)?.1)
+    }
+
     fn best(&self) -> Option<(Norm, Spread)> {
         let all = self.norms.iter().filter_map(|(norm, runs)| Some((*norm, error(runs)?)));
         all.min_by(|a, b| a.1.mean.total_cmp(&b.1.mean))
     }
+}
+
+fn mean_loss(runs: &[&Ran]) -> Option<f64> {
+    let losses = runs.iter().flat_map(|ran| ran.trained.evaluations.iter().filter(|e| e.step > 0).map(|e| e.loss));
+    Spread::of(losses).map(|losses| losses.mean)
 }
 
 fn grouped(runs: &[Ran]) -> Vec<Group<'_>> {
@@ -101,39 +111,52 @@ fn table(groups: &[Group<'_>]) -> Table {
             let mut row: Vec<Cell> = vec![group.title.into(), words(*norm).into(), (runs.len() as f64).into()];
             row.extend(cells(in_percent(error(runs))));
             row.push(in_percent(test).map(|test| test.mean).into());
+            row.push(mean_loss(runs).into());
             rows.push(row);
         }
     }
-    let columns = ["network", "norm", "seeds", "validation error, %", "best seed", "worst seed", "test error, %"];
-    Table { columns: columns.map(str::to_owned).to_vec(), rows, notes: Vec::new() }
+    let columns = [
+        "network",
+        "norm",
+        "seeds",
+        "validation error, %",
+        "best seed",
+        "worst seed",
+        "test error, %",
+        "validation loss, mean over training",
+    ];
+    let notes = vec!["The mean over training is small where a network learns soon.".to_owned()];
+    Table { columns: columns.map(str::to_owned).to_vec(), rows, notes }
 }
 
-/// What was seen, and whether layer norm beat no norm everywhere.
+/// What was seen, and whether layer norm learnt sooner than no norm everywhere.
 fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
     let mut sentences = Vec::new();
-    let mut better = Vec::new();
+    let (mut sooner, mut later) = (Vec::new(), Vec::new());
     for group in groups {
         let (Some(none), Some(layer)) = (group.error(Norm::None), group.error(Norm::Layer)) else { continue };
-        let batch = group
-            .error(Norm::Batch)
-            .map_or(String::new(), |batch| format!(", {} % with batch norm", tools::short(100.0 * batch.mean)));
         let percent = |spread: Spread| tools::short(100.0 * spread.mean);
-        sentences.push(format!(
-            "{}: {} % errors without a norm{batch}, {} % with layer norm",
-            group.title,
-            percent(none),
-            percent(layer)
-        ));
-        better.push(layer.mean < none.mean);
+        let batch =
+            group.error(Norm::Batch).map_or(String::new(), |batch| format!(", batch norm {} %", percent(batch)));
+        sentences.push(format!("{} no norm {} %{batch}, layer norm {} %", group.title, percent(none), percent(layer)));
+        match (group.loss(Norm::None), group.loss(Norm::Layer)) {
+            (Some(none), Some(layer)) if layer < none => sooner.push(group.title),
+            _ => later.push(group.title),
+        }
     }
     if sentences.is_empty() {
         return ("The runs with layer norm and without a norm are not all there yet.".to_owned(), None);
     }
+    let list = |titles: &[&str]| if titles.is_empty() { "none".to_owned() } else { titles.join(", ") };
     let wins = groups.iter().filter_map(|group| Some((group.title, group.best()?.0)));
     let batch: Vec<&str> = wins.filter(|(_, norm)| *norm == Norm::Batch).map(|(title, _)| title).collect();
-    let mut text = format!("{}.", sentences.join("; "));
-    if !batch.is_empty() {
-        text += &format!(" Batch norm comes out first in: {}.", batch.join(", "));
-    }
-    (text, Some(better.iter().all(|&better| better)))
+    let text = format!(
+        "With layer norm these learn sooner than without a norm: {}{}. Validation errors at the end: {}. Batch norm has the \
+         least error of all in: {}.",
+        list(&sooner),
+        if later.is_empty() { String::new() } else { format!("; these do not: {}", list(&later)) },
+        sentences.join("; "),
+        list(&batch)
+    );
+    (text, Some(later.is_empty()))
 }

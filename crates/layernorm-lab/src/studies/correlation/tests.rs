@@ -4,7 +4,7 @@ use crate::studies::tools::testing;
 
 #[test]
 fn batch_norm_changes_no_correlation_and_layer_norm_does() {
-    let records = testing::trained(&Correlation, 3, |run| !run.contains("rms"));
+    let records = testing::trained(&Correlation, &testing::settings(), 3, |run| !run.contains("rms"));
     let story = Correlation.story(&records);
     assert_eq!(story.as_expected, Some(true), "{}", story.answer);
     let maps = |id: &str| match &story.charts.iter().find(|chart| chart.id == id).unwrap().picture {
@@ -23,7 +23,7 @@ fn batch_norm_changes_no_correlation_and_layer_norm_does() {
 
 #[test]
 fn a_matrix_that_is_not_whole_is_left_out() {
-    let mut records = testing::trained(&Correlation, 1, |run| run.contains("layer"));
+    let mut records = testing::trained(&Correlation, &testing::settings(), 1, |run| run.contains("layer"));
     for event in records[0].events.iter_mut().filter(|event| event.name == "correlation") {
         event.data["after"] = vec![0.5; 3].into();
         event.data["before"] = vec![0.5; 3].into();

@@ -26,7 +26,7 @@ fn spreads_count() -> usize {
 
 #[test]
 fn constant_rows_give_the_bias() {
-    let (records, _) = testing::run_all(&Epsilon, &Settings { seeds: Some(1), ..Settings::default() }, usize::MAX);
+    let records = testing::run_all(&Epsilon, &testing::settings());
     let constants: Vec<Constant> = events(&records, "constant");
     assert_eq!(constants.len(), 5 * (2 * 3 + 3 * 4 + 1));
     for constant in &constants {

@@ -19,13 +19,11 @@ fn gain_and_bias_set_spread_and_middle_and_undo_one_row() {
 }
 
 #[test]
-fn other_runs_are_left_alone() {
-    let (mut records, _) = testing::run_all(&GainBias, &Settings::default(), usize::MAX);
-    let alone = serde_json::to_string(&GainBias.story(&records)).unwrap();
-    let mut other = records[0].clone();
-    other.header.run = "gain-bias-training-1".to_owned();
-    records.push(other);
-    assert_eq!(serde_json::to_string(&GainBias.story(&records)).unwrap(), alone);
-    records.remove(0);
-    assert_eq!(GainBias.story(&records).as_expected, None);
+fn training_joins_the_story_of_the_values() {
+    let trained = testing::trained(&GainBias, &testing::settings(), 6, |run| run.starts_with(training::TRAINING));
+    let values = testing::run_all(&GainBias, &testing::settings());
+    let story = GainBias.story(&[values.clone(), trained.clone()].concat());
+    assert!(story.answer.starts_with(&GainBias.story(&values).answer) && story.answer.contains("worst start"));
+    assert_eq!(story.charts.len(), 4);
+    assert_eq!(GainBias.story(&trained).as_expected, None, "training alone decides nothing");
 }

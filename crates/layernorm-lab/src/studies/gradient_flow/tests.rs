@@ -4,7 +4,9 @@ use crate::studies::tools::testing;
 
 #[test]
 fn profiles_of_layers_and_of_time_steps() {
-    let records = testing::trained(&GradientFlow, 4, |run| run.contains("relu-layer") || run.contains("rows-none"));
+    let records = testing::trained(&GradientFlow, &testing::settings(), 4, |run| {
+        run.contains("relu-layer") || run.contains("rows-none")
+    });
     let story = GradientFlow.story(&records);
     let frames = |id: &str| match &story.charts.iter().find(|chart| chart.id == id).unwrap().picture {
         Picture::Frames { x, frames, .. } => (x.categories.clone().unwrap(), frames.len()),
@@ -19,7 +21,9 @@ fn profiles_of_layers_and_of_time_steps() {
 
 #[test]
 fn a_fall_is_told_in_powers_of_ten() {
-    let mut records = testing::trained(&GradientFlow, 2, |run| run.contains("relu-none") || run.contains("relu-layer"));
+    let mut records = testing::trained(&GradientFlow, &testing::settings(), 2, |run| {
+        run.contains("relu-none") || run.contains("relu-layer")
+    });
     for record in &mut records {
         let first = if record.header.run.contains("none") { 1e-5 } else { 1e-1 };
         for event in record.events.iter_mut().filter(|event| event.name == "gradients") {

@@ -31,8 +31,7 @@ fn every_cell_of_table_1() {
 
 #[test]
 fn a_disagreement_is_told() {
-    let (mut records, _) =
-        testing::run_all(&Invariance, &Settings { seeds: Some(1), ..Settings::default() }, usize::MAX);
+    let mut records = testing::run_all(&Invariance, &testing::settings());
     records[0].events[0].data["deviation"] = 1.0.into();
     let story = Invariance.story(&records);
     assert_eq!(story.as_expected, Some(false));

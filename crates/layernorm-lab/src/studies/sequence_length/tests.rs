@@ -4,7 +4,9 @@ use crate::studies::tools::testing;
 
 #[test]
 fn every_length_is_tried() {
-    let mut records = testing::trained(&SequenceLength, 2, |run| run.contains("layer") || run.contains("batch"));
+    let mut records = testing::trained(&SequenceLength, &testing::settings(), 2, |run| {
+        run.contains("layer") || run.contains("batch")
+    });
     let story = SequenceLength.story(&records);
     let Picture::Lines { series, .. } = &story.charts[0].picture else { panic!("lines") };
     let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();

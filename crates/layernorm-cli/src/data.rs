@@ -1,0 +1,121 @@
+//! `layernorm data`: datasets from the network, checked.
+
+use crate::failure::Failure;
+use crate::show;
+use crate::study::plain;
+use clap::builder::PossibleValuesParser;
+use indicatif::{ProgressBar, ProgressStyle};
+use layernorm_lab::data::catalog::{self, Remote};
+use layernorm_lab::data::get::{Event, Options, Outcome, get};
+use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  layernorm data get mnist                       into data/mnist
+  layernorm data get fashion-mnist --to clothes
+  layernorm study all --full --data data/mnist   what to do with it";
+
+/// Fetch datasets.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Get(Get),
+}
+
+/// Fetch a dataset, for `layernorm study --data`.
+///
+/// Each file is compared with its known checksum, and is either there and right or not there. A download that was broken
+/// off is taken up where it was; files that are there and right are not fetched again.
+#[derive(Debug, clap::Args)]
+struct Get {
+    /// Which one
+    #[arg(value_name = "NAME", value_parser = names())]
+    name: String,
+    /// The folder to put it into [default: data/NAME]
+    #[arg(long, value_name = "DIR")]
+    to: Option<PathBuf>,
+    /// The address of a folder that has the files [default: the publishers' and their mirrors]
+    #[arg(long, value_name = "URL")]
+    from: Option<String>,
+}
+
+fn names() -> PossibleValuesParser {
+    PossibleValuesParser::new(catalog::SOURCES.iter().map(|source| source.name))
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<(), Failure> {
+    let Command::Get(Get { name, to, from }) = args.command;
+    let source = catalog::find(&name).ok_or_else(|| Failure::bad_input(format!("there is no dataset {name:?}")))?;
+    let to = to.unwrap_or_else(|| Path::new("data").join(&name));
+    let mut shown = Shown::new();
+    let result = get(source, &to, &Options { from, ..Options::default() }, &mut |event| shown.event(event));
+    shown.clear();
+    result?;
+    let folder = to.display();
+    show::print(&format!("{name} is in {folder} ({}).\nNext:\n  layernorm study all --data {folder}\n", source.licence))
+}
+
+/// A bar for each file on a terminal, else a line.
+struct Shown {
+    plain: bool,
+    bar: ProgressBar,
+}
+
+const BAR: &str = "{prefix:27} {bar:30} {bytes:>10} of {total_bytes:10} {bytes_per_sec:>12} {eta:>4} left";
+
+impl Shown {
+    fn new() -> Shown {
+        Shown { plain: plain(), bar: ProgressBar::hidden() }
+    }
+
+    fn event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Started { file, url, from } => self.start(file, url, from),
+            Event::Progress { done, .. } => self.bar.set_position(done),
+            Event::Finished { file, outcome } => self.finish(file, outcome),
+        }
+    }
+
+    fn start(&mut self, file: &Remote, url: &str, from: u64) {
+        if self.plain {
+            let rest = if from > 0 { format!(" from byte {from}") } else { String::new() };
+            return eprintln!("{url}{rest} ({} bytes)", show::thousands(file.bytes));
+        }
+        self.bar.finish_and_clear();
+        let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
+        // What was there before is no part of the speed.
+        self.bar = ProgressBar::new(file.bytes).with_style(style).with_prefix(file.name).with_position(from);
+        self.bar.reset_eta();
+    }
+
+    fn finish(&mut self, file: &Remote, outcome: Outcome) {
+        self.clear();
+        let words = match outcome {
+            Outcome::Kept => "there and right",
+            Outcome::Fetched => "fetched and right",
+            Outcome::Replaced => "replaced, and right now",
+        };
+        eprintln!("{}: {words}", file.name);
+    }
+
+    fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_is_right() {
+        assert!(ProgressStyle::with_template(BAR).is_ok());
+    }
+}

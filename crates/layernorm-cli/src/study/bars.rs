@@ -1,0 +1,93 @@
+//! Progress on a terminal: a bar for the session, and below it one for each run that is going on.
+
+use super::view::so_far;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use layernorm_lab::session::{Ending, Event, Whole};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// The length of a bar: thousandths.
+const LENGTH: u64 = 1000;
+const WHOLE: &str = "{elapsed_precise} {bar:30} {percent:>3} % {wide_msg}";
+const RUN: &str = "  {prefix:32!} {bar:20.dim} {percent:>3} % {wide_msg:.dim}";
+
+/// Bars on stderr.
+pub struct Bars {
+    all: MultiProgress,
+    whole: ProgressBar,
+    /// One a worker, made when it takes up its first run.
+    runs: Mutex<Vec<ProgressBar>>,
+}
+
+impl Bars {
+    pub fn new() -> Bars {
+        let all = MultiProgress::new();
+        let whole = all.add(ProgressBar::new(LENGTH).with_style(style(WHOLE)));
+        Bars { all, whole, runs: Mutex::new(Vec::new()) }
+    }
+
+    pub fn event(&self, event: Event<'_>, whole: &Whole) {
+        self.whole.set_position(thousandths(whole.done));
+        self.whole.set_message(so_far(whole));
+        match event {
+            Event::Began { worker, run, resumed } => self.begin(worker, run, resumed),
+            Event::Progress { worker, done, words, .. } => {
+                let bar = self.bar(worker);
+                bar.set_message(words.to_owned());
+                bar.set_position(thousandths(done));
+            }
+            Event::Ended { worker, run, ending, .. } => match ending {
+                Ending::Finished => self.bar(worker).set_position(LENGTH),
+                Ending::Stopped => self.bar(worker).set_message("stopped"),
+                Ending::Failed(what) => self.say(&format!("{run}: failed: {what}")),
+            },
+        }
+    }
+
+    /// A line above the bars.
+    pub fn say(&self, line: &str) {
+        // Nothing depends on this line, so a failure to write it is ignored.
+        let _ = self.all.println(line);
+    }
+
+    pub fn clear(&self) {
+        let _ = self.all.clear();
+    }
+
+    fn begin(&self, worker: usize, run: &str, resumed: bool) {
+        // Ticks keep the clock going while a run says nothing.
+        self.whole.enable_steady_tick(Duration::from_secs(1));
+        let bar = self.bar(worker);
+        bar.set_prefix(run.to_owned());
+        bar.set_message(if resumed { "goes on" } else { "" });
+        bar.set_position(0);
+    }
+
+    fn bar(&self, worker: usize) -> ProgressBar {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        while runs.len() <= worker {
+            runs.push(self.all.add(ProgressBar::new(LENGTH).with_style(style(RUN))));
+        }
+        runs[worker].clone()
+    }
+}
+
+fn thousandths(done: f64) -> u64 {
+    (done.clamp(0.0, 1.0) * LENGTH as f64) as u64
+}
+
+/// A template of ours; one that is wrong is a plain bar, and a test says so.
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("█▌·")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_right() {
+        assert!([WHOLE, RUN].iter().all(|template| ProgressStyle::with_template(template).is_ok()));
+        assert_eq!([f64::NAN, -1.0, 0.5, 2.0].map(thousandths), [0, 0, 500, 1000]);
+    }
+}

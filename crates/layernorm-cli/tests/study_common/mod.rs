@@ -1,0 +1,71 @@
+//! What the tests of `layernorm study` share: a folder to run the program in, and a look at its records.
+#![allow(dead_code, reason = "each test file uses a part of this")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A folder with the files of one test.
+pub struct Place(tempfile::TempDir);
+
+/// What a command said and how it ended.
+pub struct Said {
+    pub status: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        Said { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+impl Place {
+    pub fn new() -> Place {
+        Place(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// `layernorm` with these arguments, separated by blanks, in the folder.
+    pub fn command(&self, arguments: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_layernorm"));
+        command.args(arguments.split_whitespace()).current_dir(self.0.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    pub fn run(&self, arguments: &str) -> Said {
+        self.command(arguments).output().unwrap().into()
+    }
+
+    /// It must succeed.
+    #[track_caller]
+    pub fn succeed(&self, arguments: &str) -> Said {
+        let said = self.run(arguments);
+        assert_eq!(said.status, Some(0), "{arguments}: {}", said.err);
+        said
+    }
+
+    /// It must end with status 2, print nothing and say each of `words`.
+    #[track_caller]
+    pub fn refuse(&self, arguments: &str, words: &[&str]) {
+        let said = self.run(arguments);
+        assert_eq!((said.status, &*said.out), (Some(2), ""), "{arguments}: {}", said.err);
+        for word in words {
+            assert!(said.err.contains(word), "{arguments}: expected {word:?} in {:?}", said.err);
+        }
+    }
+}
+
+/// The bytes of every record in a folder of `layernorm study`, by name. Times are no records.
+pub fn records(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = folder.join("runs").read_dir().map(|entries| entries.map(|entry| entry.unwrap()));
+    let records =
+        entries.into_iter().flatten().filter(|entry| entry.path().extension().is_some_and(|end| end == "jsonl"));
+    records.map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap())).collect()
+}

@@ -1,0 +1,170 @@
+//! `layernorm study` killed, interrupted and started twice.
+#![cfg(unix)]
+
+mod study_common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use study_common::{Place, Said, records};
+
+/// Studies whose records must survive anything, with what keeps them short.
+const STUDIES: &str =
+    "study worked-example batch-size invariance epsilon gain-bias train-test implementations --seeds 1";
+/// One that goes on for a while and has many steps.
+const LONG: &str = "study implementations --full --jobs 1";
+
+/// The last line of a record.
+const END: &[u8] = b"{\"record\":\"end\"}\n";
+
+/// Numbers that differ from test to test.
+struct Random(u64);
+
+impl Random {
+    fn new() -> Random {
+        let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+        eprintln!("seed {seed}");
+        Random(seed)
+    }
+
+    /// From 0 to 1.
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+#[track_caller]
+fn wait_until(what: &str, mut there: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !there() {
+        assert!(start.elapsed() < Duration::from_secs(60), "no {what}");
+        sleep(Duration::from_millis(2));
+    }
+}
+
+/// Sends a signal, as a shell would.
+fn signal(name: &str, child: &Child) {
+    assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
+}
+
+/// Whether a run is in the middle of its steps.
+fn going_on(folder: &Path) -> bool {
+    let begun = |bytes: &Vec<u8>| bytes.iter().filter(|&&b| b == b'\n').count() > 3 && !bytes.ends_with(END);
+    records(folder).values().any(begun)
+}
+
+#[test]
+fn killed_ten_times_it_ends_with_the_records_of_an_unbroken_one() {
+    let place = Place::new();
+    let start = Instant::now();
+    place.succeed(&format!("{STUDIES} --out unbroken"));
+    let whole = start.elapsed();
+    let unbroken = records(&place.path("unbroken"));
+    assert!(unbroken.len() >= 10);
+
+    let mut random = Random::new();
+    let (mut finished, mut bytes) = (vec![0], vec![0]);
+    for kill in 0..10 {
+        let resume = if kill > 0 { "--resume" } else { "" };
+        let mut child = place.command(&format!("{STUDIES} --out broken {resume}")).spawn().unwrap();
+        sleep(whole.mul_f64(0.15 * random.next()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let now = records(&place.path("broken"));
+        for (name, bytes) in &now {
+            assert!(unbroken[name].starts_with(bytes), "{name} after kill {kill}: a beginning of the unbroken one");
+        }
+        // A run that trains may go back to its last checkpoint; one that is finished stays so.
+        finished.push(now.values().filter(|bytes| bytes.ends_with(END)).count());
+        bytes.push(now.values().map(Vec::len).sum());
+    }
+    let steps = format!("finished: {finished:?}, bytes: {bytes:?}");
+    eprintln!("{steps}");
+    assert!(finished.is_sorted() && bytes.iter().max() > Some(&0), "{steps}");
+    place.succeed(&format!("{STUDIES} --out broken --resume"));
+    assert!(records(&place.path("broken")) == unbroken, "the same bytes, after {steps}");
+    // And nothing else is left behind than in the unbroken folder.
+    let names = |folder: &str| {
+        let mut names: Vec<_> =
+            fs::read_dir(place.path(folder)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("broken/runs"), names("unbroken/runs"));
+    assert_eq!(names("broken"), names("unbroken"));
+}
+
+#[test]
+fn ctrl_c_ends_cleanly_and_says_how_to_go_on() {
+    let place = Place::new();
+    let child = place.command(&format!("{LONG} --out lab")).spawn().unwrap();
+    wait_until("run", || going_on(&place.path("lab")));
+    signal("-INT", &child);
+    let said = Said::from(child.wait_with_output().unwrap());
+    assert_eq!(said.status, Some(130), "{}", said.err);
+    assert!(said.out.is_empty(), "{}", said.out);
+    let program = env!("CARGO_BIN_EXE_layernorm");
+    let hint = format!("{program} {LONG} --out lab --resume");
+    assert_eq!(said.err.lines().last().map(str::trim), Some(&*hint), "{}", said.err);
+    assert!(said.err.contains("of 5 runs are finished") && !said.err.contains("error"), "{}", said.err);
+    // The hint works, and repeats nothing.
+    let before = records(&place.path("lab"));
+    let said = place.succeed(hint.strip_prefix(program).unwrap());
+    assert!(said.out.contains("lab/report.html"), "{}", said.out);
+    let after = records(&place.path("lab"));
+    assert_eq!(after.len(), 5);
+    assert!(before.iter().all(|(name, bytes)| after[name].starts_with(bytes)));
+}
+
+#[test]
+fn without_arguments_it_runs_all_studies() {
+    let place = Place::new();
+    let mut child = place.command("").spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let first = lines.next().unwrap();
+    assert!(first.contains("/"), "a run of many: {first}");
+    signal("-INT", &child);
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
+    assert_eq!(rest.last().unwrap().trim(), format!("{} study --resume", env!("CARGO_BIN_EXE_layernorm")));
+    assert!(place.path("lab-out/runs/worked-example.jsonl").is_file());
+}
+
+#[test]
+fn a_folder_that_is_written_to_is_refused_with_who_writes() {
+    let place = Place::new();
+    let mut child = place.command(&format!("{LONG} --out lab")).spawn().unwrap();
+    wait_until("run", || going_on(&place.path("lab")));
+    place.refuse("study epsilon --out lab", &["lab: ", &format!("process {} is writing here", child.id())]);
+    assert!(!place.path("lab/runs/epsilon-1.jsonl").exists());
+    place.succeed("study epsilon --seeds 1 --out other");
+    // A report may be made of what is finished so far; here there may be nothing yet.
+    assert!(matches!(place.run("report lab").status, Some(0 | 2)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    place.succeed("study epsilon --seeds 1 --out lab");
+}
+
+#[test]
+fn on_a_terminal_there_are_bars() {
+    let place = Place::new();
+    let command = format!("{} study implementations --jobs 1", env!("CARGO_BIN_EXE_layernorm"));
+    let terminal = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .current_dir(place.path(""))
+        .env("TERM", "xterm")
+        .output();
+    let Ok(output) = terminal else {
+        eprintln!("skipped: there is no `script` here, which makes a terminal");
+        return;
+    };
+    let said = Said::from(output);
+    assert_eq!(said.status, Some(0), "{}", said.out);
+    for part in ["\x1b[", "of 3 runs", "implementations-512x64", "100 %", "lab-out/report.html"] {
+        assert!(said.out.contains(part), "{part:?}: {:?}", said.out);
+    }
+}

@@ -1,0 +1,84 @@
+//! Names become studies.
+
+use super::Error;
+use crate::studies::{Study, catalog};
+
+/// The studies of these names, in the report's order and each once; all for no name, and for `all`.
+///
+/// # Errors
+/// [`Error::Unknown`], with the names that there are.
+pub fn choose(names: &[String]) -> Result<Vec<&'static dyn Study>, Error> {
+    let studies = catalog::all();
+    let known: Vec<&str> = studies.iter().map(|study| study.name()).collect();
+    if let Some(name) = names.iter().find(|name| *name != "all" && !known.contains(&name.as_str())) {
+        let names = known.iter().map(|&name| name.to_owned()).collect();
+        return Err(Error::Unknown { name: name.clone(), near: near(name, &known).map(str::to_owned), names });
+    }
+    let all = names.is_empty() || names.iter().any(|name| name == "all");
+    Ok(studies.into_iter().filter(|study| all || names.iter().any(|name| name == study.name())).collect())
+}
+
+/// The name that was probably meant: one that begins so, or is a few letters away.
+fn near<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let begins = known.iter().find(|one| !name.is_empty() && one.starts_with(name));
+    begins.copied().or_else(|| {
+        let closest = known.iter().map(|&one| (distance(name, one), one)).min()?;
+        // A third of the letters wrong: no more is a slip.
+        (3 * closest.0 <= closest.1.len()).then_some(closest.1)
+    })
+}
+
+/// How many letters to add, drop or change between two words (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], i + 1);
+        for (j, &y) in b.iter().enumerate() {
+            let change = corner + usize::from(x != y);
+            corner = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(names: &[&str]) -> Result<Vec<&'static str>, String> {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let studies = choose(&names).map_err(|error| error.to_string())?;
+        Ok(studies.into_iter().map(|study| study.name()).collect())
+    }
+
+    #[test]
+    fn all_is_every_study_and_names_are_taken_once_in_order() {
+        let all: Vec<&str> = catalog::all().iter().map(|study| study.name()).collect();
+        assert_eq!(chosen(&[]).unwrap(), all);
+        assert_eq!(chosen(&["epsilon", "all"]).unwrap(), all);
+        assert_eq!(chosen(&["epsilon", "worked-example", "epsilon"]).unwrap(), ["worked-example", "epsilon"]);
+    }
+
+    #[test]
+    fn a_slip_is_answered_with_what_was_meant_and_with_all_names() {
+        for (name, meant) in [("epsilom", "epsilon"), ("work", "worked-example"), ("train_test", "train-test")] {
+            let error = chosen(&[name]).unwrap_err();
+            assert!(error.contains(&format!("did you mean {meant}?")), "{error}");
+            assert!(catalog::all().iter().all(|study| error.contains(study.name())), "{error}");
+        }
+        let error = chosen(&["zzz"]).unwrap_err();
+        assert!(error.contains("\"zzz\"") && !error.contains("did you mean"), "{error}");
+        assert!(!chosen(&[""]).unwrap_err().contains("did you mean"));
+    }
+
+    #[test]
+    fn distances() {
+        for (a, b, expected) in
+            [("", "", 0), ("", "abc", 3), ("abc", "", 3), ("kitten", "sitting", 3), ("abc", "abc", 0)]
+        {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+        }
+    }
+}

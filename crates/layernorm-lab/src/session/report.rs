@@ -1,0 +1,67 @@
+//! The report of a folder: its records, told by their studies.
+
+use super::Error;
+use super::folder::{records, runs_of};
+use crate::records::Record;
+use crate::report::{About, Report, RunRow, Story, SummaryRow};
+use crate::studies::implementations::{Implementations, add_times};
+use crate::studies::{Study, catalog};
+use crate::training::row;
+use std::path::Path;
+
+/// The report's name in its folder.
+pub const REPORT: &str = "report.html";
+
+const TITLE: &str = "What layer normalization does";
+
+/// Makes the report of all finished runs of a folder and writes it there as [`REPORT`].
+///
+/// # Errors
+/// [`Error::Nothing`] where no run is finished, [`Error::Records`] where a record cannot be read, [`Error::Report`] where
+/// the page cannot be written.
+pub fn report(folder: &Path, about: About) -> Result<Report, Error> {
+    let mut records = records(folder)?;
+    records.retain(|record| record.finished);
+    if records.is_empty() {
+        return Err(Error::Nothing { runs: runs_of(folder) });
+    }
+    let stories: Vec<Story> =
+        catalog::all().into_iter().filter_map(|study| story(study, &records, &runs_of(folder))).collect();
+    let summary =
+        stories.iter().map(|story| SummaryRow { what: story.title.clone(), finding: story.answer.clone() }).collect();
+    let runs = records.iter().map(|record| row(record).unwrap_or_else(|| plain(record))).collect();
+    let report = Report { title: TITLE.to_owned(), about, summary, stories, runs };
+    crate::report::write(&report, &folder.join(REPORT))?;
+    Ok(report)
+}
+
+/// A study's story, if it has records.
+fn story(study: &dyn Study, records: &[Record], runs: &Path) -> Option<Story> {
+    let own: Vec<Record> = records.iter().filter(|record| record.header.study == study.name()).cloned().collect();
+    if own.is_empty() {
+        return None;
+    }
+    let mut story = study.story(&own);
+    if study.name() == Implementations.name() {
+        add_times(&mut story, runs);
+    }
+    Some(story)
+}
+
+/// The line of a run that trains nothing: it has no more to say than where it is.
+fn plain(record: &Record) -> RunRow {
+    RunRow {
+        study: record.header.study.clone(),
+        model: "—".to_owned(),
+        norm: "—".to_owned(),
+        seed: record.header.settings["seed"].as_u64(),
+        lr: None,
+        batch: None,
+        epochs: None,
+        train_loss: None,
+        val_loss: None,
+        val_accuracy: None,
+        diverged: false,
+        file: format!("runs/{}.jsonl", record.header.run),
+    }
+}

@@ -1,0 +1,119 @@
+//! How far a session is, and how long it may still take.
+//!
+//! Each run counts with its effort e. With d the done part of a run and d₀ what was done before this session, in elapsed
+//! time t the session has done Σe·(d − d₀), so that the rest, Σe·(1 − d), takes t·Σe·(1 − d) / Σe·(d − d₀).
+
+use std::time::Duration;
+
+/// Before that, the rate is a guess that nobody should see.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// How far a session is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Whole {
+    /// Runs that are over, also those of earlier sessions.
+    pub ended: usize,
+    /// All runs.
+    pub total: usize,
+    /// The part of the work that is done, from 0 to 1.
+    pub done: f64,
+    /// About how long the rest takes, once that can be said.
+    pub left: Option<Duration>,
+}
+
+#[derive(Clone, Copy)]
+struct Run {
+    effort: f64,
+    done: f64,
+    /// What was done before this session; unknown until a run that was resumed says how far it is.
+    before: Option<f64>,
+    ended: bool,
+}
+
+pub(super) struct Tally {
+    runs: Vec<Run>,
+    kept: usize,
+}
+
+impl Tally {
+    /// Runs of these efforts are to be done, and so many were finished before.
+    pub(super) fn new(efforts: impl IntoIterator<Item = f64>, kept: usize) -> Tally {
+        let sound = |effort: f64| if effort.is_finite() && effort > 0.0 { effort } else { 1.0 };
+        let run = |effort| Run { effort: sound(effort), done: 0.0, before: Some(0.0), ended: false };
+        Tally { runs: efforts.into_iter().map(run).collect(), kept }
+    }
+
+    /// A run was taken up that is partly done.
+    pub(super) fn resumed(&mut self, run: usize) {
+        self.runs[run].before = None;
+    }
+
+    pub(super) fn progress(&mut self, run: usize, done: f64) {
+        let run = &mut self.runs[run];
+        run.done = if done.is_nan() { run.done } else { done.clamp(0.0, 1.0) };
+        run.before.get_or_insert(run.done);
+    }
+
+    /// A run is over, finished or not: nothing of it is left.
+    pub(super) fn ended(&mut self, run: usize) {
+        let run = &mut self.runs[run];
+        run.before.get_or_insert(run.done);
+        (run.done, run.ended) = (1.0, true);
+    }
+
+    /// After so much time.
+    pub(super) fn whole(&self, elapsed: Duration) -> Whole {
+        let sum = |part: fn(&Run) -> f64| self.runs.iter().map(|run| run.effort * part(run)).sum::<f64>();
+        let (all, rest, fresh) =
+            (sum(|_| 1.0), sum(|run| 1.0 - run.done), sum(|run| run.done - run.before.unwrap_or(run.done)));
+        // Finished runs of earlier sessions are taken for average ones: their efforts are not asked for.
+        let earlier = self.kept as f64 * all / self.runs.len().max(1) as f64;
+        let done = if self.runs.is_empty() { 1.0 } else { 1.0 - rest / (all + earlier) };
+        let known = elapsed >= SETTLED && fresh > 0.01 * all;
+        Whole {
+            ended: self.kept + self.runs.iter().filter(|run| run.ended).count(),
+            total: self.kept + self.runs.len(),
+            done,
+            left: known.then(|| elapsed.mul_f64(rest / fresh)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEN: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn the_rest_takes_as_long_as_its_effort_says() {
+        let mut tally = Tally::new([1.0, 3.0], 0);
+        assert_eq!(tally.whole(TEN), Whole { ended: 0, total: 2, done: 0.0, left: None });
+        tally.ended(0);
+        assert_eq!(tally.whole(TEN), Whole { ended: 1, total: 2, done: 0.25, left: Some(TEN * 3) });
+        tally.progress(1, 1.0 / 3.0);
+        assert_eq!(tally.whole(TEN), Whole { ended: 1, total: 2, done: 0.5, left: Some(TEN) });
+        tally.ended(1);
+        assert_eq!(tally.whole(TEN), Whole { ended: 2, total: 2, done: 1.0, left: Some(Duration::ZERO) });
+        assert_eq!(tally.whole(Duration::from_millis(10)).left, None, "too early to say");
+    }
+
+    #[test]
+    fn what_was_done_before_does_not_count_as_fast() {
+        let mut tally = Tally::new([1.0], 1);
+        tally.resumed(0);
+        tally.progress(0, 0.5);
+        assert_eq!(tally.whole(TEN), Whole { ended: 1, total: 2, done: 0.75, left: None });
+        tally.progress(0, 0.75);
+        assert_eq!(tally.whole(TEN).left, Some(TEN));
+    }
+
+    #[test]
+    fn nothing_to_do_is_done_and_bad_numbers_do_no_harm() {
+        assert_eq!(Tally::new([], 3).whole(TEN), Whole { ended: 3, total: 3, done: 1.0, left: None });
+        let mut tally = Tally::new([f64::NAN, -1.0], 0);
+        tally.progress(0, f64::NAN);
+        tally.progress(1, 7.0);
+        assert_eq!(tally.whole(TEN), Whole { ended: 0, total: 2, done: 0.5, left: Some(TEN) });
+    }
+}

@@ -1,0 +1,161 @@
+//! The workers: each takes the next run, does it, and takes the next. A run that fails or panics ends alone.
+
+use super::folder::{runs_of, tidy};
+use super::tally::Tally;
+use super::{Ending, Event, Failure, Job, Outcome, Session, Watcher};
+use crate::records::RunFile;
+use crate::studies::{self, Observer};
+use std::any::Any;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+/// As large as a main thread's usually is.
+const STACK: usize = 8 << 20;
+
+/// What the workers share.
+struct Floor<'a> {
+    session: &'a Session,
+    watcher: &'a dyn Watcher,
+    runs: PathBuf,
+    start: Instant,
+    /// The job that is taken next.
+    next: AtomicUsize,
+    tally: Mutex<Tally>,
+    /// How each job that was taken up ended.
+    endings: Mutex<Vec<(usize, Ending)>>,
+}
+
+/// Does all jobs of a session.
+pub(super) fn run(session: &Session, watcher: &dyn Watcher) -> Outcome {
+    let efforts = session.jobs.iter().map(|job| job.study.effort(&job.plan));
+    let floor = Floor {
+        session,
+        watcher,
+        runs: runs_of(&session.folder),
+        start: Instant::now(),
+        next: AtomicUsize::new(0),
+        tally: Mutex::new(Tally::new(efforts, session.kept)),
+        endings: Mutex::new(Vec::new()),
+    };
+    let workers = session.workers.get().min(session.jobs.len());
+    let threads = threads_each(workers);
+    thread::scope(|scope| {
+        let floor = &floor;
+        let start = |worker| {
+            let work = move || {
+                layernorm_burn::set_threads(Some(threads));
+                floor.work(worker);
+            };
+            thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_ok()
+        };
+        let started = (0..workers).filter(|&worker| start(worker)).count();
+        // A system that gives no more threads has fewer workers; the caller is the last one.
+        if started == 0 {
+            floor.work(0);
+        }
+    });
+    floor.outcome()
+}
+
+/// The threads of each worker's operations: the cores are shared out.
+fn threads_each(workers: usize) -> NonZeroUsize {
+    let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    NonZeroUsize::new(cores / workers.max(1)).unwrap_or(NonZeroUsize::MIN)
+}
+
+impl Floor<'_> {
+    fn work(&self, worker: usize) {
+        while !self.watcher.stop() {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = self.session.jobs.get(number) else { break };
+            let start = Instant::now();
+            let ending = self.attempt(worker, number, job);
+            if ending == Ending::Finished {
+                tidy(&self.runs, &job.plan.run);
+            }
+            held(&self.tally).ended(number);
+            self.tell(Event::Ended { worker, run: &job.plan.run, ending: &ending, took: start.elapsed() });
+            held(&self.endings).push((number, ending));
+        }
+    }
+
+    /// A run, whatever becomes of it.
+    fn attempt(&self, worker: usize, number: usize, job: &Job) -> Ending {
+        let result = catch_unwind(AssertUnwindSafe(|| self.run(worker, number, job)));
+        match result {
+            Ok(Ok(true)) => Ending::Finished,
+            Ok(Ok(false)) => Ending::Failed("it ended without saying that it was finished".to_owned()),
+            Ok(Err(studies::Error::Stopped)) => Ending::Stopped,
+            Ok(Err(error)) => Ending::Failed(error.to_string()),
+            Err(panic) => Ending::Failed(format!("a bug in this program: {}", message(&*panic))),
+        }
+    }
+
+    /// Whether the run is finished.
+    fn run(&self, worker: usize, number: usize, job: &Job) -> Result<bool, studies::Error> {
+        let mut file = RunFile::open(&self.runs, job.header())?;
+        let resumed = !file.record().events.is_empty();
+        if resumed {
+            held(&self.tally).resumed(number);
+        }
+        let run = &job.plan.run;
+        self.tell(Event::Began { worker, run, resumed });
+        let mut observer = Eye { floor: self, worker, number, run };
+        job.study.run(&job.plan, &self.session.data, &mut file, &mut observer)?;
+        Ok(file.record().finished)
+    }
+
+    fn tell(&self, event: Event<'_>) {
+        let whole = held(&self.tally).whole(self.start.elapsed());
+        self.watcher.event(event, &whole);
+    }
+
+    fn outcome(self) -> Outcome {
+        let Session { jobs, kept, .. } = self.session;
+        let mut endings = self.endings.into_inner().unwrap_or_else(PoisonError::into_inner);
+        endings.sort_by_key(|(number, _)| *number);
+        let finished = endings.iter().filter(|(_, ending)| *ending == Ending::Finished).count();
+        let stopped = endings.len() < jobs.len() || endings.iter().any(|(_, ending)| *ending == Ending::Stopped);
+        let failure = |(number, ending): (usize, Ending)| match ending {
+            Ending::Failed(what) => Some(Failure { run: jobs[number].plan.run.clone(), what }),
+            Ending::Finished | Ending::Stopped => None,
+        };
+        let failures = endings.into_iter().filter_map(failure).collect();
+        Outcome { finished: kept + finished, total: kept + jobs.len(), failures, stopped }
+    }
+}
+
+/// The session's observer of one run.
+struct Eye<'a> {
+    floor: &'a Floor<'a>,
+    worker: usize,
+    number: usize,
+    run: &'a str,
+}
+
+impl Observer for Eye<'_> {
+    fn progress(&mut self, done: f64, words: &str) {
+        held(&self.floor.tally).progress(self.number, done);
+        self.floor.tell(Event::Progress { worker: self.worker, run: self.run, done, words });
+    }
+
+    fn stop(&self) -> bool {
+        self.floor.watcher.stop()
+    }
+}
+
+/// A panic of another worker leaves what it held as it was.
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without words")
+}

@@ -1,0 +1,88 @@
+//! The batch size: the same images, seen in batches of 1 to 128.
+//!
+//! Networks without a norm, with batch norm and with layer norm see every image equally often whatever the batch is. As in the
+//! paper's section 6.6, batch norm also normalizes the logits and layer norm does not. The full study adds the network of that
+//! section, 784-1000-1000-10.
+
+mod pictures;
+#[cfg(test)]
+mod tests;
+
+use super::{Error, Observer, RunPlan, Settings, Study, tools, trained};
+use crate::data::Dataset;
+use crate::models::{Activation, Arch, Norm};
+use crate::records::{Record, RunFile};
+use crate::report::Story;
+use crate::training::Spec;
+
+/// The study of batch sizes.
+pub struct BatchSize;
+
+/// The sizes: those of the paper (4 and 128), those of others (5 and 50), one case at a time, and one between.
+const SIZES: [usize; 6] = [1, 4, 5, 32, 50, 128];
+/// The sizes of the paper.
+const PAPER_SIZES: [usize; 2] = [4, 128];
+const NORMS: [Norm; 3] = [Norm::None, Norm::Batch, Norm::Layer];
+
+/// Hidden layers: of this study's network, and of the paper's.
+const SMALL: &[usize] = &[100, 100];
+const PAPER: &[usize] = &[1000, 1000];
+
+/// Epochs: quick, full, and of the paper's network in the full study (the paper plots 60: `--epochs 60`).
+const QUICK_EPOCHS: usize = 3;
+const FULL_EPOCHS: usize = 5;
+
+fn spec(hidden: &[usize], norm: Norm, size: usize, seed: u64, settings: &Settings) -> Spec {
+    let (hidden, output_norm) = (hidden.to_vec(), norm == Norm::Batch);
+    let arch = Arch::Mlp { hidden, activation: Activation::Relu, output_norm };
+    let mut spec = Spec::new(arch, norm, seed, &settings.data);
+    spec.batch_size = size;
+    (spec.train, spec.validation, spec.test) = if settings.full { (8000, 2000, 2000) } else { (1500, 1000, 1000) };
+    spec.evaluations = 15;
+    let epochs = settings.epochs.unwrap_or(if settings.full { FULL_EPOCHS } else { QUICK_EPOCHS });
+    spec.steps = epochs * spec.steps_of_epoch();
+    spec.learning_rate = settings.learning_rate.unwrap_or(spec.learning_rate);
+    spec
+}
+
+impl Study for BatchSize {
+    fn name(&self) -> &'static str {
+        "batch-size"
+    }
+
+    fn question(&self) -> &'static str {
+        "How much does a norm depend on the batch being large?"
+    }
+
+    fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
+        let mut plans = Vec::new();
+        let sizes = settings.batch_size.map_or(SIZES.to_vec(), |size| vec![size]);
+        for seed in tools::seeds(settings) {
+            for norm in NORMS {
+                for &size in &sizes {
+                    let spec = spec(SMALL, norm, size, seed, settings);
+                    plans.push(trained::plan(self.name(), &format!("small-{norm}-{size}"), spec, settings));
+                }
+                for size in PAPER_SIZES.into_iter().filter(|_| settings.full && norm != Norm::None) {
+                    let spec = spec(PAPER, norm, size, seed, settings);
+                    plans.push(trained::plan(self.name(), &format!("paper-{norm}-{size}"), spec, settings));
+                }
+            }
+        }
+        plans
+    }
+
+    fn run(
+        &self,
+        plan: &RunPlan,
+        data: &Dataset,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        trained::run(plan, data, file, observer)
+    }
+
+    fn story(&self, records: &[Record]) -> Story {
+        pictures::story(self.name(), self.question(), &trained::read(records), records)
+    }
+}

@@ -1,0 +1,25 @@
+use super::*;
+use crate::studies::tools::testing;
+
+#[test]
+fn every_image_is_seen_equally_often() {
+    for settings in [Settings::default(), Settings { full: true, ..Settings::default() }] {
+        let plans = BatchSize.plan(&settings);
+        for plan in &plans {
+            let seen = plan.settings["spec"]["steps"].as_u64().unwrap()
+                * plan.settings["spec"]["batch_size"].as_u64().unwrap();
+            let all = plan.settings["spec"]["train"].as_u64().unwrap() * if settings.full { 5 } else { 3 };
+            // Whole batches only: less than one batch an epoch is left out.
+            assert!(seen <= all && all - seen < 128 * 5, "{}", plan.run);
+        }
+    }
+}
+
+#[test]
+fn a_small_batch_is_told_of() {
+    let settings = Settings { epochs: Some(1), batch_size: Some(4), ..testing::settings() };
+    let records = testing::trained(&BatchSize, &settings, 20, |_| true);
+    let story = BatchSize.story(&records);
+    assert!(story.answer.starts_with("At batches of 4 batch norm errs on "), "{}", story.answer);
+    assert_eq!(story.charts.len(), 2);
+}

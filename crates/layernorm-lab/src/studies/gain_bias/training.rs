@@ -1,0 +1,71 @@
+//! Starting values of γ and β against how training goes.
+
+use crate::models::{Arch, Norm};
+use crate::records::Record;
+use crate::report::{Chart, Picture, Series, Story};
+use crate::studies::tools::{axis, chart, seeds, short};
+use crate::studies::trained::{self, Ran, curve, error, of_case};
+use crate::studies::{RunPlan, Settings};
+use crate::training::Spec;
+
+/// How the names of these runs begin.
+pub(super) const TRAINING: &str = "gain-bias-start-";
+
+/// Starting values that are tried: γ with β = 0, then β with γ = 1.
+const GAINS: [f64; 5] = [0.03, 0.3, 1.0, 3.0, 10.0];
+const BIASES: [f64; 4] = [-2.0, -1.0, 1.0, 2.0];
+
+fn starts() -> impl Iterator<Item = (f64, f64)> {
+    GAINS.into_iter().map(|gain| (gain, 0.0)).chain(BIASES.into_iter().map(|bias| (1.0, bias)))
+}
+
+fn case(gain: f64, bias: f64) -> String {
+    format!("start-{gain}-{bias}")
+}
+
+pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
+    let units = if settings.full { 256 } else { 64 };
+    let mut plans = Vec::new();
+    for (gain, bias) in starts() {
+        for seed in seeds(settings) {
+            let mut spec = Spec::new(Arch::mlp(&[units, units, units]), Norm::Layer, seed, &settings.data);
+            if settings.full {
+                (spec.train, spec.validation, spec.test, spec.steps) = (8000, 2000, 2000, 375);
+            }
+            (spec.start.gain, spec.start.bias) = (gain, bias);
+            plans.push(trained::plan(study, &case(gain, bias), trained::chosen(spec, settings), settings));
+        }
+    }
+    plans
+}
+
+/// Adds what the records show.
+pub(super) fn tell(story: &mut Story, records: &[Record]) {
+    let runs = trained::read(records);
+    let usual = error(&of_case(&runs, &case(1.0, 0.0)));
+    let worst = starts().filter_map(|(gain, bias)| Some((gain, bias, error(&of_case(&runs, &case(gain, bias)))?)));
+    let worst = worst.max_by(|a, b| a.2.mean.total_cmp(&b.2.mean));
+    let (Some(usual), Some((gain, bias, error))) = (usual, worst) else { return };
+    let words = format!(
+        "Trained from γ = 1, β = 0 a network errs on {}; the worst start of those tried, γ = {} and β = {}, ends at {}.",
+        usual.percent(),
+        short(gain),
+        short(bias),
+        error.percent()
+    );
+    // The story of the values comes first, if it is there.
+    story.answer = if story.charts.is_empty() { words } else { format!("{} {words}", story.answer) };
+    let gains = GAINS.into_iter().map(|gain| (format!("γ = {}", short(gain)), case(gain, 0.0)));
+    let biases = [-2.0, -1.0, 0.0, 1.0, 2.0].map(|bias| (format!("β = {}", short(bias)), case(1.0, bias)));
+    story.charts.push(curves(&runs, "gains", "Training from other gains", gains));
+    story.charts.push(curves(&runs, "biases", "Training from other biases", biases));
+}
+
+fn curves(runs: &[Ran], id: &str, title: &str, of: impl IntoIterator<Item = (String, String)>) -> Chart {
+    let series = of.into_iter().map(|(name, case)| curve(&name, &of_case(runs, &case), |e| e.loss));
+    let series: Vec<Series> = series.filter(|series| !series.x.is_empty()).collect();
+    let see = "The validation loss of an MLP with layer norm, all norms starting at these values and learning from there: how long \
+               a bad start is felt.";
+    let picture = Picture::Lines { x: axis("training step"), y: axis("validation loss"), series, scrub: true };
+    chart(&format!("start-{id}"), title, see, picture)
+}

@@ -1,0 +1,79 @@
+//! The learning rate: from where on training no longer works, norm by norm.
+
+mod pictures;
+#[cfg(test)]
+mod tests;
+
+use super::{Error, Observer, RunPlan, Settings, Study, tools, trained};
+use crate::data::Dataset;
+use crate::models::{Arch, Norm, Reads};
+use crate::records::{Record, RunFile};
+use crate::report::Story;
+use crate::training::{Optimizer, Spec};
+
+/// The study of learning rates.
+pub struct LearningRate;
+
+/// Powers of about √10, for plain descent: Adam divides the gradient's size out, and hides what is asked here.
+const RATES: [f64; 8] = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
+
+/// The networks: name, title, and the norms that are looked at.
+const NETWORKS: [(&str, &str, &[Norm]); 2] = [
+    ("mlp", "MLP", &[Norm::None, Norm::Batch, Norm::Layer, Norm::Rms, Norm::Weight]),
+    ("lstm", "LSTM", &[Norm::None, Norm::Layer, Norm::Group]),
+];
+
+fn arch(network: &str, full: bool) -> Arch {
+    match (network, full) {
+        ("lstm", full) => Arch::Lstm { hidden: if full { 128 } else { 32 }, reads: Reads::Rows },
+        (_, true) => Arch::mlp(&[256, 256, 256]),
+        (_, false) => Arch::mlp(&[64, 64, 64]),
+    }
+}
+
+impl Study for LearningRate {
+    fn name(&self) -> &'static str {
+        "learning-rate"
+    }
+
+    fn question(&self) -> &'static str {
+        "Up to which learning rate does training work, with each norm?"
+    }
+
+    fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
+        let mut plans = Vec::new();
+        let rates = settings.learning_rate.map_or(RATES.to_vec(), |rate| vec![rate]);
+        for (network, _, norms) in NETWORKS {
+            for &norm in norms {
+                for &rate in &rates {
+                    for seed in tools::seeds(settings) {
+                        let mut spec = Spec::new(arch(network, settings.full), norm, seed, &settings.data);
+                        (spec.optimizer, spec.steps, spec.evaluations) = (Optimizer::Sgd, 80, 4);
+                        spec.test = 0;
+                        if settings.full {
+                            (spec.train, spec.validation, spec.steps) = (8000, 2000, 375);
+                        }
+                        let spec = Spec { learning_rate: rate, ..trained::chosen(spec, settings) };
+                        let case = format!("{network}-{norm}-{rate}");
+                        plans.push(trained::plan(self.name(), &case, spec, settings));
+                    }
+                }
+            }
+        }
+        plans
+    }
+
+    fn run(
+        &self,
+        plan: &RunPlan,
+        data: &Dataset,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        trained::run(plan, data, file, observer)
+    }
+
+    fn story(&self, records: &[Record]) -> Story {
+        pictures::story(self.name(), self.question(), &trained::read(records), records)
+    }
+}

@@ -1,0 +1,137 @@
+//! The map of learning rates: a cell tells the error, or that training broke down.
+
+use super::NETWORKS;
+use crate::models::Norm;
+use crate::records::Record;
+use crate::report::{Axis, Chart, Picture, Story, Tile, Tone};
+use crate::studies::tools::{self, axis, chart, log_axis, short};
+use crate::studies::trained::{Ran, error, in_percent, of_case, series, words};
+
+/// A network has learnt something if it errs less often than this; guessing errs on 90 %.
+const LEARNT: f64 = 0.5;
+
+pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
+    let mut story = tools::story(name, "How large a step can be", question, records);
+    story.expectation =
+        "With a norm, larger learning rates work: scaling the weights leaves the output alone and makes the gradient \
+                         smaller, so that too large steps correct themselves (Ba, Kiros and Hinton, 2016, section 5.2)."
+            .to_owned();
+    let lines: Vec<Line<'_>> = lines(runs);
+    if lines.is_empty() {
+        return story;
+    }
+    story.charts.push(map(&lines));
+    story.charts.extend(NETWORKS.iter().filter_map(|(network, title, _)| curves(&lines, network, title)));
+    (story.answer, story.as_expected) = answer(&lines);
+    story.notes = vec![
+        "Plain gradient descent without momentum. Adam divides the size of the gradient out, and would hide the difference.".to_owned(),
+        "“diverged” means that the loss was no longer a number in every seed; “2 of 3” in so many of them.".to_owned(),
+    ];
+    story
+}
+
+/// A network with a norm: the runs of each rate.
+struct Line<'a> {
+    network: &'static str,
+    title: &'static str,
+    norm: Norm,
+    rates: Vec<(f64, Vec<&'a Ran>)>,
+}
+
+impl Line<'_> {
+    /// The largest rate at which it learns in every seed.
+    fn limit(&self) -> Option<f64> {
+        let learns = |runs: &[&Ran]| runs.iter().all(|ran| ran.trained.error().is_some_and(|error| error < LEARNT));
+        self.rates.iter().rfind(|(_, runs)| learns(runs)).map(|(rate, _)| *rate)
+    }
+}
+
+fn lines(runs: &[Ran]) -> Vec<Line<'_>> {
+    let mut rates: Vec<f64> = runs.iter().map(|ran| ran.trained.spec.learning_rate).collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    let mut lines = Vec::new();
+    for (network, title, norms) in NETWORKS {
+        for &norm in norms {
+            let of = |&rate: &f64| (rate, of_case(runs, &format!("{network}-{norm}-{rate}")));
+            let rates: Vec<_> = rates.iter().map(of).filter(|(_, runs)| !runs.is_empty()).collect();
+            if !rates.is_empty() {
+                lines.push(Line { network, title, norm, rates });
+            }
+        }
+    }
+    lines
+}
+
+fn map(lines: &[Line<'_>]) -> Chart {
+    let mut rates: Vec<f64> = lines.iter().flat_map(|line| line.rates.iter().map(|(rate, _)| *rate)).collect();
+    rates.sort_by(f64::total_cmp);
+    rates.dedup();
+    let cell = |line: &Line<'_>, rate: f64| match line.rates.iter().find(|(of, _)| *of == rate) {
+        Some((_, runs)) => tile(runs),
+        None => Tile { value: None, text: "–".to_owned(), tone: Tone::None, hint: None },
+    };
+    let cells = lines.iter().map(|line| rates.iter().map(|&rate| cell(line, rate)).collect()).collect();
+    let picture = Picture::Grid {
+        rows: lines.iter().map(|line| format!("{}, {}", line.title, words(line.norm))).collect(),
+        columns: rates.iter().map(|&rate| short(rate)).collect(),
+        cells,
+        scale: "blue: learns (error below 50 %); hatched: does not, or diverges".to_owned(),
+    };
+    let see = "Each row is a network with a norm, each column a learning rate ten-to-the-half times the one before: the further to \
+               the right a row stays blue, the larger the steps that it bears.";
+    chart("map", "Map of learning rates", see, picture)
+}
+
+fn tile(runs: &[&Ran]) -> Tile {
+    let diverged = runs.iter().filter(|ran| ran.trained.diverged.is_some()).count();
+    let error = error(runs);
+    let text = match (diverged, error) {
+        (0, Some(error)) => format!("{:.0} %", 100.0 * error.mean),
+        (0, None) => "–".to_owned(),
+        (all, _) if all == runs.len() => "diverged".to_owned(),
+        (some, _) => format!("diverged {some} of {}", runs.len()),
+    };
+    let learns = diverged == 0 && error.is_some_and(|error| error.mean < LEARNT);
+    let hint = error.map(|error| format!("validation error {}, {} seeds", error.percent(), runs.len()));
+    Tile { value: error.map(|error| error.mean), text, tone: if learns { Tone::Good } else { Tone::Bad }, hint }
+}
+
+fn curves(lines: &[Line<'_>], network: &str, title: &str) -> Option<Chart> {
+    let of_network: Vec<_> = lines.iter().filter(|line| line.network == network).collect();
+    let curve = |line: &&Line<'_>| {
+        series(words(line.norm), line.rates.iter().map(|(rate, runs)| (*rate, in_percent(error(runs)))))
+    };
+    let picture = Picture::Lines {
+        x: log_axis("learning rate"),
+        y: Axis { unit: Some("%".to_owned()), low: Some(0.0), high: Some(100.0), ..axis("validation error") },
+        series: of_network.iter().map(curve).collect(),
+        scrub: false,
+    };
+    let see = "Low is good, and wide is good: over how many learning rates the error stays low. A run that diverged counts as 100 %.";
+    let chart = chart(&format!("errors-{network}"), &format!("{title}: error over the learning rate"), see, picture);
+    (!of_network.is_empty()).then_some(chart)
+}
+
+fn answer(lines: &[Line<'_>]) -> (String, Option<bool>) {
+    let rate = |limit: Option<f64>| limit.map_or("at none of them".to_owned(), |rate| format!("up to {}", short(rate)));
+    let mut sentences = Vec::new();
+    let mut verdicts = Vec::new();
+    for (network, title, _) in NETWORKS {
+        let of = |norm| lines.iter().find(|line| line.network == network && line.norm == norm);
+        let (Some(none), Some(layer)) = (of(Norm::None), of(Norm::Layer)) else { continue };
+        let batch = of(Norm::Batch).map_or(String::new(), |line| format!(", with batch norm {}", rate(line.limit())));
+        let (without, with) = (none.limit(), layer.limit());
+        sentences.push(format!(
+            "{title} without a norm learns {}, with layer norm {}{batch}",
+            rate(without),
+            rate(with)
+        ));
+        verdicts.push(with.unwrap_or(0.0).total_cmp(&without.unwrap_or(0.0)));
+    }
+    if sentences.is_empty() {
+        return ("The runs with layer norm and without a norm are not all there yet.".to_owned(), None);
+    }
+    let larger = verdicts.iter().all(|order| order.is_ge()) && verdicts.iter().any(|order| order.is_gt());
+    (format!("Learning rates that work: {}.", sentences.join("; ")), Some(larger))
+}

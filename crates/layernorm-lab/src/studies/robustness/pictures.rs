@@ -1,0 +1,124 @@
+//! Errors over factors: of the inputs in training, of the starting weights, of the test images alone.
+
+use super::{INPUT_FACTORS, NORMS, TEST_FACTORS, TEST_SHIFTS, WEIGHT_FACTORS};
+use crate::models::Norm;
+use crate::records::Record;
+use crate::report::{Axis, Cell, Chart, Picture, Series, Story, Table};
+use crate::studies::tools::{self, axis, capitalized, chart, log_axis, short};
+use crate::studies::trained::{Ran, Spread, error, in_percent, of_case, series, words};
+
+pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
+    let mut story = tools::story(name, "Other scales", question, records);
+    story.expectation = "Layer norm and batch norm do not see the scale of the weights, and layer norm does not see that of a case \
+                         either (Table 1 of the paper): a badly chosen scale costs little. Without a norm and with weight norm the \
+                         scale of the input stays."
+        .to_owned();
+    if runs.is_empty() {
+        return story;
+    }
+    let [input, weights] = PARTS;
+    story.charts = vec![
+        errors(runs, input, "Inputs of another scale", "all inputs, in training and after it, times"),
+        errors(runs, weights, "Weights that start at another scale", "starting weights times"),
+        tests(runs, "scale", "The test images alone times a factor", &TEST_FACTORS, log_axis("test images times")),
+        tests(
+            runs,
+            "shift",
+            "Something added to the test images alone",
+            &TEST_SHIFTS,
+            axis("added to the test images"),
+        ),
+    ];
+    story.numbers = Some(table(runs));
+    (story.answer, story.as_expected) = answer(runs);
+    story.notes = vec![
+        "A network without biases would be exactly invariant where Table 1 says so (see the study `invariance`); these have \
+         biases, and ε is not 0."
+            .to_owned(),
+    ];
+    story
+}
+
+/// What is multiplied: the runs' name, words, and the factors.
+type Part = (&'static str, &'static str, &'static [f64]);
+const PARTS: [Part; 2] = [("input", "inputs", &INPUT_FACTORS), ("weights", "starting weights", &WEIGHT_FACTORS)];
+
+/// The runs of a factor; the usual start is in the runs of the usual input.
+fn runs_of<'a>(runs: &'a [Ran], case: &str, norm: Norm, factor: f64) -> Vec<&'a Ran> {
+    let case = if factor == 1.0 { "input" } else { case };
+    of_case(runs, &format!("{case}-{factor}-{norm}"))
+}
+
+fn percent_axis() -> Axis {
+    Axis { unit: Some("%".to_owned()), low: Some(0.0), ..axis("validation error") }
+}
+
+fn errors(runs: &[Ran], (case, _, factors): Part, title: &str, x: &str) -> Chart {
+    let at = |norm, factor| (factor, in_percent(error(&runs_of(runs, case, norm, factor))));
+    let curve = |norm| series(words(norm), factors.iter().map(|&factor| at(norm, factor)));
+    let picture = Picture::Lines { x: log_axis(x), y: percent_axis(), series: NORMS.map(curve).to_vec(), scrub: false };
+    let see = "A flat line does not mind the scale. Bands go from the best to the worst seed; a run that diverged counts as 100 %.";
+    chart(case, title, see, picture)
+}
+
+fn tests(runs: &[Ran], kind: &str, title: &str, values: &[f64], x: Axis) -> Chart {
+    let curve = |norm: Norm| -> Series {
+        let at = |&value: &f64| (value, in_percent(trial(runs, norm, &format!("{kind}-{value}"))));
+        series(words(norm), values.iter().map(at))
+    };
+    let y = Axis { label: "test error".to_owned(), ..percent_axis() };
+    let picture = Picture::Lines { x, y, series: NORMS.map(curve).to_vec(), scrub: false };
+    let see = "The networks were trained on images as they are (factor 1, nothing added): how the error grows away from that.";
+    chart(&format!("test-{kind}"), title, see, picture)
+}
+
+/// The test error of a trial, over the seeds.
+fn trial(runs: &[Ran], norm: Norm, name: &str) -> Option<Spread> {
+    let error = |ran: &&Ran| Some(1.0 - ran.trained.trials.iter().find(|trial| trial.name == name)?.accuracy?);
+    Spread::of(runs_of(runs, "input", norm, 1.0).iter().map(error))
+}
+
+fn table(runs: &[Ran]) -> Table {
+    let mut rows = Vec::new();
+    for (case, what, factors) in PARTS {
+        for &factor in factors {
+            let mut row: Vec<Cell> = vec![what.into(), factor.into()];
+            row.extend(NORMS.map(|norm| in_percent(error(&runs_of(runs, case, norm, factor))).map(|s| s.mean).into()));
+            rows.push(row);
+        }
+    }
+    let mut columns = vec!["what".to_owned(), "times".to_owned()];
+    columns.extend(NORMS.map(|norm| words(norm).to_owned()));
+    Table { columns, rows, notes: vec!["Validation errors in percent, means over the seeds.".to_owned()] }
+}
+
+fn answer(runs: &[Ran]) -> (String, Option<bool>) {
+    let worst = |(case, _, factors): Part, norm: Norm| {
+        let errors: Option<Vec<f64>> =
+            factors.iter().map(|&factor| Some(error(&runs_of(runs, case, norm, factor))?.mean)).collect();
+        errors.map(|errors| errors.into_iter().fold(0.0, f64::max))
+    };
+    let mut sentences = Vec::new();
+    let mut verdicts = Vec::new();
+    for part in PARTS {
+        let (_, what, factors) = part;
+        if let (Some(none), Some(layer)) = (worst(part, Norm::None), worst(part, Norm::Layer)) {
+            let percent = |share: f64| short(100.0 * share);
+            let batch = worst(part, Norm::Batch)
+                .map_or(String::new(), |batch| format!(", {} % with batch norm", percent(batch)));
+            let (least, most) = (factors[0], factors[factors.len() - 1]);
+            sentences.push(format!(
+                "{what} times {} to {}: the worst error is {} % without a norm{batch}, {} % with layer norm",
+                short(least),
+                short(most),
+                percent(none),
+                percent(layer)
+            ));
+            verdicts.push(layer < none);
+        }
+    }
+    if sentences.is_empty() {
+        return ("Not all runs are there yet.".to_owned(), None);
+    }
+    (format!("{}.", capitalized(&sentences.join("; "))), Some(verdicts.iter().all(|&verdict| verdict)))
+}

@@ -1,0 +1,85 @@
+//! Trained networks, asked again: by inference, and computed as in training, on batches of many sizes.
+
+use crate::models::{Arch, Norm};
+use crate::records::Record;
+use crate::report::{Axis, Picture, Story};
+use crate::studies::tools::{axis, categories, chart, seeds};
+use crate::studies::trained::{self, Ran, Spread, bars, in_percent, of_case, words};
+use crate::studies::{RunPlan, Settings};
+use crate::training::{Spec, Trial};
+
+/// How the names of these runs begin.
+pub(super) const TRAINING: &str = "train-test-asked-";
+
+const NORMS: [Norm; 2] = [Norm::Batch, Norm::Layer];
+/// Batches that networks are asked in; they were trained on batches of 64.
+const SIZES: [usize; 4] = [1, 4, 16, 64];
+
+/// The ways to ask: title, name of the trial, batch, and whether it is computed as in training.
+fn ways() -> Vec<(String, Trial)> {
+    let way = |title: String, batch: usize, as_in_training: bool| {
+        let name = format!("{}-{batch}", if as_in_training { "training" } else { "inference" });
+        (title, Trial { batch, as_in_training, ..Trial::plain(name) })
+    };
+    let inference = [1, 64].map(|size| way(format!("inference, batch {size}"), size, false));
+    let training = SIZES.map(|size| way(format!("as in training, batch {size}"), size, true));
+    inference.into_iter().chain(training).collect()
+}
+
+pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
+    let mut plans = Vec::new();
+    for norm in NORMS {
+        for seed in seeds(settings) {
+            let units = if settings.full { 256 } else { 64 };
+            let mut spec = Spec::new(Arch::mlp(&[units, units]), norm, seed, &settings.data);
+            spec.test = 500;
+            if settings.full {
+                (spec.train, spec.validation, spec.test, spec.steps) = (8000, 2000, 2000, 375);
+            }
+            spec.trials = ways().into_iter().map(|(_, trial)| trial).collect();
+            plans.push(trained::plan(study, &format!("asked-{norm}"), trained::chosen(spec, settings), settings));
+        }
+    }
+    plans
+}
+
+/// The chart, the words and whether it is as expected.
+pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, bool)> {
+    let runs = trained::read(records);
+    let errors = |norm: Norm| -> Vec<Option<Spread>> {
+        let runs = of_case(&runs, &format!("asked-{norm}"));
+        ways().iter().map(|(_, trial)| Spread::of(runs.iter().map(|ran| asked(ran, &trial.name)))).collect()
+    };
+    let series = NORMS.map(|norm| bars(words(norm), &errors(norm).into_iter().map(in_percent).collect::<Vec<_>>()));
+    let (batch, layer) = (errors(Norm::Batch), errors(Norm::Layer));
+    let (&Some(usual), &Some(alone), Some(&Some(ours))) = (batch.first()?, batch.get(ALONE)?, layer.first()) else {
+        return None;
+    };
+    let y = Axis { unit: Some("%".to_owned()), low: Some(0.0), ..axis("test error") };
+    let x = categories("how the network is asked", ways().into_iter().map(|(title, _)| title));
+    story.charts.push(chart(
+        "asked",
+        "The same networks, asked in other ways",
+        "Layer norm's bars are all of one height: there is only one way to compute it. Batch norm computed as in training depends on \
+         the batch around an image, and on a batch of one it knows nothing.",
+        Picture::Bars { x, y, series: series.to_vec() },
+    ));
+    let same = layer.iter().all(|spread| spread.is_some_and(|spread| spread == ours));
+    let words = format!(
+        "A trained network with batch norm errs on {} at inference and on {} if computed as in training on one image at a time; with \
+         layer norm on {}, {} in all {} ways of asking.",
+        usual.percent(),
+        alone.percent(),
+        ours.percent(),
+        if same { "the same" } else { "not the same" },
+        layer.len()
+    );
+    Some((words, same && alone.mean > usual.mean))
+}
+
+/// The way that is as in training, on one image.
+const ALONE: usize = 2;
+
+fn asked(ran: &Ran, trial: &str) -> Option<f64> {
+    Some(1.0 - ran.trained.trials.iter().find(|found| found.name == trial)?.accuracy?)
+}
