@@ -30,15 +30,11 @@ struct Entry {
     id: &'static str,
     title: &'static str,
     arch: Arch,
-    norms: &'static [Norm],
     steps: usize,
     batch_size: usize,
 }
 
-/// Norms of the deep networks.
-const DEEP: [Norm; 4] = [Norm::None, Norm::Batch, Norm::Layer, Norm::Rms];
-/// Norms of the recurrent ones.
-const RECURRENT: [Norm; 3] = [Norm::None, Norm::Batch, Norm::Layer];
+const NORMS: [Norm; 4] = [Norm::None, Norm::Batch, Norm::Layer, Norm::Rms];
 /// Hidden layers of the deep networks.
 const LAYERS: usize = 10;
 /// Moments of the animation, beside the start.
@@ -50,16 +46,9 @@ const PIXEL_EPOCHS: usize = 1;
 fn entries(full: bool) -> Vec<Entry> {
     let deep =
         |activation| Arch::Mlp { hidden: vec![if full { 128 } else { 32 }; LAYERS], activation, output_norm: false };
-    let mlp =
-        |id, title, activation| Entry { id, title, arch: deep(activation), norms: &DEEP, steps: 200, batch_size: 64 };
-    let lstm = |id, title, hidden, reads| Entry {
-        id,
-        title,
-        arch: Arch::Lstm { hidden, reads },
-        norms: &RECURRENT,
-        steps: 150,
-        batch_size: 32,
-    };
+    let mlp = |id, title, activation| Entry { id, title, arch: deep(activation), steps: 200, batch_size: 64 };
+    let lstm =
+        |id, title, hidden, reads| Entry { id, title, arch: Arch::Lstm { hidden, reads }, steps: 150, batch_size: 32 };
     let mut entries = vec![
         mlp("relu", "Deep MLP, relu", Activation::Relu),
         mlp("tanh", "Deep MLP, tanh", Activation::Tanh),
@@ -72,7 +61,7 @@ fn entries(full: bool) -> Vec<Entry> {
 }
 
 impl Entry {
-    /// Whether its gradients are of time steps, not of layers.
+    /// Whether its gradients are those of time steps, not of layers.
     fn through_time(&self) -> bool {
         matches!(self.arch, Arch::Lstm { .. })
     }
@@ -91,6 +80,15 @@ impl Entry {
         match self.through_time() {
             true => "from the last time step to the first".to_owned(),
             false => format!("from layer {LAYERS} to layer 2"),
+        }
+    }
+
+    /// What its places are.
+    fn places(&self) -> &'static str {
+        match self.arch {
+            Arch::Lstm { reads: Reads::Pixels, .. } => "time step (a pixel of the image)",
+            Arch::Lstm { .. } => "time step (a row of the image)",
+            _ => "layer, from the input to the output",
         }
     }
 
@@ -121,7 +119,7 @@ impl Study for GradientFlow {
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         let mut plans = Vec::new();
         for entry in entries(settings.full) {
-            for &norm in entry.norms {
+            for norm in NORMS {
                 let case = trained::case(entry.id, norm);
                 let of = |seed| trained::plan(self.name(), &case, entry.spec(norm, seed, settings), settings);
                 plans.extend(tools::seeds(settings).map(of));

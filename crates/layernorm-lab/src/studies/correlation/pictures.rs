@@ -69,22 +69,26 @@ fn change(group: &Group<'_>) -> Option<f64> {
     group.all().map(change).max_by(f64::total_cmp)
 }
 
-/// The matrices of the first seed; at the start they are the same before every norm, so one of them is shown.
+/// The matrices of the first seed: those before the norms, then those after them. At the start those before are all the same,
+/// and one of them is enough.
 fn maps(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
-    let mut maps = Vec::new();
+    let mut maps: Vec<Map> = Vec::new();
     let mut sizes = Vec::new();
-    for group in groups {
-        let Some(seen) = group.seen.first().and_then(|run| moment.of(run)) else { continue };
-        for side in [Side::Before, Side::After] {
-            let first = maps.is_empty();
-            let (name, shown) = match (group.norm, side) {
-                (Norm::None, Side::Before) => ("no norm".to_owned(), true),
-                (Norm::None, Side::After) => continue,
-                (norm, Side::Before) => (format!("before {}", words(norm)), first || moment == Moment::End),
-                (norm, Side::After) => (format!("after {}", words(norm)), true),
+    for side in [Side::Before, Side::After] {
+        for group in groups {
+            let name = match (group.norm, side) {
+                (Norm::None, Side::Before) => "no norm".to_owned(),
+                (Norm::None, Side::After) => "no norm, the same".to_owned(),
+                (norm, Side::Before) => format!("before {}", words(norm)),
+                (norm, Side::After) => format!("after {}", words(norm)),
             };
-            let Some(size) = size(seen, side).filter(|_| shown) else { continue };
-            sizes.push(format!("{} {name}", to_digits(size, 2)));
+            let again = group.norm == Norm::None && side == Side::After;
+            let known = moment == Moment::Start && (again || side == Side::Before && !maps.is_empty());
+            let Some(seen) = group.seen.first().and_then(|run| moment.of(run)).filter(|_| !known) else { continue };
+            let Some(size) = size(seen, side) else { continue };
+            if !again {
+                sizes.push(format!("{} {name}", to_digits(size, 2)));
+            }
             let values = values(seen, side).to_vec();
             maps.push(Map { name, rows: seen.units, columns: seen.units, values, labels: None });
         }

