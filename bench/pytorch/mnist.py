@@ -1,6 +1,6 @@
 """A layer-normalized LSTM that reads MNIST row by row: PyTorch's, written the usual way, beside `layernorm train`.
 
-Both train the same network (hidden 128, batches of 64, Adam) on the same images, one after the other on the same cores. PyTorch's
+Both train the same network (hidden 128, batches of 64, Adam, a falling rate) on the same images, one after the other on the same cores. PyTorch's
 is a loop over time steps with nn.LayerNorm, as people write it; ours is the command. The times are of training steps alone.
 """
 
@@ -79,6 +79,8 @@ def theirs(folder, epochs):
     x, y = torch.from_numpy((images - mean) / deviation), torch.from_numpy(labels)
     model = Reader()
     optimizer = torch.optim.Adam(model.parameters(), RATE)
+    steps = epochs * (len(x) // BATCH)
+    falling = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - 0.9 * step / steps)
     took = 0.0
     for epoch in range(epochs):
         order = torch.randperm(len(x))
@@ -88,6 +90,7 @@ def theirs(folder, epochs):
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(x[batch]), y[batch]).backward()
             optimizer.step()
+            falling.step()
         took += time.perf_counter() - begun
         print(f"PyTorch: epoch {epoch + 1}, {took / (epoch + 1):.1f} s an epoch", file=sys.stderr)
     images, labels = digits(folder, "t10k")

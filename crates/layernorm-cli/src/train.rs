@@ -63,9 +63,12 @@ pub struct Args {
     /// What makes steps of gradients
     #[arg(long, value_enum, default_value_t = How::Adam)]
     optimizer: How,
-    /// The learning rate
+    /// The learning rate at first; it falls evenly to a tenth of it, unless --constant-lr is given
     #[arg(long, value_name = "X", default_value = "0.002", allow_negative_numbers = true, value_parser = study::learning_rate)]
     lr: f64,
+    /// The learning rate stays as it is
+    #[arg(long)]
+    constant_lr: bool,
     /// Images of a batch
     #[arg(long, value_name = "N", default_value = "64", allow_negative_numbers = true, value_parser = study::whole)]
     batch_size: NonZeroUsize,
@@ -144,6 +147,7 @@ impl Args {
         spec.train = data.train.len() - spec.validation.min(data.train.len());
         spec.test = data.test.len();
         (spec.batch_size, spec.learning_rate) = (self.batch_size.get(), self.lr);
+        spec.final_rate = if self.constant_lr { 1.0 } else { 0.1 };
         spec.optimizer = match self.optimizer {
             How::Adam => Optimizer::Adam,
             How::Sgd => Optimizer::Sgd,

@@ -1,5 +1,5 @@
 //! Sequences that are longer at test than in training: an LSTM learns to read images row by row, and is then shown images with
-//! rows of background behind them. What it saw it must keep for as many steps. Batch norm is tried with its running statistics,
+//! rows of background before them. What it has learnt to read comes later than it ever did. Batch norm is tried with its running statistics,
 //! of which it has none for the further steps, and with those of the very batch, which tells apart what lies at the statistics.
 
 mod pictures;
@@ -21,7 +21,7 @@ pub struct SequenceLength;
 const ID: &str = "lstm";
 /// Time steps of training: the rows of an image of MNIST.
 const ROWS: usize = 28;
-/// Rows of background behind the image.
+/// Rows of background before the image.
 const BLANK: [usize; 6] = [0, 7, 14, 28, 56, 112];
 /// And those of the full study.
 const FULL_BLANK: [usize; 9] = [0, 7, 14, 28, 56, 112, 224, 448, 784];
@@ -62,7 +62,7 @@ impl Study for SequenceLength {
     }
 
     fn question(&self) -> &'static str {
-        "What becomes of a recurrent network that must read on for longer than it did in training?"
+        "What becomes of a recurrent network that reads sequences longer than those of training?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {

@@ -21,7 +21,7 @@ pub(super) struct Eye {
     pub(super) scaling: Scaling,
     pub(super) scale: f64,
     pub(super) shift: f64,
-    /// So many rows of background after the image.
+    /// So many rows of background before the image.
     pub(super) blank_rows: usize,
 }
 
@@ -33,7 +33,7 @@ impl Eye {
         let (rows, columns) = (digits.rows() + self.blank_rows, digits.columns());
         if self.blank_rows > 0 {
             let blank = vec![self.scaling.of(0); self.blank_rows * columns];
-            pixels = pixels.chunks(digits.pixels()).flat_map(|image| [image, &blank[..]].concat()).collect();
+            pixels = pixels.chunks(digits.pixels()).flat_map(|image| [&blank[..], image].concat()).collect();
         }
         if (self.scale, self.shift) != (1.0, 0.0) {
             let (scale, shift) = (self.scale as f32, self.shift as f32);

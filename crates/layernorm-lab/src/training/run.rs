@@ -135,7 +135,7 @@ impl<'a> Run<'a> {
             }
             let begun = Instant::now();
             let indices = self.indices(place.step, &mut order);
-            let seen = self.step(model, &indices);
+            let seen = self.step(model, &indices, self.spec.rate(place.step));
             clock.training_time += begun.elapsed();
             clock.steps += 1;
             if !seen.loss.is_finite() {
@@ -165,7 +165,7 @@ impl<'a> Run<'a> {
         order.as_ref().and_then(|(_, batches)| batches.iter().nth(number)).map_or_else(Vec::new, <[usize]>::to_vec)
     }
 
-    fn step(&self, model: &mut Model, indices: &[usize]) -> Step {
+    fn step(&self, model: &mut Model, indices: &[usize], rate: f64) -> Step {
         let Cases { images, classes } = self.eye.see(&self.train, indices, &self.device);
         let logits = model.net.forward(images, &mut Taps::closed());
         let loss = loss(logits.clone(), &classes);
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
         let right = right(&numbers(logits), &classes);
         if value.is_finite() {
             let gradients = GradientsParams::from_grads(loss.backward(), &model.net);
-            model.net = model.optimizer.step(self.spec.learning_rate, model.net.clone(), gradients);
+            model.net = model.optimizer.step(rate, model.net.clone(), gradients);
         }
         Step { loss: value, right, images: classes.len() }
     }

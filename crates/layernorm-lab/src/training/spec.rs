@@ -16,8 +16,10 @@ pub struct Spec {
     pub start: Start,
     /// What makes steps of gradients.
     pub optimizer: Optimizer,
-    /// How large they are.
+    /// How large they are at first.
     pub learning_rate: f64,
+    /// The part of it that is left at the end; it falls evenly from step to step. 1: it stays.
+    pub final_rate: f64,
     /// Images of a batch.
     pub batch_size: usize,
     /// Steps.
@@ -74,7 +76,7 @@ pub struct Trial {
     pub scale: f64,
     /// And this is added.
     pub shift: f64,
-    /// So many rows of background follow the image: a longer sequence.
+    /// So many rows of background come before the image: a longer sequence.
     pub blank_rows: usize,
     /// Images of a batch.
     pub batch: usize,
@@ -98,6 +100,7 @@ impl Spec {
             start: Start::new(seed),
             optimizer: Optimizer::Adam,
             learning_rate: 1e-3,
+            final_rate: 1.0,
             batch_size: 64,
             steps: 100,
             evaluations: 10,
@@ -116,6 +119,11 @@ impl Spec {
         self.train.checked_div(self.batch_size).unwrap_or(0)
     }
 
+    /// The learning rate of a step, counted from 0.
+    pub fn rate(&self, step: usize) -> f64 {
+        self.learning_rate * (1.0 - (1.0 - self.final_rate) * step as f64 / self.steps.max(1) as f64)
+    }
+
     /// The step of each evaluation, rising: 0 first, the last step last.
     pub fn evaluation_steps(&self) -> Vec<usize> {
         let count = self.evaluations.clamp(1, self.steps.max(1));
@@ -130,6 +138,9 @@ impl Spec {
         let images = self.train.saturating_add(self.validation);
         if !(self.learning_rate.is_finite() && self.learning_rate > 0.0) {
             return refuse(format!("learning rate: expected a number above 0, found {}", self.learning_rate));
+        }
+        if !(0.0..=1.0).contains(&self.final_rate) {
+            return refuse(format!("final rate: expected a part from 0 to 1, found {}", self.final_rate));
         }
         if !self.input_scale.is_finite() {
             return refuse(format!("input scale: expected a finite number, found {}", self.input_scale));

@@ -14,7 +14,7 @@ const TOLD: [usize; 4] = [ROWS, 35, 2 * ROWS, 5 * ROWS];
 pub(super) fn story(study: &SequenceLength, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = blank(study.name(), "Longer than in training", study.question(), records);
     story.expectation = "Layer norm needs no statistics of steps that it has not seen, batch norm does (Ba, Kiros and Hinton, \
-                         2016, sections 1 and 3): so it should err less than batch norm beyond them. It is not known to make memory longer."
+                         2016, sections 1 and 3): so it should err less than batch norm beyond them. What no norm does beyond them is not said."
         .to_owned();
     let groups = groups(runs);
     let lengths = lengths(&groups);
@@ -30,7 +30,7 @@ pub(super) fn story(study: &SequenceLength, runs: &[Ran], records: &[Record]) ->
              all that it can do. Dashed it is shown with the statistics of the very batch that it is tried on, as in training."
         ),
         format!(
-            "The longer sequences are the test images with rows of background behind them. Nothing was trained on more than \
+            "The longer sequences are the test images with rows of background before them. Nothing was trained on more than \
              {ROWS} steps, and no network was told that it would have to wait."
         ),
         "A network that guesses errs in about 90 % of the images. Layer norm and batch norm are held against each other at \
@@ -128,14 +128,14 @@ fn curves(groups: &[Group<'_>], lengths: &[usize]) -> Chart {
     let all = ours.filter_map(|group| Some((group.norm, group.error(2 * ROWS)?.mean)));
     let see = match all.min_by(|a, b| a.1.total_cmp(&b.1)) {
         Some((norm, error)) => format!(
-            "On the left the length of training, {ROWS} steps: a curve that stays flat keeps what it has read. At {} steps {} \
+            "On the left the length of training, {ROWS} steps: a curve that stays flat does not mind. At {} steps {} \
              has the least error, {} %.",
             2 * ROWS,
             words(norm),
             to_digits(error, 1)
         ),
         None => {
-            format!("On the left the length of training, {ROWS} steps: a curve that stays flat keeps what it has read.")
+            format!("On the left the length of training, {ROWS} steps: a curve that stays flat does not mind.")
         }
     };
     chart("error", "The error of longer sequences", see, picture)
@@ -175,7 +175,7 @@ fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
     if let (Some(layer), Some(none)) = (beyond(Norm::Layer), beyond(Norm::None)) {
         text += match layer.iter().zip(none).all(|(layer, none)| layer.mean < none.mean) {
             true => " Beyond the steps of training layer norm errs less than no norm.",
-            false => " Layer norm does not keep what it has read for longer than no norm does.",
+            false => " Beyond the steps of training layer norm does not err less than no norm everywhere.",
         };
     }
     (text, beyond(Norm::Layer).zip(beyond(Norm::Batch)).and_then(|(layer, batch)| below(layer, batch)))

@@ -87,14 +87,14 @@ fn longer_images_are_read_by_an_lstm_and_refused_by_others() {
 }
 
 #[test]
-fn pixels_are_scaled_shifted_and_followed_by_background() {
+fn pixels_are_scaled_shifted_and_preceded_by_background() {
     let (digits, scaling) = (&data().test, Scaling::standard(&data().train));
     let eye = Eye { scaling: scaling.clone(), scale: 3.0, shift: -0.5, blank_rows: 2 };
     let cases = eye.see(digits, &[7, 4], &Device::flex());
     assert_eq!((cases.images.dims(), &cases.classes[..]), ([2, 16, 14], &[digits.labels()[7], digits.labels()[4]][..]));
     let found: Vec<f32> = cases.images.into_data().try_to_vec().unwrap();
     let blank = vec![0; 2 * 14];
-    let pixels = [digits.image(7), &blank, digits.image(4), &blank].concat();
+    let pixels = [&blank, digits.image(7), &blank, digits.image(4)].concat();
     let expected: Vec<f32> = pixels.iter().map(|&pixel| scaling.of(pixel) * 3.0 - 0.5).collect();
     assert_eq!(found, expected);
 }
