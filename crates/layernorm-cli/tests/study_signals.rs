@@ -57,36 +57,45 @@ fn going_on(folder: &Path) -> bool {
     records(folder).values().any(begun)
 }
 
+/// The bytes of all records in a folder.
+fn size(folder: &Path) -> usize {
+    records(folder).values().map(Vec::len).sum()
+}
+
 #[test]
 fn killed_ten_times_it_ends_with_the_records_of_an_unbroken_one() {
+    const KILLS: usize = 10;
     let place = Place::new();
-    let start = Instant::now();
     place.succeed(&format!("{STUDIES} --out unbroken"));
-    let whole = start.elapsed();
     let unbroken = records(&place.path("unbroken"));
+    let whole = size(&place.path("unbroken"));
     assert!(unbroken.len() >= 10);
 
+    let broken = place.path("broken");
     let mut random = Random::new();
     let (mut finished, mut bytes) = (vec![0], vec![0]);
-    for kill in 0..10 {
+    for kill in 0..KILLS {
         let resume = if kill > 0 { "--resume" } else { "" };
         let mut child = place.command(&format!("{STUDIES} --out broken {resume}")).spawn().unwrap();
-        sleep(whole.mul_f64(0.15 * random.next()));
+        // At some point in each tenth of the work, and a little later, so that it may be anywhere in a step or a line.
+        let point = whole as f64 * (kill as f64 + random.next()) / KILLS as f64;
+        wait_until("records", || size(&broken) as f64 >= point || child.try_wait().unwrap().is_some());
+        sleep(Duration::from_secs_f64(0.05 * random.next()));
         child.kill().unwrap();
         child.wait().unwrap();
-        let now = records(&place.path("broken"));
+        let now = records(&broken);
         for (name, bytes) in &now {
             assert!(unbroken[name].starts_with(bytes), "{name} after kill {kill}: a beginning of the unbroken one");
         }
         // A run that trains may go back to its last checkpoint; one that is finished stays so.
         finished.push(now.values().filter(|bytes| bytes.ends_with(END)).count());
-        bytes.push(now.values().map(Vec::len).sum());
+        bytes.push(size(&broken));
     }
-    let steps = format!("finished: {finished:?}, bytes: {bytes:?}");
+    let steps = format!("finished: {finished:?}, bytes: {bytes:?} of {whole}");
     eprintln!("{steps}");
-    assert!(finished.is_sorted() && bytes.iter().max() > Some(&0), "{steps}");
+    assert!(finished.is_sorted() && finished[KILLS] > finished[1] && finished[1] < unbroken.len(), "{steps}");
     place.succeed(&format!("{STUDIES} --out broken --resume"));
-    assert!(records(&place.path("broken")) == unbroken, "the same bytes, after {steps}");
+    assert!(records(&broken) == unbroken, "the same bytes, after {steps}");
     // And nothing else is left behind than in the unbroken folder.
     let names = |folder: &str| {
         let mut names: Vec<_> =
