@@ -31,7 +31,7 @@ fn archs() -> Vec<Arch> {
         Arch::Mlp { hidden: vec![16], activation: Activation::Tanh, output_norm: true },
         lstm(Reads::Rows),
         lstm(Reads::Pixels),
-        Arch::Cnn { channels: [4, 6] },
+        Arch::Cnn { channels: [8, 12] },
         transformer(true),
         transformer(false),
     ]

@@ -6,7 +6,8 @@ use super::*;
 fn key(arch: &Arch, norm: Norm, positions: usize, units: usize, case: usize, unit: usize) -> (usize, usize) {
     let image = case / positions;
     let whole = if matches!(arch, Arch::Cnn { .. }) { image } else { case };
-    let groups = [8, 4, 2].into_iter().find(|groups| units.is_multiple_of(*groups) && units / groups > 1).unwrap_or(1);
+    // Of at least four each: of 16, four; of 12 and 8, two.
+    let groups = if units == 16 { 4 } else { 2 };
     match norm {
         Norm::None | Norm::Weight => (case, unit),
         Norm::Batch => (0, unit),
