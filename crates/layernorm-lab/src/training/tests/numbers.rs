@@ -41,6 +41,7 @@ fn each_setting_counts() {
         Spec { start, ..usual.clone() },
         Spec { optimizer: Optimizer::Sgd, ..usual.clone() },
         Spec { learning_rate: 2e-3, ..usual.clone() },
+        Spec { final_rate: 0.5, ..usual.clone() },
         Spec { batch_size: 31, ..usual.clone() },
         Spec { train: 199, ..usual.clone() },
         Spec { validation: 49, ..usual.clone() },

@@ -10,7 +10,8 @@ fn specs() -> Vec<Spec> {
     };
     let probes = Probes { gradients: true, time: true, moments: true, correlation: 3, activations: 5 };
     let probed = Spec { probes, trials: vec![Trial::plain("again")], ..lstm(Norm::Batch) };
-    plain.iter().flat_map(by).chain([probed]).collect()
+    let falling = Spec { final_rate: 0.1, ..mlp(Norm::Layer) };
+    plain.iter().flat_map(by).chain([probed, falling]).collect()
 }
 
 #[test]

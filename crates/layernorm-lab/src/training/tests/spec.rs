@@ -12,6 +12,8 @@ fn settings_that_do_not_fit_say_what_was_expected_and_what_was_found() {
         (Spec { learning_rate: f64::NAN, ..usual.clone() }, "learning rate: expected a number above 0, found NaN"),
         (Spec { learning_rate: 0.0, ..usual.clone() }, "learning rate: expected a number above 0, found 0"),
         (Spec { learning_rate: f64::INFINITY, ..usual.clone() }, "learning rate: expected a number above 0, found inf"),
+        (Spec { final_rate: 1.5, ..usual.clone() }, "final rate: expected a part from 0 to 1, found 1.5"),
+        (Spec { final_rate: f64::NAN, ..usual.clone() }, "final rate: expected a part from 0 to 1, found NaN"),
         (Spec { input_scale: f64::NAN, ..usual.clone() }, "input scale: expected a finite number, found NaN"),
         (Spec { batch_size: 0, ..usual.clone() }, "batch size: expected 1 to 200, found 0"),
         (Spec { batch_size: 201, ..usual.clone() }, "batch size: expected 1 to 200, found 201"),
@@ -70,6 +72,17 @@ fn evaluations_come_at_even_distances_from_the_start_to_the_end() {
         let found = steps(number, evaluations);
         assert!(found.is_sorted() && found[0] == 0 && found[found.len() - 1] == number, "{found:?}");
     }
+}
+
+#[test]
+fn the_learning_rate_stays_or_falls_evenly() {
+    let rates = |final_rate| {
+        let spec = Spec { learning_rate: 0.5, final_rate, steps: 4, ..mlp(Norm::Layer) };
+        (0..=4).map(|step| spec.rate(step)).collect::<Vec<f64>>()
+    };
+    assert_eq!(rates(1.0), [0.5; 5]);
+    assert_eq!(rates(0.0), [0.5, 0.375, 0.25, 0.125, 0.0]);
+    assert_eq!(rates(0.5), [0.5, 0.4375, 0.375, 0.3125, 0.25]);
 }
 
 #[test]
