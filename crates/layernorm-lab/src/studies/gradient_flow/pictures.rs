@@ -221,10 +221,11 @@ fn table(flows: &[Flow<'_>]) -> Table {
         "fall after training, powers of ten",
         "least",
         "largest",
+        "first : last layer or step at the start",
+        "after training",
         "validation error, %",
     ];
-    let notes =
-        vec!["A fall of 3: the first layer's or time step's gradient is a thousandth of the last one's.".to_owned()];
+    let notes = vec!["A fall of 3: a gradient becomes a thousandth of what it was. Below 0 it grows.".to_owned()];
     Table { columns: columns.map(str::to_owned).to_vec(), rows, notes }
 }
 
