@@ -76,15 +76,16 @@ impl StepLstm {
 
     /// The last h `[B, H]` of sequences `[B, T, I]`; with `marks`, h of every step can be differentiated by.
     pub(super) fn forward(&self, x: Tensor<3>, mut marks: Option<&mut Vec<Tensor<3>>>) -> Tensor<2> {
-        let [batch, steps, input] = x.dims();
+        let [batch, steps, _] = x.dims();
         let [_, hidden] = self.recurrent.dims();
-        let products = x.reshape([batch * steps, input]).matmul(self.input.val().transpose());
-        let products = products.reshape([batch, steps, 4 * hidden]);
-        let (recurrent, bias) = (self.recurrent.val().transpose(), self.bias.val().unsqueeze_dim::<2>(0));
-        let mut h = Tensor::<2>::zeros([batch, hidden], &products.device());
+        let (weight, recurrent) = (self.input.val().transpose(), self.recurrent.val().transpose());
+        let bias = self.bias.val().unsqueeze_dim::<2>(0);
+        let mut h = Tensor::<2>::zeros([batch, hidden], &x.device());
         let mut c = h.clone();
         for step in 0..steps {
-            let from_input = self.input_norm.forward(products.clone().narrow(1, step, 1).squeeze_dim(1), step);
+            // A product a step: the gradient of a part of one product for all steps would be as large as the whole, every step.
+            let input = x.clone().narrow(1, step, 1).squeeze_dim::<2>(1);
+            let from_input = self.input_norm.forward(input.matmul(weight.clone()), step);
             let from_state = self.recurrent_norm.forward(h.matmul(recurrent.clone()), step);
             let a = from_input + from_state + bias.clone();
             let gate = |number: usize| a.clone().narrow(1, number * hidden, hidden);

@@ -317,6 +317,9 @@ pub(crate) mod testing {
     pub(crate) fn check(story: &Story) {
         assert!(!story.question.is_empty() && !story.answer.is_empty() && story.reproduce.contains(&story.id));
         assert!(!story.answer.contains("not a number"), "{}", story.answer);
+        if let Some(table) = &story.numbers {
+            assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{table:?}");
+        }
         for chart in &story.charts {
             assert!(chart.see.ends_with('.'), "{}: {}", chart.id, chart.see);
             assert_eq!(story.charts.iter().filter(|other| other.id == chart.id).count(), 1, "{}", chart.id);

@@ -13,6 +13,9 @@ use crate::training::events::Gradients;
 /// So many places of a profile are drawn at most: of 784 time steps every seventh.
 const PLACES: usize = 112;
 
+/// The least number above 0 in f32.
+const LEAST: f64 = 1.4e-45;
+
 pub(super) fn story(study: &GradientFlow, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = blank(study.name(), "Gradients on their way back", study.question(), records);
     story.expectation =
@@ -39,6 +42,17 @@ pub(super) fn story(study: &GradientFlow, runs: &[Ran], records: &[Record]) -> S
              between layers 2 and {LAYERS}; the table has the ratio of the first layer to the last one too."
         ),
     ];
+    let any =
+        |norm| flows.iter().flat_map(|flow| &flow.norms).flat_map(Probed::all).any(|seen| seen.norms.contains(&norm));
+    if any(Some(0.0)) {
+        story.notes.push(
+            "Some gradients are too small for f32 and became 0: they count as 10⁻⁴⁵, the least number above 0, and are not drawn."
+                .to_owned(),
+        );
+    }
+    if any(None) {
+        story.notes.push("Some gradients are too large for f32: where one is, there is no number.".to_owned());
+    }
     let grows = |flow: &Flow<'_>| {
         let fall = flow.fall(Norm::Batch, Moment::End);
         flow.entry.through_time() && fall.is_some_and(|fall| fall.hi < 0.0)
@@ -69,7 +83,7 @@ impl<'a> Flow<'a> {
     fn between(&self, norm: Norm, moment: Moment, places: impl Fn(usize) -> Option<[usize; 2]>) -> Option<Spread> {
         self.norms.iter().find(|probed| probed.norm == norm)?.spread(moment, |seen| {
             let [early, late] = places(seen.norms.len())?;
-            Some(log(seen, late)? - log(seen, early)?)
+            Some(log_or_least(seen, late)? - log_or_least(seen, early)?)
         })
     }
 
@@ -142,6 +156,12 @@ fn log(seen: &Gradients, place: usize) -> Option<f64> {
     seen.norms.get(place).copied().flatten().filter(|&norm| norm > 0.0).map(f64::log10)
 }
 
+/// The same, with a gradient of 0 taken for the least number above 0 in f32: it is lost, and at least so far down.
+fn log_or_least(seen: &Gradients, place: usize) -> Option<f64> {
+    let norm = seen.norms.get(place).copied().flatten()?;
+    Some(norm.max(LEAST).log10())
+}
+
 /// The geometric mean over runs of the gradient at a step and a place, to four digits.
 fn mean(runs: &[Vec<Gradients>], step: usize, place: usize) -> Option<f64> {
     let logs = runs.iter().map(|profiles| log(profiles.iter().find(|seen| seen.step == step)?, place));
@@ -201,10 +221,11 @@ fn table(flows: &[Flow<'_>]) -> Table {
         "fall after training, powers of ten",
         "least",
         "largest",
+        "first : last layer or step at the start",
+        "after training",
         "validation error, %",
     ];
-    let notes =
-        vec!["A fall of 3: the first layer's or time step's gradient is a thousandth of the last one's.".to_owned()];
+    let notes = vec!["A fall of 3: a gradient becomes a thousandth of what it was. Below 0 it grows.".to_owned()];
     Table { columns: columns.map(str::to_owned).to_vec(), rows, notes }
 }
 

@@ -33,6 +33,12 @@ fn a_fall_is_told_in_powers_of_ten() {
     let story = GradientFlow.story(&records);
     assert_eq!(story.as_expected, Some(true));
     assert!(story.answer.contains("5 without a norm and 1 with layer norm at the start"), "{}", story.answer);
-    records[0].events.iter_mut().for_each(|event| event.data["norms"] = vec![0.0; 5].into());
+    // A gradient of 0 is lost: it fell at least as far as f32 reaches.
+    let lost: Vec<_> = records[1].events.iter_mut().filter(|event| event.name == "gradients").collect();
+    lost.into_iter().for_each(|event| event.data["norms"] = vec![9.0, 0.0, 1e-2, 1.0, 9.0].into());
+    let story = GradientFlow.story(&records);
+    assert_eq!((story.as_expected, story.notes.len()), (Some(true), 4));
+    assert!(story.answer.contains("44.9 without a norm"), "{}", story.answer);
+    records[0].events.iter_mut().for_each(|event| event.data["norms"] = serde_json::Value::Null);
     assert_eq!(GradientFlow.story(&records).as_expected, None);
 }
