@@ -1,0 +1,17 @@
+//! The compiled half of the Python package `layernorm`: it turns addresses into views and calls the library. What Python
+//! users see, with its checks of arrays and their types, is in `layernorm/*.py`.
+
+mod failure;
+mod norms;
+mod settings;
+mod tensor;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _core {
+    #[pymodule_export]
+    use super::norms::{backward, batch_infer, batch_infer_backward, batch_running, forward};
+    #[pymodule_export]
+    use super::settings::{set_isa, set_num_threads, settings};
+}

@@ -1,0 +1,216 @@
+//! Tensors as Python hands them over: an address, a type, shape and strides. The Python half of the package takes them
+//! from arrays that it keeps alive during the call.
+
+use crate::failure::Failure;
+use layernorm::{Affine, Element, MAX_RANK, Param, ParamMut, View, ViewMut};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+/// The type of the elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dtype {
+    /// float16
+    F16,
+    /// bfloat16
+    Bf16,
+    /// float32
+    F32,
+    /// float64
+    F64,
+}
+
+impl Dtype {
+    const ALL: [Dtype; 4] = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64];
+
+    /// The name in NumPy and PyTorch.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dtype::F16 => "float16",
+            Dtype::Bf16 => "bfloat16",
+            Dtype::F32 => "float32",
+            Dtype::F64 => "float64",
+        }
+    }
+}
+
+/// Calls `$run::<T>(…)` with the element type of a [`Dtype`].
+macro_rules! with_type {
+    ($dtype:expr, $run:ident($($arg:expr),* $(,)?)) => {
+        match $dtype {
+            $crate::tensor::Dtype::F16 => $run::<layernorm::f16>($($arg),*),
+            $crate::tensor::Dtype::Bf16 => $run::<layernorm::bf16>($($arg),*),
+            $crate::tensor::Dtype::F32 => $run::<f32>($($arg),*),
+            $crate::tensor::Dtype::F64 => $run::<f64>($($arg),*),
+        }
+    };
+}
+pub(crate) use with_type;
+
+/// `(address, dtype, shape, strides)`, strides in elements. The dtype is its place in [`Dtype::ALL`].
+#[derive(Clone, Copy, Debug)]
+pub struct Tensor {
+    /// Address of element 0.
+    pub address: usize,
+    /// The type of the elements.
+    pub dtype: Dtype,
+    rank: usize,
+    shape: [usize; MAX_RANK],
+    strides: [isize; MAX_RANK],
+}
+
+fn numbers<'py, N>(tuple: &Bound<'py, PyAny>, to: &mut [N; MAX_RANK]) -> PyResult<usize>
+where
+    N: for<'a> FromPyObject<'a, 'py, Error = PyErr>,
+{
+    let tuple = tuple.cast::<PyTuple>()?;
+    if tuple.len() > MAX_RANK {
+        return Err(Failure::from(layernorm::Error::Rank { max: MAX_RANK, found: tuple.len() }).into());
+    }
+    for (at, item) in tuple.iter().enumerate() {
+        to[at] = item.extract()?;
+    }
+    Ok(tuple.len())
+}
+
+impl<'py> FromPyObject<'_, 'py> for Tensor {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Tensor> {
+        let parts = object.cast::<PyTuple>()?;
+        let code: usize = parts.get_item(1)?.extract()?;
+        let dtype = *Dtype::ALL.get(code).ok_or_else(|| PyValueError::new_err(format!("no type has number {code}")))?;
+        let (mut shape, mut strides) = ([0; MAX_RANK], [0; MAX_RANK]);
+        let rank = numbers(&parts.get_item(2)?, &mut shape)?;
+        if numbers(&parts.get_item(3)?, &mut strides)? != rank {
+            return Err(PyValueError::new_err("shape and strides have different lengths"));
+        }
+        Ok(Tensor { address: parts.get_item(0)?.extract()?, dtype, rank, shape, strides })
+    }
+}
+
+impl Tensor {
+    /// The shape.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape[..self.rank]
+    }
+
+    /// Whether the other is the same memory, seen in the same way.
+    pub fn is_same(&self, other: &Tensor) -> bool {
+        let layout = |tensor: &Tensor| (tensor.address, tensor.dtype, tensor.shape, tensor.strides);
+        layout(self) == layout(other)
+    }
+
+    /// The address as a pointer. An empty tensor may have none, which a slice or view does not allow.
+    fn pointer<T>(&self) -> *mut T {
+        if self.address == 0 { std::ptr::dangling_mut() } else { std::ptr::with_exposed_provenance_mut(self.address) }
+    }
+
+    /// To read.
+    ///
+    /// # Safety
+    /// The memory is what the caller said, of the type `T`, and stays so for `'a`.
+    pub unsafe fn view<'a, T>(&self) -> Result<View<'a, T>, Failure> {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { View::from_raw_parts(self.pointer(), self.shape(), &self.strides[..self.rank]) }?)
+    }
+
+    /// To write.
+    ///
+    /// # Safety
+    /// As for [`Tensor::view`], and nothing else uses the memory.
+    pub unsafe fn view_mut<'a, T>(&self) -> Result<ViewMut<'a, T>, Failure> {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { ViewMut::from_raw_parts(self.pointer(), self.shape(), &self.strides[..self.rank]) }?)
+    }
+
+    /// Refuses another type than that of `like`.
+    pub fn same_type(&self, what: &'static str, like: Dtype) -> Result<(), Failure> {
+        if self.dtype == like { Ok(()) } else { Err(Failure::Type { what, expected: like.name(), found: self.dtype }) }
+    }
+
+    fn parameter_type(&self, what: &'static str, input: Dtype) -> Result<(), Failure> {
+        if self.dtype == input || self.dtype == Dtype::F32 {
+            return Ok(());
+        }
+        let expected = match input {
+            Dtype::F16 => "float16 or float32",
+            Dtype::Bf16 => "bfloat16 or float32",
+            Dtype::F32 => "float32",
+            Dtype::F64 => "float64 or float32",
+        };
+        Err(Failure::Type { what, expected, found: self.dtype })
+    }
+}
+
+/// γ and β.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameters {
+    /// γ
+    pub weight: Option<Tensor>,
+    /// β
+    pub bias: Option<Tensor>,
+    /// Whether the gain is 1 + γ.
+    pub zero_centered: bool,
+}
+
+impl Parameters {
+    /// As the library wants them.
+    ///
+    /// # Safety
+    /// As for [`Tensor::view`]; `input` is `T`.
+    pub unsafe fn affine<'a, T: Element>(&self, input: Dtype) -> Result<Affine<'a, T>, Failure> {
+        let parameter = |what, tensor: Option<Tensor>| -> Result<Option<Param<'a, T>>, Failure> {
+            let Some(tensor) = tensor else { return Ok(None) };
+            tensor.parameter_type(what, input)?;
+            // SAFETY: the caller's promise.
+            Ok(Some(unsafe {
+                if tensor.dtype == input { Param::Same(tensor.view()?) } else { Param::F32(tensor.view()?) }
+            }))
+        };
+        Ok(Affine {
+            weight: parameter("weight", self.weight)?,
+            bias: parameter("bias", self.bias)?,
+            zero_centered: self.zero_centered,
+        })
+    }
+}
+
+/// Where the gradient of a parameter goes.
+///
+/// # Safety
+/// As for [`Tensor::view_mut`]; `input` is `T`.
+pub unsafe fn gradient<'a, T: Element>(
+    what: &'static str,
+    tensor: Option<Tensor>,
+    input: Dtype,
+) -> Result<Option<ParamMut<'a, T>>, Failure> {
+    let Some(tensor) = tensor else { return Ok(None) };
+    tensor.parameter_type(what, input)?;
+    // SAFETY: the caller's promise.
+    Ok(Some(unsafe {
+        if tensor.dtype == input { ParamMut::Same(tensor.view_mut()?) } else { ParamMut::F32(tensor.view_mut()?) }
+    }))
+}
+
+/// So many numbers that follow each other at an address.
+///
+/// # Safety
+/// They are there, of the type `A` (any bytes are such numbers), for `'a`.
+pub unsafe fn slice<'a, A>(address: usize, count: usize) -> &'a [A] {
+    // SAFETY: the caller's promise; where there are none, any aligned address will do.
+    unsafe { std::slice::from_raw_parts(nonempty(address, count), count) }
+}
+
+/// The same to write.
+///
+/// # Safety
+/// As for [`slice`], and nothing else uses the memory.
+pub unsafe fn slice_mut<'a, A>(address: usize, count: usize) -> &'a mut [A] {
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts_mut(nonempty(address, count), count) }
+}
+
+fn nonempty<A>(address: usize, count: usize) -> *mut A {
+    if count == 0 { std::ptr::dangling_mut() } else { std::ptr::with_exposed_provenance_mut(address) }
+}
