@@ -1,0 +1,44 @@
+"""The norms as PyTorch modules, with torch.nn's arguments and state_dict keys, and as functions.
+
+>>> import torch, layernorm.torch
+>>> norm = layernorm.torch.LayerNorm(4)
+>>> norm(torch.tensor([[1.0, 2.0, 3.0, 4.0]])).detach().round(decimals=3)
+tensor([[-1.3420, -0.4470,  0.4470,  1.3420]])
+
+They run on the CPU. Autograd (also twice), ``torch.compile(fullgraph=True)``, autocast, ``torch.func`` and checkpointing work
+as with torch.nn's. Threads are as many as ``torch.get_num_threads()`` unless ``layernorm.set_num_threads`` says otherwise.
+"""
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise ImportError("layernorm.torch needs PyTorch: pip install torch") from error
+
+from . import functional
+from ._convert import Conversion, convert
+from ._modules import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    GroupNorm,
+    InstanceNorm1d,
+    InstanceNorm2d,
+    InstanceNorm3d,
+    LayerNorm,
+    RMSNorm,
+)
+
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "Conversion",
+    "GroupNorm",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LayerNorm",
+    "RMSNorm",
+    "convert",
+    "functional",
+]

@@ -1,0 +1,185 @@
+"""Tensors to the compiled half and back: no autograd here. A norm is ``op = (kind, number)``:
+
+- ``("layer", k)``, ``("rms", k)``: over the k trailing axes;
+- ``("group", G)``: of ``[N, C, …]`` in G groups;
+- ``("batch", 0)``: of ``[N, C, …]``, channel by channel over the batch.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from .. import _core
+
+CODES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
+
+_forward, _backward = _core.forward, _core.backward
+_threads, _empty, _empty_like = torch.get_num_threads, torch.empty, torch.empty_like
+_CONTIGUOUS = torch.contiguous_format
+
+
+def _code(what, dtype):
+    code = CODES.get(dtype)
+    if code is None:
+        raise TypeError(f"{what}: expected float16, bfloat16, float32 or float64, found {str(dtype)[6:]}")
+    return code
+
+
+def tensor(t):
+    """``(address, type, shape, strides)``."""
+    return (t.data_ptr(), CODES[t.dtype], t.shape, t.stride())
+
+
+def optional(what, t):
+    """The same, or None; with a word on types that there are none of."""
+    return None if t is None else (t.data_ptr(), _code(what, t.dtype), t.shape, t.stride())
+
+
+def acc_of(dtype):
+    """The type that arithmetic is done in."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def stats_count(op, shape):
+    """How many rows there are, of which each has statistics."""
+    kind, number = op
+    if kind == "batch":
+        return shape[1]
+    if kind == "group":
+        return shape[0] * number
+    return _product(shape[: len(shape) - number])
+
+
+def _product(dims):
+    count = 1
+    for dim in dims:
+        count *= dim
+    return count
+
+
+def result_like(op, x):
+    """Memory for y or dx: row norms give contiguous results, the others keep the memory format, as torch.nn's."""
+    if op[0] in ("layer", "rms"):
+        return _empty_like(x, memory_format=_CONTIGUOUS)
+    return _empty_like(x)
+
+
+def forward(op, x, weight, bias, eps, with_stats):
+    """y, and the statistics ``[3, rows]`` or None."""
+    code = _code("input", x.dtype)
+    y = result_like(op, x)
+    stats = place = None
+    if with_stats:
+        count = stats_count(op, x.shape)
+        stats = _empty((3, count), dtype=acc_of(x.dtype))
+        place = (stats.data_ptr(), count)
+    _forward(
+        op,
+        (x.data_ptr(), code, x.shape, x.stride()),
+        tensor(y),
+        optional("weight", weight),
+        optional("bias", bias),
+        False,
+        eps,
+        place,
+        None,
+        (_threads(), True),
+    )
+    return y, stats
+
+
+def backward(op, dy, x, weight, bias, stats, eps, mask):
+    """dx, dweight and dbias; None where the mask says that they are not wanted."""
+    dx = result_like(op, x) if mask[0] else None
+    dweight = _empty_like(weight) if mask[1] else None
+    dbias = _empty_like(bias) if mask[2] else None
+    _backward(
+        op,
+        tensor(x),
+        tensor(dy),
+        None,
+        None if weight is None else tensor(weight),
+        False,
+        eps,
+        (stats.data_ptr(), stats.shape[1]),
+        None if dx is None else tensor(dx),
+        None if dweight is None else tensor(dweight),
+        None if dbias is None else tensor(dbias),
+        (_threads(), True),
+    )
+    return dx, dweight, dbias
+
+
+def _running(running_mean, running_var):
+    return (running_mean.data_ptr(), running_var.data_ptr(), running_mean.shape[0])
+
+
+def _moment(what, t, x):
+    """Running statistics as the compiled half reads them."""
+    channels = x.shape[1]
+    if t.shape != (channels,):
+        raise ValueError(f"{what}: expected shape {[channels]}, found {list(t.shape)}")
+    return t.detach().to(acc_of(x.dtype)).contiguous()
+
+
+def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
+    """Batch norm in training: y, statistics, and running mean and variance as they are after this batch."""
+    if x.dim() < 2:
+        raise ValueError(f"input: expected at least 2 dimensions, found {x.dim()}")
+    code = _code("input", x.dtype)
+    y = _empty_like(x)
+    count = x.shape[1]
+    stats = _empty((3, count), dtype=acc_of(x.dtype))
+    mean, var = (_moment(what, t, x).clone() for what, t in (("running mean", running_mean), ("running variance", running_var)))
+    _core.batch_running(
+        (x.data_ptr(), code, x.shape, x.stride()),
+        tensor(y),
+        optional("weight", weight),
+        optional("bias", bias),
+        eps,
+        (stats.data_ptr(), count),
+        _running(mean, var),
+        momentum,
+        0,
+        (_threads(), True),
+    )
+    return y, stats, mean.to(running_mean.dtype), var.to(running_var.dtype)
+
+
+def batch_infer(x, weight, bias, running_mean, running_var, eps):
+    """Batch norm by running statistics."""
+    if x.dim() < 2:
+        raise ValueError(f"input: expected at least 2 dimensions, found {x.dim()}")
+    code = _code("input", x.dtype)
+    y = _empty_like(x)
+    mean, var = _moment("running mean", running_mean, x), _moment("running variance", running_var, x)
+    _core.batch_infer(
+        (x.data_ptr(), code, x.shape, x.stride()),
+        tensor(y),
+        optional("weight", weight),
+        optional("bias", bias),
+        eps,
+        _running(mean, var),
+        (_threads(), True),
+    )
+    return y
+
+
+def batch_infer_backward(dy, x, weight, bias, running_mean, running_var, eps, mask):
+    """Gradients of :func:`batch_infer`."""
+    dx = _empty_like(x) if mask[0] else None
+    dweight = _empty_like(weight) if mask[1] else None
+    dbias = _empty_like(bias) if mask[2] else None
+    mean, var = _moment("running mean", running_mean, x), _moment("running variance", running_var, x)
+    _core.batch_infer_backward(
+        tensor(x),
+        tensor(dy),
+        None if weight is None else tensor(weight),
+        eps,
+        _running(mean, var),
+        None if dx is None else tensor(dx),
+        None if dweight is None else tensor(dweight),
+        None if dbias is None else tensor(dbias),
+        (_threads(), True),
+    )
+    return dx, dweight, dbias

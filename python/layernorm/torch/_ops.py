@@ -1,0 +1,206 @@
+"""The operations that PyTorch knows: ``torch.ops.layernorm.*``, with what they give on tensors without data and their
+gradients. ``torch.compile``, dispatch modes and tensor subclasses come through here; plain tensors take the
+shorter way of ``_eager.py``, which computes the same.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from . import _calls
+from ._twice import infer_backward_backward, norm_backward_backward
+
+
+def _or_empty(t, like):
+    return like.new_empty((0,)) if t is None else t
+
+
+def _present(t, wanted):
+    return t if wanted else None
+
+
+@torch.library.custom_op("layernorm::norm", mutates_args=(), device_types="cpu")
+def norm(
+    x: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], kind: str, number: int, eps: float
+) -> tuple[Tensor, Tensor]:
+    """y and the statistics ``[3, rows]``."""
+    return _calls.forward((kind, number), x, weight, bias, eps, True)
+
+
+@norm.register_fake
+def _(x, weight, bias, kind, number, eps):
+    op = (kind, number)
+    stats = x.new_empty((3, _calls.stats_count(op, x.shape)), dtype=_calls.acc_of(x.dtype))
+    return _calls.result_like(op, x), stats
+
+
+@torch.library.custom_op("layernorm::norm_backward", mutates_args=(), device_types="cpu")
+def norm_backward(
+    dy: Tensor,
+    x: Tensor,
+    weight: Optional[Tensor],
+    bias: Optional[Tensor],
+    stats: Tensor,
+    kind: str,
+    number: int,
+    eps: float,
+    mask: list[bool],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """dx, dweight, dbias; empty where the mask is False."""
+    found = _calls.backward((kind, number), dy, x, weight, bias, stats.contiguous(), eps, mask)
+    return tuple(_or_empty(t, x) for t in found)
+
+
+@norm_backward.register_fake
+def _(dy, x, weight, bias, stats, kind, number, eps, mask):
+    dx = _calls.result_like((kind, number), x) if mask[0] else x.new_empty((0,))
+    dweight = torch.empty_like(weight) if mask[1] else x.new_empty((0,))
+    dbias = torch.empty_like(bias) if mask[2] else x.new_empty((0,))
+    return dx, dweight, dbias
+
+
+def _norm_setup(ctx, inputs, output):
+    x, weight, bias, ctx.kind, ctx.number, ctx.eps = inputs
+    ctx.save_for_backward(x, weight, bias, output[1])
+    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
+
+
+def _norm_gradient(ctx, dy, _):
+    if dy is None:
+        return (None,) * 6
+    x, weight, bias, stats = ctx.saved_tensors
+    mask = list(ctx.needs_input_grad[:3])
+    found = torch.ops.layernorm.norm_backward(dy, x, weight, bias, stats, ctx.kind, ctx.number, ctx.eps, mask)
+    return (*map(_present, found, mask), None, None, None)
+
+
+norm.register_autograd(_norm_gradient, setup_context=_norm_setup)
+
+
+def _norm_backward_setup(ctx, inputs, output):
+    dy, x, weight, _, _, kind, number, ctx.eps, ctx.mask = inputs
+    ctx.op = (kind, number)
+    ctx.save_for_backward(dy, x, weight)
+    ctx.set_materialize_grads(False)
+
+
+def _norm_backward_gradient(ctx, *u):
+    dy, x, weight = ctx.saved_tensors
+    u = map(_present, u, ctx.mask)
+    by_dy, by_x, by_weight = norm_backward_backward(ctx.op, ctx.eps, dy, x, weight, *u)
+    return by_dy, by_x, by_weight, None, None, None, None, None, None
+
+
+norm_backward.register_autograd(_norm_backward_gradient, setup_context=_norm_backward_setup)
+
+
+@torch.library.custom_op("layernorm::batch_norm_train", mutates_args=(), device_types="cpu")
+def batch_norm_train(
+    x: Tensor,
+    weight: Optional[Tensor],
+    bias: Optional[Tensor],
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """y, the statistics ``[3, C]``, and running mean and variance as they are after this batch."""
+    return _calls.batch_train(x, weight, bias, running_mean, running_var, momentum, eps)
+
+
+@batch_norm_train.register_fake
+def _(x, weight, bias, running_mean, running_var, momentum, eps):
+    stats = x.new_empty((3, x.shape[1]), dtype=_calls.acc_of(x.dtype))
+    return torch.empty_like(x), stats, torch.empty_like(running_mean), torch.empty_like(running_var)
+
+
+def _batch_train_setup(ctx, inputs, output):
+    x, weight, bias, _, _, _, ctx.eps = inputs
+    ctx.save_for_backward(x, weight, bias, output[1])
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _batch_train_gradient(ctx, dy, *_):
+    if dy is None:
+        return (None,) * 7
+    x, weight, bias, stats = ctx.saved_tensors
+    mask = list(ctx.needs_input_grad[:3])
+    found = torch.ops.layernorm.norm_backward(dy, x, weight, bias, stats, "batch", 0, ctx.eps, mask)
+    return (*map(_present, found, mask), None, None, None, None)
+
+
+batch_norm_train.register_autograd(_batch_train_gradient, setup_context=_batch_train_setup)
+
+
+@torch.library.custom_op("layernorm::batch_norm_infer", mutates_args=(), device_types="cpu")
+def batch_norm_infer(
+    x: Tensor,
+    weight: Optional[Tensor],
+    bias: Optional[Tensor],
+    running_mean: Tensor,
+    running_var: Tensor,
+    eps: float,
+) -> Tensor:
+    """Batch norm by running statistics."""
+    return _calls.batch_infer(x, weight, bias, running_mean, running_var, eps)
+
+
+@batch_norm_infer.register_fake
+def _(x, weight, bias, running_mean, running_var, eps):
+    return torch.empty_like(x)
+
+
+@torch.library.custom_op("layernorm::batch_norm_infer_backward", mutates_args=(), device_types="cpu")
+def batch_norm_infer_backward(
+    dy: Tensor,
+    x: Tensor,
+    weight: Optional[Tensor],
+    bias: Optional[Tensor],
+    running_mean: Tensor,
+    running_var: Tensor,
+    eps: float,
+    mask: list[bool],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """dx, dweight, dbias; empty where the mask is False."""
+    found = _calls.batch_infer_backward(dy, x, weight, bias, running_mean, running_var, eps, mask)
+    return tuple(_or_empty(t, x) for t in found)
+
+
+@batch_norm_infer_backward.register_fake
+def _(dy, x, weight, bias, running_mean, running_var, eps, mask):
+    parts = (torch.empty_like(t) if wanted else x.new_empty((0,)) for t, wanted in zip((x, weight, bias), mask))
+    return tuple(parts)
+
+
+def _infer_setup(ctx, inputs, output):
+    *tensors, ctx.eps = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _infer_gradient(ctx, dy):
+    mask = list(ctx.needs_input_grad[:3])
+    found = torch.ops.layernorm.batch_norm_infer_backward(dy, *ctx.saved_tensors, ctx.eps, mask)
+    return (*map(_present, found, mask), None, None, None)
+
+
+batch_norm_infer.register_autograd(_infer_gradient, setup_context=_infer_setup)
+
+
+def _infer_backward_setup(ctx, inputs, output):
+    dy, x, weight, _, mean, var, ctx.eps, ctx.mask = inputs
+    ctx.save_for_backward(dy, x, weight, mean, var)
+    ctx.set_materialize_grads(False)
+
+
+def _infer_backward_gradient(ctx, *u):
+    u = map(_present, u, ctx.mask)
+    by_dy, by_x, by_weight = infer_backward_backward(ctx.eps, *ctx.saved_tensors, *u)
+    return by_dy, by_x, by_weight, None, None, None, None, None
+
+
+batch_norm_infer_backward.register_autograd(_infer_backward_gradient, setup_context=_infer_backward_setup)

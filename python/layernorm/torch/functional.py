@@ -1,0 +1,132 @@
+"""The norms as functions with the signatures of :mod:`torch.nn.functional`."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from ._calls import acc_of
+from ._eager import norm
+
+__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
+
+
+def _trailing(input, normalized_shape):
+    """How many trailing axes make a row."""
+    count = len(normalized_shape)
+    if count == 0:
+        raise ValueError("normalized_shape: expected at least one dimension, found none")
+    if tuple(input.shape[-count:]) != tuple(normalized_shape):
+        raise ValueError(
+            f"input: expected a shape that ends in normalized_shape {list(normalized_shape)}, found {list(input.shape)}"
+        )
+    return count
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Layer norm over the trailing axes ``normalized_shape``; ``weight`` and ``bias`` have that shape."""
+    return norm(input, weight, bias, ("layer", _trailing(input, normalized_shape)), eps)
+
+
+def rms_norm(
+    input: Tensor, normalized_shape: Sequence[int], weight: Optional[Tensor] = None, eps: Optional[float] = None
+) -> Tensor:
+    """RMS norm over the trailing axes ``normalized_shape``. Without eps it is the arithmetic type's epsilon."""
+    if eps is None:
+        eps = torch.finfo(acc_of(input.dtype)).eps
+    return norm(input, weight, None, ("rms", _trailing(input, normalized_shape)), eps)
+
+
+def group_norm(
+    input: Tensor,
+    num_groups: int,
+    weight: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Group norm of ``[N, C, …]`` in ``num_groups`` groups; ``weight`` and ``bias`` are ``[C]``."""
+    _at_least_two(input)
+    if num_groups < 1:
+        raise ValueError(f"groups: expected a divisor of the {input.shape[1]} channels, found {num_groups}")
+    return norm(input, weight, bias, ("group", num_groups), eps)
+
+
+def _at_least_two(input):
+    if input.dim() < 2:
+        raise ValueError(f"input: expected at least 2 dimensions, found {input.dim()}")
+
+
+def instance_norm(
+    input: Tensor,
+    running_mean: Optional[Tensor] = None,
+    running_var: Optional[Tensor] = None,
+    weight: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Instance norm of ``[N, C, …]``: every channel of every sample by itself, or by running statistics ``[C]``.
+
+    With ``use_input_stats``, running statistics take their part of the samples' average.
+    """
+    _at_least_two(input)
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise ValueError("expected running_mean and running_var if the input's statistics are not used")
+        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+    _several_values(input, input.shape[2:])
+    if running_mean is not None and running_var is not None:
+        samples = input.shape[0]
+        with torch.no_grad():
+            flat = input.detach().reshape(1, -1, *input.shape[2:])
+            found = torch.ops.layernorm.batch_norm_train(
+                flat, None, None, running_mean.repeat(samples), running_var.repeat(samples), momentum, eps
+            )
+            running_mean.copy_(found[2].view(samples, -1).mean(0))
+            running_var.copy_(found[3].view(samples, -1).mean(0))
+    return norm(input, weight, bias, ("group", input.shape[1]), eps)
+
+
+def _several_values(input, shape):
+    count = 1
+    for dim in shape:
+        count *= dim
+    if count == 1:
+        raise ValueError(f"expected more than one value per channel in training, found shape {list(input.shape)}")
+
+
+def batch_norm(
+    input: Tensor,
+    running_mean: Optional[Tensor],
+    running_var: Optional[Tensor],
+    weight: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Batch norm of ``[N, C, …]``; running statistics ``[C]`` are used, or in training take their part of the batch's."""
+    _at_least_two(input)
+    if not training:
+        if running_mean is None or running_var is None:
+            raise ValueError("expected running_mean and running_var outside training")
+        return torch.ops.layernorm.batch_norm_infer(input, weight, bias, running_mean, running_var, eps)
+    _several_values(input, (input.shape[0], *input.shape[2:]))
+    if running_mean is None or running_var is None:
+        return norm(input, weight, bias, ("batch", 0), eps)
+    y, _, mean, var = torch.ops.layernorm.batch_norm_train(
+        input, weight, bias, running_mean, running_var, momentum, eps
+    )
+    with torch.no_grad():
+        running_mean.copy_(mean)
+        running_var.copy_(var)
+    return y
