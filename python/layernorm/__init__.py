@@ -24,11 +24,16 @@ from ._norms import (
     rms_norm,
     rms_norm_backward,
 )
+from ._recurrent import GRU, LSTM, RNN, RecurrentGradients
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "GRU",
     "Gradients",
+    "LSTM",
+    "RNN",
+    "RecurrentGradients",
     "Stats",
     "batch_norm",
     "batch_norm_backward",

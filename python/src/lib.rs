@@ -3,6 +3,7 @@
 
 mod failure;
 mod norms;
+mod recurrent;
 mod settings;
 mod tensor;
 
@@ -12,6 +13,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use super::norms::{backward, batch_infer, batch_infer_backward, batch_running, forward};
+    #[pymodule_export]
+    use super::recurrent::{Recurrent, Tape};
     #[pymodule_export]
     use super::settings::{set_isa, set_num_threads, settings};
 }

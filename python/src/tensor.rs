@@ -23,6 +23,11 @@ pub enum Dtype {
 impl Dtype {
     const ALL: [Dtype; 4] = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64];
 
+    /// The type with this number in the order of [`Dtype::ALL`].
+    pub fn number(code: usize) -> PyResult<Dtype> {
+        Dtype::ALL.get(code).copied().ok_or_else(|| PyValueError::new_err(format!("no type has number {code}")))
+    }
+
     /// The name in NumPy and PyTorch.
     pub fn name(self) -> &'static str {
         match self {
@@ -34,8 +39,16 @@ impl Dtype {
     }
 }
 
-/// Calls `$run::<T>(…)` with the element type of a [`Dtype`].
+/// Calls `$run::<T>(…)`, or `$run::<T, _>(…)` with a semicolon, with the element type of a [`Dtype`].
 macro_rules! with_type {
+    ($dtype:expr, $run:ident($($arg:expr),* ;)) => {
+        match $dtype {
+            $crate::tensor::Dtype::F16 => $run::<layernorm::f16, _>($($arg),*),
+            $crate::tensor::Dtype::Bf16 => $run::<layernorm::bf16, _>($($arg),*),
+            $crate::tensor::Dtype::F32 => $run::<f32, _>($($arg),*),
+            $crate::tensor::Dtype::F64 => $run::<f64, _>($($arg),*),
+        }
+    };
     ($dtype:expr, $run:ident($($arg:expr),* $(,)?)) => {
         match $dtype {
             $crate::tensor::Dtype::F16 => $run::<layernorm::f16>($($arg),*),
@@ -78,8 +91,7 @@ impl<'py> FromPyObject<'_, 'py> for Tensor {
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Tensor> {
         let parts = object.cast::<PyTuple>()?;
-        let code: usize = parts.get_item(1)?.extract()?;
-        let dtype = *Dtype::ALL.get(code).ok_or_else(|| PyValueError::new_err(format!("no type has number {code}")))?;
+        let dtype = Dtype::number(parts.get_item(1)?.extract()?)?;
         let (mut shape, mut strides) = ([0; MAX_RANK], [0; MAX_RANK]);
         let rank = numbers(&parts.get_item(2)?, &mut shape)?;
         if numbers(&parts.get_item(3)?, &mut strides)? != rank {

@@ -1,0 +1,249 @@
+"""Recurrent networks on NumPy arrays: LSTM, GRU and RNN in every variant of docs/RECURRENT.md.
+
+Letters: T steps, B sequences, I input_size, H hidden_size, P proj_size or else H, L layers, D directions.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import NamedTuple
+
+import numpy as np
+
+from . import _core
+from ._arrays import acc_of, address, code_of
+from ._names import named_places
+
+_HOW = (0, False)
+
+
+class RecurrentGradients(NamedTuple):
+    """What :meth:`Tape.backward` gives."""
+
+    x: np.ndarray
+    """Of the input."""
+    parameters: dict[str, np.ndarray]
+    """Of the parameters, by their names."""
+    state: np.ndarray | tuple[np.ndarray, np.ndarray]
+    """Of the initial state."""
+
+
+class Tape:
+    """What a forward pass in training leaves for its gradients."""
+
+    def __init__(self, network, tape, x, y, batch):
+        self._network, self._tape, self._batch = network, tape, batch
+        self._x, self._y = (x.shape, x.dtype), (y.shape, y.dtype)
+
+    def backward(self, dy, dstate=None) -> RecurrentGradients:
+        """Gradients from those of y, of its shape, and of the final state (zeros if absent). It may be called again."""
+        network = self._network
+        shape, dtype = self._y
+        dy = _contiguous("gradient of the output", dy, dtype)
+        if dy.shape != shape:
+            raise ValueError(f"gradient of the output: expected shape {list(shape)}, found {list(dy.shape)}")
+        acc = acc_of(dtype)
+        given = network._state("gradient of the final state", dstate, self._batch, acc)
+        dx = np.empty(*self._x)
+        flat = np.empty(network._count, acc)
+        dfirst = network._empty_state(self._batch, acc)
+        self._tape.backward(address(dy), _addresses(given), address(dx), address(flat), _addresses(dfirst))
+        return RecurrentGradients(dx, network._split(flat), network._public(dfirst))
+
+
+def _contiguous(what, value, dtype=None):
+    found = np.asarray(value)
+    code_of(what, found.dtype)
+    if dtype is not None and found.dtype != dtype:
+        raise TypeError(f"{what}: expected {dtype}, found {found.dtype}")
+    return np.ascontiguousarray(found)
+
+
+def _addresses(state):
+    h, c = state
+    return (0 if h is None else address(h), 0 if c is None else address(c))
+
+
+class _Recurrent:
+    """A recurrent network with its parameters.
+
+    ``parameters`` maps names (torch.nn's, where it has them: ``weight_ih_l0`` …) to arrays, which may be changed in place or
+    replaced by others of the same shape. They start as in the variant's source, from ``seed``.
+    """
+
+    _kind = ""
+
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        variant="paper",
+        *,
+        num_layers=1,
+        bidirectional=False,
+        batch_first=False,
+        bias=True,
+        proj_size=0,
+        dropout=0.0,
+        recurrent_dropout=0.0,
+        drop_connect=0.0,
+        zoneout=0.0,
+        zoneout_cell=0.0,
+        eps=None,
+        dtype=np.float32,
+        seed=0,
+    ):
+        self.variant, self.batch_first, self.dtype = variant, bool(batch_first), np.dtype(dtype)
+        if self.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+            raise TypeError(f"dtype: expected float32 or float64, found {self.dtype}")
+        noise = (dropout, recurrent_dropout, drop_connect, zoneout, zoneout_cell)
+        sizes = [_size(*each) for each in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers))]
+        projection = _size("proj_size", proj_size) or None
+        self._core = _core.Recurrent(
+            self._kind, variant, *sizes, bool(bidirectional), projection, bool(bias), eps, noise
+        )
+        self._places = named_places(self._core)
+        self._count = sum(count for *_, count in self._places)
+        self.parameters = self._split(np.asarray(self._core.start(operator.index(seed)), self.dtype))
+
+    @classmethod
+    def variants(cls) -> list[str]:
+        """The names that ``variant`` can have."""
+        return _core.Recurrent.variants(cls._kind)
+
+    def __repr__(self):
+        inputs, hidden, layers, directions, projection = self._core.sizes()
+        return (
+            f"{type(self).__name__}({inputs}, {hidden}, variant={self.variant!r}, num_layers={layers}, "
+            f"bidirectional={directions == 2}" + (f", proj_size={projection})" if projection else ")")
+        )
+
+    def _split(self, flat):
+        return {name: flat[at : at + count].reshape(shape) for name, shape, at, count in self._places}
+
+    def _parameters(self):
+        """Addresses, and the arrays that must live as long as they are used."""
+        if list(self.parameters) != [name for name, *_ in self._places]:
+            raise ValueError(
+                f"parameters: expected {[name for name, *_ in self._places]}, found {list(self.parameters)}"
+            )
+        found = []
+        for name, shape, *_ in self._places:
+            value = np.ascontiguousarray(self.parameters[name], dtype=self.dtype)
+            if value.shape != shape:
+                raise ValueError(f"{name}: expected shape {list(shape)}, found {list(value.shape)}")
+            found.append(value)
+        return [(address(value), code_of("parameters", value.dtype)) for value in found], found
+
+    def _state_shapes(self, batch):
+        _, hidden, layers, directions, projection = self._core.sizes()
+        h = (layers * directions, batch, projection or hidden)
+        return h, ((layers * directions, batch, hidden) if self._kind == "lstm" else None)
+
+    def _empty_state(self, batch, acc):
+        return tuple(None if shape is None else np.empty(shape, acc) for shape in self._state_shapes(batch))
+
+    def _public(self, state):
+        return state if self._kind == "lstm" else state[0]
+
+    def _state(self, what, state, batch, acc):
+        """A given state as ``(h, c)``, contiguous and in the arithmetic type."""
+        if state is None:
+            return (None, None)
+        parts = tuple(state) if self._kind == "lstm" else (state, None)
+        if len(parts) != 2:
+            raise ValueError(f"{what}: expected (h, c), found {len(parts)} parts")
+        found = []
+        for name, part, shape in zip("hc", parts, self._state_shapes(batch)):
+            if shape is None or part is None:
+                found.append(None)
+                continue
+            part = np.ascontiguousarray(part, dtype=acc)
+            if part.shape != shape:
+                raise ValueError(f"{what}: expected {name} of shape {list(shape)}, found {list(part.shape)}")
+            found.append(part)
+        return tuple(found)
+
+    def _run(self, x, state, lengths, training):
+        x = _contiguous("input", x)
+        inputs, hidden, layers, directions, projection = self._core.sizes()
+        if x.ndim != 3 or x.shape[2] != inputs:
+            order = "[B, T, I]" if self.batch_first else "[T, B, I]"
+            raise ValueError(f"input: expected {order} with I = {inputs}, found shape {list(x.shape)}")
+        acc = acc_of(x.dtype)
+        if acc != self.dtype:
+            raise TypeError(f"input: expected a type that is computed in {self.dtype}, found {x.dtype}")
+        steps, batch = (x.shape[1], x.shape[0]) if self.batch_first else x.shape[:2]
+        first = self._state("initial state", state, batch, acc)
+        if lengths is not None:
+            lengths = [operator.index(n) for n in lengths]
+            if len(lengths) != batch or min(lengths, default=1) < 1:
+                raise ValueError(f"lengths: expected {batch} of them, 1 to {steps}, found {lengths}")
+        make = np.empty if lengths is None else np.zeros
+        y = make((*x.shape[:2], directions * (projection or hidden)), x.dtype)
+        last = self._empty_state(batch, acc)
+        parameters, keep_alive = self._parameters()
+        tape = self._core.forward(
+            parameters,
+            code_of("input", x.dtype),
+            address(x),
+            (steps, batch, self.batch_first),
+            lengths,
+            _addresses(first),
+            address(y),
+            _addresses(last),
+            training,
+            _HOW,
+        )
+        del keep_alive
+        return x, y, last, batch, tape
+
+    def forward(self, x, state=None, lengths=None):
+        """Runs over x ``[T, B, I]`` (``[B, T, I]`` with batch_first): ``(y, state)``.
+
+        y is ``[T, B, D·P]`` in x's order and type, 0 behind a sequence's end. The state is ``(h, c)`` of an LSTM, else h:
+        h ``[L·D, B, P]``, c ``[L·D, B, H]``, in the arithmetic type. ``lengths`` are the valid steps of each sequence.
+        """
+        _, y, last, _, _ = self._run(x, state, lengths, None)
+        return y, self._public(last)
+
+    __call__ = forward
+
+    def train(self, x, state=None, lengths=None, *, seed=0, recompute=False):
+        """The same in training: ``(y, state, tape)``; :meth:`Tape.backward` gives gradients.
+
+        ``seed`` is that of dropout and zoneout. With ``recompute`` the tape keeps less and backward computes it again.
+        """
+        x, y, last, batch, tape = self._run(x, state, lengths, (operator.index(seed), bool(recompute)))
+        return y, self._public(last), Tape(self, tape, x, y, batch)
+
+    def step(self, x, state=None):
+        """One step: x ``[B, I]`` to ``(y [B, P], state)``, with the bits of that step of a whole sequence."""
+        if self._core.sizes()[3] != 1:
+            raise ValueError("step: expected a network that goes forward in time, found one that needs the end first")
+        x = np.asarray(x)
+        axis = 1 if self.batch_first else 0
+        y, state = self.forward(np.expand_dims(x, axis), state)
+        return y.squeeze(axis), state
+
+
+def _size(what, value):
+    value = operator.index(value)
+    if value < 0:
+        raise ValueError(f"{what}: expected 1 or more, found {value}")
+    return value
+
+
+class LSTM(_Recurrent):
+    __doc__ = f"Long short-term memory: ``LSTM(input_size, hidden_size, variant='paper', …)``.\n\n{_Recurrent.__doc__}"
+    _kind = "lstm"
+
+
+class GRU(_Recurrent):
+    __doc__ = f"Gated recurrent units: ``GRU(input_size, hidden_size, variant='paper', …)``.\n\n{_Recurrent.__doc__}"
+    _kind = "gru"
+
+
+class RNN(_Recurrent):
+    __doc__ = f"The simple recurrent network: ``RNN(input_size, hidden_size, variant='paper', …)``.\n\n{_Recurrent.__doc__}"
+    _kind = "rnn"
