@@ -7,7 +7,7 @@ SLOTS = {
     "recurrent_weight": "weight_hh",
     "input_bias": "bias_ih",
     "recurrent_bias": "bias_hh",
-    "bias": "bias",
+    "bias": "bias_gates",
     "input_norm.gain": "norm_ih_weight",
     "input_norm.bias": "norm_ih_bias",
     "recurrent_norm.gain": "norm_hh_weight",

@@ -28,7 +28,7 @@ def paper_lstm(network, x):
     outputs = []
     for step in x.astype(np.float64):
         a = norm(step @ p["weight_ih_l0"].T, p["norm_ih_weight_l0"], p["norm_ih_bias_l0"])
-        a = a + norm(h @ p["weight_hh_l0"].T, p["norm_hh_weight_l0"], p["norm_hh_bias_l0"]) + p["bias_l0"]
+        a = a + norm(h @ p["weight_hh_l0"].T, p["norm_hh_weight_l0"], p["norm_hh_bias_l0"]) + p["bias_gates_l0"]
         i, f, g, o = np.split(a, 4, 1)
         c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
         h = sigmoid(o) * np.tanh(norm(c, p["norm_c_weight_l0"], p["norm_c_bias_l0"]))

@@ -27,18 +27,25 @@ from ._modules import (
     LayerNorm,
     RMSNorm,
 )
+from ._recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 
 __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
     "Conversion",
+    "GRU",
+    "GRUCell",
     "GroupNorm",
     "InstanceNorm1d",
     "InstanceNorm2d",
     "InstanceNorm3d",
+    "LSTM",
+    "LSTMCell",
     "LayerNorm",
     "RMSNorm",
+    "RNN",
+    "RNNCell",
     "convert",
     "functional",
 ]

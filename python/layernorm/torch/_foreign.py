@@ -1,0 +1,40 @@
+"""Recurrent modules of other libraries, known by the names of their tensors."""
+
+from __future__ import annotations
+
+import torch
+
+from .. import _core
+
+
+def read_foreign(kind, module):
+    """Arguments of our constructor, the parameters one after the other as float64, and a parameter to be like."""
+    tensors = {name: value.detach() for name, value in module.state_dict().items() if value.is_floating_point()}
+    if any(name.endswith("x2g.weight") for name in tensors):
+        format = "torchaudio"
+    elif any(name.endswith("cell.weight_ih") for name in tensors):
+        format = "fastrnns"
+    else:
+        raise TypeError(
+            f"module: expected one of torch.nn, torchaudio's _CustomLSTM or a layer of fastrnns, found {type(module).__name__}"
+        )
+    if kind != "lstm":
+        raise TypeError(f"module: expected a {kind.upper()}, found {type(module).__name__}, which is an LSTM")
+    eps = [float(norm.eps) for norm in module.modules() if "norm" in type(norm).__name__.lower() and hasattr(norm, "eps")]
+    wide = {name: value.to("cpu", torch.float64).contiguous() for name, value in tensors.items()}
+    named = [(name, list(value.shape), value.data_ptr()) for name, value in wide.items()]
+    # fastrnns's own norm has no ε.
+    eps = eps[0] if eps else 0.0
+    core, flat = _core.Recurrent.from_tensors(kind, format, format, named, eps, 0.0)
+    inputs, hidden, layers, directions, projection = core.sizes()
+    arguments = dict(
+        input_size=inputs,
+        hidden_size=hidden,
+        num_layers=layers,
+        bias=core.has_bias(),
+        bidirectional=directions == 2,
+        proj_size=projection or 0,
+        variant=format,
+        eps=eps,
+    )
+    return arguments, torch.tensor(flat, dtype=torch.float64), next(iter(tensors.values()))

@@ -1,0 +1,372 @@
+"""LSTM, GRU and RNN with torch.nn's arguments, and the variants of docs/RECURRENT.md."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from .._names import named_places
+from ._calls import CODES
+from ._foreign import read_foreign
+from ._sequences import Spec, core_of, sequences
+
+
+class _Network(nn.Module):
+    """What networks and single cells share: a description, and parameters by their names."""
+
+    _kind = ""
+    _suffix = True
+
+    def _build(self, spec, device, dtype):
+        self._spec = spec
+        dtype = dtype or torch.get_default_dtype()
+        if dtype not in CODES:
+            raise TypeError(f"dtype: expected float16, bfloat16, float32 or float64, found {str(dtype)[6:]}")
+        self._names = []
+        for name, shape, _, _ in named_places(core_of(spec), self._suffix):
+            self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
+            self._names.append(name)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Parameters as the variant's source starts them, from a seed of PyTorch's generator."""
+        seed = int(torch.randint(2**62, ()).item())
+        self._fill(torch.tensor(core_of(self._spec).start(seed), dtype=torch.float64))
+
+    def _fill(self, flat):
+        with torch.no_grad():
+            for name, shape, at, count in named_places(core_of(self._spec), self._suffix):
+                self._parameters[name].copy_(flat[at : at + count].view(shape))
+
+    def _weights(self):
+        # By attribute: parametrizations and `torch.func.functional_call` put theirs there.
+        return [getattr(self, name) for name in self._names]
+
+    def _seed(self):
+        """The seed of this pass's noise; None outside training."""
+        if not self.training:
+            return None
+        if any(self._spec.noise):
+            return int(torch.randint(2**62, ()).item())
+        return 0
+
+    def _pass(self, x, state, lengths, batch_first):
+        spec = self._spec
+        if not self.training and any(spec.noise):
+            spec = self._outside_training(spec)
+        h, c = state
+        return sequences(spec, x, h, c, self._weights(), lengths, batch_first, self._seed())
+
+    def _outside_training(self, spec):
+        """Without dropout. Zoneout stays: its expectation is taken, of which there are no gradients."""
+        if not any(spec.noise[3:]):
+            return spec.quiet()
+        if torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters()):
+            raise RuntimeError("zoneout outside training: expected no_grad, found that gradients are wanted")
+        return spec
+
+
+class _Recurrent(_Network):
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device=None,
+        dtype=None,
+        *,
+        variant: str = "paper",
+        eps: float | None = None,
+        recurrent_dropout: float = 0.0,
+        drop_connect: float = 0.0,
+        zoneout: float = 0.0,
+        zoneout_cell: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.mode = self._kind.upper()
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
+        self.bidirectional, self.proj_size, self.variant, self.eps = bidirectional, proj_size, variant, eps
+        noise = (float(dropout), recurrent_dropout, drop_connect, zoneout, zoneout_cell)
+        spec = Spec(
+            self._kind, variant, input_size, hidden_size, num_layers, bidirectional, proj_size or None, bias, eps, noise
+        )
+        self._build(spec, device, dtype)
+
+    def extra_repr(self) -> str:
+        said = f"{self.input_size}, {self.hidden_size}"
+        if self.proj_size:
+            said += f", proj_size={self.proj_size}"
+        if self.num_layers != 1:
+            said += f", num_layers={self.num_layers}"
+        if self.bias is not True:
+            said += f", bias={self.bias}"
+        if self.batch_first is not False:
+            said += f", batch_first={self.batch_first}"
+        if self.dropout:
+            said += f", dropout={self.dropout}"
+        if self.bidirectional is not False:
+            said += f", bidirectional={self.bidirectional}"
+        return said + f", variant={self.variant!r}"
+
+    def flatten_parameters(self) -> None:
+        """Nothing: weights are packed by themselves. Here for code that calls it on torch.nn's."""
+
+    @property
+    def all_weights(self) -> list[list[nn.Parameter]]:
+        """The parameters of each layer and direction."""
+        directions = ("", "_reverse") if self.bidirectional else ("",)
+        ends = [f"_l{layer}{direction}" for layer in range(self.num_layers) for direction in directions]
+        return [[self._parameters[name] for name in self._names if name.endswith(end)] for end in ends]
+
+    def forward(self, input, hx=None):
+        """``(output, state)``, as torch.nn's: input ``(T, B, I)``, ``(B, T, I)`` with batch_first, ``(T, I)``, or packed.
+
+        The state is ``(h, c)`` of an LSTM, else h: h ``(L·D, B, P)``, c ``(L·D, B, H)``.
+        """
+        if isinstance(input, PackedSequence):
+            return self._packed(input, hx)
+        if input.dim() not in (2, 3):
+            raise ValueError(f"input: expected 2 or 3 dimensions, found {input.dim()}")
+        alone = input.dim() == 2
+        if alone:
+            input = input.unsqueeze(0 if self.batch_first else 1)
+        state = self._state(hx, input.shape[0 if self.batch_first else 1], alone)
+        self._check(input)
+        y, h, c = self._pass(input, state, None, self.batch_first)
+        if alone:
+            y, h, c = y.squeeze(0 if self.batch_first else 1), h.squeeze(1), None if c is None else c.squeeze(1)
+        return y, self._public(h, c)
+
+    def _public(self, h, c):
+        return (h, c) if self._kind == "lstm" else h
+
+    def _check(self, x):
+        if x.shape[-1] != self.input_size:
+            raise ValueError(f"input: expected the last dimension {self.input_size}, found {x.shape[-1]}")
+        weight = getattr(self, self._names[0])
+        if x.dtype != weight.dtype and not (weight.dtype == torch.float32 and x.dtype in (torch.float16, torch.bfloat16)):
+            raise TypeError(f"input: expected {str(weight.dtype)[6:]}, found {str(x.dtype)[6:]}")
+
+    def _state(self, hx, batch, alone):
+        if hx is None:
+            return None, None
+        parts = tuple(hx) if self._kind == "lstm" else (hx, None)
+        if len(parts) != 2:
+            raise ValueError(f"state: expected (h, c), found {len(parts)} parts")
+        if alone:
+            parts = tuple(None if part is None else part.unsqueeze(1) for part in parts)
+        for name, part, shape in zip("hc", parts, self._spec.shapes(batch)):
+            if part is not None and tuple(part.shape) != shape:
+                raise ValueError(f"state: expected {name} of shape {list(shape)}, found {list(part.shape)}")
+        return parts
+
+    def _packed(self, packed, hx):
+        x, lengths = pad_packed_sequence(packed)
+        self._check(x)
+        state = self._state(hx, x.shape[1], False)
+        y, h, c = self._pass(x, state, lengths, False)
+        if packed.sorted_indices is not None:
+            y, lengths = y.index_select(1, packed.sorted_indices), lengths[packed.sorted_indices]
+        data = pack_padded_sequence(y, lengths, enforce_sorted=True).data
+        output = PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
+        return output, self._public(h, c)
+
+    @classmethod
+    def from_module(cls, module: nn.Module):
+        """A network with the sizes, settings and weights of another library's: torch.nn's, torchaudio's ``_CustomLSTM`` or a
+        layer of PyTorch's fastrnns. The weights are copied.
+        """
+        if isinstance(module, nn.RNNBase):
+            return cls._from_torch(module)
+        arguments, flat, like = read_foreign(cls._kind, module)
+        ours = cls(**arguments, device=like.device, dtype=like.dtype)
+        ours._fill(flat)
+        return ours.train(module.training)
+
+    @classmethod
+    def _from_torch(cls, module):
+        expected = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}[cls._kind]
+        if not isinstance(module, expected):
+            raise TypeError(f"module: expected {expected.__name__}, found {type(module).__name__}")
+        like = module.weight_ih_l0
+        ours = cls(
+            module.input_size,
+            module.hidden_size,
+            module.num_layers,
+            **({"nonlinearity": module.nonlinearity} if cls._kind == "rnn" else {}),
+            bias=module.bias,
+            batch_first=module.batch_first,
+            dropout=module.dropout,
+            bidirectional=module.bidirectional,
+            **({"proj_size": module.proj_size} if cls._kind == "lstm" else {}),
+            variant="none",
+            device=like.device,
+            dtype=like.dtype,
+        )
+        ours.load_state_dict(module.state_dict())
+        return ours.train(module.training)
+
+
+class LSTM(_Recurrent):
+    """:class:`torch.nn.LSTM`'s arguments and shapes, with ``variant`` (``"paper"``, ``"none"`` = torch.nn's, … see
+    ``layernorm.LSTM.variants()``), ``eps`` for its norms, and noise: ``recurrent_dropout``, ``drop_connect``, ``zoneout``,
+    ``zoneout_cell``. Gates follow each other as i, f, g, o. Gradients can be taken once.
+    """
+
+    _kind = "lstm"
+
+
+class GRU(_Recurrent):
+    """:class:`torch.nn.GRU`'s arguments and shapes, with ``variant`` and noise as :class:`LSTM`'s. Gates: r, z, n."""
+
+    _kind = "gru"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device=None,
+        dtype=None,
+        **options,
+    ) -> None:
+        super().__init__(
+            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype, **options
+        )
+
+
+class RNN(_Recurrent):
+    """:class:`torch.nn.RNN`'s arguments and shapes, with ``variant`` and noise as :class:`LSTM`'s."""
+
+    _kind = "rnn"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device=None,
+        dtype=None,
+        *,
+        variant: str = "paper",
+        **options,
+    ) -> None:
+        variant = _activated(variant, nonlinearity)
+        super().__init__(
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            0,
+            device,
+            dtype,
+            variant=variant,
+            **options,
+        )
+        self.nonlinearity = nonlinearity
+
+
+def _activated(variant, nonlinearity):
+    if nonlinearity not in ("tanh", "relu"):
+        raise ValueError(f"nonlinearity: expected tanh or relu, found {nonlinearity!r}")
+    return variant if nonlinearity == "tanh" or variant.endswith("-relu") else variant + "-relu"
+
+
+class _Cell(_Network):
+    _suffix = False
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device=None,
+        dtype=None,
+        *,
+        variant: str = "paper",
+        eps: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias, self.variant = input_size, hidden_size, bias, variant
+        self._build(
+            Spec(self._kind, variant, input_size, hidden_size, 1, False, None, bias, eps, (0.0,) * 5), device, dtype
+        )
+
+    def extra_repr(self) -> str:
+        said = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            said += f", bias={self.bias}"
+        return said + f", variant={self.variant!r}"
+
+    def forward(self, input: Tensor, hx=None):
+        """One step: input ``(B, I)`` or ``(I,)`` to ``(h, c)`` of an LSTM, else h: ``(B, H)`` or ``(H,)``."""
+        if input.dim() not in (1, 2):
+            raise ValueError(f"input: expected 1 or 2 dimensions, found {input.dim()}")
+        if input.shape[-1] != self.input_size:
+            raise ValueError(f"input: expected the last dimension {self.input_size}, found {input.shape[-1]}")
+        alone = input.dim() == 1
+        x = input.view(1, -1, self.input_size) if input.is_contiguous() else input.reshape(1, -1, self.input_size)
+        parts = (None, None) if hx is None else tuple(hx) if self._kind == "lstm" else (hx, None)
+        shape = (1, x.shape[1], self.hidden_size)
+        state = []
+        for name, part in zip("hc", parts):
+            if part is not None and tuple(part.shape) != (shape[2:] if alone else shape[1:]):
+                found = list(part.shape)
+                raise ValueError(f"state: expected {name} of shape {list(shape[2:] if alone else shape[1:])}, found {found}")
+            state.append(None if part is None else part.reshape(shape))
+        _, h, c = self._pass(x, state, None, False)
+        last = [None if t is None else t.view(shape[2:] if alone else shape[1:]) for t in (h, c)]
+        return tuple(last) if self._kind == "lstm" else last[0]
+
+
+class LSTMCell(_Cell):
+    """:class:`torch.nn.LSTMCell`'s arguments and shapes, with ``variant``."""
+
+    _kind = "lstm"
+
+
+class GRUCell(_Cell):
+    """:class:`torch.nn.GRUCell`'s arguments and shapes, with ``variant``."""
+
+    _kind = "gru"
+
+
+class RNNCell(_Cell):
+    """:class:`torch.nn.RNNCell`'s arguments and shapes, with ``variant``."""
+
+    _kind = "rnn"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device=None,
+        dtype=None,
+        *,
+        variant: str = "paper",
+        eps: float | None = None,
+    ) -> None:
+        variant = _activated(variant, nonlinearity)
+        super().__init__(input_size, hidden_size, bias, device, dtype, variant=variant, eps=eps)
+        self.nonlinearity = nonlinearity

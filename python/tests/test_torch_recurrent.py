@@ -1,0 +1,290 @@
+"""layernorm.torch's recurrent modules: against torch.nn's, and what PyTorch does with them."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
+
+import layernorm as ln  # noqa: E402
+import layernorm.torch as lt  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.autograd import gradcheck  # noqa: E402
+from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence  # noqa: E402
+
+KINDS = ["LSTM", "GRU", "RNN"]
+# Some steps with sums over a few dozen numbers of size 1; both sides are off by that much.
+CLOSE = dict(rtol=0, atol=512 * 2.0**-24)
+
+
+def parts(state):
+    return state if isinstance(state, tuple) else (state,)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"num_layers": 2, "bidirectional": True},
+        {"batch_first": True, "bias": False},
+        {"proj_size": 3},
+        {"nonlinearity": "relu"},
+    ],
+)
+def test_plain_is_torch_nn(kind, options):
+    if ("proj_size" in options and kind != "LSTM") or ("nonlinearity" in options and kind != "RNN"):
+        pytest.skip(f"torch.nn.{kind} has no such option")
+    torch.manual_seed(3)
+    theirs = getattr(nn, kind)(5, 8, **options)
+    ours = getattr(lt, kind).from_module(theirs)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    assert ours.variant.startswith("none")
+    x = torch.randn(6, 4, 5)
+    x1, x2 = x.clone().requires_grad_(), x.clone().requires_grad_()
+    y, state = theirs(x1)
+    y2, state2 = ours(x2)
+    for a, b in zip((y2, *parts(state2)), (y, *parts(state))):
+        torch.testing.assert_close(a, b, **CLOSE)
+    start = tuple(torch.randn_like(s, requires_grad=True) for s in parts(state))
+    start2 = tuple(s.detach().clone().requires_grad_() for s in start)
+    y, state = theirs(x1, start if kind == "LSTM" else start[0])
+    y2, state2 = ours(x2, start2 if kind == "LSTM" else start2[0])
+    weight = torch.randn_like(y)
+    ((y * weight).sum() + parts(state)[-1].sin().sum()).backward()
+    ((y2 * weight).sum() + parts(state2)[-1].sin().sum()).backward()
+    for a, b in zip((x2, *start2, *ours.parameters()), (x1, *start, *theirs.parameters())):
+        scale = max(1.0, b.grad.abs().max().item())
+        torch.testing.assert_close(a.grad, b.grad, rtol=0, atol=512 * 2.0**-24 * scale)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sorted_first", [True, False])
+def test_packed_sequences(kind, sorted_first):
+    torch.manual_seed(4)
+    theirs = getattr(nn, kind)(5, 8, bidirectional=True)
+    ours = getattr(lt, kind).from_module(theirs)
+    lengths = [6, 4, 3] if sorted_first else [3, 6, 4]
+    packed = pack_sequence([torch.randn(n, 5) for n in lengths], enforce_sorted=sorted_first)
+    y, state = theirs(packed)
+    y2, state2 = ours(packed)
+    torch.testing.assert_close(y2.data, y.data, **CLOSE)
+    assert torch.equal(y2.batch_sizes, y.batch_sizes)
+    for a, b in zip(parts(state2), parts(state)):
+        torch.testing.assert_close(a, b, **CLOSE)
+    assert torch.equal(pad_packed_sequence(y2)[1], torch.tensor(lengths))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numpy_and_torch_get_the_same_bits(kind):
+    ours = getattr(lt, kind)(5, 8, num_layers=2)
+    other = getattr(ln, kind)(5, 8, num_layers=2)
+    for name, value in ours.state_dict().items():
+        other.parameters[name] = value.numpy()
+    x = torch.randn(6, 4, 5)
+    assert np.array_equal(ours(x)[0].detach().numpy(), other(x.numpy())[0])
+
+
+@pytest.mark.parametrize("kind, variant", [(kind, v) for kind in KINDS for v in getattr(ln, kind).variants()])
+def test_gradients_of_every_variant(kind, variant):
+    torch.manual_seed(5)
+    nonlinearity = {"nonlinearity": "relu"} if variant.endswith("-relu") else {}
+    ours = getattr(lt, kind)(3, 4, variant=variant, dtype=torch.float64, **nonlinearity)
+    x = torch.randn(4, 2, 3, dtype=torch.float64, requires_grad=True)
+    names = [name for name, _ in ours.named_parameters()]
+
+    def call(x, *parameters):
+        y, state = torch.func.functional_call(ours, dict(zip(names, parameters)), (x,))
+        return (y, *parts(state))
+
+    assert gradcheck(call, (x, *ours.parameters()), fast_mode=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cells_are_steps(kind):
+    torch.manual_seed(6)
+    ours = getattr(lt, kind)(5, 8)
+    cell = getattr(lt, kind + "Cell")(5, 8)
+    cell.load_state_dict({name.removesuffix("_l0"): value for name, value in ours.state_dict().items()})
+    x = torch.randn(4, 3, 5)
+    y, _ = ours(x)
+    state = None
+    for t in range(4):
+        state = cell(x[t], state)
+        assert torch.equal(parts(state)[0], y[t])
+    alone = cell(x[0, 0])
+    assert torch.equal(parts(alone)[0], y[0, 0])
+    y[-1].sum().backward()
+    parts(state)[0].sum().backward()
+    # The sums over time are taken in another order.
+    scale = ours.weight_hh_l0.grad.abs().max().item()
+    torch.testing.assert_close(cell.weight_hh.grad, ours.weight_hh_l0.grad, rtol=0, atol=64 * 2.0**-24 * max(1, scale))
+    plain = getattr(nn, kind + "Cell")(5, 8)
+    same = getattr(lt, kind + "Cell")(5, 8, variant="none")
+    same.load_state_dict(plain.state_dict())
+    torch.testing.assert_close(parts(same(x[0]))[0], parts(plain(x[0]))[0], **CLOSE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_compiled(kind):
+    torch.manual_seed(7)
+    ours = getattr(lt, kind)(5, 8, num_layers=2)
+    x = torch.randn(6, 4, 5, requires_grad=True)
+    y, state = ours(x)
+    (y.sin().sum() + parts(state)[0].sum()).backward()
+    expected = [x.grad, *(p.grad for p in ours.parameters())]
+    x.grad = None
+    ours.zero_grad()
+    compiled = torch.compile(ours, backend="aot_eager", fullgraph=True)
+    y2, state2 = compiled(x)
+    (y2.sin().sum() + parts(state2)[0].sum()).backward()
+    assert torch.equal(y2, y)
+    assert all(torch.equal(a, b) for a, b in zip([x.grad, *(p.grad for p in ours.parameters())], expected))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_copies_and_types(kind):
+    ours = getattr(lt, kind)(5, 8, bidirectional=True, num_layers=2)
+    x = torch.randn(6, 4, 5)
+    y = ours(x)[0]
+    for other in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
+        assert torch.equal(other(x)[0], y) and repr(other) == repr(ours)
+    with torch.no_grad():
+        assert torch.equal(ours(x)[0], y) and not ours(x)[0].requires_grad
+    for dtype in (torch.float16, torch.bfloat16):
+        small = copy.deepcopy(ours).to(dtype)
+        half = x.to(dtype).requires_grad_()
+        found, state = small(half)
+        wide = copy.deepcopy(small).float()(half.detach().float())[0]
+        assert found.dtype == parts(state)[0].dtype == dtype
+        assert torch.equal(found, wide.to(dtype)), "computed in float32, rounded once"
+        found.sum().backward()
+        assert half.grad.dtype == dtype and small.weight_ih_l0.grad.dtype == dtype
+    assert torch.equal(ours(x[:, 0])[0], ours(x[:, :1])[0][:, 0]), "a sequence alone"
+
+
+def test_noise():
+    torch.manual_seed(8)
+    ours = lt.LSTM(5, 8, num_layers=2, dropout=0.5, zoneout=0.1)
+    x = torch.randn(6, 4, 5)
+    torch.manual_seed(1)
+    a = ours(x)[0]
+    torch.manual_seed(1)
+    assert torch.equal(ours(x)[0], a) and not torch.equal(ours(x)[0], a)
+    ours.eval()
+    with torch.no_grad():
+        assert torch.equal(ours(x)[0], ours(x)[0])
+    with pytest.raises(RuntimeError, match="zoneout outside training"):
+        ours(x)
+    dropped = lt.LSTM(5, 8, num_layers=2, dropout=0.5).eval()
+    y = dropped(x)[0]
+    y.sum().backward()
+    with torch.no_grad():
+        assert torch.equal(dropped(x)[0], y)
+
+
+def test_checkpoint_and_several_passes():
+    ours = lt.GRU(5, 8)
+    x = torch.randn(6, 4, 5, requires_grad=True)
+    (ours(x)[0].sum() + ours(2 * x)[0].sin().sum()).backward()
+    once = ours.weight_ih_l0.grad.clone()
+    ours.zero_grad()
+    first, second = ours(x)[0].sum(), ours(2 * x)[0].sin().sum()
+    second.backward()
+    first.backward()
+    torch.testing.assert_close(ours.weight_ih_l0.grad, once, **CLOSE)
+    ours.zero_grad()
+    run = torch.utils.checkpoint.checkpoint(lambda x: ours(x)[0], x, use_reentrant=False)
+    run.sum().backward(retain_graph=True)
+    gradient = ours.weight_ih_l0.grad.clone()
+    ours.zero_grad()
+    ours(x)[0].sum().backward()
+    assert torch.equal(ours.weight_ih_l0.grad, gradient)
+
+
+class _CustomLSTM(nn.Module):
+    """As torchaudio 2.11's `models/rnnt.py` has it."""
+
+    def __init__(self, inputs, hidden, eps=1e-3):
+        super().__init__()
+        self.x2g = nn.Linear(inputs, 4 * hidden, bias=False)
+        self.p2g = nn.Linear(hidden, 4 * hidden, bias=False)
+        self.c_norm = nn.LayerNorm(hidden, eps=eps)
+        self.g_norm = nn.LayerNorm(4 * hidden, eps=eps)
+        self.hidden_dim = hidden
+
+    def forward(self, input):
+        h = c = torch.zeros(input.shape[1], self.hidden_dim)
+        outputs = []
+        for gates in self.x2g(input).unbind(0):
+            i, f, g, o = self.g_norm(gates + self.p2g(h)).chunk(4, 1)
+            c = self.c_norm(f.sigmoid() * c + i.sigmoid() * g.tanh())
+            h = o.sigmoid() * c.tanh()
+            outputs.append(h)
+        return torch.stack(outputs)
+
+
+class _Fastrnns(nn.Module):
+    """A layer of PyTorch's `benchmarks/fastrnns/custom_lstms.py`: LayerNormLSTMCell inside LSTMLayer inside StackedLSTM."""
+
+    def __init__(self, inputs, hidden):
+        super().__init__()
+        cell = nn.Module()
+        cell.weight_ih = nn.Parameter(torch.randn(4 * hidden, inputs))
+        cell.weight_hh = nn.Parameter(torch.randn(4 * hidden, hidden))
+        cell.layernorm_i, cell.layernorm_h = nn.LayerNorm(4 * hidden), nn.LayerNorm(4 * hidden)
+        cell.layernorm_c = nn.LayerNorm(hidden)
+        layer = nn.Module()
+        layer.cell = cell
+        self.layers = nn.ModuleList([layer])
+
+    def forward(self, input):
+        cell = self.layers[0].cell
+        h = c = torch.zeros(input.shape[1], cell.weight_hh.shape[1])
+        outputs = []
+        for x in input.unbind(0):
+            gates = cell.layernorm_i(x @ cell.weight_ih.t()) + cell.layernorm_h(h @ cell.weight_hh.t())
+            i, f, g, o = gates.chunk(4, 1)
+            c = cell.layernorm_c(f.sigmoid() * c + i.sigmoid() * g.tanh())
+            h = o.sigmoid() * c.tanh()
+            outputs.append(h)
+        return torch.stack(outputs)
+
+
+@pytest.mark.parametrize("other", [_CustomLSTM, _Fastrnns])
+def test_weights_of_other_libraries(other):
+    torch.manual_seed(9)
+    module = other(5, 8)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if "norm" in name:
+                parameter.add_(0.3 * torch.randn_like(parameter))
+    ours = lt.LSTM.from_module(module)
+    x = torch.randn(6, 4, 5)
+    torch.testing.assert_close(ours(x)[0], module(x), **CLOSE)
+    with pytest.raises(TypeError, match="which is an LSTM"):
+        lt.GRU.from_module(module)
+    with pytest.raises(TypeError, match="found Linear"):
+        lt.LSTM.from_module(nn.Linear(2, 3))
+    with pytest.raises(TypeError, match="expected LSTM, found GRU"):
+        lt.LSTM.from_module(nn.GRU(2, 3))
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        (lambda: lt.LSTM(5, 8, variant="cudnn"), ValueError, "cudnn"),
+        (lambda: lt.LSTM(5, 8)(torch.ones(6, 4, 3)), ValueError, "the last dimension 5, found 3"),
+        (lambda: lt.LSTM(5, 8)(torch.ones(6, 4, 5).double()), TypeError, "expected float32, found float64"),
+        (lambda: lt.LSTM(5, 8)(torch.ones(5)), ValueError, "2 or 3 dimensions, found 1"),
+        (lambda: lt.GRU(5, 8)(torch.ones(6, 4, 5), torch.ones(1, 3, 8)), ValueError, "h of shape [1, 4, 8]"),
+        (lambda: lt.RNN(5, 8, nonlinearity="gelu"), ValueError, "expected tanh or relu"),
+        (lambda: lt.LSTMCell(5, 8)(torch.ones(3)), ValueError, "the last dimension 5, found 3"),
+    ],
+)
+def test_errors(call, error, words):
+    with pytest.raises(error) as raised:
+        call()
+    assert words in str(raised.value)
