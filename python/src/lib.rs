@@ -4,6 +4,7 @@
 mod failure;
 mod norms;
 mod recurrent;
+mod rows;
 mod settings;
 mod tensor;
 
@@ -15,6 +16,8 @@ mod _core {
     use super::norms::{backward, batch_infer, batch_infer_backward, batch_running, forward};
     #[pymodule_export]
     use super::recurrent::{Recurrent, Tape};
+    #[pymodule_export]
+    use super::rows::{Saved, rows_backward, rows_forward};
     #[pymodule_export]
     use super::settings::{set_isa, set_num_threads, settings};
 }

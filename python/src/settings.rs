@@ -26,7 +26,7 @@ thread_local! {
 pub fn configured(context: Context, (threads, fresh): How) -> Result<Context, Failure> {
     let mut context = context.with_fresh_outputs(fresh);
     let asked = match THREADS.load(Ordering::Relaxed) {
-        0 if threads == 0 => std::thread::available_parallelism().map_or(1, |n| n.get()),
+        0 if threads == 0 => Context::new().threads(),
         0 => threads,
         asked => asked,
     };

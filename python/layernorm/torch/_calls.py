@@ -89,7 +89,9 @@ def forward(op, x, weight, bias, eps, with_stats):
 
 
 def backward(op, dy, x, weight, bias, stats, eps, mask):
-    """dx, dweight and dbias; None where the mask says that they are not wanted."""
+    """dx, dweight and dbias; None where the mask says that they are not wanted. The statistics are a tensor ``[3, rows]``, or
+    what the compiled half has kept.
+    """
     dx = result_like(op, x) if mask[0] else None
     dweight = _empty_like(weight) if mask[1] else None
     dbias = _empty_like(bias) if mask[2] else None
@@ -101,7 +103,7 @@ def backward(op, dy, x, weight, bias, stats, eps, mask):
         None if weight is None else tensor(weight),
         False,
         eps,
-        (stats.data_ptr(), stats.shape[1]),
+        (stats.data_ptr(), stats.shape[1]) if isinstance(stats, torch.Tensor) else stats.place,
         None if dx is None else tensor(dx),
         None if dweight is None else tensor(dweight),
         None if dbias is None else tensor(dbias),

@@ -4,14 +4,19 @@ call. What it computes is what ``_ops.py`` does.
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from .._core import rows_backward, rows_forward
 from . import _calls, _ops  # noqa: F401  (the operations are registered)
+from ._calls import CODES
 from ._transforms import Norm
 from ._twice import norm_backward_backward
 
+_empty, _empty_like, _threads = torch.empty, torch.empty_like, torch.get_num_threads
 _compiling = torch.compiler.is_compiling
 _grad_enabled = torch.is_grad_enabled
 _dispatch_modes = torch._C._len_torch_dispatch_stack
@@ -21,6 +26,86 @@ _transform = torch._C._functorch.peek_interpreter_stack
 
 def _plain(t):
     return t is None or ((type(t) is Tensor or type(t) is Parameter) and t.is_cpu)
+
+
+class _Rows(torch.autograd.Function):
+    """Layer and RMS norm of contiguous rows. Their statistics are no tensor: an allocation of PyTorch's costs a microsecond."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, how):
+        y, ctx.saved = _rows_forward(x, weight, bias, *how, True)
+        ctx.save_for_backward(x, weight)
+        # Of β backward needs nothing but its type.
+        ctx.how, ctx.bias_type = how, None if bias is None else bias.dtype
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, weight = ctx.saved_tensors
+        op, n, eps = ctx.how
+        for_x, for_weight, for_bias, _ = mask = ctx.needs_input_grad
+        if not dy.is_contiguous() or _grad_enabled():
+            bias = None if ctx.bias_type is None else _empty(x.shape[-op[1] :], dtype=ctx.bias_type)
+            arguments = (dy, x, weight, bias, ctx.saved, op, eps, mask[:3])
+            return (*(_NormBackward.apply(*arguments) if _grad_enabled() else _general_backward(*arguments)), None)
+        dx = _empty_like(x) if for_x else None
+        dweight = _empty_like(weight) if for_weight else None
+        dbias = _empty(x.shape[-op[1] :], dtype=ctx.bias_type) if for_bias else None
+        rows_backward(
+            op[0] == "layer",
+            CODES[x.dtype],
+            n,
+            x.data_ptr(),
+            dy.data_ptr(),
+            *_vector(weight),
+            eps,
+            ctx.saved,
+            dx.data_ptr() if for_x else 0,
+            dweight.data_ptr() if for_weight else 0,
+            dbias.data_ptr() if for_bias else 0,
+            CODES[ctx.bias_type] if for_bias else 0,
+            _threads(),
+        )
+        return dx, dweight, dbias, None
+
+
+# What `Function.apply` does before this one, about transformations and their dead wrappers, `_short` has ruled out.
+_rows_apply = super(torch.autograd.Function, _Rows).apply
+
+
+def _general_backward(dy, x, weight, bias, stats, op, eps, mask):
+    return _calls.backward(op, dy, x, weight, bias, stats, eps, mask)
+
+
+def _vector(t):
+    return (0, 0) if t is None else (t.data_ptr(), CODES[t.dtype])
+
+
+def _rows_forward(x, weight, bias, op, n, eps, save):
+    y = _empty_like(x)
+    saved = rows_forward(
+        op[0] == "layer",
+        CODES[x.dtype],
+        x.numel() // n,
+        n,
+        x.data_ptr(),
+        y.data_ptr(),
+        *_vector(weight),
+        *_vector(bias),
+        eps,
+        save,
+        _threads(),
+    )
+    return y, saved
+
+
+def _fits(parameter, x, shape):
+    """Whether a parameter is one that contiguous rows can have. What it is not, the general way refuses with words."""
+    return parameter is None or (
+        (parameter.dtype is x.dtype or parameter.dtype is torch.float32)
+        and parameter.shape == shape
+        and parameter.is_contiguous()
+    )
 
 
 class _Norm(torch.autograd.Function):
@@ -55,18 +140,50 @@ class _NormBackward(torch.autograd.Function):
         return (*norm_backward_backward(ctx.op, ctx.eps, *ctx.saved_tensors, *u), None, None, None, None, None)
 
 
-def norm(x, weight, bias, op, eps):
-    """y, by the short way where that is possible."""
-    if _compiling():
-        return torch.ops.layernorm.norm(x, weight, bias, *op, eps)[0]
-    if _transform() is not None:
-        return Norm.apply(x, weight, bias, op, eps)[0]
-    short = _plain(x) and _plain(weight) and _plain(bias) and not _dispatch_modes() and not _function_modes()
-    if not short:
-        return torch.ops.layernorm.norm(x, weight, bias, *op, eps)[0]
-    needs_grad = _grad_enabled() and (
+def _short(x, weight, bias):
+    """Whether plain tensors meet no mode or transformation that wants to see operations."""
+    return (
+        not _compiling()
+        and _plain(x)
+        and _plain(weight)
+        and _plain(bias)
+        and _transform() is None
+        and not _dispatch_modes()
+        and not _function_modes()
+    )
+
+
+def _needs_grad(x, weight, bias):
+    return _grad_enabled() and (
         x.requires_grad or (weight is not None and weight.requires_grad) or (bias is not None and bias.requires_grad)
     )
-    if needs_grad:
+
+
+def _long(x, weight, bias, op, eps):
+    if not _compiling() and _transform() is not None:
+        return Norm.apply(x, weight, bias, op, eps)[0]
+    return torch.ops.layernorm.norm(x, weight, bias, *op, eps)[0]
+
+
+def norm(x, weight, bias, op, eps):
+    """y, by the short way where that is possible."""
+    if not _short(x, weight, bias):
+        return _long(x, weight, bias, op, eps)
+    if _needs_grad(x, weight, bias):
         return _Norm.apply(x, weight, bias, op, eps)
     return _calls.forward(op, x, weight, bias, eps, False)[0]
+
+
+def row_norm(x, weight, bias, op, shape, eps):
+    """The same for layer and RMS norm, by the shortest way where rows are contiguous."""
+    if not _short(x, weight, bias):
+        return _long(x, weight, bias, op, eps)
+    n = shape[0] if op[1] == 1 else prod(shape)
+    if n and x.is_contiguous() and x.dtype in CODES and _fits(weight, x, shape) and _fits(bias, x, shape):
+        if _needs_grad(x, weight, bias):
+            return _rows_apply(x, weight, bias, (op, n, eps))
+        return _rows_forward(x, weight, bias, op, n, eps, False)[0]
+    if _needs_grad(x, weight, bias):
+        return _Norm.apply(x, weight, bias, op, eps)
+    return _calls.forward(op, x, weight, bias, eps, False)[0]
+

@@ -9,6 +9,12 @@ from torch import Tensor, nn
 from . import functional as F
 
 
+def _parameter(module, name):
+    """A parameter of the module, faster than by attribute; by attribute if it is no plain one (parametrizations)."""
+    parameters = module._parameters
+    return parameters[name] if name in parameters else getattr(module, name)
+
+
 class LayerNorm(nn.LayerNorm):
     """:class:`torch.nn.LayerNorm`: ``LayerNorm(normalized_shape, eps=1e-5, elementwise_affine=True, bias=True)``.
 
@@ -16,7 +22,9 @@ class LayerNorm(nn.LayerNorm):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+        return F.layer_norm(
+            input, self.normalized_shape, _parameter(self, "weight"), _parameter(self, "bias"), self.eps
+        )
 
 
 class RMSNorm(nn.RMSNorm):
@@ -26,7 +34,7 @@ class RMSNorm(nn.RMSNorm):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+        return F.rms_norm(x, self.normalized_shape, _parameter(self, "weight"), self.eps)
 
 
 class GroupNorm(nn.GroupNorm):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ._calls import acc_of
-from ._eager import norm
+from ._eager import norm, row_norm
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
@@ -18,7 +18,7 @@ def _trailing(input, normalized_shape):
     count = len(normalized_shape)
     if count == 0:
         raise ValueError("normalized_shape: expected at least one dimension, found none")
-    if tuple(input.shape[-count:]) != tuple(normalized_shape):
+    if input.shape[-count:] != normalized_shape:
         raise ValueError(
             f"input: expected a shape that ends in normalized_shape {list(normalized_shape)}, found {list(input.shape)}"
         )
@@ -33,7 +33,8 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Layer norm over the trailing axes ``normalized_shape``; ``weight`` and ``bias`` have that shape."""
-    return norm(input, weight, bias, ("layer", _trailing(input, normalized_shape)), eps)
+    shape = tuple(normalized_shape)
+    return row_norm(input, weight, bias, ("layer", _trailing(input, shape)), shape, eps)
 
 
 def rms_norm(
@@ -42,7 +43,8 @@ def rms_norm(
     """RMS norm over the trailing axes ``normalized_shape``. Without eps it is the arithmetic type's epsilon."""
     if eps is None:
         eps = torch.finfo(acc_of(input.dtype)).eps
-    return norm(input, weight, None, ("rms", _trailing(input, normalized_shape)), eps)
+    shape = tuple(normalized_shape)
+    return row_norm(input, weight, None, ("rms", _trailing(input, shape)), shape, eps)
 
 
 def group_norm(

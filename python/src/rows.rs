@@ -1,0 +1,232 @@
+//! Layer and RMS norm of contiguous rows: the shortest way from Python, for tensors so small that the call is what costs.
+//! The same operations as in `norms.rs`, and so the same bits.
+
+use crate::failure::Failure;
+use crate::settings::run;
+use crate::tensor::{Dtype, slice_mut, with_type};
+use layernorm::{
+    Affine, Axes, Context, Element, Float, Gradients, NormConfig, Param, ParamMut, StatsMut, StatsRef, View, ViewMut,
+    layer_norm, rms_norm,
+};
+use pyo3::prelude::*;
+
+/// Statistics that a forward pass has saved: m, δ and r, each so many times.
+#[pyclass(frozen, module = "layernorm._core")]
+pub struct Saved {
+    numbers: Numbers,
+    rows: usize,
+}
+
+enum Numbers {
+    Single(Vec<f32>),
+    Double(Vec<f64>),
+}
+
+#[pymethods]
+impl Saved {
+    /// `(address, rows)`, as the general functions take statistics. They stay where they are as long as this lives.
+    #[getter]
+    fn place(&self) -> (usize, usize) {
+        let address = match &self.numbers {
+            Numbers::Single(numbers) => numbers.as_ptr().expose_provenance(),
+            Numbers::Double(numbers) => numbers.as_ptr().expose_provenance(),
+        };
+        (address, self.rows)
+    }
+}
+
+/// Which rows: `[rows, n]` of a type.
+#[derive(Clone, Copy)]
+struct Shape {
+    centered: bool,
+    dtype: Dtype,
+    rows: usize,
+    n: usize,
+    eps: f64,
+}
+
+/// `(address, dtype)` of γ, β or their gradients, `[n]`; the address is 0 if there is none.
+type Vector = (usize, usize);
+
+/// # Safety
+/// The memory is there, contiguous, of `rows·n` elements of type `T`.
+unsafe fn matrix<'a, T>(address: usize, shape: Shape) -> Result<View<'a, T>, Failure> {
+    let pointer = std::ptr::with_exposed_provenance(address);
+    // SAFETY: the caller's promise.
+    Ok(unsafe { View::from_raw_parts(pointer, &[shape.rows, shape.n], &[shape.n as isize, 1]) }?)
+}
+
+/// # Safety
+/// As for [`matrix`], and nothing else uses the memory.
+unsafe fn matrix_mut<'a, T>(address: usize, shape: Shape) -> Result<ViewMut<'a, T>, Failure> {
+    let pointer = std::ptr::with_exposed_provenance_mut(address);
+    // SAFETY: the caller's promise.
+    Ok(unsafe { ViewMut::from_raw_parts(pointer, &[shape.rows, shape.n], &[shape.n as isize, 1]) }?)
+}
+
+/// # Safety
+/// The memory is there, contiguous, of `n` elements of the type of x or f32.
+unsafe fn parameter<'a, T: Element>((address, code): Vector, shape: Shape) -> Result<Option<Param<'a, T>>, Failure> {
+    if address == 0 {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    Ok(Some(unsafe {
+        if code == shape.dtype as usize {
+            Param::Same(View::from_raw_parts(std::ptr::with_exposed_provenance(address), &[shape.n], &[1])?)
+        } else {
+            Param::F32(View::from_raw_parts(std::ptr::with_exposed_provenance(address), &[shape.n], &[1])?)
+        }
+    }))
+}
+
+/// # Safety
+/// As for [`parameter`], and nothing else uses the memory.
+unsafe fn parameter_mut<'a, T: Element>(
+    (address, code): Vector,
+    shape: Shape,
+) -> Result<Option<ParamMut<'a, T>>, Failure> {
+    if address == 0 {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    Ok(Some(unsafe {
+        if code == shape.dtype as usize {
+            ParamMut::Same(ViewMut::from_raw_parts(std::ptr::with_exposed_provenance_mut(address), &[shape.n], &[1])?)
+        } else {
+            ParamMut::F32(ViewMut::from_raw_parts(std::ptr::with_exposed_provenance_mut(address), &[shape.n], &[1])?)
+        }
+    }))
+}
+
+/// y = norm(x) over rows `[rows, n]`, all of it contiguous; the statistics if they are to be saved.
+#[pyfunction]
+#[pyo3(signature = (centered, dtype, rows, n, x, y, weight, weight_type, bias, bias_type, eps, save, threads, /))]
+#[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+pub fn rows_forward(
+    py: Python<'_>,
+    centered: bool,
+    dtype: usize,
+    rows: usize,
+    n: usize,
+    x: usize,
+    y: usize,
+    weight: usize,
+    weight_type: usize,
+    bias: usize,
+    bias_type: usize,
+    eps: f64,
+    save: bool,
+    threads: usize,
+) -> PyResult<Option<Saved>> {
+    let shape = Shape { centered, dtype: Dtype::number(dtype)?, rows, n, eps };
+    let mut saved = save.then(|| Saved::new(shape));
+    let stats = saved.as_mut().map(|saved| saved.place().0);
+    let call = Forward { shape, x, y, weight: (weight, weight_type), bias: (bias, bias_type), stats };
+    run(py, (threads, true), |cx| with_type!(call.shape.dtype, forward_of(&call, cx)))?;
+    Ok(saved)
+}
+
+impl Saved {
+    fn new(shape: Shape) -> Saved {
+        let count = 3 * shape.rows;
+        let numbers = match shape.dtype {
+            Dtype::F64 => Numbers::Double(vec![0.0; count]),
+            _ => Numbers::Single(vec![0.0; count]),
+        };
+        Saved { numbers, rows: shape.rows }
+    }
+}
+
+struct Forward {
+    shape: Shape,
+    x: usize,
+    y: usize,
+    weight: Vector,
+    bias: Vector,
+    stats: Option<usize>,
+}
+
+fn forward_of<T: Element>(call: &Forward, cx: &mut Context) -> Result<(), Failure> {
+    let shape = call.shape;
+    // SAFETY: Python keeps the tensors alive, contiguous and of these sizes, and those to be written are its own.
+    unsafe {
+        let affine =
+            Affine { weight: parameter(call.weight, shape)?, bias: parameter(call.bias, shape)?, zero_centered: false };
+        let stats = call.stats.map(|address| {
+            let (m, rest) = slice_mut::<T::Acc>(address, 3 * shape.rows).split_at_mut(shape.rows);
+            let (delta, rstd) = rest.split_at_mut(shape.rows);
+            StatsMut { m, delta, rstd }
+        });
+        let config = NormConfig::<T> { axes: Axes::Last(1), affine, eps: shape.eps };
+        let op = if shape.centered { layer_norm::forward } else { rms_norm::forward };
+        Ok(op(matrix(call.x, shape)?, matrix_mut(call.y, shape)?, stats, &config, cx)?)
+    }
+}
+
+/// Gradients from what [`rows_forward`] saved; those whose address is 0 are not computed.
+#[pyfunction]
+#[pyo3(signature = (
+    centered, dtype, n, x, dy, weight, weight_type, eps, saved, dx, dweight, dbias, bias_type, threads, /
+))]
+#[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+pub fn rows_backward(
+    py: Python<'_>,
+    centered: bool,
+    dtype: usize,
+    n: usize,
+    x: usize,
+    dy: usize,
+    weight: usize,
+    weight_type: usize,
+    eps: f64,
+    saved: &Saved,
+    dx: usize,
+    dweight: usize,
+    dbias: usize,
+    bias_type: usize,
+    threads: usize,
+) -> PyResult<()> {
+    let shape = Shape { centered, dtype: Dtype::number(dtype)?, rows: saved.rows, n, eps };
+    let (weight, dweight, dbias) = ((weight, weight_type), (dweight, weight_type), (dbias, bias_type));
+    let call = Backward { shape, x, dy, weight, dx, dweight, dbias };
+    run(py, (threads, true), |cx| match (&saved.numbers, call.shape.dtype) {
+        (Numbers::Double(stats), Dtype::F64) => backward_of::<f64>(&call, stats, cx),
+        (Numbers::Single(stats), Dtype::F32) => backward_of::<f32>(&call, stats, cx),
+        (Numbers::Single(stats), Dtype::F16) => backward_of::<layernorm::f16>(&call, stats, cx),
+        (Numbers::Single(stats), Dtype::Bf16) => backward_of::<layernorm::bf16>(&call, stats, cx),
+        _ => Err(Failure::Order("statistics of another type")),
+    })
+}
+
+struct Backward {
+    shape: Shape,
+    x: usize,
+    dy: usize,
+    weight: Vector,
+    dx: usize,
+    dweight: Vector,
+    dbias: Vector,
+}
+
+fn backward_of<T: Element>(call: &Backward, stats: &[T::Acc], cx: &mut Context) -> Result<(), Failure>
+where
+    T::Acc: Float,
+{
+    let shape = call.shape;
+    let (m, rest) = stats.split_at(shape.rows);
+    let (delta, rstd) = rest.split_at(shape.rows);
+    // SAFETY: as in `forward_of`.
+    unsafe {
+        let affine = Affine { weight: parameter(call.weight, shape)?, bias: None, zero_centered: false };
+        let gradients = Gradients {
+            input: if call.dx == 0 { None } else { Some(matrix_mut(call.dx, shape)?) },
+            weight: parameter_mut(call.dweight, shape)?,
+            bias: parameter_mut(call.dbias, shape)?,
+        };
+        let config = NormConfig::<T> { axes: Axes::Last(1), affine, eps: shape.eps };
+        let op = if shape.centered { layer_norm::backward } else { rms_norm::backward };
+        let (x, dy) = (matrix(call.x, shape)?, matrix(call.dy, shape)?);
+        Ok(op(x, dy, StatsRef { m, delta, rstd }, gradients, &config, cx)?)
+    }
+}
