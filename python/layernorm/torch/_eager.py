@@ -33,24 +33,28 @@ class _Rows(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, weight, bias, how):
-        y, ctx.saved = _rows_forward(x, weight, bias, *how, True)
+        op, n, eps = how
+        y, saved = _rows_forward(x, weight, bias, op, n, eps, True)
         ctx.save_for_backward(x, weight)
         # Of β backward needs nothing but its type.
-        ctx.how, ctx.bias_type = how, None if bias is None else bias.dtype
+        ctx.how = (op, n, eps, saved, None if bias is None else bias.dtype)
         return y
 
     @staticmethod
     def backward(ctx, dy):
         x, weight = ctx.saved_tensors
-        op, n, eps = ctx.how
+        op, n, eps, saved, bias_type = ctx.how
         for_x, for_weight, for_bias, _ = mask = ctx.needs_input_grad
         if not dy.is_contiguous() or _grad_enabled():
-            bias = None if ctx.bias_type is None else _empty(x.shape[-op[1] :], dtype=ctx.bias_type)
-            arguments = (dy, x, weight, bias, ctx.saved, op, eps, mask[:3])
+            bias = None if bias_type is None else _empty(x.shape[-op[1] :], dtype=bias_type)
+            arguments = (dy, x, weight, bias, saved, op, eps, mask[:3])
             return (*(_NormBackward.apply(*arguments) if _grad_enabled() else _general_backward(*arguments)), None)
         dx = _empty_like(x) if for_x else None
         dweight = _empty_like(weight) if for_weight else None
-        dbias = _empty(x.shape[-op[1] :], dtype=ctx.bias_type) if for_bias else None
+        dbias = None
+        if for_bias:
+            like = for_weight and weight.dtype is bias_type
+            dbias = _empty_like(weight) if like else _empty(x.shape[-op[1] :], dtype=bias_type)
         rows_backward(
             op[0] == "layer",
             CODES[x.dtype],
@@ -59,11 +63,11 @@ class _Rows(torch.autograd.Function):
             dy.data_ptr(),
             *_vector(weight),
             eps,
-            ctx.saved,
+            saved,
             dx.data_ptr() if for_x else 0,
             dweight.data_ptr() if for_weight else 0,
             dbias.data_ptr() if for_bias else 0,
-            CODES[ctx.bias_type] if for_bias else 0,
+            CODES[bias_type] if for_bias else 0,
             _threads(),
         )
         return dx, dweight, dbias, None

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import weakref
+
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from .._core import Recurrent
 from .._names import named_places
 from ._calls import CODES
 from ._foreign import read_foreign
 from ._sequences import Spec, core_of, sequences
+
+
+# Beside the modules, not in them: what is packed is neither copied nor pickled.
+_ENGINES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 class _Network(nn.Module):
@@ -56,7 +63,14 @@ class _Network(nn.Module):
         if not self.training and any(spec.noise):
             spec = self._outside_training(spec)
         h, c = state
-        return sequences(spec, x, h, c, self._weights(), lengths, batch_first, self._seed())
+        return sequences(spec, self._engine, x, h, c, self._weights(), lengths, batch_first, self._seed())
+
+    def _engine(self, spec):
+        """A network of this module's own, so that modules of the same sizes do not pack their weights in turn."""
+        own = _ENGINES.setdefault(self, {})
+        if spec not in own:
+            own[spec] = Recurrent(*spec)
+        return own[spec]
 
     def _outside_training(self, spec):
         """Without dropout. Zoneout stays: its expectation is taken, of which there are no gradients."""

@@ -80,7 +80,7 @@ def _sizes(x, batch_first):
     return (x.shape[1], x.shape[0]) if batch_first else (x.shape[0], x.shape[1])
 
 
-def run(spec, x, h, c, parameters, lengths, batch_first, training):
+def run(spec, core, x, h, c, parameters, lengths, batch_first, training):
     """y, last h, last c (or None) and the tape (or None). ``training`` is ``(seed, recompute)`` or None."""
     acc = acc_of(x.dtype)
     x = x.detach().contiguous()
@@ -90,7 +90,7 @@ def run(spec, x, h, c, parameters, lengths, batch_first, training):
     last = [None if shape is None else torch.empty(shape, dtype=acc) for shape in spec.shapes(batch)]
     h, c = _state(h, acc), _state(c, acc)
     parameters = [p.detach().contiguous() for p in parameters]
-    tape = core_of(spec).forward(
+    tape = core.forward(
         [(p.data_ptr(), CODES[p.dtype]) for p in parameters],
         CODES[x.dtype],
         x.data_ptr(),
@@ -125,8 +125,8 @@ def gradients(spec, tape, x, dy, dh, dc, parameters, batch_first):
 
 class _Recurrent(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, spec, x, h, c, lengths, batch_first, training, *parameters):
-        y, last_h, last_c, tape = run(spec, x, h, c, parameters, lengths, batch_first, training)
+    def forward(ctx, spec, core, x, h, c, lengths, batch_first, training, *parameters):
+        y, last_h, last_c, tape = run(spec, core, x, h, c, parameters, lengths, batch_first, training)
         ctx.spec, ctx.tape, ctx.batch_first = spec, tape, batch_first
         ctx.types = [None if t is None else t.dtype for t in (h, c)]
         ctx.like, ctx.parameters = x.detach(), [p.detach() for p in parameters]
@@ -138,8 +138,8 @@ class _Recurrent(torch.autograd.Function):
         dx, dh, dc, parts = gradients(ctx.spec, ctx.tape, ctx.like, dy, dh, dc, ctx.parameters, ctx.batch_first)
         wanted = ctx.needs_input_grad
         state = [None if t is None or k is None else t.to(k) for t, k in zip((dh, dc), ctx.types)]
-        parts = [g if w else None for g, w in zip(parts, wanted[7:])]
-        return (None, dx if wanted[1] else None, *state, None, None, None, *parts)
+        parts = [g if w else None for g, w in zip(parts, wanted[8:])]
+        return (None, None, dx if wanted[2] else None, *state, None, None, None, *parts)
 
 
 def _lengths(lengths):
@@ -148,6 +148,11 @@ def _lengths(lengths):
 
 def _empty_if_none(t, like):
     return like.new_empty((0,)) if t is None else t
+
+
+def _stateless(text, x, h, c, parameters, lengths, batch_first, training):
+    spec = spec_of(text)
+    return run(spec, core_of(spec), x, h, c, parameters, _lengths(lengths), batch_first, training)
 
 
 @torch.library.custom_op("layernorm::recurrent", mutates_args=(), device_types="cpu")
@@ -164,7 +169,7 @@ def recurrent(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """y and the last h and c (empty where there is none)."""
     mode = (seed, False) if training else None
-    y, last_h, last_c, _ = run(spec_of(spec), x, h, c, parameters, _lengths(lengths), batch_first, mode)
+    y, last_h, last_c, _ = _stateless(spec, x, h, c, parameters, lengths, batch_first, mode)
     return y, last_h, _empty_if_none(last_c, x)
 
 
@@ -193,7 +198,7 @@ def recurrent_backward(
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Gradients of x, h, c and the parameters."""
     found = spec_of(spec)
-    *_, tape = run(found, x, h, c, parameters, _lengths(lengths), batch_first, (seed, False))
+    *_, tape = _stateless(spec, x, h, c, parameters, lengths, batch_first, (seed, False))
     dx, first_h, first_c, parts = gradients(found, tape, x, dy, dh, dc, parameters, batch_first)
     first_c = x.new_empty((0,)) if first_c is None else first_c.to(x.dtype)
     return dx, first_h.to(x.dtype), first_c, [part.clone() for part in parts]
@@ -225,8 +230,10 @@ def _gradient(ctx, dy, dh, dc):
 recurrent.register_autograd(_gradient, setup_context=_setup)
 
 
-def sequences(spec, x, h, c, parameters, lengths, batch_first, seed):
-    """y, last h and last c (or None). ``seed`` is None outside training; ``lengths`` is a tensor or None."""
+def sequences(spec, engine, x, h, c, parameters, lengths, batch_first, seed):
+    """y, last h and last c (or None). ``seed`` is None outside training; ``lengths`` is a tensor or None. ``engine(spec)`` is
+    the network that keeps this module's packed weights.
+    """
     short = (
         not torch.compiler.is_compiling()
         and _plain(x)
@@ -244,5 +251,6 @@ def sequences(spec, x, h, c, parameters, lengths, batch_first, seed):
         t is not None and t.requires_grad for t in (x, h, c, *parameters)
     )
     if not needs_grad:
-        return run(spec, x, h, c, parameters, _lengths(lengths), batch_first, (seed, False) if noisy else None)[:3]
-    return _Recurrent.apply(spec, x, h, c, _lengths(lengths), batch_first, (seed or 0, False), *parameters)
+        mode = (seed, False) if noisy else None
+        return run(spec, engine(spec), x, h, c, parameters, _lengths(lengths), batch_first, mode)[:3]
+    return _Recurrent.apply(spec, engine(spec), x, h, c, _lengths(lengths), batch_first, (seed or 0, False), *parameters)
