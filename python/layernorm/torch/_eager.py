@@ -17,6 +17,7 @@ from ._transforms import Norm
 from ._twice import norm_backward_backward
 
 _empty, _empty_like, _threads = torch.empty, torch.empty_like, torch.get_num_threads
+_FLOAT32 = torch.float32
 _compiling = torch.compiler.is_compiling
 _grad_enabled = torch.is_grad_enabled
 _dispatch_modes = torch._C._len_torch_dispatch_stack
@@ -105,9 +106,12 @@ def _rows_forward(x, weight, bias, op, n, eps, save):
 
 def _fits(parameter, x, shape):
     """Whether a parameter is one that contiguous rows can have. What it is not, the general way refuses with words."""
-    return parameter is None or (
-        (parameter.dtype is x.dtype or parameter.dtype is torch.float32)
+    dtype = parameter.dtype
+    return (
+        (dtype is x.dtype or dtype is _FLOAT32)
         and parameter.shape == shape
+        and (type(parameter) is Parameter or type(parameter) is Tensor)
+        and parameter.is_cpu
         and parameter.is_contiguous()
     )
 
@@ -179,15 +183,25 @@ def norm(x, weight, bias, op, eps):
 
 
 def row_norm(x, weight, bias, op, shape, eps):
-    """The same for layer and RMS norm, by the shortest way where rows are contiguous."""
-    if not _short(x, weight, bias):
-        return _long(x, weight, bias, op, eps)
-    n = shape[0] if op[1] == 1 else prod(shape)
-    if n and x.is_contiguous() and x.dtype in CODES and _fits(weight, x, shape) and _fits(bias, x, shape):
-        if _needs_grad(x, weight, bias):
-            return _rows_apply(x, weight, bias, (op, n, eps))
-        return _rows_forward(x, weight, bias, op, n, eps, False)[0]
-    if _needs_grad(x, weight, bias):
-        return _Norm.apply(x, weight, bias, op, eps)
-    return _calls.forward(op, x, weight, bias, eps, False)[0]
+    """The same for layer and RMS norm, by the shortest way where rows are contiguous.
 
+    It asks what :func:`norm` does, in one piece: for small tensors every call counts.
+    """
+    if (
+        _compiling()
+        or not (type(x) is Tensor or type(x) is Parameter)
+        or not x.is_cpu
+        or not x.is_contiguous()
+        or not (weight is None or _fits(weight, x, shape))
+        or not (bias is None or _fits(bias, x, shape))
+        or x.dtype not in CODES
+        or _transform() is not None
+        or _dispatch_modes()
+        or _function_modes()
+        or 0 in shape
+    ):
+        return norm(x, weight, bias, op, eps)
+    n = shape[0] if op[1] == 1 else prod(shape)
+    if _needs_grad(x, weight, bias):
+        return _rows_apply(x, weight, bias, (op, n, eps))
+    return _rows_forward(x, weight, bias, op, n, eps, False)[0]
