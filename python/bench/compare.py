@@ -1,7 +1,7 @@
 """How fast the package is, against PyTorch and NumPy: in one process, interleaved, the best of many.
 
     python bench/compare.py norms [--threads 1 2] [--seconds 1.0]
-    python bench/compare.py recurrent
+    python bench/compare.py recurrent [--threads 1 2]
     python bench/compare.py numpy
     python bench/compare.py import
 
@@ -133,9 +133,11 @@ def recurrent(options):
             return torch.stack(outputs)
 
     machine()
-    print(f", PyTorch {torch.__version__}, {torch.get_num_threads()} threads; milliseconds")
-    print(f"{'B, T, I, H':>18} {'pass':>8} {'eager':>8} {'nn.LSTM':>8} {'ours':>8} {'vs eager':>8} {'vs nn.LSTM':>10}")
-    for batch, steps, inputs, hidden in ((64, 28, 28, 128), (1, 28, 28, 128)):
+    print(f", PyTorch {torch.__version__}; milliseconds")
+    print(f"{'B, T, I, H':>18} {'threads':>7} {'pass':>8} {'eager':>8} {'nn.LSTM':>8} {'ours':>8} {'vs eager':>8} {'vs nn.LSTM':>10}")
+    sizes = [(threads, *size) for threads in options.threads for size in ((64, 28, 28, 128), (1, 28, 28, 128))]
+    for threads, batch, steps, inputs, hidden in sizes:
+        torch.set_num_threads(threads)
         ours = LSTM(inputs, hidden)
         eager, plain = Eager(ours), torch.nn.LSTM(inputs, hidden)
         x = torch.randn(steps, batch, inputs)
@@ -162,7 +164,7 @@ def recurrent(options):
             best = race({name: make(module) for name, module in modules.items()}, max(options.seconds, 3.0))
             e, p, o = (best[name] * 1e3 for name in ("eager", "plain", "ours"))
             size = f"{batch}, {steps}, {inputs}, {hidden}"
-            print(f"{size:>18} {what:>8} {e:8.2f} {p:8.2f} {o:8.2f} {e / o:8.2f} {p / o:10.2f}", flush=True)
+            print(f"{size:>18} {threads:>7} {what:>8} {e:8.2f} {p:8.2f} {o:8.2f} {e / o:8.2f} {p / o:10.2f}", flush=True)
 
 
 def numpy(options):

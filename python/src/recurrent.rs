@@ -335,7 +335,7 @@ unsafe fn take_parameters<A: Kept>(network: &mut Network<A>, from: &[(usize, usi
 ///
 /// # Safety
 /// As for [`slice`].
-unsafe fn converted<'a, T: Element, A: Kept>(address: usize, count: usize, room: &'a mut Vec<A>) -> &'a [A] {
+unsafe fn converted<T: Element, A: Kept>(address: usize, count: usize, room: &mut Vec<A>) -> &[A] {
     if std::any::TypeId::of::<T>() == std::any::TypeId::of::<A>() {
         // SAFETY: the caller's promise; the types are the same.
         return unsafe { slice::<A>(address, count) };
