@@ -2,6 +2,7 @@
 
 use super::{Error, Observer, RunPlan, Settings};
 use crate::data::Dataset;
+use crate::data::catalog::EMBEDDED_NAME;
 use crate::models::Norm;
 use crate::records::{Record, RunFile};
 use crate::report::{Bars, Cell, Series};
@@ -13,7 +14,20 @@ use serde_json::json;
 /// A run of this spec. `case` is what the study tells runs apart by, beside their seed.
 pub(crate) fn plan(study: &str, case: &str, spec: Spec, settings: &Settings) -> RunPlan {
     let run = format!("{study}-{case}-{}", spec.start.seed);
-    RunPlan { run, settings: json!({"case": case, "seed": spec.start.seed, "full": settings.full, "spec": spec}) }
+    let (seed, full, options) = (spec.start.seed, settings.full, options(settings));
+    RunPlan { run, settings: json!({"case": case, "seed": seed, "full": full, "options": options, "spec": spec}) }
+}
+
+/// What the user chose beside seeds and size, as the command takes it.
+fn options(settings: &Settings) -> String {
+    let part = |name: &str, value: Option<String>| value.map(|value| format!("--{name} {value}"));
+    let parts = [
+        part("epochs", settings.epochs.map(|epochs| epochs.to_string())),
+        part("batch-size", settings.batch_size.map(|size| size.to_string())),
+        part("lr", settings.learning_rate.map(|rate| rate.to_string())),
+        part("data", (!settings.data.is_empty() && settings.data != EMBEDDED_NAME).then(|| "DIR".to_owned())),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// The spec with what the user chose instead of what the study would take. Epochs become steps.

@@ -77,7 +77,7 @@ fn training(runs: &[Ran], part: &str, size: usize) -> Chart {
         "The validation loss of {network} while it trains on batches of {size}: the lower the better, the smoother the steadier."
     );
     let series = NORMS.into_iter().filter_map(curve).collect();
-    let picture = Picture::Lines { x: axis("epoch"), y: axis("validation loss"), series, scrub: true };
+    let picture = Picture::Lines { x: axis("epoch"), y: log_axis("validation loss"), series, scrub: true };
     let title = format!("Batches of {size}{}", if part == "paper" { ", 784-1000-1000-10" } else { "" });
     chart(&format!("training-{part}-{size}"), &title, see, picture)
 }

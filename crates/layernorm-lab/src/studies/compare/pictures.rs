@@ -4,7 +4,7 @@ use super::entries;
 use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Cell, Chart, Picture, Story, Table};
-use crate::studies::tools::{self, axis, categories, chart};
+use crate::studies::tools::{self, axis, categories, chart, log_axis};
 use crate::studies::trained::{Ran, Spread, bars, by_norm, cells, curve, error, in_percent, words};
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
@@ -84,7 +84,7 @@ fn curves(group: &Group<'_>) -> Chart {
         ),
         None => "The lower the sooner: the validation loss of each norm.".to_owned(),
     };
-    let picture = Picture::Lines { x: axis("training step"), y: axis("validation loss"), series, scrub: true };
+    let picture = Picture::Lines { x: axis("training step"), y: log_axis("validation loss"), series, scrub: true };
     chart(&format!("curves-{}", group.id), &format!("{}: training", group.title), see, picture)
 }
 

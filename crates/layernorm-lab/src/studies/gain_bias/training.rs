@@ -3,7 +3,7 @@
 use crate::models::{Arch, Norm};
 use crate::records::Record;
 use crate::report::{Chart, Picture, Series, Story};
-use crate::studies::tools::{axis, chart, seeds, short};
+use crate::studies::tools::{axis, chart, log_axis, seeds, short};
 use crate::studies::trained::{self, Ran, curve, error, of_case};
 use crate::studies::{RunPlan, Settings};
 use crate::training::Spec;
@@ -66,6 +66,6 @@ fn curves(runs: &[Ran], id: &str, title: &str, of: impl IntoIterator<Item = (Str
     let series: Vec<Series> = series.filter(|series| !series.x.is_empty()).collect();
     let see = "The validation loss of an MLP with layer norm, all norms starting at these values and learning from there: how long \
                a bad start is felt.";
-    let picture = Picture::Lines { x: axis("training step"), y: axis("validation loss"), series, scrub: true };
+    let picture = Picture::Lines { x: axis("training step"), y: log_axis("validation loss"), series, scrub: true };
     chart(&format!("start-{id}"), title, see, picture)
 }

@@ -21,8 +21,8 @@ fn ways() -> Vec<(String, Trial)> {
         let name = format!("{}-{batch}", if as_in_training { "training" } else { "inference" });
         (title, Trial { batch, as_in_training, ..Trial::plain(name) })
     };
-    let inference = [1, 64].map(|size| way(format!("inference, batch {size}"), size, false));
-    let training = SIZES.map(|size| way(format!("as in training, batch {size}"), size, true));
+    let inference = [1, 64].map(|size| way(format!("inference, {size}"), size, false));
+    let training = SIZES.map(|size| way(format!("as trained, {size}"), size, true));
     inference.into_iter().chain(training).collect()
 }
 
@@ -56,7 +56,10 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, boo
         return None;
     };
     let y = Axis { unit: Some("%".to_owned()), low: Some(0.0), ..axis("test error") };
-    let x = categories("how the network is asked", ways().into_iter().map(|(title, _)| title));
+    let x = categories(
+        "how the network is computed, and the images of a batch",
+        ways().into_iter().map(|(title, _)| title),
+    );
     story.charts.push(chart(
         "asked",
         "The same networks, asked in other ways",
