@@ -112,6 +112,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None => Dataset::embedded()?,
     };
     let spec = args.spec(&data);
+    spec.check(&data).map_err(|error| Failure::bad_input(error.to_string()))?;
     let header = Header::new("train", RUN, json!({"spec": spec}));
     let mut file = RunFile::open(&args.out, header)
         .map_err(|error| Failure::bad_input(format!("{error}; --out DIR puts this one elsewhere")))?;

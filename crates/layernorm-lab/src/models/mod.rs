@@ -117,8 +117,11 @@ impl Arch {
         }
     }
 
-    /// What is wrong with its sizes.
-    fn check(&self) -> Result<(), String> {
+    /// What is wrong with its sizes, or with this norm in it.
+    pub(crate) fn check(&self, norm: Norm) -> Result<(), String> {
+        if let Some(why) = self.refuses(norm) {
+            return Err(format!("{} with {} norm: {why}", self.name(), norm.name()));
+        }
         let positive = |what: &str, size: usize| match size {
             0 => Err(format!("{what}: expected 1 or more, found 0")),
             _ => Ok(()),
@@ -155,13 +158,10 @@ pub enum Net {
 impl Net {
     /// A new network for images of `[rows, columns]`. The error says what cannot be.
     pub fn new(arch: &Arch, norm: Norm, image: [usize; 2], start: &Start, device: &Device) -> Result<Net, String> {
-        arch.check()?;
+        arch.check(norm)?;
         start.check()?;
         if image.contains(&0) {
             return Err(format!("images: expected 1×1 pixels or more, found {}×{}", image[0], image[1]));
-        }
-        if let Some(why) = arch.refuses(norm) {
-            return Err(format!("{} with {} norm: {why}", arch.name(), norm.name()));
         }
         let mut draw = Draw::new(start, device);
         Ok(match arch {
