@@ -12,10 +12,9 @@ mod pictures;
 mod tests;
 
 use super::trained;
-use super::{Error, Observer, RunPlan, Settings, Study, tools};
-use crate::data::Dataset;
+use super::{RunPlan, Settings, Study, tools};
 use crate::models::{Arch, Norm};
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Probes, Spec};
 
@@ -55,16 +54,6 @@ impl Study for Activations {
         let plan =
             |norm, seed| trained::plan(self.name(), &trained::case(ID, norm), spec(norm, seed, settings), settings);
         NORMS.into_iter().flat_map(|norm| tools::seeds(settings).map(move |seed| plan(norm, seed))).collect()
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
     }
 
     fn story(&self, records: &[Record]) -> Story {

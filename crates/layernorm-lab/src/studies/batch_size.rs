@@ -8,10 +8,9 @@ mod pictures;
 #[cfg(test)]
 mod tests;
 
-use super::{Error, Observer, RunPlan, Settings, Study, tools, trained};
-use crate::data::Dataset;
+use super::{RunPlan, Settings, Study, tools, trained};
 use crate::models::{Activation, Arch, Norm};
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::Story;
 use crate::training::Spec;
 
@@ -70,16 +69,6 @@ impl Study for BatchSize {
             }
         }
         plans
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
     }
 
     fn story(&self, records: &[Record]) -> Story {

@@ -3,10 +3,9 @@
 mod pictures;
 
 use super::trained::{self, Ran};
-use super::{Error, Observer, RunPlan, Settings, Study, tools};
-use crate::data::Dataset;
+use super::{RunPlan, Settings, Study, tools};
 use crate::models::{Arch, Norm, Reads};
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::Story;
 use crate::training::Spec;
 
@@ -76,16 +75,6 @@ impl Study for Compare {
             }
         }
         plans
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
     }
 
     fn story(&self, records: &[Record]) -> Story {

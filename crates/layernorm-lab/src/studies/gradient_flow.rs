@@ -14,10 +14,9 @@ mod pictures;
 mod tests;
 
 use super::trained;
-use super::{Error, Observer, RunPlan, Settings, Study, tools};
-use crate::data::Dataset;
+use super::{RunPlan, Settings, Study, tools};
 use crate::models::{Activation, Arch, Norm, Reads};
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Probes, Spec};
 
@@ -126,16 +125,6 @@ impl Study for GradientFlow {
             }
         }
         plans
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
     }
 
     fn story(&self, records: &[Record]) -> Story {

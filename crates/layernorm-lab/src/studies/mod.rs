@@ -105,9 +105,17 @@ pub trait Study: Sync {
     fn effort(&self, plan: &RunPlan) -> f64 {
         effort::effort(plan)
     }
-    /// Does a run, or what is left of it: `file` holds what was done before. Studies without training leave the data alone.
-    fn run(&self, plan: &RunPlan, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer)
-    -> Result<(), Error>;
+    /// Does a run, or what is left of it: `file` holds what was done before. What is here trains, as the plan's spec says;
+    /// studies that do something else leave the data alone.
+    fn run(
+        &self,
+        plan: &RunPlan,
+        data: &Dataset,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        trained::run(plan, data, file, observer)
+    }
     /// What its records show. They are those of this study's runs, finished ones only.
     fn story(&self, records: &[Record]) -> Story;
 }

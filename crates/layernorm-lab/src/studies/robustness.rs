@@ -5,10 +5,9 @@ mod pictures;
 #[cfg(test)]
 mod tests;
 
-use super::{Error, Observer, RunPlan, Settings, Study, tools, trained};
-use crate::data::Dataset;
+use super::{RunPlan, Settings, Study, tools, trained};
 use crate::models::{Arch, Norm};
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Spec, Trial};
 
@@ -62,16 +61,6 @@ impl Study for Robustness {
             }
         }
         plans
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
     }
 
     fn story(&self, records: &[Record]) -> Story {

@@ -7,10 +7,9 @@ mod pictures;
 mod tests;
 
 use super::trained;
-use super::{Error, Observer, RunPlan, Settings, Study, tools};
-use crate::data::Dataset;
+use super::{RunPlan, Settings, Study, tools};
 use crate::models::{Arch, Norm, Reads};
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Spec, Trial};
 
@@ -71,16 +70,6 @@ impl Study for SequenceLength {
             |norm, seed| trained::plan(self.name(), &trained::case(ID, norm), spec(norm, seed, settings), settings);
         let norms = Norm::ALL.into_iter().filter(|&norm| arch.refuses(norm).is_none());
         norms.flat_map(|norm| tools::seeds(settings).map(move |seed| plan(norm, seed))).collect()
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
     }
 
     fn story(&self, records: &[Record]) -> Story {
