@@ -71,7 +71,11 @@ fn what_does_not_fit_is_refused() {
     for (arguments, words) in [
         ("train --norm bach", &["bach", "none, batch, layer, rms, group, instance, weight"][..]),
         ("train --model mlp --norm instance --size 4", &["MLP with instance norm", "several positions"]),
-        ("train --model transformer --size 30", &["heads: expected a divisor of the width 30, found 4"]),
+        ("train --model transformer --size 30", &["--size: expected a multiple of 4 for a Transformer, found 30"]),
+        ("train --model cnn --pixels", &["--pixels: expected with --model lstm alone"]),
+        ("train --post-norm", &["--post-norm: expected with --model transformer alone"]),
+        ("train --size 4000000000", &["expected a whole number from 1 to 16384"]),
+        ("train --epochs 1000000000000", &["expected a whole number from 1 to"]),
         ("train --lr 0", &["expected a number above 0"]),
         ("train --epochs 0", &["expected a whole number"]),
         ("train --batch-size 20000", &["batch size: expected 1 to 9167, found 20000"]),
@@ -81,6 +85,13 @@ fn what_does_not_fit_is_refused() {
     ] {
         place.refuse(arguments, words);
     }
+    let said = place.run("train --model mlp --norm none --size 8 --epochs 1 --optimizer sgd --lr 1e30 --out diverged");
+    assert_eq!(said.status, Some(1), "{}", said.err);
+    assert!(
+        said.err.contains("no longer a number") && !place.path("diverged/model.layernorm").exists(),
+        "{}",
+        said.err
+    );
     fs::write(place.path("model"), "no model").unwrap();
     place.refuse("predict model --test 0", &["model: expected a line of JSON"]);
     fs::write(place.path("model"), "{}\n{}\n").unwrap();

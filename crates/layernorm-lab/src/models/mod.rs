@@ -190,6 +190,24 @@ impl Net {
         }
     }
 
+    /// The network for inference. An LSTM with batch norm gets statistics of every time step over these batches of training
+    /// images, on a device with autodiff; others stay as they are.
+    pub fn settled(&self, batches: impl Iterator<Item = Tensor<3>>) -> Net {
+        let mut net = self.valid().train();
+        for (number, images) in (1u32..).zip(batches) {
+            // The mean of all batches so far.
+            let keeps = match &mut net {
+                Net::Lstm(reader) => reader.set_momentum(1.0 / f64::from(number)),
+                _ => false,
+            };
+            if !keeps {
+                return self.valid();
+            }
+            net.forward(images, &mut Taps::closed());
+        }
+        net.valid()
+    }
+
     /// The logits, and h of every time step, each of which the loss can be differentiated by; `None` if the network has no time
     /// steps. The logits are those of [`Net::forward`] to the bit.
     pub fn forward_through_time(&self, images: Tensor<3>) -> Option<(Tensor<2>, Vec<Tensor<3>>)> {

@@ -35,7 +35,8 @@ fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
     (spec.steps, spec.evaluations, spec.test) = (200, 10, 0);
     spec.probes = Probes { activations: IMAGES, ..Probes::default() };
     if settings.full {
-        (spec.train, spec.validation, spec.evaluations) = (8000, 2000, 25);
+        [spec.train, spec.validation, _] = settings.all_images();
+        spec.evaluations = 25;
         spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
     }
     trained::chosen(spec, settings)

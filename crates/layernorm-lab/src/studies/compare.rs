@@ -65,7 +65,8 @@ impl Study for Compare {
                     spec.learning_rate = 2e-3;
                     spec.steps = entry.steps;
                     if settings.full {
-                        (spec.train, spec.validation, spec.test, spec.evaluations) = (8000, 2000, 2000, 25);
+                        [spec.train, spec.validation, spec.test] = settings.all_images();
+                        spec.evaluations = 25;
                         let epochs = if entry.id == "pixels" { PIXEL_EPOCHS } else { FULL_EPOCHS };
                         spec.steps = epochs * spec.steps_of_epoch();
                     }

@@ -35,7 +35,7 @@ fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
     (spec.steps, spec.evaluations, spec.test) = (250, 25, 0);
     spec.probes = Probes { moments: true, correlation: UNITS, ..Probes::default() };
     if settings.full {
-        (spec.train, spec.validation) = (8000, 2000);
+        [spec.train, spec.validation, _] = settings.all_images();
         spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
     }
     trained::chosen(spec, settings)

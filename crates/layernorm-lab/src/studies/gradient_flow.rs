@@ -98,7 +98,8 @@ impl Entry {
         let through_time = self.through_time();
         spec.probes = Probes { gradients: !through_time, time: through_time, ..Probes::default() };
         if settings.full {
-            (spec.train, spec.validation, spec.batch_size) = (8000, 2000, 64);
+            [spec.train, spec.validation, _] = settings.all_images();
+            spec.batch_size = 64;
             let epochs = if self.id == "pixels" { PIXEL_EPOCHS } else { FULL_EPOCHS };
             spec.steps = epochs * spec.steps_of_epoch();
         }

@@ -22,6 +22,14 @@ const NETWORKS: [(&str, &str, &[Norm]); 2] = [
     ("lstm", "LSTM", &[Norm::None, Norm::Layer, Norm::Group]),
 ];
 
+/// Epochs of the full study.
+const FULL_EPOCHS: usize = 3;
+
+/// What a run is called: the rate in powers of ten, for it may be long.
+fn case(network: &str, norm: Norm, rate: f64) -> String {
+    format!("{network}-{norm}-{rate:e}")
+}
+
 fn arch(network: &str, full: bool) -> Arch {
     match (network, full) {
         ("lstm", full) => Arch::Lstm { hidden: if full { 128 } else { 32 }, reads: Reads::Rows },
@@ -50,10 +58,11 @@ impl Study for LearningRate {
                         (spec.optimizer, spec.steps, spec.evaluations) = (Optimizer::Sgd, 80, 4);
                         spec.test = 0;
                         if settings.full {
-                            (spec.train, spec.validation, spec.steps) = (8000, 2000, 375);
+                            [spec.train, spec.validation, _] = settings.all_images();
+                            spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
                         }
                         let spec = Spec { learning_rate: rate, ..trained::chosen(spec, settings) };
-                        let case = format!("{network}-{norm}-{rate}");
+                        let case = case(network, norm, rate);
                         plans.push(trained::plan(self.name(), &case, spec, settings));
                     }
                 }

@@ -44,6 +44,16 @@ pub struct Settings {
     pub learning_rate: Option<f64>,
     /// What data it is, as [`Dataset::label`] says: part of what decides a training run's numbers.
     pub data: String,
+    /// How many images it has to train and to test with; 0: as many as the embedded ones.
+    pub images: [usize; 2],
+}
+
+impl Settings {
+    /// What the full size trains, validates and tests on: all that there is, a fifth of the training images held back.
+    pub(crate) fn all_images(&self) -> [usize; 3] {
+        let [train, test] = if self.images == [0, 0] { [10_000, 2_000] } else { self.images };
+        [train - train / 5, train / 5, test]
+    }
 }
 
 /// A run that a study wants.

@@ -36,7 +36,8 @@ fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
     (spec.validation, spec.test, spec.evaluations) = (250, 500, 5);
     let mut blank = &BLANK[..];
     if settings.full {
-        (spec.train, spec.validation, spec.test, spec.batch_size) = (8000, 2000, 2000, 64);
+        [spec.train, spec.validation, spec.test] = settings.all_images();
+        spec.batch_size = 64;
         spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
         blank = &FULL_BLANK;
     }

@@ -10,6 +10,7 @@ use crate::training::events::{Evaluate, Trained};
 use crate::training::{self, Spec};
 use serde::Deserialize;
 use serde_json::json;
+use std::cmp::Ordering;
 
 /// A run of this spec. `case` is what the study tells runs apart by, beside their seed.
 pub(crate) fn plan(study: &str, case: &str, spec: Spec, settings: &Settings) -> RunPlan {
@@ -100,6 +101,24 @@ impl Spread {
             _ => format!("{} % ({} to {})", percent(self.mean), percent(self.lo), percent(self.hi)),
         }
     }
+}
+
+/// How one thing compares with another, seed by seed: less or greater where the seeds of the two lie apart, equal where they
+/// overlap and nothing can be said.
+pub(crate) fn compared(ours: &Spread, other: &Spread) -> Ordering {
+    if ours.hi < other.lo {
+        Ordering::Less
+    } else if ours.lo > other.hi {
+        Ordering::Greater
+    } else {
+        Ordering::Equal
+    }
+}
+
+/// Whether all of these are as expected: no if one is against it, yes if none is and one speaks for it, else undecided.
+pub(crate) fn verdict(expected: Ordering, found: impl IntoIterator<Item = Ordering>) -> Option<bool> {
+    let found: Vec<Ordering> = found.into_iter().collect();
+    if found.contains(&expected.reverse()) { Some(false) } else { found.contains(&expected).then_some(true) }
 }
 
 /// A norm in words: the page gives each of them one colour.
@@ -223,5 +242,18 @@ mod tests {
         assert_eq!(spread.percent(), "20 % (10 to 30)");
         assert_eq!(Spread::of([Some(0.1), None]), None);
         assert_eq!(Spread::of([]), None);
+    }
+
+    #[test]
+    fn verdicts_need_seeds_that_lie_apart() {
+        let [low, wide, high] = [[0.1, 0.2], [0.15, 0.5], [0.6, 0.7]].map(|pair| Spread::of(pair.map(Some)).unwrap());
+        assert_eq!(compared(&low, &high), Ordering::Less);
+        assert_eq!(compared(&high, &wide), Ordering::Greater);
+        assert_eq!(compared(&low, &wide), Ordering::Equal);
+        let (less, equal, greater) = (Ordering::Less, Ordering::Equal, Ordering::Greater);
+        assert_eq!(verdict(less, [less, equal]), Some(true));
+        assert_eq!(verdict(less, [less, greater]), Some(false));
+        assert_eq!(verdict(less, [equal]), None);
+        assert_eq!(verdict(less, []), None);
     }
 }

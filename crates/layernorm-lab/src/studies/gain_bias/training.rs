@@ -23,6 +23,9 @@ fn case(gain: f64, bias: f64) -> String {
     format!("start-{gain}-{bias}")
 }
 
+/// Epochs of the full study.
+const FULL_EPOCHS: usize = 3;
+
 pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
     let units = if settings.full { 256 } else { 64 };
     let mut plans = Vec::new();
@@ -30,7 +33,8 @@ pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
         for seed in seeds(settings) {
             let mut spec = Spec::new(Arch::mlp(&[units, units, units]), Norm::Layer, seed, &settings.data);
             if settings.full {
-                (spec.train, spec.validation, spec.test, spec.steps) = (8000, 2000, 2000, 375);
+                [spec.train, spec.validation, spec.test] = settings.all_images();
+                spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
             }
             (spec.start.gain, spec.start.bias) = (gain, bias);
             plans.push(trained::plan(study, &case(gain, bias), trained::chosen(spec, settings), settings));

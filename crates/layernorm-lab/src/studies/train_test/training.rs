@@ -26,6 +26,9 @@ fn ways() -> Vec<(String, Trial)> {
     inference.into_iter().chain(training).collect()
 }
 
+/// Epochs of the full study.
+const FULL_EPOCHS: usize = 3;
+
 pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
     let mut plans = Vec::new();
     for norm in NORMS {
@@ -34,7 +37,8 @@ pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
             let mut spec = Spec::new(Arch::mlp(&[units, units]), norm, seed, &settings.data);
             spec.test = 500;
             if settings.full {
-                (spec.train, spec.validation, spec.test, spec.steps) = (8000, 2000, 2000, 375);
+                [spec.train, spec.validation, spec.test] = settings.all_images();
+                spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
             }
             spec.trials = ways().into_iter().map(|(_, trial)| trial).collect();
             plans.push(trained::plan(study, &format!("asked-{norm}"), trained::chosen(spec, settings), settings));
