@@ -132,6 +132,7 @@ impl Session {
         let Options { folder, studies, mut settings, workers, resume } = options;
         settings.data = data.label();
         settings.images = [data.train.len(), data.test.len()];
+        settings.image = [data.train.rows(), data.train.columns()];
         let lock = Lock::take(&folder)?;
         let plan = |study: &'static dyn Study| {
             study.plan(&settings).into_iter().map(move |plan| Job { study, plan }).collect::<Vec<_>>()

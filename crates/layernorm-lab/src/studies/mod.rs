@@ -46,6 +46,8 @@ pub struct Settings {
     pub data: String,
     /// How many images it has to train and to test with; 0: as many as the embedded ones.
     pub images: [usize; 2],
+    /// Rows and columns of an image; 0: those of the embedded ones.
+    pub image: [usize; 2],
 }
 
 impl Settings {

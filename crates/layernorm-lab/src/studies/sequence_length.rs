@@ -18,8 +18,6 @@ pub struct SequenceLength;
 
 /// What the network is called.
 const ID: &str = "lstm";
-/// Time steps of training: the rows of an image of MNIST.
-const ROWS: usize = 28;
 /// Rows of background before the image.
 const BLANK: [usize; 6] = [0, 7, 14, 28, 56, 112];
 /// And those of the full study.

@@ -16,7 +16,9 @@ use std::cmp::Ordering;
 pub(crate) fn plan(study: &str, case: &str, spec: Spec, settings: &Settings) -> RunPlan {
     let run = format!("{study}-{case}-{}", spec.start.seed);
     let (seed, full, options) = (spec.start.seed, settings.full, options(settings));
-    RunPlan { run, settings: json!({"case": case, "seed": seed, "full": full, "options": options, "spec": spec}) }
+    let image = if settings.image == [0, 0] { [28, 28] } else { settings.image };
+    let settings = json!({"case": case, "seed": seed, "full": full, "options": options, "image": image, "spec": spec});
+    RunPlan { run, settings }
 }
 
 /// What the user chose beside seeds and size, as the command takes it.
@@ -202,6 +204,12 @@ pub(crate) fn cells(spread: Option<Spread>) -> [Cell; 3] {
         Some(spread) => [spread.mean.into(), spread.lo.into(), spread.hi.into()],
         None => [Cell::Empty, Cell::Empty, Cell::Empty],
     }
+}
+
+/// Rows and columns of the images that runs had.
+pub(crate) fn image(runs: &[Ran]) -> [usize; 2] {
+    let read = |ran: &Ran| Deserialize::deserialize(&ran.record.header.settings["image"]).ok();
+    runs.iter().find_map(read).unwrap_or([28, 28])
 }
 
 /// Shares in percent.

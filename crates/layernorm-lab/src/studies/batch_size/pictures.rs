@@ -95,7 +95,7 @@ fn training(runs: &[Ran], part: &str, size: usize) -> Chart {
 
 fn table(runs: &[Ran]) -> Table {
     let mut rows = Vec::new();
-    for (part, name) in [("small", "784-100-100-10"), ("paper", "784-1000-1000-10")] {
+    for (part, name) in [("small", "100-100-10"), ("paper", "1000-1000-10, as the paper's")] {
         for size in sizes(runs, part) {
             for norm in NORMS {
                 let runs = of(runs, part, norm, size);
