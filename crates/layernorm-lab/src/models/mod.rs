@@ -119,9 +119,14 @@ impl Arch {
 
     /// What is wrong with its sizes, or with this norm in it.
     pub(crate) fn check(&self, norm: Norm) -> Result<(), String> {
-        if let Some(why) = self.refuses(norm) {
-            return Err(format!("{} with {} norm: {why}", self.name(), norm.name()));
+        self.check_sizes()?;
+        match self.refuses(norm) {
+            Some(why) => Err(format!("{} with {} norm: {why}", self.name(), norm.name())),
+            None => Ok(()),
         }
+    }
+
+    fn check_sizes(&self) -> Result<(), String> {
         let positive = |what: &str, size: usize| match size {
             0 => Err(format!("{what}: expected 1 or more, found 0")),
             _ => Ok(()),
