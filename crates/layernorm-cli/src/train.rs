@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use layernorm_lab::data::Dataset;
 use layernorm_lab::models::{Arch, Norm, Reads};
 use layernorm_lab::records::{Header, RunFile};
-use layernorm_lab::session::{Event, Watcher, Whole};
+use layernorm_lab::session::{Event, Lock, Watcher, Whole};
 use layernorm_lab::studies::{self, Observer};
 use layernorm_lab::training::events::Trained;
 use layernorm_lab::training::{self, Optimizer, Outcome, SavedModel, Spec};
@@ -33,7 +33,7 @@ Examples:
   layernorm train --data data/mnist --epochs 3        the LSTM on all of MNIST
   layernorm predict trained/model.layernorm --test 7  what it says of the test image number 7
 
-A run that was stopped (Ctrl-C, a crash, a power cut) goes on where it was when the same command is given again.";
+A run that was stopped (Ctrl-C, a crash) goes on where it was when the same command is given again.";
 
 /// Train one network on images and save it.
 ///
@@ -52,8 +52,8 @@ pub struct Args {
     norm: Norm,
     /// Hidden units of the LSTM or of each layer of the MLP, width of the Transformer, channels of the CNN's second layer
     /// [default: 128; MLP 1000, Transformer 64, CNN 32]
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = study::whole)]
-    size: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = size)]
+    size: Option<usize>,
     /// The LSTM reads 784 pixels one by one instead of 28 rows
     #[arg(long)]
     pixels: bool,
@@ -73,8 +73,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "64", allow_negative_numbers = true, value_parser = study::whole)]
     batch_size: NonZeroUsize,
     /// How often every image is seen
-    #[arg(long, value_name = "N", default_value = "3", allow_negative_numbers = true, value_parser = study::whole)]
-    epochs: NonZeroUsize,
+    #[arg(long, value_name = "N", default_value = "3", allow_negative_numbers = true, value_parser = study::epochs)]
+    epochs: usize,
     /// The seed of weights and order
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
@@ -100,6 +100,17 @@ enum How {
     Sgd,
 }
 
+/// More units than a network of this program has use for.
+const MOST_UNITS: usize = 16_384;
+/// So often the validation images are looked at, at the most.
+const MOST_EVALUATIONS: usize = 200;
+/// Heads of the Transformer.
+const HEADS: usize = 4;
+
+fn size(text: &str) -> Result<usize, String> {
+    study::up_to(MOST_UNITS, text)
+}
+
 fn norm(name: &str) -> Result<Norm, String> {
     let names = Norm::ALL.map(Norm::name).join(", ");
     Norm::named(name).ok_or_else(|| format!("expected one of {names}"))
@@ -111,35 +122,57 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Some(folder) => Dataset::open(folder)?,
         None => Dataset::embedded()?,
     };
+    args.check()?;
     let spec = args.spec(&data);
+    spec.check(&data).map_err(|error| Failure::bad_input(error.to_string()))?;
+    let _lock = Lock::take(&args.out)?;
     let header = Header::new("train", RUN, json!({"spec": spec}));
     let mut file = RunFile::open(&args.out, header)
         .map_err(|error| Failure::bad_input(format!("{error}; --out DIR puts this one elsewhere")))?;
     let model = args.out.join(MODEL);
     if file.record().finished && SavedModel::load(&model).is_ok() {
-        show::print(&format!(
-            "This network was trained before, with the same settings.\n{}",
-            told(&file, None, &model)
-        ))?;
-        return Ok(());
+        let told = told(&file, None, &model, args.data.as_deref());
+        return show::print(&format!("This network was trained before, with the same settings.\n{told}"));
     }
     let outcome = train(&spec, &data, &mut file, &args.out)?;
+    if let Some(step) = Trained::read(file.record()).and_then(|trained| trained.diverged) {
+        return Err(Failure::failed(format!(
+            "the loss was no longer a number after step {step}, and no model was saved: try a smaller --lr, or a norm"
+        )));
+    }
     let took = epoch(&outcome, &spec);
     let image = [data.train.rows(), data.train.columns()];
     SavedModel::new(outcome, &spec, image).save(&model).map_err(Failure::bad_input)?;
-    show::print(&told(&file, took, &model))
+    show::print(&told(&file, took, &model, args.data.as_deref()))
 }
 
 impl Args {
+    /// Options that mean nothing for the network are refused.
+    fn check(&self) -> Result<(), Failure> {
+        let (lstm, transformer) = (matches!(self.model, Kind::Lstm), matches!(self.model, Kind::Transformer));
+        match self.size {
+            _ if self.pixels && !lstm => Err(Failure::bad_input("--pixels: expected with --model lstm alone")),
+            _ if self.post_norm && !transformer => {
+                Err(Failure::bad_input("--post-norm: expected with --model transformer alone"))
+            }
+            Some(size) if transformer && !size.is_multiple_of(HEADS) => Err(Failure::bad_input(format!(
+                "--size: expected a multiple of {HEADS} for a Transformer, found {size}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     fn spec(&self, data: &Dataset) -> Spec {
-        let size = |usual: usize| self.size.map_or(usual, NonZeroUsize::get);
+        let size = |usual: usize| self.size.unwrap_or(usual);
         let arch = match self.model {
             Kind::Mlp => Arch::mlp(&[size(1000); 2]),
             Kind::Lstm => {
                 Arch::Lstm { hidden: size(128), reads: if self.pixels { Reads::Pixels } else { Reads::Rows } }
             }
             Kind::Cnn => Arch::Cnn { channels: [size(32).div_ceil(2), size(32)] },
-            Kind::Transformer => Arch::Transformer { width: size(64), heads: 4, blocks: 2, pre_norm: !self.post_norm },
+            Kind::Transformer => {
+                Arch::Transformer { width: size(64), heads: HEADS, blocks: 2, pre_norm: !self.post_norm }
+            }
         };
         let mut spec = Spec::new(arch, self.norm, self.seed, &data.label());
         // A twelfth of the training images tells how well it does on what it has not seen: 5,000 of MNIST's.
@@ -152,8 +185,8 @@ impl Args {
             How::Adam => Optimizer::Adam,
             How::Sgd => Optimizer::Sgd,
         };
-        spec.steps = self.epochs.get().saturating_mul(spec.steps_of_epoch());
-        spec.evaluations = self.epochs.get().saturating_mul(2);
+        spec.steps = self.epochs.saturating_mul(spec.steps_of_epoch());
+        spec.evaluations = self.epochs.saturating_mul(2).min(MOST_EVALUATIONS);
         spec
     }
 }
@@ -205,14 +238,11 @@ fn epoch(outcome: &Outcome, spec: &Spec) -> Option<f64> {
 }
 
 /// What came out.
-fn told(file: &RunFile, epoch: Option<f64>, model: &Path) -> String {
+fn told(file: &RunFile, epoch: Option<f64>, model: &Path, data: Option<&Path>) -> String {
     let trained = Trained::read(file.record());
     let percent = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{:.2} %", 100.0 * share));
     let mut text = String::new();
     if let Some(trained) = &trained {
-        if let Some(step) = trained.diverged {
-            text += &format!("The loss was no longer a number after step {step}: try a smaller --lr.\n");
-        }
         let last = trained.last();
         let test = trained.test.as_ref();
         text += &format!(
@@ -226,8 +256,9 @@ fn told(file: &RunFile, epoch: Option<f64>, model: &Path) -> String {
             text += &format!("Training took {seconds:.1} s an epoch of {images} images.\n");
         }
     }
+    let data = data.map_or(String::new(), |folder| format!(" --data {}", folder.display()));
     text + &format!(
-        "Records: {}\nModel: {}\n\nNext:\n  layernorm predict {} --test 0   what it says of a test image\n",
+        "Records: {}\nModel: {}\n\nNext:\n  layernorm predict {} --test 0{data}   what it says of a test image\n",
         file.path().display(),
         model.display(),
         model.display()

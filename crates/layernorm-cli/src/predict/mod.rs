@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let [rows, columns] = model.image();
     let (pixels, label) = match (&args.image, args.test) {
         (Some(path), _) => (picture::read(path, rows, columns)?, None),
-        (None, number) => test_image(args, number.unwrap_or(0))?,
+        (None, number) => test_image(args, number.unwrap_or(0), [rows, columns])?,
     };
     let prediction = model.predict(&pixels).map_err(Failure::bad_input)?;
     if args.json {
@@ -61,13 +61,20 @@ struct Told<'a> {
     label: Option<u8>,
 }
 
-fn test_image(args: &Args, number: usize) -> Result<(Vec<u8>, Option<u8>), Failure> {
+fn test_image(args: &Args, number: usize, [rows, columns]: [usize; 2]) -> Result<(Vec<u8>, Option<u8>), Failure> {
     let data = match &args.data {
         Some(folder) => Dataset::open(folder)?,
         None => Dataset::embedded()?,
     };
     if number >= data.test.len() {
         return Err(Failure::bad_input(format!("--test: expected 0 to {}, found {number}", data.test.len() - 1)));
+    }
+    let found = (data.test.rows(), data.test.columns());
+    if found != (rows, columns) {
+        return Err(Failure::bad_input(format!(
+            "images: expected {rows}×{columns} pixels, as the network was trained on, found {}×{}; --data DIR has others",
+            found.0, found.1
+        )));
     }
     Ok((data.test.image(number).to_vec(), Some(data.test.labels()[number])))
 }

@@ -114,11 +114,13 @@ fn seeds(text: &str) -> Result<usize, String> {
     up_to(MOST_SEEDS, text)
 }
 
-fn epochs(text: &str) -> Result<usize, String> {
+/// A number of epochs.
+pub fn epochs(text: &str) -> Result<usize, String> {
     up_to(MOST_EPOCHS, text)
 }
 
-fn up_to(most: usize, text: &str) -> Result<usize, String> {
+/// A whole number from 1 to the most.
+pub fn up_to(most: usize, text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if (1..=most).contains(&number) => Ok(number),
         _ => Err(format!("expected a whole number from 1 to {most}")),

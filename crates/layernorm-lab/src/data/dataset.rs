@@ -44,12 +44,12 @@ impl Dataset {
         )
     }
 
-    /// A short name that tells its numbers from those of other data: the name, and for data that is not well known, the
-    /// beginning of the fingerprint.
+    /// A short name that tells its numbers from those of other data: for data that is not well known, the beginning of the
+    /// fingerprint, wherever it lies.
     pub fn label(&self) -> String {
         match catalog::name_of(&self.fingerprint) {
             Some(name) => name.to_owned(),
-            None => format!("{}-{}", self.name, &self.fingerprint[..12]),
+            None => format!("data-{}", &self.fingerprint[..12]),
         }
     }
 

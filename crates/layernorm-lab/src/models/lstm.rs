@@ -108,6 +108,14 @@ impl Reader {
         }
     }
 
+    /// Whether it keeps statistics; if so, a batch counts this much in them from now on.
+    pub(super) fn set_momentum(&mut self, momentum: f64) -> bool {
+        match &mut self.cells {
+            Cells::Fused(_) => false,
+            Cells::Steps(lstm) => lstm.set_momentum(momentum),
+        }
+    }
+
     pub(super) fn weights(&self) -> Vec<(String, Weight)> {
         let [input, recurrent] = match &self.cells {
             Cells::Fused(FusedLstm { lstm, .. }) => lstm

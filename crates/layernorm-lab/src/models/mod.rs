@@ -117,8 +117,16 @@ impl Arch {
         }
     }
 
-    /// What is wrong with its sizes.
-    fn check(&self) -> Result<(), String> {
+    /// What is wrong with its sizes, or with this norm in it.
+    pub(crate) fn check(&self, norm: Norm) -> Result<(), String> {
+        self.check_sizes()?;
+        match self.refuses(norm) {
+            Some(why) => Err(format!("{} with {} norm: {why}", self.name(), norm.name())),
+            None => Ok(()),
+        }
+    }
+
+    fn check_sizes(&self) -> Result<(), String> {
         let positive = |what: &str, size: usize| match size {
             0 => Err(format!("{what}: expected 1 or more, found 0")),
             _ => Ok(()),
@@ -155,13 +163,10 @@ pub enum Net {
 impl Net {
     /// A new network for images of `[rows, columns]`. The error says what cannot be.
     pub fn new(arch: &Arch, norm: Norm, image: [usize; 2], start: &Start, device: &Device) -> Result<Net, String> {
-        arch.check()?;
+        arch.check(norm)?;
         start.check()?;
         if image.contains(&0) {
             return Err(format!("images: expected 1×1 pixels or more, found {}×{}", image[0], image[1]));
-        }
-        if let Some(why) = arch.refuses(norm) {
-            return Err(format!("{} with {} norm: {why}", arch.name(), norm.name()));
         }
         let mut draw = Draw::new(start, device);
         Ok(match arch {
@@ -188,6 +193,24 @@ impl Net {
             Net::Cnn(net) => net.forward(images, taps),
             Net::Transformer(net) => net.forward(images, taps),
         }
+    }
+
+    /// The network for inference. An LSTM with batch norm gets statistics of every time step over these batches of training
+    /// images, on a device with autodiff; others stay as they are.
+    pub fn settled(&self, batches: impl Iterator<Item = Tensor<3>>) -> Net {
+        let mut net = self.valid().train();
+        for (number, images) in (1u32..).zip(batches) {
+            // The mean of all batches so far.
+            let keeps = match &mut net {
+                Net::Lstm(reader) => reader.set_momentum(1.0 / f64::from(number)),
+                _ => false,
+            };
+            if !keeps {
+                return self.valid();
+            }
+            net.forward(images, &mut Taps::closed());
+        }
+        net.valid()
     }
 
     /// The logits, and h of every time step, each of which the loss can be differentiated by; `None` if the network has no time

@@ -130,7 +130,7 @@ impl NormLayer {
     /// Vectors `[N, C]`.
     pub(super) fn vectors(&self, x: Tensor<2>) -> Tensor<2> {
         match self {
-            NormLayer::Batch(norm) => norm.forward(x),
+            NormLayer::Batch(norm) => batch_norm(norm, x),
             NormLayer::Layer(norm) => norm.forward(x),
             NormLayer::Rms(norm) => norm.forward(x),
             NormLayer::Group(norm) => norm.forward(x),
@@ -154,7 +154,7 @@ impl NormLayer {
     /// Images `[B, C, H, W]`.
     pub(super) fn images(&self, x: Tensor<4>) -> Tensor<4> {
         match self {
-            NormLayer::Batch(norm) => norm.forward(x),
+            NormLayer::Batch(norm) => batch_norm(norm, x),
             NormLayer::Group(norm) => norm.forward(x),
             NormLayer::Instance(norm) => norm.forward(x),
             NormLayer::Layer(_) | NormLayer::Rms(_) => {
@@ -164,6 +164,29 @@ impl NormLayer {
             }
         }
     }
+}
+
+/// Batch norm whose running variance is unbiased, as its inventors have it. Burn's is divided by n, which at inference makes
+/// small batches look worse than they are.
+fn batch_norm<const D: usize>(norm: &BatchNorm, x: Tensor<D>) -> Tensor<D> {
+    let [all, units] = [x.shape().num_elements(), x.dims()[1]];
+    if !x.device().is_autodiff() {
+        return norm.forward(x);
+    }
+    let before = norm.running_var.value_sync();
+    let y = norm.forward(x);
+    norm.running_var.update(unbiased(norm.running_var.value_sync(), before, norm.momentum, all / units.max(1)));
+    y
+}
+
+/// (1 − m)·before + m·v with v divided by n, turned into the same with v divided by n − 1. Of one case there is no such
+/// variance: it stays.
+pub(super) fn unbiased(running: Tensor<1>, before: Tensor<1>, momentum: f64, count: usize) -> Tensor<1> {
+    if count < 2 {
+        return running;
+    }
+    let part = running.clone() - before * (1.0 - momentum);
+    running + part / (count - 1) as f64
 }
 
 fn batch(units: usize, draw: &Draw<'_>) -> NormLayer {

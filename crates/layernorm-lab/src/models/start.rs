@@ -27,7 +27,7 @@ impl Start {
     }
 
     /// What is wrong with it.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         for (what, value) in [("weight scale", self.weight_scale), ("gain", self.gain), ("bias", self.bias)] {
             if !value.is_finite() {
                 return Err(format!("{what}: expected a finite number, found {value}"));

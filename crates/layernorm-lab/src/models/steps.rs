@@ -6,10 +6,13 @@
 //! ```
 //!
 //! Batch norm keeps statistics of every time step by itself: the first steps see other distributions than the later ones
-//! (Cooijmans and others, 2016). Steps beyond those of training take the statistics of the last one.
+//! (Cooijmans and others, 2016). Steps beyond those of training take the statistics of the last one. For inference, statistics
+//! are taken over many training images, each counting as much ([`super::Net::settled`]): the first rows of an image are mostly
+//! blank, and a running mean of what is rare is mostly wrong.
 
 use super::Norm;
 use super::lstm::marked;
+use super::norm::unbiased;
 use super::start::Draw;
 use burn::module::{Module, Param, ParamId, RunningState};
 use burn::tensor::activation::sigmoid;
@@ -45,6 +48,9 @@ pub struct StepNorm {
     running: Vec<Moments>,
     #[module(skip)]
     epsilon: f64,
+    /// How much a batch counts in the running statistics.
+    #[module(skip)]
+    momentum: f64,
 }
 
 /// Running mean and variance of a step.
@@ -98,6 +104,15 @@ impl StepLstm {
         h
     }
 
+    /// Whether it keeps statistics; if so, a batch counts this much in them from now on.
+    pub(super) fn set_momentum(&mut self, momentum: f64) -> bool {
+        let norms = [&mut self.input_norm, &mut self.recurrent_norm, &mut self.cell_norm];
+        norms.into_iter().fold(false, |any, norm| {
+            norm.momentum = momentum;
+            any || !norm.running.is_empty()
+        })
+    }
+
     /// W and U.
     pub(super) fn weights(&self) -> [ParamId; 2] {
         [self.input.id, self.recurrent.id]
@@ -113,6 +128,7 @@ impl StepNorm {
             bias: bias.then(|| draw.constant(units, draw.start.bias)),
             running: (0..if batch { steps } else { 0 }).map(|_| Moments::new(units, draw.device)).collect(),
             epsilon: draw.start.epsilon,
+            momentum: MOMENTUM,
         }
     }
 
@@ -126,10 +142,10 @@ impl StepNorm {
         if !x.device().is_autodiff() {
             return batch_norm(x, gain, bias, states.map(RunningState::value), self.epsilon);
         }
-        let running = states.map(RunningState::value_sync);
-        let trained = batch_norm_train(x, gain, bias, running, MOMENTUM, self.epsilon);
+        let (cases, [mean, var]) = (x.dims()[0], states.map(RunningState::value_sync));
+        let trained = batch_norm_train(x, gain, bias, [mean, var.clone()], self.momentum, self.epsilon);
         moments.mean.update(trained.running_mean);
-        moments.var.update(trained.running_var);
+        moments.var.update(unbiased(trained.running_var, var, self.momentum, cases));
         trained.output
     }
 }

@@ -41,6 +41,15 @@ pub enum Error {
         /// Where it would go otherwise.
         aside: PathBuf,
     },
+    /// A run cannot be done with this data or these settings.
+    Unfit {
+        /// Which.
+        run: String,
+        /// Why.
+        what: String,
+        /// How many others cannot either.
+        others: usize,
+    },
     /// The folder has no finished run.
     Nothing {
         /// Where runs were looked for.
@@ -91,6 +100,10 @@ impl fmt::Display for Error {
             ),
             Error::OtherSettings { found, aside } => {
                 write!(f, "{found}\n  without --resume, earlier runs of this study are moved to {}", aside.display())
+            }
+            Error::Unfit { run, what, others } => {
+                write!(f, "the run {run} cannot be done: {what}")?;
+                if *others > 0 { write!(f, "; nor can {others} others") } else { Ok(()) }
             }
             Error::Nothing { runs } => {
                 write!(

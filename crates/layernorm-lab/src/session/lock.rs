@@ -9,11 +9,15 @@ use std::path::Path;
 const NAME: &str = ".lock";
 
 /// A folder that is ours until this is dropped.
-pub(super) struct Lock(#[allow(dead_code, reason = "it is held, not used")] File);
+#[derive(Debug)]
+pub struct Lock(#[allow(dead_code, reason = "it is held, not used")] File);
 
 impl Lock {
     /// Makes the folder where it is not there, and takes it.
-    pub(super) fn take(folder: &Path) -> Result<Lock, Error> {
+    ///
+    /// # Errors
+    /// [`Error::Busy`] where another process has it, [`Error::Io`].
+    pub fn take(folder: &Path) -> Result<Lock, Error> {
         fs::create_dir_all(folder).map_err(Error::io(folder))?;
         let path = folder.join(NAME);
         let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);

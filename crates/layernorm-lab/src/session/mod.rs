@@ -34,6 +34,7 @@ mod work;
 pub use choose::choose;
 pub use date::today;
 pub use error::Error;
+pub use lock::Lock;
 pub use report::{REPORT, report};
 pub use tally::Whole;
 pub use watch::{Ending, Event, Watcher};
@@ -41,7 +42,8 @@ pub use watch::{Ending, Event, Watcher};
 use crate::data::Dataset;
 use crate::records::Header;
 use crate::studies::{RunPlan, Settings, Study};
-use lock::Lock;
+use crate::training::Spec;
+use serde::Deserialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -84,6 +86,19 @@ impl Job {
     }
 }
 
+/// Looks at all runs before anything is written: the first that cannot be, and how many there are.
+fn check(jobs: &[Job], data: &Dataset) -> Result<(), Error> {
+    let wrong = |job: &Job| {
+        let spec = Spec::deserialize(&job.plan.settings["spec"]).ok()?;
+        Some((job.plan.run.clone(), spec.check(data).err()?.to_string()))
+    };
+    let mut wrong = jobs.iter().filter_map(wrong);
+    match wrong.next() {
+        Some((run, what)) => Err(Error::Unfit { run, what, others: wrong.count() }),
+        None => Ok(()),
+    }
+}
+
 /// What became of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -111,15 +126,19 @@ impl Session {
     ///
     /// # Errors
     /// [`Error::Busy`] where another process has it, [`Error::Records`] where a record cannot be read,
-    /// [`Error::OtherSettings`] where the user wants to go on with runs of other settings, [`Error::Io`].
+    /// [`Error::OtherSettings`] where the user wants to go on with runs of other settings, [`Error::Unfit`] where runs do not
+    /// fit the data or the settings, [`Error::Io`].
     pub fn open(options: Options, data: Dataset) -> Result<Session, Error> {
         let Options { folder, studies, mut settings, workers, resume } = options;
         settings.data = data.label();
+        settings.images = [data.train.len(), data.test.len()];
+        settings.image = [data.train.rows(), data.train.columns()];
         let lock = Lock::take(&folder)?;
         let plan = |study: &'static dyn Study| {
             study.plan(&settings).into_iter().map(move |plan| Job { study, plan }).collect::<Vec<_>>()
         };
         let jobs: Vec<Job> = studies.into_iter().flat_map(plan).collect();
+        check(&jobs, &data)?;
         let total = jobs.len();
         let there = folder::runs(&folder)?;
         let wanted: Vec<Header> = jobs.iter().map(Job::header).collect();

@@ -1,17 +1,16 @@
 //! The batch size: the same images, seen in batches of 1 to 128.
 //!
-//! Networks without a norm, with batch norm and with layer norm see every image equally often whatever the batch is. As in the
-//! paper's section 6.6, batch norm also normalizes the logits and layer norm does not. The full study adds the network of that
-//! section, 784-1000-1000-10.
+//! Networks without a norm, with batch norm and with layer norm see the same number of epochs whatever the batch is. The full
+//! study adds the network of the paper's section 6.6, 784-1000-1000-10, in which batch norm also normalizes the logits and layer
+//! norm does not.
 
 mod pictures;
 #[cfg(test)]
 mod tests;
 
-use super::{Error, Observer, RunPlan, Settings, Study, tools, trained};
-use crate::data::Dataset;
+use super::{RunPlan, Settings, Study, tools, trained};
 use crate::models::{Activation, Arch, Norm};
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::Story;
 use crate::training::Spec;
 
@@ -33,11 +32,11 @@ const QUICK_EPOCHS: usize = 3;
 const FULL_EPOCHS: usize = 5;
 
 fn spec(hidden: &[usize], norm: Norm, size: usize, seed: u64, settings: &Settings) -> Spec {
-    let (hidden, output_norm) = (hidden.to_vec(), norm == Norm::Batch);
-    let arch = Arch::Mlp { hidden, activation: Activation::Relu, output_norm };
+    let output_norm = hidden == PAPER && norm == Norm::Batch;
+    let arch = Arch::Mlp { hidden: hidden.to_vec(), activation: Activation::Relu, output_norm };
     let mut spec = Spec::new(arch, norm, seed, &settings.data);
     spec.batch_size = size;
-    (spec.train, spec.validation, spec.test) = if settings.full { (8000, 2000, 2000) } else { (1500, 1000, 1000) };
+    [spec.train, spec.validation, spec.test] = if settings.full { settings.all_images() } else { [1500, 1000, 1000] };
     spec.evaluations = 15;
     let epochs = settings.epochs.unwrap_or(if settings.full { FULL_EPOCHS } else { QUICK_EPOCHS });
     spec.steps = epochs * spec.steps_of_epoch();
@@ -70,16 +69,6 @@ impl Study for BatchSize {
             }
         }
         plans
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
     }
 
     fn story(&self, records: &[Record]) -> Story {

@@ -3,10 +3,9 @@
 mod pictures;
 
 use super::trained::{self, Ran};
-use super::{Error, Observer, RunPlan, Settings, Study, tools};
-use crate::data::Dataset;
+use super::{RunPlan, Settings, Study, tools};
 use crate::models::{Arch, Norm, Reads};
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::Story;
 use crate::training::Spec;
 
@@ -66,7 +65,8 @@ impl Study for Compare {
                     spec.learning_rate = 2e-3;
                     spec.steps = entry.steps;
                     if settings.full {
-                        (spec.train, spec.validation, spec.test, spec.evaluations) = (8000, 2000, 2000, 25);
+                        [spec.train, spec.validation, spec.test] = settings.all_images();
+                        spec.evaluations = 25;
                         let epochs = if entry.id == "pixels" { PIXEL_EPOCHS } else { FULL_EPOCHS };
                         spec.steps = epochs * spec.steps_of_epoch();
                     }
@@ -76,16 +76,6 @@ impl Study for Compare {
             }
         }
         plans
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
     }
 
     fn story(&self, records: &[Record]) -> Story {

@@ -12,10 +12,9 @@ mod pictures;
 mod tests;
 
 use super::trained;
-use super::{Error, Observer, RunPlan, Settings, Study, tools};
-use crate::data::Dataset;
+use super::{RunPlan, Settings, Study, tools};
 use crate::models::{Arch, Norm};
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Probes, Spec};
 
@@ -36,7 +35,7 @@ fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
     (spec.steps, spec.evaluations, spec.test) = (250, 25, 0);
     spec.probes = Probes { moments: true, correlation: UNITS, ..Probes::default() };
     if settings.full {
-        (spec.train, spec.validation) = (8000, 2000);
+        [spec.train, spec.validation, _] = settings.all_images();
         spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
     }
     trained::chosen(spec, settings)
@@ -55,16 +54,6 @@ impl Study for Correlation {
         let plan =
             |norm, seed| trained::plan(self.name(), &trained::case(ID, norm), spec(norm, seed, settings), settings);
         NORMS.into_iter().flat_map(|norm| tools::seeds(settings).map(move |seed| plan(norm, seed))).collect()
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
     }
 
     fn story(&self, records: &[Record]) -> Story {

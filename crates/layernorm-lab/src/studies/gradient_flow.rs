@@ -14,10 +14,9 @@ mod pictures;
 mod tests;
 
 use super::trained;
-use super::{Error, Observer, RunPlan, Settings, Study, tools};
-use crate::data::Dataset;
+use super::{RunPlan, Settings, Study, tools};
 use crate::models::{Activation, Arch, Norm, Reads};
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Probes, Spec};
 
@@ -99,7 +98,8 @@ impl Entry {
         let through_time = self.through_time();
         spec.probes = Probes { gradients: !through_time, time: through_time, ..Probes::default() };
         if settings.full {
-            (spec.train, spec.validation, spec.batch_size) = (8000, 2000, 64);
+            [spec.train, spec.validation, _] = settings.all_images();
+            spec.batch_size = 64;
             let epochs = if self.id == "pixels" { PIXEL_EPOCHS } else { FULL_EPOCHS };
             spec.steps = epochs * spec.steps_of_epoch();
         }
@@ -126,16 +126,6 @@ impl Study for GradientFlow {
             }
         }
         plans
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
     }
 
     fn story(&self, records: &[Record]) -> Story {

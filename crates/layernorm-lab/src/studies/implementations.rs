@@ -128,7 +128,7 @@ fn wrong(way: Way, of: (f64, f64), (rows, elements): (usize, usize), seed: u64) 
 /// How a row that is wrong altogether looks.
 fn failed(y: &[f32]) -> &'static str {
     match y {
-        y if y.iter().any(|y| !y.is_finite()) => "NaN",
+        y if y.iter().any(|y| !y.is_finite()) => "no number",
         y if y.iter().all(|&y| y == 0.0) => "all 0",
         _ => "not 0",
     }

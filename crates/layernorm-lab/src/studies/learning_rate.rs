@@ -4,10 +4,9 @@ mod pictures;
 #[cfg(test)]
 mod tests;
 
-use super::{Error, Observer, RunPlan, Settings, Study, tools, trained};
-use crate::data::Dataset;
+use super::{RunPlan, Settings, Study, tools, trained};
 use crate::models::{Arch, Norm, Reads};
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Optimizer, Spec};
 
@@ -22,6 +21,14 @@ const NETWORKS: [(&str, &str, &[Norm]); 2] = [
     ("mlp", "MLP", &[Norm::None, Norm::Batch, Norm::Layer, Norm::Rms, Norm::Weight]),
     ("lstm", "LSTM", &[Norm::None, Norm::Layer, Norm::Group]),
 ];
+
+/// Epochs of the full study.
+const FULL_EPOCHS: usize = 3;
+
+/// What a run is called: the rate in powers of ten, for it may be long.
+fn case(network: &str, norm: Norm, rate: f64) -> String {
+    format!("{network}-{norm}-{rate:e}")
+}
 
 fn arch(network: &str, full: bool) -> Arch {
     match (network, full) {
@@ -51,26 +58,17 @@ impl Study for LearningRate {
                         (spec.optimizer, spec.steps, spec.evaluations) = (Optimizer::Sgd, 80, 4);
                         spec.test = 0;
                         if settings.full {
-                            (spec.train, spec.validation, spec.steps) = (8000, 2000, 375);
+                            [spec.train, spec.validation, _] = settings.all_images();
+                            spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
                         }
                         let spec = Spec { learning_rate: rate, ..trained::chosen(spec, settings) };
-                        let case = format!("{network}-{norm}-{rate}");
+                        let case = case(network, norm, rate);
                         plans.push(trained::plan(self.name(), &case, spec, settings));
                     }
                 }
             }
         }
         plans
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
     }
 
     fn story(&self, records: &[Record]) -> Story {

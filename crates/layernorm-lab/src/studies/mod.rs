@@ -44,6 +44,18 @@ pub struct Settings {
     pub learning_rate: Option<f64>,
     /// What data it is, as [`Dataset::label`] says: part of what decides a training run's numbers.
     pub data: String,
+    /// How many images it has to train and to test with; 0: as many as the embedded ones.
+    pub images: [usize; 2],
+    /// Rows and columns of an image; 0: those of the embedded ones.
+    pub image: [usize; 2],
+}
+
+impl Settings {
+    /// What the full size trains, validates and tests on: all that there is, a fifth of the training images held back.
+    pub(crate) fn all_images(&self) -> [usize; 3] {
+        let [train, test] = if self.images == [0, 0] { [10_000, 2_000] } else { self.images };
+        [train - train / 5, train / 5, test]
+    }
 }
 
 /// A run that a study wants.
@@ -105,9 +117,17 @@ pub trait Study: Sync {
     fn effort(&self, plan: &RunPlan) -> f64 {
         effort::effort(plan)
     }
-    /// Does a run, or what is left of it: `file` holds what was done before. Studies without training leave the data alone.
-    fn run(&self, plan: &RunPlan, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer)
-    -> Result<(), Error>;
+    /// Does a run, or what is left of it: `file` holds what was done before. What is here trains, as the plan's spec says;
+    /// studies that do something else leave the data alone.
+    fn run(
+        &self,
+        plan: &RunPlan,
+        data: &Dataset,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        trained::run(plan, data, file, observer)
+    }
     /// What its records show. They are those of this study's runs, finished ones only.
     fn story(&self, records: &[Record]) -> Story;
 }

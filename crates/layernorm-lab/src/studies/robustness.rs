@@ -5,10 +5,9 @@ mod pictures;
 #[cfg(test)]
 mod tests;
 
-use super::{Error, Observer, RunPlan, Settings, Study, tools, trained};
-use crate::data::Dataset;
+use super::{RunPlan, Settings, Study, tools, trained};
 use crate::models::{Arch, Norm};
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Spec, Trial};
 
@@ -23,6 +22,9 @@ const WEIGHT_FACTORS: [f64; 5] = [0.1, 0.3, 1.0, 3.0, 10.0];
 const TEST_FACTORS: [f64; 7] = [0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0];
 /// What is added to the test images, where training had 0; the spread of the pixels is 1.
 const TEST_SHIFTS: [f64; 5] = [-2.0, -1.0, 0.0, 1.0, 2.0];
+
+/// Epochs of the full study.
+const FULL_EPOCHS: usize = 3;
 
 impl Study for Robustness {
     fn name(&self) -> &'static str {
@@ -41,7 +43,8 @@ impl Study for Robustness {
                 let mut base = Spec::new(Arch::mlp(&[units, units, units]), norm, seed, &settings.data);
                 (base.evaluations, base.test) = (5, 0);
                 if settings.full {
-                    (base.train, base.validation, base.steps) = (8000, 2000, 375);
+                    [base.train, base.validation, _] = settings.all_images();
+                    base.steps = FULL_EPOCHS * base.steps_of_epoch();
                 }
                 let base = trained::chosen(base, settings);
                 let mut plan = |case: String, spec: Spec| {
@@ -62,16 +65,6 @@ impl Study for Robustness {
             }
         }
         plans
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
     }
 
     fn story(&self, records: &[Record]) -> Story {

@@ -7,10 +7,9 @@ mod pictures;
 mod tests;
 
 use super::trained;
-use super::{Error, Observer, RunPlan, Settings, Study, tools};
-use crate::data::Dataset;
+use super::{RunPlan, Settings, Study, tools};
 use crate::models::{Arch, Norm, Reads};
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Spec, Trial};
 
@@ -19,8 +18,6 @@ pub struct SequenceLength;
 
 /// What the network is called.
 const ID: &str = "lstm";
-/// Time steps of training: the rows of an image of MNIST.
-const ROWS: usize = 28;
 /// Rows of background before the image.
 const BLANK: [usize; 6] = [0, 7, 14, 28, 56, 112];
 /// And those of the full study.
@@ -37,7 +34,8 @@ fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
     (spec.validation, spec.test, spec.evaluations) = (250, 500, 5);
     let mut blank = &BLANK[..];
     if settings.full {
-        (spec.train, spec.validation, spec.test, spec.batch_size) = (8000, 2000, 2000, 64);
+        [spec.train, spec.validation, spec.test] = settings.all_images();
+        spec.batch_size = 64;
         spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
         blank = &FULL_BLANK;
     }
@@ -71,16 +69,6 @@ impl Study for SequenceLength {
             |norm, seed| trained::plan(self.name(), &trained::case(ID, norm), spec(norm, seed, settings), settings);
         let norms = Norm::ALL.into_iter().filter(|&norm| arch.refuses(norm).is_none());
         norms.flat_map(|norm| tools::seeds(settings).map(move |seed| plan(norm, seed))).collect()
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
     }
 
     fn story(&self, records: &[Record]) -> Story {

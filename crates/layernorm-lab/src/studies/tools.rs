@@ -108,7 +108,9 @@ pub(crate) fn reproduce(study: &str, records: &[Record]) -> String {
     let seeds = records.iter().filter_map(|record| record.header.settings["seed"].as_u64()).max();
     let seeds = seeds.map_or(String::new(), |seeds| format!(" --seeds {seeds}"));
     let full = records.iter().any(|record| record.header.settings["full"] == true);
-    format!("layernorm study {study}{seeds}{}", if full { " --full" } else { "" })
+    let options = records.iter().find_map(|record| record.header.settings["options"].as_str());
+    let options = options.filter(|options| !options.is_empty()).map_or(String::new(), |options| format!(" {options}"));
+    format!("layernorm study {study}{seeds}{}{options}", if full { " --full" } else { "" })
 }
 
 /// A story without charts, to be filled.

@@ -2,6 +2,7 @@
 
 use super::{Error, Observer, RunPlan, Settings};
 use crate::data::Dataset;
+use crate::data::catalog::EMBEDDED_NAME;
 use crate::models::Norm;
 use crate::records::{Record, RunFile};
 use crate::report::{Bars, Cell, Series};
@@ -9,11 +10,27 @@ use crate::training::events::{Evaluate, Trained};
 use crate::training::{self, Spec};
 use serde::Deserialize;
 use serde_json::json;
+use std::cmp::Ordering;
 
 /// A run of this spec. `case` is what the study tells runs apart by, beside their seed.
 pub(crate) fn plan(study: &str, case: &str, spec: Spec, settings: &Settings) -> RunPlan {
     let run = format!("{study}-{case}-{}", spec.start.seed);
-    RunPlan { run, settings: json!({"case": case, "seed": spec.start.seed, "full": settings.full, "spec": spec}) }
+    let (seed, full, options) = (spec.start.seed, settings.full, options(settings));
+    let image = if settings.image == [0, 0] { [28, 28] } else { settings.image };
+    let settings = json!({"case": case, "seed": seed, "full": full, "options": options, "image": image, "spec": spec});
+    RunPlan { run, settings }
+}
+
+/// What the user chose beside seeds and size, as the command takes it.
+fn options(settings: &Settings) -> String {
+    let part = |name: &str, value: Option<String>| value.map(|value| format!("--{name} {value}"));
+    let parts = [
+        part("epochs", settings.epochs.map(|epochs| epochs.to_string())),
+        part("batch-size", settings.batch_size.map(|size| size.to_string())),
+        part("lr", settings.learning_rate.map(|rate| rate.to_string())),
+        part("data", (!settings.data.is_empty() && settings.data != EMBEDDED_NAME).then(|| "DIR".to_owned())),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// The spec with what the user chose instead of what the study would take. Epochs become steps.
@@ -86,6 +103,24 @@ impl Spread {
             _ => format!("{} % ({} to {})", percent(self.mean), percent(self.lo), percent(self.hi)),
         }
     }
+}
+
+/// How one thing compares with another, seed by seed: less or greater where the seeds of the two lie apart, equal where they
+/// overlap and nothing can be said.
+pub(crate) fn compared(ours: &Spread, other: &Spread) -> Ordering {
+    if ours.hi < other.lo {
+        Ordering::Less
+    } else if ours.lo > other.hi {
+        Ordering::Greater
+    } else {
+        Ordering::Equal
+    }
+}
+
+/// Whether all of these are as expected: no if one is against it, yes if none is and one speaks for it, else undecided.
+pub(crate) fn verdict(expected: Ordering, found: impl IntoIterator<Item = Ordering>) -> Option<bool> {
+    let found: Vec<Ordering> = found.into_iter().collect();
+    if found.contains(&expected.reverse()) { Some(false) } else { found.contains(&expected).then_some(true) }
 }
 
 /// A norm in words: the page gives each of them one colour.
@@ -171,6 +206,12 @@ pub(crate) fn cells(spread: Option<Spread>) -> [Cell; 3] {
     }
 }
 
+/// Rows and columns of the images that runs had.
+pub(crate) fn image(runs: &[Ran]) -> [usize; 2] {
+    let read = |ran: &Ran| Deserialize::deserialize(&ran.record.header.settings["image"]).ok();
+    runs.iter().find_map(read).unwrap_or([28, 28])
+}
+
 /// Shares in percent.
 pub(crate) fn in_percent(spread: Option<Spread>) -> Option<Spread> {
     spread.map(|s| Spread { mean: 100.0 * s.mean, lo: 100.0 * s.lo, hi: 100.0 * s.hi, count: s.count })
@@ -209,5 +250,18 @@ mod tests {
         assert_eq!(spread.percent(), "20 % (10 to 30)");
         assert_eq!(Spread::of([Some(0.1), None]), None);
         assert_eq!(Spread::of([]), None);
+    }
+
+    #[test]
+    fn verdicts_need_seeds_that_lie_apart() {
+        let [low, wide, high] = [[0.1, 0.2], [0.15, 0.5], [0.6, 0.7]].map(|pair| Spread::of(pair.map(Some)).unwrap());
+        assert_eq!(compared(&low, &high), Ordering::Less);
+        assert_eq!(compared(&high, &wide), Ordering::Greater);
+        assert_eq!(compared(&low, &wide), Ordering::Equal);
+        let (less, equal, greater) = (Ordering::Less, Ordering::Equal, Ordering::Greater);
+        assert_eq!(verdict(less, [less, equal]), Some(true));
+        assert_eq!(verdict(less, [less, greater]), Some(false));
+        assert_eq!(verdict(less, [equal]), None);
+        assert_eq!(verdict(less, []), None);
     }
 }

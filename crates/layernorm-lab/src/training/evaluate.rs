@@ -92,7 +92,7 @@ pub(super) fn copy(net: &Net) -> Net {
     net.valid().train()
 }
 
-/// A trial on the test images. `net` is the network in training.
+/// A trial on the test images. `net` is the network in training if the trial is as in training, else that for inference.
 pub(super) fn attempt(net: &Net, trial: &Trial, digits: &Digits, count: usize, eye: &Eye, device: &Device) -> Test {
     let eye = Eye {
         scale: eye.scale * trial.scale,
@@ -103,7 +103,7 @@ pub(super) fn attempt(net: &Net, trial: &Trial, digits: &Digits, count: usize, e
     let found = if trial.as_in_training {
         evaluate(&copy(net), digits, count, &eye, trial.batch, device)
     } else {
-        evaluate(&net.valid(), digits, count, &eye, trial.batch, &device.clone().inner())
+        evaluate(net, digits, count, &eye, trial.batch, &device.clone().inner())
     };
     Test { name: trial.name.clone(), ..found }
 }

@@ -8,7 +8,6 @@ use crate::data::{Batches, Dataset, Digits, Scaling, Split, batches};
 use crate::models::{Net, Taps};
 use crate::records::RunFile;
 use crate::studies::{Error, Observer};
-use burn::module::Module;
 use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer, SgdConfig};
 use burn::tensor::Device;
 use serde::Serialize;
@@ -17,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Evaluations take so many images at a time.
 const EVALUATION_BATCH: usize = 250;
+/// So many training images, the first ones, give statistics of time steps for inference.
+const SETTLED: usize = 1000;
 /// Probes look at so many images, the first of the validation images.
 const PROBED: usize = 128;
 /// A checkpoint is written so often; what is lost with a killed run is at most as much.
@@ -63,20 +64,19 @@ pub fn run(spec: &Spec, data: &Dataset, file: &mut RunFile, observer: &mut dyn O
     let (mut model, mut place) = checkpoint::load(file, model);
     file.rewind(place.events)?;
     let mut clock = Clock::default();
-    let finished = run.steps(&mut model, &mut place, file, observer, &mut clock);
-    match finished {
-        Ok(true) => run.conclude(&model.net, file)?,
-        Ok(false) => {}
-        Err(Error::Stopped) => {
-            checkpoint::save(file, &place, &model).map_err(Error::Run)?;
-            return Err(Error::Stopped);
-        }
-        Err(error) => return Err(error),
+    let finished = match run.steps(&mut model, &mut place, file, observer, &mut clock) {
+        Ok(true) => run.conclude(&model, &mut place, file, observer),
+        Ok(false) => Ok(()),
+        Err(error) => Err(error),
+    };
+    if let Err(Error::Stopped) = finished {
+        checkpoint::save(file, &place, &model).map_err(Error::Run)?;
     }
+    finished?;
     file.finish()?;
     checkpoint::remove(file);
     let Clock { training_time, steps } = clock;
-    Ok(Outcome { net: model.net.valid(), scaling: run.eye.scaling, training_time, steps })
+    Ok(Outcome { net: run.settled(&model.net), scaling: run.eye.scaling, training_time, steps })
 }
 
 #[derive(Default)]
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
     fn evaluate(&self, net: &Net, place: &mut Place, file: &mut RunFile) -> Result<String, Error> {
         let inner = self.device.clone().inner();
         let (digits, count) = (&self.validation, self.validation.len());
-        let found = evaluate(&net.valid(), digits, count, &self.eye, EVALUATION_BATCH, &inner);
+        let found = evaluate(&self.settled(net), digits, count, &self.eye, EVALUATION_BATCH, &inner);
         let images = (place.images > 0).then_some(place.images as f64);
         let event = Evaluate {
             step: place.step,
@@ -203,15 +203,37 @@ impl<'a> Run<'a> {
         Ok(format!("loss {loss}, accuracy {}", percent(event.accuracy)))
     }
 
+    /// The network for inference.
+    fn settled(&self, net: &Net) -> Net {
+        let indices: Vec<usize> = (0..SETTLED.min(self.train.len())).collect();
+        net.settled(indices.chunks(EVALUATION_BATCH).map(|batch| self.eye.see(&self.train, batch, &self.device).images))
+    }
+
     /// Trials and the test.
-    fn conclude(&self, net: &Net, file: &mut RunFile) -> Result<(), Error> {
+    fn conclude(
+        &self,
+        model: &Model,
+        place: &mut Place,
+        file: &mut RunFile,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let (net, mut saved) = (self.settled(&model.net), Instant::now());
         for trial in self.spec.trials.iter().skip(file.record().named("trial").count()) {
-            let found = attempt(net, trial, self.test, self.spec.test, &self.eye, &self.device);
+            if observer.stop() {
+                return Err(Error::Stopped);
+            }
+            let asked = if trial.as_in_training { &model.net } else { &net };
+            let found = attempt(asked, trial, self.test, self.spec.test, &self.eye, &self.device);
             file.event("trial", json(&found)?)?;
+            place.events = file.record().events.len();
+            if saved.elapsed() >= CHECKPOINT_EVERY {
+                checkpoint::save(file, place, model).map_err(Error::Run)?;
+                saved = Instant::now();
+            }
         }
         if self.spec.test > 0 && file.record().named("test").next().is_none() {
             let inner = self.device.clone().inner();
-            let found = evaluate(&net.valid(), self.test, self.spec.test, &self.eye, EVALUATION_BATCH, &inner);
+            let found = evaluate(&net, self.test, self.spec.test, &self.eye, EVALUATION_BATCH, &inner);
             file.event("test", json(&found)?)?;
         }
         Ok(())

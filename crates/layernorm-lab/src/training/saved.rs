@@ -94,6 +94,9 @@ impl SavedModel {
         let image = Tensor::<3>::from_data(TensorData::new(numbers_in, [1, *rows, *columns]), &Device::flex());
         let logits = self.net.forward(image, &mut Taps::closed());
         let probabilities = numbers(softmax(logits, 1));
-        Ok(Prediction { class: best(&probabilities), probabilities })
+        match best(&probabilities) {
+            class if class < probabilities.len() => Ok(Prediction { class, probabilities }),
+            _ => Err("the network's answer is not a number: its training went wrong".to_owned()),
+        }
     }
 }

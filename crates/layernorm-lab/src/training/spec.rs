@@ -132,9 +132,10 @@ impl Spec {
         steps
     }
 
-    /// What is wrong with it, for this data.
-    pub(super) fn check(&self, data: &Dataset) -> Result<(), Error> {
+    /// What is wrong with it, for this data: [`super::run`] looks at the same before anything else.
+    pub fn check(&self, data: &Dataset) -> Result<(), Error> {
         let refuse = |what: String| Err(Error::Run(what));
+        self.arch.check(self.norm).and_then(|()| self.start.check()).map_err(Error::Run)?;
         let images = self.train.saturating_add(self.validation);
         if !(self.learning_rate.is_finite() && self.learning_rate > 0.0) {
             return refuse(format!("learning rate: expected a number above 0, found {}", self.learning_rate));

@@ -226,8 +226,8 @@ fn batch_norm_keeps_statistics_of_every_step() {
         for unit in 0..4 * HIDDEN {
             let numbers: Vec<f64> = products.iter().map(|row| row[unit]).collect();
             let mean = numbers.iter().sum::<f64>() / BATCH as f64;
-            let variance = numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / BATCH as f64;
-            // From mean 0 and variance 1, a tenth of the way. Products of five numbers below 2, a few roundings.
+            let variance = numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (BATCH - 1) as f64;
+            // From mean 0 and variance 1, a tenth of the way; the variance is unbiased. Products of five numbers below 2, a few roundings.
             assert!((of("mean", step)[unit] - 0.1 * mean).abs() < 10.0 * 2.0 * UNIT, "step {step}");
             assert!((of("var", step)[unit] - (0.9 + 0.1 * variance)).abs() < 40.0 * 2.0 * UNIT, "step {step}");
         }

@@ -98,7 +98,7 @@ fn constant_table(constants: &[Constant]) -> Chart {
         "constant",
         "Constant rows",
         "0 in the third column: with ε above 0 a constant row gives β to the bit. Its gradient grows by 1/√ε. With ε = 0 it \
-         is NaN.",
+         is not a number.",
         Picture::Table(Table {
             columns: columns.map(str::to_owned).to_vec(),
             rows,
@@ -176,7 +176,7 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
         let lost = |of: fn(&Half) -> Option<f64>| halves.iter().filter(|half| of(half).is_none()).count();
         let vanished = halves.iter().filter(|half| half.sigma > 0.0 && half.plain == Some(0.0)).count();
         story.notes.push(format!(
-            "With all arithmetic in f16, {} of {} inputs came out as NaN or infinite (ε rounded to 0) and {vanished} as zeros \
+            "With all arithmetic in f16, {} of {} inputs came out as no number or infinite (ε rounded to 0) and {vanished} as zeros \
              (squares beyond f16). With arithmetic in f32, as here, {} were not finite.",
             lost(|half| half.plain),
             halves.len(),
@@ -184,7 +184,8 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
         ));
     }
     story.notes.push(
-        "ε = 0 is allowed. It then divides 0 by 0 on a constant row, and the result is NaN, as IEEE says.".into(),
+        "ε = 0 is allowed. It then divides 0 by 0 on a constant row, and the result is not a number, as IEEE says."
+            .into(),
     );
     story
 }

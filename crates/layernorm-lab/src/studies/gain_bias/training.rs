@@ -3,7 +3,7 @@
 use crate::models::{Arch, Norm};
 use crate::records::Record;
 use crate::report::{Chart, Picture, Series, Story};
-use crate::studies::tools::{axis, chart, seeds, short};
+use crate::studies::tools::{axis, chart, log_axis, seeds, short};
 use crate::studies::trained::{self, Ran, curve, error, of_case};
 use crate::studies::{RunPlan, Settings};
 use crate::training::Spec;
@@ -23,6 +23,9 @@ fn case(gain: f64, bias: f64) -> String {
     format!("start-{gain}-{bias}")
 }
 
+/// Epochs of the full study.
+const FULL_EPOCHS: usize = 3;
+
 pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
     let units = if settings.full { 256 } else { 64 };
     let mut plans = Vec::new();
@@ -30,7 +33,8 @@ pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
         for seed in seeds(settings) {
             let mut spec = Spec::new(Arch::mlp(&[units, units, units]), Norm::Layer, seed, &settings.data);
             if settings.full {
-                (spec.train, spec.validation, spec.test, spec.steps) = (8000, 2000, 2000, 375);
+                [spec.train, spec.validation, spec.test] = settings.all_images();
+                spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
             }
             (spec.start.gain, spec.start.bias) = (gain, bias);
             plans.push(trained::plan(study, &case(gain, bias), trained::chosen(spec, settings), settings));
@@ -66,6 +70,6 @@ fn curves(runs: &[Ran], id: &str, title: &str, of: impl IntoIterator<Item = (Str
     let series: Vec<Series> = series.filter(|series| !series.x.is_empty()).collect();
     let see = "The validation loss of an MLP with layer norm, all norms starting at these values and learning from there: how long \
                a bad start is felt.";
-    let picture = Picture::Lines { x: axis("training step"), y: axis("validation loss"), series, scrub: true };
+    let picture = Picture::Lines { x: axis("training step"), y: log_axis("validation loss"), series, scrub: true };
     chart(&format!("start-{id}"), title, see, picture)
 }

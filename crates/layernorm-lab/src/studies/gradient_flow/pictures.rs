@@ -33,12 +33,12 @@ pub(super) fn story(study: &GradientFlow, runs: &[Ran], records: &[Record]) -> S
     story.numbers = Some(table(&flows));
     (story.answer, story.as_expected) = answer(&flows);
     story.notes = vec![
-        "The gradients are those of one batch of 128 validation images, seen as in training; looking changes nothing."
+        "The gradients are those of one batch of (up to 128) validation images, seen as in training; looking changes nothing."
             .to_owned(),
         "A profile is the geometric mean over the seeds. All networks of a seed start from the same weights."
             .to_owned(),
         format!(
-            "The layers of an MLP are not all of one size: the first one sees 784 pixels, the logits are 10. So its fall is that \
+            "The layers of an MLP are not all of one size: the first one sees all pixels, the logits are 10. So its fall is that \
              between layers 2 and {LAYERS}; the table has the ratio of the first layer to the last one too."
         ),
     ];

@@ -48,7 +48,7 @@ fn grid(wrongs: &[Wrong]) -> Chart {
     chart(
         "errors",
         "The largest errors",
-        "Blue is right to a few units; hatched has lost half of its digits or more, or is NaN, 0 or noise where it should \
+        "Blue is right to a few units; hatched has lost half of its digits or more, or is no number, 0 or noise where it should \
          not be.",
         Picture::Grid {
             rows: Way::ALL.map(|way| way.name().to_owned()).to_vec(),

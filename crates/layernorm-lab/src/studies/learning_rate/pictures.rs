@@ -1,11 +1,12 @@
 //! The map of learning rates: a cell tells the error, or that training broke down.
 
-use super::NETWORKS;
+use super::{NETWORKS, case};
 use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Chart, Picture, Story, Tile, Tone};
 use crate::studies::tools::{self, axis, chart, log_axis, short};
-use crate::studies::trained::{Ran, error, in_percent, of_case, series, words};
+use crate::studies::trained::{Ran, error, in_percent, of_case, series, verdict, words};
+use std::cmp::Ordering;
 
 /// A network has learnt something if it errs less often than this; guessing errs on 90 %.
 const LEARNT: f64 = 0.5;
@@ -39,11 +40,17 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// The largest rate at which it learns in every seed.
-    fn limit(&self) -> Option<f64> {
-        let learns = |runs: &[&Ran]| runs.iter().all(|ran| ran.trained.error().is_some_and(|error| error < LEARNT));
-        self.rates.iter().rfind(|(_, runs)| learns(runs)).map(|(rate, _)| *rate)
+    /// The least and the largest rate at which it learns in every seed.
+    fn limits(&self) -> Option<(f64, f64)> {
+        let mut rates = self.rates.iter().filter(|(_, runs)| learns(runs)).map(|(rate, _)| *rate);
+        let first = rates.next()?;
+        Some((first, rates.next_back().unwrap_or(first)))
     }
+}
+
+/// Whether every seed learns.
+fn learns(runs: &[&Ran]) -> bool {
+    runs.iter().all(|ran| ran.trained.error().is_some_and(|error| error < LEARNT))
 }
 
 fn lines(runs: &[Ran]) -> Vec<Line<'_>> {
@@ -53,7 +60,7 @@ fn lines(runs: &[Ran]) -> Vec<Line<'_>> {
     let mut lines = Vec::new();
     for (network, title, norms) in NETWORKS {
         for &norm in norms {
-            let of = |&rate: &f64| (rate, of_case(runs, &format!("{network}-{norm}-{rate}")));
+            let of = |&rate: &f64| (rate, of_case(runs, &case(network, norm, rate)));
             let rates: Vec<_> = rates.iter().map(of).filter(|(_, runs)| !runs.is_empty()).collect();
             if !rates.is_empty() {
                 lines.push(Line { network, title, norm, rates });
@@ -76,7 +83,7 @@ fn map(lines: &[Line<'_>]) -> Chart {
         rows: lines.iter().map(|line| format!("{}, {}", line.title, words(line.norm))).collect(),
         columns: rates.iter().map(|&rate| short(rate)).collect(),
         cells,
-        scale: "blue: learns (error below 50 %); hatched: does not, or diverges".to_owned(),
+        scale: "blue: learns (error below 50 % in every seed); hatched: does not, or diverges".to_owned(),
     };
     let see = "Each row is a network with a norm, each column a learning rate ten-to-the-half times the one before: the further to \
                the right a row stays blue, the larger the steps that it bears.";
@@ -92,9 +99,8 @@ fn tile(runs: &[&Ran]) -> Tile {
         (all, _) if all == runs.len() => "diverged".to_owned(),
         (some, _) => format!("diverged {some} of {}", runs.len()),
     };
-    let learns = diverged == 0 && error.is_some_and(|error| error.mean < LEARNT);
     let hint = error.map(|error| format!("validation error {}, {} seeds", error.percent(), runs.len()));
-    Tile { value: error.map(|error| error.mean), text, tone: if learns { Tone::Good } else { Tone::Bad }, hint }
+    Tile { value: error.map(|error| error.mean), text, tone: if learns(runs) { Tone::Good } else { Tone::Bad }, hint }
 }
 
 fn curves(lines: &[Line<'_>], network: &str, title: &str) -> Option<Chart> {
@@ -114,24 +120,27 @@ fn curves(lines: &[Line<'_>], network: &str, title: &str) -> Option<Chart> {
 }
 
 fn answer(lines: &[Line<'_>]) -> (String, Option<bool>) {
-    let rate = |limit: Option<f64>| limit.map_or("at none of them".to_owned(), |rate| format!("up to {}", short(rate)));
+    let range = |line: &Line<'_>| match line.limits() {
+        None => "at none of these rates".to_owned(),
+        Some((least, most)) if least == most => format!("at {}", short(least)),
+        Some((least, most)) => format!("from {} to {}", short(least), short(most)),
+    };
     let mut sentences = Vec::new();
-    let mut verdicts = Vec::new();
+    let mut found = Vec::new();
     for (network, title, _) in NETWORKS {
         let of = |norm| lines.iter().find(|line| line.network == network && line.norm == norm);
         let (Some(none), Some(layer)) = (of(Norm::None), of(Norm::Layer)) else { continue };
-        let batch = of(Norm::Batch).map_or(String::new(), |line| format!(", with batch norm {}", rate(line.limit())));
-        let (without, with) = (none.limit(), layer.limit());
+        let batch = of(Norm::Batch).map_or(String::new(), |line| format!(", with batch norm {}", range(line)));
         sentences.push(format!(
             "{title} without a norm learns {}, with layer norm {}{batch}",
-            rate(without),
-            rate(with)
+            range(none),
+            range(layer)
         ));
-        verdicts.push(with.unwrap_or(0.0).total_cmp(&without.unwrap_or(0.0)));
+        let most = |line: &Line<'_>| line.limits().map_or(0.0, |(_, most)| most);
+        found.push(most(layer).total_cmp(&most(none)));
     }
     if sentences.is_empty() {
         return ("The runs with layer norm and without a norm are not all there yet.".to_owned(), None);
     }
-    let larger = verdicts.iter().all(|order| order.is_ge()) && verdicts.iter().any(|order| order.is_gt());
-    (format!("Learning rates that work: {}.", sentences.join("; ")), Some(larger))
+    (format!("Learning rates that work: {}.", sentences.join("; ")), verdict(Ordering::Greater, found))
 }

@@ -9,10 +9,10 @@ use crate::studies::trained::{Ran, Spread, error, in_percent, of_case, series, w
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = tools::story(name, "Other scales", question, records);
-    story.expectation = "Layer norm and batch norm do not see the scale of the weights, and layer norm does not see that of a case \
-                         either (Table 1 of the paper): a badly chosen scale costs little. Without a norm and with weight norm the \
-                         scale of the input stays."
-        .to_owned();
+    story.expectation =
+        "Layer norm and batch norm do not see the scale of the weights, and layer norm does not see that of a case \
+                         either (Table 1 of the paper): a badly chosen scale costs less than without a norm."
+            .to_owned();
     if runs.is_empty() {
         return story;
     }

@@ -1,15 +1,17 @@
 //! The story of longer sequences.
 
-use super::{ID, ROWS, SequenceLength};
+use super::{ID, SequenceLength};
 use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Cell, Chart, Picture, Series, Story, Table};
 use crate::studies::Study;
 use crate::studies::tools::{axis, chart, log_axis, story as blank, to_digits};
-use crate::studies::trained::{Ran, Spread, by_norm, cells, in_percent, series, with, words};
+use crate::studies::trained::{Ran, Spread, by_norm, cells, image, in_percent, series, with, words};
 
-/// The lengths that the answer is about: that of training, a little more, twice and five times as much.
-const TOLD: [usize; 4] = [ROWS, 35, 2 * ROWS, 5 * ROWS];
+/// The rows of background that the answer is about: none, a few, as many as MNIST's images have, and four times as many.
+const TOLD: [usize; 4] = [0, 7, TWICE, 112];
+/// With so many, images of MNIST are twice as long.
+const TWICE: usize = 28;
 
 /// An error in percent below which a network clearly does not guess.
 const KNOWS: f64 = 80.0;
@@ -20,28 +22,28 @@ pub(super) fn story(study: &SequenceLength, runs: &[Ran], records: &[Record]) ->
                          2016, sections 1 and 3): so it should err less than batch norm beyond them. What no norm does beyond them is not said."
         .to_owned();
     let groups = groups(runs);
-    let lengths = lengths(&groups);
-    if lengths.is_empty() {
+    let ([rows, _], blanks) = (image(runs), blanks(&groups));
+    if blanks.is_empty() {
         return story;
     }
-    story.charts = vec![curves(&groups, &lengths)];
-    story.numbers = Some(table(&groups, &lengths));
-    (story.answer, story.as_expected) = answer(&groups);
+    story.charts = vec![curves(&groups, &blanks, rows)];
+    story.numbers = Some(table(&groups, &blanks, rows));
+    (story.answer, story.as_expected) = answer(&groups, rows);
     story.notes = vec![
         format!(
-            "Batch norm has statistics of {ROWS} time steps and no more: for later ones it takes those of the last, which is \
+            "Batch norm has statistics of {rows} time steps and no more: for later ones it takes those of the last, which is \
              all that it can do. Dashed it is shown with the statistics of the very batch that it is tried on, as in training."
         ),
         format!(
             "The longer sequences are the test images with rows of background before them. Nothing was trained on more than \
-             {ROWS} steps, and no network was told that it would have to wait."
+             {rows} steps."
         ),
         format!(
             "A network that guesses errs in about 90 % of the images. Layer norm and batch norm are held against each other \
              where one of them errs in less than {KNOWS} %, and the worst seed of one is better than the best of the other."
         ),
     ];
-    story.notes.extend(statistics(&groups));
+    story.notes.extend(statistics(&groups, rows));
     story
 }
 
@@ -70,11 +72,11 @@ impl Group<'_> {
         format!("{}{}", words(self.norm), if self.own { ", the batch's own statistics" } else { "" })
     }
 
-    /// The error of sequences of this length, in percent.
-    fn error(&self, length: usize) -> Option<Spread> {
+    /// The error of images behind so many rows of background, in percent.
+    fn error(&self, blank: usize) -> Option<Spread> {
         in_percent(Spread::of(self.runs.iter().map(|ran| {
             let mut trials = ran.trained.spec.trials.iter();
-            let trial = trials.find(|trial| ROWS + trial.blank_rows == length && trial.as_in_training == self.own)?;
+            let trial = trials.find(|trial| trial.blank_rows == blank && trial.as_in_training == self.own)?;
             let found = ran.trained.trials.iter().find(|found| found.name == trial.name)?;
             Some(1.0 - found.accuracy?)
         })))
@@ -82,20 +84,20 @@ impl Group<'_> {
 }
 
 /// What the running statistics cost, at the length of training and at twice as much.
-fn statistics(groups: &[Group<'_>]) -> Option<String> {
-    let error = |own: bool, length: usize| {
-        let error = groups.iter().find(|group| group.norm == Norm::Batch && group.own == own)?.error(length)?;
+fn statistics(groups: &[Group<'_>], rows: usize) -> Option<String> {
+    let error = |own: bool, blank: usize| {
+        let error = groups.iter().find(|group| group.norm == Norm::Batch && group.own == own)?.error(blank)?;
         Some(error.mean)
     };
-    let [own, running] = [error(true, ROWS)?, error(false, ROWS)?];
+    let [own, running] = [error(true, 0)?, error(false, 0)?];
     let text = format!(
-        "Batch norm errs in {} % with its running statistics and in {} % with those of the very batch at {ROWS} steps, in {} % \
+        "Batch norm errs in {} % with its running statistics and in {} % with those of the very batch at {rows} steps, in {} % \
          and {} % at {}.",
         to_digits(running, 1),
         to_digits(own, 1),
-        to_digits(error(false, 2 * ROWS)?, 1),
-        to_digits(error(true, 2 * ROWS)?, 1),
-        2 * ROWS
+        to_digits(error(false, TWICE)?, 1),
+        to_digits(error(true, TWICE)?, 1),
+        rows + TWICE
     );
     // Well above what 500 images can tell apart.
     Some(match running > own + 5.0 {
@@ -107,19 +109,19 @@ fn statistics(groups: &[Group<'_>]) -> Option<String> {
     })
 }
 
-/// All lengths that were tried, rising.
-fn lengths(groups: &[Group<'_>]) -> Vec<usize> {
+/// All numbers of rows of background that were tried, rising.
+fn blanks(groups: &[Group<'_>]) -> Vec<usize> {
     let trials = groups.iter().flat_map(|group| &group.runs).flat_map(|ran| &ran.trained.spec.trials);
-    let mut lengths: Vec<usize> = trials.map(|trial| ROWS + trial.blank_rows).collect();
-    lengths.sort_unstable();
-    lengths.dedup();
-    lengths
+    let mut blanks: Vec<usize> = trials.map(|trial| trial.blank_rows).collect();
+    blanks.sort_unstable();
+    blanks.dedup();
+    blanks
 }
 
-fn curves(groups: &[Group<'_>], lengths: &[usize]) -> Chart {
+fn curves(groups: &[Group<'_>], blanks: &[usize], rows: usize) -> Chart {
     let curve = |group: &Group<'_>| {
-        let lengths = lengths.iter().filter(|&&length| !group.own || group.error(length).is_some());
-        let points = lengths.map(|&length| (length as f64, group.error(length)));
+        let blanks = blanks.iter().filter(|&&blank| !group.own || group.error(blank).is_some());
+        let points = blanks.map(|&blank| ((rows + blank) as f64, group.error(blank)));
         Series { dashed: group.own, ..series(&group.name(), points) }
     };
     let picture = Picture::Lines {
@@ -129,29 +131,29 @@ fn curves(groups: &[Group<'_>], lengths: &[usize]) -> Chart {
         scrub: false,
     };
     let ours = groups.iter().filter(|group| !group.own);
-    let all = ours.filter_map(|group| Some((group.norm, group.error(2 * ROWS)?.mean)));
+    let all = ours.filter_map(|group| Some((group.norm, group.error(TWICE)?.mean)));
     let see = match all.min_by(|a, b| a.1.total_cmp(&b.1)) {
         Some((norm, error)) => format!(
-            "On the left the length of training, {ROWS} steps: a curve that stays flat does not mind. At {} steps {} \
+            "On the left the length of training, {rows} steps: a curve that stays flat does not mind. At {} steps {} \
              has the least error, {} %.",
-            2 * ROWS,
+            rows + TWICE,
             words(norm),
             to_digits(error, 1)
         ),
         None => {
-            format!("On the left the length of training, {ROWS} steps: a curve that stays flat does not mind.")
+            format!("On the left the length of training, {rows} steps: a curve that stays flat does not mind.")
         }
     };
     chart("error", "The error of longer sequences", see, picture)
 }
 
-fn table(groups: &[Group<'_>], lengths: &[usize]) -> Table {
+fn table(groups: &[Group<'_>], blanks: &[usize], image_rows: usize) -> Table {
     let mut rows = Vec::new();
     for group in groups {
-        for &length in lengths.iter().filter(|&&length| !group.own || group.error(length).is_some()) {
-            let mut row: Vec<Cell> =
-                vec![group.name().into(), (length as f64).into(), (group.runs.len() as f64).into()];
-            row.extend(cells(group.error(length)));
+        for &blank in blanks.iter().filter(|&&blank| !group.own || group.error(blank).is_some()) {
+            let steps = (image_rows + blank) as f64;
+            let mut row: Vec<Cell> = vec![group.name().into(), steps.into(), (group.runs.len() as f64).into()];
+            row.extend(cells(group.error(blank)));
             rows.push(row);
         }
     }
@@ -160,9 +162,9 @@ fn table(groups: &[Group<'_>], lengths: &[usize]) -> Table {
 }
 
 /// What was seen, and whether layer norm erred less than batch norm at the longer lengths.
-fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
+fn answer(groups: &[Group<'_>], rows: usize) -> (String, Option<bool>) {
     let errors = |group: &Group<'_>| {
-        let errors: Vec<Spread> = TOLD.iter().map(|&length| group.error(length)).collect::<Option<_>>()?;
+        let errors: Vec<Spread> = TOLD.iter().map(|&blank| group.error(blank)).collect::<Option<_>>()?;
         Some((group.norm, errors))
     };
     let found: Vec<(Norm, Vec<Spread>)> = groups.iter().filter(|group| !group.own).filter_map(errors).collect();
@@ -173,7 +175,7 @@ fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
         let errors: Vec<String> = errors.iter().map(|error| to_digits(error.mean, 1)).collect();
         format!("{} % {}", errors.join(" → "), with(*norm))
     });
-    let lengths = TOLD.map(|length| length.to_string()).join(" → ");
+    let lengths = TOLD.map(|blank| (rows + blank).to_string()).join(" → ");
     let mut text = format!("Test error at {lengths} time steps: {}.", told.collect::<Vec<_>>().join(", "));
     let beyond = |norm| found.iter().find(|(of, _)| *of == norm).map(|(_, errors)| &errors[1..]);
     if let (Some(layer), Some(none)) = (beyond(Norm::Layer), beyond(Norm::None)) {

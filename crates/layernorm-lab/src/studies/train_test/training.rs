@@ -21,10 +21,13 @@ fn ways() -> Vec<(String, Trial)> {
         let name = format!("{}-{batch}", if as_in_training { "training" } else { "inference" });
         (title, Trial { batch, as_in_training, ..Trial::plain(name) })
     };
-    let inference = [1, 64].map(|size| way(format!("inference, batch {size}"), size, false));
-    let training = SIZES.map(|size| way(format!("as in training, batch {size}"), size, true));
+    let inference = [1, 64].map(|size| way(format!("inference, {size}"), size, false));
+    let training = SIZES.map(|size| way(format!("as trained, {size}"), size, true));
     inference.into_iter().chain(training).collect()
 }
+
+/// Epochs of the full study.
+const FULL_EPOCHS: usize = 3;
 
 pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
     let mut plans = Vec::new();
@@ -34,7 +37,8 @@ pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
             let mut spec = Spec::new(Arch::mlp(&[units, units]), norm, seed, &settings.data);
             spec.test = 500;
             if settings.full {
-                (spec.train, spec.validation, spec.test, spec.steps) = (8000, 2000, 2000, 375);
+                [spec.train, spec.validation, spec.test] = settings.all_images();
+                spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
             }
             spec.trials = ways().into_iter().map(|(_, trial)| trial).collect();
             plans.push(trained::plan(study, &format!("asked-{norm}"), trained::chosen(spec, settings), settings));
@@ -56,7 +60,10 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, boo
         return None;
     };
     let y = Axis { unit: Some("%".to_owned()), low: Some(0.0), ..axis("test error") };
-    let x = categories("how the network is asked", ways().into_iter().map(|(title, _)| title));
+    let x = categories(
+        "how the network is computed, and the images of a batch",
+        ways().into_iter().map(|(title, _)| title),
+    );
     story.charts.push(chart(
         "asked",
         "The same networks, asked in other ways",

@@ -25,7 +25,7 @@ fn settings_that_do_not_fit_say_what_was_expected_and_what_was_found() {
         ),
         (Spec { train: usize::MAX, ..usual.clone() }, "at most 300 together, found 18446744073709551615 and 50"),
         (Spec { test: 101, ..usual.clone() }, "test images: expected at most 100, found 101"),
-        (Spec { data: "mnist".into(), ..usual.clone() }, "data: expected mnist, found half-000000000000"),
+        (Spec { data: "mnist".into(), ..usual.clone() }, "data: expected mnist, found data-000000000000"),
         (
             Spec { trials: vec![no_batch], ..usual.clone() },
             "trial none at a time: expected batches of 1 or more, found 0",
