@@ -41,7 +41,7 @@ fn message(name: &str, bytes: &[u8]) -> String {
 #[test]
 fn embedded_digits_are_the_first_of_mnist() {
     let data = Dataset::embedded().unwrap();
-    assert_eq!(data.name, "mnist-12k");
+    assert_eq!((data.name.as_str(), data.label().as_str()), ("mnist-12k", "mnist-12k"));
     assert_eq!((data.train.len(), data.test.len(), data.train.pixels()), (10_000, 2_000, 784));
     assert_eq!(data.train.labels()[..10], [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]);
     assert_eq!(data.test.labels()[..10], [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]);

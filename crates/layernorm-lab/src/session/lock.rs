@@ -10,7 +10,10 @@ const NAME: &str = ".lock";
 
 /// A folder that is ours until this is dropped.
 #[derive(Debug)]
-pub struct Lock(#[allow(dead_code, reason = "it is held, not used")] File);
+pub struct Lock {
+    /// Held, not used.
+    _file: File,
+}
 
 impl Lock {
     /// Makes the folder where it is not there, and takes it.
@@ -35,6 +38,6 @@ impl Lock {
         }
         let name = format!("process {}\n", std::process::id());
         file.set_len(0).and_then(|()| file.write_all(name.as_bytes())).map_err(Error::io(&path))?;
-        Ok(Lock(file))
+        Ok(Lock { _file: file })
     }
 }

@@ -11,8 +11,7 @@ mod pictures;
 #[cfg(test)]
 mod tests;
 
-use super::trained;
-use super::{RunPlan, Settings, Study, tools};
+use super::{RunPlan, Settings, Study, trained};
 use crate::models::{Arch, Norm};
 use crate::records::Record;
 use crate::report::Story;
@@ -52,9 +51,7 @@ impl Study for Activations {
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
-        let plan =
-            |norm, seed| trained::plan(self.name(), &trained::case(ID, norm), spec(norm, seed, settings), settings);
-        NORMS.into_iter().flat_map(|norm| tools::seeds(settings).map(move |seed| plan(norm, seed))).collect()
+        trained::plans(self.name(), ID, NORMS, settings, spec)
     }
 
     fn story(&self, records: &[Record]) -> Story {

@@ -6,8 +6,7 @@ mod pictures;
 #[cfg(test)]
 mod tests;
 
-use super::trained;
-use super::{RunPlan, Settings, Study, tools};
+use super::{RunPlan, Settings, Study, trained};
 use crate::models::{Arch, Norm, Reads};
 use crate::records::Record;
 use crate::report::Story;
@@ -65,10 +64,8 @@ impl Study for SequenceLength {
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         let arch = spec(Norm::None, 1, settings).arch;
-        let plan =
-            |norm, seed| trained::plan(self.name(), &trained::case(ID, norm), spec(norm, seed, settings), settings);
         let norms = Norm::ALL.into_iter().filter(|&norm| arch.refuses(norm).is_none());
-        norms.flat_map(|norm| tools::seeds(settings).map(move |seed| plan(norm, seed))).collect()
+        trained::plans(self.name(), ID, norms, settings, spec)
     }
 
     fn story(&self, records: &[Record]) -> Story {

@@ -227,6 +227,19 @@ pub(crate) fn case(id: &str, norm: Norm) -> String {
     format!("{id}-{norm}")
 }
 
+/// A run for each norm of a network and each seed.
+pub(crate) fn plans(
+    study: &str,
+    id: &str,
+    norms: impl IntoIterator<Item = Norm>,
+    settings: &Settings,
+    spec: impl Fn(Norm, u64, &Settings) -> Spec,
+) -> Vec<RunPlan> {
+    let seeds = || super::tools::seeds(settings);
+    let all = norms.into_iter().flat_map(|norm| seeds().map(move |seed| (norm, seed)));
+    all.map(|(norm, seed)| plan(study, &case(id, norm), spec(norm, seed, settings), settings)).collect()
+}
+
 /// The runs of a network, by norm.
 pub(crate) fn by_norm<'a>(runs: &'a [Ran], id: &str) -> Vec<(Norm, Vec<&'a Ran>)> {
     let all = Norm::ALL.into_iter().map(|norm| (norm, of_case(runs, &case(id, norm))));
