@@ -3,6 +3,7 @@
 
 mod failure;
 mod norms;
+mod openmp;
 mod recurrent;
 mod rows;
 mod settings;
@@ -14,6 +15,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use super::norms::{backward, batch_infer, batch_infer_backward, batch_running, forward};
+    #[pymodule_export]
+    use super::openmp::use_openmp_of;
     #[pymodule_export]
     use super::recurrent::{Recurrent, Tape};
     #[pymodule_export]

@@ -5,6 +5,10 @@
 //!
 //! One job runs at a time. A caller who finds the pool busy does the whole job alone: by the numerical contract the
 //! result is the same, and nothing can wait for anything in a circle.
+//!
+//! A process that has threads already can have the work done on those instead: see [`borrowed`].
+
+pub mod borrowed;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -169,6 +173,9 @@ impl Meeting {
 /// Calls `work(member, meeting)` once on each of `members` threads at the same time; every call must wait at the meeting
 /// equally often, and at least once. `false` if the threads are not to be had now: then nothing was called.
 pub fn team(members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
+    if let Some(fork) = borrowed::fork() {
+        return borrowed::team(fork, members, work);
+    }
     let Ok(turn) = pool().turn.try_lock() else { return false };
     if !enough_helpers(members - 1) {
         return false;
@@ -198,6 +205,11 @@ fn enough_helpers(helpers: usize) -> bool {
 /// Calls `work(task)` for `task` in `0..tasks`, on up to `threads` threads, the caller's among them.
 pub fn run(threads: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
     let helpers = threads.min(tasks).saturating_sub(1).min(MAX_THREADS - 1);
+    if helpers > 0
+        && let Some(fork) = borrowed::fork()
+    {
+        return borrowed::run(fork, helpers + 1, tasks, work);
+    }
     let turn = if helpers == 0 { None } else { pool().turn.try_lock().ok() };
     match turn {
         Some(turn) => {

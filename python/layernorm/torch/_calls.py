@@ -7,9 +7,14 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import torch
 
 from .. import _core
+
+# Work goes to PyTorch's own threads where they are OpenMP's: threads of ours would share the cores with those.
+_core.use_openmp_of(bytes(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
 
 CODES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
 
