@@ -1,6 +1,7 @@
 //! The compiled half of the Python package `layernorm`: it turns addresses into views and calls the library. What Python
 //! users see, with its checks of arrays and their types, is in `layernorm/*.py`.
 
+mod describe;
 mod failure;
 mod norms;
 mod openmp;
@@ -13,6 +14,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::describe::{describe, noise_hits};
     #[pymodule_export]
     use super::norms::{backward, batch_infer, batch_infer_backward, batch_running, forward};
     #[pymodule_export]

@@ -237,6 +237,11 @@ struct Call {
 }
 
 impl Recurrent {
+    /// What it is.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
     fn zeros<A: Float>(&self) -> Result<layernorm_rnn::Params<A>, Failure> {
         Ok(layernorm_rnn::Params::zeros(&self.config)?)
     }

@@ -60,8 +60,9 @@ class _Network(nn.Module):
 
     def _pass(self, x, state, lengths, batch_first):
         spec = self._spec
-        if not self.training and any(spec.noise):
-            spec = self._outside_training(spec)
+        # Outside training there is no dropout. Zoneout stays: its expectation is taken.
+        if not self.training and any(spec.noise) and not any(spec.noise[3:]):
+            spec = spec.quiet()
         h, c = state
         return sequences(spec, self._engine, x, h, c, self._weights(), lengths, batch_first, self._seed())
 
@@ -71,14 +72,6 @@ class _Network(nn.Module):
         if spec not in own:
             own[spec] = Recurrent(*spec)
         return own[spec]
-
-    def _outside_training(self, spec):
-        """Without dropout. Zoneout stays: its expectation is taken, of which there are no gradients."""
-        if not any(spec.noise[3:]):
-            return spec.quiet()
-        if torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters()):
-            raise RuntimeError("zoneout outside training: expected no_grad, found that gradients are wanted")
-        return spec
 
 
 class _Recurrent(_Network):

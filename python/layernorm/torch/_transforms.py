@@ -8,7 +8,7 @@ from . import _calls
 from ._twice import norm_backward_backward
 
 
-def _each(function, info, in_dims, args):
+def each(function, info, in_dims, args):
     """One call for each of the mapped tensors, stacked."""
 
     # Of what is no tensor, a tuple among them, every call gets the whole.
@@ -41,7 +41,7 @@ class Norm(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, *args):
-        return _each(Norm.apply, info, in_dims, args)
+        return each(Norm.apply, info, in_dims, args)
 
 
 class NormBackward(torch.autograd.Function):
@@ -63,4 +63,4 @@ class NormBackward(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, *args):
-        return _each(NormBackward.apply, info, in_dims, args)
+        return each(NormBackward.apply, info, in_dims, args)
