@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from .._core import rows_backward, rows_forward
-from . import _calls, _ops  # noqa: F401  (the operations are registered)
+from . import _calls, _memory, _ops  # noqa: F401  (the operations are registered)
 from ._calls import CODES
+from ._memory import LARGE_COUNT
 from ._transforms import Norm
 from ._twice import norm_backward_backward
 
@@ -50,7 +51,7 @@ class _Rows(torch.autograd.Function):
             bias = None if bias_type is None else _empty(x.shape[-op[1] :], dtype=bias_type)
             arguments = (dy, x, weight, bias, saved, op, eps, mask[:3])
             return (*(_NormBackward.apply(*arguments) if _grad_enabled() else _general_backward(*arguments)), None)
-        dx = _empty_like(x) if for_x else None
+        dx = _result(x) if for_x else None
         dweight = _empty_like(weight) if for_weight else None
         dbias = None
         if for_bias:
@@ -86,8 +87,12 @@ def _vector(t):
     return (0, 0) if t is None else (t.data_ptr(), CODES[t.dtype])
 
 
+def _result(x):
+    return _empty_like(x) if x.numel() < LARGE_COUNT else _memory.empty_like(x)
+
+
 def _rows_forward(x, weight, bias, op, n, eps, save):
-    y = _empty_like(x)
+    y = _result(x)
     saved = rows_forward(
         op[0] == "layer",
         CODES[x.dtype],

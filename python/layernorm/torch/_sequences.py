@@ -110,18 +110,20 @@ def run(spec, core, x, h, c, parameters, lengths, batch_first, training):
     return y, last[0], last[1], tape
 
 
-def gradients(spec, tape, x, dy, dh, dc, parameters, batch_first):
-    """Of x, h, c and the parameters."""
+def gradients(spec, tape, x, dy, dh, dc, parameters, batch_first, for_x=True):
+    """Of x (None if not wanted), h, c and the parameters. Cotangents that are None are zeros."""
     acc = acc_of(x.dtype)
     _, batch = _sizes(x, batch_first)
+    if dy is None:
+        dy = torch.zeros((*x.shape[:2], spec.directions * spec.output), dtype=x.dtype)
     dy = dy.to(x.dtype).contiguous()
     dh, dc = _state(dh, acc), _state(dc, acc)
-    dx = torch.empty(x.shape, dtype=x.dtype)
+    dx = torch.empty(x.shape, dtype=x.dtype) if for_x else None
     first = [None if shape is None else torch.empty(shape, dtype=acc) for shape in spec.shapes(batch)]
     counts = [p.numel() for p in parameters]
     flat = torch.empty(sum(counts), dtype=acc)
     tape.backward(
-        dy.data_ptr(), (_address(dh), _address(dc)), dx.data_ptr(), flat.data_ptr(), tuple(map(_address, first))
+        dy.data_ptr(), (_address(dh), _address(dc)), _address(dx), flat.data_ptr(), tuple(map(_address, first))
     )
     parts = [g.view(p.shape).to(p.dtype) for g, p in zip(flat.split(counts), parameters)]
     return dx, first[0], first[1], parts
@@ -142,10 +144,10 @@ class _How(NamedTuple):
         mode = (self.seed or 0, False) if record or noisy else None
         return run(self.spec, self.core, x, h, c, parameters, self.lengths, self.batch_first, mode)
 
-    def gradients(self, tape, tensors, cotangents):
+    def gradients(self, tape, tensors, cotangents, for_x=True):
         """Of ``tensors = (x, h, c, *parameters)``; None where there is no tensor."""
         x, h, c, *parameters = tensors
-        dx, dh, dc, parts = gradients(self.spec, tape, x, *cotangents, parameters, self.batch_first)
+        dx, dh, dc, parts = gradients(self.spec, tape, x, *cotangents, parameters, self.batch_first, for_x)
         state = [None if t is None else g.to(t.dtype) for t, g in ((h, dh), (c, dc))]
         return dx, *state, *parts
 
@@ -161,15 +163,23 @@ class _Recurrent(torch.autograd.Function):
         y, last_h, last_c, ctx.tape = how.run(x, h, c, parameters, True)
         ctx.how = how
         ctx.save_for_backward(x, h, c, *parameters)
+        # Most often nobody asks for the gradients of the last state.
+        ctx.set_materialize_grads(False)
+        ctx.shapes = [None if t is None else t.shape for t in (y, last_h, last_c)]
         return y, last_h, last_c
 
     @staticmethod
     def backward(ctx, *cotangents):
         tensors = ctx.saved_tensors
         if torch.is_grad_enabled():
+            like = tensors[0]
+            cotangents = [
+                like.new_zeros(shape) if t is None and shape is not None else t
+                for t, shape in zip(cotangents, ctx.shapes)
+            ]
             found = _RecurrentBackward.apply(ctx.how, ctx.tape, *cotangents, *tensors)
         else:
-            found = ctx.how.gradients(ctx.tape, tensors, cotangents)
+            found = ctx.how.gradients(ctx.tape, tensors, cotangents, ctx.needs_input_grad[1])
         return (None, *(g if wanted else None for g, wanted in zip(found, ctx.needs_input_grad[1:])))
 
 

@@ -12,14 +12,21 @@ use std::sync::{Mutex, OnceLock};
 pub type Fork = fn(members: usize, work: &(dyn Fn(usize) + Sync));
 
 static FORK: OnceLock<Fork> = OnceLock::new();
+static GIVEN_BACK: AtomicBool = AtomicBool::new(false);
 
 /// From now on all work is done on these threads. Once a process: false if there are such threads already.
 pub fn use_threads(fork: Fork) -> bool {
+    super::watch_for_forks();
     FORK.set(fork).is_ok()
 }
 
+/// From now on none are borrowed: this process has been forked, and the threads are its parent's.
+pub(super) fn give_back() {
+    GIVEN_BACK.store(true, Ordering::Relaxed);
+}
+
 pub(super) fn fork() -> Option<Fork> {
-    FORK.get().copied()
+    FORK.get().copied().filter(|_| !GIVEN_BACK.load(Ordering::Relaxed))
 }
 
 /// What went wrong on any of the threads.
