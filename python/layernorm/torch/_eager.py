@@ -63,7 +63,8 @@ class _Rows(torch.autograd.Function):
             n,
             x.data_ptr(),
             dy.data_ptr(),
-            *_vector(weight),
+            0 if weight is None else weight.data_ptr(),
+            0 if weight is None else CODES[weight.dtype],
             eps,
             saved,
             dx.data_ptr() if for_x else 0,
@@ -83,10 +84,6 @@ def _general_backward(dy, x, weight, bias, stats, op, eps, mask):
     return _calls.backward(op, dy, x, weight, bias, stats, eps, mask)
 
 
-def _vector(t):
-    return (0, 0) if t is None else (t.data_ptr(), CODES[t.dtype])
-
-
 def _result(x):
     return _empty_like(x) if x.numel() < LARGE_COUNT else _memory.empty_like(x)
 
@@ -100,8 +97,10 @@ def _rows_forward(x, weight, bias, op, n, eps, save):
         n,
         x.data_ptr(),
         y.data_ptr(),
-        *_vector(weight),
-        *_vector(bias),
+        0 if weight is None else weight.data_ptr(),
+        0 if weight is None else CODES[weight.dtype],
+        0 if bias is None else bias.data_ptr(),
+        0 if bias is None else CODES[bias.dtype],
         eps,
         save,
         _threads(),
@@ -111,9 +110,8 @@ def _rows_forward(x, weight, bias, op, n, eps, save):
 
 def _fits(parameter, x, shape):
     """Whether a parameter is one that contiguous rows can have. What it is not, the general way refuses with words."""
-    dtype = parameter.dtype
     return (
-        (dtype is x.dtype or dtype is _FLOAT32)
+        (parameter.dtype is x.dtype or parameter.dtype is _FLOAT32)
         and parameter.shape == shape
         and (type(parameter) is Parameter or type(parameter) is Tensor)
         and parameter.is_cpu
