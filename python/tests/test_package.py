@@ -37,3 +37,12 @@ def test_examples_of_the_readme_and_of_torch():
     assert doctest.testmod(layernorm.torch).failed == 0
     result = doctest.testfile(str(HERE.parent / "README.md"), module_relative=False)
     assert result.attempted > 15 and result.failed == 0
+
+
+@pytest.mark.parametrize("path", sorted((HERE.parent / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_examples_run(path):
+    if "torch" in path.read_text():
+        pytest.importorskip("torch", reason="PyTorch is missing: this example is not run")
+    ran = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout
