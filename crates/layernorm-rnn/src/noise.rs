@@ -114,4 +114,14 @@ mod tests {
         firsts.sort_by(f64::total_cmp);
         assert!(firsts.windows(2).all(|pair| pair[0] != pair[1]));
     }
+
+    #[test]
+    fn a_mask_is_its_stream_at_its_rate() {
+        let noise = Noise { dropout: 0.3, zoneout_hidden: 0.3, ..Noise::default() };
+        let dropped = noise.hits(Mask::Dropout, 7, 1, 0, 1000);
+        let random = Random::new(7, Use::Dropout, 1, 0);
+        assert!(dropped.iter().enumerate().all(|(i, &hit)| hit == random.hits(i, 0.3)));
+        assert_ne!(dropped, noise.hits(Mask::ZoneoutHidden, 7, 1, 0, 1000));
+        assert!(noise.hits(Mask::DropConnect, 7, 1, 0, 1000).iter().all(|&hit| !hit));
+    }
 }

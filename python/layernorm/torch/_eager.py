@@ -170,8 +170,13 @@ def _needs_grad(x, weight, bias):
     )
 
 
+def transformed():
+    """Whether ``torch.func`` is at work."""
+    return not _compiling() and _transform() is not None
+
+
 def _long(x, weight, bias, op, eps):
-    if not _compiling() and _transform() is not None:
+    if transformed():
         return Norm.apply(x, weight, bias, op, eps)[0]
     return torch.ops.layernorm.norm(x, weight, bias, *op, eps)[0]
 
