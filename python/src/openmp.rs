@@ -8,9 +8,15 @@ use std::sync::OnceLock;
 /// The two entries of an OpenMP library, as GCC's has them; LLVM's and Intel's have them too.
 #[derive(Clone, Copy)]
 struct Library {
-    parallel: unsafe extern "C" fn(extern "C" fn(*mut Work<'_>), *mut Work<'_>, u32, u32),
-    present: unsafe extern "C" fn() -> i32,
+    parallel: Parallel,
+    present: Present,
 }
+
+/// `GOMP_parallel(member, data, threads, flags)`.
+type Parallel = unsafe extern "C" fn(extern "C" fn(*mut Work<'_>), *mut Work<'_>, u32, u32);
+
+/// `omp_get_num_threads()`.
+type Present = unsafe extern "C" fn() -> i32;
 
 /// What the threads are to do.
 type Work<'a> = &'a (dyn Fn(usize) + Sync);
@@ -41,7 +47,10 @@ fn find(library: &std::ffi::CStr) -> Option<Library> {
         if parallel.is_null() || present.is_null() {
             return None;
         }
-        Some(Library { parallel: std::mem::transmute(parallel), present: std::mem::transmute(present) })
+        Some(Library {
+            parallel: std::mem::transmute::<*mut libc::c_void, Parallel>(parallel),
+            present: std::mem::transmute::<*mut libc::c_void, Present>(present),
+        })
     }
 }
 

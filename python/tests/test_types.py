@@ -105,6 +105,7 @@ def documented():
 
 
 SHAPELESS = {"info", "set_isa", "set_num_threads", "Info", "Conversion", "convert", "Gradients", "RecurrentGradients", "Stats"}
+SHAPELESS |= {"cached_bytes", "clear_cache", "set_cache_limit"}
 
 
 @pytest.mark.parametrize("module, name", [pytest.param(*each, id=f"{each[0].__name__}.{each[1]}") for each in documented()])
