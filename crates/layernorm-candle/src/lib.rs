@@ -1,4 +1,4 @@
-//! The normalizations of [`layernorm`] as modules of Candle.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod checks;

@@ -54,12 +54,14 @@ pub(crate) fn refused(error: impl std::fmt::Display) -> candle_core::Error {
 
 /// `Ok` if the tensors are on the CPU, where the kernels are.
 pub(crate) fn on_cpu<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<()> {
-    for tensor in tensors {
-        if !tensor.device().is_cpu() {
-            bail!("layernorm: expected a tensor on the CPU, found one on {:?}", tensor.device().location());
-        }
+    match tensors.into_iter().find(|tensor| !tensor.device().is_cpu()) {
+        Some(tensor) => Err(elsewhere(tensor)),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+fn elsewhere(tensor: &Tensor) -> candle_core::Error {
+    refused(format_args!("expected a tensor on the CPU, found one on {:?}", tensor.device().location()))
 }
 
 /// A tensor where it is: its memory and how it lies there.
@@ -105,7 +107,7 @@ pub(crate) fn with_stored<R>(tensor: &Tensor, read: impl FnOnce(Stored) -> Resul
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {
         Storage::Cpu(storage) => read(Stored { storage, layout }),
-        _ => on_cpu([tensor]).and_then(|()| bail!("layernorm: expected a tensor on the CPU")),
+        _ => Err(elsewhere(tensor)),
     }
 }
 
