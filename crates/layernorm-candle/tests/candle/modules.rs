@@ -66,7 +66,7 @@ fn a_large_mean_costs_nothing_here() {
     // Two units in the last place of numbers below 2.
     assert!(ours <= 2.0 * f64::from(f32::EPSILON), "{ours}");
     let theirs = off(candle_nn::LayerNorm::new(weight, bias, 1e-5).forward(&x).unwrap());
-    assert!(!(theirs <= 0.01), "candle-nn 0.11.1 was off by {theirs}");
+    assert!(theirs > 0.01 || theirs.is_nan(), "candle-nn 0.11.1 was off by {theirs}");
 }
 
 #[test]
@@ -107,4 +107,28 @@ fn checkpoints_go_both_ways() {
     candle_nn::layer_norm(5, 1e-5, vb.pp("norm")).unwrap();
     candle_nn::group_norm(2, 4, 1e-5, vb.pp("group")).unwrap();
     other.load(&path).unwrap();
+}
+
+/// Modules go to other threads, as Candle's do, and clones of a recurrent one run at the same time with the same bits.
+#[test]
+fn modules_go_to_other_threads() {
+    fn shared<T: Clone + Send + Sync + 'static>() {}
+    shared::<layernorm_candle::LayerNorm>();
+    shared::<layernorm_candle::RmsNorm>();
+    shared::<layernorm_candle::GroupNorm>();
+    shared::<layernorm_candle::InstanceNorm>();
+    let gru = layernorm_candle::gru(5, 7, "paper", builder(DType::F64).1).unwrap();
+    let run = |gru: &layernorm_candle::Gru| {
+        let (y, _) = gru.forward(&x(), None).unwrap();
+        let gradients = y.sqr().unwrap().sum_all().unwrap().backward().unwrap();
+        let (_, weight) = gru.net.named_parameters().next().unwrap();
+        [&y, gradients.get(weight).unwrap()].map(values::<f64>)
+    };
+    let expected = run(&gru);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| gru.clone()).map(|gru| scope.spawn(move || run(&gru))).collect();
+        for thread in threads {
+            assert!(thread.join().unwrap() == expected);
+        }
+    });
 }

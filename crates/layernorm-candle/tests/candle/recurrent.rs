@@ -190,9 +190,9 @@ fn tapes_do_not_mix() {
         values::<f32>(gradients.get(x).unwrap())
     };
     let forward = |x: &Tensor| lstm.forward(x, None).unwrap().0;
-    let expected: Vec<_> = (0..4).map(|seed| x(seed)).map(|x| gradient(&x, &forward(&x))).collect();
+    let expected: Vec<_> = (0..4).map(&x).map(|x| gradient(&x, &forward(&x))).collect();
     for order in [[0, 1, 2, 3], [3, 1, 0, 2]] {
-        let open: Vec<_> = (0..4).map(|seed| x(seed)).map(|x| (forward(&x), x)).collect();
+        let open: Vec<_> = (0..4).map(&x).map(|x| (forward(&x), x)).collect();
         drop(forward(&x(9)));
         for k in order {
             assert_eq!(gradient(&open[k].1, &open[k].0), expected[k]);
