@@ -44,7 +44,7 @@ impl Module for GroupNorm {
     }
 }
 
-/// A group norm, as [`candle_nn::group_norm`]: `weight` starts at 1, `bias` at 0.
+/// A group norm, as [`candle_nn::group_norm()`]: `weight` starts at 1, `bias` at 0.
 pub fn group_norm(num_groups: usize, num_channels: usize, eps: f64, vb: VarBuilder) -> Result<GroupNorm> {
     checks::group_norm(num_groups, num_channels, eps)?;
     let weight = vb.get_with_hints(num_channels, "weight", Init::Const(1.0))?;

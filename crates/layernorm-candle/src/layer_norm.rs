@@ -61,7 +61,7 @@ impl Module for LayerNorm {
     }
 }
 
-/// A layer norm over a last axis of this size, as [`candle_nn::layer_norm`]: `weight` (or `gamma`) starts at 1, `bias` (or
+/// A layer norm over a last axis of this size, as [`candle_nn::layer_norm()`]: `weight` (or `gamma`) starts at 1, `bias` (or
 /// `beta`) at 0. The configuration is candle-nn's; a number alone is ε.
 pub fn layer_norm<C: Into<LayerNormConfig>>(size: usize, config: C, vb: VarBuilder) -> Result<LayerNorm> {
     let LayerNormConfig { eps, remove_mean, affine } = config.into();
