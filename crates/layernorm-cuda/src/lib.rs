@@ -12,6 +12,7 @@ mod launch;
 pub mod memory;
 mod module;
 pub mod nvrtc;
+pub mod recurrent;
 
 pub use cache::{Cache, FOLDER_VARIABLE, Key};
 pub use device::{Device, Properties};
