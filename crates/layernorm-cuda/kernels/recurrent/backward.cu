@@ -126,15 +126,14 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
             if (CARRIED && valid && s > 0) mean0 = a.cell[(at - a.batch) * 2], rstd0 = a.cell[(at - a.batch) * 2 + 1];
 #endif
             if (s + 1 < a.steps) {
-                Vectors v = {(const u32 *)(a.dzh + (size_t(s + 1) * a.batch + b0 + ch * CC) * GW), GW / PER_WORD, in_chunk};
+                Vectors v = {(const u32 *)(a.dzh + (size_t(s + 1) * a.batch + b0 + ch * CC) * GW), GW / PER_WORD, in_chunk, rank};
                 float *mail = parts + turn * (WARPS * CC * ROWS_PAD);
                 product(mail, m, matrix, a.ut, v, rank, warp, lane, patience);
                 __syncthreads();
                 if (worker) {
-                    float sum = 0;
-#pragma unroll
-                    for (int w = 0; w < WARPS; w++) sum = __fadd_rn(sum, mail[(w * CC + column) * ROWS_PAD + u]);
-                    dh = __fadd_rn(dh, sum);
+                    float sum[1];
+                    fold_warps<1>(sum, mail + column * ROWS_PAD + u);
+                    dh = __fadd_rn(dh, sum[0]);
                 }
             }
             if (!worker) continue;
@@ -156,13 +155,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
             }
 #if LSTM
             const float i = sigmoid(__fadd_rn(xa[0], ha[0])), f = sigmoid(__fadd_rn(xa[1], ha[1]));
-            const float g = tanhf(__fadd_rn(xa[2], ha[2])), o = sigmoid(__fadd_rn(xa[G - 1], ha[G - 1]));
+            const float g = tanh_of(__fadd_rn(xa[2], ha[2])), o = sigmoid(__fadd_rn(xa[G - 1], ha[G - 1]));
 #if CNORM
             const float cn = __fmul_rn(__fsub_rn(c, mean), rstd);
-            const float t = tanhf(fmaf(gain_c, cn, bias_c));
+            const float t = tanh_of(fmaf(gain_c, cn, bias_c));
             if (CARRIED && s > 0) before = fmaf(gain_c, __fmul_rn(__fsub_rn(before, mean0), rstd0), bias_c);
 #else
-            const float t = tanhf(c);
+            const float t = tanh_of(c);
 #endif
             float dn = __fmul_rn(__fmul_rn(dh, o), fmaf(-t, t, 1.0f));
             if ((CARRIED || !CNORM)) dn = __fadd_rn(dn, slot(ch, SLOT_CARRY));
@@ -182,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
 #endif
 #else
             const float r = sigmoid(__fadd_rn(xa[0], ha[0])), zg = sigmoid(__fadd_rn(xa[1], ha[1]));
-            const float n = tanhf(fmaf(r, ha[2], xa[2]));
+            const float n = tanh_of(fmaf(r, ha[2], xa[2]));
             const float rest = __fsub_rn(1.0f, zg), fresh = KEEPS ? rest : zg, old = KEEPS ? zg : rest;
             const float dn = __fmul_rn(__fmul_rn(dh, fresh), fmaf(-n, n, 1.0f));
             const float dz = __fmul_rn(__fmul_rn(__fmul_rn(dh, zg), rest), KEEPS ? __fsub_rn(before, n) : __fsub_rn(n, before));
@@ -192,7 +191,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
             if (valid) slot(ch, SLOT_CARRY) = __fmul_rn(dh, old);
 #endif
         }
-        if (!worker || s < 0) continue;
+        if (s < 0) break;
+        if (worker)
         // 2. The gates, and each block's part of the sums that their norms need.
         for (int ch = 0; ch < chunks; ch++) {
             const int b = b0 + ch * CC + column;
@@ -262,6 +262,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
             }
 #endif
         }
+        if (worker)
         // 3. Through the norms: dzh goes out, dzx and the sums are kept.
         for (int ch = 0; ch < chunks; ch++) {
             const int b = b0 + ch * CC + column;
@@ -337,6 +338,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
                 if (u == 0) prefetch(a.dy + time_of(s - 1, length, a.reverse) * a.y_time + b * a.y_batch + unit);
             }
         }
+        // Whoever has no more to do must not look for dzh in vain: that would slow the others.
+        __syncthreads();
     }
     if (worker)
         for (int ch = 0; ch < chunks; ch++)

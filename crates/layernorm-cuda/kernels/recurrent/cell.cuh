@@ -56,22 +56,21 @@ template <int GATES> __device__ __forceinline__ void row_statistics(
             for (int j = 0; j < EACH; j++) again |= j * UNITS + u < GS && empty2(m[j]);
         } while (again && wait_more(patience));
     }
-    float sum = 0;
-#pragma unroll
-    for (int j = 0; j < EACH; j++)
-        if (mine && j * UNITS + u < GS)
-            sum = fmaf(__uint_as_float(m[j].x), float(GATES * real_units(j * UNITS + u)), sum);
-    mean = __fmul_rn(sum_lanes<UNITS>(sum), 1.0f / (GATES * H));
-    float square = 0;
+    // About the first block's mean, so that one pass is enough.
+    const float pivot = __shfl_sync(0xffffffffu, mine ? __uint_as_float(m[0].x) : 0.0f, 0, UNITS);
+    float sum = 0, square = 0;
 #pragma unroll
     for (int j = 0; j < EACH; j++)
         if (mine && j * UNITS + u < GS) {
-            float d = __fsub_rn(__uint_as_float(m[j].x), mean);
-            float n = float(GATES * real_units(j * UNITS + u));
+            const float d = __fsub_rn(__uint_as_float(m[j].x), pivot), n = float(GATES * real_units(j * UNITS + u));
+            sum = fmaf(d, n, sum);
             square = __fadd_rn(square, fmaf(__fmul_rn(d, d), n, __uint_as_float(m[j].y)));
         }
-    float var = __fmul_rn(sum_lanes<UNITS>(square), 1.0f / (GATES * H));
-    rstd = dev ? __fdiv_rn(1.0f, __fadd_rn(__fsqrt_rn(var), eps)) : __frsqrt_rn(__fadd_rn(var, eps));
+    sum = sum_lanes<UNITS>(sum), square = sum_lanes<UNITS>(square);
+    const float off = __fmul_rn(sum, 1.0f / (GATES * H));
+    const float var = fmaxf(fmaf(-off, off, __fmul_rn(square, 1.0f / (GATES * H))), 0.0f);
+    mean = __fadd_rn(pivot, off);
+    rstd = dev ? __fdiv_rn(1.0f, __fadd_rn(__fsqrt_rn(var), eps)) : rsqrtf(__fadd_rn(var, eps));
 }
 
 // Σ over all blocks of two sums, both divided by n.
@@ -99,6 +98,13 @@ __device__ __forceinline__ void row_sums(
         }
     a = __fmul_rn(sum_lanes<UNITS>(x), scale);
     b = __fmul_rn(sum_lanes<UNITS>(y), scale);
+}
+
+// (mean, Σ(x − mean)²) of a block's part of a row, from sums about one of its own numbers, which is never far from the mean.
+__device__ __forceinline__ void block_statistics(float sum, float square, float pivot, float inverse, float &mean, float &rest) {
+    sum = sum_lanes<UNITS>(sum), square = sum_lanes<UNITS>(square);
+    const float off = __fmul_rn(sum, inverse);
+    mean = __fadd_rn(pivot, off), rest = fmaxf(fmaf(-off, sum, square), 0.0f);
 }
 
 // Where a step of a sequence stands: forward in time, or backward from the sequence's own end.

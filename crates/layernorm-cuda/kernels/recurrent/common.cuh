@@ -5,6 +5,14 @@
 //   A, lane 4g+t: words (g, t) (g+8, t) (g, t+4) (g+8, t+4)      B: words (t, g) (t+4, g)      C: (g, 2t) (g, 2t+1) (g+8, …)
 // The order of k inside a product is free as long as A and B agree: a lane reads 16 bytes, words 4t..4t+3 of 16, and they
 // serve two products ("a pair").
+//
+// Products of f32 are three of tf32, of a high and a low part of each number; with TF32 one, of numbers rounded to 11 bits.
+#ifndef TF32
+#define TF32 0
+#endif
+#ifndef PEEK
+#define PEEK "ld.relaxed.gpu.global"
+#endif
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef unsigned short u16;
@@ -53,6 +61,10 @@ __device__ __forceinline__ void mma_tf32(float c[4], const u32 a[4], u32 b0, u32
 // x = high + low: 11 bits in high and the rest in low, of which tf32 sees 11 more. Volatile, so that the compiler does not
 // take the split out of the time loop and keep both parts in registers.
 __device__ __forceinline__ void split(u32 x, u32 &high, u32 &low) {
+#if TF32
+    high = x + 0x1000u, low = 0;
+    return;
+#endif
     asm volatile("{ .reg .u32 t; add.u32 t, %1, 0x1000; and.b32 %0, t, 0xffffe000; }" : "=r"(high) : "r"(x));
     low = __float_as_uint(__fsub_rn(__uint_as_float(x), __uint_as_float(high)));
 }
@@ -92,8 +104,10 @@ __device__ __forceinline__ FragB frag_b(u32 b0, u32 b1) {
 // c += A·B, in f32.
 __device__ __forceinline__ void multiply(float c[4], const FragA &a, const FragB &b) {
 #if TYPE == 0
+#if !TF32
     mma_tf32(c, a.lo, b.w[0], b.w[1]);
     mma_tf32(c, a.w, b.lo[0], b.lo[1]);
+#endif
     mma_tf32(c, a.w, b.w[0], b.w[1]);
 #elif TYPE == 1
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -113,13 +127,13 @@ __device__ __forceinline__ void multiply(float c[4], const FragA &a, const FragB
 
 __device__ __forceinline__ uint4 peek4(const void *p) {
     uint4 v;
-    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4];"
+    asm volatile(PEEK ".v4.u32 {%0,%1,%2,%3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
     return v;
 }
 __device__ __forceinline__ uint2 peek2(const void *p) {
     uint2 v;
-    asm volatile("ld.relaxed.gpu.global.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    asm volatile(PEEK ".v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
     return v;
 }
 __device__ __forceinline__ bool empty4(uint4 v) { return max(max(v.x, v.y), max(v.z, v.w)) == EMPTY; }
@@ -142,6 +156,9 @@ struct Patience {
     u32 *fail;
 };
 __device__ __forceinline__ bool wait_more(Patience &p) {
+#ifdef NOWAIT
+    return false;
+#endif
     if (p.left == 0) return false;
     if (--p.left == 0) *(volatile u32 *)p.fail = 1;
     return true;
@@ -154,5 +171,16 @@ template <int LANES> __device__ __forceinline__ float sum_lanes(float x) {
     return x;
 }
 
-__device__ __forceinline__ float sigmoid(float x) { return __fdiv_rn(1.0f, __fadd_rn(1.0f, expf(-x))); }
+// e^x to 2^-21 of itself while |x| < 20.
+__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, __fadd_rn(1.0f, __expf(-x))); }
+// Near 0 the series, elsewhere 1 − 2/(1 + e^2x): both right to 2^-22 of tanh.
+__device__ __forceinline__ float tanh_of(float x) {
+    const float q = __fmul_rn(x, x);
+    float p = fmaf(q, 0.0218694885f, -0.0539682540f);
+    p = fmaf(p, q, 0.133333333f);
+    p = fmaf(p, q, -0.333333333f);
+    const float near = fmaf(__fmul_rn(x, q), p, x);
+    const float far = fmaf(-2.0f, __fdividef(1.0f, __fadd_rn(1.0f, __expf(__fadd_rn(fabsf(x), fabsf(x))))), 1.0f);
+    return fabsf(x) < 0.25f ? near : copysignf(far, x);
+}
 __device__ __forceinline__ void prefetch(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }

@@ -97,26 +97,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
             if (mine)
 #pragma unroll
                 for (int q = 0; q < G; q++) x[q] = __ldcg(row + q * HP);
-            Vectors v = {(const u32 *)(a.h + (size_t(s) * a.batch + b0 + ch * CC) * HP), HP / PER_WORD, in_chunk};
+            Vectors v = {(const u32 *)(a.h + (size_t(s) * a.batch + b0 + ch * CC) * HP), HP / PER_WORD, in_chunk, rank};
             float *mail = parts + turn * (WARPS * CC * ROWS_PAD);
             product(mail, m, matrix, a.u, v, rank, warp, lane, patience);
             __syncthreads();
             if (!worker) continue;
             float z[G];
-#pragma unroll
-            for (int q = 0; q < G; q++) z[q] = 0;
-#pragma unroll
-            for (int w = 0; w < WARPS; w++) {
-                const float *from = mail + (w * CC + column) * ROWS_PAD + u * G;
-                if constexpr (G == 4) {
-                    float4 f = *(const float4 *)from;
-                    z[0] = __fadd_rn(z[0], f.x), z[1] = __fadd_rn(z[1], f.y);
-                    z[2] = __fadd_rn(z[2], f.z), z[G - 1] = __fadd_rn(z[G - 1], f.w);
-                } else {
-#pragma unroll
-                    for (int q = 0; q < G; q++) z[q] = __fadd_rn(z[q], from[q]);
-                }
-            }
+            fold_warps<G>(z, mail + column * ROWS_PAD + u * G);
 #pragma unroll
             for (int q = 0; q < G; q++) {
                 if (!mine) x[q] = 0;
@@ -127,23 +114,23 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
 #if NORM
 #pragma unroll
             for (int k = 0; k < NGRP; k++) {
-                float sum = 0, square = 0;
+                float sum = 0, square = 0, mean, rest, pivot = 0;
 #pragma unroll
-                for (int q = 0; q < G; q++)
-                    if (group_of(q) == k && real) sum = __fadd_rn(sum, z[q]);
-                float mean = __fmul_rn(sum_lanes<UNITS>(sum), inv_units * (1.0f / gates_of(k)));
+                for (int q = G - 1; q >= 0; q--)
+                    if (group_of(q) == k) pivot = z[q];
+                pivot = __shfl_sync(0xffffffffu, pivot, 0, UNITS);
 #pragma unroll
                 for (int q = 0; q < G; q++)
                     if (group_of(q) == k && real) {
-                        float d = __fsub_rn(z[q], mean);
-                        square = fmaf(d, d, square);
+                        const float d = __fsub_rn(z[q], pivot);
+                        sum = __fadd_rn(sum, d), square = fmaf(d, d, square);
                     }
-                square = sum_lanes<UNITS>(square);
-                if (mine && u == 0) send2(a.gates + ((size_t(s) * a.batch + b) * NGRP + k) * GS + rank, mean, square);
+                block_statistics(sum, square, pivot, inv_units * (1.0f / gates_of(k)), mean, rest);
+                if (mine && u == 0) send2(a.gates + ((size_t(s) * a.batch + b) * NGRP + k) * GS + rank, mean, rest);
             }
 #endif
         }
-        if (!worker) continue;
+        if (worker)
         // 2. The gates; each block's part of the cell's statistics.
         for (int ch = 0; ch < chunks; ch++) {
             const int b = b0 + ch * CC + column;
@@ -167,21 +154,21 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
             for (int q = 0; q < G; q++) ha[q] = fmaf(constant(CONST_GH, q), zn[q], constant(CONST_CH, q));
 #if LSTM
             const float i = sigmoid(__fadd_rn(x[0], ha[0])), f = sigmoid(__fadd_rn(x[1], ha[1]));
-            const float g = tanhf(__fadd_rn(x[2], ha[2])), o = sigmoid(__fadd_rn(x[G - 1], ha[G - 1]));
+            const float g = tanh_of(__fadd_rn(x[2], ha[2])), o = sigmoid(__fadd_rn(x[G - 1], ha[G - 1]));
             const float c = real ? fmaf(f, slot(ch, SLOT_C), __fmul_rn(i, g)) : 0.0f;
             slot(ch, SLOT_Z) = o, slot(ch, SLOT_Z + 1) = c;
 #if CNORM
-            float mc = __fmul_rn(sum_lanes<UNITS>(c), inv_units);
-            float d = real ? __fsub_rn(c, mc) : 0.0f;
-            float square = sum_lanes<UNITS>(__fmul_rn(d, d));
-            if (mine && u == 0) send2(a.cells + at * GS + rank, mc, square);
+            const float pivot = __shfl_sync(0xffffffffu, c, 0, UNITS), d = real ? __fsub_rn(c, pivot) : 0.0f;
+            float mc, rest;
+            block_statistics(d, __fmul_rn(d, d), pivot, inv_units, mc, rest);
+            if (mine && u == 0) send2(a.cells + at * GS + rank, mc, rest);
 #else
-            const float h = real && valid ? __fmul_rn(o, tanhf(c)) : slot(ch, SLOT_H);
+            const float h = real && valid ? __fmul_rn(o, tanh_of(c)) : slot(ch, SLOT_H);
             if (valid) slot(ch, SLOT_C) = c;
 #endif
 #else
             const float r = sigmoid(__fadd_rn(x[0], ha[0])), z = sigmoid(__fadd_rn(x[1], ha[1]));
-            const float n = tanhf(fmaf(r, ha[2], x[2]));
+            const float n = tanh_of(fmaf(r, ha[2], x[2]));
             const float before = slot(ch, SLOT_H);
             const float mixed = KEEPS ? fmaf(z, __fsub_rn(before, n), n) : fmaf(z, __fsub_rn(n, before), before);
             const float h = real && valid ? mixed : before;
@@ -216,6 +203,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
             }
         }
 #if LSTM && CNORM
+        if (worker)
         // 3. The cell's norm and h.
         for (int ch = 0; ch < chunks; ch++) {
             const int b = b0 + ch * CC + column;
@@ -227,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
             row_statistics<1>(a.cells + at * GS, mine, u, EPS_C, DEV_C, patience, mean, rstd);
             const float o = slot(ch, SLOT_Z), c = slot(ch, SLOT_Z + 1);
             const float n = fmaf(consts[4 * G * UNITS + u], __fmul_rn(__fsub_rn(c, mean), rstd), consts[(4 * G + 1) * UNITS + u]);
-            const float h = !real ? 0.0f : valid ? __fmul_rn(o, tanhf(n)) : slot(ch, SLOT_H);
+            const float h = !real ? 0.0f : valid ? __fmul_rn(o, tanh_of(n)) : slot(ch, SLOT_H);
             send_elem(a.h + (at + a.batch) * HP + unit, narrow(h), u, mine);
             if (valid && real) {
                 slot(ch, SLOT_C) = CARRIED ? n : c;
@@ -239,6 +227,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
 #endif
         }
 #endif
+        // Whoever has no more to do must not look for h in vain: that would slow the others.
+        __syncthreads();
     }
     if (worker)
         for (int ch = 0; ch < chunks; ch++)

@@ -7,6 +7,9 @@
 #define CHUNK (16 / (4 / PER_WORD))  // elements of 16 bytes
 #define BK (4 * CHUNK)
 #define TILE_BYTES 8192
+// Tensor cores cut off what they add: sums of f32 are put together with proper rounding every so many slices.
+#define PROMOTE (TYPE == 0 && !TF32)
+#define SLICES 4
 
 struct Gemm {
     const elem *a, *b;
@@ -119,7 +122,7 @@ __device__ __forceinline__ void put(void *c, size_t at, float x, int add) {
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2) rnn_gemm(Gemm p) {
+extern "C" __global__ void __launch_bounds__(256, PROMOTE ? 1 : 2) rnn_gemm(Gemm p) {
     extern __shared__ __align__(128) char shared[];
     const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
     // Tiles in bands of 8 rows of tiles, so that neighbours share what they read.
@@ -144,6 +147,11 @@ extern "C" __global__ void __launch_bounds__(256, 2) rnn_gemm(Gemm p) {
         for (int j = 0; j < 4; j++)
 #pragma unroll
             for (int k = 0; k < 4; k++) acc[i][j][k] = 0;
+#if PROMOTE
+    float total[4][4][4];
+#pragma unroll
+    for (int i = 0; i < 64; i++) (&total[0][0][0])[i] = 0;
+#endif
     const int wm = (warp >> 2) * 64, wn = (warp & 3) * 32;
     for (int slice = 0; slice < slices; slice++) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
@@ -162,7 +170,19 @@ extern "C" __global__ void __launch_bounds__(256, 2) rnn_gemm(Gemm p) {
                 for (int j = 0; j < 4; j++) multiply(acc[i][j], f, b[j]);
             }
         }
+#if PROMOTE
+        if (slice % SLICES == SLICES - 1)
+#pragma unroll
+            for (int i = 0; i < 64; i++) {
+                float &to = (&total[0][0][0])[i], &from = (&acc[0][0][0])[i];
+                to = __fadd_rn(to, from), from = 0;
+            }
+#endif
     }
+#if PROMOTE
+#pragma unroll
+    for (int i = 0; i < 64; i++) (&acc[0][0][0])[i] = __fadd_rn((&total[0][0][0])[i], (&acc[0][0][0])[i]);
+#endif
     const int g = lane >> 2, t = lane & 3;
 #pragma unroll
     for (int i = 0; i < 4; i++)

@@ -93,6 +93,7 @@ impl Plan {
             pairs: product.pairs as i32,
             tiles: product.tiles as i32,
             back: i32::from(back),
+            rotate: i32::from(product.full),
         };
         let words = g.group * 8 * product.pairs * product.tiles * 256;
         // SAFETY: the caller's promise.

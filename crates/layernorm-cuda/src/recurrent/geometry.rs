@@ -18,6 +18,8 @@ pub(crate) struct Product {
     pub(crate) pairs: usize,
     pub(crate) in_registers: usize,
     pub(crate) in_shared: usize,
+    /// Whether every warp has all its pairs.
+    pub(crate) full: bool,
     /// Dynamic shared memory of the block, in bytes.
     pub(crate) shared: usize,
 }
@@ -61,6 +63,7 @@ impl Geometry {
         let product = |rows: usize, k: usize, registers: usize, slots: usize| -> Result<Product, Error> {
             let row_tiles = rows.div_ceil(16);
             let pairs = (k / word).div_ceil(16).div_ceil(WARPS);
+            let full = pairs * WARPS * 16 == k / word;
             let in_registers = pairs.min(registers / (8 * row_tiles));
             let parts = 2 * WARPS * 8 * tiles * (16 * row_tiles + 4) * 4;
             let fixed = parts + (4 * cell.gates + 2) * units * 4 + chunks * slots * 1024;
@@ -69,10 +72,11 @@ impl Geometry {
                 why: format!("{fixed} bytes of shared memory a block, {} are there", gpu.shared_per_block),
             })?;
             let in_shared = (pairs - in_registers).min(room / pair_bytes);
-            Ok(Product { tiles: row_tiles, pairs, in_registers, in_shared, shared: fixed + in_shared * pair_bytes })
+            Ok(Product { tiles: row_tiles, pairs, in_registers, in_shared, full, shared: fixed + in_shared * pair_bytes })
         };
         // Registers for the matrix, in words a thread: what the compiler takes without spilling (NOTES-recurrent.md).
-        let (there, back) = if number == Number::F32 { (96, 96) } else { (128, 128) };
+        let (mut there, mut back) = if number == Number::F32 { (96, 96) } else { (128, 128) };
+        if let Ok(r) = std::env::var("REGS") { let v: Vec<usize> = r.split(',').map(|x| x.parse().unwrap()).collect(); (there, back) = (v[0], v[1]); }
         Ok(Geometry {
             hidden,
             padded,

@@ -29,6 +29,11 @@ source!(INPUT_NORM, "input_norm.cu");
 source!(FINISH, "finish.cu");
 
 fn with(mut variant: Variant, defines: Vec<(&'static str, String)>) -> Variant {
+    if let Ok(tune) = std::env::var("TUNE") {
+        for define in tune.split(',').filter(|d| !d.is_empty()) {
+            if !variant.defines.iter().any(|v| v == define) { variant.defines.push(define.to_string()); }
+        }
+    }
     for (name, value) in defines {
         variant = variant.define(name, value);
     }
@@ -36,24 +41,26 @@ fn with(mut variant: Variant, defines: Vec<(&'static str, String)>) -> Variant {
 }
 
 /// The time loop forward.
-pub(super) fn forward(cell: &Cell, geometry: &Geometry, number: Number, training: bool) -> Variant {
+pub(super) fn forward(cell: &Cell, geometry: &Geometry, number: Number, tf32: bool, training: bool) -> Variant {
     let base = Variant::new(&FORWARD, "rnn_forward").define("TYPE", number.code()).define("TRAIN", u8::from(training));
+    let base = base.define("TF32", u8::from(tf32));
     with(with(base, cell.defines()), geometry.defines(&geometry.forward)).shared(geometry.forward.shared)
 }
 
 /// The time loop backward.
-pub(super) fn backward(cell: &Cell, geometry: &Geometry, number: Number) -> Variant {
-    let base = Variant::new(&BACKWARD, "rnn_backward").define("TYPE", number.code());
+pub(super) fn backward(cell: &Cell, geometry: &Geometry, number: Number, tf32: bool) -> Variant {
+    let base = Variant::new(&BACKWARD, "rnn_backward").define("TYPE", number.code()).define("TF32", u8::from(tf32));
     with(with(base, cell.defines()), geometry.defines(&geometry.backward)).shared(geometry.backward.shared)
 }
 
 /// C = A·B; whether A is `[K, M]`, whether B is `[K, N]`, and the type of C.
-pub(super) fn gemm(number: Number, trans: (bool, bool), out: Number) -> Variant {
+pub(super) fn gemm(number: Number, tf32: bool, trans: (bool, bool), out: Number) -> Variant {
     Variant::new(&GEMM, "rnn_gemm")
         .define("TYPE", number.code())
         .define("TRANS_A", u8::from(trans.0))
         .define("TRANS_B", u8::from(trans.1))
         .define("OUT", out.code())
+        .define("TF32", u8::from(tf32))
         .shared(65536)
 }
 
@@ -98,15 +105,15 @@ pub fn all_variants() -> Result<Vec<Variant>, Error> {
                 all.push(prepare(entry, number, params));
             }
             for trans in [(false, false), (false, true), (true, true)] {
-                all.push(gemm(number, trans, params));
+                all.push(gemm(number, false, trans, params));
             }
         }
         all.push(finish(number));
         for cell in Kind::ALL.into_iter().flat_map(layernorm_rnn::Variant::all).filter_map(|v| Cell::of(v).ok()) {
             for (hidden, batch) in [(100, 3), (2048, 64)] {
                 let geometry = Geometry::new(&cell, hidden, batch, number, &gpu)?;
-                all.extend([true, false].map(|training| forward(&cell, &geometry, number, training)));
-                all.push(backward(&cell, &geometry, number));
+                all.extend([true, false].map(|training| forward(&cell, &geometry, number, false, training)));
+                all.push(backward(&cell, &geometry, number, false));
                 all.push(input_norm(&cell, &geometry));
             }
         }
@@ -221,6 +228,7 @@ pub(super) struct PackArgs {
     pub(super) pairs: i32,
     pub(super) tiles: i32,
     pub(super) back: i32,
+    pub(super) rotate: i32,
 }
 
 /// `PadWeight` of prepare.cu.

@@ -24,6 +24,8 @@ pub struct Layer {
     pub number: Number,
     /// The type of the parameters and their gradients: `number` or f32.
     pub params: Number,
+    /// Whether products of f32 may round their operands to 11 bits (tf32), as cuDNN's do. Three times the speed.
+    pub tf32: bool,
     /// From each sequence's last step to its first.
     pub reverse: bool,
 }
@@ -338,12 +340,13 @@ fn functions(
     geometry: &Geometry,
     training: bool,
 ) -> Result<Functions, Error> {
+    let tf32 = layer.tf32 && layer.number == Number::F32;
     let prepare = |entry| device.function(&kernels::prepare(entry, layer.number, layer.params));
     let back = if training {
         Some(BackFunctions {
-            backward: device.function(&kernels::backward(cell, geometry, layer.number))?,
-            dx: device.function(&kernels::gemm(layer.number, (false, true), layer.number))?,
-            dw: device.function(&kernels::gemm(layer.number, (true, true), layer.params))?,
+            backward: device.function(&kernels::backward(cell, geometry, layer.number, tf32))?,
+            dx: device.function(&kernels::gemm(layer.number, tf32, (false, true), layer.number))?,
+            dw: device.function(&kernels::gemm(layer.number, tf32, (true, true), layer.params))?,
             finish: device.function(&kernels::finish(layer.params))?,
         })
     } else {
@@ -359,8 +362,8 @@ fn functions(
             Some(_) => Some(device.function(&kernels::input_norm(cell, geometry))?),
             None => None,
         },
-        project: device.function(&kernels::gemm(layer.number, (false, false), Number::F32))?,
-        forward: device.function(&kernels::forward(cell, geometry, layer.number, training))?,
+        project: device.function(&kernels::gemm(layer.number, tf32, (false, false), Number::F32))?,
+        forward: device.function(&kernels::forward(cell, geometry, layer.number, tf32, training))?,
         back,
     })
 }

@@ -13,6 +13,7 @@ pub struct Case {
     pub variant: rnn::Variant,
     pub number: Number,
     pub params: Number,
+    pub tf32: bool,
     pub steps: usize,
     pub batch: usize,
     pub input: usize,
@@ -26,12 +27,12 @@ pub struct Case {
 impl Case {
     pub fn new(variant: rnn::Variant, number: Number, (steps, batch, input, hidden): (usize, usize, usize, usize)) -> Case {
         let (reverse, batch_first, lengths, state) = (false, false, false, false);
-        Case { variant, number, params: Number::F32, steps, batch, input, hidden, reverse, batch_first, lengths, state }
+        Case { variant, number, params: Number::F32, tf32: false, steps, batch, input, hidden, reverse, batch_first, lengths, state }
     }
 
     pub fn layer(&self) -> Layer {
         let (variant, input, hidden) = (self.variant, self.input, self.hidden);
-        Layer { variant, input, hidden, number: self.number, params: self.params, reverse: self.reverse }
+        Layer { variant, input, hidden, number: self.number, params: self.params, tf32: self.tf32, reverse: self.reverse }
     }
 
     pub fn shape(&self) -> Shape {
@@ -47,11 +48,12 @@ impl Case {
     pub fn name(&self) -> String {
         let flag = |is: bool, name: &'static str| if is { name } else { "" };
         format!(
-            "{} {} {:?}/{:?} T{} B{} I{} H{}{}{}{}{}",
+            "{} {} {:?}/{:?}{} T{} B{} I{} H{}{}{}{}{}",
             self.variant.kind.name(),
             self.variant.name,
             self.number,
             self.params,
+            flag(self.tf32, " tf32"),
             self.steps,
             self.batch,
             self.input,
@@ -188,7 +190,6 @@ pub struct OnGpu {
     pub plan: Plan,
     pub run: Run,
     pub back: RunBack,
-    case: Case,
     outputs: Vec<(String, Buffer<u8>, Number)>,
     _inputs: Vec<Buffer<u8>>,
 }
@@ -265,7 +266,7 @@ impl OnGpu {
         };
         inputs.push(tape);
         inputs.push(workspace);
-        Ok(OnGpu { plan, run, back, case: *case, outputs, _inputs: inputs })
+        Ok(OnGpu { plan, run, back, outputs, _inputs: inputs })
     }
 
     /// Forward, and backward where there is a tape; then everything that came out.
@@ -285,9 +286,5 @@ impl OnGpu {
             results.push((name.clone(), floats(&bytes, *number)));
         }
         Ok(results)
-    }
-
-    pub fn case(&self) -> &Case {
-        &self.case
     }
 }

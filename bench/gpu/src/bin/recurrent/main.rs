@@ -6,6 +6,7 @@ mod case;
 mod check;
 mod time;
 
+use case::Case;
 use layernorm_cuda::Device;
 
 fn main() {
@@ -19,7 +20,7 @@ fn main() {
     };
     println!("{}", device.properties().name);
     let good = match arguments.first().map(String::as_str) {
-        Some("check") => check_all(&device, arguments.iter().any(|a| a == "quick"), arguments.get(2)),
+        Some("check") => check_all(&device, arguments.iter().any(|a| a == "quick"), arguments.get(1)),
         Some("warm") => warm(&device, &arguments[1..]),
         Some("time") => time::all(&device, &arguments[1..]),
         _ => {
@@ -35,6 +36,9 @@ fn warm(device: &Device, arguments: &[String]) -> bool {
     let number = |i: usize| arguments.get(i).and_then(|a| a.parse::<usize>().ok()).unwrap_or(1);
     let mut cases = check::cases(arguments.iter().any(|a| a == "quick"));
     cases.extend(time::cases(&[]));
+    if arguments.len() > 2 {
+        cases = time::cases(&arguments[2..]);
+    }
     let mut good = true;
     for case in cases.iter().skip(number(0)).step_by(number(1)) {
         for training in [true, false] {
@@ -70,7 +74,8 @@ fn check_all(device: &Device, quick: bool, filter: Option<&String>) -> bool {
     }
     println!("{passed} cases hold, {failed} do not ({:.1} s)", begun.elapsed().as_secs_f64());
     let mut independent = true;
-    for case in cases.iter().filter(|case| case.hidden >= 512 && case.batch > 5 && !case.lengths) {
+    let wanted = |case: &&Case| filter.is_none_or(|filter| quick || case.name().contains(filter.as_str()));
+    for case in cases.iter().filter(wanted).filter(|case| case.hidden >= 512 && case.batch > 5 && !case.lengths) {
         match check::independent(device, case, 3) {
             Ok(good) => independent &= good,
             Err(error) => {

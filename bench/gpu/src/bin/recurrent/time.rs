@@ -59,11 +59,12 @@ pub fn cases(arguments: &[String]) -> Vec<Case> {
     }
     let mut cases = Vec::new();
     for (kind, label) in [(Kind::Lstm, "lstm"), (Kind::Gru, "gru")] {
-        for (number, name) in [(Number::Bf16, "bf16"), (Number::F16, "f16"), (Number::F32, "f32")] {
-            if wants(label, &["lstm", "gru"]) && wants(name, &["bf16", "f16", "f32"]) {
+        for (number, name) in [(Number::Bf16, "bf16"), (Number::F16, "f16"), (Number::F32, "f32"), (Number::F32, "tf32")] {
+            if wants(label, &["lstm", "gru"]) && wants(name, &["bf16", "f16", "f32", "tf32"]) {
                 let variant = Variant::named(kind, "paper").unwrap();
                 cases.extend(sizes.iter().map(|&(hidden, batch)| Case {
                     params: number,
+                    tf32: name == "tf32",
                     ..Case::new(variant, number, (STEPS, batch, hidden, hidden))
                 }));
             }
@@ -77,12 +78,13 @@ pub fn all(device: &Device, arguments: &[String]) -> bool {
     println!("|---|---|---|---|---|---|---|---|---|");
     let mut good = true;
     for case in cases(arguments) {
+        let whole = if std::env::var("ONLY16").is_ok() { Case { input: 16, ..case } } else { case };
         let result =
-            measure(device, &case).and_then(|whole| Ok((whole, measure(device, &Case { input: 16, ..case })?)));
+            measure(device, &whole).and_then(|whole| Ok((whole, measure(device, &Case { input: 16, ..case })?)));
         match result {
             Ok((whole, inner)) => println!(
-                "| {} paper | {:?} | {} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {:?} |",
-                case.variant.kind.name(), case.number, case.hidden, case.batch, whole.0, whole.1, inner.0, inner.1, whole.2
+                "| {} paper | {:?}{} | {} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {:?} |",
+                case.variant.kind.name(), case.number, if case.tf32 { " (tf32)" } else { "" }, case.hidden, case.batch, whole.0, whole.1, inner.0, inner.1, whole.2
             ),
             Err(error) => {
                 println!("FAIL {}: {error}", case.name());
