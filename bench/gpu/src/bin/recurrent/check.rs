@@ -1,0 +1,159 @@
+//! The GPU against the CPU engine; the same bits twice; the same bits in another batch.
+
+use crate::case::{Case, Data, OnGpu, Results, on_cpu};
+use layernorm_cuda::recurrent::Number;
+use layernorm_cuda::{Device, Error};
+use layernorm_rnn::{Kind, Variant};
+
+/// ‖a − b‖ / ‖b‖. NaN where a is not a number.
+fn distance(a: &[f32], b: &[f32]) -> f64 {
+    let square = |x: f64| x * x;
+    let gap: f64 = a.iter().zip(b).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum();
+    let norm: f64 = b.iter().map(|b| square(f64::from(*b))).sum();
+    if gap == 0.0 { 0.0 } else { (gap / norm.max(1e-30)).sqrt() }
+}
+
+/// What a result may differ by, as a part of its norm. u is half a unit of the type's last place. A step rounds h (or dz)
+/// once to the type: u of its norm, independent errors, so U h is off by u too, and gates, norms and cell do not enlarge it
+/// much; T steps add as √T, and a result is rounded once more. Backward there is the forward pass's error in every gate, and
+/// each product's operands are rounded again: three times as much. f32's products are
+/// right to 2^-21, and tensor cores cut off in adding: 2^-20 here. tf32 rounds operands to 11 bits.
+fn bound(case: &Case, backward: bool) -> f64 {
+    let u = match case.number {
+        Number::F32 if case.tf32 => 2f64.powi(-11),
+        Number::F32 => 2f64.powi(-20),
+        Number::F16 => 2f64.powi(-11),
+        Number::Bf16 => 2f64.powi(-8),
+    };
+    let growth = 1.0 + (case.steps as f64).sqrt();
+    u * growth * if backward { 3.0 } else { 1.0 }
+}
+
+fn is_backward(name: &str) -> bool {
+    !matches!(name, "y" | "last h" | "last c")
+}
+
+/// The largest share of its bound that a result takes, and which.
+fn worst(case: &Case, gpu: &Results, cpu: &Results) -> (f64, f64, String) {
+    let mut worst = (0.0, 0.0, String::new());
+    for (name, expected) in cpu {
+        let found = &gpu.iter().find(|result| result.0 == *name).expect("a result of that name").1;
+        assert_eq!(found.len(), expected.len(), "{name}");
+        let gap = distance(found, expected);
+        let share = gap / bound(case, is_backward(name));
+        if !(share <= worst.0) {
+            worst = (if share.is_nan() { f64::INFINITY } else { share }, gap, name.clone());
+        }
+    }
+    worst
+}
+
+fn same_bits(a: &Results, b: &Results) -> bool {
+    a.iter().zip(b).all(|(a, b)| a.1.iter().zip(&b.1).all(|(a, b)| a.to_bits() == b.to_bits()))
+}
+
+/// Whether a case holds; prints a line if it does not, or always when asked to.
+pub fn check(device: &Device, case: &Case, loud: bool) -> Result<bool, Error> {
+    let data = Data::random(case, 7 + case.hidden as u64);
+    let gpu = OnGpu::new(device, case, &data, true)?;
+    let first = gpu.results(true)?;
+    let again = gpu.results(true)?;
+    let (share, gap, name) = worst(case, &first, &on_cpu(case, &data));
+    let same = same_bits(&first, &again);
+    let plain = OnGpu::new(device, case, &data, false)?.results(false)?;
+    let inference = same_bits(&plain[..1].to_vec(), &first[..1].to_vec());
+    let good = share <= 1.0 && same && inference;
+    if !good || loud {
+        println!(
+            "{} {}: {name} off by {gap:.2e}, {share:.2} of its bound; bits twice {}; without tape {}",
+            if good { "ok  " } else { "FAIL" },
+            case.name(),
+            if same { "same" } else { "DIFFER" },
+            if inference { "same" } else { "DIFFER" },
+        );
+        if !good {
+            let cpu = on_cpu(case, &data);
+            for (name, expected) in &cpu {
+                let found = &first.iter().find(|result| result.0 == *name).expect("a result of that name").1;
+                println!("       {name}: {:.2e}", distance(found, expected));
+            }
+        }
+    }
+    Ok(good)
+}
+
+/// Sequences alone and among others: y, dx and the last state have the same bits.
+pub fn independent(device: &Device, case: &Case, few: usize) -> Result<bool, Error> {
+    let data = Data::random(case, 3);
+    let all = OnGpu::new(device, case, &data, true)?.results(true)?;
+    let alone = Case { batch: few, ..*case };
+    let mut part = Data::random(&alone, 3);
+    part.network = data.network.clone();
+    // Time first: the first `few` sequences of every step.
+    let cut = |values: &[f32], width: usize| -> Vec<f32> {
+        values.chunks(case.batch * width).flat_map(|step| step[..few * width].to_vec()).collect()
+    };
+    (part.x, part.dy) = (cut(&data.x, case.input), cut(&data.dy, case.hidden));
+    part.lengths = data.lengths[..few].to_vec();
+    for (to, from) in [(&mut part.first, &data.first), (&mut part.dlast, &data.dlast)] {
+        to.h = from.h[..few * case.hidden].to_vec();
+        to.c = from.c[..from.c.len().min(few * case.hidden)].to_vec();
+    }
+    let few_results = OnGpu::new(device, &alone, &part, true)?.results(true)?;
+    let mut good = true;
+    for (name, width) in [("y", case.hidden), ("dx", case.input), ("last h", case.hidden), ("dh0", case.hidden)] {
+        let get = |results: &Results| results.iter().find(|result| result.0 == name).expect("a result").1.clone();
+        let (expected, found) = (cut(&get(&all), width), get(&few_results));
+        let differing = expected.iter().zip(&found).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
+        if differing > 0 {
+            good = false;
+            println!("FAIL {}: {name} of {few} sequences alone differs in {differing} numbers", case.name());
+        }
+    }
+    Ok(good)
+}
+
+const LSTM: [&str; 8] = ["paper", "fastrnns", "torchaudio", "keras", "haste", "none", "draw", "per-gate"];
+const GRU: [&str; 4] = ["paper", "haste", "dreamer", "none"];
+
+fn variants() -> Vec<Variant> {
+    let named = |kind, names: &[&str]| names.iter().map(|name| Variant::named(kind, name).unwrap()).collect::<Vec<_>>();
+    [named(Kind::Lstm, &LSTM), named(Kind::Gru, &GRU)].concat()
+}
+
+/// All cases: every variant and type at small odd sizes with every option, a few at large ones.
+pub fn cases(quick: bool) -> Vec<Case> {
+    let mut all = Vec::new();
+    for variant in variants() {
+        for number in Number::ALL {
+            let plain = Case::new(variant, number, (5, 3, 20, 33));
+            all.push(Case { state: true, lengths: true, ..plain });
+            all.push(Case { params: number, reverse: true, lengths: true, batch_first: true, state: true, ..plain });
+            if !quick {
+                all.push(Case { state: true, ..Case::new(variant, number, (4, 17, 100, 100)) });
+                all.push(Case { params: number, ..Case::new(variant, number, (3, 64, 64, 512)) });
+            }
+        }
+    }
+    if quick {
+        return all;
+    }
+    for kind in [Kind::Lstm, Kind::Gru] {
+        for size in [(5, 3, 20, 33), (3, 16, 256, 1024), (2, 64, 64, 2048)] {
+            let variant = Variant::named(kind, "paper").unwrap();
+            all.push(Case { state: true, tf32: true, ..Case::new(variant, Number::F32, size) });
+        }
+    }
+    let sizes = [(3, 1, 1024, 1024), (3, 16, 256, 1024), (2, 64, 64, 1024), (2, 1, 64, 2048), (2, 70, 32, 2048), (3, 256, 32, 64), (2, 256, 64, 512), (2, 5, 40, 2500)];
+    for (kind, name) in [(Kind::Lstm, "paper"), (Kind::Lstm, "torchaudio"), (Kind::Gru, "paper"), (Kind::Lstm, "none")] {
+        let variant = Variant::named(kind, name).unwrap();
+        for number in Number::ALL {
+            for size in sizes {
+                if name == "paper" || size.3 == 1024 {
+                    all.push(Case { state: true, ..Case::new(variant, number, size) });
+                }
+            }
+        }
+    }
+    all
+}

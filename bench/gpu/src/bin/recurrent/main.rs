@@ -1,0 +1,89 @@
+//! The recurrent kernels: checked against the CPU engine, then timed. Runs where there is a GPU; needs nothing else.
+//!
+//! `recurrent check [quick]`, `recurrent warm K N`, `recurrent time [lstm|gru] [f32|f16|bf16] [H B]…`
+
+mod case;
+mod check;
+mod time;
+
+use case::Case;
+use layernorm_cuda::Device;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let device = match Device::open(0) {
+        Ok(device) => device,
+        Err(error) => {
+            println!("skipped: {error}");
+            return;
+        }
+    };
+    println!("{}", device.properties().name);
+    let good = match arguments.first().map(String::as_str) {
+        Some("check") => check_all(&device, arguments.iter().any(|a| a == "quick"), arguments.get(1)),
+        Some("warm") => warm(&device, &arguments[1..]),
+        Some("time") => time::all(&device, &arguments[1..]),
+        _ => {
+            println!("expected `check` or `time`");
+            false
+        }
+    };
+    std::process::exit(i32::from(!good));
+}
+
+/// Compiles the kernels of every n-th case, from the k-th on: several processes fill the folder of kernels together.
+fn warm(device: &Device, arguments: &[String]) -> bool {
+    let number = |i: usize| arguments.get(i).and_then(|a| a.parse::<usize>().ok()).unwrap_or(1);
+    let mut cases = check::cases(arguments.iter().any(|a| a == "quick"));
+    cases.extend(time::cases(&[]));
+    if arguments.len() > 2 {
+        cases = time::cases(&arguments[2..]);
+    }
+    let mut good = true;
+    for case in cases.iter().skip(number(0)).step_by(number(1)) {
+        for training in [true, false] {
+            let plan = layernorm_cuda::recurrent::Plan::new(device, case.layer(), case.shape(), training);
+            if let Err(error) = plan {
+                println!("FAIL {}: {error}", case.name());
+                good = false;
+            }
+        }
+    }
+    good
+}
+
+fn check_all(device: &Device, quick: bool, filter: Option<&String>) -> bool {
+    let (mut passed, mut failed) = (0, 0);
+    let begun = std::time::Instant::now();
+    let cases = check::cases(quick);
+    for (index, case) in cases.iter().enumerate() {
+        if filter.is_some_and(|filter| !quick && !case.name().contains(filter.as_str())) {
+            continue;
+        }
+        match check::check(device, case, index % 12 == 0 || case.hidden > 512) {
+            Ok(true) => passed += 1,
+            Ok(false) => failed += 1,
+            Err(error) => {
+                println!("FAIL {}: {error}", case.name());
+                failed += 1;
+                if failed > 12 {
+                    return false;
+                }
+            }
+        }
+    }
+    println!("{passed} cases hold, {failed} do not ({:.1} s)", begun.elapsed().as_secs_f64());
+    let mut independent = true;
+    let wanted = |case: &&Case| filter.is_none_or(|filter| quick || case.name().contains(filter.as_str()));
+    for case in cases.iter().filter(wanted).filter(|case| case.hidden >= 512 && case.batch > 5 && !case.lengths) {
+        match check::independent(device, case, 3) {
+            Ok(good) => independent &= good,
+            Err(error) => {
+                println!("FAIL {}: {error}", case.name());
+                independent = false;
+            }
+        }
+    }
+    println!("sequences alone: {} ({:.1} s)", if independent { "same bits" } else { "DIFFER" }, begun.elapsed().as_secs_f64());
+    failed == 0 && independent
+}

@@ -1,0 +1,96 @@
+//! Microseconds a step: the whole call, T = 256, I = H; and with I = 16, which leaves the time loop.
+
+use crate::case::{Case, Data, OnGpu};
+use layernorm_cuda::memory::Event;
+use layernorm_cuda::recurrent::Number;
+use layernorm_cuda::{Device, Error, Stream};
+use layernorm_rnn::{Kind, Variant};
+
+const STEPS: usize = 256;
+
+/// The median time of some calls, in microseconds a step.
+fn median(device: &Device, mut call: impl FnMut() -> Result<(), Error>) -> Result<f64, Error> {
+    for _ in 0..2 {
+        call()?;
+    }
+    let mut times = Vec::new();
+    for _ in 0..7 {
+        let (start, end) = (Event::new(device)?, Event::new(device)?);
+        start.record(Stream::DEFAULT)?;
+        call()?;
+        end.record(Stream::DEFAULT)?;
+        times.push(end.seconds_since(&start)?);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[times.len() / 2] * 1e6 / STEPS as f64)
+}
+
+/// Forward without a tape, and forward and backward with one.
+fn measure(device: &Device, case: &Case) -> Result<(f64, f64, Vec<(u32, u32, usize)>), Error> {
+    let data = Data::random(case, 1);
+    let there = {
+        let gpu = OnGpu::new(device, case, &data, false)?;
+        // SAFETY: all addresses are of that structure's buffers.
+        let time = median(device, || unsafe { gpu.plan.forward(Stream::DEFAULT, &gpu.run) })?;
+        gpu.plan.check(gpu.run.workspace)?;
+        time
+    };
+    let gpu = OnGpu::new(device, case, &data, true)?;
+    let both = median(device, || {
+        // SAFETY: as above.
+        unsafe {
+            gpu.plan.forward(Stream::DEFAULT, &gpu.run)?;
+            gpu.plan.backward(Stream::DEFAULT, &gpu.back)
+        }
+    })?;
+    gpu.plan.check(gpu.run.workspace)?;
+    Ok((there, both, gpu.plan.resources()?))
+}
+
+/// What is timed: `paper` of the kinds, types and sizes that are named, all if none are.
+pub fn cases(arguments: &[String]) -> Vec<Case> {
+    let wants = |name: &str, of: &[&str]| {
+        !arguments.iter().any(|a| of.contains(&a.as_str())) || arguments.iter().any(|a| a == name)
+    };
+    let numbers: Vec<usize> = arguments.iter().filter_map(|a| a.parse().ok()).collect();
+    let mut sizes: Vec<(usize, usize)> = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    if sizes.is_empty() {
+        sizes = [512, 1024, 2048].into_iter().flat_map(|h| [1, 16, 64].map(|b| (h, b))).collect();
+    }
+    let mut cases = Vec::new();
+    for (kind, label) in [(Kind::Lstm, "lstm"), (Kind::Gru, "gru")] {
+        for (number, name) in [(Number::Bf16, "bf16"), (Number::F16, "f16"), (Number::F32, "f32"), (Number::F32, "tf32")] {
+            if wants(label, &["lstm", "gru"]) && wants(name, &["bf16", "f16", "f32", "tf32"]) {
+                let variant = Variant::named(kind, "paper").unwrap();
+                cases.extend(sizes.iter().map(|&(hidden, batch)| Case {
+                    params: number,
+                    tf32: name == "tf32",
+                    ..Case::new(variant, number, (STEPS, batch, hidden, hidden))
+                }));
+            }
+        }
+    }
+    cases
+}
+
+pub fn all(device: &Device, arguments: &[String]) -> bool {
+    println!("| cell | type | H | B | fwd | fwd+bwd | fwd, I=16 | fwd+bwd, I=16 | registers, spills, shared |");
+    println!("|---|---|---|---|---|---|---|---|---|");
+    let mut good = true;
+    for case in cases(arguments) {
+        let whole = if std::env::var("ONLY16").is_ok() { Case { input: 16, ..case } } else { case };
+        let result =
+            measure(device, &whole).and_then(|whole| Ok((whole, measure(device, &Case { input: 16, ..case })?)));
+        match result {
+            Ok((whole, inner)) => println!(
+                "| {} paper | {:?}{} | {} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {:?} |",
+                case.variant.kind.name(), case.number, if case.tf32 { " (tf32)" } else { "" }, case.hidden, case.batch, whole.0, whole.1, inner.0, inner.1, whole.2
+            ),
+            Err(error) => {
+                println!("FAIL {}: {error}", case.name());
+                good = false;
+            }
+        }
+    }
+    good
+}

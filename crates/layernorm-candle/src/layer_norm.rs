@@ -1,0 +1,81 @@
+//! Layer normalization (Ba, Kiros and Hinton, 2016).
+
+use crate::{checks, ops};
+use candle_core::{Module, Result, Tensor};
+use candle_nn::{Init, LayerNormConfig, VarBuilder};
+
+/// Layer normalization over the last axis, as [`candle_nn::LayerNorm`], with gradients of x, weight and bias.
+///
+/// y = (x − mean)/sqrt(var + ε)·weight + bias, mean and variance those of the last axis, the variance divided by its length.
+/// Without `remove_mean` it is y = x/sqrt(mean(x²) + ε)·weight + bias.
+#[derive(Clone, Debug)]
+pub struct LayerNorm {
+    weight: Tensor,
+    bias: Option<Tensor>,
+    remove_mean: bool,
+    eps: f64,
+}
+
+impl LayerNorm {
+    /// With weight and bias, `[d]` each.
+    pub fn new(weight: Tensor, bias: Tensor, eps: f64) -> Self {
+        LayerNorm { weight, bias: Some(bias), remove_mean: true, eps }
+    }
+
+    /// With a weight alone, `[d]`.
+    pub fn new_no_bias(weight: Tensor, eps: f64) -> Self {
+        LayerNorm { weight, bias: None, remove_mean: true, eps }
+    }
+
+    /// Without removing the mean, with a weight alone, `[d]`.
+    pub fn rms_norm(weight: Tensor, eps: f64) -> Self {
+        LayerNorm { weight, bias: None, remove_mean: false, eps }
+    }
+
+    /// The weight γ, `[d]`.
+    pub fn weight(&self) -> &Tensor {
+        &self.weight
+    }
+
+    /// The bias β, `[d]`, if there is one.
+    pub fn bias(&self) -> Option<&Tensor> {
+        self.bias.as_ref()
+    }
+
+    /// ε, under the root.
+    pub fn eps(&self) -> f64 {
+        self.eps
+    }
+
+    /// Whether the mean is removed.
+    pub fn remove_mean(&self) -> bool {
+        self.remove_mean
+    }
+}
+
+impl Module for LayerNorm {
+    /// Normalizes every row: x and y `[…, d]`.
+    fn forward(&self, x: &Tensor) -> Result<Tensor> {
+        let norm = if self.remove_mean { ops::layer_norm } else { ops::rms_norm };
+        norm(x, Some(&self.weight), self.bias.as_ref(), self.eps)
+    }
+}
+
+/// A layer norm over a last axis of this size, as [`candle_nn::layer_norm()`]: `weight` (or `gamma`) starts at 1, `bias` (or
+/// `beta`) at 0. The configuration is candle-nn's; a number alone is ε.
+pub fn layer_norm<C: Into<LayerNormConfig>>(size: usize, config: C, vb: VarBuilder) -> Result<LayerNorm> {
+    let LayerNormConfig { eps, remove_mean, affine } = config.into();
+    checks::row_norm(size, eps)?;
+    let get = |names: [&str; 2], start| {
+        let name = names.into_iter().find(|name| vb.contains_tensor(name)).unwrap_or(names[0]);
+        vb.get_with_hints(size, name, Init::Const(start))
+    };
+    let weight = get(["weight", "gamma"], 1.0)?;
+    let bias = if affine { Some(get(["bias", "beta"], 0.0)?) } else { None };
+    Ok(LayerNorm { weight, bias, remove_mean, eps })
+}
+
+/// A layer norm without a bias, as [`candle_nn::layer_norm_no_bias`].
+pub fn layer_norm_no_bias(size: usize, eps: f64, vb: VarBuilder) -> Result<LayerNorm> {
+    layer_norm(size, LayerNormConfig { eps, remove_mean: true, affine: false }, vb)
+}

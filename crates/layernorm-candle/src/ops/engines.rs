@@ -1,0 +1,128 @@
+//! Engines: a network of the core with the runner that runs it. A forward pass in training leases one and keeps it until its
+//! backward pass is done or given up; then the module has it back, with all its memory, for the next.
+
+use super::memory::new_context;
+use candle_core::WithDType;
+use layernorm_rnn::{Config, Error, Gradients, Network, Params, Real, Runner, State};
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A module keeps so many engines at the most when they are idle: as many forward passes can be open at once without memory
+/// being allocated again and again.
+const MOST_IDLE: usize = 16;
+
+/// A network, its runner, and room for the gradients of its parameters.
+pub(crate) struct Engine<A> {
+    pub(crate) network: Network<A>,
+    pub(crate) runner: Runner<A>,
+    /// Taken during a backward pass.
+    sums: Option<Params<A>>,
+}
+
+impl<A: Real> Engine<A> {
+    fn new(config: &Config) -> Result<Self, Error> {
+        let params = Params::zeros(config)?;
+        let sums = Some(params.zeros_like());
+        Ok(Engine { network: Network::from_params(*config, params)?, runner: Runner::new(new_context()), sums })
+    }
+
+    /// Gives the network these parameters. If they are those that it has, bit for bit, its packed weights stay good.
+    pub(crate) fn set_params(&mut self, values: &[A]) -> Result<(), Error> {
+        let (expected, found) = (self.network.params().values(), values);
+        if expected.len() != found.len() {
+            let what = format!("expected {} numbers for this network, found {}", expected.len(), found.len());
+            return Err(Error::Weights { what });
+        }
+        let bits = |value: &A| value.to_f64().to_bits();
+        if expected.iter().zip(found).any(|(a, b)| bits(a) != bits(b)) {
+            self.network.params_mut().values_mut().copy_from_slice(values);
+        }
+        Ok(())
+    }
+
+    /// The gradients of the forward pass that was recorded last. Those of the parameters are given to `take` and stay here.
+    pub(crate) fn backward<T: layernorm::Element<Acc = A>, R>(
+        &mut self,
+        dy: &[T],
+        dlast: Option<&State<A>>,
+        input: Vec<T>,
+        take: impl FnOnce(&[A]) -> R,
+    ) -> Result<(Vec<T>, State<A>, R), Error> {
+        let mut params = self.sums.take().unwrap_or_else(|| self.network.params().zeros_like());
+        params.values_mut().fill(A::ZERO);
+        let mut gradients = Gradients { input, params, state: State { h: Vec::new(), c: Vec::new() } };
+        let outcome = self.runner.backward_into(&self.network, dy, dlast, 0, &mut gradients);
+        let taken = outcome.map(|()| take(gradients.params.values()));
+        self.sums = Some(gradients.params);
+        Ok((gradients.input, gradients.state, taken?))
+    }
+}
+
+/// The idle engines of a module, of both arithmetic types. Clones of the module share them.
+#[derive(Default)]
+pub(crate) struct Engines {
+    single: Mutex<Vec<Engine<f32>>>,
+    double: Mutex<Vec<Engine<f64>>>,
+}
+
+impl std::fmt::Debug for Engines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Engines")
+    }
+}
+
+/// f32 or f64: which of the idle engines are of this type.
+pub(crate) trait Driven: Real + WithDType {
+    fn idle(engines: &Engines) -> &Mutex<Vec<Engine<Self>>>;
+}
+
+impl Driven for f32 {
+    fn idle(engines: &Engines) -> &Mutex<Vec<Engine<f32>>> {
+        &engines.single
+    }
+}
+
+impl Driven for f64 {
+    fn idle(engines: &Engines) -> &Mutex<Vec<Engine<f64>>> {
+        &engines.double
+    }
+}
+
+/// An engine that goes back to its module when this is dropped.
+pub(crate) struct Lease<A: Driven> {
+    engine: Option<Engine<A>>,
+    engines: Arc<Engines>,
+}
+
+impl<A: Driven> Lease<A> {
+    pub(crate) fn new(engines: &Arc<Engines>, config: &Config) -> Result<Self, Error> {
+        let idle = A::idle(engines).lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let engine = match idle.filter(|engine| engine.network.config() == config) {
+            Some(engine) => engine,
+            None => Engine::new(config)?,
+        };
+        Ok(Lease { engine: Some(engine), engines: Arc::clone(engines) })
+    }
+}
+
+impl<A: Driven> Deref for Lease<A> {
+    type Target = Engine<A>;
+    fn deref(&self) -> &Engine<A> {
+        self.engine.as_ref().expect("an engine is leased until it is dropped")
+    }
+}
+
+impl<A: Driven> DerefMut for Lease<A> {
+    fn deref_mut(&mut self) -> &mut Engine<A> {
+        self.engine.as_mut().expect("an engine is leased until it is dropped")
+    }
+}
+
+impl<A: Driven> Drop for Lease<A> {
+    fn drop(&mut self) {
+        let mut idle = A::idle(&self.engines).lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < MOST_IDLE {
+            idle.extend(self.engine.take());
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A tensor's memory as the core sees it: views of what is there (whatever its strides), vectors for what is new.
+
+use super::engines::Driven;
+use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, Tensor, WithDType, bail};
+use layernorm::{Context, Error, Param, ParamMut, View, ViewMut, bf16, f16};
+use std::cell::{Cell, RefCell};
+use std::num::NonZeroUsize;
+
+/// The element types that both sides have.
+pub(crate) trait Number: layernorm::Element<Acc: Driven> + WithDType {}
+
+impl Number for f16 {}
+impl Number for bf16 {}
+impl Number for f32 {}
+impl Number for f64 {}
+
+/// Runs `$body`, which is a `Result`, with the type `$T` that a dtype stands for.
+macro_rules! by_type {
+    ($dtype:expr, $T:ident => $body:expr) => {
+        match $dtype {
+            candle_core::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            candle_core::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            candle_core::DType::F16 => {
+                type $T = layernorm::f16;
+                $body
+            }
+            candle_core::DType::BF16 => {
+                type $T = layernorm::bf16;
+                $body
+            }
+            other => {
+                candle_core::bail!("layernorm: expected a tensor of f16, bf16, f32 or f64, found {}", other.as_str())
+            }
+        }
+    };
+}
+pub(crate) use by_type;
+
+/// The type that arithmetic on tensors of this type is done in.
+pub(crate) fn wide(dtype: DType) -> DType {
+    if dtype == DType::F64 { DType::F64 } else { DType::F32 }
+}
+
+/// A refusal of the core's as candle's error, with the same words.
+pub(crate) fn refused(error: impl std::fmt::Display) -> candle_core::Error {
+    candle_core::Error::msg(format_args!("layernorm: {error}"))
+}
+
+/// `Ok` if the tensors are on the CPU, where the kernels are.
+pub(crate) fn on_cpu<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<()> {
+    match tensors.into_iter().find(|tensor| !tensor.device().is_cpu()) {
+        Some(tensor) => Err(elsewhere(tensor)),
+        None => Ok(()),
+    }
+}
+
+fn elsewhere(tensor: &Tensor) -> candle_core::Error {
+    refused(format_args!("expected a tensor on the CPU, found one on {:?}", tensor.device().location()))
+}
+
+/// A tensor where it is: its memory and how it lies there.
+#[derive(Clone, Copy)]
+pub(crate) struct Stored<'a> {
+    pub(crate) storage: &'a CpuStorage,
+    pub(crate) layout: &'a Layout,
+}
+
+impl<'a> Stored<'a> {
+    pub(crate) fn shape(&self) -> &'a [usize] {
+        self.layout.dims()
+    }
+
+    /// The tensor where it is.
+    pub(crate) fn view<T: WithDType>(&self) -> Result<View<'a, T>> {
+        let data = T::cpu_storage_as_slice(self.storage)?;
+        let strides: Vec<isize> = self.layout.stride().iter().map(|&stride| stride as isize).collect();
+        View::strided(data, self.shape(), &strides, self.layout.start_offset()).map_err(refused)
+    }
+
+    /// A parameter of T or f32.
+    pub(crate) fn param<T: Number>(&self) -> Result<Param<'a, T>> {
+        if is_f32(self.storage) { self.view().map(Param::F32) } else { self.view().map(Param::Same) }
+    }
+
+    /// Its numbers, which are in row-major order without gaps.
+    pub(crate) fn numbers<T: WithDType>(&self) -> Result<&'a [T]> {
+        let data = T::cpu_storage_as_slice(self.storage)?;
+        match self.layout.contiguous_offsets() {
+            Some((start, end)) => Ok(&data[start..end]),
+            None => bail!("layernorm: expected a contiguous tensor, found strides {:?}", self.layout.stride()),
+        }
+    }
+}
+
+fn is_f32(storage: &CpuStorage) -> bool {
+    matches!(storage, CpuStorage::F32(_))
+}
+
+/// Reads a tensor where it is.
+pub(crate) fn with_stored<R>(tensor: &Tensor, read: impl FnOnce(Stored) -> Result<R>) -> Result<R> {
+    let (storage, layout) = tensor.storage_and_layout();
+    match &*storage {
+        Storage::Cpu(storage) => read(Stored { storage, layout }),
+        _ => Err(elsewhere(tensor)),
+    }
+}
+
+/// A tensor of these numbers, row-major, without a copy.
+pub(crate) fn tensor<T: WithDType>(numbers: Vec<T>, shape: &[usize]) -> Result<Tensor> {
+    Tensor::from_vec(numbers, shape, &Device::Cpu)
+}
+
+/// Room for as many numbers as the shape has.
+pub(crate) fn room<T: Clone + Default>(shape: &[usize]) -> Vec<T> {
+    vec![T::default(); shape.iter().product()]
+}
+
+/// Room for a parameter's gradient, of the parameter's type.
+pub(crate) enum Room<T> {
+    Same(Vec<T>),
+    F32(Vec<f32>),
+}
+
+impl<T: Number> Room<T> {
+    pub(crate) fn like(parameter: &Stored) -> Room<T> {
+        if is_f32(parameter.storage) { Room::F32(room(parameter.shape())) } else { Room::Same(room(parameter.shape())) }
+    }
+
+    pub(crate) fn view(&mut self, shape: &[usize]) -> std::result::Result<ParamMut<'_, T>, Error> {
+        match self {
+            Room::Same(numbers) => ViewMut::new(numbers, shape).map(ParamMut::Same),
+            Room::F32(numbers) => ViewMut::new(numbers, shape).map(ParamMut::F32),
+        }
+    }
+
+    pub(crate) fn tensor(self, shape: &[usize]) -> Result<Tensor> {
+        match self {
+            Room::Same(numbers) => tensor(numbers, shape),
+            Room::F32(numbers) => tensor(numbers, shape),
+        }
+    }
+}
+
+thread_local! {
+    static THREADS: Cell<Option<NonZeroUsize>> = const { Cell::new(None) };
+    static CONTEXT: RefCell<Context> = RefCell::new(new_context());
+}
+
+/// Operations that this thread starts use at most so many threads; `None`: as many as there are cores, as at first. Recurrent
+/// modules keep to what was said when their first forward pass ran. No bit of any result depends on it.
+pub fn set_threads(threads: Option<NonZeroUsize>) {
+    THREADS.set(threads);
+    CONTEXT.with_borrow_mut(|context| *context = new_context());
+}
+
+/// A context of as many threads as this thread's operations may use.
+pub(crate) fn new_context() -> Context {
+    let context = Context::new().with_fresh_outputs(true);
+    match THREADS.get() {
+        // A number that is not 0 is never refused.
+        Some(threads) => context.with_threads(threads.get()).unwrap_or_default(),
+        None => context,
+    }
+}
+
+/// Calls the core with this thread's scratch memory.
+pub(crate) fn with_context<R>(call: impl FnOnce(&mut Context) -> R) -> R {
+    CONTEXT.with_borrow_mut(call)
+}

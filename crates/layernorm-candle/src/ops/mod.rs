@@ -1,0 +1,43 @@
+//! The operations as functions of tensors, each differentiable in all its arguments.
+//!
+//! Tensors are on the CPU and of f16, bf16, f32 or f64, with any strides: nothing is copied to make them contiguous. Parameters
+//! have the input's type or f32; others are cast to the input's type. What does not fit is an error with the words of
+//! [`layernorm::Error`].
+
+mod engines;
+mod memory;
+mod norm;
+mod recurrent;
+
+pub(crate) use engines::Engines;
+pub use memory::set_threads;
+pub(crate) use memory::{on_cpu, refused, wide};
+pub(crate) use recurrent::{Call, States, recurrent};
+
+use candle_core::{Result, Tensor};
+use norm::{Norm, norm};
+
+/// Layer norm over the last axis: x and y `[…, d]`, γ and β `[d]`.
+///
+/// y = (x − mean)/sqrt(var + ε)·γ + β
+pub fn layer_norm(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Result<Tensor> {
+    norm(x, weight, bias, Norm::Layer { eps })
+}
+
+/// RMS norm over the last axis: x and y `[…, d]`, γ and β `[d]`.
+///
+/// y = x/sqrt(mean(x²) + ε)·γ + β
+pub fn rms_norm(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Result<Tensor> {
+    norm(x, weight, bias, Norm::Rms { eps })
+}
+
+/// Group norm: x and y `[N, C, …]`, γ and β `[C]`; as many groups as channels are instance norm.
+pub fn group_norm(
+    x: &Tensor,
+    weight: Option<&Tensor>,
+    bias: Option<&Tensor>,
+    groups: usize,
+    eps: f64,
+) -> Result<Tensor> {
+    norm(x, weight, bias, Norm::Group { groups, eps })
+}

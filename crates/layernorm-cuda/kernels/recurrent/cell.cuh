@@ -1,0 +1,121 @@
+// A cell as data, and who does what of it. The host defines:
+//   H, HP       hidden units; rounded up to a multiple of 32. Units from H on are padding: 0 everywhere, in no statistic
+//   G           gates: 4 for an LSTM (i, f, g, o), 3 for a GRU (r, z, n)
+//   UNITS, GS   units of a block, blocks of a group: UNITS·GS = HP. A group does `cols` sequences, all groups the same
+//   NT          a chunk is CC = 8·NT sequences
+//   LSTM        1 or 0 (GRU)
+//   RNORM       LNh over the recurrent product            SNORM     LNs over the sum
+//   NGRP        rows of that norm: 1, 2 (a GRU's gates and candidate) or G
+//   CNORM       LNc over the cell                         CARRIED   the normalized cell goes on to the next step
+//   RESET_SUM   the reset gate multiplies the whole sum   KEEPS     z keeps the old h
+//   EPS_R, EPS_C, DEV_R, DEV_C    ε of both norms, and whether it is added to the deviation
+//   TRAIN       whether the tape is written
+// and for the product: PAIRS pairs a warp, of which PR are in registers, PS in shared memory and the rest in L2.
+//
+// Letters: zx, zh the products; a = (GX·zx + CX) + (GH·ẑ + CH), with ẑ = zh or its norm; with SNORM a = GH·ŝ + CH + CX.
+#define WARPS 8
+#define CC (8 * NT)
+#define GW (G * HP)
+#define CONST_GX 0
+#define CONST_CX 1
+#define CONST_GH 2
+#define CONST_CH 3
+#define CONST_CELL (4 * GW)
+
+#if RNORM || SNORM
+#define NORM 1
+#else
+#define NORM 0
+#endif
+
+// The group of a gate in the norm of the gates, and how many gates that group has.
+__device__ __forceinline__ constexpr int group_of(int gate) {
+    return NGRP == 1 ? 0 : NGRP == 2 ? (gate == G - 1) : gate;
+}
+__device__ __forceinline__ constexpr int gates_of(int group) {
+    return NGRP == 1 ? G : NGRP == 2 ? (group ? 1 : G - 1) : 1;
+}
+
+// Real units of a block.
+__device__ __forceinline__ int real_units(int rank) { return max(0, min(UNITS, H - rank * UNITS)); }
+
+// (mean, Σ(x − mean)²) of every block's part of a row, to the row's mean and 1/σ. All lanes of the column call it.
+// `at` is the column's first message; `mine` says whether the column exists.
+template <int GATES> __device__ __forceinline__ void row_statistics(
+    const uint2 *at, bool mine, int u, float eps, bool dev, Patience &patience, float &mean, float &rstd) {
+    constexpr int EACH = (GS + UNITS - 1) / UNITS;
+    uint2 m[EACH];
+    if (mine) {
+        bool again;
+        do {
+            again = false;
+#pragma unroll
+            for (int j = 0; j < EACH; j++)
+                if (j * UNITS + u < GS) m[j] = peek2(at + j * UNITS + u);
+#pragma unroll
+            for (int j = 0; j < EACH; j++) again |= j * UNITS + u < GS && empty2(m[j]);
+        } while (again && wait_more(patience));
+    }
+    // About the first block's mean, so that one pass is enough.
+    const float pivot = __shfl_sync(0xffffffffu, mine ? __uint_as_float(m[0].x) : 0.0f, 0, UNITS);
+    float sum = 0, square = 0;
+#pragma unroll
+    for (int j = 0; j < EACH; j++)
+        if (mine && j * UNITS + u < GS) {
+            const float d = __fsub_rn(__uint_as_float(m[j].x), pivot), n = float(GATES * real_units(j * UNITS + u));
+            sum = fmaf(d, n, sum);
+            square = __fadd_rn(square, fmaf(__fmul_rn(d, d), n, __uint_as_float(m[j].y)));
+        }
+    sum = sum_lanes<UNITS>(sum), square = sum_lanes<UNITS>(square);
+    const float off = __fmul_rn(sum, 1.0f / (GATES * H));
+    const float var = fmaxf(fmaf(-off, off, __fmul_rn(square, 1.0f / (GATES * H))), 0.0f);
+    mean = __fadd_rn(pivot, off);
+    rstd = dev ? __fdiv_rn(1.0f, __fadd_rn(__fsqrt_rn(var), eps)) : rsqrtf(__fadd_rn(var, eps));
+}
+
+// Σ over all blocks of two sums, both divided by n.
+__device__ __forceinline__ void row_sums(
+    const uint2 *at, bool mine, int u, float scale, Patience &patience, float &a, float &b) {
+    constexpr int EACH = (GS + UNITS - 1) / UNITS;
+    uint2 m[EACH];
+    if (mine) {
+        bool again;
+        do {
+            again = false;
+#pragma unroll
+            for (int j = 0; j < EACH; j++)
+                if (j * UNITS + u < GS) m[j] = peek2(at + j * UNITS + u);
+#pragma unroll
+            for (int j = 0; j < EACH; j++) again |= j * UNITS + u < GS && empty2(m[j]);
+        } while (again && wait_more(patience));
+    }
+    float x = 0, y = 0;
+#pragma unroll
+    for (int j = 0; j < EACH; j++)
+        if (mine && j * UNITS + u < GS) {
+            x = __fadd_rn(x, __uint_as_float(m[j].x));
+            y = __fadd_rn(y, __uint_as_float(m[j].y));
+        }
+    a = __fmul_rn(sum_lanes<UNITS>(x), scale);
+    b = __fmul_rn(sum_lanes<UNITS>(y), scale);
+}
+
+// (mean, Σ(x − mean)²) of a block's part of a row, from sums about one of its own numbers, which is never far from the mean.
+__device__ __forceinline__ void block_statistics(float sum, float square, float pivot, float inverse, float &mean, float &rest) {
+    sum = sum_lanes<UNITS>(sum), square = sum_lanes<UNITS>(square);
+    const float off = __fmul_rn(sum, inverse);
+    mean = __fadd_rn(pivot, off), rest = fmaxf(fmaf(-off, sum, square), 0.0f);
+}
+
+// Where a step of a sequence stands: forward in time, or backward from the sequence's own end.
+__device__ __forceinline__ int time_of(int s, int length, int reverse) { return reverse && s < length ? length - 1 - s : s; }
+
+// Packs the elements of two neighbouring units and sends them (16 bits), or sends one (f32).
+__device__ __forceinline__ void send_elem(elem *at, elem x, int u, bool mine) {
+#if TYPE == 0
+    if (mine) send1(at, __float_as_uint(x));
+#else
+    u32 other = __shfl_down_sync(0xffffffffu, u32(x), 1);
+    if (mine && !(u & 1)) send1(at, u32(x) | other << 16);
+#endif
+}

@@ -1,0 +1,186 @@
+// What all recurrent kernels share: element types, products on tensor cores, messages between blocks.
+//
+// TYPE is 0 for f32, 1 for f16, 2 for bf16. A word is 32 bits: one f32, or two 16-bit numbers. In words, the tensor cores'
+// m16n8k16 (16 bits) and m16n8k8 (tf32) have the same fragments, so everything here counts k in words:
+//   A, lane 4g+t: words (g, t) (g+8, t) (g, t+4) (g+8, t+4)      B: words (t, g) (t+4, g)      C: (g, 2t) (g, 2t+1) (g+8, …)
+// The order of k inside a product is free as long as A and B agree: a lane reads 16 bytes, words 4t..4t+3 of 16, and they
+// serve two products ("a pair").
+//
+// Products of f32 are three of tf32, of a high and a low part of each number; with TF32 one, of numbers rounded to 11 bits.
+#ifndef TF32
+#define TF32 0
+#endif
+#ifndef PEEK
+#define PEEK "ld.relaxed.gpu.global"
+#endif
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef unsigned short u16;
+
+#if TYPE == 0
+typedef float elem;
+#define PER_WORD 1
+#else
+typedef u16 elem;
+#define PER_WORD 2
+#endif
+
+__device__ __forceinline__ float widen(elem x) {
+#if TYPE == 0
+    return x;
+#elif TYPE == 1
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+    return y;
+#else
+    return __uint_as_float(u32(x) << 16);
+#endif
+}
+
+// To nearest even. A NaN becomes the canonical one, so that no number looks like EMPTY.
+__device__ __forceinline__ elem narrow(float x) {
+#if TYPE == 0
+    return x == x ? x : __uint_as_float(0x7fffffffu);
+#elif TYPE == 1
+    u16 y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+#else
+    u16 y;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+    return y;
+#endif
+}
+
+#if TYPE == 0
+__device__ __forceinline__ void mma_tf32(float c[4], const u32 a[4], u32 b0, u32 b1) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// x = high + low: 11 bits in high and the rest in low, of which tf32 sees 11 more. Volatile, so that the compiler does not
+// take the split out of the time loop and keep both parts in registers.
+__device__ __forceinline__ void split(u32 x, u32 &high, u32 &low) {
+#if TF32
+    high = x + 0x1000u, low = 0;
+    return;
+#endif
+    asm volatile("{ .reg .u32 t; add.u32 t, %1, 0x1000; and.b32 %0, t, 0xffffe000; }" : "=r"(high) : "r"(x));
+    low = __float_as_uint(__fsub_rn(__uint_as_float(x), __uint_as_float(high)));
+}
+#endif
+
+// A and B of one product, split where the type needs it.
+struct FragA {
+    u32 w[4];
+#if TYPE == 0
+    u32 lo[4];
+#endif
+};
+struct FragB {
+    u32 w[2];
+#if TYPE == 0
+    u32 lo[2];
+#endif
+};
+__device__ __forceinline__ FragA frag_a(u32 a0, u32 a1, u32 a2, u32 a3) {
+    FragA f;
+#if TYPE == 0
+    split(a0, f.w[0], f.lo[0]), split(a1, f.w[1], f.lo[1]), split(a2, f.w[2], f.lo[2]), split(a3, f.w[3], f.lo[3]);
+#else
+    f.w[0] = a0, f.w[1] = a1, f.w[2] = a2, f.w[3] = a3;
+#endif
+    return f;
+}
+__device__ __forceinline__ FragB frag_b(u32 b0, u32 b1) {
+    FragB f;
+#if TYPE == 0
+    split(b0, f.w[0], f.lo[0]), split(b1, f.w[1], f.lo[1]);
+#else
+    f.w[0] = b0, f.w[1] = b1;
+#endif
+    return f;
+}
+// c += A·B, in f32.
+__device__ __forceinline__ void multiply(float c[4], const FragA &a, const FragB &b) {
+#if TYPE == 0
+#if !TF32
+    mma_tf32(c, a.lo, b.w[0], b.w[1]);
+    mma_tf32(c, a.w, b.lo[0], b.lo[1]);
+#endif
+    mma_tf32(c, a.w, b.w[0], b.w[1]);
+#elif TYPE == 1
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a.w[0]), "r"(a.w[1]), "r"(a.w[2]), "r"(a.w[3]), "r"(b.w[0]), "r"(b.w[1]));
+#else
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a.w[0]), "r"(a.w[1]), "r"(a.w[2]), "r"(a.w[3]), "r"(b.w[0]), "r"(b.w[1]));
+#endif
+}
+
+// Messages between blocks. Memory that will carry them is filled with EMPTY before the kernel starts; whoever waits for a
+// word reads it until it is not EMPTY. The word is the message and its own flag, so no fence is needed, and as every step
+// has its own memory nothing is ever cleared. No number is EMPTY: narrow() and the arithmetic give the canonical NaN.
+#define EMPTY 0xffffffffu
+
+__device__ __forceinline__ uint4 peek4(const void *p) {
+    uint4 v;
+    asm volatile(PEEK ".v4.u32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
+    return v;
+}
+__device__ __forceinline__ uint2 peek2(const void *p) {
+    uint2 v;
+    asm volatile(PEEK ".v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    return v;
+}
+__device__ __forceinline__ bool empty4(uint4 v) { return max(max(v.x, v.y), max(v.z, v.w)) == EMPTY; }
+__device__ __forceinline__ bool empty2(uint2 v) { return max(v.x, v.y) == EMPTY; }
+__device__ __forceinline__ u32 message(float x) { return __float_as_uint(x == x ? x : __uint_as_float(0x7fffffffu)); }
+__device__ __forceinline__ void send1(void *p, u32 a) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(a) : "memory");
+}
+__device__ __forceinline__ void send2(void *p, float a, float b) {
+    asm volatile("st.relaxed.gpu.global.v2.u32 [%0], {%1,%2};" ::"l"(p), "r"(message(a)), "r"(message(b)) : "memory");
+}
+__device__ __forceinline__ void send4(void *p, float a, float b, float c, float d) {
+    asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(message(a)), "r"(message(b)),
+                 "r"(message(c)), "r"(message(d)) : "memory");
+}
+
+// How often a thread may still look in vain. At 0 it gives up: the result is wrong, `fail` says so, and the GPU is free.
+struct Patience {
+    u32 left;
+    u32 *fail;
+};
+__device__ __forceinline__ bool wait_more(Patience &p) {
+#ifdef NOWAIT
+    return false;
+#endif
+    if (p.left == 0) return false;
+    if (--p.left == 0) *(volatile u32 *)p.fail = 1;
+    return true;
+}
+
+// The sum over LANES neighbouring lanes (a power of 2), the same bits in each.
+template <int LANES> __device__ __forceinline__ float sum_lanes(float x) {
+#pragma unroll
+    for (int d = LANES / 2; d; d /= 2) x = __fadd_rn(x, __shfl_xor_sync(0xffffffffu, x, d));
+    return x;
+}
+
+// e^x to 2^-21 of itself while |x| < 20.
+__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, __fadd_rn(1.0f, __expf(-x))); }
+// Near 0 the series, elsewhere 1 − 2/(1 + e^2x): both right to 2^-22 of tanh.
+__device__ __forceinline__ float tanh_of(float x) {
+    const float q = __fmul_rn(x, x);
+    float p = fmaf(q, 0.0218694885f, -0.0539682540f);
+    p = fmaf(p, q, 0.133333333f);
+    p = fmaf(p, q, -0.333333333f);
+    const float near = fmaf(__fmul_rn(x, q), p, x);
+    const float far = fmaf(-2.0f, __fdividef(1.0f, __fadd_rn(1.0f, __expf(__fadd_rn(fabsf(x), fabsf(x))))), 1.0f);
+    return fabsf(x) < 0.25f ? near : copysignf(far, x);
+}
+__device__ __forceinline__ void prefetch(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }

@@ -1,0 +1,132 @@
+// What a pass needs before its time loop: the recurrent matrix in the order of the tensor cores, inputs and weights with
+// padding, biases joined. PARAM is the type of the parameters: 0 f32, 1 f16, 2 bf16.
+#include "common.cuh"
+#define STRIDE_LOOP(i, n) for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < (n); i += size_t(gridDim.x) * blockDim.x)
+
+#if PARAM == 0
+typedef float param;
+#else
+typedef u16 param;
+#endif
+__device__ __forceinline__ float value(param x) {
+#if PARAM == 0
+    return x;
+#elif PARAM == 1
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+    return y;
+#else
+    return __uint_as_float(u32(x) << 16);
+#endif
+}
+
+struct Pack {
+    const param *u;  // [G·H, H]
+    u32 *packed;     // [GS][8][pairs][tiles][2][32][4]
+    int hidden, padded, gates, units, group, pairs, tiles;
+    int back;        // rows are units and k goes over all gates
+    int rotate;      // as product.cuh's turned()
+};
+
+extern "C" __global__ void rnn_pack(Pack p) {
+    size_t words = size_t(p.group) * 8 * p.pairs * p.tiles * 256;
+    STRIDE_LOOP(i, words) {
+        int j = i & 3, lane = i >> 2 & 31, half = i >> 7 & 1;
+        size_t rest = i >> 8;
+        int tile = rest % p.tiles;
+        rest /= p.tiles;
+        int pair = rest % p.pairs, warp = rest / p.pairs % 8, rank = rest / p.pairs / 8;
+        int slot = p.rotate ? (pair + rank) % p.pairs : pair;
+        int row = tile * 16 + (lane >> 2) + (j & 1) * 8;
+        int word = (warp * p.pairs + slot) * 16 + 4 * (lane & 3) + 2 * half + (j >> 1);
+        elem out[PER_WORD];
+        for (int e = 0; e < PER_WORD; e++) {
+            int k = word * PER_WORD + e;
+            int unit = rank * p.units + (p.back ? row : row / p.gates), gate = p.back ? k / p.padded : row % p.gates;
+            int other = p.back ? k % p.padded : k;
+            bool there = row < (p.back ? p.units : p.units * p.gates) && unit < p.hidden && gate < p.gates && other < p.hidden;
+            size_t at = p.back ? (size_t(gate) * p.hidden + other) * p.hidden + unit
+                               : (size_t(gate) * p.hidden + unit) * p.hidden + other;
+            out[e] = there ? narrow(value(p.u[at])) : narrow(0.0f);
+        }
+#if PER_WORD == 1
+        p.packed[i] = __float_as_uint(out[0]);
+#else
+        p.packed[i] = u32(out[0]) | u32(out[1]) << 16;
+#endif
+    }
+}
+
+struct PadWeight {
+    const param *w;  // [G·H, I]
+    elem *out;       // [G·HP, IP]
+    int hidden, padded, gates, input, input_padded;
+};
+
+extern "C" __global__ void rnn_pad_weight(PadWeight p) {
+    STRIDE_LOOP(i, size_t(p.gates) * p.padded * p.input_padded) {
+        int column = i % p.input_padded;
+        int row = i / p.input_padded, gate = row / p.padded, unit = row % p.padded;
+        bool there = column < p.input && unit < p.hidden;
+        p.out[i] = narrow(there ? value(p.w[(size_t(gate) * p.hidden + unit) * p.input + column]) : 0.0f);
+    }
+}
+
+struct PadInput {
+    const elem *x;
+    long long x_time, x_batch;  // elements from a step, a sequence, to the next
+    elem *out;                  // [rows, IP]
+    const int *lengths;
+    int steps, batch, row_time, row_batch, input, input_padded;
+};
+
+extern "C" __global__ void rnn_pad_input(PadInput p) {
+    STRIDE_LOOP(i, size_t(p.steps) * p.batch * p.input_padded) {
+        int column = i % p.input_padded;
+        size_t row = i / p.input_padded;
+        int t = p.row_time == 1 ? row % p.row_batch : row / p.row_time, b = p.row_time == 1 ? row / p.row_batch : row % p.row_time;
+        bool there = column < p.input && (!p.lengths || t < p.lengths[b]);
+        p.out[i] = there ? p.x[t * p.x_time + b * p.x_batch + column] : narrow(0.0f);
+    }
+}
+
+struct Start {
+    const float *h0;  // [B, H] or null
+    elem *h;          // [B, HP]
+    int batch, hidden, padded;
+};
+
+extern "C" __global__ void rnn_start(Start p) {
+    STRIDE_LOOP(i, size_t(p.batch) * p.padded) {
+        int unit = i % p.padded;
+        p.h[i] = narrow(p.h0 && unit < p.hidden ? p.h0[i / p.padded * p.hidden + unit] : 0.0f);
+    }
+}
+
+struct Consts {
+    const param *gx, *bx_norm, *gh, *bh_norm, *bias, *bx, *bh, *gc, *bc;  // null where there is none
+    float *out;  // GX, CX, GH, CH [G·HP] each, γ and β of the cell [HP]
+    int hidden, padded, gates, offset_gate;
+    float offset;
+};
+
+extern "C" __global__ void rnn_consts(Consts p) {
+    auto get = [](const param *from, size_t at, float absent) { return from ? value(from[at]) : absent; };
+    size_t width = size_t(p.gates) * p.padded;
+    STRIDE_LOOP(i, width + p.padded) {
+        int gate = i / p.padded, unit = i % p.padded;
+        bool there = unit < p.hidden;
+        if (i < width) {
+            size_t at = size_t(gate) * p.hidden + unit;
+            float cx = get(p.bx_norm, at * there, 0.0f) + get(p.bx, at * there, 0.0f) + get(p.bias, at * there, 0.0f) +
+                       (gate == p.offset_gate ? p.offset : 0.0f);
+            p.out[i] = there ? get(p.gx, at, 1.0f) : 0.0f;
+            p.out[width + i] = there ? cx : 0.0f;
+            p.out[2 * width + i] = there ? get(p.gh, at, 1.0f) : 0.0f;
+            p.out[3 * width + i] = there ? get(p.bh_norm, at, 0.0f) + get(p.bh, at, 0.0f) : 0.0f;
+        } else {
+            p.out[4 * width + unit] = there ? get(p.gc, unit, 1.0f) : 0.0f;
+            p.out[4 * width + p.padded + unit] = there ? get(p.bc, unit, 0.0f) : 0.0f;
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What can be wrong with a call, with what was expected and what came.
+
+use std::fmt;
+
+/// Why a call was refused or failed.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The driver's library (`libcuda`) is not on this machine.
+    NoDriver {
+        /// What the loader said.
+        detail: String,
+    },
+    /// The driver is there, and too old.
+    OldDriver {
+        /// The function that it lacks.
+        missing: &'static str,
+    },
+    /// There is no such GPU.
+    NoDevice {
+        /// The one asked for.
+        ordinal: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// NVRTC, which compiles the kernels, is not on this machine.
+    NoCompiler {
+        /// What the loader said.
+        detail: String,
+    },
+    /// A kernel did not compile.
+    Compile {
+        /// Which source.
+        source: &'static str,
+        /// For which architecture and options.
+        options: String,
+        /// The compiler's words.
+        log: String,
+    },
+    /// A call of the driver failed.
+    Driver {
+        /// Which call.
+        call: &'static str,
+        /// The driver's number.
+        code: u32,
+        /// The driver's words.
+        detail: String,
+    },
+    /// A pointer is null although there are elements, or a number of elements does not fit.
+    Operand {
+        /// Which argument.
+        what: &'static str,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The workspace is too small.
+    Workspace {
+        /// Bytes that the call needs.
+        expected: usize,
+        /// Bytes that came.
+        found: usize,
+    },
+    /// ε is not a finite number of 0 or more.
+    Epsilon {
+        /// What came.
+        found: f64,
+    },
+    /// The shape, groups or momentum cannot be.
+    Shape {
+        /// What is wrong.
+        why: String,
+    },
+    /// The device cannot do what the call needs.
+    Unsupported {
+        /// What it lacks.
+        why: String,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match self {
+            Error::NoDriver { detail } => write!(f, "no NVIDIA driver: libcuda could not be opened ({detail})"),
+            Error::OldDriver { missing } => {
+                write!(f, "the NVIDIA driver is too old: it has no {missing} (CUDA 11.8 or newer is needed)")
+            }
+            Error::NoDevice { ordinal, count } => write!(f, "no GPU {ordinal}: the driver shows {count}"),
+            Error::NoCompiler { detail } => write!(
+                f,
+                "no NVRTC: libnvrtc could not be opened ({detail}); it comes with CUDA's toolkit or the PyPI package \
+                 nvidia-cuda-nvrtc; {} may name the file",
+                crate::nvrtc::LIBRARY_VARIABLE
+            ),
+            Error::Compile { source, options, log } => write!(f, "{source} did not compile with {options}:\n{log}"),
+            Error::Driver { call, code, detail } => write!(f, "{call} failed with error {code}: {detail}"),
+            Error::Operand { what, why } => write!(f, "{what}: {why}"),
+            Error::Workspace { expected, found } => {
+                write!(f, "the workspace has {found} bytes, and the call needs {expected}")
+            }
+            Error::Epsilon { found } => write!(f, "ε must be finite and 0 or more, not {found}"),
+            Error::Shape { why } => write!(f, "{why}"),
+            Error::Unsupported { why } => write!(f, "this GPU cannot do that: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

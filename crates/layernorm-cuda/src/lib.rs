@@ -1,0 +1,25 @@
+//! Layer normalization and its family on NVIDIA GPUs, with the bits of the CPU (`docs/NUMERICS.md`).
+//!
+//! Kernels are CUDA C++ (`kernels/`), compiled at run time by NVRTC and kept on disk. The crate builds where there is no
+//! CUDA; [`Device::open`] then says what is missing. Calls take device pointers and a stream, and a workspace where they
+//! need one: they allocate nothing and can be captured in a graph.
+
+mod cache;
+mod device;
+mod driver;
+mod error;
+mod launch;
+pub mod memory;
+mod module;
+pub mod nvrtc;
+pub mod recurrent;
+
+pub use cache::{Cache, FOLDER_VARIABLE, Key};
+pub use device::{Device, Properties};
+pub use error::Error;
+pub use launch::{Launch, Stream};
+pub use module::{Function, Variant};
+pub use nvrtc::{Arch, Source};
+
+/// A kernel that does nothing, for measuring what a launch costs.
+pub static NOOP: Source = Source { name: "noop.cu", text: include_str!("../kernels/noop.cu"), headers: &[] };

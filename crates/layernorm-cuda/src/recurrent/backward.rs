@@ -1,0 +1,170 @@
+//! The backward pass: the time loop from its end, then the products for dx, dW and dU, and the sums for gains and biases.
+
+use super::kernels::{BackwardArgs, FinishArgs, GemmArgs};
+use super::plan::{BackFunctions, PATIENCE, Plan, RunBack, aligned};
+use crate::error::Error;
+use crate::launch::{Launch, Stream};
+use layernorm_rnn::Slot;
+
+impl Plan {
+    /// The gradients of a forward pass in training.
+    ///
+    /// # Safety
+    /// As for [`Plan::forward`]; the tape is as that left it.
+    pub unsafe fn backward(&self, stream: Stream, run: &RunBack) -> Result<(), Error> {
+        self.device.bind()?;
+        let back = self.functions.back.ok_or_else(|| Error::Operand {
+            what: "plan",
+            why: "expected one for training, found one without a tape".into(),
+        })?;
+        self.check_backward(run)?;
+        let work = |at: usize| run.workspace + at as u64;
+        // SAFETY: the caller's promise, and the plan's own layout.
+        unsafe {
+            self.pack(stream, &run.params, work(self.back.matrix), true)?;
+            self.begin(run.workspace, stream)?;
+            self.empty(work(self.back.gates), work(self.back.messages_end), stream)?;
+            self.backward_loop(stream, run, &back)?;
+            self.input_gradient(stream, run, &back)?;
+            self.weight_gradients(stream, run, &back)?;
+            self.vector_gradients(stream, run, &back)
+        }
+    }
+
+    fn check_backward(&self, run: &RunBack) -> Result<(), Error> {
+        self.check_params(&run.params)?;
+        aligned("x", run.x)?;
+        aligned("workspace", run.workspace)?;
+        aligned("tape", run.tape)?;
+        if run.dy == 0 || run.dy_pitch < self.layer.hidden {
+            let why = format!("expected rows of {} elements or more, found {}", self.layer.hidden, run.dy_pitch);
+            return Err(Error::Operand { what: "dy", why });
+        }
+        if self.shape.lengths != (run.lengths != 0) {
+            let why = format!("the plan's shape says {}", if self.shape.lengths { "there are some" } else { "none" });
+            return Err(Error::Operand { what: "lengths", why });
+        }
+        Ok(())
+    }
+
+    unsafe fn backward_loop(&self, stream: Stream, run: &RunBack, back: &BackFunctions) -> Result<(), Error> {
+        let (work, kept) = (|at: usize| run.workspace + at as u64, |at: usize| run.tape + at as u64);
+        let (row_time, row_batch) = self.strides();
+        for (first, end) in self.rounds() {
+            let args = BackwardArgs {
+                ut: work(self.back.matrix),
+                zx: kept(self.tape.zx),
+                zh: kept(self.tape.zh),
+                rh: kept(self.tape.rh),
+                rx: kept(self.tape.rx),
+                state: kept(self.tape.state),
+                cell: kept(self.tape.cell),
+                dzh: work(self.back.dzh),
+                dzx: work(self.back.dzx),
+                gates: work(self.back.gates),
+                inputs: work(self.back.inputs),
+                cells: work(self.back.cells),
+                consts: kept(self.tape.consts),
+                dy: run.dy,
+                y_time: (row_time * run.dy_pitch) as i64,
+                y_batch: (row_batch * run.dy_pitch) as i64,
+                dh_last: run.dlast.h,
+                dc_last: run.dlast.c,
+                dh0: run.gradients.first.h,
+                dc0: run.gradients.first.c,
+                sums: work(self.back.sums),
+                lengths: run.lengths,
+                fail: work(0),
+                steps: self.shape.steps as i32,
+                batch: self.shape.batch as i32,
+                first: first as i32,
+                end: end as i32,
+                columns: self.geometry.columns as i32,
+                row_time: row_time as i32,
+                row_batch: row_batch as i32,
+                reverse: i32::from(self.layer.reverse),
+                patience: PATIENCE,
+            };
+            let groups = (end - first).div_ceil(self.geometry.columns);
+            let launch = Launch::new((groups * self.geometry.group) as u32, 256).cooperative();
+            // SAFETY: the caller's promise.
+            unsafe { launch.run(&back.backward, stream, &args)? };
+        }
+        Ok(())
+    }
+
+    /// dx = dzx W.
+    unsafe fn input_gradient(&self, stream: Stream, run: &RunBack, back: &BackFunctions) -> Result<(), Error> {
+        if run.gradients.x == 0 {
+            return Ok(());
+        }
+        let width = self.geometry.width(&self.cell);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let w = self.weight(stream, &run.params, run.workspace + self.back.weight as u64)?;
+            let args = GemmArgs {
+                a: run.workspace + self.back.dzx as u64,
+                b: w,
+                c: run.gradients.x,
+                lda: width as i64,
+                ldb: self.sizes.input as i64,
+                ldc: self.layer.input as i64,
+                m: self.sizes.rows() as i32,
+                n: self.layer.input as i32,
+                k: width as i32,
+                add: i32::from(run.gradients.add_x),
+            };
+            self.gemm(&back.dx, stream, &args)
+        }
+    }
+
+    /// dW = Σ dzx xᵀ and dU = Σ dzh hᵀ, over all steps of all sequences.
+    unsafe fn weight_gradients(&self, stream: Stream, run: &RunBack, back: &BackFunctions) -> Result<(), Error> {
+        let x = if self.sizes.pads_x { run.tape + self.tape.x as u64 } else { run.x };
+        let h = run.tape + self.tape.h as u64;
+        let params = &run.gradients.params;
+        let products = [
+            (params.get(Slot::InputWeight), self.back.dzx, x, self.sizes.input, self.layer.input),
+            (params.get(Slot::RecurrentWeight), self.back.dzh, h, self.geometry.padded, self.layer.hidden),
+        ];
+        let (g, width) = (&self.geometry, self.geometry.width(&self.cell));
+        // With padding between the gates, each is a product of its own.
+        let (parts, part) =
+            if g.padded == g.hidden { (1, self.cell.gates * g.hidden) } else { (self.cell.gates, g.hidden) };
+        for (to, gradient, other, pitch, columns) in products.into_iter().filter(|product| product.0 != 0) {
+            for gate in 0..parts {
+                let from = run.workspace + (gradient + gate * g.padded * self.layer.number.bytes()) as u64;
+                let args = GemmArgs {
+                    a: from,
+                    b: other,
+                    c: to + (gate * g.hidden * columns * self.layer.params.bytes()) as u64,
+                    lda: width as i64,
+                    ldb: pitch as i64,
+                    ldc: columns as i64,
+                    m: part as i32,
+                    n: columns as i32,
+                    k: self.sizes.rows() as i32,
+                    add: 0,
+                };
+                // SAFETY: the caller's promise.
+                unsafe { self.gemm(&back.dw, stream, &args)? };
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn vector_gradients(&self, stream: Stream, run: &RunBack, back: &BackFunctions) -> Result<(), Error> {
+        let g = &self.geometry;
+        let args = FinishArgs {
+            sums: run.workspace + self.back.sums as u64,
+            vectors: run.gradients.params.vectors(),
+            batch: self.shape.batch as i32,
+            hidden: g.hidden as i32,
+            padded: g.padded as i32,
+            gates: self.cell.gates as i32,
+        };
+        let columns = 4 * g.width(&self.cell) + 2 * g.padded;
+        // SAFETY: the caller's promise.
+        unsafe { Launch::new(columns.div_ceil(128) as u32, 128).run(&back.finish, stream, &args) }
+    }
+}

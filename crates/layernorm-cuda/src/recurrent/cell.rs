@@ -1,0 +1,135 @@
+//! A cell of `layernorm_rnn` as what the kernels are specialised by.
+
+use crate::error::Error;
+use layernorm_rnn::{EpsPlace, Kind, Norm, Over, Reset, Update, Variant};
+
+/// The type of numbers in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Number {
+    /// 32 bits.
+    F32,
+    /// IEEE's 16 bits.
+    F16,
+    /// The upper half of f32.
+    Bf16,
+}
+
+impl Number {
+    /// All of them.
+    pub const ALL: [Number; 3] = [Number::F32, Number::F16, Number::Bf16];
+
+    /// Its number in the kernels.
+    pub(crate) fn code(self) -> u32 {
+        self as u32
+    }
+
+    /// Bytes of one.
+    pub fn bytes(self) -> usize {
+        if self == Number::F32 { 4 } else { 2 }
+    }
+}
+
+/// What the kernels know of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Cell {
+    pub(crate) lstm: bool,
+    /// G.
+    pub(crate) gates: usize,
+    pub(crate) input_norm: Option<Norm>,
+    pub(crate) recurrent_norm: Option<Norm>,
+    pub(crate) sum_norm: Option<Norm>,
+    pub(crate) cell_norm: Option<Norm>,
+    pub(crate) carried: bool,
+    pub(crate) keeps: bool,
+    pub(crate) offset: f32,
+}
+
+fn groups(norm: Option<Norm>, gates: usize) -> usize {
+    match norm.map(|norm| norm.over) {
+        None | Some(Over::AllGates) => 1,
+        Some(Over::GatesAndCandidate) => 2,
+        Some(Over::EachGate) => gates,
+    }
+}
+
+impl Cell {
+    /// What a variant is to the kernels, or why they do not have it.
+    pub(crate) fn of(variant: &Variant) -> Result<Cell, Error> {
+        let refuse = |why: &str| Err(Error::Unsupported { why: format!("the recurrent cell `{}` {why}", variant.name) });
+        if let Err(error) = variant.check() {
+            return Err(Error::Shape { why: error.to_string() });
+        }
+        if variant.kind == Kind::Rnn {
+            return refuse("is a simple RNN; LSTMs and GRUs run on the GPU");
+        }
+        if variant.peephole || variant.coupled || variant.cell_clip.is_some() {
+            return refuse("has peepholes, coupled gates or a clip");
+        }
+        let lstm = variant.kind == Kind::Lstm;
+        if !lstm && variant.reset == Reset::State {
+            return refuse("multiplies the state by its reset gate, which takes two products a step");
+        }
+        // With LNs the sum is not kept apart; without it a GRU's candidate has both sides.
+        if variant.sum_norm.is_some() && (variant.input_norm.is_some() || variant.recurrent_norm.is_some()) {
+            return refuse("has a norm of the sum and norms of its parts");
+        }
+        if !lstm && variant.reset == Reset::Sum && variant.sum_norm.is_none() {
+            return refuse("multiplies a sum without a norm by its reset gate");
+        }
+        let inside = (variant.input_bias && (variant.input_norm.is_some() || variant.sum_norm.is_some()))
+            || (variant.recurrent_bias && (variant.recurrent_norm.is_some() || variant.sum_norm.is_some()))
+            || variant.tied_bias;
+        if inside {
+            return refuse("has a bias inside a norm");
+        }
+        Ok(Cell {
+            lstm,
+            gates: variant.gates().len(),
+            input_norm: variant.input_norm,
+            recurrent_norm: variant.recurrent_norm,
+            sum_norm: variant.sum_norm,
+            cell_norm: variant.cell_norm.map(|cell| cell.norm),
+            carried: variant.cell_norm.is_some_and(|cell| cell.carried),
+            keeps: variant.update == Update::KeepsOld,
+            offset: variant.offset as f32,
+        })
+    }
+
+    /// The norm of the gates that the time loop computes.
+    pub(crate) fn loop_norm(&self) -> Option<Norm> {
+        self.recurrent_norm.or(self.sum_norm)
+    }
+
+    /// Rows of the time loop's norm.
+    pub(crate) fn groups(&self) -> usize {
+        groups(self.loop_norm(), self.gates)
+    }
+
+    /// Rows of the input's norm.
+    pub(crate) fn input_groups(&self) -> usize {
+        groups(self.input_norm, self.gates)
+    }
+
+    /// Definitions for the preprocessor (kernels/recurrent/cell.cuh).
+    pub(crate) fn defines(&self) -> Vec<(&'static str, String)> {
+        let flag = |is: bool| String::from(if is { "1" } else { "0" });
+        let eps = |norm: Option<Norm>| format!("{:e}f", norm.map_or(0.0, |norm| norm.eps) as f32);
+        let deviation = |norm: Option<Norm>| flag(norm.is_some_and(|norm| norm.eps_place == EpsPlace::Deviation));
+        vec![
+            ("G", self.gates.to_string()),
+            ("LSTM", flag(self.lstm)),
+            ("RNORM", flag(self.recurrent_norm.is_some())),
+            ("SNORM", flag(self.sum_norm.is_some())),
+            ("XNORM", flag(self.input_norm.is_some())),
+            ("CNORM", flag(self.cell_norm.is_some())),
+            ("NGRP", self.groups().to_string()),
+            ("XGRP", self.input_groups().to_string()),
+            ("CARRIED", flag(self.carried)),
+            ("KEEPS", flag(self.keeps)),
+            ("EPS_R", eps(self.loop_norm())),
+            ("EPS_C", eps(self.cell_norm)),
+            ("DEV_R", deviation(self.loop_norm())),
+            ("DEV_C", deviation(self.cell_norm)),
+        ]
+    }
+}

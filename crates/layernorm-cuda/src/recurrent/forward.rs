@@ -1,0 +1,221 @@
+//! The forward pass: W x for all steps, LNx of its rows, the time loop.
+
+use super::kernels::{ConstsArgs, ForwardArgs, GemmArgs, InputNormArgs, PackArgs, PadInputArgs, PadWeightArgs, StartArgs};
+use super::plan::{PATIENCE, Parameters, Plan, Run, aligned};
+use crate::error::Error;
+use crate::launch::{Launch, Stream};
+use layernorm_rnn::{EpsPlace, Slot};
+
+impl Plan {
+    /// Runs the layer over a batch of sequences.
+    ///
+    /// # Safety
+    /// Addresses are of memory on this device, of the sizes that [`Run`] says, valid until the stream has come past this call.
+    pub unsafe fn forward(&self, stream: Stream, run: &Run) -> Result<(), Error> {
+        self.device.bind()?;
+        self.check_forward(run)?;
+        let work = |at: usize| run.workspace + at as u64;
+        let tape = if self.sizes.training { run.tape } else { work(self.there.tape) };
+        // SAFETY: the caller's promise, and the plan's own layout.
+        unsafe {
+            self.prepare(stream, run, tape)?;
+            self.project(stream, run, tape)?;
+            self.begin(run.workspace, stream)?;
+            self.empty(work(self.there.gates), work(self.there.messages_end), stream)?;
+            let h = tape + self.tape.h as u64;
+            let slot = (self.shape.batch * self.geometry.padded * self.layer.number.bytes()) as u64;
+            self.empty(h + slot, h + slot * (self.shape.steps as u64 + 1), stream)?;
+            self.forward_loop(stream, run, tape)
+        }
+    }
+
+    fn check_forward(&self, run: &Run) -> Result<(), Error> {
+        self.check_params(&run.params)?;
+        aligned("x", run.x)?;
+        aligned("workspace", run.workspace)?;
+        if self.sizes.training {
+            aligned("tape", run.tape)?;
+        }
+        if !self.sizes.pads_w {
+            aligned("W", run.params.get(Slot::InputWeight))?;
+        }
+        if run.y == 0 || run.y_pitch < self.layer.hidden {
+            let why = format!("expected rows of {} elements or more, found {}", self.layer.hidden, run.y_pitch);
+            return Err(Error::Operand { what: "y", why });
+        }
+        if self.shape.lengths != (run.lengths != 0) {
+            let why = format!("the plan's shape says {}", if self.shape.lengths { "there are some" } else { "none" });
+            return Err(Error::Operand { what: "lengths", why });
+        }
+        Ok(())
+    }
+
+    /// U packed, biases joined, h before the first step.
+    unsafe fn prepare(&self, stream: Stream, run: &Run, tape: u64) -> Result<(), Error> {
+        let (g, f, cell) = (&self.geometry, &self.functions, &self.cell);
+        let consts = ConstsArgs {
+            vectors: run.params.vectors(),
+            out: tape + self.tape.consts as u64,
+            hidden: g.hidden as i32,
+            padded: g.padded as i32,
+            gates: cell.gates as i32,
+            // The forget gate of an LSTM, the update gate of a GRU.
+            offset_gate: 1,
+            offset: cell.offset,
+        };
+        let start = StartArgs {
+            h0: run.first.h,
+            h: tape + self.tape.h as u64,
+            batch: self.shape.batch as i32,
+            hidden: g.hidden as i32,
+            padded: g.padded as i32,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.pack(stream, &run.params, run.workspace + self.there.matrix as u64, false)?;
+            self.over(&f.consts, g.width(cell) + g.padded, stream, &consts)?;
+            self.over(&f.start, self.shape.batch * g.padded, stream, &start)
+        }
+    }
+
+    /// U or Uᵀ in the order of the tensor cores.
+    pub(super) unsafe fn pack(&self, stream: Stream, params: &Parameters, to: u64, back: bool) -> Result<(), Error> {
+        let g = &self.geometry;
+        let product = if back { &g.backward } else { &g.forward };
+        let args = PackArgs {
+            u: params.get(Slot::RecurrentWeight),
+            packed: to,
+            hidden: g.hidden as i32,
+            padded: g.padded as i32,
+            gates: self.cell.gates as i32,
+            units: g.units as i32,
+            group: g.group as i32,
+            pairs: product.pairs as i32,
+            tiles: product.tiles as i32,
+            back: i32::from(back),
+            rotate: i32::from(product.full),
+        };
+        let words = g.group * 8 * product.pairs * product.tiles * 256;
+        // SAFETY: the caller's promise.
+        unsafe { self.over(&self.functions.pack, words, stream, &args) }
+    }
+
+    /// W as the products read it `[G·HP, IP]`: the caller's, or a padded copy.
+    pub(super) unsafe fn weight(&self, stream: Stream, params: &Parameters, copy: u64) -> Result<u64, Error> {
+        let given = params.get(Slot::InputWeight);
+        if !self.sizes.pads_w {
+            return Ok(given);
+        }
+        let (g, gates) = (&self.geometry, self.cell.gates);
+        let args = PadWeightArgs {
+            w: given,
+            out: copy,
+            hidden: g.hidden as i32,
+            padded: g.padded as i32,
+            gates: gates as i32,
+            input: self.layer.input as i32,
+            input_padded: self.sizes.input as i32,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.over(&self.functions.pad_weight, gates * g.padded * self.sizes.input, stream, &args)? };
+        Ok(copy)
+    }
+
+    /// zx = W x for all steps, and LNx.
+    unsafe fn project(&self, stream: Stream, run: &Run, tape: u64) -> Result<(), Error> {
+        let (rows, width) = (self.sizes.rows(), self.geometry.width(&self.cell));
+        let (zx, mut x) = (tape + self.tape.zx as u64, run.x);
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.sizes.pads_x {
+                x = tape + self.tape.x as u64;
+                self.pad_input(stream, run, x)?;
+            }
+            let w = self.weight(stream, &run.params, run.workspace + self.there.weight as u64)?;
+            let args = GemmArgs {
+                a: x,
+                b: w,
+                c: zx,
+                lda: self.sizes.input as i64,
+                ldb: self.sizes.input as i64,
+                ldc: width as i64,
+                m: rows as i32,
+                n: width as i32,
+                k: self.sizes.input as i32,
+                add: 0,
+            };
+            self.gemm(&self.functions.project, stream, &args)?;
+            if let (Some(function), Some(norm)) = (&self.functions.input_norm, self.cell.input_norm) {
+                let args = InputNormArgs {
+                    z: zx,
+                    r: tape + self.tape.rx as u64,
+                    eps: norm.eps as f32,
+                    deviation: i32::from(norm.eps_place == EpsPlace::Deviation),
+                };
+                Launch::new(rows as u32, 256).run(function, stream, &args)?;
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn pad_input(&self, stream: Stream, run: &Run, out: u64) -> Result<(), Error> {
+        let (row_time, row_batch) = self.strides();
+        let args = PadInputArgs {
+            x: run.x,
+            x_time: (row_time * self.layer.input) as i64,
+            x_batch: (row_batch * self.layer.input) as i64,
+            out,
+            lengths: run.lengths,
+            steps: self.shape.steps as i32,
+            batch: self.shape.batch as i32,
+            row_time: row_time as i32,
+            row_batch: row_batch as i32,
+            input: self.layer.input as i32,
+            input_padded: self.sizes.input as i32,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.over(&self.functions.pad_input, self.sizes.rows() * self.sizes.input, stream, &args) }
+    }
+
+    unsafe fn forward_loop(&self, stream: Stream, run: &Run, tape: u64) -> Result<(), Error> {
+        let (work, kept) = (|at: usize| run.workspace + at as u64, |at: usize| tape + at as u64);
+        let (row_time, row_batch) = self.strides();
+        for (first, end) in self.rounds() {
+            let args = ForwardArgs {
+                u: work(self.there.matrix),
+                zx: kept(self.tape.zx),
+                zh: kept(self.tape.zh),
+                rh: kept(self.tape.rh),
+                state: kept(self.tape.state),
+                cell: kept(self.tape.cell),
+                h: kept(self.tape.h),
+                gates: work(self.there.gates),
+                cells: work(self.there.cells),
+                consts: kept(self.tape.consts),
+                y: run.y,
+                y_time: (row_time * run.y_pitch) as i64,
+                y_batch: (row_batch * run.y_pitch) as i64,
+                h0: run.first.h,
+                c0: run.first.c,
+                h_last: run.last.h,
+                c_last: run.last.c,
+                lengths: run.lengths,
+                fail: work(0),
+                steps: self.shape.steps as i32,
+                batch: self.shape.batch as i32,
+                first: first as i32,
+                end: end as i32,
+                columns: self.geometry.columns as i32,
+                row_time: row_time as i32,
+                row_batch: row_batch as i32,
+                reverse: i32::from(self.layer.reverse),
+                patience: PATIENCE,
+            };
+            let groups = (end - first).div_ceil(self.geometry.columns);
+            let launch = Launch::new((groups * self.geometry.group) as u32, 256).cooperative();
+            // SAFETY: the caller's promise.
+            unsafe { launch.run(&self.functions.forward, stream, &args)? };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,369 @@
+//! A layer for one shape of batch: kernels chosen and loaded, memory laid out.
+
+use super::cell::{Cell, Number};
+use super::geometry::Geometry;
+use super::kernels::{self, Address, GemmArgs, Vectors};
+use super::memory::{self, Sizes, Tape, Work};
+use crate::device::Device;
+use crate::driver::call;
+use crate::error::Error;
+use crate::launch::{Launch, Stream};
+use crate::module::Function;
+use layernorm_rnn::{Config, Slot, Variant};
+
+/// One layer in one direction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Layer {
+    /// The cell.
+    pub variant: Variant,
+    /// I.
+    pub input: usize,
+    /// H.
+    pub hidden: usize,
+    /// The type of x, y and their gradients, and of the products.
+    pub number: Number,
+    /// The type of the parameters and their gradients: `number` or f32.
+    pub params: Number,
+    /// Whether products of f32 may round their operands to 11 bits (tf32), as cuDNN's do. Three times the speed.
+    pub tf32: bool,
+    /// From each sequence's last step to its first.
+    pub reverse: bool,
+}
+
+/// Which index of a batch of sequences comes first in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// `[T, B, …]`.
+    TimeFirst,
+    /// `[B, T, …]`.
+    BatchFirst,
+}
+
+/// The shape of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// T.
+    pub steps: usize,
+    /// B.
+    pub batch: usize,
+    /// Of x, y and their gradients.
+    pub order: Order,
+    /// Whether sequences have lengths of their own.
+    pub lengths: bool,
+}
+
+/// Device addresses of a layer's parameters, or of their gradients; each in the shape of its [`Slot`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parameters([Address; Slot::ALL.len()]);
+
+impl Parameters {
+    /// With the address of one of them.
+    pub fn with(mut self, slot: Slot, address: u64) -> Self {
+        self.0[slot as usize] = address;
+        self
+    }
+
+    /// The address of one of them, or 0.
+    pub fn get(&self, slot: Slot) -> u64 {
+        self.0[slot as usize]
+    }
+
+    pub(super) fn vectors(&self) -> Vectors {
+        let either = |a: Slot, b: Slot| if self.get(a) != 0 { self.get(a) } else { self.get(b) };
+        Vectors {
+            gx: self.get(Slot::InputNormGain),
+            bx_norm: self.get(Slot::InputNormBias),
+            gh: either(Slot::RecurrentNormGain, Slot::SumNormGain),
+            bh_norm: either(Slot::RecurrentNormBias, Slot::SumNormBias),
+            bias: self.get(Slot::Bias),
+            bx: self.get(Slot::InputBias),
+            bh: self.get(Slot::RecurrentBias),
+            gc: self.get(Slot::CellNormGain),
+            bc: self.get(Slot::CellNormBias),
+        }
+    }
+}
+
+/// Device addresses of a state or its gradient, f32 `[B, H]` each; 0 for none (zeros, or not wanted).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// h.
+    pub h: u64,
+    /// c of an LSTM.
+    pub c: u64,
+}
+
+/// Device addresses of a forward pass.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// The parameters.
+    pub params: Parameters,
+    /// `[T, B, I]`, on 16 bytes.
+    pub x: u64,
+    /// `[T, B, H]`, rows `y_pitch` elements apart. Steps behind a sequence's end are not written.
+    pub y: u64,
+    /// At least H.
+    pub y_pitch: usize,
+    /// The state before the first step.
+    pub first: State,
+    /// The state after the last step; written.
+    pub last: State,
+    /// i32 `[B]`, each 1 to T, if the plan's shape has lengths.
+    pub lengths: u64,
+    /// [`Plan::tape_bytes`], in training.
+    pub tape: u64,
+    /// [`Plan::workspace_bytes`].
+    pub workspace: u64,
+}
+
+/// Gradients of parameters and input; written, not added (but see `add_x`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gradients {
+    /// Those that are not 0 are computed.
+    pub params: Parameters,
+    /// `[T, B, I]`; 0 if not wanted.
+    pub x: u64,
+    /// Whether the gradient of x is added to what is there, as the second direction's is.
+    pub add_x: bool,
+    /// Of the state before the first step.
+    pub first: State,
+}
+
+/// Device addresses of a backward pass.
+#[derive(Clone, Copy, Debug)]
+pub struct RunBack {
+    /// As in the forward pass.
+    pub params: Parameters,
+    /// As in the forward pass.
+    pub x: u64,
+    /// `[T, B, H]`, rows `dy_pitch` elements apart.
+    pub dy: u64,
+    /// At least H.
+    pub dy_pitch: usize,
+    /// The gradient of the last state.
+    pub dlast: State,
+    /// As in the forward pass.
+    pub lengths: u64,
+    /// As the forward pass left it. It is not changed.
+    pub tape: u64,
+    /// [`Plan::workspace_bytes`].
+    pub workspace: u64,
+    /// What is computed.
+    pub gradients: Gradients,
+}
+
+/// The kernels of a plan.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Functions {
+    pub(super) pack: Function,
+    pub(super) pad_weight: Function,
+    pub(super) pad_input: Function,
+    pub(super) start: Function,
+    pub(super) consts: Function,
+    pub(super) input_norm: Option<Function>,
+    pub(super) project: Function,
+    pub(super) forward: Function,
+    /// dx, dW and dU, the time loop and the sums: in training.
+    pub(super) back: Option<BackFunctions>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BackFunctions {
+    pub(super) backward: Function,
+    pub(super) dx: Function,
+    pub(super) dw: Function,
+    pub(super) finish: Function,
+}
+
+/// A layer for one shape of batch. It holds no device memory; calls allocate nothing and can be captured in a graph.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(super) device: Device,
+    pub(super) layer: Layer,
+    pub(super) shape: Shape,
+    pub(super) cell: Cell,
+    pub(super) geometry: Geometry,
+    pub(super) sizes: Sizes,
+    pub(super) tape: Tape,
+    pub(super) there: Work,
+    pub(super) back: Work,
+    pub(super) functions: Functions,
+}
+
+/// How often a thread looks in vain before it gives up: about two seconds.
+pub(super) const PATIENCE: u32 = 1 << 22;
+
+impl Plan {
+    /// A layer for a shape, in training or not.
+    pub fn new(device: &Device, layer: Layer, shape: Shape, training: bool) -> Result<Plan, Error> {
+        let gpu = device.properties();
+        if !gpu.cooperative {
+            return Err(Error::Unsupported { why: "blocks that run at once (cooperative launches)".into() });
+        }
+        let cell = Cell::of(&layer.variant)?;
+        check(&layer, &shape)?;
+        let geometry = Geometry::new(&cell, layer.hidden, shape.batch, layer.number, gpu)?;
+        let chunk = 16 / layer.number.bytes();
+        let sizes = Sizes {
+            steps: shape.steps,
+            batch: shape.batch,
+            input: layer.input.next_multiple_of(chunk),
+            number: layer.number,
+            pads_x: shape.lengths || !layer.input.is_multiple_of(chunk),
+            pads_w: layer.params != layer.number
+                || geometry.padded != layer.hidden
+                || !layer.input.is_multiple_of(chunk),
+            training,
+        };
+        let tape = memory::tape(&cell, &geometry, &sizes);
+        let there = memory::forward(&cell, &geometry, &sizes, &tape);
+        let back = memory::backward(&cell, &geometry, &sizes);
+        let functions = functions(device, &layer, &cell, &geometry, training)?;
+        Ok(Plan { device: device.clone(), layer, shape, cell, geometry, sizes, tape, there, back, functions })
+    }
+
+    /// Bytes that the forward pass leaves for the backward pass; 0 if not in training.
+    pub fn tape_bytes(&self) -> usize {
+        if self.sizes.training { self.tape.bytes } else { 0 }
+    }
+
+    /// Bytes of workspace that a pass needs.
+    pub fn workspace_bytes(&self) -> usize {
+        if self.sizes.training { self.there.bytes.max(self.back.bytes) } else { self.there.bytes }
+    }
+
+    /// Registers, bytes of spilled registers, and dynamic shared memory of the time loops.
+    pub fn resources(&self) -> Result<Vec<(u32, u32, usize)>, Error> {
+        let loops = [Some(self.functions.forward), self.functions.back.map(|back| back.backward)];
+        loops
+            .into_iter()
+            .flatten()
+            .map(|function| function.registers_and_local().map(|(regs, local)| (regs, local, function.shared)))
+            .collect()
+    }
+
+    /// Rows of x from a step, and from a sequence, to the next.
+    pub(super) fn strides(&self) -> (usize, usize) {
+        match self.shape.order {
+            Order::TimeFirst => (self.shape.batch, 1),
+            Order::BatchFirst => (1, self.shape.steps),
+        }
+    }
+
+    /// Rounds of groups: first and last sequence of each launch of a time loop.
+    pub(super) fn rounds(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let (batch, round) = (self.shape.batch, self.geometry.groups * self.geometry.columns);
+        (0..batch).step_by(round).map(move |first| (first, (first + round).min(batch)))
+    }
+
+    /// A kernel over so many items.
+    pub(super) unsafe fn over<P: Copy>(
+        &self,
+        function: &Function,
+        items: usize,
+        stream: Stream,
+        args: &P,
+    ) -> Result<(), Error> {
+        let blocks = items.div_ceil(256).clamp(1, 8 * self.device.properties().multiprocessors as usize);
+        // SAFETY: the caller's promise.
+        unsafe { Launch::new(blocks as u32, 256).run(function, stream, args) }
+    }
+
+    pub(super) unsafe fn gemm(&self, function: &Function, stream: Stream, args: &GemmArgs) -> Result<(), Error> {
+        let tiles = (args.m as u32).div_ceil(128) * (args.n as u32).div_ceil(128);
+        // SAFETY: the caller's promise.
+        unsafe { Launch::new(tiles, 256).run(function, stream, args) }
+    }
+
+    /// Fills memory with the words that mean "nothing has come yet".
+    pub(super) unsafe fn empty(&self, from: u64, to: u64, stream: Stream) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { call!(cuMemsetD32Async(from, u32::MAX, ((to - from) / 4) as usize, stream.0)) }
+    }
+
+    /// No thread has given up yet.
+    pub(super) unsafe fn begin(&self, workspace: u64, stream: Stream) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { call!(cuMemsetD32Async(workspace, 0, 1, stream.0)) }
+    }
+
+    /// Whether the last pass with this workspace came to its end; waits for the GPU. A pass gives up after seconds in which
+    /// a block got no answer from another, as when the device's blocks cannot run at once.
+    pub fn check(&self, workspace: u64) -> Result<(), Error> {
+        self.device.synchronize()?;
+        let mut word = 0u32;
+        // SAFETY: the workspace begins with this word.
+        unsafe { call!(cuMemcpyDtoH_v2((&raw mut word).cast(), workspace, 4))? };
+        if word == 0 {
+            return Ok(());
+        }
+        Err(Error::Unsupported { why: "the blocks of a recurrent pass did not hear from each other in time".into() })
+    }
+
+    pub(super) fn check_params(&self, params: &Parameters) -> Result<(), Error> {
+        let config = Config::new(self.layer.variant, self.layer.input, self.layer.hidden);
+        for slot in Slot::ALL {
+            if slot.shape(&config, 0).is_some() && params.get(slot) == 0 {
+                return Err(Error::Operand { what: "params", why: format!("{} is missing", slot.name()) });
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn aligned(what: &'static str, address: u64) -> Result<(), Error> {
+    if address == 0 || !address.is_multiple_of(16) {
+        return Err(Error::Operand { what, why: format!("expected an address on 16 bytes, found {address:#x}") });
+    }
+    Ok(())
+}
+
+fn check(layer: &Layer, shape: &Shape) -> Result<(), Error> {
+    if layer.params != layer.number && layer.params != Number::F32 {
+        return Err(Error::Shape { why: "parameters are f32 or of the type of x".into() });
+    }
+    for (what, size) in [("I", layer.input), ("H", layer.hidden), ("T", shape.steps), ("B", shape.batch)] {
+        if size == 0 || size > 1 << 24 {
+            return Err(Error::Shape { why: format!("{what}: expected 1 to 16777216, found {size}") });
+        }
+    }
+    if shape.steps.checked_mul(shape.batch).is_none_or(|rows| rows > i32::MAX as usize) {
+        return Err(Error::Shape { why: format!("{} × {} steps of sequences: too many", shape.steps, shape.batch) });
+    }
+    Ok(())
+}
+
+fn functions(
+    device: &Device,
+    layer: &Layer,
+    cell: &Cell,
+    geometry: &Geometry,
+    training: bool,
+) -> Result<Functions, Error> {
+    let tf32 = layer.tf32 && layer.number == Number::F32;
+    let prepare = |entry| device.function(&kernels::prepare(entry, layer.number, layer.params));
+    let back = if training {
+        Some(BackFunctions {
+            backward: device.function(&kernels::backward(cell, geometry, layer.number, tf32))?,
+            dx: device.function(&kernels::gemm(layer.number, tf32, (false, true), layer.number))?,
+            dw: device.function(&kernels::gemm(layer.number, tf32, (true, true), layer.params))?,
+            finish: device.function(&kernels::finish(layer.params))?,
+        })
+    } else {
+        None
+    };
+    Ok(Functions {
+        pack: prepare("rnn_pack")?,
+        pad_weight: prepare("rnn_pad_weight")?,
+        pad_input: prepare("rnn_pad_input")?,
+        start: prepare("rnn_start")?,
+        consts: prepare("rnn_consts")?,
+        input_norm: match cell.input_norm {
+            Some(_) => Some(device.function(&kernels::input_norm(cell, geometry))?),
+            None => None,
+        },
+        project: device.function(&kernels::gemm(layer.number, tf32, (false, false), Number::F32))?,
+        forward: device.function(&kernels::forward(cell, geometry, layer.number, tf32, training))?,
+        back,
+    })
+}
