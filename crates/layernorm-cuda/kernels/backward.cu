@@ -1,0 +1,248 @@
+// Rows, backward (rule 4), and with SUMS the sums of each chunk of 64 rows for γ and β (rule 5):
+//
+//   g = dy·γ   x̂ = (d − δ)·r   a = sum(g)/N   b = sum(g·x̂)/N   dx = r·fma(−x̂, b, g − a)
+//   of a chunk, rows in order: fma(dy, x̂, ·) and · + dy
+//
+// With SUMS a team has a chunk and keeps its sums in registers; teams that share a warp fold theirs as adjacent pairs.
+// Else teams take rows in turn. x and dy are fetched ahead into a ring of shared memory, where they stay for both passes.
+//
+// Rule 6: a row is extreme if r < LEAST_RSTD (then it is scaled again, k) or a sum is not finite; it is done again with
+// g′ = (dy·2^j)·(γ·2^l), the powers of the row's largest |dy| and |γ|, and dx scaled back by k − j − l.
+#include "stats.cuh"
+
+struct Params {
+    const T* x;
+    const T* dy;
+    const T* dh;
+    T* dx;
+    const void* gain;
+    const A* m;
+    const A* delta;
+    const A* rstd;
+    A* sums;  // [2][parts][n]
+    i64 rows, n, parts;
+    i64 stride_x, stride_dy, stride_dh, stride_dx;
+    i64 span, groups;
+    Count count;
+    A eps;
+};
+
+constexpr int CHUNK = 64;
+
+__device__ inline i64 row_of(i64 turn, i64 team, i64 teams) { return SUMS ? team * CHUNK + turn : team + turn * teams; }
+
+// x and dy of the rows that a team takes, in order.
+struct Inputs {
+    Words* mine;
+    i64 team, teams, turn, turns;
+    int step, slot;  // what is fetched next
+
+    __device__ void fetch(const Params& p, const Team& at_team) {
+        i64 row = row_of(turn, team, teams);
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            i64 at = at_team.first + i64(step * PARTS + part) * SPREAD + at_team.thread * VEC;
+            bool valid = turn < turns && row < p.rows && at < p.n;
+            Words* to = mine + (slot * PARTS + part) * 2 * THREADS;
+            copy_async(to, p.x + (valid ? row * p.stride_x + at : 0), valid);
+            copy_async(to + THREADS, p.dy + (valid ? row * p.stride_dy + at : 0), valid);
+        }
+        commit_async();
+        slot = slot + 1 == RING ? 0 : slot + 1;
+        if (++step == STEPS) {
+            step = 0;
+            turn++;
+        }
+    }
+
+    // Vector `part` of the step in `slot`.
+    __device__ void get(const Params& p, const Team& team, i64 row, i64 n, int slot, int v, A (&x)[VEC], A (&dy)[VEC]) const {
+        if (RING > 0) {
+            const Words* from = mine + (slot * PARTS + v % PARTS) * 2 * THREADS;
+            unpack(from[0], x);
+            unpack(from[THREADS], dy);
+        } else {
+            load(p.x + row * p.stride_x, team.at(v), n, x);
+            load(p.dy + row * p.stride_dy, team.at(v), n, dy);
+        }
+    }
+};
+
+__device__ inline int after(int slot, int steps) {
+    slot += steps;
+    return RING > 0 && slot >= RING ? slot - RING : slot;
+}
+
+// Waits until step `step` of the row at hand has come: RING − 1 − step steps may be on their way.
+__device__ inline void wait_step(int step) {
+#if RING > 0
+    switch (step) {
+        case 0: wait_async<RING - 1>(); break;
+        case 1: wait_async<(RING > 2 ? RING - 2 : 0)>(); break;
+        case 2: wait_async<(RING > 3 ? RING - 3 : 0)>(); break;
+        default: wait_async<(RING > 4 ? RING - 4 : 0)>(); break;
+    }
+#endif
+}
+
+struct Terms { Stat stat; A a, b; int k, j, l; };
+
+// a and b of rule 4 from sums, given g and x̂ of every element by `of(v, j, g, x̂)`.
+template <class F> __device__ inline bool dots(Team& team, const Params& p, i64 n, Terms& terms, F of) {
+    A lane[2][PARTS][VEC] = {}, sum[2];
+#pragma unroll
+    for (int v = 0; v < VECS; v++) of(v, lane);
+    team.sum(lane, sum, n);
+    terms.a = CENTERED ? divide(sum[0], p.count) : A(0);
+    terms.b = divide(sum[1], p.count);
+    return finite(terms.a + terms.b);
+}
+
+// Rule 6 where `wanted`.
+__device__ __noinline__ void again(Team& team, const Params& p, const Inputs& inputs, i64 row, i64 n, int slot, const Span& span,
+                                   bool wanted, Terms& terms) {
+    Held x, dy, gain;
+#pragma unroll
+    for (int v = 0; v < VECS; v++) {
+        inputs.get(p, team, row, n, after(slot, v / PARTS), v, x[v], dy[v]);
+        load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain[v]);
+#pragma unroll
+        for (int j = 0; j < VEC; j++) gain[v][j] = gain_of(gain[v][j]);
+    }
+    Stat stat = terms.stat;
+    bool scaled = wanted && stat.r < LEAST_RSTD;
+    int k = 0;
+    if (team.any(scaled)) {
+        Stat before = stat;
+        k = scale_row(team, x, n, p.count, p.eps, scaled, stat);
+        // A row that is not all finite keeps what was saved.
+        if (!(stat.r == stat.r)) stat = before;
+    }
+    A most_dy = largest(team, dy, n), most_gain = largest(team, gain, n);
+    bool rescaled = wanted && finite(most_dy) && finite(most_gain);
+    int j = rescaled ? power(most_dy) : 0, l = rescaled ? power(most_gain) : 0;
+    Terms found = {stat, 0, 0, k, j, l};
+    dots(team, p, n, found, [&](int v, A(&lane)[2][PARTS][VEC]) {
+#pragma unroll
+        for (int i = 0; i < VEC; i++)
+            if (exists(team.at(v), i, n)) {
+                A g = scale(dy[v][i], j) * scale(gain[v][i], l);
+                A x_hat = ((x[v][i] - stat.m) - stat.delta) * stat.r;
+                lane[0][v % PARTS][i] = lane[0][v % PARTS][i] + g;
+                lane[1][v % PARTS][i] = fused(g, x_hat, lane[1][v % PARTS][i]);
+            }
+    });
+    if (wanted) terms = found;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const __grid_constant__ Params p) {
+    extern __shared__ Words ring_memory[];
+    __shared__ Exchange exchange;
+    Team team(&exchange);
+    i64 teams = i64(gridDim.x) / CLUSTER * TEAMS;
+    i64 me = i64(blockIdx.x) / CLUSTER * TEAMS + (WHOLE_BLOCK ? 0 : threadIdx.x / TEAM);
+    i64 turns = SUMS ? CHUNK : (p.rows + teams - 1) / teams;
+    Inputs inputs = {ring_memory + threadIdx.x, me, teams, 0, turns, 0, 0};
+    if (RING > 0)
+        for (int i = 0; i < RING; i++) inputs.fetch(p, team);
+    int slot = 0;
+    Held gain_sum = {}, bias_sum = {}, kept_gain;
+    if (KEEP)
+#pragma unroll
+        for (int v = 0; v < VECS; v++) load_params<GAIN>(p.gain, Span{0, 1}, team.at(v), p.n, A(1), kept_gain[v]);
+    Stat next = {0, 0, 0};
+    auto read_stat = [&](i64 turn) {
+        i64 row = row_of(turn, me, teams);
+        if (turn < turns && row < p.rows) next = Stat{CENTERED ? p.m[row] : A(0), CENTERED ? p.delta[row] : A(0), p.rstd[row]};
+    };
+    read_stat(0);
+    for (i64 turn = 0; turn < turns; turn++) {
+        i64 row = row_of(turn, me, teams);
+        bool live = row < p.rows;
+        // All teams of a warp go on together; a team of its own stops at its last row.
+        if (WHOLE_BLOCK && !live) break;
+        i64 n = live ? p.n : 0;
+        Terms terms = {next, 0, 0, 0, 0, 0};
+        read_stat(turn + 1);
+        const Stat& stat = terms.stat;
+        Span span = {PER_CHANNEL ? row % p.groups * (p.n / p.span) : row % p.groups * p.n, p.span};
+        auto gain_at = [&](int v, A(&gain)[VEC]) {
+            if (KEEP) {
+#pragma unroll
+                for (int j = 0; j < VEC; j++) gain[j] = kept_gain[v][j];
+            } else {
+                load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain);
+            }
+#pragma unroll
+            for (int j = 0; j < VEC; j++) gain[j] = gain_of(gain[j]);
+        };
+        bool fine = dots(team, p, n, terms, [&](int v, A(&lane)[2][PARTS][VEC]) {
+            if (RING > 0 && v % PARTS == 0) wait_step(v / PARTS);
+            A x[VEC], dy[VEC], gain[VEC];
+            inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy);
+            gain_at(v, gain);
+#pragma unroll
+            for (int j = 0; j < VEC; j++)
+                if (exists(team.at(v), j, n)) {
+                    A g = dy[j] * gain[j];
+                    A x_hat = ((x[j] - stat.m) - stat.delta) * stat.r;
+                    lane[0][v % PARTS][j] = lane[0][v % PARTS][j] + g;
+                    lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
+                }
+        });
+        bool extreme = live && (!fine || stat.r < LEAST_RSTD), any = team.any(extreme);
+        if (any) again(team, p, inputs, row, n, slot, span, extreme, terms);
+#pragma unroll
+        for (int v = 0; v < VECS; v++) {
+            A x[VEC], dy[VEC], gain[VEC], dx[VEC];
+            inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy);
+            if (RING > 0 && v % PARTS == PARTS - 1) inputs.fetch(p, team);
+            gain_at(v, gain);
+#pragma unroll
+            for (int j = 0; j < VEC; j++) {
+                A own = dy[j], g = own * gain[j], x_own = x[j];
+                if (any) {
+                    g = scale(own, terms.j) * scale(gain[j], terms.l);
+                    x_own = scale(x_own, terms.k);
+                }
+                A x_hat = ((x_own - stat.m) - stat.delta) * stat.r;
+                dx[j] = stat.r * fused(-x_hat, terms.b, g - terms.a);
+                if (any) dx[j] = scale(dx[j], terms.k - terms.j - terms.l);
+                if (SUMS && exists(team.at(v), j, n)) {
+                    gain_sum[v][j] = fused(own, x_hat, gain_sum[v][j]);
+                    bias_sum[v][j] = bias_sum[v][j] + own;
+                }
+            }
+            if (RESIDUAL) {
+                A dh[VEC];
+                load(p.dh + row * p.stride_dh, team.at(v), n, dh);
+                unpack(pack(dx), dx);
+#pragma unroll
+                for (int j = 0; j < VEC; j++) dx[j] = dx[j] + dh[j];
+            }
+            if (p.dx) store(p.dx + row * p.stride_dx, team.at(v), n, dx);
+        }
+        slot = after(slot, STEPS);
+    }
+    if (SUMS) {
+#pragma unroll
+        for (int v = 0; v < VECS; v++) {
+#pragma unroll
+            for (int j = 0; j < VEC; j++)
+#pragma unroll
+                for (int o = TEAM; o < 32; o *= 2) {
+                    gain_sum[v][j] = gain_sum[v][j] + __shfl_xor_sync(~0u, gain_sum[v][j], o);
+                    bias_sum[v][j] = bias_sum[v][j] + __shfl_xor_sync(~0u, bias_sum[v][j], o);
+                }
+            i64 part = TEAM < 32 ? me / (32 / TEAM) : me;
+            if (threadIdx.x % 32 < TEAM && part < p.parts)
+#pragma unroll
+                for (int j = 0; j < VEC; j++)
+                    if (exists(team.at(v), j, p.n)) {
+                        p.sums[part * p.n + team.at(v) + j] = gain_sum[v][j];
+                        p.sums[(p.parts + part) * p.n + team.at(v) + j] = bias_sum[v][j];
+                    }
+        }
+    }
+    if (CLUSTER > 1) cluster_sync();
+}

@@ -1,0 +1,146 @@
+// Rows, forward (rule 3), with the residual of rule 7:
+//
+//   h = x + residual, rounded to the type      y = fma((d − δ)·r, γ, β)
+//
+// Teams take rows in turn. Vectors are fetched ahead into a ring of shared memory that belongs to each thread alone, so no
+// barrier guards it; a row then lives in registers until it is written.
+#include "stats.cuh"
+
+struct Params {
+    const T* x;
+    const T* residual;
+    T* h;
+    T* y;
+    const void* gain;
+    const void* bias;
+    A* m;
+    A* delta;
+    A* rstd;
+    i64 rows, n;
+    i64 stride_x, stride_residual, stride_h, stride_y;
+    i64 span, groups;
+    Count count;
+    A eps;
+};
+
+constexpr int INPUTS = RESIDUAL ? 2 : 1;
+
+struct Ring {
+    Words* mine;     // this thread's first place
+    i64 row, teams;  // the row that is fetched next
+    int step, slot;
+
+    __device__ void fetch(const Params& p, const Team& team) {
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            i64 at = team.first + i64(step * PARTS + part) * SPREAD + team.thread * VEC;
+            bool valid = row < p.rows && at < p.n;
+            Words* to = mine + (slot * PARTS + part) * INPUTS * THREADS;
+            copy_async(to, p.x + (valid ? row * p.stride_x + at : 0), valid);
+            if (RESIDUAL) copy_async(to + THREADS, p.residual + (valid ? row * p.stride_residual + at : 0), valid);
+        }
+        commit_async();
+        slot = slot + 1 == RING ? 0 : slot + 1;
+        if (++step == STEPS) {
+            step = 0;
+            row += teams;
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const __grid_constant__ Params p) {
+    extern __shared__ Words ring_memory[];
+    __shared__ Exchange exchange;
+    Team team(&exchange);
+    i64 teams = i64(gridDim.x) / CLUSTER * TEAMS;
+    int mine = WHOLE_BLOCK ? 0 : threadIdx.x / TEAM;
+    i64 first = i64(blockIdx.x) / CLUSTER * TEAMS;
+    Ring ring = {ring_memory + threadIdx.x, first + mine, teams, 0, 0};
+    if (RING > 0)
+        for (int i = 0; i < RING; i++) ring.fetch(p, team);
+    int slot = 0;
+    Held kept_gain, kept_bias;
+    if (KEEP)
+#pragma unroll
+        for (int v = 0; v < VECS; v++) {
+            load_params<GAIN>(p.gain, Span{0, 1}, team.at(v), p.n, A(1), kept_gain[v]);
+            load_params<BIAS>(p.bias, Span{0, 1}, team.at(v), p.n, A(-0.0), kept_bias[v]);
+        }
+    for (i64 base = first; base < p.rows; base += teams) {
+        i64 row = base + mine;
+        bool live = row < p.rows;
+        i64 n = live ? p.n : 0;
+        Held x;
+#pragma unroll
+        for (int step = 0; step < STEPS; step++) {
+            if (RING > 0) wait_async<RING - 1>();
+#pragma unroll
+            for (int part = 0; part < PARTS; part++) {
+                int v = step * PARTS + part;
+                if (RING > 0) {
+                    const Words* from = ring.mine + (slot * PARTS + part) * INPUTS * THREADS;
+                    unpack(*from, x[v]);
+                    if (RESIDUAL) {
+                        A other[VEC];
+                        unpack(from[THREADS], other);
+#pragma unroll
+                        for (int j = 0; j < VEC; j++) x[v][j] = x[v][j] + other[j];
+                    }
+                } else {
+                    load(p.x + row * p.stride_x, team.at(v), n, x[v]);
+                    if (RESIDUAL) {
+                        A other[VEC];
+                        load(p.residual + row * p.stride_residual, team.at(v), n, other);
+#pragma unroll
+                        for (int j = 0; j < VEC; j++) x[v][j] = x[v][j] + other[j];
+                    }
+                }
+            }
+            if (RING > 0) {
+                ring.fetch(p, team);
+                slot = slot + 1 == RING ? 0 : slot + 1;
+            }
+        }
+        if (RESIDUAL)
+#pragma unroll
+            for (int v = 0; v < VECS; v++) {
+                Words rounded = pack(x[v]);
+                unpack(rounded, x[v]);
+                store(p.h + row * p.stride_h, team.at(v), n, x[v]);
+            }
+        bool extreme;
+        Stat stat = statistics(team, x, n, p.count, p.eps, extreme);
+        Stat saved = stat;
+        extreme = extreme && live;
+        if (team.any(extreme)) {
+            int k = scale_row(team, x, n, p.count, p.eps, extreme, stat);
+            saved = stat;
+            if (extreme) {
+                saved.m = scale(stat.m, -k);
+                saved.delta = scale(stat.delta, -k);
+                saved.r = scale(stat.r, k);
+            }
+        }
+        if (team.thread == 0 && team.block == 0 && live && p.rstd) {
+            if (p.m) p.m[row] = saved.m;
+            if (p.delta) p.delta[row] = saved.delta;
+            p.rstd[row] = saved.r;
+        }
+        Span span = {PER_CHANNEL ? row % p.groups * (p.n / p.span) : row % p.groups * p.n, p.span};
+#pragma unroll
+        for (int v = 0; v < VECS; v++) {
+            A gain[VEC], bias[VEC], y[VEC];
+            if (!KEEP) {
+                load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain);
+                load_params<BIAS>(p.bias, span, team.at(v), n, A(-0.0), bias);
+            }
+#pragma unroll
+            for (int j = 0; j < VEC; j++) {
+                A x_hat = ((x[v][j] - stat.m) - stat.delta) * stat.r;
+                y[j] = fused(x_hat, gain_of(KEEP ? kept_gain[v][j] : gain[j]), KEEP ? kept_bias[v][j] : bias[j]);
+            }
+            store(p.y + row * p.stride_y, team.at(v), n, y);
+        }
+    }
+    if (CLUSTER > 1) cluster_sync();
+}

@@ -1,0 +1,281 @@
+// Rows on the GPU: who holds which element, and the canonical sum (rule 2) over them.
+//
+// A team works on a row: TEAM threads of a warp (rows of one block of 1024), or WARPS warps in each of CLUSTER thread blocks,
+// one warp a block of 1024. A thread holds VECS vectors of 16 bytes; vector v of thread t starts at element
+// (v·TEAM + t)·VEC of the team's (or warp's) block. Lane bits from high to low are then: some bits of v, the thread, the
+// place in the vector. Steps of a lane (i, i + 256, …) are the rest of v, so a chain of four stays in one thread.
+//
+//   STEPS × PARTS vectors:  v = step·PARTS + part
+//
+// The fold goes high bit first: parts in registers, threads by exchange (each keeps half of its values while it has more
+// than one), places in the vector last. Then blocks of 1024 as adjacent pairs, through shared memory. Nothing of TEAM,
+// WARPS or CLUSTER enters the order.
+#pragma once
+#include "number.cuh"
+
+constexpr int SPREAD = TEAM * VEC;                          // elements that one vector of each thread covers
+constexpr int LANE_PARTS = SPREAD >= 256 ? 1 : 256 / SPREAD;
+constexpr int PARTS = VECS < LANE_PARTS ? VECS : LANE_PARTS;
+constexpr int STEPS = (VECS + PARTS - 1) / PARTS;
+static_assert(SPREAD <= 256, "a vector of each thread covers at most the 256 lanes");
+static_assert(VECS % PARTS == 0, "whole steps");
+static_assert(TEAM == 32 || (WARPS == 1 && CLUSTER == 1), "part of a warp is a team by itself");
+
+constexpr int BESIDE = VEC > TEAM ? VEC / TEAM : 1;          // values that a thread is left with when threads are folded
+constexpr int APART = VEC / BESIDE;                          // over so many threads
+
+constexpr int BLOCKS = WARPS * CLUSTER;                     // blocks of 1024 that a team holds
+constexpr bool WHOLE_BLOCK = WARPS > 1 || CLUSTER > 1;      // whether a thread block is (part of) one team
+constexpr int TEAMS = WHOLE_BLOCK ? 1 : THREADS / TEAM;     // teams of a thread block
+constexpr int padded(int n) { return n <= 1 ? 1 : 2 * padded((n + 1) / 2); }
+constexpr int PADDED = padded(BLOCKS);
+
+__device__ inline u32 cluster_rank() {
+    u32 rank = 0;
+#if CLUSTER > 1
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#endif
+    return rank;
+}
+
+__device__ inline void cluster_sync() {
+#if CLUSTER > 1
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+// Writes to the same place in another block of the cluster.
+__device__ inline void store_remote(A* place, u32 rank, A value) {
+#if CLUSTER > 1
+    u32 local = u32(__cvta_generic_to_shared(place)), remote;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(local), "r"(rank));
+#if ELEM == F64
+    asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(remote), "d"(value) : "memory");
+#else
+    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(remote), "f"(value) : "memory");
+#endif
+#endif
+}
+
+// Sums of the warps of a team, twice: one set is read while the next is written.
+struct Exchange { A sums[2][4][PADDED > 32 ? PADDED : 32]; };
+
+// Folds over the threads, high bit first. Of LIVE values each thread keeps half: the upper thread the upper half.
+template <int O, int LIVE> __device__ inline void exchange_halves(A (&lane)[VEC]) {
+    if constexpr (O > 0) {
+        if constexpr (LIVE > 1) {
+            constexpr int HALF = LIVE / 2;
+            bool upper = threadIdx.x & O;
+#pragma unroll
+            for (int j = 0; j < HALF; j++) {
+                A send = upper ? lane[j] : lane[j + HALF], keep = upper ? lane[j + HALF] : lane[j];
+                lane[j] = keep + __shfl_xor_sync(~0u, send, O);
+            }
+            exchange_halves<O / 2, HALF>(lane);
+        } else {
+            lane[0] = lane[0] + __shfl_xor_sync(~0u, lane[0], O);
+            exchange_halves<O / 2, 1>(lane);
+        }
+    }
+}
+
+struct Team {
+    int thread;     // in the team's part of a warp
+    i64 first;      // first element that this thread's warp holds
+    int block;      // which block of 1024 of the row the warp holds
+    int parity;
+    Exchange* exchange;
+
+    __device__ Team(Exchange* exchange) : parity(0), exchange(exchange) {
+        thread = threadIdx.x % TEAM;
+        block = WHOLE_BLOCK ? cluster_rank() * WARPS + threadIdx.x / 32 : 0;
+        first = i64(block) * 1024;
+        if (WHOLE_BLOCK) {
+            // Places past the last block are +0, as the tree is padded.
+            for (int i = threadIdx.x; i < 2 * 4 * (PADDED > 32 ? PADDED : 32); i += THREADS) (&exchange->sums[0][0][0])[i] = 0;
+            if (CLUSTER > 1) cluster_sync(); else __syncthreads();
+        }
+    }
+
+    // The element at which vector v of this thread starts.
+    __device__ i64 at(int v) const { return first + v * SPREAD + thread * VEC; }
+
+    // One sum over a warp's (or smaller team's) lanes, given the lanes of this thread. All threads get it.
+    __device__ A fold(A (&lane)[PARTS][VEC]) const {
+#pragma unroll
+        for (int h = padded(PARTS) / 2; h > 0; h /= 2)
+#pragma unroll
+            for (int p = 0; p < h; p++)
+                if (p + h < PARTS)
+#pragma unroll
+                    for (int j = 0; j < VEC; j++) lane[p][j] = lane[p][j] + lane[p + h][j];
+        exchange_halves<TEAM / 2, VEC>(lane[0]);
+        // Places in the vector: the high ones lie apart in threads now, the low ones (if threads are few) side by side.
+#pragma unroll
+        for (int o = TEAM / 2; o * APART >= TEAM; o /= 2)
+#pragma unroll
+            for (int j = 0; j < BESIDE; j++) lane[0][j] = lane[0][j] + __shfl_xor_sync(~0u, lane[0][j], o);
+#pragma unroll
+        for (int h = BESIDE / 2; h > 0; h /= 2)
+#pragma unroll
+            for (int j = 0; j < h; j++) lane[0][j] = lane[0][j] + lane[0][j + h];
+        return lane[0][0];
+    }
+
+    // NS sums over the row. All threads of the team get them. `n` only says whether lanes are missing.
+    template <int NS> __device__ void sum(A (&lane)[NS][PARTS][VEC], A (&total)[NS], i64 n) {
+#pragma unroll
+        for (int s = 0; s < NS; s++) total[s] = fold(lane[s]);
+        if (!WHOLE_BLOCK) {
+            // A missing lane is +0, and so is a sum of zeros with it.
+            if (n < 256)
+#pragma unroll
+                for (int s = 0; s < NS; s++) total[s] = total[s] + A(0);
+            return;
+        }
+        blocks<NS>(total);
+    }
+
+    // The tree over blocks of 1024, each warp bringing one.
+    template <int NS> __device__ void blocks(A (&total)[NS]) {
+        int lane = threadIdx.x % 32;
+        A(*sums)[PADDED > 32 ? PADDED : 32] = exchange->sums[parity];
+        parity ^= 1;
+#pragma unroll
+        for (int s = 0; s < NS; s++) {
+            if (CLUSTER > 1) {
+                if (lane < CLUSTER) store_remote(&sums[s][block], lane, total[s]);
+            } else if (lane == 0) {
+                sums[s][block] = total[s];
+            }
+        }
+        if (CLUSTER > 1) cluster_sync(); else __syncthreads();
+#pragma unroll
+        for (int s = 0; s < NS; s++) {
+            constexpr int EACH = PADDED > 32 ? PADDED / 32 : 1;
+            A value[EACH];
+#pragma unroll
+            for (int i = 0; i < EACH; i++) value[i] = sums[s][lane * EACH + i];
+#pragma unroll
+            for (int width = 1; width < EACH; width *= 2)
+#pragma unroll
+                for (int i = 0; i < EACH; i += 2 * width) value[i] = value[i] + value[i + width];
+            constexpr int ACROSS = PADDED > 32 ? 32 : PADDED;
+#pragma unroll
+            for (int o = 1; o < ACROSS; o *= 2) value[0] = value[0] + __shfl_xor_sync(~0u, value[0], o);
+            total[s] = value[0];
+        }
+    }
+
+    // The largest of non-negative numbers over the team; a NaN or infinity comes out as infinity.
+    __device__ A largest(A value) {
+        A infinity = A(1) / A(0);
+        if (!(value < infinity)) value = infinity;
+#pragma unroll
+        for (int o = TEAM / 2; o > 0; o /= 2) {
+            A other = __shfl_xor_sync(~0u, value, o);
+            value = other > value ? other : value;
+        }
+        if (!WHOLE_BLOCK) return value;
+        int lane = threadIdx.x % 32;
+        A* place = exchange->sums[parity][0];
+        parity ^= 1;
+        if (CLUSTER > 1) {
+            if (lane < CLUSTER) store_remote(&place[block], lane, value);
+        } else if (lane == 0) {
+            place[block] = value;
+        }
+        if (CLUSTER > 1) cluster_sync(); else __syncthreads();
+        for (int i = 0; i < BLOCKS; i++) value = place[i] > value ? place[i] : value;
+        return value;
+    }
+
+    // Whether any team that must keep step with this one wants it.
+    __device__ bool any(bool wanted) const { return WHOLE_BLOCK ? wanted : __any_sync(~0u, wanted); }
+};
+
+// ---- memory ----
+
+__device__ inline void copy_async(void* to, const void* from, bool valid) {
+    u32 place = u32(__cvta_generic_to_shared(to)), bytes = valid ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
+}
+__device__ inline void commit_async() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT> __device__ inline void wait_async() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
+
+__device__ inline Words load_words(const T* from) {
+    Words to;
+    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to.w[0]), "=r"(to.w[1]), "=r"(to.w[2]), "=r"(to.w[3]) : "l"(from));
+    return to;
+}
+__device__ inline void store_words(T* to, const Words& from) {
+    asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};"
+                 ::"l"(to), "r"(from.w[0]), "r"(from.w[1]), "r"(from.w[2]), "r"(from.w[3]) : "memory");
+}
+
+// A vector of a row from element `at` on, of which those below n exist; the rest is 0.
+__device__ inline void load(const T* row, i64 at, i64 n, A (&to)[VEC]) {
+#if ALIGNED
+    if (at < n) {
+        unpack(load_words(row + at), to);
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < VEC; j++) to[j] = 0;
+#else
+#pragma unroll
+    for (int j = 0; j < VEC; j++) to[j] = at + j < n ? A(widen(row[at + j])) : A(0);
+#endif
+}
+
+__device__ inline void store(T* row, i64 at, i64 n, const A (&from)[VEC]) {
+#if ALIGNED
+    if (at < n) store_words(row + at, pack(from));
+#else
+#pragma unroll
+    for (int j = 0; j < VEC; j++)
+        if (at + j < n) narrow(from[j], row[at + j]);
+#endif
+}
+
+// Whether element at + j of a row exists.
+__device__ inline bool exists(i64 at, int j, i64 n) { return ALIGNED ? at < n : at + j < n; }
+
+// Where a row finds its gain and bias: element i has number offset + i/span.
+struct Span { i64 offset; i64 span; };
+
+// VEC parameters from element `at` of a row on. SPREAD_PARAMS: one serves several elements.
+template <int KIND> __device__ inline void load_params(const void* from, const Span& span, i64 at, i64 n, A absent, A (&to)[VEC]) {
+    if (KIND == 0) {
+#pragma unroll
+        for (int j = 0; j < VEC; j++) to[j] = absent;
+        return;
+    }
+#if PER_CHANNEL
+#pragma unroll
+    for (int j = 0; j < VEC; j++) to[j] = exists(at, j, n) ? parameter<KIND>(from, span.offset + (at + j) / span.span, absent) : absent;
+#elif ALIGNED
+    typedef typename ParamType<KIND>::type P;
+    if (at >= n) {
+#pragma unroll
+        for (int j = 0; j < VEC; j++) to[j] = absent;
+        return;
+    }
+    const P* place = (const P*)from + span.offset + at;
+    if constexpr (sizeof(P) == sizeof(T)) {
+        unpack(*(const Words*)place, to);
+    } else {
+        // f32 beside a 16-bit type (two vectors), or beside f64 (half of one).
+#pragma unroll
+        for (int j = 0; j < VEC; j += 2) {
+            float2 two = *(const float2*)(place + j);
+            to[j] = two.x;
+            to[j + 1] = two.y;
+        }
+    }
+#else
+#pragma unroll
+    for (int j = 0; j < VEC; j++) to[j] = at + j < n ? parameter<KIND>(from, span.offset + at + j, absent) : absent;
+#endif
+}
