@@ -9,7 +9,7 @@ array([[-1.342, -0.447,  0.447,  1.342]], dtype=float32)
 """
 
 from ._core import set_isa, set_num_threads
-from ._info import info
+from ._info import Info, info
 from ._norms import (
     Gradients,
     Stats,
@@ -31,6 +31,7 @@ __version__ = "0.1.0"
 __all__ = [
     "GRU",
     "Gradients",
+    "Info",
     "LSTM",
     "RNN",
     "RecurrentGradients",

@@ -241,7 +241,7 @@ def rms_norm(
 ):
     """Every row divided by its root mean square, then gain: ``x/sqrt(mean(x²) + eps)·weight``, plus ``bias`` if there is one.
 
-    Arguments and results are those of :func:`layer_norm`. PyTorch's default for eps is the type's machine epsilon.
+    Arguments, results and their shapes are those of :func:`layer_norm`. PyTorch's default for eps is the type's machine epsilon.
     """
     return _row_norm("rms", x, normalized_shape, weight, bias, eps, axis, residual, out, return_stats, zero_centered)
 
@@ -249,7 +249,7 @@ def rms_norm(
 def rms_norm_backward(
     dy, x, normalized_shape=None, weight=None, bias=None, eps=1e-5, *, axis=None, stats=None, dh=None, zero_centered=False
 ):
-    """Gradients of :func:`rms_norm`, as :func:`layer_norm_backward`."""
+    """Gradients of :func:`rms_norm` from ``dy``, of x's shape, as :func:`layer_norm_backward`."""
     return _row_norm_backward("rms", dy, x, normalized_shape, weight, bias, eps, axis, stats, dh, zero_centered)
 
 
@@ -305,7 +305,7 @@ def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5, *, out=None, ret
 
 
 def group_norm_backward(dy, x, num_groups, weight=None, bias=None, eps=1e-5, *, stats=None):
-    """Gradients of :func:`group_norm`, as :func:`layer_norm_backward`."""
+    """Gradients of :func:`group_norm` from ``dy`` ``[N, C, …]``: of x ``[N, C, …]``, weight and bias ``[C]``."""
     x = array("input", x)
     op, outer = _group_op(x, num_groups)
     return _channel_norm_backward(op, dy, x, weight, bias, eps, stats, outer)
@@ -322,7 +322,7 @@ def instance_norm(x, weight=None, bias=None, eps=1e-5, *, out=None, return_stats
 
 
 def instance_norm_backward(dy, x, weight=None, bias=None, eps=1e-5, *, stats=None):
-    """Gradients of :func:`instance_norm`, as :func:`layer_norm_backward`."""
+    """Gradients of :func:`instance_norm` from ``dy`` ``[N, C, …]``: of x ``[N, C, …]``, weight and bias ``[C]``."""
     x = array("input", x)
     channels = _channels(x)
     return _channel_norm_backward(("group", channels), dy, x, weight, bias, eps, stats, x.shape[:2])
@@ -394,7 +394,10 @@ def batch_norm(
 def batch_norm_backward(
     dy, x, running_mean=None, running_var=None, weight=None, bias=None, training=False, eps=1e-5, *, stats=None
 ):
-    """Gradients of :func:`batch_norm`, as :func:`layer_norm_backward`: of the batch's statistics or of the running ones."""
+    """Gradients of :func:`batch_norm` from ``dy`` ``[N, C, …]``: of x ``[N, C, …]``, weight and bias ``[C]``.
+
+    In training through the batch's statistics; otherwise the running ones ``[C]`` are fixed.
+    """
     x = array("input", x)
     channels = _channels(x)
     if training or running_mean is None:

@@ -1,8 +1,10 @@
 //! The compiled half of the Python package `layernorm`: it turns addresses into views and calls the library. What Python
 //! users see, with its checks of arrays and their types, is in `layernorm/*.py`.
 
+mod describe;
 mod failure;
 mod norms;
+mod openmp;
 mod recurrent;
 mod rows;
 mod settings;
@@ -13,7 +15,11 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use super::describe::{describe, noise_hits};
+    #[pymodule_export]
     use super::norms::{backward, batch_infer, batch_infer_backward, batch_running, forward};
+    #[pymodule_export]
+    use super::openmp::use_openmp_of;
     #[pymodule_export]
     use super::recurrent::{Recurrent, Tape};
     #[pymodule_export]

@@ -10,8 +10,8 @@ use crate::tensor::{Dtype, slice, slice_mut, with_type};
 use layernorm::{Context, Element, Float, Isa};
 use layernorm_rnn::weights::{self, Format};
 use layernorm_rnn::{
-    Config, Direction, Gradients, Init, Keep, Kind, Layout, Network, Noise, Real, Runner, Sequences, State, Training,
-    Variant,
+    Config, Direction, Gradients, Init, Keep, Kind, Layout, Network, Noise, Params, Real, Runner, Sequences, State,
+    Training, Variant,
 };
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -25,6 +25,8 @@ struct Seat<A: Element<Acc = A>> {
     settings: (usize, Option<Isa>),
     initial: State<A>,
     last: State<A>,
+    /// Memory for gradients of parameters and of the state.
+    gradients: Option<(Params<A>, State<A>)>,
 }
 
 /// Seats that are free.
@@ -237,8 +239,13 @@ struct Call {
 }
 
 impl Recurrent {
-    fn zeros<A: Float>(&self) -> Result<layernorm_rnn::Params<A>, Failure> {
-        Ok(layernorm_rnn::Params::zeros(&self.config)?)
+    /// What it is.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn zeros<A: Float>(&self) -> Result<Params<A>, Failure> {
+        Ok(Params::zeros(&self.config)?)
     }
 
     /// A free seat, or a new one, with the present settings.
@@ -254,6 +261,7 @@ impl Recurrent {
                 settings: (0, None),
                 initial: State::default(),
                 last: State::default(),
+                gradients: None,
             },
         };
         if seat.settings != settings {
@@ -305,7 +313,7 @@ where
     }
     let recorded = Mutex::new(T::Acc::record(seat));
     let config = *config;
-    Ok(Some(Tape { recorded, seats: recurrent.seats.clone(), config, dtype, rows, state: (h, c), batch: memory.batch }))
+    Ok(Some(Tape { recorded, seats: recurrent.seats.clone(), config, dtype, rows, state: (h, c) }))
 }
 
 /// Copies parameters that differ from those that the network has.
@@ -323,12 +331,17 @@ unsafe fn take_parameters<A: Kept>(network: &mut Network<A>, from: &[(usize, usi
         // SAFETY: the caller's promise.
         let found = unsafe { with_type!(dtype, converted(address, range.len(), &mut room;)) };
         // Bits, not numbers: −0 is another parameter than 0, and NaN the same as NaN.
-        let same = |(a, b): (&A, &A)| a.to_f64().to_bits() == b.to_f64().to_bits();
-        if !found.iter().zip(&network.params().values()[range.clone()]).all(same) {
+        if bytes(found) != bytes(&network.params().values()[range.clone()]) {
             network.params_mut().values_mut()[range].copy_from_slice(found);
         }
     }
     Ok(())
+}
+
+/// The bytes of numbers, to compare them fast.
+fn bytes<A: Kept>(numbers: &[A]) -> &[u8] {
+    // SAFETY: f32 and f64 have no padding.
+    unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
 }
 
 /// Numbers in the arithmetic type: where they are, or converted.
@@ -388,13 +401,13 @@ pub struct Tape {
     dtype: Dtype,
     rows: usize,
     state: (usize, usize),
-    batch: usize,
 }
 
 #[pymethods]
 impl Tape {
     /// Writes gradients from those of y and of the last h and c: of x, of the parameters (one after the other, in the
-    /// arithmetic type) and of the first h and c. It may be called again.
+    /// arithmetic type) and of the first h and c. Those whose address is 0 are not written, and that of x not computed. It may
+    /// be called again.
     #[pyo3(signature = (dy, dlast, dx, dparameters, dfirst, /))]
     fn backward(
         &self,
@@ -430,20 +443,22 @@ where
         let dy = slice::<T>(ends.dy, tape.rows * config.output() * config.directions());
         let dlast = take_state(&mut seat.initial, ends.dlast, tape.state);
         let dlast = dlast.then_some(&seat.initial);
-        let mut gradients = Gradients {
-            input: vec![T::narrow(T::Acc::ZERO); tape.rows * config.input],
-            params: seat.network.params().zeros_like(),
-            state: seat.network.zero_state(tape.batch)?,
+        let (mut params, state) = match seat.gradients.take() {
+            Some(kept) => kept,
+            None => (seat.network.params().zeros_like(), State::default()),
         };
+        // The runner adds.
+        params.values_mut().fill(T::Acc::ZERO);
+        let inputs = if ends.dx == 0 { 0 } else { tape.rows * config.input };
+        let mut gradients = Gradients { input: vec![T::narrow(T::Acc::ZERO); inputs], params, state };
         seat.runner.backward_into(&seat.network, dy, dlast, 0, &mut gradients)?;
-        if ends.dx != 0 {
-            slice_mut(ends.dx, gradients.input.len()).copy_from_slice(&gradients.input);
-        }
+        slice_mut(ends.dx, inputs).copy_from_slice(&gradients.input);
         if ends.dparameters != 0 {
             let values = gradients.params.values();
             slice_mut(ends.dparameters, values.len()).copy_from_slice(values);
         }
         give_state(&gradients.state, ends.dfirst, tape.state);
+        seat.gradients = Some((gradients.params, gradients.state));
     }
     Ok(())
 }

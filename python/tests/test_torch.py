@@ -166,6 +166,32 @@ def test_gradients_of_each_sample():
     close(jacobian, expected, torch.float32)
 
 
+def test_batch_norm_outside_training_under_torch_func():
+    theirs, ours, shape = pair("batch-2d", torch.float64, training=False)
+    x = torch.randn(shape, dtype=torch.float64)
+
+    def loss(module):
+        return lambda x: module(x).sin().sum()
+
+    torch.testing.assert_close(torch.func.grad(loss(ours))(x), torch.func.grad(loss(theirs))(x))
+    xs = torch.stack([x, 2 * x])
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss(ours)))(xs), torch.func.vmap(torch.func.grad(loss(theirs)))(xs))
+
+    def slope(module):
+        return lambda x: torch.func.grad(loss(module))(x).square().sum()
+
+    torch.testing.assert_close(torch.func.grad(slope(ours))(x), torch.func.grad(slope(theirs))(x))
+
+
+@pytest.mark.parametrize("name", ["layer", "group", "batch-2d"])
+def test_forward_mode_is_refused(name):
+    """With words, not with a tangent of 0."""
+    _, ours, shape = pair(name, training=False)
+    x = torch.randn(shape)
+    with pytest.raises(NotImplementedError, match="jvp"):
+        torch.func.jvp(ours, (x,), (x,))
+
+
 def test_operations_pass_torchs_own_check():
     x = torch.randn(4, 6, 5, requires_grad=True)
     weight, bias = torch.randn(6, requires_grad=True), torch.randn(6, requires_grad=True)

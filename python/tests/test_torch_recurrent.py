@@ -176,8 +176,8 @@ def test_noise():
     ours.eval()
     with torch.no_grad():
         assert torch.equal(ours(x)[0], ours(x)[0])
-    with pytest.raises(RuntimeError, match="zoneout outside training"):
-        ours(x)
+        y = ours(x)[0]
+    assert torch.equal(ours(x)[0], y), "with gradients, too"
     dropped = lt.LSTM(5, 8, num_layers=2, dropout=0.5).eval()
     y = dropped(x)[0]
     y.sum().backward()
@@ -202,74 +202,6 @@ def test_checkpoint_and_several_passes():
     ours.zero_grad()
     ours(x)[0].sum().backward()
     assert torch.equal(ours.weight_ih_l0.grad, gradient)
-
-
-class _CustomLSTM(nn.Module):
-    """As torchaudio 2.11's `models/rnnt.py` has it."""
-
-    def __init__(self, inputs, hidden, eps=1e-3):
-        super().__init__()
-        self.x2g = nn.Linear(inputs, 4 * hidden, bias=False)
-        self.p2g = nn.Linear(hidden, 4 * hidden, bias=False)
-        self.c_norm = nn.LayerNorm(hidden, eps=eps)
-        self.g_norm = nn.LayerNorm(4 * hidden, eps=eps)
-        self.hidden_dim = hidden
-
-    def forward(self, input):
-        h = c = torch.zeros(input.shape[1], self.hidden_dim)
-        outputs = []
-        for gates in self.x2g(input).unbind(0):
-            i, f, g, o = self.g_norm(gates + self.p2g(h)).chunk(4, 1)
-            c = self.c_norm(f.sigmoid() * c + i.sigmoid() * g.tanh())
-            h = o.sigmoid() * c.tanh()
-            outputs.append(h)
-        return torch.stack(outputs)
-
-
-class _Fastrnns(nn.Module):
-    """A layer of PyTorch's `benchmarks/fastrnns/custom_lstms.py`: LayerNormLSTMCell inside LSTMLayer inside StackedLSTM."""
-
-    def __init__(self, inputs, hidden):
-        super().__init__()
-        cell = nn.Module()
-        cell.weight_ih = nn.Parameter(torch.randn(4 * hidden, inputs))
-        cell.weight_hh = nn.Parameter(torch.randn(4 * hidden, hidden))
-        cell.layernorm_i, cell.layernorm_h = nn.LayerNorm(4 * hidden), nn.LayerNorm(4 * hidden)
-        cell.layernorm_c = nn.LayerNorm(hidden)
-        layer = nn.Module()
-        layer.cell = cell
-        self.layers = nn.ModuleList([layer])
-
-    def forward(self, input):
-        cell = self.layers[0].cell
-        h = c = torch.zeros(input.shape[1], cell.weight_hh.shape[1])
-        outputs = []
-        for x in input.unbind(0):
-            gates = cell.layernorm_i(x @ cell.weight_ih.t()) + cell.layernorm_h(h @ cell.weight_hh.t())
-            i, f, g, o = gates.chunk(4, 1)
-            c = cell.layernorm_c(f.sigmoid() * c + i.sigmoid() * g.tanh())
-            h = o.sigmoid() * c.tanh()
-            outputs.append(h)
-        return torch.stack(outputs)
-
-
-@pytest.mark.parametrize("other", [_CustomLSTM, _Fastrnns])
-def test_weights_of_other_libraries(other):
-    torch.manual_seed(9)
-    module = other(5, 8)
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            if "norm" in name:
-                parameter.add_(0.3 * torch.randn_like(parameter))
-    ours = lt.LSTM.from_module(module)
-    x = torch.randn(6, 4, 5)
-    torch.testing.assert_close(ours(x)[0], module(x), **CLOSE)
-    with pytest.raises(TypeError, match="which is an LSTM"):
-        lt.GRU.from_module(module)
-    with pytest.raises(TypeError, match="found Linear"):
-        lt.LSTM.from_module(nn.Linear(2, 3))
-    with pytest.raises(TypeError, match="expected LSTM, found GRU"):
-        lt.LSTM.from_module(nn.GRU(2, 3))
 
 
 @pytest.mark.parametrize(

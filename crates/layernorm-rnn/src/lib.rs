@@ -23,6 +23,7 @@ pub use config::{Config, Direction, MAX_LAYERS, Noise};
 pub use error::Error;
 pub use init::{Init, Scheme};
 pub use network::{Gradients, Layout, Network, Output, Sequences, State};
+pub use noise::Mask;
 pub use params::{Entry, Params, Slot};
 pub use real::Real;
 pub use runner::{Keep, Runner, Training};

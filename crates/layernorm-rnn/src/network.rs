@@ -165,7 +165,7 @@ pub struct Output<T: Element> {
 /// What a backward pass gives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gradients<T: Element> {
-    /// Of the input, in its order; 0 behind a sequence's end.
+    /// Of the input, in its order; 0 behind a sequence's end. None if it has no room: they cost a matrix product.
     pub input: Vec<T>,
     /// Of the parameters.
     pub params: Params<T::Acc>,

@@ -1,6 +1,39 @@
 //! Random numbers from a seed, by place: the n-th number of a stream does not depend on which others were asked for. So a
 //! backward pass sees the masks of its forward pass without storing them, and threads do not matter.
 
+use crate::config::Noise;
+
+/// Which noise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mask {
+    /// [`Noise::dropout`] of a layer's input `[T, B, I]`; its direction is 0.
+    Dropout,
+    /// [`Noise::recurrent_dropout`] of h `[B, P]`.
+    RecurrentDropout,
+    /// [`Noise::drop_connect`] of U `[G·H, P]`.
+    DropConnect,
+    /// [`Noise::zoneout_hidden`] of h `[T, B, P]`.
+    ZoneoutHidden,
+    /// [`Noise::zoneout_cell`] of c `[T, B, H]`.
+    ZoneoutCell,
+}
+
+impl Noise {
+    /// Which of so many numbers are hit in a training pass with this seed: left out, or with zoneout kept as they were. For
+    /// those who compute the same network by other means.
+    pub fn hits(&self, mask: Mask, seed: u64, layer: usize, direction: usize, count: usize) -> Vec<bool> {
+        let (use_for, rate) = match mask {
+            Mask::Dropout => (Use::Dropout, self.dropout),
+            Mask::RecurrentDropout => (Use::Recurrent, self.recurrent_dropout),
+            Mask::DropConnect => (Use::DropConnect, self.drop_connect),
+            Mask::ZoneoutHidden => (Use::ZoneoutHidden, self.zoneout_hidden),
+            Mask::ZoneoutCell => (Use::ZoneoutCell, self.zoneout_cell),
+        };
+        let random = Random::new(seed, use_for, layer, direction);
+        (0..count).map(|index| random.hits(index, rate)).collect()
+    }
+}
+
 /// What a stream of random numbers is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
@@ -80,5 +113,15 @@ mod tests {
         ];
         firsts.sort_by(f64::total_cmp);
         assert!(firsts.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn a_mask_is_its_stream_at_its_rate() {
+        let noise = Noise { dropout: 0.3, zoneout_hidden: 0.3, ..Noise::default() };
+        let dropped = noise.hits(Mask::Dropout, 7, 1, 0, 1000);
+        let random = Random::new(7, Use::Dropout, 1, 0);
+        assert!(dropped.iter().enumerate().all(|(i, &hit)| hit == random.hits(i, 0.3)));
+        assert_ne!(dropped, noise.hits(Mask::ZoneoutHidden, 7, 1, 0, 1000));
+        assert!(noise.hits(Mask::DropConnect, 7, 1, 0, 1000).iter().all(|&hit| !hit));
     }
 }

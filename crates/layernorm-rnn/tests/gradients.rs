@@ -7,8 +7,8 @@
 //! within the differences, smaller ones are tried: of a wrong gradient none is right.
 
 use layernorm_rnn::{
-    Config, Direction, Init, Keep, Kind, Layout, Network, Noise, Norm, Over, Reset, Runner, Sequences, State, Training,
-    Variant,
+    Config, Direction, Gradients, Init, Keep, Kind, Layout, Network, Noise, Norm, Over, Reset, Runner, Sequences,
+    State, Training, Variant,
 };
 
 struct Rng(u64);
@@ -63,6 +63,11 @@ fn check(name: &str, case: &Case) {
     };
     loss(&mut runner, &network, &x, &initial);
     let gradients = runner.backward(&network, &dy, Some(&dlast)).unwrap();
+    let (params, state) = (network.params().zeros_like(), network.zero_state(case.batch).unwrap());
+    let mut without_input = Gradients { input: Vec::<f64>::new(), params, state };
+    runner.backward_into(&network, &dy, Some(&dlast), 0, &mut without_input).unwrap();
+    assert!(without_input.input.is_empty() && without_input.params.values() == gradients.params.values(), "{name}");
+    assert!(without_input.state == gradients.state, "{name}: without the input's gradients");
 
     let compare = |what: &str, analytic: f64, at: &mut dyn FnMut(f64) -> f64| {
         let mut numeric = Vec::new();

@@ -1,14 +1,18 @@
-//! A small pool of threads that live as long as the process. Handing work to it allocates nothing and wakes in microseconds.
+//! A small pool of threads that live as long as the process; a forked process starts its own. Handing work to it allocates nothing and wakes in microseconds.
 //!
 //! A helper that has nothing to do looks out for work for a moment before it sleeps: calls that follow each other closely
 //! (the steps of a stream) find it awake.
 //!
 //! One job runs at a time. A caller who finds the pool busy does the whole job alone: by the numerical contract the
 //! result is the same, and nothing can wait for anything in a circle.
+//!
+//! A process that has threads already can have the work done on those instead: see [`borrowed`].
+
+pub mod borrowed;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The most threads that work on a job, the caller's among them.
 pub const MAX_THREADS: usize = 256;
@@ -69,10 +73,44 @@ fn look_out(done: impl Fn() -> bool) {
     }
 }
 
+static POOL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
+
 fn pool() -> &'static Pool {
-    static POOL: OnceLock<Pool> = OnceLock::new();
-    POOL.get_or_init(Pool::default)
+    // SAFETY: a pool that was put there stays for good.
+    if let Some(pool) = unsafe { POOL.load(Ordering::Acquire).as_ref() } {
+        return pool;
+    }
+    watch_for_forks();
+    let new = Box::into_raw(Box::<Pool>::default());
+    match POOL.compare_exchange(std::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: as above.
+        Ok(_) => unsafe { &*new },
+        Err(other) => {
+            // SAFETY: nobody else has seen `new`, and `other` is one that was put there.
+            unsafe {
+                drop(Box::from_raw(new));
+                &*other
+            }
+        }
+    }
 }
+
+/// A forked process has none of its parent's threads: it starts with a new pool, and borrows no threads.
+#[cfg(target_os = "linux")]
+fn watch_for_forks() {
+    extern "C" fn in_child() {
+        POOL.store(std::ptr::null_mut(), Ordering::Release);
+        borrowed::give_back();
+    }
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    // SAFETY: what is called in the child only stores to atomics. A refusal (no memory) leaves things as they were.
+    ONCE.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(in_child));
+    });
+}
+
+#[cfg(not(target_os = "linux"))]
+fn watch_for_forks() {}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A panic is carried to the caller by `State::panic`; the state itself is whole at every unlock.
@@ -169,6 +207,9 @@ impl Meeting {
 /// Calls `work(member, meeting)` once on each of `members` threads at the same time; every call must wait at the meeting
 /// equally often, and at least once. `false` if the threads are not to be had now: then nothing was called.
 pub fn team(members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
+    if let Some(fork) = borrowed::fork() {
+        return borrowed::team(fork, members, work);
+    }
     let Ok(turn) = pool().turn.try_lock() else { return false };
     if !enough_helpers(members - 1) {
         return false;
@@ -198,6 +239,11 @@ fn enough_helpers(helpers: usize) -> bool {
 /// Calls `work(task)` for `task` in `0..tasks`, on up to `threads` threads, the caller's among them.
 pub fn run(threads: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
     let helpers = threads.min(tasks).saturating_sub(1).min(MAX_THREADS - 1);
+    if helpers > 0
+        && let Some(fork) = borrowed::fork()
+    {
+        return borrowed::run(fork, helpers + 1, tasks, work);
+    }
     let turn = if helpers == 0 { None } else { pool().turn.try_lock().ok() };
     match turn {
         Some(turn) => {

@@ -27,6 +27,7 @@ from ._modules import (
     LayerNorm,
     RMSNorm,
 )
+from ._memory import cached_bytes, clear_cache, set_cache_limit
 from ._recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 
 __all__ = [
@@ -46,6 +47,9 @@ __all__ = [
     "RMSNorm",
     "RNN",
     "RNNCell",
+    "cached_bytes",
+    "clear_cache",
     "convert",
     "functional",
+    "set_cache_limit",
 ]

@@ -7,15 +7,20 @@
 
 from __future__ import annotations
 
+import pathlib
+
 import torch
 
 from .. import _core
+from . import _memory
+
+# Work goes to PyTorch's own threads where they are OpenMP's: threads of ours would share the cores with those.
+_core.use_openmp_of(bytes(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
 
 CODES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
 
 _forward, _backward = _core.forward, _core.backward
 _threads, _empty, _empty_like = torch.get_num_threads, torch.empty, torch.empty_like
-_CONTIGUOUS = torch.contiguous_format
 
 
 def _code(what, dtype):
@@ -60,14 +65,21 @@ def _product(dims):
 def result_like(op, x):
     """Memory for y or dx: row norms give contiguous results, the others keep the memory format, as torch.nn's."""
     if op[0] in ("layer", "rms"):
-        return _empty_like(x, memory_format=_CONTIGUOUS)
+        return _empty_like(x, memory_format=torch.contiguous_format)
     return _empty_like(x)
+
+
+def _result(op, x):
+    """The same of tensors that have data: large ones in memory that is used again."""
+    if x.numel() >= _memory.LARGE_COUNT and (op[0] in ("layer", "rms") or x.is_contiguous()):
+        return _memory.empty_like(x)
+    return result_like(op, x)
 
 
 def forward(op, x, weight, bias, eps, with_stats):
     """y, and the statistics ``[3, rows]`` or None."""
     code = _code("input", x.dtype)
-    y = result_like(op, x)
+    y = _result(op, x)
     stats = place = None
     if with_stats:
         count = stats_count(op, x.shape)
@@ -92,7 +104,7 @@ def backward(op, dy, x, weight, bias, stats, eps, mask):
     """dx, dweight and dbias; None where the mask says that they are not wanted. The statistics are a tensor ``[3, rows]``, or
     what the compiled half has kept.
     """
-    dx = result_like(op, x) if mask[0] else None
+    dx = _result(op, x) if mask[0] else None
     dweight = _empty_like(weight) if mask[1] else None
     dbias = _empty_like(bias) if mask[2] else None
     _backward(

@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from .._core import rows_backward, rows_forward
-from . import _calls, _ops  # noqa: F401  (the operations are registered)
+from . import _calls, _memory, _ops  # noqa: F401  (the operations are registered)
 from ._calls import CODES
+from ._memory import LARGE_COUNT
 from ._transforms import Norm
 from ._twice import norm_backward_backward
 
@@ -50,7 +51,7 @@ class _Rows(torch.autograd.Function):
             bias = None if bias_type is None else _empty(x.shape[-op[1] :], dtype=bias_type)
             arguments = (dy, x, weight, bias, saved, op, eps, mask[:3])
             return (*(_NormBackward.apply(*arguments) if _grad_enabled() else _general_backward(*arguments)), None)
-        dx = _empty_like(x) if for_x else None
+        dx = _result(x) if for_x else None
         dweight = _empty_like(weight) if for_weight else None
         dbias = None
         if for_bias:
@@ -62,7 +63,8 @@ class _Rows(torch.autograd.Function):
             n,
             x.data_ptr(),
             dy.data_ptr(),
-            *_vector(weight),
+            0 if weight is None else weight.data_ptr(),
+            0 if weight is None else CODES[weight.dtype],
             eps,
             saved,
             dx.data_ptr() if for_x else 0,
@@ -82,12 +84,12 @@ def _general_backward(dy, x, weight, bias, stats, op, eps, mask):
     return _calls.backward(op, dy, x, weight, bias, stats, eps, mask)
 
 
-def _vector(t):
-    return (0, 0) if t is None else (t.data_ptr(), CODES[t.dtype])
+def _result(x):
+    return _empty_like(x) if x.numel() < LARGE_COUNT else _memory.empty_like(x)
 
 
 def _rows_forward(x, weight, bias, op, n, eps, save):
-    y = _empty_like(x)
+    y = _result(x)
     saved = rows_forward(
         op[0] == "layer",
         CODES[x.dtype],
@@ -95,8 +97,10 @@ def _rows_forward(x, weight, bias, op, n, eps, save):
         n,
         x.data_ptr(),
         y.data_ptr(),
-        *_vector(weight),
-        *_vector(bias),
+        0 if weight is None else weight.data_ptr(),
+        0 if weight is None else CODES[weight.dtype],
+        0 if bias is None else bias.data_ptr(),
+        0 if bias is None else CODES[bias.dtype],
         eps,
         save,
         _threads(),
@@ -106,9 +110,8 @@ def _rows_forward(x, weight, bias, op, n, eps, save):
 
 def _fits(parameter, x, shape):
     """Whether a parameter is one that contiguous rows can have. What it is not, the general way refuses with words."""
-    dtype = parameter.dtype
     return (
-        (dtype is x.dtype or dtype is _FLOAT32)
+        (parameter.dtype is x.dtype or parameter.dtype is _FLOAT32)
         and parameter.shape == shape
         and (type(parameter) is Parameter or type(parameter) is Tensor)
         and parameter.is_cpu
@@ -167,8 +170,13 @@ def _needs_grad(x, weight, bias):
     )
 
 
+def transformed():
+    """Whether ``torch.func`` is at work."""
+    return not _compiling() and _transform() is not None
+
+
 def _long(x, weight, bias, op, eps):
-    if not _compiling() and _transform() is not None:
+    if transformed():
         return Norm.apply(x, weight, bias, op, eps)[0]
     return torch.ops.layernorm.norm(x, weight, bias, *op, eps)[0]
 

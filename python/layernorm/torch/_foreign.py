@@ -25,7 +25,9 @@ def read_foreign(kind, module):
     named = [(name, list(value.shape), value.data_ptr()) for name, value in wide.items()]
     # fastrnns's own norm has no ε.
     eps = eps[0] if eps else 0.0
-    core, flat = _core.Recurrent.from_tensors(kind, format, format, named, eps, 0.0)
+    # Both libraries have the same layers without norms, too.
+    variant = format if any("norm" in name for name in tensors) else "none"
+    core, flat = _core.Recurrent.from_tensors(kind, variant, format, named, eps, 0.0)
     inputs, hidden, layers, directions, projection = core.sizes()
     arguments = dict(
         input_size=inputs,
@@ -34,7 +36,7 @@ def read_foreign(kind, module):
         bias=core.has_bias(),
         bidirectional=directions == 2,
         proj_size=projection or 0,
-        variant=format,
-        eps=eps,
+        variant=variant,
+        eps=eps if variant == format else None,
     )
     return arguments, torch.tensor(flat, dtype=torch.float64), next(iter(tensors.values()))

@@ -7,6 +7,9 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from . import functional as F
+from ._eager import row_norm
+
+_LAST_AXIS = ("layer", 1)
 
 
 def _parameter(module, name):
@@ -22,9 +25,11 @@ class LayerNorm(nn.LayerNorm):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.layer_norm(
-            input, self.normalized_shape, _parameter(self, "weight"), _parameter(self, "bias"), self.eps
-        )
+        shape, parameters = self.normalized_shape, self._parameters
+        # What `functional.layer_norm` would look at, in one piece: for small tensors every call counts.
+        if len(shape) == 1 and input.shape[-1:] == shape and "weight" in parameters and "bias" in parameters:
+            return row_norm(input, parameters["weight"], parameters["bias"], _LAST_AXIS, shape, self.eps)
+        return F.layer_norm(input, shape, _parameter(self, "weight"), _parameter(self, "bias"), self.eps)
 
 
 class RMSNorm(nn.RMSNorm):

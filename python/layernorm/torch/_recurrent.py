@@ -19,6 +19,19 @@ from ._sequences import Spec, core_of, sequences
 _ENGINES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
+def _check_arguments(sizes, switches):
+    """Sizes are whole numbers of 1 or more (a projection may be absent: 0), switches are bools."""
+    for name, value in sizes.items():
+        if not isinstance(value, int):
+            raise TypeError(f"{name}: expected an int, found {type(value).__name__}")
+        least = 0 if name == "proj_size" else 1
+        if value < least:
+            raise ValueError(f"{name}: expected {least} or more, found {value}")
+    for name, value in switches.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name}: expected a bool, found {type(value).__name__}")
+
+
 class _Network(nn.Module):
     """What networks and single cells share: a description, and parameters by their names."""
 
@@ -60,8 +73,9 @@ class _Network(nn.Module):
 
     def _pass(self, x, state, lengths, batch_first):
         spec = self._spec
-        if not self.training and any(spec.noise):
-            spec = self._outside_training(spec)
+        # Outside training there is no dropout. Zoneout stays: its expectation is taken.
+        if not self.training and any(spec.noise) and not any(spec.noise[3:]):
+            spec = spec.quiet()
         h, c = state
         return sequences(spec, self._engine, x, h, c, self._weights(), lengths, batch_first, self._seed())
 
@@ -71,14 +85,6 @@ class _Network(nn.Module):
         if spec not in own:
             own[spec] = Recurrent(*spec)
         return own[spec]
-
-    def _outside_training(self, spec):
-        """Without dropout. Zoneout stays: its expectation is taken, of which there are no gradients."""
-        if not any(spec.noise[3:]):
-            return spec.quiet()
-        if torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters()):
-            raise RuntimeError("zoneout outside training: expected no_grad, found that gradients are wanted")
-        return spec
 
 
 class _Recurrent(_Network):
@@ -103,6 +109,10 @@ class _Recurrent(_Network):
         zoneout_cell: float = 0.0,
     ) -> None:
         super().__init__()
+        _check_arguments(
+            dict(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers, proj_size=proj_size),
+            dict(bias=bias, batch_first=batch_first, bidirectional=bidirectional),
+        )
         self.mode = self._kind.upper()
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
@@ -231,7 +241,7 @@ class _Recurrent(_Network):
 class LSTM(_Recurrent):
     """:class:`torch.nn.LSTM`'s arguments and shapes, with ``variant`` (``"paper"``, ``"none"`` = torch.nn's, … see
     ``layernorm.LSTM.variants()``), ``eps`` for its norms, and noise: ``recurrent_dropout``, ``drop_connect``, ``zoneout``,
-    ``zoneout_cell``. Gates follow each other as i, f, g, o. Gradients can be taken once.
+    ``zoneout_cell``. Gates follow each other as i, f, g, o.
     """
 
     _kind = "lstm"
@@ -320,6 +330,7 @@ class _Cell(_Network):
         eps: float | None = None,
     ) -> None:
         super().__init__()
+        _check_arguments(dict(input_size=input_size, hidden_size=hidden_size), dict(bias=bias))
         self.input_size, self.hidden_size, self.bias, self.variant = input_size, hidden_size, bias, variant
         self._build(
             Spec(self._kind, variant, input_size, hidden_size, 1, False, None, bias, eps, (0.0,) * 5), device, dtype

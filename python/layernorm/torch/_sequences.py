@@ -1,8 +1,9 @@
 """Recurrent passes on tensors, with their gradients.
 
-Plain tensors go through an autograd function that keeps a tape between forward and backward. ``torch.compile`` and tensors
-without data go through the operation ``torch.ops.layernorm.recurrent``; an operation gives nothing but tensors, so there is no
-tape, and its backward runs forward again.
+Plain tensors go through an autograd function that keeps a tape between forward and backward, ``torch.func`` through one of the
+form that it wants, ``torch.compile`` and tensors without data through the operation ``torch.ops.layernorm.recurrent``. The last
+two hand on the tape as a tensor (``_tapes.py``). Gradients of gradients, and those of zoneout's expectation, are composed of
+PyTorch's operations (``_composed.py``).
 
 Letters: T steps, B sequences, I inputs, H hidden units, P the numbers of h, L layers, D directions.
 """
@@ -17,8 +18,11 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from . import _composed
 from ._calls import CODES, acc_of
-from ._eager import _dispatch_modes, _function_modes, _plain
+from ._eager import _dispatch_modes, _function_modes, _plain, _transform
+from ._tapes import tape_of, tensor_of
+from ._transforms import each
 
 
 class Spec(NamedTuple):
@@ -106,40 +110,160 @@ def run(spec, core, x, h, c, parameters, lengths, batch_first, training):
     return y, last[0], last[1], tape
 
 
-def gradients(spec, tape, x, dy, dh, dc, parameters, batch_first):
-    """Of x, h, c and the parameters."""
+def gradients(spec, tape, x, dy, dh, dc, parameters, batch_first, for_x=True):
+    """Of x (None if not wanted), h, c and the parameters. Cotangents that are None are zeros."""
     acc = acc_of(x.dtype)
     _, batch = _sizes(x, batch_first)
+    if dy is None:
+        dy = torch.zeros((*x.shape[:2], spec.directions * spec.output), dtype=x.dtype)
     dy = dy.to(x.dtype).contiguous()
     dh, dc = _state(dh, acc), _state(dc, acc)
-    dx = torch.empty(x.shape, dtype=x.dtype)
+    dx = torch.empty(x.shape, dtype=x.dtype) if for_x else None
     first = [None if shape is None else torch.empty(shape, dtype=acc) for shape in spec.shapes(batch)]
     counts = [p.numel() for p in parameters]
     flat = torch.empty(sum(counts), dtype=acc)
     tape.backward(
-        dy.data_ptr(), (_address(dh), _address(dc)), dx.data_ptr(), flat.data_ptr(), tuple(map(_address, first))
+        dy.data_ptr(), (_address(dh), _address(dc)), _address(dx), flat.data_ptr(), tuple(map(_address, first))
     )
     parts = [g.view(p.shape).to(p.dtype) for g, p in zip(flat.split(counts), parameters)]
     return dx, first[0], first[1], parts
 
 
+class _How(NamedTuple):
+    """A pass, without its tensors. ``seed`` is None outside training."""
+
+    core: _core.Recurrent
+    spec: Spec
+    lengths: Optional[list[int]]
+    batch_first: bool
+    seed: Optional[int]
+
+    def run(self, x, h, c, parameters, record):
+        """y, last h, last c (or None) and the tape (or None)."""
+        noisy = self.seed is not None and any(self.spec.noise)
+        mode = (self.seed or 0, False) if record or noisy else None
+        return run(self.spec, self.core, x, h, c, parameters, self.lengths, self.batch_first, mode)
+
+    def gradients(self, tape, tensors, cotangents, for_x=True):
+        """Of ``tensors = (x, h, c, *parameters)``; None where there is no tensor."""
+        x, h, c, *parameters = tensors
+        dx, dh, dc, parts = gradients(self.spec, tape, x, *cotangents, parameters, self.batch_first, for_x)
+        state = [None if t is None else g.to(t.dtype) for t, g in ((h, dh), (c, dc))]
+        return dx, *state, *parts
+
+    @property
+    def expectation(self):
+        """Whether zoneout's expectation is taken, of which the compiled half has no gradients."""
+        return self.seed is None and any(self.spec.noise[3:])
+
+
 class _Recurrent(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, spec, core, x, h, c, lengths, batch_first, training, *parameters):
-        y, last_h, last_c, tape = run(spec, core, x, h, c, parameters, lengths, batch_first, training)
-        ctx.spec, ctx.tape, ctx.batch_first = spec, tape, batch_first
-        ctx.types = [None if t is None else t.dtype for t in (h, c)]
-        ctx.like, ctx.parameters = x.detach(), [p.detach() for p in parameters]
+    def forward(ctx, how, x, h, c, *parameters):
+        y, last_h, last_c, ctx.tape = how.run(x, h, c, parameters, True)
+        ctx.how = how
+        ctx.save_for_backward(x, h, c, *parameters)
+        # Most often nobody asks for the gradients of the last state.
+        ctx.set_materialize_grads(False)
+        ctx.shapes = [None if t is None else t.shape for t in (y, last_h, last_c)]
         return y, last_h, last_c
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, dy, dh, dc):
-        dx, dh, dc, parts = gradients(ctx.spec, ctx.tape, ctx.like, dy, dh, dc, ctx.parameters, ctx.batch_first)
-        wanted = ctx.needs_input_grad
-        state = [None if t is None or k is None else t.to(k) for t, k in zip((dh, dc), ctx.types)]
-        parts = [g if w else None for g, w in zip(parts, wanted[8:])]
-        return (None, None, dx if wanted[2] else None, *state, None, None, None, *parts)
+    def backward(ctx, *cotangents):
+        tensors = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            like = tensors[0]
+            cotangents = [
+                like.new_zeros(shape) if t is None and shape is not None else t
+                for t, shape in zip(cotangents, ctx.shapes)
+            ]
+            found = _RecurrentBackward.apply(ctx.how, ctx.tape, *cotangents, *tensors)
+        else:
+            found = ctx.how.gradients(ctx.tape, tensors, cotangents, ctx.needs_input_grad[1])
+        return (None, *(g if wanted else None for g, wanted in zip(found, ctx.needs_input_grad[1:])))
+
+
+class _RecurrentBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, how, tape, dy, dh, dc, *tensors):
+        ctx.how = how
+        ctx.save_for_backward(dy, dh, dc, *tensors)
+        return how.gradients(tape, tensors, (dy, dh, dc))
+
+    @staticmethod
+    def backward(ctx, *u):
+        dy, dh, dc, *tensors = ctx.saved_tensors
+        outer, inner = _composed.gradients_of_gradients(ctx.how, tensors, (dy, dh, dc), u)
+        return (None, None, *outer, *inner)
+
+
+class _Expected(torch.autograd.Function):
+    """Zoneout's expectation: forward by the compiled half, backward composed."""
+
+    @staticmethod
+    def forward(ctx, how, x, h, c, *parameters):
+        ctx.how = how
+        ctx.save_for_backward(x, h, c, *parameters)
+        return how.run(x, h, c, parameters, False)[:3]
+
+    @staticmethod
+    def backward(ctx, *cotangents):
+        return (None, *_composed.gradients(ctx.how, ctx.saved_tensors, cotangents))
+
+
+class _Transformed(torch.autograd.Function):
+    """For ``torch.func``: y, last h, last c (or None) and the tape as a tensor."""
+
+    @staticmethod
+    def forward(how, x, h, c, *parameters):
+        *found, tape = how.run(x, h, c, parameters, not how.expectation)
+        return *found, tensor_of(tape)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.how, *tensors = inputs
+        ctx.save_for_backward(output[3], *tensors)
+        ctx.mark_non_differentiable(output[3])
+
+    @staticmethod
+    def backward(ctx, dy, dh, dc, _):
+        tape, *tensors = ctx.saved_tensors
+        return (None, *_TransformedBackward.apply(ctx.how, tape, dy, dh, dc, *tensors))
+
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        return each(_Transformed.apply, info, in_dims, args)
+
+
+def _backward(how, tape, tensors, cotangents):
+    """Gradients by the tape that a tensor holds, or by one made again."""
+    if how.expectation:
+        return _composed.gradients(how, tensors, cotangents)
+    found = tape_of(tape)
+    if found is None:
+        found = how.run(*tensors[:3], tensors[3:], True)[3]
+    return how.gradients(found, tensors, cotangents)
+
+
+class _TransformedBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(how, tape, dy, dh, dc, *tensors):
+        return _backward(how, tape, tensors, (dy, dh, dc))
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.how, _, *tensors = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx, *u):
+        dy, dh, dc, *tensors = ctx.saved_tensors
+        outer, inner = _composed.gradients_of_gradients(ctx.how, tensors, (dy, dh, dc), u)
+        return (None, None, *outer, *inner)
+
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        return each(_TransformedBackward.apply, info, in_dims, args)
 
 
 def _lengths(lengths):
@@ -150,9 +274,9 @@ def _empty_if_none(t, like):
     return like.new_empty((0,)) if t is None else t
 
 
-def _stateless(text, x, h, c, parameters, lengths, batch_first, training):
+def _how_of(text, lengths, batch_first, seed):
     spec = spec_of(text)
-    return run(spec, core_of(spec), x, h, c, parameters, _lengths(lengths), batch_first, training)
+    return _How(core_of(spec), spec, _lengths(lengths), batch_first, seed)
 
 
 @torch.library.custom_op("layernorm::recurrent", mutates_args=(), device_types="cpu")
@@ -164,22 +288,24 @@ def recurrent(
     lengths: Optional[Tensor],
     spec: str,
     batch_first: bool,
-    seed: int,
-    training: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """y and the last h and c (empty where there is none)."""
-    mode = (seed, False) if training else None
-    y, last_h, last_c, _ = _stateless(spec, x, h, c, parameters, lengths, batch_first, mode)
-    return y, last_h, _empty_if_none(last_c, x)
+    seed: Optional[int],
+    record: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """y, the last h and c (empty where there is none), and the tape (empty unless it is to be recorded)."""
+    how = _how_of(spec, lengths, batch_first, seed)
+    y, last_h, last_c, tape = how.run(x, h, c, parameters, record and not how.expectation)
+    tape = tensor_of(tape) if record else torch.empty(0, dtype=torch.int64)
+    return y, last_h, _empty_if_none(last_c, x), tape
 
 
 @recurrent.register_fake
-def _(x, h, c, parameters, lengths, spec, batch_first, seed, training):
+def _(x, h, c, parameters, lengths, spec, batch_first, seed, record):
     spec = spec_of(spec)
     _, batch = _sizes(x, batch_first)
     shape_h, shape_c = spec.shapes(batch)
     y = x.new_empty((*x.shape[:2], spec.directions * spec.output))
-    return y, x.new_empty(shape_h), x.new_empty((0,) if shape_c is None else shape_c)
+    tape = torch.empty(1 if record else 0, dtype=torch.int64, device=x.device)
+    return y, x.new_empty(shape_h), x.new_empty((0,) if shape_c is None else shape_c), tape
 
 
 @torch.library.custom_op("layernorm::recurrent_backward", mutates_args=(), device_types="cpu")
@@ -187,6 +313,7 @@ def recurrent_backward(
     dy: Tensor,
     dh: Tensor,
     dc: Optional[Tensor],
+    tape: Tensor,
     x: Tensor,
     h: Optional[Tensor],
     c: Optional[Tensor],
@@ -194,34 +321,32 @@ def recurrent_backward(
     lengths: Optional[Tensor],
     spec: str,
     batch_first: bool,
-    seed: int,
+    seed: Optional[int],
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
-    """Gradients of x, h, c and the parameters."""
-    found = spec_of(spec)
-    *_, tape = _stateless(spec, x, h, c, parameters, lengths, batch_first, (seed, False))
-    dx, first_h, first_c, parts = gradients(found, tape, x, dy, dh, dc, parameters, batch_first)
-    first_c = x.new_empty((0,)) if first_c is None else first_c.to(x.dtype)
-    return dx, first_h.to(x.dtype), first_c, [part.clone() for part in parts]
+    """Gradients of x, h and c (empty where there is none), and the parameters."""
+    how = _how_of(spec, lengths, batch_first, seed)
+    dx, dh, dc, *parts = _backward(how, tape, (x, h, c, *parameters), (dy, dh, dc))
+    # Parameters' gradients are views of one tensor, which an operation must not give.
+    return dx, _empty_if_none(dh, x), _empty_if_none(dc, x), [part.clone() for part in parts]
 
 
 @recurrent_backward.register_fake
-def _(dy, dh, dc, x, h, c, parameters, lengths, spec, batch_first, seed):
-    _, batch = _sizes(x, batch_first)
-    shape_h, shape_c = spec_of(spec).shapes(batch)
-    state = x.new_empty(shape_h), x.new_empty((0,) if shape_c is None else shape_c)
+def _(dy, dh, dc, tape, x, h, c, parameters, lengths, spec, batch_first, seed):
+    state = (x.new_empty((0,)) if t is None else torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (h, c))
     return torch.empty(x.shape, dtype=x.dtype, device=x.device), *state, [torch.empty_like(p) for p in parameters]
 
 
 def _setup(ctx, inputs, output):
-    x, h, c, parameters, lengths, ctx.spec, ctx.batch_first, ctx.seed, _ = inputs
-    ctx.save_for_backward(x, h, c, lengths, *parameters)
+    x, h, c, parameters, lengths, *ctx.how, _ = inputs
+    ctx.save_for_backward(x, h, c, lengths, output[3], *parameters)
+    ctx.mark_non_differentiable(output[3])
 
 
-def _gradient(ctx, dy, dh, dc):
-    x, h, c, lengths, *parameters = ctx.saved_tensors
-    dc = dc if spec_of(ctx.spec).kind == "lstm" else None
+def _gradient(ctx, dy, dh, dc, _):
+    x, h, c, lengths, tape, *parameters = ctx.saved_tensors
+    dc = dc if spec_of(ctx.how[0]).kind == "lstm" else None
     dx, first_h, first_c, parts = torch.ops.layernorm.recurrent_backward(
-        dy, dh, dc, x, h, c, parameters, lengths, ctx.spec, ctx.batch_first, ctx.seed
+        dy, dh, dc, tape, x, h, c, parameters, lengths, *ctx.how
     )
     state = (None if h is None else first_h, None if c is None else first_c)
     return (dx, *state, parts, None, None, None, None, None)
@@ -230,27 +355,47 @@ def _gradient(ctx, dy, dh, dc):
 recurrent.register_autograd(_gradient, setup_context=_setup)
 
 
+def _backward_setup(ctx, inputs, output):
+    dy, dh, dc, _, x, h, c, parameters, lengths, *ctx.how = inputs
+    ctx.save_for_backward(dy, dh, dc, lengths, x, h, c, *parameters)
+
+
+def _backward_gradient(ctx, u, u_h, u_c, u_parameters):
+    dy, dh, dc, lengths, *tensors = ctx.saved_tensors
+    text, batch_first, seed = ctx.how
+    given = (u, None if tensors[1] is None else u_h, None if tensors[2] is None else u_c, *u_parameters)
+    outer, inner = _composed.gradients_of_gradients(
+        _how_of(text, lengths, batch_first, seed), tensors, (dy, dh, dc), given
+    )
+    return (*outer, None, *inner[:3], inner[3:], None, None, None, None)
+
+
+recurrent_backward.register_autograd(_backward_gradient, setup_context=_backward_setup)
+
+
+def _by_operation(spec, x, h, c, parameters, lengths, batch_first, seed, record):
+    y, last_h, last_c, _ = torch.ops.layernorm.recurrent(
+        x, h, c, parameters, lengths, spec.text, batch_first, seed, record
+    )
+    return y, last_h, last_c if spec.kind == "lstm" else None
+
+
+def _known(x, parameters):
+    """Whether these are tensors with data on the CPU, and no mode wants to see operations."""
+    return not _dispatch_modes() and not _function_modes() and _plain(x) and all(map(_plain, parameters))
+
+
 def sequences(spec, engine, x, h, c, parameters, lengths, batch_first, seed):
     """y, last h and last c (or None). ``seed`` is None outside training; ``lengths`` is a tensor or None. ``engine(spec)`` is
     the network that keeps this module's packed weights.
     """
-    short = (
-        not torch.compiler.is_compiling()
-        and _plain(x)
-        and all(map(_plain, parameters))
-        and not _dispatch_modes()
-        and not _function_modes()
-    )
-    noisy = seed is not None and any(spec.noise)
-    if not short:
-        y, last_h, last_c = torch.ops.layernorm.recurrent(
-            x, h, c, parameters, lengths, spec.text, batch_first, seed or 0, noisy
-        )
-        return y, last_h, last_c if spec.kind == "lstm" else None
-    needs_grad = torch.is_grad_enabled() and any(
-        t is not None and t.requires_grad for t in (x, h, c, *parameters)
-    )
-    if not needs_grad:
-        mode = (seed, False) if noisy else None
-        return run(spec, engine(spec), x, h, c, parameters, _lengths(lengths), batch_first, mode)[:3]
-    return _Recurrent.apply(spec, engine(spec), x, h, c, _lengths(lengths), batch_first, (seed or 0, False), *parameters)
+    record = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, h, c, *parameters))
+    if torch.compiler.is_compiling() or not _known(x, parameters):
+        return _by_operation(spec, x, h, c, parameters, lengths, batch_first, seed, record)
+    transform = _transform() is not None
+    how = _How(core_of(spec) if transform else engine(spec), spec, _lengths(lengths), batch_first, seed)
+    if transform:
+        return _Transformed.apply(how, x, h, c, *parameters)[:3]
+    if not record:
+        return how.run(x, h, c, parameters, False)[:3]
+    return (_Expected if how.expectation else _Recurrent).apply(how, x, h, c, *parameters)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from . import _calls
-from ._twice import norm_backward_backward
+from ._twice import infer_backward_backward, norm_backward_backward
 
 
-def _each(function, info, in_dims, args):
+def each(function, info, in_dims, args):
     """One call for each of the mapped tensors, stacked."""
 
     # Of what is no tensor, a tuple among them, every call gets the whole.
@@ -41,7 +41,7 @@ class Norm(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, *args):
-        return _each(Norm.apply, info, in_dims, args)
+        return each(Norm.apply, info, in_dims, args)
 
 
 class NormBackward(torch.autograd.Function):
@@ -63,4 +63,48 @@ class NormBackward(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, *args):
-        return _each(NormBackward.apply, info, in_dims, args)
+        return each(NormBackward.apply, info, in_dims, args)
+
+
+class Infer(torch.autograd.Function):
+    """Batch norm by running statistics: y alone, in a tuple."""
+
+    @staticmethod
+    def forward(x, weight, bias, running_mean, running_var, eps):
+        return (_calls.batch_infer(x, weight, bias, running_mean, running_var, eps),)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        *tensors, ctx.eps = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx, dy):
+        found = InferBackward.apply(dy, *ctx.saved_tensors, ctx.eps, ctx.needs_input_grad[:3])
+        return (*found, None, None, None)
+
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        return each(Infer.apply, info, in_dims, args)
+
+
+class InferBackward(torch.autograd.Function):
+    """dx, dweight and dbias; None where the mask is False."""
+
+    @staticmethod
+    def forward(dy, x, weight, bias, running_mean, running_var, eps, mask):
+        return _calls.batch_infer_backward(dy, x, weight, bias, running_mean, running_var, eps, mask)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        dy, x, weight, _, mean, var, ctx.eps, _ = inputs
+        ctx.save_for_backward(dy, x, weight, mean, var)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, *u):
+        return (*infer_backward_backward(ctx.eps, *ctx.saved_tensors, *u), None, None, None, None, None)
+
+    @staticmethod
+    def vmap(info, in_dims, *args):
+        return each(InferBackward.apply, info, in_dims, args)

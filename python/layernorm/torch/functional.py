@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from ._calls import acc_of
-from ._eager import norm, row_norm
+from ._eager import norm, row_norm, transformed
+from ._transforms import Infer
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
@@ -121,7 +122,8 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError("expected running_mean and running_var outside training")
-        return torch.ops.layernorm.batch_norm_infer(input, weight, bias, running_mean, running_var, eps)
+        arguments = (input, weight, bias, running_mean, running_var, eps)
+        return Infer.apply(*arguments)[0] if transformed() else torch.ops.layernorm.batch_norm_infer(*arguments)
     _several_values(input, (input.shape[0], *input.shape[2:]))
     if running_mean is None or running_var is None:
         return norm(input, weight, bias, ("batch", 0), eps)

@@ -44,14 +44,14 @@ impl<A: Real> Back<'_, A> {
     /// The gradients of a segment's parameters and inputs, as one member.
     ///
     /// # Safety
-    /// All members have finished the segment's steps; `targets` has room for every parameter; `emit` may be called for all
-    /// rows.
+    /// All members have finished the segment's steps; `targets` has room for every parameter; `emit`, if any, may be called for
+    /// all rows.
     pub(crate) unsafe fn parameters(
         &self,
         lane: &Lane<'_>,
         steps: Range<usize>,
         targets: &Targets<A>,
-        emit: &(dyn Fn(usize, usize, *const A) + Sync),
+        emit: Option<&(dyn Fn(usize, usize, *const A) + Sync)>,
     ) {
         let (pass, w) = (self.pass, self.work);
         let base = &pass.schedule.base;
@@ -71,7 +71,9 @@ impl<A: Real> Back<'_, A> {
                 let x = rows(&pass.tape.unprojected, first);
                 self.outer(to, pass.config.hidden, (rows(&w.dprojected, 0), x), count, part);
             }
-            self.inputs(lane, steps, count, emit);
+            if let Some(emit) = emit {
+                self.inputs(lane, steps, count, emit);
+            }
         }
     }
 

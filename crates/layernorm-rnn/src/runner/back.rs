@@ -19,8 +19,8 @@ use layernorm::Element;
 struct Ends<'a, A> {
     /// Adds the gradient of the output of a time and sequence.
     fetch: &'a (dyn Fn(usize, usize, *mut A) + Sync),
-    /// Takes the gradient of the input of a time and sequence.
-    emit: &'a (dyn Fn(usize, usize, *const A) + Sync),
+    /// Takes the gradient of the input of a time and sequence, if that is wanted.
+    emit: Option<&'a (dyn Fn(usize, usize, *const A) + Sync)>,
     targets: Targets<A>,
     /// The first step that is gone through.
     from: usize,
@@ -39,7 +39,9 @@ impl<A: Real> Runner<A> {
         let config = network.config();
         let width = config.output() * config.directions();
         check_tensor("gradient of the output", "D·P", places, width, dy.len())?;
-        check_tensor("gradient of the input", "I", places, config.input, gradients.input.len())?;
+        if !gradients.input.is_empty() {
+            check_tensor("gradient of the input", "I", places, config.input, gradients.input.len())?;
+        }
         if let Some(dlast) = dlast {
             dlast.check(config, places.batch, ["gradient of the final h", "gradient of the final c"])?;
         }
@@ -79,10 +81,13 @@ impl<A: Real> Runner<A> {
         for layer in (0..config.layers).rev() {
             // Gradients of this layer's input are summed over its directions here, in order of time.
             let width = config.layer_input(layer);
+            let wanted = layer > 0 || !gradients.input.is_empty();
             let [even, odd] = &mut self.dinner;
             let (below, above) = if layer % 2 == 0 { (even, odd) } else { (odd, even) };
-            below.reshape(self.schedule.rows(), width);
-            below.clear();
+            if wanted {
+                below.reshape(self.schedule.rows(), width);
+                below.clear();
+            }
             let (below, above, schedule) = (&*below, &*above, &self.schedule);
             for direction in 0..directions {
                 let number = layer * directions + direction;
@@ -118,7 +123,7 @@ impl<A: Real> Runner<A> {
                     self.masked.resize(config.gate_width() * output, A::ZERO);
                     targets.set(Slot::RecurrentWeight, self.masked.as_mut_ptr());
                 }
-                let ends = Ends { fetch: &fetch, emit: &emit, targets, from };
+                let ends = Ends { fetch: &fetch, emit: if wanted { Some(&emit) } else { None }, targets, from };
                 self.dstate.reshape(config, places.batch);
                 self.dstate.load(config, schedule, dlast, number);
                 cell.backward(&run, schedule, (layer, direction), &self.work, &ends, &self.dstate);
@@ -127,6 +132,9 @@ impl<A: Real> Runner<A> {
                 }
                 unmask(&run, &self.masked, &mut gradients.params, layer, direction);
             }
+        }
+        if gradients.input.is_empty() {
+            return Ok(());
         }
         let from_rows = &self.dinner[0];
         let width = config.input;

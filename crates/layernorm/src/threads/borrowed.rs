@@ -1,0 +1,137 @@
+//! Work on threads that are not ours. Two pools in one process take the cores from each other: the threads of an OpenMP
+//! library, which PyTorch has, spin for milliseconds after each of its operations, on the very cores that ours would need.
+
+use super::{Breaks, Meeting, lock};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+/// `fork(members, work)` calls `work(present)` on `present` threads at the same time, the caller's among them, and returns when
+/// all have returned. There may be fewer than `members`. The work does not panic.
+pub type Fork = fn(members: usize, work: &(dyn Fn(usize) + Sync));
+
+static FORK: OnceLock<Fork> = OnceLock::new();
+static GIVEN_BACK: AtomicBool = AtomicBool::new(false);
+
+/// From now on all work is done on these threads. Once a process: false if there are such threads already.
+pub fn use_threads(fork: Fork) -> bool {
+    super::watch_for_forks();
+    FORK.set(fork).is_ok()
+}
+
+/// From now on none are borrowed: this process has been forked, and the threads are its parent's.
+pub(super) fn give_back() {
+    GIVEN_BACK.store(true, Ordering::Relaxed);
+}
+
+pub(super) fn fork() -> Option<Fork> {
+    FORK.get().copied().filter(|_| !GIVEN_BACK.load(Ordering::Relaxed))
+}
+
+/// What went wrong on any of the threads.
+#[derive(Default)]
+struct Panic(Mutex<Option<Box<dyn Any + Send>>>);
+
+impl Panic {
+    fn caught(&self, work: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+            lock(&self.0).get_or_insert(panic);
+        }
+    }
+
+    /// In the caller's thread.
+    fn resume(self) {
+        if let Some(panic) = self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+            resume_unwind(panic);
+        }
+    }
+}
+
+pub(super) fn run(fork: Fork, members: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
+    let (next, panic) = (AtomicUsize::new(0), Panic::default());
+    fork(members, &|_| {
+        panic.caught(|| {
+            while let task = next.fetch_add(1, Ordering::Relaxed)
+                && task < tasks
+            {
+                work(task);
+            }
+        });
+    });
+    panic.resume();
+}
+
+pub(super) fn team(fork: Fork, members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
+    let (next, panic, called) = (AtomicUsize::new(0), Panic::default(), AtomicBool::new(false));
+    let meeting = Meeting::new(members);
+    fork(members, &|present| {
+        // All see the same number: either all are here and work, or none does.
+        if present == members {
+            called.store(true, Ordering::Relaxed);
+            panic.caught(|| {
+                let breaks = Breaks(&meeting);
+                work(next.fetch_add(1, Ordering::Relaxed), &meeting);
+                std::mem::forget(breaks);
+            });
+        }
+    });
+    panic.resume();
+    called.into_inner()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scoped(members: usize, work: &(dyn Fn(usize) + Sync)) {
+        std::thread::scope(|scope| {
+            (1..members).for_each(|_| {
+                scope.spawn(|| work(members));
+            });
+            work(members);
+        });
+    }
+
+    fn one_too_few(members: usize, work: &(dyn Fn(usize) + Sync)) {
+        (1..members).for_each(|_| work(members - 1));
+    }
+
+    #[test]
+    fn every_task_runs_once_on_however_many_there_are() {
+        for fork in [scoped as Fork, one_too_few] {
+            for (members, tasks) in [(2, 1), (2, 7), (5, 100)] {
+                let hits: Vec<AtomicUsize> = (0..tasks).map(|_| AtomicUsize::new(0)).collect();
+                run(fork, members, tasks, &|task| {
+                    hits[task].fetch_add(1, Ordering::Relaxed);
+                });
+                assert!(hits.iter().all(|hit| hit.load(Ordering::Relaxed) == 1), "{members} threads, {tasks} tasks");
+            }
+        }
+    }
+
+    #[test]
+    fn a_team_is_whole_or_not_called() {
+        let seen = AtomicUsize::new(0);
+        let work = |member: usize, meeting: &Meeting| {
+            seen.fetch_add(1 << (8 * member), Ordering::Relaxed);
+            meeting.wait();
+            assert_eq!(seen.load(Ordering::Relaxed), 0x01_01_01, "all members came before any went on");
+        };
+        assert!(team(scoped, 3, &work));
+        assert!(!team(one_too_few, 3, &work));
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_leaves_nobody_waiting() {
+        assert!(catch_unwind(|| run(scoped, 2, 4, &|task| assert!(task != 2, "task 2"))).is_err());
+        let caught = catch_unwind(|| {
+            team(scoped, 2, &|member, meeting| {
+                meeting.wait();
+                assert!(member != 1, "member 1");
+                meeting.wait();
+            })
+        });
+        assert!(caught.is_err());
+    }
+}

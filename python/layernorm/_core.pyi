@@ -1,0 +1,147 @@
+"""The compiled half. It takes addresses and trusts them: call what ``layernorm`` and ``layernorm.torch`` have instead."""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+# (address, type, shape, strides in elements); types: 0 float16, 1 bfloat16, 2 float32, 3 float64.
+_Tensor = tuple[int, int, Sequence[int], Sequence[int]]
+# ("layer" | "rms", trailing axes), ("group", groups), ("batch", 0).
+_Op = tuple[str, int]
+# (address, rows) of m, δ and 1/σ, one after the other.
+_Stats = tuple[int, int]
+# (address of the mean, address of the variance, channels).
+_Running = tuple[int, int, int]
+# (threads or 0, whether outputs are fresh memory).
+_How = tuple[int, bool]
+# Of h and c; 0 for none.
+_Pair = tuple[int, int]
+
+def forward(
+    op: _Op,
+    x: _Tensor,
+    y: _Tensor,
+    weight: _Tensor | None,
+    bias: _Tensor | None,
+    zero_centered: bool,
+    eps: float,
+    stats: _Stats | None,
+    residual: tuple[_Tensor, _Tensor] | None,
+    how: _How,
+    /,
+) -> None: ...
+def backward(
+    op: _Op,
+    x: _Tensor,
+    dy: _Tensor,
+    dh: _Tensor | None,
+    weight: _Tensor | None,
+    zero_centered: bool,
+    eps: float,
+    stats: _Stats,
+    dx: _Tensor | None,
+    dweight: _Tensor | None,
+    dbias: _Tensor | None,
+    how: _How,
+    /,
+) -> None: ...
+def batch_running(
+    x: _Tensor,
+    y: _Tensor,
+    weight: _Tensor | None,
+    bias: _Tensor | None,
+    eps: float,
+    stats: _Stats,
+    running: _Running,
+    momentum: float | None,
+    batches: int,
+    how: _How,
+    /,
+) -> None: ...
+def batch_infer(
+    x: _Tensor,
+    y: _Tensor,
+    weight: _Tensor | None,
+    bias: _Tensor | None,
+    eps: float,
+    running: _Running,
+    how: _How,
+    /,
+) -> None: ...
+def batch_infer_backward(
+    x: _Tensor,
+    dy: _Tensor,
+    weight: _Tensor | None,
+    eps: float,
+    running: _Running,
+    dx: _Tensor | None,
+    dweight: _Tensor | None,
+    dbias: _Tensor | None,
+    how: _How,
+    /,
+) -> None: ...
+
+# The shortest way of contiguous rows. Its arguments are the matter of `layernorm.torch._eager` alone.
+def rows_forward(*arguments: Any) -> Any: ...
+def rows_backward(*arguments: Any) -> Any: ...
+@final
+class Saved: ...
+
+def settings() -> tuple[int, str, list[str]]: ...
+def set_num_threads(threads: int | None, /) -> None: ...
+def set_isa(name: str | None, /) -> None: ...
+
+@final
+class Recurrent:
+    def __new__(
+        cls,
+        kind: str,
+        variant: str,
+        input: int,
+        hidden: int,
+        layers: int,
+        bidirectional: bool,
+        projection: int | None,
+        bias: bool,
+        eps: float | None,
+        noise: tuple[float, float, float, float, float],
+        /,
+    ) -> Recurrent: ...
+    @staticmethod
+    def from_tensors(
+        kind: str,
+        variant: str,
+        format: str,
+        tensors: Sequence[tuple[str, Sequence[int], int]],
+        eps: float | None,
+        noise_of_layers: float,
+        /,
+    ) -> tuple[Recurrent, list[float]]: ...
+    @staticmethod
+    def variants(kind: str) -> list[str]: ...
+    def sizes(self) -> tuple[int, int, int, int, int | None]: ...
+    def has_bias(self) -> bool: ...
+    def places(self) -> list[tuple[int, int, str, list[int], int]]: ...
+    def start(self, seed: int) -> list[float]: ...
+    def forward(
+        self,
+        parameters: Sequence[tuple[int, int]],
+        dtype: int,
+        x: int,
+        sizes: tuple[int, int, bool],
+        lengths: Sequence[int] | None,
+        state: _Pair,
+        y: int,
+        last: _Pair,
+        training: tuple[int, bool] | None,
+        how: _How,
+        /,
+    ) -> Tape | None: ...
+
+@final
+class Tape:
+    def backward(self, dy: int, dlast: _Pair, dx: int, dparameters: int, dfirst: _Pair, /) -> None: ...
+
+def describe(network: Recurrent, /) -> dict[str, Any]: ...
+def noise_hits(network: Recurrent, what: str, seed: int, layer: int, direction: int, count: int, /) -> list[bool]: ...
+
+def use_openmp_of(library: bytes, /) -> bool: ...
