@@ -144,4 +144,87 @@ class Tape:
 def describe(network: Recurrent, /) -> dict[str, Any]: ...
 def noise_hits(network: Recurrent, what: str, seed: int, layer: int, direction: int, count: int, /) -> list[bool]: ...
 
+# On a GPU: (device, handle of the stream).
+_Place = tuple[int, int]
+# (kind, type, (rows, n, 0, 0) or (N, C, places, groups), eps).
+_CudaNorm = tuple[str, int, tuple[int, int, int, int], float]
+# (address, elements from a row to the next).
+_Matrix = tuple[int, int]
+# (address or 0, type).
+_Vector = tuple[int, int]
+# (address of the mean, address of the variance, momentum).
+_Moments = tuple[int, int, float]
+
+def cuda_use_nvrtc(path: str, /) -> bool: ...
+def cuda_workspace(norm: _CudaNorm, gradients: bool, /) -> int: ...
+def cuda_forward(
+    place: _Place,
+    norm: _CudaNorm,
+    x: _Matrix,
+    y: _Matrix,
+    weight: _Vector,
+    bias: _Vector,
+    stats: int,
+    running: _Moments | None,
+    workspace: tuple[int, int],
+    /,
+) -> None: ...
+def cuda_backward(
+    place: _Place,
+    norm: _CudaNorm,
+    x: _Matrix,
+    dy: _Matrix,
+    weight: _Vector,
+    stats: int,
+    running: _Moments | None,
+    dx: _Matrix,
+    dweight: _Vector,
+    dbias: _Vector,
+    workspace: tuple[int, int],
+    /,
+) -> None: ...
+def cuda_lacks(network: Recurrent, /) -> str | None: ...
+@final
+class CudaLayer:
+    def __new__(
+        cls,
+        device: int,
+        network: Recurrent,
+        place: tuple[int, int],
+        types: tuple[int, int],
+        tf32: bool,
+        shape: tuple[int, int, bool, bool],
+        training: bool,
+        /,
+    ) -> CudaLayer: ...
+    def bytes(self) -> tuple[int, int]: ...
+    def forward(
+        self,
+        stream: int,
+        parameters: Sequence[int],
+        x: int,
+        y: _Matrix,
+        first: _Pair,
+        last: _Pair,
+        lengths: int,
+        tape: int,
+        workspace: int,
+        /,
+    ) -> None: ...
+    def backward(
+        self,
+        stream: int,
+        parameters: Sequence[int],
+        x: int,
+        dy: _Matrix,
+        dlast: _Pair,
+        lengths: int,
+        tape: int,
+        workspace: int,
+        dparameters: Sequence[int],
+        dx: tuple[int, bool],
+        dfirst: _Pair,
+        /,
+    ) -> None: ...
+
 def use_openmp_of(library: bytes, /) -> bool: ...

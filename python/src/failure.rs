@@ -2,7 +2,7 @@
 
 use crate::tensor::Dtype;
 use pyo3::PyErr;
-use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
 
 /// Why a call was refused.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub enum Failure {
     Norm(layernorm::Error),
     /// A recurrent network's error: ValueError.
     Recurrent(layernorm_rnn::Error),
+    /// A GPU's error: NotImplementedError for what its kernels lack, ValueError for arguments, else RuntimeError.
+    Cuda(layernorm_cuda::Error),
     /// An array of another type than is needed: TypeError.
     Type {
         /// Which argument.
@@ -36,11 +38,30 @@ impl From<layernorm_rnn::Error> for Failure {
     }
 }
 
+impl From<layernorm_cuda::Error> for Failure {
+    fn from(error: layernorm_cuda::Error) -> Failure {
+        Failure::Cuda(error)
+    }
+}
+
+fn cuda(error: &layernorm_cuda::Error) -> PyErr {
+    use layernorm_cuda::Error;
+    let text = error.to_string();
+    match error {
+        Error::Unsupported { .. } => PyNotImplementedError::new_err(text),
+        Error::Operand { .. } | Error::Workspace { .. } | Error::Epsilon { .. } | Error::Shape { .. } => {
+            PyValueError::new_err(text)
+        }
+        _ => PyRuntimeError::new_err(text),
+    }
+}
+
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
         match failure {
             Failure::Norm(error) => PyValueError::new_err(error.to_string()),
             Failure::Recurrent(error) => PyValueError::new_err(error.to_string()),
+            Failure::Cuda(error) => cuda(&error),
             Failure::Type { what, expected, found } => {
                 PyTypeError::new_err(format!("{what}: expected {expected}, found {}", found.name()))
             }

@@ -1,6 +1,7 @@
 //! The compiled half of the Python package `layernorm`: it turns addresses into views and calls the library. What Python
 //! users see, with its checks of arrays and their types, is in `layernorm/*.py`.
 
+mod cuda;
 mod describe;
 mod failure;
 mod norms;
@@ -14,6 +15,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use super::cuda::{CudaLayer, cuda_backward, cuda_forward, cuda_lacks, cuda_use_nvrtc, cuda_workspace};
     #[pymodule_export]
     use super::describe::{describe, noise_hits};
     #[pymodule_export]

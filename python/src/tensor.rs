@@ -142,17 +142,22 @@ impl Tensor {
     }
 
     fn parameter_type(&self, what: &'static str, input: Dtype) -> Result<(), Failure> {
-        if self.dtype == input || self.dtype == Dtype::F32 {
-            return Ok(());
-        }
-        let expected = match input {
-            Dtype::F16 => "float16 or float32",
-            Dtype::Bf16 => "bfloat16 or float32",
-            Dtype::F32 => "float32",
-            Dtype::F64 => "float64 or float32",
-        };
-        Err(Failure::Type { what, expected, found: self.dtype })
+        parameter_type(what, self.dtype, input)
     }
+}
+
+/// Refuses parameters of another type than the input's or float32.
+pub fn parameter_type(what: &'static str, found: Dtype, input: Dtype) -> Result<(), Failure> {
+    if found == input || found == Dtype::F32 {
+        return Ok(());
+    }
+    let expected = match input {
+        Dtype::F16 => "float16 or float32",
+        Dtype::Bf16 => "bfloat16 or float32",
+        Dtype::F32 => "float32",
+        Dtype::F64 => "float64 or float32",
+    };
+    Err(Failure::Type { what, expected, found })
 }
 
 /// γ and β.

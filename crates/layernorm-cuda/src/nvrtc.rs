@@ -3,7 +3,7 @@
 use crate::error::Error;
 use cudarc::nvrtc::sys;
 use std::ffi::{CStr, CString, c_char};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// The environment variable that names NVRTC's file, where it is not on the loader's path.
@@ -148,9 +148,16 @@ fn open() -> Result<(), Error> {
     OPENED.get_or_init(find).clone().map_err(|detail| Error::NoCompiler { detail })
 }
 
+/// Where a caller found the library.
+static PREFERRED: OnceLock<PathBuf> = OnceLock::new();
+
+/// Names NVRTC's file for this process, as the environment variable does, which goes before it. False if one was named already.
+pub fn prefer(path: PathBuf) -> bool {
+    PREFERRED.set(path).is_ok()
+}
+
 fn find() -> Result<(), String> {
-    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE) {
-        let path = Path::new(&path);
+    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).map(PathBuf::from).or_else(|| PREFERRED.get().cloned()) {
         // Its second half lies beside it and is opened by name, so it must be there first.
         for file in path.parent().and_then(|folder| folder.read_dir().ok()).into_iter().flatten().flatten() {
             let name = file.file_name();
@@ -159,7 +166,7 @@ fn find() -> Result<(), String> {
                 let _ = keep(&file.path());
             }
         }
-        keep(path).map_err(|error| crate::driver::reason(&error))?;
+        keep(&path).map_err(|error| crate::driver::reason(&error))?;
     }
     let mut first = None;
     // SAFETY: opening NVIDIA's library runs its initializers, which is what is wanted.

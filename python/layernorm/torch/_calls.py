@@ -1,4 +1,4 @@
-"""Tensors to the compiled half and back: no autograd here. A norm is ``op = (kind, number)``:
+"""Tensors to the compiled half and back: no autograd here. Those on a GPU go on to ``_cuda.py``. A norm is ``op = (kind, number)``:
 
 - ``("layer", k)``, ``("rms", k)``: over the k trailing axes;
 - ``("group", G)``: of ``[N, C, …]`` in G groups;
@@ -12,22 +12,15 @@ import pathlib
 import torch
 
 from .. import _core
-from . import _memory
+from . import _cuda, _memory
+from ._types import CODES, acc_of
+from ._types import code_of as _code
 
 # Work goes to PyTorch's own threads where they are OpenMP's: threads of ours would share the cores with those.
 _core.use_openmp_of(bytes(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
 
-CODES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
-
 _forward, _backward = _core.forward, _core.backward
 _threads, _empty, _empty_like = torch.get_num_threads, torch.empty, torch.empty_like
-
-
-def _code(what, dtype):
-    code = CODES.get(dtype)
-    if code is None:
-        raise TypeError(f"{what}: expected float16, bfloat16, float32 or float64, found {str(dtype)[6:]}")
-    return code
 
 
 def tensor(t):
@@ -36,13 +29,12 @@ def tensor(t):
 
 
 def optional(what, t):
-    """The same, or None; with a word on types that there are none of."""
-    return None if t is None else (t.data_ptr(), _code(what, t.dtype), t.shape, t.stride())
-
-
-def acc_of(dtype):
-    """The type that arithmetic is done in."""
-    return torch.float64 if dtype == torch.float64 else torch.float32
+    """The same, or None; with a word on types that there are none of, and on tensors elsewhere."""
+    if t is None:
+        return None
+    if not t.is_cpu:
+        raise ValueError(f"{what}: expected a tensor on the CPU, where the input is, found one on {t.device}")
+    return (t.data_ptr(), _code(what, t.dtype), t.shape, t.stride())
 
 
 def stats_count(op, shape):
@@ -78,6 +70,8 @@ def _result(op, x):
 
 def forward(op, x, weight, bias, eps, with_stats):
     """y, and the statistics ``[3, rows]`` or None."""
+    if x.is_cuda:
+        return _cuda.forward(x, op, weight, bias, eps, with_stats, stats_count(op, x.shape))
     code = _code("input", x.dtype)
     y = _result(op, x)
     stats = place = None
@@ -104,6 +98,8 @@ def backward(op, dy, x, weight, bias, stats, eps, mask):
     """dx, dweight and dbias; None where the mask says that they are not wanted. The statistics are a tensor ``[3, rows]``, or
     what the compiled half has kept.
     """
+    if x.is_cuda:
+        return _cuda.backward(x, op, dy, weight, bias, stats, eps, mask)
     dx = _result(op, x) if mask[0] else None
     dweight = _empty_like(weight) if mask[1] else None
     dbias = _empty_like(bias) if mask[2] else None
@@ -133,11 +129,15 @@ def _moment(what, t, x):
     channels = x.shape[1]
     if t.shape != (channels,):
         raise ValueError(f"{what}: expected shape {[channels]}, found {list(t.shape)}")
+    if not t.is_cpu:
+        raise ValueError(f"{what}: expected a tensor on the CPU, where the input is, found one on {t.device}")
     return t.detach().to(acc_of(x.dtype)).contiguous()
 
 
 def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
     """Batch norm in training: y, statistics, and running mean and variance as they are after this batch."""
+    if x.is_cuda:
+        return _cuda.batch_train(x, weight, bias, running_mean, running_var, momentum, eps)
     if x.dim() < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {x.dim()}")
     code = _code("input", x.dtype)
@@ -162,6 +162,8 @@ def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
 
 def batch_infer(x, weight, bias, running_mean, running_var, eps):
     """Batch norm by running statistics."""
+    if x.is_cuda:
+        return _cuda.batch_infer(x, weight, bias, running_mean, running_var, eps)
     if x.dim() < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {x.dim()}")
     code = _code("input", x.dtype)
@@ -181,6 +183,8 @@ def batch_infer(x, weight, bias, running_mean, running_var, eps):
 
 def batch_infer_backward(dy, x, weight, bias, running_mean, running_var, eps, mask):
     """Gradients of :func:`batch_infer`."""
+    if x.is_cuda:
+        return _cuda.batch_infer_backward(x, dy, weight, bias, running_mean, running_var, eps, mask)
     dx = _empty_like(x) if mask[0] else None
     dweight = _empty_like(weight) if mask[1] else None
     dbias = _empty_like(bias) if mask[2] else None

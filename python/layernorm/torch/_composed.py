@@ -1,5 +1,6 @@
 """Recurrent passes composed of PyTorch's operations, which can be differentiated as often as wanted. They are slow, and used
-where the compiled half has no answer: gradients of gradients, and gradients of zoneout's expectation.
+where the compiled half has no answer: gradients of gradients, gradients of zoneout's expectation, and on a GPU what its kernels
+have not.
 
 With W, U the weights on x and h, LN a layer norm (the identity where a variant has none), every cell is an instance of
 
@@ -13,15 +14,11 @@ What a variant has of it is the compiled half's description; ``crates/layernorm-
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from .. import _core
-from ._calls import acc_of
-
-
-_NOISE = ("dropout", "recurrent_dropout", "drop_connect", "zoneout", "zoneout_cell")
+from . import _noise
+from ._types import acc_of
 
 
 def _norm(norm, t, gain, bias, gates):
@@ -52,8 +49,8 @@ class _Cell:
 
     def __init__(self, core, spec, p, layer, direction, seed):
         self.v, self.p, self.kind = _core.describe(core), p, spec.kind
-        self.core, self.place, self.seed = core, (layer, direction), seed
-        self.rates = dict(zip(_NOISE, spec.noise))
+        self.place, self.seed, self.device = (layer, direction), seed, p["recurrent_weight"].device
+        self.rates = dict(zip(_noise.NAMES, spec.noise))
         self.gates = self.v["gates"]
         self.hidden = p["input_weight"].shape[0] // self.gates
         self.u = p["recurrent_weight"] * self._dropped("drop_connect", p["recurrent_weight"])
@@ -71,14 +68,14 @@ class _Cell:
         return whole if bias is None else whole + bias
 
     def _hits(self, what, shape):
-        return torch.tensor(_core.noise_hits(self.core, what, self.seed, *self.place, math.prod(shape))).view(shape)
+        return _noise.hits(what, self.rates[what], self.seed, *self.place, shape, self.device)
 
     def _dropped(self, what, like):
         """What a dropout multiplies by: 1 outside training and where there is none."""
         rate = self.rates[what]
         if self.seed is None or rate == 0.0:
             return 1.0
-        return (~self._hits(what, like.shape)).to(like.dtype) * (1.0 / (1.0 - rate))
+        return _noise.factor(rate, self._hits(what, like.shape), like.dtype)
 
     def input(self, x):
         """What the layer below hands over, with its dropout: the same for both directions."""
@@ -178,7 +175,7 @@ class _Cell:
             if lengths is None:
                 h, c, y[t] = new_h, new_c, new_h
                 continue
-            there = (torch.tensor(lengths) > t).unsqueeze(-1)
+            there = (torch.tensor(lengths, device=h.device) > t).unsqueeze(-1)
             h = torch.where(there, new_h, h)
             c = None if c is None else torch.where(there, new_c, c)
             y[t] = torch.where(there, new_h, torch.zeros_like(new_h))

@@ -12,7 +12,7 @@ from torch.nn import Parameter
 
 from .._core import rows_backward, rows_forward
 from . import _calls, _memory, _ops  # noqa: F401  (the operations are registered)
-from ._calls import CODES
+from ._types import CODES
 from ._memory import LARGE_COUNT
 from ._transforms import Norm
 from ._twice import norm_backward_backward
@@ -27,7 +27,12 @@ _transform = torch._C._functorch.peek_interpreter_stack
 
 
 def _plain(t):
-    return t is None or ((type(t) is Tensor or type(t) is Parameter) and t.is_cpu)
+    return t is None or ((type(t) is Tensor or type(t) is Parameter) and (t.is_cpu or t.is_cuda))
+
+
+def together(x, *others):
+    """Whether tensors are on one device. Where they are not, an operation says so."""
+    return all(t is None or t.is_cpu for t in others) if x.is_cpu else all(t is None or t.device == x.device for t in others)
 
 
 class _Rows(torch.autograd.Function):
@@ -158,6 +163,7 @@ def _short(x, weight, bias):
         and _plain(x)
         and _plain(weight)
         and _plain(bias)
+        and together(x, weight, bias)
         and _transform() is None
         and not _dispatch_modes()
         and not _function_modes()

@@ -14,6 +14,10 @@ from . import _calls
 from ._twice import infer_backward_backward, norm_backward_backward
 
 
+# PyTorch takes the GPU's way if any tensor is there; the calls refuse those that are elsewhere than the input.
+_DEVICES = ("cpu", "cuda")
+
+
 def _or_empty(t, like):
     return like.new_empty((0,)) if t is None else t
 
@@ -22,7 +26,7 @@ def _present(t, wanted):
     return t if wanted else None
 
 
-@torch.library.custom_op("layernorm::norm", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("layernorm::norm", mutates_args=(), device_types=_DEVICES)
 def norm(
     x: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], kind: str, number: int, eps: float
 ) -> tuple[Tensor, Tensor]:
@@ -37,7 +41,7 @@ def _(x, weight, bias, kind, number, eps):
     return _calls.result_like(op, x), stats
 
 
-@torch.library.custom_op("layernorm::norm_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("layernorm::norm_backward", mutates_args=(), device_types=_DEVICES)
 def norm_backward(
     dy: Tensor,
     x: Tensor,
@@ -98,7 +102,7 @@ def _norm_backward_gradient(ctx, *u):
 norm_backward.register_autograd(_norm_backward_gradient, setup_context=_norm_backward_setup)
 
 
-@torch.library.custom_op("layernorm::batch_norm_train", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("layernorm::batch_norm_train", mutates_args=(), device_types=_DEVICES)
 def batch_norm_train(
     x: Tensor,
     weight: Optional[Tensor],
@@ -137,7 +141,7 @@ def _batch_train_gradient(ctx, dy, *_):
 batch_norm_train.register_autograd(_batch_train_gradient, setup_context=_batch_train_setup)
 
 
-@torch.library.custom_op("layernorm::batch_norm_infer", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("layernorm::batch_norm_infer", mutates_args=(), device_types=_DEVICES)
 def batch_norm_infer(
     x: Tensor,
     weight: Optional[Tensor],
@@ -155,7 +159,7 @@ def _(x, weight, bias, running_mean, running_var, eps):
     return torch.empty_like(x)
 
 
-@torch.library.custom_op("layernorm::batch_norm_infer_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("layernorm::batch_norm_infer_backward", mutates_args=(), device_types=_DEVICES)
 def batch_norm_infer_backward(
     dy: Tensor,
     x: Tensor,

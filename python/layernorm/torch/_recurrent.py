@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from .._core import Recurrent
 from .._names import named_places
-from ._calls import CODES
+from ._types import CODES
 from ._foreign import read_foreign
 from ._sequences import Spec, core_of, sequences
 
@@ -197,7 +197,8 @@ class _Recurrent(_Network):
         state = self._state(hx, x.shape[1], False)
         y, h, c = self._pass(x, state, lengths, False)
         if packed.sorted_indices is not None:
-            y, lengths = y.index_select(1, packed.sorted_indices), lengths[packed.sorted_indices]
+            # Lengths are on the CPU wherever the indices are.
+            y, lengths = y.index_select(1, packed.sorted_indices), lengths.sort(descending=True).values
         data = pack_padded_sequence(y, lengths, enforce_sorted=True).data
         output = PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
         return output, self._public(h, c)

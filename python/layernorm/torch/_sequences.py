@@ -2,8 +2,8 @@
 
 Plain tensors go through an autograd function that keeps a tape between forward and backward, ``torch.func`` through one of the
 form that it wants, ``torch.compile`` and tensors without data through the operation ``torch.ops.layernorm.recurrent``. The last
-two hand on the tape as a tensor (``_tapes.py``). Gradients of gradients, and those of zoneout's expectation, are composed of
-PyTorch's operations (``_composed.py``).
+two hand on the tape as a tensor (``_tapes.py``; on a GPU it is one). Gradients of gradients, and those of zoneout's expectation,
+are composed of PyTorch's operations (``_composed.py``), and so is on a GPU (``_cuda_sequences.py``) what its kernels have not.
 
 Letters: T steps, B sequences, I inputs, H hidden units, P the numbers of h, L layers, D directions.
 """
@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import _composed
-from ._calls import CODES, acc_of
-from ._eager import _dispatch_modes, _function_modes, _plain, _transform
+from . import _composed, _cuda_sequences
+from ._types import CODES, acc_of
+from ._cuda import same_device
+from ._eager import _dispatch_modes, _function_modes, _plain, _transform, together
 from ._tapes import tape_of, tensor_of
 from ._transforms import each
 
@@ -140,6 +141,11 @@ class _How(NamedTuple):
 
     def run(self, x, h, c, parameters, record):
         """y, last h, last c (or None) and the tape (or None)."""
+        if x.is_cuda:
+            stack = _cuda_sequences.stack_of(self, x, parameters, record)
+            if stack is None:
+                return *self.composed(x, h, c, parameters), None
+            return _cuda_sequences.run(self, stack, x, h, c, parameters)
         noisy = self.seed is not None and any(self.spec.noise)
         mode = (self.seed or 0, False) if record or noisy else None
         return run(self.spec, self.core, x, h, c, parameters, self.lengths, self.batch_first, mode)
@@ -147,9 +153,19 @@ class _How(NamedTuple):
     def gradients(self, tape, tensors, cotangents, for_x=True):
         """Of ``tensors = (x, h, c, *parameters)``; None where there is no tensor."""
         x, h, c, *parameters = tensors
+        if x.is_cuda:
+            return _cuda_sequences.gradients(self, tape, x, h, c, parameters, cotangents, for_x)
         dx, dh, dc, parts = gradients(self.spec, tape, x, *cotangents, parameters, self.batch_first, for_x)
         state = [None if t is None else g.to(t.dtype) for t, g in ((h, dh), (c, dc))]
         return dx, *state, *parts
+
+    def composed(self, x, h, c, parameters):
+        """y, last h and last c (or None), in PyTorch's operations."""
+        return _composed.composed(self.core, self.spec, x, h, c, parameters, self.lengths, self.batch_first, self.seed)
+
+    def composes(self, x, parameters, record=True):
+        """Whether a GPU's kernels have not this pass."""
+        return x.is_cuda and _cuda_sequences.stack_of(self, x, parameters, record) is None
 
     @property
     def expectation(self):
@@ -237,8 +253,11 @@ class _Transformed(torch.autograd.Function):
 
 def _backward(how, tape, tensors, cotangents):
     """Gradients by the tape that a tensor holds, or by one made again."""
-    if how.expectation:
+    if how.expectation or how.composes(tensors[0], tensors[3:]):
         return _composed.gradients(how, tensors, cotangents)
+    if tape.is_cuda:
+        stack = _cuda_sequences.stack_of(how, tensors[0], tensors[3:], True)
+        return how.gradients(_cuda_sequences.Tape(stack, tape), tensors, cotangents)
     found = tape_of(tape)
     if found is None:
         found = how.run(*tensors[:3], tensors[3:], True)[3]
@@ -279,7 +298,16 @@ def _how_of(text, lengths, batch_first, seed):
     return _How(core_of(spec), spec, _lengths(lengths), batch_first, seed)
 
 
-@torch.library.custom_op("layernorm::recurrent", mutates_args=(), device_types="cpu")
+def _alone(t):
+    """A tensor with memory of its own: an operation must not give parts of one tensor."""
+    return t if t.untyped_storage().nbytes() == t.nbytes else t.clone()
+
+
+def _together(x, h, c, parameters):
+    same_device(x, h=h, c=c, **{f"parameter {i}": p for i, p in enumerate(parameters)})
+
+
+@torch.library.custom_op("layernorm::recurrent", mutates_args=(), device_types=("cpu", "cuda"))
 def recurrent(
     x: Tensor,
     h: Optional[Tensor],
@@ -292,10 +320,31 @@ def recurrent(
     record: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """y, the last h and c (empty where there is none), and the tape (empty unless it is to be recorded)."""
+    _together(x, h, c, parameters)
     how = _how_of(spec, lengths, batch_first, seed)
     y, last_h, last_c, tape = how.run(x, h, c, parameters, record and not how.expectation)
-    tape = tensor_of(tape) if record else torch.empty(0, dtype=torch.int64)
+    if x.is_cuda:
+        tape = tape.memory if record and tape is not None else x.new_empty((0,), dtype=torch.uint8)
+    else:
+        tape = tensor_of(tape) if record else torch.empty(0, dtype=torch.int64)
     return y, last_h, _empty_if_none(last_c, x), tape
+
+
+def _fake_tape(x, parameters, lengths, spec, batch_first, seed, record):
+    if x.device.type != "cuda":
+        return torch.empty(1 if record else 0, dtype=torch.int64, device=x.device)
+    size = 0
+    if record:
+        how = _How(core_of(spec), spec, None if lengths is None else [], batch_first, seed)
+        fixed = all(type(size) is int for size in x.shape) and torch.cuda.is_available()
+        stack = _cuda_sequences.stack_of(how, x, parameters, True) if fixed else None
+        lacks = _cuda_sequences.lacks(spec, how.core, x.dtype, [p.dtype for p in parameters], (1, 1))
+        if stack is not None:
+            size = stack.bytes
+        elif not fixed and lacks is None:
+            # Of shapes that are not known yet, the size is known when the pass has run.
+            size = torch.library.get_ctx().new_dynamic_size()
+    return x.new_empty((size,), dtype=torch.uint8)
 
 
 @recurrent.register_fake
@@ -304,11 +353,11 @@ def _(x, h, c, parameters, lengths, spec, batch_first, seed, record):
     _, batch = _sizes(x, batch_first)
     shape_h, shape_c = spec.shapes(batch)
     y = x.new_empty((*x.shape[:2], spec.directions * spec.output))
-    tape = torch.empty(1 if record else 0, dtype=torch.int64, device=x.device)
+    tape = _fake_tape(x, parameters, lengths, spec, batch_first, seed, record)
     return y, x.new_empty(shape_h), x.new_empty((0,) if shape_c is None else shape_c), tape
 
 
-@torch.library.custom_op("layernorm::recurrent_backward", mutates_args=(), device_types="cpu")
+@torch.library.custom_op("layernorm::recurrent_backward", mutates_args=(), device_types=("cpu", "cuda"))
 def recurrent_backward(
     dy: Tensor,
     dh: Tensor,
@@ -324,10 +373,10 @@ def recurrent_backward(
     seed: Optional[int],
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Gradients of x, h and c (empty where there is none), and the parameters."""
+    _together(x, h, c, parameters)
     how = _how_of(spec, lengths, batch_first, seed)
     dx, dh, dc, *parts = _backward(how, tape, (x, h, c, *parameters), (dy, dh, dc))
-    # Parameters' gradients are views of one tensor, which an operation must not give.
-    return dx, _empty_if_none(dh, x), _empty_if_none(dc, x), [part.clone() for part in parts]
+    return dx, _empty_if_none(dh, x), _empty_if_none(dc, x), [_alone(part) for part in parts]
 
 
 @recurrent_backward.register_fake
@@ -380,9 +429,10 @@ def _by_operation(spec, x, h, c, parameters, lengths, batch_first, seed, record)
     return y, last_h, last_c if spec.kind == "lstm" else None
 
 
-def _known(x, parameters):
-    """Whether these are tensors with data on the CPU, and no mode wants to see operations."""
-    return not _dispatch_modes() and not _function_modes() and _plain(x) and all(map(_plain, parameters))
+def _known(x, h, c, parameters):
+    """Whether these are tensors with data, on one device, and no mode wants to see operations."""
+    plain = _plain(x) and all(map(_plain, parameters)) and together(x, h, c, *parameters)
+    return plain and not _dispatch_modes() and not _function_modes()
 
 
 def sequences(spec, engine, x, h, c, parameters, lengths, batch_first, seed):
@@ -390,10 +440,14 @@ def sequences(spec, engine, x, h, c, parameters, lengths, batch_first, seed):
     the network that keeps this module's packed weights.
     """
     record = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, h, c, *parameters))
-    if torch.compiler.is_compiling() or not _known(x, parameters):
+    if torch.compiler.is_compiling() or not _known(x, h, c, parameters):
         return _by_operation(spec, x, h, c, parameters, lengths, batch_first, seed, record)
     transform = _transform() is not None
-    how = _How(core_of(spec) if transform else engine(spec), spec, _lengths(lengths), batch_first, seed)
+    # On a GPU nothing is packed beforehand, so one network does for all modules.
+    core = core_of(spec) if transform or x.is_cuda else engine(spec)
+    how = _How(core, spec, _lengths(lengths), batch_first, seed)
+    if how.composes(x, parameters, record):
+        return how.composed(x, h, c, parameters)
     if transform:
         return _Transformed.apply(how, x, h, c, *parameters)[:3]
     if not record:

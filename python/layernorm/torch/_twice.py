@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import torch
 
-from ._calls import acc_of
+from ._types import acc_of
 
 
 def _places(op, x, weight):

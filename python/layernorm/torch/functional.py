@@ -7,7 +7,7 @@ from typing import Optional, Sequence
 import torch
 from torch import Tensor
 
-from ._calls import acc_of
+from ._types import acc_of
 from ._eager import norm, row_norm, transformed
 from ._transforms import Infer
 

@@ -25,3 +25,8 @@ mod plan;
 pub use cell::Number;
 pub use kernels::all_variants;
 pub use plan::{Gradients, Layer, Order, Parameters, Plan, Run, RunBack, Shape, State};
+
+/// Whether the kernels have this cell; else an error that says what they lack. Needs no GPU.
+pub fn supports(variant: &layernorm_rnn::Variant) -> Result<(), crate::Error> {
+    cell::Cell::of(variant).map(|_| ())
+}

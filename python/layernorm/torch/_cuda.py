@@ -1,0 +1,258 @@
+"""Norms of tensors on an NVIDIA GPU: on PyTorch's current stream, in memory that PyTorch allocates. No autograd here; the functions
+are those of ``_calls.py``, with their results, bit for bit.
+
+Rows may be apart (a slice of a wider tensor); what else is not contiguous is made so on the GPU first. Nothing waits for the GPU,
+and nothing is copied to the CPU. The first call of a kernel compiles it (NVRTC); inside a CUDA graph's capture it has to be there
+already, so run what is captured once before.
+"""
+
+from __future__ import annotations
+
+import functools
+import glob
+import importlib.util
+import os
+from math import prod
+
+import torch
+
+from .. import _core
+from ._types import CODES, acc_of, code_of
+
+_current_device = getattr(torch._C, "_cuda_getDevice", None)
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+
+
+@functools.lru_cache(maxsize=None)
+def _find_compiler():
+    """Names NVRTC to the compiled half, if it is among PyTorch's own packages: the version that PyTorch runs with."""
+    version = (torch.version.cuda or "").split(".")[0]
+    spec = importlib.util.find_spec("nvidia")
+    folders = [*(spec.submodule_search_locations or [])] if spec else []
+    patterns = [os.path.join(folder, "*", "lib", f"libnvrtc.so.{version}*") for folder in folders]
+    patterns.append(os.path.join(os.path.dirname(torch.__file__), "lib", f"libnvrtc*.so.{version}*"))
+    found = [path for pattern in patterns for path in sorted(glob.glob(pattern)) if "builtins" not in path]
+    if found:
+        _core.cuda_use_nvrtc(found[0])
+    return found[0] if found else None
+
+
+def stream_of(device):
+    """The handle of PyTorch's current stream on a device."""
+    if _raw_stream is not None:
+        return _raw_stream(device.index)
+    return torch.cuda.current_stream(device).cuda_stream
+
+
+def on_device(function):
+    """Runs a function with its first argument's device as PyTorch's current one, as kernels expect it."""
+
+    @functools.wraps(function)
+    def wrapped(*arguments):
+        _find_compiler()
+        device = arguments[0].device
+        if device.index == _current_device():
+            return function(*arguments)
+        with torch.cuda.device(device):
+            return function(*arguments)
+
+    return wrapped
+
+
+def same_device(x, **others):
+    """Refuses tensors on other devices than x's."""
+    for name, t in others.items():
+        if t is not None and t.device != x.device:
+            raise ValueError(f"{name}: expected a tensor on {x.device}, where the input is, found one on {t.device}")
+
+
+def _place(x):
+    return x.device.index, stream_of(x.device)
+
+
+def _workspace(norm, gradients, x):
+    """Memory that lives until the call is launched: PyTorch's allocator gives it to later work of this stream alone."""
+    size = _core.cuda_workspace(norm, gradients)
+    return torch.empty(size, dtype=torch.uint8, device=x.device) if size else None
+
+
+def _memory(t):
+    return (0, 0) if t is None else (t.data_ptr(), t.numel())
+
+
+def rows_of(x, count):
+    """x with rows along its ``count`` trailing axes that kernels can read, and the elements from a row to the next."""
+    n = prod(x.shape[x.dim() - count :])
+    if x.is_contiguous():
+        return x, n
+    expected = 1
+    axes = [(x.shape[i], x.stride(i)) for i in range(x.dim()) if x.shape[i] != 1]
+    trailing = sum(1 for i in range(x.dim() - count, x.dim()) if x.shape[i] != 1)
+    for size, stride in reversed(axes[len(axes) - trailing :] if trailing else []):
+        if stride != expected:
+            return x.contiguous(), n
+        expected *= size
+    leading = axes[: len(axes) - trailing]
+    for (_, outer), (size, inner) in zip(leading, leading[1:]):
+        if outer != inner * size:
+            return x.contiguous(), n
+    return x, leading[-1][1] if leading else n
+
+
+def _parameter(what, t, shape):
+    """``(tensor, (address, type))`` of γ or β; the tensor has to live until the call is made."""
+    if t is None:
+        return None, (0, 0)
+    code = code_of(what, t.dtype)
+    if tuple(t.shape) != tuple(shape):
+        raise ValueError(f"{what}: expected shape {list(shape)}, found {list(t.shape)}")
+    t = t.contiguous()
+    return t, (t.data_ptr(), code)
+
+
+def _described(op, x, eps):
+    """The compiled half's description of a norm of x, and the shape of γ and β."""
+    kind, number = op
+    code = code_of("input", x.dtype)
+    shape = x.shape
+    if kind in ("layer", "rms"):
+        trailing = shape[x.dim() - number :]
+        n = prod(trailing)
+        return (kind, code, (prod(shape[: x.dim() - number]), n, 0, 0), float(eps)), trailing
+    if x.dim() < 2:
+        raise ValueError(f"input: expected at least 2 dimensions, found {x.dim()}")
+    return (kind, code, (shape[0], shape[1], prod(shape[2:]), number), float(eps)), shape[1:2]
+
+
+def _operand(op, x):
+    """x as the kernels of a norm read it, and its ``(address, distance of rows)``."""
+    if op[0] in ("layer", "rms"):
+        x, stride = rows_of(x, op[1])
+    else:
+        x, stride = x.contiguous(), 0
+    return x, (x.data_ptr(), stride)
+
+
+def _result(op, x):
+    """Contiguous memory for a result like x, and its place."""
+    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    return y, (y.data_ptr(), prod(x.shape[x.dim() - op[1] :]) if op[0] in ("layer", "rms") else 0)
+
+
+def _laid_out(op, y, x):
+    """y in the memory format that the CPU's result has: row norms contiguous, the others as x is."""
+    if op[0] in ("layer", "rms") or x.is_contiguous():
+        return y
+    return torch.empty_like(x).copy_(y)
+
+
+def _gradient(t, wanted):
+    """Contiguous memory for the gradient of a parameter, and its place."""
+    if not wanted:
+        return None, (0, 0)
+    to = torch.empty(t.shape, dtype=t.dtype, device=t.device)
+    return to, (to.data_ptr(), CODES[t.dtype])
+
+
+@on_device
+def forward(x, op, weight, bias, eps, with_stats, count):
+    """y, and the statistics ``[3, count]`` or None."""
+    same_device(x, weight=weight, bias=bias)
+    norm, shape = _described(op, x, eps)
+    weight, gain = _parameter("weight", weight, shape)
+    bias, shift = _parameter("bias", bias, shape)
+    read, at = _operand(op, x)
+    y, to = _result(op, x)
+    # Batch norm without running statistics is training: its statistics are needed in any case.
+    kept = with_stats or op[0] == "batch"
+    stats = torch.empty((3, count), dtype=acc_of(x.dtype), device=x.device) if kept else None
+    work = _workspace(norm, False, x) if op[0] == "batch" else None
+    place = stats.data_ptr() if kept else 0
+    _core.cuda_forward(_place(x), norm, at, to, gain, shift, place, None, _memory(work))
+    return _laid_out(op, y, x), stats if with_stats else None
+
+
+@on_device
+def backward(x, op, dy, weight, bias, stats, eps, mask):
+    """dx, dweight and dbias; None where the mask says that they are not wanted."""
+    same_device(x, gradient=dy, weight=weight, bias=bias, statistics=stats)
+    return _gradients(op, x, dy, weight, bias, stats, None, eps, mask)
+
+
+def _gradients(op, x, dy, weight, bias, stats, running, eps, mask):
+    norm, shape = _described(op, x, eps)
+    like_weight, like_bias = weight, bias
+    weight, gain = _parameter("weight", weight, shape)
+    read, at = _operand(op, x)
+    dy, dy_at = _operand(op, dy.to(x.dtype))
+    dx, to = _result(op, x) if mask[0] else (None, (0, 0))
+    dweight, dgain = _gradient(like_weight, mask[1])
+    dbias, dshift = _gradient(like_bias, mask[2])
+    work = _workspace(norm, mask[1] or mask[2], x)
+    saved = 0 if stats is None else stats.data_ptr()
+    _core.cuda_backward(_place(x), norm, at, dy_at, gain, saved, running, to, dgain, dshift, _memory(work))
+    if dx is not None:
+        dx = _laid_out(op, dx, x)
+    return dx, _as(dweight, like_weight), _as(dbias, like_bias)
+
+
+def _as(gradient, parameter):
+    """A gradient with its parameter's strides, as on the CPU."""
+    if gradient is None or parameter.is_contiguous():
+        return gradient
+    return torch.empty_like(parameter).copy_(gradient)
+
+
+def _moments(x, running_mean, running_var):
+    """Running statistics in the arithmetic type, in memory of their own."""
+    found = []
+    for what, t in (("running mean", running_mean), ("running variance", running_var)):
+        if t.shape != (x.shape[1],):
+            raise ValueError(f"{what}: expected shape {[x.shape[1]]}, found {list(t.shape)}")
+        found.append(t.detach().to(acc_of(x.dtype), copy=True).contiguous())
+    return found
+
+
+@on_device
+def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
+    """Batch norm in training: y, statistics, and running mean and variance as they are after this batch."""
+    same_device(x, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    op = ("batch", 0)
+    norm, shape = _described(op, x, eps)
+    weight, gain = _parameter("weight", weight, shape)
+    bias, shift = _parameter("bias", bias, shape)
+    mean, var = _moments(x, running_mean, running_var)
+    read, at = _operand(op, x)
+    y, to = _result(op, x)
+    stats = torch.empty((3, x.shape[1]), dtype=acc_of(x.dtype), device=x.device)
+    work = _workspace(norm, False, x)
+    running = (mean.data_ptr(), var.data_ptr(), float(momentum))
+    _core.cuda_forward(_place(x), norm, at, to, gain, shift, stats.data_ptr(), running, _memory(work))
+    return _laid_out(op, y, x), stats, mean.to(running_mean.dtype), var.to(running_var.dtype)
+
+
+@on_device
+def batch_infer(x, weight, bias, running_mean, running_var, eps):
+    """Batch norm by running statistics."""
+    same_device(x, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    op = ("batch", 0)
+    norm, shape = _described(op, x, eps)
+    weight, gain = _parameter("weight", weight, shape)
+    bias, shift = _parameter("bias", bias, shape)
+    mean, var = _moments(x, running_mean, running_var)
+    read, at = _operand(op, x)
+    y, to = _result(op, x)
+    work = _workspace(norm, False, x)
+    running = (mean.data_ptr(), var.data_ptr(), 0.0)
+    _core.cuda_forward(_place(x), norm, at, to, gain, shift, 0, running, _memory(work))
+    return _laid_out(op, y, x)
+
+
+@on_device
+def batch_infer_backward(x, dy, weight, bias, running_mean, running_var, eps, mask):
+    """Gradients of :func:`batch_infer`."""
+    same_device(x, gradient=dy, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
+    mean, var = _moments(x, running_mean, running_var)
+    return _gradients(
+        ("batch", 0), x, dy, weight, bias, None, (mean.data_ptr(), var.data_ptr(), 0.0), eps, mask
+    )

@@ -1,0 +1,270 @@
+"""Recurrent passes on an NVIDIA GPU: the compiled half has one layer in one direction, here they are put together.
+
+    x₀ = x        y_l = [forward(x_l), reverse(x_l)]        x_{l+1} = y_l, with its dropout        y = y_{L−1}
+
+Everything is PyTorch's memory on its current stream: the tape is one tensor, with the layers' tapes and the x_l of all layers but
+the first. The types are float16, bfloat16 and float32; what the kernels have not is composed of PyTorch's operations
+(``_composed.py``), which run on the GPU too and are slow.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+
+from .. import _core
+from . import _noise
+from ._cuda import on_device, stream_of
+from ._types import CODES
+
+
+def lacks(spec, core, dtype, parameter_types, sizes):
+    """Why the kernels cannot run a network of such types and ``(steps, batch)``, or None. Needs no GPU."""
+    if dtype not in (torch.float16, torch.bfloat16, torch.float32):
+        return f"{str(dtype)[6:]} (the types are float16, bfloat16 and float32)"
+    kinds = set(parameter_types)
+    if len(kinds) != 1 or not kinds <= {dtype, torch.float32}:
+        return "parameters that are neither all of the input's type nor all float32"
+    if any(spec.noise[1:]):
+        return "noise other than dropout between layers"
+    if 0 in sizes:
+        return "no steps or no sequences"
+    return _lacking_cell(core)
+
+
+@functools.lru_cache(maxsize=256)
+def _lacking_cell(core):
+    return _core.cuda_lacks(core)
+
+
+def _aligned(t):
+    """Contiguous, on 16 bytes as the kernels read it."""
+    t = t.detach().contiguous()
+    return t.clone() if t.data_ptr() % 16 else t
+
+
+def _round(size):
+    return -(-size // 256) * 256
+
+
+class Stack:
+    """The layers of a network for one shape of batch, and where their memory lies in the tape."""
+
+    def __init__(self, spec, core, device, types, tf32, sizes, training):
+        steps, batch, _, _ = sizes
+        codes = tuple(CODES[t] for t in types)
+        self.dtype, self.width = types[0], spec.directions * spec.hidden
+        self.layers = [
+            [_core.CudaLayer(device, core, (l, d), codes, tf32, sizes, training) for d in range(spec.directions)]
+            for l in range(spec.layers)
+        ]
+        self.at, self.inputs, end, self.workspace = [], [], 0, 0
+        for l, directions in enumerate(self.layers):
+            if l:
+                self.inputs.append(end)
+                end += _round(steps * batch * self.width * self.dtype.itemsize)
+            for layer in directions:
+                tape, workspace = layer.bytes()
+                self.at.append(end)
+                end += _round(tape)
+                self.workspace = max(self.workspace, workspace)
+        self.bytes = end if training else 0
+
+    def input_of(self, tape, layer, shape):
+        """Memory for what a layer but the first reads."""
+        count = shape[0] * shape[1] * self.width
+        if not self.bytes:
+            return torch.empty((*shape[:2], self.width), dtype=self.dtype, device=tape.device)
+        start = self.inputs[layer - 1]
+        part = tape[start : start + count * self.dtype.itemsize]
+        return part.view(self.dtype).view(*shape[:2], self.width)
+
+    def places(self):
+        """``(layer, direction, the kernels, offset of its tape)`` in the order of the states."""
+        flat = ((l, d, layer) for l, directions in enumerate(self.layers) for d, layer in enumerate(directions))
+        return [(*place, at) for place, at in zip(flat, self.at)]
+
+
+@functools.lru_cache(maxsize=512)
+def _stack(spec, core, device, types, tf32, sizes, training):
+    try:
+        return Stack(spec, core, device, types, tf32, sizes, training)
+    except NotImplementedError:
+        # More units than this GPU holds, or a GPU without cooperative launches.
+        return None
+
+
+def stack_of(how, x, parameters, training):
+    """The kernels of a pass, loaded; None where it is composed."""
+    steps, batch = (x.shape[1], x.shape[0]) if how.batch_first else (x.shape[0], x.shape[1])
+    if lacks(how.spec, how.core, x.dtype, [p.dtype for p in parameters], (steps, batch)) is not None:
+        return None
+    # As with matrix products: float32 is not rounded unless PyTorch is told that it may be.
+    tf32 = x.dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
+    sizes = (int(steps), int(batch), how.batch_first, how.lengths is not None)
+    types = (x.dtype, parameters[0].dtype)
+    return _stack(how.spec.quiet(), how.core, x.device.index, types, tf32, sizes, training)
+
+
+class Tape:
+    """What a pass in training leaves: its kernels, and memory."""
+
+    def __init__(self, stack, memory):
+        self.stack, self.memory = stack, memory
+
+
+def _lengths(how, device):
+    return None if how.lengths is None else torch.tensor(how.lengths, dtype=torch.int32, device=device)
+
+
+def _address(t, at=0):
+    """Of element ``at``; 0 where there is no tensor."""
+    return 0 if t is None else t.data_ptr() + at * t.element_size()
+
+
+def _states(shapes, device, wanted=(True, True)):
+    return [
+        torch.empty(shape, dtype=torch.float32, device=device) if shape is not None and want else None
+        for shape, want in zip(shapes, wanted)
+    ]
+
+
+def _single(t):
+    return None if t is None else t.detach().to(torch.float32).contiguous()
+
+
+def _addresses(parameters, core):
+    """Addresses of the parameters of each layer and direction, in the order of the states."""
+    found = {}
+    for (layer, direction, *_), p in zip(core.places(), parameters):
+        found.setdefault((layer, direction), []).append(p.data_ptr())
+    return list(found.values())
+
+
+def _dropout(how, layer, shape, dtype, device):
+    """What the input of a layer but the first is multiplied by, or None. Its numbers are counted time first."""
+    rate = how.spec.noise[0]
+    if how.seed is None or rate == 0.0:
+        return None
+    counted = (shape[1], shape[0], shape[2]) if how.batch_first else shape
+    found = _noise.factor(rate, _noise.hits("dropout", rate, how.seed, layer, 0, counted, device), dtype)
+    return found.transpose(0, 1) if how.batch_first else found
+
+
+def _spoil(workspace, *tensors):
+    """Makes NaN of results whose pass gave up, which the workspace's first byte says: without waiting for the GPU."""
+    gave_up = workspace[:1].view(torch.bool)
+    for t in tensors:
+        if t is not None:
+            t.masked_fill_(gave_up, float("nan"))
+
+
+@on_device
+def _forward(x, how, stack, h, c, parameters):
+    spec, core, device = how.spec, how.core, x.device
+    x = _aligned(x)
+    parameters = [_aligned(p) for p in parameters]
+    h, c = _single(h), _single(c)
+    batch = x.shape[0 if how.batch_first else 1]
+    each = batch * spec.hidden
+    last = _states(spec.shapes(batch), device)
+    lengths = _lengths(how, device)
+    tape = torch.empty(stack.bytes, dtype=torch.uint8, device=device)
+    workspace = torch.empty(stack.workspace, dtype=torch.uint8, device=device)
+    stream, addresses = stream_of(device), _addresses(parameters, core)
+    y = None
+    for index, (layer, direction, kernels, at) in enumerate(stack.places()):
+        if direction == 0:
+            x, y = (x if layer == 0 else y), _output(stack, tape, layer, spec, x, lengths)
+        kernels.forward(
+            stream,
+            addresses[index],
+            x.data_ptr(),
+            (_address(y, direction * spec.hidden), stack.width),
+            (_address(h, index * each), _address(c, index * each)),
+            (_address(last[0], index * each), _address(last[1], index * each)),
+            _address(lengths),
+            _address(tape, at) if stack.bytes else 0,
+            workspace.data_ptr(),
+        )
+        _spoil(workspace, y, *last)
+        if direction + 1 == spec.directions and layer + 1 < spec.layers:
+            factor = _dropout(how, layer + 1, y.shape, y.dtype, device)
+            if factor is not None:
+                y.mul_(factor)
+    return y, last[0], last[1], Tape(stack, tape)
+
+
+def _output(stack, tape, layer, spec, x, lengths):
+    """Memory for what a layer gives. Steps behind a sequence's end are not written: zeros."""
+    shape = (*x.shape[:2], stack.width)
+    if layer + 1 == spec.layers:
+        y = torch.empty(shape, dtype=x.dtype, device=x.device)
+    else:
+        y = stack.input_of(tape, layer + 1, shape)
+    return y if lengths is None else y.zero_()
+
+
+def run(how, stack, x, h, c, parameters):
+    """y, last h, last c (or None) and the tape."""
+    y, last_h, last_c, tape = _forward(x, how, stack, h, c, parameters)
+    return y, last_h.to(x.dtype), None if last_c is None else last_c.to(x.dtype), tape
+
+
+def _parameter_gradients(parameters):
+    """Memory for them. Those of vectors lie in one tensor, so that all of them can be spoiled at once."""
+    counts = [p.numel() if p.dim() == 1 else 0 for p in parameters]
+    flat = torch.empty(sum(counts), dtype=parameters[0].dtype, device=parameters[0].device)
+    parts = flat.split(counts)
+    return flat, [part if p.dim() == 1 else torch.empty_like(p) for p, part in zip(parameters, parts)]
+
+
+@on_device
+def _backward(x, how, stack, memory, h, c, parameters, dy, dh, dc, for_x):
+    spec, core, device = how.spec, how.core, x.device
+    x = _aligned(x)
+    parameters = [_aligned(p) for p in parameters]
+    dh, dc = _single(dh), _single(dc)
+    batch = x.shape[0 if how.batch_first else 1]
+    each = batch * spec.hidden
+    if dy is None:
+        dy = torch.zeros((*x.shape[:2], stack.width), dtype=x.dtype, device=device)
+    dy = dy.to(x.dtype).contiguous()
+    first = _states(spec.shapes(batch), device, (h is not None, c is not None))
+    flat, found = _parameter_gradients(parameters)
+    lengths = _lengths(how, device)
+    workspace = torch.empty(stack.workspace, dtype=torch.uint8, device=device)
+    stream, addresses, to = stream_of(device), _addresses(parameters, core), _addresses(found, core)
+    dx, places = None, stack.places()
+    for layer in reversed(range(spec.layers)):
+        read = x if layer == 0 else stack.input_of(memory, layer, x.shape)
+        dx = torch.empty_like(read) if layer or for_x else None
+        for direction in range(spec.directions):
+            index = layer * spec.directions + direction
+            _, _, kernels, at = places[index]
+            kernels.backward(
+                stream,
+                addresses[index],
+                read.data_ptr(),
+                (_address(dy, direction * spec.hidden), stack.width),
+                (_address(dh, index * each), _address(dc, index * each)),
+                _address(lengths),
+                _address(memory, at),
+                workspace.data_ptr(),
+                to[index],
+                (_address(dx), direction == 1),
+                (_address(first[0], index * each), _address(first[1], index * each)),
+            )
+            _spoil(workspace, dx, found[0] if flat.numel() == 0 else flat, *first)
+        if layer:
+            factor = _dropout(how, layer, dx.shape, dx.dtype, device)
+            dy = dx if factor is None else dx.mul_(factor)
+    return dx, first[0], first[1], found
+
+
+def gradients(how, tape, x, h, c, parameters, cotangents, for_x):
+    """Of x (None if not wanted), h, c and the parameters; None where there is no tensor."""
+    dx, first_h, first_c, found = _backward(x, how, tape.stack, tape.memory, h, c, parameters, *cotangents, for_x)
+    state = [None if t is None else g.to(t.dtype) for t, g in ((h, first_h), (c, first_c))]
+    return dx, *state, *found

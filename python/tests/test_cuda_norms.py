@@ -1,0 +1,223 @@
+"""Norms on a GPU: the CPU's bits, on PyTorch's stream, compiled and captured."""
+
+import pytest
+from gpu import TYPES, graphed, needs_gpu, no_waiting, same_bits
+
+torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
+
+import layernorm.torch as lt  # noqa: E402
+import layernorm.torch.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.autograd import gradgradcheck  # noqa: E402
+
+pytestmark = needs_gpu
+
+# Rows shorter and longer than a warp's, a block's and a cluster's share, odd ones, few and many rows.
+ROWS = [(3, 1), (7, 5), (130, 64), (65, 257), (9, 1000), (200, 1024), (3, 4097), (5, 16384), (2, 70001)]
+
+
+def both(call, tensors):
+    """Results and gradients of a call on the CPU and on the GPU: ``(CPU's, GPU's)``."""
+    found = []
+    for device in ("cpu", "cuda"):
+        there = [None if t is None else t.detach().to(device).requires_grad_(t.requires_grad) for t in tensors]
+        y = call(*there)
+        generator = torch.Generator().manual_seed(4)
+        dy = torch.randn(y.shape, generator=generator, dtype=torch.float64).to(y.dtype).to(device)
+        y.backward(dy)
+        found.append([y, *(t.grad for t in there if t is not None and t.requires_grad)])
+    return found
+
+
+def assert_same(call, tensors):
+    cpu, gpu = both(call, tensors)
+    assert all(t.is_cuda for t in gpu)
+    for at, (a, b) in enumerate(zip(cpu, gpu)):
+        assert same_bits(b, a), f"result {at} of {[list(t.shape) for t in tensors if t is not None]}"
+
+
+def numbers(*shape, dtype=torch.float32):
+    return (torch.randn(shape, dtype=torch.float64) * 3 + 1).to(dtype).requires_grad_()
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda t: str(t)[6:])
+@pytest.mark.parametrize("shape", ROWS, ids=str)
+def test_rows_have_the_cpus_bits(shape, dtype):
+    torch.manual_seed(1)
+    n = shape[-1:]
+    x, weight, bias = numbers(*shape, dtype=dtype), numbers(*n, dtype=dtype), numbers(*n, dtype=dtype)
+    assert_same(lambda x, w, b: F.layer_norm(x, n, w, b), [x, weight, bias])
+    assert_same(lambda x, w: F.rms_norm(x, n, w), [x, weight])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64], ids=lambda t: str(t)[6:])
+def test_parameters_of_float32(dtype):
+    torch.manual_seed(2)
+    x, weight, bias = numbers(40, 384, dtype=dtype), numbers(384), numbers(384)
+    assert_same(lambda x, w, b: F.layer_norm(x, (384,), w, b), [x, weight, bias])
+    assert_same(lambda x: F.layer_norm(x, (384,)), [x])
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda t: str(t)[6:])
+@pytest.mark.parametrize("shape", [(3, 8, 5), (2, 6, 33, 17), (4, 12), (2, 4, 3, 5, 7)], ids=str)
+def test_channels_have_the_cpus_bits(shape, dtype):
+    torch.manual_seed(3)
+    x, weight, bias = numbers(*shape, dtype=dtype), numbers(shape[1], dtype=dtype), numbers(shape[1], dtype=dtype)
+    assert_same(lambda x, w, b: F.group_norm(x, 2, w, b), [x, weight, bias])
+    assert_same(lambda x, w, b: F.batch_norm(x, None, None, w, b, True), [x, weight, bias])
+    if len(shape) > 2:
+        assert_same(lambda x, w, b: F.instance_norm(x, weight=w, bias=b), [x, weight, bias])
+    mean, var = torch.randn(shape[1]), torch.rand(shape[1]) + 0.5
+    assert_same(lambda x, w, b: F.batch_norm(x, mean.to(x.device), var.to(x.device), w, b), [x, weight, bias])
+
+
+@pytest.mark.parametrize("make", [lambda: lt.BatchNorm2d(6), lambda: lt.InstanceNorm2d(6, affine=True, track_running_stats=True)])
+def test_running_statistics(make):
+    torch.manual_seed(4)
+    x = torch.randn(4, 6, 5, 7)
+    cpu, gpu = make(), make().cuda()
+    gpu.load_state_dict(cpu.state_dict())
+    for _ in range(2):
+        assert same_bits(gpu(x.cuda()), cpu(x))
+    for name, t in cpu.state_dict().items():
+        if t.is_floating_point() and "Instance" not in type(cpu).__name__:
+            assert same_bits(gpu.state_dict()[name], t), name
+        else:
+            # Averages over the samples are PyTorch's, whose sums have another order on a GPU.
+            torch.testing.assert_close(gpu.state_dict()[name].cpu(), t)
+    assert same_bits(gpu.eval()(x.cuda()), cpu.eval()(x)) or "Instance" in type(cpu).__name__
+
+
+def test_strides():
+    torch.manual_seed(5)
+    wide = numbers(6, 5, 40)
+    weight, bias = numbers(24), numbers(24)
+    # Rows apart; rows of two axes apart; axes exchanged; every second number.
+    views = [lambda t: t[..., 8:32], lambda t: t[:, 1:4, :24], lambda t: t[..., :24].transpose(0, 1), lambda t: t[:, ::2, :24]]
+    for view in views:
+        assert_same(lambda x, w, b: F.layer_norm(view(x), (24,), w, b), [wide, weight, bias])
+    gain = numbers(12)
+    assert_same(lambda x, w: F.layer_norm(x[..., :12], (12,), w), [numbers(6, 24), gain])
+    # An address that no vector starts at.
+    assert_same(lambda x, w: F.rms_norm(x.flatten()[1:25].view(2, 12), (12,), w), [numbers(5, 5), gain])
+
+
+def test_memory_formats_are_kept():
+    torch.manual_seed(6)
+    x = numbers(2, 8, 5, 6).detach().to(memory_format=torch.channels_last).requires_grad_()
+    weight, bias = numbers(8), numbers(8)
+    for call in (lambda x, w, b: F.group_norm(x, 4, w, b), lambda x, w, b: F.batch_norm(x, None, None, w, b, True)):
+        cpu, gpu = both(call, [x, weight, bias])
+        assert all(same_bits(b, a) for a, b in zip(cpu, gpu))
+        assert [t.stride() for t in cpu] == [t.stride() for t in gpu]
+
+
+def test_empty_and_hard_inputs():
+    for shape in [(0, 8), (3, 0)]:
+        y = F.layer_norm(torch.empty(shape, device="cuda"), shape[1:])
+        assert y.shape == shape
+    weight = torch.ones(8, device="cuda", requires_grad=True)
+    F.layer_norm(torch.empty(0, 8, device="cuda"), (8,), weight).sum().backward()
+    assert not weight.grad.any()
+    hard = torch.tensor([[3e38, -3e38, 1.0, 2.0], [1e-45, 0.0, -1e-45, 0.0], [1e20, 1e20, 1e20, 1e20], [float("nan"), 1, 2, 3]])
+    assert_same(lambda x: F.layer_norm(x, (4,)), [hard.requires_grad_()])
+
+
+def test_on_the_current_stream_without_waiting():
+    torch.manual_seed(7)
+    norm, x = lt.LayerNorm(512).cuda(), torch.randn(64, 512, device="cuda", requires_grad=True)
+    expected = norm(x.detach())
+    norm(x).sum().backward()
+    stream = torch.cuda.Stream()
+    late = torch.zeros_like(x)
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream), no_waiting():
+        # The norm must come after these on the same stream, or it sees zeros.
+        torch.cuda._sleep(20_000_000)
+        late.copy_(x.detach())
+        y = norm(late)
+        norm(x).sum().backward()
+    torch.cuda.current_stream().wait_stream(stream)
+    assert same_bits(y, expected)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compiled(dynamic):
+    torch.manual_seed(8)
+    torch._dynamo.reset()
+    net = nn.Sequential(nn.Linear(32, 32), lt.LayerNorm(32), nn.GELU(), lt.RMSNorm(32)).cuda()
+    compiled = torch.compile(net, fullgraph=True, dynamic=dynamic)
+    for rows in (4, 9):
+        x = torch.randn(rows, 32, device="cuda", requires_grad=True)
+        expected = net(x)
+        y = compiled(x)
+        torch.testing.assert_close(y, expected)
+        wanted = torch.autograd.grad(expected.square().sum(), [x, *net.parameters()])
+        found = torch.autograd.grad(y.square().sum(), [x, *net.parameters()])
+        # GELU and the sums of PyTorch's compiler have roundings of their own; gradients are of size 10.
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_compiled_with_graphs():
+    torch.manual_seed(9)
+    torch._dynamo.reset()
+    norm = lt.LayerNorm(256).cuda()
+    compiled = torch.compile(lambda x: norm(x * 2), fullgraph=True, mode="reduce-overhead")
+    for _ in range(4):
+        x = torch.randn(16, 256, device="cuda")
+        with torch.no_grad():
+            assert same_bits(compiled(x), norm(x * 2))
+
+
+def test_captured_in_a_graph():
+    torch.manual_seed(10)
+    norms = nn.ModuleList([lt.LayerNorm(384), lt.RMSNorm(384)]).cuda()
+    group, batch = lt.GroupNorm(4, 16).cuda(), lt.BatchNorm1d(16).cuda()
+    x = torch.randn(32, 384, device="cuda", requires_grad=True)
+    z = torch.randn(8, 16, 10, device="cuda", requires_grad=True)
+
+    def call():
+        y = norms[1](norms[0](x))
+        w = batch(group(z))
+        loss = (y * y).sum() + (w * w * w).sum()
+        return [y, w, *torch.autograd.grad(loss, [x, z, *norms.parameters(), *group.parameters()])]
+
+    found, replay = graphed(call)
+    for _ in range(2):
+        with torch.no_grad():
+            x.copy_(torch.randn_like(x))
+            z.copy_(torch.randn_like(z))
+        replay()
+        assert all(same_bits(a, b) for a, b in zip([t.clone() for t in found], call()))
+
+
+def test_gradients_of_gradients():
+    torch.manual_seed(11)
+    x = torch.randn(3, 6, device="cuda", dtype=torch.float64, requires_grad=True)
+    weight, bias = (torch.randn(6, device="cuda", dtype=torch.float64, requires_grad=True) for _ in range(2))
+    assert gradgradcheck(lambda x, w, b: F.layer_norm(x, (6,), w, b), (x, weight, bias))
+    assert gradgradcheck(lambda x, w, b: F.group_norm(x, 2, w, b), (x, weight, bias))
+
+
+def test_transforms():
+    norm = lt.LayerNorm(8).cuda()
+    x = torch.randn(5, 8, device="cuda")
+    found = torch.func.vmap(torch.func.grad(lambda row: norm(row).square().sum()))(x)
+    expected = torch.func.vmap(torch.func.grad(lambda row: norm.cpu()(row).square().sum()))(x.cpu())
+    assert same_bits(found, expected)
+
+
+def test_tensors_elsewhere_are_refused():
+    cpu, gpu = torch.randn(2, 4), torch.randn(2, 4, device="cuda")
+    with pytest.raises(ValueError, match="weight: expected a tensor on cuda:0.*found one on cpu"):
+        F.layer_norm(gpu, (4,), torch.ones(4))
+    with pytest.raises(ValueError, match="bias: expected a tensor on the CPU.*found one on cuda"):
+        F.layer_norm(cpu, (4,), torch.ones(4), torch.ones(4, device="cuda"))
+    with pytest.raises(ValueError, match=r"weight: expected shape \[4\], found \[3\]"):
+        F.layer_norm(gpu, (4,), torch.ones(3, device="cuda"))
+    with pytest.raises(TypeError, match="weight: expected float16 or float32, found bfloat16"):
+        F.layer_norm(gpu.half(), (4,), torch.ones(4, device="cuda", dtype=torch.bfloat16))
+    with pytest.raises(TypeError, match="input: expected float16"):
+        F.layer_norm(gpu.int(), (4,))
+    with pytest.raises(ValueError, match="4 channels cannot be in 3 groups"):
+        F.group_norm(gpu, 3)
