@@ -98,13 +98,18 @@ pub fn run(device: &Device, reduced: bool) -> usize {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some((element, case)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let began = std::time::Instant::now();
                     let result = match element {
                         Type::F32 => compare::<f32>(device, case),
                         Type::F16 => compare::<f16>(device, case),
                         Type::Bf16 => compare::<bf16>(device, case),
                         Type::F64 => compare::<f64>(device, case),
                     };
+                    if began.elapsed().as_secs() >= 10 {
+                        println!("slow: {element:?} {case:?} took {:.1} s", began.elapsed().as_secs_f64());
+                    }
                     if let Err(error) = result {
+                        println!("DIFFERS {element:?} {case:?}: {error}");
                         let mut failures = failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                         failures.push(format!("{element:?} {case:?}: {error}"));
                     }
@@ -112,11 +117,7 @@ pub fn run(device: &Device, reduced: bool) -> usize {
             });
         }
     });
-    let mut failures = failures.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    failures.sort();
-    for failure in failures.iter().take(100) {
-        println!("DIFFERS {failure}");
-    }
+    let failures = failures.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     println!(
         "{} of {} cases have the CPU's bits, in {:.1} s",
         work.len() - failures.len(),

@@ -70,6 +70,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
         i64 row = base + mine;
         bool live = row < p.rows;
         i64 n = live ? p.n : 0;
+        // A team without a row goes along with the last one's, and writes nothing.
+        i64 place = live ? row : p.rows - 1;
         Held x;
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
@@ -87,10 +89,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
                         for (int j = 0; j < VEC; j++) x[v][j] = x[v][j] + other[j];
                     }
                 } else {
-                    load(p.x + row * p.stride_x, team.at(v), n, x[v]);
+                    load(p.x + place * p.stride_x, team.at(v), n, x[v]);
                     if (RESIDUAL) {
                         A other[VEC];
-                        load(p.residual + row * p.stride_residual, team.at(v), n, other);
+                        load(p.residual + place * p.stride_residual, team.at(v), n, other);
 #pragma unroll
                         for (int j = 0; j < VEC; j++) x[v][j] = x[v][j] + other[j];
                     }
@@ -113,6 +115,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
         Stat saved = stat;
         extreme = extreme && live;
         if (team.any(extreme)) {
+#pragma unroll
+            for (int v = 0; v < VECS; v++)
+                load(RESIDUAL ? p.h + place * p.stride_h : p.x + place * p.stride_x, team.at(v), n, x[v]);
             int k = scale_row(team, x, n, p.count, p.eps, extreme, stat);
             saved = stat;
             if (extreme) {
@@ -126,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
             if (p.delta) p.delta[row] = saved.delta;
             p.rstd[row] = saved.r;
         }
-        Span span = {PER_CHANNEL ? row % p.groups * (p.n / p.span) : row % p.groups * p.n, p.span};
+        Span span = span_of(place, p.n, p.span, p.groups);
 #pragma unroll
         for (int v = 0; v < VECS; v++) {
             A gain[VEC], bias[VEC], y[VEC];
@@ -136,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
             }
 #pragma unroll
             for (int j = 0; j < VEC; j++) {
-                A x_hat = ((x[v][j] - stat.m) - stat.delta) * stat.r;
+                A x_hat = (x[v][j] - stat.delta) * stat.r;
                 y[j] = fused(x_hat, gain_of(KEEP ? kept_gain[v][j] : gain[j]), KEEP ? kept_bias[v][j] : bias[j]);
             }
             store(p.y + row * p.stride_y, team.at(v), n, y);

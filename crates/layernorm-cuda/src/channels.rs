@@ -84,7 +84,14 @@ impl GroupNorm {
     /// Bytes of workspace that [`GroupNorm::backward`] takes.
     pub fn workspace(&self, gradients: &Gradients) -> usize {
         let chunks = (self.samples * self.space).div_ceil(CHUNK);
-        if gradients.wanted() { 2 * chunks * self.channels * self.element.accumulator_bytes() } else { 0 }
+        if !gradients.wanted() {
+            return 0;
+        }
+        self.lines_bytes() + 2 * chunks * self.channels * self.element.accumulator_bytes()
+    }
+
+    fn lines_bytes(&self) -> usize {
+        (self.samples * self.groups * self.element.line_bytes()).next_multiple_of(16)
     }
 
     /// Gradients, on a stream.
@@ -106,7 +113,8 @@ impl GroupNorm {
         let rows = Backward { x, dy, dh: None, stats: call.stats, dx, gradients: none };
         // SAFETY: the caller's promise.
         unsafe {
-            Job { device, norm, channels }.backward(&rows, Workspace::NONE, None, stream)?;
+            let lines = if call.gradients.wanted() { workspace.address } else { 0 };
+            Job { device, norm, channels }.rows_of_groups(&rows, lines, stream)?;
             if !call.gradients.wanted() {
                 return Ok(());
             }
@@ -134,13 +142,15 @@ impl GroupNorm {
             delta: call.stats.delta,
             rstd: call.stats.rstd,
             groups: self.groups as i64,
-            ..shape.view(call.x, call.dy, norm.n, self.eps)
+            lines: workspace.address,
+            ..shape.view(call.x, call.dy, self.eps)
         };
         let kinds = Kinds::from(*norm);
+        let sums = workspace.address + self.lines_bytes() as u64;
         // SAFETY: the caller's promise.
         unsafe {
-            columns::sums(device, &kinds, &view, Terms::Parameters, 0, workspace.address, stream)?;
-            columns::finish_gradients(device, &kinds, &view, view.chunks(), &call.gradients, workspace.address, stream)
+            columns::sums(device, &kinds, &view, Terms::Parameters, 0, sums, stream)?;
+            columns::finish_gradients(device, &kinds, &view, view.chunks(), &call.gradients, sums, stream)
         }
     }
 }
@@ -159,7 +169,7 @@ impl Shape {
     }
 
     /// Positions and channels, with no statistics yet.
-    fn view<A: Accumulator>(&self, x: u64, dy: u64, row: usize, eps: f64) -> ColumnParams<A> {
+    fn view<A: Accumulator>(&self, x: u64, dy: u64, eps: f64) -> ColumnParams<A> {
         ColumnParams {
             x,
             dy,
@@ -173,7 +183,7 @@ impl Shape {
             rstd: 0,
             groups: 0,
             fixed: 0,
-            row_count: A::count(row.max(1)),
+            lines: 0,
             eps: A::from_f64(eps),
         }
     }
@@ -390,7 +400,7 @@ impl BatchNorm {
         stream: Stream,
     ) -> Result<(), Error> {
         let (places, kinds) = (self.places(workspace), self.kinds());
-        let mut view = self.shape().view::<A>(call.x, 0, self.positions(), self.eps);
+        let mut view = self.shape().view::<A>(call.x, 0, self.eps);
         let running = self.running(call.running, call.stats.is_some())?;
         let stats = call.stats.unwrap_or(Stats { m: places.fixed[0], delta: places.fixed[1], rstd: places.fixed[2] });
         (view.m, view.delta, view.rstd) = (stats.m, stats.delta, stats.rstd);
@@ -446,7 +456,7 @@ impl BatchNorm {
         stream: Stream,
     ) -> Result<(), Error> {
         let (places, kinds) = (self.places(workspace), self.kinds());
-        let mut view = self.shape().view::<A>(call.x, call.dy, self.positions(), self.eps);
+        let mut view = self.shape().view::<A>(call.x, call.dy, self.eps);
         let running = self.running(call.running, call.stats.is_some())?;
         let stats = call.stats.unwrap_or(Stats { m: places.fixed[0], delta: places.fixed[1], rstd: places.fixed[2] });
         (view.m, view.delta, view.rstd) = (stats.m, stats.delta, stats.rstd);

@@ -81,13 +81,14 @@ pub(crate) struct ColumnParams<A> {
     /// Groups of columns that share statistics in a sample; 0 where statistics are a column's.
     pub(crate) groups: i64,
     pub(crate) fixed: i64,
-    pub(crate) row_count: Count<A>,
+    /// Where the statistics of scaled rows are; 0 for nowhere.
+    pub(crate) lines: u64,
     pub(crate) eps: A,
 }
 
 impl<A: Accumulator> ColumnParams<A> {
     /// Rows and their features.
-    pub(crate) fn rows(norm: &RowNorm, call: &Backward) -> Self {
+    pub(crate) fn rows(norm: &RowNorm, call: &Backward, lines: u64) -> Self {
         ColumnParams {
             x: call.x.address,
             dy: call.dy.address,
@@ -101,7 +102,7 @@ impl<A: Accumulator> ColumnParams<A> {
             rstd: call.stats.rstd,
             groups: 1,
             fixed: 0,
-            row_count: A::count(norm.n),
+            lines,
             eps: A::from_f64(norm.eps),
         }
     }

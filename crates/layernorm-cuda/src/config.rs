@@ -69,6 +69,8 @@ impl Geometry {
     /// A warp for each 1024 elements of a row, over so many blocks.
     pub fn wide(element: Type, n: usize, cluster: usize) -> Self {
         let warps = n.div_ceil(BLOCK).div_ceil(cluster);
+        // Blocks of a cluster fold their own warps first, so each must have a power of two of them.
+        let warps = if cluster > 1 { warps.next_power_of_two() } else { warps };
         let vectors = BLOCK / 32 / element.per_vector();
         Geometry { team: 32, warps, cluster, vectors, ring: 0, threads: 32 * warps, keep: false, blocks: 1 }
     }
@@ -78,6 +80,11 @@ impl Geometry {
         let cluster = n.div_ceil(BLOCK * MOST_WARPS).next_power_of_two();
         let most = if properties.clusters { MOST_CLUSTER } else { 1 };
         (cluster <= most).then_some(cluster)
+    }
+
+    /// Whether every vector of every thread exists in a row of n elements.
+    pub(crate) fn is_full(&self, element: Type, n: usize) -> bool {
+        self.vectors * self.team * element.per_vector() * self.warps * self.cluster == n
     }
 
     /// With so many steps fetched ahead.
@@ -100,6 +107,10 @@ fn threads_for(rows: usize, team: usize, properties: &Properties) -> usize {
     threads
 }
 
+/// Forward rows longer than this are fetched ahead, by blocks that stay: few of them fit a multiprocessor, and would else wait
+/// for memory and for each other in turn. Shorter ones are hidden behind each other.
+const FORWARD_AHEAD: usize = 8192;
+
 /// The geometry of a forward pass; `None` for rows that no team holds. `aligned`: whole 16-byte vectors everywhere.
 pub fn forward(
     element: Type,
@@ -115,12 +126,14 @@ pub fn forward(
     } else {
         Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
     };
-    // f64 holds 32 elements in 64 registers.
-    geometry.blocks = if n > BLOCK { (MOST_WARPS * 32 / geometry.threads).clamp(1, 4) } else { 1 };
+    // 64 registers a thread hold 32 elements; f64 needs twice as many.
+    let threads = if element == Type::F64 { 512 } else { 1024 };
+    geometry.blocks = (threads / geometry.threads).max(1);
     let several = rows > geometry.teams() * properties.multiprocessors as usize / geometry.cluster;
-    if aligned && several {
-        let steps = geometry.steps(element);
-        geometry.ring = (2 * steps).max(4);
+    if aligned && several && n > FORWARD_AHEAD {
+        geometry.blocks = (512 / geometry.threads).max(1);
+        geometry.keep = true;
+        geometry.ring = 2 * geometry.steps(element);
         shrink_ring(&mut geometry, element, tensors, properties);
     }
     Some(geometry)

@@ -69,7 +69,15 @@ impl Kinds {
     }
 }
 
-fn rows(variant: Variant, geometry: &Geometry, per_channel: bool, aligned: bool, residual: bool) -> Variant {
+fn rows(
+    variant: Variant,
+    norm: &RowNorm,
+    geometry: &Geometry,
+    per_channel: bool,
+    aligned: bool,
+    residual: bool,
+) -> Variant {
+    let full = aligned && geometry.is_full(norm.element, norm.n);
     let variant = variant
         .define("TEAM", geometry.team)
         .define("WARPS", geometry.warps)
@@ -81,6 +89,7 @@ fn rows(variant: Variant, geometry: &Geometry, per_channel: bool, aligned: bool,
         .define("MIN_BLOCKS", geometry.blocks)
         .define("PER_CHANNEL", u32::from(per_channel))
         .define("ALIGNED", u32::from(aligned))
+        .define("FULL", u32::from(full))
         .define("RESIDUAL", u32::from(residual));
     Variant { large_clusters: geometry.cluster > 8, ..variant }
 }
@@ -94,7 +103,7 @@ pub(crate) fn forward(
 ) -> Variant {
     let variant = Kinds::from(*norm).define(Variant::new(&FORWARD, "forward"));
     let tensors = 1 + usize::from(residual);
-    rows(variant, geometry, per_channel, aligned, residual).shared(geometry.ring_bytes(norm.element, tensors))
+    rows(variant, norm, geometry, per_channel, aligned, residual).shared(geometry.ring_bytes(norm.element, tensors))
 }
 
 pub(crate) fn backward(
@@ -106,7 +115,7 @@ pub(crate) fn backward(
     sums: bool,
 ) -> Variant {
     let variant = Kinds { bias: 0, ..Kinds::from(*norm) }.define(Variant::new(&BACKWARD, "backward"));
-    rows(variant, geometry, per_channel, aligned, residual)
+    rows(variant, norm, geometry, per_channel, aligned, residual)
         .define("SUMS", u32::from(sums))
         .shared(geometry.ring_bytes(norm.element, 2))
 }
@@ -114,7 +123,7 @@ pub(crate) fn backward(
 pub(crate) fn long(norm: &RowNorm, entry: &'static str, residual: bool) -> Variant {
     let variant = Kinds::from(*norm).define(Variant::new(&LONG, entry));
     let geometry = Geometry { warps: LONG_THREADS as usize / 32, ..Geometry::wide(norm.element, BLOCK, 1) };
-    rows(variant, &Geometry { threads: LONG_THREADS as usize, ..geometry }, false, false, residual)
+    rows(variant, norm, &Geometry { threads: LONG_THREADS as usize, ..geometry }, false, false, residual)
 }
 
 pub(crate) fn columns(kinds: Kinds, terms: u32, across: bool) -> Variant {

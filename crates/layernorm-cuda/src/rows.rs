@@ -111,6 +111,7 @@ struct BackwardParams<A> {
     delta: u64,
     rstd: u64,
     sums: u64,
+    lines: u64,
     rows: i64,
     n: i64,
     parts: i64,
@@ -134,6 +135,7 @@ struct LongParams<A> {
     m: u64,
     delta: u64,
     rstd: u64,
+    lines: u64,
     rows: i64,
     n: i64,
     strides: [i64; 5],
@@ -181,7 +183,15 @@ impl RowNorm {
 
     /// Bytes of workspace that [`RowNorm::backward`] takes.
     pub fn workspace(&self, gradients: &Gradients) -> usize {
-        if gradients.wanted() { 2 * self.rows.div_ceil(CHUNK) * self.n * self.element.accumulator_bytes() } else { 0 }
+        if !gradients.wanted() {
+            return 0;
+        }
+        self.lines_bytes() + 2 * self.rows.div_ceil(CHUNK) * self.n * self.element.accumulator_bytes()
+    }
+
+    /// Bytes for the statistics of scaled rows, at the start of a workspace.
+    pub(crate) fn lines_bytes(&self) -> usize {
+        (self.rows * self.element.line_bytes()).next_multiple_of(16)
     }
 
     /// Gradients, on a stream.
@@ -314,6 +324,7 @@ impl Job<'_> {
                 m: stats.m,
                 delta: stats.delta,
                 rstd: stats.rstd,
+                lines: 0,
                 rows: rows as i64,
                 n: n as i64,
                 strides: [call.x.stride, residual_rows.stride, 0, h_rows.stride, call.y.stride],
@@ -402,6 +413,36 @@ impl Job<'_> {
         }
     }
 
+    /// dx of groups, whose γ and β are a channel's; scaled rows are left at `lines`, for the sums of the channels.
+    pub(crate) unsafe fn rows_of_groups(&self, call: &Backward, lines: u64, stream: Stream) -> Result<(), Error> {
+        check_eps(self.norm.eps, self.norm.element)?;
+        if self.is_empty() || (call.dx.is_none() && lines == 0) {
+            return Ok(());
+        }
+        self.check("input", call.x)?;
+        self.check("gradient of the output", call.dy)?;
+        self.device.bind()?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.norm.element {
+                Type::F64 => self.rows_alone::<f64>(call, lines, stream),
+                _ => self.rows_alone::<f32>(call, lines, stream),
+            }
+        }
+    }
+
+    unsafe fn rows_alone<A: Accumulator>(&self, call: &Backward, lines: u64, stream: Stream) -> Result<(), Error> {
+        let RowNorm { element, rows, n, .. } = self.norm;
+        let aligned = self.aligned(&[call.x, call.dy, rows_or_null(call.dx)]);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match config::backward(element, rows, n, aligned, false, self.device.properties()) {
+                Some(geometry) => self.rows_backward::<A>(call, &geometry, false, aligned, (0, 0, lines), stream),
+                None => self.long_backward::<A>(call, lines, stream),
+            }
+        }
+    }
+
     unsafe fn backward_in<A: Accumulator>(
         &self,
         call: &Backward,
@@ -417,41 +458,28 @@ impl Job<'_> {
         let fallback = || config::backward(element, rows, n, aligned, fused, properties).map(|found| (found, fused));
         let chosen = geometry.or_else(fallback);
         let fused = chosen.is_some_and(|(_, fused)| fused);
+        // The statistics of scaled rows come first, then the sums.
+        let lines = if wanted { workspace.address } else { 0 };
+        let sums = workspace.address + self.norm.lines_bytes() as u64;
         // SAFETY: the caller's promise.
         unsafe {
             let mut parts = rows.div_ceil(CHUNK);
             match chosen {
-                Some((geometry, fused)) if fused || call.dx.is_some() => {
+                Some((geometry, fused)) if wanted || call.dx.is_some() => {
                     if fused {
                         parts = parts.div_ceil(32 / geometry.team.min(32));
                     }
-                    self.rows_backward::<A>(call, &geometry, fused, aligned, parts, workspace, stream)?;
+                    self.rows_backward::<A>(call, &geometry, fused, aligned, (parts, sums, lines), stream)?;
                 }
-                None if call.dx.is_some() => self.long_backward::<A>(call, stream)?,
+                None if wanted || call.dx.is_some() => self.long_backward::<A>(call, lines, stream)?,
                 _ => {}
             }
             if wanted {
-                let view = ColumnParams::<A>::rows(&self.norm, call);
+                let view = ColumnParams::<A>::rows(&self.norm, call, lines);
                 if !fused {
-                    columns::sums(
-                        self.device,
-                        &self.norm.into(),
-                        &view,
-                        columns::Terms::Parameters,
-                        0,
-                        workspace.address,
-                        stream,
-                    )?;
+                    columns::sums(self.device, &self.norm.into(), &view, columns::Terms::Parameters, 0, sums, stream)?;
                 }
-                columns::finish_gradients(
-                    self.device,
-                    &self.norm.into(),
-                    &view,
-                    parts,
-                    &call.gradients,
-                    workspace.address,
-                    stream,
-                )?;
+                columns::finish_gradients(self.device, &self.norm.into(), &view, parts, &call.gradients, sums, stream)?;
             }
         }
         Ok(())
@@ -464,8 +492,7 @@ impl Job<'_> {
         geometry: &Geometry,
         fused: bool,
         aligned: bool,
-        parts: usize,
-        workspace: Workspace,
+        (parts, sums, lines): (usize, u64, u64),
         stream: Stream,
     ) -> Result<(), Error> {
         let RowNorm { rows, n, affine, eps, .. } = self.norm;
@@ -479,7 +506,8 @@ impl Job<'_> {
             m: call.stats.m,
             delta: call.stats.delta,
             rstd: call.stats.rstd,
-            sums: workspace.address,
+            sums,
+            lines,
             rows: rows as i64,
             n: n as i64,
             parts: parts as i64,
@@ -496,7 +524,7 @@ impl Job<'_> {
         unsafe { self.launch(&variant, geometry, lines, !fused, stream, &params) }
     }
 
-    unsafe fn long_backward<A: Accumulator>(&self, call: &Backward, stream: Stream) -> Result<(), Error> {
+    unsafe fn long_backward<A: Accumulator>(&self, call: &Backward, lines: u64, stream: Stream) -> Result<(), Error> {
         let RowNorm { rows, n, affine, eps, .. } = self.norm;
         let (dh, dx) = (rows_or_null(call.dh), rows_or_null(call.dx));
         let params = LongParams::<A> {
@@ -510,6 +538,7 @@ impl Job<'_> {
             m: call.stats.m,
             delta: call.stats.delta,
             rstd: call.stats.rstd,
+            lines,
             rows: rows as i64,
             n: n as i64,
             strides: [call.x.stride, call.dy.stride, dh.stride, 0, dx.stride],
