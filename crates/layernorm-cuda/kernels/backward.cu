@@ -38,33 +38,57 @@ __device__ inline i64 row_of(i64 turn, i64 team, i64 teams) { return SUMS ? team
 // x and dy of the rows that a team takes, in order.
 struct Inputs {
     Words* mine;
-    i64 team, teams, turn, turns;
-    int step, slot;  // what is fetched next
+    const T *x, *dy;           // of the row that is fetched next, at this thread's first vector
+    i64 x_next, dy_next;       // from there to the next
+    i64 left;                  // rows to fetch
+    i64 room;                  // elements from this thread's first vector to the end of a row
+    int step, slot;            // what is fetched next
 
-    __device__ void fetch(const Params& p, const Team& at_team) {
-        i64 row = row_of(turn, team, teams);
+    __device__ Inputs(const Params& p, const Team& team, Words* mine, i64 me, i64 teams, i64 turns) : mine(mine), step(0), slot(0) {
+        i64 first = row_of(0, me, teams), by = SUMS ? 1 : teams;
+        left = first >= p.rows ? 0 : (p.rows - first + by - 1) / by;
+        left = left < turns ? left : turns;
+        i64 row = left > 0 ? first : 0;
+        room = p.n - team.at(0);
+        x = p.x + row * p.stride_x + (room > 0 ? team.at(0) : 0);
+        dy = p.dy + row * p.stride_dy + (room > 0 ? team.at(0) : 0);
+        x_next = by * p.stride_x;
+        dy_next = by * p.stride_dy;
+    }
+
+    // `read`: a word of each vector that lay in the slot.
+    __device__ void fetch(const u32 (&read)[PARTS][2]) {
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
-            i64 at = at_team.first + i64(step * PARTS + part) * SPREAD + at_team.thread * VEC;
-            bool valid = turn < turns && row < p.rows && at < p.n;
+            int at = (step * PARTS + part) * SPREAD;
+            bool valid = left > 0 && (FULL || at < room);
             Words* to = mine + (slot * PARTS + part) * 2 * THREADS;
-            copy_async(to, p.x + (valid ? row * p.stride_x + at : 0), valid);
-            copy_async(to + THREADS, p.dy + (valid ? row * p.stride_dy + at : 0), valid);
+            copy_async(to, x + (valid ? at : 0), valid, read[part][0]);
+            copy_async(to + THREADS, dy + (valid ? at : 0), valid, read[part][1]);
         }
         commit_async();
         slot = slot + 1 == RING ? 0 : slot + 1;
         if (++step == STEPS) {
             step = 0;
-            turn++;
+            left--;
+            // Past the last row nothing is read, and the addresses stay where they are.
+            if (left > 0) {
+                x += x_next;
+                dy += dy_next;
+            }
         }
     }
 
     // Vector `part` of the step in `slot`.
-    __device__ void get(const Params& p, const Team& team, i64 row, i64 n, int slot, int v, A (&x)[VEC], A (&dy)[VEC]) const {
+    __device__ void get(const Params& p, const Team& team, i64 row, i64 n, int slot, int v, A (&x)[VEC], A (&dy)[VEC],
+                        u32 (&read)[2]) const {
         if (RING > 0) {
             const Words* from = mine + (slot * PARTS + v % PARTS) * 2 * THREADS;
-            unpack(from[0], x);
-            unpack(from[THREADS], dy);
+            Words x_words = from[0], dy_words = from[THREADS];
+            read[0] = x_words.x;
+            read[1] = dy_words.x;
+            unpack(x_words, x);
+            unpack(dy_words, dy);
         } else {
             i64 place = row < p.rows ? row : p.rows - 1;
             load(p.x + place * p.stride_x, team.at(v), n, x);
@@ -90,6 +114,8 @@ __device__ inline void wait_step(int step) {
 #endif
 }
 
+template <bool B> struct Flag { static constexpr bool value = B; };
+
 struct Terms { Stat stat; A a, b; int k, j, l; };
 
 // a and b of rule 4 from sums, given g and x̂ of every element by `of(v, j, g, x̂)`.
@@ -112,7 +138,8 @@ template <class F> __device__ inline void each(const Team& team, const Params& p
         for (int part = 0; part < PARTS; part++) {
             int v = step * PARTS + part;
             A x[VEC], dy[VEC], gain[VEC];
-            inputs.get(p, team, row, n, after(slot, step), v, x, dy);
+            u32 read[2];
+            inputs.get(p, team, row, n, after(slot, step), v, x, dy, read);
             load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain);
             for (int j = 0; j < VEC; j++) gain[j] = gain_of(gain[j]);
             look(v, part, x, dy, gain);
@@ -198,9 +225,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
     i64 teams = i64(gridDim.x) / CLUSTER * TEAMS;
     i64 me = i64(blockIdx.x) / CLUSTER * TEAMS + (WHOLE_BLOCK ? 0 : threadIdx.x / TEAM);
     i64 turns = SUMS ? CHUNK : (p.rows + teams - 1) / teams;
-    Inputs inputs = {ring_memory + threadIdx.x, me, teams, 0, turns, 0, 0};
+    Inputs inputs(p, team, ring_memory + threadIdx.x, me, teams, turns);
+    u32 read[PARTS][2] = {};
     if (RING > 0)
-        for (int i = 0; i < RING; i++) inputs.fetch(p, team);
+        for (int i = 0; i < RING; i++) inputs.fetch(read);
     int slot = 0;
     Held gain_sum = {}, bias_sum = {}, kept_gain;
     if (KEEP)
@@ -216,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         i64 row = row_of(turn, me, teams);
         bool live = row < p.rows;
         // All teams of a warp go on together; a team of its own stops at its last row.
-        if (WHOLE_BLOCK && !live) break;
+        if (TEAM == 32 && !live) break;
         i64 n = live ? p.n : 0;
         Terms terms = {next, 0, 0, 0, 0, 0};
         read_stat(turn + 1);
@@ -235,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         bool fine = dots(team, p, n, terms, [&](int v, A(&lane)[2][PARTS][VEC]) {
             if (RING > 0 && v % PARTS == 0) wait_step(v / PARTS);
             A x[VEC], dy[VEC], gain[VEC];
-            inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy);
+            inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy, read[v % PARTS]);
             gain_at(v, gain);
 #pragma unroll
             for (int j = 0; j < VEC; j++)
@@ -246,40 +274,50 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                     lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
                 }
         });
-        bool extreme = live && (!fine || stat.r < LEAST_RSTD), any = team.any(extreme);
-        if (any) {
-            again(team, p, inputs, row, n, slot, span, extreme, terms);
+        bool extreme = live && (!fine || stat.r < LEAST_RSTD);
+        // The second pass twice: for plain rows, and with a look at everything. One branch a row, not one an element.
+        auto second = [&](auto careful) {
+            constexpr bool CAREFUL = decltype(careful)::value;
+#pragma unroll
+            for (int v = 0; v < VECS; v++) {
+                A x[VEC], dy[VEC], gain[VEC], dx[VEC];
+                inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy, read[v % PARTS]);
+                if (RING > 0 && v % PARTS == PARTS - 1) inputs.fetch(read);
+                gain_at(v, gain);
+#pragma unroll
+                for (int j = 0; j < VEC; j++) {
+                    A own = dy[j], g = own * gain[j], x_own = x[j];
+                    if (CAREFUL) {
+                        g = scale(own, terms.j) * scale(gain[j], terms.l);
+                        x_own = scale(x_own, terms.k);
+                    }
+                    A x_hat = ((x_own - stat.m) - stat.delta) * stat.r;
+                    dx[j] = stat.r * fused(-x_hat, terms.b, g - terms.a);
+                    if (CAREFUL) dx[j] = scale(dx[j], terms.k - terms.j - terms.l);
+                    if (SUMS && (!CAREFUL || live) && exists(team.at(v), j, n)) {
+                        gain_sum[v][j] = fused(own, x_hat, gain_sum[v][j]);
+                        bias_sum[v][j] = bias_sum[v][j] + own;
+                    }
+                }
+                if (RESIDUAL) {
+                    A dh[VEC];
+                    load(p.dh + (live ? row : p.rows - 1) * p.stride_dh, team.at(v), n, dh);
+                    unpack(pack(dx), dx);
+#pragma unroll
+                    for (int j = 0; j < VEC; j++) dx[j] = dx[j] + dh[j];
+                }
+                if (DX) {
+                    if (FULL && !CAREFUL) store_words(p.dx + row * p.stride_dx + team.at(v), pack(dx));
+                    else store(p.dx + row * p.stride_dx, team.at(v), n, dx);
+                }
+            }
+        };
+        if (team.any(extreme || !live)) {
+            if (team.any(extreme)) again(team, p, inputs, row, n, slot, span, extreme, terms);
             if (terms.k != 0 && p.lines && team.thread == 0 && team.block == 0) p.lines[row] = Line{stat.m, stat.delta, stat.r, terms.k};
-        }
-#pragma unroll
-        for (int v = 0; v < VECS; v++) {
-            A x[VEC], dy[VEC], gain[VEC], dx[VEC];
-            inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy);
-            if (RING > 0 && v % PARTS == PARTS - 1) inputs.fetch(p, team);
-            gain_at(v, gain);
-#pragma unroll
-            for (int j = 0; j < VEC; j++) {
-                A own = dy[j], g = own * gain[j], x_own = x[j];
-                if (any) {
-                    g = scale(own, terms.j) * scale(gain[j], terms.l);
-                    x_own = scale(x_own, terms.k);
-                }
-                A x_hat = ((x_own - stat.m) - stat.delta) * stat.r;
-                dx[j] = stat.r * fused(-x_hat, terms.b, g - terms.a);
-                if (any) dx[j] = scale(dx[j], terms.k - terms.j - terms.l);
-                if (SUMS && live && exists(team.at(v), j, n)) {
-                    gain_sum[v][j] = fused(own, x_hat, gain_sum[v][j]);
-                    bias_sum[v][j] = bias_sum[v][j] + own;
-                }
-            }
-            if (RESIDUAL) {
-                A dh[VEC];
-                load(p.dh + (live ? row : p.rows - 1) * p.stride_dh, team.at(v), n, dh);
-                unpack(pack(dx), dx);
-#pragma unroll
-                for (int j = 0; j < VEC; j++) dx[j] = dx[j] + dh[j];
-            }
-            if (p.dx) store(p.dx + row * p.stride_dx, team.at(v), n, dx);
+            second(Flag<true>{});
+        } else {
+            second(Flag<false>{});
         }
         slot = after(slot, STEPS);
     }

@@ -184,7 +184,7 @@ struct Team {
             __syncthreads();
 #pragma unroll
             for (int s = 0; s < NS; s++) {
-                total[s] = exchange->sums[set][s][lane];
+                total[s] = exchange->sums[set][s][lane % PADDED_WARPS];
 #pragma unroll
                 for (int o = 1; o < PADDED_WARPS; o *= 2) total[s] = join(total[s], __shfl_xor_sync(~0u, total[s], o));
             }
@@ -227,11 +227,12 @@ struct Team {
 
 // ---- memory ----
 
-__device__ inline void copy_async(void* to, const void* from, bool valid) {
+// `read`: a word of what was last read from the place. It orders this after that read without holding up any other.
+__device__ inline void copy_async(void* to, const void* from, bool valid, u32 read) {
     u32 place = u32(__cvta_generic_to_shared(to)), bytes = valid ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2; // %3" ::"r"(place), "l"(from), "r"(bytes), "r"(read));
 }
-__device__ inline void commit_async() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ inline void commit_async() { asm volatile("cp.async.commit_group;"); }
 template <int LEFT> __device__ inline void wait_async() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
 
 __device__ inline Words load_words(const T* from) { return *(const Words*)from; }

@@ -51,7 +51,7 @@ fn row_variants(element: Type, n: usize, properties: &Properties, out: &mut Vec<
                     other && !sums,
                     aligned,
                     other,
-                    sums,
+                    (sums, true),
                 ));
             }
         }

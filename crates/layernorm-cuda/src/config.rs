@@ -93,9 +93,12 @@ impl Geometry {
     }
 }
 
-/// How many threads share a row of n ≤ 1024: two vectors a thread while that fits a warp.
+/// How many threads share a row of n ≤ 1024: two vectors a thread, or four, while that fits a warp.
 fn team_for(element: Type, n: usize) -> usize {
-    n.div_ceil(element.per_vector()).div_ceil(2).next_power_of_two().clamp(1, 32)
+    let vectors = n.div_ceil(element.per_vector());
+    // From 256 elements on four.
+    let each = if n >= 256 { 4 } else { 2 };
+    vectors.div_ceil(each).next_power_of_two().clamp(1, 32)
 }
 
 /// Threads of a block for teams that are not a whole block: fewer where there are few rows, so that all multiprocessors work.
@@ -107,9 +110,9 @@ fn threads_for(rows: usize, team: usize, properties: &Properties) -> usize {
     threads
 }
 
-/// Forward rows longer than this are fetched ahead, by blocks that stay: few of them fit a multiprocessor, and would else wait
-/// for memory and for each other in turn. Shorter ones are hidden behind each other.
-const FORWARD_AHEAD: usize = 8192;
+/// Forward rows of such lengths (16-bit types, others) are fetched ahead by blocks that stay. Shorter ones hide behind each
+/// other; longer ones, over several blocks, do better with two at a time that come and go.
+const FORWARD_AHEAD: [std::ops::RangeInclusive<usize>; 2] = [1025..=16384, 8193..=16384];
 
 /// The geometry of a forward pass; `None` for rows that no team holds. `aligned`: whole 16-byte vectors everywhere.
 pub fn forward(
@@ -126,13 +129,14 @@ pub fn forward(
     } else {
         Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
     };
-    // 64 registers a thread hold 32 elements; f64 needs twice as many.
-    let threads = if element == Type::F64 { 512 } else { 1024 };
+    // 64 registers a thread hold 32 elements of 16 bits with what is done to them; f32 is better off with 128, f64 needs them.
+    let small = matches!(element, Type::F16 | Type::Bf16) || geometry.cluster > 1 || n < BLOCK;
+    let threads = if small && element != Type::F64 { 1024 } else { 512 };
     geometry.blocks = (threads / geometry.threads).max(1);
     let several = rows > geometry.teams() * properties.multiprocessors as usize / geometry.cluster;
-    if aligned && several && n > FORWARD_AHEAD {
+    let ahead = &FORWARD_AHEAD[usize::from(element.bytes() != 2)];
+    if aligned && several && ahead.contains(&n) {
         geometry.blocks = (512 / geometry.threads).max(1);
-        geometry.keep = true;
         geometry.ring = 2 * geometry.steps(element);
         shrink_ring(&mut geometry, element, tensors, properties);
     }
@@ -158,7 +162,8 @@ pub fn backward(
     geometry.blocks = (MOST_WARPS * 32 / geometry.threads).clamp(1, 4);
     if aligned {
         let steps = geometry.steps(element);
-        geometry.ring = (3 * steps).max(4);
+        // More was not faster.
+        geometry.ring = if steps > 1 { steps + 2 } else { 2 };
         shrink_ring(&mut geometry, element, 2, properties);
     }
     Some(geometry)

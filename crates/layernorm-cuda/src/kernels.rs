@@ -112,11 +112,12 @@ pub(crate) fn backward(
     per_channel: bool,
     aligned: bool,
     residual: bool,
-    sums: bool,
+    (sums, dx): (bool, bool),
 ) -> Variant {
     let variant = Kinds { bias: 0, ..Kinds::from(*norm) }.define(Variant::new(&BACKWARD, "backward"));
     rows(variant, norm, geometry, per_channel, aligned, residual)
         .define("SUMS", u32::from(sums))
+        .define("DX", u32::from(dx))
         .shared(geometry.ring_bytes(norm.element, 2))
 }
 

@@ -518,7 +518,14 @@ impl Job<'_> {
             eps: A::from_f64(eps),
         };
         let per_channel = self.per_channel();
-        let variant = kernels::backward(&self.norm, geometry, per_channel, aligned, call.dh.is_some(), fused);
+        let variant = kernels::backward(
+            &self.norm,
+            geometry,
+            per_channel,
+            aligned,
+            call.dh.is_some(),
+            (fused, call.dx.is_some()),
+        );
         let lines = if fused { rows.div_ceil(CHUNK) } else { rows };
         // SAFETY: the structure is the kernel's; the caller vouches for the memory.
         unsafe { self.launch(&variant, geometry, lines, !fused, stream, &params) }
