@@ -47,12 +47,18 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
         let most = 512 / base.threads.min(512);
         for back in [false, true] {
             let rings: Vec<usize> =
-                if back { vec![steps + 3, 2 * steps + 2, 3 * steps + 4] } else { vec![0, 2 * steps, 3 * steps + 1] };
+                if back { vec![0, steps + 1, steps + 2, 2 * steps, 3 * steps] } else { vec![0, 2 * steps, 3 * steps] };
             for ring in rings {
-                for blocks in [most, most * 2] {
+                // Fewer blocks have more registers: backward holds two sums an element.
+                let choices =
+                    if back { [most.div_ceil(2), (most * 3).div_ceil(4), most] } else { [most, most * 2, most * 2] };
+                for blocks in choices.into_iter().collect::<std::collections::BTreeSet<_>>() {
                     for keep in [false, true] {
                         let threads = base.threads * blocks;
-                        if threads > 1536 || (keep && n <= 8192) || (back && blocks > most && n > 1024) {
+                        if threads > 1536
+                            || (keep && (back || n <= 4096))
+                            || (ring == 0 && (keep || (back && n > 1024)))
+                        {
                             continue;
                         }
                         let geometry = Geometry { ring, blocks, keep, ..base };
@@ -71,23 +77,23 @@ pub fn run(device: &Device) -> Result<(), Error> {
     let mut bench = Bench::new(device)?;
     let shapes: Vec<Shape> =
         [Type::F32, Type::Bf16].iter().flat_map(|&element| SIZES.map(|n| Shape::whole(element, n))).collect();
-    let list: Vec<Candidate> = shapes.iter().flat_map(|&shape| candidates(shape, device)).collect();
-    println!("{} candidates", list.len());
-    let start = std::time::Instant::now();
-    let once = |one: &Candidate| {
-        if one.back {
-            bench.backward(&one.shape, Some((one.geometry, true)))
-        } else {
-            bench.forward(&one.shape, Some(one.geometry))
-        }
-    };
-    prepare(&list, once);
-    device.synchronize()?;
-    println!("built in {:.1} s", start.elapsed().as_secs_f64());
     for element in [Type::F32, Type::Bf16] {
         bench.fill(element)?;
+        let mine = shapes.iter().filter(|shape| shape.element == element);
+        let list: Vec<Candidate> = mine.flat_map(|&shape| candidates(shape, device)).collect();
+        let start = std::time::Instant::now();
+        prepare(&list, |one: &Candidate| {
+            if one.back {
+                bench.backward(&one.shape, Some((one.geometry, true)))
+            } else {
+                bench.forward(&one.shape, Some(one.geometry))
+            }
+        });
+        device.synchronize()?;
+        println!("{} candidates, built in {:.1} s", list.len(), start.elapsed().as_secs_f64());
         for shape in shapes.iter().filter(|shape| shape.element == element) {
             for back in [false, true] {
+                bench.forward(shape, None)?;
                 let mut found = Vec::new();
                 for one in
                     list.iter().filter(|one| one.back == back && one.shape.n == shape.n && one.shape.element == element)

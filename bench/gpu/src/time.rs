@@ -53,7 +53,7 @@ impl<'a> Bench<'a> {
             tensors: [bytes(TENSOR)?, bytes(TENSOR)?, bytes(TENSOR)?],
             params: [bytes(1 << 21)?, bytes(1 << 21)?, bytes(1 << 21)?, bytes(1 << 21)?],
             stats: [stats()?, stats()?, stats()?],
-            work: bytes(1 << 26)?,
+            work: bytes(1 << 28)?,
         })
     }
 
@@ -174,16 +174,16 @@ pub fn run(device: &Device) -> Result<(), Error> {
     bench.fill(Type::F32)?;
     let copy = 2.0 * TENSOR as f64 / bench.median(REPEATS, || bench.copy(TENSOR))?;
     println!("device copy of 512 MiB: {:.2} TB/s", copy / 1e12);
-    let shapes: Vec<Shape> =
-        [Type::F32, Type::Bf16].iter().flat_map(|&element| SIZES.map(|n| Shape::whole(element, n))).collect();
-    prepare(&shapes, |shape| bench.forward(shape, None).and_then(|()| bench.backward(shape, None)));
-    device.synchronize()?;
     println!(
         "| type | rows | N | forward TB/s | of a copy | backward TB/s | of a copy |\n|---|---|---|---|---|---|---|"
     );
     for element in [Type::F32, Type::Bf16] {
         bench.fill(element)?;
-        for shape in shapes.iter().filter(|shape| shape.element == element) {
+        let shapes: Vec<Shape> = SIZES.iter().map(|&n| Shape::whole(element, n)).collect();
+        prepare(&shapes, |shape| bench.forward(shape, None).and_then(|()| bench.backward(shape, None)));
+        device.synchronize()?;
+        for shape in &shapes {
+            bench.forward(shape, None)?;
             let forward = shape.bytes(2) / bench.median(REPEATS, || bench.forward(shape, None))?;
             let backward = shape.bytes(3) / bench.median(REPEATS, || bench.backward(shape, None))?;
             let percent = |rate: f64| 100.0 * rate / copy;

@@ -10,6 +10,9 @@
 // g′ = (dy·2^j)·(γ·2^l), the powers of the row's largest |dy| and |γ|, and dx scaled back by k − j − l.
 #include "stats.cuh"
 
+// The statistics of a scaled row, and its power.
+struct Line { A m, delta, r; int k; };
+
 struct Params {
     const T* x;
     const T* dy;
@@ -19,7 +22,8 @@ struct Params {
     const A* m;
     const A* delta;
     const A* rstd;
-    A* sums;  // [2][parts][n]
+    A* sums;   // [2][parts][n]
+    Line* lines;  // of scaled rows, for who needs their x̂ later
     i64 rows, n, parts;
     i64 stride_x, stride_dy, stride_dh, stride_dx;
     i64 span, groups;
@@ -34,36 +38,61 @@ __device__ inline i64 row_of(i64 turn, i64 team, i64 teams) { return SUMS ? team
 // x and dy of the rows that a team takes, in order.
 struct Inputs {
     Words* mine;
-    i64 team, teams, turn, turns;
-    int step, slot;  // what is fetched next
+    const T *x, *dy;           // of the row that is fetched next, at this thread's first vector
+    i64 x_next, dy_next;       // from there to the next
+    i64 left;                  // rows to fetch
+    i64 room;                  // elements from this thread's first vector to the end of a row
+    int step, slot;            // what is fetched next
 
-    __device__ void fetch(const Params& p, const Team& at_team) {
-        i64 row = row_of(turn, team, teams);
+    __device__ Inputs(const Params& p, const Team& team, Words* mine, i64 me, i64 teams, i64 turns) : mine(mine), step(0), slot(0) {
+        i64 first = row_of(0, me, teams), by = SUMS ? 1 : teams;
+        left = first >= p.rows ? 0 : (p.rows - first + by - 1) / by;
+        left = left < turns ? left : turns;
+        i64 row = left > 0 ? first : 0;
+        room = p.n - team.at(0);
+        x = p.x + row * p.stride_x + (room > 0 ? team.at(0) : 0);
+        dy = p.dy + row * p.stride_dy + (room > 0 ? team.at(0) : 0);
+        x_next = by * p.stride_x;
+        dy_next = by * p.stride_dy;
+    }
+
+    // `read`: a word of each vector that lay in the slot.
+    __device__ void fetch(const u32 (&read)[PARTS][2]) {
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
-            i64 at = at_team.first + i64(step * PARTS + part) * SPREAD + at_team.thread * VEC;
-            bool valid = turn < turns && row < p.rows && at < p.n;
+            int at = (step * PARTS + part) * SPREAD;
+            bool valid = left > 0 && (FULL || at < room);
             Words* to = mine + (slot * PARTS + part) * 2 * THREADS;
-            copy_async(to, p.x + (valid ? row * p.stride_x + at : 0), valid);
-            copy_async(to + THREADS, p.dy + (valid ? row * p.stride_dy + at : 0), valid);
+            copy_async(to, x + (valid ? at : 0), valid, read[part][0]);
+            copy_async(to + THREADS, dy + (valid ? at : 0), valid, read[part][1]);
         }
         commit_async();
         slot = slot + 1 == RING ? 0 : slot + 1;
         if (++step == STEPS) {
             step = 0;
-            turn++;
+            left--;
+            // Past the last row nothing is read, and the addresses stay where they are.
+            if (left > 0) {
+                x += x_next;
+                dy += dy_next;
+            }
         }
     }
 
     // Vector `part` of the step in `slot`.
-    __device__ void get(const Params& p, const Team& team, i64 row, i64 n, int slot, int v, A (&x)[VEC], A (&dy)[VEC]) const {
+    __device__ void get(const Params& p, const Team& team, i64 row, i64 n, int slot, int v, A (&x)[VEC], A (&dy)[VEC],
+                        u32 (&read)[2]) const {
         if (RING > 0) {
             const Words* from = mine + (slot * PARTS + v % PARTS) * 2 * THREADS;
-            unpack(from[0], x);
-            unpack(from[THREADS], dy);
+            Words x_words = from[0], dy_words = from[THREADS];
+            read[0] = x_words.x;
+            read[1] = dy_words.x;
+            unpack(x_words, x);
+            unpack(dy_words, dy);
         } else {
-            load(p.x + row * p.stride_x, team.at(v), n, x);
-            load(p.dy + row * p.stride_dy, team.at(v), n, dy);
+            i64 place = row < p.rows ? row : p.rows - 1;
+            load(p.x + place * p.stride_x, team.at(v), n, x);
+            load(p.dy + place * p.stride_dy, team.at(v), n, dy);
         }
     }
 };
@@ -85,6 +114,8 @@ __device__ inline void wait_step(int step) {
 #endif
 }
 
+template <bool B> struct Flag { static constexpr bool value = B; };
+
 struct Terms { Stat stat; A a, b; int k, j, l; };
 
 // a and b of rule 4 from sums, given g and x̂ of every element by `of(v, j, g, x̂)`.
@@ -98,40 +129,92 @@ template <class F> __device__ inline bool dots(Team& team, const Params& p, i64 
     return finite(terms.a + terms.b);
 }
 
-// Rule 6 where `wanted`.
-__device__ __noinline__ void again(Team& team, const Params& p, const Inputs& inputs, i64 row, i64 n, int slot, const Span& span,
-                                   bool wanted, Terms& terms) {
-    Held x, dy, gain;
+// Calls `look(v, part, x, dy, γ)` for each vector of this thread, read again from where it lies. Rolled up: it is for rare rows,
+// and must not take registers from the others.
+template <class F> __device__ inline void each(const Team& team, const Params& p, const Inputs& inputs, i64 row, i64 n, int slot, const Span& span, F look) {
+#pragma unroll 1
+    for (int step = 0; step < STEPS; step++)
 #pragma unroll
-    for (int v = 0; v < VECS; v++) {
-        inputs.get(p, team, row, n, after(slot, v / PARTS), v, x[v], dy[v]);
-        load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain[v]);
-#pragma unroll
-        for (int j = 0; j < VEC; j++) gain[v][j] = gain_of(gain[v][j]);
-    }
-    Stat stat = terms.stat;
-    bool scaled = wanted && stat.r < LEAST_RSTD;
-    int k = 0;
-    if (team.any(scaled)) {
-        Stat before = stat;
-        k = scale_row(team, x, n, p.count, p.eps, scaled, stat);
-        // A row that is not all finite keeps what was saved.
-        if (!(stat.r == stat.r)) stat = before;
-    }
-    A most_dy = largest(team, dy, n), most_gain = largest(team, gain, n);
-    bool rescaled = wanted && finite(most_dy) && finite(most_gain);
-    int j = rescaled ? power(most_dy) : 0, l = rescaled ? power(most_gain) : 0;
-    Terms found = {stat, 0, 0, k, j, l};
-    dots(team, p, n, found, [&](int v, A(&lane)[2][PARTS][VEC]) {
-#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            int v = step * PARTS + part;
+            A x[VEC], dy[VEC], gain[VEC];
+            u32 read[2];
+            inputs.get(p, team, row, n, after(slot, step), v, x, dy, read);
+            load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain);
+            for (int j = 0; j < VEC; j++) gain[j] = gain_of(gain[j]);
+            look(v, part, x, dy, gain);
+        }
+}
+
+// Rule 6 where `wanted`. Others of the warp go along and keep what they have.
+__device__ inline void again(Team& team, const Params& p, const Inputs& inputs, i64 row, i64 n, int slot, const Span& span,
+                             bool wanted, Terms& terms) {
+    A infinity = A(1) / A(0), most_x = 0, most_dy = 0, most_gain = 0;
+    each(team, p, inputs, row, n, slot, span, [&](int v, int, const A(&x)[VEC], const A(&dy)[VEC], const A(&gain)[VEC]) {
         for (int i = 0; i < VEC; i++)
             if (exists(team.at(v), i, n)) {
-                A g = scale(dy[v][i], j) * scale(gain[v][i], l);
-                A x_hat = ((x[v][i] - stat.m) - stat.delta) * stat.r;
-                lane[0][v % PARTS][i] = lane[0][v % PARTS][i] + g;
-                lane[1][v % PARTS][i] = fused(g, x_hat, lane[1][v % PARTS][i]);
+                // A NaN is not less than anything, and stays.
+                most_x = magnitude(x[i]) <= most_x ? most_x : finite(x[i]) ? magnitude(x[i]) : infinity;
+                most_dy = magnitude(dy[i]) <= most_dy ? most_dy : finite(dy[i]) ? magnitude(dy[i]) : infinity;
+                most_gain = magnitude(gain[i]) <= most_gain ? most_gain : finite(gain[i]) ? magnitude(gain[i]) : infinity;
             }
     });
+    most_x = team.largest(most_x);
+    most_dy = team.largest(most_dy);
+    most_gain = team.largest(most_gain);
+    Terms found = terms;
+    bool scaled = wanted && terms.stat.r < LEAST_RSTD && finite(most_x);
+    if (team.any(scaled)) {
+        int k = scaled ? power(most_x) : 0;
+        Stat stat = {0, 0, 0};
+        if (CENTERED) {
+            A lane[1][PARTS][VEC] = {}, sum[1];
+            each(team, p, inputs, row, n, slot, span, [&](int v, int part, const A(&x)[VEC], const A(&)[VEC], const A(&)[VEC]) {
+                for (int i = 0; i < VEC; i++)
+                    if (exists(team.at(v), i, n)) lane[0][part][i] = lane[0][part][i] + scale(x[i], k);
+            });
+            team.sum(lane, sum, n);
+            stat.m = divide(sum[0], p.count);
+        }
+        A lane[2][PARTS][VEC] = {}, sum[2];
+        each(team, p, inputs, row, n, slot, span, [&](int v, int part, const A(&x)[VEC], const A(&)[VEC], const A(&)[VEC]) {
+            for (int i = 0; i < VEC; i++)
+                if (exists(team.at(v), i, n)) {
+                    A d = scale(x[i], k) - stat.m;
+                    lane[0][part][i] = lane[0][part][i] + d;
+                    lane[1][part][i] = fused(d, d, lane[1][part][i]);
+                }
+        });
+        team.sum(lane, sum, n);
+        A mean_square = divide(sum[1], p.count);
+        if (CENTERED) {
+            stat.delta = divide(sum[0], p.count);
+            mean_square = fused(-stat.delta, stat.delta, mean_square);
+            if (mean_square < 0) mean_square = 0;
+        }
+        stat.r = A(1) / root(mean_square + scaled_eps(p.eps, k));
+        if (scaled) {
+            found.stat = stat;
+            found.k = k;
+        }
+    }
+    if (wanted && finite(most_dy) && finite(most_gain)) {
+        found.j = power(most_dy);
+        found.l = power(most_gain);
+    }
+    A lane[2][PARTS][VEC] = {}, sum[2];
+    each(team, p, inputs, row, n, slot, span, [&](int v, int part, const A(&x)[VEC], const A(&dy)[VEC], const A(&gain)[VEC]) {
+        for (int i = 0; i < VEC; i++)
+            if (exists(team.at(v), i, n)) {
+                A g = scale(dy[i], found.j) * scale(gain[i], found.l);
+                A x_hat = ((scale(x[i], found.k) - found.stat.m) - found.stat.delta) * found.stat.r;
+                lane[0][part][i] = lane[0][part][i] + g;
+                lane[1][part][i] = fused(g, x_hat, lane[1][part][i]);
+            }
+    });
+    team.sum(lane, sum, n);
+    found.a = CENTERED ? divide(sum[0], p.count) : A(0);
+    found.b = divide(sum[1], p.count);
     if (wanted) terms = found;
 }
 
@@ -142,9 +225,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
     i64 teams = i64(gridDim.x) / CLUSTER * TEAMS;
     i64 me = i64(blockIdx.x) / CLUSTER * TEAMS + (WHOLE_BLOCK ? 0 : threadIdx.x / TEAM);
     i64 turns = SUMS ? CHUNK : (p.rows + teams - 1) / teams;
-    Inputs inputs = {ring_memory + threadIdx.x, me, teams, 0, turns, 0, 0};
+    Inputs inputs(p, team, ring_memory + threadIdx.x, me, teams, turns);
+    u32 read[PARTS][2] = {};
     if (RING > 0)
-        for (int i = 0; i < RING; i++) inputs.fetch(p, team);
+        for (int i = 0; i < RING; i++) inputs.fetch(read);
     int slot = 0;
     Held gain_sum = {}, bias_sum = {}, kept_gain;
     if (KEEP)
@@ -160,12 +244,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         i64 row = row_of(turn, me, teams);
         bool live = row < p.rows;
         // All teams of a warp go on together; a team of its own stops at its last row.
-        if (WHOLE_BLOCK && !live) break;
+        if (TEAM == 32 && !live) break;
         i64 n = live ? p.n : 0;
         Terms terms = {next, 0, 0, 0, 0, 0};
         read_stat(turn + 1);
         const Stat& stat = terms.stat;
-        Span span = {PER_CHANNEL ? row % p.groups * (p.n / p.span) : row % p.groups * p.n, p.span};
+        Span span = span_of(live ? row : p.rows - 1, p.n, p.span, p.groups);
         auto gain_at = [&](int v, A(&gain)[VEC]) {
             if (KEEP) {
 #pragma unroll
@@ -179,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         bool fine = dots(team, p, n, terms, [&](int v, A(&lane)[2][PARTS][VEC]) {
             if (RING > 0 && v % PARTS == 0) wait_step(v / PARTS);
             A x[VEC], dy[VEC], gain[VEC];
-            inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy);
+            inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy, read[v % PARTS]);
             gain_at(v, gain);
 #pragma unroll
             for (int j = 0; j < VEC; j++)
@@ -190,37 +274,50 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                     lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
                 }
         });
-        bool extreme = live && (!fine || stat.r < LEAST_RSTD), any = team.any(extreme);
-        if (any) again(team, p, inputs, row, n, slot, span, extreme, terms);
+        bool extreme = live && (!fine || stat.r < LEAST_RSTD);
+        // The second pass twice: for plain rows, and with a look at everything. One branch a row, not one an element.
+        auto second = [&](auto careful) {
+            constexpr bool CAREFUL = decltype(careful)::value;
 #pragma unroll
-        for (int v = 0; v < VECS; v++) {
-            A x[VEC], dy[VEC], gain[VEC], dx[VEC];
-            inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy);
-            if (RING > 0 && v % PARTS == PARTS - 1) inputs.fetch(p, team);
-            gain_at(v, gain);
+            for (int v = 0; v < VECS; v++) {
+                A x[VEC], dy[VEC], gain[VEC], dx[VEC];
+                inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy, read[v % PARTS]);
+                if (RING > 0 && v % PARTS == PARTS - 1) inputs.fetch(read);
+                gain_at(v, gain);
 #pragma unroll
-            for (int j = 0; j < VEC; j++) {
-                A own = dy[j], g = own * gain[j], x_own = x[j];
-                if (any) {
-                    g = scale(own, terms.j) * scale(gain[j], terms.l);
-                    x_own = scale(x_own, terms.k);
+                for (int j = 0; j < VEC; j++) {
+                    A own = dy[j], g = own * gain[j], x_own = x[j];
+                    if (CAREFUL) {
+                        g = scale(own, terms.j) * scale(gain[j], terms.l);
+                        x_own = scale(x_own, terms.k);
+                    }
+                    A x_hat = ((x_own - stat.m) - stat.delta) * stat.r;
+                    dx[j] = stat.r * fused(-x_hat, terms.b, g - terms.a);
+                    if (CAREFUL) dx[j] = scale(dx[j], terms.k - terms.j - terms.l);
+                    if (SUMS && (!CAREFUL || live) && exists(team.at(v), j, n)) {
+                        gain_sum[v][j] = fused(own, x_hat, gain_sum[v][j]);
+                        bias_sum[v][j] = bias_sum[v][j] + own;
+                    }
                 }
-                A x_hat = ((x_own - stat.m) - stat.delta) * stat.r;
-                dx[j] = stat.r * fused(-x_hat, terms.b, g - terms.a);
-                if (any) dx[j] = scale(dx[j], terms.k - terms.j - terms.l);
-                if (SUMS && exists(team.at(v), j, n)) {
-                    gain_sum[v][j] = fused(own, x_hat, gain_sum[v][j]);
-                    bias_sum[v][j] = bias_sum[v][j] + own;
+                if (RESIDUAL) {
+                    A dh[VEC];
+                    load(p.dh + (live ? row : p.rows - 1) * p.stride_dh, team.at(v), n, dh);
+                    unpack(pack(dx), dx);
+#pragma unroll
+                    for (int j = 0; j < VEC; j++) dx[j] = dx[j] + dh[j];
+                }
+                if (DX) {
+                    if (FULL && !CAREFUL) store_words(p.dx + row * p.stride_dx + team.at(v), pack(dx));
+                    else store(p.dx + row * p.stride_dx, team.at(v), n, dx);
                 }
             }
-            if (RESIDUAL) {
-                A dh[VEC];
-                load(p.dh + row * p.stride_dh, team.at(v), n, dh);
-                unpack(pack(dx), dx);
-#pragma unroll
-                for (int j = 0; j < VEC; j++) dx[j] = dx[j] + dh[j];
-            }
-            if (p.dx) store(p.dx + row * p.stride_dx, team.at(v), n, dx);
+        };
+        if (team.any(extreme || !live)) {
+            if (team.any(extreme)) again(team, p, inputs, row, n, slot, span, extreme, terms);
+            if (terms.k != 0 && p.lines && team.thread == 0 && team.block == 0) p.lines[row] = Line{stat.m, stat.delta, stat.r, terms.k};
+            second(Flag<true>{});
+        } else {
+            second(Flag<false>{});
         }
         slot = after(slot, STEPS);
     }

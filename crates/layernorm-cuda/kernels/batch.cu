@@ -34,12 +34,12 @@ struct Params {
 };
 
 // Scaled statistics of a column; k = 0 and `fine` false if an element is not finite.
-__device__ Line scaled_column(const Params& p, i64 column, A* shared, bool& fine) {
+__device__ Line scaled_column(const Params& p, i64 column, A* shared, bool& fine, A& v) {
     i64 n = positions(p.c);
     auto value = [&](i64 i) { return x_at(p.c, i, column); };
     A max = largest_down(n, shared, value);
     fine = finite(max);
-    Line line = {0, 0, 0, 0, 0};
+    Line line = {0, 0, 0, 0};
     if (!fine) return line;
     line.k = power(max);
     auto x = [&](i64 i) { return scale(value(i), line.k); };
@@ -48,9 +48,9 @@ __device__ Line scaled_column(const Params& p, i64 column, A* shared, bool& fine
     line.m = divide(sum_down(n, shared, [&](i64 i, A acc) { return acc + x(i); }), p.count);
     line.delta = divide(sum_down(n, shared, [&](i64 i, A acc) { return acc + (x(i) - line.m); }), p.count);
     A squares = sum_down(n, shared, [&](i64 i, A acc) { A d = x(i) - line.m; return fused(d, d, acc); });
-    line.v = fused(-line.delta, line.delta, divide(squares, p.count));
-    if (line.v < 0) line.v = 0;
-    line.r = A(1) / root(line.v + eps);
+    v = fused(-line.delta, line.delta, divide(squares, p.count));
+    if (v < 0) v = 0;
+    line.r = A(1) / root(v + eps);
     return line;
 }
 
@@ -66,14 +66,16 @@ extern "C" __global__ void __launch_bounds__(THREADS) statistics(const __grid_co
     A v = fused(-delta, delta, divide(p.sums[p.c.columns + c], p.count));
     if (v < 0) v = 0;
     A variance = v + p.c.eps;
-    Line line = {p.m[c], delta, A(1) / root(variance), v, 0}, saved = line;
+    Line line = {p.m[c], delta, A(1) / root(variance), 0}, saved = line;
     if (!finite(variance)) {
         bool fine;
-        line = scaled_column(p, c, shared, fine);
+        A scaled_v;
+        line = scaled_column(p, c, shared, fine, scaled_v);
         if (fine) {
-            saved = Line{scale(line.m, -line.k), scale(line.delta, -line.k), scale(line.r, line.k), scale(line.v, -2 * line.k), 0};
+            saved = Line{scale(line.m, -line.k), scale(line.delta, -line.k), scale(line.r, line.k), 0};
+            v = scale(scaled_v, -2 * line.k);
         } else {
-            line = saved = Line{nan_value(), nan_value(), nan_value(), v, 0};
+            line = saved = Line{nan_value(), nan_value(), nan_value(), 0};
         }
     }
     if (threadIdx.x != 0) return;
@@ -82,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) statistics(const __grid_co
     p.rstd[c] = saved.r;
     p.numbers[c] = Numbers{line.m, line.delta, line.r, 0, 0, line.k, 0, 0};
     if (p.running_mean) p.running_mean[c] = blend(p.factor, p.running_mean[c], saved.m + saved.delta);
-    if (p.running_var) p.running_var[c] = blend(p.factor, p.running_var[c], saved.v * p.correction);
+    if (p.running_var) p.running_var[c] = blend(p.factor, p.running_var[c], v * p.correction);
 }
 
 // Statistics from running moments, into m, delta and rstd (of the workspace) and the numbers.
@@ -107,13 +109,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) gradients(const __grid_con
     A dgain = p.sums[c], dbias = p.sums[columns + c];
     A b = divide(p.sums[2 * columns + c], p.count), a = divide(p.sums[3 * columns + c], p.count);
     A gain = gain_of(parameter<GAIN>(p.gain, c, A(1)));
-    Line line = {p.c.m[c], p.c.delta[c], p.c.rstd[c], 0, 0};
+    Line line = {p.c.m[c], p.c.delta[c], p.c.rstd[c], 0};
     Numbers numbers = {line.m, line.delta, line.r, a, b, 0, 0, 0};
     bool scaled = !p.c.fixed && line.r < LEAST_RSTD;
     if (!finite((a + b) + (dgain + dbias)) || scaled) {
         if (scaled) {
             bool fine;
-            Line again = scaled_column(p, c, shared, fine);
+            A v;
+            Line again = scaled_column(p, c, shared, fine, v);
             if (fine) line = again;
         }
         auto dy = [&](i64 i) { return dy_at(p.c, i, c); };

@@ -1,11 +1,14 @@
 // Tensors seen as positions and columns: rows and features, or the places and channels of [N, C, …].
 //
 // A column's sums go down its positions in chunks of 64, each from +0 in order, folded as adjacent pairs (rule 5). What is
-// here besides serves rule 6, where speed does not matter: sums by one thread alone, and by a whole block down a column.
+// here besides serves rule 6, where speed does not matter: sums by a whole block down a column.
 #pragma once
 #include "number.cuh"
 
 constexpr int CHUNK = 64;
+
+// Statistics that x̂ is made with; of a row that was scaled by 2^k, those of the scaled row.
+struct Line { A m, delta, r; int k; };
 
 struct Columns {
     const T* x;
@@ -18,7 +21,7 @@ struct Columns {
     const A* rstd;
     i64 groups;
     i64 fixed;       // statistics that are not the tensor's own: no row was scaled
-    Count row_count; // of a group's row
+    const Line* lines;  // of rows that were scaled
     A eps;
 };
 
@@ -56,63 +59,32 @@ struct PairTree {
     }
 };
 
-struct Line { A m, delta, r, v; int k; };
-
 __device__ inline A line_x_hat(const Line& line, A x) {
     if (line.k != 0) x = scale(x, line.k);
     return ((x - line.m) - line.delta) * line.r;
 }
 
-// Rule 2 by one thread. Lanes in the order of their reversed bits are the fold's adjacent pairs.
-template <class F> __device__ A serial_sum(i64 n, F term) {
-    PairTree blocks;
-    for (i64 start = 0; start < n; start += 1024) {
-        PairTree lanes;
-        for (u32 i = 0; i < 256; i++) {
-            A lane = 0;
-            for (i64 e = start + (__brev(i) >> 24), s = 0; s < 4; s++, e += 256)
-                if (e < n) lane = term(e, lane);
-            lanes.push(lane);
-        }
-        blocks.push(lanes.finish());
-    }
-    return blocks.finish();
+// Where the statistics of an element's row (or column) are.
+__device__ inline i64 stat_at(const Columns& c, i64 position, i64 column) {
+    if (c.groups == 0) return column;
+    i64 sample = c.space == 1 ? position : position / c.space;
+    return c.groups == 1 ? sample : sample * c.groups + column / (c.columns / c.groups);
 }
 
-// The scaled statistics (rule 6) of the row that an element belongs to.
-__device__ __noinline__ Line scaled_row(const Columns& c, i64 position, i64 column, Line saved) {
-    i64 size = c.columns / c.groups, group = column / size, first = position / c.space * c.space, n = size * c.space;
-    auto value = [&](i64 i) { return x_at(c, first + i % c.space, group * size + i / c.space); };
-    A max = 0;
-    for (i64 i = 0; i < n; i++) {
-        A x = magnitude(value(i));
-        if (!finite(x)) return saved;
-        max = x > max ? x : max;
-    }
-    Line line = {0, 0, 0, 0, power(max)};
-    auto x = [&](i64 i) { return scale(value(i), line.k); };
-    A eps = scale(c.eps, 2 * line.k);
-    if (c.eps > 0 && eps < MIN_POSITIVE) eps = MIN_POSITIVE;
-    if (CENTERED) {
-        line.m = divide(serial_sum(n, [&](i64 i, A acc) { return acc + x(i); }), c.row_count);
-        line.delta = divide(serial_sum(n, [&](i64 i, A acc) { return acc + (x(i) - line.m); }), c.row_count);
-    }
-    A squares = serial_sum(n, [&](i64 i, A acc) { A d = x(i) - line.m; return fused(d, d, acc); });
-    line.v = divide(squares, c.row_count);
-    if (CENTERED) {
-        line.v = fused(-line.delta, line.delta, line.v);
-        if (line.v < 0) line.v = 0;
-    }
-    line.r = A(1) / root(line.v + eps);
-    return line;
+// What forward saved.
+__device__ inline Line saved_line(const Columns& c, i64 position, i64 column) {
+    i64 at = stat_at(c, position, column);
+    return Line{c.m ? c.m[at] : A(0), c.delta ? c.delta[at] : A(0), c.rstd[at], 0};
+}
+
+// A scaled row's x̂ is that of the scaled row, which the pass over the rows has left.
+__device__ inline Line scaled_line(const Columns& c, i64 position, i64 column, const Line& saved) {
+    return c.lines && saved.r < LEAST_RSTD ? c.lines[stat_at(c, position, column)] : saved;
 }
 
 // The statistics that x̂ of an element is made with.
 __device__ inline Line line_of(const Columns& c, i64 position, i64 column) {
-    i64 at = c.groups == 0 ? column : (c.space == 1 ? position : position / c.space) * c.groups + (c.groups == 1 ? 0 : column / (c.columns / c.groups));
-    Line line = {c.m ? c.m[at] : A(0), c.delta ? c.delta[at] : A(0), c.rstd[at], 0, 0};
-    if (c.groups != 0 && line.r < LEAST_RSTD) return scaled_row(c, position, column, line);
-    return line;
+    return scaled_line(c, position, column, saved_line(c, position, column));
 }
 
 // ---- a whole block down one column ----

@@ -16,6 +16,7 @@ struct Params {
     A* m;
     A* delta;
     A* rstd;
+    Line* lines;
     i64 rows, n;
     i64 stride_x, stride_other, stride_dh, stride_h, stride_to;
     i64 span, groups;
@@ -73,7 +74,8 @@ struct Row {
 };
 
 template <class F> __device__ Line statistics(Row& row, const Count& count, A eps, F x, A& variance) {
-    Line line = {0, 0, 0, 0, 0};
+    Line line = {0, 0, 0, 0};
+    A v;
     A sum[1], two[2];
     if (CENTERED) {
         row.sum<1>(sum, [&](i64 i, A(&acc)[1]) { acc[0] = acc[0] + x(i); });
@@ -84,13 +86,13 @@ template <class F> __device__ Line statistics(Row& row, const Count& count, A ep
             acc[1] = fused(d, d, acc[1]);
         });
         line.delta = divide(two[0], count);
-        line.v = fused(-line.delta, line.delta, divide(two[1], count));
-        if (line.v < 0) line.v = 0;
+        v = fused(-line.delta, line.delta, divide(two[1], count));
+        if (v < 0) v = 0;
     } else {
-        row.sum<1>(sum, [&](i64 i, A(&acc)[1]) { A v = x(i); acc[0] = fused(v, v, acc[0]); });
-        line.v = divide(sum[0], count);
+        row.sum<1>(sum, [&](i64 i, A(&acc)[1]) { A one = x(i); acc[0] = fused(one, one, acc[0]); });
+        v = divide(sum[0], count);
     }
-    variance = line.v + eps;
+    variance = v + eps;
     line.r = A(1) / root(variance);
     return line;
 }
@@ -126,8 +128,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) forward(const __grid_const
         A variance;
         Line line = statistics(line_of_row, p.count, p.eps, x, variance), saved = line;
         if (!finite(variance)) {
-            if (scaled(line_of_row, p, x, line)) saved = Line{scale(line.m, -line.k), scale(line.delta, -line.k), scale(line.r, line.k), 0, 0};
-            else line = saved = Line{nan_value(), nan_value(), nan_value(), 0, 0};
+            if (scaled(line_of_row, p, x, line)) saved = Line{scale(line.m, -line.k), scale(line.delta, -line.k), scale(line.r, line.k), 0};
+            else line = saved = Line{nan_value(), nan_value(), nan_value(), 0};
         }
         if (threadIdx.x == 0 && p.rstd) {
             if (p.m) p.m[row] = saved.m;
@@ -151,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward(const __grid_cons
         auto x = [&](i64 i) { return A(widen(from[i])); };
         auto dy = [&](i64 i) { return A(widen(dy_row[i])); };
         auto gain = [&](i64 i) { return gain_of(parameter<GAIN>(p.gain, param_index(p, row, i), A(1))); };
-        Line line = {CENTERED ? p.m[row] : A(0), CENTERED ? p.delta[row] : A(0), p.rstd[row], 0, 0};
+        Line line = {CENTERED ? p.m[row] : A(0), CENTERED ? p.delta[row] : A(0), p.rstd[row], 0};
         int j = 0, l = 0;
         A sum[2];
         auto g = [&](i64 i) { return scale(dy(i), j) * scale(gain(i), l); };
@@ -163,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward(const __grid_cons
         line_of_row.sum<2>(sum, term);
         if (!CENTERED) sum[0] = 0;
         if (line.r < LEAST_RSTD || !finite(divide(sum[0], p.count) + divide(sum[1], p.count))) {
-            if (line.r < LEAST_RSTD) scaled(line_of_row, p, x, line);
+            if (line.r < LEAST_RSTD && scaled(line_of_row, p, x, line) && threadIdx.x == 0 && p.lines) p.lines[row] = line;
             A most_dy = line_of_row.largest(dy), most_gain = line_of_row.largest(gain);
             if (finite(most_dy) && finite(most_gain)) {
                 j = power(most_dy);
@@ -178,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward(const __grid_cons
             T rounded;
             narrow(dx, rounded);
             if (RESIDUAL) narrow(A(widen(rounded) + widen(p.dh[row * p.stride_dh + i])), rounded);
-            p.to[row * p.stride_to + i] = rounded;
+            if (p.to) p.to[row * p.stride_to + i] = rounded;
         }
     }
 }

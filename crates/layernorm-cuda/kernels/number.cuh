@@ -51,50 +51,56 @@ __device__ inline void narrow(double x, float& y) { y = float(x); }
 __device__ inline void narrow(float x, bfloat_t& y) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); }
 __device__ inline void narrow(float x, half_t& y) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); }
 
-// A 16-byte vector of elements as it lies in memory.
-struct alignas(16) Words { u32 w[4]; };
+// A 16-byte vector of elements as it lies in memory. The compiler's own type: it is loaded and stored whole.
+typedef uint4 Words;
+
+#if ELEM == BF16
+__device__ inline void unpack_two(u32 from, A& low, A& high) {
+    low = __uint_as_float(from << 16);
+    high = __uint_as_float(from & 0xffff0000u);
+}
+__device__ inline u32 pack_two(A low, A high) {
+    u32 to;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(to) : "f"(high), "f"(low));
+    return to;
+}
+#elif ELEM == F16
+__device__ inline void unpack_two(u32 from, A& low, A& high) {
+    low = widen(half_t{u16(from)});
+    high = widen(half_t{u16(from >> 16)});
+}
+__device__ inline u32 pack_two(A low, A high) {
+    u32 to;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(to) : "f"(high), "f"(low));
+    return to;
+}
+#endif
 
 __device__ inline void unpack(const Words& from, A (&to)[VEC]) {
 #if ELEM == F64
-    to[0] = __hiloint2double(from.w[1], from.w[0]);
-    to[1] = __hiloint2double(from.w[3], from.w[2]);
+    to[0] = __hiloint2double(from.y, from.x);
+    to[1] = __hiloint2double(from.w, from.z);
 #elif ELEM == F32
-    for (int j = 0; j < 4; j++) to[j] = __uint_as_float(from.w[j]);
-#elif ELEM == BF16
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-        to[2 * j] = __uint_as_float(from.w[j] << 16);
-        to[2 * j + 1] = __uint_as_float(from.w[j] & 0xffff0000u);
-    }
+    to[0] = __uint_as_float(from.x);
+    to[1] = __uint_as_float(from.y);
+    to[2] = __uint_as_float(from.z);
+    to[3] = __uint_as_float(from.w);
 #else
-#pragma unroll
-    for (int j = 0; j < 4; j++) {
-        to[2 * j] = widen(half_t{u16(from.w[j])});
-        to[2 * j + 1] = widen(half_t{u16(from.w[j] >> 16)});
-    }
+    unpack_two(from.x, to[0], to[1]);
+    unpack_two(from.y, to[2], to[3]);
+    unpack_two(from.z, to[4], to[5]);
+    unpack_two(from.w, to[6], to[7]);
 #endif
 }
 
 __device__ inline Words pack(const A (&from)[VEC]) {
-    Words to;
 #if ELEM == F64
-    for (int j = 0; j < 2; j++) {
-        to.w[2 * j] = __double2loint(from[j]);
-        to.w[2 * j + 1] = __double2hiint(from[j]);
-    }
+    return Words{u32(__double2loint(from[0])), u32(__double2hiint(from[0])), u32(__double2loint(from[1])), u32(__double2hiint(from[1]))};
 #elif ELEM == F32
-#pragma unroll
-    for (int j = 0; j < 4; j++) to.w[j] = __float_as_uint(from[j]);
-#elif ELEM == BF16
-#pragma unroll
-    for (int j = 0; j < 4; j++)
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(to.w[j]) : "f"(from[2 * j + 1]), "f"(from[2 * j]));
+    return Words{__float_as_uint(from[0]), __float_as_uint(from[1]), __float_as_uint(from[2]), __float_as_uint(from[3])};
 #else
-#pragma unroll
-    for (int j = 0; j < 4; j++)
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(to.w[j]) : "f"(from[2 * j + 1]), "f"(from[2 * j]));
+    return Words{pack_two(from[0], from[1]), pack_two(from[2], from[3]), pack_two(from[4], from[5]), pack_two(from[6], from[7])};
 #endif
-    return to;
 }
 
 // ---- the arithmetic type ----

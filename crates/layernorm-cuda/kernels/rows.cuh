@@ -28,7 +28,8 @@ constexpr int BLOCKS = WARPS * CLUSTER;                     // blocks of 1024 th
 constexpr bool WHOLE_BLOCK = WARPS > 1 || CLUSTER > 1;      // whether a thread block is (part of) one team
 constexpr int TEAMS = WHOLE_BLOCK ? 1 : THREADS / TEAM;     // teams of a thread block
 constexpr int padded(int n) { return n <= 1 ? 1 : 2 * padded((n + 1) / 2); }
-constexpr int PADDED = padded(BLOCKS);
+constexpr int PADDED_WARPS = padded(WARPS);
+static_assert(CLUSTER == 1 || PADDED_WARPS == WARPS, "blocks of a cluster hold whole powers of two, which fold by themselves");
 
 __device__ inline u32 cluster_rank() {
     u32 rank = 0;
@@ -44,21 +45,51 @@ __device__ inline void cluster_sync() {
 #endif
 }
 
-// Writes to the same place in another block of the cluster.
-__device__ inline void store_remote(A* place, u32 rank, A value) {
+// ---- messages between the blocks of a cluster: a value, and its bytes counted by a barrier of the receiver's ----
+
+__device__ inline u32 shared_address(const void* place) { return u32(__cvta_generic_to_shared(place)); }
+
+__device__ inline void barrier_init(u64* barrier) {
 #if CLUSTER > 1
-    u32 local = u32(__cvta_generic_to_shared(place)), remote;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(remote) : "r"(local), "r"(rank));
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" ::"r"(shared_address(barrier)) : "memory");
+#endif
+}
+
+// This phase is over when so many bytes have come.
+__device__ inline void barrier_expect(u64* barrier, u32 bytes) {
+#if CLUSTER > 1
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+#endif
+}
+
+__device__ inline void barrier_wait(u64* barrier, u32 phase) {
+#if CLUSTER > 1
+    asm volatile(
+        "{\n.reg .pred done;\nagain:\n"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n}" ::"r"(shared_address(barrier)), "r"(phase) : "memory");
+#endif
+}
+
+__device__ inline void send(A* place, u64* barrier, u32 rank, A value) {
+#if CLUSTER > 1
+    u32 to, counted;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(place)), "r"(rank));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counted) : "r"(shared_address(barrier)), "r"(rank));
 #if ELEM == F64
-    asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(remote), "d"(value) : "memory");
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f64 [%0], %1, [%2];" ::"r"(to), "d"(value), "r"(counted) : "memory");
 #else
-    asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(remote), "f"(value) : "memory");
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(to), "f"(value), "r"(counted) : "memory");
 #endif
 #endif
 }
 
 // Sums of the warps of a team, twice: one set is read while the next is written.
-struct Exchange { A sums[2][4][PADDED > 32 ? PADDED : 32]; };
+struct Exchange {
+    A sums[2][2][32];
+    A ranks[2][2][CLUSTER];
+    u64 barriers[2];
+};
 
 // Folds over the threads, high bit first. Of LIVE values each thread keeps half: the upper thread the upper half.
 template <int O, int LIVE> __device__ inline void exchange_halves(A (&lane)[VEC]) {
@@ -83,16 +114,18 @@ struct Team {
     int thread;     // in the team's part of a warp
     i64 first;      // first element that this thread's warp holds
     int block;      // which block of 1024 of the row the warp holds
-    int parity;
+    u32 turn;       // exchanges so far: sets are used in turn, and barriers change phase every second one
     Exchange* exchange;
 
-    __device__ Team(Exchange* exchange) : parity(0), exchange(exchange) {
+    __device__ Team(Exchange* exchange) : turn(0), exchange(exchange) {
         thread = threadIdx.x % TEAM;
         block = WHOLE_BLOCK ? cluster_rank() * WARPS + threadIdx.x / 32 : 0;
         first = i64(block) * 1024;
         if (WHOLE_BLOCK) {
             // Places past the last block are +0, as the tree is padded.
-            for (int i = threadIdx.x; i < 2 * 4 * (PADDED > 32 ? PADDED : 32); i += THREADS) (&exchange->sums[0][0][0])[i] = 0;
+            for (int i = threadIdx.x; i < 2 * 2 * 32; i += THREADS) (&exchange->sums[0][0][0])[i] = 0;
+            if (threadIdx.x == 0)
+                for (int i = 0; i < 2; i++) barrier_init(&exchange->barriers[i]);
             if (CLUSTER > 1) cluster_sync(); else __syncthreads();
         }
     }
@@ -136,35 +169,42 @@ struct Team {
         blocks<NS>(total);
     }
 
-    // The tree over blocks of 1024, each warp bringing one.
+    // The tree over blocks of 1024, each warp bringing one: over the warps of each block of threads, then over the blocks of the
+    // cluster, to each of which one warp sends. A set is written again only after all have read it: who sends the next one has
+    // read this one.
     template <int NS> __device__ void blocks(A (&total)[NS]) {
-        int lane = threadIdx.x % 32;
-        A(*sums)[PADDED > 32 ? PADDED : 32] = exchange->sums[parity];
-        parity ^= 1;
+        share<NS>(total, [](A a, A b) { return a + b; });
+    }
+
+    template <int NS, class F> __device__ void share(A (&total)[NS], F join) {
+        int lane = threadIdx.x % 32, warp = threadIdx.x / 32, set = turn & 1;
+        if (WARPS > 1) {
 #pragma unroll
-        for (int s = 0; s < NS; s++) {
-            if (CLUSTER > 1) {
-                if (lane < CLUSTER) store_remote(&sums[s][block], lane, total[s]);
-            } else if (lane == 0) {
-                sums[s][block] = total[s];
+            for (int s = 0; s < NS; s++)
+                if (lane == 0) exchange->sums[set][s][warp] = total[s];
+            __syncthreads();
+#pragma unroll
+            for (int s = 0; s < NS; s++) {
+                total[s] = exchange->sums[set][s][lane % PADDED_WARPS];
+#pragma unroll
+                for (int o = 1; o < PADDED_WARPS; o *= 2) total[s] = join(total[s], __shfl_xor_sync(~0u, total[s], o));
             }
         }
-        if (CLUSTER > 1) cluster_sync(); else __syncthreads();
+        if (CLUSTER > 1) {
+            u64* barrier = &exchange->barriers[set];
+            if (threadIdx.x == 0) barrier_expect(barrier, NS * CLUSTER * sizeof(A));
 #pragma unroll
-        for (int s = 0; s < NS; s++) {
-            constexpr int EACH = PADDED > 32 ? PADDED / 32 : 1;
-            A value[EACH];
+            for (int s = 0; s < NS; s++)
+                if (warp == 0 && lane < CLUSTER) send(&exchange->ranks[set][s][cluster_rank()], barrier, lane, total[s]);
+            barrier_wait(barrier, turn >> 1 & 1);
 #pragma unroll
-            for (int i = 0; i < EACH; i++) value[i] = sums[s][lane * EACH + i];
+            for (int s = 0; s < NS; s++) {
+                total[s] = exchange->ranks[set][s][lane % CLUSTER];
 #pragma unroll
-            for (int width = 1; width < EACH; width *= 2)
-#pragma unroll
-                for (int i = 0; i < EACH; i += 2 * width) value[i] = value[i] + value[i + width];
-            constexpr int ACROSS = PADDED > 32 ? 32 : PADDED;
-#pragma unroll
-            for (int o = 1; o < ACROSS; o *= 2) value[0] = value[0] + __shfl_xor_sync(~0u, value[0], o);
-            total[s] = value[0];
+                for (int o = 1; o < CLUSTER; o *= 2) total[s] = join(total[s], __shfl_xor_sync(~0u, total[s], o));
+            }
         }
+        turn++;
     }
 
     // The largest of non-negative numbers over the team; a NaN or infinity comes out as infinity.
@@ -177,17 +217,9 @@ struct Team {
             value = other > value ? other : value;
         }
         if (!WHOLE_BLOCK) return value;
-        int lane = threadIdx.x % 32;
-        A* place = exchange->sums[parity][0];
-        parity ^= 1;
-        if (CLUSTER > 1) {
-            if (lane < CLUSTER) store_remote(&place[block], lane, value);
-        } else if (lane == 0) {
-            place[block] = value;
-        }
-        if (CLUSTER > 1) cluster_sync(); else __syncthreads();
-        for (int i = 0; i < BLOCKS; i++) value = place[i] > value ? place[i] : value;
-        return value;
+        A one[1] = {value};
+        share<1>(one, [](A a, A b) { return a > b ? a : b; });
+        return one[0];
     }
 
     // Whether any team that must keep step with this one wants it.
@@ -196,27 +228,23 @@ struct Team {
 
 // ---- memory ----
 
-__device__ inline void copy_async(void* to, const void* from, bool valid) {
+// `read`: a word of what was last read from the place. It orders this after that read without holding up any other.
+__device__ inline void copy_async(void* to, const void* from, bool valid, u32 read) {
     u32 place = u32(__cvta_generic_to_shared(to)), bytes = valid ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(place), "l"(from), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2; // %3" ::"r"(place), "l"(from), "r"(bytes), "r"(read));
 }
-__device__ inline void commit_async() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ inline void commit_async() { asm volatile("cp.async.commit_group;"); }
 template <int LEFT> __device__ inline void wait_async() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
 
-__device__ inline Words load_words(const T* from) {
-    Words to;
-    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(to.w[0]), "=r"(to.w[1]), "=r"(to.w[2]), "=r"(to.w[3]) : "l"(from));
-    return to;
-}
-__device__ inline void store_words(T* to, const Words& from) {
-    asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};"
-                 ::"l"(to), "r"(from.w[0]), "r"(from.w[1]), "r"(from.w[2]), "r"(from.w[3]) : "memory");
-}
+__device__ inline Words load_words(const T* from) { return *(const Words*)from; }
+__device__ inline void store_words(T* to, const Words& from) { __stcs((Words*)to, from); }
 
-// A vector of a row from element `at` on, of which those below n exist; the rest is 0.
+// A vector of a row from element `at` on, of which those below n exist; the rest is 0. FULL: all vectors of all threads exist
+// in every row, and a row that does not exist (n = 0) is not written.
 __device__ inline void load(const T* row, i64 at, i64 n, A (&to)[VEC]) {
-#if ALIGNED
+#if FULL
+    unpack(load_words(row + at), to);
+#elif ALIGNED
     if (at < n) {
         unpack(load_words(row + at), to);
         return;
@@ -230,7 +258,9 @@ __device__ inline void load(const T* row, i64 at, i64 n, A (&to)[VEC]) {
 }
 
 __device__ inline void store(T* row, i64 at, i64 n, const A (&from)[VEC]) {
-#if ALIGNED
+#if FULL
+    if (n > 0) store_words(row + at, pack(from));
+#elif ALIGNED
     if (at < n) store_words(row + at, pack(from));
 #else
 #pragma unroll
@@ -240,10 +270,13 @@ __device__ inline void store(T* row, i64 at, i64 n, const A (&from)[VEC]) {
 }
 
 // Whether element at + j of a row exists.
-__device__ inline bool exists(i64 at, int j, i64 n) { return ALIGNED ? at < n : at + j < n; }
+__device__ inline bool exists(i64 at, int j, i64 n) { return FULL ? true : ALIGNED ? at < n : at + j < n; }
 
 // Where a row finds its gain and bias: element i has number offset + i/span.
 struct Span { i64 offset; i64 span; };
+__device__ inline Span span_of(i64 row, i64 n, i64 span, i64 groups) {
+    return Span{groups == 1 ? 0 : row % groups * (PER_CHANNEL ? n / span : n), span};
+}
 
 // VEC parameters from element `at` of a row on. SPREAD_PARAMS: one serves several elements.
 template <int KIND> __device__ inline void load_params(const void* from, const Span& span, i64 at, i64 n, A absent, A (&to)[VEC]) {
@@ -257,19 +290,19 @@ template <int KIND> __device__ inline void load_params(const void* from, const S
     for (int j = 0; j < VEC; j++) to[j] = exists(at, j, n) ? parameter<KIND>(from, span.offset + (at + j) / span.span, absent) : absent;
 #elif ALIGNED
     typedef typename ParamType<KIND>::type P;
-    if (at >= n) {
+    if (!FULL && at >= n) {
 #pragma unroll
         for (int j = 0; j < VEC; j++) to[j] = absent;
         return;
     }
     const P* place = (const P*)from + span.offset + at;
     if constexpr (sizeof(P) == sizeof(T)) {
-        unpack(*(const Words*)place, to);
+        unpack(__ldg((const Words*)place), to);
     } else {
         // f32 beside a 16-bit type (two vectors), or beside f64 (half of one).
 #pragma unroll
         for (int j = 0; j < VEC; j += 2) {
-            float2 two = *(const float2*)(place + j);
+            float2 two = __ldg((const float2*)(place + j));
             to[j] = two.x;
             to[j + 1] = two.y;
         }

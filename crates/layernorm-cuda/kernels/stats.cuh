@@ -13,7 +13,8 @@ struct Stat { A m, delta, r; };
 // Elements of this thread: VECS vectors.
 typedef A Held[VECS][VEC];
 
-__device__ inline Stat statistics(Team& team, const Held& x, i64 n, const Count& count, A eps, bool& extreme) {
+// Leaves d in place of x.
+__device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count, A eps, bool& extreme) {
     Stat stat = {0, 0, 0};
     if (CENTERED) {
         A lane[1][PARTS][VEC] = {}, sum[1];
@@ -33,7 +34,7 @@ __device__ inline Stat statistics(Team& team, const Held& x, i64 n, const Count&
 #pragma unroll
             for (int j = 0; j < VEC; j++)
                 if (exists(team.at(v), j, n)) {
-                    A d = x[v][j] - stat.m;
+                    A d = x[v][j] = x[v][j] - stat.m;
                     lane[0][v % PARTS][j] = lane[0][v % PARTS][j] + d;
                     lane[1][v % PARTS][j] = fused(d, d, lane[1][v % PARTS][j]);
                 }
@@ -78,7 +79,7 @@ __device__ inline A scaled_eps(A eps, int k) {
     return eps > 0 && scaled < MIN_POSITIVE ? A(MIN_POSITIVE) : scaled;
 }
 
-// Rule 6, where `wanted`: scales what the team holds by 2^k and takes the statistics again, or makes them NaN. Gives k.
+// Rule 6, where `wanted`: scales x, which the team holds, by 2^k and takes the statistics again, or makes them NaN. Gives k.
 __device__ inline int scale_row(Team& team, Held& x, i64 n, const Count& count, A eps, bool wanted, Stat& stat) {
     A max = largest(team, x, n);
     bool scaled = wanted && finite(max);

@@ -4,7 +4,7 @@ use crate::config::{self, CHUNK};
 use crate::device::Device;
 use crate::driver::call;
 use crate::error::Error;
-use crate::kernels::{self, COLUMN_THREADS, FINISH_THREADS, Kinds};
+use crate::kernels::{self, COLUMN_THREADS, Kinds};
 use crate::launch::{Launch, Stream};
 use crate::rows::{Backward, RowNorm};
 use crate::types::{Accumulator, Count, Param, Type, address};
@@ -81,13 +81,14 @@ pub(crate) struct ColumnParams<A> {
     /// Groups of columns that share statistics in a sample; 0 where statistics are a column's.
     pub(crate) groups: i64,
     pub(crate) fixed: i64,
-    pub(crate) row_count: Count<A>,
+    /// Where the statistics of scaled rows are; 0 for nowhere.
+    pub(crate) lines: u64,
     pub(crate) eps: A,
 }
 
 impl<A: Accumulator> ColumnParams<A> {
     /// Rows and their features.
-    pub(crate) fn rows(norm: &RowNorm, call: &Backward) -> Self {
+    pub(crate) fn rows(norm: &RowNorm, call: &Backward, lines: u64) -> Self {
         ColumnParams {
             x: call.x.address,
             dy: call.dy.address,
@@ -101,7 +102,7 @@ impl<A: Accumulator> ColumnParams<A> {
             rstd: call.stats.rstd,
             groups: 1,
             fixed: 0,
-            row_count: A::count(norm.n),
+            lines,
             eps: A::from_f64(norm.eps),
         }
     }
@@ -188,7 +189,7 @@ pub(crate) unsafe fn finish<A: Accumulator>(
     sums: u64,
     stream: Stream,
 ) -> Result<(), Error> {
-    let wide = config::finish_width(view.columns as usize);
+    let shape = config::finish_shape(view.columns as usize, parts);
     let mut params = FinishParams {
         columns: *view,
         sums,
@@ -213,10 +214,10 @@ pub(crate) unsafe fn finish<A: Accumulator>(
             (kinds.of(to.gain, to.bias), 2)
         }
     };
-    let function = device.function(&kernels::finish(kinds, terms.count(), number, wide))?;
-    let blocks = (view.columns as usize).div_ceil(wide) as u32;
+    let function = device.function(&kernels::finish(kinds, terms.count(), number, shape))?;
+    let blocks = (view.columns as usize).div_ceil(shape.0) as u32;
     // SAFETY: the structure is the kernel's; the caller vouches for the memory.
-    unsafe { Launch::new(blocks, FINISH_THREADS).run(&function, stream, &params) }
+    unsafe { Launch::new(blocks, shape.1 as u32).run(&function, stream, &params) }
 }
 
 /// dγ and dβ from the sums of chunks.

@@ -69,6 +69,8 @@ impl Geometry {
     /// A warp for each 1024 elements of a row, over so many blocks.
     pub fn wide(element: Type, n: usize, cluster: usize) -> Self {
         let warps = n.div_ceil(BLOCK).div_ceil(cluster);
+        // Blocks of a cluster fold their own warps first, so each must have a power of two of them.
+        let warps = if cluster > 1 { warps.next_power_of_two() } else { warps };
         let vectors = BLOCK / 32 / element.per_vector();
         Geometry { team: 32, warps, cluster, vectors, ring: 0, threads: 32 * warps, keep: false, blocks: 1 }
     }
@@ -80,16 +82,29 @@ impl Geometry {
         (cluster <= most).then_some(cluster)
     }
 
+    /// Whether every vector of every thread exists in a row of n elements.
+    pub(crate) fn is_full(&self, element: Type, n: usize) -> bool {
+        self.vectors * self.team * element.per_vector() * self.warps * self.cluster == n
+    }
+
     /// With so many steps fetched ahead.
     pub fn ring(self, ring: usize) -> Self {
         Geometry { ring, ..self }
     }
 }
 
-/// How many threads share a row of n ≤ 1024: two vectors a thread while that fits a warp.
-fn team_for(element: Type, n: usize) -> usize {
-    n.div_ceil(element.per_vector()).div_ceil(2).next_power_of_two().clamp(1, 32)
+/// How many threads share a row of n ≤ 1024, for so many elements a thread.
+fn team_for(element: Type, n: usize, each: usize) -> usize {
+    n.div_ceil(each.max(element.per_vector())).next_power_of_two().clamp(1, 32)
 }
+
+/// Elements of a thread, forward: a long row has its sums folded less often, a short one would leave threads idle.
+fn forward_each(n: usize) -> usize {
+    if n >= 256 { 32 } else { 16 }
+}
+
+/// Elements of a thread, backward: each takes two more registers for the sums of γ and β.
+const BACKWARD_EACH: usize = 16;
 
 /// Threads of a block for teams that are not a whole block: fewer where there are few rows, so that all multiprocessors work.
 fn threads_for(rows: usize, team: usize, properties: &Properties) -> usize {
@@ -99,6 +114,10 @@ fn threads_for(rows: usize, team: usize, properties: &Properties) -> usize {
     }
     threads
 }
+
+/// Forward rows of such lengths (16-bit types, others) are fetched ahead by blocks that stay. Shorter ones hide behind each
+/// other; longer ones, over several blocks, do better with two at a time that come and go.
+const FORWARD_AHEAD: [std::ops::RangeInclusive<usize>; 2] = [1025..=16384, 8193..=16384];
 
 /// The geometry of a forward pass; `None` for rows that no team holds. `aligned`: whole 16-byte vectors everywhere.
 pub fn forward(
@@ -110,17 +129,20 @@ pub fn forward(
     properties: &Properties,
 ) -> Option<Geometry> {
     let mut geometry = if n <= BLOCK {
-        let team = team_for(element, n);
+        let team = team_for(element, n, forward_each(n));
         Geometry::narrow(element, n, team, threads_for(rows, team, properties))
     } else {
         Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
     };
-    // f64 holds 32 elements in 64 registers.
-    geometry.blocks = if n > BLOCK { (MOST_WARPS * 32 / geometry.threads).clamp(1, 4) } else { 1 };
+    // 64 registers a thread hold 32 elements of 16 bits with what is done to them; f32 is better off with 128, f64 needs them.
+    let small = matches!(element, Type::F16 | Type::Bf16) || geometry.cluster > 1 || n < BLOCK;
+    let threads = if small && element != Type::F64 { 1024 } else { 512 };
+    geometry.blocks = (threads / geometry.threads).max(1);
     let several = rows > geometry.teams() * properties.multiprocessors as usize / geometry.cluster;
-    if aligned && several {
-        let steps = geometry.steps(element);
-        geometry.ring = (2 * steps).max(4);
+    let ahead = &FORWARD_AHEAD[usize::from(element.bytes() != 2)];
+    if aligned && several && ahead.contains(&n) {
+        geometry.blocks = (512 / geometry.threads).max(1);
+        geometry.ring = 2 * geometry.steps(element);
         shrink_ring(&mut geometry, element, tensors, properties);
     }
     Some(geometry)
@@ -137,7 +159,7 @@ pub fn backward(
 ) -> Option<Geometry> {
     let lines = if sums { rows.div_ceil(CHUNK) } else { rows };
     let mut geometry = if n <= BLOCK {
-        let team = team_for(element, n);
+        let team = team_for(element, n, BACKWARD_EACH);
         Geometry::narrow(element, n, team, threads_for(lines, team, properties))
     } else {
         Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
@@ -145,7 +167,8 @@ pub fn backward(
     geometry.blocks = (MOST_WARPS * 32 / geometry.threads).clamp(1, 4);
     if aligned {
         let steps = geometry.steps(element);
-        geometry.ring = (3 * steps).max(4);
+        // More was not faster.
+        geometry.ring = if steps > 1 { steps + 2 } else { 2 };
         shrink_ring(&mut geometry, element, 2, properties);
     }
     Some(geometry)
@@ -168,11 +191,21 @@ fn shrink_ring(geometry: &mut Geometry, element: Type, tensors: usize, propertie
 /// row, and the sums after it. f64 has no room for sums in registers.
 pub fn fuses_sums(element: Type, rows: usize, n: usize, properties: &Properties) -> bool {
     let chunks = rows.div_ceil(CHUNK);
-    let blocks = if n <= BLOCK { chunks * team_for(element, n) / 128 } else { chunks * n.div_ceil(BLOCK * MOST_WARPS) };
+    let blocks = if n <= BLOCK {
+        chunks * team_for(element, n, BACKWARD_EACH) / 128
+    } else {
+        chunks * n.div_ceil(BLOCK * MOST_WARPS)
+    };
     element != Type::F64 && blocks * 4 >= properties.multiprocessors as usize * 3
 }
 
-/// Columns of a block that folds the sums of chunks.
-pub(crate) fn finish_width(columns: usize) -> usize {
-    if columns <= 512 { 8 } else { 32 }
+/// Columns and threads of a block that folds the sums of chunks: a thread has about eight of a column's.
+pub(crate) fn finish_shape(columns: usize, parts: usize) -> (usize, usize) {
+    let high = parts.div_ceil(8).next_power_of_two();
+    if high == 1 {
+        return (256, 256);
+    }
+    // Few columns: narrower blocks, so that there are more of them.
+    let wide = if columns <= 512 { 8 } else { 32 };
+    (wide, (wide * high).min(512))
 }

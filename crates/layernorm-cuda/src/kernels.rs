@@ -28,8 +28,6 @@ static BATCH: Source =
 pub(crate) const LONG_THREADS: u32 = 512;
 /// Threads of a block of the kernels down the columns.
 pub(crate) const COLUMN_THREADS: u32 = 256;
-/// Threads of a block that folds the sums of chunks.
-pub(crate) const FINISH_THREADS: u32 = 512;
 
 /// Where parameters are, as the kernels want to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +67,15 @@ impl Kinds {
     }
 }
 
-fn rows(variant: Variant, geometry: &Geometry, per_channel: bool, aligned: bool, residual: bool) -> Variant {
+fn rows(
+    variant: Variant,
+    norm: &RowNorm,
+    geometry: &Geometry,
+    per_channel: bool,
+    aligned: bool,
+    residual: bool,
+) -> Variant {
+    let full = aligned && geometry.is_full(norm.element, norm.n);
     let variant = variant
         .define("TEAM", geometry.team)
         .define("WARPS", geometry.warps)
@@ -81,6 +87,7 @@ fn rows(variant: Variant, geometry: &Geometry, per_channel: bool, aligned: bool,
         .define("MIN_BLOCKS", geometry.blocks)
         .define("PER_CHANNEL", u32::from(per_channel))
         .define("ALIGNED", u32::from(aligned))
+        .define("FULL", u32::from(full))
         .define("RESIDUAL", u32::from(residual));
     Variant { large_clusters: geometry.cluster > 8, ..variant }
 }
@@ -94,7 +101,7 @@ pub(crate) fn forward(
 ) -> Variant {
     let variant = Kinds::from(*norm).define(Variant::new(&FORWARD, "forward"));
     let tensors = 1 + usize::from(residual);
-    rows(variant, geometry, per_channel, aligned, residual).shared(geometry.ring_bytes(norm.element, tensors))
+    rows(variant, norm, geometry, per_channel, aligned, residual).shared(geometry.ring_bytes(norm.element, tensors))
 }
 
 pub(crate) fn backward(
@@ -103,18 +110,19 @@ pub(crate) fn backward(
     per_channel: bool,
     aligned: bool,
     residual: bool,
-    sums: bool,
+    (sums, dx): (bool, bool),
 ) -> Variant {
     let variant = Kinds { bias: 0, ..Kinds::from(*norm) }.define(Variant::new(&BACKWARD, "backward"));
-    rows(variant, geometry, per_channel, aligned, residual)
+    rows(variant, norm, geometry, per_channel, aligned, residual)
         .define("SUMS", u32::from(sums))
+        .define("DX", u32::from(dx))
         .shared(geometry.ring_bytes(norm.element, 2))
 }
 
 pub(crate) fn long(norm: &RowNorm, entry: &'static str, residual: bool) -> Variant {
     let variant = Kinds::from(*norm).define(Variant::new(&LONG, entry));
     let geometry = Geometry { warps: LONG_THREADS as usize / 32, ..Geometry::wide(norm.element, BLOCK, 1) };
-    rows(variant, &Geometry { threads: LONG_THREADS as usize, ..geometry }, false, false, residual)
+    rows(variant, norm, &Geometry { threads: LONG_THREADS as usize, ..geometry }, false, false, residual)
 }
 
 pub(crate) fn columns(kinds: Kinds, terms: u32, across: bool) -> Variant {
@@ -125,13 +133,14 @@ pub(crate) fn columns(kinds: Kinds, terms: u32, across: bool) -> Variant {
         .define("ACROSS", u32::from(across))
 }
 
-pub(crate) fn finish(kinds: Kinds, count: usize, output: u32, wide: usize) -> Variant {
+/// `shape`: columns and threads of a block.
+pub(crate) fn finish(kinds: Kinds, count: usize, output: u32, shape: (usize, usize)) -> Variant {
     kinds
         .define(Variant::new(&FINISH, "finish"))
-        .define("THREADS", FINISH_THREADS)
+        .define("THREADS", shape.1)
         .define("KINDS", count)
         .define("OUTPUT", output)
-        .define("WIDE", wide)
+        .define("WIDE", shape.0)
 }
 
 pub(crate) fn batch(kinds: Kinds, entry: &'static str, across: bool) -> Variant {

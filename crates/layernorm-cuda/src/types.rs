@@ -33,6 +33,11 @@ impl Type {
         if self == Type::F64 { 8 } else { 4 }
     }
 
+    /// Bytes of a scaled row's statistics, as the kernels leave them: three numbers and an exponent.
+    pub(crate) fn line_bytes(self) -> usize {
+        4 * self.accumulator_bytes()
+    }
+
     /// Elements of a 16-byte vector.
     pub(crate) fn per_vector(self) -> usize {
         16 / self.bytes()
