@@ -10,7 +10,7 @@
 // k goes over all gates. Sums for the gradients of gains and biases are kept for each unit and sequence, in order of time.
 #include "common.cuh"
 #include "cell.cuh"
-#define MT ((UNITS + 15) / 16)
+#define TILES ((UNITS + 15) / 16)
 #define WORDS (GW / PER_WORD)
 #include "product.cuh"
 
@@ -21,8 +21,8 @@ struct Backward {
     const float *state, *cell;
     elem *dzh;              // [T, B, G·HP], EMPTY at the start
     elem *dzx;              // [rows, G·HP]
-    uint2 *gates, *inputs;  // [T, B, NGRP, GS] and [T, B, XGRP, GS] messages
-    uint2 *cells;           // [T, B, GS] messages
+    uint2 *gates, *inputs;  // [COPIES, T, B, NGRP, GS] and [COPIES, T, B, XGRP, GS] messages
+    uint2 *cells;           // [COPIES, T, B, GS] messages
     const float *consts;
     const elem *dy;
     long long y_time, y_batch;
@@ -55,17 +55,17 @@ struct Backward {
 extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
     extern __shared__ __align__(16) float shared[];
     float *parts = shared;
-    float *consts = parts + 2 * WARPS * CC * ROWS_PAD;
+    float *consts = parts + (CS > 1 ? 1 : 2) * WARPS * CC * ROWS_PAD;
     u32 *matrix = (u32 *)(consts + (4 * G + 2) * UNITS);
-    float *slots = (float *)(matrix + WARPS * PS * MT * 2 * FRAG);
+    float *near = (float *)(matrix + WARPS * PS * MT * 2 * FRAG);
+    float *slots = near + (CS > 1 ? 2 * CS * 256 : 0);
 
     const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
     const int rank = blockIdx.x % GS, group = blockIdx.x / GS;
     const int b0 = a.first + group * a.cols, count = min(a.cols, a.end - b0);
     if (count <= 0) return;
-    const int chunks = (count + CC - 1) / CC;
     const int u = tid % UNITS, column = tid / UNITS, unit = rank * UNITS + u;
-    const bool worker = column < CC, real = unit < H;
+    const bool worker = column < CC, real = H == HP || unit < H;
     Patience patience = {a.patience, a.fail};
 
     for (int i = tid; i < 4 * G * UNITS; i += 256) {
@@ -76,25 +76,38 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
         consts[4 * G * UNITS + i] = a.consts[CONST_CELL + (i / UNITS) * HP + rank * UNITS + i % UNITS];
     Matrix m;
     load_matrix(m, matrix, a.ut, rank, warp, lane);
+    if (CS > 1)
+        for (int i = tid; i < 2 * CS * 1 * 256; i += 256) ((u32 *)near)[i] = EMPTY;
     __syncthreads();
+    cluster_barrier();
     auto constant = [&](int kind, int gate) { return consts[(kind * G + gate) * UNITS + u]; };
+#if ONE
+    // Those of a step are in registers, the sums and what is carried in shared memory.
+    float own[SLOT_CARRY];
+    auto slot = [&](int, int k) -> float & { return k < SLOT_CARRY ? own[k < SLOT_CARRY ? k : 0] : slots[k * 256 + tid]; };
+    const int chunks = 1;
+#else
     auto slot = [&](int chunk, int k) -> float & { return slots[(chunk * SLOTS + k) * 256 + tid]; };
+    const int chunks = (count + CC - 1) / CC;
+#endif
 #if CNORM
     const float gain_c = consts[4 * G * UNITS + u], bias_c = consts[(4 * G + 1) * UNITS + u];
 #endif
 
     if (worker)
-        for (int ch = 0; ch < chunks; ch++) {
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++) {
+#pragma unroll
             for (int k = 0; k < SLOTS; k++) slot(ch, k) = 0;
             if (LSTM && a.dc_last && ch * CC + column < count && real)
                 slot(ch, SLOT_CARRY) = a.dc_last[size_t(b0 + ch * CC + column) * H + unit];
         }
 
+    const size_t copy = size_t(a.steps) * a.batch * GS;  // messages of one copy, for each group of gates
     int turn = 0;
     for (int s = a.steps - 1; s >= -1; s--) {
         if (patience.left) patience.left = a.patience;
         // 1. dh, and what it means for the cell.
-        for (int ch = 0; ch < chunks; ch++, turn ^= 1) {
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++, turn ^= 1) {
             const int b = b0 + ch * CC + column, in_chunk = min(CC, count - ch * CC);
             const bool mine = worker && column < in_chunk;
             const int length = mine && a.lengths ? a.lengths[b] : a.steps;
@@ -126,15 +139,16 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
             if (CARRIED && valid && s > 0) mean0 = a.cell[(at - a.batch) * 2], rstd0 = a.cell[(at - a.batch) * 2 + 1];
 #endif
             if (s + 1 < a.steps) {
-                Vectors v = {(const u32 *)(a.dzh + (size_t(s + 1) * a.batch + b0 + ch * CC) * GW), GW / PER_WORD, in_chunk, rank};
-                float *mail = parts + turn * (WARPS * CC * ROWS_PAD);
+                Vectors v = {(const u32 *)(a.dzh + (size_t(s + 1) * a.batch + b0 + ch * CC) * GW), GW / PER_WORD, in_chunk};
+                float *mail = parts + (CS > 1 ? 0 : turn) * (WARPS * CC * ROWS_PAD);
                 product(mail, m, matrix, a.ut, v, rank, warp, lane, patience);
                 __syncthreads();
                 if (worker) {
                     float sum[1];
-                    fold_warps<1>(sum, mail + column * ROWS_PAD + u);
+                    fold_all<1>(sum, mail, near, turn, column, u, rank, mine, patience);
                     dh = __fadd_rn(dh, sum[0]);
                 }
+                if (CS > 1) __syncthreads();
             }
             if (!worker) continue;
 #if !LSTM
@@ -172,7 +186,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
 #if CNORM
             const float gc = __fmul_rn(dn, gain_c);
             const float sum = sum_lanes<UNITS>(gc), dot = sum_lanes<UNITS>(__fmul_rn(gc, cn));
-            if (mine && u == 0) send2(a.cells + at * GS + rank, sum, dot);
+            if (mine && u < COPIES) send2(a.cells + u * copy + at * GS + rank, sum, dot);
             slot(ch, SLOT_N) = gc, slot(ch, SLOT_X) = cn;
             slot(ch, SUM_CELL) = fmaf(dn, cn, slot(ch, SUM_CELL));
             slot(ch, SUM_CELL + 1) = __fadd_rn(slot(ch, SUM_CELL + 1), dn);
@@ -194,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
         if (s < 0) break;
         if (worker)
         // 2. The gates, and each block's part of the sums that their norms need.
-        for (int ch = 0; ch < chunks; ch++) {
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++) {
             const int b = b0 + ch * CC + column;
             const bool mine = ch * CC + column < count;
             const int length = mine && a.lengths ? a.lengths[b] : a.steps;
@@ -217,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
 #if CNORM
             float ma, mb, rstd = 0;
             if (valid) rstd = a.cell[at * 2 + 1];
-            row_sums(a.cells + at * GS, mine, u, 1.0f / H, patience, ma, mb);
+            row_sums(a.cells + rank % COPIES * copy + at * GS, mine, u, 1.0f / H, patience, ma, mb);
             dc = __fmul_rn(rstd, fmaf(-slot(ch, SLOT_X), mb, __fsub_rn(dc, ma)));
             if (!CARRIED) dc = __fadd_rn(dc, slot(ch, SLOT_CARRY));
 #endif
@@ -244,7 +258,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
                         sum = __fadd_rn(sum, gq), dot = fmaf(gq, z[q], dot);
                     }
                 sum = sum_lanes<UNITS>(sum), dot = sum_lanes<UNITS>(dot);
-                if (mine && u == 0) send2(a.gates + (at * NGRP + k) * GS + rank, sum, dot);
+                if (mine && u < COPIES) send2(a.gates + u * copy * NGRP + (at * NGRP + k) * GS + rank, sum, dot);
             }
 #endif
 #if XNORM
@@ -258,13 +272,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
                         sum = __fadd_rn(sum, gq), dot = fmaf(gq, x[q], dot);
                     }
                 sum = sum_lanes<UNITS>(sum), dot = sum_lanes<UNITS>(dot);
-                if (mine && u == 0) send2(a.inputs + (at * XGRP + k) * GS + rank, sum, dot);
+                if (mine && u < COPIES) send2(a.inputs + u * copy * XGRP + (at * XGRP + k) * GS + rank, sum, dot);
             }
 #endif
         }
         if (worker)
         // 3. Through the norms: dzh goes out, dzx and the sums are kept.
-        for (int ch = 0; ch < chunks; ch++) {
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++) {
             const int b = b0 + ch * CC + column;
             const bool mine = ch * CC + column < count;
             const int length = mine && a.lengths ? a.lengths[b] : a.steps;
@@ -287,7 +301,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
             for (int k = 0; k < NGRP; k++) rstd[k] = valid ? a.rh[at * NGRP + k] : 0.0f;
 #pragma unroll
             for (int k = 0; k < NGRP; k++)
-                row_sums(a.gates + (at * NGRP + k) * GS, mine, u, 1.0f / (gates_of(k) * H), patience, ma[k], mb[k]);
+                row_sums(a.gates + rank % COPIES * copy * NGRP + (at * NGRP + k) * GS, mine, u, 1.0f / (gates_of(k) * H), patience, ma[k], mb[k]);
 #pragma unroll
             for (int q = 0; q < G; q++) {
                 const int k = group_of(q);
@@ -296,7 +310,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
             }
 #endif
 #pragma unroll
-            for (int q = 0; q < G; q++) send_elem(a.dzh + at * GW + q * HP + unit, narrow(dz[q]), u, mine);
+            for (int q = 0; q < G; q++) send_elem(a.dzh + at * GW + q * HP + unit, nullptr, narrow(dz[q]), u, mine);
             float dx[G];
 #pragma unroll
             for (int q = 0; q < G; q++) dx[q] = SNORM ? dz[q] : dxa[q];
@@ -304,7 +318,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
 #pragma unroll
             for (int k = 0; k < XGRP; k++) {
                 float xa, xb;
-                row_sums(a.inputs + (at * XGRP + k) * GS, mine, u, 1.0f / (XGATES(k) * H), patience, xa, xb);
+                row_sums(a.inputs + rank % COPIES * copy * XGRP + (at * XGRP + k) * GS, mine, u, 1.0f / (XGATES(k) * H), patience, xa, xb);
                 const float rx = valid ? a.rx[row * XGRP + k] : 0.0f;
 #pragma unroll
                 for (int q = 0; q < G; q++)
@@ -341,8 +355,9 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
         // Whoever has no more to do must not look for dzh in vain: that would slow the others.
         __syncthreads();
     }
+    cluster_barrier();
     if (worker)
-        for (int ch = 0; ch < chunks; ch++)
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++)
             if (ch * CC + column < count) {
                 float *to = a.sums + size_t(b0 + ch * CC + column) * (4 * GW + 2 * HP) + unit;
 #pragma unroll

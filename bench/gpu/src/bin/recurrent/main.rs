@@ -36,8 +36,10 @@ fn warm(device: &Device, arguments: &[String]) -> bool {
     let number = |i: usize| arguments.get(i).and_then(|a| a.parse::<usize>().ok()).unwrap_or(1);
     let mut cases = check::cases(arguments.iter().any(|a| a == "quick"));
     cases.extend(time::cases(&[]));
-    if arguments.len() > 2 {
+    if arguments.len() > 2 && !arguments.iter().any(|a| a == "quick") {
         cases = time::cases(&arguments[2..]);
+    } else if arguments.len() > 2 {
+        cases = check::cases(true);
     }
     let mut good = true;
     for case in cases.iter().skip(number(0)).step_by(number(1)) {
