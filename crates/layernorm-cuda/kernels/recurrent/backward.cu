@@ -10,7 +10,7 @@
 // k goes over all gates. Sums for the gradients of gains and biases are kept for each unit and sequence, in order of time.
 #include "common.cuh"
 #include "cell.cuh"
-#define TILES ((UNITS + 15) / 16)
+#define MT ((UNITS + 15) / 16)
 #define WORDS (GW / PER_WORD)
 #include "product.cuh"
 
@@ -21,8 +21,8 @@ struct Backward {
     const float *state, *cell;
     elem *dzh;              // [T, B, G·HP], EMPTY at the start
     elem *dzx;              // [rows, G·HP]
-    uint2 *gates, *inputs;  // [COPIES, T, B, NGRP, GS] and [COPIES, T, B, XGRP, GS] messages
-    uint2 *cells;           // [COPIES, T, B, GS] messages
+    uint2 *gates, *inputs;  // [T, B, NGRP, GS] and [T, B, XGRP, GS] messages
+    uint2 *cells;           // [T, B, GS] messages
     const float *consts;
     const elem *dy;
     long long y_time, y_batch;
@@ -55,10 +55,9 @@ struct Backward {
 extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
     extern __shared__ __align__(16) float shared[];
     float *parts = shared;
-    float *consts = parts + (CS > 1 ? 1 : 2) * WARPS * CC * ROWS_PAD;
+    float *consts = parts + 2 * WARPS * CC * ROWS_PAD;
     u32 *matrix = (u32 *)(consts + (4 * G + 2) * UNITS);
-    float *near = (float *)(matrix + WARPS * PS * MT * 2 * FRAG);
-    float *slots = near + (CS > 1 ? 2 * CS * 256 : 0);
+    float *slots = (float *)(matrix + WARPS * PS * MT * 2 * FRAG);  // [chunk][SLOTS][256]
 
     const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
     const int rank = blockIdx.x % GS, group = blockIdx.x / GS;
@@ -76,10 +75,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
         consts[4 * G * UNITS + i] = a.consts[CONST_CELL + (i / UNITS) * HP + rank * UNITS + i % UNITS];
     Matrix m;
     load_matrix(m, matrix, a.ut, rank, warp, lane);
-    if (CS > 1)
-        for (int i = tid; i < 2 * CS * 1 * 256; i += 256) ((u32 *)near)[i] = EMPTY;
     __syncthreads();
-    cluster_barrier();
     auto constant = [&](int kind, int gate) { return consts[(kind * G + gate) * UNITS + u]; };
 #if ONE
     // Those of a step are in registers, the sums and what is carried in shared memory.
@@ -102,7 +98,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
                 slot(ch, SLOT_CARRY) = a.dc_last[size_t(b0 + ch * CC + column) * H + unit];
         }
 
-    const size_t copy = size_t(a.steps) * a.batch * GS;  // messages of one copy, for each group of gates
     int turn = 0;
     for (int s = a.steps - 1; s >= -1; s--) {
         if (patience.left) patience.left = a.patience;
@@ -140,15 +135,14 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
 #endif
             if (s + 1 < a.steps) {
                 Vectors v = {(const u32 *)(a.dzh + (size_t(s + 1) * a.batch + b0 + ch * CC) * GW), GW / PER_WORD, in_chunk};
-                float *mail = parts + (CS > 1 ? 0 : turn) * (WARPS * CC * ROWS_PAD);
+                float *mail = parts + turn * (WARPS * CC * ROWS_PAD);
                 product(mail, m, matrix, a.ut, v, rank, warp, lane, patience);
                 __syncthreads();
                 if (worker) {
                     float sum[1];
-                    fold_all<1>(sum, mail, near, turn, column, u, rank, mine, patience);
+                    fold_warps<1>(sum, mail + column * ROWS_PAD + u);
                     dh = __fadd_rn(dh, sum[0]);
                 }
-                if (CS > 1) __syncthreads();
             }
             if (!worker) continue;
 #if !LSTM
@@ -186,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
 #if CNORM
             const float gc = __fmul_rn(dn, gain_c);
             const float sum = sum_lanes<UNITS>(gc), dot = sum_lanes<UNITS>(__fmul_rn(gc, cn));
-            if (mine && u < COPIES) send2(a.cells + u * copy + at * GS + rank, sum, dot);
+            if (mine && u == 0) send2(a.cells + at * GS + rank, sum, dot);
             slot(ch, SLOT_N) = gc, slot(ch, SLOT_X) = cn;
             slot(ch, SUM_CELL) = fmaf(dn, cn, slot(ch, SUM_CELL));
             slot(ch, SUM_CELL + 1) = __fadd_rn(slot(ch, SUM_CELL + 1), dn);
@@ -231,7 +225,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
 #if CNORM
             float ma, mb, rstd = 0;
             if (valid) rstd = a.cell[at * 2 + 1];
-            row_sums(a.cells + rank % COPIES * copy + at * GS, mine, u, 1.0f / H, patience, ma, mb);
+            row_sums(a.cells + at * GS, mine, u, 1.0f / H, patience, ma, mb);
             dc = __fmul_rn(rstd, fmaf(-slot(ch, SLOT_X), mb, __fsub_rn(dc, ma)));
             if (!CARRIED) dc = __fadd_rn(dc, slot(ch, SLOT_CARRY));
 #endif
@@ -258,7 +252,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
                         sum = __fadd_rn(sum, gq), dot = fmaf(gq, z[q], dot);
                     }
                 sum = sum_lanes<UNITS>(sum), dot = sum_lanes<UNITS>(dot);
-                if (mine && u < COPIES) send2(a.gates + u * copy * NGRP + (at * NGRP + k) * GS + rank, sum, dot);
+                if (mine && u == 0) send2(a.gates + (at * NGRP + k) * GS + rank, sum, dot);
             }
 #endif
 #if XNORM
@@ -272,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
                         sum = __fadd_rn(sum, gq), dot = fmaf(gq, x[q], dot);
                     }
                 sum = sum_lanes<UNITS>(sum), dot = sum_lanes<UNITS>(dot);
-                if (mine && u < COPIES) send2(a.inputs + u * copy * XGRP + (at * XGRP + k) * GS + rank, sum, dot);
+                if (mine && u == 0) send2(a.inputs + (at * XGRP + k) * GS + rank, sum, dot);
             }
 #endif
         }
@@ -301,7 +295,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
             for (int k = 0; k < NGRP; k++) rstd[k] = valid ? a.rh[at * NGRP + k] : 0.0f;
 #pragma unroll
             for (int k = 0; k < NGRP; k++)
-                row_sums(a.gates + rank % COPIES * copy * NGRP + (at * NGRP + k) * GS, mine, u, 1.0f / (gates_of(k) * H), patience, ma[k], mb[k]);
+                row_sums(a.gates + (at * NGRP + k) * GS, mine, u, 1.0f / (gates_of(k) * H), patience, ma[k], mb[k]);
 #pragma unroll
             for (int q = 0; q < G; q++) {
                 const int k = group_of(q);
@@ -310,7 +304,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
             }
 #endif
 #pragma unroll
-            for (int q = 0; q < G; q++) send_elem(a.dzh + at * GW + q * HP + unit, nullptr, narrow(dz[q]), u, mine);
+            for (int q = 0; q < G; q++) send_elem(a.dzh + at * GW + q * HP + unit, narrow(dz[q]), u, mine);
             float dx[G];
 #pragma unroll
             for (int q = 0; q < G; q++) dx[q] = SNORM ? dz[q] : dxa[q];
@@ -318,7 +312,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
 #pragma unroll
             for (int k = 0; k < XGRP; k++) {
                 float xa, xb;
-                row_sums(a.inputs + rank % COPIES * copy * XGRP + (at * XGRP + k) * GS, mine, u, 1.0f / (XGATES(k) * H), patience, xa, xb);
+                row_sums(a.inputs + (at * XGRP + k) * GS, mine, u, 1.0f / (XGATES(k) * H), patience, xa, xb);
                 const float rx = valid ? a.rx[row * XGRP + k] : 0.0f;
 #pragma unroll
                 for (int q = 0; q < G; q++)
@@ -355,7 +349,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
         // Whoever has no more to do must not look for dzh in vain: that would slow the others.
         __syncthreads();
     }
-    cluster_barrier();
     if (worker)
         for (int ch = 0; ch < (ONE ? 1 : chunks); ch++)
             if (ch * CC + column < count) {

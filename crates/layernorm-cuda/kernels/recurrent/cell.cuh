@@ -10,8 +10,6 @@
 //   RESET_SUM   the reset gate multiplies the whole sum   KEEPS     z keeps the old h
 //   EPS_R, EPS_C, DEV_R, DEV_C    ε of both norms, and whether it is added to the deviation
 //   TRAIN       whether the tape is written
-//   COPIES      copies of the statistics' messages: where many blocks look for the same line, they wait for each other
-//   H_COPIES    the same for h: 1 or 2
 //   ONE         whether a group has one chunk: a thread's numbers then stay in registers
 // and for the product: PAIRS pairs a warp, of which PR are in registers, PS in shared memory and the rest in L2.
 //
@@ -116,14 +114,12 @@ __device__ __forceinline__ void block_statistics(float sum, float square, float 
 // Where a step of a sequence stands: forward in time, or backward from the sequence's own end.
 __device__ __forceinline__ int time_of(int s, int length, int reverse) { return reverse && s < length ? length - 1 - s : s; }
 
-// Packs the elements of two neighbouring units and sends them (16 bits), or sends one (f32); and a copy, if there is one.
-__device__ __forceinline__ void send_elem(elem *at, elem *copy, elem x, int u, bool mine) {
+// Packs the elements of two neighbouring units and sends them (16 bits), or sends one (f32).
+__device__ __forceinline__ void send_elem(elem *at, elem x, int u, bool mine) {
 #if TYPE == 0
     if (mine) send1(at, __float_as_uint(x));
-    if (mine && H_COPIES == 2 && copy) send1(copy, __float_as_uint(x));
 #else
-    const u32 other = __shfl_xor_sync(0xffffffffu, u32(x), 1);
+    const u32 other = __shfl_down_sync(0xffffffffu, u32(x), 1);
     if (mine && !(u & 1)) send1(at, u32(x) | other << 16);
-    if (mine && (u & 1) && H_COPIES == 2 && copy) send1(copy - 1, other | u32(x) << 16);
 #endif
 }

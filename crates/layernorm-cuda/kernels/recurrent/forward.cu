@@ -10,7 +10,7 @@
 // statistics need no shared memory. Rows in a block: row = unit·G + gate.
 #include "common.cuh"
 #include "cell.cuh"
-#define TILES ((UNITS * G + 15) / 16)
+#define MT ((UNITS * G + 15) / 16)
 #define WORDS (HP / PER_WORD)
 #include "product.cuh"
 
@@ -22,9 +22,8 @@ struct Forward {
     float *state;         // [T + 1, B, HP] tape: c before its norm, or h of a GRU
     float *cell;          // [T, B, 2] tape: mean and 1/σ of c
     elem *h;              // [T + 1, B, HP]: h as the product sees it; slot 0 is given, the rest EMPTY
-    elem *h_copy;         // [T, B, HP]: of h behind slot 0, if H_COPIES is 2
-    uint2 *gates;         // [COPIES, T, B, NGRP, GS] messages
-    uint2 *cells;         // [COPIES, T, B, GS] messages
+    uint2 *gates;         // [T, B, NGRP, GS] messages
+    uint2 *cells;         // [T, B, GS] messages
     const float *consts;  // GX, CX, GH, CH [G·HP] each, γ and β of the cell [HP]
     elem *y;
     long long y_time, y_batch;     // elements from a step, a sequence, to the next
@@ -48,10 +47,9 @@ struct Forward {
 extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
     extern __shared__ __align__(16) float shared[];
     float *parts = shared;                                          // [2][WARPS][CC][ROWS_PAD]
-    float *consts = parts + (CS > 1 ? 1 : 2) * WARPS * CC * ROWS_PAD;              // [4][G][UNITS], [2][UNITS]
+    float *consts = parts + 2 * WARPS * CC * ROWS_PAD;              // [4][G][UNITS], [2][UNITS]
     u32 *matrix = (u32 *)(consts + (4 * G + 2) * UNITS);            // [WARPS][PS][MT][2][lane][4]
-    float *near = (float *)(matrix + WARPS * PS * MT * 2 * FRAG);  // [2][CS][G][256] if CS > 1
-    float *slots = near + (CS > 1 ? 2 * CS * G * 256 : 0);         // [chunk][SLOTS][256]
+    float *slots = (float *)(matrix + WARPS * PS * MT * 2 * FRAG);  // [chunk][SLOTS][256]
 
     const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
     const int rank = blockIdx.x % GS, group = blockIdx.x / GS;
@@ -70,10 +68,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
         consts[4 * G * UNITS + i] = a.consts[CONST_CELL + (i / UNITS) * HP + rank * UNITS + i % UNITS];
     Matrix m;
     load_matrix(m, matrix, a.u, rank, warp, lane);
-    if (CS > 1)
-        for (int i = tid; i < 2 * CS * G * 256; i += 256) ((u32 *)near)[i] = EMPTY;
     __syncthreads();
-    cluster_barrier();
 #if ONE
     float own[SLOTS], fixed[4 * G + 2];
 #pragma unroll
@@ -98,7 +93,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
 #endif
         }
 
-    const size_t copy = size_t(a.steps) * a.batch * GS;  // messages of one copy, for each group of gates
     int turn = 0;
     for (int s = 0; s < a.steps; s++) {
         if (patience.left) patience.left = a.patience;
@@ -112,15 +106,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
             if (mine)
 #pragma unroll
                 for (int q = 0; q < G; q++) x[q] = __ldcg(row + q * HP);
-            const elem *from = H_COPIES == 1 || rank % 2 == 0 || s == 0 ? a.h + size_t(s) * a.batch * HP : a.h_copy + size_t(s - 1) * a.batch * HP;
-            Vectors v = {(const u32 *)(from + size_t(b0 + ch * CC) * HP), HP / PER_WORD, in_chunk};
-            float *mail = parts + (CS > 1 ? 0 : turn) * (WARPS * CC * ROWS_PAD);
+            Vectors v = {(const u32 *)(a.h + (size_t(s) * a.batch + b0 + ch * CC) * HP), HP / PER_WORD, in_chunk};
+            float *mail = parts + turn * (WARPS * CC * ROWS_PAD);
             product(mail, m, matrix, a.u, v, rank, warp, lane, patience);
             __syncthreads();
             float z[G];
-            if (worker) fold_all<G>(z, mail, near, turn, column, u, rank, mine, patience);
-            if (CS > 1) __syncthreads();
             if (!worker) continue;
+            fold_warps<G>(z, mail + column * ROWS_PAD + u * G);
 #pragma unroll
             for (int q = 0; q < G; q++) {
                 if (!mine) x[q] = 0;
@@ -143,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
                         sum = __fadd_rn(sum, d), square = fmaf(d, d, square);
                     }
                 block_statistics(sum, square, pivot, inv_units * (1.0f / gates_of(k)), mean, rest);
-                if (mine && u < COPIES) send2(a.gates + u * copy * NGRP + ((size_t(s) * a.batch + b) * NGRP + k) * GS + rank, mean, rest);
+                if (mine && u == 0) send2(a.gates + ((size_t(s) * a.batch + b) * NGRP + k) * GS + rank, mean, rest);
             }
 #endif
         }
@@ -160,10 +152,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
             for (int q = 0; q < G; q++) zn[q] = slot(ch, SLOT_Z + q), x[q] = slot(ch, SLOT_X + q);
 #if NORM
             float mean[NGRP], rstd[NGRP];
-            row_statistics<gates_of(0)>(a.gates + rank % COPIES * copy * NGRP + at * NGRP * GS, mine, u, EPS_R, DEV_R, patience, mean[0], rstd[0]);
+            row_statistics<gates_of(0)>(a.gates + at * NGRP * GS, mine, u, EPS_R, DEV_R, patience, mean[0], rstd[0]);
 #pragma unroll
             for (int k = 1; k < NGRP; k++)
-                row_statistics<gates_of(NGRP - 1)>(a.gates + rank % COPIES * copy * NGRP + (at * NGRP + k) * GS, mine, u, EPS_R, DEV_R, patience, mean[k], rstd[k]);
+                row_statistics<gates_of(NGRP - 1)>(a.gates + (at * NGRP + k) * GS, mine, u, EPS_R, DEV_R, patience, mean[k], rstd[k]);
 #pragma unroll
             for (int q = 0; q < G; q++) zn[q] = __fmul_rn(__fsub_rn(zn[q], mean[group_of(q)]), rstd[group_of(q)]);
 #endif
@@ -178,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
             const float pivot = __shfl_sync(0xffffffffu, c, 0, UNITS), d = real ? __fsub_rn(c, pivot) : 0.0f;
             float mc, rest;
             block_statistics(d, __fmul_rn(d, d), pivot, inv_units, mc, rest);
-            if (mine && u < COPIES) send2(a.cells + u * copy + at * GS + rank, mc, rest);
+            if (mine && u == 0) send2(a.cells + at * GS + rank, mc, rest);
 #else
             const float h = real && valid ? __fmul_rn(o, tanh_of(c)) : slot(ch, SLOT_H);
             if (valid) slot(ch, SLOT_C) = c;
@@ -192,7 +184,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
 #endif
 #if !(LSTM && CNORM)
             slot(ch, SLOT_H) = h;
-            send_elem(a.h + (at + a.batch) * HP + unit, a.h_copy + at * HP + unit, narrow(h), u, mine);
+            send_elem(a.h + (at + a.batch) * HP + unit, narrow(h), u, mine);
             if (valid && real)
                 a.y[time_of(s, length, a.reverse) * a.y_time + b * a.y_batch + unit] = narrow(h);
 #endif
@@ -229,11 +221,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
             const bool valid = mine && s < length;
             const size_t at = size_t(s) * a.batch + b;
             float mean, rstd;
-            row_statistics<1>(a.cells + rank % COPIES * copy + at * GS, mine, u, EPS_C, DEV_C, patience, mean, rstd);
+            row_statistics<1>(a.cells + at * GS, mine, u, EPS_C, DEV_C, patience, mean, rstd);
             const float o = slot(ch, SLOT_Z), c = slot(ch, SLOT_Z + 1);
             const float n = fmaf(constant(4, 0), __fmul_rn(__fsub_rn(c, mean), rstd), constant(4, 1));
             const float h = !real ? 0.0f : valid ? __fmul_rn(o, tanh_of(n)) : slot(ch, SLOT_H);
-            send_elem(a.h + (at + a.batch) * HP + unit, a.h_copy + at * HP + unit, narrow(h), u, mine);
+            send_elem(a.h + (at + a.batch) * HP + unit, narrow(h), u, mine);
             if (valid && real) {
                 slot(ch, SLOT_C) = CARRIED ? n : c;
                 slot(ch, SLOT_H) = h;
@@ -247,7 +239,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
         // Whoever has no more to do must not look for h in vain: that would slow the others.
         __syncthreads();
     }
-    cluster_barrier();
     if (worker)
         for (int ch = 0; ch < (ONE ? 1 : chunks); ch++)
             if (ch * CC + column < count && real) {

@@ -25,7 +25,6 @@ struct Pack {
     u32 *packed;     // [GS][8][pairs][tiles][2][32][4]
     int hidden, padded, gates, units, group, pairs, tiles;
     int back;        // rows are units and k goes over all gates
-    int cluster;     // blocks that share their rows, each with its part of k
 };
 
 extern "C" __global__ void rnn_pack(Pack p) {
@@ -36,13 +35,12 @@ extern "C" __global__ void rnn_pack(Pack p) {
         int tile = rest % p.tiles;
         rest /= p.tiles;
         int pair = rest % p.pairs, warp = rest / p.pairs % 8, rank = rest / p.pairs / 8;
-        int each = p.tiles / p.cluster, owner = rank / p.cluster * p.cluster + tile / each;
-        int row = tile % each * 16 + (lane >> 2) + (j & 1) * 8;
-        int word = ((rank % p.cluster * 8 + warp) * p.pairs + pair) * 16 + 4 * (lane & 3) + 2 * half + (j >> 1);
+        int row = tile * 16 + (lane >> 2) + (j & 1) * 8;
+        int word = (warp * p.pairs + pair) * 16 + 4 * (lane & 3) + 2 * half + (j >> 1);
         elem out[PER_WORD];
         for (int e = 0; e < PER_WORD; e++) {
             int k = word * PER_WORD + e;
-            int unit = owner * p.units + (p.back ? row : row / p.gates), gate = p.back ? k / p.padded : row % p.gates;
+            int unit = rank * p.units + (p.back ? row : row / p.gates), gate = p.back ? k / p.padded : row % p.gates;
             int other = p.back ? k % p.padded : k;
             bool there = row < (p.back ? p.units : p.units * p.gates) && unit < p.hidden && gate < p.gates && other < p.hidden;
             size_t at = p.back ? (size_t(gate) * p.hidden + other) * p.hidden + unit

@@ -3,14 +3,7 @@
 // A warp has PAIRS pairs of k and all rows, so that it alone reads its part of the vectors, straight from L2 into the
 // fragments; the warps' sums meet in shared memory and are added in the order of the warps. The matrix stays in registers
 // (first PR pairs), shared memory (next PS) and L2 (the rest), packed in the order in which lanes want it.
-//
-// With CS > 1, CS blocks of a cluster share their rows: each takes all rows of the cluster (MT = CS·TILES tiles) and a part
-// of k, so that it reads 1/CS of the vectors; what it gets for the others' rows goes to them (exchange, below).
 //   packed: [block][warp][pair][tile][2][lane][4 words]
-#ifndef CS
-#define CS 1
-#endif
-#define MT (CS * TILES)
 #define FRAG 128  // words of a fragment of all lanes
 #define ROWS_PAD (16 * MT + 4)
 
@@ -134,8 +127,8 @@ __device__ __forceinline__ void product(
     float acc[MT][NT][4];
     clear(acc);
     float total[MT][NT][4];
-    if (TYPE == 0 && !TF32 && TILES == 1) clear(total);
-    const int first = (rank % CS * WARPS + warp) * PAIRS;
+    if (TYPE == 0 && !TF32 && MT == 1) clear(total);
+    const int first = warp * PAIRS;
     uint4 b[DEPTH][NT];
 #pragma unroll
     for (int p = 0; p < DEPTH; p++)
@@ -148,10 +141,10 @@ __device__ __forceinline__ void product(
             else if (p < PR + PS) multiply_from(acc, shared + (warp * PS + p - PR) * (MT * 2 * FRAG), b[p % DEPTH], lane);
             else multiply_from(acc, pair_at(packed, rank, warp, p), b[p % DEPTH], lane);
             // Tensor cores cut off what they add: long sums of f32 are put together with proper rounding.
-            if (TYPE == 0 && !TF32 && TILES == 1 && p % 8 == 7) flush(total, acc);
+            if (TYPE == 0 && !TF32 && MT == 1 && p % 8 == 7) flush(total, acc);
             if (p + DEPTH < PAIRS && first + p + DEPTH < REAL_PAIRS) peek_pair(b[p % DEPTH], v, first + p + DEPTH, lane);
         }
-    if (TYPE == 0 && !TF32 && TILES == 1) flush(acc, total);
+    if (TYPE == 0 && !TF32 && MT == 1) flush(acc, total);
     // parts: [warp][sequence][row], rows padded so that neither side meets in a bank.
     const int g = lane >> 2, t = lane & 3;
 #pragma unroll
@@ -185,62 +178,4 @@ template <int N> __device__ __forceinline__ void fold_warps(float sum[N], const 
             for (int q = 0; q < N; q++) part[w][q] = __fadd_rn(part[w][q], part[w + d][q]);
 #pragma unroll
     for (int q = 0; q < N; q++) sum[q] = part[0][q];
-}
-
-// A cluster's messages: `mail` [2][CS][N][256] in every block's shared memory, EMPTY at the start and again once read.
-// Turns alternate: a block writes for a turn only after it has the turn before from all others, and they had then read the
-// one before that.
-#if CS > 1
-__device__ __forceinline__ void send_near(const float *at, int block, float x) {
-    u32 to;
-    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"((u32)__cvta_generic_to_shared(at)), "r"(block));
-    asm volatile("st.relaxed.cluster.shared::cluster.u32 [%0], %1;" ::"r"(to), "r"(message(x)) : "memory");
-}
-__device__ __forceinline__ float take_near(float *at, bool mine, Patience &patience) {
-    const u32 from = (u32)__cvta_generic_to_shared(at);
-    u32 x = 0;
-    for (int n = 1;; n++) {
-        if (mine) asm volatile("ld.relaxed.cluster.shared::cta.u32 %0, [%1];" : "=r"(x) : "r"(from) : "memory");
-        if (!__any_sync(0xffffffffu, x == EMPTY) || (n % 8 == 0 && !wait_more(patience))) break;
-    }
-    if (mine) asm volatile("st.relaxed.cluster.shared::cta.u32 [%0], %1;" ::"r"(from), "r"(EMPTY) : "memory");
-    return __uint_as_float(x);
-}
-#endif
-__device__ __forceinline__ void cluster_barrier() {
-#if CS > 1
-    asm volatile("barrier.cluster.arrive.aligned;\n\tbarrier.cluster.wait.aligned;" ::: "memory");
-#endif
-}
-
-// This thread's N rows, from the sums of all warps of all blocks of the cluster: warps first, then blocks, in order.
-template <int N> __device__ __forceinline__ void fold_all(
-    float sum[N], const float *parts, float *mail, int turn, int column, int u, int rank, bool mine, Patience &patience) {
-    const float *from = parts + column * ROWS_PAD + u * N;
-#if CS == 1
-    fold_warps<N>(sum, from);
-#else
-    const int me = rank % CS;
-    float own[N];
-#pragma unroll
-    for (int j = 1; j <= CS; j++) {
-        const int to = (me + j) % CS;
-        float part[N];
-        fold_warps<N>(part, from + to * TILES * 16);
-#pragma unroll
-        for (int q = 0; q < N; q++) {
-            if (to == me) own[q] = part[q];
-            else if (mine) send_near(mail + ((turn * CS + me) * N + q) * 256 + threadIdx.x, to, part[q]);
-        }
-    }
-#pragma unroll
-    for (int q = 0; q < N; q++) sum[q] = 0;
-#pragma unroll
-    for (int j = 0; j < CS; j++)
-#pragma unroll
-        for (int q = 0; q < N; q++) {
-            const float x = j == me ? own[q] : take_near(mail + ((turn * CS + j) * N + q) * 256 + threadIdx.x, mine, patience);
-            sum[q] = __fadd_rn(sum[q], x);
-        }
-#endif
 }

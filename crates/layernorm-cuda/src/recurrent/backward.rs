@@ -86,9 +86,7 @@ impl Plan {
                 patience: PATIENCE,
             };
             let groups = (end - first).div_ceil(self.geometry.columns);
-            let launch = Launch::new((groups * self.geometry.group) as u32, 256).cluster(self.geometry.backward.cluster as u32);
-            // The driver counts blocks of clusters as too many for a cooperative launch where they do fit.
-            let launch = if launch.cluster > 1 { launch } else { launch.cooperative() };
+            let launch = Launch::new((groups * self.geometry.group) as u32, 256).cooperative();
             // SAFETY: the caller's promise.
             unsafe { launch.run(&back.backward, stream, &args)? };
         }

@@ -93,7 +93,6 @@ impl Plan {
             pairs: product.pairs as i32,
             tiles: product.tiles as i32,
             back: i32::from(back),
-            cluster: product.cluster as i32,
         };
         let words = g.group * 8 * product.pairs * product.tiles * 256;
         // SAFETY: the caller's promise.
@@ -189,7 +188,6 @@ impl Plan {
                 state: kept(self.tape.state),
                 cell: kept(self.tape.cell),
                 h: kept(self.tape.h),
-                h_copy: work(self.there.h_copy),
                 gates: work(self.there.gates),
                 cells: work(self.there.cells),
                 consts: kept(self.tape.consts),
@@ -213,9 +211,7 @@ impl Plan {
                 patience: PATIENCE,
             };
             let groups = (end - first).div_ceil(self.geometry.columns);
-            let launch = Launch::new((groups * self.geometry.group) as u32, 256).cluster(self.geometry.forward.cluster as u32);
-            // The driver counts blocks of clusters as too many for a cooperative launch where they do fit.
-            let launch = if launch.cluster > 1 { launch } else { launch.cooperative() };
+            let launch = Launch::new((groups * self.geometry.group) as u32, 256).cooperative();
             // SAFETY: the caller's promise.
             unsafe { launch.run(&self.functions.forward, stream, &args)? };
         }

@@ -13,9 +13,7 @@ const MOST_COLUMNS: usize = 64;
 /// Where a recurrent matrix lies: pairs of k of each warp, and how many of them in registers and in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Product {
-    /// Blocks that share their rows, each with its part of k.
-    pub(crate) cluster: usize,
-    /// Tiles of 16 rows, of the whole cluster.
+    /// Tiles of 16 rows.
     pub(crate) tiles: usize,
     pub(crate) pairs: usize,
     pub(crate) in_registers: usize,
@@ -38,18 +36,13 @@ pub(crate) struct Geometry {
     pub(crate) columns: usize,
     /// Tiles of 8 sequences of a chunk.
     pub(crate) tiles: usize,
-    /// Copies of the statistics' messages, and of h.
-    pub(crate) copies: (usize, usize),
     pub(crate) forward: Product,
     pub(crate) backward: Product,
 }
 
 impl Geometry {
-    pub(crate) fn new(cell: &Cell, hidden: usize, batch: usize, number: Number, gpu: &Properties, clusters: (usize, usize)) -> Result<Self, Error> {
-        // A long k is shared by the blocks of a cluster: at large batches, reading it is what takes the time.
-        let wide = gpu.clusters && hidden * number.bytes() > 2048 && hidden <= 2048;
-        let clusters = if wide { clusters } else { (1, 1) };
-        let padded = hidden.next_multiple_of(if wide { 64 } else { 32 });
+    pub(crate) fn new(cell: &Cell, hidden: usize, batch: usize, number: Number, gpu: &Properties) -> Result<Self, Error> {
+        let padded = hidden.next_multiple_of(32);
         let most = gpu.multiprocessors as usize;
         // 16 units a block fill a tile of 16 rows for each gate. f32 needs twice the room, so 8 where that keeps U on the chip.
         let fine = number == Number::F32 && padded > 512 && padded / 8 <= most;
@@ -64,22 +57,19 @@ impl Geometry {
         let columns = batch.div_ceil(groups).next_multiple_of(8).min(MOST_COLUMNS);
         let tiles = if columns <= 8 || units == 32 { 1 } else { 2 };
         let chunks = columns.div_ceil(8 * tiles);
-        let mut copies = if chunks == 1 { (4, 2) } else { (1, 1) };
-        if let Ok(c) = std::env::var("COPIES") { let v: Vec<usize> = c.split(',').map(|x| x.parse().unwrap()).collect(); if chunks == 1 { copies = (v[0], v[1]); } }
         let word = 4 / number.bytes();
-        let product = |rows: usize, k: usize, cluster: usize, registers: usize, slots: usize| -> Result<Product, Error> {
-            let row_tiles = cluster * rows.div_ceil(16);
-            let pairs = (k / word).div_ceil(16).div_ceil(WARPS * cluster);
+        let product = |rows: usize, k: usize, registers: usize, slots: usize| -> Result<Product, Error> {
+            let row_tiles = rows.div_ceil(16);
+            let pairs = (k / word).div_ceil(16).div_ceil(WARPS);
             let in_registers = pairs.min(registers / (8 * row_tiles));
-            let (buffers, near) = if cluster > 1 { (1, 2 * cluster * rows / units * 1024) } else { (2, 0) };
-            let parts = buffers * WARPS * 8 * tiles * (16 * row_tiles + 4) * 4;
-            let fixed = parts + near + (4 * cell.gates + 2) * units * 4 + chunks * slots * 1024;
+            let parts = 2 * WARPS * 8 * tiles * (16 * row_tiles + 4) * 4;
+            let fixed = parts + (4 * cell.gates + 2) * units * 4 + chunks * slots * 1024;
             let pair_bytes = WARPS * row_tiles * 2 * 512;
             let room = gpu.shared_per_block.checked_sub(fixed).ok_or_else(|| Error::Unsupported {
                 why: format!("{fixed} bytes of shared memory a block, {} are there", gpu.shared_per_block),
             })?;
             let in_shared = (pairs - in_registers).min(room / pair_bytes);
-            Ok(Product { cluster, tiles: row_tiles, pairs, in_registers, in_shared, shared: fixed + in_shared * pair_bytes })
+            Ok(Product { tiles: row_tiles, pairs, in_registers, in_shared, shared: fixed + in_shared * pair_bytes })
         };
         // Registers for the matrix, in words a thread: what the compiler takes without spilling (NOTES-recurrent.md).
         let (there, back) = if number == Number::F32 { (96, 96) } else { (128, 128) };
@@ -91,9 +81,8 @@ impl Geometry {
             groups,
             columns,
             tiles,
-            copies,
-            forward: product(units * cell.gates, padded, clusters.0, there, 2 * cell.gates + 2)?,
-            backward: product(units, cell.gates * padded, clusters.1, back, 3 * cell.gates + 11)?,
+            forward: product(units * cell.gates, padded, there, 2 * cell.gates + 2)?,
+            backward: product(units, cell.gates * padded, back, 3 * cell.gates + 11)?,
         })
     }
 
@@ -111,13 +100,9 @@ impl Geometry {
             ("GS", self.group),
             ("NT", self.tiles),
             ("ONE", usize::from(self.columns <= 8 * self.tiles)),
-            ("COPIES", self.copies.0),
-            ("H_COPIES", self.copies.1),
             ("PAIRS", product.pairs),
             ("PR", product.in_registers),
             ("PS", product.in_shared),
-            ("CS", product.cluster),
-            ("AHEAD", if product.tiles >= 8 { 2 } else if self.tiles == 1 { 8 } else { 4 }),
         ]
         .map(|(name, value)| (name, value.to_string()))
         .to_vec()

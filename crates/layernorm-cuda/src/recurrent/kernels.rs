@@ -80,17 +80,17 @@ pub(super) fn finish(params: Number) -> Variant {
 }
 
 /// Every kernel in the ways that matter, to be compiled without a GPU: each cell in one type, each type with `paper`, and for
-/// that also a size whose matrix lies in registers, in shared memory and in L2 and is shared by clusters.
-pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
+/// that also a size whose matrix lies in registers, in shared memory and in L2.
+pub fn all_variants() -> Result<Vec<Variant>, Error> {
     let gpu = Properties {
         name: "a GPU of 132 multiprocessors".into(),
-        capability,
+        capability: 90,
         multiprocessors: 132,
         shared_per_block: 232_448,
         shared_per_multiprocessor: 233_472,
         threads_per_multiprocessor: 2048,
         l2: 50 << 20,
-        clusters: capability >= 90,
+        clusters: true,
         cooperative: true,
     };
     let mut all = Vec::new();
@@ -112,8 +112,7 @@ pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
                 _ => &[],
             };
             for &(hidden, batch) in sizes {
-                let clusters = if gpu.clusters { (2, 4) } else { (1, 1) };
-                let geometry = Geometry::new(&cell, hidden, batch, number, &gpu, clusters)?;
+                let geometry = Geometry::new(&cell, hidden, batch, number, &gpu)?;
                 all.extend([true, false].map(|training| forward(&cell, &geometry, number, false, training)));
                 all.push(backward(&cell, &geometry, number, number == Number::F32 && hidden == 100));
                 all.push(input_norm(&cell, &geometry));
@@ -139,7 +138,6 @@ pub(super) struct ForwardArgs {
     pub(super) state: Address,
     pub(super) cell: Address,
     pub(super) h: Address,
-    pub(super) h_copy: Address,
     pub(super) gates: Address,
     pub(super) cells: Address,
     pub(super) consts: Address,
@@ -231,7 +229,6 @@ pub(super) struct PackArgs {
     pub(super) pairs: i32,
     pub(super) tiles: i32,
     pub(super) back: i32,
-    pub(super) cluster: i32,
 }
 
 /// `PadWeight` of prepare.cu.

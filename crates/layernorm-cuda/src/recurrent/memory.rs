@@ -39,7 +39,6 @@ pub(super) struct Work {
     pub(super) gates: usize,
     pub(super) inputs: usize,
     pub(super) cells: usize,
-    pub(super) h_copy: usize,
     pub(super) messages_end: usize,
     pub(super) dzh: usize,
     pub(super) dzx: usize,
@@ -98,22 +97,20 @@ fn weight(cell: &Cell, geometry: &Geometry, sizes: &Sizes) -> usize {
 
 /// The forward pass. The first part of both workspaces is the word that says whether a pass gave up.
 pub(super) fn forward(cell: &Cell, geometry: &Geometry, sizes: &Sizes, tape: &Tape) -> Work {
-    let messages = geometry.copies.0 * sizes.rows() * geometry.group * 8;
+    let messages = sizes.rows() * geometry.group * 8;
     let mut room = Room::default();
     room.take(4);
     let (matrix, weight) = (room.take(packed(geometry, &geometry.forward)), room.take(weight(cell, geometry, sizes)));
     let (gates, cells) = (room.take(messages * cell.groups()), room.take(messages));
-    let h_bytes = sizes.rows() * geometry.padded * sizes.number.bytes();
-    let h_copy = room.take(if geometry.copies.1 > 1 { h_bytes } else { 0 });
     let messages_end = room.0;
     let tape = room.take(if sizes.training { 0 } else { tape.bytes });
-    Work { matrix, weight, gates, inputs: 0, cells, h_copy, messages_end, dzh: 0, dzx: 0, sums: 0, tape, bytes: room.0 }
+    Work { matrix, weight, gates, inputs: 0, cells, messages_end, dzh: 0, dzx: 0, sums: 0, tape, bytes: room.0 }
 }
 
 /// The backward pass. `dzh` follows the messages: it is one of them.
 pub(super) fn backward(cell: &Cell, geometry: &Geometry, sizes: &Sizes) -> Work {
     let (rows, width) = (sizes.rows(), geometry.width(cell));
-    let messages = geometry.copies.0 * rows * geometry.group * 8;
+    let messages = rows * geometry.group * 8;
     let mut room = Room::default();
     room.take(4);
     let (matrix, weight) = (room.take(packed(geometry, &geometry.backward)), room.take(weight(cell, geometry, sizes)));
@@ -122,5 +119,5 @@ pub(super) fn backward(cell: &Cell, geometry: &Geometry, sizes: &Sizes) -> Work 
     let messages_end = room.0;
     let dzx = room.take(rows * width * sizes.number.bytes());
     let sums = room.take(sizes.batch * (4 * width + 2 * geometry.padded) * 4);
-    Work { matrix, weight, gates, inputs, cells, h_copy: 0, messages_end, dzh, dzx, sums, tape: 0, bytes: room.0 }
+    Work { matrix, weight, gates, inputs, cells, messages_end, dzh, dzx, sums, tape: 0, bytes: room.0 }
 }

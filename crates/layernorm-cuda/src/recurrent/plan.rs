@@ -202,8 +202,7 @@ impl Plan {
         }
         let cell = Cell::of(&layer.variant)?;
         check(&layer, &shape)?;
-        let clusters = clusters(device, &layer, &cell, &shape)?;
-        let geometry = Geometry::new(&cell, layer.hidden, shape.batch, layer.number, gpu, clusters)?;
+        let geometry = Geometry::new(&cell, layer.hidden, shape.batch, layer.number, gpu)?;
         let chunk = 16 / layer.number.bytes();
         let sizes = Sizes {
             steps: shape.steps,
@@ -332,34 +331,6 @@ fn check(layer: &Layer, shape: &Shape) -> Result<(), Error> {
         return Err(Error::Shape { why: format!("{} × {} steps of sequences: too many", shape.steps, shape.batch) });
     }
     Ok(())
-}
-
-/// Blocks of a cluster, forward and backward: the most that the device can hold all at once. Whether it can depends on how its
-/// multiprocessors are grouped, so it is asked. The batch does not enter: wide layers have one group of blocks.
-fn clusters(device: &Device, layer: &Layer, cell: &Cell, shape: &Shape) -> Result<(usize, usize), Error> {
-    let tf32 = layer.tf32 && layer.number == Number::F32;
-    let mut most = vec![(1, 4), (1, 2), (1, 1)];
-    if let Ok(c) = std::env::var("CLUSTERS") { let v: Vec<usize> = c.split(',').map(|x| x.parse().unwrap()).collect(); most = vec![(v[0], v[1]), (1, 1)]; }
-    for clusters in most {
-        let geometry =
-            Geometry::new(cell, layer.hidden, shape.batch, layer.number, device.properties(), clusters)?;
-        let blocks = geometry.group as u32;
-        let fits = |function: &Function, cluster: usize| -> Result<bool, Error> {
-            let launch = Launch::new(blocks, 256).cluster(cluster as u32);
-            let active = launch.active_clusters(function)?;
-            if std::env::var("ONLY16").is_ok() { println!("{cluster}: {active} clusters of {blocks} blocks"); }
-            Ok(cluster == 1 || active * cluster as u32 >= blocks)
-        };
-        if geometry.forward.cluster == 1 && geometry.backward.cluster == 1 {
-            return Ok((1, 1));
-        }
-        let there = device.function(&kernels::forward(cell, &geometry, layer.number, tf32, true))?;
-        let back = device.function(&kernels::backward(cell, &geometry, layer.number, tf32))?;
-        if fits(&there, geometry.forward.cluster)? && fits(&back, geometry.backward.cluster)? {
-            return Ok(clusters);
-        }
-    }
-    Ok((1, 1))
 }
 
 fn functions(
