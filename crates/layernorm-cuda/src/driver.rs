@@ -37,6 +37,11 @@ pub(crate) fn open() -> Result<(), Error> {
     OPENED.get_or_init(start).clone()
 }
 
+/// What the loader said, which an error of it keeps below itself.
+pub(crate) fn reason(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), |source| source.to_string())
+}
+
 fn start() -> Result<(), Error> {
     let names: &[&str] = if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so", "libcuda.so.1"] };
     let mut detail = String::new();
@@ -53,7 +58,7 @@ fn start() -> Result<(), Error> {
                 // SAFETY: the library is there.
                 return unsafe { call!(cuInit(0)) };
             }
-            Err(error) => detail = error.to_string(),
+            Err(error) => detail = reason(&error),
         }
     }
     Err(Error::NoDriver { detail })

@@ -5,21 +5,33 @@
 //! need one: they allocate nothing and can be captured in a graph.
 
 mod cache;
+mod catalog;
+mod channels;
+mod columns;
+pub mod config;
 mod device;
 mod driver;
 mod error;
+mod kernels;
 mod launch;
 pub mod memory;
 mod module;
 pub mod nvrtc;
 pub mod recurrent;
+mod rows;
+mod types;
 
 pub use cache::{Cache, FOLDER_VARIABLE, Key};
+pub use catalog::variants;
+pub use channels::{BatchBackward, BatchForward, BatchNorm, GroupBackward, GroupNorm, Running};
+pub use columns::Gradients;
 pub use device::{Device, Properties};
 pub use error::Error;
 pub use launch::{Launch, Stream};
 pub use module::{Function, Variant};
 pub use nvrtc::{Arch, Source};
+pub use rows::{Backward, Forward, RowNorm};
+pub use types::{Affine, Param, Rows, Stats, Type, Workspace};
 
 /// A kernel that does nothing, for measuring what a launch costs.
 pub static NOOP: Source = Source { name: "noop.cu", text: include_str!("../kernels/noop.cu"), headers: &[] };

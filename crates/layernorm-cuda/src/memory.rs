@@ -18,6 +18,8 @@ pub struct Buffer<T> {
 
 // SAFETY: device memory may be used from any thread.
 unsafe impl<T: Send> Send for Buffer<T> {}
+// SAFETY: as above; writes need `&mut` or go through the GPU's own order.
+unsafe impl<T: Sync> Sync for Buffer<T> {}
 
 impl<T: Copy> Buffer<T> {
     /// Room for so many elements; what is in it is undefined.
@@ -59,6 +61,14 @@ impl<T: Copy> Buffer<T> {
         self.device.bind()?;
         // SAFETY: the memory has so many bytes.
         unsafe { call!(cuMemsetD8Async(self.address, byte, self.len * size_of::<T>(), stream.0)) }
+    }
+
+    /// Copies so many elements from another buffer, on a stream.
+    pub fn copy_from(&self, from: &Buffer<T>, len: usize, stream: Stream) -> Result<(), Error> {
+        assert!(len <= self.len && len <= from.len, "{len} elements from {} to {}", from.len, self.len);
+        self.device.bind()?;
+        // SAFETY: both have so many elements.
+        unsafe { call!(cuMemcpyDtoDAsync_v2(self.address, from.address, len * size_of::<T>(), stream.0)) }
     }
 
     /// The address of element `at`.

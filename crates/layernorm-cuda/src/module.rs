@@ -108,17 +108,17 @@ impl Modules {
     }
 
     pub(crate) fn get(&self, device: &Device, variant: &Variant) -> Result<Function, Error> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(function) = loaded.get(variant) {
+        let lock = || self.loaded.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(function) = lock().get(variant) {
             return Ok(*function);
         }
         device.bind()?;
         let arch = device.arch();
+        // Not under the lock: several threads may compile at a time. Who comes second at the same kernel loads it in vain.
         let code = self.cache.get(&variant.key(arch)?, || variant.compile(arch))?;
         // SAFETY: the device's context is current.
         let function = unsafe { load(&code, variant)? };
-        loaded.insert(variant.clone(), function);
-        Ok(function)
+        Ok(*lock().entry(variant.clone()).or_insert(function))
     }
 }
 

@@ -159,7 +159,7 @@ fn find() -> Result<(), String> {
                 let _ = keep(&file.path());
             }
         }
-        keep(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        keep(path).map_err(|error| crate::driver::reason(&error))?;
     }
     let mut first = None;
     // SAFETY: opening NVIDIA's library runs its initializers, which is what is wanted.
@@ -167,7 +167,7 @@ fn find() -> Result<(), String> {
         // Checked and let go; cudarc opens it again for itself. What was kept above is found by its name.
         Ok(_) => true,
         Err(error) => {
-            first.get_or_insert(error.to_string());
+            first.get_or_insert(crate::driver::reason(&error));
             false
         }
     });

@@ -1,6 +1,8 @@
 //! The forward pass: W x for all steps, LNx of its rows, the time loop.
 
-use super::kernels::{ConstsArgs, ForwardArgs, GemmArgs, InputNormArgs, PackArgs, PadInputArgs, PadWeightArgs, StartArgs};
+use super::kernels::{
+    ConstsArgs, ForwardArgs, GemmArgs, InputNormArgs, PackArgs, PadInputArgs, PadWeightArgs, StartArgs,
+};
 use super::plan::{PATIENCE, Parameters, Plan, Run, aligned};
 use crate::error::Error;
 use crate::launch::{Launch, Stream};

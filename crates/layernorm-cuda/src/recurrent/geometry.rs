@@ -41,7 +41,13 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    pub(crate) fn new(cell: &Cell, hidden: usize, batch: usize, number: Number, gpu: &Properties) -> Result<Self, Error> {
+    pub(crate) fn new(
+        cell: &Cell,
+        hidden: usize,
+        batch: usize,
+        number: Number,
+        gpu: &Properties,
+    ) -> Result<Self, Error> {
         let padded = hidden.next_multiple_of(32);
         let most = gpu.multiprocessors as usize;
         // 16 units a block fill a tile of 16 rows for each gate. f32 needs twice the room, so 8 where that keeps U on the chip.

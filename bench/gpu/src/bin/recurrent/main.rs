@@ -86,6 +86,10 @@ fn check_all(device: &Device, quick: bool, filter: Option<&String>) -> bool {
             }
         }
     }
-    println!("sequences alone: {} ({:.1} s)", if independent { "same bits" } else { "DIFFER" }, begun.elapsed().as_secs_f64());
+    println!(
+        "sequences alone: {} ({:.1} s)",
+        if independent { "same bits" } else { "DIFFER" },
+        begun.elapsed().as_secs_f64()
+    );
     failed == 0 && independent
 }

@@ -59,7 +59,9 @@ pub fn cases(arguments: &[String]) -> Vec<Case> {
     }
     let mut cases = Vec::new();
     for (kind, label) in [(Kind::Lstm, "lstm"), (Kind::Gru, "gru")] {
-        for (number, name) in [(Number::Bf16, "bf16"), (Number::F16, "f16"), (Number::F32, "f32"), (Number::F32, "tf32")] {
+        for (number, name) in
+            [(Number::Bf16, "bf16"), (Number::F16, "f16"), (Number::F32, "f32"), (Number::F32, "tf32")]
+        {
             if wants(label, &["lstm", "gru"]) && wants(name, &["bf16", "f16", "f32", "tf32"]) {
                 let variant = Variant::named(kind, "paper").unwrap();
                 cases.extend(sizes.iter().map(|&(hidden, batch)| Case {

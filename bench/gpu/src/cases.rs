@@ -1,0 +1,128 @@
+//! What is checked: every size class, type and mood, each once a thread of the host's.
+
+use crate::channels::{self, What};
+use crate::data::{Mood, Number};
+use crate::rows;
+use half::{bf16, f16};
+use layernorm_cuda::{Device, Type};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Sizes around every boundary.
+const SIZES: [usize; 44] = [
+    1, 2, 3, 5, 8, 16, 31, 33, 64, 65, 96, 100, 128, 129, 200, 255, 256, 257, 384, 512, 640, 768, 1000, 1023, 1024,
+    1025, 1536, 2048, 3000, 4096, 5000, 8192, 12288, 16384, 16385, 32768, 40000, 65536, 100_000, 131_072, 262_144,
+    262_145, 300_000, 524_288,
+];
+
+/// Sizes for f16, which goes the ways of bf16, and f64: each variant costs a compilation.
+const FEW_SIZES: [usize; 13] = [1, 5, 64, 100, 256, 768, 1000, 1024, 1025, 4096, 40000, 262_144, 300_000];
+
+#[derive(Clone, Copy, Debug)]
+enum Case {
+    Rows(rows::Case),
+    Channels(channels::Case),
+}
+
+fn row_cases(n: usize, out: &mut Vec<Case>) {
+    let rows = (150_000 / n).clamp(5, 200) | 1;
+    let base = rows::Case::new(rows, n);
+    let mut push = |case| out.push(Case::Rows(case));
+    for mood in [Mood::Plain, Mood::Hard] {
+        for fused in [true, false] {
+            push(rows::Case { mood, fused: Some(fused), ..base });
+        }
+    }
+    push(rows::Case { centered: false, mood: Mood::Hard, fused: Some(true), ..base });
+    if n % 3 != 0 || n > 4096 {
+        push(rows::Case { shift: 1, gap: 3, mood: Mood::Hard, fused: Some(n % 2 == 0), ..base });
+        push(rows::Case { residual: true, wide_params: true, fused: Some(n % 2 == 1), ..base });
+    }
+    if [64, 200, 1024, 3000].contains(&n) {
+        push(rows::Case { mood: Mood::Large, fused: Some(true), ..base });
+        push(rows::Case { mood: Mood::Large, fused: Some(false), centered: false, ..base });
+        push(rows::Case { gap: 16, wide_params: true, fused: Some(true), ..base });
+        push(rows::Case { affine: false, fused: Some(true), ..base });
+        push(rows::Case { eps: 0.0, ..base });
+        push(rows::Case { rows: 1, ..base });
+        push(rows::Case { rows: 64 * 128 + 5, fused: None, ..base });
+    }
+}
+
+fn channel_cases(out: &mut Vec<Case>) {
+    for (samples, channels, space) in [(3, 6, 35), (70, 12, 1), (2, 8, 1024), (5, 3, 100), (200, 64, 7)] {
+        for mood in [Mood::Plain, Mood::Hard, Mood::Large] {
+            for what in [What::Group(1), What::Group(channels / 3), What::Group(channels), What::Batch, What::Inference]
+            {
+                if !matches!(what, What::Group(0)) {
+                    out.push(Case::Channels(channels::Case { samples, channels, space, what, mood }));
+                }
+            }
+        }
+    }
+}
+
+fn compare<T: Number>(device: &Device, case: &Case) -> Result<(), String>
+where
+    T::Acc: Number,
+{
+    match case {
+        Case::Rows(case) => rows::compare::<T>(device, case),
+        Case::Channels(case) => channels::compare::<T>(device, case),
+    }
+}
+
+/// Runs all; gives the number that failed.
+pub fn run(device: &Device, reduced: bool) -> usize {
+    let mut list = Vec::new();
+    let sizes: &[usize] = if reduced { &[5, 64, 1000, 1024, 3000, 4096, 40000] } else { &SIZES };
+    sizes.iter().for_each(|&n| row_cases(n, &mut list));
+    channel_cases(&mut list);
+    if reduced {
+        list.retain(|case| match case {
+            Case::Rows(case) => case.rows < 1000,
+            Case::Channels(case) => case.samples < 10,
+        });
+    }
+    let types = if reduced { vec![Type::F32, Type::Bf16] } else { Type::ALL.to_vec() };
+    let mut work: Vec<(Type, Case)> =
+        list.iter().flat_map(|&case| types.iter().map(move |&element| (element, case))).collect();
+    work.retain(|(element, case)| match case {
+        Case::Rows(case) => matches!(element, Type::F32 | Type::Bf16) || FEW_SIZES.contains(&case.n),
+        Case::Channels(_) => true,
+    });
+    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(4, |count| count.get());
+    let start = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((element, case)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let began = std::time::Instant::now();
+                    let result = match element {
+                        Type::F32 => compare::<f32>(device, case),
+                        Type::F16 => compare::<f16>(device, case),
+                        Type::Bf16 => compare::<bf16>(device, case),
+                        Type::F64 => compare::<f64>(device, case),
+                    };
+                    if began.elapsed().as_secs() >= 10 {
+                        println!("slow: {element:?} {case:?} took {:.1} s", began.elapsed().as_secs_f64());
+                    }
+                    if let Err(error) = result {
+                        println!("DIFFERS {element:?} {case:?}: {error}");
+                        let mut failures = failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                        failures.push(format!("{element:?} {case:?}: {error}"));
+                    }
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    println!(
+        "{} of {} cases have the CPU's bits, in {:.1} s",
+        work.len() - failures.len(),
+        work.len(),
+        start.elapsed().as_secs_f64()
+    );
+    failures.len()
+}

@@ -1,0 +1,236 @@
+//! Speed against a device copy, measured in the same run. Bytes are those that must move.
+
+use crate::data::{self, Mood};
+use half::bf16;
+use layernorm_cuda::config::Geometry;
+use layernorm_cuda::memory::{Buffer, Event, OwnedStream};
+use layernorm_cuda::{
+    Affine, Backward, Device, Error, Forward, Gradients, Launch, NOOP, Param, RowNorm, Rows, Stats, Type, Variant,
+    Workspace,
+};
+
+/// Bytes of a tensor.
+pub const TENSOR: usize = 512 << 20;
+const SIZES: [usize; 11] = [64, 256, 768, 1024, 4096, 8192, 16384, 32768, 65536, 131_072, 262_144];
+const REPEATS: usize = 9;
+
+/// Tensors of 512 MiB, and what belongs to them.
+pub struct Bench<'a> {
+    pub device: &'a Device,
+    pub stream: OwnedStream,
+    tensors: [Buffer<u8>; 3],
+    params: [Buffer<u8>; 4],
+    stats: [Buffer<f32>; 3],
+    work: Buffer<u8>,
+}
+
+/// A shape to time.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub element: Type,
+    pub rows: usize,
+    pub n: usize,
+}
+
+impl Shape {
+    pub fn whole(element: Type, n: usize) -> Self {
+        Shape { element, rows: TENSOR / element.bytes() / n, n }
+    }
+
+    pub fn bytes(&self, tensors: usize) -> f64 {
+        (tensors * self.rows * self.n * self.element.bytes()) as f64
+    }
+}
+
+impl<'a> Bench<'a> {
+    pub fn new(device: &'a Device) -> Result<Self, Error> {
+        let bytes = |count| Buffer::<u8>::new(device, count);
+        let rows = TENSOR / 2 / 64;
+        let stats = || Buffer::<f32>::new(device, rows);
+        Ok(Bench {
+            device,
+            stream: OwnedStream::new(device)?,
+            tensors: [bytes(TENSOR)?, bytes(TENSOR)?, bytes(TENSOR)?],
+            params: [bytes(1 << 21)?, bytes(1 << 21)?, bytes(1 << 21)?, bytes(1 << 21)?],
+            stats: [stats()?, stats()?, stats()?],
+            work: bytes(1 << 28)?,
+        })
+    }
+
+    /// Random numbers of the type into x, dy, γ and β.
+    pub fn fill(&mut self, element: Type) -> Result<(), Error> {
+        let count = 1 << 22;
+        let bytes: Vec<u8> = match element {
+            Type::F32 => data::rows::<f32>(1, count, Mood::Plain, 3).iter().flat_map(|x| x.to_le_bytes()).collect(),
+            _ => data::rows::<bf16>(1, count, Mood::Plain, 3).iter().flat_map(|x| x.to_le_bytes()).collect(),
+        };
+        for tensor in &mut self.tensors[..2] {
+            for at in (0..TENSOR).step_by(bytes.len()) {
+                tensor.write(at, &bytes)?;
+            }
+        }
+        for param in &mut self.params[..2] {
+            param.write(0, &bytes[..1 << 21])?;
+        }
+        Ok(())
+    }
+
+    pub fn norm(&self, shape: &Shape) -> RowNorm {
+        let param = |i: usize| Some(Param { address: self.params[i].at(0), f32: false });
+        let affine = Affine { gain: param(0), bias: param(1), zero_centered: false };
+        RowNorm { element: shape.element, rows: shape.rows, n: shape.n, centered: true, eps: 1e-5, affine }
+    }
+
+    fn rows(&self, shape: &Shape, i: usize) -> Rows {
+        Rows { address: self.tensors[i].at(0), stride: shape.n as i64 }
+    }
+
+    fn saved(&self) -> Stats {
+        Stats { m: self.stats[0].at(0), delta: self.stats[1].at(0), rstd: self.stats[2].at(0) }
+    }
+
+    pub fn forward(&self, shape: &Shape, geometry: Option<Geometry>) -> Result<(), Error> {
+        let norm = self.norm(shape);
+        let call =
+            Forward { x: self.rows(shape, 0), residual: None, y: self.rows(shape, 2), stats: Some(self.saved()) };
+        // SAFETY: the buffers are larger than any shape, and live until the run ends.
+        unsafe {
+            match geometry {
+                Some(geometry) => norm.forward_with(self.device, &call, geometry, self.stream.stream),
+                None => norm.forward(self.device, &call, self.stream.stream),
+            }
+        }
+    }
+
+    pub fn backward(&self, shape: &Shape, geometry: Option<(Geometry, bool)>) -> Result<(), Error> {
+        let norm = self.norm(shape);
+        let param = |i: usize| Some(Param { address: self.params[i].at(0), f32: false });
+        let gradients = Gradients { gain: param(2), bias: param(3) };
+        let call = Backward {
+            x: self.rows(shape, 0),
+            dy: self.rows(shape, 1),
+            dh: None,
+            stats: self.saved(),
+            dx: Some(self.rows(shape, 2)),
+            gradients,
+        };
+        let workspace = Workspace { address: self.work.at(0), bytes: self.work.len() };
+        // SAFETY: as above.
+        unsafe {
+            match geometry {
+                Some(geometry) => norm.backward_with(self.device, &call, workspace, geometry, self.stream.stream),
+                None => norm.backward(self.device, &call, workspace, self.stream.stream),
+            }
+        }
+    }
+
+    /// The median of several runs, in seconds.
+    pub fn median(&self, repeats: usize, work: impl Fn() -> Result<(), Error>) -> Result<f64, Error> {
+        work()?;
+        let mut times = Vec::new();
+        for _ in 0..repeats {
+            let (start, end) = (Event::new(self.device)?, Event::new(self.device)?);
+            start.record(self.stream.stream)?;
+            work()?;
+            end.record(self.stream.stream)?;
+            times.push(end.seconds_since(&start)?);
+        }
+        times.sort_by(f64::total_cmp);
+        Ok(times[repeats / 2])
+    }
+
+    /// Seconds a call inside a graph of many.
+    fn in_graph(&self, work: impl Fn() -> Result<(), Error>) -> Result<f64, Error> {
+        const CALLS: usize = 50;
+        work()?;
+        let graph = self.stream.capture(|_| (0..CALLS).try_for_each(|_| work()))?;
+        Ok(self.median(REPEATS, || graph.launch(self.stream.stream))? / CALLS as f64)
+    }
+
+    pub fn copy(&self, bytes: usize) -> Result<(), Error> {
+        self.tensors[2].copy_from(&self.tensors[0], bytes, self.stream.stream)
+    }
+}
+
+/// Builds what `work` needs on all of the host's threads.
+pub fn prepare<T: Sync>(list: &[T], work: impl Fn(&T) -> Result<(), Error> + Sync) {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(4, |count| count.get()) {
+            scope.spawn(|| {
+                while let Some(one) = list.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
+                    if let Err(error) = work(one) {
+                        println!("{error}");
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// The table.
+pub fn run(device: &Device) -> Result<(), Error> {
+    let mut bench = Bench::new(device)?;
+    bench.fill(Type::F32)?;
+    let copy = 2.0 * TENSOR as f64 / bench.median(REPEATS, || bench.copy(TENSOR))?;
+    println!("device copy of 512 MiB: {:.2} TB/s", copy / 1e12);
+    println!(
+        "| type | rows | N | forward TB/s | of a copy | backward TB/s | of a copy |\n|---|---|---|---|---|---|---|"
+    );
+    for element in [Type::F32, Type::Bf16] {
+        bench.fill(element)?;
+        let shapes: Vec<Shape> = SIZES.iter().map(|&n| Shape::whole(element, n)).collect();
+        prepare(&shapes, |shape| bench.forward(shape, None).and_then(|()| bench.backward(shape, None)));
+        device.synchronize()?;
+        for shape in &shapes {
+            bench.forward(shape, None)?;
+            let forward = shape.bytes(2) / bench.median(REPEATS, || bench.forward(shape, None))?;
+            let backward = shape.bytes(3) / bench.median(REPEATS, || bench.backward(shape, None))?;
+            let percent = |rate: f64| 100.0 * rate / copy;
+            println!(
+                "| {element:?} | {} | {} | {:.2} | {:.1} % | {:.2} | {:.1} % |",
+                shape.rows,
+                shape.n,
+                forward / 1e12,
+                percent(forward),
+                backward / 1e12,
+                percent(backward)
+            );
+        }
+    }
+    small(&bench, copy)
+}
+
+/// Small calls, inside a graph.
+fn small(bench: &Bench, copy: f64) -> Result<(), Error> {
+    let noop = bench.device.function(&Variant::new(&NOOP, "noop"))?;
+    // SAFETY: the kernel reads nothing.
+    let empty = bench.in_graph(|| unsafe { Launch::new(1, 32).run(&noop, bench.stream.stream, &0u64) })?;
+    println!("\nan empty kernel in a graph: {:.2} µs", empty * 1e6);
+    println!(
+        "| type | rows | N | forward µs | launch + bytes | backward µs | launch + bytes | copy of the tensor µs |\n|---|---|---|---|---|---|---|---|"
+    );
+    for (element, rows, n) in [
+        (Type::F32, 64, 1024),
+        (Type::Bf16, 64, 1024),
+        (Type::F32, 4096, 1024),
+        (Type::Bf16, 4096, 1024),
+        (Type::F32, 8, 262_144),
+        (Type::Bf16, 8, 262_144),
+    ] {
+        let shape = Shape { element, rows, n };
+        let forward = bench.in_graph(|| bench.forward(&shape, None))?;
+        let backward = bench.in_graph(|| bench.backward(&shape, None))?;
+        let copied = bench.in_graph(|| bench.copy(rows * n * element.bytes()))?;
+        let floor = |tensors| empty + shape.bytes(tensors) / copy;
+        println!(
+            "| {element:?} | {rows} | {n} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            forward * 1e6,
+            floor(2) * 1e6,
+            backward * 1e6,
+            floor(3) * 1e6,
+            copied * 1e6
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+// Rows, forward (rule 3), with the residual of rule 7:
+//
+//   h = x + residual, rounded to the type      y = fma((d − δ)·r, γ, β)
+//
+// Teams take rows in turn. Vectors are fetched ahead into a ring of shared memory that belongs to each thread alone, so no
+// barrier guards it; a row then lives in registers until it is written.
+#include "stats.cuh"
+
+struct Params {
+    const T* x;
+    const T* residual;
+    T* h;
+    T* y;
+    const void* gain;
+    const void* bias;
+    A* m;
+    A* delta;
+    A* rstd;
+    i64 rows, n;
+    i64 stride_x, stride_residual, stride_h, stride_y;
+    i64 span, groups;
+    Count count;
+    A eps;
+};
+
+constexpr int INPUTS = RESIDUAL ? 2 : 1;
+
+struct Ring {
+    Words* mine;                 // this thread's first place
+    const T *x, *residual;       // of the row that is fetched next, at this thread's first vector
+    i64 x_next, residual_next;   // from there to the next
+    i64 left;                    // rows to fetch
+    i64 room;                    // elements from this thread's first vector to the end of a row
+    int step, slot;
+
+    __device__ Ring(const Params& p, const Team& team, Words* mine, i64 first, i64 teams) : mine(mine), step(0), slot(0) {
+        left = first >= p.rows ? 0 : (p.rows - first + teams - 1) / teams;
+        i64 row = left > 0 ? first : 0;
+        room = p.n - team.at(0);
+        x = p.x + row * p.stride_x + (room > 0 ? team.at(0) : 0);
+        residual = p.residual + row * p.stride_residual + (room > 0 ? team.at(0) : 0);
+        x_next = teams * p.stride_x;
+        residual_next = teams * p.stride_residual;
+    }
+
+    // `read`: a word of each vector that lay in the slot.
+    __device__ void fetch(const u32 (&read)[PARTS][INPUTS]) {
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            int at = (step * PARTS + part) * SPREAD;
+            bool valid = left > 0 && (FULL || at < room);
+            Words* to = mine + (slot * PARTS + part) * INPUTS * THREADS;
+            copy_async(to, x + (valid ? at : 0), valid, read[part][0]);
+            if (RESIDUAL) copy_async(to + THREADS, residual + (valid ? at : 0), valid, read[part][INPUTS - 1]);
+        }
+        commit_async();
+        slot = slot + 1 == RING ? 0 : slot + 1;
+        if (++step == STEPS) {
+            step = 0;
+            left--;
+            // Past the last row nothing is read, and the addresses stay where they are.
+            if (left > 0) {
+                x += x_next;
+                residual += residual_next;
+            }
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const __grid_constant__ Params p) {
+    extern __shared__ Words ring_memory[];
+    __shared__ Exchange exchange;
+    Team team(&exchange);
+    i64 teams = i64(gridDim.x) / CLUSTER * TEAMS;
+    int mine = WHOLE_BLOCK ? 0 : threadIdx.x / TEAM;
+    i64 first = i64(blockIdx.x) / CLUSTER * TEAMS;
+    Ring ring(p, team, ring_memory + threadIdx.x, first + mine, teams);
+    u32 read[PARTS][INPUTS] = {};
+    if (RING > 0)
+        for (int i = 0; i < RING; i++) ring.fetch(read);
+    int slot = 0;
+    Held kept_gain, kept_bias;
+    if (KEEP)
+#pragma unroll
+        for (int v = 0; v < VECS; v++) {
+            load_params<GAIN>(p.gain, Span{0, 1}, team.at(v), p.n, A(1), kept_gain[v]);
+            load_params<BIAS>(p.bias, Span{0, 1}, team.at(v), p.n, A(-0.0), kept_bias[v]);
+        }
+    for (i64 base = first; base < p.rows; base += teams) {
+        i64 row = base + mine;
+        bool live = row < p.rows;
+        i64 n = live ? p.n : 0;
+        // A team without a row goes along with the last one's, and writes nothing.
+        i64 place = live ? row : p.rows - 1;
+        Held x;
+#pragma unroll
+        for (int step = 0; step < STEPS; step++) {
+            if (RING > 0) wait_async<RING - 1>();
+#pragma unroll
+            for (int part = 0; part < PARTS; part++) {
+                int v = step * PARTS + part;
+                if (RING > 0) {
+                    const Words* from = ring.mine + (slot * PARTS + part) * INPUTS * THREADS;
+                    Words words = *from;
+                    read[part][0] = words.x;
+                    unpack(words, x[v]);
+                    if (RESIDUAL) {
+                        A other[VEC];
+                        words = from[THREADS];
+                        read[part][INPUTS - 1] = words.x;
+                        unpack(words, other);
+#pragma unroll
+                        for (int j = 0; j < VEC; j++) x[v][j] = x[v][j] + other[j];
+                    }
+                } else {
+                    load(p.x + place * p.stride_x, team.at(v), n, x[v]);
+                    if (RESIDUAL) {
+                        A other[VEC];
+                        load(p.residual + place * p.stride_residual, team.at(v), n, other);
+#pragma unroll
+                        for (int j = 0; j < VEC; j++) x[v][j] = x[v][j] + other[j];
+                    }
+                }
+            }
+            if (RING > 0) {
+                ring.fetch(read);
+                slot = slot + 1 == RING ? 0 : slot + 1;
+            }
+        }
+        if (RESIDUAL)
+#pragma unroll
+            for (int v = 0; v < VECS; v++) {
+                Words rounded = pack(x[v]);
+                unpack(rounded, x[v]);
+                store(p.h + row * p.stride_h, team.at(v), n, x[v]);
+            }
+        bool extreme;
+        Stat stat = statistics(team, x, n, p.count, p.eps, extreme);
+        Stat saved = stat;
+        extreme = extreme && live;
+        if (team.any(extreme)) {
+#pragma unroll
+            for (int v = 0; v < VECS; v++)
+                load(RESIDUAL ? p.h + place * p.stride_h : p.x + place * p.stride_x, team.at(v), n, x[v]);
+            int k = scale_row(team, x, n, p.count, p.eps, extreme, stat);
+            saved = stat;
+            if (extreme) {
+                saved.m = scale(stat.m, -k);
+                saved.delta = scale(stat.delta, -k);
+                saved.r = scale(stat.r, k);
+            }
+        }
+        if (team.thread == 0 && team.block == 0 && live && p.rstd) {
+            if (p.m) p.m[row] = saved.m;
+            if (p.delta) p.delta[row] = saved.delta;
+            p.rstd[row] = saved.r;
+        }
+        Span span = span_of(place, p.n, p.span, p.groups);
+#pragma unroll
+        for (int v = 0; v < VECS; v++) {
+            A gain[VEC], bias[VEC], y[VEC];
+            if (!KEEP) {
+                load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain);
+                load_params<BIAS>(p.bias, span, team.at(v), n, A(-0.0), bias);
+            }
+#pragma unroll
+            for (int j = 0; j < VEC; j++) {
+                A x_hat = (x[v][j] - stat.delta) * stat.r;
+                y[j] = fused(x_hat, gain_of(KEEP ? kept_gain[v][j] : gain[j]), KEEP ? kept_bias[v][j] : bias[j]);
+            }
+            store(p.y + row * p.stride_y, team.at(v), n, y);
+        }
+    }
+    if (CLUSTER > 1) cluster_sync();
+}

@@ -1,0 +1,185 @@
+// Element types, the types that arithmetic is done in, and exact powers of two.
+//
+// f16, bf16 and f32 are widened to f32; f64 stays f64. Compiled without contraction, so + and * are what they say, and
+// fma() is the only fused operation.
+#pragma once
+
+#define F32 0
+#define F16 1
+#define BF16 2
+#define F64 3
+
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+struct half_t { u16 bits; };
+struct bfloat_t { u16 bits; };
+
+#if ELEM == F64
+typedef double T;
+typedef double A;
+#elif ELEM == F16
+typedef half_t T;
+typedef float A;
+#elif ELEM == BF16
+typedef bfloat_t T;
+typedef float A;
+#else
+typedef float T;
+typedef float A;
+#endif
+
+// Elements of a 16-byte vector.
+constexpr int VEC = 16 / sizeof(T);
+
+// ---- widening is exact, narrowing rounds once, to nearest even ----
+
+__device__ inline float widen(float x) { return x; }
+__device__ inline double widen(double x) { return x; }
+__device__ inline float widen(bfloat_t x) { return __uint_as_float(u32(x.bits) << 16); }
+__device__ inline float widen(half_t x) {
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+}
+
+__device__ inline void narrow(float x, float& y) { y = x; }
+__device__ inline void narrow(double x, double& y) { y = x; }
+__device__ inline void narrow(double x, float& y) { y = float(x); }
+__device__ inline void narrow(float x, bfloat_t& y) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); }
+__device__ inline void narrow(float x, half_t& y) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); }
+
+// A 16-byte vector of elements as it lies in memory. The compiler's own type: it is loaded and stored whole.
+typedef uint4 Words;
+
+#if ELEM == BF16
+__device__ inline void unpack_two(u32 from, A& low, A& high) {
+    low = __uint_as_float(from << 16);
+    high = __uint_as_float(from & 0xffff0000u);
+}
+__device__ inline u32 pack_two(A low, A high) {
+    u32 to;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(to) : "f"(high), "f"(low));
+    return to;
+}
+#elif ELEM == F16
+__device__ inline void unpack_two(u32 from, A& low, A& high) {
+    low = widen(half_t{u16(from)});
+    high = widen(half_t{u16(from >> 16)});
+}
+__device__ inline u32 pack_two(A low, A high) {
+    u32 to;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(to) : "f"(high), "f"(low));
+    return to;
+}
+#endif
+
+__device__ inline void unpack(const Words& from, A (&to)[VEC]) {
+#if ELEM == F64
+    to[0] = __hiloint2double(from.y, from.x);
+    to[1] = __hiloint2double(from.w, from.z);
+#elif ELEM == F32
+    to[0] = __uint_as_float(from.x);
+    to[1] = __uint_as_float(from.y);
+    to[2] = __uint_as_float(from.z);
+    to[3] = __uint_as_float(from.w);
+#else
+    unpack_two(from.x, to[0], to[1]);
+    unpack_two(from.y, to[2], to[3]);
+    unpack_two(from.z, to[4], to[5]);
+    unpack_two(from.w, to[6], to[7]);
+#endif
+}
+
+__device__ inline Words pack(const A (&from)[VEC]) {
+#if ELEM == F64
+    return Words{u32(__double2loint(from[0])), u32(__double2hiint(from[0])), u32(__double2loint(from[1])), u32(__double2hiint(from[1]))};
+#elif ELEM == F32
+    return Words{__float_as_uint(from[0]), __float_as_uint(from[1]), __float_as_uint(from[2]), __float_as_uint(from[3])};
+#else
+    return Words{pack_two(from[0], from[1]), pack_two(from[2], from[3]), pack_two(from[4], from[5]), pack_two(from[6], from[7])};
+#endif
+}
+
+// ---- the arithmetic type ----
+
+#if ELEM == F64
+#define LEAST_RSTD 0x1p-512
+#define MIN_POSITIVE 0x1p-1022
+__device__ inline A nan_value() { return __longlong_as_double(0x7ff8000000000000ll); }
+#else
+#define LEAST_RSTD 0x1p-64f
+#define MIN_POSITIVE 0x1p-126f
+__device__ inline A nan_value() { return __uint_as_float(0x7fc00000u); }
+#endif
+
+__device__ inline float magnitude(float x) { return fabsf(x); }
+__device__ inline double magnitude(double x) { return fabs(x); }
+__device__ inline float fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ inline double fused(double a, double b, double c) { return __fma_rn(a, b, c); }
+__device__ inline float root(float x) { return __fsqrt_rn(x); }
+__device__ inline double root(double x) { return __dsqrt_rn(x); }
+__device__ inline bool finite(float x) { return (__float_as_uint(x) & 0x7f800000u) != 0x7f800000u; }
+__device__ inline bool finite(double x) { return (__double2hiint(x) & 0x7ff00000) != 0x7ff00000; }
+
+// floor(log2 |x|) of a finite x that is not 0.
+__device__ inline int exponent(double x) {
+    int up = 0;
+    if (fabs(x) < 0x1p-1022) {
+        x *= 0x1p54;
+        up = 54;
+    }
+    return ((__double2hiint(x) >> 20) & 0x7ff) - 1023 - up;
+}
+__device__ inline int exponent(float x) { return exponent(double(x)); }
+
+__device__ inline double power_of_two(int e) { return __hiloint2double((e + 1023) << 20, 0); }
+
+// x·2^e, rounded once. For f32 the product is exact in f64.
+__device__ inline float scale(float x, int e) {
+    e = e > 600 ? 600 : e < -600 ? -600 : e;
+    return float(double(x) * power_of_two(e));
+}
+// Every step but the last is exact: it keeps the number normal.
+__device__ __noinline__ double scale(double x, int e) {
+    if (x == 0 || !finite(x)) return x;
+    while (e > 0) {
+        int step = e < 1022 ? e : 1022;
+        x *= power_of_two(step);
+        e -= step;
+        if (!finite(x)) return x;
+    }
+    while (e < 0) {
+        int room = exponent(x) + 1022;
+        int step = -e;
+        if (room > 0) {
+            step = step < room ? step : room;
+            step = step < 1022 ? step : 1022;
+        }
+        if (step > 1022) return x * power_of_two(-1022) * power_of_two(-1022);
+        x *= power_of_two(-step);
+        e += step;
+    }
+    return x;
+}
+
+// The power that brings a largest magnitude into [1, 2); 0 for zero.
+__device__ inline int power(A max) { return max == 0 ? 0 : -exponent(max); }
+
+// N, and 1/N where N is a power of two: a product with it has then the bits of the quotient.
+struct Count { A n; A inverse; };
+__device__ inline A divide(A sum, const Count& count) { return count.inverse != 0 ? sum * count.inverse : sum / count.n; }
+
+// Gain and bias: of the element's type or f32. 0: absent, 1: of the type, 2: f32.
+template <int KIND> struct ParamType { typedef float type; };
+template <> struct ParamType<1> { typedef T type; };
+
+template <int KIND> __device__ inline A parameter(const void* from, i64 at, A absent) {
+    if (KIND == 0) return absent;
+    return A(widen(((const typename ParamType<KIND>::type*)from)[at]));
+}
+
+// Zero-centred gain: 1 + γ stands for γ.
+__device__ inline A gain_of(A gain) { return ONE_PLUS ? A(1) + gain : gain; }

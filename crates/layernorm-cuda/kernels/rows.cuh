@@ -1,0 +1,313 @@
+// Rows on the GPU: who holds which element, and the canonical sum (rule 2) over them.
+//
+// A team works on a row: TEAM threads of a warp (rows of one block of 1024), or WARPS warps in each of CLUSTER thread blocks,
+// one warp a block of 1024. A thread holds VECS vectors of 16 bytes; vector v of thread t starts at element
+// (v·TEAM + t)·VEC of the team's (or warp's) block. Lane bits from high to low are then: some bits of v, the thread, the
+// place in the vector. Steps of a lane (i, i + 256, …) are the rest of v, so a chain of four stays in one thread.
+//
+//   STEPS × PARTS vectors:  v = step·PARTS + part
+//
+// The fold goes high bit first: parts in registers, threads by exchange (each keeps half of its values while it has more
+// than one), places in the vector last. Then blocks of 1024 as adjacent pairs, through shared memory. Nothing of TEAM,
+// WARPS or CLUSTER enters the order.
+#pragma once
+#include "number.cuh"
+
+constexpr int SPREAD = TEAM * VEC;                          // elements that one vector of each thread covers
+constexpr int LANE_PARTS = SPREAD >= 256 ? 1 : 256 / SPREAD;
+constexpr int PARTS = VECS < LANE_PARTS ? VECS : LANE_PARTS;
+constexpr int STEPS = (VECS + PARTS - 1) / PARTS;
+static_assert(SPREAD <= 256, "a vector of each thread covers at most the 256 lanes");
+static_assert(VECS % PARTS == 0, "whole steps");
+static_assert(TEAM == 32 || (WARPS == 1 && CLUSTER == 1), "part of a warp is a team by itself");
+
+constexpr int BESIDE = VEC > TEAM ? VEC / TEAM : 1;          // values that a thread is left with when threads are folded
+constexpr int APART = VEC / BESIDE;                          // over so many threads
+
+constexpr int BLOCKS = WARPS * CLUSTER;                     // blocks of 1024 that a team holds
+constexpr bool WHOLE_BLOCK = WARPS > 1 || CLUSTER > 1;      // whether a thread block is (part of) one team
+constexpr int TEAMS = WHOLE_BLOCK ? 1 : THREADS / TEAM;     // teams of a thread block
+constexpr int padded(int n) { return n <= 1 ? 1 : 2 * padded((n + 1) / 2); }
+constexpr int PADDED_WARPS = padded(WARPS);
+static_assert(CLUSTER == 1 || PADDED_WARPS == WARPS, "blocks of a cluster hold whole powers of two, which fold by themselves");
+
+__device__ inline u32 cluster_rank() {
+    u32 rank = 0;
+#if CLUSTER > 1
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#endif
+    return rank;
+}
+
+__device__ inline void cluster_sync() {
+#if CLUSTER > 1
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
+// ---- messages between the blocks of a cluster: a value, and its bytes counted by a barrier of the receiver's ----
+
+__device__ inline u32 shared_address(const void* place) { return u32(__cvta_generic_to_shared(place)); }
+
+__device__ inline void barrier_init(u64* barrier) {
+#if CLUSTER > 1
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+#endif
+}
+
+// This phase is over when so many bytes have come.
+__device__ inline void barrier_expect(u64* barrier, u32 bytes) {
+#if CLUSTER > 1
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+#endif
+}
+
+__device__ inline void barrier_wait(u64* barrier, u32 phase) {
+#if CLUSTER > 1
+    asm volatile(
+        "{\n.reg .pred done;\nagain:\n"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n}" ::"r"(shared_address(barrier)), "r"(phase) : "memory");
+#endif
+}
+
+__device__ inline void send(A* place, u64* barrier, u32 rank, A value) {
+#if CLUSTER > 1
+    u32 to, counted;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(place)), "r"(rank));
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counted) : "r"(shared_address(barrier)), "r"(rank));
+#if ELEM == F64
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f64 [%0], %1, [%2];" ::"r"(to), "d"(value), "r"(counted) : "memory");
+#else
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(to), "f"(value), "r"(counted) : "memory");
+#endif
+#endif
+}
+
+// Sums of the warps of a team, twice: one set is read while the next is written.
+struct Exchange {
+    A sums[2][2][32];
+    A ranks[2][2][CLUSTER];
+    u64 barriers[2];
+};
+
+// Folds over the threads, high bit first. Of LIVE values each thread keeps half: the upper thread the upper half.
+template <int O, int LIVE> __device__ inline void exchange_halves(A (&lane)[VEC]) {
+    if constexpr (O > 0) {
+        if constexpr (LIVE > 1) {
+            constexpr int HALF = LIVE / 2;
+            bool upper = threadIdx.x & O;
+#pragma unroll
+            for (int j = 0; j < HALF; j++) {
+                A send = upper ? lane[j] : lane[j + HALF], keep = upper ? lane[j + HALF] : lane[j];
+                lane[j] = keep + __shfl_xor_sync(~0u, send, O);
+            }
+            exchange_halves<O / 2, HALF>(lane);
+        } else {
+            lane[0] = lane[0] + __shfl_xor_sync(~0u, lane[0], O);
+            exchange_halves<O / 2, 1>(lane);
+        }
+    }
+}
+
+struct Team {
+    int thread;     // in the team's part of a warp
+    i64 first;      // first element that this thread's warp holds
+    int block;      // which block of 1024 of the row the warp holds
+    u32 turn;       // exchanges so far: sets are used in turn, and barriers change phase every second one
+    Exchange* exchange;
+
+    __device__ Team(Exchange* exchange) : turn(0), exchange(exchange) {
+        thread = threadIdx.x % TEAM;
+        block = WHOLE_BLOCK ? cluster_rank() * WARPS + threadIdx.x / 32 : 0;
+        first = i64(block) * 1024;
+        if (WHOLE_BLOCK) {
+            // Places past the last block are +0, as the tree is padded.
+            for (int i = threadIdx.x; i < 2 * 2 * 32; i += THREADS) (&exchange->sums[0][0][0])[i] = 0;
+            if (threadIdx.x == 0) barrier_init(&exchange->barriers[0]), barrier_init(&exchange->barriers[1]);
+            if (CLUSTER > 1) cluster_sync(); else __syncthreads();
+        }
+    }
+
+    // The element at which vector v of this thread starts.
+    __device__ i64 at(int v) const { return first + v * SPREAD + thread * VEC; }
+
+    // One sum over a warp's (or smaller team's) lanes, given the lanes of this thread. All threads get it.
+    __device__ A fold(A (&lane)[PARTS][VEC]) const {
+#pragma unroll
+        for (int h = padded(PARTS) / 2; h > 0; h /= 2)
+#pragma unroll
+            for (int p = 0; p < h; p++)
+                if (p + h < PARTS)
+#pragma unroll
+                    for (int j = 0; j < VEC; j++) lane[p][j] = lane[p][j] + lane[p + h][j];
+        exchange_halves<TEAM / 2, VEC>(lane[0]);
+        // Places in the vector: the high ones lie apart in threads now, the low ones (if threads are few) side by side.
+#pragma unroll
+        for (int o = TEAM / 2; o * APART >= TEAM; o /= 2)
+#pragma unroll
+            for (int j = 0; j < BESIDE; j++) lane[0][j] = lane[0][j] + __shfl_xor_sync(~0u, lane[0][j], o);
+#pragma unroll
+        for (int h = BESIDE / 2; h > 0; h /= 2)
+#pragma unroll
+            for (int j = 0; j < h; j++) lane[0][j] = lane[0][j] + lane[0][j + h];
+        return lane[0][0];
+    }
+
+    // NS sums over the row. All threads of the team get them. `n` only says whether lanes are missing.
+    template <int NS> __device__ void sum(A (&lane)[NS][PARTS][VEC], A (&total)[NS], i64 n) {
+#pragma unroll
+        for (int s = 0; s < NS; s++) total[s] = fold(lane[s]);
+        if (!WHOLE_BLOCK) {
+            // A missing lane is +0, and so is a sum of zeros with it.
+            if (n < 256)
+#pragma unroll
+                for (int s = 0; s < NS; s++) total[s] = total[s] + A(0);
+            return;
+        }
+        blocks<NS>(total);
+    }
+
+    // The tree over blocks of 1024, each warp bringing one: over the warps of each block of threads, then over the blocks of the
+    // cluster, to each of which one warp sends. A set is written again only after all have read it: who sends the next one has
+    // read this one.
+    template <int NS> __device__ void blocks(A (&total)[NS]) {
+        share<NS>(total, [](A a, A b) { return a + b; });
+    }
+
+    template <int NS, class F> __device__ void share(A (&total)[NS], F join) {
+        int lane = threadIdx.x % 32, warp = threadIdx.x / 32, set = turn & 1;
+        if (WARPS > 1) {
+#pragma unroll
+            for (int s = 0; s < NS; s++)
+                if (lane == 0) exchange->sums[set][s][warp] = total[s];
+            __syncthreads();
+#pragma unroll
+            for (int s = 0; s < NS; s++) {
+                total[s] = exchange->sums[set][s][lane % PADDED_WARPS];
+#pragma unroll
+                for (int o = 1; o < PADDED_WARPS; o *= 2) total[s] = join(total[s], __shfl_xor_sync(~0u, total[s], o));
+            }
+        }
+        if (CLUSTER > 1) {
+            u64* barrier = &exchange->barriers[set];
+            if (threadIdx.x == 0) barrier_expect(barrier, NS * CLUSTER * sizeof(A));
+#pragma unroll
+            for (int s = 0; s < NS; s++)
+                if (warp == 0 && lane < CLUSTER) send(&exchange->ranks[set][s][cluster_rank()], barrier, lane, total[s]);
+            barrier_wait(barrier, turn >> 1 & 1);
+#pragma unroll
+            for (int s = 0; s < NS; s++) {
+                total[s] = exchange->ranks[set][s][lane % CLUSTER];
+#pragma unroll
+                for (int o = 1; o < CLUSTER; o *= 2) total[s] = join(total[s], __shfl_xor_sync(~0u, total[s], o));
+            }
+        }
+        turn++;
+    }
+
+    // The largest of non-negative numbers over the team; a NaN or infinity comes out as infinity.
+    __device__ A largest(A value) {
+        A infinity = A(1) / A(0);
+        if (!(value < infinity)) value = infinity;
+#pragma unroll
+        for (int o = TEAM / 2; o > 0; o /= 2) {
+            A other = __shfl_xor_sync(~0u, value, o);
+            value = other > value ? other : value;
+        }
+        if (!WHOLE_BLOCK) return value;
+        A one[1] = {value};
+        share<1>(one, [](A a, A b) { return a > b ? a : b; });
+        return one[0];
+    }
+
+    // Whether any team that must keep step with this one wants it.
+    __device__ bool any(bool wanted) const { return WHOLE_BLOCK ? wanted : __any_sync(~0u, wanted); }
+};
+
+// ---- memory ----
+
+// `read`: a word of what was last read from the place. It orders this after that read without holding up any other.
+__device__ inline void copy_async(void* to, const void* from, bool valid, u32 read) {
+    u32 place = u32(__cvta_generic_to_shared(to)), bytes = valid ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2; // %3" ::"r"(place), "l"(from), "r"(bytes), "r"(read));
+}
+__device__ inline void commit_async() { asm volatile("cp.async.commit_group;"); }
+template <int LEFT> __device__ inline void wait_async() { asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory"); }
+
+__device__ inline Words load_words(const T* from) { return *(const Words*)from; }
+__device__ inline void store_words(T* to, const Words& from) { __stcs((Words*)to, from); }
+
+// A vector of a row from element `at` on, of which those below n exist; the rest is 0. FULL: all vectors of all threads exist
+// in every row, and a row that does not exist (n = 0) is not written.
+__device__ inline void load(const T* row, i64 at, i64 n, A (&to)[VEC]) {
+#if FULL
+    unpack(load_words(row + at), to);
+#elif ALIGNED
+    if (at < n) {
+        unpack(load_words(row + at), to);
+        return;
+    }
+#pragma unroll
+    for (int j = 0; j < VEC; j++) to[j] = 0;
+#else
+#pragma unroll
+    for (int j = 0; j < VEC; j++) to[j] = at + j < n ? A(widen(row[at + j])) : A(0);
+#endif
+}
+
+__device__ inline void store(T* row, i64 at, i64 n, const A (&from)[VEC]) {
+#if FULL
+    if (n > 0) store_words(row + at, pack(from));
+#elif ALIGNED
+    if (at < n) store_words(row + at, pack(from));
+#else
+#pragma unroll
+    for (int j = 0; j < VEC; j++)
+        if (at + j < n) narrow(from[j], row[at + j]);
+#endif
+}
+
+// Whether element at + j of a row exists.
+__device__ inline bool exists(i64 at, int j, i64 n) { return FULL ? true : ALIGNED ? at < n : at + j < n; }
+
+// Where a row finds its gain and bias: element i has number offset + i/span.
+struct Span { i64 offset; i64 span; };
+__device__ inline Span span_of(i64 row, i64 n, i64 span, i64 groups) {
+    return Span{groups == 1 ? 0 : row % groups * (PER_CHANNEL ? n / span : n), span};
+}
+
+// VEC parameters from element `at` of a row on. SPREAD_PARAMS: one serves several elements.
+template <int KIND> __device__ inline void load_params(const void* from, const Span& span, i64 at, i64 n, A absent, A (&to)[VEC]) {
+    if (KIND == 0) {
+#pragma unroll
+        for (int j = 0; j < VEC; j++) to[j] = absent;
+        return;
+    }
+#if PER_CHANNEL
+#pragma unroll
+    for (int j = 0; j < VEC; j++) to[j] = exists(at, j, n) ? parameter<KIND>(from, span.offset + (at + j) / span.span, absent) : absent;
+#elif ALIGNED
+    typedef typename ParamType<KIND>::type P;
+    if (!FULL && at >= n) {
+#pragma unroll
+        for (int j = 0; j < VEC; j++) to[j] = absent;
+        return;
+    }
+    const P* place = (const P*)from + span.offset + at;
+    if constexpr (sizeof(P) == sizeof(T)) {
+        unpack(__ldg((const Words*)place), to);
+    } else {
+        // f32 beside a 16-bit type (two vectors), or beside f64 (half of one).
+#pragma unroll
+        for (int j = 0; j < VEC; j += 2) {
+            float2 two = __ldg((const float2*)(place + j));
+            to[j] = two.x;
+            to[j + 1] = two.y;
+        }
+    }
+#else
+#pragma unroll
+    for (int j = 0; j < VEC; j++) to[j] = at + j < n ? parameter<KIND>(from, span.offset + at + j, absent) : absent;
+#endif
+}

@@ -1,0 +1,97 @@
+// The statistics of a row that a team holds in registers (rule 3), and rule 6 for rows that overflow.
+//
+//   m = sum(x)/N   d = x − m   δ = sum(d)/N   v = max(0, fma(−δ, δ, sum(d·d)/N))   r = 1/sqrt(v + ε)
+//   RMS norm: m = δ = 0
+//
+// Extreme (v + ε not finite): all NaN if an element is not finite; else again with x·2^k, k = −⌊log₂ max|x|⌋, and
+// ε·2^(2k), not below the smallest normal number unless ε = 0.
+#pragma once
+#include "rows.cuh"
+
+struct Stat { A m, delta, r; };
+
+// Elements of this thread: VECS vectors.
+typedef A Held[VECS][VEC];
+
+// Leaves d in place of x.
+__device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count, A eps, bool& extreme) {
+    Stat stat = {0, 0, 0};
+    if (CENTERED) {
+        A lane[1][PARTS][VEC] = {}, sum[1];
+#pragma unroll
+        for (int v = 0; v < VECS; v++)
+#pragma unroll
+            for (int j = 0; j < VEC; j++)
+                if (exists(team.at(v), j, n)) lane[0][v % PARTS][j] = lane[0][v % PARTS][j] + x[v][j];
+        team.sum(lane, sum, n);
+        stat.m = divide(sum[0], count);
+    }
+    A mean_square;
+    if (CENTERED) {
+        A lane[2][PARTS][VEC] = {}, sum[2];
+#pragma unroll
+        for (int v = 0; v < VECS; v++)
+#pragma unroll
+            for (int j = 0; j < VEC; j++)
+                if (exists(team.at(v), j, n)) {
+                    A d = x[v][j] = x[v][j] - stat.m;
+                    lane[0][v % PARTS][j] = lane[0][v % PARTS][j] + d;
+                    lane[1][v % PARTS][j] = fused(d, d, lane[1][v % PARTS][j]);
+                }
+        team.sum(lane, sum, n);
+        stat.delta = divide(sum[0], count);
+        mean_square = fused(-stat.delta, stat.delta, divide(sum[1], count));
+        // A NaN stays a NaN.
+        if (mean_square < 0) mean_square = 0;
+    } else {
+        A lane[1][PARTS][VEC] = {}, sum[1];
+#pragma unroll
+        for (int v = 0; v < VECS; v++)
+#pragma unroll
+            for (int j = 0; j < VEC; j++)
+                if (exists(team.at(v), j, n)) lane[0][v % PARTS][j] = fused(x[v][j], x[v][j], lane[0][v % PARTS][j]);
+        team.sum(lane, sum, n);
+        mean_square = divide(sum[0], count);
+    }
+    A variance = mean_square + eps;
+    extreme = !finite(variance);
+    stat.r = A(1) / root(variance);
+    return stat;
+}
+
+// The largest magnitude of what the team holds; infinity if something is not finite.
+__device__ inline A largest(Team& team, const Held& x, i64 n) {
+    A max = 0;
+#pragma unroll
+    for (int v = 0; v < VECS; v++)
+#pragma unroll
+        for (int j = 0; j < VEC; j++)
+            if (exists(team.at(v), j, n)) {
+                A value = magnitude(x[v][j]);
+                max = value < max ? max : value;
+                if (!finite(value)) max = A(1) / A(0);
+            }
+    return team.largest(max);
+}
+
+__device__ inline A scaled_eps(A eps, int k) {
+    A scaled = scale(eps, 2 * k);
+    return eps > 0 && scaled < MIN_POSITIVE ? A(MIN_POSITIVE) : scaled;
+}
+
+// Rule 6, where `wanted`: scales x, which the team holds, by 2^k and takes the statistics again, or makes them NaN. Gives k.
+__device__ inline int scale_row(Team& team, Held& x, i64 n, const Count& count, A eps, bool wanted, Stat& stat) {
+    A max = largest(team, x, n);
+    bool scaled = wanted && finite(max);
+    int k = scaled ? power(max) : 0;
+    if (scaled)
+#pragma unroll
+        for (int v = 0; v < VECS; v++)
+#pragma unroll
+            for (int j = 0; j < VEC; j++) x[v][j] = scale(x[v][j], k);
+    bool extreme;
+    Stat again = statistics(team, x, n, count, scaled ? scaled_eps(eps, k) : eps, extreme);
+    if (scaled) stat = again;
+    if (wanted && !scaled) stat = Stat{nan_value(), nan_value(), nan_value()};
+    return k;
+}

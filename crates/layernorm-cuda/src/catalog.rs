@@ -1,0 +1,78 @@
+//! Every kind of kernel variant, for compilers without a GPU: what a change breaks is found on any machine with NVRTC.
+
+use crate::config::{self, Geometry};
+use crate::device::Properties;
+use crate::kernels::{self, Kinds};
+use crate::module::Variant;
+use crate::rows::RowNorm;
+use crate::types::{Affine, Param, Type};
+
+/// One size of each way that rows are spread.
+const SIZES: [usize; 5] = [60, 1024, 4096, 16384, 262_144];
+
+/// A device of a compute capability, as far as geometry asks.
+fn properties(capability: u32) -> Properties {
+    Properties {
+        name: format!("compute capability {capability}"),
+        capability,
+        multiprocessors: 132,
+        shared_per_block: 227 << 10,
+        shared_per_multiprocessor: 228 << 10,
+        threads_per_multiprocessor: 2048,
+        l2: 50 << 20,
+        clusters: capability >= 90,
+        cooperative: true,
+    }
+}
+
+fn norm(element: Type, n: usize, wide: bool) -> RowNorm {
+    let param = Some(Param { address: 16, f32: wide });
+    let affine = Affine { gain: param, bias: param, zero_centered: wide };
+    RowNorm { element, rows: 1 << 20, n, centered: !wide, eps: 1e-5, affine }
+}
+
+fn row_variants(element: Type, n: usize, properties: &Properties, out: &mut Vec<Variant>) {
+    // What changes the code most: whole vectors, fetched ahead; and single elements with everything optional.
+    for (aligned, other) in [(true, false), (false, true)] {
+        let norm = norm(element, n, other);
+        let rows = norm.rows;
+        if let Some(geometry) = config::forward(element, rows, n, aligned, 1 + usize::from(other), properties) {
+            out.push(kernels::forward(&norm, &geometry, other, aligned, other));
+        } else {
+            out.push(kernels::long(&norm, "forward", other));
+            out.push(kernels::long(&norm, "backward", other));
+        }
+        let sums: &[bool] = if element == Type::F64 { &[false] } else { &[true, false] };
+        for &sums in sums {
+            if let Some(geometry) = config::backward(element, rows, n, aligned, sums, properties) {
+                out.push(kernels::backward(
+                    &norm,
+                    &Geometry { keep: sums && aligned, ..geometry },
+                    other && !sums,
+                    aligned,
+                    other,
+                    (sums, true),
+                ));
+            }
+        }
+    }
+}
+
+/// The variants that a device of this compute capability may use, one of each kind.
+pub fn variants(capability: u32) -> Vec<Variant> {
+    let properties = properties(capability);
+    let mut out = Vec::new();
+    for element in Type::ALL {
+        SIZES.iter().for_each(|&n| row_variants(element, n, &properties, &mut out));
+        out.push(kernels::long(&norm(element, 1, true), "forward", true));
+        let kinds: Kinds = norm(element, 1, true).into();
+        for (terms, across) in [(0, true), (1, false), (2, true), (3, false)] {
+            out.push(kernels::columns(kinds, terms, across));
+        }
+        for (count, output) in [(4, 0), (1, 1), (2, 2)] {
+            out.push(kernels::finish(Kinds { zero_centered: false, ..kinds }, count, output, 8));
+        }
+        out.push(kernels::batch(kinds, "statistics", true).define("GAIN_TO", 1).define("BIAS_TO", 2));
+    }
+    out
+}

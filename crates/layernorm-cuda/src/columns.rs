@@ -1,0 +1,239 @@
+//! Sums down the columns of a tensor of positions and columns (rule 5), and the gradients of γ and β that come of them.
+
+use crate::config::{self, CHUNK};
+use crate::device::Device;
+use crate::driver::call;
+use crate::error::Error;
+use crate::kernels::{self, COLUMN_THREADS, FINISH_THREADS, Kinds};
+use crate::launch::{Launch, Stream};
+use crate::rows::{Backward, RowNorm};
+use crate::types::{Accumulator, Count, Param, Type, address};
+
+/// Where the gradients of γ and β go; those that are `None` are not computed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gradients {
+    /// dγ.
+    pub gain: Option<Param>,
+    /// dβ.
+    pub bias: Option<Param>,
+}
+
+impl Gradients {
+    /// Whether any is wanted.
+    pub fn wanted(&self) -> bool {
+        self.gain.is_some() || self.bias.is_some()
+    }
+
+    /// Over no rows they are 0.
+    ///
+    /// # Safety
+    /// The places have `count` elements; the device's context is current.
+    pub(crate) unsafe fn zero(&self, element: Type, count: usize, stream: Stream) -> Result<(), Error> {
+        for param in [self.gain, self.bias].into_iter().flatten() {
+            let bytes = count * if param.f32 { 4 } else { element.bytes() };
+            if bytes > 0 {
+                // SAFETY: the caller's promise.
+                unsafe { call!(cuMemsetD8Async(param.address, 0, bytes, stream.0))? };
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which sums are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Terms {
+    /// sum(x).
+    Values,
+    /// sum(d) and sum(d·d).
+    Deviations,
+    /// sum(dy·x̂) and sum(dy).
+    Parameters,
+    /// sum(dy·x̂), sum(dy), sum(g·x̂) and sum(g).
+    Gradients,
+}
+
+impl Terms {
+    pub(crate) fn count(self) -> usize {
+        match self {
+            Terms::Values => 1,
+            Terms::Deviations | Terms::Parameters => 2,
+            Terms::Gradients => 4,
+        }
+    }
+}
+
+/// A tensor as positions and columns, as `columns.cuh` has it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct ColumnParams<A> {
+    pub(crate) x: u64,
+    pub(crate) dy: u64,
+    pub(crate) samples: i64,
+    pub(crate) columns: i64,
+    pub(crate) space: i64,
+    /// From a sample, a column, a place to the next.
+    pub(crate) x_strides: [i64; 3],
+    pub(crate) dy_strides: [i64; 3],
+    pub(crate) m: u64,
+    pub(crate) delta: u64,
+    pub(crate) rstd: u64,
+    /// Groups of columns that share statistics in a sample; 0 where statistics are a column's.
+    pub(crate) groups: i64,
+    pub(crate) fixed: i64,
+    /// Where the statistics of scaled rows are; 0 for nowhere.
+    pub(crate) lines: u64,
+    pub(crate) eps: A,
+}
+
+impl<A: Accumulator> ColumnParams<A> {
+    /// Rows and their features.
+    pub(crate) fn rows(norm: &RowNorm, call: &Backward, lines: u64) -> Self {
+        ColumnParams {
+            x: call.x.address,
+            dy: call.dy.address,
+            samples: norm.rows as i64,
+            columns: norm.n as i64,
+            space: 1,
+            x_strides: [call.x.stride, 1, 0],
+            dy_strides: [call.dy.stride, 1, 0],
+            m: if norm.centered { call.stats.m } else { 0 },
+            delta: if norm.centered { call.stats.delta } else { 0 },
+            rstd: call.stats.rstd,
+            groups: 1,
+            fixed: 0,
+            lines,
+            eps: A::from_f64(norm.eps),
+        }
+    }
+
+    fn positions(&self) -> usize {
+        (self.samples * self.space) as usize
+    }
+
+    /// Chunks of its positions.
+    pub(crate) fn chunks(&self) -> usize {
+        self.positions().div_ceil(CHUNK)
+    }
+
+    /// Whether neighbouring threads should have neighbouring columns.
+    pub(crate) fn across(&self) -> bool {
+        self.x_strides[1] == 1
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct SumParams<A> {
+    columns: ColumnParams<A>,
+    gain: u64,
+    sums: u64,
+}
+
+/// The sums of every chunk, `[kinds][chunks][columns]`, to `sums`.
+///
+/// # Safety
+/// The addresses are valid; the device's context is current.
+pub(crate) unsafe fn sums<A: Accumulator>(
+    device: &Device,
+    kinds: &Kinds,
+    view: &ColumnParams<A>,
+    terms: Terms,
+    gain: u64,
+    sums: u64,
+    stream: Stream,
+) -> Result<(), Error> {
+    let kinds = if gain == 0 { Kinds { gain: 0, zero_centered: false, ..*kinds } } else { *kinds };
+    let function = device.function(&kernels::columns(kinds, terms as u32, view.across()))?;
+    let work = view.chunks() * view.columns as usize;
+    let blocks = work.div_ceil(COLUMN_THREADS as usize).min(i32::MAX as usize) as u32;
+    let params = SumParams { columns: *view, gain, sums };
+    // SAFETY: the structure is the kernel's; the caller vouches for the memory.
+    unsafe { Launch::new(blocks, COLUMN_THREADS).run(&function, stream, &params) }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FinishParams<A> {
+    columns: ColumnParams<A>,
+    sums: u64,
+    parts: i64,
+    raw: u64,
+    dgain: u64,
+    dbias: u64,
+    count: Count<A>,
+}
+
+/// What is made of the sums of chunks.
+pub(crate) enum Output {
+    /// The sums, `[kinds][columns]`, at this address.
+    Raw(u64),
+    /// Their means, at this address.
+    Mean(u64),
+    /// dγ and dβ.
+    Gradients(Gradients),
+}
+
+/// Folds `parts` sums of each of `terms`.
+///
+/// # Safety
+/// The addresses are valid; the device's context is current.
+#[allow(clippy::too_many_arguments, reason = "one structure of the kernel's, taken apart")]
+pub(crate) unsafe fn finish<A: Accumulator>(
+    device: &Device,
+    kinds: &Kinds,
+    view: &ColumnParams<A>,
+    terms: Terms,
+    parts: usize,
+    output: &Output,
+    sums: u64,
+    stream: Stream,
+) -> Result<(), Error> {
+    let wide = config::finish_width(view.columns as usize);
+    let mut params = FinishParams {
+        columns: *view,
+        sums,
+        parts: parts as i64,
+        raw: 0,
+        dgain: 0,
+        dbias: 0,
+        count: A::count(view.positions()),
+    };
+    let kinds = Kinds { zero_centered: false, ..*kinds };
+    let (kinds, number) = match output {
+        Output::Raw(to) => {
+            params.raw = *to;
+            (Kinds { gain: 0, bias: 0, ..kinds }, 0)
+        }
+        Output::Mean(to) => {
+            params.raw = *to;
+            (Kinds { gain: 0, bias: 0, ..kinds }, 1)
+        }
+        Output::Gradients(to) => {
+            (params.dgain, params.dbias) = (address(to.gain), address(to.bias));
+            (kinds.of(to.gain, to.bias), 2)
+        }
+    };
+    let function = device.function(&kernels::finish(kinds, terms.count(), number, wide))?;
+    let blocks = (view.columns as usize).div_ceil(wide) as u32;
+    // SAFETY: the structure is the kernel's; the caller vouches for the memory.
+    unsafe { Launch::new(blocks, FINISH_THREADS).run(&function, stream, &params) }
+}
+
+/// dγ and dβ from the sums of chunks.
+///
+/// # Safety
+/// As [`finish`].
+pub(crate) unsafe fn finish_gradients<A: Accumulator>(
+    device: &Device,
+    kinds: &Kinds,
+    view: &ColumnParams<A>,
+    parts: usize,
+    gradients: &Gradients,
+    sums: u64,
+    stream: Stream,
+) -> Result<(), Error> {
+    let output = Output::Gradients(*gradients);
+    // SAFETY: the caller's promise.
+    unsafe { finish(device, kinds, view, Terms::Parameters, parts, &output, sums, stream) }
+}

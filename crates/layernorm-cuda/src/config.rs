@@ -1,0 +1,196 @@
+//! How rows are spread over the GPU: every threshold, in one place, as data. No choice here changes a bit of a result.
+//!
+//! A team works on a row: `team` threads of a warp for rows of up to 1024 elements; else a warp for each 1024 elements, in up
+//! to 16 warps of a block and up to 16 blocks of a cluster. `bench/gpu/NOTES.md` has the measurements behind the numbers.
+
+use crate::device::Properties;
+use crate::types::Type;
+
+/// Elements of a block of the canonical sum.
+pub(crate) const BLOCK: usize = 1024;
+/// Rows of a chunk of the sums down the rows.
+pub(crate) const CHUNK: usize = 64;
+/// Warps of a thread block that shares a row.
+const MOST_WARPS: usize = 16;
+/// Blocks of a cluster; above 8 a kernel must ask for it.
+const MOST_CLUSTER: usize = 16;
+
+/// The geometry of a row kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Geometry {
+    /// Threads of a warp that share a row.
+    pub team: usize,
+    /// Warps of a block that share a row.
+    pub warps: usize,
+    /// Blocks that share a row.
+    pub cluster: usize,
+    /// 16-byte vectors that a thread holds of a row.
+    pub vectors: usize,
+    /// Steps (256 lanes of the canonical sum) that are fetched ahead; 0 for none.
+    pub ring: usize,
+    /// Threads of a block.
+    pub threads: usize,
+    /// Whether γ and β stay in registers from row to row.
+    pub keep: bool,
+    /// Blocks that a multiprocessor must be able to hold: bounds the registers.
+    pub blocks: usize,
+}
+
+impl Geometry {
+    /// Vectors of a thread that make a step.
+    pub fn parts(&self, element: Type) -> usize {
+        let spread = self.team * element.per_vector();
+        self.vectors.min(if spread >= 256 { 1 } else { 256 / spread })
+    }
+
+    /// Steps of a row.
+    pub fn steps(&self, element: Type) -> usize {
+        self.vectors.div_ceil(self.parts(element))
+    }
+
+    /// Bytes of shared memory that the ring takes, with so many tensors fetched.
+    pub fn ring_bytes(&self, element: Type, tensors: usize) -> usize {
+        self.ring * self.parts(element) * tensors * 16 * self.threads
+    }
+
+    /// Teams of a thread block.
+    pub fn teams(&self) -> usize {
+        if self.warps > 1 || self.cluster > 1 { 1 } else { self.threads / self.team }
+    }
+
+    /// A team of this many threads for rows of n ≤ 1024 elements.
+    pub fn narrow(element: Type, n: usize, team: usize, threads: usize) -> Self {
+        let vectors = n.div_ceil(team * element.per_vector()).max(1);
+        let one = Geometry { team, warps: 1, cluster: 1, vectors, ring: 0, threads, keep: false, blocks: 1 };
+        // Whole steps.
+        Geometry { vectors: vectors.next_multiple_of(one.parts(element)), ..one }
+    }
+
+    /// A warp for each 1024 elements of a row, over so many blocks.
+    pub fn wide(element: Type, n: usize, cluster: usize) -> Self {
+        let warps = n.div_ceil(BLOCK).div_ceil(cluster);
+        // Blocks of a cluster fold their own warps first, so each must have a power of two of them.
+        let warps = if cluster > 1 { warps.next_power_of_two() } else { warps };
+        let vectors = BLOCK / 32 / element.per_vector();
+        Geometry { team: 32, warps, cluster, vectors, ring: 0, threads: 32 * warps, keep: false, blocks: 1 }
+    }
+
+    /// The blocks of a cluster for rows of n elements, if they fit at all.
+    fn cluster_for(n: usize, properties: &Properties) -> Option<usize> {
+        let cluster = n.div_ceil(BLOCK * MOST_WARPS).next_power_of_two();
+        let most = if properties.clusters { MOST_CLUSTER } else { 1 };
+        (cluster <= most).then_some(cluster)
+    }
+
+    /// Whether every vector of every thread exists in a row of n elements.
+    pub(crate) fn is_full(&self, element: Type, n: usize) -> bool {
+        self.vectors * self.team * element.per_vector() * self.warps * self.cluster == n
+    }
+
+    /// With so many steps fetched ahead.
+    pub fn ring(self, ring: usize) -> Self {
+        Geometry { ring, ..self }
+    }
+}
+
+/// How many threads share a row of n ≤ 1024: two vectors a thread, or four, while that fits a warp.
+fn team_for(element: Type, n: usize) -> usize {
+    let vectors = n.div_ceil(element.per_vector());
+    // From 256 elements on four.
+    let each = if n >= 256 { 4 } else { 2 };
+    vectors.div_ceil(each).next_power_of_two().clamp(1, 32)
+}
+
+/// Threads of a block for teams that are not a whole block: fewer where there are few rows, so that all multiprocessors work.
+fn threads_for(rows: usize, team: usize, properties: &Properties) -> usize {
+    let mut threads = 128;
+    while threads > 32 && rows * team / threads < properties.multiprocessors as usize {
+        threads /= 2;
+    }
+    threads
+}
+
+/// Forward rows of such lengths (16-bit types, others) are fetched ahead by blocks that stay. Shorter ones hide behind each
+/// other; longer ones, over several blocks, do better with two at a time that come and go.
+const FORWARD_AHEAD: [std::ops::RangeInclusive<usize>; 2] = [1025..=16384, 8193..=16384];
+
+/// The geometry of a forward pass; `None` for rows that no team holds. `aligned`: whole 16-byte vectors everywhere.
+pub fn forward(
+    element: Type,
+    rows: usize,
+    n: usize,
+    aligned: bool,
+    tensors: usize,
+    properties: &Properties,
+) -> Option<Geometry> {
+    let mut geometry = if n <= BLOCK {
+        let team = team_for(element, n);
+        Geometry::narrow(element, n, team, threads_for(rows, team, properties))
+    } else {
+        Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
+    };
+    // 64 registers a thread hold 32 elements of 16 bits with what is done to them; f32 is better off with 128, f64 needs them.
+    let small = matches!(element, Type::F16 | Type::Bf16) || geometry.cluster > 1 || n < BLOCK;
+    let threads = if small && element != Type::F64 { 1024 } else { 512 };
+    geometry.blocks = (threads / geometry.threads).max(1);
+    let several = rows > geometry.teams() * properties.multiprocessors as usize / geometry.cluster;
+    let ahead = &FORWARD_AHEAD[usize::from(element.bytes() != 2)];
+    if aligned && several && ahead.contains(&n) {
+        geometry.blocks = (512 / geometry.threads).max(1);
+        geometry.ring = 2 * geometry.steps(element);
+        shrink_ring(&mut geometry, element, tensors, properties);
+    }
+    Some(geometry)
+}
+
+/// The geometry of a backward pass; `sums`: a team has a chunk of rows and sums for γ and β.
+pub fn backward(
+    element: Type,
+    rows: usize,
+    n: usize,
+    aligned: bool,
+    sums: bool,
+    properties: &Properties,
+) -> Option<Geometry> {
+    let lines = if sums { rows.div_ceil(CHUNK) } else { rows };
+    let mut geometry = if n <= BLOCK {
+        let team = team_for(element, n);
+        Geometry::narrow(element, n, team, threads_for(lines, team, properties))
+    } else {
+        Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
+    };
+    geometry.blocks = (MOST_WARPS * 32 / geometry.threads).clamp(1, 4);
+    if aligned {
+        let steps = geometry.steps(element);
+        // More was not faster.
+        geometry.ring = if steps > 1 { steps + 2 } else { 2 };
+        shrink_ring(&mut geometry, element, 2, properties);
+    }
+    Some(geometry)
+}
+
+/// Lets the ring fit into shared memory beside its neighbours. A row must fit; else nothing is fetched ahead.
+fn shrink_ring(geometry: &mut Geometry, element: Type, tensors: usize, properties: &Properties) {
+    // What the sums of the warps take, and the system.
+    let own = 12 << 10;
+    let room = (properties.shared_per_multiprocessor / geometry.blocks).min(properties.shared_per_block) - own;
+    while geometry.ring_bytes(element, tensors) > room {
+        geometry.ring -= 1;
+    }
+    if geometry.ring < geometry.steps(element) + 1 {
+        geometry.ring = 0;
+    }
+}
+
+/// Whether backward takes the sums for γ and β along with dx: if the chunks keep the multiprocessors busy. Else dx goes row by
+/// row, and the sums after it. f64 has no room for sums in registers.
+pub fn fuses_sums(element: Type, rows: usize, n: usize, properties: &Properties) -> bool {
+    let chunks = rows.div_ceil(CHUNK);
+    let blocks = if n <= BLOCK { chunks * team_for(element, n) / 128 } else { chunks * n.div_ceil(BLOCK * MOST_WARPS) };
+    element != Type::F64 && blocks * 4 >= properties.multiprocessors as usize * 3
+}
+
+/// Columns of a block that folds the sums of chunks.
+pub(crate) fn finish_width(columns: usize) -> usize {
+    if columns <= 512 { 8 } else { 32 }
+}

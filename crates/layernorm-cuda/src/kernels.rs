@@ -1,0 +1,149 @@
+//! The kernels and how they are specialised.
+
+use crate::config::{BLOCK, Geometry};
+use crate::module::Variant;
+use crate::nvrtc::Source;
+use crate::rows::RowNorm;
+use crate::types::{Param, Type, kind};
+
+const NUMBER: (&str, &str) = ("number.cuh", include_str!("../kernels/number.cuh"));
+const ROWS: (&str, &str) = ("rows.cuh", include_str!("../kernels/rows.cuh"));
+const STATS: (&str, &str) = ("stats.cuh", include_str!("../kernels/stats.cuh"));
+const COLUMNS_H: (&str, &str) = ("columns.cuh", include_str!("../kernels/columns.cuh"));
+
+static FORWARD: Source =
+    Source { name: "forward.cu", text: include_str!("../kernels/forward.cu"), headers: &[NUMBER, ROWS, STATS] };
+static BACKWARD: Source =
+    Source { name: "backward.cu", text: include_str!("../kernels/backward.cu"), headers: &[NUMBER, ROWS, STATS] };
+static LONG: Source =
+    Source { name: "long.cu", text: include_str!("../kernels/long.cu"), headers: &[NUMBER, ROWS, COLUMNS_H] };
+static COLUMNS: Source =
+    Source { name: "columns.cu", text: include_str!("../kernels/columns.cu"), headers: &[NUMBER, COLUMNS_H] };
+static FINISH: Source =
+    Source { name: "finish.cu", text: include_str!("../kernels/finish.cu"), headers: &[NUMBER, COLUMNS_H] };
+static BATCH: Source =
+    Source { name: "batch.cu", text: include_str!("../kernels/batch.cu"), headers: &[NUMBER, COLUMNS_H] };
+
+/// Threads of a block that has a row of any length.
+pub(crate) const LONG_THREADS: u32 = 512;
+/// Threads of a block of the kernels down the columns.
+pub(crate) const COLUMN_THREADS: u32 = 256;
+/// Threads of a block that folds the sums of chunks.
+pub(crate) const FINISH_THREADS: u32 = 512;
+
+/// Where parameters are, as the kernels want to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kinds {
+    pub(crate) element: Type,
+    pub(crate) centered: bool,
+    pub(crate) zero_centered: bool,
+    pub(crate) gain: u32,
+    pub(crate) bias: u32,
+}
+
+impl From<RowNorm> for Kinds {
+    fn from(norm: RowNorm) -> Self {
+        Kinds {
+            element: norm.element,
+            centered: norm.centered,
+            zero_centered: norm.affine.zero_centered && norm.affine.gain.is_some(),
+            gain: kind(norm.affine.gain, norm.element),
+            bias: kind(norm.affine.bias, norm.element),
+        }
+    }
+}
+
+impl Kinds {
+    /// With these in place of γ and β: where gradients go.
+    pub(crate) fn of(self, gain: Option<Param>, bias: Option<Param>) -> Self {
+        Kinds { gain: kind(gain, self.element), bias: kind(bias, self.element), ..self }
+    }
+
+    fn define(self, variant: Variant) -> Variant {
+        variant
+            .define("ELEM", self.element.number())
+            .define("CENTERED", u32::from(self.centered))
+            .define("ONE_PLUS", u32::from(self.zero_centered))
+            .define("GAIN", self.gain)
+            .define("BIAS", self.bias)
+    }
+}
+
+fn rows(
+    variant: Variant,
+    norm: &RowNorm,
+    geometry: &Geometry,
+    per_channel: bool,
+    aligned: bool,
+    residual: bool,
+) -> Variant {
+    let full = aligned && geometry.is_full(norm.element, norm.n);
+    let variant = variant
+        .define("TEAM", geometry.team)
+        .define("WARPS", geometry.warps)
+        .define("CLUSTER", geometry.cluster)
+        .define("VECS", geometry.vectors)
+        .define("RING", geometry.ring)
+        .define("THREADS", geometry.threads)
+        .define("KEEP", u32::from(geometry.keep))
+        .define("MIN_BLOCKS", geometry.blocks)
+        .define("PER_CHANNEL", u32::from(per_channel))
+        .define("ALIGNED", u32::from(aligned))
+        .define("FULL", u32::from(full))
+        .define("RESIDUAL", u32::from(residual));
+    Variant { large_clusters: geometry.cluster > 8, ..variant }
+}
+
+pub(crate) fn forward(
+    norm: &RowNorm,
+    geometry: &Geometry,
+    per_channel: bool,
+    aligned: bool,
+    residual: bool,
+) -> Variant {
+    let variant = Kinds::from(*norm).define(Variant::new(&FORWARD, "forward"));
+    let tensors = 1 + usize::from(residual);
+    rows(variant, norm, geometry, per_channel, aligned, residual).shared(geometry.ring_bytes(norm.element, tensors))
+}
+
+pub(crate) fn backward(
+    norm: &RowNorm,
+    geometry: &Geometry,
+    per_channel: bool,
+    aligned: bool,
+    residual: bool,
+    (sums, dx): (bool, bool),
+) -> Variant {
+    let variant = Kinds { bias: 0, ..Kinds::from(*norm) }.define(Variant::new(&BACKWARD, "backward"));
+    rows(variant, norm, geometry, per_channel, aligned, residual)
+        .define("SUMS", u32::from(sums))
+        .define("DX", u32::from(dx))
+        .shared(geometry.ring_bytes(norm.element, 2))
+}
+
+pub(crate) fn long(norm: &RowNorm, entry: &'static str, residual: bool) -> Variant {
+    let variant = Kinds::from(*norm).define(Variant::new(&LONG, entry));
+    let geometry = Geometry { warps: LONG_THREADS as usize / 32, ..Geometry::wide(norm.element, BLOCK, 1) };
+    rows(variant, norm, &Geometry { threads: LONG_THREADS as usize, ..geometry }, false, false, residual)
+}
+
+pub(crate) fn columns(kinds: Kinds, terms: u32, across: bool) -> Variant {
+    Kinds { bias: 0, ..kinds }
+        .define(Variant::new(&COLUMNS, "columns"))
+        .define("THREADS", COLUMN_THREADS)
+        .define("TERMS", terms)
+        .define("ACROSS", u32::from(across))
+}
+
+pub(crate) fn finish(kinds: Kinds, count: usize, output: u32, wide: usize) -> Variant {
+    kinds
+        .define(Variant::new(&FINISH, "finish"))
+        .define("THREADS", FINISH_THREADS)
+        .define("KINDS", count)
+        .define("OUTPUT", output)
+        .define("WIDE", wide)
+}
+
+pub(crate) fn batch(kinds: Kinds, entry: &'static str, across: bool) -> Variant {
+    kinds.define(Variant::new(&BATCH, entry)).define("THREADS", COLUMN_THREADS).define("ACROSS", u32::from(across))
+}

@@ -1,0 +1,185 @@
+//! What calls are made of: element types, device memory as rows, parameters, statistics.
+
+use crate::error::Error;
+
+/// An element type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Type {
+    /// 32 bits.
+    F32,
+    /// 16 bits, 5 of them exponent.
+    F16,
+    /// 16 bits, 8 of them exponent.
+    Bf16,
+    /// 64 bits.
+    F64,
+}
+
+impl Type {
+    /// All of them.
+    pub const ALL: [Type; 4] = [Type::F32, Type::F16, Type::Bf16, Type::F64];
+
+    /// Bytes of an element.
+    pub fn bytes(self) -> usize {
+        match self {
+            Type::F32 => 4,
+            Type::F16 | Type::Bf16 => 2,
+            Type::F64 => 8,
+        }
+    }
+
+    /// Bytes of the type that arithmetic is done in, and statistics are.
+    pub fn accumulator_bytes(self) -> usize {
+        if self == Type::F64 { 8 } else { 4 }
+    }
+
+    /// Bytes of a scaled row's statistics, as the kernels leave them: three numbers and an exponent.
+    pub(crate) fn line_bytes(self) -> usize {
+        4 * self.accumulator_bytes()
+    }
+
+    /// Elements of a 16-byte vector.
+    pub(crate) fn per_vector(self) -> usize {
+        16 / self.bytes()
+    }
+
+    /// As the kernels' `ELEM` has it.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Type::F32 => 0,
+            Type::F16 => 1,
+            Type::Bf16 => 2,
+            Type::F64 => 3,
+        }
+    }
+}
+
+/// Rows in device memory: where element 0 of row 0 is, and elements from a row to the next. Elements of a row are contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// Device address.
+    pub address: u64,
+    /// Elements from a row to the next.
+    pub stride: i64,
+}
+
+/// γ, β or the place of a gradient: contiguous, of the input's type or f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// Device address.
+    pub address: u64,
+    /// f32 whatever the input is; else of the input's type.
+    pub f32: bool,
+}
+
+/// As the kernels' `GAIN` and `BIAS` have it: 0 absent, 1 of the input's type, 2 f32.
+pub(crate) fn kind(param: Option<Param>, element: Type) -> u32 {
+    match param {
+        None => 0,
+        Some(param) if param.f32 && element != Type::F32 => 2,
+        Some(_) => 1,
+    }
+}
+
+pub(crate) fn address(param: Option<Param>) -> u64 {
+    param.map_or(0, |param| param.address)
+}
+
+/// γ and β, each optional.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Affine {
+    /// γ.
+    pub gain: Option<Param>,
+    /// β.
+    pub bias: Option<Param>,
+    /// Whether the gain is 1 + γ.
+    pub zero_centered: bool,
+}
+
+/// Device addresses of m, δ and r, one of each a row (a channel for batch norm), in the arithmetic type. RMS norm may leave
+/// `m` and `delta` 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// m.
+    pub m: u64,
+    /// δ.
+    pub delta: u64,
+    /// r = 1/σ.
+    pub rstd: u64,
+}
+
+/// The caller's device memory for what a call needs in between. Its contents mean nothing between calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workspace {
+    /// Device address, a multiple of 16.
+    pub address: u64,
+    /// Its size.
+    pub bytes: usize,
+}
+
+impl Workspace {
+    /// None.
+    pub const NONE: Workspace = Workspace { address: 0, bytes: 0 };
+
+    pub(crate) fn check(&self, expected: usize) -> Result<(), Error> {
+        if self.bytes < expected {
+            return Err(Error::Workspace { expected, found: self.bytes });
+        }
+        if expected > 0 && !self.address.is_multiple_of(16) {
+            let why = format!("its address {:#x} is not a multiple of 16", self.address);
+            return Err(Error::Operand { what: "workspace", why });
+        }
+        Ok(())
+    }
+}
+
+/// N or M in the arithmetic type, and its inverse where that is exact and not needed otherwise.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Count<A> {
+    n: A,
+    inverse: A,
+}
+
+/// The two types that arithmetic is done in.
+pub(crate) trait Accumulator: Copy {
+    fn from_f64(value: f64) -> Self;
+    fn count(n: usize) -> Count<Self>;
+}
+
+impl Accumulator for f32 {
+    fn from_f64(value: f64) -> f32 {
+        value as f32
+    }
+    fn count(n: usize) -> Count<f32> {
+        Count { n: n as f32, inverse: if n.is_power_of_two() { 1.0 / n as f32 } else { 0.0 } }
+    }
+}
+
+impl Accumulator for f64 {
+    fn from_f64(value: f64) -> f64 {
+        value
+    }
+    fn count(n: usize) -> Count<f64> {
+        Count { n: n as f64, inverse: if n.is_power_of_two() { 1.0 / n as f64 } else { 0.0 } }
+    }
+}
+
+/// ε, if it is one in the type that arithmetic is done in.
+pub(crate) fn check_eps(eps: f64, element: Type) -> Result<f64, Error> {
+    let rounded = if element == Type::F64 { eps } else { f64::from(eps as f32) };
+    // −0 is 0.
+    if eps >= 0.0 && rounded.is_finite() { Ok(eps + 0.0) } else { Err(Error::Epsilon { found: eps }) }
+}
+
+/// An operand must be somewhere, and at a multiple of its element's size.
+pub(crate) fn check_address(what: &'static str, address: u64, bytes: usize) -> Result<(), Error> {
+    if address == 0 {
+        return Err(Error::Operand { what, why: "the address is null".into() });
+    }
+    if !address.is_multiple_of(bytes as u64) {
+        let why = format!("its address {address:#x} is not a multiple of {bytes}, the size of an element");
+        return Err(Error::Operand { what, why });
+    }
+    Ok(())
+}
