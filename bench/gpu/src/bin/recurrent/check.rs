@@ -41,8 +41,10 @@ fn worst(case: &Case, gpu: &Results, cpu: &Results) -> (f64, f64, String) {
         assert_eq!(found.len(), expected.len(), "{name}");
         let gap = distance(found, expected);
         let share = gap / bound(case, is_backward(name));
-        if !(share <= worst.0) {
-            worst = (if share.is_nan() { f64::INFINITY } else { share }, gap, name.clone());
+        // NaN is the worst of all.
+        let share = if share.is_nan() { f64::INFINITY } else { share };
+        if share > worst.0 {
+            worst = (share, gap, name.clone());
         }
     }
     worst

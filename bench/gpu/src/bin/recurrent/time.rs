@@ -25,8 +25,15 @@ fn median(device: &Device, mut call: impl FnMut() -> Result<(), Error>) -> Resul
     Ok(times[times.len() / 2] * 1e6 / STEPS as f64)
 }
 
-/// Forward without a tape, and forward and backward with one.
-fn measure(device: &Device, case: &Case) -> Result<(f64, f64, Vec<(u32, u32, usize)>), Error> {
+/// Forward without a tape, forward and backward with one, and what the time loops take of a multiprocessor.
+struct Times {
+    there: f64,
+    both: f64,
+    /// Registers, spilled bytes, shared memory.
+    resources: Vec<(u32, u32, usize)>,
+}
+
+fn measure(device: &Device, case: &Case) -> Result<Times, Error> {
     let data = Data::random(case, 1);
     let there = {
         let gpu = OnGpu::new(device, case, &data, false)?;
@@ -44,7 +51,7 @@ fn measure(device: &Device, case: &Case) -> Result<(f64, f64, Vec<(u32, u32, usi
         }
     })?;
     gpu.plan.check(gpu.run.workspace)?;
-    Ok((there, both, gpu.plan.resources()?))
+    Ok(Times { there, both, resources: gpu.plan.resources()? })
 }
 
 /// What is timed: `paper` of the kinds, types and sizes that are named, all if none are.
@@ -84,7 +91,7 @@ pub fn all(device: &Device, arguments: &[String]) -> bool {
     for case in cases(arguments) {
         let case = Case { input: input.unwrap_or(case.input), ..case };
         match measure(device, &case) {
-            Ok((there, both, resources)) => println!(
+            Ok(Times { there, both, resources }) => println!(
                 "| {} paper | {:?}{} | {} | {} | {there:.2} | {both:.2} | {resources:?} |",
                 case.variant.kind.name(),
                 case.number,
