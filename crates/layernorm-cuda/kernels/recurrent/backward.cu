@@ -57,15 +57,14 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
     float *parts = shared;
     float *consts = parts + 2 * WARPS * CC * ROWS_PAD;
     u32 *matrix = (u32 *)(consts + (4 * G + 2) * UNITS);
-    float *slots = (float *)(matrix + WARPS * PS * MT * 2 * FRAG);
+    float *slots = (float *)(matrix + WARPS * PS * MT * 2 * FRAG);  // [chunk][SLOTS][256]
 
     const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
     const int rank = blockIdx.x % GS, group = blockIdx.x / GS;
     const int b0 = a.first + group * a.cols, count = min(a.cols, a.end - b0);
     if (count <= 0) return;
-    const int chunks = (count + CC - 1) / CC;
     const int u = tid % UNITS, column = tid / UNITS, unit = rank * UNITS + u;
-    const bool worker = column < CC, real = unit < H;
+    const bool worker = column < CC, real = H == HP || unit < H;
     Patience patience = {a.patience, a.fail};
 
     for (int i = tid; i < 4 * G * UNITS; i += 256) {
@@ -78,13 +77,22 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
     load_matrix(m, matrix, a.ut, rank, warp, lane);
     __syncthreads();
     auto constant = [&](int kind, int gate) { return consts[(kind * G + gate) * UNITS + u]; };
+#if ONE
+    // Those of a step are in registers, the sums and what is carried in shared memory.
+    float own[SLOT_CARRY];
+    auto slot = [&](int, int k) -> float & { return k < SLOT_CARRY ? own[k < SLOT_CARRY ? k : 0] : slots[k * 256 + tid]; };
+    const int chunks = 1;
+#else
     auto slot = [&](int chunk, int k) -> float & { return slots[(chunk * SLOTS + k) * 256 + tid]; };
+    const int chunks = (count + CC - 1) / CC;
+#endif
 #if CNORM
     const float gain_c = consts[4 * G * UNITS + u], bias_c = consts[(4 * G + 1) * UNITS + u];
 #endif
 
     if (worker)
-        for (int ch = 0; ch < chunks; ch++) {
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++) {
+#pragma unroll
             for (int k = 0; k < SLOTS; k++) slot(ch, k) = 0;
             if (LSTM && a.dc_last && ch * CC + column < count && real)
                 slot(ch, SLOT_CARRY) = a.dc_last[size_t(b0 + ch * CC + column) * H + unit];
@@ -94,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
     for (int s = a.steps - 1; s >= -1; s--) {
         if (patience.left) patience.left = a.patience;
         // 1. dh, and what it means for the cell.
-        for (int ch = 0; ch < chunks; ch++, turn ^= 1) {
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++, turn ^= 1) {
             const int b = b0 + ch * CC + column, in_chunk = min(CC, count - ch * CC);
             const bool mine = worker && column < in_chunk;
             const int length = mine && a.lengths ? a.lengths[b] : a.steps;
@@ -126,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
             if (CARRIED && valid && s > 0) mean0 = a.cell[(at - a.batch) * 2], rstd0 = a.cell[(at - a.batch) * 2 + 1];
 #endif
             if (s + 1 < a.steps) {
-                Vectors v = {(const u32 *)(a.dzh + (size_t(s + 1) * a.batch + b0 + ch * CC) * GW), GW / PER_WORD, in_chunk, rank};
+                Vectors v = {(const u32 *)(a.dzh + (size_t(s + 1) * a.batch + b0 + ch * CC) * GW), GW / PER_WORD, in_chunk};
                 float *mail = parts + turn * (WARPS * CC * ROWS_PAD);
                 product(mail, m, matrix, a.ut, v, rank, warp, lane, patience);
                 __syncthreads();
@@ -194,7 +202,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
         if (s < 0) break;
         if (worker)
         // 2. The gates, and each block's part of the sums that their norms need.
-        for (int ch = 0; ch < chunks; ch++) {
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++) {
             const int b = b0 + ch * CC + column;
             const bool mine = ch * CC + column < count;
             const int length = mine && a.lengths ? a.lengths[b] : a.steps;
@@ -264,7 +272,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
         }
         if (worker)
         // 3. Through the norms: dzh goes out, dzx and the sums are kept.
-        for (int ch = 0; ch < chunks; ch++) {
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++) {
             const int b = b0 + ch * CC + column;
             const bool mine = ch * CC + column < count;
             const int length = mine && a.lengths ? a.lengths[b] : a.steps;
@@ -342,7 +350,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
         __syncthreads();
     }
     if (worker)
-        for (int ch = 0; ch < chunks; ch++)
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++)
             if (ch * CC + column < count) {
                 float *to = a.sums + size_t(b0 + ch * CC + column) * (4 * GW + 2 * HP) + unit;
 #pragma unroll

@@ -10,6 +10,7 @@
 //   RESET_SUM   the reset gate multiplies the whole sum   KEEPS     z keeps the old h
 //   EPS_R, EPS_C, DEV_R, DEV_C    ε of both norms, and whether it is added to the deviation
 //   TRAIN       whether the tape is written
+//   ONE         whether a group has one chunk: a thread's numbers then stay in registers
 // and for the product: PAIRS pairs a warp, of which PR are in registers, PS in shared memory and the rest in L2.
 //
 // Letters: zx, zh the products; a = (GX·zx + CX) + (GH·ẑ + CH), with ẑ = zh or its norm; with SNORM a = GH·ŝ + CH + CX.
@@ -39,30 +40,43 @@ __device__ __forceinline__ constexpr int gates_of(int group) {
 // Real units of a block.
 __device__ __forceinline__ int real_units(int rank) { return max(0, min(UNITS, H - rank * UNITS)); }
 
+// The same as a float, times the gates of a group.
+template <int GATES> __device__ __forceinline__ float numbers_of(int rank) {
+    return H == GS * UNITS ? float(GATES * UNITS) : float(GATES * real_units(rank));
+}
+
+// A column's messages, lane u those of the blocks u, u + UNITS, … All lanes of a warp wait together: lanes that go apart
+// would make every shuffle after that slow.
+template <int EACH> __device__ __forceinline__ void look(uint2 m[EACH], const uint2 *at, bool mine, int u) {
+#pragma unroll
+    for (int j = 0; j < EACH; j++)
+        if (mine && j * UNITS + u < GS) m[j] = peek2(at + j * UNITS + u);
+}
+template <int EACH> __device__ __forceinline__ bool came(const uint2 m[EACH], bool mine, int u) {
+    bool empty = false;
+#pragma unroll
+    for (int j = 0; j < EACH; j++) empty |= mine && j * UNITS + u < GS && empty2(m[j]);
+    return !__any_sync(0xffffffffu, empty);
+}
+template <int EACH> __device__ __forceinline__ void take(uint2 m[EACH], const uint2 *at, bool mine, int u, Patience &patience) {
+    look<EACH>(m, at, mine, u);
+    while (!came<EACH>(m, mine, u) && wait_more(patience)) look<EACH>(m, at, mine, u);
+}
+
 // (mean, Σ(x − mean)²) of every block's part of a row, to the row's mean and 1/σ. All lanes of the column call it.
 // `at` is the column's first message; `mine` says whether the column exists.
 template <int GATES> __device__ __forceinline__ void row_statistics(
     const uint2 *at, bool mine, int u, float eps, bool dev, Patience &patience, float &mean, float &rstd) {
     constexpr int EACH = (GS + UNITS - 1) / UNITS;
     uint2 m[EACH];
-    if (mine) {
-        bool again;
-        do {
-            again = false;
-#pragma unroll
-            for (int j = 0; j < EACH; j++)
-                if (j * UNITS + u < GS) m[j] = peek2(at + j * UNITS + u);
-#pragma unroll
-            for (int j = 0; j < EACH; j++) again |= j * UNITS + u < GS && empty2(m[j]);
-        } while (again && wait_more(patience));
-    }
+    take<EACH>(m, at, mine, u, patience);
     // About the first block's mean, so that one pass is enough.
     const float pivot = __shfl_sync(0xffffffffu, mine ? __uint_as_float(m[0].x) : 0.0f, 0, UNITS);
     float sum = 0, square = 0;
 #pragma unroll
     for (int j = 0; j < EACH; j++)
         if (mine && j * UNITS + u < GS) {
-            const float d = __fsub_rn(__uint_as_float(m[j].x), pivot), n = float(GATES * real_units(j * UNITS + u));
+            const float d = __fsub_rn(__uint_as_float(m[j].x), pivot), n = numbers_of<GATES>(j * UNITS + u);
             sum = fmaf(d, n, sum);
             square = __fadd_rn(square, fmaf(__fmul_rn(d, d), n, __uint_as_float(m[j].y)));
         }
@@ -78,17 +92,7 @@ __device__ __forceinline__ void row_sums(
     const uint2 *at, bool mine, int u, float scale, Patience &patience, float &a, float &b) {
     constexpr int EACH = (GS + UNITS - 1) / UNITS;
     uint2 m[EACH];
-    if (mine) {
-        bool again;
-        do {
-            again = false;
-#pragma unroll
-            for (int j = 0; j < EACH; j++)
-                if (j * UNITS + u < GS) m[j] = peek2(at + j * UNITS + u);
-#pragma unroll
-            for (int j = 0; j < EACH; j++) again |= j * UNITS + u < GS && empty2(m[j]);
-        } while (again && wait_more(patience));
-    }
+    take<EACH>(m, at, mine, u, patience);
     float x = 0, y = 0;
 #pragma unroll
     for (int j = 0; j < EACH; j++)
@@ -115,7 +119,7 @@ __device__ __forceinline__ void send_elem(elem *at, elem x, int u, bool mine) {
 #if TYPE == 0
     if (mine) send1(at, __float_as_uint(x));
 #else
-    u32 other = __shfl_down_sync(0xffffffffu, u32(x), 1);
+    const u32 other = __shfl_down_sync(0xffffffffu, u32(x), 1);
     if (mine && !(u & 1)) send1(at, u32(x) | other << 16);
 #endif
 }

@@ -10,9 +10,6 @@
 #ifndef TF32
 #define TF32 0
 #endif
-#ifndef PEEK
-#define PEEK "ld.relaxed.gpu.global"
-#endif
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef unsigned short u16;
@@ -127,13 +124,13 @@ __device__ __forceinline__ void multiply(float c[4], const FragA &a, const FragB
 
 __device__ __forceinline__ uint4 peek4(const void *p) {
     uint4 v;
-    asm volatile(PEEK ".v4.u32 {%0,%1,%2,%3}, [%4];"
+    asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
     return v;
 }
 __device__ __forceinline__ uint2 peek2(const void *p) {
     uint2 v;
-    asm volatile(PEEK ".v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
+    asm volatile("ld.relaxed.gpu.global.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(p));
     return v;
 }
 __device__ __forceinline__ bool empty4(uint4 v) { return max(max(v.x, v.y), max(v.z, v.w)) == EMPTY; }
@@ -156,9 +153,6 @@ struct Patience {
     u32 *fail;
 };
 __device__ __forceinline__ bool wait_more(Patience &p) {
-#ifdef NOWAIT
-    return false;
-#endif
     if (p.left == 0) return false;
     if (--p.left == 0) *(volatile u32 *)p.fail = 1;
     return true;
@@ -171,16 +165,26 @@ template <int LANES> __device__ __forceinline__ float sum_lanes(float x) {
     return x;
 }
 
-// e^x to 2^-21 of itself while |x| < 20.
-__device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0f, __fadd_rn(1.0f, __expf(-x))); }
-// Near 0 the series, elsewhere 1 − 2/(1 + e^2x): both right to 2^-22 of tanh.
+// The special functions of the hardware, right to about 2^-22, subnormal numbers as 0: that is far below the 1 they meet here.
+__device__ __forceinline__ float exp2_of(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+__device__ __forceinline__ float inverse_of(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+__device__ __forceinline__ float sigmoid(float x) { return inverse_of(__fadd_rn(1.0f, exp2_of(__fmul_rn(x, -1.44269504f)))); }
+// Near 0 the series, elsewhere 1 − 2/(1 + e^2x).
 __device__ __forceinline__ float tanh_of(float x) {
     const float q = __fmul_rn(x, x);
     float p = fmaf(q, 0.0218694885f, -0.0539682540f);
     p = fmaf(p, q, 0.133333333f);
     p = fmaf(p, q, -0.333333333f);
     const float near = fmaf(__fmul_rn(x, q), p, x);
-    const float far = fmaf(-2.0f, __fdividef(1.0f, __fadd_rn(1.0f, __expf(__fadd_rn(fabsf(x), fabsf(x))))), 1.0f);
-    return fabsf(x) < 0.25f ? near : copysignf(far, x);
+    const float far = fmaf(-2.0f, inverse_of(__fadd_rn(1.0f, exp2_of(__fmul_rn(x, 2.88539008f)))), 1.0f);
+    return fabsf(x) < 0.25f ? near : far;
 }
 __device__ __forceinline__ void prefetch(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }

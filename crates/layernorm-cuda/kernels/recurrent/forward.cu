@@ -55,9 +55,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
     const int rank = blockIdx.x % GS, group = blockIdx.x / GS;
     const int b0 = a.first + group * a.cols, count = min(a.cols, a.end - b0);
     if (count <= 0) return;
-    const int chunks = (count + CC - 1) / CC;
     const int u = tid % UNITS, column = tid / UNITS, unit = rank * UNITS + u;
-    const bool worker = column < CC, real = unit < H;
+    const bool worker = column < CC, real = H == HP || unit < H;
     const float inv_units = 1.0f / max(1, real_units(rank));
     Patience patience = {a.patience, a.fail};
 
@@ -70,11 +69,21 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
     Matrix m;
     load_matrix(m, matrix, a.u, rank, warp, lane);
     __syncthreads();
+#if ONE
+    float own[SLOTS], fixed[4 * G + 2];
+#pragma unroll
+    for (int k = 0; k < 4 * G + 2; k++) fixed[k] = consts[k * UNITS + u];
+    auto constant = [&](int kind, int gate) { return fixed[kind * G + gate]; };
+    auto slot = [&](int, int k) -> float & { return own[k]; };
+    const int chunks = 1;
+#else
     auto constant = [&](int kind, int gate) { return consts[(kind * G + gate) * UNITS + u]; };
     auto slot = [&](int chunk, int k) -> float & { return slots[(chunk * SLOTS + k) * 256 + tid]; };
+    const int chunks = (count + CC - 1) / CC;
+#endif
 
     if (worker)
-        for (int ch = 0; ch < chunks; ch++) {
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++) {
             int b = b0 + ch * CC + column;
             bool mine = ch * CC + column < count && real;
             slot(ch, SLOT_C) = mine && a.c0 ? a.c0[size_t(b) * H + unit] : 0.0f;
@@ -88,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
     for (int s = 0; s < a.steps; s++) {
         if (patience.left) patience.left = a.patience;
         // 1. The product, and each block's part of the gates' statistics.
-        for (int ch = 0; ch < chunks; ch++, turn ^= 1) {
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++, turn ^= 1) {
             const int b = b0 + ch * CC + column, in_chunk = min(CC, count - ch * CC);
             const bool mine = worker && column < in_chunk;
             const int length = mine && a.lengths ? a.lengths[b] : a.steps;
@@ -97,12 +106,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
             if (mine)
 #pragma unroll
                 for (int q = 0; q < G; q++) x[q] = __ldcg(row + q * HP);
-            Vectors v = {(const u32 *)(a.h + (size_t(s) * a.batch + b0 + ch * CC) * HP), HP / PER_WORD, in_chunk, rank};
+            Vectors v = {(const u32 *)(a.h + (size_t(s) * a.batch + b0 + ch * CC) * HP), HP / PER_WORD, in_chunk};
             float *mail = parts + turn * (WARPS * CC * ROWS_PAD);
             product(mail, m, matrix, a.u, v, rank, warp, lane, patience);
             __syncthreads();
-            if (!worker) continue;
             float z[G];
+            if (!worker) continue;
             fold_warps<G>(z, mail + column * ROWS_PAD + u * G);
 #pragma unroll
             for (int q = 0; q < G; q++) {
@@ -132,7 +141,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
         }
         if (worker)
         // 2. The gates; each block's part of the cell's statistics.
-        for (int ch = 0; ch < chunks; ch++) {
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++) {
             const int b = b0 + ch * CC + column;
             const bool mine = ch * CC + column < count;
             const int length = mine && a.lengths ? a.lengths[b] : a.steps;
@@ -205,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
 #if LSTM && CNORM
         if (worker)
         // 3. The cell's norm and h.
-        for (int ch = 0; ch < chunks; ch++) {
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++) {
             const int b = b0 + ch * CC + column;
             const bool mine = ch * CC + column < count;
             const int length = mine && a.lengths ? a.lengths[b] : a.steps;
@@ -214,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
             float mean, rstd;
             row_statistics<1>(a.cells + at * GS, mine, u, EPS_C, DEV_C, patience, mean, rstd);
             const float o = slot(ch, SLOT_Z), c = slot(ch, SLOT_Z + 1);
-            const float n = fmaf(consts[4 * G * UNITS + u], __fmul_rn(__fsub_rn(c, mean), rstd), consts[(4 * G + 1) * UNITS + u]);
+            const float n = fmaf(constant(4, 0), __fmul_rn(__fsub_rn(c, mean), rstd), constant(4, 1));
             const float h = !real ? 0.0f : valid ? __fmul_rn(o, tanh_of(n)) : slot(ch, SLOT_H);
             send_elem(a.h + (at + a.batch) * HP + unit, narrow(h), u, mine);
             if (valid && real) {
@@ -231,7 +240,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
         __syncthreads();
     }
     if (worker)
-        for (int ch = 0; ch < chunks; ch++)
+        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++)
             if (ch * CC + column < count && real) {
                 const size_t at = size_t(b0 + ch * CC + column) * H + unit;
                 if (a.h_last) a.h_last[at] = slot(ch, SLOT_H);

@@ -25,7 +25,6 @@ struct Pack {
     u32 *packed;     // [GS][8][pairs][tiles][2][32][4]
     int hidden, padded, gates, units, group, pairs, tiles;
     int back;        // rows are units and k goes over all gates
-    int rotate;      // as product.cuh's turned()
 };
 
 extern "C" __global__ void rnn_pack(Pack p) {
@@ -36,9 +35,8 @@ extern "C" __global__ void rnn_pack(Pack p) {
         int tile = rest % p.tiles;
         rest /= p.tiles;
         int pair = rest % p.pairs, warp = rest / p.pairs % 8, rank = rest / p.pairs / 8;
-        int slot = p.rotate ? (pair + rank) % p.pairs : pair;
         int row = tile * 16 + (lane >> 2) + (j & 1) * 8;
-        int word = (warp * p.pairs + slot) * 16 + 4 * (lane & 3) + 2 * half + (j >> 1);
+        int word = (warp * p.pairs + pair) * 16 + 4 * (lane & 3) + 2 * half + (j >> 1);
         elem out[PER_WORD];
         for (int e = 0; e < PER_WORD; e++) {
             int k = word * PER_WORD + e;

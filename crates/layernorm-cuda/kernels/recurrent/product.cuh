@@ -3,7 +3,6 @@
 // A warp has PAIRS pairs of k and all rows, so that it alone reads its part of the vectors, straight from L2 into the
 // fragments; the warps' sums meet in shared memory and are added in the order of the warps. The matrix stays in registers
 // (first PR pairs), shared memory (next PS) and L2 (the rest), packed in the order in which lanes want it.
-// Slot p of a warp holds the pair turned(p).
 //   packed: [block][warp][pair][tile][2][lane][4 words]
 #define FRAG 128  // words of a fragment of all lanes
 #define ROWS_PAD (16 * MT + 4)
@@ -37,26 +36,17 @@ struct Vectors {
     const u32 *start;
     size_t stride;
     int count;  // sequences of the chunk that exist
-    int rank;
 };
 
 // Pairs that exist, of all warps together.
 #define REAL_PAIRS ((WORDS + 15) / 16)
-
-// Blocks take the pairs of a warp in different orders, each its own, so that they do not all read the same lines at once.
-#ifndef ROTATE
-#define ROTATE 1
-#endif
-__device__ __forceinline__ int turned(int pair, int rank) {
-    return ROTATE && REAL_PAIRS == WARPS * PAIRS ? pair / PAIRS * PAIRS + (pair + rank) % PAIRS : pair;
-}
 
 __device__ __forceinline__ void peek_pair(uint4 b[NT], const Vectors &v, int pair, int lane) {
 #pragma unroll
     for (int n = 0; n < NT; n++) {
         int column = n * 8 + (lane >> 2);
         b[n] = make_uint4(0, 0, 0, 0);
-        if (column < v.count) b[n] = peek4(v.start + column * v.stride + turned(pair, v.rank) * 16 + (lane & 3) * 4);
+        if (column < v.count) b[n] = peek4(v.start + column * v.stride + pair * 16 + (lane & 3) * 4);
     }
 }
 __device__ __forceinline__ bool pair_empty(const uint4 b[NT]) {

@@ -55,7 +55,8 @@ fn groups(norm: Option<Norm>, gates: usize) -> usize {
 impl Cell {
     /// What a variant is to the kernels, or why they do not have it.
     pub(crate) fn of(variant: &Variant) -> Result<Cell, Error> {
-        let refuse = |why: &str| Err(Error::Unsupported { why: format!("the recurrent cell `{}` {why}", variant.name) });
+        let refuse =
+            |why: &str| Err(Error::Unsupported { why: format!("the recurrent cell `{}` {why}", variant.name) });
         if let Err(error) = variant.check() {
             return Err(Error::Shape { why: error.to_string() });
         }

@@ -1,6 +1,8 @@
 //! The forward pass: W x for all steps, LNx of its rows, the time loop.
 
-use super::kernels::{ConstsArgs, ForwardArgs, GemmArgs, InputNormArgs, PackArgs, PadInputArgs, PadWeightArgs, StartArgs};
+use super::kernels::{
+    ConstsArgs, ForwardArgs, GemmArgs, InputNormArgs, PackArgs, PadInputArgs, PadWeightArgs, StartArgs,
+};
 use super::plan::{PATIENCE, Parameters, Plan, Run, aligned};
 use crate::error::Error;
 use crate::launch::{Launch, Stream};
@@ -93,7 +95,6 @@ impl Plan {
             pairs: product.pairs as i32,
             tiles: product.tiles as i32,
             back: i32::from(back),
-            rotate: i32::from(product.full),
         };
         let words = g.group * 8 * product.pairs * product.tiles * 256;
         // SAFETY: the caller's promise.

@@ -18,8 +18,6 @@ pub(crate) struct Product {
     pub(crate) pairs: usize,
     pub(crate) in_registers: usize,
     pub(crate) in_shared: usize,
-    /// Whether every warp has all its pairs.
-    pub(crate) full: bool,
     /// Dynamic shared memory of the block, in bytes.
     pub(crate) shared: usize,
 }
@@ -43,7 +41,13 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    pub(crate) fn new(cell: &Cell, hidden: usize, batch: usize, number: Number, gpu: &Properties) -> Result<Self, Error> {
+    pub(crate) fn new(
+        cell: &Cell,
+        hidden: usize,
+        batch: usize,
+        number: Number,
+        gpu: &Properties,
+    ) -> Result<Self, Error> {
         let padded = hidden.next_multiple_of(32);
         let most = gpu.multiprocessors as usize;
         // 16 units a block fill a tile of 16 rows for each gate. f32 needs twice the room, so 8 where that keeps U on the chip.
@@ -63,7 +67,6 @@ impl Geometry {
         let product = |rows: usize, k: usize, registers: usize, slots: usize| -> Result<Product, Error> {
             let row_tiles = rows.div_ceil(16);
             let pairs = (k / word).div_ceil(16).div_ceil(WARPS);
-            let full = pairs * WARPS * 16 == k / word;
             let in_registers = pairs.min(registers / (8 * row_tiles));
             let parts = 2 * WARPS * 8 * tiles * (16 * row_tiles + 4) * 4;
             let fixed = parts + (4 * cell.gates + 2) * units * 4 + chunks * slots * 1024;
@@ -72,11 +75,10 @@ impl Geometry {
                 why: format!("{fixed} bytes of shared memory a block, {} are there", gpu.shared_per_block),
             })?;
             let in_shared = (pairs - in_registers).min(room / pair_bytes);
-            Ok(Product { tiles: row_tiles, pairs, in_registers, in_shared, full, shared: fixed + in_shared * pair_bytes })
+            Ok(Product { tiles: row_tiles, pairs, in_registers, in_shared, shared: fixed + in_shared * pair_bytes })
         };
         // Registers for the matrix, in words a thread: what the compiler takes without spilling (NOTES-recurrent.md).
-        let (mut there, mut back) = if number == Number::F32 { (96, 96) } else { (128, 128) };
-        if let Ok(r) = std::env::var("REGS") { let v: Vec<usize> = r.split(',').map(|x| x.parse().unwrap()).collect(); (there, back) = (v[0], v[1]); }
+        let (there, back) = if number == Number::F32 { (96, 96) } else { (128, 128) };
         Ok(Geometry {
             hidden,
             padded,
@@ -103,6 +105,7 @@ impl Geometry {
             ("UNITS", self.units),
             ("GS", self.group),
             ("NT", self.tiles),
+            ("ONE", usize::from(self.columns <= 8 * self.tiles)),
             ("PAIRS", product.pairs),
             ("PR", product.in_registers),
             ("PS", product.in_shared),

@@ -29,11 +29,6 @@ source!(INPUT_NORM, "input_norm.cu");
 source!(FINISH, "finish.cu");
 
 fn with(mut variant: Variant, defines: Vec<(&'static str, String)>) -> Variant {
-    if let Ok(tune) = std::env::var("TUNE") {
-        for define in tune.split(',').filter(|d| !d.is_empty()) {
-            if !variant.defines.iter().any(|v| v == define) { variant.defines.push(define.to_string()); }
-        }
-    }
     for (name, value) in defines {
         variant = variant.define(name, value);
     }
@@ -84,8 +79,8 @@ pub(super) fn finish(params: Number) -> Variant {
     Variant::new(&FINISH, "rnn_finish").define("TYPE", 0).define("PARAM", params.code())
 }
 
-/// Every kernel that the named cells need at some sizes, to be compiled without a GPU: each cell and type, and sizes whose
-/// matrix lies in registers, in shared memory and in L2.
+/// Every kernel in the ways that matter, to be compiled without a GPU: each cell in one type, each type with `paper`, and for
+/// that also a size whose matrix lies in registers, in shared memory and in L2.
 pub fn all_variants() -> Result<Vec<Variant>, Error> {
     let gpu = Properties {
         name: "a GPU of 132 multiprocessors".into(),
@@ -105,15 +100,21 @@ pub fn all_variants() -> Result<Vec<Variant>, Error> {
                 all.push(prepare(entry, number, params));
             }
             for trans in [(false, false), (false, true), (true, true)] {
-                all.push(gemm(number, false, trans, params));
+                all.extend([false, number == Number::F32].map(|tf32| gemm(number, tf32, trans, params)));
             }
         }
         all.push(finish(number));
-        for cell in Kind::ALL.into_iter().flat_map(layernorm_rnn::Variant::all).filter_map(|v| Cell::of(v).ok()) {
-            for (hidden, batch) in [(100, 3), (2048, 64)] {
+        for variant in Kind::ALL.into_iter().flat_map(layernorm_rnn::Variant::all) {
+            let Ok(cell) = Cell::of(variant) else { continue };
+            let sizes: &[(usize, usize)] = match (variant.name, number) {
+                ("paper", _) => &[(100, 3), (2048, 64)],
+                (_, Number::Bf16) => &[(100, 3)],
+                _ => &[],
+            };
+            for &(hidden, batch) in sizes {
                 let geometry = Geometry::new(&cell, hidden, batch, number, &gpu)?;
                 all.extend([true, false].map(|training| forward(&cell, &geometry, number, false, training)));
-                all.push(backward(&cell, &geometry, number, false));
+                all.push(backward(&cell, &geometry, number, number == Number::F32 && hidden == 100));
                 all.push(input_norm(&cell, &geometry));
             }
         }
@@ -228,7 +229,6 @@ pub(super) struct PackArgs {
     pub(super) pairs: i32,
     pub(super) tiles: i32,
     pub(super) back: i32,
-    pub(super) rotate: i32,
 }
 
 /// `PadWeight` of prepare.cu.

@@ -25,14 +25,39 @@ pub struct Case {
 }
 
 impl Case {
-    pub fn new(variant: rnn::Variant, number: Number, (steps, batch, input, hidden): (usize, usize, usize, usize)) -> Case {
+    pub fn new(
+        variant: rnn::Variant,
+        number: Number,
+        (steps, batch, input, hidden): (usize, usize, usize, usize),
+    ) -> Case {
         let (reverse, batch_first, lengths, state) = (false, false, false, false);
-        Case { variant, number, params: Number::F32, tf32: false, steps, batch, input, hidden, reverse, batch_first, lengths, state }
+        Case {
+            variant,
+            number,
+            params: Number::F32,
+            tf32: false,
+            steps,
+            batch,
+            input,
+            hidden,
+            reverse,
+            batch_first,
+            lengths,
+            state,
+        }
     }
 
     pub fn layer(&self) -> Layer {
         let (variant, input, hidden) = (self.variant, self.input, self.hidden);
-        Layer { variant, input, hidden, number: self.number, params: self.params, tf32: self.tf32, reverse: self.reverse }
+        Layer {
+            variant,
+            input,
+            hidden,
+            number: self.number,
+            params: self.params,
+            tf32: self.tf32,
+            reverse: self.reverse,
+        }
     }
 
     pub fn shape(&self) -> Shape {

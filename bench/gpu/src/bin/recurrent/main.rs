@@ -1,6 +1,8 @@
 //! The recurrent kernels: checked against the CPU engine, then timed. Runs where there is a GPU; needs nothing else.
 //!
-//! `recurrent check [quick]`, `recurrent warm K N`, `recurrent time [lstm|gru] [f32|f16|bf16] [H B]…`
+//! - `recurrent check [quick | part of a case's name]`
+//! - `recurrent time [loop] [lstm | gru] [f32 | tf32 | f16 | bf16] [H B]…`
+//! - `recurrent warm K N [quick | what is to be timed]` compiles kernels beforehand
 
 mod case;
 mod check;
@@ -8,6 +10,7 @@ mod time;
 
 use case::Case;
 use layernorm_cuda::Device;
+use layernorm_cuda::recurrent::Plan;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,19 +34,16 @@ fn main() {
     std::process::exit(i32::from(!good));
 }
 
-/// Compiles the kernels of every n-th case, from the k-th on: several processes fill the folder of kernels together.
+/// Compiles the kernels of every n-th case, from the k-th on: several processes fill the folder of kernels together. The
+/// cases are those of the quick check, or those to be timed that the other arguments name.
 fn warm(device: &Device, arguments: &[String]) -> bool {
     let number = |i: usize| arguments.get(i).and_then(|a| a.parse::<usize>().ok()).unwrap_or(1);
-    let mut cases = check::cases(arguments.iter().any(|a| a == "quick"));
-    cases.extend(time::cases(&[]));
-    if arguments.len() > 2 {
-        cases = time::cases(&arguments[2..]);
-    }
+    let quick = arguments.iter().any(|a| a == "quick");
+    let cases = if quick { check::cases(true) } else { time::cases(arguments.get(2..).unwrap_or(&[])) };
     let mut good = true;
     for case in cases.iter().skip(number(0)).step_by(number(1)) {
         for training in [true, false] {
-            let plan = layernorm_cuda::recurrent::Plan::new(device, case.layer(), case.shape(), training);
-            if let Err(error) = plan {
+            if let Err(error) = Plan::new(device, case.layer(), case.shape(), training) {
                 println!("FAIL {}: {error}", case.name());
                 good = false;
             }
@@ -84,6 +84,10 @@ fn check_all(device: &Device, quick: bool, filter: Option<&String>) -> bool {
             }
         }
     }
-    println!("sequences alone: {} ({:.1} s)", if independent { "same bits" } else { "DIFFER" }, begun.elapsed().as_secs_f64());
+    println!(
+        "sequences alone: {} ({:.1} s)",
+        if independent { "same bits" } else { "DIFFER" },
+        begun.elapsed().as_secs_f64()
+    );
     failed == 0 && independent
 }

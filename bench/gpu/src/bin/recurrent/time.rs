@@ -1,4 +1,4 @@
-//! Microseconds a step: the whole call, T = 256, I = H; and with I = 16, which leaves the time loop.
+//! Microseconds a step: the whole call, T = 256, I = H (or 16).
 
 use crate::case::{Case, Data, OnGpu};
 use layernorm_cuda::memory::Event;
@@ -25,8 +25,15 @@ fn median(device: &Device, mut call: impl FnMut() -> Result<(), Error>) -> Resul
     Ok(times[times.len() / 2] * 1e6 / STEPS as f64)
 }
 
-/// Forward without a tape, and forward and backward with one.
-fn measure(device: &Device, case: &Case) -> Result<(f64, f64, Vec<(u32, u32, usize)>), Error> {
+/// Forward without a tape, forward and backward with one, and what the time loops take of a multiprocessor.
+struct Times {
+    there: f64,
+    both: f64,
+    /// Registers, spilled bytes, shared memory.
+    resources: Vec<(u32, u32, usize)>,
+}
+
+fn measure(device: &Device, case: &Case) -> Result<Times, Error> {
     let data = Data::random(case, 1);
     let there = {
         let gpu = OnGpu::new(device, case, &data, false)?;
@@ -44,7 +51,7 @@ fn measure(device: &Device, case: &Case) -> Result<(f64, f64, Vec<(u32, u32, usi
         }
     })?;
     gpu.plan.check(gpu.run.workspace)?;
-    Ok((there, both, gpu.plan.resources()?))
+    Ok(Times { there, both, resources: gpu.plan.resources()? })
 }
 
 /// What is timed: `paper` of the kinds, types and sizes that are named, all if none are.
@@ -59,7 +66,9 @@ pub fn cases(arguments: &[String]) -> Vec<Case> {
     }
     let mut cases = Vec::new();
     for (kind, label) in [(Kind::Lstm, "lstm"), (Kind::Gru, "gru")] {
-        for (number, name) in [(Number::Bf16, "bf16"), (Number::F16, "f16"), (Number::F32, "f32"), (Number::F32, "tf32")] {
+        for (number, name) in
+            [(Number::Bf16, "bf16"), (Number::F16, "f16"), (Number::F32, "f32"), (Number::F32, "tf32")]
+        {
             if wants(label, &["lstm", "gru"]) && wants(name, &["bf16", "f16", "f32", "tf32"]) {
                 let variant = Variant::named(kind, "paper").unwrap();
                 cases.extend(sizes.iter().map(|&(hidden, batch)| Case {
@@ -74,17 +83,21 @@ pub fn cases(arguments: &[String]) -> Vec<Case> {
 }
 
 pub fn all(device: &Device, arguments: &[String]) -> bool {
-    println!("| cell | type | H | B | fwd | fwd+bwd | fwd, I=16 | fwd+bwd, I=16 | registers, spills, shared |");
-    println!("|---|---|---|---|---|---|---|---|---|");
+    // With `loop` as an argument I is 16, which leaves the time loop.
+    let input = arguments.iter().any(|a| a == "loop").then_some(16);
+    println!("| cell | type | H | B | fwd | fwd+bwd | registers, spills, shared |");
+    println!("|---|---|---|---|---|---|---|");
     let mut good = true;
     for case in cases(arguments) {
-        let whole = if std::env::var("ONLY16").is_ok() { Case { input: 16, ..case } } else { case };
-        let result =
-            measure(device, &whole).and_then(|whole| Ok((whole, measure(device, &Case { input: 16, ..case })?)));
-        match result {
-            Ok((whole, inner)) => println!(
-                "| {} paper | {:?}{} | {} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {:?} |",
-                case.variant.kind.name(), case.number, if case.tf32 { " (tf32)" } else { "" }, case.hidden, case.batch, whole.0, whole.1, inner.0, inner.1, whole.2
+        let case = Case { input: input.unwrap_or(case.input), ..case };
+        match measure(device, &case) {
+            Ok(Times { there, both, resources }) => println!(
+                "| {} paper | {:?}{} | {} | {} | {there:.2} | {both:.2} | {resources:?} |",
+                case.variant.kind.name(),
+                case.number,
+                if case.tf32 { " (tf32)" } else { "" },
+                case.hidden,
+                case.batch,
             ),
             Err(error) => {
                 println!("FAIL {}: {error}", case.name());
