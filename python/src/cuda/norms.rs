@@ -74,13 +74,19 @@ fn stats_at(address: u64, count: usize, element: Type) -> Stats {
 
 impl Norm {
     /// How many rows have statistics.
+    fn rows(&self) -> usize {
+        match self {
+            Norm::Rows(norm) => norm.rows,
+            Norm::Group(norm) => norm.samples * norm.groups,
+            Norm::Batch(norm) => norm.channels,
+        }
+    }
+
     fn stats(&self, address: u64) -> Option<Stats> {
-        let (count, element) = match self {
-            Norm::Rows(norm) => (norm.rows, norm.element),
-            Norm::Group(norm) => (norm.samples * norm.groups, norm.element),
-            Norm::Batch(norm) => (norm.channels, norm.element),
-        };
-        (address != 0).then(|| stats_at(address, count, element))
+        let (Norm::Rows(RowNorm { element, .. })
+        | Norm::Group(GroupNorm { element, .. })
+        | Norm::Batch(BatchNorm { element, .. })) = self;
+        (address != 0).then(|| stats_at(address, self.rows(), *element))
     }
 }
 
@@ -155,7 +161,9 @@ pub fn cuda_backward(
     let workspace = Workspace { address: workspace.0, bytes: workspace.1 };
     let running = running_of(running);
     run(py, place, |device, stream| {
-        let saved = || stats.ok_or(Failure::Order("expected statistics"));
+        // Of no rows there are no statistics, and none are read.
+        let none = (norm.rows() == 0).then_some(Stats { m: 0, delta: 0, rstd: 0 });
+        let saved = || stats.or(none).ok_or(Failure::Order("expected statistics"));
         // SAFETY: as in `cuda_forward`.
         unsafe {
             match norm {
