@@ -9,7 +9,9 @@ beforehand, on all cores; --seconds is for all of it, and what no longer fits is
 """
 
 import argparse
+import copy
 import functools
+import math
 import os
 import statistics
 import sys
@@ -98,6 +100,21 @@ def check_norms(pool, sizes):
         report(f"{what}, against the CPU:", count == 0, f"{count} differing bits")
 
 
+@functools.lru_cache(maxsize=None)
+def _made(kind, h):
+    # Without the variant's own starting point, which is slow to compute for many units.
+    torch.manual_seed(h)
+    made = nn.utils.skip_init(getattr(lt, kind), h, h)
+    for name, p in made.named_parameters():
+        nn.init.normal_(p, 1.0 if name.startswith("norm") and "weight" in name else 0.0, h**-0.5 if p.dim() > 1 else 0.1)
+    return made
+
+
+def network(kind, h, name, device):
+    """A layer-normalized network of H inputs and units; the same numbers for every type."""
+    return copy.deepcopy(_made(kind, h)).to(device, TYPES[name])
+
+
 def precision(name):
     torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
 
@@ -115,19 +132,17 @@ def check_recurrent(types, hidden):
             worst = 0.0
             for h in hidden:
                 precision(name)
-                torch.manual_seed(h)
-                cpu = getattr(lt, kind)(h, h, dtype=TYPES[name])
-                gpu = getattr(lt, kind)(h, h, dtype=TYPES[name], device="cuda")
-                gpu.load_state_dict(cpu.state_dict())
+                cpu, gpu = network(kind, h, name, "cpu"), network(kind, h, name, "cuda")
                 x, dy = (torch.randn(steps, batch, h).to(TYPES[name]) for _ in range(2))
                 found = []
-                for network, device in ((cpu, "cpu"), (gpu, "cuda")):
+                for each, device in ((cpu, "cpu"), (gpu, "cuda")):
                     there = x.to(device).requires_grad_()
-                    y = network(there)[0]
-                    found.append([y, *torch.autograd.grad(y, [there, *network.parameters()], dy.to(device))])
+                    y = each(there)[0]
+                    found.append([y, *torch.autograd.grad(y, [there, *each.parameters()], dy.to(device))])
                 for at, (a, b) in enumerate(zip(*found)):
                     bound = UNITS[name] * (1 + steps**0.5) * (3 if at else 1)
-                    worst = max(worst, distance(b, a) / bound)
+                    gap = distance(b, a) / bound
+                    worst = max(worst, math.inf if math.isnan(gap) else gap)
             report(f"LN-{kind} {name}, H = {hidden}, against the CPU:", worst <= 1, f"{worst:.2f} of the bound")
 
 
@@ -271,12 +286,12 @@ def make_ready(pool, found):
     print(f"kernels of {len(found)} recurrent cases ready in {time.perf_counter() - start:.0f} s", flush=True)
 
 
-def step_times(network, x, dy):
+def step_times(layer, x, dy):
     """Microseconds a step: forward, and forward with backward."""
     with torch.no_grad():
-        there = median_ms(lambda: network(x)[0], 0.12)
-    given = [x, *network.parameters()]
-    both = median_ms(lambda: torch.autograd.grad(network(x)[0], given, dy), 0.12)
+        there = median_ms(lambda: layer(x)[0], 0.12)
+    given = [x, *layer.parameters()]
+    both = median_ms(lambda: torch.autograd.grad(layer(x)[0], given, dy), 0.12)
     return there * 1e3 / STEPS, both * 1e3 / STEPS
 
 
@@ -292,7 +307,7 @@ def recurrent(options, found):
         dtype = TYPES[name]
         x = torch.randn(STEPS, b, h, device="cuda", dtype=dtype, requires_grad=True)
         dy = torch.randn(STEPS, b, h, device="cuda", dtype=dtype)
-        ours = getattr(lt, kind)(h, h, device="cuda", dtype=dtype)
+        ours = network(kind, h, name, "cuda")
         plain = getattr(nn, kind)(h, h, device="cuda", dtype=dtype)
         plain.flatten_parameters()
         try:
@@ -300,6 +315,9 @@ def recurrent(options, found):
         except Exception as error:  # noqa: BLE001  (the other rows go on)
             report(f"{kind} {name} {h}×{b}", False, str(error)[:200])
             continue
+        with torch.no_grad():
+            if not ours(x)[0].isfinite().all():
+                report(f"{kind} {name} {h}×{b}: all results are numbers", False)
         if kind == "LSTM" and name == "bf16":
             eager = EagerLstm(ours)
             with torch.no_grad():

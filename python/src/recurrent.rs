@@ -10,8 +10,8 @@ use crate::tensor::{Dtype, slice, slice_mut, with_type};
 use layernorm::{Context, Element, Float, Isa};
 use layernorm_rnn::weights::{self, Format};
 use layernorm_rnn::{
-    Config, Direction, Gradients, Init, Keep, Kind, Layout, Network, Noise, Params, Real, Runner, Sequences, State,
-    Training, Variant,
+    Config, Direction, Gradients, Init, Keep, Kind, Layout, Network, Noise, Params, Real, Runner, Sequences, Slot,
+    State, Training, Variant,
 };
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
@@ -185,19 +185,41 @@ impl Recurrent {
         variant.input_bias || variant.recurrent_bias || variant.bias
     }
 
-    /// What stands where among the parameters.
-    fn places(&self) -> PyResult<Vec<Place>> {
-        let network = self.zeros::<f32>()?;
-        let place = |entry: &layernorm_rnn::Entry| {
-            (entry.layer, entry.direction, entry.slot.name(), entry.shape.clone(), entry.range.start)
-        };
-        Ok(network.entries().iter().map(place).collect())
+    /// What stands where among the parameters. Nothing of their size is allocated: passes ask for it.
+    fn places(&self) -> Vec<Place> {
+        let (config, mut found, mut offset) = (&self.config, Vec::new(), 0);
+        for layer in 0..config.layers {
+            for direction in 0..config.directions() {
+                for slot in Slot::ALL {
+                    let Some(shape) = slot.shape(config, layer) else { continue };
+                    let count = shape.iter().product::<usize>();
+                    found.push((layer, direction, slot.name(), shape, offset));
+                    offset += count;
+                }
+            }
+        }
+        found
     }
 
     /// Starting parameters, one after the other: those of the variant's source.
     fn start(&self, seed: u64) -> PyResult<Vec<f64>> {
         let network = Network::<f64>::new(self.config, Init::for_variant(&self.config.variant), seed);
         Ok(network.map_err(Failure::from)?.params().values().to_vec())
+    }
+
+    /// The same, written to memory of so many float64: a list of millions of numbers takes seconds.
+    #[pyo3(signature = (seed, address, count, /))]
+    fn start_into(&self, py: Python<'_>, seed: u64, address: usize, count: usize) -> PyResult<()> {
+        let start = || -> Result<(), Failure> {
+            let network = Network::<f64>::new(self.config, Init::for_variant(&self.config.variant), seed)?;
+            if network.params().values().len() != count {
+                return Err(Failure::Order("expected room for all parameters"));
+            }
+            // SAFETY: Python keeps the memory alive, and nothing else uses it.
+            unsafe { slice_mut::<f64>(address, count) }.copy_from_slice(network.params().values());
+            Ok(())
+        };
+        Ok(py.detach(start)?)
     }
 
     /// Runs over sequences x `[T, B, I]` (or `[B, T, I]`) of type `dtype`; writes y and the last h and c (in the arithmetic

@@ -220,3 +220,22 @@ def test_errors(call, error, words):
     with pytest.raises(error) as raised:
         call()
     assert words in str(raised.value)
+
+
+def test_made_without_numbers():
+    made = nn.utils.skip_init(lt.LSTM, 5, 8, num_layers=2)
+    assert not made.weight_ih_l0.is_meta
+    made.load_state_dict(lt.LSTM(5, 8, num_layers=2).state_dict())
+    assert made(torch.randn(3, 2, 5))[0].isfinite().all()
+    empty = lt.GRU(5, 8, device="meta")
+    assert all(p.is_meta for p in empty.parameters())
+
+
+def test_starting_points_are_the_engines():
+    network = lt.LSTM(5, 8, variant="keras")
+    core = ln._core.Recurrent(*network._spec)
+    flat = torch.empty(sum(p.numel() for p in network.parameters()), dtype=torch.float64)
+    core.start_into(3, flat.data_ptr(), flat.numel())
+    assert flat.tolist() == core.start(3)
+    with pytest.raises(RuntimeError, match="room for all parameters"):
+        core.start_into(3, flat.data_ptr(), flat.numel() - 1)

@@ -59,6 +59,9 @@ class Stack:
             [_core.CudaLayer(device, core, (l, d), codes, tf32, sizes, training) for d in range(spec.directions)]
             for l in range(spec.layers)
         ]
+        self.slots = {}
+        for index, (layer, direction, *_) in enumerate(core.places()):
+            self.slots.setdefault((layer, direction), []).append(index)
         self.at, self.inputs, end, self.workspace = [], [], 0, 0
         for l, directions in enumerate(self.layers):
             if l:
@@ -79,6 +82,10 @@ class Stack:
         start = self.inputs[layer - 1]
         part = tape[start : start + count * self.dtype.itemsize]
         return part.view(self.dtype).view(*shape[:2], self.width)
+
+    def addresses(self, parameters):
+        """Addresses of the parameters of each layer and direction, in the order of the states."""
+        return [[parameters[index].data_ptr() for index in of_one] for of_one in self.slots.values()]
 
     def places(self):
         """``(layer, direction, the kernels, offset of its tape)`` in the order of the states."""
@@ -134,14 +141,6 @@ def _single(t):
     return None if t is None else t.detach().to(torch.float32).contiguous()
 
 
-def _addresses(parameters, core):
-    """Addresses of the parameters of each layer and direction, in the order of the states."""
-    found = {}
-    for (layer, direction, *_), p in zip(core.places(), parameters):
-        found.setdefault((layer, direction), []).append(p.data_ptr())
-    return list(found.values())
-
-
 def _dropout(how, layer, shape, dtype, device):
     """What the input of a layer but the first is multiplied by, or None. Its numbers are counted time first."""
     rate = how.spec.noise[0]
@@ -162,7 +161,7 @@ def _spoil(workspace, *tensors):
 
 @on_device
 def _forward(x, how, stack, h, c, parameters):
-    spec, core, device = how.spec, how.core, x.device
+    spec, device = how.spec, x.device
     x = _aligned(x)
     parameters = [_aligned(p) for p in parameters]
     h, c = _single(h), _single(c)
@@ -172,7 +171,7 @@ def _forward(x, how, stack, h, c, parameters):
     lengths = _lengths(how, device)
     tape = torch.empty(stack.bytes, dtype=torch.uint8, device=device)
     workspace = torch.empty(stack.workspace, dtype=torch.uint8, device=device)
-    stream, addresses = stream_of(device), _addresses(parameters, core)
+    stream, addresses = stream_of(device), stack.addresses(parameters)
     y = None
     for index, (layer, direction, kernels, at) in enumerate(stack.places()):
         if direction == 0:
@@ -222,7 +221,7 @@ def _parameter_gradients(parameters):
 
 @on_device
 def _backward(x, how, stack, memory, h, c, parameters, dy, dh, dc, for_x):
-    spec, core, device = how.spec, how.core, x.device
+    spec, device = how.spec, x.device
     x = _aligned(x)
     parameters = [_aligned(p) for p in parameters]
     dh, dc = _single(dh), _single(dc)
@@ -235,7 +234,7 @@ def _backward(x, how, stack, memory, h, c, parameters, dy, dh, dc, for_x):
     flat, found = _parameter_gradients(parameters)
     lengths = _lengths(how, device)
     workspace = torch.empty(stack.workspace, dtype=torch.uint8, device=device)
-    stream, addresses, to = stream_of(device), _addresses(parameters, core), _addresses(found, core)
+    stream, addresses, to = stream_of(device), stack.addresses(parameters), stack.addresses(found)
     dx, places = None, stack.places()
     for layer in reversed(range(spec.layers)):
         read = x if layer == 0 else stack.input_of(memory, layer, x.shape)

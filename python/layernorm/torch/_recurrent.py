@@ -10,9 +10,10 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from .._core import Recurrent
 from .._names import named_places
-from ._types import CODES
+from . import _sequence_ops  # noqa: F401  (the operations are registered)
 from ._foreign import read_foreign
 from ._sequences import Spec, core_of, sequences
+from ._types import CODES
 
 
 # Beside the modules, not in them: what is packed is neither copied nor pickled.
@@ -51,8 +52,14 @@ class _Network(nn.Module):
 
     def reset_parameters(self) -> None:
         """Parameters as the variant's source starts them, from a seed of PyTorch's generator."""
+        if self._parameters[self._names[0]].is_meta:
+            # No memory, no numbers: `torch.nn.utils.skip_init` makes a network so, whose starting point would take long.
+            return
         seed = int(torch.randint(2**62, ()).item())
-        self._fill(torch.tensor(core_of(self._spec).start(seed), dtype=torch.float64))
+        core = core_of(self._spec)
+        flat = torch.empty(sum(count for *_, count in named_places(core, self._suffix)), dtype=torch.float64, device="cpu")
+        core.start_into(seed, flat.data_ptr(), flat.numel())
+        self._fill(flat)
 
     def _fill(self, flat):
         with torch.no_grad():

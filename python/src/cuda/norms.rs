@@ -38,9 +38,7 @@ fn norm_of((kind, dtype, sizes, eps): Described, weight: Vector, bias: Vector) -
     };
     let (element, (a, b, c, d)) = (element_of(dtype), sizes);
     let norm = match kind.as_str() {
-        "layer" | "rms" => {
-            Norm::Rows(RowNorm { element, rows: a, n: b, centered: kind == "layer", eps, affine })
-        }
+        "layer" | "rms" => Norm::Rows(RowNorm { element, rows: a, n: b, centered: kind == "layer", eps, affine }),
         "group" => Norm::Group(GroupNorm { element, samples: a, channels: b, space: c, groups: d, eps, affine }),
         "batch" => Norm::Batch(BatchNorm { element, samples: a, channels: b, space: c, eps, affine }),
         _ => return Err(Failure::Order("kind: expected layer, rms, group or batch")),

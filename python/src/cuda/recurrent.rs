@@ -141,12 +141,7 @@ impl CudaLayer {
             lengths,
             tape,
             workspace,
-            gradients: Gradients {
-                params: self.parameters(&dparameters)?,
-                x: dx.0,
-                add_x: dx.1,
-                first: state(dfirst),
-            },
+            gradients: Gradients { params: self.parameters(&dparameters)?, x: dx.0, add_x: dx.1, first: state(dfirst) },
         };
         // SAFETY: as in `forward`.
         Ok(py.detach(|| unsafe { self.plan.backward(Stream::from_raw(stream), &run) }).map_err(Failure::from)?)

@@ -1,0 +1,148 @@
+"""Recurrent passes as operations that PyTorch knows: ``torch.ops.layernorm.recurrent`` and its backward, with what they give on
+tensors without data and their gradients. ``torch.compile``, dispatch modes and tensor subclasses come through here.
+"""
+
+from __future__ import annotations
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from . import _composed, _cuda_sequences
+from ._cuda import same_device
+from ._sequences import _backward, _How, _lengths, _sizes, core_of, spec_of
+from ._tapes import tensor_of
+
+
+def _empty_if_none(t, like):
+    return like.new_empty((0,)) if t is None else t
+
+
+def _how_of(text, lengths, batch_first, seed):
+    spec = spec_of(text)
+    return _How(core_of(spec), spec, _lengths(lengths), batch_first, seed)
+
+
+def _alone(t):
+    """A tensor with memory of its own: an operation must not give parts of one tensor."""
+    return t if t.untyped_storage().nbytes() == t.nbytes else t.clone()
+
+
+def _together(x, h, c, parameters):
+    same_device(x, h=h, c=c, **{f"parameter {i}": p for i, p in enumerate(parameters)})
+
+
+@torch.library.custom_op("layernorm::recurrent", mutates_args=(), device_types=("cpu", "cuda"))
+def recurrent(
+    x: Tensor,
+    h: Optional[Tensor],
+    c: Optional[Tensor],
+    parameters: list[Tensor],
+    lengths: Optional[Tensor],
+    spec: str,
+    batch_first: bool,
+    seed: Optional[int],
+    record: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """y, the last h and c (empty where there is none), and the tape (empty unless it is to be recorded)."""
+    _together(x, h, c, parameters)
+    how = _how_of(spec, lengths, batch_first, seed)
+    y, last_h, last_c, tape = how.run(x, h, c, parameters, record and not how.expectation)
+    if x.is_cuda:
+        tape = tape.memory if record and tape is not None else x.new_empty((0,), dtype=torch.uint8)
+    else:
+        tape = tensor_of(tape) if record else torch.empty(0, dtype=torch.int64)
+    return y, last_h, _empty_if_none(last_c, x), tape
+
+
+def _fake_tape(x, parameters, lengths, spec, batch_first, seed, record):
+    if x.device.type != "cuda":
+        return torch.empty(1 if record else 0, dtype=torch.int64, device=x.device)
+    size = 0
+    if record:
+        how = _How(core_of(spec), spec, None if lengths is None else [], batch_first, seed)
+        fixed = all(type(size) is int for size in x.shape) and torch.cuda.is_available()
+        stack = _cuda_sequences.stack_of(how, x, parameters, True) if fixed else None
+        lacks = _cuda_sequences.lacks(spec, how.core, x.dtype, [p.dtype for p in parameters], (1, 1))
+        if stack is not None:
+            size = stack.bytes
+        elif not fixed and lacks is None:
+            # Of shapes that are not known yet, the size is known when the pass has run.
+            size = torch.library.get_ctx().new_dynamic_size()
+    return x.new_empty((size,), dtype=torch.uint8)
+
+
+@recurrent.register_fake
+def _(x, h, c, parameters, lengths, spec, batch_first, seed, record):
+    spec = spec_of(spec)
+    _, batch = _sizes(x, batch_first)
+    shape_h, shape_c = spec.shapes(batch)
+    y = x.new_empty((*x.shape[:2], spec.directions * spec.output))
+    tape = _fake_tape(x, parameters, lengths, spec, batch_first, seed, record)
+    return y, x.new_empty(shape_h), x.new_empty((0,) if shape_c is None else shape_c), tape
+
+
+@torch.library.custom_op("layernorm::recurrent_backward", mutates_args=(), device_types=("cpu", "cuda"))
+def recurrent_backward(
+    dy: Tensor,
+    dh: Tensor,
+    dc: Optional[Tensor],
+    tape: Tensor,
+    x: Tensor,
+    h: Optional[Tensor],
+    c: Optional[Tensor],
+    parameters: list[Tensor],
+    lengths: Optional[Tensor],
+    spec: str,
+    batch_first: bool,
+    seed: Optional[int],
+) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+    """Gradients of x, h and c (empty where there is none), and the parameters."""
+    _together(x, h, c, parameters)
+    how = _how_of(spec, lengths, batch_first, seed)
+    dx, dh, dc, *parts = _backward(how, tape, (x, h, c, *parameters), (dy, dh, dc))
+    return dx, _empty_if_none(dh, x), _empty_if_none(dc, x), [_alone(part) for part in parts]
+
+
+@recurrent_backward.register_fake
+def _(dy, dh, dc, tape, x, h, c, parameters, lengths, spec, batch_first, seed):
+    state = (x.new_empty((0,)) if t is None else torch.empty(t.shape, dtype=t.dtype, device=t.device) for t in (h, c))
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device), *state, [torch.empty_like(p) for p in parameters]
+
+
+def _setup(ctx, inputs, output):
+    x, h, c, parameters, lengths, *ctx.how, _ = inputs
+    ctx.save_for_backward(x, h, c, lengths, output[3], *parameters)
+    ctx.mark_non_differentiable(output[3])
+
+
+def _gradient(ctx, dy, dh, dc, _):
+    x, h, c, lengths, tape, *parameters = ctx.saved_tensors
+    dc = dc if spec_of(ctx.how[0]).kind == "lstm" else None
+    dx, first_h, first_c, parts = torch.ops.layernorm.recurrent_backward(
+        dy, dh, dc, tape, x, h, c, parameters, lengths, *ctx.how
+    )
+    state = (None if h is None else first_h, None if c is None else first_c)
+    return (dx, *state, parts, None, None, None, None, None)
+
+
+recurrent.register_autograd(_gradient, setup_context=_setup)
+
+
+def _backward_setup(ctx, inputs, output):
+    dy, dh, dc, _, x, h, c, parameters, lengths, *ctx.how = inputs
+    ctx.save_for_backward(dy, dh, dc, lengths, x, h, c, *parameters)
+
+
+def _backward_gradient(ctx, u, u_h, u_c, u_parameters):
+    dy, dh, dc, lengths, *tensors = ctx.saved_tensors
+    text, batch_first, seed = ctx.how
+    given = (u, None if tensors[1] is None else u_h, None if tensors[2] is None else u_c, *u_parameters)
+    outer, inner = _composed.gradients_of_gradients(
+        _how_of(text, lengths, batch_first, seed), tensors, (dy, dh, dc), given
+    )
+    return (*outer, None, *inner[:3], inner[3:], None, None, None, None)
+
+
+recurrent_backward.register_autograd(_backward_gradient, setup_context=_backward_setup)
