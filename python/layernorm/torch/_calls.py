@@ -45,6 +45,11 @@ def acc_of(dtype):
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
+def stored(t):
+    """The tensor, or None, with its numbers in memory as they are: a view that is yet to be negated is written out."""
+    return t.resolve_neg() if t is not None and t.is_neg() else t
+
+
 def stats_count(op, shape):
     """How many rows there are, of which each has statistics."""
     kind, number = op
@@ -79,6 +84,7 @@ def _result(op, x):
 def forward(op, x, weight, bias, eps, with_stats):
     """y, and the statistics ``[3, rows]`` or None."""
     code = _code("input", x.dtype)
+    x, weight, bias = stored(x), stored(weight), stored(bias)
     y = _result(op, x)
     stats = place = None
     if with_stats:
@@ -104,6 +110,7 @@ def backward(op, dy, x, weight, bias, stats, eps, mask):
     """dx, dweight and dbias; None where the mask says that they are not wanted. The statistics are a tensor ``[3, rows]``, or
     what the compiled half has kept.
     """
+    dy, x, weight = stored(dy), stored(x), stored(weight)
     dx = _result(op, x) if mask[0] else None
     dweight = _empty_like(weight) if mask[1] else None
     dbias = _empty_like(bias) if mask[2] else None
@@ -133,7 +140,7 @@ def _moment(what, t, x):
     channels = x.shape[1]
     if t.shape != (channels,):
         raise ValueError(f"{what}: expected shape {[channels]}, found {list(t.shape)}")
-    return t.detach().to(acc_of(x.dtype)).contiguous()
+    return stored(t.detach().to(acc_of(x.dtype)).contiguous())
 
 
 def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
@@ -141,6 +148,7 @@ def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
     if x.dim() < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {x.dim()}")
     code = _code("input", x.dtype)
+    x, weight, bias = stored(x), stored(weight), stored(bias)
     y = _empty_like(x)
     count = x.shape[1]
     stats = _empty((3, count), dtype=acc_of(x.dtype))
@@ -165,6 +173,7 @@ def batch_infer(x, weight, bias, running_mean, running_var, eps):
     if x.dim() < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {x.dim()}")
     code = _code("input", x.dtype)
+    x, weight, bias = stored(x), stored(weight), stored(bias)
     y = _empty_like(x)
     mean, var = _moment("running mean", running_mean, x), _moment("running variance", running_var, x)
     _core.batch_infer(
@@ -181,6 +190,7 @@ def batch_infer(x, weight, bias, running_mean, running_var, eps):
 
 def batch_infer_backward(dy, x, weight, bias, running_mean, running_var, eps, mask):
     """Gradients of :func:`batch_infer`."""
+    dy, x, weight = stored(dy), stored(x), stored(weight)
     dx = _empty_like(x) if mask[0] else None
     dweight = _empty_like(weight) if mask[1] else None
     dbias = _empty_like(bias) if mask[2] else None

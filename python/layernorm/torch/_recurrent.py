@@ -19,6 +19,20 @@ from ._sequences import Spec, core_of, sequences
 _ENGINES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
+def _random():
+    """A seed of PyTorch's generator, whatever the default device is."""
+    return int(torch.randint(2**62, (), device="cpu").item())
+
+
+def _state_part(name, part, shape):
+    """h or c, of this shape."""
+    if part is not None and tuple(part.shape) != tuple(shape):
+        raise ValueError(f"state: expected {name} of shape {list(shape)}, found {list(part.shape)}")
+    if part is not None and part.dtype not in CODES:
+        raise TypeError(f"state: expected {name} of float16, bfloat16, float32 or float64, found {str(part.dtype)[6:]}")
+    return part
+
+
 def _check_arguments(sizes, switches):
     """Sizes are whole numbers of 1 or more (a projection may be absent: 0), switches are bools."""
     for name, value in sizes.items():
@@ -51,8 +65,7 @@ class _Network(nn.Module):
 
     def reset_parameters(self) -> None:
         """Parameters as the variant's source starts them, from a seed of PyTorch's generator."""
-        seed = int(torch.randint(2**62, ()).item())
-        self._fill(torch.tensor(core_of(self._spec).start(seed), dtype=torch.float64))
+        self._fill(torch.tensor(core_of(self._spec).start(_random()), dtype=torch.float64, device="cpu"))
 
     def _fill(self, flat):
         with torch.no_grad():
@@ -68,7 +81,7 @@ class _Network(nn.Module):
         if not self.training:
             return None
         if any(self._spec.noise):
-            return int(torch.randint(2**62, ()).item())
+            return _random()
         return 0
 
     def _pass(self, x, state, lengths, batch_first):
@@ -187,8 +200,7 @@ class _Recurrent(_Network):
         if alone:
             parts = tuple(None if part is None else part.unsqueeze(1) for part in parts)
         for name, part, shape in zip("hc", parts, self._spec.shapes(batch)):
-            if part is not None and tuple(part.shape) != shape:
-                raise ValueError(f"state: expected {name} of shape {list(shape)}, found {list(part.shape)}")
+            _state_part(name, part, shape)
         return parts
 
     def _packed(self, packed, hx):
@@ -354,9 +366,7 @@ class _Cell(_Network):
         shape = (1, x.shape[1], self.hidden_size)
         state = []
         for name, part in zip("hc", parts):
-            if part is not None and tuple(part.shape) != (shape[2:] if alone else shape[1:]):
-                found = list(part.shape)
-                raise ValueError(f"state: expected {name} of shape {list(shape[2:] if alone else shape[1:])}, found {found}")
+            _state_part(name, part, shape[2:] if alone else shape[1:])
             state.append(None if part is None else part.reshape(shape))
         _, h, c = self._pass(x, state, None, False)
         last = [None if t is None else t.view(shape[2:] if alone else shape[1:]) for t in (h, c)]

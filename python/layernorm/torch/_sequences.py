@@ -20,7 +20,7 @@ from torch import Tensor
 from .. import _core
 from . import _composed
 from ._calls import CODES, acc_of
-from ._eager import _dispatch_modes, _function_modes, _plain, _transform
+from ._eager import _dispatch_modes, _function_modes, _plain, _tracing, _transform, refuse_tangents, same_device
 from ._tapes import tape_of, tensor_of
 from ._transforms import each
 
@@ -380,9 +380,9 @@ def _by_operation(spec, x, h, c, parameters, lengths, batch_first, seed, record)
     return y, last_h, last_c if spec.kind == "lstm" else None
 
 
-def _known(x, parameters):
+def _known(*tensors):
     """Whether these are tensors with data on the CPU, and no mode wants to see operations."""
-    return not _dispatch_modes() and not _function_modes() and _plain(x) and all(map(_plain, parameters))
+    return not _dispatch_modes() and not _function_modes() and _tracing() is None and all(map(_plain, tensors))
 
 
 def sequences(spec, engine, x, h, c, parameters, lengths, batch_first, seed):
@@ -390,7 +390,9 @@ def sequences(spec, engine, x, h, c, parameters, lengths, batch_first, seed):
     the network that keeps this module's packed weights.
     """
     record = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, h, c, *parameters))
-    if torch.compiler.is_compiling() or not _known(x, parameters):
+    refuse_tangents(x, h, c, *parameters)
+    if torch.compiler.is_compiling() or not _known(x, h, c, *parameters):
+        same_device(x, h, c, *parameters)
         return _by_operation(spec, x, h, c, parameters, lengths, batch_first, seed, record)
     transform = _transform() is not None
     how = _How(core_of(spec) if transform else engine(spec), spec, _lengths(lengths), batch_first, seed)
