@@ -125,3 +125,19 @@ def test_an_array_is_no_tensor():
     numpy = pytest.importorskip("numpy")
     with pytest.raises(TypeError, match="expected a tensor, found ndarray"):
         ours.LayerNorm(4)(numpy.ones((2, 4), "f4"))
+
+
+def test_convert_leaves_a_replaced_forward():
+    model = torch.nn.Sequential(torch.nn.LayerNorm(4), torch.nn.LayerNorm(4))
+    forward = model[1].forward
+    model[1].forward = lambda x: forward(x) * 2
+    done = ours.convert(model)
+    assert list(done.changed) == ["0"] and done.left == {"1": "LayerNorm with a forward of its own"}
+    assert type(model[1]) is torch.nn.LayerNorm
+
+
+def test_parametrized_weights_come_over():
+    plain = torch.nn.utils.parametrizations.weight_norm(torch.nn.LSTM(3, 5), "weight_hh_l0")
+    x = torch.randn(4, 2, 3)
+    # f32 through 4 steps of sums of 8 numbers below 1.
+    torch.testing.assert_close(ours.LSTM.from_module(plain)(x)[0], plain(x)[0], rtol=1e-5, atol=1e-6)

@@ -246,7 +246,8 @@ class _Recurrent(_Network):
             device=like.device,
             dtype=like.dtype,
         )
-        ours.load_state_dict(module.state_dict())
+        # By attribute: there parametrizations, such as weight_norm, have what they compute.
+        ours.load_state_dict({name: getattr(module, name).detach() for name in ours._names})
         return ours.train(module.training)
 
 
