@@ -37,6 +37,12 @@ def array(what, value):
     return found if _aligned(found) else found.copy()
 
 
+def contiguous(what, value, dtype=None):
+    """An array to read whose elements follow each other, of the type if one is given; copied only if it is not that already."""
+    found = np.ascontiguousarray(array(what, value) if dtype is None else value, dtype)
+    return found if found.flags.aligned else found.copy()
+
+
 def _aligned(found):
     size = found.itemsize
     return found.flags.aligned and all(stride % size == 0 for stride in found.strides)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _core
-from ._arrays import acc_of, address, array, optional, output, tensor
+from ._arrays import acc_of, address, array, contiguous, optional, output, tensor
 
 # All cores unless `set_num_threads` says otherwise; results that we make are fresh memory.
 _FRESH = (0, True)
@@ -94,21 +94,24 @@ def _stats(whole):
     return Stats(whole[0, ...], whole[1, ...], whole[2, ...])
 
 
+def _is_part(part, whole, at):
+    """Whether an array is ``whole[at]``."""
+    return (
+        getattr(part, "base", None) is whole
+        and part.shape == whole.shape[1:]
+        and part.flags.c_contiguous
+        and address(part) == address(whole) + at * whole.strides[0]
+    )
+
+
 def _stats_argument(stats, shape, dtype):
     """Saved statistics as memory ``[3, …]``. They are used where they are if they came from a forward pass of ours."""
     m, delta, rstd = stats
     whole = getattr(m, "base", None)
     acc = acc_of(dtype)
-    ours = (
-        isinstance(whole, np.ndarray)
-        and whole is getattr(rstd, "base", None)
-        and whole.shape == (3, *shape)
-        and whole.dtype == acc
-        and whole.flags.c_contiguous
-        and address(m) == address(whole)
-    )
-    if ours:
-        return whole
+    if isinstance(whole, np.ndarray) and whole.shape == (3, *shape) and whole.dtype == acc and whole.flags.c_contiguous:
+        if all(_is_part(part, whole, at) for at, part in enumerate((m, delta, rstd))):
+            return whole
     parts = [np.asarray(part, dtype=acc) for part in (m, delta, rstd)]
     for part in parts:
         if part.shape != tuple(shape):
@@ -289,9 +292,11 @@ def _channel_norm_backward(op, dy, x, weight, bias, eps, stats, outer):
 
 def _group_op(x, num_groups):
     groups = operator.index(num_groups)
-    if groups < 1:
-        raise ValueError(f"groups: expected a divisor of the {_channels(x)} channels, found {groups}")
-    return ("group", groups), (x.shape[0] if x.ndim else 0, groups)
+    channels = _channels(x)
+    # Before memory for so many statistics is asked for.
+    if groups < 1 or channels % groups:
+        raise ValueError(f"groups: expected a divisor of the {channels} channels, found {groups}")
+    return ("group", groups), (x.shape[0], groups)
 
 
 def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5, *, out=None, return_stats=False):
@@ -333,7 +338,7 @@ def _running(what, found, channels, dtype):
     acc = acc_of(dtype)
     if found.shape != (channels,):
         raise ValueError(f"{what}: expected shape {[channels]}, found {list(found.shape)}")
-    return np.ascontiguousarray(found, dtype=acc)
+    return contiguous(what, found, acc)
 
 
 def batch_norm(
@@ -377,8 +382,14 @@ def batch_norm(
         _core.batch_infer(tensor(x), tensor(y), *parameters, eps, running, how)
         return _finish(y, to)
     for what, found in (("running_mean", running_mean), ("running_var", running_var)):
-        if not isinstance(found, np.ndarray) or not found.flags.writeable:
+        if not isinstance(found, np.ndarray):
             raise TypeError(f"{what}: expected an array that can be written, found {type(found).__name__}")
+        if not found.flags.writeable:
+            raise ValueError(f"{what}: expected an array that can be written, found one that is read-only")
+    if np.may_share_memory(mean, var):
+        raise ValueError("running_mean and running_var: expected memory of their own, found the same")
+    if num_batches_tracked < 0:
+        raise ValueError(f"num_batches_tracked: expected 0 or more, found {num_batches_tracked}")
     stats = _room((channels,), x.dtype)
     place = (address(stats), channels)
     _core.batch_running(

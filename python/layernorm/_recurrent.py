@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _core
-from ._arrays import acc_of, address, code_of
+from ._arrays import acc_of, address, code_of, contiguous
 from ._names import named_places
 
 _HOW = (0, False)
@@ -52,11 +52,10 @@ class Tape:
 
 
 def _contiguous(what, value, dtype=None):
-    found = np.asarray(value)
-    code_of(what, found.dtype)
+    found = contiguous(what, value)
     if dtype is not None and found.dtype != dtype:
         raise TypeError(f"{what}: expected {dtype}, found {found.dtype}")
-    return np.ascontiguousarray(found)
+    return found
 
 
 def _addresses(state):
@@ -104,7 +103,7 @@ class _Recurrent:
         )
         self._places = named_places(self._core)
         self._count = sum(count for *_, count in self._places)
-        self.parameters = self._split(np.asarray(self._core.start(operator.index(seed)), self.dtype))
+        self.parameters = self._split(np.asarray(self._core.start(_seed(seed)), self.dtype))
 
     @classmethod
     def variants(cls) -> list[str]:
@@ -129,7 +128,7 @@ class _Recurrent:
             )
         found = []
         for name, shape, *_ in self._places:
-            value = np.ascontiguousarray(self.parameters[name], dtype=self.dtype)
+            value = contiguous(name, self.parameters[name], self.dtype)
             if value.shape != shape:
                 raise ValueError(f"{name}: expected shape {list(shape)}, found {list(value.shape)}")
             found.append(value)
@@ -158,7 +157,7 @@ class _Recurrent:
             if shape is None or part is None:
                 found.append(None)
                 continue
-            part = np.ascontiguousarray(part, dtype=acc)
+            part = contiguous(what, part, acc)
             if part.shape != shape:
                 raise ValueError(f"{what}: expected {name} of shape {list(shape)}, found {list(part.shape)}")
             found.append(part)
@@ -214,7 +213,7 @@ class _Recurrent:
 
         ``seed`` is that of dropout and zoneout. With ``recompute`` the tape keeps less and backward computes it again.
         """
-        x, y, last, batch, tape = self._run(x, state, lengths, (operator.index(seed), bool(recompute)))
+        x, y, last, batch, tape = self._run(x, state, lengths, (_seed(seed), bool(recompute)))
         return y, self._public(last), Tape(self, tape, x, y, batch)
 
     def step(self, x, state=None):
@@ -231,6 +230,13 @@ def _size(what, value):
     value = operator.index(value)
     if value < 0:
         raise ValueError(f"{what}: expected 1 or more, found {value}")
+    return value
+
+
+def _seed(value):
+    value = operator.index(value)
+    if not 0 <= value < 2**64:
+        raise ValueError(f"seed: expected 0 or more and less than 2**64, found {value}")
     return value
 
 

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use crate::settings::run;
-use crate::tensor::{Dtype, slice_mut, with_type};
+use crate::tensor::{Dtype, has_memory, slice_mut, with_type};
 use layernorm::{
     Affine, Axes, Context, Element, Float, Gradients, NormConfig, Param, ParamMut, StatsMut, StatsRef, View, ViewMut,
     layer_norm, rms_norm,
@@ -15,6 +15,8 @@ use pyo3::prelude::*;
 pub struct Saved {
     numbers: Numbers,
     rows: usize,
+    /// Addresses of x and γ, to be known again.
+    of: (usize, usize),
 }
 
 enum Numbers {
@@ -120,7 +122,8 @@ pub fn rows_forward(
     threads: usize,
 ) -> PyResult<Option<Saved>> {
     let shape = Shape { centered, dtype: Dtype::number(dtype)?, rows, n, eps };
-    let mut saved = save.then(|| Saved::new(shape));
+    has_memory(x, rows == 0 || n == 0)?;
+    let mut saved = save.then(|| Saved::new(shape, (x, weight)));
     let stats = saved.as_mut().map(|saved| saved.place().0);
     let call = Forward { shape, x, y, weight: (weight, weight_type), bias: (bias, bias_type), stats };
     run(py, (threads, true), |cx| with_type!(call.shape.dtype, forward_of(&call, cx)))?;
@@ -128,13 +131,13 @@ pub fn rows_forward(
 }
 
 impl Saved {
-    fn new(shape: Shape) -> Saved {
+    fn new(shape: Shape, of: (usize, usize)) -> Saved {
         let count = 3 * shape.rows;
         let numbers = match shape.dtype {
             Dtype::F64 => Numbers::Double(vec![0.0; count]),
             _ => Numbers::Single(vec![0.0; count]),
         };
-        Saved { numbers, rows: shape.rows }
+        Saved { numbers, rows: shape.rows, of }
     }
 }
 
@@ -164,7 +167,8 @@ fn forward_of<T: Element>(call: &Forward, cx: &mut Context) -> Result<(), Failur
     }
 }
 
-/// Gradients from what [`rows_forward`] saved; those whose address is 0 are not computed.
+/// Gradients from what [`rows_forward`] saved; those whose address is 0 are not computed. False, and nothing is done, if x or γ is
+/// not where it was: then it may be of another type or layout, too.
 #[pyfunction]
 #[pyo3(signature = (
     centered, dtype, n, x, dy, weight, weight_type, eps, saved, dx, dweight, dbias, bias_type, threads, /
@@ -186,7 +190,11 @@ pub fn rows_backward(
     dbias: usize,
     bias_type: usize,
     threads: usize,
-) -> PyResult<()> {
+) -> PyResult<bool> {
+    if saved.of != (x, weight) {
+        return Ok(false);
+    }
+    has_memory(dy, saved.rows == 0 || n == 0)?;
     let shape = Shape { centered, dtype: Dtype::number(dtype)?, rows: saved.rows, n, eps };
     let (weight, dweight, dbias) = ((weight, weight_type), (dweight, weight_type), (dbias, bias_type));
     let call = Backward { shape, x, dy, weight, dx, dweight, dbias };
@@ -196,7 +204,8 @@ pub fn rows_backward(
         (Numbers::Single(stats), Dtype::F16) => backward_of::<layernorm::f16>(&call, stats, cx),
         (Numbers::Single(stats), Dtype::Bf16) => backward_of::<layernorm::bf16>(&call, stats, cx),
         _ => Err(Failure::Order("statistics of another type")),
-    })
+    })?;
+    Ok(true)
 }
 
 struct Backward {

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use layernorm::{Context, Isa};
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::sync::Mutex;
@@ -54,12 +55,22 @@ pub fn run(py: Python<'_>, how: How, call: impl FnOnce(&mut Context) -> Result<(
 /// Threads for every call from now on, in all Python threads; None: as many as the machine has cores, or as PyTorch uses.
 #[pyfunction]
 #[pyo3(signature = (threads, /))]
-pub fn set_num_threads(threads: Option<usize>) -> PyResult<()> {
-    if threads == Some(0) {
-        return Err(Failure::from(layernorm::Error::Threads).into());
+pub fn set_num_threads(threads: Option<Bound<'_, PyAny>>) -> PyResult<()> {
+    let Some(asked) = threads else {
+        THREADS.store(0, Ordering::Relaxed);
+        return Ok(());
+    };
+    let refused = || PyValueError::new_err(format!("threads: expected 1 or more, found {asked}"));
+    match asked.extract::<usize>() {
+        Ok(0) => Err(refused()),
+        Ok(count) => {
+            THREADS.store(count, Ordering::Relaxed);
+            Ok(())
+        }
+        // A whole number, below 0 or beyond any machine.
+        Err(error) if error.is_instance_of::<PyOverflowError>(asked.py()) => Err(refused()),
+        Err(error) => Err(error),
     }
-    THREADS.store(threads.unwrap_or(0), Ordering::Relaxed);
-    Ok(())
 }
 
 /// The instruction set for every call from now on; None: the widest that the machine has.

@@ -86,6 +86,14 @@ where
     Ok(tuple.len())
 }
 
+/// Refuses elements at address 0, as PyTorch's tensors without memory say (on its device `meta`, or zeros that are never stored).
+pub fn has_memory(address: usize, empty: bool) -> PyResult<()> {
+    if address == 0 && !empty {
+        return Err(PyValueError::new_err("expected a tensor with memory of its own, found one without"));
+    }
+    Ok(())
+}
+
 impl<'py> FromPyObject<'_, 'py> for Tensor {
     type Error = PyErr;
 
@@ -97,7 +105,9 @@ impl<'py> FromPyObject<'_, 'py> for Tensor {
         if numbers(&parts.get_item(3)?, &mut strides)? != rank {
             return Err(PyValueError::new_err("shape and strides have different lengths"));
         }
-        Ok(Tensor { address: parts.get_item(0)?.extract()?, dtype, rank, shape, strides })
+        let address = parts.get_item(0)?.extract()?;
+        has_memory(address, shape[..rank].contains(&0))?;
+        Ok(Tensor { address, dtype, rank, shape, strides })
     }
 }
 

@@ -203,8 +203,8 @@ def test_captured_in_a_graph():
 
 def test_tensors_elsewhere_are_refused():
     gpu = lt.LSTM(4, 32, device="cuda")
-    with pytest.raises(ValueError, match="expected a tensor on cpu, where the input is, found one on cuda:0"):
+    with pytest.raises(ValueError, match="expected tensors on one device, found cpu and cuda:0"):
         gpu(torch.randn(3, 2, 4))
     state = (torch.zeros(1, 2, 32), torch.zeros(1, 2, 32))
-    with pytest.raises(ValueError, match="h: expected a tensor on cuda:0.*found one on cpu"):
+    with pytest.raises(ValueError, match="expected tensors on one device, found cuda:0 and cpu"):
         gpu(torch.randn(3, 2, 4, device="cuda"), state)

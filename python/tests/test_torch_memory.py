@@ -204,3 +204,23 @@ def test_compiled(x):
     second = compiled(x + 0)
     assert first.data_ptr() != second.data_ptr()
     assert torch.equal(first, want) and torch.equal(second, want)
+
+
+def test_a_finalizer_in_the_middle_gets_other_memory(monkeypatch):
+    """Python may run finalizers anywhere, also while a block is looked at."""
+    x = torch.empty(_memory.LARGE_BYTES // 4)
+    _memory.clear_cache()
+    _memory.empty_like(x)  # and gone: a free block
+    inner, asked, times = [], _memory._is_free, []
+
+    def interrupted(block):
+        answer = asked(block)
+        times.append(answer)
+        # The second time says that the block is given out.
+        if len(times) == 2:
+            inner.append(_memory.empty_like(x))
+        return answer
+
+    monkeypatch.setattr(_memory, "_is_free", interrupted)
+    outer = _memory.empty_like(x)
+    assert times[:2] == [True, True] and inner[0].data_ptr() != outer.data_ptr()

@@ -37,6 +37,11 @@ def optional(what, t):
     return (t.data_ptr(), _code(what, t.dtype), t.shape, t.stride())
 
 
+def stored(t):
+    """The tensor, or None, with its numbers in memory as they are: a view that is yet to be negated is written out."""
+    return t.resolve_neg() if t is not None and t.is_neg() else t
+
+
 def stats_count(op, shape):
     """How many rows there are, of which each has statistics."""
     kind, number = op
@@ -70,6 +75,7 @@ def _result(op, x):
 
 def forward(op, x, weight, bias, eps, with_stats):
     """y, and the statistics ``[3, rows]`` or None."""
+    x, weight, bias = stored(x), stored(weight), stored(bias)
     if x.is_cuda:
         return _cuda.forward(x, op, weight, bias, eps, with_stats, stats_count(op, x.shape))
     code = _code("input", x.dtype)
@@ -77,7 +83,7 @@ def forward(op, x, weight, bias, eps, with_stats):
     stats = place = None
     if with_stats:
         count = stats_count(op, x.shape)
-        stats = _empty((3, count), dtype=acc_of(x.dtype))
+        stats = _empty((3, count), dtype=acc_of(x.dtype), device="cpu")
         place = (stats.data_ptr(), count)
     _forward(
         op,
@@ -98,6 +104,7 @@ def backward(op, dy, x, weight, bias, stats, eps, mask):
     """dx, dweight and dbias; None where the mask says that they are not wanted. The statistics are a tensor ``[3, rows]``, or
     what the compiled half has kept.
     """
+    dy, x, weight = stored(dy), stored(x), stored(weight)
     if x.is_cuda:
         return _cuda.backward(x, op, dy, weight, bias, stats, eps, mask)
     dx = _result(op, x) if mask[0] else None
@@ -131,11 +138,12 @@ def _moment(what, t, x):
         raise ValueError(f"{what}: expected shape {[channels]}, found {list(t.shape)}")
     if not t.is_cpu:
         raise ValueError(f"{what}: expected a tensor on the CPU, where the input is, found one on {t.device}")
-    return t.detach().to(acc_of(x.dtype)).contiguous()
+    return stored(t.detach().to(acc_of(x.dtype)).contiguous())
 
 
 def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
     """Batch norm in training: y, statistics, and running mean and variance as they are after this batch."""
+    x, weight, bias = stored(x), stored(weight), stored(bias)
     if x.is_cuda:
         return _cuda.batch_train(x, weight, bias, running_mean, running_var, momentum, eps)
     if x.dim() < 2:
@@ -143,7 +151,7 @@ def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
     code = _code("input", x.dtype)
     y = _empty_like(x)
     count = x.shape[1]
-    stats = _empty((3, count), dtype=acc_of(x.dtype))
+    stats = _empty((3, count), dtype=acc_of(x.dtype), device="cpu")
     mean, var = (_moment(what, t, x).clone() for what, t in (("running mean", running_mean), ("running variance", running_var)))
     _core.batch_running(
         (x.data_ptr(), code, x.shape, x.stride()),
@@ -162,6 +170,7 @@ def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
 
 def batch_infer(x, weight, bias, running_mean, running_var, eps):
     """Batch norm by running statistics."""
+    x, weight, bias = stored(x), stored(weight), stored(bias)
     if x.is_cuda:
         return _cuda.batch_infer(x, weight, bias, running_mean, running_var, eps)
     if x.dim() < 2:
@@ -183,6 +192,7 @@ def batch_infer(x, weight, bias, running_mean, running_var, eps):
 
 def batch_infer_backward(dy, x, weight, bias, running_mean, running_var, eps, mask):
     """Gradients of :func:`batch_infer`."""
+    dy, x, weight = stored(dy), stored(x), stored(weight)
     if x.is_cuda:
         return _cuda.batch_infer_backward(x, dy, weight, bias, running_mean, running_var, eps, mask)
     dx = _empty_like(x) if mask[0] else None

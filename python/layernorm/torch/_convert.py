@@ -38,7 +38,8 @@ def convert(model: nn.Module) -> Conversion:
     """Gives every nn.LayerNorm, nn.RMSNorm and nn.GroupNorm of the model our arithmetic, in place, and says what it did.
 
     The modules stay the same objects: parameters, hooks, training mode and what an optimizer holds are untouched. Subclasses
-    of those classes, and norms of other libraries, may compute something else; they are left and named.
+    of those classes, norms of other libraries, and modules whose forward was replaced, may compute something else; they are
+    left and named.
 
     In inference nn.TransformerEncoderLayer has a fused path that reads its norms' parameters and never calls them. It is
     switched off where its norms are ours now. Padded positions then hold numbers, as they do in training, instead of zeros.
@@ -46,7 +47,10 @@ def convert(model: nn.Module) -> Conversion:
     done = Conversion()
     for name, module in model.named_modules():
         ours = _OURS.get(type(module))
-        if ours is not None:
+        if ours is not None and "forward" in vars(module):
+            # It would be called instead of ours.
+            done.left[name] = f"{type(module).__name__} with a forward of its own"
+        elif ours is not None:
             module.__class__ = ours
             done.changed[name] = repr(module)
         elif type(module) not in _OURS.values() and _is_norm(module):

@@ -40,7 +40,7 @@ def _lacking_cell(core):
 
 def _aligned(t):
     """Contiguous, on 16 bytes as the kernels read it."""
-    t = t.detach().contiguous()
+    t = t.detach().resolve_neg().contiguous()
     return t.clone() if t.data_ptr() % 16 else t
 
 
@@ -138,7 +138,7 @@ def _states(shapes, device, wanted=(True, True)):
 
 
 def _single(t):
-    return None if t is None else t.detach().to(torch.float32).contiguous()
+    return None if t is None else t.detach().resolve_neg().to(torch.float32).contiguous()
 
 
 def _dropout(how, layer, shape, dtype, device):
@@ -229,7 +229,7 @@ def _backward(x, how, stack, memory, h, c, parameters, dy, dh, dc, for_x):
     each = batch * spec.hidden
     if dy is None:
         dy = torch.zeros((*x.shape[:2], stack.width), dtype=x.dtype, device=device)
-    dy = dy.to(x.dtype).contiguous()
+    dy = dy.resolve_neg().to(x.dtype).contiguous()
     first = _states(spec.shapes(batch), device, (h is not None, c is not None))
     flat, found = _parameter_gradients(parameters)
     lengths = _lengths(how, device)

@@ -8,6 +8,7 @@ from math import prod
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 from .._core import rows_backward, rows_forward
@@ -24,6 +25,7 @@ _grad_enabled = torch.is_grad_enabled
 _dispatch_modes = torch._C._len_torch_dispatch_stack
 _function_modes = torch._C._len_torch_function_stack
 _transform = torch._C._functorch.peek_interpreter_stack
+_tracing = torch._C._get_tracing_state
 
 
 def _plain(t):
@@ -51,18 +53,16 @@ class _Rows(torch.autograd.Function):
     def backward(ctx, dy):
         x, weight = ctx.saved_tensors
         op, n, eps, saved, bias_type = ctx.how
-        for_x, for_weight, for_bias, _ = mask = ctx.needs_input_grad
+        for_x, for_weight, for_bias, _ = ctx.needs_input_grad
         if not dy.is_contiguous() or _grad_enabled():
-            bias = None if bias_type is None else _empty(x.shape[-op[1] :], dtype=bias_type)
-            arguments = (dy, x, weight, bias, saved, op, eps, mask[:3])
-            return (*(_NormBackward.apply(*arguments) if _grad_enabled() else _general_backward(*arguments)), None)
+            return _general_backward(ctx, dy, x, weight)
         dx = _result(x) if for_x else None
         dweight = _empty_like(weight) if for_weight else None
         dbias = None
         if for_bias:
             like = for_weight and weight.dtype is bias_type
-            dbias = _empty_like(weight) if like else _empty(x.shape[-op[1] :], dtype=bias_type)
-        rows_backward(
+            dbias = _empty_like(weight) if like else _empty(x.shape[-op[1] :], dtype=bias_type, device="cpu")
+        done = rows_backward(
             op[0] == "layer",
             CODES[x.dtype],
             n,
@@ -78,15 +78,21 @@ class _Rows(torch.autograd.Function):
             CODES[bias_type] if for_bias else 0,
             _threads(),
         )
-        return dx, dweight, dbias, None
+        # Saved tensors may come back elsewhere and in another layout: from hooks, or with their `data` replaced.
+        return (dx, dweight, dbias, None) if done else _general_backward(ctx, dy, x, weight)
 
 
 # What `Function.apply` does before this one, about transformations and their dead wrappers, `_short` has ruled out.
 _rows_apply = super(torch.autograd.Function, _Rows).apply
 
 
-def _general_backward(dy, x, weight, bias, stats, op, eps, mask):
-    return _calls.backward(op, dy, x, weight, bias, stats, eps, mask)
+def _general_backward(ctx, dy, x, weight):
+    op, _, eps, saved, bias_type = ctx.how
+    bias = None if bias_type is None else _empty(x.shape[-op[1] :], dtype=bias_type, device="cpu")
+    mask = ctx.needs_input_grad[:3]
+    if _grad_enabled():
+        return (*_NormBackward.apply(dy, x, weight, bias, saved, op, eps, mask), None)
+    return (*_calls.backward(op, dy, x, weight, bias, saved, eps, mask), None)
 
 
 def _result(x):
@@ -165,9 +171,25 @@ def _short(x, weight, bias):
         and _plain(bias)
         and together(x, weight, bias)
         and _transform() is None
+        and _tracing() is None
         and not _dispatch_modes()
         and not _function_modes()
     )
+
+
+def refuse_tangents(*tensors):
+    """Forward-mode differentiation: without this word a tangent would be lost in silence."""
+    if forward_ad._current_level >= 0 and not _compiling() and _transform() is None:
+        for t in tensors:
+            if t is not None and forward_ad.unpack_dual(t).tangent is not None:
+                raise NotImplementedError("expected a tensor without a tangent: there is no forward-mode differentiation")
+
+
+def same_device(x, *others):
+    """Of a tensor on `meta` among others PyTorch would make results without numbers."""
+    for t in others:
+        if t is not None and t.device != x.device:
+            raise ValueError(f"expected tensors on one device, found {x.device} and {t.device}")
 
 
 def _needs_grad(x, weight, bias):
@@ -182,6 +204,9 @@ def transformed():
 
 
 def _long(x, weight, bias, op, eps):
+    if not isinstance(x, Tensor):
+        raise TypeError(f"input: expected a tensor, found {type(x).__name__}")
+    same_device(x, weight, bias)
     if transformed():
         return Norm.apply(x, weight, bias, op, eps)[0]
     return torch.ops.layernorm.norm(x, weight, bias, *op, eps)[0]
@@ -189,6 +214,7 @@ def _long(x, weight, bias, op, eps):
 
 def norm(x, weight, bias, op, eps):
     """y, by the short way where that is possible."""
+    refuse_tangents(x, weight, bias)
     if not _short(x, weight, bias):
         return _long(x, weight, bias, op, eps)
     if _needs_grad(x, weight, bias):
@@ -210,12 +236,14 @@ def row_norm(x, weight, bias, op, shape, eps):
         or not (bias is None or _fits(bias, x, shape))
         or x.dtype not in CODES
         or _transform() is not None
+        or _tracing() is not None
         or _dispatch_modes()
         or _function_modes()
-        or 0 in shape
+        or forward_ad._current_level >= 0
+        # A tensor that PyTorch has yet to negate (the imaginary part of a conjugate) is contiguous only if it is one number.
+        or (n := shape[0] if op[1] == 1 else prod(shape)) < 2
     ):
         return norm(x, weight, bias, op, eps)
-    n = shape[0] if op[1] == 1 else prod(shape)
     if _needs_grad(x, weight, bias):
         return _rows_apply(x, weight, bias, (op, n, eps))
     return _rows_forward(x, weight, bias, op, n, eps, False)[0]

@@ -39,4 +39,4 @@ def read_foreign(kind, module):
         variant=variant,
         eps=eps if variant == format else None,
     )
-    return arguments, torch.tensor(flat, dtype=torch.float64), next(iter(tensors.values()))
+    return arguments, torch.tensor(flat, dtype=torch.float64, device="cpu"), next(iter(tensors.values()))

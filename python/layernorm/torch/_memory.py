@@ -21,8 +21,9 @@ LARGE_COUNT = LARGE_BYTES // 8
 
 DEFAULT_LIMIT = 256 << 20
 
-# A finalizer may call us in the middle of a call.
+# A finalizer may call us in the middle of a call. It gets fresh memory, not the block that is being looked at.
 _lock = threading.RLock()
+_looking = False
 _limit = DEFAULT_LIMIT
 # `(storage, bytes)`, those that were given out last at the end.
 _blocks: list[tuple[torch.UntypedStorage, int]] = []
@@ -31,8 +32,8 @@ _holders = getattr(torch._C, "_storage_Use_Count", None)
 
 def _new_lock():
     """In a forked process the thread that holds the lock may be missing."""
-    global _lock
-    _lock = threading.RLock()
+    global _lock, _looking
+    _lock, _looking = threading.RLock(), False
 
 
 if hasattr(os, "register_at_fork"):
@@ -83,17 +84,28 @@ def _make_room(size):
 
 def empty_like(x):
     """``torch.empty_like``, contiguous; of a large x in memory that is used again."""
+    global _looking
     size = x.nbytes
     if size < LARGE_BYTES or _limit < size or _holders is None:
         return torch.empty_like(x, memory_format=torch.contiguous_format)
     with _lock:
-        storage = _take(size)
-        if storage is None:
-            found = torch.empty(x.shape, dtype=x.dtype, device="cpu")
-            if _make_room(size):
-                _blocks.append((found.untyped_storage(), size))
-            return found
-        return torch.empty(0, dtype=x.dtype, device="cpu").set_(storage, 0, x.shape)
+        if _looking:
+            return torch.empty(x.shape, dtype=x.dtype, device="cpu")
+        _looking = True
+        try:
+            return _kept_like(x, size)
+        finally:
+            _looking = False
+
+
+def _kept_like(x, size):
+    storage = _take(size)
+    if storage is None:
+        found = torch.empty(x.shape, dtype=x.dtype, device="cpu")
+        if _make_room(size):
+            _blocks.append((found.untyped_storage(), size))
+        return found
+    return torch.empty(0, dtype=x.dtype, device="cpu").set_(storage, 0, x.shape)
 
 
 def set_cache_limit(limit: int) -> None:

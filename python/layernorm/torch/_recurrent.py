@@ -20,6 +20,20 @@ from ._types import CODES
 _ENGINES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
+def _random():
+    """A seed of PyTorch's generator, whatever the default device is."""
+    return int(torch.randint(2**62, (), device="cpu").item())
+
+
+def _state_part(name, part, shape):
+    """h or c, of this shape."""
+    if part is not None and tuple(part.shape) != tuple(shape):
+        raise ValueError(f"state: expected {name} of shape {list(shape)}, found {list(part.shape)}")
+    if part is not None and part.dtype not in CODES:
+        raise TypeError(f"state: expected {name} of float16, bfloat16, float32 or float64, found {str(part.dtype)[6:]}")
+    return part
+
+
 def _check_arguments(sizes, switches):
     """Sizes are whole numbers of 1 or more (a projection may be absent: 0), switches are bools."""
     for name, value in sizes.items():
@@ -55,10 +69,9 @@ class _Network(nn.Module):
         if self._parameters[self._names[0]].is_meta:
             # No memory, no numbers: `torch.nn.utils.skip_init` makes a network so, whose starting point would take long.
             return
-        seed = int(torch.randint(2**62, ()).item())
         core = core_of(self._spec)
         flat = torch.empty(sum(count for *_, count in named_places(core, self._suffix)), dtype=torch.float64, device="cpu")
-        core.start_into(seed, flat.data_ptr(), flat.numel())
+        core.start_into(_random(), flat.data_ptr(), flat.numel())
         self._fill(flat)
 
     def _fill(self, flat):
@@ -75,7 +88,7 @@ class _Network(nn.Module):
         if not self.training:
             return None
         if any(self._spec.noise):
-            return int(torch.randint(2**62, ()).item())
+            return _random()
         return 0
 
     def _pass(self, x, state, lengths, batch_first):
@@ -194,8 +207,7 @@ class _Recurrent(_Network):
         if alone:
             parts = tuple(None if part is None else part.unsqueeze(1) for part in parts)
         for name, part, shape in zip("hc", parts, self._spec.shapes(batch)):
-            if part is not None and tuple(part.shape) != shape:
-                raise ValueError(f"state: expected {name} of shape {list(shape)}, found {list(part.shape)}")
+            _state_part(name, part, shape)
         return parts
 
     def _packed(self, packed, hx):
@@ -242,7 +254,8 @@ class _Recurrent(_Network):
             device=like.device,
             dtype=like.dtype,
         )
-        ours.load_state_dict(module.state_dict())
+        # By attribute: there parametrizations, such as weight_norm, have what they compute.
+        ours.load_state_dict({name: getattr(module, name).detach() for name in ours._names})
         return ours.train(module.training)
 
 
@@ -362,9 +375,7 @@ class _Cell(_Network):
         shape = (1, x.shape[1], self.hidden_size)
         state = []
         for name, part in zip("hc", parts):
-            if part is not None and tuple(part.shape) != (shape[2:] if alone else shape[1:]):
-                found = list(part.shape)
-                raise ValueError(f"state: expected {name} of shape {list(shape[2:] if alone else shape[1:])}, found {found}")
+            _state_part(name, part, shape[2:] if alone else shape[1:])
             state.append(None if part is None else part.reshape(shape))
         _, h, c = self._pass(x, state, None, False)
         last = [None if t is None else t.view(shape[2:] if alone else shape[1:]) for t in (h, c)]

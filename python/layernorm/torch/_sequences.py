@@ -18,7 +18,16 @@ import torch
 
 from .. import _core
 from . import _composed, _cuda_sequences
-from ._eager import _dispatch_modes, _function_modes, _plain, _transform, together
+from ._eager import (
+    _dispatch_modes,
+    _function_modes,
+    _plain,
+    _tracing,
+    _transform,
+    refuse_tangents,
+    same_device,
+    together,
+)
 from ._tapes import tape_of, tensor_of
 from ._transforms import each
 from ._types import CODES, acc_of
@@ -89,8 +98,8 @@ def run(spec, core, x, h, c, parameters, lengths, batch_first, training):
     x = x.detach().contiguous()
     steps, batch = _sizes(x, batch_first)
     make = torch.empty if lengths is None else torch.zeros
-    y = make((*x.shape[:2], spec.directions * spec.output), dtype=x.dtype)
-    last = [None if shape is None else torch.empty(shape, dtype=acc) for shape in spec.shapes(batch)]
+    y = make((*x.shape[:2], spec.directions * spec.output), dtype=x.dtype, device="cpu")
+    last = [None if shape is None else torch.empty(shape, dtype=acc, device="cpu") for shape in spec.shapes(batch)]
     h, c = _state(h, acc), _state(c, acc)
     parameters = [p.detach().contiguous() for p in parameters]
     tape = core.forward(
@@ -114,13 +123,13 @@ def gradients(spec, tape, x, dy, dh, dc, parameters, batch_first, for_x=True):
     acc = acc_of(x.dtype)
     _, batch = _sizes(x, batch_first)
     if dy is None:
-        dy = torch.zeros((*x.shape[:2], spec.directions * spec.output), dtype=x.dtype)
+        dy = torch.zeros((*x.shape[:2], spec.directions * spec.output), dtype=x.dtype, device="cpu")
     dy = dy.to(x.dtype).contiguous()
     dh, dc = _state(dh, acc), _state(dc, acc)
-    dx = torch.empty(x.shape, dtype=x.dtype) if for_x else None
-    first = [None if shape is None else torch.empty(shape, dtype=acc) for shape in spec.shapes(batch)]
+    dx = torch.empty(x.shape, dtype=x.dtype, device="cpu") if for_x else None
+    first = [None if shape is None else torch.empty(shape, dtype=acc, device="cpu") for shape in spec.shapes(batch)]
     counts = [p.numel() for p in parameters]
-    flat = torch.empty(sum(counts), dtype=acc)
+    flat = torch.empty(sum(counts), dtype=acc, device="cpu")
     tape.backward(
         dy.data_ptr(), (_address(dh), _address(dc)), _address(dx), flat.data_ptr(), tuple(map(_address, first))
     )
@@ -294,10 +303,10 @@ def _by_operation(spec, x, h, c, parameters, lengths, batch_first, seed, record)
     return y, last_h, last_c if spec.kind == "lstm" else None
 
 
-def _known(x, h, c, parameters):
+def _known(*tensors):
     """Whether these are tensors with data, on one device, and no mode wants to see operations."""
-    plain = _plain(x) and all(map(_plain, parameters)) and together(x, h, c, *parameters)
-    return plain and not _dispatch_modes() and not _function_modes()
+    plain = not _dispatch_modes() and not _function_modes() and _tracing() is None and all(map(_plain, tensors))
+    return plain and together(*tensors)
 
 
 def sequences(spec, engine, x, h, c, parameters, lengths, batch_first, seed):
@@ -305,7 +314,9 @@ def sequences(spec, engine, x, h, c, parameters, lengths, batch_first, seed):
     the network that keeps this module's packed weights.
     """
     record = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, h, c, *parameters))
-    if torch.compiler.is_compiling() or not _known(x, h, c, parameters):
+    refuse_tangents(x, h, c, *parameters)
+    if torch.compiler.is_compiling() or not _known(x, h, c, *parameters):
+        same_device(x, h, c, *parameters)
         return _by_operation(spec, x, h, c, parameters, lengths, batch_first, seed, record)
     transform = _transform() is not None
     # On a GPU nothing is packed beforehand, so one network does for all modules.

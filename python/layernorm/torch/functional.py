@@ -7,9 +7,9 @@ from typing import Optional, Sequence
 import torch
 from torch import Tensor
 
-from ._types import acc_of
-from ._eager import norm, row_norm, transformed
+from ._eager import norm, refuse_tangents, row_norm, same_device, transformed
 from ._transforms import Infer
+from ._types import acc_of
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
@@ -119,6 +119,8 @@ def batch_norm(
 ) -> Tensor:
     """Batch norm of ``[N, C, …]``; running statistics ``[C]`` are used, or in training take their part of the batch's."""
     _at_least_two(input)
+    refuse_tangents(input, weight, bias)
+    same_device(input, weight, bias, running_mean, running_var)
     if not training:
         if running_mean is None or running_var is None:
             raise ValueError("expected running_mean and running_var outside training")

@@ -1,4 +1,5 @@
-//! What parameters are called in a checkpoint: as PyTorch and candle-nn call those that they have.
+//! What parameters are called in a checkpoint: as PyTorch and candle-nn call those that they have,
+//! and the rest as our Python package does, so that checkpoints go from one to the other.
 
 use layernorm_rnn::{Config, Direction, Entry, Slot};
 
@@ -15,17 +16,31 @@ fn stem(slot: Slot) -> &'static str {
         Slot::RecurrentWeight => "weight_hh",
         Slot::InputBias => "bias_ih",
         Slot::RecurrentBias => "bias_hh",
-        Slot::Bias => "bias",
-        Slot::InputNormGain => "input_norm_weight",
-        Slot::InputNormBias => "input_norm_bias",
-        Slot::RecurrentNormGain => "recurrent_norm_weight",
-        Slot::RecurrentNormBias => "recurrent_norm_bias",
-        Slot::SumNormGain => "sum_norm_weight",
-        Slot::SumNormBias => "sum_norm_bias",
-        Slot::CellNormGain => "cell_norm_weight",
-        Slot::CellNormBias => "cell_norm_bias",
-        Slot::Peephole => "peephole",
+        Slot::Bias => "bias_gates",
+        Slot::InputNormGain => "norm_ih_weight",
+        Slot::InputNormBias => "norm_ih_bias",
+        Slot::RecurrentNormGain => "norm_hh_weight",
+        Slot::RecurrentNormBias => "norm_hh_bias",
+        Slot::SumNormGain => "norm_weight",
+        Slot::SumNormBias => "norm_bias",
+        Slot::CellNormGain => "norm_c_weight",
+        Slot::CellNormBias => "norm_c_bias",
+        Slot::Peephole => "weight_c",
         Slot::Projection => "weight_hr",
         Slot::ProjectionBias => "bias_hr",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_python_package() {
+        let python = include_str!("../../../../python/layernorm/_names.py");
+        for slot in Slot::ALL {
+            let line = format!("\"{}\": \"{}\",", slot.name(), stem(slot));
+            assert!(python.contains(&line), "expected {line} in the table of python/layernorm/_names.py");
+        }
     }
 }

@@ -309,5 +309,5 @@ fn parameters_are_called_as_pytorch_calls_them() {
         cell.iter().map(|name| name.to_string()).chain(cell.iter().map(|name| format!("{name}_reverse"))).collect();
     assert_eq!(names(&both.net), expected);
     let paper = rnn(INPUT, HIDDEN, config("split", Direction::Reverse), builder(DType::F32).1).unwrap();
-    assert_eq!(names(&paper.net)[2], "input_norm_weight_l0_reverse");
+    assert_eq!(names(&paper.net)[2], "norm_ih_weight_l0_reverse");
 }
