@@ -8,7 +8,7 @@ use crate::rows::RowNorm;
 use crate::types::{Affine, Param, Type};
 
 /// One size of each way that rows are spread.
-const SIZES: [usize; 4] = [60, 1024, 4096, 262_144];
+const SIZES: [usize; 3] = [60, 4096, 262_144];
 /// For f16, which differs from bf16 in conversions alone, and f64.
 const FEW_SIZES: [usize; 1] = [1000];
 
