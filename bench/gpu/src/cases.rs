@@ -27,16 +27,17 @@ enum Case {
 fn row_cases(n: usize, out: &mut Vec<Case>) {
     let rows = (150_000 / n).clamp(5, 200) | 1;
     let base = rows::Case::new(rows, n);
+    let hard = if n <= 3000 { Mood::Hard } else { Mood::Long };
     let mut push = |case| out.push(Case::Rows(case));
-    for mood in [Mood::Plain, Mood::Hard] {
+    for mood in [Mood::Plain, hard] {
         for fused in [true, false] {
             push(rows::Case { mood, fused: Some(fused), ..base });
         }
     }
-    push(rows::Case { centered: false, mood: Mood::Hard, fused: Some(true), ..base });
-    if n % 3 != 0 || n > 4096 {
-        push(rows::Case { shift: 1, gap: 3, mood: Mood::Hard, fused: Some(n % 2 == 0), ..base });
-        push(rows::Case { residual: true, wide_params: true, fused: Some(n % 2 == 1), ..base });
+    push(rows::Case { centered: false, mood: hard, fused: Some(true), ..base });
+    if !n.is_multiple_of(3) || n > 4096 {
+        push(rows::Case { shift: 1, gap: 3, mood: hard, fused: Some(n.is_multiple_of(2)), ..base });
+        push(rows::Case { residual: true, wide_params: true, fused: Some(!n.is_multiple_of(2)), ..base });
     }
     if [64, 200, 1024, 3000].contains(&n) {
         push(rows::Case { mood: Mood::Large, fused: Some(true), ..base });

@@ -69,6 +69,9 @@ pub enum Mood {
     Hard,
     /// So large that sums for γ and β overflow, and no NaN.
     Large,
+    /// As [`Mood::Hard`], all finite, and with plain gradients. For long rows: where sums for γ and β are done again, the CPU
+    /// looks at every scaled row once a column.
+    Long,
 }
 
 /// Rows of a mood.
@@ -80,6 +83,7 @@ pub fn rows<T: Number>(rows: usize, n: usize, mood: Mood, seed: u64) -> Vec<T> {
             Mood::Plain => 0,
             Mood::Hard => (row * 7 + seed as usize) % 13,
             Mood::Large => 3 * (row % 2),
+            Mood::Long => [0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12][(row + seed as usize) % 11],
         };
         for i in 0..n {
             let z = random.normal();

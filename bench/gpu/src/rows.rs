@@ -75,7 +75,7 @@ where
     let inputs = Inputs {
         x: of(mild, seed),
         residual: of(Mood::Plain, seed + 1),
-        dy: of(mood, seed + 5),
+        dy: of(if mood == Mood::Long { Mood::Plain } else { mood }, seed + 5),
         dh: of(Mood::Plain, seed + 3),
         gain: data::params(n, mood, seed),
         bias: data::params(n, Mood::Plain, seed + 1),

@@ -49,7 +49,10 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
             let rings: Vec<usize> =
                 if back { vec![0, steps + 1, steps + 2, 2 * steps, 3 * steps] } else { vec![0, 2 * steps, 3 * steps] };
             for ring in rings {
-                for blocks in [most, most * 2] {
+                // Fewer blocks have more registers: backward holds two sums an element.
+                let choices =
+                    if back { [most.div_ceil(2), (most * 3).div_ceil(4), most] } else { [most, most * 2, most * 2] };
+                for blocks in choices.into_iter().collect::<std::collections::BTreeSet<_>>() {
                     for keep in [false, true] {
                         let threads = base.threads * blocks;
                         if threads > 1536

@@ -64,13 +64,27 @@ __device__ inline A line_x_hat(const Line& line, A x) {
     return ((x - line.m) - line.delta) * line.r;
 }
 
+// Where the statistics of an element's row (or column) are.
+__device__ inline i64 stat_at(const Columns& c, i64 position, i64 column) {
+    if (c.groups == 0) return column;
+    i64 sample = c.space == 1 ? position : position / c.space;
+    return c.groups == 1 ? sample : sample * c.groups + column / (c.columns / c.groups);
+}
+
+// What forward saved.
+__device__ inline Line saved_line(const Columns& c, i64 position, i64 column) {
+    i64 at = stat_at(c, position, column);
+    return Line{c.m ? c.m[at] : A(0), c.delta ? c.delta[at] : A(0), c.rstd[at], 0};
+}
+
+// A scaled row's x̂ is that of the scaled row, which the pass over the rows has left.
+__device__ inline Line scaled_line(const Columns& c, i64 position, i64 column, const Line& saved) {
+    return c.lines && saved.r < LEAST_RSTD ? c.lines[stat_at(c, position, column)] : saved;
+}
+
 // The statistics that x̂ of an element is made with.
 __device__ inline Line line_of(const Columns& c, i64 position, i64 column) {
-    i64 at = c.groups == 0 ? column : (c.space == 1 ? position : position / c.space) * c.groups + (c.groups == 1 ? 0 : column / (c.columns / c.groups));
-    Line line = {c.m ? c.m[at] : A(0), c.delta ? c.delta[at] : A(0), c.rstd[at], 0};
-    // A scaled row's x̂ is that of the scaled row, which the pass over the rows has left.
-    if (c.lines && line.r < LEAST_RSTD) line = c.lines[at];
-    return line;
+    return scaled_line(c, position, column, saved_line(c, position, column));
 }
 
 // ---- a whole block down one column ----

@@ -88,8 +88,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) finish(const __grid_consta
             bool wanted = kind == 0 ? p.dgain != nullptr : p.dbias != nullptr;
             if (mine && kind == 0) write<GAIN>(p.dgain, column, sum);
             if (mine && kind == 1) write<BIAS>(p.dbias, column, sum);
-            if (t == 0) bad[c] = mine && wanted && !finite(sum);
-            __syncthreads();
+            bool overflown = mine && wanted && !finite(sum);
+            if (t == 0) bad[c] = overflown;
+            // Nearly always there is nothing more to do.
+            if (!__syncthreads_or(overflown)) continue;
             for (int i = 0; i < WIDE; i++) {
                 if (!bad[i]) continue;
                 i64 which = i64(blockIdx.x) * WIDE + i;

@@ -51,7 +51,7 @@ __device__ inline u32 shared_address(const void* place) { return u32(__cvta_gene
 
 __device__ inline void barrier_init(u64* barrier) {
 #if CLUSTER > 1
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" ::"r"(shared_address(barrier)) : "memory");
 #endif
 }
 
@@ -124,7 +124,8 @@ struct Team {
         if (WHOLE_BLOCK) {
             // Places past the last block are +0, as the tree is padded.
             for (int i = threadIdx.x; i < 2 * 2 * 32; i += THREADS) (&exchange->sums[0][0][0])[i] = 0;
-            if (threadIdx.x == 0) barrier_init(&exchange->barriers[0]), barrier_init(&exchange->barriers[1]);
+            if (threadIdx.x == 0)
+                for (int i = 0; i < 2; i++) barrier_init(&exchange->barriers[i]);
             if (CLUSTER > 1) cluster_sync(); else __syncthreads();
         }
     }

@@ -4,7 +4,7 @@ use crate::config::{self, CHUNK};
 use crate::device::Device;
 use crate::driver::call;
 use crate::error::Error;
-use crate::kernels::{self, COLUMN_THREADS, FINISH_THREADS, Kinds};
+use crate::kernels::{self, COLUMN_THREADS, Kinds};
 use crate::launch::{Launch, Stream};
 use crate::rows::{Backward, RowNorm};
 use crate::types::{Accumulator, Count, Param, Type, address};
@@ -189,7 +189,7 @@ pub(crate) unsafe fn finish<A: Accumulator>(
     sums: u64,
     stream: Stream,
 ) -> Result<(), Error> {
-    let wide = config::finish_width(view.columns as usize);
+    let shape = config::finish_shape(view.columns as usize, parts);
     let mut params = FinishParams {
         columns: *view,
         sums,
@@ -214,10 +214,10 @@ pub(crate) unsafe fn finish<A: Accumulator>(
             (kinds.of(to.gain, to.bias), 2)
         }
     };
-    let function = device.function(&kernels::finish(kinds, terms.count(), number, wide))?;
-    let blocks = (view.columns as usize).div_ceil(wide) as u32;
+    let function = device.function(&kernels::finish(kinds, terms.count(), number, shape))?;
+    let blocks = (view.columns as usize).div_ceil(shape.0) as u32;
     // SAFETY: the structure is the kernel's; the caller vouches for the memory.
-    unsafe { Launch::new(blocks, FINISH_THREADS).run(&function, stream, &params) }
+    unsafe { Launch::new(blocks, shape.1 as u32).run(&function, stream, &params) }
 }
 
 /// dγ and dβ from the sums of chunks.

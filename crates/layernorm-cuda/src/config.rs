@@ -93,13 +93,18 @@ impl Geometry {
     }
 }
 
-/// How many threads share a row of n ≤ 1024: two vectors a thread, or four, while that fits a warp.
-fn team_for(element: Type, n: usize) -> usize {
-    let vectors = n.div_ceil(element.per_vector());
-    // From 256 elements on four.
-    let each = if n >= 256 { 4 } else { 2 };
-    vectors.div_ceil(each).next_power_of_two().clamp(1, 32)
+/// How many threads share a row of n ≤ 1024, for so many elements a thread.
+fn team_for(element: Type, n: usize, each: usize) -> usize {
+    n.div_ceil(each.max(element.per_vector())).next_power_of_two().clamp(1, 32)
 }
+
+/// Elements of a thread, forward: a long row has its sums folded less often, a short one would leave threads idle.
+fn forward_each(n: usize) -> usize {
+    if n >= 256 { 32 } else { 16 }
+}
+
+/// Elements of a thread, backward: each takes two more registers for the sums of γ and β.
+const BACKWARD_EACH: usize = 16;
 
 /// Threads of a block for teams that are not a whole block: fewer where there are few rows, so that all multiprocessors work.
 fn threads_for(rows: usize, team: usize, properties: &Properties) -> usize {
@@ -124,7 +129,7 @@ pub fn forward(
     properties: &Properties,
 ) -> Option<Geometry> {
     let mut geometry = if n <= BLOCK {
-        let team = team_for(element, n);
+        let team = team_for(element, n, forward_each(n));
         Geometry::narrow(element, n, team, threads_for(rows, team, properties))
     } else {
         Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
@@ -154,7 +159,7 @@ pub fn backward(
 ) -> Option<Geometry> {
     let lines = if sums { rows.div_ceil(CHUNK) } else { rows };
     let mut geometry = if n <= BLOCK {
-        let team = team_for(element, n);
+        let team = team_for(element, n, BACKWARD_EACH);
         Geometry::narrow(element, n, team, threads_for(lines, team, properties))
     } else {
         Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
@@ -186,11 +191,21 @@ fn shrink_ring(geometry: &mut Geometry, element: Type, tensors: usize, propertie
 /// row, and the sums after it. f64 has no room for sums in registers.
 pub fn fuses_sums(element: Type, rows: usize, n: usize, properties: &Properties) -> bool {
     let chunks = rows.div_ceil(CHUNK);
-    let blocks = if n <= BLOCK { chunks * team_for(element, n) / 128 } else { chunks * n.div_ceil(BLOCK * MOST_WARPS) };
+    let blocks = if n <= BLOCK {
+        chunks * team_for(element, n, BACKWARD_EACH) / 128
+    } else {
+        chunks * n.div_ceil(BLOCK * MOST_WARPS)
+    };
     element != Type::F64 && blocks * 4 >= properties.multiprocessors as usize * 3
 }
 
-/// Columns of a block that folds the sums of chunks.
-pub(crate) fn finish_width(columns: usize) -> usize {
-    if columns <= 512 { 8 } else { 32 }
+/// Columns and threads of a block that folds the sums of chunks: a thread has about eight of a column's.
+pub(crate) fn finish_shape(columns: usize, parts: usize) -> (usize, usize) {
+    let high = parts.div_ceil(8).next_power_of_two();
+    if high == 1 {
+        return (256, 256);
+    }
+    // Few columns: narrower blocks, so that there are more of them.
+    let wide = if columns <= 512 { 8 } else { 32 };
+    (wide, (wide * high).min(512))
 }

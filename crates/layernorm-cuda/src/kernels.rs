@@ -28,8 +28,6 @@ static BATCH: Source =
 pub(crate) const LONG_THREADS: u32 = 512;
 /// Threads of a block of the kernels down the columns.
 pub(crate) const COLUMN_THREADS: u32 = 256;
-/// Threads of a block that folds the sums of chunks.
-pub(crate) const FINISH_THREADS: u32 = 512;
 
 /// Where parameters are, as the kernels want to know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,13 +133,14 @@ pub(crate) fn columns(kinds: Kinds, terms: u32, across: bool) -> Variant {
         .define("ACROSS", u32::from(across))
 }
 
-pub(crate) fn finish(kinds: Kinds, count: usize, output: u32, wide: usize) -> Variant {
+/// `shape`: columns and threads of a block.
+pub(crate) fn finish(kinds: Kinds, count: usize, output: u32, shape: (usize, usize)) -> Variant {
     kinds
         .define(Variant::new(&FINISH, "finish"))
-        .define("THREADS", FINISH_THREADS)
+        .define("THREADS", shape.1)
         .define("KINDS", count)
         .define("OUTPUT", output)
-        .define("WIDE", wide)
+        .define("WIDE", shape.0)
 }
 
 pub(crate) fn batch(kinds: Kinds, entry: &'static str, across: bool) -> Variant {

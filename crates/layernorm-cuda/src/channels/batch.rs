@@ -1,0 +1,362 @@
+//! Batch norm: sums down the channels, what they say of each channel, and a pass over the elements.
+
+use super::Shape;
+use crate::columns::{self, ColumnParams, Gradients, Output, Terms};
+use crate::config::CHUNK;
+use crate::device::Device;
+use crate::error::Error;
+use crate::kernels::{self, COLUMN_THREADS, Kinds};
+use crate::launch::{Launch, Stream};
+use crate::rows::RowNorm;
+use crate::types::{Accumulator, Affine, Count, Stats, Type, Workspace, address, check_address, check_eps};
+
+/// Batch norm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchNorm {
+    /// Type of the elements.
+    pub element: Type,
+    /// N.
+    pub samples: usize,
+    /// C.
+    pub channels: usize,
+    /// Places of a sample and channel.
+    pub space: usize,
+    /// ε: finite, 0 or more.
+    pub eps: f64,
+    /// γ and β, `[C]`.
+    pub affine: Affine,
+}
+
+/// Running statistics, `[C]` each, in the arithmetic type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Running {
+    /// Address of the means.
+    pub mean: u64,
+    /// Address of the variances.
+    pub var: u64,
+    /// How much a batch counts: 0 to 1.
+    pub factor: f64,
+    /// Whether the variance is divided by M − 1; else by M.
+    pub unbiased: bool,
+}
+
+/// A forward pass of [`BatchNorm`]: in training with the batch's statistics, which are saved; else with the running ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchForward {
+    /// Address of the input.
+    pub x: u64,
+    /// Address of the output.
+    pub y: u64,
+    /// Where the statistics go; `None` for inference.
+    pub stats: Option<Stats>,
+    /// What training updates and inference uses.
+    pub running: Option<Running>,
+}
+
+/// A backward pass of [`BatchNorm`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BatchBackward {
+    /// Address of the input.
+    pub x: u64,
+    /// Address of the output's gradient.
+    pub dy: u64,
+    /// What training saved; `None` for inference.
+    pub stats: Option<Stats>,
+    /// What inference used.
+    pub running: Option<Running>,
+    /// Address of the input's gradient; 0 if it is not wanted.
+    pub dx: u64,
+    /// Gradients of γ and β.
+    pub gradients: Gradients,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct BatchParams<A> {
+    columns: ColumnParams<A>,
+    gain: u64,
+    bias: u64,
+    sums: u64,
+    m: u64,
+    delta: u64,
+    rstd: u64,
+    running_mean: u64,
+    running_var: u64,
+    factor: A,
+    correction: A,
+    count: Count<A>,
+    numbers: u64,
+    dgain: u64,
+    dbias: u64,
+    to: u64,
+    to_strides: [i64; 3],
+}
+
+/// Where things are in a workspace.
+struct Places {
+    sums: u64,
+    raw: u64,
+    fixed: [u64; 3],
+    numbers: u64,
+}
+
+/// Bytes of what `batch.cu` keeps of a channel: five numbers and three exponents.
+fn numbers_bytes(element: Type) -> usize {
+    (5 * element.accumulator_bytes() + 12).next_multiple_of(element.accumulator_bytes())
+}
+
+impl BatchNorm {
+    fn shape(&self) -> Shape {
+        Shape { samples: self.samples, channels: self.channels, space: self.space }
+    }
+
+    fn positions(&self) -> usize {
+        self.samples * self.space
+    }
+
+    /// Bytes of workspace that [`BatchNorm::forward`] and [`BatchNorm::backward`] take.
+    pub fn workspace(&self) -> usize {
+        let chunks = self.positions().div_ceil(CHUNK);
+        let numbers = (4 * chunks + 4 + 3) * self.channels;
+        (numbers * self.element.accumulator_bytes()).next_multiple_of(16) + self.channels * numbers_bytes(self.element)
+    }
+
+    fn places(&self, workspace: Workspace) -> Places {
+        let array = (self.channels * self.element.accumulator_bytes()) as u64;
+        let raw = workspace.address + 4 * self.positions().div_ceil(CHUNK) as u64 * array;
+        let fixed = raw + 4 * array;
+        let numbers = (fixed + 3 * array).next_multiple_of(16);
+        Places { sums: workspace.address, raw, fixed: [fixed, fixed + array, fixed + 2 * array], numbers }
+    }
+
+    fn kinds(&self) -> Kinds {
+        let Self { element, eps, affine, .. } = *self;
+        RowNorm { element, rows: 0, n: 0, centered: true, eps, affine }.into()
+    }
+
+    fn params<A: Accumulator>(&self, view: &ColumnParams<A>, places: &Places) -> BatchParams<A> {
+        BatchParams {
+            columns: *view,
+            gain: address(self.affine.gain),
+            bias: address(self.affine.bias),
+            sums: places.raw,
+            m: view.m,
+            delta: view.delta,
+            rstd: view.rstd,
+            running_mean: 0,
+            running_var: 0,
+            factor: A::from_f64(0.0),
+            correction: A::from_f64(1.0),
+            count: A::count(self.positions()),
+            numbers: places.numbers,
+            dgain: 0,
+            dbias: 0,
+            to: 0,
+            to_strides: self.shape().strides(),
+        }
+    }
+
+    fn check(&self, workspace: Workspace) -> Result<bool, Error> {
+        check_eps(self.eps, self.element)?;
+        let work = self.channels > 0 && self.positions() > 0;
+        if work {
+            workspace.check(self.workspace())?;
+        }
+        Ok(work)
+    }
+
+    /// One block a channel, or a thread a channel.
+    unsafe fn channels<A: Accumulator>(
+        &self,
+        device: &Device,
+        kinds: Kinds,
+        entry: &'static str,
+        params: &BatchParams<A>,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let across = params.columns.space == 1;
+        let function = device.function(&kernels::batch(kinds, entry, across))?;
+        let blocks = match entry {
+            "moments" => self.channels.div_ceil(COLUMN_THREADS as usize),
+            "statistics" | "gradients" => self.channels,
+            _ if across => self.samples,
+            _ => self.samples * self.channels,
+        };
+        let blocks = blocks.min(i32::MAX as usize) as u32;
+        // SAFETY: the structure is the kernels'; the caller vouches for the memory.
+        unsafe { Launch::new(blocks, COLUMN_THREADS).run(&function, stream, params) }
+    }
+
+    /// y, and the statistics or with them, on a stream.
+    ///
+    /// # Safety
+    /// As [`RowNorm::backward`].
+    pub unsafe fn forward(
+        &self,
+        device: &Device,
+        call: &BatchForward,
+        workspace: Workspace,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        if !self.check(workspace)? {
+            return Ok(());
+        }
+        check_address("input", call.x, self.element.bytes())?;
+        check_address("output", call.y, self.element.bytes())?;
+        device.bind()?;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.element {
+                Type::F64 => self.forward_in::<f64>(device, call, workspace, stream),
+                _ => self.forward_in::<f32>(device, call, workspace, stream),
+            }
+        }
+    }
+
+    unsafe fn forward_in<A: Accumulator>(
+        &self,
+        device: &Device,
+        call: &BatchForward,
+        workspace: Workspace,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let (places, kinds) = (self.places(workspace), self.kinds());
+        let mut view = self.shape().view::<A>(call.x, 0, self.eps);
+        let running = self.running(call.running, call.stats.is_some())?;
+        let stats = call.stats.unwrap_or(Stats { m: places.fixed[0], delta: places.fixed[1], rstd: places.fixed[2] });
+        (view.m, view.delta, view.rstd) = (stats.m, stats.delta, stats.rstd);
+        let params = BatchParams { to: call.y, ..running.apply(self.params(&view, &places)) };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if call.stats.is_some() {
+                let chunks = view.chunks();
+                columns::sums(device, &kinds, &view, Terms::Values, 0, places.sums, stream)?;
+                let mean = Output::Mean(stats.m);
+                columns::finish(device, &kinds, &view, Terms::Values, chunks, &mean, places.sums, stream)?;
+                columns::sums(device, &kinds, &view, Terms::Deviations, 0, places.sums, stream)?;
+                let raw = Output::Raw(places.raw);
+                columns::finish(device, &kinds, &view, Terms::Deviations, chunks, &raw, places.sums, stream)?;
+                self.channels(device, kinds, "statistics", &params, stream)?;
+            } else {
+                self.channels(device, kinds, "moments", &params, stream)?;
+            }
+            self.channels(device, kinds, "map_forward", &params, stream)
+        }
+    }
+
+    /// Gradients, on a stream.
+    ///
+    /// # Safety
+    /// As [`RowNorm::backward`].
+    pub unsafe fn backward(
+        &self,
+        device: &Device,
+        call: &BatchBackward,
+        workspace: Workspace,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        device.bind()?;
+        if !self.check(workspace)? {
+            // SAFETY: the caller's promise.
+            return unsafe { call.gradients.zero(self.element, self.channels, stream) };
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.element {
+                Type::F64 => self.backward_in::<f64>(device, call, workspace, stream),
+                _ => self.backward_in::<f32>(device, call, workspace, stream),
+            }
+        }
+    }
+
+    unsafe fn backward_in<A: Accumulator>(
+        &self,
+        device: &Device,
+        call: &BatchBackward,
+        workspace: Workspace,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let (places, kinds) = (self.places(workspace), self.kinds());
+        let mut view = self.shape().view::<A>(call.x, call.dy, self.eps);
+        let running = self.running(call.running, call.stats.is_some())?;
+        let stats = call.stats.unwrap_or(Stats { m: places.fixed[0], delta: places.fixed[1], rstd: places.fixed[2] });
+        (view.m, view.delta, view.rstd) = (stats.m, stats.delta, stats.rstd);
+        view.fixed = i64::from(call.stats.is_none());
+        let params = running.apply(self.params(&view, &places));
+        let (dgain, dbias) = (address(call.gradients.gain), address(call.gradients.bias));
+        // SAFETY: the caller's promise.
+        unsafe {
+            if call.stats.is_none() {
+                self.channels(device, kinds, "moments", &params, stream)?;
+            }
+            let gain = address(self.affine.gain);
+            columns::sums(device, &kinds, &view, Terms::Gradients, gain, places.sums, stream)?;
+            let raw = Output::Raw(places.raw);
+            columns::finish(device, &kinds, &view, Terms::Gradients, view.chunks(), &raw, places.sums, stream)?;
+            self.gradient_channels(device, &BatchParams { dgain, dbias, ..params }, call, stream)?;
+            if call.dx == 0 {
+                return Ok(());
+            }
+            self.channels(device, kinds, "map_backward", &BatchParams { to: call.dx, ..params }, stream)
+        }
+    }
+
+    /// a and b of every channel, and dγ and dβ, which may be of another type than γ and β.
+    unsafe fn gradient_channels<A: Accumulator>(
+        &self,
+        device: &Device,
+        params: &BatchParams<A>,
+        call: &BatchBackward,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let kinds = self.kinds();
+        let to = kinds.of(call.gradients.gain, call.gradients.bias);
+        let variant = kernels::batch(kinds, "gradients", params.columns.space == 1)
+            .define("GAIN_TO", to.gain)
+            .define("BIAS_TO", to.bias);
+        let function = device.function(&variant)?;
+        // SAFETY: the structure is the kernel's; the caller vouches for the memory.
+        unsafe { Launch::new(self.channels as u32, COLUMN_THREADS).run(&function, stream, params) }
+    }
+
+    fn running(&self, running: Option<Running>, training: bool) -> Result<Update, Error> {
+        let Some(running) = running else {
+            if training {
+                return Ok(Update { mean: 0, var: 0, factor: 0.0, correction: 1.0 });
+            }
+            return Err(Error::Operand { what: "running statistics", why: "inference has no others".into() });
+        };
+        let Running { mean, var, factor, unbiased } = running;
+        if !(0.0..=1.0).contains(&factor) {
+            return Err(Error::Shape {
+                why: format!("a batch counts between 0 and 1 in running statistics, not {factor}"),
+            });
+        }
+        let m = self.positions() as f64;
+        if training && unbiased && self.positions() == 1 {
+            return Err(Error::Shape { why: "one value a channel has no unbiased variance".into() });
+        }
+        let correction = if unbiased && training { m / (m - 1.0) } else { 1.0 };
+        Ok(Update { mean, var, factor, correction })
+    }
+}
+
+/// A checked [`Running`].
+struct Update {
+    mean: u64,
+    var: u64,
+    factor: f64,
+    correction: f64,
+}
+
+impl Update {
+    fn apply<A: Accumulator>(&self, params: BatchParams<A>) -> BatchParams<A> {
+        BatchParams {
+            running_mean: self.mean,
+            running_var: self.var,
+            factor: A::from_f64(self.factor),
+            correction: A::from_f64(self.correction),
+            ..params
+        }
+    }
+}

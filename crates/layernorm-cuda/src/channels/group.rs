@@ -1,0 +1,151 @@
+//! Group norm: its rows are groups of channels, its parameters the channels'.
+
+use super::Shape;
+use crate::columns::{self, ColumnParams, Gradients, Terms};
+use crate::config::CHUNK;
+use crate::device::Device;
+use crate::error::Error;
+use crate::kernels::Kinds;
+use crate::launch::Stream;
+use crate::rows::{Backward, Channels, Forward, Job, RowNorm};
+use crate::types::{Accumulator, Affine, Rows, Stats, Type, Workspace};
+
+/// Group norm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GroupNorm {
+    /// Type of the elements.
+    pub element: Type,
+    /// N.
+    pub samples: usize,
+    /// C.
+    pub channels: usize,
+    /// Places of a sample and channel.
+    pub space: usize,
+    /// G: a divisor of C.
+    pub groups: usize,
+    /// ε: finite, 0 or more.
+    pub eps: f64,
+    /// γ and β, `[C]`.
+    pub affine: Affine,
+}
+
+/// The tensors of a backward pass of [`GroupNorm`], all contiguous, and where the gradients go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GroupBackward {
+    /// Address of the input.
+    pub x: u64,
+    /// Address of the output's gradient.
+    pub dy: u64,
+    /// What forward saved, one of each a sample and group.
+    pub stats: Stats,
+    /// Address of the input's gradient; 0 if it is not wanted.
+    pub dx: u64,
+    /// Gradients of γ and β.
+    pub gradients: Gradients,
+}
+
+impl GroupNorm {
+    /// The rows of it, and which γ and β their elements have.
+    fn rows(&self) -> Result<(RowNorm, Channels), Error> {
+        if self.groups == 0 || !self.channels.is_multiple_of(self.groups) {
+            let why = format!("{} channels cannot be in {} groups of one size", self.channels, self.groups);
+            return Err(Error::Shape { why });
+        }
+        let n = self.channels / self.groups * self.space;
+        let (rows, affine) = (self.samples * self.groups, self.affine);
+        let norm = RowNorm { element: self.element, rows, n, centered: true, eps: self.eps, affine };
+        Ok((norm, Channels { groups: self.groups, span: self.space.max(1) }))
+    }
+
+    /// y = norm(x), both contiguous, on a stream; `stats` gets one of each a sample and group.
+    ///
+    /// # Safety
+    /// As [`RowNorm::forward`].
+    pub unsafe fn forward(
+        &self,
+        device: &Device,
+        x: u64,
+        y: u64,
+        stats: Option<Stats>,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let (norm, channels) = self.rows()?;
+        let at = |address| Rows { address, stride: norm.n as i64 };
+        let call = Forward { x: at(x), residual: None, y: at(y), stats };
+        // SAFETY: the caller's promise.
+        unsafe { Job { device, norm, channels }.forward(&call, None, stream) }
+    }
+
+    /// Bytes of workspace that [`GroupNorm::backward`] takes.
+    pub fn workspace(&self, gradients: &Gradients) -> usize {
+        let chunks = (self.samples * self.space).div_ceil(CHUNK);
+        if !gradients.wanted() {
+            return 0;
+        }
+        self.lines_bytes() + 2 * chunks * self.channels * self.element.accumulator_bytes()
+    }
+
+    fn lines_bytes(&self) -> usize {
+        (self.samples * self.groups * self.element.line_bytes()).next_multiple_of(16)
+    }
+
+    /// Gradients, on a stream.
+    ///
+    /// # Safety
+    /// As [`RowNorm::backward`].
+    pub unsafe fn backward(
+        &self,
+        device: &Device,
+        call: &GroupBackward,
+        workspace: Workspace,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let (norm, channels) = self.rows()?;
+        workspace.check(self.workspace(&call.gradients))?;
+        let at = |address| Rows { address, stride: norm.n as i64 };
+        let (x, dy, none) = (at(call.x), at(call.dy), Gradients::default());
+        let dx = (call.dx != 0).then(|| at(call.dx));
+        let rows = Backward { x, dy, dh: None, stats: call.stats, dx, gradients: none };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let lines = if call.gradients.wanted() { workspace.address } else { 0 };
+            Job { device, norm, channels }.rows_of_groups(&rows, lines, stream)?;
+            if !call.gradients.wanted() {
+                return Ok(());
+            }
+            if norm.rows == 0 || norm.n == 0 {
+                return call.gradients.zero(self.element, self.channels, stream);
+            }
+            match self.element {
+                Type::F64 => self.parameters::<f64>(device, &norm, call, workspace, stream),
+                _ => self.parameters::<f32>(device, &norm, call, workspace, stream),
+            }
+        }
+    }
+
+    unsafe fn parameters<A: Accumulator>(
+        &self,
+        device: &Device,
+        norm: &RowNorm,
+        call: &GroupBackward,
+        workspace: Workspace,
+        stream: Stream,
+    ) -> Result<(), Error> {
+        let shape = Shape { samples: self.samples, channels: self.channels, space: self.space };
+        let view = ColumnParams::<A> {
+            m: call.stats.m,
+            delta: call.stats.delta,
+            rstd: call.stats.rstd,
+            groups: self.groups as i64,
+            lines: workspace.address,
+            ..shape.view(call.x, call.dy, self.eps)
+        };
+        let kinds = Kinds::from(*norm);
+        let sums = workspace.address + self.lines_bytes() as u64;
+        // SAFETY: the caller's promise.
+        unsafe {
+            columns::sums(device, &kinds, &view, Terms::Parameters, 0, sums, stream)?;
+            columns::finish_gradients(device, &kinds, &view, view.chunks(), &call.gradients, sums, stream)
+        }
+    }
+}
