@@ -162,7 +162,8 @@ def test_the_compiler_is_found_among_pytorchs_packages(tmp_path, monkeypatch):
     (tmp_path / "nvidia" / "__init__.py").touch()
     named = []
     monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(_cuda.importlib.util, "find_spec", lambda _: type("Spec", (), {"submodule_search_locations": [str(tmp_path / "nvidia")]}))
+    spec = type("Spec", (), {"submodule_search_locations": [str(tmp_path / "nvidia")]})
+    monkeypatch.setattr(_cuda.importlib.util, "find_spec", lambda _: spec)
     monkeypatch.setattr(_cuda._core, "cuda_use_nvrtc", named.append)
     _cuda._find_compiler.cache_clear()
     try:

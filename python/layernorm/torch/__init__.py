@@ -5,8 +5,8 @@
 >>> norm(torch.tensor([[1.0, 2.0, 3.0, 4.0]])).detach().round(decimals=3)
 tensor([[-1.3420, -0.4470,  0.4470,  1.3420]])
 
-They run on the CPU and, by kernels of their own, on NVIDIA GPUs. Autograd (also twice), ``torch.compile(fullgraph=True)``, autocast, ``torch.func`` and checkpointing work
-as with torch.nn's. Threads are as many as ``torch.get_num_threads()`` unless ``layernorm.set_num_threads`` says otherwise.
+They run on the CPU and, by kernels of their own, on NVIDIA GPUs. Autograd (also twice), ``torch.compile(fullgraph=True)``,
+autocast, ``torch.func``, checkpointing and CUDA graphs work as with torch.nn's. Threads are as many as ``torch.get_num_threads()`` unless ``layernorm.set_num_threads`` says otherwise.
 """
 
 try:

@@ -12,7 +12,7 @@ import pathlib
 import torch
 
 from .. import _core
-from . import _cuda, _memory
+from . import _memory
 from ._types import CODES, acc_of
 from ._types import code_of as _code
 
@@ -21,6 +21,13 @@ _core.use_openmp_of(bytes(pathlib.Path(torch.__file__).parent / "lib" / "libtorc
 
 _forward, _backward = _core.forward, _core.backward
 _threads, _empty, _empty_like = torch.get_num_threads, torch.empty, torch.empty_like
+
+
+def _gpu():
+    """The GPU's half, imported when a tensor is there."""
+    from . import _cuda
+
+    return _cuda
 
 
 def tensor(t):
@@ -77,7 +84,7 @@ def forward(op, x, weight, bias, eps, with_stats):
     """y, and the statistics ``[3, rows]`` or None."""
     x, weight, bias = stored(x), stored(weight), stored(bias)
     if x.is_cuda:
-        return _cuda.forward(x, op, weight, bias, eps, with_stats, stats_count(op, x.shape))
+        return _gpu().forward(x, op, weight, bias, eps, with_stats, stats_count(op, x.shape))
     code = _code("input", x.dtype)
     y = _result(op, x)
     stats = place = None
@@ -106,7 +113,7 @@ def backward(op, dy, x, weight, bias, stats, eps, mask):
     """
     dy, x, weight = stored(dy), stored(x), stored(weight)
     if x.is_cuda:
-        return _cuda.backward(x, op, dy, weight, bias, stats, eps, mask)
+        return _gpu().backward(x, op, dy, weight, bias, stats, eps, mask)
     dx = _result(op, x) if mask[0] else None
     dweight = _empty_like(weight) if mask[1] else None
     dbias = _empty_like(bias) if mask[2] else None
@@ -145,7 +152,7 @@ def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
     """Batch norm in training: y, statistics, and running mean and variance as they are after this batch."""
     x, weight, bias = stored(x), stored(weight), stored(bias)
     if x.is_cuda:
-        return _cuda.batch_train(x, weight, bias, running_mean, running_var, momentum, eps)
+        return _gpu().batch_train(x, weight, bias, running_mean, running_var, momentum, eps)
     if x.dim() < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {x.dim()}")
     code = _code("input", x.dtype)
@@ -172,7 +179,7 @@ def batch_infer(x, weight, bias, running_mean, running_var, eps):
     """Batch norm by running statistics."""
     x, weight, bias = stored(x), stored(weight), stored(bias)
     if x.is_cuda:
-        return _cuda.batch_infer(x, weight, bias, running_mean, running_var, eps)
+        return _gpu().batch_infer(x, weight, bias, running_mean, running_var, eps)
     if x.dim() < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {x.dim()}")
     code = _code("input", x.dtype)
@@ -194,7 +201,7 @@ def batch_infer_backward(dy, x, weight, bias, running_mean, running_var, eps, ma
     """Gradients of :func:`batch_infer`."""
     dy, x, weight = stored(dy), stored(x), stored(weight)
     if x.is_cuda:
-        return _cuda.batch_infer_backward(x, dy, weight, bias, running_mean, running_var, eps, mask)
+        return _gpu().batch_infer_backward(x, dy, weight, bias, running_mean, running_var, eps, mask)
     dx = _empty_like(x) if mask[0] else None
     dweight = _empty_like(weight) if mask[1] else None
     dbias = _empty_like(bias) if mask[2] else None

@@ -9,9 +9,9 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from . import _composed, _cuda_sequences
-from ._cuda import same_device
-from ._sequences import _backward, _How, _lengths, _sizes, core_of, spec_of
+from . import _composed
+from ._eager import same_device
+from ._sequences import _backward, _gpu, _How, _lengths, _sizes, core_of, spec_of
 from ._tapes import tensor_of
 
 
@@ -29,10 +29,6 @@ def _alone(t):
     return t if t.untyped_storage().nbytes() == t.nbytes else t.clone()
 
 
-def _together(x, h, c, parameters):
-    same_device(x, h=h, c=c, **{f"parameter {i}": p for i, p in enumerate(parameters)})
-
-
 @torch.library.custom_op("layernorm::recurrent", mutates_args=(), device_types=("cpu", "cuda"))
 def recurrent(
     x: Tensor,
@@ -46,7 +42,7 @@ def recurrent(
     record: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """y, the last h and c (empty where there is none), and the tape (empty unless it is to be recorded)."""
-    _together(x, h, c, parameters)
+    same_device(x, h, c, *parameters)
     how = _how_of(spec, lengths, batch_first, seed)
     y, last_h, last_c, tape = how.run(x, h, c, parameters, record and not how.expectation)
     if x.is_cuda:
@@ -63,8 +59,8 @@ def _fake_tape(x, parameters, lengths, spec, batch_first, seed, record):
     if record:
         how = _How(core_of(spec), spec, None if lengths is None else [], batch_first, seed)
         fixed = all(type(size) is int for size in x.shape) and torch.cuda.is_available()
-        stack = _cuda_sequences.stack_of(how, x, parameters, True) if fixed else None
-        lacks = _cuda_sequences.lacks(spec, how.core, x.dtype, [p.dtype for p in parameters], (1, 1))
+        stack = _gpu().stack_of(how, x, parameters, True) if fixed else None
+        lacks = _gpu().lacks(spec, how.core, x.dtype, [p.dtype for p in parameters], (1, 1))
         if stack is not None:
             size = stack.bytes
         elif not fixed and lacks is None:
@@ -99,7 +95,7 @@ def recurrent_backward(
     seed: Optional[int],
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Gradients of x, h and c (empty where there is none), and the parameters."""
-    _together(x, h, c, parameters)
+    same_device(x, h, c, *parameters)
     how = _how_of(spec, lengths, batch_first, seed)
     dx, dh, dc, *parts = _backward(how, tape, (x, h, c, *parameters), (dy, dh, dc))
     return dx, _empty_if_none(dh, x), _empty_if_none(dc, x), [_alone(part) for part in parts]

@@ -17,7 +17,7 @@ from typing import NamedTuple, Optional
 import torch
 
 from .. import _core
-from . import _composed, _cuda_sequences
+from . import _composed
 from ._eager import (
     _dispatch_modes,
     _function_modes,
@@ -78,6 +78,13 @@ def core_of(spec: Spec) -> _core.Recurrent:
 @functools.lru_cache(maxsize=256)
 def spec_of(text: str) -> Spec:
     return Spec(*ast.literal_eval(text))
+
+
+def _gpu():
+    """The GPU's half, imported when a tensor is there."""
+    from . import _cuda_sequences
+
+    return _cuda_sequences
 
 
 def _address(t):
@@ -149,10 +156,10 @@ class _How(NamedTuple):
     def run(self, x, h, c, parameters, record):
         """y, last h, last c (or None) and the tape (or None)."""
         if x.is_cuda:
-            stack = _cuda_sequences.stack_of(self, x, parameters, record)
+            stack = _gpu().stack_of(self, x, parameters, record)
             if stack is None:
                 return *self.composed(x, h, c, parameters), None
-            return _cuda_sequences.run(self, stack, x, h, c, parameters)
+            return _gpu().run(self, stack, x, h, c, parameters)
         noisy = self.seed is not None and any(self.spec.noise)
         mode = (self.seed or 0, False) if record or noisy else None
         return run(self.spec, self.core, x, h, c, parameters, self.lengths, self.batch_first, mode)
@@ -161,7 +168,7 @@ class _How(NamedTuple):
         """Of ``tensors = (x, h, c, *parameters)``; None where there is no tensor."""
         x, h, c, *parameters = tensors
         if x.is_cuda:
-            return _cuda_sequences.gradients(self, tape, x, h, c, parameters, cotangents, for_x)
+            return _gpu().gradients(self, tape, x, h, c, parameters, cotangents, for_x)
         dx, dh, dc, parts = gradients(self.spec, tape, x, *cotangents, parameters, self.batch_first, for_x)
         state = [None if t is None else g.to(t.dtype) for t, g in ((h, dh), (c, dc))]
         return dx, *state, *parts
@@ -172,7 +179,7 @@ class _How(NamedTuple):
 
     def composes(self, x, parameters, record=True):
         """Whether a GPU's kernels have not this pass."""
-        return x.is_cuda and _cuda_sequences.stack_of(self, x, parameters, record) is None
+        return x.is_cuda and _gpu().stack_of(self, x, parameters, record) is None
 
     @property
     def expectation(self):
@@ -263,8 +270,8 @@ def _backward(how, tape, tensors, cotangents):
     if how.expectation or how.composes(tensors[0], tensors[3:]):
         return _composed.gradients(how, tensors, cotangents)
     if tape.is_cuda:
-        stack = _cuda_sequences.stack_of(how, tensors[0], tensors[3:], True)
-        return how.gradients(_cuda_sequences.Tape(stack, tape), tensors, cotangents)
+        stack = _gpu().stack_of(how, tensors[0], tensors[3:], True)
+        return how.gradients(_gpu().Tape(stack, tape), tensors, cotangents)
     found = tape_of(tape)
     if found is None:
         found = how.run(*tensors[:3], tensors[3:], True)[3]
