@@ -15,6 +15,7 @@ use crate::noise::{Random, Use};
 use crate::params::{Entry, Params, Slot};
 use crate::variant::{Gate, Kind, Variant};
 use layernorm::Float;
+use orthonormal::orthonormal;
 
 /// How a parameter starts. A vector is taken as a matrix of one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -321,41 +322,14 @@ impl Block {
             let basis = orthonormal(&self.random, at * few * long, few, long);
             for (k, value) in block.iter_mut().enumerate() {
                 let (row, column) = (k / self.columns, k % self.columns);
-                *value = gain * if rows <= self.columns { basis[row][column] } else { basis[column][row] };
+                *value =
+                    gain * if rows <= self.columns { basis[row * long + column] } else { basis[column * long + row] };
             }
         }
         values
     }
 }
 
-/// Orthonormal vectors from normal numbers, those of the stream from `first` on.
-fn orthonormal(random: &Random, first: usize, count: usize, length: usize) -> Vec<Vec<f64>> {
-    let mut basis: Vec<Vec<f64>> = Vec::with_capacity(count);
-    for k in 0..count {
-        let start = first + k * length;
-        let mut vector: Vec<f64> = (0..length).map(|i| random.normal(start + i)).collect();
-        // Twice: what rounding leaves of the others after the first time is gone after the second.
-        for _ in 0..2 {
-            for other in &basis {
-                let along = dot(&vector, other);
-                vector.iter_mut().zip(other).for_each(|(v, o)| *v -= along * o);
-            }
-            let norm = dot(&vector, &vector).sqrt().max(f64::MIN_POSITIVE);
-            vector.iter_mut().for_each(|v| *v /= norm);
-        }
-        basis.push(vector);
-    }
-    basis
-}
-
-/// In eight lanes, so that the compiler can use vectors.
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut lanes = [0.0; 8];
-    for (a, b) in a.chunks(8).zip(b.chunks(8)) {
-        lanes.iter_mut().zip(a.iter().zip(b)).for_each(|(lane, (a, b))| *lane += a * b);
-    }
-    lanes.iter().sum()
-}
-
+mod orthonormal;
 #[cfg(test)]
 mod tests;

@@ -28,7 +28,9 @@ fn far_from_orthonormal(values: &[f64], rows: usize, columns: usize) -> f64 {
 
 #[test]
 fn orthogonal_of_any_shape() {
-    for (rows, columns) in [(1, 1), (1, 7), (7, 1), (5, 5), (33, 33), (12, 40), (40, 12), (64, 64)] {
+    for (rows, columns) in
+        [(1, 1), (1, 7), (7, 1), (5, 5), (33, 33), (12, 40), (40, 12), (64, 64), (100, 70), (97, 131)]
+    {
         for seed in 0..4 {
             let values = matrix(rows, columns, Scheme::Orthogonal { gain: 1.0 }, seed);
             let far = far_from_orthonormal(&values, rows, columns);

@@ -1,0 +1,87 @@
+//! Orthonormal vectors from normal numbers, by Gram-Schmidt over panels of vectors:
+//!
+//! ```text
+//! P = P − (P Qᵀ) Q                 what lies along the vectors Q of all panels before, by two products of matrices
+//! p = p − ⟨p, q⟩ q,  p = p/‖p‖     what lies along the vectors before it in its own panel, one by one
+//! ```
+//!
+//! All of it twice: what rounding leaves of the others after the first time is gone after the second.
+
+use crate::matmul::{Left, Matmul, Packed, Start};
+use crate::noise::Random;
+use crate::real::Real;
+use layernorm::parts::Isa;
+
+/// Vectors of a panel: few enough that one by one costs little, enough that the products do not wait for memory.
+const PANEL: usize = 32;
+
+/// `[count, length]` from the numbers of the stream from `first` on; count ≤ length.
+pub(super) fn orthonormal(random: &Random, first: usize, count: usize, length: usize) -> Vec<f64> {
+    // Which one changes no bit, so that an unknown name of one is no error here.
+    let isa = Isa::detect().unwrap_or(Isa::Scalar);
+    let mut basis: Vec<f64> = (0..count * length).map(|i| random.normal(first + i)).collect();
+    for start in (0..count).step_by(PANEL) {
+        let (before, rest) = basis.split_at_mut(start * length);
+        let panel = &mut rest[..PANEL.min(count - start) * length];
+        for _ in 0..2 {
+            take_off(isa, before, panel, length);
+            apart(panel, length);
+        }
+    }
+    basis
+}
+
+/// P = P − (P Qᵀ) Q of `panel` P and `before` Q.
+fn take_off(isa: Isa, before: &[f64], panel: &mut [f64], length: usize) {
+    let (known, count) = (before.len() / length, panel.len() / length);
+    if known == 0 {
+        return;
+    }
+    // Q Pᵀ, [known, count].
+    let mut along = vec![0.0; known * count];
+    let mut right = Packed::new();
+    right.reshape(isa, length, count);
+    // SAFETY: Pᵀ is [length, count], its transpose lies in `panel`.
+    (0..right.panels()).for_each(|at| unsafe { right.pack_panel_transposed(at, panel.as_ptr(), length) });
+    let left = Left { ptr: before.as_ptr(), row: length, step: 1 };
+    let product = multiply(left, &right, along.as_mut_ptr(), Start::Nothing, known);
+    // SAFETY: Q is [known, length], and `along` has room for [known, count].
+    unsafe { f64::matmul(isa, product) };
+    along.iter_mut().for_each(|along| *along = -*along);
+
+    right.reshape(isa, known, length);
+    // SAFETY: Q is [known, length].
+    (0..right.panels()).for_each(|at| unsafe { right.pack_panel(at, before.as_ptr(), length) });
+    let left = Left { ptr: along.as_ptr(), row: 1, step: count };
+    let product = multiply(left, &right, panel.as_mut_ptr(), Start::Sum, count);
+    // SAFETY: −P Qᵀ is the transpose of `along`, and P is [count, length].
+    unsafe { f64::matmul(isa, product) };
+}
+
+/// C (+)= A·B with C's rows one behind the other.
+fn multiply(a: Left<f64>, b: &Packed<f64>, c: *mut f64, start: Start<f64>, rows: usize) -> Matmul<f64> {
+    Matmul { a, b: b.right(), c, c_row: b.n, start, rows, n: b.n, k: b.k, panels: (0, b.panels()) }
+}
+
+/// The vectors of a panel, each made orthogonal to those before it and of length 1.
+fn apart(panel: &mut [f64], length: usize) {
+    for k in 0..panel.len() / length {
+        let (before, rest) = panel.split_at_mut(k * length);
+        let vector = &mut rest[..length];
+        for other in before.chunks(length) {
+            let along = dot(vector, other);
+            vector.iter_mut().zip(other).for_each(|(v, o)| *v -= along * o);
+        }
+        let norm = dot(vector, vector).sqrt().max(f64::MIN_POSITIVE);
+        vector.iter_mut().for_each(|v| *v /= norm);
+    }
+}
+
+/// In eight lanes, so that the compiler can use vectors.
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut lanes = [0.0; 8];
+    for (a, b) in a.chunks(8).zip(b.chunks(8)) {
+        lanes.iter_mut().zip(a.iter().zip(b)).for_each(|(lane, (a, b))| *lane += a * b);
+    }
+    lanes.iter().sum()
+}
