@@ -64,7 +64,9 @@ fn joined(parts: &[&Tensor]) -> Tensor {
 #[test]
 fn recurrent_networks() {
     let x = variable(1, &[2, 3, 4]);
-    let config = |variant: &str| RecurrentConfig { direction: Direction::Both, ..RecurrentConfig::from(variant) };
+    // A seed: weights that happen to leave three units almost equal make norms too steep for differences.
+    let config =
+        |variant: &str| RecurrentConfig { direction: Direction::Both, seed: Some(1), ..RecurrentConfig::from(variant) };
     let (h, c) = (variable(2, &[2, 2, 3]), variable(3, &[2, 2, 3]));
     for variant in ["paper", "keras", "tflite", "none"] {
         let (map, vb) = builder(DType::F64);
