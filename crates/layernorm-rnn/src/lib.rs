@@ -4,6 +4,8 @@ mod buffer;
 mod catalog;
 mod config;
 mod engine;
+#[doc(hidden)]
+pub mod engines;
 mod error;
 pub mod functions;
 mod init;

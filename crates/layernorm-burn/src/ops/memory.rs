@@ -1,6 +1,5 @@
 //! A flex tensor's memory as the core sees it: views of what is there (whatever its strides), vectors for what is new.
 
-use super::engines::Driven;
 pub(crate) use crate::checks::or_panic;
 use burn::backend::autodiff::ops::NodeGuard;
 use burn::backend::flex::FlexTensor;
@@ -8,6 +7,7 @@ use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, AutodiffBackend, DispatchTensor, DispatchTensorKind, Flex, TensorMetadata};
 use burn::tensor::{DType, TensorData};
 use layernorm::{Context, Error, Param, ParamMut, StatsMut, StatsRef, View, ViewMut, bf16, f16};
+use layernorm_rnn::engines::Driven;
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroUsize;
 
@@ -21,7 +21,7 @@ pub(crate) trait Stored: burn::tensor::Element + Default {
 }
 
 /// The element types that both sides have.
-pub(crate) trait Number: layernorm::Element<Acc: Driven> + Stored {}
+pub(crate) trait Number: layernorm::Element<Acc: Driven + Stored> + Stored {}
 
 macro_rules! number {
     ($($t:ty),*) => {$(

@@ -4,13 +4,12 @@
 //! Other backends never come here: [`crate::functional`] sends them to [`crate::fallback`].
 
 mod batch_norm;
-mod engines;
 mod memory;
 mod norm;
 mod recurrent;
 mod weight_norm;
 
-pub(crate) use engines::Engines;
+pub(crate) use layernorm_rnn::engines::Engines;
 pub(crate) use memory::is_fused;
 pub use memory::set_threads;
 pub(crate) use norm::Norm;

@@ -3,8 +3,7 @@
 //!
 //! The tape is the core's own: the engine that ran forward, kept until backward.
 
-use super::engines::{Driven, Engines, Lease};
-use super::memory::{Number, Stored, Tracked, by_type, node, or_panic, shape, tensor};
+use super::memory::{Number, Stored, Tracked, by_type, new_context, node, or_panic, shape, tensor};
 use super::norm::register;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -13,6 +12,7 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Autodiff, AutodiffBackend, Flex};
 use burn::tensor::DType;
+use layernorm_rnn::engines::{Driven, Engine, Engines, Lease};
 use layernorm_rnn::{Config, Error, Layout, Sequences, State, Training};
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -75,7 +75,7 @@ fn with_numbers<T: Stored, R>(tensor: &FlexTensor, use_them: impl FnOnce(&[T]) -
 }
 
 /// The state of the core from tensors of the arithmetic type; what is absent is 0.
-fn state<A: Driven>(parts: &[Option<FlexTensor>; 2], shapes: &[[usize; 3]]) -> Option<State<A>> {
+fn state<A: Driven + Stored>(parts: &[Option<FlexTensor>; 2], shapes: &[[usize; 3]]) -> Option<State<A>> {
     if parts.iter().all(Option::is_none) {
         return None;
     }
@@ -96,7 +96,7 @@ fn forward<T: Number>(
     call: &Call,
     train: bool,
 ) -> Result<Ran<T>, Error> {
-    let mut engine = Lease::<T::Acc>::new(&call.engines, &call.config)?;
+    let mut engine = Lease::<T::Acc>::new(&call.engines, &call.config, new_context)?;
     if parameters.dtype() == <T::Acc as burn::tensor::Element>::dtype() {
         with_numbers(parameters, |values| engine.set_params(values))?;
     } else {
@@ -111,7 +111,7 @@ fn forward<T: Number>(
     with_numbers(x, |data| {
         let lengths = call.lengths.as_deref();
         let sequences = Sequences { data, steps, batch, layout: call.layout, lengths };
-        let super::engines::Engine { network, runner, .. } = &mut *engine;
+        let Engine { network, runner, .. } = &mut *engine;
         match train {
             true => runner.train_into(network, &sequences, initial.as_ref(), Training::default(), &mut y, &mut last),
             false => runner.forward_into(network, &sequences, initial.as_ref(), &mut y, &mut last),
@@ -133,7 +133,7 @@ pub(super) fn plain(
 }
 
 /// What a backward pass needs: the engine that ran forward, the shapes, and the gradients of the parts as they come.
-struct Recording<A: Driven> {
+struct Recording<A: Driven + Stored> {
     engine: Lease<A>,
     call: Call,
     input: Vec<usize>,
@@ -142,30 +142,30 @@ struct Recording<A: Driven> {
 }
 
 /// The tape of one forward pass. Only the step of the whole holds it; the parts find it through that.
-struct Tape<A: Driven>(Arc<Mutex<Recording<A>>>);
+struct Tape<A: Driven + Stored>(Arc<Mutex<Recording<A>>>);
 
-impl<A: Driven> Clone for Tape<A> {
+impl<A: Driven + Stored> Clone for Tape<A> {
     fn clone(&self) -> Self {
         Tape(Arc::clone(&self.0))
     }
 }
 
-impl<A: Driven> std::fmt::Debug for Tape<A> {
+impl<A: Driven + Stored> std::fmt::Debug for Tape<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Tape")
     }
 }
 
 /// One output on the tape: 0 is y, 1 is h, 2 is c.
-struct PartOf<A: Driven>(Weak<Mutex<Recording<A>>>, usize);
+struct PartOf<A: Driven + Stored>(Weak<Mutex<Recording<A>>>, usize);
 
-impl<A: Driven> Clone for PartOf<A> {
+impl<A: Driven + Stored> Clone for PartOf<A> {
     fn clone(&self) -> Self {
         PartOf(Weak::clone(&self.0), self.1)
     }
 }
 
-impl<A: Driven> std::fmt::Debug for PartOf<A> {
+impl<A: Driven + Stored> std::fmt::Debug for PartOf<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PartOf({})", self.1)
     }
@@ -174,7 +174,7 @@ impl<A: Driven> std::fmt::Debug for PartOf<A> {
 #[derive(Debug)]
 struct Part<A>(PhantomData<A>);
 
-impl<A: Driven> Backward<Flex, 1> for Part<A> {
+impl<A: Driven + Stored> Backward<Flex, 1> for Part<A> {
     type State = PartOf<A>;
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Grads, _: &mut Checkpointer) {

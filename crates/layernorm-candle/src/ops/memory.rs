@@ -1,13 +1,13 @@
 //! A tensor's memory as the core sees it: views of what is there (whatever its strides), vectors for what is new.
 
-use super::engines::Driven;
 use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, Tensor, WithDType, bail};
 use layernorm::{Context, Error, Param, ParamMut, View, ViewMut, bf16, f16};
+use layernorm_rnn::engines::Driven;
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroUsize;
 
 /// The element types that both sides have.
-pub(crate) trait Number: layernorm::Element<Acc: Driven> + WithDType {}
+pub(crate) trait Number: layernorm::Element<Acc: Driven + WithDType> + WithDType {}
 
 impl Number for f16 {}
 impl Number for bf16 {}

@@ -4,12 +4,11 @@
 //! have the input's type or f32; others are cast to the input's type. What does not fit is an error with the words of
 //! [`layernorm::Error`].
 
-mod engines;
 mod memory;
 mod norm;
 mod recurrent;
 
-pub(crate) use engines::Engines;
+pub(crate) use layernorm_rnn::engines::Engines;
 pub use memory::set_threads;
 pub(crate) use memory::{on_cpu, refused, wide};
 pub(crate) use recurrent::{Call, States, recurrent};

@@ -4,9 +4,9 @@
 //!
 //! The tape is the core's own: the engine that ran forward, kept as long as the graph is.
 
-use super::engines::{Engine, Engines, Lease};
-use super::memory::{Number, Stored, by_type, on_cpu, refused, tensor, wide, with_stored};
+use super::memory::{Number, Stored, by_type, new_context, on_cpu, refused, tensor, wide, with_stored};
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout as Lay, Result, Shape, Tensor};
+use layernorm_rnn::engines::{Engine, Engines, Lease};
 use layernorm_rnn::{Config, Layout, Sequences, State, Training};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -103,7 +103,7 @@ impl<T: Number> Op<T> {
     }
 
     fn forward(&self, x: Stored, parameters: Stored, initial: Option<Stored>) -> Result<(CpuStorage, Shape)> {
-        let mut lease = Lease::<T::Acc>::new(&self.call.engines, &self.call.config).map_err(refused)?;
+        let mut lease = Lease::<T::Acc>::new(&self.call.engines, &self.call.config, new_context).map_err(refused)?;
         lease.set_params(parameters.numbers()?).map_err(refused)?;
         let initial = initial.map(|initial| initial.numbers().map(|numbers| self.state(numbers))).transpose()?;
         let [outputs, h, c] = self.lengths();

@@ -1,8 +1,8 @@
-//! Engines: a network of the core with the runner that runs it. A forward pass in training leases one and keeps it until its
-//! backward pass is done or given up; then the module has it back, with all its memory, for the next.
+//! For modules of frameworks: a network with the runner that runs it. A forward pass in training leases one and keeps it until
+//! its backward pass is done or given up; then the module has it back, with all its memory, for the next.
 
-use super::memory::{Stored, new_context};
-use layernorm_rnn::{Config, Error, Gradients, Network, Params, Real, Runner, State};
+use crate::{Config, Error, Gradients, Network, Params, Real, Runner, State};
+use layernorm::Context;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,22 +11,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 const MOST_IDLE: usize = 16;
 
 /// A network, its runner, and room for the gradients of its parameters.
-pub(crate) struct Engine<A> {
-    pub(crate) network: Network<A>,
-    pub(crate) runner: Runner<A>,
+pub struct Engine<A> {
+    /// The network.
+    pub network: Network<A>,
+    /// What runs it.
+    pub runner: Runner<A>,
     /// Taken during a backward pass.
     sums: Option<Params<A>>,
 }
 
 impl<A: Real> Engine<A> {
-    fn new(config: &Config) -> Result<Self, Error> {
+    fn new(config: &Config, context: Context) -> Result<Self, Error> {
         let params = Params::zeros(config)?;
         let sums = Some(params.zeros_like());
-        Ok(Engine { network: Network::from_params(*config, params)?, runner: Runner::new(new_context()), sums })
+        Ok(Engine { network: Network::from_params(*config, params)?, runner: Runner::new(context), sums })
     }
 
     /// Gives the network these parameters. If they are those that it has, bit for bit, its packed weights stay good.
-    pub(crate) fn set_params(&mut self, values: &[A]) -> Result<(), Error> {
+    pub fn set_params(&mut self, values: &[A]) -> Result<(), Error> {
         let (expected, found) = (self.network.params().values(), values);
         if expected.len() != found.len() {
             let what = format!("expected {} numbers for this network, found {}", expected.len(), found.len());
@@ -40,7 +42,7 @@ impl<A: Real> Engine<A> {
     }
 
     /// The gradients of the forward pass that was recorded last. Those of the parameters are given to `take` and stay here.
-    pub(crate) fn backward<T: layernorm::Element<Acc = A>, R>(
+    pub fn backward<T: layernorm::Element<Acc = A>, R>(
         &mut self,
         dy: &[T],
         dlast: Option<&State<A>>,
@@ -59,7 +61,7 @@ impl<A: Real> Engine<A> {
 
 /// The idle engines of a module, of both arithmetic types. Clones of the module share them.
 #[derive(Default)]
-pub(crate) struct Engines {
+pub struct Engines {
     single: Mutex<Vec<Engine<f32>>>,
     double: Mutex<Vec<Engine<f64>>>,
 }
@@ -71,7 +73,8 @@ impl std::fmt::Debug for Engines {
 }
 
 /// f32 or f64: which of the idle engines are of this type.
-pub(crate) trait Driven: Real + Stored {
+pub trait Driven: Real {
+    #[doc(hidden)]
     fn idle(engines: &Engines) -> &Mutex<Vec<Engine<Self>>>;
 }
 
@@ -88,17 +91,18 @@ impl Driven for f64 {
 }
 
 /// An engine that goes back to its module when this is dropped.
-pub(crate) struct Lease<A: Driven> {
+pub struct Lease<A: Driven> {
     engine: Option<Engine<A>>,
     engines: Arc<Engines>,
 }
 
 impl<A: Driven> Lease<A> {
-    pub(crate) fn new(engines: &Arc<Engines>, config: &Config) -> Result<Self, Error> {
+    /// An idle engine for this network, or a new one that runs as `context` says.
+    pub fn new(engines: &Arc<Engines>, config: &Config, context: impl FnOnce() -> Context) -> Result<Self, Error> {
         let idle = A::idle(engines).lock().unwrap_or_else(PoisonError::into_inner).pop();
         let engine = match idle.filter(|engine| engine.network.config() == config) {
             Some(engine) => engine,
-            None => Engine::new(config)?,
+            None => Engine::new(config, context())?,
         };
         Ok(Lease { engine: Some(engine), engines: Arc::clone(engines) })
     }
