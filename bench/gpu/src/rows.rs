@@ -234,7 +234,8 @@ fn forward_geometry(case: &Case, element: cuda::Type, device: &Device) -> Option
 fn backward_geometry(case: &Case, element: cuda::Type, device: &Device) -> Option<(Geometry, bool)> {
     let (properties, aligned) = (device.properties(), is_aligned(case, element));
     if case.kernel == Kernel::Stream {
-        return config::stream_backward(element, case.n, param_bytes(case, element), properties).map(|found| (found, true));
+        return config::stream_backward(element, case.n, param_bytes(case, element), properties)
+            .map(|found| (found, true));
     }
     let fused = case.fused?;
     config::backward(element, case.rows, case.n, aligned, fused, properties).map(|found| (found, fused))

@@ -1,10 +1,10 @@
 //! Geometries beside each other, so that the tables of `config` can be set from one run.
 
 use crate::time::{Bench, Shape, prepare};
-use layernorm_cuda::config::{self, Geometry};
+use layernorm_cuda::config::{self, Flow, Geometry, Params};
 use layernorm_cuda::{Device, Error, Type};
 
-const SIZES: [usize; 9] = [64, 256, 768, 1024, 4096, 8192, 16384, 65536, 262_144];
+const SIZES: [usize; 11] = [4096, 262_144, 1024, 16384, 65536, 8192, 768, 32768, 131_072, 64, 256];
 
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
@@ -12,6 +12,53 @@ struct Candidate {
     geometry: Geometry,
     /// Backward, with the sums for γ and β.
     back: bool,
+}
+
+/// The library's choice of a geometry that streams, and those that differ from it in one thing.
+fn stream_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
+    let (element, n, properties) = (shape.element, shape.n, device.properties());
+    let mut list = Vec::new();
+    for back in [false, true] {
+        let bytes = element.bytes() * if back { 1 } else { 2 };
+        let choose = if back { config::stream_backward } else { config::stream_forward };
+        let Some(base) = choose(element, n, bytes, properties) else { continue };
+        let Some(flow) = base.flow else { continue };
+        let with = |flow: Flow, ring| Geometry { flow: Some(flow), ring, ..base };
+        let mut found = vec![base];
+        found.extend([1, 2, 3].map(|hint| with(Flow { hint, ..flow }, base.ring)));
+        for params in [Params::Read, Params::Registers, Params::Shared] {
+            // The longest ring that there is room for.
+            let rings = (1..=base.ring + 2).rev().map(|ring| with(Flow { params, ..flow }, ring));
+            found.extend(rings.into_iter().find(|one| config::stream_fits(one, element, back, bytes, properties)));
+        }
+        for pieces in [1, 2, 4] {
+            let rings = (1..=6 * pieces).rev().map(|ring| with(Flow { pieces, ..flow }, ring));
+            found.extend(rings.into_iter().find(|one| config::stream_fits(one, element, back, bytes, properties)));
+        }
+        if flow.skew && back {
+            found.push(with(Flow { skew: false, ..flow }, base.ring));
+        }
+        found.extend([base.ring - 1, base.ring + 1].map(|ring| with(flow, ring)));
+        // More and smaller blocks of a cluster, and fewer or more blocks a multiprocessor.
+        if n > 1024 && base.warps >= 4 && base.cluster <= 8 {
+            let half = Geometry::wide(element, n, 2 * base.cluster);
+            found.push(Geometry { ring: base.ring, flow: base.flow, blocks: (2 * base.blocks).max(1), ..half });
+            found.push(Geometry { ring: base.ring, flow: base.flow, blocks: base.blocks, ..half });
+        }
+        found.extend(
+            [base.blocks - base.blocks / 3, base.blocks + base.blocks.div_ceil(2)]
+                .map(|blocks| Geometry { blocks, ..base }),
+        );
+        let mut kept: Vec<Geometry> = Vec::new();
+        for one in found {
+            let threads = one.blocks * one.threads;
+            if !kept.contains(&one) && threads <= 1024 && config::stream_fits(&one, element, back, bytes, properties) {
+                kept.push(one);
+            }
+        }
+        list.extend(kept.into_iter().map(|geometry| Candidate { shape, geometry, back }));
+    }
+    list
 }
 
 fn fits(geometry: &Geometry, shape: &Shape, back: bool, device: &Device) -> bool {
@@ -73,14 +120,18 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     list
 }
 
-pub fn run(device: &Device) -> Result<(), Error> {
+/// `held`: rows in registers too, not only those that stream.
+pub fn run(device: &Device, held: bool) -> Result<(), Error> {
     let mut bench = Bench::new(device)?;
     let shapes: Vec<Shape> =
         [Type::F32, Type::Bf16].iter().flat_map(|&element| SIZES.map(|n| Shape::whole(element, n))).collect();
     for element in [Type::F32, Type::Bf16] {
         bench.fill(element)?;
         let mine = shapes.iter().filter(|shape| shape.element == element);
-        let list: Vec<Candidate> = mine.flat_map(|&shape| candidates(shape, device)).collect();
+        let mut list: Vec<Candidate> = mine.clone().flat_map(|&shape| stream_candidates(shape, device)).collect();
+        if held {
+            list.extend(mine.flat_map(|&shape| candidates(shape, device)));
+        }
         let start = std::time::Instant::now();
         prepare(&list, |one: &Candidate| {
             if one.back {
@@ -111,9 +162,9 @@ pub fn run(device: &Device) -> Result<(), Error> {
                     }
                 }
                 found.sort_by(|a, b| b.0.total_cmp(&a.0));
-                for (rate, g) in found.iter().take(6).chain(found.iter().skip(6).rev().take(1)) {
+                for (rate, g) in found.iter().take(6).chain(found.iter().skip(6).rev().take(2)) {
                     println!(
-                        "{element:?} N={} {} {rate:.2} TB/s team {} warps {} cluster {} vectors {} ring {} threads {} keep {} blocks {}",
+                        "{element:?} N={} {} {rate:.2} TB/s team {} warps {} cluster {} vectors {} ring {} threads {} keep {} blocks {} {}",
                         shape.n,
                         if back { "backward" } else { "forward" },
                         g.team,
@@ -123,15 +174,12 @@ pub fn run(device: &Device) -> Result<(), Error> {
                         g.ring,
                         g.threads,
                         g.keep,
-                        g.blocks
+                        g.blocks,
+                        g.flow.map_or(String::new(), |f| format!(
+                            "{:?} pieces {} skew {} hint {}",
+                            f.params, f.pieces, f.skew, f.hint
+                        ))
                     );
-                }
-                if let Some(ours) = if back {
-                    config::backward(element, shape.rows, shape.n, true, true, device.properties())
-                } else {
-                    config::forward(element, shape.rows, shape.n, true, 1, device.properties())
-                } {
-                    println!("  chosen now: {ours:?}");
                 }
             }
         }

@@ -214,12 +214,14 @@ template <int NS, int SETS> struct Channel {
     }
 };
 
-// ---- γ and β of this thread's columns: PARAMS 0 read each time, 1 in registers, 2 in shared memory; as they are stored ----
+// ---- γ and β of this thread's columns: PARAMS 0 read each time, 1 in registers, 2 in shared memory, all as they are stored; 3 in
+// registers, widened ----
 
 template <int KIND> struct Columns {
     static constexpr int EACH = KIND == 2 ? VEC / 4 : 1;                          // words a vector: f32 beside 16 bits has two
     static constexpr int SHARED = PARAMS == 2 && KIND ? VECS * EACH * 32 : 0;     // words of a warp
     Words kept[PARAMS == 1 && KIND ? VECS * EACH : 1];
+    A wide[PARAMS == 3 && KIND ? VECS : 1][VEC];
     Words* shared;                                                                // this lane's own places
     const void* from;
 
@@ -228,17 +230,34 @@ template <int KIND> struct Columns {
         return (const Words*)((const P*)from + team.at(v));
     }
 
+    __device__ static void widen_words(const Words (&words)[EACH], A (&to)[VEC]) {
+        if constexpr (KIND == 1) {
+            unpack(words[0], to);
+        } else {
+#pragma unroll
+            for (int i = 0; i < EACH; i++) {
+                to[4 * i] = __uint_as_float(words[i].x);
+                to[4 * i + 1] = __uint_as_float(words[i].y);
+                to[4 * i + 2] = __uint_as_float(words[i].z);
+                to[4 * i + 3] = __uint_as_float(words[i].w);
+            }
+        }
+    }
+
     __device__ Columns(const void* from, const Team& team, i64 n, Words* memory) : from(from) {
         shared = memory + threadIdx.x / 32 * SHARED + threadIdx.x % 32;
         if constexpr (PARAMS != 0 && KIND != 0) {
 #pragma unroll
-            for (int v = 0; v < VECS; v++)
+            for (int v = 0; v < VECS; v++) {
+                Words words[EACH];
 #pragma unroll
                 for (int i = 0; i < EACH; i++) {
-                    Words words = FULL || team.at(v) < n ? __ldg(place(team, v) + i) : Words{0, 0, 0, 0};
-                    if constexpr (PARAMS == 1) kept[v * EACH + i] = words;
-                    else shared[(v * EACH + i) * 32] = words;
+                    words[i] = FULL || team.at(v) < n ? __ldg(place(team, v) + i) : Words{0, 0, 0, 0};
+                    if constexpr (PARAMS == 1) kept[v * EACH + i] = words[i];
+                    if constexpr (PARAMS == 2) shared[(v * EACH + i) * 32] = words[i];
                 }
+                if constexpr (PARAMS == 3) widen_words(words, wide[v]);
+            }
         }
     }
 
@@ -246,21 +265,18 @@ template <int KIND> struct Columns {
         if constexpr (KIND == 0) {
 #pragma unroll
             for (int j = 0; j < VEC; j++) to[j] = absent;
+        } else if constexpr (PARAMS == 3) {
+#pragma unroll
+            for (int j = 0; j < VEC; j++) to[j] = wide[v][j];
         } else {
             Words words[EACH];
 #pragma unroll
-            for (int i = 0; i < EACH; i++) words[i] = PARAMS == 0 ? __ldg(place(team, v) + i) : PARAMS == 1 ? kept[v * EACH + i] : shared[(v * EACH + i) * 32];
-            if constexpr (KIND == 1) {
-                unpack(words[0], to);
-            } else {
-#pragma unroll
-                for (int i = 0; i < EACH; i++) {
-                    to[4 * i] = __uint_as_float(words[i].x);
-                    to[4 * i + 1] = __uint_as_float(words[i].y);
-                    to[4 * i + 2] = __uint_as_float(words[i].z);
-                    to[4 * i + 3] = __uint_as_float(words[i].w);
-                }
+            for (int i = 0; i < EACH; i++) {
+                if constexpr (PARAMS == 0) words[i] = __ldg(place(team, v) + i);
+                if constexpr (PARAMS == 1) words[i] = kept[v * EACH + i];
+                if constexpr (PARAMS == 2) words[i] = shared[(v * EACH + i) * 32];
             }
+            widen_words(words, to);
         }
     }
 };

@@ -70,7 +70,8 @@ impl Geometry {
     /// A team of this many threads for rows of n ≤ 1024 elements.
     pub fn narrow(element: Type, n: usize, team: usize, threads: usize) -> Self {
         let vectors = n.div_ceil(team * element.per_vector()).max(1);
-        let one = Geometry { team, warps: 1, cluster: 1, vectors, ring: 0, threads, keep: false, blocks: 1, flow: None };
+        let one =
+            Geometry { team, warps: 1, cluster: 1, vectors, ring: 0, threads, keep: false, blocks: 1, flow: None };
         // Whole steps.
         Geometry { vectors: vectors.next_multiple_of(one.parts(element)), ..one }
     }

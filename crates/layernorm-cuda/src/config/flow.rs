@@ -1,7 +1,7 @@
 //! Rows that stream through shared memory: how many warps, pieces and rows of them a multiprocessor has at a time.
 //!
 //! Forward has three rows under way, backward two of x and dy, and both room for what comes next. Not measured yet: the numbers
-//! follow from what must be in flight (about 32 KiB a multiprocessor) and from registers without spills.
+//! follow from what must be in flight (about 32 KiB a multiprocessor) and from registers without spills in the machine code.
 
 use super::{BLOCK, CHUNK, Geometry, MOST_CLUSTER, MOST_WARPS};
 use crate::device::Properties;
@@ -16,6 +16,8 @@ pub enum Params {
     Registers = 1,
     /// In shared memory.
     Shared = 2,
+    /// In registers, widened to f32: more of them, and fewer instructions a row.
+    Widened = 3,
 }
 
 /// How rows stream.
@@ -87,7 +89,13 @@ impl Load {
     }
 
     /// The geometry with this flow and the longest ring of up to so many rows, if there is room for `least` halves of a row.
-    fn with(&self, base: &Geometry, flow: Flow, (least, most): (usize, usize), properties: &Properties) -> Option<Geometry> {
+    fn with(
+        &self,
+        base: &Geometry,
+        flow: Flow,
+        (least, most): (usize, usize),
+        properties: &Properties,
+    ) -> Option<Geometry> {
         let low = (least * flow.pieces).div_ceil(2);
         let geometry = |ring| Geometry { ring, flow: Some(flow), ..*base };
         let whole = base.steps(self.element).is_multiple_of(flow.pieces);
@@ -114,10 +122,10 @@ pub fn stream_forward(element: Type, n: usize, param_bytes: usize, properties: &
         return None;
     }
     let base = spread(element, n, MOST_WARPS)?;
-    // 16 warps of 128 registers, which γ and β take half of in f32.
+    // 16 warps of 128 registers, half of which γ and β take.
     let base = Geometry { blocks: (MOST_WARPS / base.warps).max(1), ..base };
     let load = Load { element, back: false, param_bytes };
-    let flow = Flow::new(Params::Registers);
+    let flow = Flow::new(Params::Widened);
     let pieces = |pieces, least| load.with(&base, Flow { pieces, ..flow }, (least, 5), properties);
     pieces(1, 8).or_else(|| pieces(2, 6)).or_else(|| pieces(4, 5))
 }
@@ -163,7 +171,13 @@ pub fn streams_backward() -> bool {
 }
 
 /// Whether a geometry that streams holds a row and has room on a multiprocessor.
-pub fn stream_fits(geometry: &Geometry, element: Type, back: bool, param_bytes: usize, properties: &Properties) -> bool {
+pub fn stream_fits(
+    geometry: &Geometry,
+    element: Type,
+    back: bool,
+    param_bytes: usize,
+    properties: &Properties,
+) -> bool {
     let Some(flow) = geometry.flow else { return false };
     let rows = if back && !flow.skew { 1 } else { 2 };
     let whole = geometry.steps(element).is_multiple_of(flow.pieces) && geometry.ring >= rows * flow.pieces;
@@ -180,7 +194,9 @@ mod tests {
     fn rows_fit() {
         let device = properties(90);
         for element in [Type::F32, Type::F16, Type::Bf16] {
-            for n in (520..=8192).step_by(8).chain([12288, 16384, 16392, 32768, 40000, 65536, 100_000, 131_072, 262_144]) {
+            for n in
+                (520..=8192).step_by(8).chain([12288, 16384, 16392, 32768, 40000, 65536, 100_000, 131_072, 262_144])
+            {
                 for param_bytes in [0, element.bytes(), 4] {
                     for (back, found) in [
                         (false, stream_forward(element, n, 2 * param_bytes, &device)),
@@ -192,7 +208,10 @@ mod tests {
                         }
                         let geometry = found.unwrap_or_else(|| panic!("{element:?} N={n} back {back}: no geometry"));
                         let bytes = param_bytes * if back { 1 } else { 2 };
-                        assert!(stream_fits(&geometry, element, back, bytes, &device), "{element:?} N={n}: {geometry:?}");
+                        assert!(
+                            stream_fits(&geometry, element, back, bytes, &device),
+                            "{element:?} N={n}: {geometry:?}"
+                        );
                         let held = geometry.vectors * 32 * element.per_vector() * geometry.warps * geometry.cluster;
                         assert!(held >= n, "{element:?} N={n}: {geometry:?}");
                         assert!(geometry.blocks * geometry.threads <= 512, "{element:?} N={n}: {geometry:?}");
