@@ -26,8 +26,8 @@ constexpr int RING_WORDS = HELD_WARPS * RING * TENSORS * SLOT_WORDS;
 
 // ---- barriers of one's own block ----
 
-__device__ inline void own_init(u64* barrier) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+__device__ inline void own_init(u64* barrier, u32 arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 __device__ inline void own_arrive(u64* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
@@ -40,6 +40,13 @@ __device__ inline void own_wait(u64* barrier, u32 parity) {
         "{\n.reg .pred done;\nagain:\n"
         "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
         "@!done bra again;\n}" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
+}
+
+// One more, and how many there were. Orders nothing.
+__device__ inline u32 count_one(u32* place) {
+    u32 before;
+    asm volatile("atom.relaxed.cta.shared::cta.add.u32 %0, [%1], 1;" : "=r"(before) : "r"(shared_address(place)) : "memory");
+    return before;
 }
 
 // HINT & 1: what is read once need not stay in L2.
@@ -67,6 +74,11 @@ __device__ inline void write_words(T* to, const Words& from) {
     __stcs((Words*)to, from);
 #endif
 }
+
+__device__ inline A infinite() { return __uint_as_float(0x7f800000u); }
+
+// The value is made here: else the compiler makes it where the loop ends, and keeps what it is made of until then.
+__device__ inline void made(A& value) { asm volatile("" : "+f"(value)); }
 
 // ---- a warp's ring ----
 
@@ -147,13 +159,15 @@ template <int NS, int SETS> struct Channel {
     A parts[2][NS][32];          // of the warps; places past the last are +0
     A ranks[SETS][NS][CLUSTER];  // of the blocks; with one block, what `finish` made of the sums
     u64 ready[SETS];
+    u64 gathered[2];
     u32 arrived[2];
 
     // By all threads, before the block's (or cluster's) barrier.
     __device__ void init() {
         for (int i = threadIdx.x; i < 2 * NS * 32; i += THREADS) (&parts[0][0][0])[i] = 0;
         if (threadIdx.x == 0) {
-            for (int i = 0; i < SETS; i++) own_init(&ready[i]);
+            for (int i = 0; i < SETS; i++) own_init(&ready[i], 1);
+            for (int i = 0; i < 2; i++) own_init(&gathered[i], WARPS);
             arrived[0] = arrived[1] = 0;
         }
     }
@@ -165,12 +179,14 @@ template <int NS, int SETS> struct Channel {
         if (lane == 0) {
 #pragma unroll
             for (int s = 0; s < NS; s++) parts[half][s][warp] = value[s];
-            asm volatile("atom.acq_rel.cta.shared::cta.add.u32 %0, [%1], 1;" : "=r"(before) : "r"(shared_address(&arrived[half])) : "memory");
+            // The barrier passes the parts on; an atomic with release would wait for all of the thread's stores.
+            own_arrive(&gathered[half]);
+            before = count_one(&arrived[half]);
         }
         before = __shfl_sync(~0u, before, 0);
         if (before + 1 != (turn / 2 + 1) * WARPS) return;
-        // The last of the block.
-        __syncwarp();
+        // The last of the block: all have arrived before they counted.
+        own_wait(&gathered[half], turn / 2 & 1);
         A total[NS];
 #pragma unroll
         for (int s = 0; s < NS; s++) {

@@ -68,7 +68,7 @@ template <class F> __device__ inline void each(const Team& team, const Ring& rin
 
 __device__ inline void keep_most(A value, A& most) {
     // A NaN is not less than anything, and stays.
-    most = magnitude(value) <= most ? most : finite(value) ? magnitude(value) : A(1) / A(0);
+    most = magnitude(value) <= most ? most : finite(value) ? magnitude(value) : infinite();
 }
 
 // The statistics of the row in `slot`, scaled by 2^k.
@@ -153,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         pipe.stats[i / CHUNK][2][i % CHUNK] = live ? p.rstd[row] : A(0);
     }
     if (threadIdx.x == 0) {
-        for (int i = 0; i < HELD_WARPS * RING; i++) own_init(&pipe.full[i]);
+        for (int i = 0; i < HELD_WARPS * RING; i++) own_init(&pipe.full[i], 1);
         barriers_made();
     }
     __syncthreads();
@@ -194,6 +194,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                     if (CENTERED) lane[0][v % PARTS][j] = lane[0][v % PARTS][j] + g;
                     lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
                     bias_sum[v][j] = bias_sum[v][j] + dy[j];
+                    made(bias_sum[v][j]);
                 }
             }
             if ((v + 1) % PIECE_VECS == 0) loaded.next();
@@ -235,6 +236,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                         dx[j] = stat.r * fused(-x_hat, terms.b, g - terms.a);
                         if (CAREFUL) dx[j] = scale(dx[j], terms.k - terms.j - terms.l);
                         gain_sum[v][j] = fused(dy[j], x_hat, gain_sum[v][j]);
+                        made(gain_sum[v][j]);
                     }
                     write_words(dx_row + team.at(v), pack(dx));
                 }

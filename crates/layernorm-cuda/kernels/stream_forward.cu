@@ -54,9 +54,9 @@ template <class F> __device__ inline void each(const Team& team, const Ring& rin
 
 // The row in `slot` scaled by 2^k: gives k and its statistics; NaN if an element is not finite.
 __device__ inline int again(Team& team, const Ring& ring, int slot, const Params& p, Stat& stat) {
-    A infinity = A(1) / A(0), most = 0;
+    A most = 0;
     each(team, ring, slot, p.n, [&](int, int, const A(&x)[VEC]) {
-        for (int j = 0; j < VEC; j++) most = magnitude(x[j]) <= most ? most : finite(x[j]) ? magnitude(x[j]) : infinity;
+        for (int j = 0; j < VEC; j++) most = magnitude(x[j]) <= most ? most : finite(x[j]) ? magnitude(x[j]) : infinite();
     });
     most = team.largest(most);
     if (!finite(most)) {
@@ -105,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
     pipe.mean.init();
     pipe.deviation.init();
     if (threadIdx.x == 0) {
-        for (int i = 0; i < HELD_WARPS * RING; i++) own_init(&pipe.full[i]);
+        for (int i = 0; i < HELD_WARPS * RING; i++) own_init(&pipe.full[i], 1);
         barriers_made();
     }
     __syncthreads();

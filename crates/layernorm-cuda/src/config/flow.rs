@@ -71,9 +71,9 @@ impl Load {
         let cluster = geometry.cluster;
         let again = 512 + 16 * cluster + 16;
         let sums = if self.back {
-            512 + 32 * cluster + 40 + 3 * 4 * CHUNK * geometry.teams()
+            512 + 32 * cluster + 56 + 3 * 4 * CHUNK * geometry.teams()
         } else {
-            256 + 8 * cluster + 24 + 512 + 16 * cluster + 24
+            256 + 8 * cluster + 40 + 512 + 16 * cluster + 40
         };
         (again + sums + geometry.threads / 32 * geometry.ring * 8).next_multiple_of(128)
     }
@@ -110,6 +110,11 @@ fn spread(element: Type, n: usize, most: usize) -> Option<Geometry> {
     (cluster <= MOST_CLUSTER).then(|| Geometry::wide(element, n, cluster))
 }
 
+/// [`spread`], and a warp a row for shorter ones.
+fn base(element: Type, n: usize, most: usize) -> Option<Geometry> {
+    if n <= BLOCK { Some(Geometry::narrow(element, n, 32, 128)) } else { spread(element, n, most) }
+}
+
 /// Whether there are kernels for it: whole vectors, a device with bulk copies.
 fn possible(element: Type, n: usize, least: usize, properties: &Properties) -> bool {
     let whole = n.is_multiple_of(element.per_vector());
@@ -118,22 +123,22 @@ fn possible(element: Type, n: usize, least: usize, properties: &Properties) -> b
 
 /// A forward pass of rows that stream; `None` where none can. `param_bytes`: of γ and β, a column.
 pub fn stream_forward(element: Type, n: usize, param_bytes: usize, properties: &Properties) -> Option<Geometry> {
-    if !possible(element, n, BLOCK, properties) {
+    if !possible(element, n, BLOCK / 2, properties) {
         return None;
     }
-    let base = spread(element, n, MOST_WARPS)?;
+    let base = base(element, n, MOST_WARPS)?;
     // 16 warps of 128 registers, half of which γ and β take.
-    let base = Geometry { blocks: (MOST_WARPS / base.warps).max(1), ..base };
+    let base = Geometry { blocks: (MOST_WARPS * 32 / base.threads).max(1), ..base };
     let load = Load { element, back: false, param_bytes };
     let flow = Flow::new(Params::Widened);
     let pieces = |pieces, least| load.with(&base, Flow { pieces, ..flow }, (least, 5), properties);
     pieces(1, 8).or_else(|| pieces(2, 6)).or_else(|| pieces(4, 5))
 }
 
-/// Whether a forward pass of so many rows is better off streaming.
+/// Whether a forward pass of so many rows is better off streaming. A warp a row waits for nobody, and has its row in registers.
 pub fn streams_forward(rows: usize, geometry: &Geometry, properties: &Properties) -> bool {
-    let teams = properties.multiprocessors as usize * geometry.blocks / geometry.cluster;
-    STREAMS && rows >= LEAST_TURNS * teams
+    let teams = properties.multiprocessors as usize * geometry.blocks * geometry.teams() / geometry.cluster;
+    STREAMS && geometry.teams() == 1 && rows >= LEAST_TURNS * teams
 }
 
 /// A backward pass with dx and the sums for γ and β, of rows that stream; `None` where none can.
@@ -144,8 +149,7 @@ pub fn stream_backward(element: Type, n: usize, param_bytes: usize, properties: 
     // Two sums an element are 64 registers: 8 warps have 255 registers each, 16 have 128, which hold 16 bits without spills.
     let most = if element.bytes() == 2 { MOST_WARPS } else { MOST_WARPS / 2 };
     let load = Load { element, back: true, param_bytes };
-    let base = if n <= BLOCK { Some(Geometry::narrow(element, n, 32, 128)) } else { spread(element, n, most) };
-    if let Some(base) = base {
+    if let Some(base) = base(element, n, most) {
         let base = Geometry { blocks: (most * 32 / base.threads).max(1), ..base };
         // A warp of its own has its sums at once.
         let skew = n > BLOCK;
@@ -202,10 +206,6 @@ mod tests {
                         (false, stream_forward(element, n, 2 * param_bytes, &device)),
                         (true, stream_backward(element, n, param_bytes, &device)),
                     ] {
-                        if !back && n <= BLOCK {
-                            assert_eq!(found, None);
-                            continue;
-                        }
                         let geometry = found.unwrap_or_else(|| panic!("{element:?} N={n} back {back}: no geometry"));
                         let bytes = param_bytes * if back { 1 } else { 2 };
                         assert!(
