@@ -131,7 +131,7 @@ pub fn run(device: &Device, reduced: bool) -> usize {
         }
         Case::Channels(_) => true,
     });
-    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (next, done, failures) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(4, |count| count.get());
     let start = std::time::Instant::now();
     std::thread::scope(|scope| {
@@ -152,6 +152,11 @@ pub fn run(device: &Device, reduced: bool) -> usize {
                         println!("DIFFERS {element:?} {case:?}: {error}");
                         let mut failures = failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                         failures.push(format!("{element:?} {case:?}: {error}"));
+                    }
+                    // A run that is cut off has said how far it came.
+                    let count = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    if count % 50 == 0 {
+                        println!("{count} of {} cases done after {:.1} s", work.len(), start.elapsed().as_secs_f64());
                     }
                 }
             });
