@@ -25,7 +25,7 @@ fn stream_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
         let Some(flow) = base.flow else { continue };
         let with = |flow: Flow, ring| Geometry { flow: Some(flow), ring, ..base };
         let mut found = vec![base];
-        found.extend([1, 2, 3].map(|hint| with(Flow { hint, ..flow }, base.ring)));
+        found.extend([1, 2].map(|hint| with(Flow { hint, ..flow }, base.ring)));
         for params in [Params::Read, Params::Registers, Params::Shared] {
             // The longest ring that there is room for.
             let rings = (1..=base.ring + 2).rev().map(|ring| with(Flow { params, ..flow }, ring));
@@ -38,7 +38,7 @@ fn stream_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
         if flow.skew && back {
             found.push(with(Flow { skew: false, ..flow }, base.ring));
         }
-        found.extend([base.ring - 1, base.ring + 1].map(|ring| with(flow, ring)));
+        found.push(with(flow, base.ring - 1));
         // More and smaller blocks of a cluster, and fewer or more blocks a multiprocessor.
         if n > 1024 && base.warps >= 4 && base.cluster <= 8 {
             let half = Geometry::wide(element, n, 2 * base.cluster);
@@ -120,69 +120,68 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     list
 }
 
-/// `held`: rows in registers too, not only those that stream.
+/// `held`: rows in registers too, not only those that stream. Size by size, so that a run that is cut off has said something.
 pub fn run(device: &Device, held: bool) -> Result<(), Error> {
     let mut bench = Bench::new(device)?;
-    let shapes: Vec<Shape> =
-        [Type::F32, Type::Bf16].iter().flat_map(|&element| SIZES.map(|n| Shape::whole(element, n))).collect();
-    for element in [Type::F32, Type::Bf16] {
-        bench.fill(element)?;
-        let mine = shapes.iter().filter(|shape| shape.element == element);
-        let mut list: Vec<Candidate> = mine.clone().flat_map(|&shape| stream_candidates(shape, device)).collect();
+    // Two bf16 are one f32 of the second's size: the same bytes serve both types.
+    bench.fill(Type::Bf16)?;
+    for n in SIZES {
+        let shapes = [Type::F32, Type::Bf16].map(|element| Shape::whole(element, n));
+        let mut list: Vec<Candidate> = shapes.iter().flat_map(|&shape| stream_candidates(shape, device)).collect();
         if held {
-            list.extend(mine.flat_map(|&shape| candidates(shape, device)));
+            list.extend(shapes.iter().flat_map(|&shape| candidates(shape, device)));
         }
         let start = std::time::Instant::now();
-        prepare(&list, |one: &Candidate| {
-            if one.back {
-                bench.backward(&one.shape, Some((one.geometry, true)))
-            } else {
-                bench.forward(&one.shape, Some(one.geometry))
-            }
-        });
+        prepare(&list, |one| launch(&bench, one));
         device.synchronize()?;
-        println!("{} candidates, built in {:.1} s", list.len(), start.elapsed().as_secs_f64());
-        for shape in shapes.iter().filter(|shape| shape.element == element) {
+        println!("N={n}: {} candidates, built in {:.1} s", list.len(), start.elapsed().as_secs_f64());
+        for shape in &shapes {
+            // The statistics that backward reads.
+            bench.forward(shape, None)?;
             for back in [false, true] {
-                bench.forward(shape, None)?;
-                let mut found = Vec::new();
-                for one in
-                    list.iter().filter(|one| one.back == back && one.shape.n == shape.n && one.shape.element == element)
-                {
-                    let work = || {
-                        if back {
-                            bench.backward(shape, Some((one.geometry, true)))
-                        } else {
-                            bench.forward(shape, Some(one.geometry))
-                        }
-                    };
-                    match bench.median(5, work) {
-                        Ok(seconds) => found.push((shape.bytes(2 + usize::from(back)) / seconds / 1e12, one.geometry)),
-                        Err(error) => println!("{one:?}: {error}"),
-                    }
-                }
-                found.sort_by(|a, b| b.0.total_cmp(&a.0));
-                for (rate, g) in found.iter().take(6).chain(found.iter().skip(6).rev().take(2)) {
-                    println!(
-                        "{element:?} N={} {} {rate:.2} TB/s team {} warps {} cluster {} vectors {} ring {} threads {} keep {} blocks {} {}",
-                        shape.n,
-                        if back { "backward" } else { "forward" },
-                        g.team,
-                        g.warps,
-                        g.cluster,
-                        g.vectors,
-                        g.ring,
-                        g.threads,
-                        g.keep,
-                        g.blocks,
-                        g.flow.map_or(String::new(), |f| format!(
-                            "{:?} pieces {} skew {} hint {}",
-                            f.params, f.pieces, f.skew, f.hint
-                        ))
-                    );
-                }
+                let mine = list.iter().filter(|one| one.back == back && one.shape.element == shape.element);
+                report(&bench, shape, back, mine)?;
             }
         }
+    }
+    Ok(())
+}
+
+fn launch(bench: &Bench, one: &Candidate) -> Result<(), Error> {
+    if one.back {
+        bench.backward(&one.shape, Some((one.geometry, true)))
+    } else {
+        bench.forward(&one.shape, Some(one.geometry))
+    }
+}
+
+/// The library's choice, the best six, and the worst two.
+fn report<'a>(
+    bench: &Bench,
+    shape: &Shape,
+    back: bool,
+    candidates: impl Iterator<Item = &'a Candidate>,
+) -> Result<(), Error> {
+    let rate = |seconds: f64| shape.bytes(2 + usize::from(back)) / seconds / 1e12;
+    let name = format!("{:?} N={} {}", shape.element, shape.n, if back { "backward" } else { "forward" });
+    let chosen = bench.median(5, || if back { bench.backward(shape, None) } else { bench.forward(shape, None) })?;
+    println!("{name} chosen {:.2} TB/s", rate(chosen));
+    let mut found = Vec::new();
+    for one in candidates {
+        match bench.median(5, || launch(bench, one)) {
+            Ok(seconds) => found.push((rate(seconds), one.geometry)),
+            Err(error) => println!("{one:?}: {error}"),
+        }
+    }
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (rate, g) in found.iter().take(6).chain(found.iter().skip(6).rev().take(2)) {
+        let flow = g
+            .flow
+            .map_or(String::new(), |f| format!("{:?} pieces {} skew {} hint {}", f.params, f.pieces, f.skew, f.hint));
+        let Geometry { team, warps, cluster, vectors, ring, threads, keep, blocks, .. } = g;
+        println!(
+            "{name} {rate:.2} team {team} warps {warps} cluster {cluster} vectors {vectors} ring {ring} threads {threads} keep {keep} blocks {blocks} {flow}"
+        );
     }
     Ok(())
 }
