@@ -170,7 +170,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
     A pending[2] = {0, 0};
 
     auto to_means = [&](A(&sum)[2]) {
-        sum[0] = CENTERED ? divide(sum[0], p.count) : A(0);
+        sum[0] = CENTERED ? divide(whole(sum[0]), p.count) : A(0);
         sum[1] = divide(sum[1], p.count);
     };
     auto stat_of = [&](int q) { return Stat{pipe.stats[own][0][q], pipe.stats[own][1][q], pipe.stats[own][2][q]}; };
@@ -191,7 +191,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                 for (int j = 0; j < VEC; j++) {
                     A g = dy[j] * gain_of(gain[j]);
                     A x_hat = ((x[j] - stat.m) - stat.delta) * stat.r;
-                    if (CENTERED) lane[0][v % PARTS][j] = lane[0][v % PARTS][j] + g;
+                    if (CENTERED) lane[0][v % PARTS][j] = chained(lane[0][v % PARTS][j], g, v < PARTS);
                     lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
                     bias_sum[v][j] = bias_sum[v][j] + dy[j];
                     made(bias_sum[v][j]);

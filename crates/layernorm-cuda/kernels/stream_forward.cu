@@ -119,11 +119,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
     Columns<GAIN> gains(p.gain, team, p.n, memory + RING_WORDS);
     Columns<BIAS> biases(p.bias, team, p.n, memory + RING_WORDS + HELD_WARPS * Columns<GAIN>::SHARED);
 
-    auto to_mean = [&](A(&sum)[1]) { sum[0] = divide(sum[0], p.count); };
+    auto to_mean = [&](A(&sum)[1]) { sum[0] = divide(whole(sum[0]), p.count); };
     auto to_stat = [&](A(&sum)[2]) {
         A delta = 0, mean_square = divide(sum[1], p.count);
         if (CENTERED) {
-            delta = divide(sum[0], p.count);
+            delta = divide(whole(sum[0]), p.count);
             mean_square = fused(-delta, delta, mean_square);
             // A NaN stays a NaN.
             if (mean_square < 0) mean_square = 0;
@@ -189,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
 #pragma unroll
                     for (int j = 0; j < VEC; j++) {
                         A d = CENTERED ? x[j] - mean : x[j];
-                        if (CENTERED) lane[0][v % PARTS][j] = lane[0][v % PARTS][j] + d;
+                        if (CENTERED) lane[0][v % PARTS][j] = chained(lane[0][v % PARTS][j], d, v < PARTS);
                         lane[1][v % PARTS][j] = fused(d, d, lane[1][v % PARTS][j]);
                     }
                 }
@@ -213,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
                     A x[VEC];
                     unpack(ring.get(loaded.slot, v % PIECE_VECS, 0), x);
 #pragma unroll
-                    for (int j = 0; j < VEC; j++) lane[v % PARTS][j] = lane[v % PARTS][j] + x[j];
+                    for (int j = 0; j < VEC; j++) lane[v % PARTS][j] = chained(lane[v % PARTS][j], x[j], v < PARTS);
                 }
                 if ((v + 1) % PIECE_VECS == 0) loaded.next();
             }

@@ -100,6 +100,7 @@ static void fill(Tensor& x, Tensor& dy, long rows, long n, bool overflow) {
                 case 2: v = i % 2 ? 3e38f : -3e38f; break;
                 case 3: v = i == n / 2 ? NAN : v; break;
                 case 4: v = -3e37f; break;
+                case 8: v = d = -0.0f; break;
                 case 5: d = 2e36f * (1 + d); break;
                 case 6: v = 1e6f + v; break;
                 case 7: v = 1e37f * v, d = 1e36f * (1 + d); break;
