@@ -74,7 +74,7 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     let (element, n) = (shape.element, shape.n);
     let mut bases = Vec::new();
     if n <= 1024 {
-        for team in [4, 8, 16, 32] {
+        for team in [2, 4, 8, 16, 32] {
             let geometry = Geometry::narrow(element, n, team, 128);
             if geometry.vectors * 16 / element.bytes() <= 32 && team * 16 / element.bytes() <= n.next_power_of_two() {
                 bases.push(geometry);
@@ -128,7 +128,8 @@ pub fn run(device: &Device, held: bool) -> Result<(), Error> {
     for n in SIZES {
         let shapes = [Type::F32, Type::Bf16].map(|element| Shape::whole(element, n));
         let mut list: Vec<Candidate> = shapes.iter().flat_map(|&shape| stream_candidates(shape, device)).collect();
-        if held {
+        // Short rows have no others.
+        if held || n <= 512 {
             list.extend(shapes.iter().flat_map(|&shape| candidates(shape, device)));
         }
         let start = std::time::Instant::now();
