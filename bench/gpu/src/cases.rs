@@ -108,8 +108,11 @@ pub fn run(device: &Device, reduced: bool) -> usize {
     let streams: &[usize] = if reduced { &[1024, 5000] } else { &STREAM_SIZES };
     streams.iter().for_each(|&n| stream_cases(n, &mut list));
     let sizes: &[usize] = if reduced { &[5, 64, 1000, 1024, 3000, 4096, 40000] } else { &SIZES };
-    sizes.iter().for_each(|&n| row_cases(n, &mut list));
+    // Then what earlier runs were cut off before: longer rows, and channels.
+    let (short, long): (Vec<usize>, Vec<usize>) = sizes.iter().partition(|&&n| n <= 8192);
+    long.iter().for_each(|&n| row_cases(n, &mut list));
     channel_cases(&mut list);
+    short.iter().for_each(|&n| row_cases(n, &mut list));
     if reduced {
         list.retain(|case| match case {
             Case::Rows(case) => case.rows < 1000 || (case.kernel == Kernel::Stream && case.mood == Mood::Long),
