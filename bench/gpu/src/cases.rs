@@ -2,7 +2,7 @@
 
 use crate::channels::{self, What};
 use crate::data::{Mood, Number};
-use crate::rows;
+use crate::rows::{self, Kernel};
 use half::{bf16, f16};
 use layernorm_cuda::{Device, Type};
 use std::sync::Mutex;
@@ -18,15 +18,43 @@ const SIZES: [usize; 44] = [
 /// Sizes for f16, which goes the ways of bf16, and f64: each variant costs a compilation.
 const FEW_SIZES: [usize; 13] = [1, 5, 64, 100, 256, 768, 1000, 1024, 1025, 4096, 40000, 262_144, 300_000];
 
+/// Rows that stream: one warp, several, several blocks; whole and with a part missing.
+const STREAM_SIZES: [usize; 17] =
+    [4096, 262_144, 1024, 5000, 40000, 16384, 768, 1000, 1032, 2048, 3000, 8192, 16392, 32768, 65536, 100_000, 131_072];
+
+/// Those that f16 goes through too, and RMS norm, f32 parameters and gaps.
+const FEW_STREAMS: [usize; 4] = [1000, 5000, 40000, 262_144];
+
 #[derive(Clone, Copy, Debug)]
 enum Case {
     Rows(rows::Case),
     Channels(channels::Case),
 }
 
+/// So many rows that every team has several, and the pipeline is full.
+fn stream_cases(n: usize, out: &mut Vec<Case>) {
+    let teams = 132 * 16 * 1024 / n.next_multiple_of(1024);
+    let base = rows::Case { kernel: Kernel::Stream, ..rows::Case::new(4 * teams + 37, n) };
+    let mut push = |case| out.push(Case::Rows(case));
+    push(base);
+    push(rows::Case { mood: Mood::Long, ..base });
+    push(rows::Case { mood: Mood::Steep, ..base });
+    if FEW_STREAMS.contains(&n) {
+        let few = rows::Case { rows: teams + 5, ..base };
+        push(rows::Case { centered: false, mood: Mood::Long, ..few });
+        push(rows::Case { wide_params: true, gap: 16, ..few });
+        push(rows::Case { affine: false, mood: Mood::Steep, ..few });
+        push(rows::Case { rows: 1, ..base });
+    }
+    // The CPU looks at every scaled row once a column where a sum for γ is not finite, which is so here.
+    if n <= 2048 {
+        push(rows::Case { rows: 67, mood: Mood::Hard, ..base });
+    }
+}
+
 fn row_cases(n: usize, out: &mut Vec<Case>) {
     let rows = (150_000 / n).clamp(5, 200) | 1;
-    let base = rows::Case::new(rows, n);
+    let base = rows::Case { kernel: Kernel::Held, ..rows::Case::new(rows, n) };
     let hard = if n <= 3000 { Mood::Hard } else { Mood::Long };
     let mut push = |case| out.push(Case::Rows(case));
     for mood in [Mood::Plain, hard] {
@@ -46,7 +74,7 @@ fn row_cases(n: usize, out: &mut Vec<Case>) {
         push(rows::Case { affine: false, fused: Some(true), ..base });
         push(rows::Case { eps: 0.0, ..base });
         push(rows::Case { rows: 1, ..base });
-        push(rows::Case { rows: 64 * 128 + 5, fused: None, ..base });
+        push(rows::Case { rows: 64 * 128 + 5, fused: None, kernel: Kernel::Chosen, ..base });
     }
 }
 
@@ -76,12 +104,18 @@ where
 /// Runs all; gives the number that failed.
 pub fn run(device: &Device, reduced: bool) -> usize {
     let mut list = Vec::new();
+    // What is new comes first.
+    let streams: &[usize] = if reduced { &[1024, 5000] } else { &STREAM_SIZES };
+    streams.iter().for_each(|&n| stream_cases(n, &mut list));
     let sizes: &[usize] = if reduced { &[5, 64, 1000, 1024, 3000, 4096, 40000] } else { &SIZES };
-    sizes.iter().for_each(|&n| row_cases(n, &mut list));
+    // Then what earlier runs were cut off before: longer rows, and channels.
+    let (short, long): (Vec<usize>, Vec<usize>) = sizes.iter().partition(|&&n| n <= 8192);
+    long.iter().for_each(|&n| row_cases(n, &mut list));
     channel_cases(&mut list);
+    short.iter().for_each(|&n| row_cases(n, &mut list));
     if reduced {
         list.retain(|case| match case {
-            Case::Rows(case) => case.rows < 1000,
+            Case::Rows(case) => case.rows < 1000 || (case.kernel == Kernel::Stream && case.mood == Mood::Long),
             Case::Channels(case) => case.samples < 10,
         });
     }
@@ -89,10 +123,18 @@ pub fn run(device: &Device, reduced: bool) -> usize {
     let mut work: Vec<(Type, Case)> =
         list.iter().flat_map(|&case| types.iter().map(move |&element| (element, case))).collect();
     work.retain(|(element, case)| match case {
-        Case::Rows(case) => matches!(element, Type::F32 | Type::Bf16) || FEW_SIZES.contains(&case.n),
+        Case::Rows(case) => {
+            let streams = case.kernel == Kernel::Stream;
+            let few = if streams {
+                *element == Type::F16 && FEW_STREAMS.contains(&case.n)
+            } else {
+                FEW_SIZES.contains(&case.n)
+            };
+            matches!(element, Type::F32 | Type::Bf16) || few
+        }
         Case::Channels(_) => true,
     });
-    let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (next, done, failures) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(4, |count| count.get());
     let start = std::time::Instant::now();
     std::thread::scope(|scope| {
@@ -106,13 +148,18 @@ pub fn run(device: &Device, reduced: bool) -> usize {
                         Type::Bf16 => compare::<bf16>(device, case),
                         Type::F64 => compare::<f64>(device, case),
                     };
-                    if began.elapsed().as_secs() >= 10 {
+                    if began.elapsed().as_secs() >= 6 {
                         println!("slow: {element:?} {case:?} took {:.1} s", began.elapsed().as_secs_f64());
                     }
                     if let Err(error) = result {
                         println!("DIFFERS {element:?} {case:?}: {error}");
                         let mut failures = failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                         failures.push(format!("{element:?} {case:?}: {error}"));
+                    }
+                    // A run that is cut off has said how far it came.
+                    let count = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    if count % 50 == 0 {
+                        println!("{count} of {} cases done after {:.1} s", work.len(), start.elapsed().as_secs_f64());
                     }
                 }
             });

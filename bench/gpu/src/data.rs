@@ -72,6 +72,8 @@ pub enum Mood {
     /// As [`Mood::Hard`], all finite, and with plain gradients. For long rows: where sums for γ and β are done again, the CPU
     /// looks at every scaled row once a column.
     Long,
+    /// Rows here and there whose sums leave the range, though no sum down a column does. For gradients.
+    Steep,
 }
 
 /// Rows of a mood.
@@ -83,6 +85,7 @@ pub fn rows<T: Number>(rows: usize, n: usize, mood: Mood, seed: u64) -> Vec<T> {
             Mood::Plain => 0,
             Mood::Hard => (row * 7 + seed as usize) % 13,
             Mood::Large => 3 * (row % 2),
+            Mood::Steep => 13 * usize::from(row % 29 == 5),
             Mood::Long => [0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12][(row + seed as usize) % 11],
         };
         for i in 0..n {
@@ -100,6 +103,7 @@ pub fn rows<T: Number>(rows: usize, n: usize, mood: Mood, seed: u64) -> Vec<T> {
                 10 => 1e-42 * (z * 1e3).round(),
                 11 => T::HUGE * if i % 2 == 0 { 9.9 } else { -9.9 },
                 12 => 40000.0 + i as f64,
+                13 => T::HUGE * 0.2 * (1.0 + 2.0 * z),
                 _ => z,
             };
             out.push(T::from_f64(value));

@@ -6,6 +6,17 @@ use layernorm_cuda::config::{self, Geometry};
 use layernorm_cuda::memory::{Buffer, OwnedStream};
 use layernorm_cuda::{self as cuda, Backward, Device, Forward, RowNorm, Rows, Stats, Workspace};
 
+/// Which kernels do it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// What the library chooses.
+    Chosen,
+    /// Rows in registers.
+    Held,
+    /// Rows that stream through shared memory; those of the library's choice where none can.
+    Stream,
+}
+
 /// A call to compare.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
@@ -23,6 +34,7 @@ pub struct Case {
     /// Whether the sums for γ and β go with dx; `None` for what the library chooses.
     pub fused: Option<bool>,
     pub eps: f64,
+    pub kernel: Kernel,
 }
 
 impl Case {
@@ -39,6 +51,7 @@ impl Case {
             gap: 0,
             fused: None,
             eps: 1e-5,
+            kernel: Kernel::Chosen,
         }
     }
 }
@@ -71,7 +84,7 @@ where
     let Case { rows, n, mood, .. } = *case;
     let seed = (rows * 31 + n) as u64;
     let of = |mood, seed| data::rows::<T>(rows, n, mood, seed);
-    let mild = if mood == Mood::Large { Mood::Plain } else { mood };
+    let mild = if matches!(mood, Mood::Large | Mood::Steep) { Mood::Plain } else { mood };
     let inputs = Inputs {
         x: of(mild, seed),
         residual: of(Mood::Plain, seed + 1),
@@ -191,12 +204,41 @@ impl<T: Number> Placed<T> {
     }
 }
 
-fn geometry(case: &Case, element: cuda::Type, device: &Device) -> Option<(Geometry, bool)> {
+/// Bytes of γ, of f32 or the element's type, for a column.
+fn param_bytes(case: &Case, element: cuda::Type) -> usize {
+    if !case.affine {
+        0
+    } else if case.wide_params {
+        4
+    } else {
+        element.bytes()
+    }
+}
+
+fn is_aligned(case: &Case, element: cuda::Type) -> bool {
+    let whole = |elements: usize| (elements * element.bytes()).is_multiple_of(16);
+    whole(case.shift) && whole(case.n) && whole(case.gap)
+}
+
+fn forward_geometry(case: &Case, element: cuda::Type, device: &Device) -> Option<Geometry> {
+    let (properties, aligned) = (device.properties(), is_aligned(case, element));
+    match case.kernel {
+        Kernel::Stream => config::stream_forward(element, case.n, 2 * param_bytes(case, element), properties),
+        Kernel::Held => {
+            config::forward(element, case.rows, case.n, aligned, 1 + usize::from(case.residual), properties)
+        }
+        Kernel::Chosen => None,
+    }
+}
+
+fn backward_geometry(case: &Case, element: cuda::Type, device: &Device) -> Option<(Geometry, bool)> {
+    let (properties, aligned) = (device.properties(), is_aligned(case, element));
+    if case.kernel == Kernel::Stream {
+        return config::stream_backward(element, case.n, param_bytes(case, element), properties)
+            .map(|found| (found, true));
+    }
     let fused = case.fused?;
-    let aligned = (case.shift * element.bytes()).is_multiple_of(16)
-        && case.n.is_multiple_of(16 / element.bytes())
-        && case.gap.is_multiple_of(16 / element.bytes());
-    config::backward(element, case.rows, case.n, aligned, fused, device.properties()).map(|geometry| (geometry, fused))
+    config::backward(element, case.rows, case.n, aligned, fused, properties).map(|found| (found, fused))
 }
 
 fn on_gpu<T: Number>(device: &Device, case: &Case, inputs: &Inputs<T>) -> Result<Results<T>, cuda::Error> {
@@ -239,8 +281,11 @@ fn on_gpu<T: Number>(device: &Device, case: &Case, inputs: &Inputs<T>) -> Result
         Backward { x: from.rows(), dy: dy.rows(), dh: dh_rows, stats: saved, dx: Some(dx.rows()), gradients };
     // SAFETY: the buffers are as large as the shapes say and outlive the synchronization.
     unsafe {
-        norm.forward(device, &forward, stream.stream)?;
-        match geometry(case, T::TYPE, device) {
+        match forward_geometry(case, T::TYPE, device) {
+            Some(chosen) => norm.forward_with(device, &forward, chosen, stream.stream)?,
+            None => norm.forward(device, &forward, stream.stream)?,
+        }
+        match backward_geometry(case, T::TYPE, device) {
             Some(chosen) => norm.backward_with(device, &backward, workspace, chosen, stream.stream)?,
             None => norm.backward(device, &backward, workspace, stream.stream)?,
         }

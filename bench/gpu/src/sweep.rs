@@ -1,10 +1,10 @@
 //! Geometries beside each other, so that the tables of `config` can be set from one run.
 
 use crate::time::{Bench, Shape, prepare};
-use layernorm_cuda::config::{self, Geometry};
+use layernorm_cuda::config::{self, Flow, Geometry, Params};
 use layernorm_cuda::{Device, Error, Type};
 
-const SIZES: [usize; 9] = [64, 256, 768, 1024, 4096, 8192, 16384, 65536, 262_144];
+const SIZES: [usize; 11] = [4096, 262_144, 1024, 16384, 65536, 8192, 768, 32768, 131_072, 64, 256];
 
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
@@ -12,6 +12,53 @@ struct Candidate {
     geometry: Geometry,
     /// Backward, with the sums for γ and β.
     back: bool,
+}
+
+/// The library's choice of a geometry that streams, and those that differ from it in one thing.
+fn stream_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
+    let (element, n, properties) = (shape.element, shape.n, device.properties());
+    let mut list = Vec::new();
+    for back in [false, true] {
+        let bytes = element.bytes() * if back { 1 } else { 2 };
+        let choose = if back { config::stream_backward } else { config::stream_forward };
+        let Some(base) = choose(element, n, bytes, properties) else { continue };
+        let Some(flow) = base.flow else { continue };
+        let with = |flow: Flow, ring| Geometry { flow: Some(flow), ring, ..base };
+        let mut found = vec![base];
+        found.extend([1, 2].map(|hint| with(Flow { hint, ..flow }, base.ring)));
+        for params in [Params::Read, Params::Registers, Params::Shared] {
+            // The longest ring that there is room for.
+            let rings = (1..=base.ring + 2).rev().map(|ring| with(Flow { params, ..flow }, ring));
+            found.extend(rings.into_iter().find(|one| config::stream_fits(one, element, back, bytes, properties)));
+        }
+        for pieces in [1, 2, 4] {
+            let rings = (1..=6 * pieces).rev().map(|ring| with(Flow { pieces, ..flow }, ring));
+            found.extend(rings.into_iter().find(|one| config::stream_fits(one, element, back, bytes, properties)));
+        }
+        if flow.skew && back {
+            found.push(with(Flow { skew: false, ..flow }, base.ring));
+        }
+        found.push(with(flow, base.ring - 1));
+        // More and smaller blocks of a cluster, and fewer or more blocks a multiprocessor.
+        if n > 1024 && base.warps >= 4 && base.cluster <= 8 {
+            let half = Geometry::wide(element, n, 2 * base.cluster);
+            found.push(Geometry { ring: base.ring, flow: base.flow, blocks: (2 * base.blocks).max(1), ..half });
+            found.push(Geometry { ring: base.ring, flow: base.flow, blocks: base.blocks, ..half });
+        }
+        found.extend(
+            [base.blocks - base.blocks / 3, base.blocks + base.blocks.div_ceil(2)]
+                .map(|blocks| Geometry { blocks, ..base }),
+        );
+        let mut kept: Vec<Geometry> = Vec::new();
+        for one in found {
+            let threads = one.blocks * one.threads;
+            if !kept.contains(&one) && threads <= 1024 && config::stream_fits(&one, element, back, bytes, properties) {
+                kept.push(one);
+            }
+        }
+        list.extend(kept.into_iter().map(|geometry| Candidate { shape, geometry, back }));
+    }
+    list
 }
 
 fn fits(geometry: &Geometry, shape: &Shape, back: bool, device: &Device) -> bool {
@@ -27,7 +74,7 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     let (element, n) = (shape.element, shape.n);
     let mut bases = Vec::new();
     if n <= 1024 {
-        for team in [4, 8, 16, 32] {
+        for team in [2, 4, 8, 16, 32] {
             let geometry = Geometry::narrow(element, n, team, 128);
             if geometry.vectors * 16 / element.bytes() <= 32 && team * 16 / element.bytes() <= n.next_power_of_two() {
                 bases.push(geometry);
@@ -73,68 +120,69 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     list
 }
 
-pub fn run(device: &Device) -> Result<(), Error> {
+/// `held`: rows in registers too, not only those that stream. Size by size, so that a run that is cut off has said something.
+pub fn run(device: &Device, held: bool) -> Result<(), Error> {
     let mut bench = Bench::new(device)?;
-    let shapes: Vec<Shape> =
-        [Type::F32, Type::Bf16].iter().flat_map(|&element| SIZES.map(|n| Shape::whole(element, n))).collect();
-    for element in [Type::F32, Type::Bf16] {
-        bench.fill(element)?;
-        let mine = shapes.iter().filter(|shape| shape.element == element);
-        let list: Vec<Candidate> = mine.flat_map(|&shape| candidates(shape, device)).collect();
+    // Two bf16 are one f32 of the second's size: the same bytes serve both types.
+    bench.fill(Type::Bf16)?;
+    for n in SIZES {
+        let shapes = [Type::F32, Type::Bf16].map(|element| Shape::whole(element, n));
+        let mut list: Vec<Candidate> = shapes.iter().flat_map(|&shape| stream_candidates(shape, device)).collect();
+        // Short rows have no others.
+        if held || n <= 512 {
+            list.extend(shapes.iter().flat_map(|&shape| candidates(shape, device)));
+        }
         let start = std::time::Instant::now();
-        prepare(&list, |one: &Candidate| {
-            if one.back {
-                bench.backward(&one.shape, Some((one.geometry, true)))
-            } else {
-                bench.forward(&one.shape, Some(one.geometry))
-            }
-        });
+        prepare(&list, |one| launch(&bench, one));
         device.synchronize()?;
-        println!("{} candidates, built in {:.1} s", list.len(), start.elapsed().as_secs_f64());
-        for shape in shapes.iter().filter(|shape| shape.element == element) {
+        println!("N={n}: {} candidates, built in {:.1} s", list.len(), start.elapsed().as_secs_f64());
+        for shape in &shapes {
+            // The statistics that backward reads.
+            bench.forward(shape, None)?;
             for back in [false, true] {
-                bench.forward(shape, None)?;
-                let mut found = Vec::new();
-                for one in
-                    list.iter().filter(|one| one.back == back && one.shape.n == shape.n && one.shape.element == element)
-                {
-                    let work = || {
-                        if back {
-                            bench.backward(shape, Some((one.geometry, true)))
-                        } else {
-                            bench.forward(shape, Some(one.geometry))
-                        }
-                    };
-                    match bench.median(5, work) {
-                        Ok(seconds) => found.push((shape.bytes(2 + usize::from(back)) / seconds / 1e12, one.geometry)),
-                        Err(error) => println!("{one:?}: {error}"),
-                    }
-                }
-                found.sort_by(|a, b| b.0.total_cmp(&a.0));
-                for (rate, g) in found.iter().take(6).chain(found.iter().skip(6).rev().take(1)) {
-                    println!(
-                        "{element:?} N={} {} {rate:.2} TB/s team {} warps {} cluster {} vectors {} ring {} threads {} keep {} blocks {}",
-                        shape.n,
-                        if back { "backward" } else { "forward" },
-                        g.team,
-                        g.warps,
-                        g.cluster,
-                        g.vectors,
-                        g.ring,
-                        g.threads,
-                        g.keep,
-                        g.blocks
-                    );
-                }
-                if let Some(ours) = if back {
-                    config::backward(element, shape.rows, shape.n, true, true, device.properties())
-                } else {
-                    config::forward(element, shape.rows, shape.n, true, 1, device.properties())
-                } {
-                    println!("  chosen now: {ours:?}");
-                }
+                let mine = list.iter().filter(|one| one.back == back && one.shape.element == shape.element);
+                report(&bench, shape, back, mine)?;
             }
         }
+    }
+    Ok(())
+}
+
+fn launch(bench: &Bench, one: &Candidate) -> Result<(), Error> {
+    if one.back {
+        bench.backward(&one.shape, Some((one.geometry, true)))
+    } else {
+        bench.forward(&one.shape, Some(one.geometry))
+    }
+}
+
+/// The library's choice, the best six, and the worst two.
+fn report<'a>(
+    bench: &Bench,
+    shape: &Shape,
+    back: bool,
+    candidates: impl Iterator<Item = &'a Candidate>,
+) -> Result<(), Error> {
+    let rate = |seconds: f64| shape.bytes(2 + usize::from(back)) / seconds / 1e12;
+    let name = format!("{:?} N={} {}", shape.element, shape.n, if back { "backward" } else { "forward" });
+    let chosen = bench.median(5, || if back { bench.backward(shape, None) } else { bench.forward(shape, None) })?;
+    println!("{name} chosen {:.2} TB/s", rate(chosen));
+    let mut found = Vec::new();
+    for one in candidates {
+        match bench.median(5, || launch(bench, one)) {
+            Ok(seconds) => found.push((rate(seconds), one.geometry)),
+            Err(error) => println!("{one:?}: {error}"),
+        }
+    }
+    found.sort_by(|a, b| b.0.total_cmp(&a.0));
+    for (rate, g) in found.iter().take(6).chain(found.iter().skip(6).rev().take(2)) {
+        let flow = g
+            .flow
+            .map_or(String::new(), |f| format!("{:?} pieces {} skew {} hint {}", f.params, f.pieces, f.skew, f.hint));
+        let Geometry { team, warps, cluster, vectors, ring, threads, keep, blocks, .. } = g;
+        println!(
+            "{name} {rate:.2} team {team} warps {warps} cluster {cluster} vectors {vectors} ring {ring} threads {threads} keep {keep} blocks {blocks} {flow}"
+        );
     }
     Ok(())
 }

@@ -124,7 +124,7 @@ template <class F> __device__ inline bool dots(Team& team, const Params& p, i64 
 #pragma unroll
     for (int v = 0; v < VECS; v++) of(v, lane);
     team.sum(lane, sum, n);
-    terms.a = CENTERED ? divide(sum[0], p.count) : A(0);
+    terms.a = CENTERED ? divide(whole(sum[0]), p.count) : A(0);
     terms.b = divide(sum[1], p.count);
     return finite(terms.a + terms.b);
 }
@@ -270,7 +270,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                 if (exists(team.at(v), j, n)) {
                     A g = dy[j] * gain[j];
                     A x_hat = ((x[j] - stat.m) - stat.delta) * stat.r;
-                    lane[0][v % PARTS][j] = lane[0][v % PARTS][j] + g;
+                    lane[0][v % PARTS][j] = chained(lane[0][v % PARTS][j], g, v < PARTS);
                     lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
                 }
         });

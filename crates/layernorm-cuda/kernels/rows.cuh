@@ -110,6 +110,12 @@ template <int O, int LIVE> __device__ inline void exchange_halves(A (&lane)[VEC]
     }
 }
 
+// A chain's next value. Where no element is missing (FULL) its first value starts it: 0 + v is v but for v = −0, and then a sum of
+// such values is −0 where it should be +0, and only where all are −0. `whole` makes that right. Not for sums of products, which
+// may be −0 by themselves: a product below all numbers.
+__device__ inline A chained(A chain, A value, bool first) { return FULL && first ? value : chain + value; }
+__device__ inline A whole(A sum) { return FULL ? sum + A(0) : sum; }
+
 struct Team {
     int thread;     // in the team's part of a warp
     i64 first;      // first element that this thread's warp holds

@@ -22,9 +22,9 @@ __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count
         for (int v = 0; v < VECS; v++)
 #pragma unroll
             for (int j = 0; j < VEC; j++)
-                if (exists(team.at(v), j, n)) lane[0][v % PARTS][j] = lane[0][v % PARTS][j] + x[v][j];
+                if (exists(team.at(v), j, n)) lane[0][v % PARTS][j] = chained(lane[0][v % PARTS][j], x[v][j], v < PARTS);
         team.sum(lane, sum, n);
-        stat.m = divide(sum[0], count);
+        stat.m = divide(whole(sum[0]), count);
     }
     A mean_square;
     if (CENTERED) {
@@ -35,11 +35,11 @@ __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count
             for (int j = 0; j < VEC; j++)
                 if (exists(team.at(v), j, n)) {
                     A d = x[v][j] = x[v][j] - stat.m;
-                    lane[0][v % PARTS][j] = lane[0][v % PARTS][j] + d;
+                    lane[0][v % PARTS][j] = chained(lane[0][v % PARTS][j], d, v < PARTS);
                     lane[1][v % PARTS][j] = fused(d, d, lane[1][v % PARTS][j]);
                 }
         team.sum(lane, sum, n);
-        stat.delta = divide(sum[0], count);
+        stat.delta = divide(whole(sum[0]), count);
         mean_square = fused(-stat.delta, stat.delta, divide(sum[1], count));
         // A NaN stays a NaN.
         if (mean_square < 0) mean_square = 0;

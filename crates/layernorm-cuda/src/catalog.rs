@@ -1,6 +1,6 @@
 //! Every kind of kernel variant, for compilers without a GPU: what a change breaks is found on any machine with NVRTC.
 
-use crate::config::{self, Geometry};
+use crate::config::{self, Flow, Geometry, Params};
 use crate::device::Properties;
 use crate::kernels::{self, Kinds};
 use crate::module::Variant;
@@ -13,7 +13,7 @@ const SIZES: [usize; 3] = [60, 4096, 262_144];
 const FEW_SIZES: [usize; 1] = [1000];
 
 /// A device of a compute capability, as far as geometry asks.
-fn properties(capability: u32) -> Properties {
+pub(crate) fn properties(capability: u32) -> Properties {
     Properties {
         name: format!("compute capability {capability}"),
         capability,
@@ -60,6 +60,23 @@ fn row_variants(element: Type, n: usize, properties: &Properties, out: &mut Vec<
     }
 }
 
+/// Rows that stream: what the library chooses, and the other ways of the same kernels.
+fn stream_variants(element: Type, n: usize, properties: &Properties, out: &mut Vec<Variant>) {
+    for wide in [false, true] {
+        let norm = norm(element, n, wide);
+        let forward = config::stream_forward(element, n, norm.param_bytes(true), properties);
+        let backward = config::stream_backward(element, n, norm.param_bytes(false), properties);
+        if let Some((geometry, flow)) = forward.and_then(|found| Some((found, found.flow?))) {
+            let flow = if wide { Flow { params: Params::Read, hint: 3, ..flow } } else { flow };
+            out.push(kernels::stream_forward(&norm, &geometry, &flow));
+        }
+        if let Some((geometry, flow)) = backward.and_then(|found| Some((found, found.flow?))) {
+            let flow = if wide { Flow { params: Params::Registers, skew: false, ..flow } } else { flow };
+            out.push(kernels::stream_backward(&norm, &geometry, &flow));
+        }
+    }
+}
+
 /// The variants that a device of this compute capability may use, one of each kind.
 pub fn variants(capability: u32) -> Vec<Variant> {
     let properties = properties(capability);
@@ -67,6 +84,9 @@ pub fn variants(capability: u32) -> Vec<Variant> {
     for element in Type::ALL {
         let sizes: &[usize] = if matches!(element, Type::F32 | Type::Bf16) { &SIZES } else { &FEW_SIZES };
         sizes.iter().for_each(|&n| row_variants(element, n, &properties, &mut out));
+        for n in [768, 5000, 262_144] {
+            stream_variants(element, n, &properties, &mut out);
+        }
         out.push(kernels::long(&norm(element, 1, true), "forward", true));
         let kinds: Kinds = norm(element, 1, true).into();
         for (terms, across) in [(0, true), (1, false), (2, true), (3, false)] {

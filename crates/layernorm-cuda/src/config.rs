@@ -3,6 +3,10 @@
 //! A team works on a row: `team` threads of a warp for rows of up to 1024 elements; else a warp for each 1024 elements, in up
 //! to 16 warps of a block and up to 16 blocks of a cluster. `bench/gpu/NOTES.md` has the measurements behind the numbers.
 
+mod flow;
+
+pub use flow::{Flow, Params, stream_backward, stream_fits, stream_forward, streams_backward, streams_forward};
+
 use crate::device::Properties;
 use crate::types::Type;
 
@@ -26,7 +30,7 @@ pub struct Geometry {
     pub cluster: usize,
     /// 16-byte vectors that a thread holds of a row.
     pub vectors: usize,
-    /// Steps (256 lanes of the canonical sum) that are fetched ahead; 0 for none.
+    /// Steps (256 lanes of the canonical sum) that are fetched ahead; 0 for none. With `flow`: the pieces that there is room for.
     pub ring: usize,
     /// Threads of a block.
     pub threads: usize,
@@ -34,6 +38,8 @@ pub struct Geometry {
     pub keep: bool,
     /// Blocks that a multiprocessor must be able to hold: bounds the registers.
     pub blocks: usize,
+    /// How rows stream through shared memory, where they do.
+    pub flow: Option<Flow>,
 }
 
 impl Geometry {
@@ -50,6 +56,9 @@ impl Geometry {
 
     /// Bytes of shared memory that the ring takes, with so many tensors fetched.
     pub fn ring_bytes(&self, element: Type, tensors: usize) -> usize {
+        if let Some(flow) = self.flow {
+            return self.ring * tensors * 16 * self.threads * self.vectors / flow.pieces;
+        }
         self.ring * self.parts(element) * tensors * 16 * self.threads
     }
 
@@ -61,7 +70,8 @@ impl Geometry {
     /// A team of this many threads for rows of n ≤ 1024 elements.
     pub fn narrow(element: Type, n: usize, team: usize, threads: usize) -> Self {
         let vectors = n.div_ceil(team * element.per_vector()).max(1);
-        let one = Geometry { team, warps: 1, cluster: 1, vectors, ring: 0, threads, keep: false, blocks: 1 };
+        let one =
+            Geometry { team, warps: 1, cluster: 1, vectors, ring: 0, threads, keep: false, blocks: 1, flow: None };
         // Whole steps.
         Geometry { vectors: vectors.next_multiple_of(one.parts(element)), ..one }
     }
@@ -72,7 +82,8 @@ impl Geometry {
         // Blocks of a cluster fold their own warps first, so each must have a power of two of them.
         let warps = if cluster > 1 { warps.next_power_of_two() } else { warps };
         let vectors = BLOCK / 32 / element.per_vector();
-        Geometry { team: 32, warps, cluster, vectors, ring: 0, threads: 32 * warps, keep: false, blocks: 1 }
+        let threads = 32 * warps;
+        Geometry { team: 32, warps, cluster, vectors, ring: 0, threads, keep: false, blocks: 1, flow: None }
     }
 
     /// The blocks of a cluster for rows of n elements, if they fit at all.

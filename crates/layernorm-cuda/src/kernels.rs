@@ -1,6 +1,6 @@
 //! The kernels and how they are specialised.
 
-use crate::config::{BLOCK, Geometry};
+use crate::config::{BLOCK, Flow, Geometry};
 use crate::module::Variant;
 use crate::nvrtc::Source;
 use crate::rows::RowNorm;
@@ -9,12 +9,23 @@ use crate::types::{Param, Type, kind};
 const NUMBER: (&str, &str) = ("number.cuh", include_str!("../kernels/number.cuh"));
 const ROWS: (&str, &str) = ("rows.cuh", include_str!("../kernels/rows.cuh"));
 const STATS: (&str, &str) = ("stats.cuh", include_str!("../kernels/stats.cuh"));
+const STREAM: (&str, &str) = ("stream.cuh", include_str!("../kernels/stream.cuh"));
 const COLUMNS_H: (&str, &str) = ("columns.cuh", include_str!("../kernels/columns.cuh"));
 
 static FORWARD: Source =
     Source { name: "forward.cu", text: include_str!("../kernels/forward.cu"), headers: &[NUMBER, ROWS, STATS] };
 static BACKWARD: Source =
     Source { name: "backward.cu", text: include_str!("../kernels/backward.cu"), headers: &[NUMBER, ROWS, STATS] };
+static STREAM_FORWARD: Source = Source {
+    name: "stream_forward.cu",
+    text: include_str!("../kernels/stream_forward.cu"),
+    headers: &[NUMBER, ROWS, STATS, STREAM],
+};
+static STREAM_BACKWARD: Source = Source {
+    name: "stream_backward.cu",
+    text: include_str!("../kernels/stream_backward.cu"),
+    headers: &[NUMBER, ROWS, STATS, STREAM],
+};
 static LONG: Source =
     Source { name: "long.cu", text: include_str!("../kernels/long.cu"), headers: &[NUMBER, ROWS, COLUMNS_H] };
 static COLUMNS: Source =
@@ -117,6 +128,28 @@ pub(crate) fn backward(
         .define("SUMS", u32::from(sums))
         .define("DX", u32::from(dx))
         .shared(geometry.ring_bytes(norm.element, 2))
+}
+
+/// The forward pass of rows that stream through shared memory.
+pub(crate) fn stream_forward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
+    let kinds = Kinds::from(*norm);
+    let variant = kinds.define(Variant::new(&STREAM_FORWARD, "forward"));
+    let kept = flow.kept_bytes(geometry, norm.element, norm.param_bytes(true));
+    flows(rows(variant, norm, geometry, false, true, false), flow).shared(geometry.ring_bytes(norm.element, 1) + kept)
+}
+
+/// The backward pass of such rows, with dx and the sums for γ and β.
+pub(crate) fn stream_backward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
+    let kinds = Kinds { bias: 0, ..Kinds::from(*norm) };
+    let variant = kinds.define(Variant::new(&STREAM_BACKWARD, "backward"));
+    let kept = flow.kept_bytes(geometry, norm.element, norm.param_bytes(false));
+    flows(rows(variant, norm, geometry, false, true, false), flow)
+        .define("SKEW", u32::from(flow.skew))
+        .shared(geometry.ring_bytes(norm.element, 2) + kept)
+}
+
+fn flows(variant: Variant, flow: &Flow) -> Variant {
+    variant.define("PIECES", flow.pieces).define("PARAMS", flow.params as u32).define("HINT", flow.hint)
 }
 
 pub(crate) fn long(norm: &RowNorm, entry: &'static str, residual: bool) -> Variant {

@@ -19,7 +19,7 @@ use crate::config::{CHUNK, Geometry};
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Stream;
-use crate::types::{Affine, Rows, Stats, Type, Workspace};
+use crate::types::{Affine, Param, Rows, Stats, Type, Workspace};
 
 /// What rows are normalized, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,6 +69,12 @@ pub struct Backward {
 }
 
 impl RowNorm {
+    /// Bytes of γ, and with `bias` of β too, for a column.
+    pub(crate) fn param_bytes(&self, bias: bool) -> usize {
+        let bytes = |param: Option<Param>| param.map_or(0, |param| if param.f32 { 4 } else { self.element.bytes() });
+        bytes(self.affine.gain) + if bias { bytes(self.affine.bias) } else { 0 }
+    }
+
     /// y = norm(x), on a stream.
     ///
     /// # Safety

@@ -117,8 +117,13 @@ impl Job<'_> {
         let aligned = self.aligned(&[call.x, call.y, residual_rows, h_rows]);
         let tensors = 1 + usize::from(residual.is_some());
         let properties = self.device.properties();
-        let Some(geometry) = geometry.or_else(|| config::forward(element, rows, n, aligned, tensors, properties))
-        else {
+        let streams = || {
+            let plain = aligned && residual.is_none() && self.channels == Channels::FEATURES;
+            let found = config::stream_forward(element, n, self.norm.param_bytes(true), properties);
+            found.filter(|found| plain && config::streams_forward(rows, found, properties))
+        };
+        let fallback = || config::forward(element, rows, n, aligned, tensors, properties);
+        let Some(geometry) = geometry.or_else(streams).or_else(fallback) else {
             let params = LongParams::<A> {
                 x: call.x.address,
                 other: residual_rows.address,
@@ -143,7 +148,10 @@ impl Job<'_> {
             // SAFETY: the structure is the kernel's; the caller vouches for the memory.
             return unsafe { Launch::new(self.long_grid(), kernels::LONG_THREADS).run(&function, stream, &params) };
         };
-        let variant = kernels::forward(&self.norm, &geometry, self.per_channel(), aligned, residual.is_some());
+        let variant = match &geometry.flow {
+            Some(flow) => kernels::stream_forward(&self.norm, &geometry, flow),
+            None => kernels::forward(&self.norm, &geometry, self.per_channel(), aligned, residual.is_some()),
+        };
         let params = ForwardParams::<A> {
             x: call.x.address,
             residual: residual_rows.address,
@@ -180,9 +188,15 @@ impl Job<'_> {
         let mut groups = lines.div_ceil(geometry.teams());
         let fit = |room: usize| room.max(1);
         if in_turn {
-            let properties = self.device.properties();
-            let held = function.blocks_per_multiprocessor(geometry.threads as u32)? as usize;
-            groups = groups.min(fit(held * properties.multiprocessors as usize / geometry.cluster));
+            let held = if geometry.flow.is_some() && geometry.cluster > 1 {
+                // Clusters lie in one part of the chip each, which may leave some multiprocessors out.
+                let cluster = geometry.cluster as u32;
+                Launch::new(cluster, geometry.threads as u32).cluster(cluster).active_clusters(&function)? as usize
+            } else {
+                let blocks = function.blocks_per_multiprocessor(geometry.threads as u32)? as usize;
+                blocks * self.device.properties().multiprocessors as usize / geometry.cluster
+            };
+            groups = groups.min(fit(held));
         }
         // More blocks than a grid has come in turn.
         let groups = groups.min((i32::MAX as usize) / geometry.cluster);
@@ -261,8 +275,13 @@ impl Job<'_> {
         let aligned = self.aligned(&[call.x, call.dy, rows_or_null(call.dh), rows_or_null(call.dx)]);
         let wanted = call.gradients.wanted();
         let fused = wanted && self.channels == Channels::FEATURES && config::fuses_sums(element, rows, n, properties);
+        let streams = || {
+            let plain = fused && aligned && call.dh.is_none() && call.dx.is_some() && config::streams_backward();
+            let found = || config::stream_backward(element, n, self.norm.param_bytes(false), properties);
+            plain.then(found).flatten().map(|found| (found, true))
+        };
         let fallback = || config::backward(element, rows, n, aligned, fused, properties).map(|found| (found, fused));
-        let chosen = geometry.or_else(fallback);
+        let chosen = geometry.or_else(streams).or_else(fallback);
         let fused = chosen.is_some_and(|(_, fused)| fused);
         // The statistics of scaled rows come first, then the sums.
         let lines = if wanted { workspace.address } else { 0 };
@@ -324,14 +343,13 @@ impl Job<'_> {
             eps: A::from_f64(eps),
         };
         let per_channel = self.per_channel();
-        let variant = kernels::backward(
-            &self.norm,
-            geometry,
-            per_channel,
-            aligned,
-            call.dh.is_some(),
-            (fused, call.dx.is_some()),
-        );
+        let variant = match &geometry.flow {
+            Some(flow) => kernels::stream_backward(&self.norm, geometry, flow),
+            None => {
+                let wanted = (fused, call.dx.is_some());
+                kernels::backward(&self.norm, geometry, per_channel, aligned, call.dh.is_some(), wanted)
+            }
+        };
         let lines = if fused { rows.div_ceil(CHUNK) } else { rows };
         // SAFETY: the structure is the kernel's; the caller vouches for the memory.
         unsafe { self.launch(&variant, geometry, lines, !fused, stream, &params) }

@@ -1,0 +1,274 @@
+// Rows, backward (rule 4) with the sums of each chunk of 64 rows for γ and β (rule 5), streaming through shared memory:
+//
+//   g = dy·γ   x̂ = (d − δ)·r   a = sum(g)/N   b = sum(g·x̂)/N   dx = r·fma(−x̂, b, g − a)
+//   of a chunk, rows in order: fma(dy, x̂, ·) and · + dy, in registers of the thread that has the column
+//
+// A team has a chunk. SKEW: sum(g) and sum(g·x̂) of row q + 1 are posted, then row q is written, so that a sum has a pass to come
+// by; else both passes of a row follow each other, and only the copies run ahead.
+//
+// Why four sets of sums are enough: who sends those of row q + 4 has taken those of q + 2 (SKEW), for which all warps have posted
+// theirs, and each did so after it took those of q.
+//
+// Rule 6 as in backward.cu: all warps of a row see in the same pass that it is extreme, and do it again together, from where it
+// lies, with exchanges of its own (Team). Its x̂ enters the sums in the row's turn.
+#define TENSORS 2
+#include "stream.cuh"
+
+// The statistics of a scaled row, and its power.
+struct Line { A m, delta, r; int k; };
+
+struct Params {
+    const T* x;
+    const T* dy;
+    const T* dh;
+    T* dx;
+    const void* gain;
+    const A* m;
+    const A* delta;
+    const A* rstd;
+    A* sums;   // [2][parts][n]
+    Line* lines;  // of scaled rows, for who needs their x̂ later
+    i64 rows, n, parts;
+    i64 stride_x, stride_dy, stride_dh, stride_dx;
+    i64 span, groups;
+    Count count;
+    A eps;
+};
+
+constexpr int CHUNK = 64;
+static_assert(WHOLE_BLOCK || !SKEW, "a warp of its own has its sums at once");
+static_assert(!SKEW || RING >= 2 * PIECES, "two rows are there as a whole");
+
+struct Pipe {
+    Channel<2, 4> dots;
+    A stats[TEAMS][3][CHUNK];
+    u64 full[HELD_WARPS * RING];
+};
+
+template <bool B> struct Flag { static constexpr bool value = B; };
+
+struct Terms { Stat stat; A a, b; int k, j, l; };
+
+// Calls `look(part, x, dy, γ)` for each vector of this thread. Rolled up: for rare rows.
+template <class F> __device__ inline void each(const Team& team, const Ring& ring, int slot, const Params& p, F look) {
+#pragma unroll 1
+    for (int step = 0; step < STEPS; step++)
+#pragma unroll
+        for (int part = 0; part < PARTS; part++) {
+            int v = step * PARTS + part;
+            if (!exists(team.at(v), 0, p.n)) continue;
+            A x[VEC], dy[VEC], gain[VEC];
+            unpack(ring.get(slot, v, 0), x);
+            unpack(ring.get(slot, v, 1), dy);
+            load_params<GAIN>(p.gain, Span{0, 1}, team.at(v), p.n, A(1), gain);
+            for (int j = 0; j < VEC; j++) gain[j] = gain_of(gain[j]);
+            look(part, x, dy, gain);
+        }
+}
+
+__device__ inline void keep_most(A value, A& most) {
+    // A NaN is not less than anything, and stays.
+    most = magnitude(value) <= most ? most : finite(value) ? magnitude(value) : infinite();
+}
+
+// The statistics of the row in `slot`, scaled by 2^k.
+__device__ inline Stat scaled_stat(Team& team, const Ring& ring, int slot, const Params& p, int k) {
+    Stat stat = {0, 0, 0};
+    if (CENTERED) {
+        A lane[1][PARTS][VEC] = {}, sum[1];
+        each(team, ring, slot, p, [&](int part, const A(&x)[VEC], const A(&)[VEC], const A(&)[VEC]) {
+            for (int i = 0; i < VEC; i++) lane[0][part][i] = lane[0][part][i] + scale(x[i], k);
+        });
+        team.sum(lane, sum, p.n);
+        stat.m = divide(sum[0], p.count);
+    }
+    A lane[2][PARTS][VEC] = {}, sum[2];
+    each(team, ring, slot, p, [&](int part, const A(&x)[VEC], const A(&)[VEC], const A(&)[VEC]) {
+        for (int i = 0; i < VEC; i++) {
+            A d = scale(x[i], k) - stat.m;
+            lane[0][part][i] = lane[0][part][i] + d;
+            lane[1][part][i] = fused(d, d, lane[1][part][i]);
+        }
+    });
+    team.sum(lane, sum, p.n);
+    A mean_square = divide(sum[1], p.count);
+    if (CENTERED) {
+        stat.delta = divide(sum[0], p.count);
+        mean_square = fused(-stat.delta, stat.delta, mean_square);
+        if (mean_square < 0) mean_square = 0;
+    }
+    stat.r = A(1) / root(mean_square + scaled_eps(p.eps, k));
+    return stat;
+}
+
+// Rule 6 for the row in `slot`.
+__device__ inline void again(Team& team, const Ring& ring, int slot, const Params& p, Terms& terms) {
+    A most_x = 0, most_dy = 0, most_gain = 0;
+    each(team, ring, slot, p, [&](int, const A(&x)[VEC], const A(&dy)[VEC], const A(&gain)[VEC]) {
+        for (int i = 0; i < VEC; i++) {
+            keep_most(x[i], most_x);
+            keep_most(dy[i], most_dy);
+            keep_most(gain[i], most_gain);
+        }
+    });
+    most_x = team.largest(most_x);
+    most_dy = team.largest(most_dy);
+    most_gain = team.largest(most_gain);
+    if (terms.stat.r < LEAST_RSTD && finite(most_x)) {
+        terms.k = power(most_x);
+        terms.stat = scaled_stat(team, ring, slot, p, terms.k);
+    }
+    if (finite(most_dy) && finite(most_gain)) {
+        terms.j = power(most_dy);
+        terms.l = power(most_gain);
+    }
+    A lane[2][PARTS][VEC] = {}, sum[2];
+    each(team, ring, slot, p, [&](int part, const A(&x)[VEC], const A(&dy)[VEC], const A(&gain)[VEC]) {
+        for (int i = 0; i < VEC; i++) {
+            A g = scale(dy[i], terms.j) * scale(gain[i], terms.l);
+            A x_hat = ((scale(x[i], terms.k) - terms.stat.m) - terms.stat.delta) * terms.stat.r;
+            lane[0][part][i] = lane[0][part][i] + g;
+            lane[1][part][i] = fused(g, x_hat, lane[1][part][i]);
+        }
+    });
+    team.sum(lane, sum, p.n);
+    terms.a = CENTERED ? divide(sum[0], p.count) : A(0);
+    terms.b = divide(sum[1], p.count);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const __grid_constant__ Params p) {
+    extern __shared__ __align__(128) Words memory[];
+    __shared__ Exchange exchange;
+    __shared__ Pipe pipe;
+    int own = WHOLE_BLOCK ? 0 : threadIdx.x / 32;
+    i64 base = i64(blockIdx.x) / CLUSTER * TEAMS, chunk = base + own;
+    i64 first = chunk * CHUNK;
+    int turns = first >= p.rows ? 0 : p.rows - first < CHUNK ? int(p.rows - first) : CHUNK;
+    pipe.dots.init();
+    for (int i = threadIdx.x; i < TEAMS * CHUNK; i += THREADS) {
+        i64 row = base * CHUNK + i;
+        bool live = row < p.rows;
+        pipe.stats[i / CHUNK][0][i % CHUNK] = live && CENTERED ? p.m[row] : A(0);
+        pipe.stats[i / CHUNK][1][i % CHUNK] = live && CENTERED ? p.delta[row] : A(0);
+        pipe.stats[i / CHUNK][2][i % CHUNK] = live ? p.rstd[row] : A(0);
+    }
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < HELD_WARPS * RING; i++) own_init(&pipe.full[i], 1);
+        barriers_made();
+    }
+    __syncthreads();
+    Team team(&exchange);
+    Ring ring(memory, pipe.full, team, p.n, turns);
+    i64 start = turns > 0 ? first : 0;
+    ring.tensor(0, team, p.x + start * p.stride_x, p.stride_x);
+    ring.tensor(1, team, p.dy + start * p.stride_dy, p.stride_dy);
+    for (int i = 0; i < RING; i++) ring.ask();
+    Columns<GAIN> gains(p.gain, team, p.n, memory + RING_WORDS);
+    Held gain_sum = {}, bias_sum = {};
+    T* dx_row = p.dx + start * p.stride_dx;
+    Cursor loaded, last;
+    A pending[2] = {0, 0};
+
+    auto to_means = [&](A(&sum)[2]) {
+        sum[0] = CENTERED ? divide(whole(sum[0]), p.count) : A(0);
+        sum[1] = divide(sum[1], p.count);
+    };
+    auto stat_of = [&](int q) { return Stat{pipe.stats[own][0][q], pipe.stats[own][1][q], pipe.stats[own][2][q]}; };
+
+    // The sums of row q, and its dy to those of the chunk.
+    auto dots = [&](int q) {
+        Stat stat = stat_of(q);
+        A lane[2][PARTS][VEC] = {};
+#pragma unroll
+        for (int v = 0; v < VECS; v++) {
+            if (v % PIECE_VECS == 0) ring.wait(loaded);
+            if (exists(team.at(v), 0, p.n)) {
+                A x[VEC], dy[VEC], gain[VEC];
+                unpack(ring.get(loaded.slot, v % PIECE_VECS, 0), x);
+                unpack(ring.get(loaded.slot, v % PIECE_VECS, 1), dy);
+                gains.get(team, v, A(1), gain);
+#pragma unroll
+                for (int j = 0; j < VEC; j++) {
+                    A g = dy[j] * gain_of(gain[j]);
+                    A x_hat = ((x[j] - stat.m) - stat.delta) * stat.r;
+                    if (CENTERED) lane[0][v % PARTS][j] = chained(lane[0][v % PARTS][j], g, v < PARTS);
+                    lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
+                    bias_sum[v][j] = bias_sum[v][j] + dy[j];
+                    made(bias_sum[v][j]);
+                }
+            }
+            if ((v + 1) % PIECE_VECS == 0) loaded.next();
+        }
+        A sum[2] = {CENTERED ? team.fold(lane[0]) : A(0), team.fold(lane[1])};
+        if (WHOLE_BLOCK) {
+            pipe.dots.post(q, sum, to_means);
+        } else {
+            to_means(sum);
+            pending[0] = sum[0];
+            pending[1] = sum[1];
+        }
+    };
+
+    // dx of row q, and its dy·x̂ to the sums of the chunk.
+    auto write = [&](int q) {
+        A mean[2];
+        if (WHOLE_BLOCK) pipe.dots.take(q, mean, to_means);
+        else mean[0] = pending[0], mean[1] = pending[1];
+        Terms terms = {stat_of(q), mean[0], mean[1], 0, 0, 0};
+        const Stat& stat = terms.stat;
+        auto second = [&](auto careful) {
+            constexpr bool CAREFUL = decltype(careful)::value;
+#pragma unroll
+            for (int v = 0; v < VECS; v++) {
+                if (exists(team.at(v), 0, p.n)) {
+                    A x[VEC], dy[VEC], gain[VEC], dx[VEC];
+                    unpack(ring.get(last.slot, v % PIECE_VECS, 0), x);
+                    unpack(ring.get(last.slot, v % PIECE_VECS, 1), dy);
+                    gains.get(team, v, A(1), gain);
+#pragma unroll
+                    for (int j = 0; j < VEC; j++) {
+                        A g = dy[j] * gain_of(gain[j]), x_own = x[j];
+                        if (CAREFUL) {
+                            g = scale(dy[j], terms.j) * scale(gain_of(gain[j]), terms.l);
+                            x_own = scale(x_own, terms.k);
+                        }
+                        A x_hat = ((x_own - stat.m) - stat.delta) * stat.r;
+                        dx[j] = stat.r * fused(-x_hat, terms.b, g - terms.a);
+                        if (CAREFUL) dx[j] = scale(dx[j], terms.k - terms.j - terms.l);
+                        gain_sum[v][j] = fused(dy[j], x_hat, gain_sum[v][j]);
+                        made(gain_sum[v][j]);
+                    }
+                    write_words(dx_row + team.at(v), pack(dx));
+                }
+                if ((v + 1) % PIECE_VECS == 0) {
+                    ring.ask();
+                    last.next();
+                }
+            }
+        };
+        if (finite(terms.a + terms.b) && !(stat.r < LEAST_RSTD)) {
+            second(Flag<false>{});
+        } else {
+            again(team, ring, last.slot, p, terms);
+            if (terms.k != 0 && p.lines && team.thread == 0 && team.block == 0) p.lines[first + q] = Line{stat.m, stat.delta, stat.r, terms.k};
+            second(Flag<true>{});
+        }
+        dx_row += p.stride_dx;
+    };
+
+    for (int q = SKEW ? -1 : 0; q < turns; q++) {
+        if (q + SKEW < turns) dots(q + SKEW);
+        if (q >= 0) write(q);
+    }
+    if (chunk < p.parts)
+#pragma unroll
+        for (int v = 0; v < VECS; v++)
+            if (exists(team.at(v), 0, p.n))
+#pragma unroll
+                for (int j = 0; j < VEC; j++) {
+                    p.sums[chunk * p.n + team.at(v) + j] = gain_sum[v][j];
+                    p.sums[(p.parts + chunk) * p.n + team.at(v) + j] = bias_sum[v][j];
+                }
+    // Nobody goes while others may still send to it.
+    if (CLUSTER > 1) cluster_sync();
+}

@@ -1,0 +1,249 @@
+// A kernel over some rows, bit for bit against rules 2 to 6 of NUMERICS.md, word for word.
+//
+//   program N ROWS TEAMS OVERFLOW SEED      TEAMS: blocks or clusters of the grid (forward)
+#include "simt.h"
+#ifdef BACK
+#include "stream_backward.cu"
+#else
+#include "stream_forward.cu"
+#endif
+
+static Params params;
+static void entry() {
+#ifdef BACK
+    backward(params);
+#else
+    forward(params);
+#endif
+    simt::self().done = true;
+    simt::yield();
+}
+
+// ---- the rules ----
+
+// Rule 2. `step(i, lane)` takes element i into its lane.
+template <class F> float canonical(long n, F step) {
+    long blocks = (n + 1023) / 1024, padded = 1;
+    while (padded < blocks) padded *= 2;
+    std::vector<float> sums(padded, 0.0f);
+    for (long block = 0; block < blocks; block++) {
+        float lane[256] = {};
+        for (long i = block * 1024; i < n && i < (block + 1) * 1024; i++) lane[i % 256] = step(i, lane[i % 256]);
+        for (int s = 128; s > 0; s /= 2)
+            for (int l = 0; l < s; l++) lane[l] = lane[l] + lane[l + s];
+        sums[block] = lane[0];
+    }
+    for (; padded > 1; padded /= 2)
+        for (long i = 0; i < padded / 2; i++) sums[i] = sums[2 * i] + sums[2 * i + 1];
+    return sums[0];
+}
+
+static float scaled(float x, int power) { return float(std::ldexp(double(x), power)); }
+static int power_of(float most) { return most == 0 ? 0 : -std::ilogb(most); }
+
+struct Rule3 { float m, delta, r; };
+
+template <class X> Rule3 rule_3(long n, float eps, X x, float& variance) {
+    Rule3 found = {0, 0, 0};
+    float v;
+    if (CENTERED) {
+        found.m = canonical(n, [&](long i, float lane) { return lane + x(i); }) / float(n);
+        auto d = [&](long i) { return x(i) - found.m; };
+        found.delta = canonical(n, [&](long i, float lane) { return lane + d(i); }) / float(n);
+        v = canonical(n, [&](long i, float lane) { return std::fma(d(i), d(i), lane); }) / float(n);
+        v = std::fma(-found.delta, found.delta, v);
+        if (v < 0) v = 0;
+    } else {
+        v = canonical(n, [&](long i, float lane) { return std::fma(x(i), x(i), lane); }) / float(n);
+    }
+    variance = v + eps;
+    found.r = 1.0f / std::sqrt(variance);
+    return found;
+}
+
+// Rule 6, forward: the statistics of the scaled row, and its power.
+template <class X> Rule3 rule_6(long n, float eps, X x, int& power) {
+    float most = 0, variance;
+    power = 0;
+    for (long i = 0; i < n; i++) {
+        if (!std::isfinite(x(i))) return {NAN, NAN, NAN};
+        most = std::max(most, std::fabs(x(i)));
+    }
+    power = power_of(most);
+    float small = scaled(eps, 2 * power);
+    if (eps > 0 && small < 0x1p-126f) small = 0x1p-126f;
+    return rule_3(n, small, [&](long i) { return scaled(x(i), power); }, variance);
+}
+
+// ---- tensors ----
+
+struct Tensor {
+    std::vector<T> all;
+    T* first;
+    long stride;
+    Tensor(long rows, long n) : all(rows * (n + VEC) + 16), stride(n + VEC) {
+        memset((void*)all.data(), 0xff, all.size() * sizeof(T));
+        first = (T*)(((size_t)all.data() + 15) / 16 * 16);
+    }
+    T& at(long row, long i) { return first[row * stride + i]; }
+    float get(long row, long i) { return widen(at(row, i)); }
+};
+
+static void fill(Tensor& x, Tensor& dy, long rows, long n, bool overflow) {
+    std::mt19937 random(7);
+    std::normal_distribution<float> normal;
+    for (long row = 0; row < rows; row++)
+        for (long i = 0; i < n; i++) {
+            float v = normal(random), d = normal(random);
+            switch (overflow ? row % 9 : 0) {
+                case 1: v = 1e37f * (1 + 2 * v); break;
+                case 2: v = i % 2 ? 3e38f : -3e38f; break;
+                case 3: v = i == n / 2 ? NAN : v; break;
+                case 4: v = -3e37f; break;
+                case 8: v = d = -0.0f; break;
+                case 5: d = 2e36f * (1 + d); break;
+                case 6: v = 1e6f + v; break;
+                case 7: v = 1e37f * v, d = 1e36f * (1 + d); break;
+                default: break;
+            }
+            narrow(v, x.at(row, i));
+            narrow(d, dy.at(row, i));
+        }
+}
+
+static long wrong;
+static void expect(const char* what, long row, long i, float found, float wanted) {
+    bool same = (found != found && wanted != wanted) || __float_as_uint(found) == __float_as_uint(wanted);
+    if (!same && wrong++ < 5) printf("%s of row %ld, element %ld: %.9g, expected %.9g\n", what, row, i, found, wanted);
+}
+static float rounded(float x) {
+    T to;
+    narrow(x, to);
+    return widen(to);
+}
+
+struct Rows {
+    long n, rows;
+    Tensor x, dy, out, params;
+    std::vector<float> m, delta, r;
+    std::vector<Rule3> saved, used;
+    std::vector<int> powers;
+    float eps = 1e-5f;
+    Count count;
+
+    Rows(long n, long rows, bool overflow)
+        : n(n), rows(rows), x(rows, n), dy(rows, n), out(rows, n), params(2, n), m(rows, -7.0f), delta(rows, -7.0f), r(rows, -7.0f), powers(rows) {
+        fill(x, dy, rows, n, overflow);
+        std::mt19937 random(8);
+        std::normal_distribution<float> normal;
+        for (long i = 0; i < n; i++) {
+            narrow(1 + 0.3f * normal(random), params.at(0, i));
+            narrow(normal(random), params.at(1, i));
+        }
+        count = Count{float(n), (n & (n - 1)) == 0 ? 1.0f / n : 0.0f};
+        for (long row = 0; row < rows; row++) {
+            float variance;
+            auto at = [&](long i) { return x.get(row, i); };
+            Rule3 found = rule_3(n, eps, at, variance), kept = found;
+            if (!std::isfinite(variance)) {
+                found = rule_6(n, eps, at, powers[row]);
+                kept = {scaled(found.m, -powers[row]), scaled(found.delta, -powers[row]), scaled(found.r, powers[row])};
+            }
+            used.push_back(found);
+            saved.push_back(kept);
+        }
+    }
+    float gain(long i) { return GAIN ? params.get(0, i) : 1.0f; }
+    float bias(long i) { return BIAS ? params.get(1, i) : -0.0f; }
+};
+
+#ifndef BACK
+static void check(Rows& it, int teams) {
+    params = Params{it.x.first, nullptr, nullptr, it.out.first, it.params.first, &it.params.at(1, 0), it.m.data(), it.delta.data(), it.r.data(),
+                    it.rows, it.n, it.x.stride, 0, 0, it.out.stride, 1, 1, it.count, it.eps};
+    simt::grid = teams * CLUSTER;
+    for (int team = 0; team < teams; team++) simt::run(team * CLUSTER, entry);
+    for (long row = 0; row < it.rows; row++) {
+        expect("m", row, 0, it.m[row], it.saved[row].m);
+        expect("delta", row, 0, it.delta[row], it.saved[row].delta);
+        expect("r", row, 0, it.r[row], it.saved[row].r);
+        Rule3 used = it.used[row];
+        for (long i = 0; i < it.n; i++) {
+            float x_hat = ((scaled(it.x.get(row, i), it.powers[row]) - used.m) - used.delta) * used.r;
+            expect("y", row, i, it.out.get(row, i), rounded(std::fma(x_hat, it.gain(i), it.bias(i))));
+        }
+    }
+}
+#else
+// Rules 4 to 6 of a row; its dy and dy·x̂ join the sums.
+static void check_row(Rows& it, const std::vector<Line>& lines, long row, std::vector<float>& gain_sum, std::vector<float>& bias_sum) {
+    Rule3 stat = it.saved[row];
+    int k = 0, j = 0, l = 0;
+    float a, b;
+    auto x_hat = [&](long i) { return ((scaled(it.x.get(row, i), k) - stat.m) - stat.delta) * stat.r; };
+    auto g = [&](long i) { return scaled(it.dy.get(row, i), j) * scaled(it.gain(i), l); };
+    auto means = [&] {
+        a = CENTERED ? canonical(it.n, [&](long i, float lane) { return lane + g(i); }) / float(it.n) : 0.0f;
+        b = canonical(it.n, [&](long i, float lane) { return std::fma(g(i), x_hat(i), lane); }) / float(it.n);
+    };
+    means();
+    if (stat.r < 0x1p-64f || !std::isfinite(a + b)) {
+        if (stat.r < 0x1p-64f) {
+            stat = it.used[row];
+            k = it.powers[row];
+            expect("m of the scaled row", row, 0, lines[row].m, stat.m);
+            expect("its power", row, 0, lines[row].k, k);
+        }
+        float most_dy = 0, most_gain = 0;
+        for (long i = 0; i < it.n; i++) {
+            most_dy = std::max(most_dy, std::fabs(it.dy.get(row, i)));
+            most_gain = std::max(most_gain, std::fabs(it.gain(i)));
+        }
+        j = power_of(most_dy);
+        l = power_of(most_gain);
+        means();
+    }
+    for (long i = 0; i < it.n; i++) {
+        float dx = scaled(stat.r * std::fma(-x_hat(i), b, g(i) - a), k - j - l);
+        expect("dx", row, i, it.out.get(row, i), rounded(dx));
+        gain_sum[i] = std::fma(it.dy.get(row, i), x_hat(i), gain_sum[i]);
+        bias_sum[i] = bias_sum[i] + it.dy.get(row, i);
+    }
+}
+
+static void check(Rows& it, int) {
+    long n = it.n, parts = (it.rows + CHUNK - 1) / CHUNK, groups = (parts + TEAMS - 1) / TEAMS;
+    std::vector<float> sums(2 * parts * n, -7.0f);
+    std::vector<Line> lines(it.rows);
+    for (long row = 0; row < it.rows; row++) {
+        it.m[row] = it.saved[row].m;
+        it.delta[row] = it.saved[row].delta;
+        it.r[row] = it.saved[row].r;
+    }
+    params = Params{it.x.first, it.dy.first, nullptr, it.out.first, it.params.first, it.m.data(), it.delta.data(), it.r.data(), sums.data(), lines.data(),
+                    it.rows, n, parts, it.x.stride, it.dy.stride, 0, it.out.stride, 1, 1, it.count, it.eps};
+    simt::grid = groups * CLUSTER;
+    for (long group = 0; group < groups; group++) simt::run(group * CLUSTER, entry);
+    for (long part = 0; part < parts; part++) {
+        std::vector<float> gain_sum(n, 0.0f), bias_sum(n, 0.0f);
+        for (long row = part * CHUNK; row < it.rows && row < (part + 1) * CHUNK; row++) check_row(it, lines, row, gain_sum, bias_sum);
+        for (long i = 0; i < n; i++) {
+            expect("the chunk's sum for gamma", part, i, sums[part * n + i], gain_sum[i]);
+            expect("the chunk's sum for beta", part, i, sums[(parts + part) * n + i], bias_sum[i]);
+        }
+    }
+}
+#endif
+
+int main(int, char** words) {
+    Rows rows(atol(words[1]), atol(words[2]), atoi(words[4]) != 0);
+    simt::chance.seed(atoi(words[5]));
+    simt::threads = THREADS;
+    simt::cluster = CLUSTER;
+    check(rows, atoi(words[3]));
+    for (long row = 0; row < rows.rows; row++)
+        for (long i = rows.n; i < rows.out.stride; i++)
+            if (bits_as<unsigned char>(((unsigned char*)&rows.out.at(row, i))[0]) != 0xff && wrong++ < 5) printf("written after row %ld\n", row);
+    printf("%ld wrong\n", wrong);
+    return wrong != 0;
+}

@@ -1,0 +1,45 @@
+// What the kernels' functions of inline PTX do, for `simt.h`. They stand in for those of the same name.
+#pragma once
+
+inline u32 cluster_rank() { return simt::self().block; }
+inline void cluster_sync() { simt::meet(simt::cluster_meeting, simt::threads * simt::cluster); }
+inline void own_init(u64* barrier, u32 arrivals) { simt::barriers[barrier] = simt::Barrier{int(arrivals), int(arrivals), 0, 0}; }
+inline void own_expect(u64* barrier, u32 bytes) {
+    simt::Barrier& found = simt::barriers.at(barrier);
+    found.bytes += bytes;
+    simt::arrive(found);
+    simt::settle(found);
+}
+inline void own_arrive(u64* barrier) { own_expect(barrier, 0); }
+inline void own_wait(u64* barrier, u32 parity) {
+    while ((simt::barriers.at(barrier).phase & 1) == parity) simt::yield();
+}
+inline void barrier_init(u64* barrier) { own_init(barrier, 1); }
+inline void barrier_expect(u64* barrier, u32 bytes) { own_expect(barrier, bytes); }
+inline void barrier_wait(u64* barrier, u32 parity) { own_wait(barrier, parity); }
+inline void come(u64* barrier, u32 bytes) {
+    simt::Barrier& found = simt::barriers.at(barrier);
+    found.bytes -= bytes;
+    simt::settle(found);
+}
+inline void send(A* place, u64* barrier, u32 rank, A value) {
+    A* to = simt::of_block(place, rank);
+    u64* counted = simt::of_block(barrier, rank);
+    simt::under_way.push_back([=] {
+        *to = value;
+        come(counted, sizeof(A));
+    });
+}
+inline void bulk_load(void* to, const void* from, u32 bytes, u64* barrier, u64) {
+    if ((size_t)from % 16 != 0 || (size_t)to % 16 != 0 || bytes % 16 != 0) simt::fail("a bulk copy that is not aligned");
+    // Until it has come, there is nothing to read: NaN.
+    memset(to, 0xff, bytes);
+    simt::under_way.push_back([=] {
+        memcpy(to, from, bytes);
+        come(barrier, bytes);
+    });
+}
+inline u32 count_one(u32* place) { return (*place)++; }
+inline u64 read_once() { return 0; }
+inline void barriers_made() {}
+inline void made(A&) {}
