@@ -81,11 +81,9 @@ fn row_cases(n: usize, out: &mut Vec<Case>) {
 fn channel_cases(out: &mut Vec<Case>) {
     for (samples, channels, space) in [(3, 6, 35), (70, 12, 1), (2, 8, 1024), (5, 3, 100), (200, 64, 7)] {
         for mood in [Mood::Plain, Mood::Hard, Mood::Large] {
-            for what in [What::Group(1), What::Group(channels / 3), What::Group(channels), What::Batch, What::Inference]
-            {
-                if !matches!(what, What::Group(0)) {
-                    out.push(Case::Channels(channels::Case { samples, channels, space, what, mood }));
-                }
+            let groups = [1, 2, 3usize, channels].into_iter().filter(|groups| channels.is_multiple_of(*groups));
+            for what in groups.map(What::Group).chain([What::Batch, What::Inference]) {
+                out.push(Case::Channels(channels::Case { samples, channels, space, what, mood }));
             }
         }
     }
