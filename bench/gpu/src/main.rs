@@ -1,7 +1,7 @@
 //! Checks layernorm-cuda against the CPU library, bit for bit, and measures it against a device copy.
 //!
 //! ```text
-//! layernorm-gpu-bench [check] [large] [time] [sweep] [--reduced] [--held]
+//! layernorm-gpu-bench [check] [large] [time [f32:N | bf16:N]] [sweep] [--reduced] [--held]
 //! ```
 
 mod cases;
@@ -12,7 +12,15 @@ mod rows;
 mod sweep;
 mod time;
 
-use layernorm_cuda::{Device, Error};
+use layernorm_cuda::{Device, Error, Type};
+
+/// The type and size that are timed alone, for a profiler.
+fn only(words: &[String]) -> Option<(Type, usize)> {
+    words.iter().find_map(|word| {
+        let (name, n) = word.split_once(':')?;
+        Some((if name == "f32" { Type::F32 } else { Type::Bf16 }, n.parse().ok()?))
+    })
+}
 
 fn main() -> Result<(), Error> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -34,7 +42,7 @@ fn main() -> Result<(), Error> {
         }
     }
     if all || has("time") {
-        time::run(&device)?;
+        time::run(&device, only(&words))?;
     }
     if has("sweep") {
         sweep::run(&device, has("--held"))?;

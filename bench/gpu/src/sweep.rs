@@ -1,7 +1,7 @@
 //! Geometries beside each other, so that the tables of `config` can be set from one run.
 
 use crate::time::{Bench, Shape, prepare};
-use layernorm_cuda::config::{self, Flow, Geometry, Params};
+use layernorm_cuda::config::{self, Flow, Geometry};
 use layernorm_cuda::{Device, Error, Type};
 
 const SIZES: [usize; 11] = [4096, 262_144, 1024, 16384, 65536, 8192, 768, 32768, 131_072, 64, 256];
@@ -19,40 +19,38 @@ fn stream_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     let (element, n, properties) = (shape.element, shape.n, device.properties());
     let mut list = Vec::new();
     for back in [false, true] {
-        let bytes = element.bytes() * if back { 1 } else { 2 };
+        let params = if back { 1 } else { 2 };
         let choose = if back { config::stream_backward } else { config::stream_forward };
-        let Some(base) = choose(element, n, bytes, properties) else { continue };
+        let Some(base) = choose(element, n, params, properties) else { continue };
         let Some(flow) = base.flow else { continue };
-        let with = |flow: Flow, ring| Geometry { flow: Some(flow), ring, ..base };
         let mut found = vec![base];
-        found.extend([1, 2].map(|hint| with(Flow { hint, ..flow }, base.ring)));
-        for params in [Params::Read, Params::Registers, Params::Shared] {
-            // The longest ring that there is room for.
-            let rings = (1..=base.ring + 2).rev().map(|ring| with(Flow { params, ..flow }, ring));
-            found.extend(rings.into_iter().find(|one| config::stream_fits(one, element, back, bytes, properties)));
+        found.extend([1, 2].map(|hint| Geometry { flow: Some(Flow { hint, ..flow }), ..base }));
+        let fits = |one: &Geometry| config::stream_fits(one, element, back, params, properties);
+        // Other teams a block, or warps a multiprocessor; each with other rings.
+        let one = base.threads / base.teams();
+        let teams = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
+        let shapes = teams.iter().flat_map(|&teams| {
+            let threads = one * teams;
+            let most = if back { 640 } else { 1024 };
+            (1..=most / threads.min(most)).map(move |blocks| Geometry { threads, blocks, ..base })
+        });
+        for shape in shapes {
+            let held = shape.threads * shape.blocks;
+            let usual = base.threads * base.blocks;
+            if shape.threads > 1024 || (back && (n > 1024 && shape.teams() > 1)) || held * 2 < usual || held > usual * 3 / 2 {
+                continue;
+            }
+            for pieces in [1, 2, 4] {
+                let rings = (1..=4 * pieces).rev();
+                let with = |ring| Geometry { flow: Some(Flow { pieces, ..flow }), ring, ..shape };
+                let fitting: Vec<Geometry> = rings.map(with).filter(fits).collect();
+                found.extend(fitting.first());
+                found.extend(fitting.get(pieces));
+            }
         }
-        for pieces in [1, 2, 4] {
-            let rings = (1..=6 * pieces).rev().map(|ring| with(Flow { pieces, ..flow }, ring));
-            found.extend(rings.into_iter().find(|one| config::stream_fits(one, element, back, bytes, properties)));
-        }
-        if flow.skew && back {
-            found.push(with(Flow { skew: false, ..flow }, base.ring));
-        }
-        found.push(with(flow, base.ring - 1));
-        // More and smaller blocks of a cluster, and fewer or more blocks a multiprocessor.
-        if n > 1024 && base.warps >= 4 && base.cluster <= 8 {
-            let half = Geometry::wide(element, n, 2 * base.cluster);
-            found.push(Geometry { ring: base.ring, flow: base.flow, blocks: (2 * base.blocks).max(1), ..half });
-            found.push(Geometry { ring: base.ring, flow: base.flow, blocks: base.blocks, ..half });
-        }
-        found.extend(
-            [base.blocks - base.blocks / 3, base.blocks + base.blocks.div_ceil(2)]
-                .map(|blocks| Geometry { blocks, ..base }),
-        );
         let mut kept: Vec<Geometry> = Vec::new();
         for one in found {
-            let threads = one.blocks * one.threads;
-            if !kept.contains(&one) && threads <= 1024 && config::stream_fits(&one, element, back, bytes, properties) {
+            if !kept.contains(&one) && fits(&one) {
                 kept.push(one);
             }
         }
@@ -128,6 +126,11 @@ pub fn run(device: &Device, held: bool) -> Result<(), Error> {
     for n in SIZES {
         let shapes = [Type::F32, Type::Bf16].map(|element| Shape::whole(element, n));
         let mut list: Vec<Candidate> = shapes.iter().flat_map(|&shape| stream_candidates(shape, device)).collect();
+        // What rows in registers have.
+        list.extend(shapes.iter().filter_map(|&shape| {
+            let geometry = config::forward(shape.element, shape.rows, n, true, 1, device.properties())?;
+            Some(Candidate { shape, geometry, back: false })
+        }));
         // Short rows have no others.
         if held || n <= 512 {
             list.extend(shapes.iter().flat_map(|&shape| candidates(shape, device)));
@@ -178,7 +181,7 @@ fn report<'a>(
     for (rate, g) in found.iter().take(6).chain(found.iter().skip(6).rev().take(2)) {
         let flow = g
             .flow
-            .map_or(String::new(), |f| format!("{:?} pieces {} skew {} hint {}", f.params, f.pieces, f.skew, f.hint));
+            .map_or(String::new(), |f| format!("pieces {} hint {}", f.pieces, f.hint));
         let Geometry { team, warps, cluster, vectors, ring, threads, keep, blocks, .. } = g;
         println!(
             "{name} {rate:.2} team {team} warps {warps} cluster {cluster} vectors {vectors} ring {ring} threads {threads} keep {keep} blocks {blocks} {flow}"

@@ -170,8 +170,20 @@ pub fn prepare<T: Sync>(list: &[T], work: impl Fn(&T) -> Result<(), Error> + Syn
     });
 }
 
-/// The table.
-pub fn run(device: &Device) -> Result<(), Error> {
+/// How many clusters run at a time, each block on a multiprocessor of its own: clusters lie in one part of the chip each, and
+/// parts differ in size.
+fn clusters(device: &Device) -> Result<(), Error> {
+    let whole = Variant { large_clusters: true, ..Variant::new(&NOOP, "noop").shared(200 << 10) };
+    let noop = device.function(&whole)?;
+    for blocks in [2, 4, 8, 16] {
+        println!("clusters of {blocks} at a time: {}", Launch::new(blocks, 512).cluster(blocks).active_clusters(&noop)?);
+    }
+    Ok(())
+}
+
+/// The table; `only`: of this type and size.
+pub fn run(device: &Device, only: Option<(Type, usize)>) -> Result<(), Error> {
+    clusters(device)?;
     let mut bench = Bench::new(device)?;
     bench.fill(Type::F32)?;
     let copy = 2.0 * TENSOR as f64 / bench.median(REPEATS, || bench.copy(TENSOR))?;
@@ -181,7 +193,9 @@ pub fn run(device: &Device) -> Result<(), Error> {
     );
     for element in [Type::F32, Type::Bf16] {
         bench.fill(element)?;
-        let shapes: Vec<Shape> = SIZES.iter().map(|&n| Shape::whole(element, n)).collect();
+        let wanted = |n: usize| only.is_none_or(|only| only == (element, n));
+        let shapes: Vec<Shape> =
+            SIZES.iter().filter(|&&n| wanted(n)).map(|&n| Shape::whole(element, n)).collect();
         prepare(&shapes, |shape| bench.forward(shape, None).and_then(|()| bench.backward(shape, None)));
         device.synchronize()?;
         for shape in &shapes {
@@ -200,7 +214,7 @@ pub fn run(device: &Device) -> Result<(), Error> {
             );
         }
     }
-    small(&bench, copy)
+    if only.is_some() { Ok(()) } else { small(&bench, copy) }
 }
 
 /// Small calls, inside a graph.

@@ -24,6 +24,7 @@ struct Params {
     const A* rstd;
     A* sums;   // [2][parts][n]
     Line* lines;  // of scaled rows, for who needs their x̂ later
+    Messages* messages;  // for rows that stream
     i64 rows, n, parts;
     i64 stride_x, stride_dy, stride_dh, stride_dx;
     i64 span, groups;

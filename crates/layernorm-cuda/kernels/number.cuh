@@ -31,8 +31,12 @@ typedef float T;
 typedef float A;
 #endif
 
-// Elements of a 16-byte vector.
-constexpr int VEC = 16 / sizeof(T);
+// A vector: what a thread has side by side. Rows that stream have four elements, so that threads of 16-bit types hold as few lanes
+// of a sum as those of f32, and fold as cheaply.
+#ifndef WORD_BYTES
+#define WORD_BYTES 16
+#endif
+constexpr int VEC = WORD_BYTES / sizeof(T);
 
 // ---- widening is exact, narrowing rounds once, to nearest even ----
 
@@ -51,8 +55,12 @@ __device__ inline void narrow(double x, float& y) { y = float(x); }
 __device__ inline void narrow(float x, bfloat_t& y) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); }
 __device__ inline void narrow(float x, half_t& y) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); }
 
-// A 16-byte vector of elements as it lies in memory. The compiler's own type: it is loaded and stored whole.
+// A vector of elements as it lies in memory. The compiler's own type: it is loaded and stored whole.
+#if WORD_BYTES == 8
+typedef uint2 Words;
+#else
 typedef uint4 Words;
+#endif
 
 #if ELEM == BF16
 __device__ inline void unpack_two(u32 from, A& low, A& high) {
@@ -88,8 +96,10 @@ __device__ inline void unpack(const Words& from, A (&to)[VEC]) {
 #else
     unpack_two(from.x, to[0], to[1]);
     unpack_two(from.y, to[2], to[3]);
+#if WORD_BYTES == 16
     unpack_two(from.z, to[4], to[5]);
     unpack_two(from.w, to[6], to[7]);
+#endif
 #endif
 }
 
@@ -98,6 +108,8 @@ __device__ inline Words pack(const A (&from)[VEC]) {
     return Words{u32(__double2loint(from[0])), u32(__double2hiint(from[0])), u32(__double2loint(from[1])), u32(__double2hiint(from[1]))};
 #elif ELEM == F32
     return Words{__float_as_uint(from[0]), __float_as_uint(from[1]), __float_as_uint(from[2]), __float_as_uint(from[3])};
+#elif WORD_BYTES == 8
+    return Words{pack_two(from[0], from[1]), pack_two(from[2], from[3])};
 #else
     return Words{pack_two(from[0], from[1]), pack_two(from[2], from[3]), pack_two(from[4], from[5]), pack_two(from[6], from[7])};
 #endif

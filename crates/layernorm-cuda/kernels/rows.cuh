@@ -1,7 +1,9 @@
 // Rows on the GPU: who holds which element, and the canonical sum (rule 2) over them.
 //
 // A team works on a row: TEAM threads of a warp (rows of one block of 1024), or WARPS warps in each of CLUSTER thread blocks,
-// one warp a block of 1024. A thread holds VECS vectors of 16 bytes; vector v of thread t starts at element
+// one warp a block of 1024. A thread block has one or more teams. The blocks of a team are a cluster of the device's, which
+// exchange sums through shared memory, or (ACROSS) any blocks that run at the same time, which do so through global memory.
+// A thread holds VECS vectors of VEC elements; vector v of thread t starts at element
 // (v·TEAM + t)·VEC of the team's (or warp's) block. Lane bits from high to low are then: some bits of v, the thread, the
 // place in the vector. Steps of a lane (i, i + 256, …) are the rest of v, so a chain of four stays in one thread.
 //
@@ -12,6 +14,10 @@
 // WARPS or CLUSTER enters the order.
 #pragma once
 #include "number.cuh"
+
+#ifndef ACROSS
+#define ACROSS 0
+#endif
 
 constexpr int SPREAD = TEAM * VEC;                          // elements that one vector of each thread covers
 constexpr int LANE_PARTS = SPREAD >= 256 ? 1 : 256 / SPREAD;
@@ -25,22 +31,27 @@ constexpr int BESIDE = VEC > TEAM ? VEC / TEAM : 1;          // values that a th
 constexpr int APART = VEC / BESIDE;                          // over so many threads
 
 constexpr int BLOCKS = WARPS * CLUSTER;                     // blocks of 1024 that a team holds
-constexpr bool WHOLE_BLOCK = WARPS > 1 || CLUSTER > 1;      // whether a thread block is (part of) one team
-constexpr int TEAMS = WHOLE_BLOCK ? 1 : THREADS / TEAM;     // teams of a thread block
+constexpr bool WHOLE_BLOCK = WARPS > 1 || CLUSTER > 1;      // whether a team is more than (part of) a warp
+constexpr int TEAM_THREADS = TEAM * WARPS;                  // of a team, in a block
+constexpr int TEAMS = THREADS / TEAM_THREADS;               // teams of a thread block
 constexpr int padded(int n) { return n <= 1 ? 1 : 2 * padded((n + 1) / 2); }
 constexpr int PADDED_WARPS = padded(WARPS);
+static_assert(!WHOLE_BLOCK || TEAMS <= 16, "a barrier each");
+static_assert(!ACROSS || CLUSTER <= 32, "a lane for each block's message");
 static_assert(CLUSTER == 1 || PADDED_WARPS == WARPS, "blocks of a cluster hold whole powers of two, which fold by themselves");
 
 __device__ inline u32 cluster_rank() {
     u32 rank = 0;
-#if CLUSTER > 1
+#if ACROSS
+    rank = blockIdx.x % CLUSTER;
+#elif CLUSTER > 1
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
 #endif
     return rank;
 }
 
 __device__ inline void cluster_sync() {
-#if CLUSTER > 1
+#if CLUSTER > 1 && !ACROSS
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }
@@ -50,20 +61,20 @@ __device__ inline void cluster_sync() {
 __device__ inline u32 shared_address(const void* place) { return u32(__cvta_generic_to_shared(place)); }
 
 __device__ inline void barrier_init(u64* barrier) {
-#if CLUSTER > 1
+#if CLUSTER > 1 && !ACROSS
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" ::"r"(shared_address(barrier)) : "memory");
 #endif
 }
 
 // This phase is over when so many bytes have come.
 __device__ inline void barrier_expect(u64* barrier, u32 bytes) {
-#if CLUSTER > 1
+#if CLUSTER > 1 && !ACROSS
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 #endif
 }
 
 __device__ inline void barrier_wait(u64* barrier, u32 phase) {
-#if CLUSTER > 1
+#if CLUSTER > 1 && !ACROSS
     asm volatile(
         "{\n.reg .pred done;\nagain:\n"
         "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
@@ -72,7 +83,7 @@ __device__ inline void barrier_wait(u64* barrier, u32 phase) {
 }
 
 __device__ inline void send(A* place, u64* barrier, u32 rank, A value) {
-#if CLUSTER > 1
+#if CLUSTER > 1 && !ACROSS
     u32 to, counted;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(place)), "r"(rank));
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counted) : "r"(shared_address(barrier)), "r"(rank));
@@ -84,12 +95,45 @@ __device__ inline void send(A* place, u64* barrier, u32 rank, A value) {
 #endif
 }
 
+// ---- messages through global memory: a number and its turn in one word, so that nothing else need be ordered ----
+
+__device__ inline void leave_message(u64* place, u32 turn, float value) {
+    u64 word = u64(turn + 1) << 32 | __float_as_uint(value);
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(place), "l"(word) : "memory");
+}
+
+__device__ inline u64 look_at_message(const u64* place) {
+    u64 word;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(place) : "memory");
+    return word;
+}
+
+// Waits for the message of this turn.
+__device__ inline float await_message(const u64* place, u32 turn) {
+    u64 word;
+    do word = look_at_message(place);
+    while (u32(word >> 32) != turn + 1);
+    return __uint_as_float(u32(word));
+}
+
+// Of a team whose blocks talk through global memory. 0 before the launch. Sets are used in turn.
+struct Messages {
+    u64 dots[4][2][CLUSTER];
+    u64 rare[2][2][CLUSTER];
+};
+
 // Sums of the warps of a team, twice: one set is read while the next is written.
 struct Exchange {
-    A sums[2][2][32];
+    A sums[2][2][PADDED_WARPS];
     A ranks[2][2][CLUSTER];
     u64 barriers[2];
 };
+
+// All threads of a team in a block wait for each other.
+__device__ inline void team_sync(int own) {
+    if (TEAMS == 1) __syncthreads();
+    else asm volatile("bar.sync %0, %1;" ::"r"(own), "n"(TEAM_THREADS) : "memory");
+}
 
 // Folds over the threads, high bit first. Of LIVE values each thread keeps half: the upper thread the upper half.
 template <int O, int LIVE> __device__ inline void exchange_halves(A (&lane)[VEC]) {
@@ -121,20 +165,28 @@ struct Team {
     i64 first;      // first element that this thread's warp holds
     int block;      // which block of 1024 of the row the warp holds
     u32 turn;       // exchanges so far: sets are used in turn, and barriers change phase every second one
+    int own;        // which team of the thread block
     Exchange* exchange;
+    Messages* messages;
 
-    __device__ Team(Exchange* exchange) : turn(0), exchange(exchange) {
+    // `exchanges`: one for each team of the block.
+    __device__ Team(Exchange* exchanges, Messages* messages = nullptr) : turn(0), messages(messages) {
         thread = threadIdx.x % TEAM;
-        block = WHOLE_BLOCK ? cluster_rank() * WARPS + threadIdx.x / 32 : 0;
+        own = threadIdx.x / TEAM_THREADS;
+        exchange = exchanges + (WHOLE_BLOCK ? own : 0);
+        block = WHOLE_BLOCK ? cluster_rank() * WARPS + warp() : 0;
         first = i64(block) * 1024;
         if (WHOLE_BLOCK) {
             // Places past the last block are +0, as the tree is padded.
-            for (int i = threadIdx.x; i < 2 * 2 * 32; i += THREADS) (&exchange->sums[0][0][0])[i] = 0;
-            if (threadIdx.x == 0)
+            for (int i = threadIdx.x % TEAM_THREADS; i < 2 * 2 * PADDED_WARPS; i += TEAM_THREADS) (&exchange->sums[0][0][0])[i] = 0;
+            if (threadIdx.x % TEAM_THREADS == 0)
                 for (int i = 0; i < 2; i++) barrier_init(&exchange->barriers[i]);
-            if (CLUSTER > 1) cluster_sync(); else __syncthreads();
+            if (CLUSTER > 1 && !ACROSS) cluster_sync(); else __syncthreads();
         }
     }
+
+    // The warp's number in the team's part of the block.
+    __device__ static int warp() { return threadIdx.x / 32 % WARPS; }
 
     // The element at which vector v of this thread starts.
     __device__ i64 at(int v) const { return first + v * SPREAD + thread * VEC; }
@@ -183,12 +235,12 @@ struct Team {
     }
 
     template <int NS, class F> __device__ void share(A (&total)[NS], F join) {
-        int lane = threadIdx.x % 32, warp = threadIdx.x / 32, set = turn & 1;
+        int lane = threadIdx.x % 32, set = turn & 1;
         if (WARPS > 1) {
 #pragma unroll
             for (int s = 0; s < NS; s++)
-                if (lane == 0) exchange->sums[set][s][warp] = total[s];
-            __syncthreads();
+                if (lane == 0) exchange->sums[set][s][warp()] = total[s];
+            team_sync(own);
 #pragma unroll
             for (int s = 0; s < NS; s++) {
                 total[s] = exchange->sums[set][s][lane % PADDED_WARPS];
@@ -196,19 +248,27 @@ struct Team {
                 for (int o = 1; o < PADDED_WARPS; o *= 2) total[s] = join(total[s], __shfl_xor_sync(~0u, total[s], o));
             }
         }
-        if (CLUSTER > 1) {
-            u64* barrier = &exchange->barriers[set];
-            if (threadIdx.x == 0) barrier_expect(barrier, NS * CLUSTER * sizeof(A));
+        if constexpr (CLUSTER > 1) {
+            if constexpr (ACROSS) {
+#pragma unroll
+                for (int s = 0; s < NS; s++) {
+                    if (warp() == 0 && lane == 0) leave_message(&messages->rare[set][s][cluster_rank()], turn, total[s]);
+                    total[s] = await_message(&messages->rare[set][s][lane % CLUSTER], turn);
+                }
+            } else {
+                u64* barrier = &exchange->barriers[set];
+                if (warp() == 0 && lane == 0) barrier_expect(barrier, NS * CLUSTER * sizeof(A));
+#pragma unroll
+                for (int s = 0; s < NS; s++)
+                    if (warp() == 0 && lane < CLUSTER) send(&exchange->ranks[set][s][cluster_rank()], barrier, lane, total[s]);
+                barrier_wait(barrier, turn >> 1 & 1);
+#pragma unroll
+                for (int s = 0; s < NS; s++) total[s] = exchange->ranks[set][s][lane % CLUSTER];
+            }
 #pragma unroll
             for (int s = 0; s < NS; s++)
-                if (warp == 0 && lane < CLUSTER) send(&exchange->ranks[set][s][cluster_rank()], barrier, lane, total[s]);
-            barrier_wait(barrier, turn >> 1 & 1);
-#pragma unroll
-            for (int s = 0; s < NS; s++) {
-                total[s] = exchange->ranks[set][s][lane % CLUSTER];
 #pragma unroll
                 for (int o = 1; o < CLUSTER; o *= 2) total[s] = join(total[s], __shfl_xor_sync(~0u, total[s], o));
-            }
         }
         turn++;
     }

@@ -1,22 +1,23 @@
 // Rows that stream through shared memory, and sums over them that nobody waits for.
 //
 // Who holds what is as in rows.cuh: a warp has a block of 1024 of a row (TEAM = 32), a row has WARPS warps in each of CLUSTER
-// thread blocks. But a row lies in shared memory, not in registers, and each pass reads it there.
+// thread blocks.
 //
 //   Ring     of a warp's own: RING slots, each a piece (1/PIECES) of its part of a row, of TENSORS tensors. One lane asks for
 //            whole pieces (cp.async.bulk), a barrier a slot says when they have come. The warp that reads is the warp that asks
 //            for the next, so no other barrier guards a slot.
 //   Channel  a sum on its way over the row. Each warp posts its part and goes on with another row; the warp that comes last
-//            folds them (and sends the block's to the cluster); all take the sum when they need it, a pass later.
+//            folds them (and leaves the block's for the others); all take the sum when they need it, a pass later.
+//   Columns  γ or β of the block's columns, widened, in shared memory: no instructions to widen them again in every row.
 //
 // Orders: the chain and the fold of a lane's block are Team::fold's. Warps fold as adjacent pairs, padded with +0, then the
-// blocks of the cluster, which hold powers of two. Who comes last does not enter: it reads the parts by their places.
+// blocks of the team, which hold powers of two. Who comes last does not enter: it reads the parts by their places.
 #pragma once
 #include "stats.cuh"
 
 static_assert(TEAM == 32, "a warp has a block of 1024");
+static_assert(VEC == 4, "parameters lie as vectors of four");
 static_assert(STEPS % PIECES == 0, "a piece is whole steps");
-static_assert(RING >= PIECES, "a row is there as a whole");
 
 constexpr int PIECE_VECS = VECS / PIECES;
 constexpr int SLOT_WORDS = PIECE_VECS * 32;                     // of one tensor
@@ -95,32 +96,27 @@ struct Cursor {
     }
 };
 
+// What it is asked for is a function of the row's turn, so that no addresses stay in registers.
 struct Ring {
-    Words* slots;              // this lane's first place
+    Words* slots;  // this lane's first place
     u64* full;
-    const T* from[TENSORS];    // of the row that is asked for next, at the warp's first element
-    i64 by[TENSORS];           // from there to the next
-    int left;                  // rows to ask for
-    int room;                  // elements of a row from the warp's first one on; 0 or less: it has none
-    int piece, slot;           // what is asked for next, and where it goes
+    int room;      // elements of a row from the warp's first one on; 0 or less: it has none
+    int turns;     // rows to ask for
+    int turn;      // that is asked for next
+    int piece;
     u64 policy;
 
-    __device__ Ring(Words* memory, u64* barriers, const Team& team, i64 n, int rows) : left(rows), piece(0), slot(0), policy(read_once()) {
+    __device__ Ring(Words* memory, u64* barriers, const Team& team, i64 n, int turns) : turns(turns), turn(0), piece(0), policy(read_once()) {
         int warp = threadIdx.x / 32;
         slots = memory + warp * RING * TENSORS * SLOT_WORDS + threadIdx.x % 32;
         full = barriers + warp * RING;
         room = int(n - team.first < PIECE * PIECES ? n - team.first : PIECE * PIECES);
     }
 
-    // Tensor t: its first row, and from a row to the next one that is wanted, in elements.
-    __device__ void tensor(int t, const Team& team, const T* first, i64 stride) {
-        from[t] = first + (room > 0 ? team.first : 0);
-        by[t] = stride;
-    }
-
-    // Asks for the next piece. All lanes have read what lay in its slot. A piece without elements has come at once.
-    __device__ void ask() {
-        if (left <= 0) return;
+    // Asks for the next piece; `from(t, turn)` is where the warp's part of that row of tensor t starts. All lanes have read what
+    // lay in the slot. A piece without elements has come at once.
+    template <class F> __device__ void ask(int slot, F from) {
+        if (turn >= turns) return;
         __syncwarp();
         if (threadIdx.x % 32 == 0) {
             int count = FULL ? PIECE : room - piece * PIECE;
@@ -130,15 +126,17 @@ struct Ring {
             if (FULL || bytes > 0)
 #pragma unroll
                 for (int t = 0; t < TENSORS; t++)
-                    bulk_load(slots + (slot * TENSORS + t) * SLOT_WORDS, from[t] + piece * PIECE, bytes, full + slot, policy);
+                    bulk_load(slots + (slot * TENSORS + t) * SLOT_WORDS, from(t, turn) + piece * PIECE, bytes, full + slot, policy);
         }
-        slot = slot + 1 == RING ? 0 : slot + 1;
-        if (++piece == PIECES) {
+        if (PIECES == 1 || ++piece == PIECES) {
             piece = 0;
-            left--;
-#pragma unroll
-            for (int t = 0; t < TENSORS; t++) from[t] += by[t];
+            turn++;
         }
+    }
+
+    // The first rows.
+    template <class F> __device__ void start(F from) {
+        for (int slot = 0; slot < RING; slot++) ask(slot, from);
     }
 
     __device__ void wait(const Cursor& at) const { own_wait(full + at.slot, at.parity); }
@@ -153,38 +151,51 @@ struct Ring {
 
 // ---- sums on their way ----
 
-// NS sums, of which SETS are on their way at most. A set is used again when all warps of all blocks have taken it: the users say
-// why that is so.
-template <int NS, int SETS> struct Channel {
-    A parts[2][NS][32];          // of the warps; places past the last are +0
-    A ranks[SETS][NS][CLUSTER];  // of the blocks; with one block, what `finish` made of the sums
+// Two sums, of which four sets are on their way at most. A set is used again when all warps of all blocks have taken it: the user
+// says why that is so.
+struct Channel {
+    static constexpr int NS = 2, SETS = 4;
+    A parts[2][NS][PADDED_WARPS];  // of the warps; places past the last are +0
+    A found[SETS][NS];             // what `finish` made of the sums
     u64 ready[SETS];
     u64 gathered[2];
     u32 arrived[2];
+    u32 takers[SETS];
 
-    // By all threads, before the block's (or cluster's) barrier.
+    // By all threads, before the block's barrier.
     __device__ void init() {
-        for (int i = threadIdx.x; i < 2 * NS * 32; i += THREADS) (&parts[0][0][0])[i] = 0;
+        for (int i = threadIdx.x; i < 2 * NS * PADDED_WARPS; i += THREADS) (&parts[0][0][0])[i] = 0;
         if (threadIdx.x == 0) {
-            for (int i = 0; i < SETS; i++) own_init(&ready[i], 1);
-            for (int i = 0; i < 2; i++) own_init(&gathered[i], WARPS);
-            arrived[0] = arrived[1] = 0;
+            for (int i = 0; i < SETS; i++) own_init(&ready[i], 1), takers[i] = 0;
+            for (int i = 0; i < 2; i++) own_init(&gathered[i], WARPS), arrived[i] = 0;
+        }
+    }
+
+    // One more at a counter: whether this warp is number `wanted`, from 1.
+    __device__ static bool is_number(u32* counter, u32 wanted) {
+        u32 before = 0;
+        if (threadIdx.x % 32 == 0) before = count_one(counter);
+        return __shfl_sync(~0u, before, 0) + 1 == wanted;
+    }
+
+    __device__ void pass_on(int set, const A (&total)[NS]) {
+        if (threadIdx.x % 32 == 0) {
+#pragma unroll
+            for (int s = 0; s < NS; s++) found[set][s] = total[s];
+            own_arrive(&ready[set]);
         }
     }
 
     // This warp's part of sum number `turn`. A warp posts turn + 2 only after it has taken `turn`, so two sets of parts do.
-    template <class F> __device__ void post(u32 turn, const A (&value)[NS], F finish) {
-        int lane = threadIdx.x % 32, warp = threadIdx.x / 32, half = turn & 1, set = turn % SETS;
-        u32 before = 0;
+    template <class F> __device__ void post(u32 turn, const A (&value)[NS], Messages* messages, F finish) {
+        int lane = threadIdx.x % 32, half = turn & 1;
         if (lane == 0) {
 #pragma unroll
-            for (int s = 0; s < NS; s++) parts[half][s][warp] = value[s];
+            for (int s = 0; s < NS; s++) parts[half][s][Team::warp()] = value[s];
             // The barrier passes the parts on; an atomic with release would wait for all of the thread's stores.
             own_arrive(&gathered[half]);
-            before = count_one(&arrived[half]);
         }
-        before = __shfl_sync(~0u, before, 0);
-        if (before + 1 != (turn / 2 + 1) * WARPS) return;
+        if (!is_number(&arrived[half], (turn / 2 + 1) * WARPS)) return;
         // The last of the block: all have arrived before they counted.
         own_wait(&gathered[half], turn / 2 & 1);
         A total[NS];
@@ -194,105 +205,65 @@ template <int NS, int SETS> struct Channel {
 #pragma unroll
             for (int o = 1; o < PADDED_WARPS; o *= 2) total[s] = total[s] + __shfl_xor_sync(~0u, total[s], o);
         }
-        if (CLUSTER == 1) {
+        if constexpr (CLUSTER == 1) {
             finish(total);
-            if (lane == 0) {
+            pass_on(turn % SETS, total);
+        } else if (lane == 0) {
 #pragma unroll
-                for (int s = 0; s < NS; s++) ranks[set][s][0] = total[s];
-                own_arrive(&ready[set]);
-            }
-        } else {
-            if (lane == 0) own_expect(&ready[set], NS * CLUSTER * sizeof(A));
-#pragma unroll
-            for (int s = 0; s < NS; s++)
-                if (lane < CLUSTER) send(&ranks[set][s][cluster_rank()], &ready[set], lane, total[s]);
+            for (int s = 0; s < NS; s++) leave_message(&messages->dots[turn % SETS][s][cluster_rank()], turn, total[s]);
         }
     }
 
-    // Sum number `turn` as `finish` makes it, for all lanes.
-    template <class F> __device__ void take(u32 turn, A (&value)[NS], F finish) {
-        int lane = threadIdx.x % 32, set = turn % SETS;
-        u32 parity = turn / SETS & 1;
-        if (CLUSTER == 1) {
-            own_wait(&ready[set], parity);
+    // Sum number `turn` as `finish` makes it, for all lanes. The first warp that wants it looks for the other blocks' messages.
+    template <class F> __device__ void take(u32 turn, A (&value)[NS], const Messages* messages, F finish) {
+        int set = turn % SETS;
+        if constexpr (CLUSTER > 1) {
+            if (is_number(&takers[set], turn / SETS * WARPS + 1)) {
+                A total[NS];
 #pragma unroll
-            for (int s = 0; s < NS; s++) value[s] = *(volatile A*)&ranks[set][s][0];
-        } else {
-            barrier_wait(&ready[set], parity);
+                for (int s = 0; s < NS; s++) total[s] = await_message(&messages->dots[set][s][threadIdx.x % CLUSTER], turn);
 #pragma unroll
-            for (int s = 0; s < NS; s++) {
-                value[s] = *(volatile A*)&ranks[set][s][lane % CLUSTER];
+                for (int s = 0; s < NS; s++)
 #pragma unroll
-                for (int o = 1; o < CLUSTER; o *= 2) value[s] = value[s] + __shfl_xor_sync(~0u, value[s], o);
+                    for (int o = 1; o < CLUSTER; o *= 2) total[s] = total[s] + __shfl_xor_sync(~0u, total[s], o);
+                finish(total);
+                pass_on(set, total);
             }
-            finish(value);
         }
+        own_wait(&ready[set], turn / SETS & 1);
+#pragma unroll
+        for (int s = 0; s < NS; s++) value[s] = *(volatile A*)&found[set][s];
     }
 };
 
-// ---- γ and β of this thread's columns: PARAMS 0 read each time, 1 in registers, 2 in shared memory, all as they are stored; 3 in
-// registers, widened ----
+// ---- γ or β (KIND 0: absent) of the block's columns, as f32 ----
 
 template <int KIND> struct Columns {
-    static constexpr int EACH = KIND == 2 ? VEC / 4 : 1;                          // words a vector: f32 beside 16 bits has two
-    static constexpr int SHARED = PARAMS == 2 && KIND ? VECS * EACH * 32 : 0;     // words of a warp
-    Words kept[PARAMS == 1 && KIND ? VECS * EACH : 1];
-    A wide[PARAMS == 3 && KIND ? VECS : 1][VEC];
-    Words* shared;                                                                // this lane's own places
-    const void* from;
+    static constexpr int BYTES = KIND ? TEAM_THREADS * VECS * 16 : 0;
+    uint4* mine;  // this thread's first place
 
-    __device__ const Words* place(const Team& team, int v) const {
-        typedef typename ParamType<KIND>::type P;
-        return (const Words*)((const P*)from + team.at(v));
-    }
-
-    __device__ static void widen_words(const Words (&words)[EACH], A (&to)[VEC]) {
-        if constexpr (KIND == 1) {
-            unpack(words[0], to);
-        } else {
-#pragma unroll
-            for (int i = 0; i < EACH; i++) {
-                to[4 * i] = __uint_as_float(words[i].x);
-                to[4 * i + 1] = __uint_as_float(words[i].y);
-                to[4 * i + 2] = __uint_as_float(words[i].z);
-                to[4 * i + 3] = __uint_as_float(words[i].w);
+    // Every thread of a team has the same places as those of the other teams; all of them fill some. A barrier of the block must
+    // come before `get`.
+    __device__ Columns(const void* from, const Team& team, i64 n, void* memory) {
+        mine = (uint4*)memory + Team::warp() * VECS * 32 + threadIdx.x % 32;
+        if constexpr (KIND != 0)
+            for (int v = team.own; v < VECS; v += TEAMS) {
+                A wide[VEC];
+                load_params<KIND>(from, Span{0, 1}, team.at(v), n, A(0), wide);
+                mine[v * 32] = uint4{__float_as_uint(wide[0]), __float_as_uint(wide[1]), __float_as_uint(wide[2]), __float_as_uint(wide[3])};
             }
-        }
     }
 
-    __device__ Columns(const void* from, const Team& team, i64 n, Words* memory) : from(from) {
-        shared = memory + threadIdx.x / 32 * SHARED + threadIdx.x % 32;
-        if constexpr (PARAMS != 0 && KIND != 0) {
-#pragma unroll
-            for (int v = 0; v < VECS; v++) {
-                Words words[EACH];
-#pragma unroll
-                for (int i = 0; i < EACH; i++) {
-                    words[i] = FULL || team.at(v) < n ? __ldg(place(team, v) + i) : Words{0, 0, 0, 0};
-                    if constexpr (PARAMS == 1) kept[v * EACH + i] = words[i];
-                    if constexpr (PARAMS == 2) shared[(v * EACH + i) * 32] = words[i];
-                }
-                if constexpr (PARAMS == 3) widen_words(words, wide[v]);
-            }
-        }
-    }
-
-    __device__ void get(const Team& team, int v, A absent, A (&to)[VEC]) const {
+    __device__ void get(int v, A absent, A (&to)[VEC]) const {
         if constexpr (KIND == 0) {
 #pragma unroll
             for (int j = 0; j < VEC; j++) to[j] = absent;
-        } else if constexpr (PARAMS == 3) {
-#pragma unroll
-            for (int j = 0; j < VEC; j++) to[j] = wide[v][j];
         } else {
-            Words words[EACH];
-#pragma unroll
-            for (int i = 0; i < EACH; i++) {
-                if constexpr (PARAMS == 0) words[i] = __ldg(place(team, v) + i);
-                if constexpr (PARAMS == 1) words[i] = kept[v * EACH + i];
-                if constexpr (PARAMS == 2) words[i] = shared[(v * EACH + i) * 32];
-            }
-            widen_words(words, to);
+            uint4 words = mine[v * 32];
+            to[0] = __uint_as_float(words.x);
+            to[1] = __uint_as_float(words.y);
+            to[2] = __uint_as_float(words.z);
+            to[3] = __uint_as_float(words.w);
         }
     }
 };

@@ -3,11 +3,14 @@
 //   g = dy·γ   x̂ = (d − δ)·r   a = sum(g)/N   b = sum(g·x̂)/N   dx = r·fma(−x̂, b, g − a)
 //   of a chunk, rows in order: fma(dy, x̂, ·) and · + dy, in registers of the thread that has the column
 //
-// A team has a chunk. SKEW: sum(g) and sum(g·x̂) of row q + 1 are posted, then row q is written, so that a sum has a pass to come
-// by; else both passes of a row follow each other, and only the copies run ahead.
+// A team has a chunk, or (ACROSS) takes chunks in turn. With several warps, sum(g) and sum(g·x̂) of row q + 1 are posted, then row q is written, so that a
+// sum has a pass to come by; a warp alone has its sums at once.
 //
-// Why four sets of sums are enough: who sends those of row q + 4 has taken those of q + 2 (SKEW), for which all warps have posted
-// theirs, and each did so after it took those of q.
+// Blocks of a team are not a cluster: those of 8 or 16 blocks leave every tenth multiprocessor out, and a chunk more than fit
+// takes as long as all of them. They run at the same time (a cooperative launch) and leave each other messages.
+//
+// Why four sets of sums are enough: who sends those of row q + 4 has taken those of q + 2, for which all warps have posted theirs,
+// and each did so after it took those of q.
 //
 // Rule 6 as in backward.cu: all warps of a row see in the same pass that it is extreme, and do it again together, from where it
 // lies, with exchanges of its own (Team). Its x̂ enters the sums in the row's turn.
@@ -28,6 +31,7 @@ struct Params {
     const A* rstd;
     A* sums;   // [2][parts][n]
     Line* lines;  // of scaled rows, for who needs their x̂ later
+    Messages* messages;  // of each team
     i64 rows, n, parts;
     i64 stride_x, stride_dy, stride_dh, stride_dx;
     i64 span, groups;
@@ -36,12 +40,14 @@ struct Params {
 };
 
 constexpr int CHUNK = 64;
-static_assert(WHOLE_BLOCK || !SKEW, "a warp of its own has its sums at once");
-static_assert(!SKEW || RING >= 2 * PIECES, "two rows are there as a whole");
+constexpr int SKEW = WHOLE_BLOCK;
+static_assert(RING >= (1 + SKEW) * PIECES, "the rows at hand are there as a whole");
+static_assert(CLUSTER == 1 || ACROSS, "blocks that leave each other messages");
 
 struct Pipe {
-    Channel<2, 4> dots;
-    A stats[TEAMS][3][CHUNK];
+    Exchange exchange;
+    Channel dots;
+    A stats[TEAMS][1 + ACROSS][3][CHUNK];  // of this chunk's rows and the next one's
     u64 full[HELD_WARPS * RING];
 };
 
@@ -136,36 +142,45 @@ __device__ inline void again(Team& team, const Ring& ring, int slot, const Param
     terms.b = divide(sum[1], p.count);
 }
 
+// m, δ and r of the rows of a chunk, by `threads` threads of which this is number `me`.
+__device__ inline void read_stats(const Params& p, A (&to)[3][CHUNK], i64 chunk, int me, int threads) {
+    for (int i = me; i < CHUNK; i += threads) {
+        i64 row = chunk * CHUNK + i;
+        bool live = row < p.rows;
+        to[0][i] = live && CENTERED ? p.m[row] : A(0);
+        to[1][i] = live && CENTERED ? p.delta[row] : A(0);
+        to[2][i] = live ? p.rstd[row] : A(0);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const __grid_constant__ Params p) {
     extern __shared__ __align__(128) Words memory[];
-    __shared__ Exchange exchange;
     __shared__ Pipe pipe;
-    int own = WHOLE_BLOCK ? 0 : threadIdx.x / 32;
-    i64 base = i64(blockIdx.x) / CLUSTER * TEAMS, chunk = base + own;
-    i64 first = chunk * CHUNK;
-    int turns = first >= p.rows ? 0 : p.rows - first < CHUNK ? int(p.rows - first) : CHUNK;
+    int group = blockIdx.x / CLUSTER, teams = gridDim.x / CLUSTER * TEAMS;
     pipe.dots.init();
-    for (int i = threadIdx.x; i < TEAMS * CHUNK; i += THREADS) {
-        i64 row = base * CHUNK + i;
-        bool live = row < p.rows;
-        pipe.stats[i / CHUNK][0][i % CHUNK] = live && CENTERED ? p.m[row] : A(0);
-        pipe.stats[i / CHUNK][1][i % CHUNK] = live && CENTERED ? p.delta[row] : A(0);
-        pipe.stats[i / CHUNK][2][i % CHUNK] = live ? p.rstd[row] : A(0);
-    }
     if (threadIdx.x == 0) {
         for (int i = 0; i < HELD_WARPS * RING; i++) own_init(&pipe.full[i], 1);
         barriers_made();
     }
     __syncthreads();
-    Team team(&exchange);
+    Team team(&pipe.exchange, p.messages + group);
+    int first = group * TEAMS + team.own;
+    i64 chunks = (p.rows + CHUNK - 1) / CHUNK;
+    // Rows of all chunks of the team; only the last chunk of all may be short.
+    int turns = 0;
+    if (first < chunks) {
+        i64 rounds = ACROSS ? (chunks - 1 - first) / teams : 0, left = p.rows - (first + rounds * teams) * CHUNK;
+        turns = int(rounds * CHUNK + (left < CHUNK ? left : CHUNK));
+    }
+    auto chunk_of = [&](int turn) { return first + i64(turn / CHUNK) * teams; };
+    auto row_of = [&](int turn) { return chunk_of(turn) * CHUNK + turn % CHUNK; };
+    auto from = [&](int t, int turn) { return (t == 0 ? p.x + row_of(turn) * p.stride_x : p.dy + row_of(turn) * p.stride_dy) + team.first; };
     Ring ring(memory, pipe.full, team, p.n, turns);
-    i64 start = turns > 0 ? first : 0;
-    ring.tensor(0, team, p.x + start * p.stride_x, p.stride_x);
-    ring.tensor(1, team, p.dy + start * p.stride_dy, p.stride_dy);
-    for (int i = 0; i < RING; i++) ring.ask();
+    ring.start(from);
+    read_stats(p, pipe.stats[team.own][0], first, threadIdx.x % TEAM_THREADS, TEAM_THREADS);
     Columns<GAIN> gains(p.gain, team, p.n, memory + RING_WORDS);
+    __syncthreads();
     Held gain_sum = {}, bias_sum = {};
-    T* dx_row = p.dx + start * p.stride_dx;
     Cursor loaded, last;
     A pending[2] = {0, 0};
 
@@ -173,7 +188,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         sum[0] = CENTERED ? divide(whole(sum[0]), p.count) : A(0);
         sum[1] = divide(sum[1], p.count);
     };
-    auto stat_of = [&](int q) { return Stat{pipe.stats[own][0][q], pipe.stats[own][1][q], pipe.stats[own][2][q]}; };
+    auto stat_of = [&](int q) {
+        const A(&stats)[3][CHUNK] = pipe.stats[team.own][q / CHUNK % (1 + ACROSS)];
+        return Stat{stats[0][q % CHUNK], stats[1][q % CHUNK], stats[2][q % CHUNK]};
+    };
+    // The sums of the chunk that ends before row q, for γ (0) or β (1); then they start again.
+    auto leave = [&](Held& sums, int q, int which) {
+        A* to = p.sums + (which * p.parts + chunk_of(q - 1)) * p.n;
+#pragma unroll
+        for (int v = 0; v < VECS; v++) {
+            if (exists(team.at(v), 0, p.n))
+                *(uint4*)(to + team.at(v)) = uint4{__float_as_uint(sums[v][0]), __float_as_uint(sums[v][1]), __float_as_uint(sums[v][2]), __float_as_uint(sums[v][3])};
+#pragma unroll
+            for (int j = 0; j < VEC; j++) sums[v][j] = 0;
+        }
+    };
 
     // The sums of row q, and its dy to those of the chunk.
     auto dots = [&](int q) {
@@ -186,7 +215,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                 A x[VEC], dy[VEC], gain[VEC];
                 unpack(ring.get(loaded.slot, v % PIECE_VECS, 0), x);
                 unpack(ring.get(loaded.slot, v % PIECE_VECS, 1), dy);
-                gains.get(team, v, A(1), gain);
+                gains.get(v, A(1), gain);
 #pragma unroll
                 for (int j = 0; j < VEC; j++) {
                     A g = dy[j] * gain_of(gain[j]);
@@ -201,7 +230,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         }
         A sum[2] = {CENTERED ? team.fold(lane[0]) : A(0), team.fold(lane[1])};
         if (WHOLE_BLOCK) {
-            pipe.dots.post(q, sum, to_means);
+            pipe.dots.post(q, sum, team.messages, to_means);
         } else {
             to_means(sum);
             pending[0] = sum[0];
@@ -212,10 +241,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
     // dx of row q, and its dy·x̂ to the sums of the chunk.
     auto write = [&](int q) {
         A mean[2];
-        if (WHOLE_BLOCK) pipe.dots.take(q, mean, to_means);
+        if (WHOLE_BLOCK) pipe.dots.take(q, mean, team.messages, to_means);
         else mean[0] = pending[0], mean[1] = pending[1];
         Terms terms = {stat_of(q), mean[0], mean[1], 0, 0, 0};
         const Stat& stat = terms.stat;
+        T* dx_row = p.dx + row_of(q) * p.stride_dx;
         auto second = [&](auto careful) {
             constexpr bool CAREFUL = decltype(careful)::value;
 #pragma unroll
@@ -224,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                     A x[VEC], dy[VEC], gain[VEC], dx[VEC];
                     unpack(ring.get(last.slot, v % PIECE_VECS, 0), x);
                     unpack(ring.get(last.slot, v % PIECE_VECS, 1), dy);
-                    gains.get(team, v, A(1), gain);
+                    gains.get(v, A(1), gain);
 #pragma unroll
                     for (int j = 0; j < VEC; j++) {
                         A g = dy[j] * gain_of(gain[j]), x_own = x[j];
@@ -241,7 +271,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                     write_words(dx_row + team.at(v), pack(dx));
                 }
                 if ((v + 1) % PIECE_VECS == 0) {
-                    ring.ask();
+                    ring.ask(last.slot, from);
                     last.next();
                 }
             }
@@ -250,25 +280,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
             second(Flag<false>{});
         } else {
             again(team, ring, last.slot, p, terms);
-            if (terms.k != 0 && p.lines && team.thread == 0 && team.block == 0) p.lines[first + q] = Line{stat.m, stat.delta, stat.r, terms.k};
+            if (terms.k != 0 && p.lines && team.thread == 0 && team.block == 0) p.lines[row_of(q)] = Line{stat.m, stat.delta, stat.r, terms.k};
             second(Flag<true>{});
         }
-        dx_row += p.stride_dx;
     };
 
-    for (int q = SKEW ? -1 : 0; q < turns; q++) {
-        if (q + SKEW < turns) dots(q + SKEW);
-        if (q >= 0) write(q);
+    for (int q = -SKEW; q < turns; q++) {
+        int next = q + SKEW;
+        if (next < turns) {
+            if (ACROSS && next > 0 && next % CHUNK == 0) leave(bias_sum, next, 1);
+            // A warp reads the next chunk's statistics, which the others need only after it has posted more sums.
+            if (ACROSS && next % CHUNK == CHUNK / 2 && next + CHUNK / 2 < turns && Team::warp() == 0)
+                read_stats(p, pipe.stats[team.own][(next / CHUNK + 1) % (1 + ACROSS)], chunk_of(next + CHUNK), threadIdx.x, 32);
+            dots(next);
+        }
+        if (q >= 0) {
+            if (ACROSS && q > 0 && q % CHUNK == 0) leave(gain_sum, q, 0);
+            write(q);
+        }
     }
-    if (chunk < p.parts)
-#pragma unroll
-        for (int v = 0; v < VECS; v++)
-            if (exists(team.at(v), 0, p.n))
-#pragma unroll
-                for (int j = 0; j < VEC; j++) {
-                    p.sums[chunk * p.n + team.at(v) + j] = gain_sum[v][j];
-                    p.sums[(p.parts + chunk) * p.n + team.at(v) + j] = bias_sum[v][j];
-                }
-    // Nobody goes while others may still send to it.
-    if (CLUSTER > 1) cluster_sync();
+    if (turns > 0) {
+        leave(gain_sum, turns, 0);
+        leave(bias_sum, turns, 1);
+    }
 }

@@ -1,6 +1,6 @@
 //! Every kind of kernel variant, for compilers without a GPU: what a change breaks is found on any machine with NVRTC.
 
-use crate::config::{self, Flow, Geometry, Params};
+use crate::config::{self, Flow, Geometry};
 use crate::device::Properties;
 use crate::kernels::{self, Kinds};
 use crate::module::Variant;
@@ -64,15 +64,14 @@ fn row_variants(element: Type, n: usize, properties: &Properties, out: &mut Vec<
 fn stream_variants(element: Type, n: usize, properties: &Properties, out: &mut Vec<Variant>) {
     for wide in [false, true] {
         let norm = norm(element, n, wide);
-        let forward = config::stream_forward(element, n, norm.param_bytes(true), properties);
-        let backward = config::stream_backward(element, n, norm.param_bytes(false), properties);
+        let hint = if wide { 3 } else { 0 };
+        let forward = config::stream_forward(element, n, norm.params(true), properties);
+        let backward = config::stream_backward(element, n, norm.params(false), properties);
         if let Some((geometry, flow)) = forward.and_then(|found| Some((found, found.flow?))) {
-            let flow = if wide { Flow { params: Params::Read, hint: 3, ..flow } } else { flow };
-            out.push(kernels::stream_forward(&norm, &geometry, &flow));
+            out.push(kernels::stream_forward(&norm, &geometry, &Flow { hint, ..flow }));
         }
         if let Some((geometry, flow)) = backward.and_then(|found| Some((found, found.flow?))) {
-            let flow = if wide { Flow { params: Params::Registers, skew: false, ..flow } } else { flow };
-            out.push(kernels::stream_backward(&norm, &geometry, &flow));
+            out.push(kernels::stream_backward(&norm, &geometry, &Flow { hint, ..flow }));
         }
     }
 }

@@ -5,7 +5,8 @@
 
 mod flow;
 
-pub use flow::{Flow, Params, stream_backward, stream_fits, stream_forward, streams_backward, streams_forward};
+pub use flow::{Flow, stream_backward, stream_fits, stream_forward, streams_forward};
+pub(crate) use flow::{MESSAGE_BYTES, talking_teams, team_message_bytes};
 
 use crate::device::Properties;
 use crate::types::Type;
@@ -26,9 +27,9 @@ pub struct Geometry {
     pub team: usize,
     /// Warps of a block that share a row.
     pub warps: usize,
-    /// Blocks that share a row.
+    /// Blocks that share a row: a cluster; backward rows that stream, any that run at the same time.
     pub cluster: usize,
-    /// 16-byte vectors that a thread holds of a row.
+    /// Vectors that a thread holds of a row: of 16 bytes, with `flow` of four elements.
     pub vectors: usize,
     /// Steps (256 lanes of the canonical sum) that are fetched ahead; 0 for none. With `flow`: the pieces that there is room for.
     pub ring: usize,
@@ -43,9 +44,14 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// Elements of a vector.
+    fn per(&self, element: Type) -> usize {
+        if self.flow.is_some() { Flow::VECTOR } else { element.per_vector() }
+    }
+
     /// Vectors of a thread that make a step.
     pub fn parts(&self, element: Type) -> usize {
-        let spread = self.team * element.per_vector();
+        let spread = self.team * self.per(element);
         self.vectors.min(if spread >= 256 { 1 } else { 256 / spread })
     }
 
@@ -57,14 +63,20 @@ impl Geometry {
     /// Bytes of shared memory that the ring takes, with so many tensors fetched.
     pub fn ring_bytes(&self, element: Type, tensors: usize) -> usize {
         if let Some(flow) = self.flow {
-            return self.ring * tensors * 16 * self.threads * self.vectors / flow.pieces;
+            let row = Flow::VECTOR * element.bytes() * self.threads * self.vectors;
+            return self.ring * tensors * row / flow.pieces;
         }
         self.ring * self.parts(element) * tensors * 16 * self.threads
     }
 
+    /// Bytes of shared memory for so many of γ and β, widened, of the columns that a block has. Of rows that stream.
+    pub(crate) fn columns_bytes(&self, params: usize) -> usize {
+        params * 4 * Flow::VECTOR * self.vectors * 32 * self.warps
+    }
+
     /// Teams of a thread block.
     pub fn teams(&self) -> usize {
-        if self.warps > 1 || self.cluster > 1 { 1 } else { self.threads / self.team }
+        self.threads / (self.team * self.warps)
     }
 
     /// A team of this many threads for rows of n ≤ 1024 elements.
@@ -95,7 +107,7 @@ impl Geometry {
 
     /// Whether every vector of every thread exists in a row of n elements.
     pub(crate) fn is_full(&self, element: Type, n: usize) -> bool {
-        self.vectors * self.team * element.per_vector() * self.warps * self.cluster == n
+        self.vectors * self.team * self.per(element) * self.warps * self.cluster == n
     }
 
     /// With so many steps fetched ahead.

@@ -132,24 +132,24 @@ pub(crate) fn backward(
 
 /// The forward pass of rows that stream through shared memory.
 pub(crate) fn stream_forward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
-    let kinds = Kinds::from(*norm);
-    let variant = kinds.define(Variant::new(&STREAM_FORWARD, "forward"));
-    let kept = flow.kept_bytes(geometry, norm.element, norm.param_bytes(true));
-    flows(rows(variant, norm, geometry, false, true, false), flow).shared(geometry.ring_bytes(norm.element, 1) + kept)
+    let variant = Kinds::from(*norm).define(Variant::new(&STREAM_FORWARD, "forward"));
+    let shared = geometry.ring_bytes(norm.element, 1) + geometry.columns_bytes(norm.params(true));
+    flows(rows(variant, norm, geometry, false, true, false), norm, flow).shared(shared)
 }
 
-/// The backward pass of such rows, with dx and the sums for γ and β.
+/// The backward pass of such rows, with dx and the sums for γ and β. Its blocks are in no clusters.
 pub(crate) fn stream_backward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
     let kinds = Kinds { bias: 0, ..Kinds::from(*norm) };
     let variant = kinds.define(Variant::new(&STREAM_BACKWARD, "backward"));
-    let kept = flow.kept_bytes(geometry, norm.element, norm.param_bytes(false));
-    flows(rows(variant, norm, geometry, false, true, false), flow)
-        .define("SKEW", u32::from(flow.skew))
-        .shared(geometry.ring_bytes(norm.element, 2) + kept)
+    let shared = geometry.ring_bytes(norm.element, 2) + geometry.columns_bytes(norm.params(false));
+    let variant = flows(rows(variant, norm, geometry, false, true, false), norm, flow);
+    let variant = variant.define("ACROSS", u32::from(geometry.cluster > 1)).shared(shared);
+    Variant { large_clusters: false, ..variant }
 }
 
-fn flows(variant: Variant, flow: &Flow) -> Variant {
-    variant.define("PIECES", flow.pieces).define("PARAMS", flow.params as u32).define("HINT", flow.hint)
+fn flows(variant: Variant, norm: &RowNorm, flow: &Flow) -> Variant {
+    let bytes = Flow::VECTOR * norm.element.bytes();
+    variant.define("WORD_BYTES", bytes).define("PIECES", flow.pieces).define("HINT", flow.hint)
 }
 
 pub(crate) fn long(norm: &RowNorm, entry: &'static str, residual: bool) -> Variant {

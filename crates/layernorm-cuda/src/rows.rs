@@ -15,11 +15,11 @@ mod params;
 pub(crate) use job::{Channels, Job};
 
 use crate::columns::Gradients;
-use crate::config::{CHUNK, Geometry};
+use crate::config::{BLOCK, CHUNK, Geometry, MESSAGE_BYTES};
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Stream;
-use crate::types::{Affine, Param, Rows, Stats, Type, Workspace};
+use crate::types::{Affine, Rows, Stats, Type, Workspace};
 
 /// What rows are normalized, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,10 +69,9 @@ pub struct Backward {
 }
 
 impl RowNorm {
-    /// Bytes of γ, and with `bias` of β too, for a column.
-    pub(crate) fn param_bytes(&self, bias: bool) -> usize {
-        let bytes = |param: Option<Param>| param.map_or(0, |param| if param.f32 { 4 } else { self.element.bytes() });
-        bytes(self.affine.gain) + if bias { bytes(self.affine.bias) } else { 0 }
+    /// How many there are of γ, and with `bias` of β too.
+    pub(crate) fn params(&self, bias: bool) -> usize {
+        usize::from(self.affine.gain.is_some()) + usize::from(bias && self.affine.bias.is_some())
     }
 
     /// y = norm(x), on a stream.
@@ -107,7 +106,13 @@ impl RowNorm {
         if !gradients.wanted() {
             return 0;
         }
-        self.lines_bytes() + 2 * self.rows.div_ceil(CHUNK) * self.n * self.element.accumulator_bytes()
+        let sums = 2 * self.rows.div_ceil(CHUNK) * self.n * self.element.accumulator_bytes();
+        self.lines_bytes() + self.messages_bytes() + sums
+    }
+
+    /// Bytes for what blocks that share a row tell each other, after the statistics.
+    pub(crate) fn messages_bytes(&self) -> usize {
+        if self.n > BLOCK { MESSAGE_BYTES } else { 0 }
     }
 
     /// Bytes for the statistics of scaled rows, at the start of a workspace.

@@ -10,14 +10,15 @@ struct Case {
     /// 0: f32. 2: bf16.
     element: usize,
     warps: usize,
+    /// Blocks of a team.
     cluster: usize,
+    /// Teams of a block.
+    teams: usize,
     ring: usize,
     pieces: usize,
-    params: usize,
     n: usize,
     rows: usize,
     centered: bool,
-    skew: bool,
     affine: bool,
 }
 
@@ -27,42 +28,41 @@ const BASE: Case = Case {
     element: 0,
     warps: 2,
     cluster: 1,
+    teams: 1,
     ring: 3,
     pieces: 1,
-    params: 2,
     n: 2048,
     rows: 13,
     centered: true,
-    skew: true,
     affine: true,
 };
 
 const CASES: [Case; 10] = [
-    Case { name: "forward_in_a_cluster", cluster: 4, params: 1, n: 8192, ..BASE },
-    Case { name: "forward_in_pieces", warps: 4, cluster: 2, ring: 7, pieces: 2, n: 7000, ..BASE },
-    Case { name: "forward_bf16_five_warps", element: 2, warps: 5, ring: 5, params: 3, n: 5000, ..BASE },
+    Case { name: "forward_in_a_cluster", cluster: 4, teams: 2, ring: 1, n: 8192, ..BASE },
+    Case { name: "forward_in_pieces", warps: 4, cluster: 2, ring: 3, pieces: 4, n: 7000, ..BASE },
+    Case { name: "forward_bf16_five_warps", element: 2, warps: 5, teams: 2, ring: 2, n: 5000, ..BASE },
     Case {
         name: "forward_rms",
         element: 2,
         cluster: 2,
-        ring: 9,
-        pieces: 4,
-        params: 0,
+        teams: 3,
+        ring: 3,
+        pieces: 2,
         n: 3800,
         centered: false,
         ..BASE
     },
-    Case { name: "forward_a_warp_a_row", warps: 1, n: 768, rows: 30, ..BASE },
+    Case { name: "forward_a_warp_a_row", warps: 1, teams: 2, n: 768, rows: 30, ..BASE },
     Case { name: "backward", back: true, rows: 70, ..BASE },
     Case {
-        name: "backward_in_a_cluster",
+        name: "backward_in_several_blocks",
         back: true,
         element: 2,
         cluster: 4,
         ring: 5,
         pieces: 2,
         n: 8000,
-        rows: 67,
+        rows: 200,
         ..BASE
     },
     Case {
@@ -70,30 +70,22 @@ const CASES: [Case; 10] = [
         back: true,
         element: 2,
         warps: 3,
-        params: 1,
+        ring: 9,
+        pieces: 4,
         n: 3000,
         rows: 66,
         centered: false,
         ..BASE
     },
-    Case {
-        name: "backward_without_skew",
-        back: true,
-        cluster: 2,
-        ring: 6,
-        pieces: 4,
-        params: 0,
-        n: 4096,
-        skew: false,
-        ..BASE
-    },
+    Case { name: "backward_chunks_in_turn", back: true, cluster: 2, n: 4096, rows: 64 * 5 + 7, ..BASE },
     Case {
         name: "backward_a_warp_a_chunk",
         back: true,
         warps: 1,
+        teams: 2,
+        ring: 2,
         n: 1000,
         rows: 200,
-        skew: false,
         affine: false,
         ..BASE
     },
@@ -111,6 +103,9 @@ const PTX: [(&str, &[&str]); 2] = [
             "barrier_expect",
             "barrier_wait",
             "send",
+            "leave_message",
+            "look_at_message",
+            "team_sync",
             "copy_async",
             "commit_async",
             "wait_async",
@@ -133,7 +128,7 @@ const PTX: [(&str, &[&str]); 2] = [
 ];
 
 /// What else only a GPU's compiler knows, and what stands for it.
-const WORDS: [(&str, &str); 7] = [
+const WORDS: [(&str, &str); 6] = [
     ("asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(y) : \"h\"(x.bits));", "simt::fail(\"f16\");"),
     ("asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(y.bits) : \"f\"(x));", "simt::fail(\"f16\");"),
     ("asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y.bits) : \"f\"(x));", "y.bits = bf16_of(x);"),
@@ -145,8 +140,7 @@ const WORDS: [(&str, &str); 7] = [
         "extern __shared__ __align__(128) Words memory[];",
         "Words* memory = (Words*)(simt::shared[simt::self().block].data() + simt::STATIC);",
     ),
-    ("__shared__ Exchange exchange;", "Exchange& exchange = *(Exchange*)simt::shared[simt::self().block].data();"),
-    ("__shared__ Pipe pipe;", "Pipe& pipe = *(Pipe*)(simt::shared[simt::self().block].data() + 8192);"),
+    ("__shared__ Pipe pipe;", "Pipe& pipe = *(Pipe*)simt::shared[simt::self().block].data();"),
 ];
 
 const FILES: [&str; 6] =
@@ -197,14 +191,13 @@ fn write_kernels(folder: &Path) {
 
 /// What the program or its compiler said, if not that all is well.
 fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
-    let per = if case.element == 0 { 4 } else { 8 };
     let alone = case.warps == 1 && case.cluster == 1;
-    let vectors = if alone { (case.n.div_ceil(256) * 256) / 32 / per } else { 32 / per };
-    let full = vectors * 32 * per * case.warps * case.cluster == case.n;
-    let threads = if alone { 64 } else { 32 * case.warps };
+    let vectors = if alone { case.n.div_ceil(256) * 2 } else { 8 };
+    let full = vectors * 128 * case.warps * case.cluster == case.n;
     let affine = usize::from(case.affine);
     let defines = [
         ("ELEM", case.element),
+        ("WORD_BYTES", if case.element == 0 { 16 } else { 8 }),
         ("CENTERED", usize::from(case.centered)),
         ("ONE_PLUS", 0),
         ("GAIN", affine),
@@ -212,17 +205,16 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         ("TEAM", 32),
         ("WARPS", case.warps),
         ("CLUSTER", case.cluster),
+        ("ACROSS", usize::from(case.back && case.cluster > 1)),
         ("VECS", vectors),
         ("RING", case.ring),
-        ("THREADS", threads),
+        ("THREADS", 32 * case.warps * case.teams),
         ("MIN_BLOCKS", 1),
         ("PER_CHANNEL", 0),
         ("ALIGNED", 1),
         ("FULL", usize::from(full)),
         ("RESIDUAL", 0),
         ("PIECES", case.pieces),
-        ("PARAMS", case.params),
-        ("SKEW", usize::from(case.skew)),
         ("HINT", 0),
     ];
     let program = folder.join(case.name);

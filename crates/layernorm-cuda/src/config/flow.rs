@@ -1,64 +1,64 @@
-//! Rows that stream through shared memory: how many warps, pieces and rows of them a multiprocessor has at a time.
+//! Rows that stream through shared memory: how many warps, teams and pieces of rows a multiprocessor has at a time.
 //!
-//! Forward has three rows under way, backward two of x and dy, and both room for what comes next. Not measured yet: the numbers
-//! follow from what must be in flight (about 32 KiB a multiprocessor) and from registers without spills in the machine code.
+//! A thread has vectors of four elements, whatever their type. Forward holds a row in registers and two or more teams a block;
+//! backward leaves the rows in shared memory, two of them at hand, and has the sums for γ and β in registers. Measured on an H200
+//! with `layernorm-gpu-bench sweep`; `bench/gpu/NOTES.md` has the figures.
 
 use super::{BLOCK, CHUNK, Geometry, MOST_CLUSTER, MOST_WARPS};
 use crate::device::Properties;
 use crate::types::Type;
-
-/// Where γ and β of a thread's columns are, from row to row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Params {
-    /// Read each time.
-    Read = 0,
-    /// In registers.
-    Registers = 1,
-    /// In shared memory.
-    Shared = 2,
-    /// In registers, widened to f32: more of them, and fewer instructions a row.
-    Widened = 3,
-}
 
 /// How rows stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// Pieces of a warp's part of a row, each copied at once.
     pub pieces: usize,
-    /// Where γ and β are.
-    pub params: Params,
-    /// Backward: the sums of the next row are under way while a row is written.
-    pub skew: bool,
     /// 1: what is read may leave L2 first. 2: stores are ordinary ones. Added up.
     pub hint: u32,
 }
 
 impl Flow {
-    /// Whole rows, nothing special.
-    pub fn new(params: Params) -> Self {
-        Flow { pieces: 1, params, skew: true, hint: 0 }
-    }
+    /// Elements of a thread's vector.
+    pub(crate) const VECTOR: usize = 4;
 
-    /// Bytes of shared memory for parameters that have so many bytes a column together.
-    pub(crate) fn kept_bytes(&self, geometry: &Geometry, element: Type, param_bytes: usize) -> usize {
-        let columns = geometry.threads * geometry.vectors * element.per_vector();
-        if self.params == Params::Shared { columns * param_bytes } else { 0 }
+    /// In so many pieces, nothing special.
+    pub fn new(pieces: usize) -> Self {
+        Flow { pieces, hint: 0 }
     }
 }
 
-/// Whether rows stream at all. Off, all of them go by the kernels that hold them in registers.
-const STREAMS: bool = true;
-
 /// Rows that a team must have for its start to be worth it.
 const LEAST_TURNS: usize = 4;
+
+/// Threads of a multiprocessor, forward: 64 registers each hold 32 elements and what is done to them.
+const FORWARD_THREADS: usize = 1024;
+
+/// Blocks of a backward team, at most: a lane of a warp reads each one's message.
+const MOST_ACROSS: usize = 32;
+
+/// Blocks that leave each other messages, at most, over all teams.
+const MOST_TALKING: usize = 512;
+
+/// Bytes of workspace for the messages of blocks that share a row: each of a block's in six sets of two, as `Messages` in rows.cuh.
+pub(crate) const MESSAGE_BYTES: usize = MOST_TALKING * 6 * 2 * 8;
+
+/// Bytes of messages of each team.
+pub(crate) fn team_message_bytes(geometry: &Geometry) -> usize {
+    geometry.cluster * 6 * 2 * 8
+}
+
+/// Teams of several blocks that run at the same time, with so many blocks on the device.
+pub(crate) fn talking_teams(geometry: &Geometry, blocks: usize) -> usize {
+    blocks.min(MOST_TALKING) / geometry.cluster
+}
 
 /// What a pass needs to know of its tensors.
 #[derive(Clone, Copy)]
 struct Load {
     element: Type,
     back: bool,
-    /// Bytes of γ and β (backward: of γ) a column.
-    param_bytes: usize,
+    /// How many of γ and β (backward: of γ) there are.
+    params: usize,
 }
 
 impl Load {
@@ -66,126 +66,121 @@ impl Load {
         1 + usize::from(self.back)
     }
 
-    /// Shared memory beside the ring and the parameters: sums on their way, barriers, statistics.
+    /// Shared memory beside the ring and the parameters: `Pipe` in the kernels.
     fn own_bytes(&self, geometry: &Geometry) -> usize {
-        let cluster = geometry.cluster;
-        let again = 512 + 16 * cluster + 16;
+        let Geometry { cluster, warps, threads, ring, .. } = *geometry;
+        let warps_padded = warps.next_power_of_two();
+        let exchange = 16 * (warps_padded + cluster + 1);
+        let wide = warps > 1 || cluster > 1;
         let sums = if self.back {
-            512 + 32 * cluster + 56 + 3 * 4 * CHUNK * geometry.teams()
+            let chunks = 1 + usize::from(cluster > 1);
+            exchange + 16 * warps_padded + 104 + chunks * 3 * 4 * CHUNK * geometry.teams()
         } else {
-            256 + 8 * cluster + 40 + 512 + 16 * cluster + 40
+            exchange * if wide { geometry.teams() } else { 1 }
         };
-        (again + sums + geometry.threads / 32 * geometry.ring * 8).next_multiple_of(128)
+        (sums + threads / 32 * ring * 8).next_multiple_of(128)
     }
 
     /// Whether a multiprocessor holds as many blocks of it as the geometry says.
-    fn fits(&self, geometry: &Geometry, flow: &Flow, properties: &Properties) -> bool {
+    fn fits(&self, geometry: &Geometry, properties: &Properties) -> bool {
         let bytes = geometry.ring_bytes(self.element, self.tensors())
-            + flow.kept_bytes(geometry, self.element, self.param_bytes)
+            + geometry.columns_bytes(self.params)
             + self.own_bytes(geometry);
         // The system has 1 KiB of every block's.
         let share = properties.shared_per_multiprocessor / geometry.blocks - 1024;
         bytes <= share.min(properties.shared_per_block)
     }
 
-    /// The geometry with this flow and the longest ring of up to so many rows, if there is room for `least` halves of a row.
+    /// The geometry in so many pieces and with the longest ring of `least` to `most` of them, if there is room.
     fn with(
         &self,
         base: &Geometry,
-        flow: Flow,
+        pieces: usize,
         (least, most): (usize, usize),
         properties: &Properties,
     ) -> Option<Geometry> {
-        let low = (least * flow.pieces).div_ceil(2);
-        let geometry = |ring| Geometry { ring, flow: Some(flow), ..*base };
-        let whole = base.steps(self.element).is_multiple_of(flow.pieces);
-        let found = (low..=most * flow.pieces).rev().map(geometry).find(|one| self.fits(one, &flow, properties));
+        let geometry = |ring| Geometry { ring, flow: Some(Flow::new(pieces)), ..*base };
+        let whole = geometry(1).steps(self.element).is_multiple_of(pieces);
+        let found = (least..=most).rev().map(geometry).find(|one| self.fits(one, properties));
         found.filter(|_| whole)
     }
 }
 
-/// Warps of rows over 1024 elements, in a block for each `most` of them and no more blocks than a cluster has.
-fn spread(element: Type, n: usize, most: usize) -> Option<Geometry> {
-    let cluster = n.div_ceil(BLOCK * most).next_power_of_two();
-    (cluster <= MOST_CLUSTER).then(|| Geometry::wide(element, n, cluster))
+/// A team of a warp for each 1024 elements, over so many blocks, with `teams` teams a block.
+fn spread(n: usize, cluster: usize, teams: usize) -> Geometry {
+    let warps = n.div_ceil(BLOCK).div_ceil(cluster);
+    // Blocks fold their own warps first, so each must have a power of two of them.
+    let warps = if cluster > 1 { warps.next_power_of_two() } else { warps };
+    // A vector of each of 32 threads is half of the 256 lanes: whole steps are two.
+    let vectors = n.min(BLOCK).div_ceil(64 * Flow::VECTOR) * 2;
+    let threads = 32 * warps * teams;
+    let flow = Some(Flow::new(1));
+    Geometry { team: 32, warps, cluster, vectors, ring: 1, threads, keep: false, blocks: 1, flow }
 }
 
-/// [`spread`], and a warp a row for shorter ones.
-fn base(element: Type, n: usize, most: usize) -> Option<Geometry> {
-    if n <= BLOCK { Some(Geometry::narrow(element, n, 32, 128)) } else { spread(element, n, most) }
-}
-
-/// Whether there are kernels for it: whole vectors, a device with bulk copies.
-fn possible(element: Type, n: usize, least: usize, properties: &Properties) -> bool {
+/// Whether there are kernels for it: whole 16-byte vectors, a device with bulk copies, rows for whole warps.
+fn possible(element: Type, n: usize, properties: &Properties) -> bool {
     let whole = n.is_multiple_of(element.per_vector());
-    element != Type::F64 && properties.clusters && properties.capability >= 90 && n > least && whole
+    element != Type::F64 && properties.clusters && properties.capability >= 90 && n > BLOCK / 2 && whole
 }
 
-/// A forward pass of rows that stream; `None` where none can. `param_bytes`: of γ and β, a column.
-pub fn stream_forward(element: Type, n: usize, param_bytes: usize, properties: &Properties) -> Option<Geometry> {
-    if !possible(element, n, BLOCK / 2, properties) {
+/// A forward pass of rows that stream; `None` where none can. `params`: how many of γ and β there are.
+pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Properties) -> Option<Geometry> {
+    if !possible(element, n, properties) {
         return None;
     }
-    let base = base(element, n, MOST_WARPS)?;
-    // 16 warps of 128 registers, half of which γ and β take.
-    let base = Geometry { blocks: (MOST_WARPS * 32 / base.threads).max(1), ..base };
-    let load = Load { element, back: false, param_bytes };
-    let flow = Flow::new(Params::Widened);
-    let pieces = |pieces, least| load.with(&base, Flow { pieces, ..flow }, (least, 5), properties);
-    pieces(1, 8).or_else(|| pieces(2, 6)).or_else(|| pieces(4, 5))
+    let cluster = n.div_ceil(BLOCK * MOST_WARPS).next_power_of_two();
+    if cluster > MOST_CLUSTER {
+        return None;
+    }
+    let warps = spread(n, cluster, 1).warps;
+    let base = spread(n, cluster, FORWARD_THREADS / (32 * warps));
+    let load = Load { element, back: false, params };
+    // Rows that are on their way: two, or what there is room for.
+    [(1, 1, 2), (4, 3, 3), (2, 1, 2), (4, 1, 2)]
+        .into_iter()
+        .find_map(|(pieces, least, most)| load.with(&base, pieces, (least, most), properties))
 }
 
-/// Whether a forward pass of so many rows is better off streaming. A warp a row waits for nobody, and has its row in registers.
-pub fn streams_forward(rows: usize, geometry: &Geometry, properties: &Properties) -> bool {
+/// Whether a forward pass of so many rows is better off streaming.
+pub fn streams_forward(element: Type, rows: usize, n: usize, geometry: &Geometry, properties: &Properties) -> bool {
     let teams = properties.multiprocessors as usize * geometry.blocks * geometry.teams() / geometry.cluster;
-    STREAMS && geometry.teams() == 1 && rows >= LEAST_TURNS * teams
+    let least = if element.bytes() == 2 { BLOCK / 2 } else { BLOCK };
+    n > least && rows >= LEAST_TURNS * teams
 }
 
-/// A backward pass with dx and the sums for γ and β, of rows that stream; `None` where none can.
-pub fn stream_backward(element: Type, n: usize, param_bytes: usize, properties: &Properties) -> Option<Geometry> {
-    if !possible(element, n, BLOCK / 2, properties) {
+/// A backward pass with dx and the sums for γ and β, of rows that stream; `None` where none can. `params`: whether there is a γ.
+pub fn stream_backward(element: Type, n: usize, params: usize, properties: &Properties) -> Option<Geometry> {
+    if !possible(element, n, properties) {
         return None;
     }
     // Two sums an element are 64 registers: 8 warps have 255 registers each, 16 have 128, which hold 16 bits without spills.
     let most = if element.bytes() == 2 { MOST_WARPS } else { MOST_WARPS / 2 };
-    let load = Load { element, back: true, param_bytes };
-    if let Some(base) = base(element, n, most) {
-        let base = Geometry { blocks: (most * 32 / base.threads).max(1), ..base };
-        // A warp of its own has its sums at once.
-        let skew = n > BLOCK;
-        for params in [Params::Shared, Params::Read] {
-            for pieces in [1, 2, 4] {
-                let flow = Flow { pieces, skew, ..Flow::new(params) };
-                let found = load.with(&base, flow, (5, 4), properties);
-                if found.is_some() {
-                    return found;
-                }
-            }
-        }
+    let cluster = n.div_ceil(BLOCK * most).next_power_of_two();
+    if cluster > MOST_ACROSS.min(properties.multiprocessors as usize) {
+        return None;
     }
-    // A row and a bit: only the copies run ahead.
-    let base = spread(element, n, MOST_WARPS)?;
-    let flow = Flow { pieces: 4, skew: false, ..Flow::new(Params::Read) };
-    load.with(&base, flow, (3, 2), properties)
+    // Short rows: blocks of few warps, so that chunks are spread more evenly.
+    let base = spread(n, cluster, if n <= BLOCK { 2 } else { 1 });
+    let base = Geometry { blocks: (most * 32 / base.threads).max(1), ..base };
+    let load = Load { element, back: true, params };
+    // Two rows at hand, or one where a warp has a row, and what comes next.
+    let rows = if n <= BLOCK { 1 } else { 2 };
+    [(1, rows + 1, rows + 2), (2, 2 * rows + 1, 2 * rows + 4), (4, 4 * rows + 1, 4 * rows + 8)]
+        .into_iter()
+        .find_map(|(pieces, least, most)| load.with(&base, pieces, (least, most), properties))
 }
 
-/// Whether backward rows stream where they can.
-pub fn streams_backward() -> bool {
-    STREAMS
-}
-
-/// Whether a geometry that streams holds a row and has room on a multiprocessor.
-pub fn stream_fits(
-    geometry: &Geometry,
-    element: Type,
-    back: bool,
-    param_bytes: usize,
-    properties: &Properties,
-) -> bool {
+/// Whether a geometry that streams holds the rows at hand and has room on a multiprocessor.
+pub fn stream_fits(geometry: &Geometry, element: Type, back: bool, params: usize, properties: &Properties) -> bool {
     let Some(flow) = geometry.flow else { return false };
-    let rows = if back && !flow.skew { 1 } else { 2 };
-    let whole = geometry.steps(element).is_multiple_of(flow.pieces) && geometry.ring >= rows * flow.pieces;
-    whole && Load { element, back, param_bytes }.fits(geometry, &flow, properties)
+    let rows = match (back, geometry.warps > 1 || geometry.cluster > 1) {
+        (false, _) => 0,
+        (true, false) => 1,
+        (true, true) => 2,
+    };
+    let whole = geometry.steps(element).is_multiple_of(flow.pieces) && geometry.ring >= (rows * flow.pieces).max(1);
+    whole && Load { element, back, params }.fits(geometry, properties)
 }
 
 #[cfg(test)]
@@ -201,20 +196,21 @@ mod tests {
             for n in
                 (520..=8192).step_by(8).chain([12288, 16384, 16392, 32768, 40000, 65536, 100_000, 131_072, 262_144])
             {
-                for param_bytes in [0, element.bytes(), 4] {
+                for params in [0, 1] {
                     for (back, found) in [
-                        (false, stream_forward(element, n, 2 * param_bytes, &device)),
-                        (true, stream_backward(element, n, param_bytes, &device)),
+                        (false, stream_forward(element, n, 2 * params, &device)),
+                        (true, stream_backward(element, n, params, &device)),
                     ] {
                         let geometry = found.unwrap_or_else(|| panic!("{element:?} N={n} back {back}: no geometry"));
-                        let bytes = param_bytes * if back { 1 } else { 2 };
+                        let params = params * if back { 1 } else { 2 };
                         assert!(
-                            stream_fits(&geometry, element, back, bytes, &device),
+                            stream_fits(&geometry, element, back, params, &device),
                             "{element:?} N={n}: {geometry:?}"
                         );
-                        let held = geometry.vectors * 32 * element.per_vector() * geometry.warps * geometry.cluster;
+                        let held = geometry.vectors * 32 * Flow::VECTOR * geometry.warps * geometry.cluster;
                         assert!(held >= n, "{element:?} N={n}: {geometry:?}");
-                        assert!(geometry.blocks * geometry.threads <= 512, "{element:?} N={n}: {geometry:?}");
+                        assert!(geometry.blocks * geometry.threads <= 1024, "{element:?} N={n}: {geometry:?}");
+                        assert!(geometry.warps == 1 || geometry.teams() <= 16, "{element:?} N={n}: {geometry:?}");
                     }
                 }
             }
@@ -224,9 +220,10 @@ mod tests {
     /// No kernels for f64, for devices without bulk copies, for rows that no cluster holds.
     #[test]
     fn others_stay() {
-        assert_eq!(stream_forward(Type::F64, 4096, 16, &properties(90)), None);
-        assert_eq!(stream_backward(Type::F32, 4096, 4, &properties(80)), None);
-        assert_eq!(stream_forward(Type::F32, 262_148, 8, &properties(90)), None);
-        assert_eq!(stream_backward(Type::Bf16, 4097, 2, &properties(90)), None);
+        assert_eq!(stream_forward(Type::F64, 4096, 2, &properties(90)), None);
+        assert_eq!(stream_backward(Type::F32, 4096, 1, &properties(80)), None);
+        assert_eq!(stream_forward(Type::F32, 262_148, 2, &properties(90)), None);
+        assert_eq!(stream_backward(Type::F32, 262_148, 1, &properties(90)), None);
+        assert_eq!(stream_backward(Type::Bf16, 4097, 1, &properties(90)), None);
     }
 }

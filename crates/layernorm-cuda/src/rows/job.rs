@@ -119,8 +119,8 @@ impl Job<'_> {
         let properties = self.device.properties();
         let streams = || {
             let plain = aligned && residual.is_none() && self.channels == Channels::FEATURES;
-            let found = config::stream_forward(element, n, self.norm.param_bytes(true), properties);
-            found.filter(|found| plain && config::streams_forward(rows, found, properties))
+            let found = config::stream_forward(element, n, self.norm.params(true), properties);
+            found.filter(|found| plain && config::streams_forward(element, rows, n, found, properties))
         };
         let fallback = || config::forward(element, rows, n, aligned, tensors, properties);
         let Some(geometry) = geometry.or_else(streams).or_else(fallback) else {
@@ -206,6 +206,30 @@ impl Job<'_> {
         unsafe { launch.run(&function, stream, params) }
     }
 
+    /// Launches a kernel whose teams are several blocks that leave each other messages: all run at the same time, and take lines
+    /// in turn.
+    unsafe fn launch_across<P: Copy>(
+        &self,
+        variant: &Variant,
+        geometry: &Geometry,
+        lines: usize,
+        messages: u64,
+        stream: Stream,
+        params: &P,
+    ) -> Result<(), Error> {
+        let function = self.device.function(variant)?;
+        let held = function.blocks_per_multiprocessor(geometry.threads as u32)? as usize;
+        let blocks = held * self.device.properties().multiprocessors as usize;
+        let teams = lines.min(config::talking_teams(geometry, blocks)).max(1);
+        let bytes = teams * config::team_message_bytes(geometry);
+        let launch = Launch::new((teams * geometry.cluster) as u32, geometry.threads as u32).cooperative();
+        // SAFETY: the messages are the workspace's; the rest is the caller's promise.
+        unsafe {
+            call!(cuMemsetD8Async(messages, 0, bytes, stream.0))?;
+            launch.run(&function, stream, params)
+        }
+    }
+
     pub(crate) unsafe fn backward(
         &self,
         call: &Backward,
@@ -257,7 +281,7 @@ impl Job<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             match config::backward(element, rows, n, aligned, false, self.device.properties()) {
-                Some(geometry) => self.rows_backward::<A>(call, &geometry, false, aligned, (0, 0, lines), stream),
+                Some(geometry) => self.rows_backward::<A>(call, &geometry, false, aligned, (0, 0, lines, 0), stream),
                 None => self.long_backward::<A>(call, lines, stream),
             }
         }
@@ -276,16 +300,17 @@ impl Job<'_> {
         let wanted = call.gradients.wanted();
         let fused = wanted && self.channels == Channels::FEATURES && config::fuses_sums(element, rows, n, properties);
         let streams = || {
-            let plain = fused && aligned && call.dh.is_none() && call.dx.is_some() && config::streams_backward();
-            let found = || config::stream_backward(element, n, self.norm.param_bytes(false), properties);
+            let plain = fused && aligned && call.dh.is_none() && call.dx.is_some();
+            let found = || config::stream_backward(element, n, self.norm.params(false), properties);
             plain.then(found).flatten().map(|found| (found, true))
         };
         let fallback = || config::backward(element, rows, n, aligned, fused, properties).map(|found| (found, fused));
         let chosen = geometry.or_else(streams).or_else(fallback);
         let fused = chosen.is_some_and(|(_, fused)| fused);
-        // The statistics of scaled rows come first, then the sums.
+        // The statistics of scaled rows come first, then messages between blocks, then the sums.
         let lines = if wanted { workspace.address } else { 0 };
-        let sums = workspace.address + self.norm.lines_bytes() as u64;
+        let messages = workspace.address + self.norm.lines_bytes() as u64;
+        let sums = messages + self.norm.messages_bytes() as u64;
         // SAFETY: the caller's promise.
         unsafe {
             let mut parts = rows.div_ceil(CHUNK);
@@ -294,7 +319,7 @@ impl Job<'_> {
                     if fused {
                         parts = parts.div_ceil(32 / geometry.team.min(32));
                     }
-                    self.rows_backward::<A>(call, &geometry, fused, aligned, (parts, sums, lines), stream)?;
+                    self.rows_backward::<A>(call, &geometry, fused, aligned, (parts, sums, lines, messages), stream)?;
                 }
                 None if wanted || call.dx.is_some() => self.long_backward::<A>(call, lines, stream)?,
                 _ => {}
@@ -317,7 +342,7 @@ impl Job<'_> {
         geometry: &Geometry,
         fused: bool,
         aligned: bool,
-        (parts, sums, lines): (usize, u64, u64),
+        (parts, sums, lines, messages): (usize, u64, u64, u64),
         stream: Stream,
     ) -> Result<(), Error> {
         let RowNorm { rows, n, affine, eps, .. } = self.norm;
@@ -333,6 +358,7 @@ impl Job<'_> {
             rstd: call.stats.rstd,
             sums,
             lines,
+            messages,
             rows: rows as i64,
             n: n as i64,
             parts: parts as i64,
@@ -351,6 +377,10 @@ impl Job<'_> {
             }
         };
         let lines = if fused { rows.div_ceil(CHUNK) } else { rows };
+        if geometry.flow.is_some() && geometry.cluster > 1 {
+            // SAFETY: as below.
+            return unsafe { self.launch_across(&variant, geometry, lines, messages, stream, &params) };
+        }
         // SAFETY: the structure is the kernel's; the caller vouches for the memory.
         unsafe { self.launch(&variant, geometry, lines, !fused, stream, &params) }
     }

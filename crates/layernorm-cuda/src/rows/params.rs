@@ -38,6 +38,7 @@ pub(super) struct BackwardParams<A> {
     pub(super) rstd: u64,
     pub(super) sums: u64,
     pub(super) lines: u64,
+    pub(super) messages: u64,
     pub(super) rows: i64,
     pub(super) n: i64,
     pub(super) parts: i64,

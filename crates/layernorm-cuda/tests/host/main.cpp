@@ -81,7 +81,7 @@ struct Tensor {
     std::vector<T> all;
     T* first;
     long stride;
-    Tensor(long rows, long n) : all(rows * (n + VEC) + 16), stride(n + VEC) {
+    Tensor(long rows, long n) : all(rows * (n + 8) + 16), stride(n + 8) {
         memset((void*)all.data(), 0xff, all.size() * sizeof(T));
         first = (T*)(((size_t)all.data() + 15) / 16 * 16);
     }
@@ -212,15 +212,17 @@ static void check_row(Rows& it, const std::vector<Line>& lines, long row, std::v
 }
 
 static void check(Rows& it, int) {
-    long n = it.n, parts = (it.rows + CHUNK - 1) / CHUNK, groups = (parts + TEAMS - 1) / TEAMS;
+    // Teams of several blocks are fewer than the chunks, and take them in turn.
+    long n = it.n, parts = (it.rows + CHUNK - 1) / CHUNK, groups = ACROSS ? (parts + 2) / 3 : (parts + TEAMS - 1) / TEAMS;
     std::vector<float> sums(2 * parts * n, -7.0f);
     std::vector<Line> lines(it.rows);
+    std::vector<Messages> messages(groups, Messages{});
     for (long row = 0; row < it.rows; row++) {
         it.m[row] = it.saved[row].m;
         it.delta[row] = it.saved[row].delta;
         it.r[row] = it.saved[row].r;
     }
-    params = Params{it.x.first, it.dy.first, nullptr, it.out.first, it.params.first, it.m.data(), it.delta.data(), it.r.data(), sums.data(), lines.data(),
+    params = Params{it.x.first, it.dy.first, nullptr, it.out.first, it.params.first, it.m.data(), it.delta.data(), it.r.data(), sums.data(), lines.data(), messages.data(),
                     it.rows, n, parts, it.x.stride, it.dy.stride, 0, it.out.stride, 1, 1, it.count, it.eps};
     simt::grid = groups * CLUSTER;
     for (long group = 0; group < groups; group++) simt::run(group * CLUSTER, entry);

@@ -2,6 +2,7 @@
 #pragma once
 
 inline u32 cluster_rank() { return simt::self().block; }
+inline void team_sync(int own) { simt::meet(simt::team_meetings[16 * simt::self().block + own], 32 * WARPS); }
 inline void cluster_sync() { simt::meet(simt::cluster_meeting, simt::threads * simt::cluster); }
 inline void own_init(u64* barrier, u32 arrivals) { simt::barriers[barrier] = simt::Barrier{int(arrivals), int(arrivals), 0, 0}; }
 inline void own_expect(u64* barrier, u32 bytes) {
@@ -38,6 +39,15 @@ inline void bulk_load(void* to, const void* from, u32 bytes, u64* barrier, u64) 
         memcpy(to, from, bytes);
         come(barrier, bytes);
     });
+}
+// A message is seen some time after it was left.
+inline void leave_message(u64* place, u32 turn, float value) {
+    u64 word = u64(turn + 1) << 32 | __float_as_uint(value);
+    simt::under_way.push_back([=] { *place = word; });
+}
+inline u64 look_at_message(const u64* place) {
+    simt::yield();
+    return *place;
 }
 inline u32 count_one(u32* place) { return (*place)++; }
 inline u64 read_once() { return 0; }

@@ -20,6 +20,7 @@
 #define finite kernel_finite
 
 struct uint4 { unsigned x, y, z, w; };
+struct uint2 { unsigned x, y; };
 struct float2 { float x, y; };
 struct Place { int x; };
 
@@ -38,7 +39,7 @@ inline std::mt19937 chance;
 inline std::map<const void*, Barrier> barriers;
 inline std::vector<std::function<void()>> under_way;
 inline std::vector<std::vector<char>> shared;  // of each block
-inline std::vector<Meeting> warp_meetings, block_meetings;
+inline std::vector<Meeting> warp_meetings, block_meetings, team_meetings;  // teams: 16 a block
 inline Meeting cluster_meeting;
 inline std::vector<unsigned> deposits;
 inline int threads, cluster, grid, first_block;
@@ -91,6 +92,7 @@ inline void prepare(int total, void (*entry)()) {
     shared.assign(cluster, std::vector<char>(STATIC + DYNAMIC, 0x7f));
     warp_meetings.assign(total / 32, Meeting());
     block_meetings.assign(cluster, Meeting());
+    team_meetings.assign(16 * cluster, Meeting());
     cluster_meeting = Meeting();
     deposits.assign(total, 0);
     fibers.resize(total);
