@@ -25,6 +25,9 @@ const STREAM_SIZES: [usize; 17] =
 /// Those that f16 goes through too, and RMS norm, f32 parameters and gaps.
 const FEW_STREAMS: [usize; 4] = [1000, 5000, 40000, 262_144];
 
+/// Cases that a thread takes at a time.
+const NEIGHBOURS: usize = 12;
+
 #[derive(Clone, Copy, Debug)]
 enum Case {
     Rows(rows::Case),
@@ -138,7 +141,9 @@ pub fn run(device: &Device, reduced: bool) -> usize {
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some((element, case)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
+                // Neighbours share their kernels: whoever takes one takes some more, so that none is compiled by all threads at once.
+                let mine = || work.chunks(NEIGHBOURS).nth(next.fetch_add(1, Ordering::Relaxed));
+                for (element, case) in std::iter::from_fn(mine).flatten() {
                     let began = std::time::Instant::now();
                     let result = match element {
                         Type::F32 => compare::<f32>(device, case),

@@ -1,7 +1,7 @@
 //! Checks layernorm-cuda against the CPU library, bit for bit, and measures it against a device copy.
 //!
 //! ```text
-//! layernorm-gpu-bench [check] [large] [time [f32:N | bf16:N]] [sweep] [--reduced] [--held]
+//! layernorm-gpu-bench [check] [large] [time [f32:N | bf16:N]] [sweep [N…]] [--reduced] [--held]
 //! ```
 
 mod cases;
@@ -45,7 +45,8 @@ fn main() -> Result<(), Error> {
         time::run(&device, only(&words))?;
     }
     if has("sweep") {
-        sweep::run(&device, has("--held"))?;
+        let sizes: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
+        sweep::run(&device, has("--held"), &sizes)?;
     }
     if failed > 0 {
         eprintln!("{failed} cases differ from the CPU");

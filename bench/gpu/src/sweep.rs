@@ -26,26 +26,23 @@ fn stream_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
         let mut found = vec![base];
         found.extend([1, 2].map(|hint| Geometry { flow: Some(Flow { hint, ..flow }), ..base }));
         let fits = |one: &Geometry| config::stream_fits(one, element, back, params, properties);
-        // Other teams a block, or warps a multiprocessor; each with other rings.
         let one = base.threads / base.teams();
-        let teams = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
-        let shapes = teams.iter().flat_map(|&teams| {
-            let threads = one * teams;
-            let most = if back { 640 } else { 1024 };
-            (1..=most / threads.min(most)).map(move |blocks| Geometry { threads, blocks, ..base })
-        });
-        for shape in shapes {
-            let held = shape.threads * shape.blocks;
-            let usual = base.threads * base.blocks;
-            if shape.threads > 1024 || (back && (n > 1024 && shape.teams() > 1)) || held * 2 < usual || held > usual * 3 / 2 {
+        // Twice the blocks, each with half of the columns.
+        if base.cluster > 1 && base.cluster <= 8 && base.warps > 4 {
+            let threads = one / 2 * 3;
+            found.push(Geometry { cluster: 2 * base.cluster, warps: base.warps / 2, threads: if back { one / 2 } else { threads }, ..base });
+            found.push(Geometry { cluster: 2 * base.cluster, warps: base.warps / 2, threads: one / 2, blocks: 2, ..base });
+        }
+        // Other teams a block, or warps a multiprocessor; each with the longest ring that there is room for.
+        for (threads, blocks) in [1, 2, 4, 8, 16].iter().flat_map(|teams| [1, 2, 3, 4, 6, 7, 8, 12, 14].map(|blocks| (one * teams, blocks))) {
+            let shape = Geometry { threads, blocks, ..base };
+            let (held, usual) = (threads * blocks, base.threads * base.blocks);
+            if threads > 1024 || (back && n > 1024 && shape.teams() > 1) || held * 2 < usual || held > usual * 2 {
                 continue;
             }
             for pieces in [1, 2, 4] {
-                let rings = (1..=4 * pieces).rev();
                 let with = |ring| Geometry { flow: Some(Flow { pieces, ..flow }), ring, ..shape };
-                let fitting: Vec<Geometry> = rings.map(with).filter(fits).collect();
-                found.extend(fitting.first());
-                found.extend(fitting.get(pieces));
+                found.extend((1..=4 * pieces).rev().map(with).find(fits));
             }
         }
         let mut kept: Vec<Geometry> = Vec::new();
@@ -119,11 +116,12 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
 }
 
 /// `held`: rows in registers too, not only those that stream. Size by size, so that a run that is cut off has said something.
-pub fn run(device: &Device, held: bool) -> Result<(), Error> {
+/// `sizes`: only these, if any are given.
+pub fn run(device: &Device, held: bool, sizes: &[usize]) -> Result<(), Error> {
     let mut bench = Bench::new(device)?;
     // Two bf16 are one f32 of the second's size: the same bytes serve both types.
     bench.fill(Type::Bf16)?;
-    for n in SIZES {
+    for n in SIZES.into_iter().filter(|n| sizes.is_empty() || sizes.contains(n)) {
         let shapes = [Type::F32, Type::Bf16].map(|element| Shape::whole(element, n));
         let mut list: Vec<Candidate> = shapes.iter().flat_map(|&shape| stream_candidates(shape, device)).collect();
         // What rows in registers have.

@@ -4,7 +4,7 @@
 //   OUTPUT 1   sum/M, one kind
 //   OUTPUT 2   dγ and dβ, rounded once to their types; a sum that is not finite is done again scaled (rule 6)
 //
-// A block has WIDE columns; each of its THREADS/WIDE threads a column folds an aligned power of two of sums.
+// A block has WIDE columns of one kind; each of its THREADS/WIDE threads a column folds an aligned power of two of sums.
 #include "columns.cuh"
 
 struct Params {
@@ -18,7 +18,7 @@ struct Params {
 };
 
 constexpr int HIGH = THREADS / WIDE;
-constexpr int TOGETHER = 8;
+constexpr int TOGETHER = 16;
 constexpr int LEVELS = 28;
 
 template <int KIND> __device__ inline void write(void* to, i64 at, A value) {
@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) finish(const __grid_consta
     int c = threadIdx.x % WIDE, t = threadIdx.x / WIDE;
     i64 column = i64(blockIdx.x) * WIDE + c, each = 1;
     while (each * HIGH < p.parts) each *= 2;
-    for (int kind = 0; kind < KINDS; kind++) {
+    for (int kind = blockIdx.y; kind < KINDS; kind += gridDim.y) {
         A sum = 0;
         if (column < columns) sum = fold_range(p.sums + kind * p.parts * columns + column, columns, t * each, each, p.parts);
         for (int width = 1; width < HIGH && width * each < p.parts; width *= 2) {

@@ -160,13 +160,14 @@ struct Channel {
     u64 ready[SETS];
     u64 gathered[2];
     u32 arrived[2];
-    u32 takers[SETS];
+    u32 lookers[SETS];
+    alignas(16) u64 seen[2][NS][CLUSTER];
 
     // By all threads, before the block's barrier.
     __device__ void init() {
         for (int i = threadIdx.x; i < 2 * NS * PADDED_WARPS; i += THREADS) (&parts[0][0][0])[i] = 0;
         if (threadIdx.x == 0) {
-            for (int i = 0; i < SETS; i++) own_init(&ready[i], 1), takers[i] = 0;
+            for (int i = 0; i < SETS; i++) own_init(&ready[i], 1), lookers[i] = 0;
             for (int i = 0; i < 2; i++) own_init(&gathered[i], WARPS), arrived[i] = 0;
         }
     }
@@ -214,21 +215,36 @@ struct Channel {
         }
     }
 
-    // Sum number `turn` as `finish` makes it, for all lanes. The first warp that wants it looks for the other blocks' messages.
-    template <class F> __device__ void take(u32 turn, A (&value)[NS], const Messages* messages, F finish) {
-        int set = turn % SETS;
-        if constexpr (CLUSTER > 1) {
-            if (is_number(&takers[set], turn / SETS * WARPS + 1)) {
-                A total[NS];
+    // Asks for the messages of sum number `turn`, if this warp is the first to come by; then it is the one that takes them in. They
+    // were left a pass ago, and are there when the next pass is done.
+    __device__ bool look(u32 turn, const Messages* messages) {
+        if (CLUSTER == 1) return false;
+        bool first = is_number(&lookers[turn % SETS], turn / SETS * WARPS + 1);
+        int lane = threadIdx.x % 32;
+        if (first && lane < CLUSTER) copy_async(&seen[turn & 1][0][0] + 2 * lane, &messages->dots[turn % SETS][0][0] + 2 * lane, true, 0);
+        commit_async();
+        return first;
+    }
+
+    // Sum number `turn` as `finish` makes it, for all lanes. `first`: what `look` gave.
+    template <class F> __device__ void take(u32 turn, bool first, A (&value)[NS], const Messages* messages, F finish) {
+        int set = turn % SETS, rank = threadIdx.x % CLUSTER;
+        if (first) {
+            wait_async<0>();
+            __syncwarp();
+            A total[NS];
 #pragma unroll
-                for (int s = 0; s < NS; s++) total[s] = await_message(&messages->dots[set][s][threadIdx.x % CLUSTER], turn);
-#pragma unroll
-                for (int s = 0; s < NS; s++)
-#pragma unroll
-                    for (int o = 1; o < CLUSTER; o *= 2) total[s] = total[s] + __shfl_xor_sync(~0u, total[s], o);
-                finish(total);
-                pass_on(set, total);
+            for (int s = 0; s < NS; s++) {
+                u64 word = *(volatile u64*)&seen[turn & 1][s][rank];
+                // One that had not come yet is waited for.
+                total[s] = u32(word >> 32) == turn + 1 ? __uint_as_float(u32(word)) : await_message(&messages->dots[set][s][rank], turn);
             }
+#pragma unroll
+            for (int s = 0; s < NS; s++)
+#pragma unroll
+                for (int o = 1; o < CLUSTER; o *= 2) total[s] = total[s] + __shfl_xor_sync(~0u, total[s], o);
+            finish(total);
+            pass_on(set, total);
         }
         own_wait(&ready[set], turn / SETS & 1);
 #pragma unroll

@@ -239,9 +239,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
     };
 
     // dx of row q, and its dy·x̂ to the sums of the chunk.
-    auto write = [&](int q) {
+    auto write = [&](int q, bool first_look) {
         A mean[2];
-        if (WHOLE_BLOCK) pipe.dots.take(q, mean, team.messages, to_means);
+        if (WHOLE_BLOCK) pipe.dots.take(q, first_look, mean, team.messages, to_means);
         else mean[0] = pending[0], mean[1] = pending[1];
         Terms terms = {stat_of(q), mean[0], mean[1], 0, 0, 0};
         const Stat& stat = terms.stat;
@@ -287,6 +287,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
 
     for (int q = -SKEW; q < turns; q++) {
         int next = q + SKEW;
+        bool first_look = ACROSS && q >= 0 && pipe.dots.look(q, team.messages);
         if (next < turns) {
             if (ACROSS && next > 0 && next % CHUNK == 0) leave(bias_sum, next, 1);
             // A warp reads the next chunk's statistics, which the others need only after it has posted more sums.
@@ -296,7 +297,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         }
         if (q >= 0) {
             if (ACROSS && q > 0 && q % CHUNK == 0) leave(gain_sum, q, 0);
-            write(q);
+            write(q, first_look);
         }
     }
     if (turns > 0) {

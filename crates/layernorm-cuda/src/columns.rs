@@ -216,8 +216,9 @@ pub(crate) unsafe fn finish<A: Accumulator>(
     };
     let function = device.function(&kernels::finish(kinds, terms.count(), number, shape))?;
     let blocks = (view.columns as usize).div_ceil(shape.0) as u32;
+    let launch = Launch { grid: (blocks, terms.count() as u32, 1), ..Launch::new(blocks, shape.1 as u32) };
     // SAFETY: the structure is the kernel's; the caller vouches for the memory.
-    unsafe { Launch::new(blocks, shape.1 as u32).run(&function, stream, &params) }
+    unsafe { launch.run(&function, stream, &params) }
 }
 
 /// dγ and dβ from the sums of chunks.

@@ -121,13 +121,16 @@ fn team_for(element: Type, n: usize, each: usize) -> usize {
     n.div_ceil(each.max(element.per_vector())).next_power_of_two().clamp(1, 32)
 }
 
-/// Elements of a thread, forward: a long row has its sums folded less often, a short one would leave threads idle.
-fn forward_each(n: usize) -> usize {
-    if n >= 256 { 32 } else { 16 }
+/// Elements of a thread, forward: with more, sums are folded less often, which counts in 16 bits, and more registers are taken, which
+/// counts in f32.
+fn forward_each(element: Type, n: usize) -> usize {
+    if element.bytes() == 2 && n >= 64 { 32 } else { 16 }
 }
 
 /// Elements of a thread, backward: each takes two more registers for the sums of γ and β.
-const BACKWARD_EACH: usize = 16;
+fn backward_each(element: Type, n: usize) -> usize {
+    if element.bytes() == 2 && n > 128 { 32 } else { 16 }
+}
 
 /// Threads of a block for teams that are not a whole block: fewer where there are few rows, so that all multiprocessors work.
 fn threads_for(rows: usize, team: usize, properties: &Properties) -> usize {
@@ -152,13 +155,13 @@ pub fn forward(
     properties: &Properties,
 ) -> Option<Geometry> {
     let mut geometry = if n <= BLOCK {
-        let team = team_for(element, n, forward_each(n));
+        let team = team_for(element, n, forward_each(element, n));
         Geometry::narrow(element, n, team, threads_for(rows, team, properties))
     } else {
         Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
     };
     // 64 registers a thread hold 32 elements of 16 bits with what is done to them; f32 is better off with 128, f64 needs them.
-    let small = matches!(element, Type::F16 | Type::Bf16) || geometry.cluster > 1 || n < BLOCK;
+    let small = (element.bytes() == 2 && n >= 256) || geometry.cluster > 1 || (element.bytes() == 4 && n < BLOCK);
     let threads = if small && element != Type::F64 { 1024 } else { 512 };
     geometry.blocks = (threads / geometry.threads).max(1);
     let several = rows > geometry.teams() * properties.multiprocessors as usize / geometry.cluster;
@@ -182,12 +185,14 @@ pub fn backward(
 ) -> Option<Geometry> {
     let lines = if sums { rows.div_ceil(CHUNK) } else { rows };
     let mut geometry = if n <= BLOCK {
-        let team = team_for(element, n, BACKWARD_EACH);
+        let team = team_for(element, n, backward_each(element, n));
         Geometry::narrow(element, n, team, threads_for(lines, team, properties))
     } else {
         Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
     };
-    geometry.blocks = (MOST_WARPS * 32 / geometry.threads).clamp(1, 4);
+    // 32 elements a thread and their sums take more than 128 registers.
+    let most = if backward_each(element, n) == 32 && n <= BLOCK / 2 { 2 } else { 4 };
+    geometry.blocks = (MOST_WARPS * 32 / geometry.threads).clamp(1, most);
     if aligned {
         let steps = geometry.steps(element);
         // More was not faster.
@@ -215,7 +220,7 @@ fn shrink_ring(geometry: &mut Geometry, element: Type, tensors: usize, propertie
 pub fn fuses_sums(element: Type, rows: usize, n: usize, properties: &Properties) -> bool {
     let chunks = rows.div_ceil(CHUNK);
     let blocks = if n <= BLOCK {
-        chunks * team_for(element, n, BACKWARD_EACH) / 128
+        chunks * team_for(element, n, backward_each(element, n)) / 128
     } else {
         chunks * n.div_ceil(BLOCK * MOST_WARPS)
     };
@@ -228,7 +233,12 @@ pub(crate) fn finish_shape(columns: usize, parts: usize) -> (usize, usize) {
     if high == 1 {
         return (256, 256);
     }
-    // Few columns: narrower blocks, so that there are more of them.
-    let wide = if columns <= 512 { 8 } else { 32 };
+    // Few columns or many sums: narrower blocks, so that there are more of them. Eight columns are what a read brings at least.
+    let wide = match (columns, high) {
+        (0..=64, 17..) => 2,
+        (0..=256, 17..) => 4,
+        (0..=512, _) | (_, 17..) => 8,
+        _ => 32,
+    };
     (wide, (wide * high).min(512))
 }

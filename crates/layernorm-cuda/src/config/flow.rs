@@ -30,8 +30,9 @@ impl Flow {
 /// Rows that a team must have for its start to be worth it.
 const LEAST_TURNS: usize = 4;
 
-/// Threads of a multiprocessor, forward: 64 registers each hold 32 elements and what is done to them.
-const FORWARD_THREADS: usize = 1024;
+/// Threads of a multiprocessor, forward: they have 128 registers each. Twice as many have 64, which 32 elements and what is done to
+/// them fill; they do better only where much time goes by waiting for other blocks.
+const FORWARD_THREADS: usize = 512;
 
 /// Blocks of a backward team, at most: a lane of a warp reads each one's message.
 const MOST_ACROSS: usize = 32;
@@ -74,7 +75,7 @@ impl Load {
         let wide = warps > 1 || cluster > 1;
         let sums = if self.back {
             let chunks = 1 + usize::from(cluster > 1);
-            exchange + 16 * warps_padded + 104 + chunks * 3 * 4 * CHUNK * geometry.teams()
+            exchange + 16 * warps_padded + 112 + 32 * cluster + chunks * 3 * 4 * CHUNK * geometry.teams()
         } else {
             exchange * if wide { geometry.teams() } else { 1 }
         };
@@ -133,19 +134,33 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
     if cluster > MOST_CLUSTER {
         return None;
     }
-    let warps = spread(n, cluster, 1).warps;
-    let base = spread(n, cluster, FORWARD_THREADS / (32 * warps));
+    let one = spread(n, cluster, 1);
+    let long = cluster > 1 && element.bytes() == 2;
+    // One block of many teams, or (where a block has a large part of γ and β) two of one.
+    let blocks = if n > BLOCK * MOST_WARPS / 4 && n <= BLOCK * MOST_WARPS / 2 { 2 } else { 1 };
+    let threads = if long { 2 * FORWARD_THREADS } else { FORWARD_THREADS };
+    let base = Geometry { blocks, ..spread(n, cluster, (threads / blocks / one.threads).max(1)) };
     let load = Load { element, back: false, params };
-    // Rows that are on their way: two, or what there is room for.
-    [(1, 1, 2), (4, 3, 3), (2, 1, 2), (4, 1, 2)]
-        .into_iter()
-        .find_map(|(pieces, least, most)| load.with(&base, pieces, (least, most), properties))
+    let found = forward_rings(element, n).iter().find_map(|&(pieces, ring)| load.with(&base, pieces, (1, ring), properties));
+    // Long rows of 16 bits: what is read leaves room in L2.
+    found.map(|found| Geometry { flow: found.flow.map(|flow| Flow { hint: u32::from(long), ..flow }), ..found })
+}
+
+/// Pieces of a row and the longest ring of them, forward, the best first.
+fn forward_rings(element: Type, n: usize) -> &'static [(usize, usize)] {
+    match (element.bytes(), n) {
+        (2, 0..=BLOCK) => &[(4, 12), (1, 4)],
+        (2, 0..=8192) => &[(2, 8), (1, 4)],
+        (2, 0..=16384) => &[(1, 2), (2, 3)],
+        _ => &[(1, 1), (2, 1), (4, 1)],
+    }
 }
 
 /// Whether a forward pass of so many rows is better off streaming.
 pub fn streams_forward(element: Type, rows: usize, n: usize, geometry: &Geometry, properties: &Properties) -> bool {
     let teams = properties.multiprocessors as usize * geometry.blocks * geometry.teams() / geometry.cluster;
-    let least = if element.bytes() == 2 { BLOCK / 2 } else { BLOCK };
+    // f32 of up to 8192 is faster in blocks that come and go with a row each.
+    let least = if element.bytes() == 2 { BLOCK / 2 } else { 8 * BLOCK };
     n > least && rows >= LEAST_TURNS * teams
 }
 
@@ -162,11 +177,12 @@ pub fn stream_backward(element: Type, n: usize, params: usize, properties: &Prop
     }
     // Short rows: blocks of few warps, so that chunks are spread more evenly.
     let base = spread(n, cluster, if n <= BLOCK { 2 } else { 1 });
-    let base = Geometry { blocks: (most * 32 / base.threads).max(1), ..base };
+    let warps = if n <= BLOCK { MOST_WARPS / 2 } else { most };
+    let base = Geometry { blocks: (warps * 32 / base.threads).max(1), ..base };
     let load = Load { element, back: true, params };
     // Two rows at hand, or one where a warp has a row, and what comes next.
     let rows = if n <= BLOCK { 1 } else { 2 };
-    [(1, rows + 1, rows + 2), (2, 2 * rows + 1, 2 * rows + 4), (4, 4 * rows + 1, 4 * rows + 8)]
+    [(1, rows + 1, rows + 2), (2, 2 * rows + 1, 2 * rows + 2), (1, rows, rows), (4, 4 * rows + 1, 4 * rows + 8)]
         .into_iter()
         .find_map(|(pieces, least, most)| load.with(&base, pieces, (least, most), properties))
 }
