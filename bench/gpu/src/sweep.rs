@@ -30,11 +30,24 @@ fn stream_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
         // Twice the blocks, each with half of the columns.
         if base.cluster > 1 && base.cluster <= 8 && base.warps > 4 {
             let threads = one / 2 * 3;
-            found.push(Geometry { cluster: 2 * base.cluster, warps: base.warps / 2, threads: if back { one / 2 } else { threads }, ..base });
-            found.push(Geometry { cluster: 2 * base.cluster, warps: base.warps / 2, threads: one / 2, blocks: 2, ..base });
+            found.push(Geometry {
+                cluster: 2 * base.cluster,
+                warps: base.warps / 2,
+                threads: if back { one / 2 } else { threads },
+                ..base
+            });
+            found.push(Geometry {
+                cluster: 2 * base.cluster,
+                warps: base.warps / 2,
+                threads: one / 2,
+                blocks: 2,
+                ..base
+            });
         }
         // Other teams a block, or warps a multiprocessor; each with the longest ring that there is room for.
-        for (threads, blocks) in [1, 2, 4, 8, 16].iter().flat_map(|teams| [1, 2, 3, 4, 6, 7, 8, 12, 14].map(|blocks| (one * teams, blocks))) {
+        for (threads, blocks) in
+            [1, 2, 4, 8, 16].iter().flat_map(|teams| [1, 2, 3, 4, 6, 7, 8, 12, 14].map(|blocks| (one * teams, blocks)))
+        {
             let shape = Geometry { threads, blocks, ..base };
             let (held, usual) = (threads * blocks, base.threads * base.blocks);
             if threads > 1024 || (back && n > 1024 && shape.teams() > 1) || held * 2 < usual || held > usual * 2 {
@@ -177,9 +190,7 @@ fn report<'a>(
     }
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
     for (rate, g) in found.iter().take(6).chain(found.iter().skip(6).rev().take(2)) {
-        let flow = g
-            .flow
-            .map_or(String::new(), |f| format!("pieces {} hint {}", f.pieces, f.hint));
+        let flow = g.flow.map_or(String::new(), |f| format!("pieces {} hint {}", f.pieces, f.hint));
         let Geometry { team, warps, cluster, vectors, ring, threads, keep, blocks, .. } = g;
         println!(
             "{name} {rate:.2} team {team} warps {warps} cluster {cluster} vectors {vectors} ring {ring} threads {threads} keep {keep} blocks {blocks} {flow}"

@@ -176,7 +176,10 @@ fn clusters(device: &Device) -> Result<(), Error> {
     let whole = Variant { large_clusters: true, ..Variant::new(&NOOP, "noop").shared(200 << 10) };
     let noop = device.function(&whole)?;
     for blocks in [2, 4, 8, 16] {
-        println!("clusters of {blocks} at a time: {}", Launch::new(blocks, 512).cluster(blocks).active_clusters(&noop)?);
+        println!(
+            "clusters of {blocks} at a time: {}",
+            Launch::new(blocks, 512).cluster(blocks).active_clusters(&noop)?
+        );
     }
     Ok(())
 }
@@ -194,8 +197,7 @@ pub fn run(device: &Device, only: Option<(Type, usize)>) -> Result<(), Error> {
     for element in [Type::F32, Type::Bf16] {
         bench.fill(element)?;
         let wanted = |n: usize| only.is_none_or(|only| only == (element, n));
-        let shapes: Vec<Shape> =
-            SIZES.iter().filter(|&&n| wanted(n)).map(|&n| Shape::whole(element, n)).collect();
+        let shapes: Vec<Shape> = SIZES.iter().filter(|&&n| wanted(n)).map(|&n| Shape::whole(element, n)).collect();
         prepare(&shapes, |shape| bench.forward(shape, None).and_then(|()| bench.backward(shape, None)));
         device.synchronize()?;
         for shape in &shapes {

@@ -125,7 +125,7 @@ struct Messages {
 // Sums of the warps of a team, twice: one set is read while the next is written.
 struct Exchange {
     A sums[2][2][PADDED_WARPS];
-    A ranks[2][2][CLUSTER];
+    A ranks[2][2][ACROSS ? 1 : CLUSTER];
     u64 barriers[2];
 };
 

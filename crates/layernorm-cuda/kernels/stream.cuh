@@ -160,23 +160,16 @@ struct Channel {
     u64 ready[SETS];
     u64 gathered[2];
     u32 arrived[2];
-    u32 lookers[SETS];
-    alignas(16) u64 seen[2][NS][CLUSTER];
+    // Asked for again only after all have the sum before.
+    alignas(16) u64 seen[NS][CLUSTER];
 
     // By all threads, before the block's barrier.
     __device__ void init() {
         for (int i = threadIdx.x; i < 2 * NS * PADDED_WARPS; i += THREADS) (&parts[0][0][0])[i] = 0;
         if (threadIdx.x == 0) {
-            for (int i = 0; i < SETS; i++) own_init(&ready[i], 1), lookers[i] = 0;
+            for (int i = 0; i < SETS; i++) own_init(&ready[i], 1);
             for (int i = 0; i < 2; i++) own_init(&gathered[i], WARPS), arrived[i] = 0;
         }
-    }
-
-    // One more at a counter: whether this warp is number `wanted`, from 1.
-    __device__ static bool is_number(u32* counter, u32 wanted) {
-        u32 before = 0;
-        if (threadIdx.x % 32 == 0) before = count_one(counter);
-        return __shfl_sync(~0u, before, 0) + 1 == wanted;
     }
 
     __device__ void pass_on(int set, const A (&total)[NS]) {
@@ -187,16 +180,20 @@ struct Channel {
         }
     }
 
-    // This warp's part of sum number `turn`. A warp posts turn + 2 only after it has taken `turn`, so two sets of parts do.
-    template <class F> __device__ void post(u32 turn, const A (&value)[NS], Messages* messages, F finish) {
+    // This warp's part of sum number `turn`; says whether it was the first. A warp posts turn + 2 only after it has taken `turn`, so
+    // two sets of parts do.
+    template <class F> __device__ bool post(u32 turn, const A (&value)[NS], Messages* messages, F finish) {
         int lane = threadIdx.x % 32, half = turn & 1;
+        u32 before = 0;
         if (lane == 0) {
 #pragma unroll
             for (int s = 0; s < NS; s++) parts[half][s][Team::warp()] = value[s];
             // The barrier passes the parts on; an atomic with release would wait for all of the thread's stores.
             own_arrive(&gathered[half]);
+            before = count_one(&arrived[half]);
         }
-        if (!is_number(&arrived[half], (turn / 2 + 1) * WARPS)) return;
+        before = __shfl_sync(~0u, before, 0) - turn / 2 * WARPS;
+        if (before + 1 != WARPS) return before == 0;
         // The last of the block: all have arrived before they counted.
         own_wait(&gathered[half], turn / 2 & 1);
         A total[NS];
@@ -213,20 +210,18 @@ struct Channel {
 #pragma unroll
             for (int s = 0; s < NS; s++) leave_message(&messages->dots[turn % SETS][s][cluster_rank()], turn, total[s]);
         }
+        return before == 0;
     }
 
-    // Asks for the messages of sum number `turn`, if this warp is the first to come by; then it is the one that takes them in. They
-    // were left a pass ago, and are there when the next pass is done.
-    __device__ bool look(u32 turn, const Messages* messages) {
-        if (CLUSTER == 1) return false;
-        bool first = is_number(&lookers[turn % SETS], turn / SETS * WARPS + 1);
+    // Asks for the messages of sum number `turn`: a pass after they were left, and a pass before they are needed. For one warp, the
+    // first that posted its part.
+    __device__ void look(u32 turn, const Messages* messages) {
         int lane = threadIdx.x % 32;
-        if (first && lane < CLUSTER) copy_async(&seen[turn & 1][0][0] + 2 * lane, &messages->dots[turn % SETS][0][0] + 2 * lane, true, 0);
+        if (lane < CLUSTER) copy_async(&seen[0][0] + 2 * lane, &messages->dots[turn % SETS][0][0] + 2 * lane, true, 0);
         commit_async();
-        return first;
     }
 
-    // Sum number `turn` as `finish` makes it, for all lanes. `first`: what `look` gave.
+    // Sum number `turn` as `finish` makes it, for all lanes. `first`: whether this warp has looked.
     template <class F> __device__ void take(u32 turn, bool first, A (&value)[NS], const Messages* messages, F finish) {
         int set = turn % SETS, rank = threadIdx.x % CLUSTER;
         if (first) {
@@ -235,7 +230,7 @@ struct Channel {
             A total[NS];
 #pragma unroll
             for (int s = 0; s < NS; s++) {
-                u64 word = *(volatile u64*)&seen[turn & 1][s][rank];
+                u64 word = *(volatile u64*)&seen[s][rank];
                 // One that had not come yet is waited for.
                 total[s] = u32(word >> 32) == turn + 1 ? __uint_as_float(u32(word)) : await_message(&messages->dots[set][s][rank], turn);
             }

@@ -183,6 +183,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
     Held gain_sum = {}, bias_sum = {};
     Cursor loaded, last;
     A pending[2] = {0, 0};
+    bool first_post = false;
 
     auto to_means = [&](A(&sum)[2]) {
         sum[0] = CENTERED ? divide(whole(sum[0]), p.count) : A(0);
@@ -230,7 +231,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         }
         A sum[2] = {CENTERED ? team.fold(lane[0]) : A(0), team.fold(lane[1])};
         if (WHOLE_BLOCK) {
-            pipe.dots.post(q, sum, team.messages, to_means);
+            first_post = pipe.dots.post(q, sum, team.messages, to_means);
         } else {
             to_means(sum);
             pending[0] = sum[0];
@@ -239,9 +240,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
     };
 
     // dx of row q, and its dy·x̂ to the sums of the chunk.
-    auto write = [&](int q, bool first_look) {
+    auto write = [&](int q, bool looks) {
         A mean[2];
-        if (WHOLE_BLOCK) pipe.dots.take(q, first_look, mean, team.messages, to_means);
+        if (WHOLE_BLOCK) pipe.dots.take(q, looks, mean, team.messages, to_means);
         else mean[0] = pending[0], mean[1] = pending[1];
         Terms terms = {stat_of(q), mean[0], mean[1], 0, 0, 0};
         const Stat& stat = terms.stat;
@@ -287,7 +288,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
 
     for (int q = -SKEW; q < turns; q++) {
         int next = q + SKEW;
-        bool first_look = ACROSS && q >= 0 && pipe.dots.look(q, team.messages);
+        // The first with row q's part is the one that takes in what other blocks have of it.
+        bool looks = ACROSS && q >= 0 && first_post;
+        if (looks) pipe.dots.look(q, team.messages);
         if (next < turns) {
             if (ACROSS && next > 0 && next % CHUNK == 0) leave(bias_sum, next, 1);
             // A warp reads the next chunk's statistics, which the others need only after it has posted more sums.
@@ -297,7 +300,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         }
         if (q >= 0) {
             if (ACROSS && q > 0 && q % CHUNK == 0) leave(gain_sum, q, 0);
-            write(q, first_look);
+            write(q, looks);
         }
     }
     if (turns > 0) {

@@ -233,11 +233,11 @@ pub(crate) fn finish_shape(columns: usize, parts: usize) -> (usize, usize) {
     if high == 1 {
         return (256, 256);
     }
-    // Few columns or many sums: narrower blocks, so that there are more of them. Eight columns are what a read brings at least.
+    // Few columns or many sums: narrower blocks, so that there are more of them.
     let wide = match (columns, high) {
         (0..=64, 17..) => 2,
         (0..=256, 17..) => 4,
-        (0..=512, _) | (_, 17..) => 8,
+        (0..=512, _) | (0..=2047, 17..) => 8,
         _ => 32,
     };
     (wide, (wide * high).min(512))

@@ -71,11 +71,11 @@ impl Load {
     fn own_bytes(&self, geometry: &Geometry) -> usize {
         let Geometry { cluster, warps, threads, ring, .. } = *geometry;
         let warps_padded = warps.next_power_of_two();
-        let exchange = 16 * (warps_padded + cluster + 1);
+        let exchange = 16 * (warps_padded + 1 + if self.back { 1 } else { cluster });
         let wide = warps > 1 || cluster > 1;
         let sums = if self.back {
             let chunks = 1 + usize::from(cluster > 1);
-            exchange + 16 * warps_padded + 112 + 32 * cluster + chunks * 3 * 4 * CHUNK * geometry.teams()
+            exchange + 16 * warps_padded + 96 + 16 * cluster + chunks * 3 * 4 * CHUNK * geometry.teams()
         } else {
             exchange * if wide { geometry.teams() } else { 1 }
         };
@@ -130,19 +130,25 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
     if !possible(element, n, properties) {
         return None;
     }
-    let cluster = n.div_ceil(BLOCK * MOST_WARPS).next_power_of_two();
-    if cluster > MOST_CLUSTER {
+    let least = n.div_ceil(BLOCK * MOST_WARPS).next_power_of_two();
+    if least > MOST_CLUSTER {
         return None;
     }
-    let one = spread(n, cluster, 1);
-    let long = cluster > 1 && element.bytes() == 2;
+    let long = least > 1 && element.bytes() == 2;
+    // Long rows of 16 bits wait for other blocks half of their time: as many teams as there are registers for.
+    let (cluster, threads) = match (long, least) {
+        (true, MOST_CLUSTER) => (least, 2 * FORWARD_THREADS),
+        (true, _) => (2 * least, 3 * FORWARD_THREADS / 2),
+        _ => (least, FORWARD_THREADS),
+    };
     // One block of many teams, or (where a block has a large part of γ and β) two of one.
     let blocks = if n > BLOCK * MOST_WARPS / 4 && n <= BLOCK * MOST_WARPS / 2 { 2 } else { 1 };
-    let threads = if long { 2 * FORWARD_THREADS } else { FORWARD_THREADS };
-    let base = Geometry { blocks, ..spread(n, cluster, (threads / blocks / one.threads).max(1)) };
+    let teams = threads / blocks / spread(n, cluster, 1).threads;
+    let base = Geometry { blocks, ..spread(n, cluster, teams.max(1)) };
     let load = Load { element, back: false, params };
-    let found = forward_rings(element, n).iter().find_map(|&(pieces, ring)| load.with(&base, pieces, (1, ring), properties));
-    // Long rows of 16 bits: what is read leaves room in L2.
+    let rings = forward_rings(element, n);
+    let found = rings.iter().find_map(|&(pieces, ring)| load.with(&base, pieces, (1, ring), properties));
+    // What they read leaves room in L2.
     found.map(|found| Geometry { flow: found.flow.map(|flow| Flow { hint: u32::from(long), ..flow }), ..found })
 }
 
@@ -151,7 +157,7 @@ fn forward_rings(element: Type, n: usize) -> &'static [(usize, usize)] {
     match (element.bytes(), n) {
         (2, 0..=BLOCK) => &[(4, 12), (1, 4)],
         (2, 0..=8192) => &[(2, 8), (1, 4)],
-        (2, 0..=16384) => &[(1, 2), (2, 3)],
+        (2, _) => &[(1, 2), (2, 3), (4, 3)],
         _ => &[(1, 1), (2, 1), (4, 1)],
     }
 }
@@ -159,9 +165,9 @@ fn forward_rings(element: Type, n: usize) -> &'static [(usize, usize)] {
 /// Whether a forward pass of so many rows is better off streaming.
 pub fn streams_forward(element: Type, rows: usize, n: usize, geometry: &Geometry, properties: &Properties) -> bool {
     let teams = properties.multiprocessors as usize * geometry.blocks * geometry.teams() / geometry.cluster;
-    // f32 of up to 8192 is faster in blocks that come and go with a row each.
-    let least = if element.bytes() == 2 { BLOCK / 2 } else { 8 * BLOCK };
-    n > least && rows >= LEAST_TURNS * teams
+    // Shorter ones are faster in blocks that come and go with a row each.
+    let least = if element.bytes() == 2 { BLOCK } else { 8 * BLOCK + 1 };
+    n >= least && rows >= LEAST_TURNS * teams
 }
 
 /// A backward pass with dx and the sums for γ and β, of rows that stream; `None` where none can. `params`: whether there is a γ.
@@ -175,16 +181,21 @@ pub fn stream_backward(element: Type, n: usize, params: usize, properties: &Prop
     if cluster > MOST_ACROSS.min(properties.multiprocessors as usize) {
         return None;
     }
-    // Short rows: blocks of few warps, so that chunks are spread more evenly.
-    let base = spread(n, cluster, if n <= BLOCK { 2 } else { 1 });
-    let warps = if n <= BLOCK { MOST_WARPS / 2 } else { most };
-    let base = Geometry { blocks: (warps * 32 / base.threads).max(1), ..base };
     let load = Load { element, back: true, params };
-    // Two rows at hand, or one where a warp has a row, and what comes next.
-    let rows = if n <= BLOCK { 1 } else { 2 };
-    [(1, rows + 1, rows + 2), (2, 2 * rows + 1, 2 * rows + 2), (1, rows, rows), (4, 4 * rows + 1, 4 * rows + 8)]
-        .into_iter()
-        .find_map(|(pieces, least, most)| load.with(&base, pieces, (least, most), properties))
+    if n <= BLOCK {
+        // A warp has a chunk of its own, and its sums at once. Few in a block, so that chunks are spread evenly.
+        let (teams, blocks) = if element.bytes() == 2 && n <= BLOCK * 3 / 4 { (4, 4) } else { (2, 4) };
+        let base = Geometry { blocks, ..spread(n, 1, teams) };
+        return [(1, 2, 4), (2, 3, 4)]
+            .into_iter()
+            .find_map(|(pieces, least, most)| load.with(&base, pieces, (least, most), properties));
+    }
+    let base = spread(n, cluster, 1);
+    let base = Geometry { blocks: (most * 32 / base.threads).max(1), ..base };
+    // Two rows at hand, and what comes next. Pieces let blocks that wait for each other ask sooner.
+    let whole = [(1, 3, 4), (2, 5, 6), (1, 2, 2), (4, 9, 12)];
+    let rings = if cluster > 1 { &whole[1..] } else { &whole[..] };
+    rings.iter().find_map(|&(pieces, least, most)| load.with(&base, pieces, (least, most), properties))
 }
 
 /// Whether a geometry that streams holds the rows at hand and has room on a multiprocessor.
