@@ -102,8 +102,8 @@ where
     }
 }
 
-/// Runs all; gives the number that failed.
-pub fn run(device: &Device, reduced: bool) -> usize {
+/// Runs all, or rows of these `sizes` if any are given; gives the number that failed.
+pub fn run(device: &Device, reduced: bool, only: &[usize]) -> usize {
     let mut list = Vec::new();
     // What is new comes first.
     let streams: &[usize] = if reduced { &[1024, 5000] } else { &STREAM_SIZES };
@@ -119,6 +119,9 @@ pub fn run(device: &Device, reduced: bool) -> usize {
             Case::Rows(case) => case.rows < 1000 || (case.kernel == Kernel::Stream && case.mood == Mood::Long),
             Case::Channels(case) => case.samples < 10,
         });
+    }
+    if !only.is_empty() {
+        list.retain(|case| matches!(case, Case::Rows(case) if only.contains(&case.n)));
     }
     let types = if reduced { vec![Type::F32, Type::Bf16] } else { Type::ALL.to_vec() };
     let mut work: Vec<(Type, Case)> =

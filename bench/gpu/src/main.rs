@@ -1,8 +1,9 @@
 //! Checks layernorm-cuda against the CPU library, bit for bit, and measures it against a device copy.
 //!
 //! ```text
-//! layernorm-gpu-bench [check] [large] [time [f32:N | bf16:N]] [sweep [N…]] [--reduced] [--held]
+//! layernorm-gpu-bench [check] [large] [time] [sweep] [N…] [f32:N | bf16:N] [--reduced] [--held]
 //! ```
+//! `N…`: `check` and `sweep` rows of these sizes only. `f32:N`: `time` this type and size only, for a profiler.
 
 mod cases;
 mod channels;
@@ -28,9 +29,10 @@ fn main() -> Result<(), Error> {
     let all = !["check", "large", "time", "sweep"].iter().any(|word| has(word));
     let device = Device::open(0)?;
     println!("{:?}", device.properties());
+    let sizes: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
     let mut failed = 0;
     if all || has("check") {
-        failed = cases::run(&device, has("--reduced"));
+        failed = cases::run(&device, has("--reduced"), &sizes);
     }
     if all || has("large") {
         match large::run(&device) {
@@ -45,7 +47,6 @@ fn main() -> Result<(), Error> {
         time::run(&device, only(&words))?;
     }
     if has("sweep") {
-        let sizes: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
         sweep::run(&device, has("--held"), &sizes)?;
     }
     if failed > 0 {

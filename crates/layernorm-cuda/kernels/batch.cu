@@ -59,6 +59,7 @@ __device__ inline A blend(A factor, A old, A fresh) {
     return factor == 0 ? old : factor == 1 ? fresh : fused(factor, fresh, (A(1) - factor) * old);
 }
 
+#ifdef ENTRY_statistics
 extern "C" __global__ void __launch_bounds__(THREADS) statistics(const __grid_constant__ Params p) {
     __shared__ A shared[THREADS];
     i64 c = blockIdx.x;
@@ -86,8 +87,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) statistics(const __grid_co
     if (p.running_mean) p.running_mean[c] = blend(p.factor, p.running_mean[c], saved.m + saved.delta);
     if (p.running_var) p.running_var[c] = blend(p.factor, p.running_var[c], v * p.correction);
 }
+#endif
 
 // Statistics from running moments, into m, delta and rstd (of the workspace) and the numbers.
+#ifdef ENTRY_moments
 extern "C" __global__ void __launch_bounds__(THREADS) moments(const __grid_constant__ Params p) {
     i64 c = i64(blockIdx.x) * THREADS + threadIdx.x;
     if (c >= p.c.columns) return;
@@ -97,12 +100,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) moments(const __grid_const
     p.rstd[c] = r;
     p.numbers[c] = Numbers{p.running_mean[c], 0, r, 0, 0, 0, 0, 0};
 }
+#endif
 
 template <int KIND> __device__ inline void write(void* to, i64 at, A value) {
     if (to) narrow(value, ((typename ParamType<KIND>::type*)to)[at]);
 }
 
 // Sums: dγ, dβ, sum(g·x̂), sum(g).
+#ifdef ENTRY_gradients
 extern "C" __global__ void __launch_bounds__(THREADS) gradients(const __grid_constant__ Params p) {
     __shared__ A shared[THREADS];
     i64 c = blockIdx.x, columns = p.c.columns, n = positions(p.c);
@@ -138,6 +143,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gradients(const __grid_con
     write<GAIN_TO>(p.dgain, c, dgain);
     write<BIAS_TO>(p.dbias, c, dbias);
 }
+#endif
 
 // One element of the output. BACK: dx.
 template <bool BACK> __device__ inline void element(const Params& p, i64 sample, i64 channel, i64 place, const Numbers& s, A gain, A bias) {
@@ -174,5 +180,9 @@ template <bool BACK> __device__ inline void map(const Params& p) {
     }
 }
 
+#ifdef ENTRY_map_forward
 extern "C" __global__ void __launch_bounds__(THREADS) map_forward(const __grid_constant__ Params p) { map<false>(p); }
+#endif
+#ifdef ENTRY_map_backward
 extern "C" __global__ void __launch_bounds__(THREADS) map_backward(const __grid_constant__ Params p) { map<true>(p); }
+#endif

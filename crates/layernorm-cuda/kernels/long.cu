@@ -111,6 +111,7 @@ template <class F> __device__ bool scaled(Row& row, const Params& p, F x, Line& 
 
 __device__ inline i64 param_index(const Params& p, i64 row, i64 i) { return row % p.groups * (p.n / p.span) + i / p.span; }
 
+#ifdef ENTRY_forward
 extern "C" __global__ void __launch_bounds__(THREADS) forward(const __grid_constant__ Params p) {
     __shared__ Exchange exchange;
     Team team(&exchange);
@@ -143,7 +144,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) forward(const __grid_const
         }
     }
 }
+#endif
 
+#ifdef ENTRY_backward
 extern "C" __global__ void __launch_bounds__(THREADS) backward(const __grid_constant__ Params p) {
     __shared__ Exchange exchange;
     Team team(&exchange);
@@ -184,3 +187,4 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward(const __grid_cons
         }
     }
 }
+#endif

@@ -2,7 +2,7 @@
 //
 // A team works on a row: TEAM threads of a warp (rows of one block of 1024), or WARPS warps in each of CLUSTER thread blocks,
 // one warp a block of 1024. A thread block has one or more teams. The blocks of a team are a cluster of the device's, which
-// exchange sums through shared memory, or (ACROSS) any blocks that run at the same time, which do so through global memory.
+// exchange sums through shared memory, or (TALKING) any blocks that run at the same time, which do so through global memory.
 // A thread holds VECS vectors of VEC elements; vector v of thread t starts at element
 // (v·TEAM + t)·VEC of the team's (or warp's) block. Lane bits from high to low are then: some bits of v, the thread, the
 // place in the vector. Steps of a lane (i, i + 256, …) are the rest of v, so a chain of four stays in one thread.
@@ -15,8 +15,8 @@
 #pragma once
 #include "number.cuh"
 
-#ifndef ACROSS
-#define ACROSS 0
+#ifndef TALKING
+#define TALKING 0
 #endif
 
 constexpr int SPREAD = TEAM * VEC;                          // elements that one vector of each thread covers
@@ -37,12 +37,12 @@ constexpr int TEAMS = THREADS / TEAM_THREADS;               // teams of a thread
 constexpr int padded(int n) { return n <= 1 ? 1 : 2 * padded((n + 1) / 2); }
 constexpr int PADDED_WARPS = padded(WARPS);
 static_assert(!WHOLE_BLOCK || TEAMS <= 16, "a barrier each");
-static_assert(!ACROSS || CLUSTER <= 32, "a lane for each block's message");
+static_assert(!TALKING || CLUSTER <= 32, "a lane for each block's message");
 static_assert(CLUSTER == 1 || PADDED_WARPS == WARPS, "blocks of a cluster hold whole powers of two, which fold by themselves");
 
 __device__ inline u32 cluster_rank() {
     u32 rank = 0;
-#if ACROSS
+#if TALKING
     rank = blockIdx.x % CLUSTER;
 #elif CLUSTER > 1
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -51,7 +51,7 @@ __device__ inline u32 cluster_rank() {
 }
 
 __device__ inline void cluster_sync() {
-#if CLUSTER > 1 && !ACROSS
+#if CLUSTER > 1 && !TALKING
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 #endif
 }
@@ -61,20 +61,20 @@ __device__ inline void cluster_sync() {
 __device__ inline u32 shared_address(const void* place) { return u32(__cvta_generic_to_shared(place)); }
 
 __device__ inline void barrier_init(u64* barrier) {
-#if CLUSTER > 1 && !ACROSS
+#if CLUSTER > 1 && !TALKING
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" ::"r"(shared_address(barrier)) : "memory");
 #endif
 }
 
 // This phase is over when so many bytes have come.
 __device__ inline void barrier_expect(u64* barrier, u32 bytes) {
-#if CLUSTER > 1 && !ACROSS
+#if CLUSTER > 1 && !TALKING
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 #endif
 }
 
 __device__ inline void barrier_wait(u64* barrier, u32 phase) {
-#if CLUSTER > 1 && !ACROSS
+#if CLUSTER > 1 && !TALKING
     asm volatile(
         "{\n.reg .pred done;\nagain:\n"
         "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
@@ -83,7 +83,7 @@ __device__ inline void barrier_wait(u64* barrier, u32 phase) {
 }
 
 __device__ inline void send(A* place, u64* barrier, u32 rank, A value) {
-#if CLUSTER > 1 && !ACROSS
+#if CLUSTER > 1 && !TALKING
     u32 to, counted;
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(place)), "r"(rank));
     asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(counted) : "r"(shared_address(barrier)), "r"(rank));
@@ -125,7 +125,7 @@ struct Messages {
 // Sums of the warps of a team, twice: one set is read while the next is written.
 struct Exchange {
     A sums[2][2][PADDED_WARPS];
-    A ranks[2][2][ACROSS ? 1 : CLUSTER];
+    A ranks[2][2][TALKING ? 1 : CLUSTER];
     u64 barriers[2];
 };
 
@@ -181,7 +181,7 @@ struct Team {
             for (int i = threadIdx.x % TEAM_THREADS; i < 2 * 2 * PADDED_WARPS; i += TEAM_THREADS) (&exchange->sums[0][0][0])[i] = 0;
             if (threadIdx.x % TEAM_THREADS == 0)
                 for (int i = 0; i < 2; i++) barrier_init(&exchange->barriers[i]);
-            if (CLUSTER > 1 && !ACROSS) cluster_sync(); else __syncthreads();
+            if (CLUSTER > 1 && !TALKING) cluster_sync(); else __syncthreads();
         }
     }
 
@@ -249,7 +249,7 @@ struct Team {
             }
         }
         if constexpr (CLUSTER > 1) {
-            if constexpr (ACROSS) {
+            if constexpr (TALKING) {
 #pragma unroll
                 for (int s = 0; s < NS; s++) {
                     if (warp() == 0 && lane == 0) leave_message(&messages->rare[set][s][cluster_rank()], turn, total[s]);

@@ -86,7 +86,9 @@ pub fn variants(capability: u32) -> Vec<Variant> {
         for n in [768, 5000, 262_144] {
             stream_variants(element, n, &properties, &mut out);
         }
-        out.push(kernels::long(&norm(element, 1, true), "forward", true));
+        for entry in ["forward", "backward"] {
+            out.push(kernels::long(&norm(element, 1, true), entry, true));
+        }
         let kinds: Kinds = norm(element, 1, true).into();
         for (terms, across) in [(0, true), (1, false), (2, true), (3, false)] {
             out.push(kernels::columns(kinds, terms, across));
@@ -94,7 +96,9 @@ pub fn variants(capability: u32) -> Vec<Variant> {
         for (count, output) in [(4, 0), (1, 1), (2, 2)] {
             out.push(kernels::finish(Kinds { zero_centered: false, ..kinds }, count, output, (8, 512)));
         }
-        out.push(kernels::batch(kinds, "statistics", true).define("GAIN_TO", 1).define("BIAS_TO", 2));
+        for entry in ["statistics", "moments", "gradients", "map_forward", "map_backward"] {
+            out.push(kernels::batch(kinds, entry, true).define("GAIN_TO", 1).define("BIAS_TO", 2));
+        }
     }
     out
 }

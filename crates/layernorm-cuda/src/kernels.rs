@@ -143,7 +143,7 @@ pub(crate) fn stream_backward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) 
     let variant = kinds.define(Variant::new(&STREAM_BACKWARD, "backward"));
     let shared = geometry.ring_bytes(norm.element, 2) + geometry.columns_bytes(norm.params(false));
     let variant = flows(rows(variant, norm, geometry, false, true, false), norm, flow);
-    let variant = variant.define("ACROSS", u32::from(geometry.cluster > 1)).shared(shared);
+    let variant = variant.define("TALKING", u32::from(geometry.cluster > 1)).shared(shared);
     Variant { large_clusters: false, ..variant }
 }
 
@@ -152,8 +152,14 @@ fn flows(variant: Variant, norm: &RowNorm, flow: &Flow) -> Variant {
     variant.define("WORD_BYTES", bytes).define("PIECES", flow.pieces).define("HINT", flow.hint)
 }
 
+/// Of a source with several kernels only this one: each takes seconds to compile.
+fn only(variant: Variant) -> Variant {
+    let name = format!("ENTRY_{}", variant.entry);
+    variant.define(&name, 1)
+}
+
 pub(crate) fn long(norm: &RowNorm, entry: &'static str, residual: bool) -> Variant {
-    let variant = Kinds::from(*norm).define(Variant::new(&LONG, entry));
+    let variant = Kinds::from(*norm).define(only(Variant::new(&LONG, entry)));
     let geometry = Geometry { warps: LONG_THREADS as usize / 32, ..Geometry::wide(norm.element, BLOCK, 1) };
     rows(variant, norm, &Geometry { threads: LONG_THREADS as usize, ..geometry }, false, false, residual)
 }
@@ -177,5 +183,8 @@ pub(crate) fn finish(kinds: Kinds, count: usize, output: u32, shape: (usize, usi
 }
 
 pub(crate) fn batch(kinds: Kinds, entry: &'static str, across: bool) -> Variant {
-    kinds.define(Variant::new(&BATCH, entry)).define("THREADS", COLUMN_THREADS).define("ACROSS", u32::from(across))
+    kinds
+        .define(only(Variant::new(&BATCH, entry)))
+        .define("THREADS", COLUMN_THREADS)
+        .define("ACROSS", u32::from(across))
 }

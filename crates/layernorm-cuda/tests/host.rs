@@ -205,7 +205,7 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         ("TEAM", 32),
         ("WARPS", case.warps),
         ("CLUSTER", case.cluster),
-        ("ACROSS", usize::from(case.back && case.cluster > 1)),
+        ("TALKING", usize::from(case.back && case.cluster > 1)),
         ("VECS", vectors),
         ("RING", case.ring),
         ("THREADS", 32 * case.warps * case.teams),

@@ -213,7 +213,7 @@ static void check_row(Rows& it, const std::vector<Line>& lines, long row, std::v
 
 static void check(Rows& it, int) {
     // Teams of several blocks are fewer than the chunks, and take them in turn.
-    long n = it.n, parts = (it.rows + CHUNK - 1) / CHUNK, groups = ACROSS ? (parts + 2) / 3 : (parts + TEAMS - 1) / TEAMS;
+    long n = it.n, parts = (it.rows + CHUNK - 1) / CHUNK, groups = TALKING ? (parts + 2) / 3 : (parts + TEAMS - 1) / TEAMS;
     std::vector<float> sums(2 * parts * n, -7.0f);
     std::vector<Line> lines(it.rows);
     std::vector<Messages> messages(groups, Messages{});
