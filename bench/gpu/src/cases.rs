@@ -49,6 +49,10 @@ fn stream_cases(n: usize, out: &mut Vec<Case>) {
         push(rows::Case { affine: false, mood: Mood::Steep, ..few });
         push(rows::Case { rows: 1, ..base });
     }
+    // More chunks than teams of several blocks: they take them in turn.
+    if n == 16392 {
+        push(rows::Case { rows: 64 * 67 + 9, ..base });
+    }
     // The CPU looks at every scaled row once a column where a sum for γ is not finite, which is so here.
     if n <= 2048 {
         push(rows::Case { rows: 67, mood: Mood::Hard, ..base });

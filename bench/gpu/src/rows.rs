@@ -204,17 +204,6 @@ impl<T: Number> Placed<T> {
     }
 }
 
-/// Bytes of γ, of f32 or the element's type, for a column.
-fn param_bytes(case: &Case, element: cuda::Type) -> usize {
-    if !case.affine {
-        0
-    } else if case.wide_params {
-        4
-    } else {
-        element.bytes()
-    }
-}
-
 fn is_aligned(case: &Case, element: cuda::Type) -> bool {
     let whole = |elements: usize| (elements * element.bytes()).is_multiple_of(16);
     whole(case.shift) && whole(case.n) && whole(case.gap)
@@ -223,7 +212,7 @@ fn is_aligned(case: &Case, element: cuda::Type) -> bool {
 fn forward_geometry(case: &Case, element: cuda::Type, device: &Device) -> Option<Geometry> {
     let (properties, aligned) = (device.properties(), is_aligned(case, element));
     match case.kernel {
-        Kernel::Stream => config::stream_forward(element, case.n, 2 * param_bytes(case, element), properties),
+        Kernel::Stream => config::stream_forward(element, case.n, 2 * usize::from(case.affine), properties),
         Kernel::Held => {
             config::forward(element, case.rows, case.n, aligned, 1 + usize::from(case.residual), properties)
         }
@@ -234,7 +223,7 @@ fn forward_geometry(case: &Case, element: cuda::Type, device: &Device) -> Option
 fn backward_geometry(case: &Case, element: cuda::Type, device: &Device) -> Option<(Geometry, bool)> {
     let (properties, aligned) = (device.properties(), is_aligned(case, element));
     if case.kernel == Kernel::Stream {
-        return config::stream_backward(element, case.n, param_bytes(case, element), properties)
+        return config::stream_backward(element, case.n, usize::from(case.affine), properties)
             .map(|found| (found, true));
     }
     let fused = case.fused?;

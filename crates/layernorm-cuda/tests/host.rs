@@ -1,4 +1,4 @@
-//! The kernels of streaming rows on the CPU: their own text, compiled by the machine's C++ compiler, every thread a fiber, warps,
+//! The kernels of streaming rows, and of short rows in registers, on the CPU: their own text, compiled by the machine's C++ compiler, every thread a fiber, warps,
 //! copies and messages in random order, bit for bit against the contract. Without a compiler, all is reported as ignored.
 use std::path::Path;
 use std::process::Command;
@@ -9,6 +9,8 @@ struct Case {
     back: bool,
     /// 0: f32. 2: bf16.
     element: usize,
+    /// Threads of a warp that share a row: with fewer than 32, the kernels that hold rows in registers.
+    team: usize,
     warps: usize,
     /// Blocks of a team.
     cluster: usize,
@@ -26,6 +28,7 @@ const BASE: Case = Case {
     name: "",
     back: false,
     element: 0,
+    team: 32,
     warps: 2,
     cluster: 1,
     teams: 1,
@@ -37,7 +40,9 @@ const BASE: Case = Case {
     affine: true,
 };
 
-const CASES: [Case; 10] = [
+const SHORT: Case = Case { warps: 1, ring: 0, rows: 75, ..BASE };
+
+const CASES: [Case; 14] = [
     Case { name: "forward_in_a_cluster", cluster: 4, teams: 2, ring: 1, n: 8192, ..BASE },
     Case { name: "forward_in_pieces", warps: 4, cluster: 2, ring: 3, pieces: 4, n: 7000, ..BASE },
     Case { name: "forward_bf16_five_warps", element: 2, warps: 5, teams: 2, ring: 2, n: 5000, ..BASE },
@@ -89,6 +94,10 @@ const CASES: [Case; 10] = [
         affine: false,
         ..BASE
     },
+    Case { name: "forward_short_bf16", element: 2, team: 2, n: 64, ..SHORT },
+    Case { name: "forward_short", team: 16, n: 252, ring: 2, ..SHORT },
+    Case { name: "backward_short_bf16", back: true, element: 2, team: 8, n: 256, ring: 2, rows: 300, ..SHORT },
+    Case { name: "backward_short", back: true, team: 4, n: 60, rows: 500, ..SHORT },
 ];
 
 /// Functions of inline PTX in each file; `host/ptx.h` has others of the same names.
@@ -128,7 +137,7 @@ const PTX: [(&str, &[&str]); 2] = [
 ];
 
 /// What else only a GPU's compiler knows, and what stands for it.
-const WORDS: [(&str, &str); 6] = [
+const WORDS: [(&str, &str); 8] = [
     ("asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(y) : \"h\"(x.bits));", "simt::fail(\"f16\");"),
     ("asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(y.bits) : \"f\"(x));", "simt::fail(\"f16\");"),
     ("asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y.bits) : \"f\"(x));", "y.bits = bf16_of(x);"),
@@ -140,11 +149,24 @@ const WORDS: [(&str, &str); 6] = [
         "extern __shared__ __align__(128) Words memory[];",
         "Words* memory = (Words*)(simt::shared[simt::self().block].data() + simt::STATIC);",
     ),
+    (
+        "extern __shared__ Words ring_memory[];",
+        "Words* ring_memory = (Words*)(simt::shared[simt::self().block].data() + simt::STATIC);",
+    ),
+    ("__shared__ Exchange exchange;", "Exchange& exchange = *(Exchange*)simt::shared[simt::self().block].data();"),
     ("__shared__ Pipe pipe;", "Pipe& pipe = *(Pipe*)simt::shared[simt::self().block].data();"),
 ];
 
-const FILES: [&str; 6] =
-    ["number.cuh", "rows.cuh", "stats.cuh", "stream.cuh", "stream_forward.cu", "stream_backward.cu"];
+const FILES: [&str; 8] = [
+    "number.cuh",
+    "rows.cuh",
+    "stats.cuh",
+    "stream.cuh",
+    "stream_forward.cu",
+    "stream_backward.cu",
+    "forward.cu",
+    "backward.cu",
+];
 
 /// The text without the function of this name.
 fn without(text: &str, function: &str) -> String {
@@ -191,24 +213,30 @@ fn write_kernels(folder: &Path) {
 
 /// What the program or its compiler said, if not that all is well.
 fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
+    let held = case.team < 32;
+    let per = if held && case.element == 2 { 8 } else { 4 };
     let alone = case.warps == 1 && case.cluster == 1;
-    let vectors = if alone { case.n.div_ceil(256) * 2 } else { 8 };
-    let full = vectors * 128 * case.warps * case.cluster == case.n;
+    let vectors = match (held, alone) {
+        (true, _) => case.n.div_ceil(case.team * per),
+        (_, true) => case.n.div_ceil(256) * 2,
+        _ => 8,
+    };
+    let full = vectors * case.team * per * case.warps * case.cluster == case.n;
     let affine = usize::from(case.affine);
     let defines = [
         ("ELEM", case.element),
-        ("WORD_BYTES", if case.element == 0 { 16 } else { 8 }),
+        ("WORD_BYTES", per * if case.element == 0 { 4 } else { 2 }),
         ("CENTERED", usize::from(case.centered)),
         ("ONE_PLUS", 0),
         ("GAIN", affine),
         ("BIAS", affine),
-        ("TEAM", 32),
+        ("TEAM", case.team),
         ("WARPS", case.warps),
         ("CLUSTER", case.cluster),
         ("TALKING", usize::from(case.back && case.cluster > 1)),
         ("VECS", vectors),
         ("RING", case.ring),
-        ("THREADS", 32 * case.warps * case.teams),
+        ("THREADS", if held { 64 } else { 32 * case.warps * case.teams }),
         ("MIN_BLOCKS", 1),
         ("PER_CHANNEL", 0),
         ("ALIGNED", 1),
@@ -216,11 +244,15 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         ("RESIDUAL", 0),
         ("PIECES", case.pieces),
         ("HINT", 0),
+        ("KEEP", 0),
+        ("SUMS", 1),
+        ("DX", 1),
     ];
     let program = folder.join(case.name);
     let mut build = Command::new(compiler);
     build.args(["-std=c++17", "-O1", "-ffp-contract=off", "-w", "-o"]).arg(&program).arg(folder.join("main.cpp"));
     build.args(defines.map(|(name, value)| format!("-D{name}={value}"))).args(case.back.then_some("-DBACK"));
+    build.args(held.then_some("-DHELD"));
     let built = build.output().expect("the compiler was there");
     if !built.status.success() {
         return Some(String::from_utf8_lossy(&built.stderr).into_owned());

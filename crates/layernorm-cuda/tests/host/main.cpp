@@ -2,7 +2,11 @@
 //
 //   program N ROWS TEAMS OVERFLOW SEED      TEAMS: blocks or clusters of the grid (forward)
 #include "simt.h"
-#ifdef BACK
+#if defined(HELD) && defined(BACK)
+#include "backward.cu"
+#elif defined(HELD)
+#include "forward.cu"
+#elif defined(BACK)
 #include "stream_backward.cu"
 #else
 #include "stream_forward.cu"
@@ -211,9 +215,13 @@ static void check_row(Rows& it, const std::vector<Line>& lines, long row, std::v
     }
 }
 
+// Teams that share a warp fold their chunks.
+constexpr int FOLDED = 32 / TEAM;
+
 static void check(Rows& it, int) {
+    long n = it.n, chunks = (it.rows + CHUNK - 1) / CHUNK, parts = (chunks + FOLDED - 1) / FOLDED;
     // Teams of several blocks are fewer than the chunks, and take them in turn.
-    long n = it.n, parts = (it.rows + CHUNK - 1) / CHUNK, groups = TALKING ? (parts + 2) / 3 : (parts + TEAMS - 1) / TEAMS;
+    long groups = TALKING ? (chunks + 2) / 3 : (chunks + TEAMS - 1) / TEAMS;
     std::vector<float> sums(2 * parts * n, -7.0f);
     std::vector<Line> lines(it.rows);
     std::vector<Messages> messages(groups, Messages{});
@@ -227,11 +235,18 @@ static void check(Rows& it, int) {
     simt::grid = groups * CLUSTER;
     for (long group = 0; group < groups; group++) simt::run(group * CLUSTER, entry);
     for (long part = 0; part < parts; part++) {
-        std::vector<float> gain_sum(n, 0.0f), bias_sum(n, 0.0f);
-        for (long row = part * CHUNK; row < it.rows && row < (part + 1) * CHUNK; row++) check_row(it, lines, row, gain_sum, bias_sum);
+        std::vector<std::vector<float>> gain_sums(FOLDED, std::vector<float>(n, 0.0f)), bias_sums = gain_sums;
+        for (long row = part * FOLDED * CHUNK; row < it.rows && row < (part + 1) * FOLDED * CHUNK; row++)
+            check_row(it, lines, row, gain_sums[row / CHUNK % FOLDED], bias_sums[row / CHUNK % FOLDED]);
+        for (int w = 1; w < FOLDED; w *= 2)
+            for (int at = 0; at < FOLDED; at += 2 * w)
+                for (long i = 0; i < n; i++) {
+                    gain_sums[at][i] = gain_sums[at][i] + gain_sums[at + w][i];
+                    bias_sums[at][i] = bias_sums[at][i] + bias_sums[at + w][i];
+                }
         for (long i = 0; i < n; i++) {
-            expect("the chunk's sum for gamma", part, i, sums[part * n + i], gain_sum[i]);
-            expect("the chunk's sum for beta", part, i, sums[(parts + part) * n + i], bias_sum[i]);
+            expect("the chunk's sum for gamma", part, i, sums[part * n + i], gain_sums[0][i]);
+            expect("the chunk's sum for beta", part, i, sums[(parts + part) * n + i], bias_sums[0][i]);
         }
     }
 }

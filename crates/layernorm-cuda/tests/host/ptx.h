@@ -46,7 +46,10 @@ inline void leave_message(u64* place, u32 turn, float value) {
     simt::under_way.push_back([=] { *place = word; });
 }
 // What was there when it was asked for.
-inline void copy_async(void* to, const void* from, bool valid, u32) { memcpy(to, from, valid ? 16 : 0); }
+inline void copy_async(void* to, const void* from, bool valid, u32) {
+    if (valid) memcpy(to, from, 16);
+    else memset(to, 0, 16);
+}
 inline void commit_async() {}
 template <int LEFT> inline void wait_async() {}
 inline u64 look_at_message(const u64* place) {

@@ -161,7 +161,11 @@ inline float __shfl_xor_sync(unsigned, float value, int o) {
 inline unsigned __shfl_sync(unsigned, unsigned value, int lane) { return simt::exchange(value, lane); }
 inline void __syncwarp() { simt::meet(simt::warp_meetings[simt::warp()], 32); }
 inline void __syncthreads() { simt::meet(simt::block_meetings[simt::self().block], simt::threads); }
-inline bool __any_sync(unsigned, bool) { simt::fail("not for these kernels"); return false; }
+inline bool __any_sync(unsigned, bool wanted) {
+    bool any = false;
+    for (int lane = 0; lane < 32; lane++) any |= simt::exchange(wanted, lane) != 0;
+    return any;
+}
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
 inline float __fsqrt_rn(float x) { return std::sqrt(x); }
