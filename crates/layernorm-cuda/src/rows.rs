@@ -9,6 +9,7 @@
 //! ```
 //! Calls only launch: they return before the GPU has done the work, and allocate nothing.
 
+mod across;
 mod job;
 mod params;
 
