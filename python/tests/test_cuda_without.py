@@ -118,6 +118,22 @@ def test_networks_that_they_lack(found, dtype, types, sizes, words):
     assert reason is not None and any(word in reason for word in words.split("|")), reason
 
 
+def test_tf32_is_cudnns_switch():
+    assert _cuda_sequences.rounds_to_tf32(), "PyTorch's choice if nothing is said"
+    torch.backends.cudnn.allow_tf32 = False
+    assert not _cuda_sequences.rounds_to_tf32()
+    torch.backends.cudnn.allow_tf32 = True
+    assert _cuda_sequences.rounds_to_tf32()
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cudnn, "rnn"), reason="before PyTorch 2.9 there is one switch alone")
+def test_tf32_of_recurrent_layers_alone():
+    torch.backends.cudnn.rnn.fp32_precision = "ieee"
+    assert not _cuda_sequences.rounds_to_tf32()
+    torch.backends.cudnn.rnn.fp32_precision = "tf32"
+    assert _cuda_sequences.rounds_to_tf32()
+
+
 @pytest.mark.parametrize("what", _noise.NAMES)
 def test_noise_is_the_engines(what):
     noise = tuple(0.37 if name == what else 0.0 for name in _noise.NAMES)
