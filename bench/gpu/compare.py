@@ -13,6 +13,7 @@ beforehand, on all cores; --seconds is for all of it, and what no longer fits is
 import argparse
 import os
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import compare_norms
@@ -39,6 +40,7 @@ def main():
     hidden, batches = ([512, 1024], [16]) if options.quick else (compare_recurrent.HIDDEN, compare_recurrent.BATCHES)
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}")
     found = compare_recurrent.cases(types, hidden, batches)
+    warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
     # A first call: the compiler of kernels is found, and the device is there for all threads.
     lt.functional.layer_norm(torch.ones(1, 4, device="cuda"), (4,))
     with ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -113,19 +113,22 @@ fn reduced_work() -> Vec<(Type, Case)> {
         push(element, rows::Case { mood: Mood::Hard, ..base(67, 64) });
         push(element, rows::Case { shift: 1, gap: 3, ..apart(67, 100) });
         push(element, rows::Case { zero_centered: true, residual: true, wide_params: true, ..apart(9, 1000) });
-        push(element, base(67, 1024));
-        push(element, rows::Case { mood: Mood::Long, ..apart(3, 3000) });
-        push(element, base(3, 4096));
-        push(element, rows::Case { centered: false, ..base(3, 40000) });
-        // Rows of any length; many chunks of rows.
-        push(element, rows::Case { kernel: Kernel::Chosen, fused: None, ..base(2, 300_000) });
-        push(element, rows::Case { kernel: Kernel::Chosen, fused: None, ..base(64 * 20 + 5, 64) });
-        // Rows that stream: one warp, several, several blocks, each with a row or two.
-        for (rows, n) in [(2117, 1024), (427, 5000), (57, 40000)] {
-            let mood = if element == Type::F32 { Mood::Long } else { Mood::Steep };
-            push(element, rows::Case { kernel: Kernel::Stream, fused: None, mood, ..base(rows, n) });
-        }
     }
+    push(Type::F32, base(67, 1024));
+    push(Type::Bf16, rows::Case { mood: Mood::Long, ..apart(3, 3000) });
+    push(Type::F32, base(3, 4096));
+    push(Type::Bf16, rows::Case { centered: false, ..base(3, 40000) });
+    push(Type::F32, rows::Case { mood: Mood::Long, ..apart(3, 40000) });
+    // Rows of any length; many chunks of rows.
+    let chosen = |rows, n| rows::Case { kernel: Kernel::Chosen, ..rows::Case::new(rows, n) };
+    push(Type::Bf16, chosen(2, 300_000));
+    push(Type::F32, chosen(64 * 20 + 5, 64));
+    // Rows that stream: one warp, several, several blocks, with more rows than there are teams.
+    let streams = |rows, n, mood| rows::Case { kernel: Kernel::Stream, mood, ..rows::Case::new(rows, n) };
+    push(Type::Bf16, streams(2117, 1024, Mood::Steep));
+    push(Type::F32, streams(427, 5000, Mood::Long));
+    push(Type::F32, streams(57, 40000, Mood::Steep));
+    push(Type::Bf16, streams(57, 40000, Mood::Long));
     push(Type::F16, base(9, 1000));
     push(Type::F64, apart(9, 1000));
     let channels =

@@ -300,8 +300,12 @@ fn on_gpu<T: Number>(device: &Device, case: &Case, inputs: &Inputs<T>) -> Result
     };
     let both = |narrow: &Buffer<T>, wide: &Buffer<f32>| -> Result<(Vec<T>, Vec<f32>), cuda::Error> {
         let mut to = (vec![T::default(); n], vec![0.0; n]);
-        narrow.read(0, &mut to.0)?;
-        wide.read(0, &mut to.1)?;
+        // The other one has not been written.
+        if case.wide_params {
+            wide.read(0, &mut to.1)?
+        } else {
+            narrow.read(0, &mut to.0)?
+        }
         Ok(to)
     };
     Ok(Results {

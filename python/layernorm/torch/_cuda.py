@@ -135,7 +135,7 @@ def _operand(op, x):
 
 def _result(op, x):
     """Contiguous memory for a result like x, and its place."""
-    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    y = torch.empty_like(x) if x.is_contiguous() else torch.empty(x.shape, dtype=x.dtype, device=x.device)
     return y, (y.data_ptr(), prod(x.shape[x.dim() - op[1] :]) if op[0] in ("layer", "rms") else 0)
 
 
