@@ -3,7 +3,9 @@
 #
 #     bash bench/gpu/sanitize.sh PROGRAMS LOGS [SECONDS]
 #
-# PROGRAMS is a folder with layernorm-gpu-bench, recurrent and gpu (cargo test --release -p layernorm-cuda --test gpu --no-run).
+# PROGRAMS is Cargo's target/release, after
+#     cargo build --release -p layernorm-gpu-bench && cargo test --release -p layernorm-cuda --test gpu --no-run
+# or a folder with layernorm-gpu-bench, recurrent and that test as gpu.
 # A plain run compiles the kernels and puts them on disk; then the tools run side by side, each for at most SECONDS (60).
 # Ends with a line a run, and fails if any found something or was not done in time.
 set -uo pipefail
@@ -11,7 +13,12 @@ programs=$1 logs=$2 limit=${3:-60}
 mkdir -p "$logs"
 export LAYERNORM_CUDA_CACHE=${LAYERNORM_CUDA_CACHE:-$(mktemp -d)}
 
-declare -A calls=([norms]="layernorm-gpu-bench check --reduced" [recurrent]="recurrent check reduced" [tests]="gpu")
+tests=$(find "$programs/gpu" "$programs"/deps/gpu-* -maxdepth 0 ! -name '*.d' -printf '%T@ %p\n' 2> /dev/null | sort -rn | head -n 1)
+declare -A calls=(
+    [norms]="$programs/layernorm-gpu-bench check --reduced"
+    [recurrent]="$programs/recurrent check reduced"
+    [tests]="${tests#* }"
+)
 failed=0
 
 one() {
@@ -31,7 +38,7 @@ all() {
             local watch=()
             [ "$tool" = plain ] || watch=(compute-sanitizer --tool "$tool" --error-exitcode 9 --print-limit 12)
             # shellcheck disable=SC2086  (words of a call)
-            one "$name" "$tool" "${watch[@]}" "$programs"/${calls[$name]} &
+            one "$name" "$tool" "${watch[@]}" ${calls[$name]} &
             jobs+=($!)
         done
     done
