@@ -17,9 +17,8 @@ UNIT = {torch.float32: 2.0**-20, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-
 @pytest.fixture(autouse=True)
 def whole_float32():
     """Products in float32 and not in tf32, PyTorch's choice for recurrent layers if nothing is said."""
-    torch.backends.cudnn.allow_tf32 = False
-    yield
-    torch.backends.cudnn.allow_tf32 = True
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
 
 
 def bound(dtype, steps, layers, backward):
@@ -163,8 +162,8 @@ def test_tf32_as_pytorch_says(kind):
     x = torch.randn(6, 5, 20)
     (y, *_), expected = passes(cpu, x, [], "cpu")
     (whole, *_), _ = passes(gpu, x, [], "cuda")
-    torch.backends.cudnn.allow_tf32 = True
-    (rounded, *_), found = passes(gpu, x, [], "cuda")
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=True):
+        (rounded, *_), found = passes(gpu, x, [], "cuda")
     unit = 2.0**-11 * (1 + 6**0.5)
     assert distance(whole, y) <= bound(torch.float32, 6, 1, False) < distance(rounded, y) <= unit
     assert all(distance(b, a) <= 3 * unit for a, b in zip(expected, found))

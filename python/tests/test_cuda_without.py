@@ -119,19 +119,22 @@ def test_networks_that_they_lack(found, dtype, types, sizes, words):
 
 
 def test_tf32_is_cudnns_switch():
-    assert _cuda_sequences.rounds_to_tf32(), "PyTorch's choice if nothing is said"
-    torch.backends.cudnn.allow_tf32 = False
-    assert not _cuda_sequences.rounds_to_tf32()
-    torch.backends.cudnn.allow_tf32 = True
-    assert _cuda_sequences.rounds_to_tf32()
+    """In a process of its own: PyTorch's test inputs, which others here import, freeze its switches."""
+    code = """
+import torch
+from layernorm.torch._cuda_sequences import rounds_to_tf32
 
-
-@pytest.mark.skipif(not hasattr(torch.backends.cudnn, "rnn"), reason="before PyTorch 2.9 there is one switch alone")
-def test_tf32_of_recurrent_layers_alone():
-    torch.backends.cudnn.rnn.fp32_precision = "ieee"
-    assert not _cuda_sequences.rounds_to_tf32()
-    torch.backends.cudnn.rnn.fp32_precision = "tf32"
-    assert _cuda_sequences.rounds_to_tf32()
+assert rounds_to_tf32(), "PyTorch's choice if nothing is said"
+for allowed in (False, True):
+    torch.backends.cudnn.allow_tf32 = allowed
+    assert rounds_to_tf32() == allowed
+# Since PyTorch 2.9 recurrent layers have a switch of their own.
+if hasattr(torch.backends.cudnn, "rnn"):
+    for precision, allowed in (("ieee", False), ("tf32", True)):
+        torch.backends.cudnn.rnn.fp32_precision = precision
+        assert rounds_to_tf32() == allowed
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("what", _noise.NAMES)
