@@ -66,6 +66,17 @@ def test_parameters_of_float32(dtype):
     assert_same(lambda x: F.layer_norm(x, (384,)), [x])
 
 
+def test_without_gradients():
+    """The shortest way: contiguous rows, nothing kept for gradients."""
+    torch.manual_seed(13)
+    for dtype, parameters in ((torch.float32, torch.float32), (torch.bfloat16, torch.float32)):
+        x, weight, bias = numbers(6, 7, 64, dtype=dtype), numbers(64, dtype=parameters), numbers(64, dtype=parameters)
+        calls = [lambda x, w, b: F.layer_norm(x, (64,), w, b), lambda x, w, b: F.rms_norm(x, (64,), w), lambda x, *_: F.layer_norm(x, (7, 64))]
+        with torch.no_grad():
+            for call in calls:
+                assert same_bits(call(x.cuda(), weight.cuda(), bias.cuda()), call(x, weight, bias))
+
+
 # Every type once: a kernel takes seconds to compile.
 @pytest.mark.parametrize(
     "shape, dtype",
