@@ -126,6 +126,23 @@ fn variants() -> Vec<Variant> {
     Kind::ALL.into_iter().flat_map(Variant::all).copied().collect()
 }
 
+/// A few small ones that touch every kernel, for compute-sanitizer.
+pub fn reduced() -> Vec<Case> {
+    let of = |kind, name, number, size| Case::new(Variant::named(kind, name).unwrap(), number, size);
+    let mut all = Vec::new();
+    for kind in [Kind::Lstm, Kind::Gru] {
+        all.push(Case { state: true, lengths: true, ..of(kind, "paper", Number::F32, (3, 3, 20, 33)) });
+        all.push(Case { params: Number::Bf16, ..of(kind, "paper", Number::Bf16, (3, 17, 64, 64)) });
+    }
+    let reverse = of(Kind::Lstm, "torchaudio", Number::F16, (3, 3, 20, 33));
+    all.push(Case { reverse: true, batch_first: true, lengths: true, ..reverse });
+    all.push(Case { tf32: true, ..of(Kind::Lstm, "paper", Number::F32, (3, 5, 64, 64)) });
+    // Several blocks, and a matrix that registers do not hold.
+    all.push(Case { params: Number::F16, ..of(Kind::Lstm, "paper", Number::F16, (3, 16, 64, 512)) });
+    all.push(of(Kind::Gru, "none", Number::F32, (3, 8, 64, 512)));
+    all
+}
+
 /// All cases: every variant and type at small odd sizes with every option, a few at large ones.
 pub fn cases(quick: bool) -> Vec<Case> {
     let mut all = Vec::new();
