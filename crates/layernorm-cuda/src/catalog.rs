@@ -77,6 +77,21 @@ fn stream_variants(element: Type, n: usize, properties: &Properties, out: &mut V
     }
 }
 
+/// Few rows: whole ones and with a part missing, and sums for γ and β from a chunk to many.
+fn small_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>) {
+    for (n, rows, other) in [(1024, 64, false), (3000, 200, true)] {
+        let norm = RowNorm { rows, ..norm(element, n, other) };
+        if let Some(geometry) = config::lanes(rows, n, properties) {
+            out.push(kernels::lanes_forward(&norm, &geometry, other));
+            out.push(kernels::lanes_backward(&norm, &geometry, other, true));
+        }
+    }
+    for (rows, n, whole) in [(64, 1024, 1), (4096, 1024, 8), (50_000, 64, 4), (8, 262_144, 8)] {
+        let kinds = Kinds { zero_centered: false, ..norm(element, n, false).into() };
+        out.extend(config::down(element, rows, n, whole, properties).map(|shape| kernels::down(kinds, &shape)));
+    }
+}
+
 /// The variants that a device of this compute capability may use, one of each kind.
 pub fn variants(capability: u32) -> Vec<Variant> {
     let properties = properties(capability);
@@ -87,6 +102,7 @@ pub fn variants(capability: u32) -> Vec<Variant> {
         for n in [768, 5000, 262_144] {
             stream_variants(element, n, &properties, &mut out);
         }
+        small_variants(element, &properties, &mut out);
         out.push(kernels::long(&norm(element, 1, true), "forward", true));
         let kinds: Kinds = norm(element, 1, true).into();
         for (terms, across) in [(0, true), (1, false), (2, true), (3, false)] {

@@ -4,6 +4,9 @@
 //! to 16 warps of a block and up to 16 blocks of a cluster. `bench/gpu/NOTES.md` has the measurements behind the numbers.
 
 mod flow;
+mod small;
+
+pub use small::{Down, down, lanes};
 
 pub use flow::{Flow, Params, stream_backward, stream_fits, stream_forward, streams_backward, streams_forward};
 
@@ -40,9 +43,25 @@ pub struct Geometry {
     pub blocks: usize,
     /// How rows stream through shared memory, where they do.
     pub flow: Option<Flow>,
+    /// Whether a thread has a lane of the canonical sum, for few rows.
+    pub lanes: bool,
 }
 
 impl Geometry {
+    /// What all others differ from.
+    const NONE: Geometry = Geometry {
+        team: 32,
+        warps: 1,
+        cluster: 1,
+        vectors: 1,
+        ring: 0,
+        threads: 32,
+        keep: false,
+        blocks: 1,
+        flow: None,
+        lanes: false,
+    };
+
     /// Vectors of a thread that make a step.
     pub fn parts(&self, element: Type) -> usize {
         let spread = self.team * element.per_vector();
@@ -70,8 +89,7 @@ impl Geometry {
     /// A team of this many threads for rows of n ≤ 1024 elements.
     pub fn narrow(element: Type, n: usize, team: usize, threads: usize) -> Self {
         let vectors = n.div_ceil(team * element.per_vector()).max(1);
-        let one =
-            Geometry { team, warps: 1, cluster: 1, vectors, ring: 0, threads, keep: false, blocks: 1, flow: None };
+        let one = Geometry { team, warps: 1, vectors, threads, ..Geometry::NONE };
         // Whole steps.
         Geometry { vectors: vectors.next_multiple_of(one.parts(element)), ..one }
     }
@@ -83,7 +101,7 @@ impl Geometry {
         let warps = if cluster > 1 { warps.next_power_of_two() } else { warps };
         let vectors = BLOCK / 32 / element.per_vector();
         let threads = 32 * warps;
-        Geometry { team: 32, warps, cluster, vectors, ring: 0, threads, keep: false, blocks: 1, flow: None }
+        Geometry { team: 32, warps, cluster, vectors, threads, ..Geometry::NONE }
     }
 
     /// The blocks of a cluster for rows of n elements, if they fit at all.

@@ -1,6 +1,6 @@
 //! The kernels and how they are specialised.
 
-use crate::config::{BLOCK, Flow, Geometry};
+use crate::config::{BLOCK, Down, Flow, Geometry};
 use crate::module::Variant;
 use crate::nvrtc::Source;
 use crate::rows::RowNorm;
@@ -10,6 +10,7 @@ const NUMBER: (&str, &str) = ("number.cuh", include_str!("../kernels/number.cuh"
 const ROWS: (&str, &str) = ("rows.cuh", include_str!("../kernels/rows.cuh"));
 const STATS: (&str, &str) = ("stats.cuh", include_str!("../kernels/stats.cuh"));
 const STREAM: (&str, &str) = ("stream.cuh", include_str!("../kernels/stream.cuh"));
+const LANES: (&str, &str) = ("lanes.cuh", include_str!("../kernels/lanes.cuh"));
 const COLUMNS_H: (&str, &str) = ("columns.cuh", include_str!("../kernels/columns.cuh"));
 
 static FORWARD: Source =
@@ -32,6 +33,12 @@ static COLUMNS: Source =
     Source { name: "columns.cu", text: include_str!("../kernels/columns.cu"), headers: &[NUMBER, COLUMNS_H] };
 static FINISH: Source =
     Source { name: "finish.cu", text: include_str!("../kernels/finish.cu"), headers: &[NUMBER, COLUMNS_H] };
+static LANES_FORWARD: Source =
+    Source { name: "lanes_forward.cu", text: include_str!("../kernels/lanes_forward.cu"), headers: &[NUMBER, LANES] };
+static LANES_BACKWARD: Source =
+    Source { name: "lanes_backward.cu", text: include_str!("../kernels/lanes_backward.cu"), headers: &[NUMBER, LANES] };
+static DOWN: Source =
+    Source { name: "down.cu", text: include_str!("../kernels/down.cu"), headers: &[NUMBER, COLUMNS_H] };
 static BATCH: Source =
     Source { name: "batch.cu", text: include_str!("../kernels/batch.cu"), headers: &[NUMBER, COLUMNS_H] };
 
@@ -101,6 +108,37 @@ fn rows(
         .define("FULL", u32::from(full))
         .define("RESIDUAL", u32::from(residual));
     Variant { large_clusters: geometry.cluster > 8, ..variant }
+}
+
+/// Few rows, a thread a lane of the canonical sum.
+fn lanes(variant: Variant, norm: &RowNorm, geometry: &Geometry, residual: bool) -> Variant {
+    variant
+        .define("BLOCKS", geometry.threads / 256)
+        .define("THREADS", geometry.threads)
+        .define("MIN_BLOCKS", geometry.blocks)
+        .define("FULL", u32::from(norm.n == geometry.threads * 4))
+        .define("RESIDUAL", u32::from(residual))
+}
+
+pub(crate) fn lanes_forward(norm: &RowNorm, geometry: &Geometry, residual: bool) -> Variant {
+    lanes(Kinds::from(*norm).define(Variant::new(&LANES_FORWARD, "forward")), norm, geometry, residual)
+}
+
+pub(crate) fn lanes_backward(norm: &RowNorm, geometry: &Geometry, residual: bool, dx: bool) -> Variant {
+    let kinds = Kinds { bias: 0, ..Kinds::from(*norm) };
+    let variant = kinds.define(Variant::new(&LANES_BACKWARD, "backward"));
+    lanes(variant, norm, geometry, residual).define("DX", u32::from(dx))
+}
+
+/// The sums for γ and β in one launch; `kinds`: where they go.
+pub(crate) fn down(kinds: Kinds, shape: &Down) -> Variant {
+    kinds
+        .define(Variant::new(&DOWN, "down"))
+        .define("THREADS", shape.threads())
+        .define("WIDE", shape.wide)
+        .define("CLUSTER", shape.cluster)
+        .define("LEVELS", shape.levels())
+        .shared(shape.shared(kinds.element))
 }
 
 pub(crate) fn forward(

@@ -19,6 +19,17 @@ struct Case {
     centered: bool,
     skew: bool,
     affine: bool,
+    kind: Kind,
+}
+
+/// Which kernels.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Stream,
+    /// A thread a lane of the sum: `warps` are eight for each 1024 elements.
+    Lanes,
+    /// Sums for γ and β alone, so many columns a thread and chunks a warp.
+    Down { wide: usize, each: usize },
 }
 
 const BASE: Case = Case {
@@ -35,9 +46,11 @@ const BASE: Case = Case {
     centered: true,
     skew: true,
     affine: true,
+    kind: Kind::Stream,
 };
+const LANES: Case = Case { kind: Kind::Lanes, warps: 8, n: 1024, ..BASE };
 
-const CASES: [Case; 10] = [
+const CASES: [Case; 20] = [
     Case { name: "forward_in_a_cluster", cluster: 4, params: 1, n: 8192, ..BASE },
     Case { name: "forward_in_pieces", warps: 4, cluster: 2, ring: 7, pieces: 2, n: 7000, ..BASE },
     Case { name: "forward_bf16_five_warps", element: 2, warps: 5, ring: 5, params: 3, n: 5000, ..BASE },
@@ -97,10 +110,47 @@ const CASES: [Case; 10] = [
         affine: false,
         ..BASE
     },
+    Case { name: "forward_few_rows", ..LANES },
+    Case { name: "forward_few_rows_bf16", element: 2, warps: 24, n: 2500, affine: false, ..LANES },
+    Case { name: "forward_few_rows_rms", warps: 16, n: 1300, centered: false, ..LANES },
+    Case { name: "backward_few_rows", back: true, ..LANES },
+    Case { name: "backward_few_rows_bf16", back: true, element: 2, warps: 24, n: 2500, ..LANES },
+    Case { name: "backward_few_rows_rms", back: true, warps: 32, n: 4096, centered: false, affine: false, ..LANES },
+    Case { name: "down_a_chunk", kind: Kind::Down { wide: 1, each: 1 }, warps: 1, n: 70, rows: 61, ..BASE },
+    Case {
+        name: "down_in_clusters",
+        kind: Kind::Down { wide: 4, each: 1 },
+        warps: 2,
+        cluster: 4,
+        n: 132,
+        rows: 500,
+        ..BASE
+    },
+    Case {
+        name: "down_many_chunks",
+        kind: Kind::Down { wide: 8, each: 4 },
+        element: 2,
+        warps: 2,
+        cluster: 2,
+        n: 264,
+        rows: 1000,
+        ..BASE
+    },
+    Case {
+        name: "down_rms",
+        kind: Kind::Down { wide: 2, each: 8 },
+        element: 2,
+        warps: 1,
+        n: 50,
+        rows: 450,
+        centered: false,
+        ..BASE
+    },
 ];
 
 /// Functions of inline PTX in each file; `host/ptx.h` has others of the same names.
-const PTX: [(&str, &[&str]); 2] = [
+const PTX: [(&str, &[&str]); 3] = [
+    ("down.cu", &["block_rank", "blocks_started", "blocks_meet", "put"]),
     (
         "rows.cuh",
         &[
@@ -149,8 +199,19 @@ const WORDS: [(&str, &str); 7] = [
     ("__shared__ Pipe pipe;", "Pipe& pipe = *(Pipe*)(simt::shared[simt::self().block].data() + 8192);"),
 ];
 
-const FILES: [&str; 6] =
-    ["number.cuh", "rows.cuh", "stats.cuh", "stream.cuh", "stream_forward.cu", "stream_backward.cu"];
+const FILES: [&str; 11] = [
+    "number.cuh",
+    "rows.cuh",
+    "stats.cuh",
+    "stream.cuh",
+    "stream_forward.cu",
+    "stream_backward.cu",
+    "lanes.cuh",
+    "lanes_forward.cu",
+    "lanes_backward.cu",
+    "columns.cuh",
+    "down.cu",
+];
 
 /// The text without the function of this name.
 fn without(text: &str, function: &str) -> String {
@@ -182,8 +243,10 @@ fn write_kernels(folder: &Path) {
             text = text.replace(from, to);
         }
         // Where the first of them was.
-        if file == "rows.cuh" {
-            text = text.replace("#include \"number.cuh\"", "#include \"number.cuh\"\n#include \"ptx.h\"");
+        for (file_with, include) in [("rows.cuh", "#include \"number.cuh\""), ("down.cu", "#include \"columns.cuh\"")] {
+            if file == file_with {
+                text = text.replace(include, &format!("{include}\n#include \"ptx.h\""));
+            }
         }
         std::fs::write(folder.join(file), text).expect("a file in our own folder");
     }
@@ -200,8 +263,10 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
     let per = if case.element == 0 { 4 } else { 8 };
     let alone = case.warps == 1 && case.cluster == 1;
     let vectors = if alone { (case.n.div_ceil(256) * 256) / 32 / per } else { 32 / per };
-    let full = vectors * 32 * per * case.warps * case.cluster == case.n;
-    let threads = if alone { 64 } else { 32 * case.warps };
+    let held = if case.kind == Kind::Lanes { 128 } else { vectors * 32 * per };
+    let full = held * case.warps * case.cluster == case.n;
+    let threads = if alone && case.kind == Kind::Stream { 64 } else { 32 * case.warps };
+    let (wide, each) = if let Kind::Down { wide, each } = case.kind { (wide, each) } else { (1, 1) };
     let affine = usize::from(case.affine);
     let defines = [
         ("ELEM", case.element),
@@ -224,16 +289,26 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         ("PARAMS", case.params),
         ("SKEW", usize::from(case.skew)),
         ("HINT", 0),
+        ("DX", 1),
+        ("WIDE", wide),
+        ("CHUNKS_A_WARP", each),
+        ("LEVELS", each.ilog2().max(1) as usize),
     ];
     let program = folder.join(case.name);
     let mut build = Command::new(compiler);
     build.args(["-std=c++17", "-O1", "-ffp-contract=off", "-w", "-o"]).arg(&program).arg(folder.join("main.cpp"));
     build.args(defines.map(|(name, value)| format!("-D{name}={value}"))).args(case.back.then_some("-DBACK"));
+    match case.kind {
+        Kind::Stream => {}
+        Kind::Lanes => drop(build.arg("-DLANES").arg(format!("-DBLOCKS={}", case.warps / 8))),
+        Kind::Down { .. } => drop(build.arg("-DDOWN")),
+    }
     let built = build.output().expect("the compiler was there");
     if !built.status.success() {
         return Some(String::from_utf8_lossy(&built.stderr).into_owned());
     }
-    for (overflow, seed) in [(0, 1), (1, 2), (1, 3)] {
+    let hard = if matches!(case.kind, Kind::Down { .. }) { 2 } else { 1 };
+    for (overflow, seed) in [(0, 1), (1, 2), (hard, 3)] {
         let words = [case.n, case.rows, 2, overflow, seed].map(|word| word.to_string());
         let ran = Command::new(&program).args(words).output().expect("the program was built");
         if !ran.status.success() {

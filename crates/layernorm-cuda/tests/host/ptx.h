@@ -43,3 +43,7 @@ inline u32 count_one(u32* place) { return (*place)++; }
 inline u64 read_once() { return 0; }
 inline void barriers_made() {}
 inline void made(A&) {}
+inline u32 block_rank() { return cluster_rank(); }
+inline void blocks_started() { cluster_sync(); }
+inline void blocks_meet() { cluster_sync(); }
+inline void put(A* place, A value) { *simt::of_block(place, 0) = value; }
