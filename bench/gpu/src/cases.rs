@@ -25,6 +25,12 @@ const STREAM_SIZES: [usize; 17] =
 /// Those that f16 goes through too, and RMS norm, f32 parameters and gaps.
 const FEW_STREAMS: [usize; 4] = [1000, 5000, 40000, 262_144];
 
+/// Few rows: a part of a warp, a lane a thread (a block of 1024, several), a warp for each 1024, clusters.
+const SMALL_SIZES: [usize; 10] = [1024, 262_144, 3000, 300, 4096, 1000, 64, 2048, 5000, 40000];
+
+/// Those that f16 and f64 go through too.
+const FEW_SMALL: [usize; 3] = [1024, 3000, 64];
+
 #[derive(Clone, Copy, Debug)]
 enum Case {
     Rows(rows::Case),
@@ -78,6 +84,25 @@ fn row_cases(n: usize, out: &mut Vec<Case>) {
     }
 }
 
+/// Few rows, by the library's choice: around every border of a chunk and of the tree of chunks, in every way to hold a row.
+fn small_cases(n: usize, out: &mut Vec<Case>) {
+    let hard = if n <= 3000 { Mood::Hard } else { Mood::Long };
+    for rows in [1, 8, 63, 64, 65, 128, 129, 700] {
+        if rows * n > 1 << 22 {
+            continue;
+        }
+        let base = rows::Case::new(rows, n);
+        let mut push = |case| out.push(Case::Rows(case));
+        push(base);
+        push(rows::Case { mood: hard, ..base });
+        // Sums down the columns that are done again; rows that are, with plain gradients.
+        push(rows::Case { mood: if n <= 3000 { Mood::Large } else { Mood::Steep }, ..base });
+        push(rows::Case { mood: Mood::Long, centered: false, shift: 1, gap: 3, ..base });
+        push(rows::Case { residual: true, wide_params: true, gap: 2, ..base });
+        push(rows::Case { affine: false, gap: 16, mood: Mood::Long, ..base });
+    }
+}
+
 fn channel_cases(out: &mut Vec<Case>) {
     for (samples, channels, space) in [(3, 6, 35), (70, 12, 1), (2, 8, 1024), (5, 3, 100), (200, 64, 7)] {
         for mood in [Mood::Plain, Mood::Hard, Mood::Large] {
@@ -99,10 +124,12 @@ where
     }
 }
 
-/// Runs all; gives the number that failed.
-pub fn run(device: &Device, reduced: bool) -> usize {
+/// Runs all, or those of few rows; gives the number that failed.
+pub fn run(device: &Device, reduced: bool, small: bool) -> usize {
     let mut list = Vec::new();
-    // What is new comes first.
+    let few: &[usize] = if reduced { &[1024, 3000] } else { &SMALL_SIZES };
+    few.iter().for_each(|&n| small_cases(n, &mut list));
+    let whole = list.len();
     let streams: &[usize] = if reduced { &[1024, 5000] } else { &STREAM_SIZES };
     streams.iter().for_each(|&n| stream_cases(n, &mut list));
     let sizes: &[usize] = if reduced { &[5, 64, 1000, 1024, 3000, 4096, 40000] } else { &SIZES };
@@ -111,6 +138,9 @@ pub fn run(device: &Device, reduced: bool) -> usize {
     long.iter().for_each(|&n| row_cases(n, &mut list));
     channel_cases(&mut list);
     short.iter().for_each(|&n| row_cases(n, &mut list));
+    if small {
+        list.truncate(whole);
+    }
     if reduced {
         list.retain(|case| match case {
             Case::Rows(case) => case.rows < 1000 || (case.kernel == Kernel::Stream && case.mood == Mood::Long),
@@ -123,7 +153,9 @@ pub fn run(device: &Device, reduced: bool) -> usize {
     work.retain(|(element, case)| match case {
         Case::Rows(case) => {
             let streams = case.kernel == Kernel::Stream;
-            let few = if streams {
+            let few = if case.kernel == Kernel::Chosen {
+                FEW_SMALL.contains(&case.n)
+            } else if streams {
                 *element == Type::F16 && FEW_STREAMS.contains(&case.n)
             } else {
                 FEW_SIZES.contains(&case.n)

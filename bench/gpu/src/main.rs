@@ -1,7 +1,7 @@
 //! Checks layernorm-cuda against the CPU library, bit for bit, and measures it against a device copy.
 //!
 //! ```text
-//! layernorm-gpu-bench [check] [large] [time] [sweep] [--reduced] [--held]
+//! layernorm-gpu-bench [check] [large] [time] [small] [sweep] [--reduced] [--few] [--held]
 //! ```
 
 mod cases;
@@ -17,12 +17,12 @@ use layernorm_cuda::{Device, Error};
 fn main() -> Result<(), Error> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |word: &str| words.iter().any(|given| given == word);
-    let all = !["check", "large", "time", "sweep"].iter().any(|word| has(word));
+    let all = !["check", "large", "time", "small", "sweep"].iter().any(|word| has(word));
     let device = Device::open(0)?;
     println!("{:?}", device.properties());
     let mut failed = 0;
     if all || has("check") {
-        failed = cases::run(&device, has("--reduced"));
+        failed = cases::run(&device, has("--reduced"), has("--few"));
     }
     if all || has("large") {
         match large::run(&device) {
@@ -35,6 +35,9 @@ fn main() -> Result<(), Error> {
     }
     if all || has("time") {
         time::run(&device)?;
+    }
+    if has("small") {
+        time::small_alone(&device)?;
     }
     if has("sweep") {
         sweep::run(&device, has("--held"))?;

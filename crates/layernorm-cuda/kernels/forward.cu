@@ -70,7 +70,11 @@ struct Ring {
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const __grid_constant__ Params p) {
     extern __shared__ Words ring_memory[];
     __shared__ Exchange exchange;
-    Team team(&exchange);
+    Team team(&exchange, true);
+    if (OVERLAPS) {
+        wait_for_earlier();
+        let_next_start();
+    }
     i64 teams = i64(gridDim.x) / CLUSTER * TEAMS;
     int mine = WHOLE_BLOCK ? 0 : threadIdx.x / TEAM;
     i64 first = i64(blockIdx.x) / CLUSTER * TEAMS;
@@ -80,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
         for (int i = 0; i < RING; i++) ring.fetch(read);
     int slot = 0;
     Held kept_gain, kept_bias;
-    if (KEEP)
+    if (KEEP && RING > 0)
 #pragma unroll
         for (int v = 0; v < VECS; v++) {
             load_params<GAIN>(p.gain, Span{0, 1}, team.at(v), p.n, A(1), kept_gain[v]);
@@ -134,6 +138,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
                 unpack(rounded, x[v]);
                 store(p.h + row * p.stride_h, team.at(v), n, x[v]);
             }
+        Span span = span_of(place, p.n, p.span, p.groups);
+        // A team with one row asks for γ and β before its sums.
+        if (KEEP && RING == 0)
+#pragma unroll
+            for (int v = 0; v < VECS; v++) {
+                load_params<GAIN>(p.gain, span, team.at(v), n, A(1), kept_gain[v]);
+                load_params<BIAS>(p.bias, span, team.at(v), n, A(-0.0), kept_bias[v]);
+            }
+        // Or lets them come into shared memory, each thread its own.
+        Words* ahead = ring_memory + threadIdx.x;
+#pragma unroll
+        for (int v = 0; v < (AHEAD > 0 ? VECS : 0); v++) {
+            bool valid = FULL || team.at(v) < n;
+            i64 at = valid ? span.offset + team.at(v) : 0;
+            copy_async(ahead + v * THREADS, (const T*)p.gain + at, valid, 0);
+            if (AHEAD > 1) copy_async(ahead + (VECS + v) * THREADS, (const T*)p.bias + at, valid, 0);
+        }
+        if (AHEAD > 0) commit_async();
+        if (base == first) team.begin();
         bool extreme;
         Stat stat = statistics(team, x, n, p.count, p.eps, extreme);
         Stat saved = stat;
@@ -155,13 +178,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
             if (p.delta) p.delta[row] = saved.delta;
             p.rstd[row] = saved.r;
         }
-        Span span = span_of(place, p.n, p.span, p.groups);
+        if (AHEAD > 0) wait_async<0>();
 #pragma unroll
         for (int v = 0; v < VECS; v++) {
             A gain[VEC], bias[VEC], y[VEC];
             if (!KEEP) {
-                load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain);
-                load_params<BIAS>(p.bias, span, team.at(v), n, A(-0.0), bias);
+                if (AHEAD > 0) unpack(ahead[v * THREADS], gain);
+                else load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain);
+                if (AHEAD > 1) unpack(ahead[(VECS + v) * THREADS], bias);
+                else load_params<BIAS>(p.bias, span, team.at(v), n, A(-0.0), bias);
             }
 #pragma unroll
             for (int j = 0; j < VEC; j++) {
@@ -171,5 +196,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
             store(p.y + row * p.stride_y, team.at(v), n, y);
         }
     }
-    if (CLUSTER > 1) cluster_sync();
+    // No block waits for the others here: who has all messages of the last exchange is sent no more.
 }

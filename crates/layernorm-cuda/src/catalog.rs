@@ -79,11 +79,23 @@ fn stream_variants(element: Type, n: usize, properties: &Properties, out: &mut V
 
 /// Few rows: whole ones and with a part missing, and sums for γ and β from a chunk to many.
 fn small_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>) {
-    for (n, rows, other) in [(1024, 64, false), (3000, 200, true)] {
+    for (n, rows, other) in [(1024, 64, false), (2000, 100, true)] {
         let norm = RowNorm { rows, ..norm(element, n, other) };
-        if let Some(geometry) = config::lanes(rows, n, properties) {
-            out.push(kernels::lanes_forward(&norm, &geometry, other));
-            out.push(kernels::lanes_backward(&norm, &geometry, other, true));
+        for back in [false, true] {
+            out.extend(config::lanes(rows, n, back, properties).map(|geometry| match back {
+                false => kernels::lanes_forward(&norm, &geometry, other),
+                true => kernels::lanes_backward(&norm, &geometry, other, true),
+            }));
+        }
+    }
+    // Rows of one block or cluster each, for which all is asked for at once.
+    for (rows, n) in [(64, 16384), (8, 262_144)] {
+        let norm = RowNorm { rows, ..norm(element, n, false) };
+        if let Some(geometry) = config::forward(element, rows, n, true, 1, properties) {
+            out.push(kernels::forward(&norm, &geometry, false, true, false));
+        }
+        if let Some(geometry) = config::backward(element, rows, n, true, false, properties) {
+            out.push(kernels::backward(&norm, &geometry, false, true, false, (false, true)));
         }
     }
     for (rows, n, whole) in [(64, 1024, 1), (4096, 1024, 8), (50_000, 64, 4), (8, 262_144, 8)] {
@@ -106,7 +118,7 @@ pub fn variants(capability: u32) -> Vec<Variant> {
         out.push(kernels::long(&norm(element, 1, true), "forward", true));
         let kinds: Kinds = norm(element, 1, true).into();
         for (terms, across) in [(0, true), (1, false), (2, true), (3, false)] {
-            out.push(kernels::columns(kinds, terms, across));
+            out.push(kernels::columns(kinds, terms, across, across));
         }
         for (count, output) in [(4, 0), (1, 1), (2, 2)] {
             out.push(kernels::finish(Kinds { zero_centered: false, ..kinds }, count, output, (8, 512)));

@@ -116,6 +116,11 @@ impl<A: Accumulator> ColumnParams<A> {
         self.positions().div_ceil(CHUNK)
     }
 
+    /// Whether positions are samples, with statistics of a sample or a column.
+    fn flat(&self) -> bool {
+        self.space == 1 && self.groups <= 1
+    }
+
     /// Whether neighbouring threads should have neighbouring columns.
     pub(crate) fn across(&self) -> bool {
         self.x_strides[1] == 1
@@ -144,7 +149,7 @@ pub(crate) unsafe fn sums<A: Accumulator>(
     stream: Stream,
 ) -> Result<(), Error> {
     let kinds = if gain == 0 { Kinds { gain: 0, zero_centered: false, ..*kinds } } else { *kinds };
-    let function = device.function(&kernels::columns(kinds, terms as u32, view.across()))?;
+    let function = device.function(&kernels::columns(kinds, terms as u32, view.across(), view.flat()))?;
     let work = view.chunks() * view.columns as usize;
     let blocks = work.div_ceil(COLUMN_THREADS as usize).min(i32::MAX as usize) as u32;
     let params = SumParams { columns: *view, gain, sums };
@@ -279,7 +284,7 @@ pub(crate) unsafe fn down<A: Accumulator>(
         dbias: address(gradients.bias),
     };
     let blocks = (view.columns as usize).div_ceil(shape.tile()) * shape.cluster;
-    let launch = Launch::new(blocks as u32, shape.threads() as u32).cluster(shape.cluster as u32);
+    let launch = Launch::new(blocks as u32, Down::THREADS as u32).cluster(shape.cluster as u32);
     let launch = launch.overlapping(device.properties().clusters);
     // SAFETY: the structure is the kernel's; the caller vouches for the memory.
     unsafe { launch.run(&function, stream, &params) }

@@ -21,6 +21,8 @@ pub(crate) const CHUNK: usize = 64;
 const MOST_WARPS: usize = 16;
 /// Blocks of a cluster; above 8 a kernel must ask for it.
 const MOST_CLUSTER: usize = 16;
+/// Elements of a row that a block has at least where a cluster shares the row though a block could hold it.
+const LEAST_SHARE: usize = 4096;
 
 /// The geometry of a row kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +47,10 @@ pub struct Geometry {
     pub flow: Option<Flow>,
     /// Whether a thread has a lane of the canonical sum, for few rows.
     pub lanes: bool,
+    /// Whether it may start before the launch before it has ended, which saves what a launch costs.
+    pub overlaps: bool,
+    /// Forward, a row a team: 1 for γ, 2 for γ and β that are fetched into shared memory with the row.
+    pub ahead: usize,
 }
 
 impl Geometry {
@@ -60,6 +66,8 @@ impl Geometry {
         blocks: 1,
         flow: None,
         lanes: false,
+        overlaps: false,
+        ahead: 0,
     };
 
     /// Vectors of a thread that make a step.
@@ -104,11 +112,23 @@ impl Geometry {
         Geometry { team: 32, warps, cluster, vectors, threads, ..Geometry::NONE }
     }
 
-    /// The blocks of a cluster for rows of n elements, if they fit at all.
-    fn cluster_for(n: usize, properties: &Properties) -> Option<usize> {
-        let cluster = n.div_ceil(BLOCK * MOST_WARPS).next_power_of_two();
+    /// The blocks of a cluster for rows of n elements, if they fit at all: more where so few `lines` leave multiprocessors idle.
+    fn cluster_for(n: usize, lines: usize, properties: &Properties) -> Option<usize> {
+        let mut cluster = n.div_ceil(BLOCK * MOST_WARPS).next_power_of_two();
         let most = if properties.clusters { MOST_CLUSTER } else { 1 };
+        let least: usize = std::env::var("LN_LEAST").map_or(LEAST_SHARE, |v| v.parse().unwrap());
+        let idle = |cluster: usize| 2 * cluster * lines <= properties.multiprocessors as usize;
+        while 2 * cluster <= most.min(8) && idle(cluster) && n / (2 * cluster) >= least {
+            cluster *= 2;
+        }
         (cluster <= most).then_some(cluster)
+    }
+
+    /// Whether each of so many teams has the multiprocessors to itself. Clusters lie in one part of the chip each, which leaves some
+    /// out: 132 hold seven of 16.
+    fn alone(&self, lines: usize, properties: &Properties) -> bool {
+        let spare = if self.cluster > 1 { self.cluster } else { 0 };
+        lines * self.cluster + spare <= self.teams() * properties.multiprocessors as usize
     }
 
     /// Whether every vector of every thread exists in a row of n elements.
@@ -161,13 +181,27 @@ pub fn forward(
         let team = team_for(element, n, forward_each(n));
         Geometry::narrow(element, n, team, threads_for(rows, team, properties))
     } else {
-        Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
+        Geometry::wide(element, n, Geometry::cluster_for(n, rows, properties)?)
     };
+    let alt: usize = std::env::var("LN_ALT").map_or(0, |v| v.parse().unwrap());
+    if alt == 1 && geometry.cluster == 16 && !geometry.alone(rows, properties) {
+        geometry = Geometry::wide(element, n, 8);
+    }
     // 64 registers a thread hold 32 elements of 16 bits with what is done to them; f32 is better off with 128, f64 needs them.
     let small = matches!(element, Type::F16 | Type::Bf16) || geometry.cluster > 1 || n < BLOCK;
     let threads = if small && element != Type::F64 { 1024 } else { 512 };
     geometry.blocks = (threads / geometry.threads).max(1);
     let several = rows > geometry.teams() * properties.multiprocessors as usize / geometry.cluster;
+    if !several && n > BLOCK && element != Type::F64 {
+        // A row each: all that it needs is asked for at once, if there are registers for it; else γ and β (f32: γ) go to shared
+        // memory, of which two blocks have their part.
+        geometry.overlaps = true;
+        geometry.keep = geometry.alone(rows, properties) && geometry.threads <= 512;
+        geometry.blocks = if geometry.keep { 1 } else { geometry.blocks };
+        geometry.ahead = if geometry.keep { 0 } else { 4 / element.bytes() };
+        if let Ok(v) = std::env::var("LN_AHEAD") { if !geometry.keep { geometry.ahead = v.parse().unwrap(); } }
+        if let Ok(v) = std::env::var("LN_KEEP") { if v == "0" { geometry.keep = false; } }
+    }
     let ahead = &FORWARD_AHEAD[usize::from(element.bytes() != 2)];
     if aligned && several && ahead.contains(&n) {
         geometry.blocks = (512 / geometry.threads).max(1);
@@ -191,9 +225,18 @@ pub fn backward(
         let team = team_for(element, n, BACKWARD_EACH);
         Geometry::narrow(element, n, team, threads_for(lines, team, properties))
     } else {
-        Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
+        Geometry::wide(element, n, Geometry::cluster_for(n, lines, properties)?)
     };
+    let alt: usize = std::env::var("LN_ALT").map_or(0, |v| v.parse().unwrap());
+    let crowded = geometry.cluster == 16 && !geometry.alone(rows, properties) && !sums;
+    if alt == 1 && crowded {
+        geometry = Geometry::wide(element, n, 8);
+    }
     geometry.blocks = (MOST_WARPS * 32 / geometry.threads).clamp(1, 4);
+    let aligned = if alt == 2 && crowded { geometry.blocks = 2; geometry.overlaps = true; return Some(geometry); } else { aligned };
+    let several = rows > geometry.teams() * properties.multiprocessors as usize / geometry.cluster;
+    geometry.overlaps = !several && !sums && n > BLOCK;
+    geometry.keep = geometry.overlaps && element != Type::F64 && geometry.threads <= 512;
     if aligned {
         let steps = geometry.steps(element);
         // More was not faster.

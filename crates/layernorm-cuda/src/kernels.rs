@@ -134,8 +134,9 @@ pub(crate) fn lanes_backward(norm: &RowNorm, geometry: &Geometry, residual: bool
 pub(crate) fn down(kinds: Kinds, shape: &Down) -> Variant {
     kinds
         .define(Variant::new(&DOWN, "down"))
-        .define("THREADS", shape.threads())
+        .define("THREADS", Down::THREADS)
         .define("WIDE", shape.wide)
+        .define("HEIGHT", shape.height)
         .define("CLUSTER", shape.cluster)
         .define("LEVELS", shape.levels())
         .shared(shape.shared(kinds.element))
@@ -148,9 +149,17 @@ pub(crate) fn forward(
     aligned: bool,
     residual: bool,
 ) -> Variant {
-    let variant = Kinds::from(*norm).define(Variant::new(&FORWARD, "forward"));
+    let kinds = Kinds::from(*norm);
+    let variant = kinds.define(Variant::new(&FORWARD, "forward"));
     let tensors = 1 + usize::from(residual);
-    rows(variant, norm, geometry, per_channel, aligned, residual).shared(geometry.ring_bytes(norm.element, tensors))
+    // Parameters are fetched by the vectors of x.
+    let same = aligned && !per_channel && kinds.gain == 1 && kinds.bias == 1;
+    let ahead = if same && geometry.ring == 0 { geometry.ahead } else { 0 };
+    let bytes = geometry.ring_bytes(norm.element, tensors) + ahead * geometry.vectors * 16 * geometry.threads;
+    rows(variant, norm, geometry, per_channel, aligned, residual)
+        .define("OVERLAPS", u32::from(geometry.overlaps))
+        .define("AHEAD", ahead)
+        .shared(bytes)
 }
 
 pub(crate) fn backward(
@@ -163,6 +172,7 @@ pub(crate) fn backward(
 ) -> Variant {
     let variant = Kinds { bias: 0, ..Kinds::from(*norm) }.define(Variant::new(&BACKWARD, "backward"));
     rows(variant, norm, geometry, per_channel, aligned, residual)
+        .define("OVERLAPS", u32::from(geometry.overlaps))
         .define("SUMS", u32::from(sums))
         .define("DX", u32::from(dx))
         .shared(geometry.ring_bytes(norm.element, 2))
@@ -196,11 +206,13 @@ pub(crate) fn long(norm: &RowNorm, entry: &'static str, residual: bool) -> Varia
     rows(variant, norm, &Geometry { threads: LONG_THREADS as usize, ..geometry }, false, false, residual)
 }
 
-pub(crate) fn columns(kinds: Kinds, terms: u32, across: bool) -> Variant {
+/// `across`: neighbouring threads have neighbouring columns. `flat`: positions are samples.
+pub(crate) fn columns(kinds: Kinds, terms: u32, across: bool, flat: bool) -> Variant {
     Kinds { bias: 0, ..kinds }
         .define(Variant::new(&COLUMNS, "columns"))
         .define("THREADS", COLUMN_THREADS)
         .define("TERMS", terms)
+        .define("FLAT", u32::from(flat))
         .define("ACROSS", u32::from(across))
 }
 

@@ -28,8 +28,8 @@ enum Kind {
     Stream,
     /// A thread a lane of the sum: `warps` are eight for each 1024 elements.
     Lanes,
-    /// Sums for γ and β alone, so many columns a thread and chunks a warp.
-    Down { wide: usize, each: usize },
+    /// Sums for γ and β alone: so many columns a thread, chunks a block and rows of a chunk at most.
+    Down { wide: usize, each: usize, height: usize },
 }
 
 const BASE: Case = Case {
@@ -116,21 +116,21 @@ const CASES: [Case; 20] = [
     Case { name: "backward_few_rows", back: true, ..LANES },
     Case { name: "backward_few_rows_bf16", back: true, element: 2, warps: 24, n: 2500, ..LANES },
     Case { name: "backward_few_rows_rms", back: true, warps: 32, n: 4096, centered: false, affine: false, ..LANES },
-    Case { name: "down_a_chunk", kind: Kind::Down { wide: 1, each: 1 }, warps: 1, n: 70, rows: 61, ..BASE },
+    Case { name: "down_a_chunk", kind: Kind::Down { wide: 1, each: 1, height: 16 }, warps: 8, n: 70, rows: 13, ..BASE },
     Case {
         name: "down_in_clusters",
-        kind: Kind::Down { wide: 4, each: 1 },
+        kind: Kind::Down { wide: 4, each: 1, height: 64 },
         warps: 2,
-        cluster: 4,
+        cluster: 8,
         n: 132,
         rows: 500,
         ..BASE
     },
     Case {
         name: "down_many_chunks",
-        kind: Kind::Down { wide: 8, each: 4 },
+        kind: Kind::Down { wide: 8, each: 8, height: 64 },
         element: 2,
-        warps: 2,
+        warps: 8,
         cluster: 2,
         n: 264,
         rows: 1000,
@@ -138,9 +138,9 @@ const CASES: [Case; 20] = [
     },
     Case {
         name: "down_rms",
-        kind: Kind::Down { wide: 2, each: 8 },
+        kind: Kind::Down { wide: 2, each: 8, height: 64 },
         element: 2,
-        warps: 1,
+        warps: 4,
         n: 50,
         rows: 450,
         centered: false,
@@ -156,6 +156,8 @@ const PTX: [(&str, &[&str]); 3] = [
         &[
             "cluster_rank",
             "cluster_sync",
+            "cluster_arrive",
+            "cluster_wait",
             "shared_address",
             "barrier_init",
             "barrier_expect",
@@ -266,7 +268,8 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
     let held = if case.kind == Kind::Lanes { 128 } else { vectors * 32 * per };
     let full = held * case.warps * case.cluster == case.n;
     let threads = if alone && case.kind == Kind::Stream { 64 } else { 32 * case.warps };
-    let (wide, each) = if let Kind::Down { wide, each } = case.kind { (wide, each) } else { (1, 1) };
+    let (wide, each, height) =
+        if let Kind::Down { wide, each, height } = case.kind { (wide, each, height) } else { (1, 1, 64) };
     let affine = usize::from(case.affine);
     let defines = [
         ("ELEM", case.element),
@@ -291,7 +294,8 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         ("HINT", 0),
         ("DX", 1),
         ("WIDE", wide),
-        ("CHUNKS_A_WARP", each),
+        ("HEIGHT", height),
+        ("CHUNKS", each),
         ("LEVELS", each.ilog2().max(1) as usize),
     ];
     let program = folder.join(case.name);
@@ -301,7 +305,7 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
     match case.kind {
         Kind::Stream => {}
         Kind::Lanes => drop(build.arg("-DLANES").arg(format!("-DBLOCKS={}", case.warps / 8))),
-        Kind::Down { .. } => drop(build.arg("-DDOWN")),
+        Kind::Down { .. } => drop(build.arg("-DDOWN").arg("-UWARPS")),
     }
     let built = build.output().expect("the compiler was there");
     if !built.status.success() {

@@ -6,77 +6,89 @@ use crate::types::Type;
 
 /// Lanes of the canonical sum.
 const LANES: usize = 256;
-/// Threads of a multiprocessor that rows of this kind share.
-const THREADS: usize = 2048;
+/// Rows of 1024 elements a multiprocessor up to which many threads a row are faster.
+const ROWS: usize = 3;
+/// Longer rows have more warps anyway; forward and backward.
+const LONGEST: [usize; 2] = [2048, 4096];
 
 /// A thread a lane of the canonical sum: for rows that are few, and neither so short that most threads have nothing nor longer
 /// than a block of threads holds.
-pub fn lanes(rows: usize, n: usize, properties: &Properties) -> Option<Geometry> {
+pub fn lanes(rows: usize, n: usize, back: bool, properties: &Properties) -> Option<Geometry> {
+    if std::env::var("LN_LANES").as_deref() == Ok("0") { return None; }
+    let most: usize = std::env::var("LN_ROWS").map_or(ROWS, |v| v.parse().unwrap());
     let blocks = n.div_ceil(BLOCK);
+    let few = rows * blocks <= most * properties.multiprocessors as usize;
+    let fits = n > LANES && n <= LONGEST[usize::from(back)];
     let threads = LANES * blocks;
-    let at_once = properties.multiprocessors as usize * (THREADS / threads.max(1)).max(1);
-    let few = n > LANES && threads <= 1024 && rows <= at_once;
-    few.then_some(Geometry { warps: threads / 32, threads, lanes: true, ..Geometry::NONE })
+    (few && fits).then_some(Geometry { warps: threads / 32, threads, lanes: true, overlaps: true, ..Geometry::NONE })
 }
 
-/// How the sums down the rows are spread over warps: each has a tile of columns and an aligned power of two of chunks.
+/// How the sums down the rows are spread over blocks: each has a tile of columns and an aligned power of two of chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Down {
     /// Columns of a thread.
     pub wide: usize,
-    /// Warps of a block, each with its own chunks.
-    pub high: usize,
-    /// Blocks of a cluster, likewise.
+    /// Rows of a chunk; fewer than 64 only if there is but one.
+    pub height: usize,
+    /// Blocks of a cluster, each with its own chunks.
     pub cluster: usize,
-    /// Chunks of a warp.
+    /// Chunks of a block.
     pub each: usize,
 }
 
-/// Warps of a block.
-const MOST_HIGH: usize = 8;
 /// Blocks of a cluster that every device with clusters has.
 const MOST_CLUSTER: usize = 8;
-/// Chunks of a warp; there is shared memory for the sums of so many on their way.
-const MOST_EACH: usize = 16;
-/// Warps a multiprocessor for which columns are taken one by one; with more, several at a time.
-const WARPS: usize = 4;
+/// Chunks of a block, one after the other: a few, or more if there is a block for every multiprocessor.
+const MOST_EACH: [usize; 2] = [8, 64];
+/// Bytes of shared memory for the rows of a chunk, so that a multiprocessor holds several blocks.
+const MOST_ROWS: usize = 64 << 10;
+/// Blocks a multiprocessor that wider tiles must leave.
+const BLOCKS: usize = 2;
 
 /// The sums down so many rows, which can be read `whole` elements at a time; `None` if there are too many.
 pub fn down(element: Type, rows: usize, n: usize, whole: usize, properties: &Properties) -> Option<Down> {
-    let chunks = rows.div_ceil(CHUNK);
-    let padded = chunks.next_power_of_two();
+    if std::env::var("LN_DOWN").as_deref() == Ok("0") { return None; }
+    let blocks_wanted: usize = std::env::var("LN_BLOCKS").map_or(BLOCKS, |v| v.parse().unwrap());
+    let padded = rows.div_ceil(CHUNK).next_power_of_two();
     let cluster = padded.min(if properties.clusters { MOST_CLUSTER } else { 1 });
-    let high = (padded / cluster).min(MOST_HIGH);
-    let each = padded / cluster / high;
-    let busy = |wide: usize| n.div_ceil(32 * wide) * chunks >= WARPS * properties.multiprocessors as usize;
+    let height = if padded > 1 { CHUNK } else { rows.next_power_of_two().clamp(WARPS, CHUNK) };
+    let shape = |wide| Down { wide, height, cluster, each: padded / cluster };
+    // 4 bytes a thread make whole sectors of memory; more only where there are blocks enough, and room.
+    let good = |wide: usize| {
+        let blocks = n.div_ceil(32 * wide) * cluster;
+        let rows = 2 * height * 32 * wide * element.accumulator_bytes();
+        wide * element.bytes() <= 4
+            || (blocks >= blocks_wanted * properties.multiprocessors as usize && rows <= MOST_ROWS)
+    };
     let mut wide = 1;
-    while 2 * wide <= whole.min(element.per_vector()) && busy(2 * wide) {
+    while 2 * wide <= whole.min(element.per_vector()) && good(2 * wide) {
         wide *= 2;
     }
-    (each <= MOST_EACH).then_some(Down { wide, high, cluster, each })
+    let busy = n.div_ceil(32 * wide) * cluster >= properties.multiprocessors as usize;
+    Some(shape(wide)).filter(|shape| shape.each <= MOST_EACH[usize::from(busy)])
 }
+
+/// Warps of a block.
+const WARPS: usize = 8;
 
 impl Down {
     /// Threads of a block.
-    pub(crate) fn threads(&self) -> usize {
-        32 * self.high
-    }
+    pub(crate) const THREADS: usize = 32 * WARPS;
 
     /// Columns of a block.
     pub(crate) fn tile(&self) -> usize {
         32 * self.wide
     }
 
-    /// Sums of powers of two of chunks that a warp has on their way.
+    /// Sums of powers of two of chunks that a block has on their way.
     pub(crate) fn levels(&self) -> usize {
         self.each.ilog2().max(1) as usize
     }
 
     /// Bytes of shared memory of a block: `Shared` in `down.cu`.
     pub(crate) fn shared(&self, element: Type) -> usize {
-        let sum = element.accumulator_bytes();
-        let sums = 2 * self.tile() * (self.levels() * self.high + self.high + self.cluster) + self.threads();
-        self.high * CHUNK * element.line_bytes() + sums * sum + 2 * self.tile() * 4
+        let sums = 2 * self.tile() * (self.height + self.levels() + self.cluster) + Self::THREADS;
+        self.height * element.line_bytes() + sums * element.accumulator_bytes() + 2 * self.tile() * 4
     }
 }
 
@@ -85,7 +97,7 @@ mod tests {
     use super::*;
     use crate::catalog::properties;
 
-    /// The warps have all chunks, and no level of the tree is there twice.
+    /// The blocks have all chunks, and no level of the tree is there twice.
     #[test]
     fn chunks_are_a_tree() {
         for capability in [80, 90] {
@@ -94,11 +106,12 @@ mod tests {
                 for (element, n) in [(Type::F32, 64), (Type::Bf16, 1024), (Type::F64, 777), (Type::F16, 262_144)] {
                     for whole in [1, 2, 8] {
                         let Some(found) = down(element, rows, n, whole, &device) else {
-                            assert!(rows.div_ceil(CHUNK) > MOST_EACH * MOST_HIGH, "{rows} rows of {n}: nothing");
+                            assert!(rows.div_ceil(CHUNK) > MOST_EACH[0], "{rows} rows of {n}: nothing");
                             continue;
                         };
-                        let chunks = found.each * found.high * found.cluster;
+                        let chunks = found.each * found.cluster;
                         assert_eq!(chunks, rows.div_ceil(CHUNK).next_power_of_two(), "{found:?}");
+                        assert!(found.height >= rows.min(CHUNK), "{found:?}");
                         assert!(found.wide <= whole && found.wide <= element.per_vector(), "{found:?}");
                         assert!(found.shared(element) <= device.shared_per_block, "{found:?}");
                     }
@@ -111,10 +124,11 @@ mod tests {
     #[test]
     fn rows_for_many_threads() {
         let device = properties(90);
-        assert_eq!(lanes(64, 1024, &device).map(|found| found.threads), Some(256));
-        assert_eq!(lanes(1, 4096, &device).map(|found| found.threads), Some(1024));
-        assert_eq!(lanes(64, 4097, &device), None);
-        assert_eq!(lanes(64, 256, &device), None);
-        assert_eq!(lanes(1 << 20, 1024, &device), None);
+        let threads = |rows, n, back| lanes(rows, n, back, &device).map(|found| found.threads);
+        assert_eq!(threads(64, 1024, false), Some(256));
+        assert_eq!(threads(1, 4096, true), Some(1024));
+        assert_eq!(threads(1, 4097, true), None);
+        assert_eq!(threads(64, 256, false), None);
+        assert_eq!(threads(1 << 20, 1024, false), None);
     }
 }

@@ -122,7 +122,7 @@ impl Job<'_> {
             let found = config::stream_forward(element, n, self.norm.param_bytes(true), properties);
             found.filter(|found| plain && config::streams_forward(rows, found, properties))
         };
-        let few = || config::lanes(rows, n, properties).filter(|_| self.channels == Channels::FEATURES);
+        let few = || config::lanes(rows, n, false, properties).filter(|_| self.channels == Channels::FEATURES);
         let fallback = || config::forward(element, rows, n, aligned, tensors, properties);
         let Some(geometry) = geometry.or_else(few).or_else(streams).or_else(fallback) else {
             let params = LongParams::<A> {
@@ -204,7 +204,7 @@ impl Job<'_> {
         let groups = groups.min((i32::MAX as usize) / geometry.cluster);
         let launch =
             Launch::new((groups * geometry.cluster) as u32, geometry.threads as u32).cluster(geometry.cluster as u32);
-        let launch = launch.overlapping(geometry.lanes && self.device.properties().clusters);
+        let launch = launch.overlapping(geometry.overlaps && self.device.properties().clusters);
         // SAFETY: the caller's promise.
         unsafe { launch.run(&function, stream, params) }
     }
@@ -284,8 +284,8 @@ impl Job<'_> {
             plain.then(found).flatten().map(|found| (found, true))
         };
         let few = || {
-            let found = config::lanes(rows, n, properties).filter(|_| self.channels == Channels::FEATURES && !fused);
-            found.map(|found| (found, false))
+            let plain = self.channels == Channels::FEATURES && !fused;
+            config::lanes(rows, n, true, properties).filter(|_| plain).map(|found| (found, false))
         };
         let fallback = || config::backward(element, rows, n, aligned, fused, properties).map(|found| (found, fused));
         let chosen = geometry.or_else(few).or_else(streams).or_else(fallback);

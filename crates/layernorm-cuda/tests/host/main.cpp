@@ -2,7 +2,7 @@
 //
 //   program N ROWS TEAMS OVERFLOW SEED      TEAMS: blocks or clusters of the grid
 //
-// LANES: a thread a lane of the sum. BACK: backward. DOWN: sums for γ and β alone, CHUNKS_A_WARP chunks a warp.
+// LANES: a thread a lane of the sum. BACK: backward. DOWN: sums for γ and β alone, CHUNKS of them a block.
 #include "simt.h"
 #if defined(DOWN)
 #include "down.cu"
@@ -210,7 +210,7 @@ static void check(Rows& it, int) {
     bool centered = CENTERED;
     params = Params{{it.x.first, it.dy.first, it.rows, it.n, 1, it.x.stride, 1, 0, it.dy.stride, 1, 0, centered ? it.m.data() : nullptr,
                      centered ? it.delta.data() : nullptr, it.r.data(), 1, 0, lines.data(), it.eps},
-                    CHUNKS_A_WARP, &gradients.at(0, 0), &gradients.at(1, 0)};
+                    CHUNKS, &gradients.at(0, 0), &gradients.at(1, 0)};
     long tiles = (it.n + TILE - 1) / TILE;
     simt::grid = tiles * CLUSTER;
     for (long tile = 0; tile < tiles; tile++) simt::run(tile * CLUSTER, entry);

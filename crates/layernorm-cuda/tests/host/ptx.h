@@ -3,6 +3,8 @@
 
 inline u32 cluster_rank() { return simt::self().block; }
 inline void cluster_sync() { simt::meet(simt::cluster_meeting, simt::threads * simt::cluster); }
+inline void cluster_arrive() {}
+inline void cluster_wait() { cluster_sync(); }
 inline void own_init(u64* barrier, u32 arrivals) { simt::barriers[barrier] = simt::Barrier{int(arrivals), int(arrivals), 0, 0}; }
 inline void own_expect(u64* barrier, u32 bytes) {
     simt::Barrier& found = simt::barriers.at(barrier);
