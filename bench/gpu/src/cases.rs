@@ -26,7 +26,7 @@ const STREAM_SIZES: [usize; 17] =
 const FEW_STREAMS: [usize; 4] = [1000, 5000, 40000, 262_144];
 
 /// Few rows: a part of a warp, a lane a thread (a block of 1024, several), a warp for each 1024, clusters.
-const SMALL_SIZES: [usize; 10] = [1024, 262_144, 3000, 300, 4096, 1000, 64, 2048, 5000, 40000];
+const SMALL_SIZES: [usize; 10] = [262_144, 1024, 5000, 64, 40000, 3000, 300, 4096, 1000, 2048];
 
 /// Those that f16 and f64 go through too.
 const FEW_SMALL: [usize; 3] = [1024, 3000, 64];

@@ -107,12 +107,7 @@ impl<'a> Bench<'a> {
         self.gradients(shape, geometry, Gradients { gain: param(2), bias: param(3) })
     }
 
-    fn gradients(
-        &self,
-        shape: &Shape,
-        geometry: Option<(Geometry, bool)>,
-        gradients: Gradients,
-    ) -> Result<(), Error> {
+    fn gradients(&self, shape: &Shape, geometry: Option<(Geometry, bool)>, gradients: Gradients) -> Result<(), Error> {
         let norm = self.norm(shape);
         let call = Backward {
             x: self.rows(shape, 0),
@@ -244,7 +239,7 @@ fn small(bench: &Bench, copy: f64) -> Result<(), Error> {
         "| type | rows | N | forward µs | of it in registers | launch + bytes | dx µs | with dγ, dβ µs | launch + bytes | copy of the tensor µs |\n|---|---|---|---|---|---|---|---|---|---|"
     );
     let shapes = SMALL.iter().flat_map(|&(rows, n)| [Type::F32, Type::Bf16].map(|element| Shape { element, rows, n }));
-    let shapes: Vec<Shape> = shapes.filter(|s| std::env::var("LN_N").map_or(true, |v| v.parse() == Ok(s.n))).collect();
+    let shapes: Vec<Shape> = shapes.collect();
     prepare(&shapes, |shape| bench.forward(shape, None).and_then(|()| bench.backward(shape, None)));
     for shape in &shapes {
         let Shape { element, rows, n } = *shape;

@@ -146,16 +146,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
                 load_params<GAIN>(p.gain, span, team.at(v), n, A(1), kept_gain[v]);
                 load_params<BIAS>(p.bias, span, team.at(v), n, A(-0.0), kept_bias[v]);
             }
-        // Or lets them come into shared memory, each thread its own.
-        Words* ahead = ring_memory + threadIdx.x;
-#pragma unroll
-        for (int v = 0; v < (AHEAD > 0 ? VECS : 0); v++) {
-            bool valid = FULL || team.at(v) < n;
-            i64 at = valid ? span.offset + team.at(v) : 0;
-            copy_async(ahead + v * THREADS, (const T*)p.gain + at, valid, 0);
-            if (AHEAD > 1) copy_async(ahead + (VECS + v) * THREADS, (const T*)p.bias + at, valid, 0);
-        }
-        if (AHEAD > 0) commit_async();
         if (base == first) team.begin();
         bool extreme;
         Stat stat = statistics(team, x, n, p.count, p.eps, extreme);
@@ -178,15 +168,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
             if (p.delta) p.delta[row] = saved.delta;
             p.rstd[row] = saved.r;
         }
-        if (AHEAD > 0) wait_async<0>();
 #pragma unroll
         for (int v = 0; v < VECS; v++) {
             A gain[VEC], bias[VEC], y[VEC];
             if (!KEEP) {
-                if (AHEAD > 0) unpack(ahead[v * THREADS], gain);
-                else load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain);
-                if (AHEAD > 1) unpack(ahead[(VECS + v) * THREADS], bias);
-                else load_params<BIAS>(p.bias, span, team.at(v), n, A(-0.0), bias);
+                load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain);
+                load_params<BIAS>(p.bias, span, team.at(v), n, A(-0.0), bias);
             }
 #pragma unroll
             for (int j = 0; j < VEC; j++) {

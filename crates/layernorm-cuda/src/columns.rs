@@ -284,7 +284,7 @@ pub(crate) unsafe fn down<A: Accumulator>(
         dbias: address(gradients.bias),
     };
     let blocks = (view.columns as usize).div_ceil(shape.tile()) * shape.cluster;
-    let launch = Launch::new(blocks as u32, Down::THREADS as u32).cluster(shape.cluster as u32);
+    let launch = Launch::new(blocks as u32, shape.threads() as u32).cluster(shape.cluster as u32);
     let launch = launch.overlapping(device.properties().clusters);
     // SAFETY: the structure is the kernel's; the caller vouches for the memory.
     unsafe { launch.run(&function, stream, &params) }

@@ -49,8 +49,6 @@ pub struct Geometry {
     pub lanes: bool,
     /// Whether it may start before the launch before it has ended, which saves what a launch costs.
     pub overlaps: bool,
-    /// Forward, a row a team: 1 for γ, 2 for γ and β that are fetched into shared memory with the row.
-    pub ahead: usize,
 }
 
 impl Geometry {
@@ -67,7 +65,6 @@ impl Geometry {
         flow: None,
         lanes: false,
         overlaps: false,
-        ahead: 0,
     };
 
     /// Vectors of a thread that make a step.
@@ -116,9 +113,8 @@ impl Geometry {
     fn cluster_for(n: usize, lines: usize, properties: &Properties) -> Option<usize> {
         let mut cluster = n.div_ceil(BLOCK * MOST_WARPS).next_power_of_two();
         let most = if properties.clusters { MOST_CLUSTER } else { 1 };
-        let least: usize = std::env::var("LN_LEAST").map_or(LEAST_SHARE, |v| v.parse().unwrap());
         let idle = |cluster: usize| 2 * cluster * lines <= properties.multiprocessors as usize;
-        while 2 * cluster <= most.min(8) && idle(cluster) && n / (2 * cluster) >= least {
+        while 2 * cluster <= most.min(8) && idle(cluster) && n / (2 * cluster) >= LEAST_SHARE {
             cluster *= 2;
         }
         (cluster <= most).then_some(cluster)
@@ -183,24 +179,16 @@ pub fn forward(
     } else {
         Geometry::wide(element, n, Geometry::cluster_for(n, rows, properties)?)
     };
-    let alt: usize = std::env::var("LN_ALT").map_or(0, |v| v.parse().unwrap());
-    if alt == 1 && geometry.cluster == 16 && !geometry.alone(rows, properties) {
-        geometry = Geometry::wide(element, n, 8);
-    }
     // 64 registers a thread hold 32 elements of 16 bits with what is done to them; f32 is better off with 128, f64 needs them.
     let small = matches!(element, Type::F16 | Type::Bf16) || geometry.cluster > 1 || n < BLOCK;
     let threads = if small && element != Type::F64 { 1024 } else { 512 };
     geometry.blocks = (threads / geometry.threads).max(1);
     let several = rows > geometry.teams() * properties.multiprocessors as usize / geometry.cluster;
     if !several && n > BLOCK && element != Type::F64 {
-        // A row each: all that it needs is asked for at once, if there are registers for it; else γ and β (f32: γ) go to shared
-        // memory, of which two blocks have their part.
+        // A row each. Where the multiprocessors are its own, all that it needs is asked for at once; else two blocks must fit.
         geometry.overlaps = true;
-        geometry.keep = geometry.alone(rows, properties) && geometry.threads <= 512;
+        geometry.keep = geometry.alone(rows, properties);
         geometry.blocks = if geometry.keep { 1 } else { geometry.blocks };
-        geometry.ahead = if geometry.keep { 0 } else { 4 / element.bytes() };
-        if let Ok(v) = std::env::var("LN_AHEAD") { if !geometry.keep { geometry.ahead = v.parse().unwrap(); } }
-        if let Ok(v) = std::env::var("LN_KEEP") { if v == "0" { geometry.keep = false; } }
     }
     let ahead = &FORWARD_AHEAD[usize::from(element.bytes() != 2)];
     if aligned && several && ahead.contains(&n) {
@@ -227,16 +215,16 @@ pub fn backward(
     } else {
         Geometry::wide(element, n, Geometry::cluster_for(n, lines, properties)?)
     };
-    let alt: usize = std::env::var("LN_ALT").map_or(0, |v| v.parse().unwrap());
-    let crowded = geometry.cluster == 16 && !geometry.alone(rows, properties) && !sums;
-    if alt == 1 && crowded {
-        geometry = Geometry::wide(element, n, 8);
-    }
     geometry.blocks = (MOST_WARPS * 32 / geometry.threads).clamp(1, 4);
-    let aligned = if alt == 2 && crowded { geometry.blocks = 2; geometry.overlaps = true; return Some(geometry); } else { aligned };
     let several = rows > geometry.teams() * properties.multiprocessors as usize / geometry.cluster;
     geometry.overlaps = !several && !sums && n > BLOCK;
-    geometry.keep = geometry.overlaps && element != Type::F64 && geometry.threads <= 512;
+    geometry.keep = geometry.overlaps && element != Type::F64;
+    if geometry.overlaps && geometry.cluster > 1 && !geometry.alone(rows, properties) {
+        // Two blocks must fit on a multiprocessor, or the last clusters wait for the first: x and dy are read again instead.
+        geometry.keep = false;
+        geometry.blocks = 2;
+        return Some(geometry);
+    }
     if aligned {
         let steps = geometry.steps(element);
         // More was not faster.

@@ -11,6 +11,7 @@ const ROWS: (&str, &str) = ("rows.cuh", include_str!("../kernels/rows.cuh"));
 const STATS: (&str, &str) = ("stats.cuh", include_str!("../kernels/stats.cuh"));
 const STREAM: (&str, &str) = ("stream.cuh", include_str!("../kernels/stream.cuh"));
 const LANES: (&str, &str) = ("lanes.cuh", include_str!("../kernels/lanes.cuh"));
+const DOWN_H: (&str, &str) = ("down.cuh", include_str!("../kernels/down.cuh"));
 const COLUMNS_H: (&str, &str) = ("columns.cuh", include_str!("../kernels/columns.cuh"));
 
 static FORWARD: Source =
@@ -38,7 +39,12 @@ static LANES_FORWARD: Source =
 static LANES_BACKWARD: Source =
     Source { name: "lanes_backward.cu", text: include_str!("../kernels/lanes_backward.cu"), headers: &[NUMBER, LANES] };
 static DOWN: Source =
-    Source { name: "down.cu", text: include_str!("../kernels/down.cu"), headers: &[NUMBER, COLUMNS_H] };
+    Source { name: "down.cu", text: include_str!("../kernels/down.cu"), headers: &[NUMBER, COLUMNS_H, DOWN_H] };
+static DOWN_CHUNK: Source = Source {
+    name: "down_chunk.cu",
+    text: include_str!("../kernels/down_chunk.cu"),
+    headers: &[NUMBER, COLUMNS_H, DOWN_H],
+};
 static BATCH: Source =
     Source { name: "batch.cu", text: include_str!("../kernels/batch.cu"), headers: &[NUMBER, COLUMNS_H] };
 
@@ -132,13 +138,16 @@ pub(crate) fn lanes_backward(norm: &RowNorm, geometry: &Geometry, residual: bool
 
 /// The sums for γ and β in one launch; `kinds`: where they go.
 pub(crate) fn down(kinds: Kinds, shape: &Down) -> Variant {
+    let variant = match shape.height {
+        Some(height) => Variant::new(&DOWN_CHUNK, "down").define("HEIGHT", height),
+        None => Variant::new(&DOWN, "down").define("LEVELS", shape.levels()),
+    };
     kinds
-        .define(Variant::new(&DOWN, "down"))
-        .define("THREADS", Down::THREADS)
+        .define(variant)
+        .define("THREADS", shape.threads())
+        .define("MIN_BLOCKS", shape.blocks())
         .define("WIDE", shape.wide)
-        .define("HEIGHT", shape.height)
         .define("CLUSTER", shape.cluster)
-        .define("LEVELS", shape.levels())
         .shared(shape.shared(kinds.element))
 }
 
@@ -149,17 +158,11 @@ pub(crate) fn forward(
     aligned: bool,
     residual: bool,
 ) -> Variant {
-    let kinds = Kinds::from(*norm);
-    let variant = kinds.define(Variant::new(&FORWARD, "forward"));
+    let variant = Kinds::from(*norm).define(Variant::new(&FORWARD, "forward"));
     let tensors = 1 + usize::from(residual);
-    // Parameters are fetched by the vectors of x.
-    let same = aligned && !per_channel && kinds.gain == 1 && kinds.bias == 1;
-    let ahead = if same && geometry.ring == 0 { geometry.ahead } else { 0 };
-    let bytes = geometry.ring_bytes(norm.element, tensors) + ahead * geometry.vectors * 16 * geometry.threads;
     rows(variant, norm, geometry, per_channel, aligned, residual)
         .define("OVERLAPS", u32::from(geometry.overlaps))
-        .define("AHEAD", ahead)
-        .shared(bytes)
+        .shared(geometry.ring_bytes(norm.element, tensors))
 }
 
 pub(crate) fn backward(

@@ -83,7 +83,7 @@ impl Launch {
             one.value.cooperative = 1;
             add(one);
         }
-        if self.overlapping && std::env::var("LN_PDL").as_deref() != Ok("0") {
+        if self.overlapping {
             let mut one = attribute(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
             one.value.programmaticStreamSerializationAllowed = 1;
             add(one);

@@ -28,8 +28,16 @@ enum Kind {
     Stream,
     /// A thread a lane of the sum: `warps` are eight for each 1024 elements.
     Lanes,
-    /// Sums for γ and β alone: so many columns a thread, chunks a block and rows of a chunk at most.
-    Down { wide: usize, each: usize, height: usize },
+    /// Sums for γ and β alone: so many columns a thread, chunks a warp.
+    Down {
+        wide: usize,
+        each: usize,
+    },
+    /// The same, a chunk a block: rows of it at most.
+    Chunk {
+        wide: usize,
+        height: usize,
+    },
 }
 
 const BASE: Case = Case {
@@ -50,7 +58,7 @@ const BASE: Case = Case {
 };
 const LANES: Case = Case { kind: Kind::Lanes, warps: 8, n: 1024, ..BASE };
 
-const CASES: [Case; 20] = [
+const CASES: [Case; 22] = [
     Case { name: "forward_in_a_cluster", cluster: 4, params: 1, n: 8192, ..BASE },
     Case { name: "forward_in_pieces", warps: 4, cluster: 2, ring: 7, pieces: 2, n: 7000, ..BASE },
     Case { name: "forward_bf16_five_warps", element: 2, warps: 5, ring: 5, params: 3, n: 5000, ..BASE },
@@ -116,21 +124,21 @@ const CASES: [Case; 20] = [
     Case { name: "backward_few_rows", back: true, ..LANES },
     Case { name: "backward_few_rows_bf16", back: true, element: 2, warps: 24, n: 2500, ..LANES },
     Case { name: "backward_few_rows_rms", back: true, warps: 32, n: 4096, centered: false, affine: false, ..LANES },
-    Case { name: "down_a_chunk", kind: Kind::Down { wide: 1, each: 1, height: 16 }, warps: 8, n: 70, rows: 13, ..BASE },
+    Case { name: "down_a_chunk", kind: Kind::Down { wide: 1, each: 1 }, warps: 1, n: 70, rows: 61, ..BASE },
     Case {
         name: "down_in_clusters",
-        kind: Kind::Down { wide: 4, each: 1, height: 64 },
+        kind: Kind::Down { wide: 4, each: 1 },
         warps: 2,
-        cluster: 8,
+        cluster: 4,
         n: 132,
         rows: 500,
         ..BASE
     },
     Case {
         name: "down_many_chunks",
-        kind: Kind::Down { wide: 8, each: 8, height: 64 },
+        kind: Kind::Down { wide: 8, each: 4 },
         element: 2,
-        warps: 8,
+        warps: 2,
         cluster: 2,
         n: 264,
         rows: 1000,
@@ -138,19 +146,30 @@ const CASES: [Case; 20] = [
     },
     Case {
         name: "down_rms",
-        kind: Kind::Down { wide: 2, each: 8, height: 64 },
+        kind: Kind::Down { wide: 2, each: 8 },
         element: 2,
-        warps: 4,
+        warps: 1,
         n: 50,
         rows: 450,
         centered: false,
+        ..BASE
+    },
+    Case { name: "down_few_rows", kind: Kind::Chunk { wide: 1, height: 16 }, warps: 8, n: 70, rows: 13, ..BASE },
+    Case {
+        name: "down_few_chunks",
+        kind: Kind::Chunk { wide: 2, height: 64 },
+        element: 2,
+        warps: 8,
+        cluster: 8,
+        n: 100,
+        rows: 400,
         ..BASE
     },
 ];
 
 /// Functions of inline PTX in each file; `host/ptx.h` has others of the same names.
 const PTX: [(&str, &[&str]); 3] = [
-    ("down.cu", &["block_rank", "blocks_started", "blocks_meet", "put"]),
+    ("down.cuh", &["block_rank", "blocks_started", "blocks_meet", "put"]),
     (
         "rows.cuh",
         &[
@@ -201,7 +220,7 @@ const WORDS: [(&str, &str); 7] = [
     ("__shared__ Pipe pipe;", "Pipe& pipe = *(Pipe*)(simt::shared[simt::self().block].data() + 8192);"),
 ];
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 13] = [
     "number.cuh",
     "rows.cuh",
     "stats.cuh",
@@ -212,7 +231,9 @@ const FILES: [&str; 11] = [
     "lanes_forward.cu",
     "lanes_backward.cu",
     "columns.cuh",
+    "down.cuh",
     "down.cu",
+    "down_chunk.cu",
 ];
 
 /// The text without the function of this name.
@@ -245,7 +266,8 @@ fn write_kernels(folder: &Path) {
             text = text.replace(from, to);
         }
         // Where the first of them was.
-        for (file_with, include) in [("rows.cuh", "#include \"number.cuh\""), ("down.cu", "#include \"columns.cuh\"")] {
+        for (file_with, include) in [("rows.cuh", "#include \"number.cuh\""), ("down.cuh", "#include \"columns.cuh\"")]
+        {
             if file == file_with {
                 text = text.replace(include, &format!("{include}\n#include \"ptx.h\""));
             }
@@ -268,8 +290,11 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
     let held = if case.kind == Kind::Lanes { 128 } else { vectors * 32 * per };
     let full = held * case.warps * case.cluster == case.n;
     let threads = if alone && case.kind == Kind::Stream { 64 } else { 32 * case.warps };
-    let (wide, each, height) =
-        if let Kind::Down { wide, each, height } = case.kind { (wide, each, height) } else { (1, 1, 64) };
+    let (wide, each, height) = match case.kind {
+        Kind::Down { wide, each } => (wide, each, 64),
+        Kind::Chunk { wide, height } => (wide, 1, height),
+        _ => (1, 1, 64),
+    };
     let affine = usize::from(case.affine);
     let defines = [
         ("ELEM", case.element),
@@ -306,12 +331,13 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         Kind::Stream => {}
         Kind::Lanes => drop(build.arg("-DLANES").arg(format!("-DBLOCKS={}", case.warps / 8))),
         Kind::Down { .. } => drop(build.arg("-DDOWN").arg("-UWARPS")),
+        Kind::Chunk { .. } => drop(build.arg("-DDOWN").arg("-DCHUNK_A_BLOCK").arg("-UWARPS")),
     }
     let built = build.output().expect("the compiler was there");
     if !built.status.success() {
         return Some(String::from_utf8_lossy(&built.stderr).into_owned());
     }
-    let hard = if matches!(case.kind, Kind::Down { .. }) { 2 } else { 1 };
+    let hard = if matches!(case.kind, Kind::Down { .. } | Kind::Chunk { .. }) { 2 } else { 1 };
     for (overflow, seed) in [(0, 1), (1, 2), (hard, 3)] {
         let words = [case.n, case.rows, 2, overflow, seed].map(|word| word.to_string());
         let ran = Command::new(&program).args(words).output().expect("the program was built");

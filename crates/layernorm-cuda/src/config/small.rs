@@ -7,88 +7,100 @@ use crate::types::Type;
 /// Lanes of the canonical sum.
 const LANES: usize = 256;
 /// Rows of 1024 elements a multiprocessor up to which many threads a row are faster.
-const ROWS: usize = 3;
+const ROWS: usize = 4;
 /// Longer rows have more warps anyway; forward and backward.
-const LONGEST: [usize; 2] = [2048, 4096];
+const LONGEST: [usize; 2] = [1024, 4096];
 
 /// A thread a lane of the canonical sum: for rows that are few, and neither so short that most threads have nothing nor longer
 /// than a block of threads holds.
 pub fn lanes(rows: usize, n: usize, back: bool, properties: &Properties) -> Option<Geometry> {
-    if std::env::var("LN_LANES").as_deref() == Ok("0") { return None; }
-    let most: usize = std::env::var("LN_ROWS").map_or(ROWS, |v| v.parse().unwrap());
     let blocks = n.div_ceil(BLOCK);
-    let few = rows * blocks <= most * properties.multiprocessors as usize;
+    let few = rows * blocks <= ROWS * properties.multiprocessors as usize;
     let fits = n > LANES && n <= LONGEST[usize::from(back)];
     let threads = LANES * blocks;
     (few && fits).then_some(Geometry { warps: threads / 32, threads, lanes: true, overlaps: true, ..Geometry::NONE })
 }
 
-/// How the sums down the rows are spread over blocks: each has a tile of columns and an aligned power of two of chunks.
+/// How the sums down the rows are spread: warps or blocks have a tile of columns and an aligned power of two of chunks each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Down {
     /// Columns of a thread.
     pub wide: usize,
-    /// Rows of a chunk; fewer than 64 only if there is but one.
-    pub height: usize,
-    /// Blocks of a cluster, each with its own chunks.
+    /// Warps of a block that have chunks of their own; 1 where a block has one chunk.
+    pub high: usize,
+    /// Blocks of a cluster, likewise.
     pub cluster: usize,
-    /// Chunks of a block.
+    /// Chunks of a warp.
     pub each: usize,
+    /// Where a block has one chunk: its rows, at most.
+    pub height: Option<usize>,
 }
 
 /// Blocks of a cluster that every device with clusters has.
 const MOST_CLUSTER: usize = 8;
-/// Chunks of a block, one after the other: a few, or more if there is a block for every multiprocessor.
-const MOST_EACH: [usize; 2] = [8, 64];
-/// Bytes of shared memory for the rows of a chunk, so that a multiprocessor holds several blocks.
-const MOST_ROWS: usize = 64 << 10;
-/// Blocks a multiprocessor that wider tiles must leave.
-const BLOCKS: usize = 2;
+/// Warps of a block.
+const WARPS: usize = 8;
+/// Chunks of a warp, one after the other.
+const MOST_EACH: usize = 16;
+/// Blocks a multiprocessor up to which a whole block has a chunk; with more, a warp has, which takes fewer instructions.
+const CHUNK_BLOCKS: usize = 2;
+/// Warps a multiprocessor that more than 4 bytes a thread must leave; and that several chunks a warp must.
+const LEAST_WARPS: [usize; 2] = [8, 4];
 
 /// The sums down so many rows, which can be read `whole` elements at a time; `None` if there are too many.
 pub fn down(element: Type, rows: usize, n: usize, whole: usize, properties: &Properties) -> Option<Down> {
-    if std::env::var("LN_DOWN").as_deref() == Ok("0") { return None; }
-    let blocks_wanted: usize = std::env::var("LN_BLOCKS").map_or(BLOCKS, |v| v.parse().unwrap());
-    let padded = rows.div_ceil(CHUNK).next_power_of_two();
+    let multiprocessors = properties.multiprocessors as usize;
+    let chunks = rows.div_ceil(CHUNK);
+    let padded = chunks.next_power_of_two();
+    let most = whole.min(element.per_vector());
+    let tiles = |wide: usize| n.div_ceil(32 * wide);
+    // 4 bytes a thread are whole sectors of memory for a warp.
+    let narrow = (4 / element.bytes()).clamp(1, most);
     let cluster = padded.min(if properties.clusters { MOST_CLUSTER } else { 1 });
-    let height = if padded > 1 { CHUNK } else { rows.next_power_of_two().clamp(WARPS, CHUNK) };
-    let shape = |wide| Down { wide, height, cluster, each: padded / cluster };
-    // 4 bytes a thread make whole sectors of memory; more only where there are blocks enough, and room.
-    let good = |wide: usize| {
-        let blocks = n.div_ceil(32 * wide) * cluster;
-        let rows = 2 * height * 32 * wide * element.accumulator_bytes();
-        wide * element.bytes() <= 4
-            || (blocks >= blocks_wanted * properties.multiprocessors as usize && rows <= MOST_ROWS)
-    };
-    let mut wide = 1;
-    while 2 * wide <= whole.min(element.per_vector()) && good(2 * wide) {
+    if cluster == padded && tiles(narrow) * cluster <= CHUNK_BLOCKS * multiprocessors {
+        let height = if padded > 1 { CHUNK } else { rows.next_power_of_two().clamp(WARPS, CHUNK) };
+        return Some(Down { wide: narrow, high: 1, cluster, each: 1, height: Some(height) });
+    }
+    let mut wide = narrow;
+    while 2 * wide <= most && tiles(2 * wide) * chunks >= LEAST_WARPS[0] * multiprocessors {
         wide *= 2;
     }
-    let busy = n.div_ceil(32 * wide) * cluster >= properties.multiprocessors as usize;
-    Some(shape(wide)).filter(|shape| shape.each <= MOST_EACH[usize::from(busy)])
+    let high = (padded / cluster).min(WARPS);
+    let found = Down { wide, high, cluster, each: padded / cluster / high, height: None };
+    let busy = tiles(wide) * cluster * high >= LEAST_WARPS[1] * multiprocessors;
+    (found.each == 1 || (busy && found.each <= MOST_EACH)).then_some(found)
 }
-
-/// Warps of a block.
-const WARPS: usize = 8;
 
 impl Down {
     /// Threads of a block.
-    pub(crate) const THREADS: usize = 32 * WARPS;
+    pub(crate) fn threads(&self) -> usize {
+        32 * if self.height.is_some() { WARPS } else { self.high }
+    }
+
+    /// Blocks that a multiprocessor should hold: as many as leave the registers that they are written for.
+    pub(crate) fn blocks(&self) -> usize {
+        (if self.height.is_some() { 1024 } else { 512 }) / self.threads()
+    }
 
     /// Columns of a block.
     pub(crate) fn tile(&self) -> usize {
         32 * self.wide
     }
 
-    /// Sums of powers of two of chunks that a block has on their way.
+    /// Sums of powers of two of chunks that a warp has on their way.
     pub(crate) fn levels(&self) -> usize {
         self.each.ilog2().max(1) as usize
     }
 
-    /// Bytes of shared memory of a block: `Shared` in `down.cu`.
+    /// Bytes of shared memory of a block: `Shared` in `down.cu` and `down_chunk.cu`.
     pub(crate) fn shared(&self, element: Type) -> usize {
-        let sums = 2 * self.tile() * (self.height + self.levels() + self.cluster) + Self::THREADS;
-        self.height * element.line_bytes() + sums * element.accumulator_bytes() + 2 * self.tile() * 4
+        let sum = element.accumulator_bytes();
+        let finish = (2 * self.tile() * self.cluster + self.threads()) * sum + 2 * self.tile() * 4;
+        let own = match self.height {
+            Some(height) => height * (2 * self.tile() * sum + element.line_bytes()),
+            None => self.high * (CHUNK * element.line_bytes() + 2 * self.tile() * sum * (self.levels() + 1)),
+        };
+        own + finish
     }
 }
 
@@ -97,7 +109,7 @@ mod tests {
     use super::*;
     use crate::catalog::properties;
 
-    /// The blocks have all chunks, and no level of the tree is there twice.
+    /// Together they have all chunks, and no level of the tree is there twice.
     #[test]
     fn chunks_are_a_tree() {
         for capability in [80, 90] {
@@ -106,12 +118,12 @@ mod tests {
                 for (element, n) in [(Type::F32, 64), (Type::Bf16, 1024), (Type::F64, 777), (Type::F16, 262_144)] {
                     for whole in [1, 2, 8] {
                         let Some(found) = down(element, rows, n, whole, &device) else {
-                            assert!(rows.div_ceil(CHUNK) > MOST_EACH[0], "{rows} rows of {n}: nothing");
+                            assert!(rows > 4096 || capability == 80, "{rows} rows of {n}: nothing");
                             continue;
                         };
-                        let chunks = found.each * found.cluster;
+                        let chunks = found.each * found.high * found.cluster;
                         assert_eq!(chunks, rows.div_ceil(CHUNK).next_power_of_two(), "{found:?}");
-                        assert!(found.height >= rows.min(CHUNK), "{found:?}");
+                        assert!(found.height.is_none_or(|height| height >= rows.min(CHUNK)), "{found:?}");
                         assert!(found.wide <= whole && found.wide <= element.per_vector(), "{found:?}");
                         assert!(found.shared(element) <= device.shared_per_block, "{found:?}");
                     }
@@ -126,6 +138,7 @@ mod tests {
         let device = properties(90);
         let threads = |rows, n, back| lanes(rows, n, back, &device).map(|found| found.threads);
         assert_eq!(threads(64, 1024, false), Some(256));
+        assert_eq!(threads(64, 1025, false), None);
         assert_eq!(threads(1, 4096, true), Some(1024));
         assert_eq!(threads(1, 4097, true), None);
         assert_eq!(threads(64, 256, false), None);

@@ -2,9 +2,11 @@
 //
 //   program N ROWS TEAMS OVERFLOW SEED      TEAMS: blocks or clusters of the grid
 //
-// LANES: a thread a lane of the sum. BACK: backward. DOWN: sums for γ and β alone, CHUNKS of them a block.
+// LANES: a thread a lane of the sum. BACK: backward. DOWN: sums for γ and β alone, CHUNKS a warp, or with CHUNK_A_BLOCK one a block.
 #include "simt.h"
-#if defined(DOWN)
+#if defined(CHUNK_A_BLOCK)
+#include "down_chunk.cu"
+#elif defined(DOWN)
 #include "down.cu"
 #elif defined(LANES) && defined(BACK)
 #include "lanes_backward.cu"
