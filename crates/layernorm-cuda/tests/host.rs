@@ -26,6 +26,10 @@ struct Case {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Stream,
+    /// Rows in registers, without sums for γ and β.
+    Held {
+        keep: bool,
+    },
     /// A thread a lane of the sum: `warps` are eight for each 1024 elements.
     Lanes,
     /// Sums for γ and β alone: so many columns a thread, chunks a warp.
@@ -58,7 +62,7 @@ const BASE: Case = Case {
 };
 const LANES: Case = Case { kind: Kind::Lanes, warps: 8, n: 1024, ..BASE };
 
-const CASES: [Case; 22] = [
+const CASES: [Case; 26] = [
     Case { name: "forward_in_a_cluster", cluster: 4, params: 1, n: 8192, ..BASE },
     Case { name: "forward_in_pieces", warps: 4, cluster: 2, ring: 7, pieces: 2, n: 7000, ..BASE },
     Case { name: "forward_bf16_five_warps", element: 2, warps: 5, ring: 5, params: 3, n: 5000, ..BASE },
@@ -118,6 +122,27 @@ const CASES: [Case; 22] = [
         affine: false,
         ..BASE
     },
+    Case {
+        name: "forward_held_in_a_cluster",
+        kind: Kind::Held { keep: true },
+        ring: 0,
+        warps: 4,
+        cluster: 2,
+        n: 7000,
+        ..BASE
+    },
+    Case { name: "forward_held", kind: Kind::Held { keep: false }, element: 2, ring: 0, warps: 3, n: 3000, ..BASE },
+    Case {
+        name: "backward_held_in_a_cluster",
+        back: true,
+        kind: Kind::Held { keep: false },
+        element: 2,
+        ring: 0,
+        cluster: 4,
+        n: 8192,
+        ..BASE
+    },
+    Case { name: "backward_held", back: true, kind: Kind::Held { keep: true }, ring: 10, n: 2000, ..BASE },
     Case { name: "forward_few_rows", ..LANES },
     Case { name: "forward_few_rows_bf16", element: 2, warps: 24, n: 2500, affine: false, ..LANES },
     Case { name: "forward_few_rows_rms", warps: 16, n: 1300, centered: false, ..LANES },
@@ -204,7 +229,11 @@ const PTX: [(&str, &[&str]); 3] = [
 ];
 
 /// What else only a GPU's compiler knows, and what stands for it.
-const WORDS: [(&str, &str); 7] = [
+const WORDS: [(&str, &str); 8] = [
+    (
+        "extern __shared__ Words ring_memory[];",
+        "Words* ring_memory = (Words*)(simt::shared[simt::self().block].data() + simt::STATIC);",
+    ),
     ("asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(y) : \"h\"(x.bits));", "simt::fail(\"f16\");"),
     ("asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(y.bits) : \"f\"(x));", "simt::fail(\"f16\");"),
     ("asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y.bits) : \"f\"(x));", "y.bits = bf16_of(x);"),
@@ -220,7 +249,7 @@ const WORDS: [(&str, &str); 7] = [
     ("__shared__ Pipe pipe;", "Pipe& pipe = *(Pipe*)(simt::shared[simt::self().block].data() + 8192);"),
 ];
 
-const FILES: [&str; 13] = [
+const FILES: [&str; 15] = [
     "number.cuh",
     "rows.cuh",
     "stats.cuh",
@@ -231,6 +260,8 @@ const FILES: [&str; 13] = [
     "lanes_forward.cu",
     "lanes_backward.cu",
     "columns.cuh",
+    "forward.cu",
+    "backward.cu",
     "down.cuh",
     "down.cu",
     "down_chunk.cu",
@@ -318,6 +349,9 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         ("SKEW", usize::from(case.skew)),
         ("HINT", 0),
         ("DX", 1),
+        ("SUMS", 0),
+        ("OVERLAPS", 1),
+        ("SHARED", 400_000),
         ("WIDE", wide),
         ("HEIGHT", height),
         ("CHUNKS", each),
@@ -329,6 +363,7 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
     build.args(defines.map(|(name, value)| format!("-D{name}={value}"))).args(case.back.then_some("-DBACK"));
     match case.kind {
         Kind::Stream => {}
+        Kind::Held { keep } => drop(build.arg("-DHELD").arg(format!("-DKEEP={}", usize::from(keep)))),
         Kind::Lanes => drop(build.arg("-DLANES").arg(format!("-DBLOCKS={}", case.warps / 8))),
         Kind::Down { .. } => drop(build.arg("-DDOWN").arg("-UWARPS")),
         Kind::Chunk { .. } => drop(build.arg("-DDOWN").arg("-DCHUNK_A_BLOCK").arg("-UWARPS")),

@@ -2,7 +2,7 @@
 //
 //   program N ROWS TEAMS OVERFLOW SEED      TEAMS: blocks or clusters of the grid
 //
-// LANES: a thread a lane of the sum. BACK: backward. DOWN: sums for γ and β alone, CHUNKS a warp, or with CHUNK_A_BLOCK one a block.
+// HELD: rows in registers. LANES: a thread a lane of the sum. BACK: backward. DOWN: sums for γ and β alone, CHUNKS a warp, or with CHUNK_A_BLOCK one a block.
 #include "simt.h"
 #if defined(CHUNK_A_BLOCK)
 #include "down_chunk.cu"
@@ -12,13 +12,17 @@
 #include "lanes_backward.cu"
 #elif defined(LANES)
 #include "lanes_forward.cu"
+#elif defined(HELD) && defined(BACK)
+#include "backward.cu"
+#elif defined(HELD)
+#include "forward.cu"
 #elif defined(BACK)
 #include "stream_backward.cu"
 #else
 #include "stream_forward.cu"
 #endif
 
-#ifdef LANES
+#if defined(LANES) || defined(HELD)
 constexpr bool TAKES_SUMS = false;
 #else
 constexpr bool TAKES_SUMS = true;
@@ -282,7 +286,7 @@ static void check_row(Rows& it, const std::vector<Line>& lines, long row, std::v
 }
 
 static void check(Rows& it, int teams) {
-#ifdef LANES
+#if defined(LANES) || defined(HELD)
     constexpr int CHUNK = 64;
     long groups = teams;
 #else
