@@ -15,7 +15,7 @@ struct Shared {
     A warps[HIGH][2][TILE];
     Finish finish;
 };
-static_assert(sizeof(Shared) <= SHARED, "what the launch gives");
+static_assert(sizeof(Shared) <= SHARED_BYTES, "what the launch gives");
 
 // The columns of a thread in the rows of a chunk.
 struct Chunk {

@@ -14,7 +14,7 @@ struct Shared {
     Line lines[HEIGHT];       // of its rows
     Finish finish;
 };
-static_assert(sizeof(Shared) <= SHARED, "what the launch gives");
+static_assert(sizeof(Shared) <= SHARED_BYTES, "what the launch gives");
 
 // What a thread has of the chunk: WIDE columns of EACH rows, and the statistics of one.
 struct Chunk {

@@ -148,7 +148,7 @@ pub(crate) fn down(kinds: Kinds, shape: &Down) -> Variant {
         .define("MIN_BLOCKS", shape.blocks())
         .define("WIDE", shape.wide)
         .define("CLUSTER", shape.cluster)
-        .define("SHARED", shape.shared(kinds.element))
+        .define("SHARED_BYTES", shape.shared(kinds.element))
         .shared(shape.shared(kinds.element))
 }
 

@@ -351,7 +351,7 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         ("DX", 1),
         ("SUMS", 0),
         ("OVERLAPS", 1),
-        ("SHARED", 400_000),
+        ("SHARED_BYTES", 400_000),
         ("WIDE", wide),
         ("HEIGHT", height),
         ("CHUNKS", each),
