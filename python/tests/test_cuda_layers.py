@@ -10,7 +10,7 @@ from gpu import distance
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 
 import layernorm.torch as lt  # noqa: E402
-from layernorm.torch import _composed, _cuda, _cuda_sequences, _sequences  # noqa: E402
+from layernorm.torch import _calls, _composed, _cuda, _cuda_sequences, _eager, _sequences  # noqa: E402
 
 
 def memory(address, shape, strides=None):
@@ -196,3 +196,42 @@ def test_norms_keep_their_operands_alive_and_in_place(monkeypatch):
     mean, var = torch.zeros(6, dtype=torch.float64), torch.ones(6, dtype=torch.float64)
     *_, new_mean, new_var = _cuda.batch_train(image, None, None, mean, var, 0.1, 1e-5)
     assert new_mean.dtype == torch.float64 and calls[-1][7][2] == 0.1 and calls.pop()[8][1] > 0
+
+
+@pytest.mark.parametrize("dtype, parameters", [(torch.float32, torch.float32), (torch.bfloat16, torch.float32)], ids=str)
+def test_the_short_way_of_rows(monkeypatch, dtype, parameters):
+    """Contiguous rows in one piece, with the CPU in the place of the GPU: operands, results, gradients once and twice."""
+    torch.manual_seed(5)
+    x = torch.randn(3, 4, 8).to(dtype).requires_grad_()
+    weight, bias = (torch.randn(8, dtype=parameters, requires_grad=True) for _ in range(2))
+    how = (("layer", 1), 8, 1e-5)
+    calls = []
+
+    def forward(*a):
+        calls.append(a)
+        y, stats = _calls.forward(how[0], x.detach(), weight.detach(), bias.detach(), how[2], True)
+        ctypes.memmove(a[3][0], y.data_ptr(), y.numel() * y.element_size())
+        if a[6]:
+            ctypes.memmove(a[6], stats.data_ptr(), stats.numel() * stats.element_size())
+
+    monkeypatch.setattr(_cuda, "_current_device", lambda: None)
+    monkeypatch.setattr(_cuda, "stream_of", lambda device: 7)
+    monkeypatch.setattr(_cuda._core, "cuda_forward", forward)
+    expected = lt.functional.layer_norm(x, (8,), weight, bias)
+    alone, stats = _cuda.rows_forward(x.detach(), weight.detach(), bias.detach(), how, False)
+    assert torch.equal(alone, expected) and stats is None
+    place, norm, read, _, gain, shift, saved, running, work = calls.pop()
+    codes = (_cuda.CODES[dtype], _cuda.CODES[parameters])
+    assert place == (None, 7) and norm == ("layer", codes[0], (12, 8, 0, 0), 1e-5) and read == (x.data_ptr(), 8)
+    assert gain == (weight.data_ptr(), codes[1]) and shift == (bias.data_ptr(), codes[1])
+    assert saved == 0 and running is None and work == (0, 0)
+    y = _eager._gpu_rows_apply(x, weight, bias, how)
+    assert torch.equal(y, expected)
+    for twice in (False, True):
+        found, wanted = (
+            torch.autograd.grad(t.float().square().sum(), [x, weight, bias], retain_graph=True, create_graph=twice)
+            for t in (y, expected)
+        )
+        assert all(torch.equal(a, b) for a, b in zip(found, wanted))
+    again = [torch.autograd.grad(sum(t.float().square().sum() for t in each), [x, weight]) for each in (found, wanted)]
+    assert all(torch.equal(a, b) for a, b in zip(*again))

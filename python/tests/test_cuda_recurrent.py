@@ -14,6 +14,13 @@ pytestmark = needs_gpu
 UNIT = {torch.float32: 2.0**-20, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 
 
+@pytest.fixture(autouse=True)
+def whole_float32():
+    """Products in float32 and not in tf32, PyTorch's choice for recurrent layers if nothing is said."""
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        yield
+
+
 def bound(dtype, steps, layers, backward):
     """What a result may be off by, as a part of its norm: each step rounds h (backward dz) to the type once, independently, so T
     steps add as √T, and the result is rounded once more. Backward adds the error of the forward pass in every gate and rounds the
@@ -148,6 +155,49 @@ def test_what_the_kernels_lack_is_composed(kind, options):
         assert b.is_cuda and distance(b, a) <= 16 * least
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_tf32_as_pytorch_says(kind):
+    """float32 rounds operands to tf32's 11 bits where cuDNN may, as in nn.LSTM."""
+    cpu, gpu = pair(kind, (20, 48))
+    x = torch.randn(6, 5, 20)
+    (y, *_), expected = passes(cpu, x, [], "cpu")
+    (whole, *_), _ = passes(gpu, x, [], "cuda")
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=True):
+        (rounded, *_), found = passes(gpu, x, [], "cuda")
+    unit = 2.0**-11 * (1 + 6**0.5)
+    assert distance(whole, y) <= bound(torch.float32, 6, 1, False) < distance(rounded, y) <= unit
+    assert all(distance(b, a) <= 3 * unit for a, b in zip(expected, found))
+
+
+def test_autocast():
+    """Networks compute in the type of their input, as on the CPU."""
+    gpu = lt.LSTM(20, 48, device="cuda")
+    x = torch.randn(6, 5, 20, device="cuda")
+    expected = gpu(x)[0]
+    with torch.autocast("cuda", torch.bfloat16):
+        assert same_bits(gpu(x)[0], expected)
+        y = gpu(torch.nn.functional.linear(x, torch.eye(20, device="cuda")))[0]
+        y.float().sum().backward()
+    assert y.dtype == torch.bfloat16 and gpu.weight_ih_l0.grad.dtype == torch.float32
+    # The input is rounded too.
+    assert distance(y, expected) <= 2 * bound(torch.bfloat16, 6, 1, False)
+
+
+def test_on_the_current_stream():
+    gpu = lt.GRU(20, 48, device="cuda")
+    x = torch.randn(6, 5, 20, device="cuda")
+    (expected,) = torch.autograd.grad(gpu(x)[0].square().sum(), gpu.weight_hh_l0)
+    stream, late = torch.cuda.Stream(), torch.zeros_like(x)
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        # The network must come after these on the same stream, or it sees zeros.
+        torch.cuda._sleep(20_000_000)
+        late.copy_(x)
+        (found,) = torch.autograd.grad(gpu(late)[0].square().sum(), gpu.weight_hh_l0)
+    torch.cuda.current_stream().wait_stream(stream)
+    assert same_bits(found, expected)
+
+
 def test_gradients_of_gradients():
     gpu = lt.LSTM(4, 32, device="cuda")
     x = torch.randn(3, 2, 4, device="cuda", requires_grad=True)
@@ -185,13 +235,23 @@ def test_compiled():
         assert all(same_bits(a, b) for a, b in zip(found, wanted))
 
 
-def test_captured_in_a_graph():
-    gpu = lt.GRU(20, 48, bidirectional=True, device="cuda")
-    x = torch.randn(6, 5, 20, device="cuda", requires_grad=True)
+@pytest.mark.parametrize(
+    "kind, sizes, options, dtype",
+    [
+        ("GRU", (20, 48), {"bidirectional": True}, torch.float32),
+        ("LSTM", (20, 48), {"num_layers": 2}, torch.float32),
+        # Sizes of the kernels for larger networks, and 16 bits.
+        ("LSTM", (512, 512), {}, torch.bfloat16),
+    ],
+    ids=str,
+)
+def test_captured_in_a_graph(kind, sizes, options, dtype):
+    gpu = getattr(lt, kind)(*sizes, device="cuda", dtype=dtype, **options)
+    x = torch.randn(6, 5, sizes[0], device="cuda", dtype=dtype, requires_grad=True)
 
     def call():
         y, h = gpu(x)
-        return [y, h, *torch.autograd.grad(y.square().sum(), [x, *gpu.parameters()])]
+        return [y, *parts(h), *torch.autograd.grad(y.square().sum(), [x, *gpu.parameters()])]
 
     found, replay = graphed(call)
     for _ in range(2):

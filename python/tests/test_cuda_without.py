@@ -118,6 +118,25 @@ def test_networks_that_they_lack(found, dtype, types, sizes, words):
     assert reason is not None and any(word in reason for word in words.split("|")), reason
 
 
+def test_tf32_is_cudnns_switch():
+    """In a process of its own: PyTorch's test inputs, which others here import, freeze its switches."""
+    code = """
+import torch
+from layernorm.torch._cuda_sequences import rounds_to_tf32
+
+assert rounds_to_tf32(), "PyTorch's choice if nothing is said"
+for allowed in (False, True):
+    torch.backends.cudnn.allow_tf32 = allowed
+    assert rounds_to_tf32() == allowed
+# Since PyTorch 2.9 recurrent layers have a switch of their own.
+if hasattr(torch.backends.cudnn, "rnn"):
+    for precision, allowed in (("ieee", False), ("tf32", True)):
+        torch.backends.cudnn.rnn.fp32_precision = precision
+        assert rounds_to_tf32() == allowed
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 @pytest.mark.parametrize("what", _noise.NAMES)
 def test_noise_is_the_engines(what):
     noise = tuple(0.37 if name == what else 0.0 for name in _noise.NAMES)

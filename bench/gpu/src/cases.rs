@@ -50,6 +50,7 @@ fn stream_cases(n: usize, out: &mut Vec<Case>) {
         push(rows::Case { centered: false, mood: Mood::Long, ..few });
         push(rows::Case { wide_params: true, gap: 16, ..few });
         push(rows::Case { affine: false, mood: Mood::Steep, ..few });
+        push(rows::Case { zero_centered: true, mood: Mood::Long, ..few });
         push(rows::Case { rows: 1, ..base });
     }
     // The CPU looks at every scaled row once a column where a sum for γ is not finite, which is so here.
@@ -78,6 +79,8 @@ fn row_cases(n: usize, out: &mut Vec<Case>) {
         push(rows::Case { mood: Mood::Large, fused: Some(false), centered: false, ..base });
         push(rows::Case { gap: 16, wide_params: true, fused: Some(true), ..base });
         push(rows::Case { affine: false, fused: Some(true), ..base });
+        push(rows::Case { zero_centered: true, mood: hard, fused: Some(true), ..base });
+        push(rows::Case { zero_centered: true, centered: false, wide_params: true, fused: Some(false), ..base });
         push(rows::Case { eps: 0.0, ..base });
         push(rows::Case { rows: 1, ..base });
         push(rows::Case { rows: 64 * 128 + 5, fused: None, kernel: Kernel::Chosen, ..base });
@@ -124,32 +127,65 @@ where
     }
 }
 
-/// Runs all, or those of few rows; gives the number that failed.
-pub fn run(device: &Device, reduced: bool, small: bool) -> usize {
+/// Every kernel once or twice, with few numbers: what compute-sanitizer can watch in a minute.
+fn reduced_work() -> Vec<(Type, Case)> {
+    let base = |rows, n| rows::Case { kernel: Kernel::Held, fused: Some(true), ..rows::Case::new(rows, n) };
+    let apart = |rows, n| rows::Case { fused: Some(false), ..base(rows, n) };
+    let mut work = Vec::new();
+    let mut push = |element, case| work.push((element, Case::Rows(case)));
+    // Rows in registers: parts of a warp, a warp, a block, a cluster; whole vectors, and single elements with gaps.
+    for element in [Type::F32, Type::Bf16] {
+        push(element, rows::Case { mood: Mood::Hard, ..base(67, 64) });
+        push(element, rows::Case { shift: 1, gap: 3, ..apart(67, 100) });
+        push(element, rows::Case { zero_centered: true, residual: true, wide_params: true, ..apart(9, 1000) });
+    }
+    push(Type::F32, base(67, 1024));
+    push(Type::Bf16, rows::Case { mood: Mood::Long, ..apart(3, 3000) });
+    push(Type::F32, base(3, 4096));
+    push(Type::Bf16, rows::Case { centered: false, ..base(3, 40000) });
+    push(Type::F32, rows::Case { mood: Mood::Long, ..apart(3, 40000) });
+    // Rows of any length; many chunks of rows.
+    let chosen = |rows, n| rows::Case { kernel: Kernel::Chosen, ..rows::Case::new(rows, n) };
+    push(Type::Bf16, chosen(2, 300_000));
+    push(Type::F32, chosen(64 * 20 + 5, 64));
+    // Few rows: a thread a lane, sums for γ and β by a block a chunk and by warps, of clusters too.
+    push(Type::F32, rows::Case { mood: Mood::Hard, ..chosen(67, 1000) });
+    push(Type::Bf16, rows::Case { mood: Mood::Large, ..chosen(131, 1024) });
+    push(Type::F32, rows::Case { mood: Mood::Long, ..chosen(700, 300) });
+    push(Type::Bf16, chosen(5, 20000));
+    // Rows that stream: one warp, several, several blocks, with more rows than there are teams.
+    let streams = |rows, n, mood| rows::Case { kernel: Kernel::Stream, mood, ..rows::Case::new(rows, n) };
+    push(Type::Bf16, streams(2117, 1024, Mood::Steep));
+    push(Type::F32, streams(427, 5000, Mood::Long));
+    push(Type::F32, streams(57, 40000, Mood::Steep));
+    push(Type::Bf16, streams(57, 40000, Mood::Long));
+    push(Type::F16, base(9, 1000));
+    push(Type::F64, apart(9, 1000));
+    let channels =
+        |samples, channels, space, what, mood| Case::Channels(channels::Case { samples, channels, space, what, mood });
+    work.push((Type::F32, channels(3, 6, 35, What::Group(2), Mood::Hard)));
+    work.push((Type::Bf16, channels(2, 8, 1024, What::Group(8), Mood::Plain)));
+    work.push((Type::F32, channels(3, 6, 35, What::Batch, Mood::Large)));
+    work.push((Type::Bf16, channels(70, 12, 1, What::Batch, Mood::Plain)));
+    work.push((Type::F32, channels(3, 6, 35, What::Inference, Mood::Plain)));
+    work
+}
+
+/// Every size class, type and mood; `few`: those of few rows alone.
+fn whole_work(few: bool) -> Vec<(Type, Case)> {
     let mut list = Vec::new();
-    let few: &[usize] = if reduced { &[1024, 3000] } else { &SMALL_SIZES };
-    few.iter().for_each(|&n| small_cases(n, &mut list));
-    let whole = list.len();
-    let streams: &[usize] = if reduced { &[1024, 5000] } else { &STREAM_SIZES };
-    streams.iter().for_each(|&n| stream_cases(n, &mut list));
-    let sizes: &[usize] = if reduced { &[5, 64, 1000, 1024, 3000, 4096, 40000] } else { &SIZES };
+    // What is new comes first.
+    SMALL_SIZES.iter().for_each(|&n| small_cases(n, &mut list));
+    let small = list.len();
+    STREAM_SIZES.iter().for_each(|&n| stream_cases(n, &mut list));
     // Then what earlier runs were cut off before: longer rows, and channels.
-    let (short, long): (Vec<usize>, Vec<usize>) = sizes.iter().partition(|&&n| n <= 8192);
+    let (short, long): (Vec<usize>, Vec<usize>) = SIZES.iter().partition(|&&n| n <= 8192);
     long.iter().for_each(|&n| row_cases(n, &mut list));
     channel_cases(&mut list);
     short.iter().for_each(|&n| row_cases(n, &mut list));
-    if small {
-        list.truncate(whole);
-    }
-    if reduced {
-        list.retain(|case| match case {
-            Case::Rows(case) => case.rows < 1000 || (case.kernel == Kernel::Stream && case.mood == Mood::Long),
-            Case::Channels(case) => case.samples < 10,
-        });
-    }
-    let types = if reduced { vec![Type::F32, Type::Bf16] } else { Type::ALL.to_vec() };
+    list.truncate(if few { small } else { list.len() });
     let mut work: Vec<(Type, Case)> =
-        list.iter().flat_map(|&case| types.iter().map(move |&element| (element, case))).collect();
+        list.iter().flat_map(|&case| Type::ALL.iter().map(move |&element| (element, case))).collect();
     work.retain(|(element, case)| match case {
         Case::Rows(case) => {
             let streams = case.kernel == Kernel::Stream;
@@ -164,6 +200,12 @@ pub fn run(device: &Device, reduced: bool, small: bool) -> usize {
         }
         Case::Channels(_) => true,
     });
+    work
+}
+
+/// Runs all, or few of them, or those of few rows; gives the number that failed.
+pub fn run(device: &Device, reduced: bool, few: bool) -> usize {
+    let work = if reduced { reduced_work() } else { whole_work(few) };
     let (next, done, failures) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(4, |count| count.get());
     let start = std::time::Instant::now();

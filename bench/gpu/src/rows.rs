@@ -27,6 +27,8 @@ pub struct Case {
     /// γ and β are f32 whatever the input is.
     pub wide_params: bool,
     pub affine: bool,
+    /// The gain is 1 + γ.
+    pub zero_centered: bool,
     pub residual: bool,
     /// Elements before the first row, and between rows.
     pub shift: usize,
@@ -46,6 +48,7 @@ impl Case {
             mood: Mood::Plain,
             wide_params: false,
             affine: true,
+            zero_centered: false,
             residual: false,
             shift: 0,
             gap: 0,
@@ -131,7 +134,7 @@ fn on_cpu<T: Number>(case: &Case, inputs: &Inputs<T>) -> Result<Results<T>, laye
         (Param::Same(View::new(&inputs.gain, &[n])?), Param::Same(View::new(&inputs.bias, &[n])?))
     };
     let affine = if case.affine {
-        Affine { weight: Some(params.0), bias: Some(params.1), zero_centered: false }
+        Affine { weight: Some(params.0), bias: Some(params.1), zero_centered: case.zero_centered }
     } else {
         Affine::default()
     };
@@ -265,7 +268,7 @@ fn on_gpu<T: Number>(device: &Device, case: &Case, inputs: &Inputs<T>) -> Result
         Some(cuda::Param { address, f32: case.wide_params })
     };
     let affine = if case.affine {
-        cuda::Affine { gain: pick(&gain, &wide.0), bias: pick(&bias, &wide.1), zero_centered: false }
+        cuda::Affine { gain: pick(&gain, &wide.0), bias: pick(&bias, &wide.1), zero_centered: case.zero_centered }
     } else {
         cuda::Affine::default()
     };
@@ -297,8 +300,12 @@ fn on_gpu<T: Number>(device: &Device, case: &Case, inputs: &Inputs<T>) -> Result
     };
     let both = |narrow: &Buffer<T>, wide: &Buffer<f32>| -> Result<(Vec<T>, Vec<f32>), cuda::Error> {
         let mut to = (vec![T::default(); n], vec![0.0; n]);
-        narrow.read(0, &mut to.0)?;
-        wide.read(0, &mut to.1)?;
+        // The other one has not been written.
+        if case.wide_params {
+            wide.read(0, &mut to.1)?
+        } else {
+            narrow.read(0, &mut to.0)?
+        }
         Ok(to)
     };
     Ok(Results {

@@ -9,8 +9,9 @@ use std::sync::OnceLock;
 /// The environment variable that names NVRTC's file, where it is not on the loader's path.
 pub const LIBRARY_VARIABLE: &str = "LAYERNORM_NVRTC";
 
-/// CUDA C++ text with the headers that it includes by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// CUDA C++ text with the headers that it includes by name. Equal are those in one place: every call looks its kernel up, and to
+/// hash the texts, tens of thousands of letters, would take longer than the call.
+#[derive(Clone, Copy, Debug)]
 pub struct Source {
     /// The file's name, for messages.
     pub name: &'static str,
@@ -18,6 +19,20 @@ pub struct Source {
     pub text: &'static str,
     /// (name, text) of each header.
     pub headers: &'static [(&'static str, &'static str)],
+}
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && std::ptr::eq(self.text, other.text) && std::ptr::eq(self.headers, other.headers)
+    }
+}
+
+impl Eq for Source {}
+
+impl std::hash::Hash for Source {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
 }
 
 /// An architecture: compute capability, and whether its own instructions are wanted (`sm_90a`).

@@ -1,8 +1,10 @@
-//! For modules of frameworks: a network with the runner that runs it. A forward pass in training leases one and keeps it until
+//! For modules of frameworks: how many threads their operations use, and a network with the runner that runs it. A forward pass in training leases one and keeps it until
 //! its backward pass is done or given up; then the module has it back, with all its memory, for the next.
 
 use crate::{Config, Error, Gradients, Network, Params, Real, Runner, State};
 use layernorm::Context;
+use std::cell::{Cell, RefCell};
+use std::num::NonZeroUsize;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -128,4 +130,31 @@ impl<A: Driven> Drop for Lease<A> {
             idle.extend(self.engine.take());
         }
     }
+}
+
+thread_local! {
+    static THREADS: Cell<Option<NonZeroUsize>> = const { Cell::new(None) };
+    static CONTEXT: RefCell<Context> = RefCell::new(new_context());
+}
+
+/// Operations that this thread starts use at most so many threads; `None`: as many as there are cores, as at first. Recurrent
+/// modules keep to what was said when their first forward pass ran. No bit of any result depends on it.
+pub fn set_threads(threads: Option<NonZeroUsize>) {
+    THREADS.set(threads);
+    CONTEXT.with_borrow_mut(|context| *context = new_context());
+}
+
+/// A context of as many threads as this thread's operations may use.
+pub fn new_context() -> Context {
+    let context = Context::new().with_fresh_outputs(true);
+    match THREADS.get() {
+        // A number that is not 0 is never refused.
+        Some(threads) => context.with_threads(threads.get()).unwrap_or_default(),
+        None => context,
+    }
+}
+
+/// Calls the core with this thread's scratch memory.
+pub fn with_context<R>(call: impl FnOnce(&mut Context) -> R) -> R {
+    CONTEXT.with_borrow_mut(call)
 }

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 
 import torch
@@ -23,7 +24,8 @@ _forward, _backward = _core.forward, _core.backward
 _threads, _empty, _empty_like = torch.get_num_threads, torch.empty, torch.empty_like
 
 
-def _gpu():
+@functools.lru_cache(maxsize=None)
+def gpu():
     """The GPU's half, imported when a tensor is there."""
     from . import _cuda
 
@@ -84,7 +86,7 @@ def forward(op, x, weight, bias, eps, with_stats):
     """y, and the statistics ``[3, rows]`` or None."""
     x, weight, bias = stored(x), stored(weight), stored(bias)
     if x.is_cuda:
-        return _gpu().forward(x, op, weight, bias, eps, with_stats, stats_count(op, x.shape))
+        return gpu().forward(x, op, weight, bias, eps, with_stats, stats_count(op, x.shape))
     code = _code("input", x.dtype)
     y = _result(op, x)
     stats = place = None
@@ -113,7 +115,7 @@ def backward(op, dy, x, weight, bias, stats, eps, mask):
     """
     dy, x, weight = stored(dy), stored(x), stored(weight)
     if x.is_cuda:
-        return _gpu().backward(x, op, dy, weight, bias, stats, eps, mask)
+        return gpu().backward(x, op, dy, weight, bias, stats, eps, mask)
     dx = _result(op, x) if mask[0] else None
     dweight = _empty_like(weight) if mask[1] else None
     dbias = _empty_like(bias) if mask[2] else None
@@ -152,7 +154,7 @@ def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
     """Batch norm in training: y, statistics, and running mean and variance as they are after this batch."""
     x, weight, bias = stored(x), stored(weight), stored(bias)
     if x.is_cuda:
-        return _gpu().batch_train(x, weight, bias, running_mean, running_var, momentum, eps)
+        return gpu().batch_train(x, weight, bias, running_mean, running_var, momentum, eps)
     if x.dim() < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {x.dim()}")
     code = _code("input", x.dtype)
@@ -179,7 +181,7 @@ def batch_infer(x, weight, bias, running_mean, running_var, eps):
     """Batch norm by running statistics."""
     x, weight, bias = stored(x), stored(weight), stored(bias)
     if x.is_cuda:
-        return _gpu().batch_infer(x, weight, bias, running_mean, running_var, eps)
+        return gpu().batch_infer(x, weight, bias, running_mean, running_var, eps)
     if x.dim() < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {x.dim()}")
     code = _code("input", x.dtype)
@@ -201,7 +203,7 @@ def batch_infer_backward(dy, x, weight, bias, running_mean, running_var, eps, ma
     """Gradients of :func:`batch_infer`."""
     dy, x, weight = stored(dy), stored(x), stored(weight)
     if x.is_cuda:
-        return _gpu().batch_infer_backward(x, dy, weight, bias, running_mean, running_var, eps, mask)
+        return gpu().batch_infer_backward(x, dy, weight, bias, running_mean, running_var, eps, mask)
     dx = _empty_like(x) if mask[0] else None
     dweight = _empty_like(weight) if mask[1] else None
     dbias = _empty_like(bias) if mask[2] else None

@@ -135,7 +135,7 @@ def _operand(op, x):
 
 def _result(op, x):
     """Contiguous memory for a result like x, and its place."""
-    y = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    y = torch.empty_like(x) if x.is_contiguous() else torch.empty(x.shape, dtype=x.dtype, device=x.device)
     return y, (y.data_ptr(), prod(x.shape[x.dim() - op[1] :]) if op[0] in ("layer", "rms") else 0)
 
 
@@ -152,6 +152,29 @@ def _gradient(t, wanted):
         return None, (0, 0)
     to = torch.empty(t.shape, dtype=t.dtype, device=t.device)
     return to, (to.data_ptr(), CODES[t.dtype])
+
+
+@on_device
+def rows_forward(x, weight, bias, how, with_stats):
+    """:func:`forward` of contiguous rows with parameters that fit, ``how`` being ``(op, n, eps)``. In one piece, with nothing asked
+    again: for small tensors every call counts.
+    """
+    op, n, eps = how
+    rows = x.numel() // n
+    y = torch.empty_like(x)
+    stats = torch.empty((3, rows), dtype=acc_of(x.dtype), device=x.device) if with_stats else None
+    _core.cuda_forward(
+        _place(x),
+        (op[0], CODES[x.dtype], (rows, n, 0, 0), eps),
+        (x.data_ptr(), n),
+        (y.data_ptr(), n),
+        (0, 0) if weight is None else (weight.data_ptr(), CODES[weight.dtype]),
+        (0, 0) if bias is None else (bias.data_ptr(), CODES[bias.dtype]),
+        stats.data_ptr() if with_stats else 0,
+        None,
+        (0, 0),
+    )
+    return y, stats
 
 
 @on_device

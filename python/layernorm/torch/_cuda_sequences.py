@@ -102,13 +102,19 @@ def _stack(spec, core, device, types, tf32, sizes, training):
         return None
 
 
+def rounds_to_tf32():
+    """Whether float32 products may round their operands to tf32: PyTorch's switch for cuDNN, which nn.LSTM asks too."""
+    rnn = getattr(torch.backends.cudnn, "rnn", None)
+    # Since PyTorch 2.9 recurrent layers have a precision of their own, which the old switch sets.
+    return torch.backends.cudnn.allow_tf32 if rnn is None else rnn.fp32_precision == "tf32"
+
+
 def stack_of(how, x, parameters, training):
     """The kernels of a pass, loaded; None where it is composed."""
     steps, batch = (x.shape[1], x.shape[0]) if how.batch_first else (x.shape[0], x.shape[1])
     if lacks(how.spec, how.core, x.dtype, [p.dtype for p in parameters], (steps, batch)) is not None:
         return None
-    # As with matrix products: float32 is not rounded unless PyTorch is told that it may be.
-    tf32 = x.dtype == torch.float32 and torch.get_float32_matmul_precision() != "highest"
+    tf32 = x.dtype == torch.float32 and rounds_to_tf32()
     sizes = (int(steps), int(batch), how.batch_first, how.lengths is not None)
     types = (x.dtype, parameters[0].dtype)
     return _stack(how.spec.quiet(), how.core, x.device.index, types, tf32, sizes, training)

@@ -125,7 +125,7 @@ def _fits(parameter, x, shape):
         (parameter.dtype is x.dtype or parameter.dtype is _FLOAT32)
         and parameter.shape == shape
         and (type(parameter) is Parameter or type(parameter) is Tensor)
-        and parameter.is_cpu
+        and (parameter.is_cpu if x.is_cpu else parameter.device == x.device)
         and parameter.is_contiguous()
     )
 
@@ -147,6 +147,24 @@ class _Norm(torch.autograd.Function):
         else:
             found = _calls.backward(ctx.op, dy, x, weight, bias, stats, ctx.eps, mask)
         return (*found, None, None)
+
+
+class _GpuRows(_Norm):
+    """The same for contiguous rows on a GPU, whose parameters fit."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, how):
+        y, stats = _calls.gpu().rows_forward(x, weight, bias, how, True)
+        ctx.save_for_backward(x, weight, bias, stats)
+        ctx.op, _, ctx.eps = how
+        return y
+
+    @staticmethod
+    def backward(ctx, dy):
+        return _Norm.backward(ctx, dy)[:4]
+
+
+_gpu_rows_apply = super(torch.autograd.Function, _GpuRows).apply
 
 
 class _NormBackward(torch.autograd.Function):
@@ -230,7 +248,7 @@ def row_norm(x, weight, bias, op, shape, eps):
     if (
         _compiling()
         or not (type(x) is Tensor or type(x) is Parameter)
-        or not x.is_cpu
+        or not (x.is_cpu or x.is_cuda)
         or not x.is_contiguous()
         or not (weight is None or _fits(weight, x, shape))
         or not (bias is None or _fits(bias, x, shape))
@@ -244,6 +262,10 @@ def row_norm(x, weight, bias, op, shape, eps):
         or (n := shape[0] if op[1] == 1 else prod(shape)) < 2
     ):
         return norm(x, weight, bias, op, eps)
+    if x.is_cuda:
+        if _needs_grad(x, weight, bias):
+            return _gpu_rows_apply(x, weight, bias, (op, n, eps))
+        return _calls.gpu().rows_forward(x, weight, bias, (op, n, eps), False)[0]
     if _needs_grad(x, weight, bias):
         return _rows_apply(x, weight, bias, (op, n, eps))
     return _rows_forward(x, weight, bias, op, n, eps, False)[0]

@@ -6,10 +6,10 @@ use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, AutodiffBackend, DispatchTensor, DispatchTensorKind, Flex, TensorMetadata};
 use burn::tensor::{DType, TensorData};
-use layernorm::{Context, Error, Param, ParamMut, StatsMut, StatsRef, View, ViewMut, bf16, f16};
+use layernorm::{Error, Param, ParamMut, StatsMut, StatsRef, View, ViewMut, bf16, f16};
 use layernorm_rnn::engines::Driven;
-use std::cell::{Cell, RefCell};
-use std::num::NonZeroUsize;
+pub use layernorm_rnn::engines::set_threads;
+pub(crate) use layernorm_rnn::engines::{new_context, with_context};
 
 /// A float tensor of flex under autodiff.
 pub(crate) type Tracked = FloatTensor<Autodiff<Flex>>;
@@ -127,33 +127,6 @@ impl<T: Number> Room<T> {
             Room::F32(numbers) => tensor(numbers, shape),
         }
     }
-}
-
-thread_local! {
-    static THREADS: Cell<Option<NonZeroUsize>> = const { Cell::new(None) };
-    static CONTEXT: RefCell<Context> = RefCell::new(new_context());
-}
-
-/// Operations that this thread starts use at most so many threads; `None`: as many as there are cores, as at first. Recurrent
-/// modules keep to what was said when their first forward pass ran. No bit of any result depends on it.
-pub fn set_threads(threads: Option<NonZeroUsize>) {
-    THREADS.set(threads);
-    CONTEXT.with_borrow_mut(|context| *context = new_context());
-}
-
-/// A context of as many threads as this thread's operations may use.
-pub(crate) fn new_context() -> Context {
-    let context = Context::new().with_fresh_outputs(true);
-    match THREADS.get() {
-        // A number that is not 0 is never refused.
-        Some(threads) => context.with_threads(threads.get()).unwrap_or_default(),
-        None => context,
-    }
-}
-
-/// Calls the core with this thread's scratch memory.
-pub(crate) fn with_context<R>(call: impl FnOnce(&mut Context) -> R) -> R {
-    CONTEXT.with_borrow_mut(call)
 }
 
 /// Room for the statistics that forward saves for backward, `[3, rows]`: m, δ and r of each row.

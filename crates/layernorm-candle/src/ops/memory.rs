@@ -1,10 +1,10 @@
 //! A tensor's memory as the core sees it: views of what is there (whatever its strides), vectors for what is new.
 
 use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, Tensor, WithDType, bail};
-use layernorm::{Context, Error, Param, ParamMut, View, ViewMut, bf16, f16};
+use layernorm::{Error, Param, ParamMut, View, ViewMut, bf16, f16};
 use layernorm_rnn::engines::Driven;
-use std::cell::{Cell, RefCell};
-use std::num::NonZeroUsize;
+pub use layernorm_rnn::engines::set_threads;
+pub(crate) use layernorm_rnn::engines::{new_context, with_context};
 
 /// The element types that both sides have.
 pub(crate) trait Number: layernorm::Element<Acc: Driven + WithDType> + WithDType {}
@@ -145,31 +145,4 @@ impl<T: Number> Room<T> {
             Room::F32(numbers) => tensor(numbers, shape),
         }
     }
-}
-
-thread_local! {
-    static THREADS: Cell<Option<NonZeroUsize>> = const { Cell::new(None) };
-    static CONTEXT: RefCell<Context> = RefCell::new(new_context());
-}
-
-/// Operations that this thread starts use at most so many threads; `None`: as many as there are cores, as at first. Recurrent
-/// modules keep to what was said when their first forward pass ran. No bit of any result depends on it.
-pub fn set_threads(threads: Option<NonZeroUsize>) {
-    THREADS.set(threads);
-    CONTEXT.with_borrow_mut(|context| *context = new_context());
-}
-
-/// A context of as many threads as this thread's operations may use.
-pub(crate) fn new_context() -> Context {
-    let context = Context::new().with_fresh_outputs(true);
-    match THREADS.get() {
-        // A number that is not 0 is never refused.
-        Some(threads) => context.with_threads(threads.get()).unwrap_or_default(),
-        None => context,
-    }
-}
-
-/// Calls the core with this thread's scratch memory.
-pub(crate) fn with_context<R>(call: impl FnOnce(&mut Context) -> R) -> R {
-    CONTEXT.with_borrow_mut(call)
 }

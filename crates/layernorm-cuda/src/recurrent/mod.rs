@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The cells are those of `layernorm_rnn::Variant`, with parameters in the layout of `layernorm_rnn::Slot`. A [`Plan`] is one
-//! layer in one direction for one shape of batch; layers and directions are composed by calling several.
+//! layer in one direction for one shape of batch; layers and directions are composed by calling several. A [`Route`] is a plan, or
+//! the CPU engine with copies to and fro for what the kernels do not have.
 //!
 //! Numbers: products of 16-bit types take 16-bit h and dz and add in f32; products of f32 are three of tf32 (each number in
 //! two parts of 11 bits). Statistics, gates, c, and h as a state, are f32. Every sum has an order that depends on the sizes
@@ -18,13 +19,17 @@ mod backward;
 mod cell;
 mod forward;
 mod geometry;
+mod host;
 mod kernels;
 mod memory;
 mod plan;
+mod route;
 
 pub use cell::Number;
+pub use host::HostPlan;
 pub use kernels::all_variants;
 pub use plan::{Gradients, Layer, Order, Parameters, Plan, Run, RunBack, Shape, State};
+pub use route::Route;
 
 /// Whether the kernels have this cell; else an error that says what they lack. Needs no GPU.
 pub fn supports(variant: &layernorm_rnn::Variant) -> Result<(), crate::Error> {

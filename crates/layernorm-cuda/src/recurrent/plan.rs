@@ -301,14 +301,19 @@ impl Plan {
     }
 
     pub(super) fn check_params(&self, params: &Parameters) -> Result<(), Error> {
-        let config = Config::new(self.layer.variant, self.layer.input, self.layer.hidden);
-        for slot in Slot::ALL {
-            if slot.shape(&config, 0).is_some() && params.get(slot) == 0 {
-                return Err(Error::Operand { what: "params", why: format!("{} is missing", slot.name()) });
-            }
-        }
-        Ok(())
+        check_params(&self.layer, params)
     }
+}
+
+/// No parameter that the layer has is missing.
+pub(super) fn check_params(layer: &Layer, params: &Parameters) -> Result<(), Error> {
+    let config = Config::new(layer.variant, layer.input, layer.hidden);
+    for slot in Slot::ALL {
+        if slot.shape(&config, 0).is_some() && params.get(slot) == 0 {
+            return Err(Error::Operand { what: "params", why: format!("{} is missing", slot.name()) });
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn aligned(what: &'static str, address: u64) -> Result<(), Error> {
@@ -318,7 +323,7 @@ pub(super) fn aligned(what: &'static str, address: u64) -> Result<(), Error> {
     Ok(())
 }
 
-fn check(layer: &Layer, shape: &Shape) -> Result<(), Error> {
+pub(super) fn check(layer: &Layer, shape: &Shape) -> Result<(), Error> {
     if layer.params != layer.number && layer.params != Number::F32 {
         return Err(Error::Shape { why: "parameters are f32 or of the type of x".into() });
     }

@@ -1,8 +1,8 @@
 //! One layer with its data, and both ways to run it: on the GPU, and by the CPU engine.
 
 use half::{bf16, f16};
-use layernorm_cuda::memory::Buffer;
-use layernorm_cuda::recurrent::{Gradients, Layer, Number, Order, Parameters, Plan, Run, RunBack, Shape, State};
+use layernorm_cuda::memory::{Buffer, OwnedStream};
+use layernorm_cuda::recurrent::{Gradients, Layer, Number, Order, Parameters, Route, Run, RunBack, Shape, State};
 use layernorm_cuda::{Device, Error, Stream};
 use layernorm_rnn as rnn;
 use layernorm_rnn::{Config, Direction, Layout, Network, Params, Runner, Sequences, Training};
@@ -212,7 +212,7 @@ fn filled(device: &Device, bytes: usize, byte: u8) -> Result<Buffer<u8>, Error> 
 
 /// A layer with all its memory on the GPU.
 pub struct OnGpu {
-    pub plan: Plan,
+    pub plan: Route,
     pub run: Run,
     pub back: RunBack,
     outputs: Vec<(String, Buffer<u8>, Number)>,
@@ -221,7 +221,7 @@ pub struct OnGpu {
 
 impl OnGpu {
     pub fn new(device: &Device, case: &Case, data: &Data, training: bool) -> Result<OnGpu, Error> {
-        let plan = Plan::new(device, case.layer(), case.shape(), training)?;
+        let plan = Route::new(device, case.layer(), case.shape(), training)?;
         let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
         let mut upload = |values: &[f32], number| -> Result<u64, Error> {
             let buffer = Buffer::from_slice(device, &bytes(values, number))?;
@@ -304,6 +304,32 @@ impl OnGpu {
             unsafe { self.plan.backward(Stream::DEFAULT, &self.back)? };
             self.plan.check(self.run.workspace)?;
         }
+        self.read()
+    }
+
+    /// The same work captured in a graph and replayed, into outputs that were cleared. `None` where the CPU does the work.
+    pub fn replayed(&mut self, device: &Device) -> Result<Option<Results>, Error> {
+        if matches!(self.plan, Route::Host { .. }) {
+            return Ok(None);
+        }
+        let stream = OwnedStream::new(device)?;
+        for (_, buffer, _) in &mut self.outputs {
+            if !buffer.is_empty() {
+                buffer.fill_bytes(0, stream.stream)?;
+            }
+        }
+        // SAFETY: as in `results`.
+        let graph = stream.capture(|stream| unsafe {
+            self.plan.forward(stream, &self.run)?;
+            self.plan.backward(stream, &self.back)
+        })?;
+        graph.launch(stream.stream)?;
+        stream.synchronize()?;
+        self.plan.check(self.run.workspace)?;
+        self.read().map(Some)
+    }
+
+    fn read(&self) -> Result<Results, Error> {
         let mut results = Results::new();
         for (name, buffer, number) in &self.outputs {
             let mut bytes = vec![0u8; buffer.len()];

@@ -1,6 +1,6 @@
 //! The recurrent kernels: checked against the CPU engine, then timed. Runs where there is a GPU; needs nothing else.
 //!
-//! - `recurrent check [quick | part of a case's name]`
+//! - `recurrent check [quick | reduced | part of a case's name]`
 //! - `recurrent time [loop] [lstm | gru] [f32 | tf32 | f16 | bf16] [H B]…`
 //! - `recurrent warm K N [quick | what is to be timed]` compiles kernels beforehand
 
@@ -23,7 +23,7 @@ fn main() {
     };
     println!("{}", device.properties().name);
     let good = match arguments.first().map(String::as_str) {
-        Some("check") => check_all(&device, arguments.iter().any(|a| a == "quick"), arguments.get(1)),
+        Some("check") => check_all(&device, arguments.get(1).map(String::as_str)),
         Some("warm") => warm(&device, &arguments[1..]),
         Some("time") => time::all(&device, &arguments[1..]),
         _ => {
@@ -52,12 +52,16 @@ fn warm(device: &Device, arguments: &[String]) -> bool {
     good
 }
 
-fn check_all(device: &Device, quick: bool, filter: Option<&String>) -> bool {
+fn check_all(device: &Device, which: Option<&str>) -> bool {
     let (mut passed, mut failed) = (0, 0);
     let begun = std::time::Instant::now();
-    let cases = check::cases(quick);
+    let (cases, filter) = match which {
+        Some("reduced") => (check::reduced(), ""),
+        Some("quick") => (check::cases(true), ""),
+        filter => (check::cases(false), filter.unwrap_or("")),
+    };
     for (index, case) in cases.iter().enumerate() {
-        if filter.is_some_and(|filter| !quick && !case.name().contains(filter.as_str())) {
+        if !case.name().contains(filter) {
             continue;
         }
         match check::check(device, case, index % 12 == 0 || case.hidden > 512) {
@@ -74,7 +78,7 @@ fn check_all(device: &Device, quick: bool, filter: Option<&String>) -> bool {
     }
     println!("{passed} cases hold, {failed} do not ({:.1} s)", begun.elapsed().as_secs_f64());
     let mut independent = true;
-    let wanted = |case: &&Case| filter.is_none_or(|filter| quick || case.name().contains(filter.as_str()));
+    let wanted = |case: &&Case| case.name().contains(filter);
     for case in cases.iter().filter(wanted).filter(|case| case.hidden >= 512 && case.batch > 5 && !case.lengths) {
         match check::independent(device, case, 3) {
             Ok(good) => independent &= good,
