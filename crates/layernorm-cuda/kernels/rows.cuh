@@ -145,8 +145,9 @@ struct Team {
             for (int i = threadIdx.x; i < 2 * 2 * 32; i += THREADS) (&exchange->sums[0][0][0])[i] = 0;
             if (threadIdx.x == 0)
                 for (int i = 0; i < 2; i++) barrier_init(&exchange->barriers[i]);
-            if (CLUSTER > 1) cluster_arrive();
-            if (!later) begin();
+            if (later) cluster_arrive();
+            else if (CLUSTER > 1) cluster_sync();
+            else __syncthreads();
         }
     }
 
