@@ -1,4 +1,4 @@
-//! The kernels of streaming rows on the CPU: their own text, compiled by the machine's C++ compiler, every thread a fiber, warps,
+//! The kernels of rows on the CPU: their own text, compiled by the machine's C++ compiler, every thread a fiber, warps,
 //! copies and messages in random order, bit for bit against the contract. Without a compiler, all is reported as ignored.
 use std::path::Path;
 use std::process::Command;
