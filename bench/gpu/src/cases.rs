@@ -28,6 +28,12 @@ const FEW_STREAMS: [usize; 4] = [1000, 5000, 40000, 262_144];
 /// Cases that a thread takes at a time.
 const NEIGHBOURS: usize = 12;
 
+/// Few rows: a part of a warp, a lane a thread (a block of 1024, several), a warp for each 1024, clusters.
+const SMALL_SIZES: [usize; 10] = [262_144, 1024, 5000, 64, 40000, 3000, 300, 4096, 1000, 2048];
+
+/// Those that f16 and f64 go through too.
+const FEW_SMALL: [usize; 3] = [1024, 3000, 64];
+
 #[derive(Clone, Copy, Debug)]
 enum Case {
     Rows(rows::Case),
@@ -88,6 +94,25 @@ fn row_cases(n: usize, out: &mut Vec<Case>) {
     }
 }
 
+/// Few rows, by the library's choice: around every border of a chunk and of the tree of chunks, in every way to hold a row.
+fn small_cases(n: usize, out: &mut Vec<Case>) {
+    let hard = if n <= 3000 { Mood::Hard } else { Mood::Long };
+    for rows in [1, 8, 63, 64, 65, 128, 129, 700] {
+        if rows * n > 1 << 22 {
+            continue;
+        }
+        let base = rows::Case::new(rows, n);
+        let mut push = |case| out.push(Case::Rows(case));
+        push(base);
+        push(rows::Case { mood: hard, ..base });
+        // Sums down the columns that are done again; rows that are, with plain gradients.
+        push(rows::Case { mood: if n <= 3000 { Mood::Large } else { Mood::Steep }, ..base });
+        push(rows::Case { mood: Mood::Long, centered: false, shift: 1, gap: 3, ..base });
+        push(rows::Case { residual: true, wide_params: true, gap: 2, ..base });
+        push(rows::Case { affine: false, gap: 16, mood: Mood::Long, ..base });
+    }
+}
+
 fn channel_cases(out: &mut Vec<Case>) {
     for (samples, channels, space) in [(3, 6, 35), (70, 12, 1), (2, 8, 1024), (5, 3, 100), (200, 64, 7)] {
         for mood in [Mood::Plain, Mood::Hard, Mood::Large] {
@@ -130,6 +155,11 @@ fn reduced_work() -> Vec<(Type, Case)> {
     let chosen = |rows, n| rows::Case { kernel: Kernel::Chosen, ..rows::Case::new(rows, n) };
     push(Type::Bf16, chosen(2, 300_000));
     push(Type::F32, chosen(64 * 20 + 5, 64));
+    // Few rows: a thread a lane, sums for γ and β by a block a chunk and by warps, of clusters too.
+    push(Type::F32, rows::Case { mood: Mood::Hard, ..chosen(67, 1000) });
+    push(Type::Bf16, rows::Case { mood: Mood::Large, ..chosen(131, 1024) });
+    push(Type::F32, rows::Case { mood: Mood::Long, ..chosen(700, 300) });
+    push(Type::Bf16, chosen(5, 20000));
     // Rows that stream: one warp, several, several blocks, with more rows than there are teams.
     let streams = |rows, n, mood| rows::Case { kernel: Kernel::Stream, mood, ..rows::Case::new(rows, n) };
     push(Type::Bf16, streams(2117, 1024, Mood::Steep));
@@ -148,22 +178,27 @@ fn reduced_work() -> Vec<(Type, Case)> {
     work
 }
 
-/// Every size class, type and mood.
-fn whole_work() -> Vec<(Type, Case)> {
+/// Every size class, type and mood; `few`: those of few rows alone.
+fn whole_work(few: bool) -> Vec<(Type, Case)> {
     let mut list = Vec::new();
     // What is new comes first.
+    SMALL_SIZES.iter().for_each(|&n| small_cases(n, &mut list));
+    let small = list.len();
     STREAM_SIZES.iter().for_each(|&n| stream_cases(n, &mut list));
     // Then what earlier runs were cut off before: longer rows, and channels.
     let (short, long): (Vec<usize>, Vec<usize>) = SIZES.iter().partition(|&&n| n <= 8192);
     long.iter().for_each(|&n| row_cases(n, &mut list));
     channel_cases(&mut list);
     short.iter().for_each(|&n| row_cases(n, &mut list));
+    list.truncate(if few { small } else { list.len() });
     let mut work: Vec<(Type, Case)> =
         list.iter().flat_map(|&case| Type::ALL.iter().map(move |&element| (element, case))).collect();
     work.retain(|(element, case)| match case {
         Case::Rows(case) => {
             let streams = case.kernel == Kernel::Stream;
-            let few = if streams {
+            let few = if case.kernel == Kernel::Chosen {
+                FEW_SMALL.contains(&case.n)
+            } else if streams {
                 *element == Type::F16 && FEW_STREAMS.contains(&case.n)
             } else {
                 FEW_SIZES.contains(&case.n)
@@ -175,9 +210,9 @@ fn whole_work() -> Vec<(Type, Case)> {
     work
 }
 
-/// Runs all, or rows of these sizes alone if any are given; gives the number that failed.
-pub fn run(device: &Device, reduced: bool, sizes: &[usize]) -> usize {
-    let mut work = if reduced { reduced_work() } else { whole_work() };
+/// Runs all, or few of them, or those of few rows; rows of these sizes alone if any are given. Gives the number that failed.
+pub fn run(device: &Device, reduced: bool, few: bool, sizes: &[usize]) -> usize {
+    let mut work = if reduced { reduced_work() } else { whole_work(few) };
     if !sizes.is_empty() {
         work.retain(|(_, case)| matches!(case, Case::Rows(case) if sizes.contains(&case.n)));
     }

@@ -1,7 +1,7 @@
 //! Checks layernorm-cuda against the CPU library, bit for bit, and measures it against a device copy.
 //!
 //! ```text
-//! layernorm-gpu-bench [check] [large] [time] [sweep] [N…] [f32:N | bf16:N] [--reduced] [--held]
+//! layernorm-gpu-bench [check] [large] [time] [small] [sweep] [N…] [f32:N | bf16:N] [--reduced] [--few] [--held]
 //! ```
 //! `N…`: `check` and `sweep` rows of these sizes only. `f32:N`: `time` this type and size only, for a profiler.
 
@@ -26,13 +26,13 @@ fn only(words: &[String]) -> Option<(Type, usize)> {
 fn main() -> Result<(), Error> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |word: &str| words.iter().any(|given| given == word);
-    let all = !["check", "large", "time", "sweep"].iter().any(|word| has(word));
+    let all = !["check", "large", "time", "small", "sweep"].iter().any(|word| has(word));
     let device = Device::open(0)?;
     println!("{:?}", device.properties());
     let sizes: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
     let mut failed = 0;
     if all || has("check") {
-        failed = cases::run(&device, has("--reduced"), &sizes);
+        failed = cases::run(&device, has("--reduced"), has("--few"), &sizes);
     }
     if all || has("large") {
         match large::run(&device) {
@@ -45,6 +45,9 @@ fn main() -> Result<(), Error> {
     }
     if all || has("time") {
         time::run(&device, only(&words))?;
+    }
+    if has("small") {
+        time::small_alone(&device)?;
     }
     if has("sweep") {
         sweep::run(&device, has("--held"), &sizes)?;

@@ -2,7 +2,7 @@
 
 use crate::data::{self, Mood};
 use half::bf16;
-use layernorm_cuda::config::Geometry;
+use layernorm_cuda::config::{self, Geometry};
 use layernorm_cuda::memory::{Buffer, Event, OwnedStream};
 use layernorm_cuda::{
     Affine, Backward, Device, Error, Forward, Gradients, Launch, NOOP, Param, RowNorm, Rows, Stats, Type, Variant,
@@ -103,9 +103,12 @@ impl<'a> Bench<'a> {
     }
 
     pub fn backward(&self, shape: &Shape, geometry: Option<(Geometry, bool)>) -> Result<(), Error> {
-        let norm = self.norm(shape);
         let param = |i: usize| Some(Param { address: self.params[i].at(0), f32: false });
-        let gradients = Gradients { gain: param(2), bias: param(3) };
+        self.gradients(shape, geometry, Gradients { gain: param(2), bias: param(3) })
+    }
+
+    fn gradients(&self, shape: &Shape, geometry: Option<(Geometry, bool)>, gradients: Gradients) -> Result<(), Error> {
+        let norm = self.norm(shape);
         let call = Backward {
             x: self.rows(shape, 0),
             dy: self.rows(shape, 1),
@@ -219,36 +222,55 @@ pub fn run(device: &Device, only: Option<(Type, usize)>) -> Result<(), Error> {
     if only.is_some() { Ok(()) } else { small(&bench, copy) }
 }
 
-/// Small calls, inside a graph.
+/// Small calls alone.
+pub fn small_alone(device: &Device) -> Result<(), Error> {
+    let mut bench = Bench::new(device)?;
+    bench.fill(Type::Bf16)?;
+    let copy = 2.0 * TENSOR as f64 / bench.median(REPEATS, || bench.copy(TENSOR))?;
+    small(&bench, copy)
+}
+
+const SMALL: [(usize, usize); 12] = [
+    (1, 1024),
+    (64, 1024),
+    (64, 768),
+    (256, 1024),
+    (512, 1024),
+    (1024, 1024),
+    (64, 2048),
+    (4096, 1024),
+    (64, 4096),
+    (1024, 4096),
+    (64, 16384),
+    (8, 262_144),
+];
+
+/// Small calls, inside a graph. The bytes of a small tensor come from L2.
 fn small(bench: &Bench, copy: f64) -> Result<(), Error> {
     let noop = bench.device.function(&Variant::new(&NOOP, "noop"))?;
     // SAFETY: the kernel reads nothing.
     let empty = bench.in_graph(|| unsafe { Launch::new(1, 32).run(&noop, bench.stream.stream, &0u64) })?;
     println!("\nan empty kernel in a graph: {:.2} µs", empty * 1e6);
     println!(
-        "| type | rows | N | forward µs | launch + bytes | backward µs | launch + bytes | copy of the tensor µs |\n|---|---|---|---|---|---|---|---|"
+        "| type | rows | N | forward µs | of it in registers | launch + bytes | dx µs | with dγ, dβ µs | launch + bytes | copy of the tensor µs |\n|---|---|---|---|---|---|---|---|---|---|"
     );
-    for (element, rows, n) in [
-        (Type::F32, 64, 1024),
-        (Type::Bf16, 64, 1024),
-        (Type::F32, 4096, 1024),
-        (Type::Bf16, 4096, 1024),
-        (Type::F32, 8, 262_144),
-        (Type::Bf16, 8, 262_144),
-    ] {
-        let shape = Shape { element, rows, n };
-        let forward = bench.in_graph(|| bench.forward(&shape, None))?;
-        let backward = bench.in_graph(|| bench.backward(&shape, None))?;
-        let copied = bench.in_graph(|| bench.copy(rows * n * element.bytes()))?;
-        let floor = |tensors| empty + shape.bytes(tensors) / copy;
-        println!(
-            "| {element:?} | {rows} | {n} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} |",
-            forward * 1e6,
-            floor(2) * 1e6,
-            backward * 1e6,
-            floor(3) * 1e6,
-            copied * 1e6
-        );
+    let shapes = SMALL.iter().flat_map(|&(rows, n)| [Type::F32, Type::Bf16].map(|element| Shape { element, rows, n }));
+    let shapes: Vec<Shape> = shapes.collect();
+    prepare(&shapes, |shape| bench.forward(shape, None).and_then(|()| bench.backward(shape, None)));
+    for shape in &shapes {
+        let Shape { element, rows, n } = *shape;
+        let held = config::forward(element, rows, n, true, 1, bench.device.properties());
+        let times = [
+            bench.in_graph(|| bench.forward(shape, None))?,
+            bench.in_graph(|| bench.forward(shape, held))?,
+            empty + shape.bytes(2) / copy,
+            bench.in_graph(|| bench.gradients(shape, None, Gradients::default()))?,
+            bench.in_graph(|| bench.backward(shape, None))?,
+            empty + shape.bytes(3) / copy,
+            bench.in_graph(|| bench.copy(rows * n * element.bytes()))?,
+        ];
+        let words: Vec<String> = times.iter().map(|time| format!("{:.2}", time * 1e6)).collect();
+        println!("| {element:?} | {rows} | {n} | {} |", words.join(" | "));
     }
     Ok(())
 }

@@ -222,7 +222,10 @@ __device__ inline void again(Team& team, const Params& p, const Inputs& inputs, 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const __grid_constant__ Params p) {
     extern __shared__ Words ring_memory[];
     __shared__ Exchange exchange;
-    Team team(&exchange);
+    Team team(&exchange, nullptr, true);
+    if (OVERLAPS) wait_for_earlier();
+    // The sums for γ and β that follow, if they do, read nothing of this but the statistics of scaled rows, and wait for those.
+    let_next_start();
     i64 teams = i64(gridDim.x) / CLUSTER * TEAMS;
     i64 me = i64(blockIdx.x) / CLUSTER * TEAMS + (WHOLE_BLOCK ? 0 : threadIdx.x / TEAM);
     i64 turns = SUMS ? CHUNK : (p.rows + teams - 1) / teams;
@@ -232,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         for (int i = 0; i < RING; i++) inputs.fetch(read);
     int slot = 0;
     Held gain_sum = {}, bias_sum = {}, kept_gain;
-    if (KEEP)
+    if (KEEP && SUMS)
 #pragma unroll
         for (int v = 0; v < VECS; v++) load_params<GAIN>(p.gain, Span{0, 1}, team.at(v), p.n, A(1), kept_gain[v]);
     Stat next = {0, 0, 0};
@@ -251,6 +254,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         read_stat(turn + 1);
         const Stat& stat = terms.stat;
         Span span = span_of(live ? row : p.rows - 1, p.n, p.span, p.groups);
+        // A team with one row asks for γ before its sums.
+        if (KEEP && !SUMS)
+#pragma unroll
+            for (int v = 0; v < VECS; v++) load_params<GAIN>(p.gain, span, team.at(v), n, A(1), kept_gain[v]);
+        if (turn == 0) team.begin();
         auto gain_at = [&](int v, A(&gain)[VEC]) {
             if (KEEP) {
 #pragma unroll
@@ -342,5 +350,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                     }
         }
     }
-    if (CLUSTER > 1) cluster_sync();
+    // No block waits for the others here: who has all messages of the last exchange is sent no more.
 }

@@ -25,14 +25,20 @@ struct Columns {
     A eps;
 };
 
+// FLAT: positions are samples, and statistics one a sample or one a column. Known to the compiler, so that no division stands
+// between loads that could wait together.
+#ifndef FLAT
+#define FLAT 0
+#endif
+__device__ inline i64 sample_of(const Columns& c, i64 position) { return FLAT || c.space == 1 ? position : position / c.space; }
+__device__ inline i64 place_of(const Columns& c, i64 position) { return FLAT || c.space == 1 ? 0 : position % c.space; }
+
 __device__ inline i64 positions(const Columns& c) { return c.samples * c.space; }
 __device__ inline A x_at(const Columns& c, i64 position, i64 column) {
-    i64 sample = c.space == 1 ? position : position / c.space, place = c.space == 1 ? 0 : position % c.space;
-    return widen(c.x[sample * c.x_sample + column * c.x_column + place * c.x_place]);
+    return widen(c.x[sample_of(c, position) * c.x_sample + column * c.x_column + place_of(c, position) * c.x_place]);
 }
 __device__ inline A dy_at(const Columns& c, i64 position, i64 column) {
-    i64 sample = c.space == 1 ? position : position / c.space, place = c.space == 1 ? 0 : position % c.space;
-    return widen(c.dy[sample * c.dy_sample + column * c.dy_column + place * c.dy_place]);
+    return widen(c.dy[sample_of(c, position) * c.dy_sample + column * c.dy_column + place_of(c, position) * c.dy_place]);
 }
 
 // Folds values that come in order as a balanced tree of adjacent pairs, padded with +0.
@@ -67,8 +73,8 @@ __device__ inline A line_x_hat(const Line& line, A x) {
 // Where the statistics of an element's row (or column) are.
 __device__ inline i64 stat_at(const Columns& c, i64 position, i64 column) {
     if (c.groups == 0) return column;
-    i64 sample = c.space == 1 ? position : position / c.space;
-    return c.groups == 1 ? sample : sample * c.groups + column / (c.columns / c.groups);
+    i64 sample = sample_of(c, position);
+    return FLAT || c.groups == 1 ? sample : sample * c.groups + column / (c.columns / c.groups);
 }
 
 // What forward saved.

@@ -70,7 +70,11 @@ struct Ring {
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const __grid_constant__ Params p) {
     extern __shared__ Words ring_memory[];
     __shared__ Exchange exchange;
-    Team team(&exchange);
+    Team team(&exchange, nullptr, true);
+    if (OVERLAPS) {
+        wait_for_earlier();
+        let_next_start();
+    }
     i64 teams = i64(gridDim.x) / CLUSTER * TEAMS;
     int mine = WHOLE_BLOCK ? 0 : threadIdx.x / TEAM;
     i64 first = i64(blockIdx.x) / CLUSTER * TEAMS;
@@ -80,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
         for (int i = 0; i < RING; i++) ring.fetch(read);
     int slot = 0;
     Held kept_gain, kept_bias;
-    if (KEEP)
+    if (KEEP && RING > 0)
 #pragma unroll
         for (int v = 0; v < VECS; v++) {
             load_params<GAIN>(p.gain, Span{0, 1}, team.at(v), p.n, A(1), kept_gain[v]);
@@ -134,6 +138,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
                 unpack(rounded, x[v]);
                 store(p.h + row * p.stride_h, team.at(v), n, x[v]);
             }
+        Span span = span_of(place, p.n, p.span, p.groups);
+        // A team with one row asks for γ and β before its sums.
+        if (KEEP && RING == 0)
+#pragma unroll
+            for (int v = 0; v < VECS; v++) {
+                load_params<GAIN>(p.gain, span, team.at(v), n, A(1), kept_gain[v]);
+                load_params<BIAS>(p.bias, span, team.at(v), n, A(-0.0), kept_bias[v]);
+            }
+        if (base == first) team.begin();
         bool extreme;
         Stat stat = statistics(team, x, n, p.count, p.eps, extreme);
         Stat saved = stat;
@@ -155,7 +168,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
             if (p.delta) p.delta[row] = saved.delta;
             p.rstd[row] = saved.r;
         }
-        Span span = span_of(place, p.n, p.span, p.groups);
 #pragma unroll
         for (int v = 0; v < VECS; v++) {
             A gain[VEC], bias[VEC], y[VEC];
@@ -171,5 +183,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
             store(p.y + row * p.stride_y, team.at(v), n, y);
         }
     }
-    if (CLUSTER > 1) cluster_sync();
+    // No block waits for the others here: who has all messages of the last exchange is sent no more.
 }

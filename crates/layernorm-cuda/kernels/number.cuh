@@ -195,3 +195,18 @@ template <int KIND> __device__ inline A parameter(const void* from, i64 at, A ab
 
 // Zero-centred gain: 1 + γ stands for γ.
 __device__ inline A gain_of(A gain) { return ONE_PLUS ? A(1) + gain : gain; }
+
+// ---- launches that start before the one before them has ended (Launch::overlapping); without that, these do nothing ----
+
+// Everything before this launch on its stream is done and can be read.
+__device__ inline void wait_for_earlier() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// The next launch may start. After `wait_for_earlier`, so that whoever starts finds all that came before this launch done.
+__device__ inline void let_next_start() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}

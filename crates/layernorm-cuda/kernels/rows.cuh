@@ -56,6 +56,18 @@ __device__ inline void cluster_sync() {
 #endif
 }
 
+// The same in two parts, without order of memory: all blocks have started, and their barriers are made.
+__device__ inline void cluster_arrive() {
+#if CLUSTER > 1
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+#endif
+}
+__device__ inline void cluster_wait() {
+#if CLUSTER > 1
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+
 // ---- messages between the blocks of a cluster: a value, and its bytes counted by a barrier of the receiver's ----
 
 __device__ inline u32 shared_address(const void* place) { return u32(__cvta_generic_to_shared(place)); }
@@ -169,8 +181,8 @@ struct Team {
     Exchange* exchange;
     Messages* messages;
 
-    // `exchanges`: one for each team of the block.
-    __device__ Team(Exchange* exchanges, Messages* messages = nullptr) : turn(0), messages(messages) {
+    // `exchanges`: one for each team of the block. `later`: `begin` follows, before the first exchange.
+    __device__ Team(Exchange* exchanges, Messages* messages = nullptr, bool later = false) : turn(0), messages(messages) {
         thread = threadIdx.x % TEAM;
         own = threadIdx.x / TEAM_THREADS;
         exchange = exchanges + (WHOLE_BLOCK ? own : 0);
@@ -181,8 +193,17 @@ struct Team {
             for (int i = threadIdx.x % TEAM_THREADS; i < 2 * 2 * PADDED_WARPS; i += TEAM_THREADS) (&exchange->sums[0][0][0])[i] = 0;
             if (threadIdx.x % TEAM_THREADS == 0)
                 for (int i = 0; i < 2; i++) barrier_init(&exchange->barriers[i]);
-            if (CLUSTER > 1 && !TALKING) cluster_sync(); else __syncthreads();
+            if (later) cluster_arrive();
+            else if (CLUSTER > 1 && !TALKING) cluster_sync();
+            else __syncthreads();
         }
+    }
+
+    // What is asked for before this is on its way while the blocks start.
+    __device__ void begin() {
+        if (!WHOLE_BLOCK) return;
+        if (CLUSTER > 1) cluster_wait();
+        else __syncthreads();
     }
 
     // The warp's number in the team's part of the block.
@@ -344,6 +365,13 @@ __device__ inline Span span_of(i64 row, i64 n, i64 span, i64 groups) {
     return Span{groups == 1 ? 0 : row % groups * (PER_CHANNEL ? n / span : n), span};
 }
 
+#ifndef OVERLAPS
+#define OVERLAPS 0
+#endif
+// A parameter is not written while a kernel runs. One that starts before the launch before it has ended must not read it before it has
+// waited, so the compiler must not know.
+template <class W> __device__ inline W read_parameter(const W* from) { return OVERLAPS ? *from : __ldg(from); }
+
 // VEC parameters from element `at` of a row on. SPREAD_PARAMS: one serves several elements.
 template <int KIND> __device__ inline void load_params(const void* from, const Span& span, i64 at, i64 n, A absent, A (&to)[VEC]) {
     if (KIND == 0) {
@@ -363,12 +391,12 @@ template <int KIND> __device__ inline void load_params(const void* from, const S
     }
     const P* place = (const P*)from + span.offset + at;
     if constexpr (sizeof(P) == sizeof(T)) {
-        unpack(__ldg((const Words*)place), to);
+        unpack(read_parameter((const Words*)place), to);
     } else {
         // f32 beside a 16-bit type (two vectors), or beside f64 (half of one).
 #pragma unroll
         for (int j = 0; j < VEC; j += 2) {
-            float2 two = __ldg((const float2*)(place + j));
+            float2 two = read_parameter((const float2*)(place + j));
             to[j] = two.x;
             to[j + 1] = two.y;
         }

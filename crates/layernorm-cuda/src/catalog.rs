@@ -76,6 +76,33 @@ fn stream_variants(element: Type, n: usize, properties: &Properties, out: &mut V
     }
 }
 
+/// Few rows: whole ones and with a part missing, and sums for γ and β from a chunk to many.
+fn small_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>) {
+    for (n, rows, other) in [(1024, 64, false), (2000, 100, true)] {
+        let norm = RowNorm { rows, ..norm(element, n, other) };
+        for back in [false, true] {
+            out.extend(config::lanes(rows, n, back, properties).map(|geometry| match back {
+                false => kernels::lanes_forward(&norm, &geometry, other),
+                true => kernels::lanes_backward(&norm, &geometry, other, true),
+            }));
+        }
+    }
+    // Rows of one block or cluster each, for which all is asked for at once.
+    for (rows, n) in [(64, 16384), (8, 262_144)] {
+        let norm = RowNorm { rows, ..norm(element, n, false) };
+        if let Some(geometry) = config::forward(element, rows, n, true, 1, properties) {
+            out.push(kernels::forward(&norm, &geometry, false, true, false));
+        }
+        if let Some(geometry) = config::backward(element, rows, n, true, false, properties) {
+            out.push(kernels::backward(&norm, &geometry, false, true, false, (false, true)));
+        }
+    }
+    for (rows, n, whole) in [(64, 1024, 1), (4096, 1024, 8), (50_000, 64, 4), (8, 262_144, 8)] {
+        let kinds = Kinds { zero_centered: false, ..norm(element, n, false).into() };
+        out.extend(config::down(element, rows, n, whole, properties).map(|shape| kernels::down(kinds, &shape)));
+    }
+}
+
 /// The variants that a device of this compute capability may use, one of each kind.
 pub fn variants(capability: u32) -> Vec<Variant> {
     let properties = properties(capability);
@@ -86,12 +113,13 @@ pub fn variants(capability: u32) -> Vec<Variant> {
         for n in [768, 5000, 262_144] {
             stream_variants(element, n, &properties, &mut out);
         }
+        small_variants(element, &properties, &mut out);
         for entry in ["forward", "backward"] {
             out.push(kernels::long(&norm(element, 1, true), entry, true));
         }
         let kinds: Kinds = norm(element, 1, true).into();
         for (terms, across) in [(0, true), (1, false), (2, true), (3, false)] {
-            out.push(kernels::columns(kinds, terms, across));
+            out.push(kernels::columns(kinds, terms, across, across));
         }
         for (count, output) in [(4, 0), (1, 1), (2, 2)] {
             out.push(kernels::finish(Kinds { zero_centered: false, ..kinds }, count, output, (8, 512)));

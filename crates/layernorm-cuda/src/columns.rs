@@ -1,6 +1,6 @@
 //! Sums down the columns of a tensor of positions and columns (rule 5), and the gradients of γ and β that come of them.
 
-use crate::config::{self, CHUNK};
+use crate::config::{self, CHUNK, Down};
 use crate::device::Device;
 use crate::driver::call;
 use crate::error::Error;
@@ -116,6 +116,11 @@ impl<A: Accumulator> ColumnParams<A> {
         self.positions().div_ceil(CHUNK)
     }
 
+    /// Whether positions are samples, with statistics of a sample or a column.
+    fn flat(&self) -> bool {
+        self.space == 1 && self.groups <= 1
+    }
+
     /// Whether neighbouring threads should have neighbouring columns.
     pub(crate) fn across(&self) -> bool {
         self.x_strides[1] == 1
@@ -144,7 +149,7 @@ pub(crate) unsafe fn sums<A: Accumulator>(
     stream: Stream,
 ) -> Result<(), Error> {
     let kinds = if gain == 0 { Kinds { gain: 0, zero_centered: false, ..*kinds } } else { *kinds };
-    let function = device.function(&kernels::columns(kinds, terms as u32, view.across()))?;
+    let function = device.function(&kernels::columns(kinds, terms as u32, view.across(), view.flat()))?;
     let work = view.chunks() * view.columns as usize;
     let blocks = work.div_ceil(COLUMN_THREADS as usize).min(i32::MAX as usize) as u32;
     let params = SumParams { columns: *view, gain, sums };
@@ -237,4 +242,51 @@ pub(crate) unsafe fn finish_gradients<A: Accumulator>(
     let output = Output::Gradients(*gradients);
     // SAFETY: the caller's promise.
     unsafe { finish(device, kinds, view, Terms::Parameters, parts, &output, sums, stream) }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DownParams<A> {
+    columns: ColumnParams<A>,
+    each: i64,
+    dgain: u64,
+    dbias: u64,
+}
+
+/// dγ and dβ of rows in one launch, which may run beside the pass over the rows that was launched before it; `None` where the rows are too
+/// many for that.
+pub(crate) fn down_shape<A: Accumulator>(kinds: &Kinds, view: &ColumnParams<A>, device: &Device) -> Option<Down> {
+    // The most elements at a time that keep every row of both tensors whole.
+    let bytes = kinds.element.bytes() as u64;
+    let whole = |wide: u64| {
+        let rows = |address: u64, stride: i64| address.is_multiple_of(wide * bytes) && stride % wide as i64 == 0;
+        rows(view.x, view.x_strides[0]) && rows(view.dy, view.dy_strides[0]) && view.columns % wide as i64 == 0
+    };
+    let most = [8, 4, 2].into_iter().find(|&wide| whole(wide)).unwrap_or(1) as usize;
+    config::down(kinds.element, view.samples as usize, view.columns as usize, most, device.properties())
+}
+
+/// # Safety
+/// The addresses are valid; the device's context is current; the launch before this one on the stream is the pass over the rows.
+pub(crate) unsafe fn down<A: Accumulator>(
+    device: &Device,
+    kinds: &Kinds,
+    view: &ColumnParams<A>,
+    shape: &Down,
+    gradients: &Gradients,
+    stream: Stream,
+) -> Result<(), Error> {
+    let kinds = Kinds { zero_centered: false, ..*kinds }.of(gradients.gain, gradients.bias);
+    let function = device.function(&kernels::down(kinds, shape))?;
+    let params = DownParams {
+        columns: *view,
+        each: shape.each as i64,
+        dgain: address(gradients.gain),
+        dbias: address(gradients.bias),
+    };
+    let blocks = (view.columns as usize).div_ceil(shape.tile()) * shape.cluster;
+    let launch = Launch::new(blocks as u32, shape.threads() as u32).cluster(shape.cluster as u32);
+    let launch = launch.overlapping(device.properties().clusters);
+    // SAFETY: the structure is the kernel's; the caller vouches for the memory.
+    unsafe { launch.run(&function, stream, &params) }
 }

@@ -4,6 +4,9 @@
 //! to 16 warps of a block and up to 16 blocks of a cluster. `bench/gpu/NOTES.md` has the measurements behind the numbers.
 
 mod flow;
+mod small;
+
+pub use small::{Down, down, lanes};
 
 pub use flow::{Flow, stream_backward, stream_fits, stream_forward, streams_forward};
 pub(crate) use flow::{MESSAGE_BYTES, talking_teams, team_message_bytes};
@@ -19,6 +22,8 @@ pub(crate) const CHUNK: usize = 64;
 const MOST_WARPS: usize = 16;
 /// Blocks of a cluster; above 8 a kernel must ask for it.
 const MOST_CLUSTER: usize = 16;
+/// Elements of a row that a block has at least where a cluster shares the row though a block could hold it.
+const LEAST_SHARE: usize = 4096;
 
 /// The geometry of a row kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,9 +46,28 @@ pub struct Geometry {
     pub blocks: usize,
     /// How rows stream through shared memory, where they do.
     pub flow: Option<Flow>,
+    /// Whether a thread has a lane of the canonical sum, for few rows.
+    pub lanes: bool,
+    /// Whether it may start before the launch before it has ended, which saves what a launch costs.
+    pub overlaps: bool,
 }
 
 impl Geometry {
+    /// What all others differ from.
+    const NONE: Geometry = Geometry {
+        team: 32,
+        warps: 1,
+        cluster: 1,
+        vectors: 1,
+        ring: 0,
+        threads: 32,
+        keep: false,
+        blocks: 1,
+        flow: None,
+        lanes: false,
+        overlaps: false,
+    };
+
     /// Elements of a vector.
     fn per(&self, element: Type) -> usize {
         if self.flow.is_some() { Flow::VECTOR } else { element.per_vector() }
@@ -82,8 +106,7 @@ impl Geometry {
     /// A team of this many threads for rows of n ≤ 1024 elements.
     pub fn narrow(element: Type, n: usize, team: usize, threads: usize) -> Self {
         let vectors = n.div_ceil(team * element.per_vector()).max(1);
-        let one =
-            Geometry { team, warps: 1, cluster: 1, vectors, ring: 0, threads, keep: false, blocks: 1, flow: None };
+        let one = Geometry { team, warps: 1, vectors, threads, ..Geometry::NONE };
         // Whole steps.
         Geometry { vectors: vectors.next_multiple_of(one.parts(element)), ..one }
     }
@@ -95,14 +118,25 @@ impl Geometry {
         let warps = if cluster > 1 { warps.next_power_of_two() } else { warps };
         let vectors = BLOCK / 32 / element.per_vector();
         let threads = 32 * warps;
-        Geometry { team: 32, warps, cluster, vectors, ring: 0, threads, keep: false, blocks: 1, flow: None }
+        Geometry { team: 32, warps, cluster, vectors, threads, ..Geometry::NONE }
     }
 
-    /// The blocks of a cluster for rows of n elements, if they fit at all.
-    fn cluster_for(n: usize, properties: &Properties) -> Option<usize> {
-        let cluster = n.div_ceil(BLOCK * MOST_WARPS).next_power_of_two();
+    /// The blocks of a cluster for rows of n elements, if they fit at all: more where so few `lines` leave multiprocessors idle.
+    fn cluster_for(n: usize, lines: usize, properties: &Properties) -> Option<usize> {
+        let mut cluster = n.div_ceil(BLOCK * MOST_WARPS).next_power_of_two();
         let most = if properties.clusters { MOST_CLUSTER } else { 1 };
+        let idle = |cluster: usize| 2 * cluster * lines <= properties.multiprocessors as usize;
+        while 2 * cluster <= most.min(8) && idle(cluster) && n / (2 * cluster) >= LEAST_SHARE {
+            cluster *= 2;
+        }
         (cluster <= most).then_some(cluster)
+    }
+
+    /// Whether each of so many teams has the multiprocessors to itself. Clusters lie in one part of the chip each, which leaves some
+    /// out: 132 hold seven of 16.
+    fn alone(&self, lines: usize, properties: &Properties) -> bool {
+        let spare = if self.cluster > 1 { self.cluster } else { 0 };
+        lines * self.cluster + spare <= self.teams() * properties.multiprocessors as usize
     }
 
     /// Whether every vector of every thread exists in a row of n elements.
@@ -158,13 +192,19 @@ pub fn forward(
         let team = team_for(element, n, forward_each(element, n));
         Geometry::narrow(element, n, team, threads_for(rows, team, properties))
     } else {
-        Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
+        Geometry::wide(element, n, Geometry::cluster_for(n, rows, properties)?)
     };
     // 64 registers a thread hold 32 elements of 16 bits with what is done to them; f32 is better off with 128, f64 needs them.
     let small = (element.bytes() == 2 && n >= 256) || geometry.cluster > 1 || (element.bytes() == 4 && n < BLOCK);
     let threads = if small && element != Type::F64 { 1024 } else { 512 };
     geometry.blocks = (threads / geometry.threads).max(1);
     let several = rows > geometry.teams() * properties.multiprocessors as usize / geometry.cluster;
+    if !several && n > BLOCK && element != Type::F64 {
+        // A row each. Where the multiprocessors are its own, all that it needs is asked for at once; else two blocks must fit.
+        geometry.overlaps = true;
+        geometry.keep = geometry.alone(rows, properties);
+        geometry.blocks = if geometry.keep { 1 } else { geometry.blocks };
+    }
     let ahead = &FORWARD_AHEAD[usize::from(element.bytes() != 2)];
     if aligned && several && ahead.contains(&n) {
         geometry.blocks = (512 / geometry.threads).max(1);
@@ -188,11 +228,20 @@ pub fn backward(
         let team = team_for(element, n, backward_each(element, n));
         Geometry::narrow(element, n, team, threads_for(lines, team, properties))
     } else {
-        Geometry::wide(element, n, Geometry::cluster_for(n, properties)?)
+        Geometry::wide(element, n, Geometry::cluster_for(n, lines, properties)?)
     };
     // 32 elements a thread and their sums take more than 128 registers.
     let most = if backward_each(element, n) == 32 && n <= BLOCK / 2 { 2 } else { 4 };
     geometry.blocks = (MOST_WARPS * 32 / geometry.threads).clamp(1, most);
+    let several = rows > geometry.teams() * properties.multiprocessors as usize / geometry.cluster;
+    geometry.overlaps = !several && !sums && n > BLOCK;
+    geometry.keep = geometry.overlaps && element != Type::F64;
+    if geometry.overlaps && geometry.cluster > 1 && !geometry.alone(rows, properties) {
+        // Two blocks must fit on a multiprocessor, or the last clusters wait for the first: x and dy are read again instead.
+        geometry.keep = false;
+        geometry.blocks = 2;
+        return Some(geometry);
+    }
     if aligned {
         let steps = geometry.steps(element);
         // More was not faster.

@@ -1,6 +1,6 @@
 //! The kernels and how they are specialised.
 
-use crate::config::{BLOCK, Flow, Geometry};
+use crate::config::{BLOCK, Down, Flow, Geometry};
 use crate::module::Variant;
 use crate::nvrtc::Source;
 use crate::rows::RowNorm;
@@ -10,6 +10,8 @@ const NUMBER: (&str, &str) = ("number.cuh", include_str!("../kernels/number.cuh"
 const ROWS: (&str, &str) = ("rows.cuh", include_str!("../kernels/rows.cuh"));
 const STATS: (&str, &str) = ("stats.cuh", include_str!("../kernels/stats.cuh"));
 const STREAM: (&str, &str) = ("stream.cuh", include_str!("../kernels/stream.cuh"));
+const LANES: (&str, &str) = ("lanes.cuh", include_str!("../kernels/lanes.cuh"));
+const DOWN_H: (&str, &str) = ("down.cuh", include_str!("../kernels/down.cuh"));
 const COLUMNS_H: (&str, &str) = ("columns.cuh", include_str!("../kernels/columns.cuh"));
 
 static FORWARD: Source =
@@ -32,6 +34,17 @@ static COLUMNS: Source =
     Source { name: "columns.cu", text: include_str!("../kernels/columns.cu"), headers: &[NUMBER, COLUMNS_H] };
 static FINISH: Source =
     Source { name: "finish.cu", text: include_str!("../kernels/finish.cu"), headers: &[NUMBER, COLUMNS_H] };
+static LANES_FORWARD: Source =
+    Source { name: "lanes_forward.cu", text: include_str!("../kernels/lanes_forward.cu"), headers: &[NUMBER, LANES] };
+static LANES_BACKWARD: Source =
+    Source { name: "lanes_backward.cu", text: include_str!("../kernels/lanes_backward.cu"), headers: &[NUMBER, LANES] };
+static DOWN: Source =
+    Source { name: "down.cu", text: include_str!("../kernels/down.cu"), headers: &[NUMBER, COLUMNS_H, DOWN_H] };
+static DOWN_CHUNK: Source = Source {
+    name: "down_chunk.cu",
+    text: include_str!("../kernels/down_chunk.cu"),
+    headers: &[NUMBER, COLUMNS_H, DOWN_H],
+};
 static BATCH: Source =
     Source { name: "batch.cu", text: include_str!("../kernels/batch.cu"), headers: &[NUMBER, COLUMNS_H] };
 
@@ -103,6 +116,42 @@ fn rows(
     Variant { large_clusters: geometry.cluster > 8, ..variant }
 }
 
+/// Few rows, a thread a lane of the canonical sum.
+fn lanes(variant: Variant, norm: &RowNorm, geometry: &Geometry, residual: bool) -> Variant {
+    variant
+        .define("BLOCKS", geometry.threads / 256)
+        .define("THREADS", geometry.threads)
+        .define("MIN_BLOCKS", geometry.blocks)
+        .define("FULL", u32::from(norm.n == geometry.threads * 4))
+        .define("RESIDUAL", u32::from(residual))
+}
+
+pub(crate) fn lanes_forward(norm: &RowNorm, geometry: &Geometry, residual: bool) -> Variant {
+    lanes(Kinds::from(*norm).define(Variant::new(&LANES_FORWARD, "forward")), norm, geometry, residual)
+}
+
+pub(crate) fn lanes_backward(norm: &RowNorm, geometry: &Geometry, residual: bool, dx: bool) -> Variant {
+    let kinds = Kinds { bias: 0, ..Kinds::from(*norm) };
+    let variant = kinds.define(Variant::new(&LANES_BACKWARD, "backward"));
+    lanes(variant, norm, geometry, residual).define("DX", u32::from(dx))
+}
+
+/// The sums for γ and β in one launch; `kinds`: where they go.
+pub(crate) fn down(kinds: Kinds, shape: &Down) -> Variant {
+    let variant = match shape.height {
+        Some(height) => Variant::new(&DOWN_CHUNK, "down").define("HEIGHT", height),
+        None => Variant::new(&DOWN, "down").define("LEVELS", shape.levels()),
+    };
+    kinds
+        .define(variant)
+        .define("THREADS", shape.threads())
+        .define("MIN_BLOCKS", shape.blocks())
+        .define("WIDE", shape.wide)
+        .define("CLUSTER", shape.cluster)
+        .define("SHARED_BYTES", shape.shared(kinds.element))
+        .shared(shape.shared(kinds.element))
+}
+
 pub(crate) fn forward(
     norm: &RowNorm,
     geometry: &Geometry,
@@ -112,7 +161,9 @@ pub(crate) fn forward(
 ) -> Variant {
     let variant = Kinds::from(*norm).define(Variant::new(&FORWARD, "forward"));
     let tensors = 1 + usize::from(residual);
-    rows(variant, norm, geometry, per_channel, aligned, residual).shared(geometry.ring_bytes(norm.element, tensors))
+    rows(variant, norm, geometry, per_channel, aligned, residual)
+        .define("OVERLAPS", u32::from(geometry.overlaps))
+        .shared(geometry.ring_bytes(norm.element, tensors))
 }
 
 pub(crate) fn backward(
@@ -125,6 +176,7 @@ pub(crate) fn backward(
 ) -> Variant {
     let variant = Kinds { bias: 0, ..Kinds::from(*norm) }.define(Variant::new(&BACKWARD, "backward"));
     rows(variant, norm, geometry, per_channel, aligned, residual)
+        .define("OVERLAPS", u32::from(geometry.overlaps))
         .define("SUMS", u32::from(sums))
         .define("DX", u32::from(dx))
         .shared(geometry.ring_bytes(norm.element, 2))
@@ -164,11 +216,13 @@ pub(crate) fn long(norm: &RowNorm, entry: &'static str, residual: bool) -> Varia
     rows(variant, norm, &Geometry { threads: LONG_THREADS as usize, ..geometry }, false, false, residual)
 }
 
-pub(crate) fn columns(kinds: Kinds, terms: u32, across: bool) -> Variant {
+/// `across`: neighbouring threads have neighbouring columns. `flat`: positions are samples.
+pub(crate) fn columns(kinds: Kinds, terms: u32, across: bool, flat: bool) -> Variant {
     Kinds { bias: 0, ..kinds }
         .define(Variant::new(&COLUMNS, "columns"))
         .define("THREADS", COLUMN_THREADS)
         .define("TERMS", terms)
+        .define("FLAT", u32::from(flat))
         .define("ACROSS", u32::from(across))
 }
 

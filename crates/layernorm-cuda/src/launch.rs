@@ -56,6 +56,11 @@ impl Launch {
         Launch { cooperative: true, ..self }
     }
 
+    /// If `wanted`, before the launch before it has ended: for devices with clusters, which can do that.
+    pub fn overlapping(self, wanted: bool) -> Self {
+        Launch { overlapping: wanted, ..self }
+    }
+
     /// Launches a kernel whose one parameter is the structure `params`.
     ///
     /// # Safety

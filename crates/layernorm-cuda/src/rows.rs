@@ -124,7 +124,8 @@ impl RowNorm {
     /// Gradients, on a stream.
     ///
     /// # Safety
-    /// As [`RowNorm::forward`]; the workspace is not used by anything else meanwhile.
+    /// As [`RowNorm::forward`]; dx overlaps no input where gradients of γ or β are wanted, whose sums may be taken beside it or after
+    /// it; the workspace is not used by anything else meanwhile.
     pub unsafe fn backward(
         &self,
         device: &Device,

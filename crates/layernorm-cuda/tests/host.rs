@@ -1,4 +1,4 @@
-//! The kernels of streaming rows, and of short rows in registers, on the CPU: their own text, compiled by the machine's C++ compiler, every thread a fiber, warps,
+//! The kernels of rows on the CPU: their own text, compiled by the machine's C++ compiler, every thread a fiber, warps,
 //! copies and messages in random order, bit for bit against the contract. Without a compiler, all is reported as ignored.
 use std::path::Path;
 use std::process::Command;
@@ -22,6 +22,29 @@ struct Case {
     rows: usize,
     centered: bool,
     affine: bool,
+    kind: Kind,
+}
+
+/// Which kernels.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Stream,
+    /// Rows in registers, without sums for γ and β.
+    Held {
+        keep: bool,
+    },
+    /// A thread a lane of the sum: `warps` are eight for each 1024 elements.
+    Lanes,
+    /// Sums for γ and β alone: so many columns a thread, chunks a warp.
+    Down {
+        wide: usize,
+        each: usize,
+    },
+    /// The same, a chunk a block: rows of it at most.
+    Chunk {
+        wide: usize,
+        height: usize,
+    },
 }
 
 const BASE: Case = Case {
@@ -38,11 +61,13 @@ const BASE: Case = Case {
     rows: 13,
     centered: true,
     affine: true,
+    kind: Kind::Stream,
 };
+const LANES: Case = Case { kind: Kind::Lanes, warps: 8, n: 1024, ..BASE };
 
-const SHORT: Case = Case { warps: 1, ring: 0, rows: 75, ..BASE };
+const SHORT: Case = Case { kind: Kind::Held { keep: false }, warps: 1, ring: 0, rows: 75, ..BASE };
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 30] = [
     Case { name: "forward_in_a_cluster", cluster: 4, teams: 2, ring: 1, n: 8192, ..BASE },
     Case { name: "forward_in_pieces", warps: 4, cluster: 2, ring: 3, pieces: 4, n: 7000, ..BASE },
     Case { name: "forward_bf16_five_warps", element: 2, warps: 5, teams: 2, ring: 2, n: 5000, ..BASE },
@@ -98,15 +123,86 @@ const CASES: [Case; 14] = [
     Case { name: "forward_short", team: 16, n: 252, ring: 2, ..SHORT },
     Case { name: "backward_short_bf16", back: true, element: 2, team: 8, n: 256, ring: 2, rows: 300, ..SHORT },
     Case { name: "backward_short", back: true, team: 4, n: 60, rows: 500, ..SHORT },
+    Case {
+        name: "forward_held_in_a_cluster",
+        kind: Kind::Held { keep: true },
+        ring: 0,
+        warps: 4,
+        cluster: 2,
+        n: 7000,
+        ..BASE
+    },
+    Case { name: "forward_held", kind: Kind::Held { keep: false }, element: 2, ring: 0, warps: 3, n: 3000, ..BASE },
+    Case {
+        name: "backward_held_in_a_cluster",
+        back: true,
+        kind: Kind::Held { keep: false },
+        element: 2,
+        ring: 0,
+        cluster: 4,
+        n: 8192,
+        ..BASE
+    },
+    Case { name: "backward_held", back: true, kind: Kind::Held { keep: true }, ring: 10, n: 2000, ..BASE },
+    Case { name: "forward_few_rows", ..LANES },
+    Case { name: "forward_few_rows_bf16", element: 2, warps: 24, n: 2500, affine: false, ..LANES },
+    Case { name: "forward_few_rows_rms", warps: 16, n: 1300, centered: false, ..LANES },
+    Case { name: "backward_few_rows", back: true, ..LANES },
+    Case { name: "backward_few_rows_bf16", back: true, element: 2, warps: 24, n: 2500, ..LANES },
+    Case { name: "backward_few_rows_rms", back: true, warps: 32, n: 4096, centered: false, affine: false, ..LANES },
+    Case { name: "down_a_chunk", kind: Kind::Down { wide: 1, each: 1 }, warps: 1, n: 70, rows: 61, ..BASE },
+    Case {
+        name: "down_in_clusters",
+        kind: Kind::Down { wide: 4, each: 1 },
+        warps: 2,
+        cluster: 4,
+        n: 132,
+        rows: 500,
+        ..BASE
+    },
+    Case {
+        name: "down_many_chunks",
+        kind: Kind::Down { wide: 8, each: 4 },
+        element: 2,
+        warps: 2,
+        cluster: 2,
+        n: 264,
+        rows: 1000,
+        ..BASE
+    },
+    Case {
+        name: "down_rms",
+        kind: Kind::Down { wide: 2, each: 8 },
+        element: 2,
+        warps: 1,
+        n: 50,
+        rows: 450,
+        centered: false,
+        ..BASE
+    },
+    Case { name: "down_few_rows", kind: Kind::Chunk { wide: 1, height: 16 }, warps: 8, n: 70, rows: 13, ..BASE },
+    Case {
+        name: "down_few_chunks",
+        kind: Kind::Chunk { wide: 2, height: 64 },
+        element: 2,
+        warps: 8,
+        cluster: 8,
+        n: 100,
+        rows: 400,
+        ..BASE
+    },
 ];
 
 /// Functions of inline PTX in each file; `host/ptx.h` has others of the same names.
-const PTX: [(&str, &[&str]); 2] = [
+const PTX: [(&str, &[&str]); 3] = [
+    ("down.cuh", &["block_rank", "blocks_started", "blocks_meet", "put"]),
     (
         "rows.cuh",
         &[
             "cluster_rank",
             "cluster_sync",
+            "cluster_arrive",
+            "cluster_wait",
             "shared_address",
             "barrier_init",
             "barrier_expect",
@@ -157,15 +253,22 @@ const WORDS: [(&str, &str); 8] = [
     ("__shared__ Pipe pipe;", "Pipe& pipe = *(Pipe*)simt::shared[simt::self().block].data();"),
 ];
 
-const FILES: [&str; 8] = [
+const FILES: [&str; 15] = [
     "number.cuh",
     "rows.cuh",
     "stats.cuh",
     "stream.cuh",
     "stream_forward.cu",
     "stream_backward.cu",
+    "lanes.cuh",
+    "lanes_forward.cu",
+    "lanes_backward.cu",
+    "columns.cuh",
     "forward.cu",
     "backward.cu",
+    "down.cuh",
+    "down.cu",
+    "down_chunk.cu",
 ];
 
 /// The text without the function of this name.
@@ -198,8 +301,11 @@ fn write_kernels(folder: &Path) {
             text = text.replace(from, to);
         }
         // Where the first of them was.
-        if file == "rows.cuh" {
-            text = text.replace("#include \"number.cuh\"", "#include \"number.cuh\"\n#include \"ptx.h\"");
+        for (file_with, include) in [("rows.cuh", "#include \"number.cuh\""), ("down.cuh", "#include \"columns.cuh\"")]
+        {
+            if file == file_with {
+                text = text.replace(include, &format!("{include}\n#include \"ptx.h\""));
+            }
         }
         std::fs::write(folder.join(file), text).expect("a file in our own folder");
     }
@@ -213,15 +319,24 @@ fn write_kernels(folder: &Path) {
 
 /// What the program or its compiler said, if not that all is well.
 fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
-    let held = case.team < 32;
-    let per = if held && case.element == 2 { 8 } else { 4 };
-    let alone = case.warps == 1 && case.cluster == 1;
-    let vectors = match (held, alone) {
-        (true, _) => case.n.div_ceil(case.team * per),
-        (_, true) => case.n.div_ceil(256) * 2,
+    let per = match (case.kind, case.element) {
+        (Kind::Stream, _) | (_, 0) => 4,
         _ => 8,
     };
-    let full = vectors * case.team * per * case.warps * case.cluster == case.n;
+    let alone = case.warps == 1 && case.cluster == 1;
+    let vectors = match (case.team, alone) {
+        (..32, _) => case.n.div_ceil(case.team * per),
+        (_, true) => case.n.div_ceil(256) * 256 / 32 / per,
+        _ => 32 / per,
+    };
+    let held = if case.kind == Kind::Lanes { 128 } else { vectors * case.team * per };
+    let full = held * case.warps * case.cluster == case.n;
+    let threads = if case.team < 32 { 64 } else { 32 * case.warps * case.teams };
+    let (wide, each, height) = match case.kind {
+        Kind::Down { wide, each } => (wide, each, 64),
+        Kind::Chunk { wide, height } => (wide, 1, height),
+        _ => (1, 1, 64),
+    };
     let affine = usize::from(case.affine);
     let defines = [
         ("ELEM", case.element),
@@ -233,10 +348,10 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         ("TEAM", case.team),
         ("WARPS", case.warps),
         ("CLUSTER", case.cluster),
-        ("TALKING", usize::from(case.back && case.cluster > 1)),
+        ("TALKING", usize::from(case.back && case.cluster > 1 && case.kind == Kind::Stream)),
         ("VECS", vectors),
         ("RING", case.ring),
-        ("THREADS", if held { 64 } else { 32 * case.warps * case.teams }),
+        ("THREADS", threads),
         ("MIN_BLOCKS", 1),
         ("PER_CHANNEL", 0),
         ("ALIGNED", 1),
@@ -244,20 +359,32 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         ("RESIDUAL", 0),
         ("PIECES", case.pieces),
         ("HINT", 0),
-        ("KEEP", 0),
-        ("SUMS", 1),
         ("DX", 1),
+        ("SUMS", usize::from(case.team < 32)),
+        ("OVERLAPS", 1),
+        ("SHARED_BYTES", 400_000),
+        ("WIDE", wide),
+        ("HEIGHT", height),
+        ("CHUNKS", each),
+        ("LEVELS", each.ilog2().max(1) as usize),
     ];
     let program = folder.join(case.name);
     let mut build = Command::new(compiler);
     build.args(["-std=c++17", "-O1", "-ffp-contract=off", "-w", "-o"]).arg(&program).arg(folder.join("main.cpp"));
     build.args(defines.map(|(name, value)| format!("-D{name}={value}"))).args(case.back.then_some("-DBACK"));
-    build.args(held.then_some("-DHELD"));
+    match case.kind {
+        Kind::Stream => {}
+        Kind::Held { keep } => drop(build.arg("-DHELD").arg(format!("-DKEEP={}", usize::from(keep)))),
+        Kind::Lanes => drop(build.arg("-DLANES").arg(format!("-DBLOCKS={}", case.warps / 8))),
+        Kind::Down { .. } => drop(build.arg("-DDOWN").arg("-UWARPS")),
+        Kind::Chunk { .. } => drop(build.arg("-DDOWN").arg("-DCHUNK_A_BLOCK").arg("-UWARPS")),
+    }
     let built = build.output().expect("the compiler was there");
     if !built.status.success() {
         return Some(String::from_utf8_lossy(&built.stderr).into_owned());
     }
-    for (overflow, seed) in [(0, 1), (1, 2), (1, 3)] {
+    let hard = if matches!(case.kind, Kind::Down { .. } | Kind::Chunk { .. }) { 2 } else { 1 };
+    for (overflow, seed) in [(0, 1), (1, 2), (hard, 3)] {
         let words = [case.n, case.rows, 2, overflow, seed].map(|word| word.to_string());
         let ran = Command::new(&program).args(words).output().expect("the program was built");
         if !ran.status.success() {

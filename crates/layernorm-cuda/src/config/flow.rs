@@ -116,7 +116,7 @@ fn spread(n: usize, cluster: usize, teams: usize) -> Geometry {
     let vectors = n.min(BLOCK).div_ceil(64 * Flow::VECTOR) * 2;
     let threads = 32 * warps * teams;
     let flow = Some(Flow::new(1));
-    Geometry { team: 32, warps, cluster, vectors, ring: 1, threads, keep: false, blocks: 1, flow }
+    Geometry { warps, cluster, vectors, ring: 1, threads, flow, ..Geometry::NONE }
 }
 
 /// Whether there are kernels for it: whole 16-byte vectors, a device with bulk copies, rows for whole warps.

@@ -122,8 +122,9 @@ impl Job<'_> {
             let found = config::stream_forward(element, n, self.norm.params(true), properties);
             found.filter(|found| plain && config::streams_forward(element, rows, n, found, properties))
         };
+        let few = || config::lanes(rows, n, false, properties).filter(|_| self.channels == Channels::FEATURES);
         let fallback = || config::forward(element, rows, n, aligned, tensors, properties);
-        let Some(geometry) = geometry.or_else(streams).or_else(fallback) else {
+        let Some(geometry) = geometry.or_else(few).or_else(streams).or_else(fallback) else {
             let params = LongParams::<A> {
                 x: call.x.address,
                 other: residual_rows.address,
@@ -150,6 +151,7 @@ impl Job<'_> {
         };
         let variant = match &geometry.flow {
             Some(flow) => kernels::stream_forward(&self.norm, &geometry, flow),
+            None if geometry.lanes => kernels::lanes_forward(&self.norm, &geometry, residual.is_some()),
             None => kernels::forward(&self.norm, &geometry, self.per_channel(), aligned, residual.is_some()),
         };
         let params = ForwardParams::<A> {
@@ -202,6 +204,7 @@ impl Job<'_> {
         let groups = groups.min((i32::MAX as usize) / geometry.cluster);
         let launch =
             Launch::new((groups * geometry.cluster) as u32, geometry.threads as u32).cluster(geometry.cluster as u32);
+        let launch = launch.overlapping(geometry.overlaps && self.device.properties().clusters);
         // SAFETY: the caller's promise.
         unsafe { launch.run(&function, stream, params) }
     }
@@ -280,8 +283,12 @@ impl Job<'_> {
             let found = || config::stream_backward(element, n, self.norm.params(false), properties);
             plain.then(found).flatten().map(|found| (found, true))
         };
+        let few = || {
+            let plain = self.channels == Channels::FEATURES && !fused;
+            config::lanes(rows, n, true, properties).filter(|_| plain).map(|found| (found, false))
+        };
         let fallback = || config::backward(element, rows, n, aligned, fused, properties).map(|found| (found, fused));
-        let chosen = geometry.or_else(streams).or_else(fallback);
+        let chosen = geometry.or_else(few).or_else(streams).or_else(fallback);
         let fused = chosen.is_some_and(|(_, fused)| fused);
         // The statistics of scaled rows come first, then messages between blocks, then the sums.
         let lines = if wanted { workspace.address } else { 0 };
@@ -302,10 +309,14 @@ impl Job<'_> {
             }
             if wanted {
                 let view = ColumnParams::<A>::rows(&self.norm, call, lines);
-                if !fused {
-                    columns::sums(self.device, &self.norm.into(), &view, columns::Terms::Parameters, 0, sums, stream)?;
+                let kinds = self.norm.into();
+                if let Some(shape) = columns::down_shape(&kinds, &view, self.device).filter(|_| !fused) {
+                    return columns::down(self.device, &kinds, &view, &shape, &call.gradients, stream);
                 }
-                columns::finish_gradients(self.device, &self.norm.into(), &view, parts, &call.gradients, sums, stream)?;
+                if !fused {
+                    columns::sums(self.device, &kinds, &view, columns::Terms::Parameters, 0, sums, stream)?;
+                }
+                columns::finish_gradients(self.device, &kinds, &view, parts, &call.gradients, sums, stream)?;
             }
         }
         Ok(())
@@ -347,6 +358,9 @@ impl Job<'_> {
         let per_channel = self.per_channel();
         let variant = match &geometry.flow {
             Some(flow) => kernels::stream_backward(&self.norm, geometry, flow),
+            None if geometry.lanes => {
+                kernels::lanes_backward(&self.norm, geometry, call.dh.is_some(), call.dx.is_some())
+            }
             None => {
                 let wanted = (fused, call.dx.is_some());
                 kernels::backward(&self.norm, geometry, per_channel, aligned, call.dh.is_some(), wanted)
@@ -358,7 +372,7 @@ impl Job<'_> {
             return unsafe { self.launch_across(&variant, geometry, lines, messages, stream, &params) };
         }
         // SAFETY: the structure is the kernel's; the caller vouches for the memory.
-        unsafe { self.launch(&variant, geometry, lines, !fused, stream, &params) }
+        unsafe { self.launch(&variant, geometry, lines, !fused && !geometry.lanes, stream, &params) }
     }
 
     unsafe fn long_backward<A: Accumulator>(&self, call: &Backward, lines: u64, stream: Stream) -> Result<(), Error> {

@@ -1,8 +1,18 @@
 // A kernel over some rows, bit for bit against rules 2 to 6 of NUMERICS.md, word for word.
 //
-//   program N ROWS TEAMS OVERFLOW SEED      TEAMS: blocks or clusters of the grid (forward)
+//   program N ROWS TEAMS OVERFLOW SEED      TEAMS: blocks or clusters of the grid
+//
+// HELD: rows in registers. LANES: a thread a lane of the sum. BACK: backward. DOWN: sums for γ and β alone, CHUNKS a warp, or with CHUNK_A_BLOCK one a block.
 #include "simt.h"
-#if defined(HELD) && defined(BACK)
+#if defined(CHUNK_A_BLOCK)
+#include "down_chunk.cu"
+#elif defined(DOWN)
+#include "down.cu"
+#elif defined(LANES) && defined(BACK)
+#include "lanes_backward.cu"
+#elif defined(LANES)
+#include "lanes_forward.cu"
+#elif defined(HELD) && defined(BACK)
 #include "backward.cu"
 #elif defined(HELD)
 #include "forward.cu"
@@ -12,9 +22,20 @@
 #include "stream_forward.cu"
 #endif
 
+#if defined(LANES)
+constexpr bool TAKES_SUMS = false;
+struct Messages {};
+#elif defined(HELD)
+constexpr bool TAKES_SUMS = SUMS;
+#else
+constexpr bool TAKES_SUMS = true;
+#endif
+
 static Params params;
 static void entry() {
-#ifdef BACK
+#if defined(DOWN)
+    down(params);
+#elif defined(BACK)
     backward(params);
 #else
     forward(params);
@@ -93,7 +114,8 @@ struct Tensor {
     float get(long row, long i) { return widen(at(row, i)); }
 };
 
-static void fill(Tensor& x, Tensor& dy, long rows, long n, bool overflow) {
+// `overflow`: 0 for plain rows, 1 for hard ones too; 2: some of whose sums down the columns leave the range, and no NaN.
+static void fill(Tensor& x, Tensor& dy, long rows, long n, int overflow) {
     std::mt19937 random(7);
     std::normal_distribution<float> normal;
     for (long row = 0; row < rows; row++)
@@ -102,10 +124,10 @@ static void fill(Tensor& x, Tensor& dy, long rows, long n, bool overflow) {
             switch (overflow ? row % 9 : 0) {
                 case 1: v = 1e37f * (1 + 2 * v); break;
                 case 2: v = i % 2 ? 3e38f : -3e38f; break;
-                case 3: v = i == n / 2 ? NAN : v; break;
+                case 3: v = i == n / 2 && overflow == 1 ? NAN : v; break;
                 case 4: v = -3e37f; break;
                 case 8: v = d = -0.0f; break;
-                case 5: d = 2e36f * (1 + d); break;
+                case 5: d = (overflow == 1 ? 2e36f : i % 3 ? 1.5e38f : 2e36f) * (1 + d / 8); break;
                 case 6: v = 1e6f + v; break;
                 case 7: v = 1e37f * v, d = 1e36f * (1 + d); break;
                 default: break;
@@ -135,7 +157,7 @@ struct Rows {
     float eps = 1e-5f;
     Count count;
 
-    Rows(long n, long rows, bool overflow)
+    Rows(long n, long rows, int overflow)
         : n(n), rows(rows), x(rows, n), dy(rows, n), out(rows, n), params(2, n), m(rows, -7.0f), delta(rows, -7.0f), r(rows, -7.0f), powers(rows) {
         fill(x, dy, rows, n, overflow);
         std::mt19937 random(8);
@@ -161,7 +183,58 @@ struct Rows {
     float bias(long i) { return BIAS ? params.get(1, i) : -0.0f; }
 };
 
-#ifndef BACK
+#if defined(DOWN)
+// Rule 5 down a column, of a(row)·b(row).
+template <class F, class G> float sum_of_column(long rows, F a, G b) {
+    long chunks = (rows + CHUNK - 1) / CHUNK, padded = 1;
+    while (padded < chunks) padded *= 2;
+    std::vector<float> sums(padded, 0.0f);
+    for (long row = 0; row < rows; row++) sums[row / CHUNK] = std::fma(a(row), b(row), sums[row / CHUNK]);
+    for (; padded > 1; padded /= 2)
+        for (long i = 0; i < padded / 2; i++) sums[i] = sums[2 * i] + sums[2 * i + 1];
+    return sums[0];
+}
+
+// With rule 6.
+template <class F, class G> float column(long rows, F a, G b) {
+    float plain = sum_of_column(rows, a, b), most = 0;
+    for (long row = 0; row < rows; row++) {
+        if (!std::isfinite(a(row)) || !std::isfinite(b(row))) return plain;
+        most = std::max(most, std::fabs(a(row)));
+    }
+    if (std::isfinite(plain)) return plain;
+    int j = power_of(most);
+    return scaled(sum_of_column(rows, [&](long row) { return scaled(a(row), j); }, b), -j);
+}
+
+static void check(Rows& it, int) {
+    std::vector<Line> lines(it.rows);
+    Tensor gradients(2, it.n);
+    for (long row = 0; row < it.rows; row++) {
+        it.m[row] = it.saved[row].m;
+        it.delta[row] = it.saved[row].delta;
+        it.r[row] = it.saved[row].r;
+        if (it.r[row] < 0x1p-64f) lines[row] = Line{it.used[row].m, it.used[row].delta, it.used[row].r, it.powers[row]};
+    }
+    bool centered = CENTERED;
+    params = Params{{it.x.first, it.dy.first, it.rows, it.n, 1, it.x.stride, 1, 0, it.dy.stride, 1, 0, centered ? it.m.data() : nullptr,
+                     centered ? it.delta.data() : nullptr, it.r.data(), 1, 0, lines.data(), it.eps},
+                    CHUNKS, &gradients.at(0, 0), &gradients.at(1, 0)};
+    long tiles = (it.n + TILE - 1) / TILE;
+    simt::grid = tiles * CLUSTER;
+    for (long tile = 0; tile < tiles; tile++) simt::run(tile * CLUSTER, entry);
+    for (long i = 0; i < it.n; i++) {
+        auto dy = [&](long row) { return it.dy.get(row, i); };
+        auto x_hat = [&](long row) {
+            bool other = it.r[row] < 0x1p-64f;
+            Rule3 stat = other ? it.used[row] : it.saved[row];
+            return ((scaled(it.x.get(row, i), other ? it.powers[row] : 0) - stat.m) - stat.delta) * stat.r;
+        };
+        expect("dgamma", 0, i, gradients.get(0, i), rounded(column(it.rows, dy, x_hat)));
+        expect("dbeta", 0, i, gradients.get(1, i), rounded(column(it.rows, dy, [](long) { return 1.0f; })));
+    }
+}
+#elif !defined(BACK)
 static void check(Rows& it, int teams) {
     params = Params{it.x.first, nullptr, nullptr, it.out.first, it.params.first, &it.params.at(1, 0), it.m.data(), it.delta.data(), it.r.data(),
                     it.rows, it.n, it.x.stride, 0, 0, it.out.stride, 1, 1, it.count, it.eps};
@@ -216,12 +289,17 @@ static void check_row(Rows& it, const std::vector<Line>& lines, long row, std::v
 }
 
 // Teams that share a warp fold their chunks.
-constexpr int FOLDED = 32 / TEAM;
+constexpr int FOLDED = TAKES_SUMS ? 32 / TEAM : 1;
 
-static void check(Rows& it, int) {
+static void check(Rows& it, int teams) {
+    constexpr int CHUNK = 64;
     long n = it.n, chunks = (it.rows + CHUNK - 1) / CHUNK, parts = (chunks + FOLDED - 1) / FOLDED;
+#ifdef LANES
+    long groups = teams;
+#else
     // Teams of several blocks are fewer than the chunks, and take them in turn.
-    long groups = TALKING ? (chunks + 2) / 3 : (chunks + TEAMS - 1) / TEAMS;
+    long groups = !TAKES_SUMS ? teams : TALKING ? (chunks + 2) / 3 : (chunks + TEAMS - 1) / TEAMS;
+#endif
     std::vector<float> sums(2 * parts * n, -7.0f);
     std::vector<Line> lines(it.rows);
     std::vector<Messages> messages(groups, Messages{});
@@ -244,7 +322,8 @@ static void check(Rows& it, int) {
                     gain_sums[at][i] = gain_sums[at][i] + gain_sums[at + w][i];
                     bias_sums[at][i] = bias_sums[at][i] + bias_sums[at + w][i];
                 }
-        for (long i = 0; i < n; i++) {
+        // Those of lanes are another kernel's.
+        for (long i = 0; i < n && TAKES_SUMS; i++) {
             expect("the chunk's sum for gamma", part, i, sums[part * n + i], gain_sums[0][i]);
             expect("the chunk's sum for beta", part, i, sums[(parts + part) * n + i], bias_sums[0][i]);
         }
@@ -253,7 +332,7 @@ static void check(Rows& it, int) {
 #endif
 
 int main(int, char** words) {
-    Rows rows(atol(words[1]), atol(words[2]), atoi(words[4]) != 0);
+    Rows rows(atol(words[1]), atol(words[2]), atoi(words[4]));
     simt::chance.seed(atoi(words[5]));
     simt::threads = THREADS;
     simt::cluster = CLUSTER;

@@ -2,8 +2,20 @@
 #pragma once
 
 inline u32 cluster_rank() { return simt::self().block; }
+#ifdef WARPS
 inline void team_sync(int own) { simt::meet(simt::team_meetings[16 * simt::self().block + own], 32 * WARPS); }
+#endif
 inline void cluster_sync() { simt::meet(simt::cluster_meeting, simt::threads * simt::cluster); }
+inline void cluster_arrive() {}
+inline void cluster_wait() { cluster_sync(); }
+// Copies of a thread's own, which it waits for itself: at once.
+inline void copy_async(void* to, const void* from, bool valid, u32) {
+    if ((size_t)to % 16 != 0 || (valid && (size_t)from % 16 != 0)) simt::fail("a copy that is not aligned");
+    if (valid) memcpy(to, from, 16);
+    else memset(to, 0, 16);
+}
+inline void commit_async() {}
+template <int LEFT> void wait_async() {}
 inline void own_init(u64* barrier, u32 arrivals) { simt::barriers[barrier] = simt::Barrier{int(arrivals), int(arrivals), 0, 0}; }
 inline void own_expect(u64* barrier, u32 bytes) {
     simt::Barrier& found = simt::barriers.at(barrier);
@@ -45,13 +57,6 @@ inline void leave_message(u64* place, u32 turn, float value) {
     u64 word = u64(turn + 1) << 32 | __float_as_uint(value);
     simt::under_way.push_back([=] { *place = word; });
 }
-// What was there when it was asked for.
-inline void copy_async(void* to, const void* from, bool valid, u32) {
-    if (valid) memcpy(to, from, 16);
-    else memset(to, 0, 16);
-}
-inline void commit_async() {}
-template <int LEFT> inline void wait_async() {}
 inline u64 look_at_message(const u64* place) {
     simt::yield();
     return *place;
@@ -60,3 +65,7 @@ inline u32 count_one(u32* place) { return (*place)++; }
 inline u64 read_once() { return 0; }
 inline void barriers_made() {}
 inline void made(A&) {}
+inline u32 block_rank() { return cluster_rank(); }
+inline void blocks_started() { cluster_sync(); }
+inline void blocks_meet() { cluster_sync(); }
+inline void put(A* place, A value) { *simt::of_block(place, 0) = value; }

@@ -19,8 +19,8 @@
 // glibc has one.
 #define finite kernel_finite
 
-struct uint4 { unsigned x, y, z, w; };
 struct uint2 { unsigned x, y; };
+struct uint4 { unsigned x, y, z, w; };
 struct float2 { float x, y; };
 struct Place { int x; };
 
@@ -42,6 +42,7 @@ inline std::vector<std::vector<char>> shared;  // of each block
 inline std::vector<Meeting> warp_meetings, block_meetings, team_meetings;  // teams: 16 a block
 inline Meeting cluster_meeting;
 inline std::vector<unsigned> deposits;
+inline std::vector<char> votes;  // of each block
 inline int threads, cluster, grid, first_block;
 
 inline Fiber& self() { return fibers[now]; }
@@ -95,6 +96,7 @@ inline void prepare(int total, void (*entry)()) {
     team_meetings.assign(16 * cluster, Meeting());
     cluster_meeting = Meeting();
     deposits.assign(total, 0);
+    votes.assign(cluster, 0);
     fibers.resize(total);
     for (int i = 0; i < total; i++) {
         Fiber& fiber = fibers[i];
@@ -164,6 +166,16 @@ inline void __syncthreads() { simt::meet(simt::block_meetings[simt::self().block
 inline bool __any_sync(unsigned, bool wanted) {
     bool any = false;
     for (int lane = 0; lane < 32; lane++) any |= simt::exchange(wanted, lane) != 0;
+    return any;
+}
+inline bool __syncthreads_or(bool wanted) {
+    simt::Meeting& meeting = simt::block_meetings[simt::self().block];
+    simt::votes[simt::self().block] |= wanted;
+    simt::meet(meeting, simt::threads);
+    bool any = simt::votes[simt::self().block];
+    simt::meet(meeting, simt::threads);
+    simt::votes[simt::self().block] = false;
+    simt::meet(meeting, simt::threads);
     return any;
 }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
