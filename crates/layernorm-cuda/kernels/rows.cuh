@@ -15,9 +15,7 @@
 #pragma once
 #include "number.cuh"
 
-#ifndef TALKING
-#define TALKING 0
-#endif
+#include "messages.cuh"
 
 constexpr int SPREAD = TEAM * VEC;                          // elements that one vector of each thread covers
 constexpr int LANE_PARTS = SPREAD >= 256 ? 1 : 256 / SPREAD;
@@ -106,33 +104,6 @@ __device__ inline void send(A* place, u64* barrier, u32 rank, A value) {
 #endif
 #endif
 }
-
-// ---- messages through global memory: a number and its turn in one word, so that nothing else need be ordered ----
-
-__device__ inline void leave_message(u64* place, u32 turn, float value) {
-    u64 word = u64(turn + 1) << 32 | __float_as_uint(value);
-    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(place), "l"(word) : "memory");
-}
-
-__device__ inline u64 look_at_message(const u64* place) {
-    u64 word;
-    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(word) : "l"(place) : "memory");
-    return word;
-}
-
-// Waits for the message of this turn.
-__device__ inline float await_message(const u64* place, u32 turn) {
-    u64 word;
-    do word = look_at_message(place);
-    while (u32(word >> 32) != turn + 1);
-    return __uint_as_float(u32(word));
-}
-
-// Of a team whose blocks talk through global memory. 0 before the launch. Sets are used in turn.
-struct Messages {
-    u64 dots[4][2][CLUSTER];
-    u64 rare[2][2][CLUSTER];
-};
 
 // Sums of the warps of a team, twice: one set is read while the next is written.
 struct Exchange {

@@ -7,6 +7,7 @@ use crate::rows::RowNorm;
 use crate::types::{Param, Type, kind};
 
 const NUMBER: (&str, &str) = ("number.cuh", include_str!("../kernels/number.cuh"));
+const MESSAGES: (&str, &str) = ("messages.cuh", include_str!("../kernels/messages.cuh"));
 const ROWS: (&str, &str) = ("rows.cuh", include_str!("../kernels/rows.cuh"));
 const STATS: (&str, &str) = ("stats.cuh", include_str!("../kernels/stats.cuh"));
 const STREAM: (&str, &str) = ("stream.cuh", include_str!("../kernels/stream.cuh"));
@@ -14,22 +15,28 @@ const LANES: (&str, &str) = ("lanes.cuh", include_str!("../kernels/lanes.cuh"));
 const DOWN_H: (&str, &str) = ("down.cuh", include_str!("../kernels/down.cuh"));
 const COLUMNS_H: (&str, &str) = ("columns.cuh", include_str!("../kernels/columns.cuh"));
 
-static FORWARD: Source =
-    Source { name: "forward.cu", text: include_str!("../kernels/forward.cu"), headers: &[NUMBER, ROWS, STATS] };
-static BACKWARD: Source =
-    Source { name: "backward.cu", text: include_str!("../kernels/backward.cu"), headers: &[NUMBER, ROWS, STATS] };
+static FORWARD: Source = Source {
+    name: "forward.cu",
+    text: include_str!("../kernels/forward.cu"),
+    headers: &[NUMBER, MESSAGES, ROWS, STATS],
+};
+static BACKWARD: Source = Source {
+    name: "backward.cu",
+    text: include_str!("../kernels/backward.cu"),
+    headers: &[NUMBER, MESSAGES, ROWS, STATS],
+};
 static STREAM_FORWARD: Source = Source {
     name: "stream_forward.cu",
     text: include_str!("../kernels/stream_forward.cu"),
-    headers: &[NUMBER, ROWS, STATS, STREAM],
+    headers: &[NUMBER, MESSAGES, ROWS, STATS, STREAM],
 };
 static STREAM_BACKWARD: Source = Source {
     name: "stream_backward.cu",
     text: include_str!("../kernels/stream_backward.cu"),
-    headers: &[NUMBER, ROWS, STATS, STREAM],
+    headers: &[NUMBER, MESSAGES, ROWS, STATS, STREAM],
 };
 static LONG: Source =
-    Source { name: "long.cu", text: include_str!("../kernels/long.cu"), headers: &[NUMBER, ROWS, COLUMNS_H] };
+    Source { name: "long.cu", text: include_str!("../kernels/long.cu"), headers: &[NUMBER, MESSAGES, ROWS, COLUMNS_H] };
 static COLUMNS: Source =
     Source { name: "columns.cu", text: include_str!("../kernels/columns.cu"), headers: &[NUMBER, COLUMNS_H] };
 static FINISH: Source =

@@ -9,8 +9,8 @@
 //! ```
 //! Calls only launch: they return before the GPU has done the work, and allocate nothing.
 
-mod across;
 mod job;
+mod launches;
 mod params;
 
 pub(crate) use job::{Channels, Job};

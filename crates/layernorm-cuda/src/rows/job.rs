@@ -9,7 +9,6 @@ use crate::driver::call;
 use crate::error::Error;
 use crate::kernels;
 use crate::launch::{Launch, Stream};
-use crate::module::Variant;
 use crate::types::{Accumulator, Rows, Stats, Type, Workspace, address, check_address, check_eps};
 
 /// Which γ and β an element has: `groups` rows in turn, each with one for every `span` elements.
@@ -174,39 +173,6 @@ impl Job<'_> {
         };
         // SAFETY: the structure is the kernel's; the caller vouches for the memory.
         unsafe { self.launch(&variant, &geometry, rows, geometry.ring > 0, stream, &params) }
-    }
-
-    /// Launches a row kernel. `in_turn`: blocks stay and take rows in turn; else there is a team a line.
-    unsafe fn launch<P: Copy>(
-        &self,
-        variant: &Variant,
-        geometry: &Geometry,
-        lines: usize,
-        in_turn: bool,
-        stream: Stream,
-        params: &P,
-    ) -> Result<(), Error> {
-        let function = self.device.function(variant)?;
-        let mut groups = lines.div_ceil(geometry.teams());
-        let fit = |room: usize| room.max(1);
-        if in_turn {
-            let held = if geometry.flow.is_some() && geometry.cluster > 1 {
-                // Clusters lie in one part of the chip each, which may leave some multiprocessors out.
-                let cluster = geometry.cluster as u32;
-                Launch::new(cluster, geometry.threads as u32).cluster(cluster).active_clusters(&function)? as usize
-            } else {
-                let blocks = function.blocks_per_multiprocessor(geometry.threads as u32)? as usize;
-                blocks * self.device.properties().multiprocessors as usize / geometry.cluster
-            };
-            groups = groups.min(fit(held));
-        }
-        // More blocks than a grid has come in turn.
-        let groups = groups.min((i32::MAX as usize) / geometry.cluster);
-        let launch =
-            Launch::new((groups * geometry.cluster) as u32, geometry.threads as u32).cluster(geometry.cluster as u32);
-        let launch = launch.overlapping(geometry.overlaps && self.device.properties().clusters);
-        // SAFETY: the caller's promise.
-        unsafe { launch.run(&function, stream, params) }
     }
 
     pub(crate) unsafe fn backward(

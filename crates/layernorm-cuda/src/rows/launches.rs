@@ -1,0 +1,67 @@
+//! How many blocks a row kernel has, and its launch.
+
+use super::Job;
+use crate::config::{self, Geometry};
+use crate::driver::call;
+use crate::error::Error;
+use crate::launch::{Launch, Stream};
+use crate::module::Variant;
+
+impl Job<'_> {
+    /// Launches a row kernel. `in_turn`: blocks stay and take rows in turn; else there is a team a line.
+    pub(super) unsafe fn launch<P: Copy>(
+        &self,
+        variant: &Variant,
+        geometry: &Geometry,
+        lines: usize,
+        in_turn: bool,
+        stream: Stream,
+        params: &P,
+    ) -> Result<(), Error> {
+        let function = self.device.function(variant)?;
+        let mut groups = lines.div_ceil(geometry.teams());
+        let fit = |room: usize| room.max(1);
+        if in_turn {
+            let held = if geometry.flow.is_some() && geometry.cluster > 1 {
+                // Clusters lie in one part of the chip each, which may leave some multiprocessors out.
+                let cluster = geometry.cluster as u32;
+                Launch::new(cluster, geometry.threads as u32).cluster(cluster).active_clusters(&function)? as usize
+            } else {
+                let blocks = function.blocks_per_multiprocessor(geometry.threads as u32)? as usize;
+                blocks * self.device.properties().multiprocessors as usize / geometry.cluster
+            };
+            groups = groups.min(fit(held));
+        }
+        // More blocks than a grid has come in turn.
+        let groups = groups.min((i32::MAX as usize) / geometry.cluster);
+        let launch =
+            Launch::new((groups * geometry.cluster) as u32, geometry.threads as u32).cluster(geometry.cluster as u32);
+        let launch = launch.overlapping(geometry.overlaps && self.device.properties().clusters);
+        // SAFETY: the caller's promise.
+        unsafe { launch.run(&function, stream, params) }
+    }
+
+    /// Launches a kernel whose teams are several blocks that leave each other messages: all run at the same time, and take lines
+    /// in turn.
+    pub(super) unsafe fn launch_across<P: Copy>(
+        &self,
+        variant: &Variant,
+        geometry: &Geometry,
+        lines: usize,
+        messages: u64,
+        stream: Stream,
+        params: &P,
+    ) -> Result<(), Error> {
+        let function = self.device.function(variant)?;
+        let held = function.blocks_per_multiprocessor(geometry.threads as u32)? as usize;
+        let blocks = held * self.device.properties().multiprocessors as usize;
+        let teams = lines.min(config::talking_teams(geometry, blocks)).max(1);
+        let bytes = teams * config::team_message_bytes(geometry);
+        let launch = Launch::new((teams * geometry.cluster) as u32, geometry.threads as u32).cooperative();
+        // SAFETY: the messages are the workspace's; the rest is the caller's promise.
+        unsafe {
+            call!(cuMemsetD8Async(messages, 0, bytes, stream.0))?;
+            launch.run(&function, stream, params)
+        }
+    }
+}
