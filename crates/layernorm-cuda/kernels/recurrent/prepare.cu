@@ -55,6 +55,31 @@ extern "C" __global__ void rnn_pack(Pack p) {
     }
 }
 
+#if TYPE != 0
+struct PackCluster {
+    const param *u;  // [G·H, H]
+    u32 *packed;     // [blocks][8][pairs][2][2][32][4]
+    int hidden, gates, blocks, pairs;
+};
+
+// U as cluster_forward.cu wants it: a tile's rows g and g + 8 are two gates of unit g/2, the last two where g is odd.
+extern "C" __global__ void rnn_pack_cluster(PackCluster p) {
+    STRIDE_LOOP(i, size_t(p.blocks) * 8 * p.pairs * 512) {
+        int j = i & 3, lane = i >> 2 & 31, half = i >> 7 & 1, tile = i >> 8 & 1;
+        int pair = (i >> 9) % p.pairs, warp = (i >> 9) / p.pairs % 8, rank = (i >> 9) / p.pairs / 8;
+        int g = lane >> 2, unit = rank * 32 + ((warp >> 1) * 2 + tile) * 4 + (g >> 1), gate = (g & 1) * 2 + (j & 1);
+        int word = ((warp & 1) * p.pairs + pair) * 16 + 4 * (lane & 3) + 2 * half + (j >> 1);
+        u32 out = 0;
+        for (int e = 0; e < 2; e++) {
+            int k = word * 2 + e;
+            bool there = unit < p.hidden && gate < p.gates && k < p.hidden;
+            out |= u32(narrow(there ? value(p.u[(size_t(gate) * p.hidden + unit) * p.hidden + k]) : 0.0f)) << 16 * e;
+        }
+        p.packed[i] = out;
+    }
+}
+#endif
+
 struct PadWeight {
     const param *w;  // [G·H, I]
     elem *out;       // [G·HP, IP]

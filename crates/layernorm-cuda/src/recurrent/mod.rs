@@ -16,6 +16,7 @@
 
 mod backward;
 mod cell;
+mod cluster;
 mod forward;
 mod geometry;
 mod kernels;

@@ -1,6 +1,7 @@
 //! A layer for one shape of batch: kernels chosen and loaded, memory laid out.
 
 use super::cell::{Cell, Number};
+use super::cluster::Cluster;
 use super::geometry::Geometry;
 use super::kernels::{self, Address, GemmArgs, Vectors};
 use super::memory::{self, Sizes, Tape, Work};
@@ -156,6 +157,7 @@ pub struct RunBack {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Functions {
     pub(super) pack: Function,
+    pub(super) pack_forward: Function,
     pub(super) pad_weight: Function,
     pub(super) pad_input: Function,
     pub(super) start: Function,
@@ -183,6 +185,8 @@ pub struct Plan {
     pub(super) shape: Shape,
     pub(super) cell: Cell,
     pub(super) geometry: Geometry,
+    /// How the forward loop is cut, where it runs in clusters.
+    pub(super) cluster: Option<Cluster>,
     pub(super) sizes: Sizes,
     pub(super) tape: Tape,
     pub(super) there: Work,
@@ -216,10 +220,11 @@ impl Plan {
             training,
         };
         let tape = memory::tape(&cell, &geometry, &sizes);
-        let there = memory::forward(&cell, &geometry, &sizes, &tape);
+        let (cluster, looped) = Cluster::choose(device, &cell, &layer, shape.batch, training)?.unzip();
+        let there = memory::forward(&cell, &geometry, cluster.as_ref(), &sizes, &tape);
         let back = memory::backward(&cell, &geometry, &sizes);
-        let functions = functions(device, &layer, &cell, &geometry, training)?;
-        Ok(Plan { device: device.clone(), layer, shape, cell, geometry, sizes, tape, there, back, functions })
+        let functions = functions(device, &layer, &cell, &geometry, looped, training)?;
+        Ok(Plan { device: device.clone(), layer, shape, cell, geometry, cluster, sizes, tape, there, back, functions })
     }
 
     /// Bytes that the forward pass leaves for the backward pass; 0 if not in training.
@@ -338,6 +343,7 @@ fn functions(
     layer: &Layer,
     cell: &Cell,
     geometry: &Geometry,
+    cluster: Option<Function>,
     training: bool,
 ) -> Result<Functions, Error> {
     let tf32 = layer.tf32 && layer.number == Number::F32;
@@ -354,6 +360,7 @@ fn functions(
     };
     Ok(Functions {
         pack: prepare("rnn_pack")?,
+        pack_forward: prepare(if cluster.is_some() { "rnn_pack_cluster" } else { "rnn_pack" })?,
         pad_weight: prepare("rnn_pad_weight")?,
         pad_input: prepare("rnn_pad_input")?,
         start: prepare("rnn_start")?,
@@ -363,7 +370,10 @@ fn functions(
             None => None,
         },
         project: device.function(&kernels::gemm(layer.number, tf32, (false, false), Number::F32))?,
-        forward: device.function(&kernels::forward(cell, geometry, layer.number, tf32, training))?,
+        forward: match cluster {
+            Some(forward) => forward,
+            None => device.function(&kernels::forward(cell, geometry, layer.number, tf32, training))?,
+        },
         back,
     })
 }
