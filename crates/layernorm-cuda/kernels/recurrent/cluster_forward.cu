@@ -2,12 +2,14 @@
 // and so is the tape.
 //
 // The product: rows in tiles of 16, 4 units with 4 gates each (a GRU's fourth is 0). Two warps share two tiles and take half
-// of k each; then each gives the other its sum of the other's tile, and two shuffles bring the four gates of a unit and a
-// sequence to one lane. So nothing of a step but h and statistics goes through shared memory.
+// of k each; their sums meet in shared memory, where the lane of a unit finds its gates. Blocks send h to their nearer
+// neighbours first, so each begins its product with that half of k.
 #include "common.cuh"
 #include "cell.cuh"
 #include "cluster.cuh"
-#define PW ((CS + 1) / 2)  // pairs of k (32 units) a warp
+#define PW ((CS + 1) / 2)                   // pairs of k (32 units) a warp
+#define NEAR (CS % 4 == 0 ? CS / 2 : CS)    // blocks whose h is waited for first
+#define COLUMN 132                          // words of a sequence's sums: 32 units' gates, and room against meeting in a bank
 
 struct Forward {
     const u32 *u;         // [block][warp][PW][2 tiles][2][lane][4 words]
@@ -29,17 +31,13 @@ struct Forward {
 };
 
 struct Shared {
-    u64 bars[4];                        // h by turns, gates, cells
-    u32 h[2][CS][NT][8][16];            // of all blocks
-    u32 mine[2][NT][8][16];             // h of this block, to be sent
-    __align__(16) float2 gates[NT][NGRP][8][ROW];  // messages, by column
-    __align__(16) float2 cells[NT][8][ROW];
-    float2 gate_parts[8][NT][NGRP][8];  // of the warps
-    float2 cell_parts[8][NT][8];
-    float4 swap[8][NT][32];
-    float consts[4 * G + 2][32];
+    u64 bars[4 + 16 * NT];            // h by turns, near and far; gates and cells of each sequence
+    u32 h[2][CS][NT][8][16];          // of all blocks
+    u32 mine[8 * NT][16];             // h of this block, to be sent
+    float2 gates[8 * NT][NGRP][ROW];  // messages
+    float2 cells[8 * NT][ROW];
+    float parts[2][8 * NT][COLUMN];   // sums of zh, of both halves of k
 };
-
 static_assert(sizeof(Shared) == SHARED, "the host counts otherwise");
 
 struct Matrix {
@@ -56,18 +54,24 @@ __device__ __forceinline__ void load_matrix(Matrix &m, const u32 *packed, int ra
     }
 }
 
-// zh of the lane's unit and sequences, all gates.
-__device__ __forceinline__ void product(float z[NT][4], const Matrix &m, Shared &sh, int turn, int warp, int lane) {
+// Which block's h a pair of a warp is: by its distance from this block, the nearer half first (rnn_pack_cluster agrees).
+__device__ __forceinline__ int distance_of(int warp, int p) {
+    return NEAR < CS ? p / (CS / 4) * (CS / 2) + (warp & 1) * (CS / 4) + p % (CS / 4) : (warp & 1) * PW + p;
+}
+
+// The warp's sums of its two tiles over its half of k, to where the units' lanes find them.
+__device__ __forceinline__ void product(const Matrix &m, Shared &sh, int turn, u32 bar_far, u32 parity, int rank, int warp, int lane) {
     float acc[2][2][NT][4];
 #pragma unroll
     for (int i = 0; i < 2 * 2 * NT * 4; i++) (&acc[0][0][0][0])[i] = 0;
 #pragma unroll
     for (int p = 0; p < PW; p++) {
-        const int pair = (warp & 1) * PW + p;
-        if (CS % 2 == 0 || pair < CS)
+        if (NEAR < CS && p == PW / 2) barrier_wait(bar_far, parity);
+        const int distance = distance_of(warp, p), block = (rank + CS - distance) % CS;
+        if (CS % 2 == 0 || distance < CS)
 #pragma unroll
             for (int n = 0; n < NT; n++) {
-                const uint4 b = *(const uint4 *)&sh.h[turn][pair][n][lane >> 2][4 * (lane & 3)];
+                const uint4 b = *(const uint4 *)&sh.h[turn][block][n][lane >> 2][4 * (lane & 3)];
 #pragma unroll
                 for (int k = 0; k < 2; k++) {
                     const FragB fb = k ? frag_b(b.z, b.w) : frag_b(b.x, b.y);
@@ -79,158 +83,138 @@ __device__ __forceinline__ void product(float z[NT][4], const Matrix &m, Shared 
                 }
             }
     }
-    const bool second = warp & 1, odd = lane >> 2 & 1;
-    float kept[NT][4];
+    // Rows g and g + 8 of a tile are two gates of unit g/2, the last two where g is odd; columns 2t and 2t + 1.
+    const int g = lane >> 2, t = lane & 3;
 #pragma unroll
-    for (int n = 0; n < NT; n++) {
-        float given[4];
+    for (int n = 0; n < NT; n++)
 #pragma unroll
-        for (int j = 0; j < 4; j++) {
-            const float first = __fadd_rn(acc[0][0][n][j], acc[0][1][n][j]), other = __fadd_rn(acc[1][0][n][j], acc[1][1][n][j]);
-            kept[n][j] = second ? other : first, given[j] = second ? first : other;
+        for (int i = 0; i < 2; i++) {
+            float sum[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++) sum[j] = __fadd_rn(acc[i][0][n][j], acc[i][1][n][j]);
+            float *to = &sh.parts[warp & 1][n * 8 + 2 * t][((warp >> 1) * 2 + i) * 16 + 2 * g];
+            *(float2 *)to = make_float2(sum[0], sum[2]), *(float2 *)(to + COLUMN) = make_float2(sum[1], sum[3]);
         }
-        sh.swap[warp][n][lane] = make_float4(given[0], given[1], given[2], given[3]);
-    }
-    partners_meet(warp);
-#pragma unroll
-    for (int n = 0; n < NT; n++) {
-        const float4 other = sh.swap[warp ^ 1][n][lane];
-        // Rows g and g + 8 are two gates, of g odd the last two; sequences 2t and 2t + 1.
-        const float c0 = __fadd_rn(kept[n][0], other.x), c1 = __fadd_rn(kept[n][1], other.y);
-        const float c2 = __fadd_rn(kept[n][2], other.z), c3 = __fadd_rn(kept[n][3], other.w);
-        const float r0 = __shfl_xor_sync(0xffffffffu, odd ? c0 : c1, 4), r1 = __shfl_xor_sync(0xffffffffu, odd ? c2 : c3, 4);
-        z[n][0] = odd ? r0 : c0, z[n][1] = odd ? r1 : c2, z[n][2] = odd ? c1 : r0, z[n][3] = odd ? c3 : r1;
-    }
 }
 
 extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward a) {
     extern __shared__ __align__(16) unsigned char memory[];
     Shared &sh = *(Shared *)memory;
-    const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31, quarter = lane >> 3, q = lane & 7;
-    const int rank = block_of_cluster(), b0 = blockIdx.x / CS * (8 * NT);
-    const int u = warp * 4 + quarter, unit = rank * 32 + u;
+    const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
+    const int rank = block_of_cluster(), b0 = blockIdx.x / CS * (8 * NT), unit = rank * 32 + lane;
     const bool real = H == HP || unit < H;
-    const u32 bar_h = shared_at(&sh.bars[0]), bar_gates = shared_at(&sh.bars[2]), bar_cells = shared_at(&sh.bars[3]);
-    constexpr u32 H_BYTES = CS * NT * 512, GATE_BYTES = CS * NT * NGRP * 64, CELL_BYTES = CS * NT * 64;
+    const float inv_units = 1.0f / real_units(rank);
+    const u32 bar_h = shared_at(&sh.bars[0]), bar_gates = shared_at(&sh.bars[4]), bar_cells = shared_at(&sh.bars[4 + 8 * NT]);
+    constexpr u32 NEAR_BYTES = NEAR * NT * 512, FAR_BYTES = (CS - NEAR) * NT * 512;
+    constexpr u32 GATE_BYTES = CS * NGRP * 8, CELL_BYTES = CS * 8;
 
     if (tid == 0) {
-        for (int i = 0; i < 4; i++) barrier_init(bar_h + 8 * i);
+        for (int i = 0; i < 4 + 16 * NT; i++) barrier_init(bar_h + 8 * i);
         // h of step 0 is there.
-        barrier_arrive(bar_h), barrier_expect(bar_h + 8, H_BYTES);
-        barrier_expect(bar_gates, GATE_BYTES), barrier_expect(bar_cells, CELL_BYTES);
+        barrier_arrive(bar_h), barrier_arrive(bar_h + 8);
+        barrier_expect(bar_h + 16, NEAR_BYTES), barrier_expect(bar_h + 24, FAR_BYTES);
+        for (int i = 0; i < 8 * NT; i++) barrier_expect(bar_gates + 8 * i, GATE_BYTES), barrier_expect(bar_cells + 8 * i, CELL_BYTES);
     }
-    for (int i = tid; i < (4 * G + 2) * 32; i += 256)
-        sh.consts[0][i] = a.consts[i / 32 < 4 * G ? i / 32 / G * GW + i / 32 % G * HP + rank * 32 + i % 32
-                                                  : CONST_CELL + (i / 32 - 4 * G) * HP + rank * 32 + i % 32];
     for (int i = tid; i < CS * NT * 8 * 16; i += 256) {
         const int b = b0 + i / 128 % NT * 8 + i / 16 % 8;
         sh.h[0][0][0][0][i] = b < a.batch ? *((const u32 *)(a.h + size_t(b) * HP) + i / 128 / NT * 16 + i % 16) : 0;
     }
     Matrix m;
     load_matrix(m, a.u, rank, warp, lane);
-    cluster_barrier();
+    float fixed[4 * G + 2];
+#pragma unroll
+    for (int k = 0; k < 4 * G + 2; k++) fixed[k] = a.consts[k < 4 * G ? k / G * GW + k % G * HP + unit : CONST_CELL + (k - 4 * G) * HP + unit];
+    auto constant = [&](int kind, int gate) { return fixed[kind * G + gate]; };
 
-    auto constant = [&](int kind, int gate) { return sh.consts[kind * G + gate][u]; };
-    int length[NT] = {};
+    // A warp's sequences. Behind its end, a sequence reads and writes nothing but the tape of its state.
+    int length[NT];
     bool mine[NT];
     float x[NT][G], carried[NT], before[NT];
-    auto row_of = [&](int n, int s) {
-        const long long time = time_of(s, length[n], a.reverse), b = b0 + n * 8 + SEQ(lane);
-        return a.zx + size_t(time * a.row_time + b * a.row_batch) * GW + unit;
-    };
-    auto fetch = [&](int s) {
-#pragma unroll
-        for (int n = 0; n < NT; n++)
-#pragma unroll
-            for (int k = 0; k < G; k++)
-                if (mine[n]) x[n][k] = __ldcg(row_of(n, s) + k * HP);
-    };
+    float *row[NT];
+    elem *y[NT];
+    const long long row_step = (a.reverse ? -1LL : 1LL) * a.row_time * GW, y_step = a.reverse ? -a.y_time : a.y_time;
 #pragma unroll
     for (int n = 0; n < NT; n++) {
-        const int b = b0 + n * 8 + SEQ(lane);
+        const int b = b0 + n * 8 + warp;
         mine[n] = b < a.batch;
-        length[n] = mine[n] && a.lengths ? a.lengths[b] : a.steps;
+        length[n] = !mine[n] ? 0 : a.lengths ? a.lengths[b] : a.steps;
         carried[n] = mine[n] && real && a.c0 ? a.c0[size_t(b) * H + unit] : 0.0f;
         before[n] = mine[n] && real && a.h0 ? a.h0[size_t(b) * H + unit] : 0.0f;
+        const long long first = a.reverse ? length[n] - 1 : 0;
+        row[n] = a.zx + (first * a.row_time + (long long)b * a.row_batch) * GW + unit;
+        y[n] = a.y + first * a.y_time + b * a.y_batch + unit;
 #pragma unroll
-        for (int k = 0; k < G; k++) x[n][k] = 0;
+        for (int k = 0; k < G; k++) x[n][k] = length[n] > 0 ? __ldcg(row[n] + k * HP) : 0.0f;
 #if TRAIN
         if (mine[n]) a.state[size_t(b) * HP + unit] = LSTM ? carried[n] : before[n];
 #endif
     }
-    fetch(0);
-    // Who sends: warp w to the blocks 2w and 2w + 1.
-    const u32 here = shared_at(&sh);
-    const int to = 2 * warp + (lane >> 3 & 1), from_n = NT == 1 ? 0 : lane >> 4;
-    const u32 there = at_block(here, to < CS ? to : 0);
-    const bool sends = to < CS && lane < 16 * NT;
+    cluster_barrier();
 
     for (int s = 0; s < a.steps; s++) {
         // 1. The product, and this block's part of the gates' statistics.
+        const int turn = s & 1, next_turn = turn ^ 1;
+        const u32 parity = s >> 1 & 1, bar = bar_h + 16 * turn;
+        barrier_wait(bar, parity);
+        product(m, sh, turn, bar + 8, parity, rank, warp, lane);
+        if (tid == 0) {
+            barrier_expect(bar, NEAR_BYTES);
+            if (NEAR < CS) barrier_expect(bar + 8, FAR_BYTES);
+        }
+        __syncthreads();
         float z[NT][4], xa[NT][G];
-        barrier_wait(bar_h + 8 * (s & 1), s >> 1 & 1);
-        if (tid == 0) barrier_expect(bar_h + 8 * (s & 1), H_BYTES);
-        product(z, m, sh, s & 1, warp, lane);
 #pragma unroll
-        for (int n = 0; n < NT; n++)
+        for (int n = 0; n < NT; n++) {
+            const float4 p = *(const float4 *)&sh.parts[0][n * 8 + warp][4 * lane], r = *(const float4 *)&sh.parts[1][n * 8 + warp][4 * lane];
+            z[n][0] = __fadd_rn(p.x, r.x), z[n][1] = __fadd_rn(p.y, r.y), z[n][2] = __fadd_rn(p.z, r.z), z[n][3] = __fadd_rn(p.w, r.w);
 #pragma unroll
             for (int k = 0; k < G; k++) {
                 if (SNORM) z[n][k] = __fadd_rn(z[n][k], x[n][k]), xa[n][k] = constant(CONST_CX, k);
                 else xa[n][k] = fmaf(constant(CONST_GX, k), x[n][k], constant(CONST_CX, k));
             }
-        if (s + 1 < a.steps) fetch(s + 1);
 #if NORM
 #pragma unroll
-        for (int n = 0; n < NT; n++)
-#pragma unroll
             for (int k = 0; k < NGRP; k++) {
-                float sum = 0, square = 0, pivot = 0;
+                float sum = 0, square = 0, pivot = 0, mean, rest;
 #pragma unroll
                 for (int j = G - 1; j >= 0; j--)
                     if (group_of(j) == k) pivot = z[n][j];
-                pivot = __shfl_sync(0xffffffffu, pivot, q);
+                pivot = __shfl_sync(0xffffffffu, pivot, 0);
 #pragma unroll
                 for (int j = 0; j < G; j++)
                     if (group_of(j) == k && real) {
                         const float d = __fsub_rn(z[n][j], pivot);
                         sum = __fadd_rn(sum, d), square = fmaf(d, d, square);
                     }
-                const float2 part = k == 0 ? warp_part<gates_of(0)>(sum, square, pivot, warp_numbers<gates_of(0)>(rank, warp))
-                                           : warp_part<gates_of(NGRP - 1)>(sum, square, pivot, warp_numbers<gates_of(NGRP - 1)>(rank, warp));
-                if (quarter == 0) sh.gate_parts[warp][n][k][q] = part;
+                block_statistics(sum, square, pivot, inv_units * (1.0f / gates_of(k)), mean, rest);
+                if (lane < CS)
+                    post2(at_block(shared_at(&sh.gates[n * 8 + warp][k][rank]), lane), at_block(bar_gates + 8 * (n * 8 + warp), lane), mean, rest);
             }
-        __syncthreads();
-#pragma unroll
-        for (int k = 0; k < NGRP; k++) {
-            const float2 *parts = &sh.gate_parts[0][from_n][k][q];
-            const float2 part = k == 0 ? block_part<gates_of(0), NT * NGRP * 8>(parts, rank)
-                                       : block_part<gates_of(NGRP - 1), NT * NGRP * 8>(parts, rank);
-            if (sends) post2(there + (shared_at(&sh.gates[from_n][k][q][rank]) - here), there + (bar_gates - here), part.x, part.y);
+#endif
         }
-        barrier_wait(bar_gates, s & 1);
-        if (tid == 0) barrier_expect(bar_gates, GATE_BYTES);
-#endif
+        // The next step's input, while the statistics are on their way.
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+            if (s + 1 < length[n])
+#pragma unroll
+                for (int k = 0; k < G; k++) x[n][k] = __ldcg(row[n] + row_step + k * HP);
         // 2. The gates; this block's part of the cell's statistics.
-        float o[NT], c[NT], h[NT];
-#if NORM && TRAIN
-        float rstds[NT][NGRP];
-#endif
+        float o[NT], c[NT], h[NT], rstd[NT][NGRP];
 #pragma unroll
         for (int n = 0; n < NT; n++) {
-            const bool valid = mine[n] && s < length[n];
+            const bool valid = s < length[n];
             float ha[G];
 #if NORM
-            float mean[NGRP], rstd[NGRP];
-            row_of_cluster<gates_of(0)>(sh.gates[n][0][q], quarter, EPS_R, DEV_R, mean[0], rstd[0]);
+            float mean[NGRP];
+            const u32 bar = bar_gates + 8 * (n * 8 + warp);
+            barrier_wait(bar, s & 1);
+            if (lane == 0) barrier_expect(bar, GATE_BYTES);
+            row_of_cluster<gates_of(0)>(sh.gates[n * 8 + warp][0], lane, EPS_R, DEV_R, mean[0], rstd[n][0]);
 #pragma unroll
             for (int k = 1; k < NGRP; k++)
-                row_of_cluster<gates_of(NGRP - 1)>(sh.gates[n][k][q], quarter, EPS_R, DEV_R, mean[k], rstd[k]);
+                row_of_cluster<gates_of(NGRP - 1)>(sh.gates[n * 8 + warp][k], lane, EPS_R, DEV_R, mean[k], rstd[n][k]);
 #pragma unroll
-            for (int k = 0; k < G; k++) z[n][k] = __fmul_rn(__fsub_rn(z[n][k], mean[group_of(k)]), rstd[group_of(k)]);
-#if TRAIN
-#pragma unroll
-            for (int k = 0; k < NGRP; k++) rstds[n][k] = rstd[k];
-#endif
+            for (int k = 0; k < G; k++) z[n][k] = __fmul_rn(__fsub_rn(z[n][k], mean[group_of(k)]), rstd[n][group_of(k)]);
 #endif
 #pragma unroll
             for (int k = 0; k < G; k++) ha[k] = fmaf(constant(CONST_GH, k), z[n][k], constant(CONST_CH, k));
@@ -240,9 +224,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
             o[n] = sigmoid(__fadd_rn(xa[n][G - 1], ha[G - 1]));
             c[n] = real ? fmaf(f, carried[n], __fmul_rn(i, g)) : 0.0f;
 #if CNORM
-            const float pivot = __shfl_sync(0xffffffffu, c[n], q), d = real ? __fsub_rn(c[n], pivot) : 0.0f;
-            const float2 part = warp_part<1>(d, __fmul_rn(d, d), pivot, warp_numbers<1>(rank, warp));
-            if (quarter == 0) sh.cell_parts[warp][n][q] = part;
+            const float pivot = __shfl_sync(0xffffffffu, c[n], 0), d = real ? __fsub_rn(c[n], pivot) : 0.0f;
+            float part, rest;
+            block_statistics(d, __fmul_rn(d, d), pivot, inv_units, part, rest);
+            if (lane < CS)
+                post2(at_block(shared_at(&sh.cells[n * 8 + warp][rank]), lane), at_block(bar_cells + 8 * (n * 8 + warp), lane), part, rest);
 #else
             h[n] = real && valid ? __fmul_rn(o[n], tanh_of(c[n])) : before[n];
 #endif
@@ -253,79 +239,65 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
             h[n] = real && valid ? mixed : before[n];
 #endif
         }
+        // 3. The cell's norm, and h goes to all blocks.
+        float cell_mean[NT], cell_rstd[NT], next[NT];
+#pragma unroll
+        for (int n = 0; n < NT; n++) {
 #if LSTM && CNORM
-        // 3. The cell's norm and h.
-        float means[NT], cell_rstds[NT], next[NT];
-        __syncthreads();
-        {
-            const float2 part = block_part<1, NT * 8>(&sh.cell_parts[0][from_n][q], rank);
-            if (sends) post2(there + (shared_at(&sh.cells[from_n][q][rank]) - here), there + (bar_cells - here), part.x, part.y);
-        }
-        barrier_wait(bar_cells, s & 1);
-        if (tid == 0) barrier_expect(bar_cells, CELL_BYTES);
-#pragma unroll
-        for (int n = 0; n < NT; n++) {
-            const bool valid = mine[n] && s < length[n];
-            row_of_cluster<1>(sh.cells[n][q], quarter, EPS_C, DEV_C, means[n], cell_rstds[n]);
-            next[n] = fmaf(constant(4, 0), __fmul_rn(__fsub_rn(c[n], means[n]), cell_rstds[n]), constant(4, 1));
-            h[n] = !real ? 0.0f : valid ? __fmul_rn(o[n], tanh_of(next[n])) : before[n];
-        }
+            const u32 bar = bar_cells + 8 * (n * 8 + warp);
+            barrier_wait(bar, s & 1);
+            if (lane == 0) barrier_expect(bar, CELL_BYTES);
+            row_of_cluster<1>(sh.cells[n * 8 + warp], lane, EPS_C, DEV_C, cell_mean[n], cell_rstd[n]);
+            next[n] = fmaf(constant(4, 0), __fmul_rn(__fsub_rn(c[n], cell_mean[n]), cell_rstd[n]), constant(4, 1));
+            h[n] = !real ? 0.0f : s < length[n] ? __fmul_rn(o[n], tanh_of(next[n])) : before[n];
 #endif
-        // h goes to all blocks.
-        const int turn = s + 1 & 1;
-#pragma unroll
-        for (int n = 0; n < NT; n++) ((elem *)sh.mine[turn][n][SEQ(lane)])[u] = narrow(h[n]);
-        __syncthreads();
-#pragma unroll
-        for (int n = 0; n < NT; n++) {
-            const uint4 v = *(const uint4 *)&sh.mine[turn][n][lane >> 2][4 * (lane & 3)];
+            ((elem *)sh.mine[n * 8 + warp])[lane] = narrow(h[n]);
+            __syncwarp();
+            const uint4 v = *(const uint4 *)&sh.mine[n * 8 + warp][4 * (lane & 3)];
             if (s + 1 < a.steps)
 #pragma unroll
-                for (int k = 0; k < 2; k++)
-                    if (2 * warp + k < CS)
-                        post4(at_block(shared_at(&sh.h[turn][rank][n][lane >> 2][4 * (lane & 3)]), 2 * warp + k),
-                              at_block(bar_h + 8 * turn, 2 * warp + k), v);
+                for (int k = 0; k < CS; k += 8) {
+                    const int distance = k + (lane >> 2), to = (rank + distance) % CS;
+                    if (CS % 8 == 0 || distance < CS)
+                        post4(at_block(shared_at(&sh.h[next_turn][rank][n][warp][4 * (lane & 3)]), to),
+                              at_block(bar_h + 16 * next_turn + (distance < NEAR ? 0 : 8), to), v);
+                }
 #if TRAIN
-            const int b = b0 + n * 8 + (lane >> 2);
-            if (warp == 7 - n && b < a.batch)
-                *(uint4 *)(a.h + (size_t(s + 1) * a.batch + b) * HP + rank * 32 + 8 * (lane & 3)) = v;
+            const int b = b0 + n * 8 + warp;
+            if (mine[n] && lane < 4) *(uint4 *)(a.h + (size_t(s + 1) * a.batch + b) * HP + rank * 32 + 8 * lane) = v;
 #endif
         }
         // What nobody waits for.
 #pragma unroll
         for (int n = 0; n < NT; n++) {
-            const int b = b0 + n * 8 + SEQ(lane);
-            const bool valid = mine[n] && s < length[n];
-            const size_t at = size_t(s) * a.batch + b;
+            const bool valid = s < length[n];
+            if (valid && real) *y[n] = narrow(h[n]);
 #if TRAIN
-            if (mine[n]) {
-                float *row = SNORM ? row_of(n, s) : a.zh + at * GW + unit;
+            const size_t at = size_t(s) * a.batch + b0 + n * 8 + warp;
+            float *kept = SNORM ? row[n] : a.zh + at * GW + unit;
+            if (valid)
 #pragma unroll
-                for (int k = 0; k < G; k++) row[k * HP] = z[n][k];
-                a.state[(at + a.batch) * HP + unit] = LSTM ? (valid ? c[n] : carried[n]) : h[n];
-#if NORM
-                if (rank == 0 && warp == 0 && quarter == 0)
+                for (int k = 0; k < G; k++) kept[k * HP] = z[n][k];
+            if (mine[n]) a.state[(at + a.batch) * HP + unit] = !LSTM ? h[n] : valid ? c[n] : carried[n];
+            // A block's share of what is one number a sequence.
+            if (valid && lane == 0 && rank == warp % CS) {
 #pragma unroll
-                    for (int k = 0; k < NGRP; k++) a.rh[at * NGRP + k] = rstds[n][k];
-#endif
-#if LSTM && CNORM
-                if (rank == 0 && warp == 0 && quarter == 0) a.cell[at * 2] = means[n], a.cell[at * 2 + 1] = cell_rstds[n];
-#endif
+                for (int k = 0; k < NGRP; k++)
+                    if (NORM) a.rh[at * NGRP + k] = rstd[n][k];
+                if (LSTM && CNORM) *(float2 *)(a.cell + at * 2) = make_float2(cell_mean[n], cell_rstd[n]);
             }
 #endif
-            if (valid && real) a.y[time_of(s, length[n], a.reverse) * a.y_time + b * a.y_batch + unit] = narrow(h[n]);
-#if LSTM && CNORM
-            if (valid && real) carried[n] = CARRIED ? next[n] : c[n], before[n] = h[n];
-#else
-            if (LSTM && valid) carried[n] = c[n];
-            before[n] = h[n];
+            row[n] += row_step, y[n] += y_step;
+#if LSTM
+            if (valid && real) carried[n] = CNORM && CARRIED ? next[n] : c[n];
 #endif
+            before[n] = h[n];
         }
     }
 #pragma unroll
     for (int n = 0; n < NT; n++)
         if (mine[n] && real) {
-            const size_t at = size_t(b0 + n * 8 + SEQ(lane)) * H + unit;
+            const size_t at = size_t(b0 + n * 8 + warp) * H + unit;
             if (a.h_last) a.h_last[at] = before[n];
             if (LSTM && a.c_last) a.c_last[at] = carried[n];
         }

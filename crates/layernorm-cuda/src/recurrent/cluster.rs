@@ -3,11 +3,12 @@
 
 use super::cell::{Cell, Number};
 use super::kernels::{self, Address};
-use super::plan::{Layer, Parameters, Plan, Run};
+use super::plan::{Layer, Parameters, Plan, Run, RunBack};
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::{Launch, Stream};
 use crate::module::{Function, Variant};
+use crate::nvrtc::Source;
 use layernorm_rnn::Slot;
 
 /// Units of a block.
@@ -25,6 +26,13 @@ pub(crate) struct Cluster {
     pub(crate) tiles: usize,
 }
 
+/// The time loops of a cluster; that back in training.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loops {
+    pub(super) forward: Function,
+    pub(super) backward: Option<Function>,
+}
+
 impl Cluster {
     /// How a layer is cut, if it is of a size and type for that.
     pub(crate) fn of(hidden: usize, number: Number, tiles: usize) -> Option<Cluster> {
@@ -32,67 +40,93 @@ impl Cluster {
         (number != Number::F32 && blocks <= MOST_BLOCKS).then_some(Cluster { hidden, blocks, tiles })
     }
 
-    /// The cluster and the forward loop for a batch; none where the device has no clusters of that size.
+    /// The cluster and its loops for a batch; none where the device has no clusters of that size.
     pub(super) fn choose(
         device: &Device,
         cell: &Cell,
         layer: &Layer,
         batch: usize,
         training: bool,
-    ) -> Result<Option<(Cluster, Function)>, Error> {
+    ) -> Result<Option<(Cluster, Loops)>, Error> {
         let Some(cluster) = Cluster::of(layer.hidden, layer.number, 1) else { return Ok(None) };
         if !device.properties().clusters {
             return Ok(None);
         }
-        let function = device.function(&cluster.forward(cell, layer.number, training))?;
+        let loops = cluster.loops(device, cell, layer.number, training)?;
         // A device may refuse the size, as one in parts does.
-        let at_once = cluster.launch(batch).active_clusters(&function).unwrap_or(0) as usize;
+        let held = |function| cluster.launch(batch).active_clusters(function).unwrap_or(0) as usize;
+        let at_once = [Some(loops.forward), loops.backward].iter().flatten().map(held).min().unwrap_or(0);
         if at_once == 0 {
             return Ok(None);
         }
         // One tile while all sequences run at once so: a step takes less time. Two take less of it for each sequence.
         if batch <= 8 * at_once {
-            return Ok(Some((cluster, function)));
+            return Ok(Some((cluster, loops)));
         }
         let cluster = Cluster { tiles: 2, ..cluster };
-        Ok(Some((cluster, device.function(&cluster.forward(cell, layer.number, training))?)))
+        Ok(Some((cluster, cluster.loops(device, cell, layer.number, training)?)))
+    }
+
+    fn loops(&self, device: &Device, cell: &Cell, number: Number, training: bool) -> Result<Loops, Error> {
+        let backward = if training { Some(device.function(&self.backward(cell, number))?) } else { None };
+        Ok(Loops { forward: device.function(&self.forward(cell, number, training))?, backward })
     }
 
     fn launch(&self, batch: usize) -> Launch {
         Launch::new((batch.div_ceil(8 * self.tiles) * self.blocks) as u32, 256).cluster(self.blocks as u32)
     }
 
-    /// PW: pairs of k of a warp.
-    fn pairs(&self) -> usize {
-        self.blocks.div_ceil(2)
+    /// Bytes of U as the forward loop reads it, and of Uᵀ as the other does.
+    pub(super) fn packed(&self) -> usize {
+        self.blocks * 8 * self.blocks.div_ceil(2) * 2048
     }
 
-    /// Bytes of U as the forward loop reads it.
-    pub(super) fn packed(&self) -> usize {
-        self.blocks * 8 * self.pairs() * 2048
+    pub(super) fn packed_back(&self, cell: &Cell) -> usize {
+        self.blocks * 8 * self.blocks.div_ceil(8) * 2 * cell.gates * 1024
+    }
+
+    /// Bytes of the messages of a row, for all sequences.
+    fn rows(&self) -> usize {
+        8 * self.tiles * 8 * self.blocks.next_multiple_of(4)
     }
 
     /// Bytes of `Shared` of cluster_forward.cu.
     fn shared(&self, cell: &Cell) -> usize {
-        let row = 8 * (self.blocks.next_multiple_of(4) + 2);
-        let rows = 8 * row + 8 * 64;
-        let column = 2 * self.blocks * 512 + 2 * 512 + (cell.groups() + 1) * rows + 8 * 512;
-        32 + self.tiles * column + (4 * cell.gates + 2) * 128
+        let h = (2 * self.blocks + 1) * self.tiles * 512;
+        8 * (4 + 16 * self.tiles) + h + (cell.groups() + 1) * self.rows() + 2 * 8 * self.tiles * 528
     }
 
-    /// The time loop forward.
-    pub(super) fn forward(&self, cell: &Cell, number: Number, training: bool) -> Variant {
-        let base = Variant::new(&kernels::CLUSTER_FORWARD, "rnn_cluster_forward")
+    /// Bytes of `Shared` of cluster_backward.cu.
+    fn shared_back(&self, cell: &Cell) -> usize {
+        let groups = cell.loop_norm().map_or(0, |_| cell.groups()) + cell.input_norm.map_or(0, |_| cell.input_groups());
+        let dh = 2 * self.blocks * self.tiles * 1024 + 2 * cell.gates * self.tiles * 512;
+        let tape = 2 * (2 * cell.gates + 5 + cell.groups() + cell.input_groups());
+        let own = self.tiles * (tape + 3 * cell.gates + 2) * 1024;
+        8 * (2 + 16 * self.tiles) + dh + (2 * groups.max(1) + 1) * self.rows() + own
+    }
+
+    fn variant(&self, source: &'static Source, entry: &'static str, cell: &Cell, number: Number, shared: usize) -> Variant {
+        let base = Variant::new(source, entry)
             .define("TYPE", number.code())
-            .define("TRAIN", u8::from(training))
             .define("H", self.hidden)
             .define("HP", self.blocks * UNITS)
             .define("UNITS", UNITS)
             .define("GS", self.blocks)
             .define("NT", self.tiles)
-            .define("SHARED", self.shared(cell));
-        let variant = kernels::with(base, cell.defines()).shared(self.shared(cell));
+            .define("SHARED", shared);
+        let variant = kernels::with(base, cell.defines()).shared(shared);
         Variant { large_clusters: self.blocks > 8, ..variant }
+    }
+
+    /// The time loop forward.
+    pub(super) fn forward(&self, cell: &Cell, number: Number, training: bool) -> Variant {
+        self.variant(&kernels::CLUSTER_FORWARD, "rnn_cluster_forward", cell, number, self.shared(cell))
+            .define("TRAIN", u8::from(training))
+    }
+
+    /// The time loop backward.
+    pub(super) fn backward(&self, cell: &Cell, number: Number) -> Variant {
+        self.variant(&kernels::CLUSTER_BACKWARD, "rnn_cluster_backward", cell, number, self.shared_back(cell))
     }
 }
 
@@ -105,7 +139,6 @@ struct PackArgs {
     hidden: i32,
     gates: i32,
     blocks: i32,
-    pairs: i32,
 }
 
 /// `Forward` of cluster_forward.cu.
@@ -135,14 +168,45 @@ struct ForwardArgs {
     reverse: i32,
 }
 
+/// `Backward` of cluster_backward.cu.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct BackwardArgs {
+    ut: Address,
+    zx: Address,
+    zh: Address,
+    rh: Address,
+    rx: Address,
+    state: Address,
+    cell: Address,
+    dzh: Address,
+    dzx: Address,
+    consts: Address,
+    dy: Address,
+    y_time: i64,
+    y_batch: i64,
+    dh_last: Address,
+    dc_last: Address,
+    dh0: Address,
+    dc0: Address,
+    sums: Address,
+    lengths: Address,
+    steps: i32,
+    batch: i32,
+    row_time: i32,
+    row_batch: i32,
+    reverse: i32,
+}
+
 impl Plan {
-    /// U in the order of the forward loop.
+    /// U or Uᵀ in the order of a loop.
     pub(super) unsafe fn pack_cluster(
         &self,
         cluster: &Cluster,
         stream: Stream,
         params: &Parameters,
         to: u64,
+        back: bool,
     ) -> Result<(), Error> {
         let args = PackArgs {
             u: params.get(Slot::RecurrentWeight),
@@ -150,10 +214,13 @@ impl Plan {
             hidden: cluster.hidden as i32,
             gates: self.cell.gates as i32,
             blocks: cluster.blocks as i32,
-            pairs: cluster.pairs() as i32,
+        };
+        let (function, bytes) = match &self.functions.back {
+            Some(functions) if back => (&functions.pack, cluster.packed_back(&self.cell)),
+            _ => (&self.functions.pack, cluster.packed()),
         };
         // SAFETY: the caller's promise.
-        unsafe { self.over(&self.functions.pack_forward, cluster.packed() / 4, stream, &args) }
+        unsafe { self.over(function, bytes / 4, stream, &args) }
     }
 
     pub(super) unsafe fn cluster_forward(
@@ -190,5 +257,44 @@ impl Plan {
         };
         // SAFETY: the caller's promise.
         unsafe { cluster.launch(self.shape.batch).run(&self.functions.forward, stream, &args) }
+    }
+
+    pub(super) unsafe fn cluster_backward(
+        &self,
+        cluster: &Cluster,
+        stream: Stream,
+        run: &RunBack,
+        function: &Function,
+    ) -> Result<(), Error> {
+        let (work, kept) = (|at: usize| run.workspace + at as u64, |at: usize| run.tape + at as u64);
+        let (row_time, row_batch) = self.strides();
+        let args = BackwardArgs {
+            ut: work(self.back.matrix),
+            zx: kept(self.tape.zx),
+            zh: kept(self.tape.zh),
+            rh: kept(self.tape.rh),
+            rx: kept(self.tape.rx),
+            state: kept(self.tape.state),
+            cell: kept(self.tape.cell),
+            dzh: work(self.back.dzh),
+            dzx: work(self.back.dzx),
+            consts: kept(self.tape.consts),
+            dy: run.dy,
+            y_time: (row_time * run.dy_pitch) as i64,
+            y_batch: (row_batch * run.dy_pitch) as i64,
+            dh_last: run.dlast.h,
+            dc_last: run.dlast.c,
+            dh0: run.gradients.first.h,
+            dc0: run.gradients.first.c,
+            sums: work(self.back.sums),
+            lengths: run.lengths,
+            steps: self.shape.steps as i32,
+            batch: self.shape.batch as i32,
+            row_time: row_time as i32,
+            row_batch: row_batch as i32,
+            reverse: i32::from(self.layer.reverse),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { cluster.launch(self.shape.batch).run(function, stream, &args) }
     }
 }

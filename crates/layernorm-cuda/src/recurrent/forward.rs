@@ -79,7 +79,7 @@ impl Plan {
         unsafe {
             let packed = run.workspace + self.there.matrix as u64;
             match &self.cluster {
-                Some(cluster) => self.pack_cluster(cluster, stream, &run.params, packed)?,
+                Some(cluster) => self.pack_cluster(cluster, stream, &run.params, packed, false)?,
                 None => self.pack(stream, &run.params, packed, false)?,
             }
             self.over(&f.consts, g.width(cell) + g.padded, stream, &consts)?;

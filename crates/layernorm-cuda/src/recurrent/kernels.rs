@@ -26,6 +26,7 @@ macro_rules! source {
 source!(FORWARD, "forward.cu");
 source!(BACKWARD, "backward.cu");
 source!(CLUSTER_FORWARD, "cluster_forward.cu");
+source!(CLUSTER_BACKWARD, "cluster_backward.cu");
 source!(GEMM, "gemm.cu");
 source!(PREPARE, "prepare.cu");
 source!(INPUT_NORM, "input_norm.cu");
@@ -104,6 +105,7 @@ pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
             }
             if number != Number::F32 {
                 all.push(prepare("rnn_pack_cluster", number, params));
+                all.push(prepare("rnn_pack_cluster_back", number, params));
             }
             for trans in [(false, false), (false, true), (true, true)] {
                 all.extend([false, number == Number::F32].map(|tf32| gemm(number, tf32, trans, params)));
@@ -121,6 +123,7 @@ pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
                 for hidden in if variant.name == "paper" { [33, 100, 512].as_slice() } else { &[100] } {
                     let Some(cluster) = Cluster::of(*hidden, number, tiles) else { continue };
                     all.extend([true, false].map(|training| cluster.forward(&cell, number, training)));
+                    all.push(cluster.backward(&cell, number));
                 }
             }
             for &(hidden, batch) in sizes {

@@ -116,12 +116,13 @@ pub(super) fn forward(
 }
 
 /// The backward pass. `dzh` follows the messages: it is one of them.
-pub(super) fn backward(cell: &Cell, geometry: &Geometry, sizes: &Sizes) -> Work {
+pub(super) fn backward(cell: &Cell, geometry: &Geometry, cluster: Option<&Cluster>, sizes: &Sizes) -> Work {
+    let matrix = cluster.map_or_else(|| packed(geometry, &geometry.backward), |cluster| cluster.packed_back(cell));
     let (rows, width) = (sizes.rows(), geometry.width(cell));
     let messages = rows * geometry.group * 8;
     let mut room = Room::default();
     room.take(4);
-    let (matrix, weight) = (room.take(packed(geometry, &geometry.backward)), room.take(weight(cell, geometry, sizes)));
+    let (matrix, weight) = (room.take(matrix), room.take(weight(cell, geometry, sizes)));
     let (gates, inputs) = (room.take(messages * cell.groups()), room.take(messages * cell.input_groups()));
     let (cells, dzh) = (room.take(messages), room.take(rows * width * sizes.number.bytes()));
     let messages_end = room.0;

@@ -1,7 +1,7 @@
 //! A layer for one shape of batch: kernels chosen and loaded, memory laid out.
 
 use super::cell::{Cell, Number};
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Loops};
 use super::geometry::Geometry;
 use super::kernels::{self, Address, GemmArgs, Vectors};
 use super::memory::{self, Sizes, Tape, Work};
@@ -157,7 +157,6 @@ pub struct RunBack {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Functions {
     pub(super) pack: Function,
-    pub(super) pack_forward: Function,
     pub(super) pad_weight: Function,
     pub(super) pad_input: Function,
     pub(super) start: Function,
@@ -171,6 +170,7 @@ pub(super) struct Functions {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BackFunctions {
+    pub(super) pack: Function,
     pub(super) backward: Function,
     pub(super) dx: Function,
     pub(super) dw: Function,
@@ -185,7 +185,7 @@ pub struct Plan {
     pub(super) shape: Shape,
     pub(super) cell: Cell,
     pub(super) geometry: Geometry,
-    /// How the forward loop is cut, where it runs in clusters.
+    /// How the time loops are cut, where they run in clusters.
     pub(super) cluster: Option<Cluster>,
     pub(super) sizes: Sizes,
     pub(super) tape: Tape,
@@ -220,10 +220,10 @@ impl Plan {
             training,
         };
         let tape = memory::tape(&cell, &geometry, &sizes);
-        let (cluster, looped) = Cluster::choose(device, &cell, &layer, shape.batch, training)?.unzip();
+        let (cluster, loops) = Cluster::choose(device, &cell, &layer, shape.batch, training)?.unzip();
         let there = memory::forward(&cell, &geometry, cluster.as_ref(), &sizes, &tape);
-        let back = memory::backward(&cell, &geometry, &sizes);
-        let functions = functions(device, &layer, &cell, &geometry, looped, training)?;
+        let back = memory::backward(&cell, &geometry, cluster.as_ref(), &sizes);
+        let functions = functions(device, &layer, &cell, &geometry, loops, training)?;
         Ok(Plan { device: device.clone(), layer, shape, cell, geometry, cluster, sizes, tape, there, back, functions })
     }
 
@@ -343,14 +343,18 @@ fn functions(
     layer: &Layer,
     cell: &Cell,
     geometry: &Geometry,
-    cluster: Option<Function>,
+    loops: Option<Loops>,
     training: bool,
 ) -> Result<Functions, Error> {
     let tf32 = layer.tf32 && layer.number == Number::F32;
     let prepare = |entry| device.function(&kernels::prepare(entry, layer.number, layer.params));
     let back = if training {
         Some(BackFunctions {
-            backward: device.function(&kernels::backward(cell, geometry, layer.number, tf32))?,
+            pack: prepare(if loops.is_some() { "rnn_pack_cluster_back" } else { "rnn_pack" })?,
+            backward: match loops.and_then(|loops| loops.backward) {
+                Some(backward) => backward,
+                None => device.function(&kernels::backward(cell, geometry, layer.number, tf32))?,
+            },
             dx: device.function(&kernels::gemm(layer.number, tf32, (false, true), layer.number))?,
             dw: device.function(&kernels::gemm(layer.number, tf32, (true, true), layer.params))?,
             finish: device.function(&kernels::finish(layer.params))?,
@@ -359,8 +363,7 @@ fn functions(
         None
     };
     Ok(Functions {
-        pack: prepare("rnn_pack")?,
-        pack_forward: prepare(if cluster.is_some() { "rnn_pack_cluster" } else { "rnn_pack" })?,
+        pack: prepare(if loops.is_some() { "rnn_pack_cluster" } else { "rnn_pack" })?,
         pad_weight: prepare("rnn_pad_weight")?,
         pad_input: prepare("rnn_pad_input")?,
         start: prepare("rnn_start")?,
@@ -370,8 +373,8 @@ fn functions(
             None => None,
         },
         project: device.function(&kernels::gemm(layer.number, tf32, (false, false), Number::F32))?,
-        forward: match cluster {
-            Some(forward) => forward,
+        forward: match loops {
+            Some(loops) => loops.forward,
             None => device.function(&kernels::forward(cell, geometry, layer.number, tf32, training))?,
         },
         back,
