@@ -102,7 +102,7 @@ __device__ __forceinline__ void send_products(const Matrix &m, Shared &sh, int f
             const int block = warp * DW + d;
             auto sum = [&](int tile, int j) {
                 const float *first = acc[d][tile][0], *second = acc[d][tile][CHAINS - 1];
-                return __float_as_uint(CHAINS == 2 ? __fadd_rn(first[j], second[j]) : first[j]);
+                return message(CHAINS == 2 ? __fadd_rn(first[j], second[j]) : first[j]);
             };
             if (DW == 1 || CS % 2 == 0 || block < CS)
 #pragma unroll
@@ -114,10 +114,24 @@ __device__ __forceinline__ void send_products(const Matrix &m, Shared &sh, int f
 }
 
 // Σ over the blocks, as a tree of neighbours.
-__device__ __forceinline__ float sum_blocks(const float *first) {
+__device__ __forceinline__ float sum_blocks(float *first) {
     float part[CS];
+#if POLL
+    u32 most;
+    do {
+        most = 0;
+#pragma unroll
+        for (int r = 0; r < CS; r++) {
+            const u32 v = look1(first + r * NT * 256);
+            part[r] = __uint_as_float(v), most = max(v, most);
+        }
+    } while (__any_sync(0xffffffffu, most == EMPTY));
+#pragma unroll
+    for (int r = 0; r < CS; r++) clear1(first + r * NT * 256);
+#else
 #pragma unroll
     for (int r = 0; r < CS; r++) part[r] = first[r * NT * 256];
+#endif
 #pragma unroll
     for (int d = 1; d < CS; d *= 2)
 #pragma unroll
@@ -144,6 +158,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
         barrier_arrive(bar_dh), barrier_expect(bar_dh + 8, DH_BYTES);
         for (int i = 0; i < 8 * NT; i++) barrier_expect(bar_gates + 8 * i, GATE_BYTES), barrier_expect(bar_cells + 8 * i, CELL_BYTES);
     }
+#if POLL
+    for (int i = tid; i < 2 * CS * NT * 256; i += 256) clear1(&sh.dh[0][0][0][i]);
+    clear_rows(&sh.gates[0][0][0][0], 8 * NT * (2 * ANY_GROUPS + 1));
+#endif
     Matrix m;
     load_matrix(m, a.ut, rank, warp, lane);
     float fixed[4 * G + 2];
@@ -153,7 +171,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
 
     int length[NT];
     bool mine[NT];
-    float carry[NT], after[NT], dy[NT];
+    float carry[NT], after[NT];
+    elem dy[NT];
     // The tape of a step, on its way. Behind a sequence's end there is only its state.
     auto fetch_step = [&](int s) {
 #pragma unroll
@@ -181,8 +200,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
 #pragma unroll
                 for (int k = 0; k < XGRP; k++)
                     if (XNORM) fetch(to + (TAPE_RX + k) * 256, a.rx + row * XGRP + k);
-                dy[n] = real ? widen(a.dy[time * a.y_time + b * a.y_batch + unit]) : 0.0f;
-                if (real && s == length[n] - 1 && a.dh_last) dy[n] = __fadd_rn(dy[n], a.dh_last[size_t(b) * H + unit]);
+                if (real) dy[n] = a.dy[time * a.y_time + b * a.y_batch + unit];
             }
         }
         asm volatile("cp.async.commit_group;" ::: "memory");
@@ -206,14 +224,17 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
         float own_dy[NT], gate[NT][4], before[NT];
         bool valid[NT];
 #if LSTM
-        float t[NT], cn[NT], gc[NT], out[NT];
+        float t[NT], cn[NT], gc[NT], out[NT], dn[NT];
 #else
         float candidate[NT];
 #endif
         // The gates again, while dh is on its way.
         asm volatile("cp.async.wait_group 0;" ::: "memory");
 #pragma unroll
-        for (int n = 0; n < NT; n++) own_dy[n] = dy[n];
+        for (int n = 0; n < NT; n++) {
+            own_dy[n] = widen(dy[n]);
+            if (s == length[n] - 1 && real && a.dh_last) own_dy[n] = __fadd_rn(own_dy[n], a.dh_last[size_t(b0 + n * 8 + warp) * H + unit]);
+        }
         if (s > 0) fetch_step(s - 1);
 #pragma unroll
         for (int n = 0; n < NT; n++) {
@@ -256,19 +277,16 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
             if (it > 0) dh = __fadd_rn(dh, sum_blocks(&sh.dh[turn][0][n * 8 + warp][lane]));
 #if LSTM
             const float o = gate[n][3];
-            float dn = __fmul_rn(__fmul_rn(dh, o), fmaf(-t[n], t[n], 1.0f));
-            if (CARRIED || !CNORM) dn = __fadd_rn(dn, carry[n]);
-            if (!valid[n]) dn = 0;
+            dn[n] = __fmul_rn(__fmul_rn(dh, o), fmaf(-t[n], t[n], 1.0f));
+            if (CARRIED || !CNORM) dn[n] = __fadd_rn(dn[n], carry[n]);
+            if (!valid[n]) dn[n] = 0;
             out[n] = __fmul_rn(__fmul_rn(dh, t[n]), __fmul_rn(o, __fsub_rn(1.0f, o)));
-            gc[n] = dn;
+            gc[n] = dn[n];
 #if CNORM
-            gc[n] = __fmul_rn(dn, constant(4, 0));
+            gc[n] = __fmul_rn(dn[n], constant(4, 0));
             const float sum = sum_lanes<32>(gc[n]), dot = sum_lanes<32>(__fmul_rn(gc[n], cn[n]));
             if (lane < CS)
                 post2(at_block(shared_at(&sh.cells[n * 8 + warp][rank]), lane), at_block(bar_cells + 8 * (n * 8 + warp), lane), sum, dot);
-            float *sums = &sh.sums[n][0][tid];
-            sums[SUM_CELL * 256] = fmaf(dn, cn[n], sums[SUM_CELL * 256]);
-            sums[(SUM_CELL + 1) * 256] = __fadd_rn(sums[(SUM_CELL + 1) * 256], dn);
 #endif
 #else
             dh = __fadd_rn(dh, carry[n]);
@@ -353,8 +371,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
         for (int n = 0; n < NT; n++) {
             const int b = b0 + n * 8 + warp;
             const float *tape = &sh.tape[s & 1][n][0][tid];
-            float *sums = &sh.sums[n][0][tid];
-            float dxa[G], dx[G];
+            float dxa[G], dx[G], x[G], z[G], sums[SUMS];
+            // All that is read before all that is written, or each would wait for the one before it.
+#pragma unroll
+            for (int k = 0; k < SUMS; k++) sums[k] = sh.sums[n][k][tid];
+#pragma unroll
+            for (int k = 0; k < G; k++) x[k] = tape[(TAPE_X + k) * 256], z[k] = SNORM ? x[k] : tape[(TAPE_Z + k) * 256];
 #pragma unroll
             for (int k = 0; k < G; k++) dxa[k] = da[n][!LSTM && k == 2 ? 3 : k], dx[k] = SNORM ? dz[n][k] : dxa[k];
 #if XNORM
@@ -365,7 +387,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
                 for (int j = 0; j < G; j++)
                     if (XGROUP(j) == k) {
                         const float gj = __fmul_rn(dxa[j], constant(CONST_GX, j));
-                        dx[j] = valid[n] ? __fmul_rn(tape[(TAPE_RX + k) * 256], fmaf(-tape[(TAPE_X + j) * 256], means.y, __fsub_rn(gj, means.x))) : 0.0f;
+                        dx[j] = valid[n] ? __fmul_rn(tape[(TAPE_RX + k) * 256], fmaf(-x[j], means.y, __fsub_rn(gj, means.x))) : 0.0f;
                     }
             }
 #endif
@@ -379,12 +401,18 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
             if (valid[n]) {
 #pragma unroll
                 for (int k = 0; k < G; k++) {
-                    if (XNORM) sums[(SUM_GX + k) * 256] = fmaf(dxa[k], tape[(TAPE_X + k) * 256], sums[(SUM_GX + k) * 256]);
-                    sums[(SUM_CX + k) * 256] = __fadd_rn(sums[(SUM_CX + k) * 256], dxa[k]);
-                    if (NORM) sums[(SUM_GH + k) * 256] = fmaf(da[n][k], tape[(SNORM ? TAPE_X + k : TAPE_Z + k) * 256], sums[(SUM_GH + k) * 256]);
+                    if (XNORM) sums[SUM_GX + k] = fmaf(dxa[k], x[k], sums[SUM_GX + k]);
+                    sums[SUM_CX + k] = __fadd_rn(sums[SUM_CX + k], dxa[k]);
+                    if (NORM) sums[SUM_GH + k] = fmaf(da[n][k], z[k], sums[SUM_GH + k]);
                 }
-                if (!LSTM) sums[SUM_CELL * 256] = __fadd_rn(sums[SUM_CELL * 256], da[n][2]);
+#if LSTM && CNORM
+                sums[SUM_CELL] = fmaf(dn[n], cn[n], sums[SUM_CELL]), sums[SUM_CELL + 1] = __fadd_rn(sums[SUM_CELL + 1], dn[n]);
+#elif !LSTM
+                sums[SUM_CELL] = __fadd_rn(sums[SUM_CELL], da[n][2]);
+#endif
             }
+#pragma unroll
+            for (int k = 0; k < SUMS; k++) sh.sums[n][k][tid] = sums[k];
         }
     }
     // The gradients of the state before the first step, and the sums.
