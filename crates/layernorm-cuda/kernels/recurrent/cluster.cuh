@@ -28,21 +28,6 @@ __device__ __forceinline__ u32 at_block(u32 at, int rank) {
 __device__ __forceinline__ void cluster_barrier() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-#ifndef POLL
-#define POLL 1
-#endif
-#if POLL
-__device__ __forceinline__ void barrier_init(u32) {}
-__device__ __forceinline__ void barrier_arrive(u32) {}
-__device__ __forceinline__ void barrier_expect(u32, u32) {}
-__device__ __forceinline__ void barrier_wait(u32, u32) {}
-__device__ __forceinline__ void post2(u32 to, u32, float a, float b) {
-    asm volatile("st.relaxed.cluster.shared::cluster.v2.u32 [%0], {%1, %2};" ::"r"(to), "r"(message(a)), "r"(message(b)) : "memory");
-}
-__device__ __forceinline__ void post4(u32 to, u32, uint4 v) {
-    asm volatile("st.relaxed.cluster.shared::cluster.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
-}
-#else
 __device__ __forceinline__ void barrier_init(u32 bar) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" ::"r"(bar) : "memory");
 }
@@ -66,40 +51,6 @@ __device__ __forceinline__ void post4(u32 to, u32 bar, uint4 v) {
     asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
                  "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(bar) : "memory");
 }
-#endif
-__device__ __forceinline__ u32 look1(const void *p) {
-    u32 v;
-    asm volatile("ld.relaxed.cluster.shared::cta.u32 %0, [%1];" : "=r"(v) : "r"(shared_at(p)));
-    return v;
-}
-__device__ __forceinline__ uint2 look2(const void *p) {
-    uint2 v;
-    asm volatile("ld.relaxed.cluster.shared::cta.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"(shared_at(p)));
-    return v;
-}
-__device__ __forceinline__ uint4 look4(const void *p) {
-    uint4 v;
-    asm volatile("ld.relaxed.cluster.shared::cta.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(shared_at(p)));
-    return v;
-}
-// The place is free for the next message.
-__device__ __forceinline__ void clear1(void *p) {
-    asm volatile("st.relaxed.cluster.shared::cta.u32 [%0], %1;" ::"r"(shared_at(p)), "r"(EMPTY) : "memory");
-}
-__device__ __forceinline__ void clear2(void *p) {
-    asm volatile("st.relaxed.cluster.shared::cta.v2.u32 [%0], {%1, %1};" ::"r"(shared_at(p)), "r"(EMPTY) : "memory");
-}
-__device__ __forceinline__ void clear4(void *p) {
-    asm volatile("st.relaxed.cluster.shared::cta.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(shared_at(p)), "r"(EMPTY) : "memory");
-}
-
-// Rows are empty at first; what no block will send is 0.
-__device__ __forceinline__ void clear_rows(float2 *rows, int count) {
-    for (int i = threadIdx.x; i < count * ROW; i += 256) {
-        if (i % ROW < CS) clear2(rows + i);
-        else rows[i] = make_float2(0.0f, 0.0f);
-    }
-}
 
 // The sum over the four lanes that share a row's messages, the same bits in each.
 __device__ __forceinline__ float sum_four(float x) {
@@ -109,33 +60,6 @@ __device__ __forceinline__ float sum_four(float x) {
 
 // A lane's messages of a row: those of every fourth part of the blocks.
 #define EACH ((CS + 3) / 4)
-#if POLL
-// All lanes of a warp wait together; then the row is empty again.
-__device__ __forceinline__ void read_row(float2 own[EACH], float2 *row, int lane) {
-    float2 *from = row + (lane & 3) * EACH;
-    u32 most;
-    do {
-        most = 0;
-#pragma unroll
-        for (int j = 0; j < EACH; j++) {
-            if (EACH % 2 == 0 && j % 2 == 0) {
-                const uint4 v = look4(from + j);
-                own[j] = make_float2(__uint_as_float(v.x), __uint_as_float(v.y));
-                own[(j + 1) % EACH] = make_float2(__uint_as_float(v.z), __uint_as_float(v.w));
-                most = max(max(max(v.x, v.y), max(v.z, v.w)), most);
-            } else if (EACH % 2 && (CS % 4 == 0 || (lane & 3) * EACH + j < CS)) {
-                const uint2 v = look2(from + j);
-                own[j] = make_float2(__uint_as_float(v.x), __uint_as_float(v.y));
-                most = max(max(v.x, v.y), most);
-            }
-        }
-    } while (__any_sync(0xffffffffu, most == EMPTY));
-    if (lane < 4)
-#pragma unroll
-        for (int j = 0; j < EACH; j++)
-            if (CS % 4 == 0 || lane * EACH + j < CS) clear2(from + j);
-}
-#else
 __device__ __forceinline__ void read_row(float2 own[EACH], const float2 *row, int lane) {
     const float2 *from = row + (lane & 3) * EACH;
     if constexpr (EACH % 2 == 0) {
@@ -149,14 +73,12 @@ __device__ __forceinline__ void read_row(float2 own[EACH], const float2 *row, in
         for (int j = 0; j < EACH; j++) own[j] = from[j];
 }
 
-#endif
-
 // The blocks' (mean, Σ(x − mean)²) of a row, to its mean and 1/σ; about the first block's mean, so that one pass is enough.
 template <int GATES> __device__ __forceinline__ void row_of_cluster(
-    float2 *row, int lane, float eps, bool dev, float &mean, float &rstd) {
+    const float2 *row, int lane, float eps, bool dev, float &mean, float &rstd) {
     float2 own[EACH];
     read_row(own, row, lane);
-    const float pivot = __shfl_sync(0xffffffffu, own[0].x, 0);
+    const float pivot = row[0].x;
     float sum = 0, square = 0;
 #pragma unroll
     for (int j = 0; j < EACH; j++) {
@@ -174,7 +96,7 @@ template <int GATES> __device__ __forceinline__ void row_of_cluster(
 }
 
 // Two sums of the blocks, both times a scale.
-__device__ __forceinline__ float2 cluster_sums(float2 *row, int lane, float scale) {
+__device__ __forceinline__ float2 cluster_sums(const float2 *row, int lane, float scale) {
     float2 own[EACH];
     read_row(own, row, lane);
     float x = 0, y = 0;

@@ -1,13 +1,9 @@
 // The time loop of a small 16-bit LSTM or GRU, backward, in clusters of blocks (cluster.cuh). The step is that of backward.cu.
 //
-// The product is cut the other way: a block multiplies its own dzh, 32 units of each gate, with what U has for it and all H
-// units, and sends each block its 32 of the sums; dh is their sum over the blocks, in order. So no block waits for dzh of
-// another, and what travels are H sums of f32 a sequence and block instead of G·H elements.
+// The tape of a step comes to shared memory while the step behind it is worked on, each thread's own part by its own copies.
 #include "common.cuh"
 #include "cell.cuh"
 #include "cluster.cuh"
-#define DW ((CS + 7) / 8)        // blocks that a warp multiplies for, two tiles of 16 units each
-#define CHAINS (DW == 1 ? 2 : 1) // sums of a tile, so that four of them are on their way at a time
 
 struct Backward {
     const u32 *ut;         // [block][warp][DW][2 tiles][G][2][lane][4 words]
@@ -61,83 +57,7 @@ struct Shared {
 };
 static_assert(sizeof(Shared) == SHARED, "the host counts otherwise");
 
-struct Matrix {
-    u32 w[DW][2][G][2][4];
-};
-
-__device__ __forceinline__ void load_matrix(Matrix &m, const u32 *packed, int rank, int warp, int lane) {
-    const uint4 *from = (const uint4 *)packed + (rank * 8 + warp) * (DW * 2 * G * 2 * 32) + lane;
-#pragma unroll
-    for (int f = 0; f < DW * 2 * G * 2; f++) {
-        const uint4 v = from[f * 32];
-        u32 *to = m.w[f / 4 / G][f / 2 / G % 2][f / 2 % G][f % 2];
-        to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
-    }
-}
-
-// The block's share of dh, to all blocks.
-__device__ __forceinline__ void send_products(const Matrix &m, Shared &sh, int from, int to, int rank, int warp, int lane) {
-    if (warp * DW >= CS) return;
-#pragma unroll
-    for (int n = 0; n < NT; n++) {
-        float acc[DW][2][CHAINS][4];
-#pragma unroll
-        for (int i = 0; i < DW * 2 * CHAINS * 4; i++) (&acc[0][0][0][0])[i] = 0;
-#pragma unroll
-        for (int k = 0; k < G; k++) {
-            const uint4 b = *(const uint4 *)&sh.dz[from][k][n][lane >> 2][4 * (lane & 3)];
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                const FragB fb = half ? frag_b(b.z, b.w) : frag_b(b.x, b.y);
-#pragma unroll
-                for (int i = 0; i < DW * 2; i++) {
-                    const u32 *w = m.w[i / 2][i % 2][k][half];
-                    multiply(acc[i / 2][i % 2][half % CHAINS], frag_a(w[0], w[1], w[2], w[3]), fb);
-                }
-            }
-        }
-        // Rows g and g + 8 of both tiles are four neighbouring units; columns 2t and 2t + 1.
-#pragma unroll
-        for (int d = 0; d < DW; d++) {
-            const int block = warp * DW + d;
-            auto sum = [&](int tile, int j) {
-                const float *first = acc[d][tile][0], *second = acc[d][tile][CHAINS - 1];
-                return message(CHAINS == 2 ? __fadd_rn(first[j], second[j]) : first[j]);
-            };
-            if (DW == 1 || CS % 2 == 0 || block < CS)
-#pragma unroll
-                for (int k = 0; k < 2; k++)
-                    post4(at_block(shared_at(&sh.dh[to][rank][n * 8 + 2 * (lane & 3) + k][4 * (lane >> 2)]), block),
-                          at_block(shared_at(&sh.bars[to]), block), make_uint4(sum(0, k), sum(0, 2 + k), sum(1, k), sum(1, 2 + k)));
-        }
-    }
-}
-
-// Σ over the blocks, as a tree of neighbours.
-__device__ __forceinline__ float sum_blocks(float *first) {
-    float part[CS];
-#if POLL
-    u32 most;
-    do {
-        most = 0;
-#pragma unroll
-        for (int r = 0; r < CS; r++) {
-            const u32 v = look1(first + r * NT * 256);
-            part[r] = __uint_as_float(v), most = max(v, most);
-        }
-    } while (__any_sync(0xffffffffu, most == EMPTY));
-#pragma unroll
-    for (int r = 0; r < CS; r++) clear1(first + r * NT * 256);
-#else
-#pragma unroll
-    for (int r = 0; r < CS; r++) part[r] = first[r * NT * 256];
-#endif
-#pragma unroll
-    for (int d = 1; d < CS; d *= 2)
-#pragma unroll
-        for (int r = 0; r + d < CS; r += 2 * d) part[r] = __fadd_rn(part[r], part[r + d]);
-    return part[0];
-}
+#include "cluster_dh.cuh"
 
 __device__ __forceinline__ void fetch(float *to, const float *from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_at(to)), "l"(from) : "memory");
@@ -158,10 +78,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
         barrier_arrive(bar_dh), barrier_expect(bar_dh + 8, DH_BYTES);
         for (int i = 0; i < 8 * NT; i++) barrier_expect(bar_gates + 8 * i, GATE_BYTES), barrier_expect(bar_cells + 8 * i, CELL_BYTES);
     }
-#if POLL
-    for (int i = tid; i < 2 * CS * NT * 256; i += 256) clear1(&sh.dh[0][0][0][i]);
-    clear_rows(&sh.gates[0][0][0][0], 8 * NT * (2 * ANY_GROUPS + 1));
-#endif
     Matrix m;
     load_matrix(m, a.ut, rank, warp, lane);
     float fixed[4 * G + 2];

@@ -64,39 +64,14 @@ __device__ __forceinline__ void product(const Matrix &m, Shared &sh, int turn, u
     float acc[2][2][NT][4];
 #pragma unroll
     for (int i = 0; i < 2 * 2 * NT * 4; i++) (&acc[0][0][0][0])[i] = 0;
-#if POLL
-    constexpr int DEPTH = PW % (4 / NT) == 0 ? 4 / NT : PW % 2 == 0 ? 2 : 1;
-    uint4 own[DEPTH][NT];
-#endif
 #pragma unroll
     for (int p = 0; p < PW; p++) {
         if (NEAR < CS && p == PW / 2) barrier_wait(bar_far, parity);
         const int distance = distance_of(warp, p), block = (rank + CS - distance) % CS;
-#if POLL
-        if (p % DEPTH == 0) {
-            u32 most;
-            do {
-                most = 0;
-#pragma unroll
-                for (int d = 0; d < DEPTH; d++)
-#pragma unroll
-                    for (int n = 0; n < NT; n++) {
-                        const int far = distance_of(warp, p + d);
-                        if (CS % 2 == 0 || far < CS) own[d][n] = look4(&sh.h[turn][(rank + CS - far) % CS][n][lane >> 2][4 * (lane & 3)]);
-                        else own[d][n] = make_uint4(0, 0, 0, 0);
-                        most = max(max(max(own[d][n].x, own[d][n].y), max(own[d][n].z, own[d][n].w)), most);
-                    }
-            } while (__any_sync(0xffffffffu, most == EMPTY));
-        }
-#endif
         if (CS % 2 == 0 || distance < CS)
 #pragma unroll
             for (int n = 0; n < NT; n++) {
-#if POLL
-                const uint4 b = own[p % DEPTH][n];
-#else
                 const uint4 b = *(const uint4 *)&sh.h[turn][block][n][lane >> 2][4 * (lane & 3)];
-#endif
 #pragma unroll
                 for (int k = 0; k < 2; k++) {
                     const FragB fb = k ? frag_b(b.z, b.w) : frag_b(b.x, b.y);
@@ -144,10 +119,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
         const int b = b0 + i / 128 % NT * 8 + i / 16 % 8;
         sh.h[0][0][0][0][i] = b < a.batch ? *((const u32 *)(a.h + size_t(b) * HP) + i / 128 / NT * 16 + i % 16) : 0;
     }
-#if POLL
-    for (int i = tid; i < CS * NT * 32; i += 256) clear4(&sh.h[1][0][0][0][4 * i]);
-    clear_rows(&sh.gates[0][0][0], 8 * NT * (NGRP + 1));
-#endif
     Matrix m;
     load_matrix(m, a.u, rank, warp, lane);
     float fixed[4 * G + 2];
@@ -192,11 +163,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
         }
         __syncthreads();
         float z[NT][4], xa[NT][G];
-#if POLL
-#pragma unroll
-        for (int i = 0; i < CS * NT * 32; i += 256)
-            if (CS * NT % 8 == 0 || i + tid < CS * NT * 32) clear4(&sh.h[turn][0][0][0][4 * (i + tid)]);
-#endif
 #pragma unroll
         for (int n = 0; n < NT; n++) {
             const float4 p = *(const float4 *)&sh.parts[0][n * 8 + warp][4 * lane], r = *(const float4 *)&sh.parts[1][n * 8 + warp][4 * lane];
@@ -236,7 +202,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
         float o[NT], c[NT], h[NT], rstd[NT][NGRP];
 #pragma unroll
         for (int n = 0; n < NT; n++) {
-            const bool valid = s < length[n];
             float ha[G];
 #if NORM
             float mean[NGRP];
@@ -264,13 +229,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
             if (lane < CS)
                 post2(at_block(shared_at(&sh.cells[n * 8 + warp][rank]), lane), at_block(bar_cells + 8 * (n * 8 + warp), lane), part, rest);
 #else
-            h[n] = real && valid ? __fmul_rn(o[n], tanh_of(c[n])) : before[n];
+            h[n] = real && s < length[n] ? __fmul_rn(o[n], tanh_of(c[n])) : before[n];
 #endif
 #else
             const float r = sigmoid(__fadd_rn(xa[n][0], ha[0])), zg = sigmoid(__fadd_rn(xa[n][1], ha[1]));
             const float fresh = tanh_of(fmaf(r, ha[2], xa[n][2]));
             const float mixed = KEEPS ? fmaf(zg, __fsub_rn(before[n], fresh), fresh) : fmaf(zg, __fsub_rn(fresh, before[n]), before[n]);
-            h[n] = real && valid ? mixed : before[n];
+            h[n] = real && s < length[n] ? mixed : before[n];
 #endif
         }
         // 3. The cell's norm, and h goes to all blocks.

@@ -37,7 +37,7 @@ impl Cluster {
     /// How a layer is cut, if it is of a size and type for that.
     pub(crate) fn of(hidden: usize, number: Number, tiles: usize) -> Option<Cluster> {
         let blocks = hidden.div_ceil(UNITS);
-        (number != Number::F32 && blocks <= MOST_BLOCKS).then_some(Cluster { hidden, blocks, tiles })
+        (number != Number::F32 && (2..=MOST_BLOCKS).contains(&blocks)).then_some(Cluster { hidden, blocks, tiles })
     }
 
     /// The cluster and its loops for a batch; none where the device has no clusters of that size.
@@ -105,7 +105,14 @@ impl Cluster {
         8 * (2 + 16 * self.tiles) + dh + (2 * groups.max(1) + 1) * self.rows() + own
     }
 
-    fn variant(&self, source: &'static Source, entry: &'static str, cell: &Cell, number: Number, shared: usize) -> Variant {
+    fn variant(
+        &self,
+        source: &'static Source,
+        entry: &'static str,
+        cell: &Cell,
+        number: Number,
+        shared: usize,
+    ) -> Variant {
         let base = Variant::new(source, entry)
             .define("TYPE", number.code())
             .define("H", self.hidden)

@@ -19,6 +19,7 @@ macro_rules! source {
                 ("cell.cuh", include_str!("../../kernels/recurrent/cell.cuh")),
                 ("product.cuh", include_str!("../../kernels/recurrent/product.cuh")),
                 ("cluster.cuh", include_str!("../../kernels/recurrent/cluster.cuh")),
+                ("cluster_dh.cuh", include_str!("../../kernels/recurrent/cluster_dh.cuh")),
             ],
         };
     };

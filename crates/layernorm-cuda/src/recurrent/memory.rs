@@ -97,15 +97,10 @@ fn weight(cell: &Cell, geometry: &Geometry, sizes: &Sizes) -> usize {
 }
 
 /// The forward pass. The first part of both workspaces is the word that says whether a pass gave up.
-pub(super) fn forward(
-    cell: &Cell,
-    geometry: &Geometry,
-    cluster: Option<&Cluster>,
-    sizes: &Sizes,
-    tape: &Tape,
-) -> Work {
+pub(super) fn forward(cell: &Cell, geometry: &Geometry, cluster: Option<&Cluster>, sizes: &Sizes, tape: &Tape) -> Work {
     let matrix = cluster.map_or_else(|| packed(geometry, &geometry.forward), Cluster::packed);
-    let messages = sizes.rows() * geometry.group * 8;
+    // Clusters keep theirs in shared memory.
+    let messages = if cluster.is_some() { 0 } else { sizes.rows() * geometry.group * 8 };
     let mut room = Room::default();
     room.take(4);
     let (matrix, weight) = (room.take(matrix), room.take(weight(cell, geometry, sizes)));
@@ -119,7 +114,7 @@ pub(super) fn forward(
 pub(super) fn backward(cell: &Cell, geometry: &Geometry, cluster: Option<&Cluster>, sizes: &Sizes) -> Work {
     let matrix = cluster.map_or_else(|| packed(geometry, &geometry.backward), |cluster| cluster.packed_back(cell));
     let (rows, width) = (sizes.rows(), geometry.width(cell));
-    let messages = rows * geometry.group * 8;
+    let messages = if cluster.is_some() { 0 } else { rows * geometry.group * 8 };
     let mut room = Room::default();
     room.take(4);
     let (matrix, weight) = (room.take(matrix), room.take(weight(cell, geometry, sizes)));

@@ -140,8 +140,10 @@ pub fn cases(quick: bool) -> Vec<Case> {
     if quick {
         return all;
     }
-    // Clusters of 1, 3, 6, 10 and 15 blocks (those above are of 2, 4 and 16), the last one not full.
-    for (kind, hidden) in [Kind::Lstm, Kind::Gru].into_iter().flat_map(|kind| [20, 90, 170, 300, 450].map(|h| (kind, h))) {
+    // Clusters of 3, 6, 10, 12 and 15 blocks (those above are of 2, 4 and 16), the last one not full.
+    for (kind, hidden) in
+        [Kind::Lstm, Kind::Gru].into_iter().flat_map(|kind| [90, 170, 300, 370, 450].map(|h| (kind, h)))
+    {
         for number in [Number::F16, Number::Bf16] {
             let variant = Variant::named(kind, "paper").unwrap();
             all.push(Case { state: true, lengths: true, ..Case::new(variant, number, (4, 9, 24, hidden)) });
