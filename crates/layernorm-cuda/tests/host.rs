@@ -2,6 +2,10 @@
 //! copies and messages in random order, bit for bit against the contract. Without a compiler, all is reported as ignored.
 use std::path::Path;
 use std::process::Command;
+use text::{compiler, without};
+
+#[path = "host/text.rs"]
+mod text;
 
 /// One way to spread rows, and rows to spread.
 struct Case {
@@ -152,22 +156,6 @@ const WORDS: [(&str, &str); 7] = [
 const FILES: [&str; 6] =
     ["number.cuh", "rows.cuh", "stats.cuh", "stream.cuh", "stream_forward.cu", "stream_backward.cu"];
 
-/// The text without the function of this name.
-fn without(text: &str, function: &str) -> String {
-    let name = text.find(&format!(" {function}(")).unwrap_or_else(|| panic!("no function {function}"));
-    let start = text[..name].rfind('\n').map_or(0, |at| at + 1);
-    let mut depth = 0;
-    for (at, letter) in text[name..].char_indices() {
-        match letter {
-            '{' => depth += 1,
-            '}' if depth == 1 => return format!("{}{}", &text[..start], &text[name + at + 1..]),
-            '}' => depth -= 1,
-            _ => {}
-        }
-    }
-    panic!("function {function} has no end")
-}
-
 /// The kernels with the CPU's functions in place of the GPU's, in a folder.
 fn write_kernels(folder: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -246,9 +234,7 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let list = std::env::args().any(|word| word == "--list");
-    // Fibers are glibc's.
-    let there = |name: &&&str| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
-    let compiler = if cfg!(target_os = "linux") { ["c++", "g++", "clang++"].iter().find(there) } else { None };
+    let compiler = compiler();
     let folder = tempfile::tempdir().expect("a folder of our own");
     write_kernels(folder.path());
     let (mut passed, mut ignored, mut failed) = (0, 0, 0);

@@ -59,30 +59,30 @@ __device__ __forceinline__ float sum_four(float x) {
 }
 
 // A lane's messages of a row: those of every fourth part of the blocks.
-#define EACH ((CS + 3) / 4)
-__device__ __forceinline__ void read_row(float2 own[EACH], const float2 *row, int lane) {
-    const float2 *from = row + (lane & 3) * EACH;
-    if constexpr (EACH % 2 == 0) {
+#define QUARTER ((CS + 3) / 4)
+__device__ __forceinline__ void read_row(float2 own[QUARTER], const float2 *row, int lane) {
+    const float2 *from = row + (lane & 3) * QUARTER;
+    if constexpr (QUARTER % 2 == 0) {
 #pragma unroll
-        for (int j = 0; j < EACH; j += 2) {
+        for (int j = 0; j < QUARTER; j += 2) {
             const float4 two = *(const float4 *)(from + j);
             own[j] = make_float2(two.x, two.y), own[j + 1] = make_float2(two.z, two.w);
         }
     } else
 #pragma unroll
-        for (int j = 0; j < EACH; j++) own[j] = from[j];
+        for (int j = 0; j < QUARTER; j++) own[j] = from[j];
 }
 
 // The blocks' (mean, Σ(x − mean)²) of a row, to its mean and 1/σ; about the first block's mean, so that one pass is enough.
 template <int GATES> __device__ __forceinline__ void row_of_cluster(
     const float2 *row, int lane, float eps, bool dev, float &mean, float &rstd) {
-    float2 own[EACH];
+    float2 own[QUARTER];
     read_row(own, row, lane);
     const float pivot = row[0].x;
     float sum = 0, square = 0;
 #pragma unroll
-    for (int j = 0; j < EACH; j++) {
-        const int block = (lane & 3) * EACH + j;
+    for (int j = 0; j < QUARTER; j++) {
+        const int block = (lane & 3) * QUARTER + j;
         if (CS % 4 == 0 || block < CS) {
             const float d = __fsub_rn(own[j].x, pivot), n = numbers_of<GATES>(block);
             sum = fmaf(d, n, sum), square = __fadd_rn(square, fmaf(__fmul_rn(d, d), n, own[j].y));
@@ -97,11 +97,11 @@ template <int GATES> __device__ __forceinline__ void row_of_cluster(
 
 // Two sums of the blocks, both times a scale.
 __device__ __forceinline__ float2 cluster_sums(const float2 *row, int lane, float scale) {
-    float2 own[EACH];
+    float2 own[QUARTER];
     read_row(own, row, lane);
     float x = 0, y = 0;
 #pragma unroll
-    for (int j = 0; j < EACH; j++)
-        if (CS % 4 == 0 || (lane & 3) * EACH + j < CS) x = __fadd_rn(x, own[j].x), y = __fadd_rn(y, own[j].y);
+    for (int j = 0; j < QUARTER; j++)
+        if (CS % 4 == 0 || (lane & 3) * QUARTER + j < CS) x = __fadd_rn(x, own[j].x), y = __fadd_rn(y, own[j].y);
     return make_float2(__fmul_rn(sum_four(x), scale), __fmul_rn(sum_four(y), scale));
 }

@@ -62,6 +62,8 @@ static_assert(sizeof(Shared) == SHARED, "the host counts otherwise");
 __device__ __forceinline__ void fetch(float *to, const float *from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_at(to)), "l"(from) : "memory");
 }
+// Until all that this thread fetched is there.
+__device__ __forceinline__ void await_fetches() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backward a) {
     extern __shared__ __align__(16) unsigned char memory[];
@@ -119,7 +121,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
                 if (real) dy[n] = a.dy[time * a.y_time + b * a.y_batch + unit];
             }
         }
-        asm volatile("cp.async.commit_group;" ::: "memory");
     };
 #pragma unroll
     for (int n = 0; n < NT; n++) {
@@ -145,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
         float candidate[NT];
 #endif
         // The gates again, while dh is on its way.
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
+        await_fetches();
 #pragma unroll
         for (int n = 0; n < NT; n++) {
             own_dy[n] = widen(dy[n]);

@@ -117,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
     }
     for (int i = tid; i < CS * NT * 8 * 16; i += 256) {
         const int b = b0 + i / 128 % NT * 8 + i / 16 % 8;
-        sh.h[0][0][0][0][i] = b < a.batch ? *((const u32 *)(a.h + size_t(b) * HP) + i / 128 / NT * 16 + i % 16) : 0;
+        ((u32 *)sh.h)[i] = b < a.batch ? *((const u32 *)(a.h + size_t(b) * HP) + i / 128 / NT * 16 + i % 16) : 0;
     }
     Matrix m;
     load_matrix(m, a.u, rank, warp, lane);

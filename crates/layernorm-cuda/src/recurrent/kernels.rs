@@ -120,12 +120,15 @@ pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
                 (_, Number::Bf16) => &[(100, 3)],
                 _ => &[],
             };
-            for tiles in if gpu.clusters { 1..=2 } else { 1..=0 } {
-                for hidden in if variant.name == "paper" { [33, 100, 512].as_slice() } else { &[100] } {
-                    let Some(cluster) = Cluster::of(*hidden, number, tiles) else { continue };
-                    all.extend([true, false].map(|training| cluster.forward(&cell, number, training)));
-                    all.push(cluster.backward(&cell, number));
-                }
+            let clusters: &[(usize, usize)] = match (variant.name, number) {
+                ("paper", _) => &[(70, 1), (100, 2), (512, 1), (512, 2)],
+                (_, Number::Bf16) => &[(100, 1)],
+                _ => &[],
+            };
+            let cut = |&(hidden, tiles): &(usize, usize)| Cluster::of(hidden, number, tiles);
+            for cluster in clusters.iter().filter_map(cut).filter(|_| gpu.clusters) {
+                all.extend([true, false].map(|training| cluster.forward(&cell, number, training)));
+                all.push(cluster.backward(&cell, number));
             }
             for &(hidden, batch) in sizes {
                 let geometry = Geometry::new(&cell, hidden, batch, number, &gpu)?;
