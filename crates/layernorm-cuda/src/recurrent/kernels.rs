@@ -15,11 +15,11 @@ macro_rules! source {
             name: concat!("recurrent/", $file),
             text: include_str!(concat!("../../kernels/recurrent/", $file)),
             headers: &[
+                ("cluster.cuh", include_str!("../../kernels/recurrent/cluster.cuh")),
+                ("cluster_dh.cuh", include_str!("../../kernels/recurrent/cluster_dh.cuh")),
                 ("common.cuh", include_str!("../../kernels/recurrent/common.cuh")),
                 ("cell.cuh", include_str!("../../kernels/recurrent/cell.cuh")),
                 ("product.cuh", include_str!("../../kernels/recurrent/product.cuh")),
-                ("cluster.cuh", include_str!("../../kernels/recurrent/cluster.cuh")),
-                ("cluster_dh.cuh", include_str!("../../kernels/recurrent/cluster_dh.cuh")),
             ],
         };
     };
