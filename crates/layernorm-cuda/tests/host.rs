@@ -1,11 +1,11 @@
 //! The kernels of streaming rows on the CPU: their own text, compiled by the machine's C++ compiler, every thread a fiber, warps,
 //! copies and messages in random order, bit for bit against the contract. Without a compiler, all is reported as ignored.
+use compiler::compiler;
 use std::path::Path;
 use std::process::Command;
-use text::{compiler, without};
 
-#[path = "host/text.rs"]
-mod text;
+#[path = "host/compiler.rs"]
+mod compiler;
 
 /// One way to spread rows, and rows to spread.
 struct Case {
@@ -155,6 +155,22 @@ const WORDS: [(&str, &str); 7] = [
 
 const FILES: [&str; 6] =
     ["number.cuh", "rows.cuh", "stats.cuh", "stream.cuh", "stream_forward.cu", "stream_backward.cu"];
+
+/// The text without the function of this name.
+fn without(text: &str, function: &str) -> String {
+    let name = text.find(&format!(" {function}(")).unwrap_or_else(|| panic!("no function {function}"));
+    let start = text[..name].rfind('\n').map_or(0, |at| at + 1);
+    let mut depth = 0;
+    for (at, letter) in text[name..].char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 1 => return format!("{}{}", &text[..start], &text[name + at + 1..]),
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    panic!("function {function} has no end")
+}
 
 /// The kernels with the CPU's functions in place of the GPU's, in a folder.
 fn write_kernels(folder: &Path) {

@@ -1,39 +1,28 @@
 //! The recurrent loops in clusters on the CPU: their own text, compiled by the machine's C++ compiler, every thread a fiber, warps,
 //! copies and messages in random order, against the equations. Without a compiler, it is skipped.
+use compiler::compiler;
 use layernorm_cuda::Variant;
 use layernorm_cuda::recurrent::all_variants;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use text::{compiler, without};
 
-#[path = "host/text.rs"]
-mod text;
+#[path = "host/compiler.rs"]
+mod compiler;
 
-/// Functions of inline PTX in each file; `host/recurrent_ptx.h` has others of the same names.
-const PTX: [(&str, &[&str]); 7] = [
-    ("common.cuh", &["multiply", "peek4", "peek2", "send1", "send2", "send4", "exp2_of", "inverse_of", "prefetch"]),
-    ("cell.cuh", &[]),
-    (
-        "cluster.cuh",
-        &[
-            "shared_at",
-            "block_of_cluster",
-            "at_block",
-            "cluster_barrier",
-            "barrier_init",
-            "barrier_arrive",
-            "barrier_expect",
-            "barrier_wait",
-            "post2",
-            "post4",
-        ],
-    ),
-    ("cluster_dh.cuh", &[]),
-    ("cluster_forward.cu", &[]),
-    ("cluster_backward.cu", &["fetch", "await_fetches"]),
-    ("prepare.cu", &[]),
+/// The files of the loops, from common.cuh on.
+const FILES: [&str; 7] = [
+    "common.cuh",
+    "cell.cuh",
+    "cluster.cuh",
+    "cluster_dh.cuh",
+    "cluster_forward.cu",
+    "cluster_backward.cu",
+    "prepare.cu",
 ];
+
+/// Functions that have PTX only for other types.
+const KEPT: [&str; 3] = ["widen", "narrow", "value"];
 
 /// What else only a GPU's compiler knows, and what stands for it.
 const WORDS: [(&str, &str); 2] = [
@@ -44,13 +33,44 @@ const WORDS: [(&str, &str); 2] = [
     ),
 ];
 
+/// Where the braces that open first close again.
+fn end_of(text: &str) -> usize {
+    let mut depth = 0;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 1 => return at + 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    panic!("a function has no end: {text}")
+}
+
+/// The text without its functions of inline PTX; `host/recurrent_ptx.h` has others of the same names, as far as they are needed.
+fn without_ptx(text: &str) -> String {
+    const MARK: &str = "__device__ __forceinline__ ";
+    let (mut out, mut left) = (String::new(), text);
+    while let Some(at) = left.find(MARK) {
+        let start = left[..at].rfind('\n').map_or(0, |at| at + 1);
+        let end = at + end_of(&left[at..]);
+        let head = left[at + MARK.len()..].split('(').next().unwrap_or_default();
+        let name = head.rsplit([' ', '*']).next().unwrap_or_default();
+        let ptx = left[at..end].contains("asm") || left[at..end].contains("__cvta");
+        let kept = !ptx || KEPT.contains(&name);
+        out.push_str(&left[..if kept { end } else { start }]);
+        left = &left[end..];
+    }
+    out + left
+}
+
 /// The kernels with the CPU's functions in place of the GPU's, in a folder.
 fn write_kernels(folder: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = [false; WORDS.len()];
-    for (file, functions) in PTX {
+    for file in FILES {
         let text = std::fs::read_to_string(root.join("kernels/recurrent").join(file)).expect("the kernel's text");
-        let mut text = functions.iter().fold(text, |text, function| without(&text, function));
+        let mut text = without_ptx(&text);
         for ((from, to), found) in WORDS.iter().zip(&mut found) {
             *found |= text.contains(from);
             text = text.replace(from, to);
