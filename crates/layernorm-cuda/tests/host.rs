@@ -1,7 +1,11 @@
 //! The kernels of streaming rows on the CPU: their own text, compiled by the machine's C++ compiler, every thread a fiber, warps,
 //! copies and messages in random order, bit for bit against the contract. Without a compiler, all is reported as ignored.
+use compiler::compiler;
 use std::path::Path;
 use std::process::Command;
+
+#[path = "host/compiler.rs"]
+mod compiler;
 
 /// One way to spread rows, and rows to spread.
 struct Case {
@@ -246,9 +250,7 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let list = std::env::args().any(|word| word == "--list");
-    // Fibers are glibc's.
-    let there = |name: &&&str| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
-    let compiler = if cfg!(target_os = "linux") { ["c++", "g++", "clang++"].iter().find(there) } else { None };
+    let compiler = compiler();
     let folder = tempfile::tempdir().expect("a folder of our own");
     write_kernels(folder.path());
     let (mut passed, mut ignored, mut failed) = (0, 0, 0);
