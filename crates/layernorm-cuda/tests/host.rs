@@ -2,8 +2,11 @@
 //! copies and messages in random order, bit for bit against the contract. Without a compiler, all is reported as ignored.
 #[path = "host/cases.rs"]
 mod cases;
+#[path = "host/compiler.rs"]
+mod compiler;
 
 use cases::{CASES, Case, Kind};
+use compiler::compiler;
 use std::path::Path;
 use std::process::Command;
 
@@ -211,9 +214,7 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let list = std::env::args().any(|word| word == "--list");
-    // Fibers are glibc's.
-    let there = |name: &&&str| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
-    let compiler = if cfg!(target_os = "linux") { ["c++", "g++", "clang++"].iter().find(there) } else { None };
+    let compiler = compiler();
     let folder = tempfile::tempdir().expect("a folder of our own");
     write_kernels(folder.path());
     let (mut passed, mut ignored, mut failed) = (0, 0, 0);

@@ -55,6 +55,50 @@ extern "C" __global__ void rnn_pack(Pack p) {
     }
 }
 
+#if TYPE != 0
+struct PackCluster {
+    const param *u;  // [G·H, H]
+    u32 *packed;     // [blocks][8][pairs][2][2][32][4], or [blocks][8][peers][2][G][2][32][4]
+    int hidden, gates, blocks;
+};
+
+__device__ __forceinline__ u32 two(const PackCluster &p, int gate, int row, int column, int row_step, int column_step) {
+    u32 out = 0;
+    for (int e = 0; e < 2; e++, row += row_step, column += column_step) {
+        bool there = gate < p.gates && row < p.hidden && column < p.hidden;
+        out |= u32(narrow(there ? value(p.u[(size_t(gate) * p.hidden + row) * p.hidden + column]) : 0.0f)) << 16 * e;
+    }
+    return out;
+}
+
+// U as cluster_forward.cu wants it: a tile's rows g and g + 8 are two gates of unit g/2, the last two where g is odd.
+extern "C" __global__ void rnn_pack_cluster(PackCluster p) {
+    const int pairs = (p.blocks + 1) / 2, quarter = p.blocks / 4;
+    STRIDE_LOOP(i, size_t(p.blocks) * 8 * pairs * 512) {
+        int j = i & 3, lane = i >> 2 & 31, half = i >> 7 & 1, tile = i >> 8 & 1, rest = i >> 9;
+        int pair = rest % pairs, warp = rest / pairs % 8, rank = rest / pairs / 8, g = lane >> 2;
+        int distance = p.blocks % 4 == 0 ? pair / quarter * 2 * quarter + (warp & 1) * quarter + pair % quarter
+                                         : (warp & 1) * pairs + pair;
+        int unit = rank * 32 + ((warp >> 1) * 2 + tile) * 4 + (g >> 1), gate = (g & 1) * 2 + (j & 1);
+        int word = (rank + p.blocks - distance) % p.blocks * 16 + 4 * (lane & 3) + 2 * half + (j >> 1);
+        p.packed[i] = distance < p.blocks ? two(p, gate, unit, word * 2, 0, 1) : 0;
+    }
+}
+
+// Uᵀ as cluster_backward.cu wants it: rows g and g + 8 of two tiles are four neighbouring units.
+extern "C" __global__ void rnn_pack_cluster_back(PackCluster p) {
+    const int peers = (p.blocks + 7) / 8;
+    STRIDE_LOOP(i, size_t(p.blocks) * 8 * peers * 2 * p.gates * 256) {
+        int j = i & 3, lane = i >> 2 & 31, half = i >> 7 & 1, rest = i >> 8;
+        int gate = rest % p.gates, tile = rest / p.gates % 2, peer = rest / p.gates / 2 % peers;
+        int warp = rest / p.gates / 2 / peers % 8, rank = rest / p.gates / 2 / peers / 8;
+        int column = (warp * peers + peer) * 32 + (lane >> 2) * 4 + tile * 2 + (j & 1);
+        int row = rank * 32 + 2 * (4 * (lane & 3) + 2 * half + (j >> 1));
+        p.packed[i] = two(p, gate, row, column, 1, 0);
+    }
+}
+#endif
+
 struct PadWeight {
     const param *w;  // [G·H, I]
     elem *out;       // [G·HP, IP]

@@ -21,10 +21,15 @@ impl Plan {
         let work = |at: usize| run.workspace + at as u64;
         // SAFETY: the caller's promise, and the plan's own layout.
         unsafe {
-            self.pack(stream, &run.params, work(self.back.matrix), true)?;
             self.begin(run.workspace, stream)?;
-            self.empty(work(self.back.gates), work(self.back.messages_end), stream)?;
-            self.backward_loop(stream, run, &back)?;
+            if let Some(cluster) = &self.cluster {
+                self.pack_cluster(cluster, stream, &run.params, work(self.back.matrix), true)?;
+                self.cluster_backward(cluster, stream, run, &back.backward)?;
+            } else {
+                self.pack(stream, &run.params, work(self.back.matrix), true)?;
+                self.empty(work(self.back.gates), work(self.back.messages_end), stream)?;
+                self.backward_loop(stream, run, &back)?;
+            }
             self.input_gradient(stream, run, &back)?;
             self.weight_gradients(stream, run, &back)?;
             self.vector_gradients(stream, run, &back)

@@ -23,6 +23,9 @@ impl Plan {
             self.prepare(stream, run, tape)?;
             self.project(stream, run, tape)?;
             self.begin(run.workspace, stream)?;
+            if let Some(cluster) = &self.cluster {
+                return self.cluster_forward(cluster, stream, run, tape);
+            }
             self.empty(work(self.there.gates), work(self.there.messages_end), stream)?;
             let h = tape + self.tape.h as u64;
             let slot = (self.shape.batch * self.geometry.padded * self.layer.number.bytes()) as u64;
@@ -74,7 +77,11 @@ impl Plan {
         };
         // SAFETY: the caller's promise.
         unsafe {
-            self.pack(stream, &run.params, run.workspace + self.there.matrix as u64, false)?;
+            let packed = run.workspace + self.there.matrix as u64;
+            match &self.cluster {
+                Some(cluster) => self.pack_cluster(cluster, stream, &run.params, packed, false)?,
+                None => self.pack(stream, &run.params, packed, false)?,
+            }
             self.over(&f.consts, g.width(cell) + g.padded, stream, &consts)?;
             self.over(&f.start, self.shape.batch * g.padded, stream, &start)
         }

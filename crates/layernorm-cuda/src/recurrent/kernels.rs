@@ -1,6 +1,7 @@
 //! The kernels by name, and the structures that they take.
 
 use super::cell::{Cell, Number};
+use super::cluster::Cluster;
 use super::geometry::Geometry;
 use crate::device::Properties;
 use crate::error::Error;
@@ -10,10 +11,12 @@ use layernorm_rnn::Kind;
 
 macro_rules! source {
     ($name:ident, $file:literal) => {
-        static $name: Source = Source {
+        pub(super) static $name: Source = Source {
             name: concat!("recurrent/", $file),
             text: include_str!(concat!("../../kernels/recurrent/", $file)),
             headers: &[
+                ("cluster.cuh", include_str!("../../kernels/recurrent/cluster.cuh")),
+                ("cluster_dh.cuh", include_str!("../../kernels/recurrent/cluster_dh.cuh")),
                 ("common.cuh", include_str!("../../kernels/recurrent/common.cuh")),
                 ("cell.cuh", include_str!("../../kernels/recurrent/cell.cuh")),
                 ("product.cuh", include_str!("../../kernels/recurrent/product.cuh")),
@@ -23,12 +26,14 @@ macro_rules! source {
 }
 source!(FORWARD, "forward.cu");
 source!(BACKWARD, "backward.cu");
+source!(CLUSTER_FORWARD, "cluster_forward.cu");
+source!(CLUSTER_BACKWARD, "cluster_backward.cu");
 source!(GEMM, "gemm.cu");
 source!(PREPARE, "prepare.cu");
 source!(INPUT_NORM, "input_norm.cu");
 source!(FINISH, "finish.cu");
 
-fn with(mut variant: Variant, defines: Vec<(&'static str, String)>) -> Variant {
+pub(super) fn with(mut variant: Variant, defines: Vec<(&'static str, String)>) -> Variant {
     for (name, value) in defines {
         variant = variant.define(name, value);
     }
@@ -80,17 +85,17 @@ pub(super) fn finish(params: Number) -> Variant {
 }
 
 /// Every kernel in the ways that matter, to be compiled without a GPU: each cell in one type, each type with `paper`, and for
-/// that also a size whose matrix lies in registers, in shared memory and in L2.
-pub fn all_variants() -> Result<Vec<Variant>, Error> {
+/// that also a size whose matrix lies in registers, in shared memory and in L2; for a device of this compute capability.
+pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
     let gpu = Properties {
         name: "a GPU of 132 multiprocessors".into(),
-        capability: 90,
+        capability,
         multiprocessors: 132,
         shared_per_block: 232_448,
         shared_per_multiprocessor: 233_472,
         threads_per_multiprocessor: 2048,
         l2: 50 << 20,
-        clusters: true,
+        clusters: capability >= 90,
         cooperative: true,
     };
     let mut all = Vec::new();
@@ -98,6 +103,10 @@ pub fn all_variants() -> Result<Vec<Variant>, Error> {
         for params in [number, Number::F32] {
             for entry in ["rnn_pack", "rnn_pad_weight", "rnn_pad_input", "rnn_start", "rnn_consts"] {
                 all.push(prepare(entry, number, params));
+            }
+            if number != Number::F32 {
+                all.push(prepare("rnn_pack_cluster", number, params));
+                all.push(prepare("rnn_pack_cluster_back", number, params));
             }
             for trans in [(false, false), (false, true), (true, true)] {
                 all.extend([false, number == Number::F32].map(|tf32| gemm(number, tf32, trans, params)));
@@ -111,6 +120,16 @@ pub fn all_variants() -> Result<Vec<Variant>, Error> {
                 (_, Number::Bf16) => &[(100, 3)],
                 _ => &[],
             };
+            let clusters: &[(usize, usize)] = match (variant.name, number) {
+                ("paper", _) => &[(70, 1), (100, 2), (512, 1), (512, 2)],
+                (_, Number::Bf16) => &[(100, 1)],
+                _ => &[],
+            };
+            let cut = |&(hidden, tiles): &(usize, usize)| Cluster::of(hidden, number, tiles);
+            for cluster in clusters.iter().filter_map(cut).filter(|_| gpu.clusters) {
+                all.extend([true, false].map(|training| cluster.forward(&cell, number, training)));
+                all.push(cluster.backward(&cell, number));
+            }
             for &(hidden, batch) in sizes {
                 let geometry = Geometry::new(&cell, hidden, batch, number, &gpu)?;
                 all.extend([true, false].map(|training| forward(&cell, &geometry, number, false, training)));

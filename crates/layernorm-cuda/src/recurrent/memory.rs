@@ -1,6 +1,7 @@
 //! Where everything lies in the caller's tape and workspace. Offsets are in bytes, each on 256.
 
 use super::cell::{Cell, Number};
+use super::cluster::Cluster;
 use super::geometry::{Geometry, Product};
 
 /// Hands out one part after the other.
@@ -96,11 +97,13 @@ fn weight(cell: &Cell, geometry: &Geometry, sizes: &Sizes) -> usize {
 }
 
 /// The forward pass. The first part of both workspaces is the word that says whether a pass gave up.
-pub(super) fn forward(cell: &Cell, geometry: &Geometry, sizes: &Sizes, tape: &Tape) -> Work {
-    let messages = sizes.rows() * geometry.group * 8;
+pub(super) fn forward(cell: &Cell, geometry: &Geometry, cluster: Option<&Cluster>, sizes: &Sizes, tape: &Tape) -> Work {
+    let matrix = cluster.map_or_else(|| packed(geometry, &geometry.forward), Cluster::packed);
+    // Clusters keep theirs in shared memory.
+    let messages = if cluster.is_some() { 0 } else { sizes.rows() * geometry.group * 8 };
     let mut room = Room::default();
     room.take(4);
-    let (matrix, weight) = (room.take(packed(geometry, &geometry.forward)), room.take(weight(cell, geometry, sizes)));
+    let (matrix, weight) = (room.take(matrix), room.take(weight(cell, geometry, sizes)));
     let (gates, cells) = (room.take(messages * cell.groups()), room.take(messages));
     let messages_end = room.0;
     let tape = room.take(if sizes.training { 0 } else { tape.bytes });
@@ -108,12 +111,13 @@ pub(super) fn forward(cell: &Cell, geometry: &Geometry, sizes: &Sizes, tape: &Ta
 }
 
 /// The backward pass. `dzh` follows the messages: it is one of them.
-pub(super) fn backward(cell: &Cell, geometry: &Geometry, sizes: &Sizes) -> Work {
+pub(super) fn backward(cell: &Cell, geometry: &Geometry, cluster: Option<&Cluster>, sizes: &Sizes) -> Work {
+    let matrix = cluster.map_or_else(|| packed(geometry, &geometry.backward), |cluster| cluster.packed_back(cell));
     let (rows, width) = (sizes.rows(), geometry.width(cell));
-    let messages = rows * geometry.group * 8;
+    let messages = if cluster.is_some() { 0 } else { rows * geometry.group * 8 };
     let mut room = Room::default();
     room.take(4);
-    let (matrix, weight) = (room.take(packed(geometry, &geometry.backward)), room.take(weight(cell, geometry, sizes)));
+    let (matrix, weight) = (room.take(matrix), room.take(weight(cell, geometry, sizes)));
     let (gates, inputs) = (room.take(messages * cell.groups()), room.take(messages * cell.input_groups()));
     let (cells, dzh) = (room.take(messages), room.take(rows * width * sizes.number.bytes()));
     let messages_end = room.0;

@@ -13,10 +13,12 @@
 //! Numbers: products of 16-bit types take 16-bit h and dz and add in f32; products of f32 are three of tf32 (each number in
 //! two parts of 11 bits). Statistics, gates, c, and h as a state, are f32. Every sum has an order that depends on the sizes
 //! of the layer and the type alone: runs give the same bits, and so does a sequence whatever batch is around it (gradients
-//! of parameters are sums over the batch).
+//! of parameters are sums over the batch). 16-bit layers of 33 to 512 units have an order of their own where the device has
+//! clusters of that many blocks of 32 units, for every batch: their time loops run in those clusters (`cluster.rs`).
 
 mod backward;
 mod cell;
+mod cluster;
 mod forward;
 mod geometry;
 mod host;

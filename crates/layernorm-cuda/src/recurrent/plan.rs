@@ -1,6 +1,7 @@
 //! A layer for one shape of batch: kernels chosen and loaded, memory laid out.
 
 use super::cell::{Cell, Number};
+use super::cluster::{Cluster, Loops};
 use super::geometry::Geometry;
 use super::kernels::{self, Address, GemmArgs, Vectors};
 use super::memory::{self, Sizes, Tape, Work};
@@ -169,6 +170,7 @@ pub(super) struct Functions {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BackFunctions {
+    pub(super) pack: Function,
     pub(super) backward: Function,
     pub(super) dx: Function,
     pub(super) dw: Function,
@@ -183,6 +185,8 @@ pub struct Plan {
     pub(super) shape: Shape,
     pub(super) cell: Cell,
     pub(super) geometry: Geometry,
+    /// How the time loops are cut, where they run in clusters.
+    pub(super) cluster: Option<Cluster>,
     pub(super) sizes: Sizes,
     pub(super) tape: Tape,
     pub(super) there: Work,
@@ -216,10 +220,11 @@ impl Plan {
             training,
         };
         let tape = memory::tape(&cell, &geometry, &sizes);
-        let there = memory::forward(&cell, &geometry, &sizes, &tape);
-        let back = memory::backward(&cell, &geometry, &sizes);
-        let functions = functions(device, &layer, &cell, &geometry, training)?;
-        Ok(Plan { device: device.clone(), layer, shape, cell, geometry, sizes, tape, there, back, functions })
+        let (cluster, loops) = Cluster::choose(device, &cell, &layer, shape.batch, training)?.unzip();
+        let there = memory::forward(&cell, &geometry, cluster.as_ref(), &sizes, &tape);
+        let back = memory::backward(&cell, &geometry, cluster.as_ref(), &sizes);
+        let functions = functions(device, &layer, &cell, &geometry, loops, training)?;
+        Ok(Plan { device: device.clone(), layer, shape, cell, geometry, cluster, sizes, tape, there, back, functions })
     }
 
     /// Bytes that the forward pass leaves for the backward pass; 0 if not in training.
@@ -343,13 +348,18 @@ fn functions(
     layer: &Layer,
     cell: &Cell,
     geometry: &Geometry,
+    loops: Option<Loops>,
     training: bool,
 ) -> Result<Functions, Error> {
     let tf32 = layer.tf32 && layer.number == Number::F32;
     let prepare = |entry| device.function(&kernels::prepare(entry, layer.number, layer.params));
     let back = if training {
         Some(BackFunctions {
-            backward: device.function(&kernels::backward(cell, geometry, layer.number, tf32))?,
+            pack: prepare(if loops.is_some() { "rnn_pack_cluster_back" } else { "rnn_pack" })?,
+            backward: match loops.and_then(|loops| loops.backward) {
+                Some(backward) => backward,
+                None => device.function(&kernels::backward(cell, geometry, layer.number, tf32))?,
+            },
             dx: device.function(&kernels::gemm(layer.number, tf32, (false, true), layer.number))?,
             dw: device.function(&kernels::gemm(layer.number, tf32, (true, true), layer.params))?,
             finish: device.function(&kernels::finish(layer.params))?,
@@ -358,7 +368,7 @@ fn functions(
         None
     };
     Ok(Functions {
-        pack: prepare("rnn_pack")?,
+        pack: prepare(if loops.is_some() { "rnn_pack_cluster" } else { "rnn_pack" })?,
         pad_weight: prepare("rnn_pad_weight")?,
         pad_input: prepare("rnn_pad_input")?,
         start: prepare("rnn_start")?,
@@ -368,7 +378,10 @@ fn functions(
             None => None,
         },
         project: device.function(&kernels::gemm(layer.number, tf32, (false, false), Number::F32))?,
-        forward: device.function(&kernels::forward(cell, geometry, layer.number, tf32, training))?,
+        forward: match loops {
+            Some(loops) => loops.forward,
+            None => device.function(&kernels::forward(cell, geometry, layer.number, tf32, training))?,
+        },
         back,
     })
 }

@@ -160,6 +160,15 @@ pub fn cases(quick: bool) -> Vec<Case> {
     if quick {
         return all;
     }
+    // Clusters of 3, 6, 10, 12 and 15 blocks (those above are of 2, 4 and 16), the last one not full.
+    for (kind, hidden) in
+        [Kind::Lstm, Kind::Gru].into_iter().flat_map(|kind| [90, 170, 300, 370, 450].map(|h| (kind, h)))
+    {
+        for number in [Number::F16, Number::Bf16] {
+            let variant = Variant::named(kind, "paper").unwrap();
+            all.push(Case { state: true, lengths: true, ..Case::new(variant, number, (4, 9, 24, hidden)) });
+        }
+    }
     for kind in [Kind::Lstm, Kind::Gru] {
         for size in [(5, 3, 20, 33), (3, 16, 256, 1024), (2, 64, 64, 2048)] {
             let variant = Variant::named(kind, "paper").unwrap();

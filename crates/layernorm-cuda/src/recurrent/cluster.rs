@@ -1,0 +1,307 @@
+//! The time loops of small 16-bit layers, in clusters of blocks (kernels/recurrent/cluster.cuh). Whether a layer runs so depends
+//! on its size, its type and the device, never on the batch: the order of its sums is another than that of the other loops.
+
+use super::cell::{Cell, Number};
+use super::kernels::{self, Address};
+use super::plan::{Layer, Parameters, Plan, Run, RunBack};
+use crate::device::Device;
+use crate::error::Error;
+use crate::launch::{Launch, Stream};
+use crate::module::{Function, Variant};
+use crate::nvrtc::Source;
+use layernorm_rnn::Slot;
+
+/// Units of a block.
+const UNITS: usize = 32;
+/// Blocks of the largest cluster that there is: 8 on every device that has clusters, 16 on some.
+const MOST_BLOCKS: usize = 16;
+
+/// A layer cut into the blocks of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cluster {
+    pub(crate) hidden: usize,
+    /// CS.
+    pub(crate) blocks: usize,
+    /// NT: tiles of 8 sequences that a cluster takes.
+    pub(crate) tiles: usize,
+}
+
+/// The time loops of a cluster; that back in training.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Loops {
+    pub(super) forward: Function,
+    pub(super) backward: Option<Function>,
+}
+
+impl Cluster {
+    /// How a layer is cut, if it is of a size and type for that.
+    pub(crate) fn of(hidden: usize, number: Number, tiles: usize) -> Option<Cluster> {
+        let blocks = hidden.div_ceil(UNITS);
+        (number != Number::F32 && (2..=MOST_BLOCKS).contains(&blocks)).then_some(Cluster { hidden, blocks, tiles })
+    }
+
+    /// The cluster and its loops for a batch; none where the device has no clusters of that size.
+    pub(super) fn choose(
+        device: &Device,
+        cell: &Cell,
+        layer: &Layer,
+        batch: usize,
+        training: bool,
+    ) -> Result<Option<(Cluster, Loops)>, Error> {
+        let Some(cluster) = Cluster::of(layer.hidden, layer.number, 1) else { return Ok(None) };
+        if !device.properties().clusters {
+            return Ok(None);
+        }
+        let loops = cluster.loops(device, cell, layer.number, training)?;
+        // A device may refuse the size, as one in parts does.
+        let held = |function| cluster.launch(batch).active_clusters(function).unwrap_or(0) as usize;
+        let at_once = [Some(loops.forward), loops.backward].iter().flatten().map(held).min().unwrap_or(0);
+        if at_once == 0 {
+            return Ok(None);
+        }
+        // One tile while all sequences run at once so: a step takes less time. Two take less of it for each sequence.
+        if batch <= 8 * at_once {
+            return Ok(Some((cluster, loops)));
+        }
+        let cluster = Cluster { tiles: 2, ..cluster };
+        Ok(Some((cluster, cluster.loops(device, cell, layer.number, training)?)))
+    }
+
+    fn loops(&self, device: &Device, cell: &Cell, number: Number, training: bool) -> Result<Loops, Error> {
+        let backward = if training { Some(device.function(&self.backward(cell, number))?) } else { None };
+        Ok(Loops { forward: device.function(&self.forward(cell, number, training))?, backward })
+    }
+
+    fn launch(&self, batch: usize) -> Launch {
+        Launch::new((batch.div_ceil(8 * self.tiles) * self.blocks) as u32, 256).cluster(self.blocks as u32)
+    }
+
+    /// Bytes of U as the forward loop reads it, and of Uᵀ as the other does.
+    pub(super) fn packed(&self) -> usize {
+        self.blocks * 8 * self.blocks.div_ceil(2) * 2048
+    }
+
+    pub(super) fn packed_back(&self, cell: &Cell) -> usize {
+        self.blocks * 8 * self.blocks.div_ceil(8) * 2 * cell.gates * 1024
+    }
+
+    /// Bytes of the messages of a row, for all sequences.
+    fn rows(&self) -> usize {
+        8 * self.tiles * 8 * self.blocks.next_multiple_of(4)
+    }
+
+    /// Bytes of `Shared` of cluster_forward.cu.
+    fn shared(&self, cell: &Cell) -> usize {
+        let h = (2 * self.blocks + 1) * self.tiles * 512;
+        8 * (4 + 16 * self.tiles) + h + (cell.groups() + 1) * self.rows() + 2 * 8 * self.tiles * 528
+    }
+
+    /// Bytes of `Shared` of cluster_backward.cu.
+    fn shared_back(&self, cell: &Cell) -> usize {
+        let groups = cell.loop_norm().map_or(0, |_| cell.groups()) + cell.input_norm.map_or(0, |_| cell.input_groups());
+        let dh = 2 * self.blocks * self.tiles * 1024 + 2 * cell.gates * self.tiles * 512;
+        let tape = 2 * (2 * cell.gates + 5 + cell.groups() + cell.input_groups());
+        let own = self.tiles * (tape + 3 * cell.gates + 2) * 1024;
+        8 * (2 + 16 * self.tiles) + dh + (2 * groups.max(1) + 1) * self.rows() + own
+    }
+
+    fn variant(
+        &self,
+        source: &'static Source,
+        entry: &'static str,
+        cell: &Cell,
+        number: Number,
+        shared: usize,
+    ) -> Variant {
+        let base = Variant::new(source, entry)
+            .define("TYPE", number.code())
+            .define("H", self.hidden)
+            .define("HP", self.blocks * UNITS)
+            .define("UNITS", UNITS)
+            .define("GS", self.blocks)
+            .define("NT", self.tiles)
+            .define("SHARED", shared);
+        let variant = kernels::with(base, cell.defines()).shared(shared);
+        Variant { large_clusters: self.blocks > 8, ..variant }
+    }
+
+    /// The time loop forward.
+    pub(super) fn forward(&self, cell: &Cell, number: Number, training: bool) -> Variant {
+        self.variant(&kernels::CLUSTER_FORWARD, "rnn_cluster_forward", cell, number, self.shared(cell))
+            .define("TRAIN", u8::from(training))
+    }
+
+    /// The time loop backward.
+    pub(super) fn backward(&self, cell: &Cell, number: Number) -> Variant {
+        self.variant(&kernels::CLUSTER_BACKWARD, "rnn_cluster_backward", cell, number, self.shared_back(cell))
+    }
+}
+
+/// `PackCluster` of prepare.cu.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct PackArgs {
+    u: Address,
+    packed: Address,
+    hidden: i32,
+    gates: i32,
+    blocks: i32,
+}
+
+/// `Forward` of cluster_forward.cu.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct ForwardArgs {
+    u: Address,
+    zx: Address,
+    zh: Address,
+    rh: Address,
+    state: Address,
+    cell: Address,
+    h: Address,
+    consts: Address,
+    y: Address,
+    y_time: i64,
+    y_batch: i64,
+    h0: Address,
+    c0: Address,
+    h_last: Address,
+    c_last: Address,
+    lengths: Address,
+    steps: i32,
+    batch: i32,
+    row_time: i32,
+    row_batch: i32,
+    reverse: i32,
+}
+
+/// `Backward` of cluster_backward.cu.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct BackwardArgs {
+    ut: Address,
+    zx: Address,
+    zh: Address,
+    rh: Address,
+    rx: Address,
+    state: Address,
+    cell: Address,
+    dzh: Address,
+    dzx: Address,
+    consts: Address,
+    dy: Address,
+    y_time: i64,
+    y_batch: i64,
+    dh_last: Address,
+    dc_last: Address,
+    dh0: Address,
+    dc0: Address,
+    sums: Address,
+    lengths: Address,
+    steps: i32,
+    batch: i32,
+    row_time: i32,
+    row_batch: i32,
+    reverse: i32,
+}
+
+impl Plan {
+    /// U or Uᵀ in the order of a loop.
+    pub(super) unsafe fn pack_cluster(
+        &self,
+        cluster: &Cluster,
+        stream: Stream,
+        params: &Parameters,
+        to: u64,
+        back: bool,
+    ) -> Result<(), Error> {
+        let args = PackArgs {
+            u: params.get(Slot::RecurrentWeight),
+            packed: to,
+            hidden: cluster.hidden as i32,
+            gates: self.cell.gates as i32,
+            blocks: cluster.blocks as i32,
+        };
+        let (function, bytes) = match &self.functions.back {
+            Some(functions) if back => (&functions.pack, cluster.packed_back(&self.cell)),
+            _ => (&self.functions.pack, cluster.packed()),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.over(function, bytes / 4, stream, &args) }
+    }
+
+    pub(super) unsafe fn cluster_forward(
+        &self,
+        cluster: &Cluster,
+        stream: Stream,
+        run: &Run,
+        tape: u64,
+    ) -> Result<(), Error> {
+        let kept = |at: usize| tape + at as u64;
+        let (row_time, row_batch) = self.strides();
+        let args = ForwardArgs {
+            u: run.workspace + self.there.matrix as u64,
+            zx: kept(self.tape.zx),
+            zh: kept(self.tape.zh),
+            rh: kept(self.tape.rh),
+            state: kept(self.tape.state),
+            cell: kept(self.tape.cell),
+            h: kept(self.tape.h),
+            consts: kept(self.tape.consts),
+            y: run.y,
+            y_time: (row_time * run.y_pitch) as i64,
+            y_batch: (row_batch * run.y_pitch) as i64,
+            h0: run.first.h,
+            c0: run.first.c,
+            h_last: run.last.h,
+            c_last: run.last.c,
+            lengths: run.lengths,
+            steps: self.shape.steps as i32,
+            batch: self.shape.batch as i32,
+            row_time: row_time as i32,
+            row_batch: row_batch as i32,
+            reverse: i32::from(self.layer.reverse),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { cluster.launch(self.shape.batch).run(&self.functions.forward, stream, &args) }
+    }
+
+    pub(super) unsafe fn cluster_backward(
+        &self,
+        cluster: &Cluster,
+        stream: Stream,
+        run: &RunBack,
+        function: &Function,
+    ) -> Result<(), Error> {
+        let (work, kept) = (|at: usize| run.workspace + at as u64, |at: usize| run.tape + at as u64);
+        let (row_time, row_batch) = self.strides();
+        let args = BackwardArgs {
+            ut: work(self.back.matrix),
+            zx: kept(self.tape.zx),
+            zh: kept(self.tape.zh),
+            rh: kept(self.tape.rh),
+            rx: kept(self.tape.rx),
+            state: kept(self.tape.state),
+            cell: kept(self.tape.cell),
+            dzh: work(self.back.dzh),
+            dzx: work(self.back.dzx),
+            consts: kept(self.tape.consts),
+            dy: run.dy,
+            y_time: (row_time * run.dy_pitch) as i64,
+            y_batch: (row_batch * run.dy_pitch) as i64,
+            dh_last: run.dlast.h,
+            dc_last: run.dlast.c,
+            dh0: run.gradients.first.h,
+            dc0: run.gradients.first.c,
+            sums: work(self.back.sums),
+            lengths: run.lengths,
+            steps: self.shape.steps as i32,
+            batch: self.shape.batch as i32,
+            row_time: row_time as i32,
+            row_batch: row_batch as i32,
+            reverse: i32::from(self.layer.reverse),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { cluster.launch(self.shape.batch).run(function, stream, &args) }
+    }
+}

@@ -1,0 +1,158 @@
+//! The recurrent loops in clusters on the CPU: their own text, compiled by the machine's C++ compiler, every thread a fiber, warps,
+//! copies and messages in random order, against the equations. Without a compiler, it is skipped.
+use compiler::compiler;
+use layernorm_cuda::Variant;
+use layernorm_cuda::recurrent::all_variants;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+#[path = "host/compiler.rs"]
+mod compiler;
+
+/// The files of the loops, from common.cuh on.
+const FILES: [&str; 7] = [
+    "common.cuh",
+    "cell.cuh",
+    "cluster.cuh",
+    "cluster_dh.cuh",
+    "cluster_forward.cu",
+    "cluster_backward.cu",
+    "prepare.cu",
+];
+
+/// Functions that have PTX only for other types.
+const KEPT: [&str; 3] = ["widen", "narrow", "value"];
+
+/// What else only a GPU's compiler knows, and what stands for it.
+const WORDS: [(&str, &str); 2] = [
+    ("asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y) : \"f\"(x));", "y = bf16_of(x);"),
+    (
+        "extern __shared__ __align__(16) unsigned char memory[];",
+        "unsigned char *memory = (unsigned char *)simt::shared[simt::self().block].data();",
+    ),
+];
+
+/// Where the braces that open first close again.
+fn end_of(text: &str) -> usize {
+    let mut depth = 0;
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 1 => return at + 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    panic!("a function has no end: {text}")
+}
+
+/// The text without its functions of inline PTX; `host/recurrent_ptx.h` has others of the same names, as far as they are needed.
+fn without_ptx(text: &str) -> String {
+    const MARK: &str = "__device__ __forceinline__ ";
+    let (mut out, mut left) = (String::new(), text);
+    while let Some(at) = left.find(MARK) {
+        let start = left[..at].rfind('\n').map_or(0, |at| at + 1);
+        let end = at + end_of(&left[at..]);
+        let head = left[at + MARK.len()..].split('(').next().unwrap_or_default();
+        let name = head.rsplit([' ', '*']).next().unwrap_or_default();
+        let ptx = left[at..end].contains("asm") || left[at..end].contains("__cvta");
+        let kept = !ptx || KEPT.contains(&name);
+        out.push_str(&left[..if kept { end } else { start }]);
+        left = &left[end..];
+    }
+    out + left
+}
+
+/// The kernels with the CPU's functions in place of the GPU's, in a folder.
+fn write_kernels(folder: &Path) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut found = [false; WORDS.len()];
+    for file in FILES {
+        let text = std::fs::read_to_string(root.join("kernels/recurrent").join(file)).expect("the kernel's text");
+        let mut text = without_ptx(&text);
+        for ((from, to), found) in WORDS.iter().zip(&mut found) {
+            *found |= text.contains(from);
+            text = text.replace(from, to);
+        }
+        std::fs::write(folder.join(file), text).expect("a file in our own folder");
+    }
+    assert!(found.iter().all(|found| *found), "the kernels no longer say one of {WORDS:?}");
+    for file in ["simt.h", "recurrent_ptx.h", "recurrent.cpp"] {
+        std::fs::copy(root.join("tests/host").join(file), folder.join(file)).expect("a file in our own folder");
+    }
+}
+
+fn get<'a>(variant: &'a Variant, name: &str) -> Option<&'a str> {
+    variant.defines.iter().find_map(|define| define.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// The definitions of a backward loop in bf16 and of the forward loop that belongs to it, for those small enough.
+fn layers() -> Vec<Vec<String>> {
+    let variants = all_variants(90).unwrap();
+    let common = |variant: &Variant| {
+        let own = |define: &&String| !define.starts_with("SHARED=") && !define.starts_with("TRAIN=");
+        variant.defines.iter().filter(own).cloned().collect::<Vec<_>>()
+    };
+    let small = |variant: &&Variant| {
+        variant.entry == "rnn_cluster_backward" && get(variant, "TYPE") == Some("2") && get(variant, "H") != Some("512")
+    };
+    let pair = |back: &Variant| {
+        let fits = |there: &&Variant| {
+            there.entry == "rnn_cluster_forward" && get(there, "TRAIN") == Some("1") && common(there) == common(back)
+        };
+        let there = variants.iter().find(fits).expect("a forward loop");
+        let mut defines = common(back);
+        defines.extend(["TRAIN=1".into(), "PARAM=2".into()]);
+        defines.push(format!("SHARED_FORWARD={}", there.shared));
+        defines.push(format!("SHARED_BACKWARD={}", back.shared));
+        defines
+    };
+    variants.iter().filter(small).map(pair).collect()
+}
+
+/// What the program or its compiler said, if not that all is well.
+fn failure(defines: &[String], index: usize, compiler: &str, folder: &Path) -> Option<String> {
+    let program = folder.join(format!("layer{index}"));
+    let mut build = Command::new(compiler);
+    build.args(["-std=c++17", "-O1", "-ffp-contract=off", "-w", "-o"]).arg(&program).arg(folder.join("recurrent.cpp"));
+    let built =
+        build.args(defines.iter().map(|define| format!("-D{define}"))).output().expect("the compiler was there");
+    if !built.status.success() {
+        return Some(String::from_utf8_lossy(&built.stderr).into_owned());
+    }
+    // Steps, sequences (a cluster has 8 or 16), whether from the end, a seed.
+    let runs = [["4", "3", "0", "1"], ["3", "11", "1", "2"]];
+    // Both for the first few, then by turns: each takes seconds.
+    for words in if index < 3 { &runs[..] } else { &runs[index % 2..][..1] } {
+        let ran = Command::new(&program).args(words).output().expect("the program was built");
+        if !ran.status.success() {
+            return Some(format!("{defines:?} {words:?}: {} ({})", String::from_utf8_lossy(&ran.stdout), ran.status));
+        }
+    }
+    None
+}
+
+#[test]
+fn clusters_follow_the_equations() {
+    let Some(compiler) = compiler() else { return println!("skipped: no C++ compiler for Linux") };
+    let folder = tempfile::tempdir().expect("a folder of our own");
+    write_kernels(folder.path());
+    let (layers, next) = (layers(), AtomicUsize::new(0));
+    assert!(layers.len() > 8, "{} layers", layers.len());
+    let work = || {
+        let mut wrong = Vec::new();
+        while let Some((index, defines)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, layers.get(i)?)))
+        {
+            wrong.extend(failure(defines, index, compiler, folder.path()));
+        }
+        wrong
+    };
+    let wrong = std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        running.into_iter().flat_map(|thread| thread.join().expect("no thread panics")).collect::<Vec<_>>()
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
