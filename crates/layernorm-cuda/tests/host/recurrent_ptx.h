@@ -4,7 +4,6 @@
 #define __align__(bytes) alignas(bytes)
 
 struct float4 { float x, y, z, w; };
-struct uint2 { unsigned x, y; };
 inline float2 make_float2(float x, float y) { return {x, y}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 inline int min(int a, int b) { return a < b ? a : b; }
