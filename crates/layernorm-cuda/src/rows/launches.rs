@@ -20,17 +20,18 @@ impl Job<'_> {
     ) -> Result<(), Error> {
         let function = self.device.function(variant)?;
         let mut groups = lines.div_ceil(geometry.teams());
-        let fit = |room: usize| room.max(1);
-        if in_turn {
+        let multiprocessors = self.device.properties().multiprocessors as usize;
+        // A few run at once in any case; to ask the driver how many more would take longer than they do.
+        if in_turn && groups * geometry.cluster > multiprocessors {
             let held = if geometry.flow.is_some() && geometry.cluster > 1 {
                 // Clusters lie in one part of the chip each, which may leave some multiprocessors out.
                 let cluster = geometry.cluster as u32;
                 Launch::new(cluster, geometry.threads as u32).cluster(cluster).active_clusters(&function)? as usize
             } else {
                 let blocks = function.blocks_per_multiprocessor(geometry.threads as u32)? as usize;
-                blocks * self.device.properties().multiprocessors as usize / geometry.cluster
+                blocks * multiprocessors / geometry.cluster
             };
-            groups = groups.min(fit(held));
+            groups = groups.min(held.max(1));
         }
         // More blocks than a grid has come in turn.
         let groups = groups.min((i32::MAX as usize) / geometry.cluster);
