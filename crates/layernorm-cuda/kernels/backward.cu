@@ -9,28 +9,12 @@
 // Rule 6: a row is extreme if r < LEAST_RSTD (then it is scaled again, k) or a sum is not finite; it is done again with
 // g′ = (dy·2^j)·(γ·2^l), the powers of the row's largest |dy| and |γ|, and dx scaled back by k − j − l.
 #include "stats.cuh"
+#include "params.cuh"
 
 // The statistics of a scaled row, and its power.
 struct Line { A m, delta, r; int k; };
 
-struct Params {
-    const T* x;
-    const T* dy;
-    const T* dh;
-    T* dx;
-    const void* gain;
-    const A* m;
-    const A* delta;
-    const A* rstd;
-    A* sums;   // [2][parts][n]
-    Line* lines;  // of scaled rows, for who needs their x̂ later
-    Messages* messages;  // for rows that stream
-    i64 rows, n, parts;
-    i64 stride_x, stride_dy, stride_dh, stride_dx;
-    i64 span, groups;
-    Count count;
-    A eps;
-};
+typedef BackwardParams Params;
 
 constexpr int CHUNK = 64;
 

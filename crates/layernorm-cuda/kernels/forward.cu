@@ -5,23 +5,9 @@
 // Teams take rows in turn. Vectors are fetched ahead into a ring of shared memory that belongs to each thread alone, so no
 // barrier guards it; a row then lives in registers until it is written.
 #include "stats.cuh"
+#include "params.cuh"
 
-struct Params {
-    const T* x;
-    const T* residual;
-    T* h;
-    T* y;
-    const void* gain;
-    const void* bias;
-    A* m;
-    A* delta;
-    A* rstd;
-    i64 rows, n;
-    i64 stride_x, stride_residual, stride_h, stride_y;
-    i64 span, groups;
-    Count count;
-    A eps;
-};
+typedef ForwardParams Params;
 
 constexpr int INPUTS = RESIDUAL ? 2 : 1;
 

@@ -4,23 +4,9 @@
 //
 // A thread block a row. γ and β are asked for with x, before the first sum.
 #include "lanes.cuh"
+#include "params.cuh"
 
-struct Params {
-    const T* x;
-    const T* residual;
-    T* h;
-    T* y;
-    const void* gain;
-    const void* bias;
-    A* m;
-    A* delta;
-    A* rstd;
-    i64 rows, n;
-    i64 stride_x, stride_residual, stride_h, stride_y;
-    i64 span, groups;
-    Count count;
-    A eps;
-};
+typedef ForwardParams Params;
 
 // Rule 6: x, read again, times 2^k, and its statistics; NaN if an element is not finite. `saved`: those of x itself.
 __device__ inline Stat again(const Params& p, Row& row, const T* from, Held& x, Stat& saved) {

@@ -16,28 +16,12 @@
 // lies, with exchanges of its own (Team). Its x̂ enters the sums in the row's turn.
 #define TENSORS 2
 #include "stream.cuh"
+#include "params.cuh"
 
 // The statistics of a scaled row, and its power.
 struct Line { A m, delta, r; int k; };
 
-struct Params {
-    const T* x;
-    const T* dy;
-    const T* dh;
-    T* dx;
-    const void* gain;
-    const A* m;
-    const A* delta;
-    const A* rstd;
-    A* sums;   // [2][parts][n]
-    Line* lines;  // of scaled rows, for who needs their x̂ later
-    Messages* messages;  // of each team
-    i64 rows, n, parts;
-    i64 stride_x, stride_dy, stride_dh, stride_dx;
-    i64 span, groups;
-    Count count;
-    A eps;
-};
+typedef BackwardParams Params;
 
 constexpr int CHUNK = 64;
 constexpr int SKEW = WHOLE_BLOCK;

@@ -9,23 +9,9 @@
 // Rule 6: an extreme row is read again.
 #define TENSORS 1
 #include "stream.cuh"
+#include "params.cuh"
 
-struct Params {
-    const T* x;
-    const T* residual;
-    T* h;
-    T* y;
-    const void* gain;
-    const void* bias;
-    A* m;
-    A* delta;
-    A* rstd;
-    i64 rows, n;
-    i64 stride_x, stride_residual, stride_h, stride_y;
-    i64 span, groups;
-    Count count;
-    A eps;
-};
+typedef ForwardParams Params;
 
 struct Pipe {
     Exchange exchanges[WHOLE_BLOCK ? TEAMS : 1];

@@ -8,6 +8,7 @@ use crate::types::{Param, Type, kind};
 
 const NUMBER: (&str, &str) = ("number.cuh", include_str!("../kernels/number.cuh"));
 const MESSAGES: (&str, &str) = ("messages.cuh", include_str!("../kernels/messages.cuh"));
+const PARAMS: (&str, &str) = ("params.cuh", include_str!("../kernels/params.cuh"));
 const ROWS: (&str, &str) = ("rows.cuh", include_str!("../kernels/rows.cuh"));
 const STATS: (&str, &str) = ("stats.cuh", include_str!("../kernels/stats.cuh"));
 const STREAM: (&str, &str) = ("stream.cuh", include_str!("../kernels/stream.cuh"));
@@ -18,22 +19,22 @@ const COLUMNS_H: (&str, &str) = ("columns.cuh", include_str!("../kernels/columns
 static FORWARD: Source = Source {
     name: "forward.cu",
     text: include_str!("../kernels/forward.cu"),
-    headers: &[NUMBER, MESSAGES, ROWS, STATS],
+    headers: &[NUMBER, PARAMS, MESSAGES, ROWS, STATS],
 };
 static BACKWARD: Source = Source {
     name: "backward.cu",
     text: include_str!("../kernels/backward.cu"),
-    headers: &[NUMBER, MESSAGES, ROWS, STATS],
+    headers: &[NUMBER, PARAMS, MESSAGES, ROWS, STATS],
 };
 static STREAM_FORWARD: Source = Source {
     name: "stream_forward.cu",
     text: include_str!("../kernels/stream_forward.cu"),
-    headers: &[NUMBER, MESSAGES, ROWS, STATS, STREAM],
+    headers: &[NUMBER, PARAMS, MESSAGES, ROWS, STATS, STREAM],
 };
 static STREAM_BACKWARD: Source = Source {
     name: "stream_backward.cu",
     text: include_str!("../kernels/stream_backward.cu"),
-    headers: &[NUMBER, MESSAGES, ROWS, STATS, STREAM],
+    headers: &[NUMBER, PARAMS, MESSAGES, ROWS, STATS, STREAM],
 };
 static LONG: Source =
     Source { name: "long.cu", text: include_str!("../kernels/long.cu"), headers: &[NUMBER, MESSAGES, ROWS, COLUMNS_H] };
@@ -41,10 +42,16 @@ static COLUMNS: Source =
     Source { name: "columns.cu", text: include_str!("../kernels/columns.cu"), headers: &[NUMBER, COLUMNS_H] };
 static FINISH: Source =
     Source { name: "finish.cu", text: include_str!("../kernels/finish.cu"), headers: &[NUMBER, COLUMNS_H] };
-static LANES_FORWARD: Source =
-    Source { name: "lanes_forward.cu", text: include_str!("../kernels/lanes_forward.cu"), headers: &[NUMBER, LANES] };
-static LANES_BACKWARD: Source =
-    Source { name: "lanes_backward.cu", text: include_str!("../kernels/lanes_backward.cu"), headers: &[NUMBER, LANES] };
+static LANES_FORWARD: Source = Source {
+    name: "lanes_forward.cu",
+    text: include_str!("../kernels/lanes_forward.cu"),
+    headers: &[NUMBER, PARAMS, LANES],
+};
+static LANES_BACKWARD: Source = Source {
+    name: "lanes_backward.cu",
+    text: include_str!("../kernels/lanes_backward.cu"),
+    headers: &[NUMBER, PARAMS, LANES],
+};
 static DOWN: Source =
     Source { name: "down.cu", text: include_str!("../kernels/down.cu"), headers: &[NUMBER, COLUMNS_H, DOWN_H] };
 static DOWN_CHUNK: Source = Source {

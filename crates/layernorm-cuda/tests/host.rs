@@ -69,8 +69,9 @@ const WORDS: [(&str, &str); 8] = [
     ("__shared__ Pipe pipe;", "Pipe& pipe = *(Pipe*)simt::shared[simt::self().block].data();"),
 ];
 
-const FILES: [&str; 16] = [
+const FILES: [&str; 17] = [
     "number.cuh",
+    "params.cuh",
     "messages.cuh",
     "rows.cuh",
     "stats.cuh",

@@ -1,8 +1,8 @@
-//! The kernels' parameters, field by field.
+//! The kernels' parameters, field by field, as `kernels/params.cuh` and `long.cu` have them.
 
 use crate::types::Count;
 
-/// As `forward.cu` has them.
+/// As `params.cuh` has them.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct ForwardParams<A> {
@@ -24,7 +24,7 @@ pub(super) struct ForwardParams<A> {
     pub(super) eps: A,
 }
 
-/// As `backward.cu` has them.
+/// As `params.cuh` has them.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct BackwardParams<A> {

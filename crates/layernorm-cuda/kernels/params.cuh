@@ -1,0 +1,42 @@
+// What the kernels over rows are given, whichever of them a call takes. src/rows/params.rs has the same fields.
+#pragma once
+#include "number.cuh"
+
+struct Line;
+struct Messages;
+
+struct ForwardParams {
+    const T* x;
+    const T* residual;
+    T* h;
+    T* y;
+    const void* gain;
+    const void* bias;
+    A* m;
+    A* delta;
+    A* rstd;
+    i64 rows, n;
+    i64 stride_x, stride_residual, stride_h, stride_y;
+    i64 span, groups;
+    Count count;
+    A eps;
+};
+
+struct BackwardParams {
+    const T* x;
+    const T* dy;
+    const T* dh;
+    T* dx;
+    const void* gain;
+    const A* m;
+    const A* delta;
+    const A* rstd;
+    A* sums;   // [2][parts][n]
+    Line* lines;  // of scaled rows, for who needs their x̂ later
+    Messages* messages;  // for rows that stream
+    i64 rows, n, parts;
+    i64 stride_x, stride_dy, stride_dh, stride_dx;
+    i64 span, groups;
+    Count count;
+    A eps;
+};
