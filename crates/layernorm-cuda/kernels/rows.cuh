@@ -15,6 +15,7 @@
 #pragma once
 #include "number.cuh"
 
+#include "bulk.cuh"
 #include "messages.cuh"
 
 constexpr int SPREAD = TEAM * VEC;                          // elements that one vector of each thread covers
@@ -68,8 +69,6 @@ __device__ inline void cluster_wait() {
 
 // ---- messages between the blocks of a cluster: a value, and its bytes counted by a barrier of the receiver's ----
 
-__device__ inline u32 shared_address(const void* place) { return u32(__cvta_generic_to_shared(place)); }
-
 __device__ inline void barrier_init(u64* barrier) {
 #if CLUSTER > 1 && !TALKING
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" ::"r"(shared_address(barrier)) : "memory");
@@ -108,7 +107,7 @@ __device__ inline void send(A* place, u64* barrier, u32 rank, A value) {
 // Sums of the warps of a team, twice: one set is read while the next is written.
 struct Exchange {
     A sums[2][2][PADDED_WARPS];
-    A ranks[2][2][TALKING ? 1 : CLUSTER];
+    A ranks[2][2][CLUSTER];
     u64 barriers[2];
 };
 
@@ -243,10 +242,12 @@ struct Team {
         }
         if constexpr (CLUSTER > 1) {
             if constexpr (TALKING) {
+                // One warp asks, so that few wait for the same word of memory; the others have it from the warp.
+                if (warp() == 0) {
 #pragma unroll
-                for (int s = 0; s < NS; s++) {
-                    if (warp() == 0 && lane == 0) leave_message(&messages->rare[set][s][cluster_rank()], turn, total[s]);
-                    total[s] = await_message(&messages->rare[set][s][lane % CLUSTER], turn);
+                    for (int s = 0; s < NS; s++)
+                        if (lane == 0) leave_message(&messages->sums[set][s][cluster_rank()], turn, total[s]);
+                    await_messages<NS>([&](int s) { return &messages->sums[set][s][lane % CLUSTER]; }, turn, total);
                 }
             } else {
                 u64* barrier = &exchange->barriers[set];
@@ -258,10 +259,19 @@ struct Team {
 #pragma unroll
                 for (int s = 0; s < NS; s++) total[s] = exchange->ranks[set][s][lane % CLUSTER];
             }
+            if (!TALKING || warp() == 0)
 #pragma unroll
-            for (int s = 0; s < NS; s++)
+                for (int s = 0; s < NS; s++)
 #pragma unroll
-                for (int o = 1; o < CLUSTER; o *= 2) total[s] = join(total[s], __shfl_xor_sync(~0u, total[s], o));
+                    for (int o = 1; o < CLUSTER; o *= 2) total[s] = join(total[s], __shfl_xor_sync(~0u, total[s], o));
+            if (TALKING && WARPS > 1) {
+#pragma unroll
+                for (int s = 0; s < NS; s++)
+                    if (warp() == 0 && lane == 0) exchange->ranks[set][s][0] = total[s];
+                team_sync(own);
+#pragma unroll
+                for (int s = 0; s < NS; s++) total[s] = exchange->ranks[set][s][0];
+            }
         }
         turn++;
     }

@@ -25,24 +25,6 @@ constexpr int PIECE = PIECE_VECS * SPREAD;                      // elements of a
 constexpr int HELD_WARPS = THREADS / 32;
 constexpr int RING_WORDS = HELD_WARPS * RING * TENSORS * SLOT_WORDS;
 
-// ---- barriers of one's own block ----
-
-__device__ inline void own_init(u64* barrier, u32 arrivals) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
-}
-__device__ inline void own_arrive(u64* barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
-__device__ inline void own_expect(u64* barrier, u32 bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
-}
-__device__ inline void own_wait(u64* barrier, u32 parity) {
-    asm volatile(
-        "{\n.reg .pred done;\nagain:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra again;\n}" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
-}
-
 // One more, and how many there were. Orders nothing.
 __device__ inline u32 count_one(u32* place) {
     u32 before;
@@ -50,23 +32,6 @@ __device__ inline u32 count_one(u32* place) {
     return before;
 }
 
-// HINT & 1: what is read once need not stay in L2.
-__device__ inline void bulk_load(void* to, const void* from, u32 bytes, u64* barrier, u64 policy) {
-#if HINT & 1
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
-                     shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)), "l"(policy) : "memory");
-#else
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
-                 "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
-#endif
-}
-__device__ inline u64 read_once() {
-    u64 policy = 0;
-#if HINT & 1
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-#endif
-    return policy;
-}
 // HINT & 2: an ordinary store.
 __device__ inline void write_words(T* to, const Words& from) {
 #if HINT & 2
@@ -151,12 +116,15 @@ struct Ring {
 
 // ---- sums on their way ----
 
+// Over the blocks of a cluster the sum goes by messages to its shared memory, over others (TALKING) by those of global memory.
+//
 // Two sums, of which four sets are on their way at most. A set is used again when all warps of all blocks have taken it: the user
 // says why that is so.
 struct Channel {
     static constexpr int NS = 2, SETS = 4;
     A parts[2][NS][PADDED_WARPS];  // of the warps; places past the last are +0
     A found[SETS][NS];             // what `finish` made of the sums
+    A ranks[CLUSTER > 1 && !TALKING ? SETS : 1][NS][CLUSTER];  // of the cluster's blocks
     u64 ready[SETS];
     u64 gathered[2];
     u32 arrived[2];
@@ -206,6 +174,12 @@ struct Channel {
         if constexpr (CLUSTER == 1) {
             finish(total);
             pass_on(turn % SETS, total);
+        } else if constexpr (!TALKING) {
+            int set = turn % SETS;
+            if (lane == 0) own_expect(&ready[set], NS * CLUSTER * sizeof(A));
+#pragma unroll
+            for (int s = 0; s < NS; s++)
+                if (lane < CLUSTER) send(&ranks[set][s][cluster_rank()], &ready[set], lane, total[s]);
         } else if (lane == 0) {
 #pragma unroll
             for (int s = 0; s < NS; s++) leave_message(&messages->dots[turn % SETS][s][cluster_rank()], turn, total[s]);
@@ -224,6 +198,17 @@ struct Channel {
     // Sum number `turn` as `finish` makes it, for all lanes. `first`: whether this warp has looked.
     template <class F> __device__ void take(u32 turn, bool first, A (&value)[NS], const Messages* messages, F finish) {
         int set = turn % SETS, rank = threadIdx.x % CLUSTER;
+        if constexpr (CLUSTER > 1 && !TALKING) {
+            barrier_wait(&ready[set], turn / SETS & 1);
+#pragma unroll
+            for (int s = 0; s < NS; s++) {
+                value[s] = *(volatile A*)&ranks[set][s][rank];
+#pragma unroll
+                for (int o = 1; o < CLUSTER; o *= 2) value[s] = value[s] + __shfl_xor_sync(~0u, value[s], o);
+            }
+            finish(value);
+            return;
+        }
         if (first) {
             wait_async<0>();
             __syncwarp();
@@ -278,6 +263,3 @@ template <int KIND> struct Columns {
         }
     }
 };
-
-// After barriers were made by one thread: seen by the copies and by the cluster. Then comes a barrier of all.
-__device__ inline void barriers_made() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }

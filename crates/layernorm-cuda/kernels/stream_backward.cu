@@ -3,11 +3,11 @@
 //   g = dy·γ   x̂ = (d − δ)·r   a = sum(g)/N   b = sum(g·x̂)/N   dx = r·fma(−x̂, b, g − a)
 //   of a chunk, rows in order: fma(dy, x̂, ·) and · + dy, in registers of the thread that has the column
 //
-// A team has a chunk, or (TALKING) takes chunks in turn. With several warps, sum(g) and sum(g·x̂) of row q + 1 are posted, then row q is written, so that a
+// A team of one block has a chunk, one of several takes chunks in turn. With several warps, sum(g) and sum(g·x̂) of row q + 1 are posted, then row q is written, so that a
 // sum has a pass to come by; a warp alone has its sums at once.
 //
-// Blocks of a team are not a cluster: those of 8 or 16 blocks leave every tenth multiprocessor out, and a chunk more than fit
-// takes as long as all of them. They run at the same time (a cooperative launch) and leave each other messages.
+// Blocks of a team are a cluster, or (TALKING) run at the same time (a cooperative launch) and leave each other messages:
+// clusters of 8 or 16 blocks leave every tenth multiprocessor out, and a chunk more than fit takes as long as all of them.
 //
 // Why four sets of sums are enough: who sends those of row q + 4 has taken those of q + 2, for which all warps have posted theirs,
 // and each did so after it took those of q.
@@ -26,12 +26,13 @@ typedef BackwardParams Params;
 constexpr int CHUNK = 64;
 constexpr int SKEW = WHOLE_BLOCK;
 static_assert(RING >= (1 + SKEW) * PIECES, "the rows at hand are there as a whole");
-static_assert(CLUSTER == 1 || TALKING, "blocks that leave each other messages");
+// Teams of several blocks stay, and take chunks in turn.
+constexpr bool IN_TURN = CLUSTER > 1;
 
 struct Pipe {
     Exchange exchange;
     Channel dots;
-    A stats[TEAMS][1 + TALKING][3][CHUNK];  // of this chunk's rows and the next one's
+    A stats[TEAMS][1 + IN_TURN][3][CHUNK];  // of this chunk's rows and the next one's
     u64 full[HELD_WARPS * RING];
 };
 
@@ -147,13 +148,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         barriers_made();
     }
     __syncthreads();
-    Team team(&pipe.exchange, p.messages + group);
+    Team team(&pipe.exchange, TALKING ? p.messages + group : nullptr);
     int first = group * TEAMS + team.own;
     i64 chunks = (p.rows + CHUNK - 1) / CHUNK;
     // Rows of all chunks of the team; only the last chunk of all may be short.
     int turns = 0;
     if (first < chunks) {
-        i64 rounds = TALKING ? (chunks - 1 - first) / teams : 0, left = p.rows - (first + rounds * teams) * CHUNK;
+        i64 rounds = IN_TURN ? (chunks - 1 - first) / teams : 0, left = p.rows - (first + rounds * teams) * CHUNK;
         turns = int(rounds * CHUNK + (left < CHUNK ? left : CHUNK));
     }
     auto chunk_of = [&](int turn) { return first + i64(turn / CHUNK) * teams; };
@@ -174,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         sum[1] = divide(sum[1], p.count);
     };
     auto stat_of = [&](int q) {
-        const A(&stats)[3][CHUNK] = pipe.stats[team.own][q / CHUNK % (1 + TALKING)];
+        const A(&stats)[3][CHUNK] = pipe.stats[team.own][q / CHUNK % (1 + IN_TURN)];
         return Stat{stats[0][q % CHUNK], stats[1][q % CHUNK], stats[2][q % CHUNK]};
     };
     // The sums of the chunk that ends before row q, for γ (0) or β (1); then they start again.
@@ -276,14 +277,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         bool looks = TALKING && q >= 0 && first_post;
         if (looks) pipe.dots.look(q, team.messages);
         if (next < turns) {
-            if (TALKING && next > 0 && next % CHUNK == 0) leave(bias_sum, next, 1);
+            if (IN_TURN && next > 0 && next % CHUNK == 0) leave(bias_sum, next, 1);
             // A warp reads the next chunk's statistics, which the others need only after it has posted more sums.
-            if (TALKING && next % CHUNK == CHUNK / 2 && next + CHUNK / 2 < turns && Team::warp() == 0)
-                read_stats(p, pipe.stats[team.own][(next / CHUNK + 1) % (1 + TALKING)], chunk_of(next + CHUNK), threadIdx.x, 32);
+            if (IN_TURN && next % CHUNK == CHUNK / 2 && next + CHUNK / 2 < turns && Team::warp() == 0)
+                read_stats(p, pipe.stats[team.own][(next / CHUNK + 1) % (1 + IN_TURN)], chunk_of(next + CHUNK), threadIdx.x, 32);
             dots(next);
         }
         if (q >= 0) {
-            if (TALKING && q > 0 && q % CHUNK == 0) leave(gain_sum, q, 0);
+            if (IN_TURN && q > 0 && q % CHUNK == 0) leave(gain_sum, q, 0);
             write(q, looks);
         }
     }
@@ -291,4 +292,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         leave(gain_sum, turns, 0);
         leave(bias_sum, turns, 1);
     }
+    // Nobody goes while others may still send to it.
+    if (CLUSTER > 1) cluster_sync();
 }

@@ -6,6 +6,9 @@
 // it waits for a sum, other teams of the block have theirs. A warp's slot is asked for again as soon as it is read, so what
 // shared memory holds is on its way; γ and β of the block's columns lie there too, once for all teams.
 //
+// Blocks that share rows are a cluster, or (TALKING) run at the same time and leave each other messages: large clusters leave some
+// multiprocessors out.
+//
 // Rule 6: an extreme row is read again.
 #define TENSORS 1
 #include "stream.cuh"
@@ -32,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
         barriers_made();
     }
     __syncthreads();
-    Team team(pipe.exchanges);
+    Team team(pipe.exchanges, TALKING ? p.messages + (blockIdx.x / CLUSTER * TEAMS + threadIdx.x / TEAM_THREADS) : nullptr);
     int teams = gridDim.x / CLUSTER * TEAMS, first = blockIdx.x / CLUSTER * TEAMS + team.own;
     int turns = first < p.rows ? int((p.rows - first + teams - 1) / teams) : 0;
     auto row_of = [&](int turn) { return first + i64(turn) * teams; };

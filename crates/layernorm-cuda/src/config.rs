@@ -9,7 +9,7 @@ mod small;
 pub use small::{Down, down, lanes};
 
 pub use flow::{Flow, stream_backward, stream_fits, stream_forward, streams_forward};
-pub(crate) use flow::{MESSAGE_BYTES, talking_teams, team_message_bytes};
+pub(crate) use flow::{MESSAGE_BYTES, talking_groups, team_message_bytes};
 
 use crate::device::Properties;
 use crate::types::Type;
@@ -34,7 +34,7 @@ pub struct Geometry {
     pub team: usize,
     /// Warps of a block that share a row.
     pub warps: usize,
-    /// Blocks that share a row: a cluster; backward rows that stream, any that run at the same time.
+    /// Blocks that share a row: a cluster; or (`Flow::across`) any that run at the same time.
     pub cluster: usize,
     /// Vectors that a thread holds of a row: of 16 bytes, with `flow` of four elements.
     pub vectors: usize,
@@ -52,6 +52,11 @@ pub struct Geometry {
     pub lanes: bool,
     /// Whether it may start before the launch before it has ended, which saves what a launch costs.
     pub overlaps: bool,
+    /// Where blocks take rows in turn: how many times as many of them there are as fit at once. Those that come later even out what
+    /// the first ones took longer for.
+    pub waves: usize,
+    /// Whether a thread has a whole row, for short ones. `vectors` are of 16 bytes, `ring` counts rows of a thread.
+    pub each: bool,
 }
 
 impl Geometry {
@@ -68,6 +73,8 @@ impl Geometry {
         flow: None,
         lanes: false,
         overlaps: false,
+        waves: 1,
+        each: false,
     };
 
     /// Elements of a vector.
@@ -92,12 +99,18 @@ impl Geometry {
             let row = Flow::VECTOR * element.bytes() * self.threads * self.vectors;
             return self.ring * tensors * row / flow.pieces;
         }
-        self.ring * self.parts(element) * tensors * 16 * self.threads
+        let fetched = if self.each { self.vectors } else { self.parts(element) };
+        self.ring * fetched * tensors * 16 * self.threads
     }
 
     /// Bytes of shared memory for so many of γ and β, widened, of the columns that a block has. Of rows that stream.
     pub(crate) fn columns_bytes(&self, params: usize) -> usize {
         params * 4 * Flow::VECTOR * self.vectors * 32 * self.warps
+    }
+
+    /// Whether its blocks leave each other messages.
+    pub(crate) fn across(&self) -> bool {
+        self.cluster > 1 && self.flow.is_some_and(|flow| flow.across)
     }
 
     /// Teams of a thread block.
@@ -111,6 +124,15 @@ impl Geometry {
         let one = Geometry { team, warps: 1, vectors, threads, ..Geometry::NONE };
         // Whole steps.
         Geometry { vectors: vectors.next_multiple_of(one.parts(element)), ..one }
+    }
+
+    /// A thread for each row, if the rows are of 64, 128 or 256 bytes and lie one after the other; so many rows of each thread have
+    /// room.
+    pub fn each(element: Type, n: usize, ring: usize, threads: usize, blocks: usize) -> Option<Self> {
+        let bytes = n * element.bytes();
+        let fits = element != Type::F64 && [64, 128, 256].contains(&bytes);
+        let vectors = bytes / 16;
+        fits.then_some(Geometry { team: 1, vectors, ring, threads, blocks, each: true, ..Geometry::NONE })
     }
 
     /// A warp for each 1024 elements of a row, over so many blocks.

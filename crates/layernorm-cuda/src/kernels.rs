@@ -7,6 +7,7 @@ use crate::rows::RowNorm;
 use crate::types::{Param, Type, kind};
 
 const NUMBER: (&str, &str) = ("number.cuh", include_str!("../kernels/number.cuh"));
+const BULK: (&str, &str) = ("bulk.cuh", include_str!("../kernels/bulk.cuh"));
 const MESSAGES: (&str, &str) = ("messages.cuh", include_str!("../kernels/messages.cuh"));
 const PARAMS: (&str, &str) = ("params.cuh", include_str!("../kernels/params.cuh"));
 const ROWS: (&str, &str) = ("rows.cuh", include_str!("../kernels/rows.cuh"));
@@ -19,29 +20,34 @@ const COLUMNS_H: (&str, &str) = ("columns.cuh", include_str!("../kernels/columns
 static FORWARD: Source = Source {
     name: "forward.cu",
     text: include_str!("../kernels/forward.cu"),
-    headers: &[NUMBER, PARAMS, MESSAGES, ROWS, STATS],
+    headers: &[NUMBER, PARAMS, BULK, MESSAGES, ROWS, STATS],
 };
 static BACKWARD: Source = Source {
     name: "backward.cu",
     text: include_str!("../kernels/backward.cu"),
-    headers: &[NUMBER, PARAMS, MESSAGES, ROWS, STATS],
+    headers: &[NUMBER, PARAMS, BULK, MESSAGES, ROWS, STATS],
 };
 static STREAM_FORWARD: Source = Source {
     name: "stream_forward.cu",
     text: include_str!("../kernels/stream_forward.cu"),
-    headers: &[NUMBER, PARAMS, MESSAGES, ROWS, STATS, STREAM],
+    headers: &[NUMBER, PARAMS, BULK, MESSAGES, ROWS, STATS, STREAM],
 };
 static STREAM_BACKWARD: Source = Source {
     name: "stream_backward.cu",
     text: include_str!("../kernels/stream_backward.cu"),
-    headers: &[NUMBER, PARAMS, MESSAGES, ROWS, STATS, STREAM],
+    headers: &[NUMBER, PARAMS, BULK, MESSAGES, ROWS, STATS, STREAM],
 };
 static LONG: Source =
-    Source { name: "long.cu", text: include_str!("../kernels/long.cu"), headers: &[NUMBER, MESSAGES, ROWS, COLUMNS_H] };
+    Source { name: "long.cu", text: include_str!("../kernels/long.cu"), headers: &[NUMBER, BULK, MESSAGES, ROWS, COLUMNS_H] };
 static COLUMNS: Source =
     Source { name: "columns.cu", text: include_str!("../kernels/columns.cu"), headers: &[NUMBER, COLUMNS_H] };
 static FINISH: Source =
     Source { name: "finish.cu", text: include_str!("../kernels/finish.cu"), headers: &[NUMBER, COLUMNS_H] };
+static EACH_FORWARD: Source = Source {
+    name: "each_forward.cu",
+    text: include_str!("../kernels/each_forward.cu"),
+    headers: &[NUMBER, PARAMS, BULK],
+};
 static LANES_FORWARD: Source = Source {
     name: "lanes_forward.cu",
     text: include_str!("../kernels/lanes_forward.cu"),
@@ -150,6 +156,18 @@ pub(crate) fn lanes_backward(norm: &RowNorm, geometry: &Geometry, residual: bool
     lanes(variant, norm, geometry, residual).define("DX", u32::from(dx))
 }
 
+/// Short rows, a thread each.
+pub(crate) fn each_forward(norm: &RowNorm, geometry: &Geometry) -> Variant {
+    Kinds::from(*norm)
+        .define(Variant::new(&EACH_FORWARD, "forward"))
+        .define("VECS", geometry.vectors)
+        .define("RING", geometry.ring)
+        .define("THREADS", geometry.threads)
+        .define("MIN_BLOCKS", geometry.blocks)
+        .define("HINT", 0)
+        .shared(geometry.ring_bytes(norm.element, 1))
+}
+
 /// The sums for γ and β in one launch; `kinds`: where they go.
 pub(crate) fn down(kinds: Kinds, shape: &Down) -> Variant {
     let variant = match shape.height {
@@ -200,22 +218,23 @@ pub(crate) fn backward(
 pub(crate) fn stream_forward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
     let variant = Kinds::from(*norm).define(Variant::new(&STREAM_FORWARD, "forward"));
     let shared = geometry.ring_bytes(norm.element, 1) + geometry.columns_bytes(norm.params(true));
-    flows(rows(variant, norm, geometry, false, true, false), norm, flow).shared(shared)
+    flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow).shared(shared)
 }
 
-/// The backward pass of such rows, with dx and the sums for γ and β. Its blocks are in no clusters.
+/// The backward pass of such rows, with dx and the sums for γ and β.
 pub(crate) fn stream_backward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
     let kinds = Kinds { bias: 0, ..Kinds::from(*norm) };
     let variant = kinds.define(Variant::new(&STREAM_BACKWARD, "backward"));
     let shared = geometry.ring_bytes(norm.element, 2) + geometry.columns_bytes(norm.params(false));
-    let variant = flows(rows(variant, norm, geometry, false, true, false), norm, flow);
-    let variant = variant.define("TALKING", u32::from(geometry.cluster > 1)).shared(shared);
-    Variant { large_clusters: false, ..variant }
+    flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow).shared(shared)
 }
 
-fn flows(variant: Variant, norm: &RowNorm, flow: &Flow) -> Variant {
-    let bytes = Flow::VECTOR * norm.element.bytes();
-    variant.define("WORD_BYTES", bytes).define("PIECES", flow.pieces).define("HINT", flow.hint)
+fn flows(variant: Variant, norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
+    let (bytes, across) = (Flow::VECTOR * norm.element.bytes(), geometry.across());
+    let variant = variant.define("WORD_BYTES", bytes).define("PIECES", flow.pieces).define("HINT", flow.hint);
+    let variant = variant.define("TALKING", u32::from(across));
+    // Who leaves messages is in no cluster.
+    Variant { large_clusters: variant.large_clusters && !across, ..variant }
 }
 
 /// Of a source with several kernels only this one: each takes seconds to compile.

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Functions of inline PTX in each file; `host/ptx.h` has others of the same names.
-const PTX: [(&str, &[&str]); 4] = [
+const PTX: [(&str, &[&str]); 5] = [
     ("messages.cuh", &["leave_message", "look_at_message"]),
     ("down.cuh", &["block_rank", "blocks_started", "blocks_meet", "put"]),
     (
@@ -21,7 +21,6 @@ const PTX: [(&str, &[&str]); 4] = [
             "cluster_sync",
             "cluster_arrive",
             "cluster_wait",
-            "shared_address",
             "barrier_init",
             "barrier_expect",
             "barrier_wait",
@@ -33,19 +32,22 @@ const PTX: [(&str, &[&str]); 4] = [
         ],
     ),
     (
-        "stream.cuh",
+        "bulk.cuh",
         &[
+            "shared_address",
             "own_init",
             "own_arrive",
             "own_expect",
             "own_wait",
-            "count_one",
             "bulk_load",
             "read_once",
-            "made",
             "barriers_made",
+            "written_for_copies",
+            "bulk_store",
+            "stores_read",
         ],
     ),
+    ("stream.cuh", &["count_one", "made"]),
 ];
 
 /// What else only a GPU's compiler knows, and what stands for it.
@@ -69,15 +71,17 @@ const WORDS: [(&str, &str); 8] = [
     ("__shared__ Pipe pipe;", "Pipe& pipe = *(Pipe*)simt::shared[simt::self().block].data();"),
 ];
 
-const FILES: [&str; 17] = [
+const FILES: [&str; 19] = [
     "number.cuh",
     "params.cuh",
     "messages.cuh",
+    "bulk.cuh",
     "rows.cuh",
     "stats.cuh",
     "stream.cuh",
     "stream_forward.cu",
     "stream_backward.cu",
+    "each_forward.cu",
     "lanes.cuh",
     "lanes_forward.cu",
     "lanes_backward.cu",
@@ -119,7 +123,7 @@ fn write_kernels(folder: &Path) {
             text = text.replace(from, to);
         }
         // Where the first of them was.
-        for (file_with, include) in [("rows.cuh", "#include \"number.cuh\""), ("down.cuh", "#include \"columns.cuh\"")]
+        for (file_with, include) in [("bulk.cuh", "#include \"number.cuh\""), ("down.cuh", "#include \"columns.cuh\"")]
         {
             if file == file_with {
                 text = text.replace(include, &format!("{include}\n#include \"ptx.h\""));
@@ -166,7 +170,7 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         ("TEAM", case.team),
         ("WARPS", case.warps),
         ("CLUSTER", case.cluster),
-        ("TALKING", usize::from(case.back && case.cluster > 1 && case.kind == Kind::Stream)),
+        ("TALKING", usize::from(case.across)),
         ("VECS", vectors),
         ("RING", case.ring),
         ("THREADS", threads),
@@ -192,6 +196,7 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
     build.args(defines.map(|(name, value)| format!("-D{name}={value}"))).args(case.back.then_some("-DBACK"));
     match case.kind {
         Kind::Stream => {}
+        Kind::Each => drop(build.arg("-DEACH")),
         Kind::Held { keep } => drop(build.arg("-DHELD").arg(format!("-DKEEP={}", usize::from(keep)))),
         Kind::Lanes => drop(build.arg("-DLANES").arg(format!("-DBLOCKS={}", case.warps / 8))),
         Kind::Down { .. } => drop(build.arg("-DDOWN").arg("-UWARPS")),

@@ -15,6 +15,9 @@ pub struct Flow {
     pub pieces: usize,
     /// 1: what is read may leave L2 first. 2: stores are ordinary ones. Added up.
     pub hint: u32,
+    /// Whether blocks that share rows leave each other messages in the workspace, all of them running at the same time; else they
+    /// are a cluster.
+    pub across: bool,
 }
 
 impl Flow {
@@ -23,7 +26,7 @@ impl Flow {
 
     /// In so many pieces, nothing special.
     pub fn new(pieces: usize) -> Self {
-        Flow { pieces, hint: 0 }
+        Flow { pieces, hint: 0, across: false }
     }
 }
 
@@ -34,13 +37,14 @@ const LEAST_TURNS: usize = 4;
 /// them fill; they do better only where much time goes by waiting for other blocks.
 const FORWARD_THREADS: usize = 512;
 
-/// Blocks of a backward team, at most: a lane of a warp reads each one's message.
+/// Blocks of a team, at most, that are no cluster: a lane of a warp reads each one's message.
 const MOST_ACROSS: usize = 32;
 
-/// Blocks that leave each other messages, at most, over all teams.
-const MOST_TALKING: usize = 512;
+/// Blocks that leave each other messages, at most, over all teams; a block counts once for each team that it has a part of.
+const MOST_TALKING: usize = 1024;
 
-/// Bytes of workspace for the messages of blocks that share a row: each of a block's in six sets of two, as `Messages` in rows.cuh.
+/// Bytes of workspace for the messages of blocks that share a row: each of a block's in six sets of two, as `Messages` in
+/// messages.cuh.
 pub(crate) const MESSAGE_BYTES: usize = MOST_TALKING * 6 * 2 * 8;
 
 /// Bytes of messages of each team.
@@ -48,9 +52,9 @@ pub(crate) fn team_message_bytes(geometry: &Geometry) -> usize {
     geometry.cluster * 6 * 2 * 8
 }
 
-/// Teams of several blocks that run at the same time, with so many blocks on the device.
-pub(crate) fn talking_teams(geometry: &Geometry, blocks: usize) -> usize {
-    blocks.min(MOST_TALKING) / geometry.cluster
+/// Groups of blocks that share their rows and run at the same time, with so many blocks on the device.
+pub(crate) fn talking_groups(geometry: &Geometry, blocks: usize) -> usize {
+    blocks.min(MOST_TALKING / geometry.teams()) / geometry.cluster
 }
 
 /// What a pass needs to know of its tensors.
@@ -71,11 +75,12 @@ impl Load {
     fn own_bytes(&self, geometry: &Geometry) -> usize {
         let Geometry { cluster, warps, threads, ring, .. } = *geometry;
         let warps_padded = warps.next_power_of_two();
-        let exchange = 16 * (warps_padded + 1 + if self.back { 1 } else { cluster });
+        let exchange = 16 * (warps_padded + 1 + cluster);
         let wide = warps > 1 || cluster > 1;
         let sums = if self.back {
             let chunks = 1 + usize::from(cluster > 1);
-            exchange + 16 * warps_padded + 96 + 16 * cluster + chunks * 3 * 4 * CHUNK * geometry.teams()
+            let ranks = if geometry.flow.is_some_and(|flow| flow.across) { 8 } else { 32 * cluster };
+            exchange + 16 * warps_padded + 96 + 16 * cluster + ranks + chunks * 3 * 4 * CHUNK * geometry.teams()
         } else {
             exchange * if wide { geometry.teams() } else { 1 }
         };
@@ -100,7 +105,8 @@ impl Load {
         (least, most): (usize, usize),
         properties: &Properties,
     ) -> Option<Geometry> {
-        let geometry = |ring| Geometry { ring, flow: Some(Flow::new(pieces)), ..*base };
+        let flow = base.flow.map(|flow| Flow { pieces, ..flow });
+        let geometry = |ring| Geometry { ring, flow, ..*base };
         let whole = geometry(1).steps(self.element).is_multiple_of(pieces);
         let found = (least..=most).rev().map(geometry).find(|one| self.fits(one, properties));
         found.filter(|_| whole)
@@ -194,7 +200,8 @@ pub fn stream_backward(element: Type, n: usize, params: usize, properties: &Prop
             .find_map(|(pieces, least, most)| load.with(&base, pieces, (least, most), properties));
     }
     let base = spread(n, cluster, 1);
-    let base = Geometry { blocks: (most * 32 / base.threads).max(1), ..base };
+    let flow = base.flow.map(|flow| Flow { across: cluster > 1, ..flow });
+    let base = Geometry { blocks: (most * 32 / base.threads).max(1), flow, ..base };
     // Two rows at hand, and what comes next. Pieces let blocks that wait for each other ask sooner.
     let whole = [(1, 3, 4), (2, 5, 6), (1, 2, 2), (4, 9, 12)];
     let rings = if cluster > 1 { &whole[1..] } else { &whole[..] };

@@ -151,6 +151,7 @@ impl Job<'_> {
         let variant = match &geometry.flow {
             Some(flow) => kernels::stream_forward(&self.norm, &geometry, flow),
             None if geometry.lanes => kernels::lanes_forward(&self.norm, &geometry, residual.is_some()),
+            None if geometry.each => kernels::each_forward(&self.norm, &geometry),
             None => kernels::forward(&self.norm, &geometry, self.per_channel(), aligned, residual.is_some()),
         };
         let params = ForwardParams::<A> {
@@ -163,6 +164,7 @@ impl Job<'_> {
             m: stats.m,
             delta: stats.delta,
             rstd: stats.rstd,
+            messages: call.workspace.address,
             rows: rows as i64,
             n: n as i64,
             strides: [call.x.stride, residual_rows.stride, h_rows.stride, call.y.stride],
@@ -171,6 +173,13 @@ impl Job<'_> {
             count: A::count(n),
             eps: A::eps(eps),
         };
+        if geometry.across() {
+            call.workspace.check(self.norm.forward_workspace())?;
+            // SAFETY: as below.
+            return unsafe {
+                self.launch_across(&variant, &geometry, rows, call.workspace.address, stream, &params)
+            };
+        }
         // SAFETY: the structure is the kernel's; the caller vouches for the memory.
         unsafe { self.launch(&variant, &geometry, rows, geometry.ring > 0, stream, &params) }
     }
@@ -333,12 +342,13 @@ impl Job<'_> {
             }
         };
         let lines = if fused { rows.div_ceil(CHUNK) } else { rows };
-        if geometry.flow.is_some() && geometry.cluster > 1 {
+        if geometry.across() {
             // SAFETY: as below.
             return unsafe { self.launch_across(&variant, geometry, lines, messages, stream, &params) };
         }
+        let in_turn = (!fused && !geometry.lanes) || (geometry.flow.is_some() && geometry.cluster > 1);
         // SAFETY: the structure is the kernel's; the caller vouches for the memory.
-        unsafe { self.launch(&variant, geometry, lines, !fused && !geometry.lanes, stream, &params) }
+        unsafe { self.launch(&variant, geometry, lines, in_turn, stream, &params) }
     }
 
     unsafe fn long_backward<A: Accumulator>(&self, call: &Backward, lines: u64, stream: Stream) -> Result<(), Error> {

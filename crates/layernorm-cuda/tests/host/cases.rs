@@ -19,6 +19,8 @@ pub struct Case {
     pub rows: usize,
     pub centered: bool,
     pub affine: bool,
+    /// Whether the blocks of a team leave each other messages; else they are a cluster.
+    pub across: bool,
     pub kind: Kind,
 }
 
@@ -30,6 +32,8 @@ pub enum Kind {
     Held {
         keep: bool,
     },
+    /// A thread a row.
+    Each,
     /// A thread a lane of the sum: `warps` are eight for each 1024 elements.
     Lanes,
     /// Sums for γ and β alone: so many columns a thread, chunks a warp.
@@ -58,13 +62,16 @@ const BASE: Case = Case {
     rows: 13,
     centered: true,
     affine: true,
+    across: false,
     kind: Kind::Stream,
 };
 const LANES: Case = Case { kind: Kind::Lanes, warps: 8, n: 1024, ..BASE };
 
+const EACH: Case = Case { kind: Kind::Each, team: 1, warps: 1, ring: 2, rows: 700, ..BASE };
+
 const SHORT: Case = Case { kind: Kind::Held { keep: false }, warps: 1, ring: 0, rows: 75, ..BASE };
 
-pub const CASES: [Case; 30] = [
+pub const CASES: [Case; 39] = [
     Case { name: "forward_in_a_cluster", cluster: 4, teams: 2, ring: 1, n: 8192, ..BASE },
     Case { name: "forward_in_pieces", warps: 4, cluster: 2, ring: 3, pieces: 4, n: 7000, ..BASE },
     Case { name: "forward_bf16_five_warps", element: 2, warps: 5, teams: 2, ring: 2, n: 5000, ..BASE },
@@ -83,6 +90,7 @@ pub const CASES: [Case; 30] = [
     Case { name: "backward", back: true, rows: 70, ..BASE },
     Case {
         name: "backward_in_several_blocks",
+        across: true,
         back: true,
         element: 2,
         cluster: 4,
@@ -104,7 +112,59 @@ pub const CASES: [Case; 30] = [
         centered: false,
         ..BASE
     },
-    Case { name: "backward_chunks_in_turn", back: true, cluster: 2, n: 4096, rows: 64 * 5 + 7, ..BASE },
+    Case { name: "backward_chunks_in_turn", back: true, cluster: 2, n: 4096, rows: 64 * 5 + 7, across: true, ..BASE },
+    Case { name: "backward_in_a_cluster", back: true, cluster: 2, n: 4096, rows: 64 * 5 + 7, ..BASE },
+    Case {
+        name: "backward_in_a_cluster_bf16",
+        back: true,
+        element: 2,
+        warps: 4,
+        cluster: 4,
+        ring: 5,
+        pieces: 2,
+        n: 15000,
+        rows: 150,
+        ..BASE
+    },
+    Case {
+        name: "forward_in_several_blocks",
+        element: 2,
+        cluster: 4,
+        teams: 3,
+        ring: 2,
+        n: 8192,
+        rows: 40,
+        across: true,
+        ..BASE
+    },
+    Case {
+        name: "forward_in_many_blocks",
+        warps: 1,
+        cluster: 8,
+        teams: 2,
+        ring: 1,
+        n: 7600,
+        rows: 30,
+        across: true,
+        affine: false,
+        ..BASE
+    },
+    Case {
+        name: "forward_in_several_blocks_rms",
+        warps: 4,
+        cluster: 2,
+        teams: 2,
+        ring: 3,
+        pieces: 2,
+        n: 7000,
+        centered: false,
+        across: true,
+        ..BASE
+    },
+    Case { name: "forward_a_thread_a_row", ring: 3, n: 64, ..EACH },
+    Case { name: "forward_a_thread_a_row_bf16", element: 2, n: 64, ..EACH },
+    Case { name: "forward_a_thread_a_row_of_64_bytes", element: 2, n: 32, rows: 1000, affine: false, ..EACH },
+    Case { name: "forward_a_thread_a_row_rms", element: 2, n: 128, ring: 4, centered: false, ..EACH },
     Case {
         name: "backward_a_warp_a_chunk",
         back: true,

@@ -2,12 +2,14 @@
 //
 //   program N ROWS TEAMS OVERFLOW SEED      TEAMS: blocks or clusters of the grid
 //
-// HELD: rows in registers. LANES: a thread a lane of the sum. BACK: backward. DOWN: sums for γ and β alone, CHUNKS a warp, or with CHUNK_A_BLOCK one a block.
+// HELD: rows in registers. EACH: a thread a row. LANES: a thread a lane of the sum. BACK: backward. DOWN: sums for γ and β alone, CHUNKS a warp, or with CHUNK_A_BLOCK one a block.
 #include "simt.h"
 #if defined(CHUNK_A_BLOCK)
 #include "down_chunk.cu"
 #elif defined(DOWN)
 #include "down.cu"
+#elif defined(EACH)
+#include "each_forward.cu"
 #elif defined(LANES) && defined(BACK)
 #include "lanes_backward.cu"
 #elif defined(LANES)
@@ -22,7 +24,10 @@
 #include "stream_forward.cu"
 #endif
 
-#if defined(LANES)
+#if defined(EACH)
+struct Messages {};
+constexpr bool TAKES_SUMS = false;
+#elif defined(LANES)
 constexpr bool TAKES_SUMS = false;
 struct Messages {};
 #elif defined(HELD)
@@ -102,11 +107,18 @@ template <class X> Rule3 rule_6(long n, float eps, X x, int& power) {
 
 // ---- tensors ----
 
+// A thread's rows lie one after the other.
+#if defined(EACH)
+constexpr long GAP = 0;
+#else
+constexpr long GAP = 8;
+#endif
+
 struct Tensor {
     std::vector<T> all;
     T* first;
     long stride;
-    Tensor(long rows, long n) : all(rows * (n + 8) + 16), stride(n + 8) {
+    Tensor(long rows, long n) : all(rows * (n + GAP) + 16), stride(n + GAP) {
         memset((void*)all.data(), 0xff, all.size() * sizeof(T));
         first = (T*)(((size_t)all.data() + 15) / 16 * 16);
     }
@@ -236,7 +248,8 @@ static void check(Rows& it, int) {
 }
 #elif !defined(BACK)
 static void check(Rows& it, int teams) {
-    params = Params{it.x.first, nullptr, nullptr, it.out.first, it.params.first, &it.params.at(1, 0), it.m.data(), it.delta.data(), it.r.data(),
+    std::vector<Messages> messages(teams * 16, Messages{});
+    params = Params{it.x.first, nullptr, nullptr, it.out.first, it.params.first, &it.params.at(1, 0), it.m.data(), it.delta.data(), it.r.data(), messages.data(),
                     it.rows, it.n, it.x.stride, 0, 0, it.out.stride, 1, 1, it.count, it.eps};
     simt::grid = teams * CLUSTER;
     for (int team = 0; team < teams; team++) simt::run(team * CLUSTER, entry);

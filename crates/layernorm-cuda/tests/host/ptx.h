@@ -61,6 +61,23 @@ inline u64 look_at_message(const u64* place) {
     simt::yield();
     return *place;
 }
+inline void written_for_copies() {}
+// Until it has read, what it copies must stay: it reads some time later.
+inline std::map<int, std::vector<std::shared_ptr<bool>>> stores;  // of each thread, in order
+inline void bulk_store(void* to, const void* from, u32 bytes) {
+    if ((size_t)from % 16 != 0 || (size_t)to % 16 != 0 || bytes % 16 != 0) simt::fail("a bulk copy that is not aligned");
+    auto read = std::make_shared<bool>(false);
+    stores[simt::now].push_back(read);
+    simt::under_way.push_back([=] {
+        memcpy(to, from, bytes);
+        *read = true;
+    });
+}
+template <int LEFT> void stores_read() {
+    auto& mine = stores[simt::now];
+    for (size_t i = 0; i + LEFT < mine.size(); i++)
+        while (!*mine[i]) simt::yield();
+}
 inline u32 count_one(u32* place) { return (*place)++; }
 inline u64 read_once() { return 0; }
 inline void barriers_made() {}
