@@ -2,6 +2,7 @@
 
 use crate::channels::{self, What};
 use crate::data::{Mood, Number};
+use crate::fresh;
 use crate::rows::{self, Kernel};
 use half::{bf16, f16};
 use layernorm_cuda::{Device, Type};
@@ -210,9 +211,44 @@ fn whole_work(few: bool) -> Vec<(Type, Case)> {
     work
 }
 
-/// Runs all, or few of them, or those of few rows; rows of these sizes alone if any are given. Gives the number that failed.
-pub fn run(device: &Device, reduced: bool, few: bool, sizes: &[usize]) -> usize {
-    let mut work = if reduced { reduced_work() } else { whole_work(few) };
+/// Sizes of geometries that are not chosen yet: whole rows, and rows with a part missing.
+const FRESH_SIZES: [usize; 11] = [64, 32, 262_144, 32768, 40000, 16384, 65536, 131_072, 128, 1024, 4096];
+
+/// Every such geometry with plain and with overflowing rows, f16 at the first size and at 40000.
+fn fresh_work(device: &Device) -> Vec<(Type, Case)> {
+    let mut work = Vec::new();
+    for (n, element) in FRESH_SIZES.iter().flat_map(|&n| [Type::F32, Type::Bf16, Type::F16].map(|one| (n, one))) {
+        if element == Type::F16 && ![64, 40000].contains(&n) {
+            continue;
+        }
+        let properties = device.properties();
+        let forward = fresh::forward(element, n, 2, properties).len();
+        for i in 0..forward.max(fresh::backward(element, n, 1, properties).len()) {
+            let rows = (6 << 20) / n + 37;
+            let base = rows::Case { kernel: Kernel::New(i), ..rows::Case::new(rows.min(20_000), n) };
+            let hard = if n <= 128 { Mood::Hard } else { Mood::Long };
+            let few = rows::Case { rows: if n <= 128 { 1000 } else { rows / 2 + 1 }, ..base };
+            let mut push = |case| work.push((element, Case::Rows(case)));
+            push(base);
+            push(rows::Case { mood: hard, ..few });
+            if i == 0 {
+                push(rows::Case { centered: false, mood: hard, ..few });
+                push(rows::Case { wide_params: true, zero_centered: true, ..few });
+                push(rows::Case { affine: false, ..few });
+                push(rows::Case { rows: 1, ..base });
+            }
+        }
+    }
+    work
+}
+
+/// Runs all, or few of them, or those of few rows, or of new geometries; rows of these sizes alone if any are given. Gives the number that failed.
+pub fn run(device: &Device, reduced: bool, few: bool, new: bool, sizes: &[usize]) -> usize {
+    let mut work = match (new, reduced) {
+        (true, _) => fresh_work(device),
+        (_, true) => reduced_work(),
+        _ => whole_work(few),
+    };
     if !sizes.is_empty() {
         work.retain(|(_, case)| matches!(case, Case::Rows(case) if sizes.contains(&case.n)));
     }

@@ -1,5 +1,6 @@
 //! Geometries beside each other, so that the tables of `config` can be set from one run.
 
+use crate::fresh;
 use crate::time::{Bench, Shape, prepare};
 use layernorm_cuda::config::{self, Flow, Geometry};
 use layernorm_cuda::{Device, Error, Type};
@@ -128,24 +129,40 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     list
 }
 
-/// `held`: rows in registers too, not only those that stream. Size by size, so that a run that is cut off has said something.
-/// `sizes`: only these, if any are given.
-pub fn run(device: &Device, held: bool, sizes: &[usize]) -> Result<(), Error> {
+/// Those of `fresh`.
+fn fresh_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
+    let (element, n, properties) = (shape.element, shape.n, device.properties());
+    let candidate = |back| move |geometry| Candidate { shape, geometry, back };
+    let forward = fresh::forward(element, n, 2, properties).into_iter().map(candidate(false));
+    let backward = fresh::backward(element, n, 1, properties).into_iter().map(candidate(true));
+    forward.chain(backward).collect()
+}
+
+/// What there is to compare for a size. `held`: rows in registers too, not only those that stream.
+fn all_candidates(shapes: &[Shape], device: &Device, held: bool) -> Vec<Candidate> {
+    let mut list: Vec<Candidate> = shapes.iter().flat_map(|&shape| stream_candidates(shape, device)).collect();
+    // What rows in registers have.
+    list.extend(shapes.iter().filter_map(|&shape| {
+        let geometry = config::forward(shape.element, shape.rows, shape.n, true, 1, device.properties())?;
+        Some(Candidate { shape, geometry, back: false })
+    }));
+    // Short rows have no others.
+    list.extend(shapes.iter().filter(|shape| held || shape.n <= 512).flat_map(|&shape| candidates(shape, device)));
+    list
+}
+
+/// Size by size, so that a run that is cut off has said something. `held`: rows in registers too; `new`: those of `fresh` alone, and
+/// each of them is reported. `sizes`: only these, if any are given.
+pub fn run(device: &Device, held: bool, new: bool, sizes: &[usize]) -> Result<(), Error> {
     let mut bench = Bench::new(device)?;
     // Two bf16 are one f32 of the second's size: the same bytes serve both types.
     bench.fill(Type::Bf16)?;
     for n in SIZES.into_iter().filter(|n| sizes.is_empty() || sizes.contains(n)) {
         let shapes = [Type::F32, Type::Bf16].map(|element| Shape::whole(element, n));
-        let mut list: Vec<Candidate> = shapes.iter().flat_map(|&shape| stream_candidates(shape, device)).collect();
-        // What rows in registers have.
-        list.extend(shapes.iter().filter_map(|&shape| {
-            let geometry = config::forward(shape.element, shape.rows, n, true, 1, device.properties())?;
-            Some(Candidate { shape, geometry, back: false })
-        }));
-        // Short rows have no others.
-        if held || n <= 512 {
-            list.extend(shapes.iter().flat_map(|&shape| candidates(shape, device)));
-        }
+        let list = match new {
+            true => shapes.iter().flat_map(|&shape| fresh_candidates(shape, device)).collect(),
+            false => all_candidates(&shapes, device, held),
+        };
         let start = std::time::Instant::now();
         prepare(&list, |one| launch(&bench, one));
         device.synchronize()?;
@@ -155,7 +172,7 @@ pub fn run(device: &Device, held: bool, sizes: &[usize]) -> Result<(), Error> {
             bench.forward(shape, None)?;
             for back in [false, true] {
                 let mine = list.iter().filter(|one| one.back == back && one.shape.element == shape.element);
-                report(&bench, shape, back, mine)?;
+                report(&bench, shape, back, if new { usize::MAX } else { 6 }, mine)?;
             }
         }
     }
@@ -170,11 +187,12 @@ fn launch(bench: &Bench, one: &Candidate) -> Result<(), Error> {
     }
 }
 
-/// The library's choice, the best six, and the worst two.
+/// The library's choice, the best so many, and the worst two.
 fn report<'a>(
     bench: &Bench,
     shape: &Shape,
     back: bool,
+    best: usize,
     candidates: impl Iterator<Item = &'a Candidate>,
 ) -> Result<(), Error> {
     let rate = |seconds: f64| shape.bytes(2 + usize::from(back)) / seconds / 1e12;
@@ -189,11 +207,11 @@ fn report<'a>(
         }
     }
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    for (rate, g) in found.iter().take(6).chain(found.iter().skip(6).rev().take(2)) {
-        let flow = g.flow.map_or(String::new(), |f| format!("pieces {} hint {}", f.pieces, f.hint));
-        let Geometry { team, warps, cluster, vectors, ring, threads, keep, blocks, .. } = g;
+    for (rate, g) in found.iter().take(best).chain(found.iter().skip(best).rev().take(2)) {
+        let flow = g.flow.map_or(String::new(), |f| format!("pieces {} hint {} across {}", f.pieces, f.hint, f.across));
+        let Geometry { team, warps, cluster, vectors, ring, threads, keep, blocks, waves, .. } = g;
         println!(
-            "{name} {rate:.2} team {team} warps {warps} cluster {cluster} vectors {vectors} ring {ring} threads {threads} keep {keep} blocks {blocks} {flow}"
+            "{name} {rate:.2} team {team} warps {warps} cluster {cluster} vectors {vectors} ring {ring} threads {threads} keep {keep} blocks {blocks} waves {waves} {flow}"
         );
     }
     Ok(())

@@ -89,10 +89,19 @@ impl<'a> Bench<'a> {
         Stats { m: self.stats[0].at(0), delta: self.stats[1].at(0), rstd: self.stats[2].at(0) }
     }
 
+    fn workspace(&self) -> Workspace {
+        Workspace { address: self.work.at(0), bytes: self.work.len() }
+    }
+
     pub fn forward(&self, shape: &Shape, geometry: Option<Geometry>) -> Result<(), Error> {
         let norm = self.norm(shape);
-        let call =
-            Forward { x: self.rows(shape, 0), residual: None, y: self.rows(shape, 2), stats: Some(self.saved()) };
+        let call = Forward {
+            x: self.rows(shape, 0),
+            residual: None,
+            y: self.rows(shape, 2),
+            stats: Some(self.saved()),
+            workspace: self.workspace(),
+        };
         // SAFETY: the buffers are larger than any shape, and live until the run ends.
         unsafe {
             match geometry {
@@ -117,7 +126,7 @@ impl<'a> Bench<'a> {
             dx: Some(self.rows(shape, 2)),
             gradients,
         };
-        let workspace = Workspace { address: self.work.at(0), bytes: self.work.len() };
+        let workspace = self.workspace();
         // SAFETY: as above.
         unsafe {
             match geometry {

@@ -76,6 +76,27 @@ fn stream_variants(element: Type, n: usize, properties: &Properties, out: &mut V
     }
 }
 
+/// What sweeps compare with that: blocks of a row that are no cluster forward, a cluster backward; a thread a row.
+fn measured_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>) {
+    for (n, over) in [(32768, (4, 2, 1)), (40000, (8, 2, 1))] {
+        let norm = norm(element, n, n == 40000);
+        let forward = config::stream_forward_over(element, n, over, true, norm.params(true), properties);
+        if let Some((geometry, flow)) = forward.and_then(|found| Some((found, found.flow?))) {
+            out.push(kernels::stream_forward(&norm, &geometry, &flow));
+        }
+        let backward = config::stream_backward(element, n, norm.params(false), properties);
+        if let Some((geometry, flow)) = backward.and_then(|found| Some((found, found.flow?))) {
+            let flow = Flow { across: false, ..flow };
+            out.push(kernels::stream_backward(&norm, &Geometry { flow: Some(flow), ..geometry }, &flow));
+        }
+    }
+    for n in [32, 64, 128] {
+        let norm = norm(element, n, n == 32);
+        let each = Geometry::each(element, n, 2, 128, 2).filter(|_| properties.capability >= 90);
+        out.extend(each.map(|geometry| kernels::each_forward(&norm, &geometry)));
+    }
+}
+
 /// Few rows: whole ones and with a part missing, and sums for γ and β from a chunk to many.
 fn small_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>) {
     for (n, rows, other) in [(1024, 64, false), (2000, 100, true)] {
@@ -113,6 +134,7 @@ pub fn variants(capability: u32) -> Vec<Variant> {
         for n in [768, 5000, 262_144] {
             stream_variants(element, n, &properties, &mut out);
         }
+        measured_variants(element, &properties, &mut out);
         small_variants(element, &properties, &mut out);
         for entry in ["forward", "backward"] {
             out.push(kernels::long(&norm(element, 1, true), entry, true));

@@ -8,7 +8,7 @@ mod small;
 
 pub use small::{Down, down, lanes};
 
-pub use flow::{Flow, stream_backward, stream_fits, stream_forward, streams_forward};
+pub use flow::{Flow, stream_backward, stream_fits, stream_forward, stream_forward_over, streams_forward};
 pub(crate) use flow::{MESSAGE_BYTES, talking_groups, team_message_bytes};
 
 use crate::device::Properties;

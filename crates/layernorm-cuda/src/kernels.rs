@@ -37,8 +37,11 @@ static STREAM_BACKWARD: Source = Source {
     text: include_str!("../kernels/stream_backward.cu"),
     headers: &[NUMBER, PARAMS, BULK, MESSAGES, ROWS, STATS, STREAM],
 };
-static LONG: Source =
-    Source { name: "long.cu", text: include_str!("../kernels/long.cu"), headers: &[NUMBER, BULK, MESSAGES, ROWS, COLUMNS_H] };
+static LONG: Source = Source {
+    name: "long.cu",
+    text: include_str!("../kernels/long.cu"),
+    headers: &[NUMBER, BULK, MESSAGES, ROWS, COLUMNS_H],
+};
 static COLUMNS: Source =
     Source { name: "columns.cu", text: include_str!("../kernels/columns.cu"), headers: &[NUMBER, COLUMNS_H] };
 static FINISH: Source =

@@ -159,6 +159,30 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
     found.map(|found| Geometry { flow: found.flow.map(|flow| Flow { hint: u32::from(long), ..flow }), ..found })
 }
 
+/// A forward pass of rows that stream over so many blocks, with so many teams a block and blocks a multiprocessor; `across`: blocks
+/// that leave each other messages, for which the call has a workspace. `None` where there is no room.
+pub fn stream_forward_over(
+    element: Type,
+    n: usize,
+    (cluster, teams, blocks): (usize, usize, usize),
+    across: bool,
+    params: usize,
+    properties: &Properties,
+) -> Option<Geometry> {
+    let most = if across { MOST_ACROSS } else { most_cluster(properties) };
+    let base = spread(n, cluster, teams);
+    let fits =
+        cluster.is_power_of_two() && cluster <= most && base.warps <= MOST_WARPS && base.threads * blocks <= 1024;
+    if !possible(element, n, properties) || !fits || (across && !properties.cooperative) {
+        return None;
+    }
+    let flow = base.flow.map(|flow| Flow { across, ..flow });
+    let load = Load { element, back: false, params };
+    [(1, 2), (2, 3), (4, 6)]
+        .into_iter()
+        .find_map(|(pieces, ring)| load.with(&Geometry { blocks, flow, ..base }, pieces, (1, ring), properties))
+}
+
 /// Pieces of a row and the longest ring of them, forward, the best first.
 fn forward_rings(element: Type, n: usize) -> &'static [(usize, usize)] {
     match (element.bytes(), n) {

@@ -123,7 +123,12 @@ impl Job<'_> {
         };
         let few = || config::lanes(rows, n, false, properties).filter(|_| self.channels == Channels::FEATURES);
         let fallback = || config::forward(element, rows, n, aligned, tensors, properties);
-        let Some(geometry) = geometry.or_else(few).or_else(streams).or_else(fallback) else {
+        // A thread a row: rows one after the other, without gaps.
+        let possible = |one: &Geometry| {
+            let packed = [call.x, call.y].iter().all(|rows| rows.stride == n as i64);
+            !one.each || (aligned && packed && residual.is_none() && self.channels == Channels::FEATURES)
+        };
+        let Some(geometry) = geometry.filter(possible).or_else(few).or_else(streams).or_else(fallback) else {
             let params = LongParams::<A> {
                 x: call.x.address,
                 other: residual_rows.address,
@@ -176,9 +181,7 @@ impl Job<'_> {
         if geometry.across() {
             call.workspace.check(self.norm.forward_workspace())?;
             // SAFETY: as below.
-            return unsafe {
-                self.launch_across(&variant, &geometry, rows, call.workspace.address, stream, &params)
-            };
+            return unsafe { self.launch_across(&variant, &geometry, rows, call.workspace.address, stream, &params) };
         }
         // SAFETY: the structure is the kernel's; the caller vouches for the memory.
         unsafe { self.launch(&variant, &geometry, rows, geometry.ring > 0, stream, &params) }
