@@ -36,6 +36,12 @@ template <int S, int L, class F> __device__ inline A tree(const F& term) {
 }
 template <class F> __device__ inline A mean(const Count& count, const F& term) { return (tree<1, 0>(term) + A(0)) * count.inverse; }
 
+__device__ inline A variance_of(A mean_square, A delta) {
+    if (CENTERED) mean_square = fused(-delta, delta, mean_square);
+    // A NaN stays a NaN.
+    return mean_square < 0 ? A(0) : mean_square;
+}
+
 // Leaves d in place of x.
 __device__ inline Stat statistics(Held& x, const Count& count, A eps, bool& extreme) {
     Stat stat = {0, 0, 0};
@@ -47,39 +53,51 @@ __device__ inline Stat statistics(Held& x, const Count& count, A eps, bool& extr
             for (int j = 0; j < VEC; j++) x[v][j] = x[v][j] - stat.m;
         stat.delta = mean(count, [&](int v, int j) { return x[v][j]; });
     }
-    A mean_square = mean(count, [&](int v, int j) { return x[v][j] * x[v][j]; });
-    if (CENTERED) mean_square = fused(-stat.delta, stat.delta, mean_square);
-    // A NaN stays a NaN.
-    if (mean_square < 0) mean_square = 0;
-    A variance = mean_square + eps;
+    A variance = variance_of(mean(count, [&](int v, int j) { return x[v][j] * x[v][j]; }), stat.delta) + eps;
     extreme = !finite(variance);
     stat.r = A(1) / root(variance);
     return stat;
 }
 
-// Rule 6: x, taken anew, by 2^k, and its statistics; all NaN if an element is not finite. Gives k.
-__device__ inline int scale_row(Held& x, const Count& count, A eps, Stat& stat) {
+// Rule 6, rolled up and in local memory: for rare rows, which shall cost the others no registers.
+
+template <class F> __device__ inline A rare_mean(const A (&x)[N], const Count& count, F term) {
+    A lane[N];
+#pragma unroll 1
+    for (int i = 0; i < N; i++) lane[i] = term(x[i]);
+#pragma unroll 1
+    for (int s = N / 2; s > 0; s /= 2)
+#pragma unroll 1
+        for (int i = 0; i < s; i++) lane[i] = lane[i] + lane[i + s];
+    return (lane[0] + A(0)) * count.inverse;
+}
+
+// The statistics of x·2^k, or NaN if an element is not finite; leaves d in place of x. Gives k.
+__device__ inline int scale_row(A (&x)[N], const Count& count, A eps, Stat& stat) {
     A most = 0;
     bool whole = true;
-#pragma unroll
-    for (int v = 0; v < VECS; v++)
-#pragma unroll
-        for (int j = 0; j < VEC; j++) {
-            whole = whole && finite(x[v][j]);
-            most = magnitude(x[v][j]) > most ? magnitude(x[v][j]) : most;
-        }
+#pragma unroll 1
+    for (int i = 0; i < N; i++) {
+        whole = whole && finite(x[i]);
+        most = magnitude(x[i]) > most ? magnitude(x[i]) : most;
+    }
     if (!whole) {
         stat = Stat{nan_value(), nan_value(), nan_value()};
         return 0;
     }
     int k = power(most);
-#pragma unroll
-    for (int v = 0; v < VECS; v++)
-#pragma unroll
-        for (int j = 0; j < VEC; j++) x[v][j] = scale(x[v][j], k);
+#pragma unroll 1
+    for (int i = 0; i < N; i++) x[i] = scale(x[i], k);
+    stat = Stat{0, 0, 0};
+    if (CENTERED) {
+        stat.m = rare_mean(x, count, [](A value) { return value; });
+#pragma unroll 1
+        for (int i = 0; i < N; i++) x[i] = x[i] - stat.m;
+        stat.delta = rare_mean(x, count, [](A value) { return value; });
+    }
     A small = scale(eps, 2 * k);
-    bool extreme;
-    stat = statistics(x, count, eps > 0 && small < MIN_POSITIVE ? A(MIN_POSITIVE) : small, extreme);
+    small = eps > 0 && small < MIN_POSITIVE ? A(MIN_POSITIVE) : small;
+    stat.r = A(1) / root(variance_of(rare_mean(x, count, [](A value) { return value * value; }), stat.delta) + small);
     return k;
 }
 
@@ -142,9 +160,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
         for (int v = 0; v < VECS; v++) unpack(mine[v ^ turned], x[v]);
         Stat stat = statistics(x, p.count, p.eps, extreme), saved = stat;
         if (extreme && live) {
+            A again[N];
+#pragma unroll 1
+            for (int i = 0; i < N; i++) again[i] = widen(((const T*)mine)[i]);
+            int k = scale_row(again, p.count, p.eps, stat);
 #pragma unroll
-            for (int v = 0; v < VECS; v++) unpack(mine[v ^ turned], x[v]);
-            int k = scale_row(x, p.count, p.eps, stat);
+            for (int v = 0; v < VECS; v++)
+#pragma unroll
+                for (int j = 0; j < VEC; j++) x[v][j] = again[(v ^ turned) * VEC + j];
             saved = Stat{scale(stat.m, -k), scale(stat.delta, -k), scale(stat.r, k)};
         }
         if (live && p.rstd) {
