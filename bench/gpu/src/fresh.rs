@@ -91,3 +91,46 @@ pub fn backward(element: Type, n: usize, params: usize, properties: &Properties)
         .filter_map(|pieces| (1..=4 * pieces).rev().map(|ring| with(pieces, ring)).find(fits))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn h200() -> Properties {
+        Properties {
+            name: "H200".into(),
+            capability: 90,
+            multiprocessors: 132,
+            shared_per_block: 227 << 10,
+            shared_per_multiprocessor: 228 << 10,
+            threads_per_multiprocessor: 2048,
+            l2: 50 << 20,
+            clusters: true,
+            cooperative: true,
+        }
+    }
+
+    /// Every size that misses its bar has candidates, and each holds a row and has room on a multiprocessor.
+    #[test]
+    fn candidates_fit() {
+        let device = h200();
+        for element in [Type::F32, Type::Bf16] {
+            for n in [64, 1024, 4096, 8192, 16384, 32768, 65536, 131_072, 262_144] {
+                let found = forward(element, n, 2, &device);
+                let missed = element != Type::F32 || !(1024..16384).contains(&n);
+                assert_eq!(!found.is_empty(), missed, "{element:?} N={n}");
+                println!("{element:?} N={n}: {} forward", found.len());
+                for one in &found {
+                    println!("  {one:?}");
+                    let per = if one.flow.is_some() { 4 } else { 16 / element.bytes() };
+                    assert!(one.vectors * one.team * per * one.warps * one.cluster >= n, "{element:?} N={n}: {one:?}");
+                    assert!(one.threads * one.blocks <= 2048, "{element:?} N={n}: {one:?}");
+                    assert!(one.flow.is_none() || config::stream_fits(one, element, false, 2, &device));
+                }
+            }
+        }
+        let clusters = |element, n| backward(element, n, 1, &device).len();
+        assert!(clusters(Type::F32, 16384) > 0 && clusters(Type::Bf16, 32768) > 0);
+        assert_eq!(clusters(Type::F32, 8192), 0, "a row of one block");
+    }
+}
