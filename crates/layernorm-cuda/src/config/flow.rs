@@ -79,7 +79,7 @@ impl Load {
         let wide = warps > 1 || cluster > 1;
         let sums = if self.back {
             let chunks = 1 + usize::from(cluster > 1);
-            let ranks = if geometry.flow.is_some_and(|flow| flow.across) { 8 } else { 32 * cluster };
+            let ranks = if geometry.across() { 8 } else { 32 } * cluster;
             exchange + 16 * warps_padded + 96 + 16 * cluster + ranks + chunks * 3 * 4 * CHUNK * geometry.teams()
         } else {
             exchange * if wide { geometry.teams() } else { 1 }
