@@ -237,6 +237,10 @@ fn fresh_work(device: &Device) -> Vec<(Type, Case)> {
                 push(rows::Case { affine: false, ..few });
                 push(rows::Case { rows: 1, ..base });
             }
+            // More chunks of rows than there are clusters of two: they are taken in turn.
+            if i == 0 && n == 16384 && element == Type::F32 {
+                push(rows::Case { rows: 64 * 67 + 9, ..base });
+            }
         }
     }
     work
