@@ -7,6 +7,7 @@ mod channels;
 mod data;
 mod fresh;
 mod large;
+mod repeat;
 mod rows;
 mod sweep;
 mod time;
@@ -24,19 +25,20 @@ fn only(words: &[String]) -> Option<(Type, usize)> {
 const HELP: &str = "\
 layernorm-gpu-bench: the norms on this machine's GPU, against the CPU and against a device copy
 
-layernorm-gpu-bench [check] [large] [time] [small] [sweep] [N…] [f32:N | bf16:N] [--reduced] [--few] [--held] [--new]
+layernorm-gpu-bench [check] [large] [repeat] [time] [small] [sweep] [N…] [f32:N | bf16:N] [--reduced] [--few] [--held] [--new]
 
   check      every size class, type and hard input against the CPU, bit for bit; N…: of these sizes only
              --reduced: a few of each kernel, for compute-sanitizer; --few: calls of few rows
              --new: geometries that are not chosen yet
   large      more than 2^31 elements
+  repeat     the same calls hundreds of times, each result against the first, bit for bit; N…: of these sizes only
   time       TB/s of tensors of 512 MiB, and small calls; f32:N or bf16:N: one size alone, for a profiler
   small      µs of calls of few rows
   sweep      launch geometries beside each other; N…: of these sizes only; --held: of rows in registers
              --new: those that are not chosen yet, beside the choice
 Without a word: check, large and time.";
 
-const WORK: [&str; 5] = ["check", "large", "time", "small", "sweep"];
+const WORK: [&str; 6] = ["check", "large", "repeat", "time", "small", "sweep"];
 
 /// The first word that means nothing.
 fn unknown(words: &[String]) -> Option<&String> {
@@ -84,6 +86,9 @@ fn run(words: &[String]) -> Result<(), Error> {
             }
         }
     }
+    if has("repeat") {
+        failed += repeat::run(&device, &sizes)?;
+    }
     if all || has("time") {
         time::run(&device, only(words))?;
     }
@@ -94,7 +99,7 @@ fn run(words: &[String]) -> Result<(), Error> {
         sweep::run(&device, has("--held"), has("--new"), &sizes)?;
     }
     if failed > 0 {
-        eprintln!("{failed} cases differ from the CPU");
+        eprintln!("{failed} cases differ");
         std::process::exit(1);
     }
     Ok(())

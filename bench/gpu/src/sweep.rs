@@ -5,7 +5,8 @@ use crate::time::{Bench, Shape, prepare};
 use layernorm_cuda::config::{self, Flow, Geometry};
 use layernorm_cuda::{Device, Error, Type};
 
-const SIZES: [usize; 11] = [4096, 262_144, 1024, 16384, 65536, 8192, 768, 32768, 131_072, 64, 256];
+const SIZES: [usize; 14] =
+    [4096, 262_144, 1024, 16384, 65536, 8192, 768, 32768, 131_072, 64, 256, 16, 32, 128];
 
 #[derive(Clone, Copy, Debug)]
 struct Candidate {

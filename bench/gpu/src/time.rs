@@ -11,7 +11,7 @@ use layernorm_cuda::{
 
 /// Bytes of a tensor.
 pub const TENSOR: usize = 512 << 20;
-const SIZES: [usize; 11] = [64, 256, 768, 1024, 4096, 8192, 16384, 32768, 65536, 131_072, 262_144];
+pub const SIZES: [usize; 11] = [64, 256, 768, 1024, 4096, 8192, 16384, 32768, 65536, 131_072, 262_144];
 const REPEATS: usize = 9;
 
 /// Tensors of 512 MiB, and what belongs to them.
@@ -43,10 +43,13 @@ impl Shape {
 }
 
 impl<'a> Bench<'a> {
+    /// Rows that there is room for, and bytes of their statistics.
+    const ROWS: usize = TENSOR / 64;
+    pub const STATS: usize = 3 * 4 * Self::ROWS;
+
     pub fn new(device: &'a Device) -> Result<Self, Error> {
         let bytes = |count| Buffer::<u8>::new(device, count);
-        let rows = TENSOR / 2 / 64;
-        let stats = || Buffer::<f32>::new(device, rows);
+        let stats = || Buffer::<f32>::new(device, Self::ROWS);
         Ok(Bench {
             device,
             stream: OwnedStream::new(device)?,
@@ -134,6 +137,17 @@ impl<'a> Bench<'a> {
                 None => norm.backward(self.device, &call, workspace, self.stream.stream),
             }
         }
+    }
+
+    /// Address and bytes of all that a call gives: y and the statistics; or dx, dγ and dβ.
+    pub fn results(&self, shape: &Shape, back: bool) -> Vec<(u64, usize)> {
+        let Shape { element, rows, n } = *shape;
+        let mut places = vec![(self.tensors[2].at(0), rows * n * element.bytes())];
+        match back {
+            true => places.extend(self.params[2..].iter().map(|param| (param.at(0), n * element.bytes()))),
+            false => places.extend(self.stats.iter().map(|stat| (stat.at(0), 4 * rows))),
+        }
+        places
     }
 
     /// The median of several runs, in seconds. All of them wait in the stream behind a first one, so that the device never waits

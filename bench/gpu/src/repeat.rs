@@ -1,0 +1,137 @@
+//! The same call many times: every result has the first one's bits, and all of them are looked at, on the GPU.
+//!
+//! A mistake in the order of reads and copies may show once in thousands of rows, and racecheck does not see copies that the device
+//! makes by itself. `check` holds a call of each kind against the CPU; this holds many calls of many rows against each other: alone,
+//! and beside a copy on another stream, which takes turns with them at the same memory.
+
+use crate::time::{Bench, SIZES, Shape, TENSOR, prepare};
+use layernorm_cuda::config::Geometry;
+use layernorm_cuda::memory::{Buffer, OwnedStream};
+use layernorm_cuda::{Device, Error, Launch, Source, Type, Variant};
+
+static DIFFER: Source = Source { name: "differ.cu", text: include_str!("differ.cu"), headers: &[] };
+
+/// Calls of each kind alone, and as many beside a copy.
+const CALLS: usize = 100;
+
+/// Bytes that are copied beside a call.
+const BESIDE: usize = 32 << 20;
+
+/// As in differ.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct DifferParams {
+    from: u64,
+    first: u64,
+    vectors: u64,
+    count: u64,
+}
+
+/// A call to repeat; without a geometry, the library's choice.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    pub shape: Shape,
+    pub back: bool,
+    pub geometry: Option<Geometry>,
+}
+
+impl Call {
+    pub fn run(&self, bench: &Bench) -> Result<(), Error> {
+        match self.back {
+            true => bench.backward(&self.shape, self.geometry.map(|geometry| (geometry, true))),
+            false => bench.forward(&self.shape, self.geometry),
+        }
+    }
+}
+
+/// How many calls differed from the first, and in how many vectors of 16 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    pub calls: usize,
+    pub vectors: u64,
+}
+
+/// What the first call gave, and where differences are counted.
+pub struct Repeat<'a> {
+    bench: &'a Bench<'a>,
+    first: Buffer<u8>,
+    counts: Buffer<u64>,
+    beside: (OwnedStream, [Buffer<u8>; 2]),
+}
+
+impl<'a> Repeat<'a> {
+    pub fn new(bench: &'a Bench<'a>) -> Result<Self, Error> {
+        let bytes = |count| Buffer::<u8>::new(bench.device, count);
+        Ok(Repeat {
+            bench,
+            first: bytes(TENSOR + Bench::STATS)?,
+            counts: Buffer::new(bench.device, CALLS)?,
+            beside: (OwnedStream::new(bench.device)?, [bytes(BESIDE)?, bytes(BESIDE)?]),
+        })
+    }
+
+    /// Calls alone, and calls beside a copy.
+    pub fn look(&mut self, call: &Call) -> Result<[Found; 2], Error> {
+        call.run(self.bench)?;
+        self.on_results(call, "keep", 0)?;
+        Ok([self.calls(call, false)?, self.calls(call, true)?])
+    }
+
+    fn calls(&mut self, call: &Call, beside: bool) -> Result<Found, Error> {
+        self.counts.fill_bytes(0, self.bench.stream.stream)?;
+        for i in 0..CALLS {
+            if beside {
+                let (stream, [to, from]) = &self.beside;
+                to.copy_from(from, BESIDE, stream.stream)?;
+            }
+            call.run(self.bench)?;
+            self.on_results(call, "differ", self.counts.at(i))?;
+        }
+        let mut counts = [0; CALLS];
+        self.counts.read(0, &mut counts)?;
+        Ok(Found { calls: counts.iter().filter(|&&count| count > 0).count(), vectors: counts.iter().sum() })
+    }
+
+    /// Runs a kernel of differ.cu over all that a call gave.
+    fn on_results(&self, call: &Call, entry: &'static str, count: u64) -> Result<(), Error> {
+        let device = self.bench.device;
+        let function = device.function(&Variant::new(&DIFFER, entry))?;
+        let mut at = 0;
+        for (from, bytes) in self.bench.results(&call.shape, call.back) {
+            assert!(bytes.is_multiple_of(16) && at + bytes <= self.first.len(), "{bytes} bytes at {at}");
+            let params = DifferParams { from, first: self.first.at(at), vectors: bytes as u64 / 16, count };
+            at += bytes;
+            let launch = Launch::new(2 * device.properties().multiprocessors, 1024);
+            // SAFETY: the structure is the kernel's; both places have so many bytes.
+            unsafe { launch.run(&function, self.bench.stream.stream, &params)? };
+        }
+        Ok(())
+    }
+}
+
+/// Every size that is timed, forward and backward; `sizes`: only these, if any are given. Gives the number of kinds that differ.
+pub fn run(device: &Device, sizes: &[usize]) -> Result<usize, Error> {
+    let (mut bench, start) = (Bench::new(device)?, std::time::Instant::now());
+    let mut failed = 0;
+    println!("| type | N | | calls that differ, of {CALLS} | beside a copy | vectors |\n|---|---|---|---|---|---|");
+    for element in [Type::F32, Type::Bf16] {
+        bench.fill(element)?;
+        let wanted = SIZES.into_iter().filter(|n| sizes.is_empty() || sizes.contains(n));
+        let shapes: Vec<Shape> = wanted.map(|n| Shape::whole(element, n)).collect();
+        prepare(&shapes, |shape| bench.forward(shape, None).and_then(|()| bench.backward(shape, None)));
+        device.synchronize()?;
+        let mut repeat = Repeat::new(&bench)?;
+        for &shape in &shapes {
+            for back in [false, true] {
+                // Backward has the statistics that forward left just before.
+                let [alone, beside] = repeat.look(&Call { shape, back, geometry: None })?;
+                failed += usize::from(alone.calls + beside.calls > 0);
+                let direction = if back { "backward" } else { "forward" };
+                let vectors = alone.vectors + beside.vectors;
+                println!("| {element:?} | {} | {direction} | {} | {} | {vectors} |", shape.n, alone.calls, beside.calls);
+            }
+        }
+    }
+    println!("{failed} kinds of calls differ, in {:.1} s", start.elapsed().as_secs_f64());
+    Ok(failed)
+}
