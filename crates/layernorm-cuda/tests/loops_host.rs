@@ -9,6 +9,7 @@ struct Case {
     name: &'static str,
     back: bool,
     lstm: bool,
+    norms: Norms,
     /// 0: f32. 2: bf16.
     element: usize,
     tf32: bool,
@@ -17,6 +18,23 @@ struct Case {
     split: usize,
     ways: &'static [Way],
 }
+
+/// The norms of a cell: of the recurrent product or of the sum, of the input, of an LSTM's cell, and if that one is carried on; rows
+/// of the norms of the gates.
+#[derive(Clone, Copy)]
+struct Norms {
+    recurrent: bool,
+    sum: bool,
+    input: bool,
+    cell: bool,
+    carried: bool,
+    rows: usize,
+}
+const PAPER: Norms = Norms { recurrent: true, sum: false, input: true, cell: true, carried: false, rows: 1 };
+const CANDIDATE: Norms = Norms { cell: false, rows: 2, ..PAPER };
+const PER_GATE: Norms = Norms { carried: true, rows: 4, ..PAPER };
+const SUM: Norms = Norms { recurrent: false, sum: true, input: false, carried: true, ..PAPER };
+const NONE: Norms = Norms { recurrent: false, input: false, cell: false, ..PAPER };
 
 /// A batch, and how it is cut (kernels/recurrent/product.cuh).
 struct Way {
@@ -43,6 +61,7 @@ const F32: Case = Case {
     name: "forward_f32",
     back: false,
     lstm: true,
+    norms: PAPER,
     element: 0,
     tf32: false,
     hidden: 150,
@@ -52,16 +71,21 @@ const F32: Case = Case {
 };
 const BACK: Case = Case { back: true, hidden: 60, ..F32 };
 
-const CASES: [Case; 9] = [
+const CASES: [Case; 14] = [
     F32,
     Case { name: "forward_tf32", tf32: true, hidden: 60, units: 8, ways: &[FEW, GROUPS, WIDE], ..F32 },
     Case { name: "forward_bf16", element: 2, hidden: 128, ways: &[FEW, TWO], ..F32 },
-    Case { name: "forward_gru_bf16", element: 2, lstm: false, units: 32, ways: &[FEW, THREE], ..F32 },
+    Case { name: "forward_gru_bf16", element: 2, lstm: false, norms: CANDIDATE, units: 32, ways: &[FEW, THREE], ..F32 },
     Case { name: "backward_f32_in_teams_of_four", units: 8, split: 4, ways: &[FEW, TWO, WIDE], ..BACK },
     Case { name: "backward_f32_in_teams_of_two", hidden: 150, split: 2, ways: &[FEW, GROUPS], ..BACK },
     Case { name: "backward_f32_alone", ways: &[FEW, TWO], ..BACK },
     Case { name: "backward_bf16", element: 2, hidden: 120, split: 4, ways: &[FEW, TWO], ..BACK },
-    Case { name: "backward_gru", lstm: false, split: 2, ways: &[FEW, TWO], ..BACK },
+    Case { name: "backward_gru", lstm: false, norms: CANDIDATE, split: 2, ways: &[FEW, TWO], ..BACK },
+    Case { name: "backward_gru_without_norms", lstm: false, norms: NONE, split: 4, ways: &[FEW, TWO], ..BACK },
+    Case { name: "forward_norm_of_the_sum", norms: SUM, hidden: 60, ways: &[FEW, TWO], ..F32 },
+    Case { name: "backward_norm_of_the_sum", norms: SUM, split: 2, ways: &[FEW, TWO], ..BACK },
+    Case { name: "backward_norms_of_each_gate", norms: PER_GATE, split: 2, ways: &[FEW, TWO], ..BACK },
+    Case { name: "backward_without_norms", norms: NONE, ways: &[FEW, TWO], ..BACK },
 ];
 
 /// Functions of inline PTX; `host/grid_ptx.h` has others of the same names, those that are needed.
@@ -166,7 +190,7 @@ fn defines(case: &Case, way: &Way) -> Vec<(&'static str, usize)> {
     let shared = turns * folded * columns * (16 * row_tiles + 4) * 4
         + ((4 * gates + 2) * case.units + own * 256) * 4
         + (in_shared * 1024 + ring * 512) * 8 * row_tiles;
-    let groups = if case.lstm { 1 } else { 2 };
+    let norms = &case.norms;
     vec![
         ("TYPE", case.element),
         ("PARAM", case.element),
@@ -174,13 +198,13 @@ fn defines(case: &Case, way: &Way) -> Vec<(&'static str, usize)> {
         ("TRAIN", 1),
         ("G", gates),
         ("LSTM", usize::from(case.lstm)),
-        ("RNORM", 1),
-        ("SNORM", 0),
-        ("XNORM", 1),
-        ("CNORM", usize::from(case.lstm)),
-        ("NGRP", groups),
-        ("XGRP", groups),
-        ("CARRIED", 0),
+        ("RNORM", usize::from(norms.recurrent)),
+        ("SNORM", usize::from(norms.sum)),
+        ("XNORM", usize::from(norms.input)),
+        ("CNORM", usize::from(norms.cell)),
+        ("NGRP", norms.rows),
+        ("XGRP", norms.rows),
+        ("CARRIED", usize::from(norms.carried)),
         ("KEEPS", 1),
         ("DEV_R", 0),
         ("DEV_C", 0),

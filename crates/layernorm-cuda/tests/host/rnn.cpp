@@ -89,6 +89,7 @@ void Sequence::forward(const Layer &layer) {
         for (int k = 0; k < H; k++) seen[k] = rounded(h[k]);
         for (int q = 0; q < G * H; q++)
             for (int k = 0; k < H; k++) z[q] += layer.weight(q / H, q % H, k) * seen[k];
+        for (int q = 0; SNORM && q < G * H; q++) z[q] += zx[s][q];
         rh.push_back(Row(NGRP, 1.0));
         for (int group = 0; NORM && group < NGRP; group++) {
             std::vector<double *> row;
@@ -97,7 +98,7 @@ void Sequence::forward(const Layer &layer) {
             rh[s][group] = normalise(row, EPS_R);
         }
         zh.push_back(z);
-        auto xa = [&](int q, int u) { return layer.constant(0, q, u) * zx[s][q * H + u] + layer.constant(1, q, u); };
+        auto xa = [&](int q, int u) { return (SNORM ? 0 : layer.constant(0, q, u) * zx[s][q * H + u]) + layer.constant(1, q, u); };
         auto ha = [&](int q, int u) { return layer.constant(2, q, u) * z[q * H + u] + layer.constant(3, q, u); };
         mean.push_back(0), rstd.push_back(1);
         if (LSTM) {
@@ -112,6 +113,7 @@ void Sequence::forward(const Layer &layer) {
                 if (CNORM) n[u] = layer.constant(4, 0, u) * n[u] + layer.constant(4, 0, HP + u);
                 h[u] = sigma(xa(G - 1, u) + ha(G - 1, u)) * std::tanh(n[u]);
             }
+            if (CARRIED) c = n;
         } else {
             for (int u = 0; u < H; u++) {
                 const double r = sigma(xa(0, u) + ha(0, u)), zg = sigma(xa(1, u) + ha(1, u)), n = std::tanh(xa(2, u) + r * ha(2, u));
@@ -140,14 +142,15 @@ void Sequence::backward(const Layer &layer) {
             break;
         }
         Row da(G * H), dxa(G * H), dc(H), chat(H);
-        auto xa = [&](int q, int u) { return layer.constant(0, q, u) * zx[s][q * H + u] + layer.constant(1, q, u); };
+        auto xa = [&](int q, int u) { return (SNORM ? 0 : layer.constant(0, q, u) * zx[s][q * H + u]) + layer.constant(1, q, u); };
         auto ha = [&](int q, int u) { return layer.constant(2, q, u) * zh[s][q * H + u] + layer.constant(3, q, u); };
         if (LSTM) {
             std::vector<double *> row;
             for (int u = 0; u < H; u++) {
                 chat[u] = CNORM ? (state[s + 1][u] - mean[s]) * rstd[s] : state[s + 1][u];
                 const double gain = CNORM ? layer.constant(4, 0, u) : 1, bias = CNORM ? layer.constant(4, 0, HP + u) : 0;
-                const double o = sigma(xa(G - 1, u) + ha(G - 1, u)), t = std::tanh(gain * chat[u] + bias), dn = dh[u] * o * (1 - t * t);
+                const double o = sigma(xa(G - 1, u) + ha(G - 1, u)), t = std::tanh(gain * chat[u] + bias);
+                const double dn = dh[u] * o * (1 - t * t) + (CARRIED ? carry[u] : 0);
                 da[(G - 1) * H + u] = dh[u] * t * o * (1 - o), dc[u] = dn * gain;
                 if (CNORM) sums[4 * G * H + u] += dn * chat[u], sums[4 * G * H + H + u] += dn;
                 row.push_back(&dc[u]);
@@ -155,8 +158,10 @@ void Sequence::backward(const Layer &layer) {
             if (CNORM) denormalise(row, chat, rstd[s]);
             for (int u = 0; u < H; u++) {
                 const double i = sigma(xa(0, u) + ha(0, u)), f = sigma(xa(1, u) + ha(1, u)), g = std::tanh(xa(2, u) + ha(2, u));
-                dc[u] += carry[u];
-                da[u] = dc[u] * g * i * (1 - i), da[H + u] = dc[u] * state[s][u] * f * (1 - f), da[2 * H + u] = dc[u] * i * (1 - g * g);
+                double before = state[s][u];
+                if (CARRIED && s > 0) before = layer.constant(4, 0, u) * (before - mean[s - 1]) * rstd[s - 1] + layer.constant(4, 0, HP + u);
+                if (!CARRIED) dc[u] += carry[u];
+                da[u] = dc[u] * g * i * (1 - i), da[H + u] = dc[u] * before * f * (1 - f), da[2 * H + u] = dc[u] * i * (1 - g * g);
                 carry[u] = dc[u] * f;
             }
             dxa = da;
@@ -185,6 +190,7 @@ void Sequence::backward(const Layer &layer) {
             }
         };
         if (NORM) through(dzh[s], zh[s], NGRP, rh[s], [](int q) { return group_of(q); });
+        if (SNORM) dzx[s] = dzh[s];
         if (XNORM) through(dzx[s], zx[s], XGRP, rx[s], [](int q) { return XGRP == 1 ? 0 : XGRP == 2 ? int(q == G - 1) : q; });
     }
 }
@@ -274,7 +280,8 @@ static void check(std::vector<Sequence> &all, Tensors &t, int shown) {
                 state.add(t.state.at[(at + B) * HP + u], all[b].state[s + 1][u]);
                 if (b < shown) show(t.y.at[row * H + u]);
             }
-            for (int q = 0; q < G * H; q++) zh.add(t.zh.at[at * GW + q / H * HP + q % H], all[b].zh[s][q]);
+            const float *kept = SNORM ? t.zx.at + row * GW : t.zh.at + at * GW;
+            for (int q = 0; q < G * H; q++) zh.add(kept[q / H * HP + q % H], all[b].zh[s][q]);
         }
         for (int u = 0; u < H; u++) {
             last.add(t.h_last.at[b * H + u], all[b].h[u]);
@@ -314,7 +321,8 @@ static void put_tape(std::vector<Sequence> &all, Tensors &t) {
         for (int u = 0; u < H; u++) t.state.at[b * HP + u] = all[b].state[0][u];
         for (int s = 0; s < all[b].length; s++) {
             const size_t at = size_t(s) * B + b;
-            for (int q = 0; q < G * H; q++) t.zh.at[at * GW + q / H * HP + q % H] = all[b].zh[s][q];
+            float *to = SNORM ? t.zx.at + (size_t(time_of(s, all[b].length, 1)) * B + b) * GW : t.zh.at + at * GW;
+            for (int q = 0; q < G * H; q++) to[q / H * HP + q % H] = all[b].zh[s][q];
             for (int n = 0; n < NGRP; n++) t.rh.at[at * NGRP + n] = all[b].rh[s][n];
             for (int u = 0; u < H; u++) t.state.at[(at + B) * HP + u] = all[b].state[s + 1][u];
             t.cell.at[at * 2] = all[b].mean[s], t.cell.at[at * 2 + 1] = all[b].rstd[s];
