@@ -39,12 +39,19 @@ def load_norm(op, x, dy, weight, bias):
 def differing(make, shape, dtype):
     """How many numbers differ from the CPU's in any bit, forward and backward."""
     cpu, gpu = make(dtype=dtype), make(dtype=dtype, device="cuda")
+    with torch.no_grad():
+        for parameter in cpu.parameters():
+            parameter.normal_(1.0, 0.5)
+    gpu.load_state_dict(cpu.state_dict())
     x, dy = (torch.randn(shape).to(dtype) for _ in range(2))
     if isinstance(gpu, (lt.LayerNorm, lt.RMSNorm)):
         op = ("layer" if isinstance(gpu, lt.LayerNorm) else "rms", 1)
         load_norm(op, x.cuda(), dy.cuda(), gpu.weight.detach(), getattr(gpu, "bias", None))
     pairs = zip(norm_results(cpu, x.clone(), dy), norm_results(gpu, x.cuda(), dy.cuda()))
-    return sum(int((bits(a) != bits(b)).sum()) for a, b in pairs)
+    found = sum(int((bits(a) != bits(b)).sum()) for a, b in pairs)
+    # Running statistics, where there are some.
+    buffers = [pair for pair in zip(cpu.buffers(), gpu.buffers()) if pair[0].is_floating_point()]
+    return found + sum(int((bits(a) != bits(b)).sum()) for a, b in buffers)
 
 
 def check_norms(pool, sizes):

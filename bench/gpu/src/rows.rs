@@ -196,12 +196,14 @@ impl<T: Number> Placed<T> {
         let Case { rows, n, shift, gap, .. } = self.case;
         let mut all = vec![T::default(); self.buffer.len()];
         self.buffer.read(0, &mut all)?;
+        let untouched = |part: &[T]| part.iter().all(|value| value.bits() == u64::MAX);
+        assert!(untouched(&all[..shift]), "written before the first row");
+        assert!(untouched(&all[shift + rows * (n + gap)..]), "written behind the last row");
         let mut out = Vec::with_capacity(rows * n);
         for row in 0..rows {
             let at = shift + row * (n + gap);
             out.extend_from_slice(&all[at..at + n]);
-            let between = &all[at + n..at + n + gap];
-            assert!(between.iter().all(|value| value.bits() == u64::MAX), "written between rows {row} and {}", row + 1);
+            assert!(untouched(&all[at + n..at + n + gap]), "written between rows {row} and {}", row + 1);
         }
         Ok(out)
     }

@@ -43,8 +43,12 @@ impl<T: Copy> Buffer<T> {
         assert!(at + from.len() <= self.len, "{} elements at {at} of a buffer of {}", from.len(), self.len);
         self.device.bind()?;
         let to = self.address + (at * size_of::<T>()) as u64;
+        // The copy may be on its way when its call returns, and other streams do not wait for it.
         // SAFETY: both sides have so many bytes.
-        unsafe { call!(cuMemcpyHtoD_v2(to, from.as_ptr().cast(), size_of_val(from))) }
+        unsafe {
+            call!(cuMemcpyHtoD_v2(to, from.as_ptr().cast(), size_of_val(from)))?;
+            call!(cuStreamSynchronize(std::ptr::null_mut()))
+        }
     }
 
     /// Copies elements from place `at` to the host, after all that was asked of the GPU.

@@ -159,8 +159,13 @@ impl Drop for Program {
 
 /// Opens the library once. cudarc would panic where it is missing; this says so instead.
 fn open() -> Result<(), Error> {
-    static OPENED: OnceLock<Result<(), String>> = OnceLock::new();
-    OPENED.get_or_init(find).clone().map_err(|detail| Error::NoCompiler { detail })
+    static OPENED: OnceLock<()> = OnceLock::new();
+    // Only that it is there is kept: what was not found may be named later.
+    if OPENED.get().is_none() {
+        find().map_err(|detail| Error::NoCompiler { detail })?;
+        OPENED.get_or_init(|| ());
+    }
+    Ok(())
 }
 
 /// Where a caller found the library.

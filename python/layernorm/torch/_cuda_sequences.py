@@ -15,7 +15,7 @@ import torch
 
 from .. import _core
 from . import _noise
-from ._cuda import on_device, stream_of
+from ._cuda import _find_compiler, on_device, stream_of
 from ._types import CODES
 
 
@@ -95,8 +95,11 @@ class Stack:
 
 @functools.lru_cache(maxsize=512)
 def _stack(spec, core, device, types, tf32, sizes, training):
+    _find_compiler()
     try:
-        return Stack(spec, core, device, types, tf32, sizes, training)
+        # Kernels are loaded, which makes their device the driver's current one; PyTorch's stays what it was.
+        with torch.cuda.device(device):
+            return Stack(spec, core, device, types, tf32, sizes, training)
     except NotImplementedError:
         # More units than this GPU holds, or a GPU without cooperative launches.
         return None
@@ -261,7 +264,8 @@ def _backward(x, how, stack, memory, h, c, parameters, dy, dh, dc, for_x):
                 (_address(dx), direction == 1),
                 (_address(first[0], index * each), _address(first[1], index * each)),
             )
-            _spoil(workspace, dx, found[0] if flat.numel() == 0 else flat, *first)
+            matrices = [found[i] for i in stack.slots[layer, direction] if parameters[i].dim() > 1]
+            _spoil(workspace, dx, flat, *matrices, *first)
         if layer:
             factor = _dropout(how, layer, dx.shape, dx.dtype, device)
             dy = dx if factor is None else dx.mul_(factor)

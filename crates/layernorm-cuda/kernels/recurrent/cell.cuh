@@ -83,7 +83,7 @@ template <int GATES> __device__ __forceinline__ void row_statistics(
         }
     sum = sum_lanes<UNITS>(sum), square = sum_lanes<UNITS>(square);
     const float off = __fmul_rn(sum, 1.0f / (GATES * H));
-    const float var = fmaxf(fmaf(-off, off, __fmul_rn(square, 1.0f / (GATES * H))), 0.0f);
+    const float var = not_below_zero(fmaf(-off, off, __fmul_rn(square, 1.0f / (GATES * H))));
     mean = __fadd_rn(pivot, off);
     rstd = dev ? __fdiv_rn(1.0f, __fadd_rn(__fsqrt_rn(var), eps)) : rsqrtf(__fadd_rn(var, eps));
 }
@@ -109,7 +109,7 @@ __device__ __forceinline__ void row_sums(
 __device__ __forceinline__ void block_statistics(float sum, float square, float pivot, float inverse, float &mean, float &rest) {
     sum = sum_lanes<UNITS>(sum), square = sum_lanes<UNITS>(square);
     const float off = __fmul_rn(sum, inverse);
-    mean = __fadd_rn(pivot, off), rest = fmaxf(fmaf(-off, sum, square), 0.0f);
+    mean = __fadd_rn(pivot, off), rest = not_below_zero(fmaf(-off, sum, square));
 }
 
 // Where a step of a sequence stands: forward in time, or backward from the sequence's own end.

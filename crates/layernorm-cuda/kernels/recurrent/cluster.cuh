@@ -90,7 +90,7 @@ template <int GATES> __device__ __forceinline__ void row_of_cluster(
     }
     sum = sum_four(sum), square = sum_four(square);
     const float off = __fmul_rn(sum, 1.0f / (GATES * H));
-    const float var = fmaxf(fmaf(-off, off, __fmul_rn(square, 1.0f / (GATES * H))), 0.0f);
+    const float var = not_below_zero(fmaf(-off, off, __fmul_rn(square, 1.0f / (GATES * H))));
     mean = __fadd_rn(pivot, off);
     rstd = dev ? __fdiv_rn(1.0f, __fadd_rn(__fsqrt_rn(var), eps)) : rsqrtf(__fadd_rn(var, eps));
 }

@@ -197,6 +197,9 @@ template <int LANES> __device__ __forceinline__ float sum_lanes(float x) {
     return x;
 }
 
+// A variance that rounding took below 0. A NaN stays one, as on the CPU: a row with an infinite number is NaN.
+__device__ __forceinline__ float not_below_zero(float x) { return x < 0.0f ? 0.0f : x; }
+
 // The special functions of the hardware, right to about 2^-22, subnormal numbers as 0: that is far below the 1 they meet here.
 __device__ __forceinline__ float exp2_of(float x) {
     float y;

@@ -127,7 +127,8 @@ extern "C" __global__ void rnn_pad_input(PadInput p) {
     STRIDE_LOOP(i, size_t(p.steps) * p.batch * p.input_padded) {
         int column = i % p.input_padded;
         size_t row = i / p.input_padded;
-        int t = p.row_time == 1 ? row % p.row_batch : row / p.row_time, b = p.row_time == 1 ? row / p.row_batch : row % p.row_time;
+        // One of the two strides is 1; a single step or sequence makes both 1.
+        int t = row / p.row_time % p.steps, b = row / p.row_batch % p.batch;
         bool there = column < p.input && (!p.lengths || t < p.lengths[b]);
         p.out[i] = there ? p.x[t * p.x_time + b * p.x_batch + column] : narrow(0.0f);
     }

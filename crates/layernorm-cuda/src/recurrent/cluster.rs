@@ -33,6 +33,14 @@ pub(super) struct Loops {
     pub(super) backward: Option<Function>,
 }
 
+/// Whether the driver says that the device never holds such a cluster.
+fn refuses(code: u32) -> bool {
+    use cudarc::driver::sys::CUresult as Of;
+    [Of::CUDA_ERROR_INVALID_CLUSTER_SIZE, Of::CUDA_ERROR_INVALID_VALUE, Of::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES]
+        .iter()
+        .any(|&refusal| refusal as u32 == code)
+}
+
 impl Cluster {
     /// How a layer is cut, if it is of a size and type for that.
     pub(crate) fn of(hidden: usize, number: Number, tiles: usize) -> Option<Cluster> {
@@ -52,19 +60,25 @@ impl Cluster {
         if !device.properties().clusters {
             return Ok(None);
         }
-        let loops = cluster.loops(device, cell, layer.number, training)?;
-        // A device may refuse the size, as one in parts does.
-        let held = |function| cluster.launch(batch).active_clusters(function).unwrap_or(0) as usize;
-        let at_once = [Some(loops.forward), loops.backward].iter().flatten().map(held).min().unwrap_or(0);
-        if at_once == 0 {
+        // Both passes, whether there is a backward one or not: training and inference have the same bits.
+        let room = device.properties().shared_per_block;
+        let fits = |cluster: &Cluster| cluster.shared(cell).max(cluster.shared_back(cell)) <= room;
+        if !fits(&cluster) {
             return Ok(None);
         }
+        let loops = cluster.loops(device, cell, layer.number, training)?;
+        // A device may refuse the size, as one in parts does.
+        let at_once = match cluster.launch(batch).active_clusters(&loops.forward) {
+            Ok(0) => return Ok(None),
+            Err(Error::Driver { code, .. }) if refuses(code) => return Ok(None),
+            held => held? as usize,
+        };
         // One tile while all sequences run at once so: a step takes less time. Two take less of it for each sequence.
-        if batch <= 8 * at_once {
+        let two = Cluster { tiles: 2, ..cluster };
+        if batch <= 8 * at_once || !fits(&two) {
             return Ok(Some((cluster, loops)));
         }
-        let cluster = Cluster { tiles: 2, ..cluster };
-        Ok(Some((cluster, cluster.loops(device, cell, layer.number, training)?)))
+        Ok(Some((two, two.loops(device, cell, layer.number, training)?)))
     }
 
     fn loops(&self, device: &Device, cell: &Cell, number: Number, training: bool) -> Result<Loops, Error> {

@@ -5,7 +5,7 @@
 //! tape holds the state before the first step alone.
 
 use super::cell::Number;
-use super::plan::{Layer, Order, Parameters, Run, RunBack, Shape, State, check, check_params};
+use super::plan::{Layer, Order, Parameters, Run, RunBack, Shape, State, aligned, check, check_params};
 use crate::device::Device;
 use crate::driver::call;
 use crate::error::Error;
@@ -44,6 +44,16 @@ struct Pitched {
 impl Pitched {
     fn copy<T>(&self, host: *mut T, out: bool) -> Result<(), Error> {
         let (width, pitch) = (self.width * size_of::<T>(), self.pitch * size_of::<T>());
+        if self.rows == 1 || width == pitch {
+            let bytes = self.rows * width;
+            // SAFETY: the caller's promise for the device; the host's side has rows × width elements.
+            return unsafe {
+                match out {
+                    true => call!(cuMemcpyDtoH_v2(host.cast(), self.address, bytes)),
+                    false => call!(cuMemcpyHtoD_v2(self.address, host.cast_const().cast(), bytes)),
+                }
+            };
+        }
         // SAFETY: a structure of numbers and null pointers.
         let mut args: sys::CUDA_MEMCPY2D = unsafe { std::mem::zeroed() };
         let (device, memory) = (sys::CUmemorytype::CU_MEMORYTYPE_DEVICE, sys::CUmemorytype::CU_MEMORYTYPE_HOST);
@@ -113,6 +123,12 @@ fn write_state(state: &State, from: &rnn::State<f32>) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// Waits for copies to the device: they may be on their way when their calls return, and other streams do not wait for them.
+fn written() -> Result<(), Error> {
+    // SAFETY: the default stream always exists.
+    unsafe { call!(cuStreamSynchronize(std::ptr::null_mut())) }
 }
 
 impl HostPlan {
@@ -214,6 +230,9 @@ impl HostPlan {
     }
 
     fn forward_as<T: Element<Acc = f32>>(&self, stream: Stream, run: &Run) -> Result<(), Error> {
+        if self.training {
+            aligned("tape", run.tape)?;
+        }
         self.wait(stream)?;
         let network = self.network(&run.params)?;
         let lengths = self.lengths(run.lengths)?;
@@ -231,7 +250,8 @@ impl HostPlan {
         let mut runner = self.runner.lock().unwrap_or_else(|held| held.into_inner());
         runner.forward_into(&network, &sequences, Some(&first), &mut y, &mut last).map_err(refused)?;
         to.write(&y)?;
-        write_state(&run.last, &last)
+        write_state(&run.last, &last)?;
+        written()
     }
 
     /// As [`Plan::backward`](super::Plan::backward); the results are there when it returns.
@@ -251,6 +271,7 @@ impl HostPlan {
     }
 
     fn backward_as<T: Element<Acc = f32>>(&self, stream: Stream, run: &RunBack) -> Result<(), Error> {
+        aligned("tape", run.tape)?;
         self.wait(stream)?;
         let network = self.network(&run.params)?;
         let lengths = self.lengths(run.lengths)?;
@@ -283,6 +304,7 @@ impl HostPlan {
                 write_narrow(self.layer.params, address, &found.params.values()[entry.range.clone()])?;
             }
         }
-        write_state(&wanted.first, &found.state)
+        write_state(&wanted.first, &found.state)?;
+        written()
     }
 }

@@ -197,6 +197,8 @@ pub struct Plan {
 impl Plan {
     /// A layer for a shape, in training or not.
     pub fn new(device: &Device, layer: Layer, shape: Shape, training: bool) -> Result<Plan, Error> {
+        // What is asked of the driver below is asked of this device.
+        device.bind()?;
         let gpu = device.properties();
         if !gpu.cooperative {
             return Err(Error::Unsupported { why: "blocks that run at once (cooperative launches)".into() });

@@ -10,7 +10,7 @@ mod time;
 
 use case::Case;
 use layernorm_cuda::Device;
-use layernorm_cuda::recurrent::Plan;
+use layernorm_cuda::recurrent::Route;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -43,7 +43,7 @@ fn warm(device: &Device, arguments: &[String]) -> bool {
     let mut good = true;
     for case in cases.iter().skip(number(0)).step_by(number(1)) {
         for training in [true, false] {
-            if let Err(error) = Plan::new(device, case.layer(), case.shape(), training) {
+            if let Err(error) = Route::new(device, case.layer(), case.shape(), training) {
                 println!("FAIL {}: {error}", case.name());
                 good = false;
             }
