@@ -28,8 +28,8 @@ struct Chunk {
 #pragma unroll
         for (int i = 0; i < BATCH; i++) {
             if (first + i < rows) {
-                xs[i] = *(const Raw*)x;
-                dys[i] = *(const Raw*)dy;
+                xs[i] = from_l2((const Raw*)x);
+                dys[i] = from_l2((const Raw*)dy);
             }
             x += x_next;
             dy += dy_next;
@@ -91,7 +91,7 @@ __device__ inline void chunk_sums(const Params& p, i64 chunk, i64 column, Line* 
     for (int i = 0; i < CHUNK / 32; i++)
         if (lane + 32 * i < rows) {
             i64 at = first + lane + 32 * i;
-            own[i] = Line{p.c.m ? p.c.m[at] : A(0), p.c.delta ? p.c.delta[at] : A(0), p.c.rstd[at], 0};
+            own[i] = Line{p.c.m ? from_l2(p.c.m + at) : A(0), p.c.delta ? from_l2(p.c.delta + at) : A(0), from_l2(p.c.rstd + at), 0};
             scaled |= p.c.lines && own[i].r < LEAST_RSTD;
         }
     scaled = __any_sync(~0u, scaled);

@@ -48,6 +48,10 @@ __device__ inline void open(uint2 raw, A (&to)[WIDE]) {
 __device__ inline void open(uint4 raw, A (&to)[WIDE]) { unpack(raw, (A(&)[VEC])to); }
 #endif
 
+// What earlier launches have written, read before this one has waited for them: they have ended, but a multiprocessor may still hold
+// old lines of it, so not from its own cache.
+template <class W> __device__ inline W from_l2(const W* place) { return __ldcg(place); }
+
 // ---- blocks of a cluster ----
 
 __device__ inline u32 block_rank() {

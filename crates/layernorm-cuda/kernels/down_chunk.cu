@@ -31,11 +31,11 @@ struct Chunk {
 #pragma unroll
         for (int i = 0; i < EACH; i++, x_from += x_next, dy_from += dy_next)
             if (warp + i * WARPS < rows) {
-                x[i] = *(const Raw*)x_from;
-                dy[i] = *(const Raw*)dy_from;
+                x[i] = from_l2((const Raw*)x_from);
+                dy[i] = from_l2((const Raw*)dy_from);
             }
         i64 own = first + threadIdx.x;
-        if (threadIdx.x < rows) line = Line{p.c.m ? p.c.m[own] : A(0), p.c.delta ? p.c.delta[own] : A(0), p.c.rstd[own], 0};
+        if (threadIdx.x < rows) line = Line{p.c.m ? from_l2(p.c.m + own) : A(0), p.c.delta ? from_l2(p.c.delta + own) : A(0), from_l2(p.c.rstd + own), 0};
     }
 
     // The statistics into shared memory; those of a scaled row are what the pass over the rows has left.

@@ -160,8 +160,9 @@ struct Team {
         block = WHOLE_BLOCK ? cluster_rank() * WARPS + warp() : 0;
         first = i64(block) * 1024;
         if (WHOLE_BLOCK) {
-            // Places past the last block are +0, as the tree is padded.
-            for (int i = threadIdx.x % TEAM_THREADS; i < 2 * 2 * PADDED_WARPS; i += TEAM_THREADS) (&exchange->sums[0][0][0])[i] = 0;
+            // Places past the last block are +0, as the tree is padded; in clusters there are none.
+            if (PADDED_WARPS > WARPS)
+                for (int i = threadIdx.x % TEAM_THREADS; i < 2 * 2 * PADDED_WARPS; i += TEAM_THREADS) (&exchange->sums[0][0][0])[i] = 0;
             if (threadIdx.x % TEAM_THREADS == 0)
                 for (int i = 0; i < 2; i++) barrier_init(&exchange->barriers[i]);
             if (later) cluster_arrive();

@@ -44,7 +44,7 @@ impl Shape {
             groups: 0,
             fixed: 0,
             lines: 0,
-            eps: A::from_f64(eps),
+            eps: A::eps(eps),
         }
     }
 }

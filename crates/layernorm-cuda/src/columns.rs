@@ -103,7 +103,7 @@ impl<A: Accumulator> ColumnParams<A> {
             groups: 1,
             fixed: 0,
             lines,
-            eps: A::from_f64(norm.eps),
+            eps: A::eps(norm.eps),
         }
     }
 

@@ -22,6 +22,8 @@ pub(crate) const CHUNK: usize = 64;
 const MOST_WARPS: usize = 16;
 /// Blocks of a cluster; above 8 a kernel must ask for it.
 const MOST_CLUSTER: usize = 16;
+/// Blocks of a cluster that every device with clusters has.
+const PORTABLE_CLUSTER: usize = 8;
 /// Elements of a row that a block has at least where a cluster shares the row though a block could hold it.
 const LEAST_SHARE: usize = 4096;
 
@@ -124,7 +126,7 @@ impl Geometry {
     /// The blocks of a cluster for rows of n elements, if they fit at all: more where so few `lines` leave multiprocessors idle.
     fn cluster_for(n: usize, lines: usize, properties: &Properties) -> Option<usize> {
         let mut cluster = n.div_ceil(BLOCK * MOST_WARPS).next_power_of_two();
-        let most = if properties.clusters { MOST_CLUSTER } else { 1 };
+        let most = most_cluster(properties);
         let idle = |cluster: usize| 2 * cluster * lines <= properties.multiprocessors as usize;
         while 2 * cluster <= most.min(8) && idle(cluster) && n / (2 * cluster) >= LEAST_SHARE {
             cluster *= 2;
@@ -147,6 +149,15 @@ impl Geometry {
     /// With so many steps fetched ahead.
     pub fn ring(self, ring: usize) -> Self {
         Geometry { ring, ..self }
+    }
+}
+
+/// Blocks of the largest cluster on a device: 16 where a kernel may ask for more than the portable 8.
+fn most_cluster(properties: &Properties) -> usize {
+    match properties.capability {
+        90..120 if properties.clusters => MOST_CLUSTER,
+        _ if properties.clusters => PORTABLE_CLUSTER,
+        _ => 1,
     }
 }
 

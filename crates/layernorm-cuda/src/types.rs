@@ -144,6 +144,10 @@ pub(crate) struct Count<A> {
 /// The two types that arithmetic is done in.
 pub(crate) trait Accumulator: Copy {
     fn from_f64(value: f64) -> Self;
+    /// ε: −0 is 0, for the root of −0 would turn every sign.
+    fn eps(value: f64) -> Self {
+        Self::from_f64(value + 0.0)
+    }
     fn count(n: usize) -> Count<Self>;
 }
 
@@ -165,11 +169,10 @@ impl Accumulator for f64 {
     }
 }
 
-/// ε, if it is one in the type that arithmetic is done in.
-pub(crate) fn check_eps(eps: f64, element: Type) -> Result<f64, Error> {
+/// Whether ε is one in the type that arithmetic is done in.
+pub(crate) fn check_eps(eps: f64, element: Type) -> Result<(), Error> {
     let rounded = if element == Type::F64 { eps } else { f64::from(eps as f32) };
-    // −0 is 0.
-    if eps >= 0.0 && rounded.is_finite() { Ok(eps + 0.0) } else { Err(Error::Epsilon { found: eps }) }
+    if eps >= 0.0 && rounded.is_finite() { Ok(()) } else { Err(Error::Epsilon { found: eps }) }
 }
 
 /// An operand must be somewhere, and at a multiple of its element's size.

@@ -128,6 +128,25 @@ fn a_captured_graph_gives_them_again(device: &Device) -> Result<(), Error> {
     Ok(())
 }
 
+/// One input after the other in the same memory, and nobody waits: launches that overlap must not see what was there before.
+fn calls_in_close_succession(device: &Device) -> Result<(), Error> {
+    let stream = OwnedStream::new(device)?;
+    for (rows, n) in [(1, 1024), (64, 1024), (130, 768), (8, 20_000)] {
+        let mut problem = Problem::new(device, rows, n)?;
+        let inputs: Vec<Vec<f32>> = (20..32).map(|seed| numbers(rows * n, seed)).collect();
+        let there: Vec<Buffer<f32>> =
+            inputs.iter().map(|input| Buffer::from_slice(device, input)).collect::<Result<_, Error>>()?;
+        for input in &there {
+            problem.x.copy_from(input, rows * n, stream.stream)?;
+            problem.launch(stream.stream, problem.workspace())?;
+        }
+        stream.synchronize()?;
+        problem.host[0].clone_from(&inputs[inputs.len() - 1]);
+        problem.assert_same_bits();
+    }
+    Ok(())
+}
+
 fn what_cannot_be_is_refused(device: &Device) -> Result<(), Error> {
     let stream = OwnedStream::new(device)?;
     let problem = Problem::new(device, 4, 8)?;
@@ -143,9 +162,10 @@ fn what_cannot_be_is_refused(device: &Device) -> Result<(), Error> {
 type Test = (&'static str, fn(&Device) -> Result<(), Error>);
 
 fn main() {
-    let tests: [Test; 3] = [
+    let tests: [Test; 4] = [
         ("the_bits_of_the_cpu", the_bits_of_the_cpu),
         ("a_captured_graph_gives_them_again", a_captured_graph_gives_them_again),
+        ("calls_in_close_succession", calls_in_close_succession),
         ("what_cannot_be_is_refused", what_cannot_be_is_refused),
     ];
     // Tools that list tests expect this of a harness.

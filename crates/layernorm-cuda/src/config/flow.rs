@@ -4,7 +4,7 @@
 //! backward leaves the rows in shared memory, two of them at hand, and has the sums for γ and β in registers. Measured on an H200
 //! with `layernorm-gpu-bench sweep`; `bench/gpu/NOTES.md` has the figures.
 
-use super::{BLOCK, CHUNK, Geometry, MOST_CLUSTER, MOST_WARPS};
+use super::{BLOCK, CHUNK, Geometry, MOST_WARPS, most_cluster};
 use crate::device::Properties;
 use crate::types::Type;
 
@@ -131,15 +131,16 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
         return None;
     }
     let least = n.div_ceil(BLOCK * MOST_WARPS).next_power_of_two();
-    if least > MOST_CLUSTER {
+    let most = most_cluster(properties);
+    if least > most {
         return None;
     }
     let long = least > 1 && element.bytes() == 2;
     // Long rows of 16 bits wait for other blocks half of their time: as many teams as there are registers for.
-    let (cluster, threads) = match (long, least) {
-        (true, MOST_CLUSTER) => (least, 2 * FORWARD_THREADS),
-        (true, _) => (2 * least, 3 * FORWARD_THREADS / 2),
-        _ => (least, FORWARD_THREADS),
+    let (cluster, threads) = match long {
+        true if least == most => (least, 2 * FORWARD_THREADS),
+        true => (2 * least, 3 * FORWARD_THREADS / 2),
+        false => (least, FORWARD_THREADS),
     };
     // One block of many teams, or (where a block has a large part of γ and β) two of one.
     let blocks = if n > BLOCK * MOST_WARPS / 4 && n <= BLOCK * MOST_WARPS / 2 { 2 } else { 1 };
@@ -178,7 +179,9 @@ pub fn stream_backward(element: Type, n: usize, params: usize, properties: &Prop
     // Two sums an element are 64 registers: 8 warps have 255 registers each, 16 have 128, which hold 16 bits without spills.
     let most = if element.bytes() == 2 { MOST_WARPS } else { MOST_WARPS / 2 };
     let cluster = n.div_ceil(BLOCK * most).next_power_of_two();
-    if cluster > MOST_ACROSS.min(properties.multiprocessors as usize) {
+    // Blocks that share a row run at the same time, which the device must be able to promise.
+    let across = if properties.cooperative { MOST_ACROSS.min(properties.multiprocessors as usize) } else { 1 };
+    if cluster > across {
         return None;
     }
     let load = Load { element, back: true, params };
@@ -207,7 +210,9 @@ pub fn stream_fits(geometry: &Geometry, element: Type, back: bool, params: usize
         (true, true) => 2,
     };
     let whole = geometry.steps(element).is_multiple_of(flow.pieces) && geometry.ring >= (rows * flow.pieces).max(1);
-    whole && Load { element, back, params }.fits(geometry, properties)
+    // Backward, a block of several warps has one team.
+    let teams = rows < 2 || geometry.teams() == 1;
+    whole && teams && Load { element, back, params }.fits(geometry, properties)
 }
 
 #[cfg(test)]

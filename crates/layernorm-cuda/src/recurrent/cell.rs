@@ -114,7 +114,7 @@ impl Cell {
     /// Definitions for the preprocessor (kernels/recurrent/cell.cuh).
     pub(crate) fn defines(&self) -> Vec<(&'static str, String)> {
         let flag = |is: bool| String::from(if is { "1" } else { "0" });
-        let eps = |norm: Option<Norm>| format!("{:e}f", norm.map_or(0.0, |norm| norm.eps) as f32);
+        let eps = |norm: Option<Norm>| format!("{:e}f", norm.map_or(0.0, |norm| norm.eps + 0.0) as f32);
         let deviation = |norm: Option<Norm>| flag(norm.is_some_and(|norm| norm.eps_place == EpsPlace::Deviation));
         vec![
             ("G", self.gates.to_string()),

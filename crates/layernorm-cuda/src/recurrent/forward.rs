@@ -158,7 +158,7 @@ impl Plan {
                 let args = InputNormArgs {
                     z: zx,
                     r: tape + self.tape.rx as u64,
-                    eps: norm.eps as f32,
+                    eps: norm.eps as f32 + 0.0,
                     deviation: i32::from(norm.eps_place == EpsPlace::Deviation),
                 };
                 Launch::new(rows as u32, 256).run(function, stream, &args)?;

@@ -142,7 +142,7 @@ impl Job<'_> {
                 span: self.channels.span as i64,
                 groups: self.channels.groups as i64,
                 count: A::count(n),
-                eps: A::from_f64(eps),
+                eps: A::eps(eps),
             };
             let function = self.device.function(&kernels::long(&self.norm, "forward", residual.is_some()))?;
             // SAFETY: the structure is the kernel's; the caller vouches for the memory.
@@ -169,7 +169,7 @@ impl Job<'_> {
             span: self.channels.span as i64,
             groups: self.channels.groups as i64,
             count: A::count(n),
-            eps: A::from_f64(eps),
+            eps: A::eps(eps),
         };
         // SAFETY: the structure is the kernel's; the caller vouches for the memory.
         unsafe { self.launch(&variant, &geometry, rows, geometry.ring > 0, stream, &params) }
@@ -319,7 +319,7 @@ impl Job<'_> {
             span: self.channels.span as i64,
             groups: self.channels.groups as i64,
             count: A::count(n),
-            eps: A::from_f64(eps),
+            eps: A::eps(eps),
         };
         let per_channel = self.per_channel();
         let variant = match &geometry.flow {
@@ -362,7 +362,7 @@ impl Job<'_> {
             span: self.channels.span as i64,
             groups: self.channels.groups as i64,
             count: A::count(n),
-            eps: A::from_f64(eps),
+            eps: A::eps(eps),
         };
         let function = self.device.function(&kernels::long(&self.norm, "backward", call.dh.is_some()))?;
         // SAFETY: the structure is the kernel's; the caller vouches for the memory.

@@ -14,7 +14,6 @@ inline float __fsub_rn(float a, float b) { return a - b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
-template <class W> W __ldcg(const W* place) { return *place; }
 inline float __shfl_sync(unsigned, float value, int lane, int = 32) { return __uint_as_float(simt::exchange(__float_as_uint(value), lane)); }
 inline unsigned __shfl_down_sync(unsigned, unsigned, int) { simt::fail("not for these kernels"); return 0; }
 

@@ -183,6 +183,7 @@ inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c);
 inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 inline double __dsqrt_rn(double x) { return std::sqrt(x); }
 template <class W> W __ldg(const W* place) { return *place; }
+template <class W> W __ldcg(const W* place) { return *place; }
 template <class W> void __stcs(W* place, W value) { *place = value; }
 // To nearest even.
 inline unsigned short bf16_of(float x) {
