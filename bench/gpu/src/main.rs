@@ -1,9 +1,6 @@
 //! Checks layernorm-cuda against the CPU library, bit for bit, and measures it against a device copy.
 //!
-//! ```text
-//! layernorm-gpu-bench [check] [large] [time] [small] [sweep] [N…] [f32:N | bf16:N] [--reduced] [--few] [--held]
-//! ```
-//! `N…`: `check` and `sweep` rows of these sizes only. `f32:N`: `time` this type and size only, for a profiler.
+//! `--help` says what it takes.
 
 mod cases;
 mod channels;
@@ -23,10 +20,51 @@ fn only(words: &[String]) -> Option<(Type, usize)> {
     })
 }
 
-fn main() -> Result<(), Error> {
+const HELP: &str = "\
+layernorm-gpu-bench: the norms on this machine's GPU, against the CPU and against a device copy
+
+layernorm-gpu-bench [check] [large] [time] [small] [sweep] [N…] [f32:N | bf16:N] [--reduced] [--few] [--held]
+
+  check      every size class, type and hard input against the CPU, bit for bit; N…: of these sizes only
+             --reduced: a few of each kernel, for compute-sanitizer; --few: calls of few rows
+  large      more than 2^31 elements
+  time       TB/s of tensors of 512 MiB, and small calls; f32:N or bf16:N: one size alone, for a profiler
+  small      µs of calls of few rows
+  sweep      launch geometries beside each other; N…: of these sizes only; --held: of rows in registers
+Without a word: check, large and time.";
+
+const WORK: [&str; 5] = ["check", "large", "time", "small", "sweep"];
+
+/// The first word that means nothing.
+fn unknown(words: &[String]) -> Option<&String> {
+    let size = |word: &str| word.parse::<usize>().is_ok_and(|n| n > 0);
+    let known = |word: &String| {
+        let typed = word.strip_prefix("f32:").or_else(|| word.strip_prefix("bf16:"));
+        WORK.contains(&word.as_str())
+            || ["--reduced", "--few", "--held"].contains(&word.as_str())
+            || size(typed.unwrap_or(word))
+    };
+    words.iter().find(|word| !known(word))
+}
+
+fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == "--help" || word == "-h") {
+        return println!("{HELP}");
+    }
+    if let Some(word) = unknown(&words) {
+        eprintln!("{word}: expected one of the words below\n\n{HELP}");
+        std::process::exit(2);
+    }
+    if let Err(error) = run(&words) {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+fn run(words: &[String]) -> Result<(), Error> {
     let has = |word: &str| words.iter().any(|given| given == word);
-    let all = !["check", "large", "time", "small", "sweep"].iter().any(|word| has(word));
+    let all = !WORK.iter().any(|word| has(word));
     let device = Device::open(0)?;
     println!("{:?}", device.properties());
     let sizes: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
@@ -44,7 +82,7 @@ fn main() -> Result<(), Error> {
         }
     }
     if all || has("time") {
-        time::run(&device, only(&words))?;
+        time::run(&device, only(words))?;
     }
     if has("small") {
         time::small_alone(&device)?;

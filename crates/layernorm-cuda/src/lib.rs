@@ -1,8 +1,4 @@
-//! Layer normalization and its family on NVIDIA GPUs, with the bits of the CPU (`docs/NUMERICS.md`).
-//!
-//! Kernels are CUDA C++ (`kernels/`), compiled at run time by NVRTC and kept on disk. The crate builds where there is no
-//! CUDA; [`Device::open`] then says what is missing. Calls take device pointers and a stream, and a workspace where they
-//! need one: they allocate nothing and can be captured in a graph.
+#![doc = include_str!("../README.md")]
 
 mod cache;
 mod catalog;

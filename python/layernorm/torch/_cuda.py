@@ -8,6 +8,7 @@ already, so run what is captured once before.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import glob
 import importlib.util
@@ -42,6 +43,12 @@ def stream_of(device):
     if _raw_stream is not None:
         return _raw_stream(device.index)
     return torch.cuda.current_stream(device).cuda_stream
+
+
+def as_current(index):
+    """Makes a device PyTorch's current one for a while, as kernels expect it, with their compiler named."""
+    _find_compiler()
+    return contextlib.nullcontext() if index == _current_device() else torch.cuda.device(index)
 
 
 def on_device(function):

@@ -15,7 +15,7 @@ import torch
 
 from .. import _core
 from . import _noise
-from ._cuda import _find_compiler, on_device, stream_of
+from ._cuda import as_current, on_device, stream_of
 from ._types import CODES
 
 
@@ -95,10 +95,9 @@ class Stack:
 
 @functools.lru_cache(maxsize=512)
 def _stack(spec, core, device, types, tf32, sizes, training):
-    _find_compiler()
     try:
         # Kernels are loaded, which makes their device the driver's current one; PyTorch's stays what it was.
-        with torch.cuda.device(device):
+        with as_current(device):
             return Stack(spec, core, device, types, tf32, sizes, training)
     except NotImplementedError:
         # More units than this GPU holds, or a GPU without cooperative launches.

@@ -1,8 +1,6 @@
 //! The recurrent kernels: checked against the CPU engine, then timed. Runs where there is a GPU; needs nothing else.
 //!
-//! - `recurrent check [quick | reduced | part of a case's name]`
-//! - `recurrent time [loop] [lstm | gru] [f32 | tf32 | f16 | bf16] [H B]…`
-//! - `recurrent warm K N [quick | what is to be timed]` compiles kernels beforehand
+//! `--help` says what it takes.
 
 mod case;
 mod check;
@@ -12,13 +10,23 @@ use case::Case;
 use layernorm_cuda::Device;
 use layernorm_cuda::recurrent::Route;
 
+const HELP: &str = "\
+recurrent: LSTMs and GRUs on this machine's GPU, against the CPU engine, and their times
+
+recurrent check [quick | reduced | part of a case's name]
+recurrent time [loop] [lstm | gru] [f32 | tf32 | f16 | bf16] [H B]…     µs a step; loop: without the products around it
+recurrent warm K N [quick | what is to be timed]                        compiles every N-th case's kernels, from the K-th on";
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|word| word == "--help" || word == "-h") {
+        return println!("{HELP}");
+    }
     let device = match Device::open(0) {
         Ok(device) => device,
         Err(error) => {
-            println!("skipped: {error}");
-            return;
+            eprintln!("{error}");
+            std::process::exit(1);
         }
     };
     println!("{}", device.properties().name);
@@ -27,7 +35,7 @@ fn main() {
         Some("warm") => warm(&device, &arguments[1..]),
         Some("time") => time::all(&device, &arguments[1..]),
         _ => {
-            println!("expected `check` or `time`");
+            eprintln!("{HELP}");
             false
         }
     };
