@@ -220,7 +220,8 @@ __device__ __forceinline__ void product(
     float *parts, Matrix &m, Window &w, const Vectors &v, int part, int first, int warp, int lane, Patience &patience) {
     float acc[MT][NT][4];
     clear(acc);
-    constexpr bool LONG = TYPE == 0 && !TF32 && MT == 1;
+    // Tensor cores cut off what they add: long sums of f32 are put together with proper rounding, where registers allow.
+    constexpr bool LONG = TYPE == 0 && !TF32 && (MT == 1 || PAIRS > 24);
     float total[MT][NT][4];
     if (LONG) clear(total);
 #pragma unroll
@@ -231,7 +232,6 @@ __device__ __forceinline__ void product(
             if (p < PR) multiply_registers(acc, m.regs[p < PR ? p : 0], b);
             else if (p < PR + PS) multiply_shared(acc, m.shared + (p - PR) * (2 * HALF), b);
             else multiply_streamed(acc, m, b);
-            // Tensor cores cut off what they add: long sums of f32 are put together with proper rounding.
             if (LONG && p % 8 == 7) flush(total, acc);
             if (p + DEPTH < PAIRS && first + p + DEPTH < REAL_PAIRS) peek_pair(b, v, first + p + DEPTH, lane);
         } else if (p >= PR + PS) {
