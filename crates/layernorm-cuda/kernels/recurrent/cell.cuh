@@ -10,8 +10,8 @@
 //   RESET_SUM   the reset gate multiplies the whole sum   KEEPS     z keeps the old h
 //   EPS_R, EPS_C, DEV_R, DEV_C    ε of both norms, and whether it is added to the deviation
 //   TRAIN       whether the tape is written
-//   ONE         whether a group has one chunk: a thread's numbers then stay in registers
-// and for the product: PAIRS pairs a warp, of which PR are in registers, PS in shared memory and the rest in L2.
+//   ITEM        chunks of a group at most
+// and for the product (product.cuh) PAIRS, PR, PS, RING, SPLIT, FOLDED and TURNS.
 //
 // Letters: zx, zh the products; a = (GX·zx + CX) + (GH·ẑ + CH), with ẑ = zh or its norm; with SNORM a = GH·ŝ + CH + CX.
 #define WARPS 8
@@ -50,7 +50,8 @@ template <int GATES> __device__ __forceinline__ float numbers_of(int rank) {
 template <int EACH> __device__ __forceinline__ void look(uint2 m[EACH], const uint2 *at, bool mine, int u) {
 #pragma unroll
     for (int j = 0; j < EACH; j++)
-        if (mine && j * UNITS + u < GS) m[j] = peek2(at + j * UNITS + u);
+        // Where all lanes have one, it is read without a question: `at` is of some column that exists.
+        if (GS % UNITS == 0 || (mine && j * UNITS + u < GS)) m[j] = peek2(at + j * UNITS + u);
 }
 template <int EACH> __device__ __forceinline__ bool came(const uint2 m[EACH], bool mine, int u) {
     bool empty = false;

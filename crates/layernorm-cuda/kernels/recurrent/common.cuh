@@ -65,6 +65,16 @@ __device__ __forceinline__ void split(u32 x, u32 &high, u32 &low) {
     asm volatile("{ .reg .u32 t; add.u32 t, %1, 0x1000; and.b32 %0, t, 0xffffe000; }" : "=r"(high) : "r"(x));
     low = __float_as_uint(__fsub_rn(__uint_as_float(x), __uint_as_float(high)));
 }
+#else
+__device__ __forceinline__ void mma_16(float c[4], const u32 a[4], u32 b0, u32 b1) {
+#if TYPE == 1
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+#else
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+#endif
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
 #endif
 
 // A and B of one product, split where the type needs it.
@@ -106,14 +116,8 @@ __device__ __forceinline__ void multiply(float c[4], const FragA &a, const FragB
     mma_tf32(c, a.w, b.lo[0], b.lo[1]);
 #endif
     mma_tf32(c, a.w, b.w[0], b.w[1]);
-#elif TYPE == 1
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a.w[0]), "r"(a.w[1]), "r"(a.w[2]), "r"(a.w[3]), "r"(b.w[0]), "r"(b.w[1]));
 #else
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a.w[0]), "r"(a.w[1]), "r"(a.w[2]), "r"(a.w[3]), "r"(b.w[0]), "r"(b.w[1]));
+    mma_16(c, a.w, b.w[0], b.w[1]);
 #endif
 }
 
@@ -146,6 +150,34 @@ __device__ __forceinline__ void send4(void *p, float a, float b, float c, float 
     asm volatile("st.relaxed.gpu.global.v4.u32 [%0], {%1,%2,%3,%4};" ::"l"(p), "r"(message(a)), "r"(message(b)),
                  "r"(message(c)), "r"(message(d)) : "memory");
 }
+
+// A number and the step it belongs to, in one word: where memory is used again, that says whether it has come.
+__device__ __forceinline__ u64 peek_tagged(const u64 *p) {
+    u64 v;
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p));
+    return v;
+}
+__device__ __forceinline__ void send_tagged(u64 *p, float x, u32 tag) {
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(u64(tag) << 32 | __float_as_uint(x)) : "memory");
+}
+
+// Copies of 16 bytes into shared memory that go on while the thread does; they are waited for in groups.
+__device__ __forceinline__ u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
+__device__ __forceinline__ void copy_aside(u32 to, const void *from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+__device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Until all but the last LEFT groups have come.
+template <int LEFT> __device__ __forceinline__ void await_groups() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+__device__ __forceinline__ uint4 load_shared(u32 from) {
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(from) : "memory");
+    return v;
+}
+// A barrier of two neighbouring warps.
+__device__ __forceinline__ void sync_neighbours(int warp) { asm volatile("bar.sync %0, 64;" ::"r"(1 + warp / 2) : "memory"); }
 
 // How often a thread may still look in vain. At 0 it gives up: the result is wrong, `fail` says so, and the GPU is free.
 struct Patience {

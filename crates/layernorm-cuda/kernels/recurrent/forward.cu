@@ -6,13 +6,14 @@
 //
 // A block owns all gates of UNITS units; a group of GS blocks owns all units of `cols` sequences. In a step, blocks wait
 // for each other up to three times: for h, for the statistics of the gates, for those of the cell (common.cuh: messages).
-// What a thread owns beyond the product is one unit of one sequence of each chunk; lanes of a column are neighbours, so
-// statistics need no shared memory. Rows in a block: row = unit·G + gate.
+// What a thread owns beyond the product is one unit of one sequence of each share of a chunk; lanes of a column are
+// neighbours, so statistics need no shared memory. Rows in a block: row = unit·G + gate.
 #include "common.cuh"
 #include "cell.cuh"
 #define MT ((UNITS * G + 15) / 16)
 #define WORDS (HP / PER_WORD)
 #include "product.cuh"
+#include "block.cuh"
 
 struct Forward {
     const u32 *u;         // U, packed
@@ -37,213 +38,252 @@ struct Forward {
     u32 patience;
 };
 
-// A thread's own numbers between phases, for each chunk.
-#define SLOT_X 0        // GX·zx + CX, G of them
-#define SLOT_Z G        // zh or zx + zh, G of them; later o and c
-#define SLOT_C (2 * G)  // the cell as it is carried
-#define SLOT_H (2 * G + 1)
-#define SLOTS (2 * G + 2)
+// A thread's own numbers of a share. Kept from step to step: the cell as it is carried, h, and o and c on their way to the
+// cell's norm. From phase to phase: GX·zx + CX, and zh or zx + zh.
+#define KEEP_C 0
+#define KEEP_H 1
+#define KEEP_O 2
+#define KEEP_NEW 3
+#define NKEPT 4
+#define NPASSED (2 * G)
+
+// Constants are in registers where the product leaves room.
+#define FIXED (IN_REGISTERS && PR * MT * 8 + (MT + DEPTH) * NT * 4 + (TYPE == 0 ? 32 : 0) <= 160)
+
+struct Own {
+#if IN_REGISTERS
+    float keep[NKEPT], temp[NPASSED];
+#endif
+#if FIXED
+    float fixed[4 * G + 2];
+#endif
+    Block k;
+    __device__ __forceinline__ float constant(int kind, int gate) const {
+#if FIXED
+        return fixed[kind * G + gate];
+#else
+        return k.consts[(kind * G + gate) * UNITS + k.u];
+#endif
+    }
+    __device__ __forceinline__ float &kept(int share, int which) {
+#if IN_REGISTERS
+        return keep[which];
+#else
+        return k.keeps[(share * NKEPT + which) * 256 + k.tid];
+#endif
+    }
+    __device__ __forceinline__ float &passed(int share, int which) {
+#if IN_REGISTERS
+        return temp[which];
+#else
+        return k.temps[(share * NPASSED + which) * 256 + k.tid];
+#endif
+    }
+};
+
+struct Inputs {
+    float x[CHUNK_SHARES][G];
+};
+
+__device__ __forceinline__ void first_state(const Forward &a, Own &o) {
+    EACH_SHARE(o.k) {
+        const Place p = place(a, o.k, 0, share);
+        const size_t at = size_t(p.b) * H + o.k.unit;
+        o.kept(share, KEEP_C) = p.mine && o.k.real && a.c0 ? a.c0[at] : 0.0f;
+        o.kept(share, KEEP_H) = p.mine && o.k.real && a.h0 ? a.h0[at] : 0.0f;
+        if (TRAIN && p.mine) a.state[size_t(p.b) * HP + o.k.unit] = o.kept(share, LSTM ? KEEP_C : KEEP_H);
+    }
+}
+__device__ __forceinline__ void last_state(const Forward &a, Own &o) {
+    EACH_SHARE(o.k) {
+        const Place p = place(a, o.k, 0, share);
+        const size_t at = size_t(p.b) * H + o.k.unit;
+        if (p.mine && o.k.real && a.h_last) a.h_last[at] = o.kept(share, KEEP_H);
+        if (LSTM && p.mine && o.k.real && a.c_last) a.c_last[at] = o.kept(share, KEEP_C);
+    }
+}
+
+__device__ __forceinline__ Vectors vectors_of(const Forward &a, const Block &k, int step, int part) {
+    return {(const u32 *)(a.h + (size_t(step) * a.batch + k.b0 + part * CC) * HP), HP / PER_WORD, k.count - part * CC};
+}
+__device__ __forceinline__ void read_inputs(Inputs &in, const Forward &a, const Block &k, int step, int part) {
+#pragma unroll
+    for (int s = 0; s < CHUNK_SHARES; s++) {
+        const Place p = place(a, k, step, part * CHUNK_SHARES + s);
+        const float *row = a.zx + row_of(a, p) * GW + k.unit;
+#pragma unroll
+        for (int q = 0; q < G; q++) in.x[s][q] = p.mine ? __ldcg(row + q * HP) : 0.0f;
+    }
+}
+
+// (mean, Σ(x − mean)²) of a block's part of the rows of the gates' norm.
+__device__ __forceinline__ void send_gates(const Forward &a, const Block &k, const Place &p, const float z[G]) {
+#pragma unroll
+    for (int group = 0; group < NGRP; group++) {
+        float sum = 0, square = 0, mean, rest, pivot = 0;
+#pragma unroll
+        for (int q = G - 1; q >= 0; q--)
+            if (group_of(q) == group) pivot = z[q];
+        pivot = __shfl_sync(0xffffffffu, pivot, 0, UNITS);
+#pragma unroll
+        for (int q = 0; q < G; q++)
+            if (group_of(q) == group && k.real) {
+                const float d = __fsub_rn(z[q], pivot);
+                sum = __fadd_rn(sum, d), square = fmaf(d, d, square);
+            }
+        block_statistics(sum, square, pivot, k.inv_units * (1.0f / gates_of(group)), mean, rest);
+        if (p.mine && k.u == 0) send2(a.gates + (p.at * NGRP + group) * GS + k.rank, mean, rest);
+    }
+}
+
+// 1. The product, and each block's part of the gates' statistics.
+__device__ __forceinline__ void phase_product(const Forward &a, Own &o, const Inputs &in, int step, int part) {
+#pragma unroll
+    for (int s = 0; s < CHUNK_SHARES; s++) {
+        const int share = part * CHUNK_SHARES + s;
+        const Place p = place(a, o.k, step, share);
+        float z[G];
+        fold_warps<G>(z, parts_of(o.k.parts, part) + (s * COLS + o.k.column) * ROWS_PAD + o.k.u * G);
+#pragma unroll
+        for (int q = 0; q < G; q++) {
+            float x = in.x[s][q];
+            if (SNORM) z[q] = __fadd_rn(z[q], x), x = o.constant(CONST_CX, q);
+            else x = fmaf(o.constant(CONST_GX, q), x, o.constant(CONST_CX, q));
+            o.passed(share, q) = x, o.passed(share, G + q) = z[q];
+        }
+        if (NORM) send_gates(a, o.k, p, z);
+    }
+}
+
+__device__ __forceinline__ void send_h(const Forward &a, const Block &k, const Place &p, float h) {
+    send_elem(a.h + (p.at + a.batch) * HP + k.unit, narrow(h), k.u, p.mine);
+    if (p.valid && k.real) a.y[p.time * a.y_time + p.b * a.y_batch + k.unit] = narrow(h);
+}
+
+__device__ __forceinline__ void keep_tape(
+    const Forward &a, const Block &k, const Place &p, const float zn[G], const float *rstd, float state) {
+    if (!p.mine) return;
+    float *to = (SNORM ? a.zx + row_of(a, p) * GW : a.zh + p.at * GW) + k.unit;
+#pragma unroll
+    for (int q = 0; q < G; q++) to[q * HP] = zn[q];
+    a.state[(p.at + a.batch) * HP + k.unit] = state;
+    if (NORM && k.rank == 0 && k.u == 0)
+#pragma unroll
+        for (int group = 0; group < NGRP; group++) a.rh[p.at * NGRP + group] = rstd[group];
+}
+
+// The cell from the gates' arguments; its part of the cell's statistics, or h. The state for the tape.
+__device__ __forceinline__ float cell_step(
+    const Forward &a, Own &o, const Place &p, int share, const float x[G], const float ha[G]) {
+    const Block &k = o.k;
+#if LSTM
+    const float in = sigmoid(__fadd_rn(x[0], ha[0])), f = sigmoid(__fadd_rn(x[1], ha[1]));
+    const float g = tanh_of(__fadd_rn(x[2], ha[2])), out = sigmoid(__fadd_rn(x[G - 1], ha[G - 1]));
+    const float before = o.kept(share, KEEP_C);
+    const float c = k.real ? fmaf(f, before, __fmul_rn(in, g)) : 0.0f;
+#if CNORM
+    o.kept(share, KEEP_O) = out, o.kept(share, KEEP_NEW) = c;
+    const float pivot = __shfl_sync(0xffffffffu, c, 0, UNITS), d = k.real ? __fsub_rn(c, pivot) : 0.0f;
+    float mean, rest;
+    block_statistics(d, __fmul_rn(d, d), pivot, k.inv_units, mean, rest);
+    if (p.mine && k.u == 0) send2(a.cells + p.at * GS + k.rank, mean, rest);
+#else
+    const float h = k.real && p.valid ? __fmul_rn(out, tanh_of(c)) : o.kept(share, KEEP_H);
+    if (p.valid) o.kept(share, KEEP_C) = c;
+    o.kept(share, KEEP_H) = h;
+    send_h(a, k, p, h);
+#endif
+    return p.valid ? c : before;
+#else
+    const float r = sigmoid(__fadd_rn(x[0], ha[0])), z = sigmoid(__fadd_rn(x[1], ha[1]));
+    const float n = tanh_of(fmaf(r, ha[2], x[2]));
+    const float before = o.kept(share, KEEP_H);
+    const float mixed = KEEPS ? fmaf(z, __fsub_rn(before, n), n) : fmaf(z, __fsub_rn(n, before), before);
+    const float h = k.real && p.valid ? mixed : before;
+    o.kept(share, KEEP_H) = h;
+    send_h(a, k, p, h);
+    return h;
+#endif
+}
+
+// 2. The gates; each block's part of the cell's statistics.
+__device__ __forceinline__ void phase_gates(const Forward &a, Own &o, int step, int share) {
+    const Place p = place(a, o.k, step, share);
+    float ha[G], x[G], zn[G], mean[NGRP], rstd[NGRP];
+#pragma unroll
+    for (int q = 0; q < G; q++) zn[q] = o.passed(share, G + q), x[q] = o.passed(share, q);
+#if NORM
+    const uint2 *rows = a.gates + p.at * NGRP * GS;
+    row_statistics<gates_of(0)>(rows, p.mine, o.k.u, EPS_R, DEV_R, o.k.patience, mean[0], rstd[0]);
+#pragma unroll
+    for (int group = 1; group < NGRP; group++)
+        row_statistics<gates_of(NGRP - 1)>(rows + group * GS, p.mine, o.k.u, EPS_R, DEV_R, o.k.patience, mean[group], rstd[group]);
+#pragma unroll
+    for (int q = 0; q < G; q++) zn[q] = __fmul_rn(__fsub_rn(zn[q], mean[group_of(q)]), rstd[group_of(q)]);
+#endif
+#pragma unroll
+    for (int q = 0; q < G; q++) ha[q] = fmaf(o.constant(CONST_GH, q), zn[q], o.constant(CONST_CH, q));
+    const float state = cell_step(a, o, p, share, x, ha);
+    if (TRAIN) keep_tape(a, o.k, p, zn, rstd, state);
+    if (p.mine && step + 1 < a.steps && o.k.u % 8 == 0) {
+        const Place next = place(a, o.k, step + 1, share);
+#pragma unroll
+        for (int q = 0; q < G; q++) prefetch(a.zx + row_of(a, next) * GW + o.k.unit + q * HP);
+    }
+}
+
+#define CELL_PHASE (LSTM && CNORM)
+#if CELL_PHASE
+// 3. The cell's norm and h.
+__device__ __forceinline__ void phase_cell(const Forward &a, Own &o, int step, int share) {
+    const Place p = place(a, o.k, step, share);
+    float mean, rstd;
+    row_statistics<1>(a.cells + p.at * GS, p.mine, o.k.u, EPS_C, DEV_C, o.k.patience, mean, rstd);
+    const float out = o.kept(share, KEEP_O), c = o.kept(share, KEEP_NEW);
+    const float n = fmaf(o.constant(4, 0), __fmul_rn(__fsub_rn(c, mean), rstd), o.constant(4, 1));
+    const float h = !o.k.real ? 0.0f : p.valid ? __fmul_rn(out, tanh_of(n)) : o.kept(share, KEEP_H);
+    send_h(a, o.k, p, h);
+    if (p.valid && o.k.real) o.kept(share, KEEP_C) = CARRIED ? n : c, o.kept(share, KEEP_H) = h;
+    if (TRAIN && p.mine && o.k.rank == 0 && o.k.u == 0) a.cell[p.at * 2] = mean, a.cell[p.at * 2 + 1] = rstd;
+}
+#else
+__device__ __forceinline__ void phase_cell(const Forward &, Own &, int, int) {}
+#endif
 
 extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
     extern __shared__ __align__(16) float shared[];
-    float *parts = shared;                                          // [2][WARPS][CC][ROWS_PAD]
-    float *consts = parts + 2 * WARPS * CC * ROWS_PAD;              // [4][G][UNITS], [2][UNITS]
-    u32 *matrix = (u32 *)(consts + (4 * G + 2) * UNITS);            // [WARPS][PS][MT][2][lane][4]
-    float *slots = (float *)(matrix + WARPS * PS * MT * 2 * FRAG);  // [chunk][SLOTS][256]
-
-    const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
-    const int rank = blockIdx.x % GS, group = blockIdx.x / GS;
-    const int b0 = a.first + group * a.cols, count = min(a.cols, a.end - b0);
-    if (count <= 0) return;
-    const int u = tid % UNITS, column = tid / UNITS, unit = rank * UNITS + u;
-    const bool worker = column < CC, real = H == HP || unit < H;
-    const float inv_units = 1.0f / max(1, real_units(rank));
-    Patience patience = {a.patience, a.fail};
-
-    for (int i = tid; i < 4 * G * UNITS; i += 256) {
-        int q = i / UNITS, k = q / G, gate = q % G;
-        consts[i] = a.consts[k * GW + gate * HP + rank * UNITS + i % UNITS];
-    }
-    for (int i = tid; i < 2 * UNITS; i += 256)
-        consts[4 * G * UNITS + i] = a.consts[CONST_CELL + (i / UNITS) * HP + rank * UNITS + i % UNITS];
+    u32 *matrix;
+    Own o;
+    o.k = enter(a, shared, IN_REGISTERS ? 0 : SHARES * NKEPT, IN_REGISTERS ? 0 : SHARES * NPASSED, &matrix);
+    Block &k = o.k;
+    if (k.count <= 0) return;
     Matrix m;
-    load_matrix(m, matrix, a.u, rank, warp, lane);
+    load_matrix(m, matrix, a.u, k.rank, k.warp, k.lane);
     __syncthreads();
-#if ONE
-    float own[SLOTS], fixed[4 * G + 2];
+#if FIXED
 #pragma unroll
-    for (int k = 0; k < 4 * G + 2; k++) fixed[k] = consts[k * UNITS + u];
-    auto constant = [&](int kind, int gate) { return fixed[kind * G + gate]; };
-    auto slot = [&](int, int k) -> float & { return own[k]; };
-    const int chunks = 1;
-#else
-    auto constant = [&](int kind, int gate) { return consts[(kind * G + gate) * UNITS + u]; };
-    auto slot = [&](int chunk, int k) -> float & { return slots[(chunk * SLOTS + k) * 256 + tid]; };
-    const int chunks = (count + CC - 1) / CC;
+    for (int q = 0; q < 4 * G + 2; q++) o.fixed[q] = k.consts[q * UNITS + k.u];
 #endif
-
-    if (worker)
-        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++) {
-            int b = b0 + ch * CC + column;
-            bool mine = ch * CC + column < count && real;
-            slot(ch, SLOT_C) = mine && a.c0 ? a.c0[size_t(b) * H + unit] : 0.0f;
-            slot(ch, SLOT_H) = mine && a.h0 ? a.h0[size_t(b) * H + unit] : 0.0f;
-#if TRAIN
-            if (ch * CC + column < count) a.state[size_t(b) * HP + unit] = slot(ch, LSTM ? SLOT_C : SLOT_H);
-#endif
-        }
-
-    int turn = 0;
-    for (int s = 0; s < a.steps; s++) {
-        if (patience.left) patience.left = a.patience;
-        // 1. The product, and each block's part of the gates' statistics.
-        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++, turn ^= 1) {
-            const int b = b0 + ch * CC + column, in_chunk = min(CC, count - ch * CC);
-            const bool mine = worker && column < in_chunk;
-            const int length = mine && a.lengths ? a.lengths[b] : a.steps;
-            float *row = a.zx + size_t(time_of(s, length, a.reverse) * (long long)a.row_time + b * (long long)a.row_batch) * GW + unit;
-            float x[G];
-            if (mine)
-#pragma unroll
-                for (int q = 0; q < G; q++) x[q] = __ldcg(row + q * HP);
-            Vectors v = {(const u32 *)(a.h + (size_t(s) * a.batch + b0 + ch * CC) * HP), HP / PER_WORD, in_chunk};
-            float *mail = parts + turn * (WARPS * CC * ROWS_PAD);
-            product(mail, m, matrix, a.u, v, rank, warp, lane, patience);
+    const int first = k.warp * PAIRS;
+    if (k.worker) first_state(a, o);
+    for (int step = 0; step < a.steps; step++) {
+        if (k.patience.left) k.patience.left = a.patience;
+        Window window;
+        for (int part = 0; part < chunks_of(k); part++) {
+            Inputs in;
+            read_inputs(in, a, k, step, part);
+            const Vectors v = vectors_of(a, k, step, part);
+            if (part == 0) ask(window, v, first, k.lane);
+            product(k.parts, m, window, v, part, first, k.warp, k.lane, k.patience);
             __syncthreads();
-            float z[G];
-            if (!worker) continue;
-            fold_warps<G>(z, mail + column * ROWS_PAD + u * G);
-#pragma unroll
-            for (int q = 0; q < G; q++) {
-                if (!mine) x[q] = 0;
-                if (SNORM) z[q] = __fadd_rn(z[q], x[q]), x[q] = constant(CONST_CX, q);
-                else x[q] = fmaf(constant(CONST_GX, q), x[q], constant(CONST_CX, q));
-                slot(ch, SLOT_X + q) = x[q], slot(ch, SLOT_Z + q) = z[q];
-            }
-#if NORM
-#pragma unroll
-            for (int k = 0; k < NGRP; k++) {
-                float sum = 0, square = 0, mean, rest, pivot = 0;
-#pragma unroll
-                for (int q = G - 1; q >= 0; q--)
-                    if (group_of(q) == k) pivot = z[q];
-                pivot = __shfl_sync(0xffffffffu, pivot, 0, UNITS);
-#pragma unroll
-                for (int q = 0; q < G; q++)
-                    if (group_of(q) == k && real) {
-                        const float d = __fsub_rn(z[q], pivot);
-                        sum = __fadd_rn(sum, d), square = fmaf(d, d, square);
-                    }
-                block_statistics(sum, square, pivot, inv_units * (1.0f / gates_of(k)), mean, rest);
-                if (mine && u == 0) send2(a.gates + ((size_t(s) * a.batch + b) * NGRP + k) * GS + rank, mean, rest);
-            }
-#endif
+            // The next chunk's first vectors are on their way while the sums of this one are put together.
+            if (part + 1 < chunks_of(k)) ask(window, vectors_of(a, k, step, part + 1), first, k.lane);
+            if (k.worker) phase_product(a, o, in, step, part);
         }
-        if (worker)
-        // 2. The gates; each block's part of the cell's statistics.
-        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++) {
-            const int b = b0 + ch * CC + column;
-            const bool mine = ch * CC + column < count;
-            const int length = mine && a.lengths ? a.lengths[b] : a.steps;
-            const bool valid = mine && s < length;
-            const size_t at = size_t(s) * a.batch + b;
-            float ha[G], x[G], zn[G];
-#pragma unroll
-            for (int q = 0; q < G; q++) zn[q] = slot(ch, SLOT_Z + q), x[q] = slot(ch, SLOT_X + q);
-#if NORM
-            float mean[NGRP], rstd[NGRP];
-            row_statistics<gates_of(0)>(a.gates + at * NGRP * GS, mine, u, EPS_R, DEV_R, patience, mean[0], rstd[0]);
-#pragma unroll
-            for (int k = 1; k < NGRP; k++)
-                row_statistics<gates_of(NGRP - 1)>(a.gates + (at * NGRP + k) * GS, mine, u, EPS_R, DEV_R, patience, mean[k], rstd[k]);
-#pragma unroll
-            for (int q = 0; q < G; q++) zn[q] = __fmul_rn(__fsub_rn(zn[q], mean[group_of(q)]), rstd[group_of(q)]);
-#endif
-#pragma unroll
-            for (int q = 0; q < G; q++) ha[q] = fmaf(constant(CONST_GH, q), zn[q], constant(CONST_CH, q));
-#if LSTM
-            const float i = sigmoid(__fadd_rn(x[0], ha[0])), f = sigmoid(__fadd_rn(x[1], ha[1]));
-            const float g = tanh_of(__fadd_rn(x[2], ha[2])), o = sigmoid(__fadd_rn(x[G - 1], ha[G - 1]));
-            const float c = real ? fmaf(f, slot(ch, SLOT_C), __fmul_rn(i, g)) : 0.0f;
-            slot(ch, SLOT_Z) = o, slot(ch, SLOT_Z + 1) = c;
-#if CNORM
-            const float pivot = __shfl_sync(0xffffffffu, c, 0, UNITS), d = real ? __fsub_rn(c, pivot) : 0.0f;
-            float mc, rest;
-            block_statistics(d, __fmul_rn(d, d), pivot, inv_units, mc, rest);
-            if (mine && u == 0) send2(a.cells + at * GS + rank, mc, rest);
-#else
-            const float h = real && valid ? __fmul_rn(o, tanh_of(c)) : slot(ch, SLOT_H);
-            if (valid) slot(ch, SLOT_C) = c;
-#endif
-#else
-            const float r = sigmoid(__fadd_rn(x[0], ha[0])), z = sigmoid(__fadd_rn(x[1], ha[1]));
-            const float n = tanh_of(fmaf(r, ha[2], x[2]));
-            const float before = slot(ch, SLOT_H);
-            const float mixed = KEEPS ? fmaf(z, __fsub_rn(before, n), n) : fmaf(z, __fsub_rn(n, before), before);
-            const float h = real && valid ? mixed : before;
-#endif
-#if !(LSTM && CNORM)
-            slot(ch, SLOT_H) = h;
-            send_elem(a.h + (at + a.batch) * HP + unit, narrow(h), u, mine);
-            if (valid && real)
-                a.y[time_of(s, length, a.reverse) * a.y_time + b * a.y_batch + unit] = narrow(h);
-#endif
-#if TRAIN
-            if (mine) {
-                float *row = a.zx + size_t(time_of(s, length, a.reverse) * (long long)a.row_time + b * (long long)a.row_batch) * GW + unit;
-#pragma unroll
-                for (int q = 0; q < G; q++) {
-                    if (SNORM) row[q * HP] = zn[q];
-                    else a.zh[at * GW + q * HP + unit] = zn[q];
-                }
-                a.state[(at + a.batch) * HP + unit] = LSTM ? (valid ? slot(ch, SLOT_Z + 1) : slot(ch, SLOT_C)) : slot(ch, SLOT_H);
-#if NORM
-                if (rank == 0 && u == 0)
-#pragma unroll
-                    for (int k = 0; k < NGRP; k++) a.rh[at * NGRP + k] = rstd[k];
-#endif
-            }
-#endif
-            if (mine && s + 1 < a.steps) {
-                const float *next = a.zx + size_t(time_of(s + 1, length, a.reverse) * (long long)a.row_time + b * (long long)a.row_batch) * GW + unit;
-#pragma unroll
-                for (int q = 0; q < G; q++)
-                    if (u % 8 == 0) prefetch(next + q * HP);
-            }
-        }
-#if LSTM && CNORM
-        if (worker)
-        // 3. The cell's norm and h.
-        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++) {
-            const int b = b0 + ch * CC + column;
-            const bool mine = ch * CC + column < count;
-            const int length = mine && a.lengths ? a.lengths[b] : a.steps;
-            const bool valid = mine && s < length;
-            const size_t at = size_t(s) * a.batch + b;
-            float mean, rstd;
-            row_statistics<1>(a.cells + at * GS, mine, u, EPS_C, DEV_C, patience, mean, rstd);
-            const float o = slot(ch, SLOT_Z), c = slot(ch, SLOT_Z + 1);
-            const float n = fmaf(constant(4, 0), __fmul_rn(__fsub_rn(c, mean), rstd), constant(4, 1));
-            const float h = !real ? 0.0f : valid ? __fmul_rn(o, tanh_of(n)) : slot(ch, SLOT_H);
-            send_elem(a.h + (at + a.batch) * HP + unit, narrow(h), u, mine);
-            if (valid && real) {
-                slot(ch, SLOT_C) = CARRIED ? n : c;
-                slot(ch, SLOT_H) = h;
-                a.y[time_of(s, length, a.reverse) * a.y_time + b * a.y_batch + unit] = narrow(h);
-            }
-#if TRAIN
-            if (mine && rank == 0 && u == 0) a.cell[at * 2] = mean, a.cell[at * 2 + 1] = rstd;
-#endif
-        }
-#endif
+        if (k.worker) EACH_SHARE(k) phase_gates(a, o, step, share);
+        if (k.worker && CELL_PHASE) EACH_SHARE(k) phase_cell(a, o, step, share);
         // Whoever has no more to do must not look for h in vain: that would slow the others.
         __syncthreads();
     }
-    if (worker)
-        for (int ch = 0; ch < (ONE ? 1 : chunks); ch++)
-            if (ch * CC + column < count && real) {
-                const size_t at = size_t(b0 + ch * CC + column) * H + unit;
-                if (a.h_last) a.h_last[at] = slot(ch, SLOT_H);
-                if (LSTM && a.c_last) a.c_last[at] = slot(ch, SLOT_C);
-            }
+    if (k.worker) last_state(a, o);
 }

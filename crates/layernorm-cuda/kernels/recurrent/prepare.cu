@@ -24,6 +24,7 @@ struct Pack {
     const param *u;  // [G·H, H]
     u32 *packed;     // [GS][8][pairs][tiles][2][32][4]
     int hidden, padded, gates, units, group, pairs, tiles;
+    int split;       // blocks that have the same rows and parts of k
     int back;        // rows are units and k goes over all gates
 };
 
@@ -36,13 +37,13 @@ extern "C" __global__ void rnn_pack(Pack p) {
         rest /= p.tiles;
         int pair = rest % p.pairs, warp = rest / p.pairs % 8, rank = rest / p.pairs / 8;
         int row = tile * 16 + (lane >> 2) + (j & 1) * 8;
-        int word = (warp * p.pairs + pair) * 16 + 4 * (lane & 3) + 2 * half + (j >> 1);
+        int word = ((rank % p.split * 8 + warp) * p.pairs + pair) * 16 + 4 * (lane & 3) + 2 * half + (j >> 1);
         elem out[PER_WORD];
         for (int e = 0; e < PER_WORD; e++) {
             int k = word * PER_WORD + e;
-            int unit = rank * p.units + (p.back ? row : row / p.gates), gate = p.back ? k / p.padded : row % p.gates;
+            int unit = rank / p.split * p.split * p.units + (p.back ? row : row / p.gates), gate = p.back ? k / p.padded : row % p.gates;
             int other = p.back ? k % p.padded : k;
-            bool there = row < (p.back ? p.units : p.units * p.gates) && unit < p.hidden && gate < p.gates && other < p.hidden;
+            bool there = row < p.split * (p.back ? p.units : p.units * p.gates) && unit < p.hidden && gate < p.gates && other < p.hidden;
             size_t at = p.back ? (size_t(gate) * p.hidden + other) * p.hidden + unit
                                : (size_t(gate) * p.hidden + unit) * p.hidden + other;
             out[e] = there ? narrow(value(p.u[at])) : narrow(0.0f);

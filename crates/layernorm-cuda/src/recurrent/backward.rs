@@ -1,7 +1,7 @@
 //! The backward pass: the time loop from its end, then the products for dx, dW and dU, and the sums for gains and biases.
 
 use super::kernels::{BackwardArgs, FinishArgs, GemmArgs};
-use super::plan::{BackFunctions, PATIENCE, Plan, RunBack, aligned};
+use super::plan::{BackFunctions, Plan, RunBack, aligned};
 use crate::error::Error;
 use crate::launch::{Launch, Stream};
 use layernorm_rnn::Slot;
@@ -55,7 +55,7 @@ impl Plan {
     unsafe fn backward_loop(&self, stream: Stream, run: &RunBack, back: &BackFunctions) -> Result<(), Error> {
         let (work, kept) = (|at: usize| run.workspace + at as u64, |at: usize| run.tape + at as u64);
         let (row_time, row_batch) = self.strides();
-        for (first, end) in self.rounds() {
+        for (round, launch) in self.rounds(run.lengths, work(0)) {
             let args = BackwardArgs {
                 ut: work(self.back.matrix),
                 zx: kept(self.tape.zx),
@@ -69,6 +69,7 @@ impl Plan {
                 gates: work(self.back.gates),
                 inputs: work(self.back.inputs),
                 cells: work(self.back.cells),
+                mail: work(self.back.mail),
                 consts: kept(self.tape.consts),
                 dy: run.dy,
                 y_time: (row_time * run.dy_pitch) as i64,
@@ -78,20 +79,8 @@ impl Plan {
                 dh0: run.gradients.first.h,
                 dc0: run.gradients.first.c,
                 sums: work(self.back.sums),
-                lengths: run.lengths,
-                fail: work(0),
-                steps: self.shape.steps as i32,
-                batch: self.shape.batch as i32,
-                first: first as i32,
-                end: end as i32,
-                columns: self.geometry.columns as i32,
-                row_time: row_time as i32,
-                row_batch: row_batch as i32,
-                reverse: i32::from(self.layer.reverse),
-                patience: PATIENCE,
+                round,
             };
-            let groups = (end - first).div_ceil(self.geometry.columns);
-            let launch = Launch::new((groups * self.geometry.group) as u32, 256).cooperative();
             // SAFETY: the caller's promise.
             unsafe { launch.run(&back.backward, stream, &args)? };
         }

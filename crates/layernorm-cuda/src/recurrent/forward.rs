@@ -3,7 +3,7 @@
 use super::kernels::{
     ConstsArgs, ForwardArgs, GemmArgs, InputNormArgs, PackArgs, PadInputArgs, PadWeightArgs, StartArgs,
 };
-use super::plan::{PATIENCE, Parameters, Plan, Run, aligned};
+use super::plan::{Parameters, Plan, Run, aligned};
 use crate::error::Error;
 use crate::launch::{Launch, Stream};
 use layernorm_rnn::{EpsPlace, Slot};
@@ -101,6 +101,7 @@ impl Plan {
             group: g.group as i32,
             pairs: product.pairs as i32,
             tiles: product.tiles as i32,
+            split: product.split as i32,
             back: i32::from(back),
         };
         let words = g.group * 8 * product.pairs * product.tiles * 256;
@@ -188,7 +189,7 @@ impl Plan {
     unsafe fn forward_loop(&self, stream: Stream, run: &Run, tape: u64) -> Result<(), Error> {
         let (work, kept) = (|at: usize| run.workspace + at as u64, |at: usize| tape + at as u64);
         let (row_time, row_batch) = self.strides();
-        for (first, end) in self.rounds() {
+        for (round, launch) in self.rounds(run.lengths, work(0)) {
             let args = ForwardArgs {
                 u: work(self.there.matrix),
                 zx: kept(self.tape.zx),
@@ -207,20 +208,8 @@ impl Plan {
                 c0: run.first.c,
                 h_last: run.last.h,
                 c_last: run.last.c,
-                lengths: run.lengths,
-                fail: work(0),
-                steps: self.shape.steps as i32,
-                batch: self.shape.batch as i32,
-                first: first as i32,
-                end: end as i32,
-                columns: self.geometry.columns as i32,
-                row_time: row_time as i32,
-                row_batch: row_batch as i32,
-                reverse: i32::from(self.layer.reverse),
-                patience: PATIENCE,
+                round,
             };
-            let groups = (end - first).div_ceil(self.geometry.columns);
-            let launch = Launch::new((groups * self.geometry.group) as u32, 256).cooperative();
             // SAFETY: the caller's promise.
             unsafe { launch.run(&self.functions.forward, stream, &args)? };
         }

@@ -9,15 +9,27 @@ use crate::error::Error;
 const WARPS: usize = 8;
 /// Sequences that a group takes in one launch at most; more go into further launches.
 const MOST_COLUMNS: usize = 64;
+/// Halves of pairs that are on their way from L2 where a matrix does not fit on the chip: as many as there is room for.
+const RINGS: [usize; 3] = [4, 2, 1];
 
-/// Where a recurrent matrix lies: pairs of k of each warp, and how many of them in registers and in shared memory.
+/// How a block does its product, and where its part of the recurrent matrix lies (kernels/recurrent/product.cuh).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Product {
     /// Tiles of 16 rows.
     pub(crate) tiles: usize,
+    /// Blocks of a team: they have the same rows, and each one part of k.
+    pub(crate) split: usize,
+    /// Pairs of k of each warp, and how many of them are in registers and in shared memory.
     pub(crate) pairs: usize,
     pub(crate) in_registers: usize,
     pub(crate) in_shared: usize,
+    /// Halves of pairs in the ring through which the others are streamed.
+    ring: usize,
+    /// Warps whose sums stand in shared memory, and how often.
+    folded: usize,
+    turns: usize,
+    /// Chunks of sequences.
+    chunks: usize,
     /// Dynamic shared memory of the block, in bytes.
     pub(crate) shared: usize,
 }
@@ -45,7 +57,7 @@ impl Geometry {
         cell: &Cell,
         hidden: usize,
         batch: usize,
-        number: Number,
+        (number, tf32): (Number, bool),
         gpu: &Properties,
     ) -> Result<Self, Error> {
         let padded = hidden.next_multiple_of(32);
@@ -61,35 +73,30 @@ impl Geometry {
         let group = padded / units;
         let groups = (most / group).min(batch.div_ceil(8)).max(1);
         let columns = batch.div_ceil(groups).next_multiple_of(8).min(MOST_COLUMNS);
-        let tiles = if columns <= 8 || units == 32 { 1 } else { 2 };
-        let chunks = columns.div_ceil(8 * tiles);
-        let word = 4 / number.bytes();
-        let product = |rows: usize, k: usize, registers: usize, slots: usize| -> Result<Product, Error> {
-            let row_tiles = rows.div_ceil(16);
-            let pairs = (k / word).div_ceil(16).div_ceil(WARPS);
-            let in_registers = pairs.min(registers / (8 * row_tiles));
-            let parts = 2 * WARPS * 8 * tiles * (16 * row_tiles + 4) * 4;
-            let fixed = parts + (4 * cell.gates + 2) * units * 4 + chunks * slots * 1024;
-            let pair_bytes = WARPS * row_tiles * 2 * 512;
-            let room = gpu.shared_per_block.checked_sub(fixed).ok_or_else(|| Error::Unsupported {
-                why: format!("{fixed} bytes of shared memory a block, {} are there", gpu.shared_per_block),
-            })?;
-            let in_shared = (pairs - in_registers).min(room / pair_bytes);
-            Ok(Product { tiles: row_tiles, pairs, in_registers, in_shared, shared: fixed + in_shared * pair_bytes })
+        // A backward block reads G times what a forward block reads. Above H = 512 that costs more than a team's exchange; with
+        // 32 units, a team's rows would be too many.
+        let team = if padded > 512 && units <= 16 {
+            [4, 2, 1].into_iter().find(|team| group.is_multiple_of(*team)).unwrap_or(1)
+        } else {
+            1
         };
-        // Registers for the matrix, in words a thread: what the compiler takes without spilling (NOTES-recurrent.md).
-        let (there, back) = if number == Number::F32 { (96, 96) } else { (128, 128) };
-        Ok(Geometry {
-            hidden,
-            padded,
-            units,
-            group,
-            groups,
-            columns,
-            tiles,
-            forward: product(units * cell.gates, padded, there, 2 * cell.gates + 2)?,
-            backward: product(units, cell.gates * padded, back, 3 * cell.gates + 11)?,
-        })
+        let cut = |tiles: usize| -> Result<(Product, Product), Error> {
+            let block = Block { gates: cell.gates, units, columns, number, tiles, most: gpu.shared_per_block };
+            let there =
+                block.product(units * cell.gates, padded, 1, Slots { kept: 4, passed: 2 * cell.gates, alone: 0 })?;
+            let kept = 3 * cell.gates + 3;
+            let slots = Slots { kept, passed: 5, alone: kept };
+            Ok((there, block.product(units * team, cell.gates * padded, team, slots)?))
+        };
+        let mut tiles = if columns <= 8 || units == 32 { 1 } else { 2 };
+        let (mut forward, mut backward) = cut(tiles)?;
+        // What is streamed from L2 is streamed once for each chunk; chunks of 32 sequences then. The three products of f32
+        // have no registers for that.
+        if tf32 && number == Number::F32 && columns > 16 && tiles == 2 && forward.ring > 0 {
+            tiles = 4;
+            (forward, backward) = cut(tiles)?;
+        }
+        Ok(Geometry { hidden, padded, units, group, groups, columns, tiles, forward, backward })
     }
 
     /// G·HP.
@@ -105,12 +112,110 @@ impl Geometry {
             ("UNITS", self.units),
             ("GS", self.group),
             ("NT", self.tiles),
-            ("ONE", usize::from(self.columns <= 8 * self.tiles)),
+            ("ITEM", product.chunks),
             ("PAIRS", product.pairs),
             ("PR", product.in_registers),
             ("PS", product.in_shared),
+            ("RING", product.ring),
+            ("SPLIT", product.split),
+            ("FOLDED", product.folded),
+            ("TURNS", product.turns),
         ]
         .map(|(name, value)| (name, value.to_string()))
         .to_vec()
+    }
+}
+
+/// Numbers of a thread in shared memory for each of its sequences: from step to step, from phase to phase, and all of them
+/// where it has one sequence and the others are in registers (kernels/recurrent/block.cuh).
+#[derive(Clone, Copy)]
+struct Slots {
+    kept: usize,
+    passed: usize,
+    alone: usize,
+}
+
+/// What a block has to do, and with what.
+#[derive(Clone, Copy)]
+struct Block {
+    gates: usize,
+    units: usize,
+    columns: usize,
+    number: Number,
+    /// Tiles of 8 sequences of a chunk.
+    tiles: usize,
+    /// Bytes of shared memory that a block may have.
+    most: usize,
+}
+
+impl Block {
+    /// Where a matrix of so many rows lies, of whose `k` columns a block has one of `split` parts.
+    fn product(&self, rows: usize, k: usize, split: usize, slots: Slots) -> Result<Product, Error> {
+        let row_tiles = rows.div_ceil(16);
+        let pairs = (k * self.number.bytes() / 4).div_ceil(16).div_ceil(WARPS * split);
+        // Words a thread: what the compiler takes without spilling (NOTES-recurrent.md).
+        let words = match (self.number, self.tiles) {
+            (Number::F32, 4) => 64,
+            (Number::F32, _) => 96,
+            _ => 128,
+        };
+        let in_registers = pairs.min(words / (8 * row_tiles));
+        let rest = pairs - in_registers;
+        let columns = 8 * self.tiles;
+        let chunks = self.columns.div_ceil(columns);
+        let shares = chunks * columns.div_ceil(256 / self.units);
+        let own = if shares == 1 { slots.alone } else { shares * (slots.kept + slots.passed) };
+        let pair = WARPS * row_tiles * 1024;
+        let fixed = |(folded, turns): (usize, usize)| {
+            turns * folded * columns * (16 * row_tiles + 4) * 4 + (4 * self.gates + 2) * self.units * 4 + own * 1024
+        };
+        let room = |bytes: usize| {
+            self.most.checked_sub(bytes).ok_or_else(|| Error::Unsupported {
+                why: format!("{bytes} bytes of shared memory a block, {} are there", self.most),
+            })
+        };
+        // The quickest way to put the warps' sums together that leaves room for the matrix, or the smallest.
+        let ways: &[(usize, usize)] =
+            if chunks == 1 { &[(WARPS, 1)] } else { &[(WARPS, 2), (WARPS, 1), (WARPS / 2, 1)] };
+        let fits = |way: &&(usize, usize)| fixed(**way) + rest * pair <= self.most;
+        let (way, rings) = ways.iter().find(fits).map_or((ways[ways.len() - 1], &RINGS[..]), |way| (*way, &[0]));
+        let taken = |ring: usize| fixed(way) + ring * pair / 2;
+        let least = rings[rings.len() - 1];
+        let ring = rings.iter().copied().find(|ring| taken(*ring) <= self.most).unwrap_or(least);
+        let in_shared = rest.min(room(taken(ring))? / pair);
+        let (folded, turns) = way;
+        let shared = taken(ring) + in_shared * pair;
+        Ok(Product { tiles: row_tiles, split, pairs, in_registers, in_shared, ring, folded, turns, chunks, shared })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recurrent::kernels::a_gpu;
+    use layernorm_rnn::{Kind, Variant};
+
+    /// All that the kernels take runs, whatever the batch; and what a sum's order follows from does not depend on the batch.
+    #[test]
+    fn every_size_fits() {
+        let gpu = a_gpu(90);
+        for kind in [Kind::Lstm, Kind::Gru] {
+            let cell = Cell::of(&Variant::named(kind, "paper").unwrap()).unwrap();
+            for hidden in (1..=4224).step_by(37).chain([1024, 2048, 4224]) {
+                for number in [(Number::F32, false), (Number::F32, true), (Number::Bf16, false)] {
+                    let order = |g: &Geometry| (g.units, g.backward.split, g.forward.pairs, g.backward.pairs);
+                    let one = Geometry::new(&cell, hidden, 1, number, &gpu).unwrap();
+                    for batch in [1, 8, 16, 40, 64, 256] {
+                        let g = Geometry::new(&cell, hidden, batch, number, &gpu).unwrap();
+                        assert_eq!(order(&g), order(&one), "H = {hidden}, batch {batch}");
+                        for product in [g.forward, g.backward] {
+                            assert!(product.shared <= gpu.shared_per_block, "{product:?}");
+                            let here = product.in_registers + product.in_shared;
+                            assert!(here == product.pairs || product.ring > 0, "{product:?}");
+                        }
+                    }
+                }
+            }
+        }
     }
 }

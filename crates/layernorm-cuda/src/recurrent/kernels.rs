@@ -20,6 +20,9 @@ macro_rules! source {
                 ("common.cuh", include_str!("../../kernels/recurrent/common.cuh")),
                 ("cell.cuh", include_str!("../../kernels/recurrent/cell.cuh")),
                 ("product.cuh", include_str!("../../kernels/recurrent/product.cuh")),
+                ("block.cuh", include_str!("../../kernels/recurrent/block.cuh")),
+                ("tape.cuh", include_str!("../../kernels/recurrent/tape.cuh")),
+                ("team.cuh", include_str!("../../kernels/recurrent/team.cuh")),
             ],
         };
     };
@@ -84,10 +87,9 @@ pub(super) fn finish(params: Number) -> Variant {
     Variant::new(&FINISH, "rnn_finish").define("TYPE", 0).define("PARAM", params.code())
 }
 
-/// Every kernel in the ways that matter, to be compiled without a GPU: each cell in one type, each type with `paper`, and for
-/// that also a size whose matrix lies in registers, in shared memory and in L2; for a device of this compute capability.
-pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
-    let gpu = Properties {
+/// A GPU to cut layers for where there is none.
+pub(super) fn a_gpu(capability: u32) -> Properties {
+    Properties {
         name: "a GPU of 132 multiprocessors".into(),
         capability,
         multiprocessors: 132,
@@ -97,7 +99,13 @@ pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
         l2: 50 << 20,
         clusters: capability >= 90,
         cooperative: true,
-    };
+    }
+}
+
+/// Every kernel in the ways that matter, to be compiled without a GPU: each cell in one type, each type with `paper`, and for
+/// that also a size whose matrix lies in registers, in shared memory and in L2; for a device of this compute capability.
+pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
+    let gpu = a_gpu(capability);
     let mut all = Vec::new();
     for number in Number::ALL {
         for params in [number, Number::F32] {
@@ -131,10 +139,12 @@ pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
                 all.push(cluster.backward(&cell, number));
             }
             for &(hidden, batch) in sizes {
-                let geometry = Geometry::new(&cell, hidden, batch, number, &gpu)?;
-                all.extend([true, false].map(|training| forward(&cell, &geometry, number, false, training)));
-                all.push(backward(&cell, &geometry, number, number == Number::F32 && hidden == 100));
-                all.push(input_norm(&cell, &geometry));
+                for tf32 in [false, number == Number::F32] {
+                    let geometry = Geometry::new(&cell, hidden, batch, (number, tf32), &gpu)?;
+                    all.extend([true, false].map(|training| forward(&cell, &geometry, number, tf32, training)));
+                    all.push(backward(&cell, &geometry, number, tf32));
+                    all.push(input_norm(&cell, &geometry));
+                }
             }
         }
     }
@@ -145,6 +155,23 @@ pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
 
 /// An address on the device; 0 is null.
 pub(super) type Address = u64;
+
+/// How `Forward` and `Backward` end: the sequences of one launch of a time loop.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Round {
+    pub(super) lengths: Address,
+    pub(super) fail: Address,
+    pub(super) steps: i32,
+    pub(super) batch: i32,
+    pub(super) first: i32,
+    pub(super) end: i32,
+    pub(super) columns: i32,
+    pub(super) row_time: i32,
+    pub(super) row_batch: i32,
+    pub(super) reverse: i32,
+    pub(super) patience: u32,
+}
 
 /// `Forward` of forward.cu.
 #[repr(C)]
@@ -167,17 +194,7 @@ pub(super) struct ForwardArgs {
     pub(super) c0: Address,
     pub(super) h_last: Address,
     pub(super) c_last: Address,
-    pub(super) lengths: Address,
-    pub(super) fail: Address,
-    pub(super) steps: i32,
-    pub(super) batch: i32,
-    pub(super) first: i32,
-    pub(super) end: i32,
-    pub(super) columns: i32,
-    pub(super) row_time: i32,
-    pub(super) row_batch: i32,
-    pub(super) reverse: i32,
-    pub(super) patience: u32,
+    pub(super) round: Round,
 }
 
 /// `Backward` of backward.cu.
@@ -196,6 +213,7 @@ pub(super) struct BackwardArgs {
     pub(super) gates: Address,
     pub(super) inputs: Address,
     pub(super) cells: Address,
+    pub(super) mail: Address,
     pub(super) consts: Address,
     pub(super) dy: Address,
     pub(super) y_time: i64,
@@ -205,17 +223,7 @@ pub(super) struct BackwardArgs {
     pub(super) dh0: Address,
     pub(super) dc0: Address,
     pub(super) sums: Address,
-    pub(super) lengths: Address,
-    pub(super) fail: Address,
-    pub(super) steps: i32,
-    pub(super) batch: i32,
-    pub(super) first: i32,
-    pub(super) end: i32,
-    pub(super) columns: i32,
-    pub(super) row_time: i32,
-    pub(super) row_batch: i32,
-    pub(super) reverse: i32,
-    pub(super) patience: u32,
+    pub(super) round: Round,
 }
 
 /// `Gemm` of gemm.cu.
@@ -247,6 +255,7 @@ pub(super) struct PackArgs {
     pub(super) group: i32,
     pub(super) pairs: i32,
     pub(super) tiles: i32,
+    pub(super) split: i32,
     pub(super) back: i32,
 }
 

@@ -36,10 +36,11 @@ pub(super) struct Tape {
 pub(super) struct Work {
     pub(super) matrix: usize,
     pub(super) weight: usize,
-    /// Messages: of the gates, of the input's norm, of the cell; and where they end.
+    /// Messages: of the gates, of the input's norm, of the cell, of a team; and where they end.
     pub(super) gates: usize,
     pub(super) inputs: usize,
     pub(super) cells: usize,
+    pub(super) mail: usize,
     pub(super) messages_end: usize,
     pub(super) dzh: usize,
     pub(super) dzx: usize,
@@ -107,7 +108,20 @@ pub(super) fn forward(cell: &Cell, geometry: &Geometry, cluster: Option<&Cluster
     let (gates, cells) = (room.take(messages * cell.groups()), room.take(messages));
     let messages_end = room.0;
     let tape = room.take(if sizes.training { 0 } else { tape.bytes });
-    Work { matrix, weight, gates, inputs: 0, cells, messages_end, dzh: 0, dzx: 0, sums: 0, tape, bytes: room.0 }
+    Work {
+        matrix,
+        weight,
+        gates,
+        inputs: 0,
+        cells,
+        mail: 0,
+        messages_end,
+        dzh: 0,
+        dzx: 0,
+        sums: 0,
+        tape,
+        bytes: room.0,
+    }
 }
 
 /// The backward pass. `dzh` follows the messages: it is one of them.
@@ -119,9 +133,12 @@ pub(super) fn backward(cell: &Cell, geometry: &Geometry, cluster: Option<&Cluste
     room.take(4);
     let (matrix, weight) = (room.take(matrix), room.take(weight(cell, geometry, sizes)));
     let (gates, inputs) = (room.take(messages * cell.groups()), room.take(messages * cell.input_groups()));
-    let (cells, dzh) = (room.take(messages), room.take(rows * width * sizes.number.bytes()));
+    let split = geometry.backward.split;
+    let mail = if split > 1 { 2 * sizes.batch * split * geometry.padded * 8 } else { 0 };
+    let (cells, mail) = (room.take(messages), room.take(mail));
+    let dzh = room.take(rows * width * sizes.number.bytes());
     let messages_end = room.0;
     let dzx = room.take(rows * width * sizes.number.bytes());
     let sums = room.take(sizes.batch * (4 * width + 2 * geometry.padded) * 4);
-    Work { matrix, weight, gates, inputs, cells, messages_end, dzh, dzx, sums, tape: 0, bytes: room.0 }
+    Work { matrix, weight, gates, inputs, cells, mail, messages_end, dzh, dzx, sums, tape: 0, bytes: room.0 }
 }

@@ -25,6 +25,7 @@ mod host;
 mod kernels;
 mod memory;
 mod plan;
+mod rounds;
 mod route;
 
 pub use cell::Number;

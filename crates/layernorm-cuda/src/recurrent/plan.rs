@@ -194,9 +194,6 @@ pub struct Plan {
     pub(super) functions: Functions,
 }
 
-/// How often a thread looks in vain before it gives up: about two seconds.
-pub(super) const PATIENCE: u32 = 1 << 22;
-
 impl Plan {
     /// A layer for a shape, in training or not.
     pub fn new(device: &Device, layer: Layer, shape: Shape, training: bool) -> Result<Plan, Error> {
@@ -208,7 +205,7 @@ impl Plan {
         }
         let cell = Cell::of(&layer.variant)?;
         check(&layer, &shape)?;
-        let geometry = Geometry::new(&cell, layer.hidden, shape.batch, layer.number, gpu)?;
+        let geometry = Geometry::new(&cell, layer.hidden, shape.batch, (layer.number, layer.tf32), gpu)?;
         let chunk = 16 / layer.number.bytes();
         let sizes = Sizes {
             steps: shape.steps,
@@ -255,12 +252,6 @@ impl Plan {
             Order::TimeFirst => (self.shape.batch, 1),
             Order::BatchFirst => (1, self.shape.steps),
         }
-    }
-
-    /// Rounds of groups: first and last sequence of each launch of a time loop.
-    pub(super) fn rounds(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
-        let (batch, round) = (self.shape.batch, self.geometry.groups * self.geometry.columns);
-        (0..batch).step_by(round).map(move |first| (first, (first + round).min(batch)))
     }
 
     /// A kernel over so many items.

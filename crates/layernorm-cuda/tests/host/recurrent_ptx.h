@@ -74,12 +74,12 @@ inline void await_fetches() {
 
 // m16n8k16, its fragments as common.cuh has them.
 inline std::vector<unsigned> fragments;
-template <class A, class B> void multiply(float c[4], const A& a, const B& b) {
+inline void mma_16(float c[4], const unsigned a[4], unsigned b0, unsigned b1) {
     fragments.resize(simt::fibers.size() * 6);
     int lane = simt::self().thread % 32, g = lane / 4, t = lane % 4;
     unsigned* first = &fragments[(simt::now - lane) * 6];
-    for (int i = 0; i < 4; i++) first[lane * 6 + i] = a.w[i];
-    for (int i = 0; i < 2; i++) first[lane * 6 + 4 + i] = b.w[i];
+    for (int i = 0; i < 4; i++) first[lane * 6 + i] = a[i];
+    first[lane * 6 + 4] = b0, first[lane * 6 + 5] = b1;
     __syncwarp();
     auto half = [](unsigned word, int e) { return double(__uint_as_float(e ? word & 0xffff0000u : word << 16)); };
     for (int i = 0; i < 4; i++) {

@@ -70,6 +70,14 @@ impl Case {
         Config::new(self.variant, self.input, self.hidden).with_direction(direction)
     }
 
+    /// Compiles its kernels, unless they are there.
+    pub fn compile(&self, device: &Device) -> Result<(), Error> {
+        for training in [true, false] {
+            Route::new(device, self.layer(), self.shape(), training)?;
+        }
+        Ok(())
+    }
+
     pub fn name(&self) -> String {
         let flag = |is: bool, name: &'static str| if is { name } else { "" };
         format!(
@@ -178,9 +186,9 @@ impl Data {
 /// Everything that comes out, by name.
 pub type Results = Vec<(String, Vec<f32>)>;
 
-/// The CPU engine, in f32.
+/// The CPU engine, in f32, by one thread: several cases run side by side.
 pub fn on_cpu(case: &Case, data: &Data) -> Results {
-    let mut runner = Runner::<f32>::default();
+    let mut runner = Runner::<f32>::new(layernorm::Context::new().with_threads(1).unwrap());
     let sequences = Sequences {
         data: &data.x[..],
         steps: case.steps,

@@ -7,8 +7,8 @@ mod check;
 mod time;
 
 use case::Case;
-use layernorm_cuda::Device;
-use layernorm_cuda::recurrent::Route;
+use layernorm_cuda::{Device, Error};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const HELP: &str = "\
 recurrent: LSTMs and GRUs on this machine's GPU, against the CPU engine, and their times
@@ -50,56 +50,55 @@ fn warm(device: &Device, arguments: &[String]) -> bool {
     let cases = if quick { check::cases(true) } else { time::cases(arguments.get(2..).unwrap_or(&[])) };
     let mut good = true;
     for case in cases.iter().skip(number(0)).step_by(number(1)) {
-        for training in [true, false] {
-            if let Err(error) = Route::new(device, case.layer(), case.shape(), training) {
-                println!("FAIL {}: {error}", case.name());
-                good = false;
-            }
+        if let Err(error) = case.compile(device) {
+            println!("FAIL {}: {error}", case.name());
+            good = false;
         }
     }
     good
 }
 
+/// How many of the cases hold, with as many at a time as there are processors; an error counts as one that does not.
+fn count_good(cases: &[&Case], holds: impl Fn(&Case) -> Result<bool, Error> + Sync) -> usize {
+    let (next, good) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let threads = std::thread::available_parallelism().map_or(4, |count| count.get());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(cases.len()) {
+            scope.spawn(|| {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match holds(case) {
+                        Ok(held) => good.fetch_add(usize::from(held), Ordering::Relaxed),
+                        Err(error) => {
+                            println!("FAIL {}: {error}", case.name());
+                            0
+                        }
+                    };
+                }
+            });
+        }
+    });
+    good.into_inner()
+}
+
 fn check_all(device: &Device, which: Option<&str>) -> bool {
-    let (mut passed, mut failed) = (0, 0);
     let begun = std::time::Instant::now();
     let (cases, filter) = match which {
         Some("reduced") => (check::reduced(), ""),
         Some("quick") => (check::cases(true), ""),
         filter => (check::cases(false), filter.unwrap_or("")),
     };
-    for (index, case) in cases.iter().enumerate() {
-        if !case.name().contains(filter) {
-            continue;
-        }
-        match check::check(device, case, index % 12 == 0 || case.hidden > 512) {
-            Ok(true) => passed += 1,
-            Ok(false) => failed += 1,
-            Err(error) => {
-                println!("FAIL {}: {error}", case.name());
-                failed += 1;
-                if failed > 12 {
-                    return false;
-                }
-            }
-        }
+    let wanted: Vec<&Case> = cases.iter().filter(|case| case.name().contains(filter)).collect();
+    if wanted.is_empty() {
+        eprintln!("no case's name has \"{filter}\" in it");
+        return false;
     }
-    println!("{passed} cases hold, {failed} do not ({:.1} s)", begun.elapsed().as_secs_f64());
-    let mut independent = true;
-    let wanted = |case: &&Case| case.name().contains(filter);
-    for case in cases.iter().filter(wanted).filter(|case| case.hidden >= 512 && case.batch > 5 && !case.lengths) {
-        match check::independent(device, case, 3) {
-            Ok(good) => independent &= good,
-            Err(error) => {
-                println!("FAIL {}: {error}", case.name());
-                independent = false;
-            }
-        }
-    }
-    println!(
-        "sequences alone: {} ({:.1} s)",
-        if independent { "same bits" } else { "DIFFER" },
-        begun.elapsed().as_secs_f64()
-    );
-    failed == 0 && independent
+    let held = count_good(&wanted, |case| check::check(device, case, case.hidden > 512));
+    let seconds = || begun.elapsed().as_secs_f64();
+    println!("{held} cases hold, {} do not ({:.1} s)", wanted.len() - held, seconds());
+    let among: Vec<&Case> =
+        wanted.iter().copied().filter(|case| case.hidden >= 512 && case.batch > 5 && !case.lengths).collect();
+    let alone = count_good(&among, |case| check::independent(device, case, 3));
+    let word = if alone == among.len() { "same bits" } else { "DIFFER" };
+    println!("sequences alone: {word} ({:.1} s)", seconds());
+    held == wanted.len() && alone == among.len()
 }

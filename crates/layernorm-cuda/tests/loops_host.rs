@@ -1,0 +1,304 @@
+//! The time loops of recurrent layers on the CPU: their own text, compiled by the machine's C++ compiler, every thread of every
+//! block a fiber, warps, messages and copies in random order, against the cells in double. A layer has the same bits in every
+//! order, and its first sequences the same in every batch and wherever the matrix lies. Without a compiler, all is ignored.
+use std::path::Path;
+use std::process::Command;
+
+/// A layer, and the ways in which it is run: its first sequences have the same bits in all of them.
+struct Case {
+    name: &'static str,
+    back: bool,
+    lstm: bool,
+    norms: Norms,
+    /// 0: f32. 2: bf16.
+    element: usize,
+    tf32: bool,
+    hidden: usize,
+    units: usize,
+    split: usize,
+    ways: &'static [Way],
+}
+
+/// The norms of a cell: of the recurrent product or of the sum, of the input, of an LSTM's cell, and if that one is carried on; rows
+/// of the norms of the gates.
+#[derive(Clone, Copy)]
+struct Norms {
+    recurrent: bool,
+    sum: bool,
+    input: bool,
+    cell: bool,
+    carried: bool,
+    rows: usize,
+}
+const PAPER: Norms = Norms { recurrent: true, sum: false, input: true, cell: true, carried: false, rows: 1 };
+const CANDIDATE: Norms = Norms { cell: false, rows: 2, ..PAPER };
+const PER_GATE: Norms = Norms { carried: true, rows: 4, ..PAPER };
+const SUM: Norms = Norms { recurrent: false, sum: true, input: false, carried: true, ..PAPER };
+const NONE: Norms = Norms { recurrent: false, input: false, cell: false, ..PAPER };
+
+/// A batch, and how it is cut (kernels/recurrent/product.cuh).
+struct Way {
+    batch: usize,
+    columns: usize,
+    tiles: usize,
+    in_registers: usize,
+    in_shared: usize,
+    folded: usize,
+    turns: usize,
+}
+
+const fn way(batch: usize, columns: usize, tiles: usize, matrix: (usize, usize), fold: (usize, usize)) -> Way {
+    Way { batch, columns, tiles, in_registers: matrix.0, in_shared: matrix.1, folded: fold.0, turns: fold.1 }
+}
+const FEW: Way = way(2, 8, 1, (9, 0), (8, 1));
+/// Three chunks; two, with neighbours added first and nothing but registers and L2; two groups; wide chunks.
+const THREE: Way = way(18, 24, 1, (1, 1), (8, 2));
+const TWO: Way = way(18, 24, 2, (1, 0), (4, 1));
+const GROUPS: Way = way(18, 16, 2, (0, 1), (8, 1));
+const WIDE: Way = way(34, 40, 4, (0, 1), (4, 1));
+
+const F32: Case = Case {
+    name: "forward_f32",
+    back: false,
+    lstm: true,
+    norms: PAPER,
+    element: 0,
+    tf32: false,
+    hidden: 150,
+    units: 16,
+    split: 1,
+    ways: &[FEW, THREE, TWO],
+};
+const BACK: Case = Case { back: true, hidden: 60, ..F32 };
+
+const CASES: [Case; 14] = [
+    F32,
+    Case { name: "forward_tf32", tf32: true, hidden: 60, units: 8, ways: &[FEW, GROUPS, WIDE], ..F32 },
+    Case { name: "forward_bf16", element: 2, hidden: 128, ways: &[FEW, TWO], ..F32 },
+    Case { name: "forward_gru_bf16", element: 2, lstm: false, norms: CANDIDATE, units: 32, ways: &[FEW, THREE], ..F32 },
+    Case { name: "backward_f32_in_teams_of_four", units: 8, split: 4, ways: &[FEW, TWO, WIDE], ..BACK },
+    Case { name: "backward_f32_in_teams_of_two", hidden: 150, split: 2, ways: &[FEW, GROUPS], ..BACK },
+    Case { name: "backward_f32_alone", ways: &[FEW, TWO], ..BACK },
+    Case { name: "backward_bf16", element: 2, hidden: 120, split: 4, ways: &[FEW, TWO], ..BACK },
+    Case { name: "backward_gru", lstm: false, norms: CANDIDATE, split: 2, ways: &[FEW, TWO], ..BACK },
+    Case { name: "backward_gru_without_norms", lstm: false, norms: NONE, split: 4, ways: &[FEW, TWO], ..BACK },
+    Case { name: "forward_norm_of_the_sum", norms: SUM, hidden: 60, ways: &[FEW, TWO], ..F32 },
+    Case { name: "backward_norm_of_the_sum", norms: SUM, split: 2, ways: &[FEW, TWO], ..BACK },
+    Case { name: "backward_norms_of_each_gate", norms: PER_GATE, split: 2, ways: &[FEW, TWO], ..BACK },
+    Case { name: "backward_without_norms", norms: NONE, ways: &[FEW, TWO], ..BACK },
+];
+
+/// Functions of inline PTX; `host/grid_ptx.h` has others of the same names, those that are needed.
+const PTX: [&str; 21] = [
+    "narrow",
+    "mma_tf32",
+    "split",
+    "mma_16",
+    "peek4",
+    "peek2",
+    "message",
+    "send1",
+    "send2",
+    "send4",
+    "peek_tagged",
+    "send_tagged",
+    "shared_address",
+    "copy_aside",
+    "end_group",
+    "await_groups",
+    "load_shared",
+    "sync_neighbours",
+    "exp2_of",
+    "inverse_of",
+    "prefetch",
+];
+
+/// What else only a GPU's compiler knows, in which file, and what stands for it.
+const WORDS: [(&str, &str, &str); 4] = [
+    ("common.cuh", "__device__ __forceinline__ float widen(", "#include \"grid_ptx.h\"\ninline float widen("),
+    ("prepare.cu", "#include \"common.cuh\"\n", ""),
+    ("forward.cu", SHARED.0, SHARED.1),
+    ("backward.cu", SHARED.0, SHARED.1),
+];
+const SHARED: (&str, &str) =
+    ("extern __shared__ __align__(16) float shared[];", "float *shared = (float *)grid::shared[grid::self().block];");
+
+const FILES: [&str; 9] = [
+    "common.cuh",
+    "cell.cuh",
+    "product.cuh",
+    "block.cuh",
+    "tape.cuh",
+    "team.cuh",
+    "forward.cu",
+    "backward.cu",
+    "prepare.cu",
+];
+
+/// The text without the function of this name.
+fn without(text: &str, function: &str) -> String {
+    let name = text.find(&format!(" {function}(")).unwrap_or_else(|| panic!("no function {function}"));
+    let start = text[..name].rfind('\n').map_or(0, |at| at + 1);
+    let mut depth = 0;
+    for (at, letter) in text[name..].char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth == 1 => return format!("{}{}", &text[..start], &text[name + at + 1..]),
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    panic!("function {function} has no end")
+}
+
+/// The kernels with the CPU's functions in place of the GPU's, in a folder.
+fn write_kernels(folder: &Path) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for file in FILES {
+        let mut text = std::fs::read_to_string(root.join("kernels/recurrent").join(file)).expect("the kernel's text");
+        if file == "common.cuh" {
+            text = PTX.iter().fold(text, |text, function| without(&text, function));
+        }
+        for (_, from, to) in WORDS.iter().filter(|word| word.0 == file) {
+            assert!(text.contains(from), "{file} no longer says {from}");
+            text = text.replace(from, to);
+        }
+        std::fs::write(folder.join(file), text).expect("a file in our own folder");
+    }
+    for file in ["grid.h", "grid_ptx.h", "rnn.cpp"] {
+        std::fs::copy(root.join("tests/host").join(file), folder.join(file)).expect("a file in our own folder");
+    }
+}
+
+/// Definitions of a kernel, as geometry.rs makes them, and of the program around it.
+fn defines(case: &Case, way: &Way) -> Vec<(&'static str, usize)> {
+    const STEPS: usize = 3;
+    let gates = if case.lstm { 4 } else { 3 };
+    let padded = case.hidden.next_multiple_of(32);
+    let (rows, k) = if case.back { (case.units * case.split, gates * padded) } else { (case.units * gates, padded) };
+    let (row_tiles, columns) = (rows.div_ceil(16), 8 * way.tiles);
+    let pairs = (if case.element == 0 { k } else { k / 2 }).div_ceil(16).div_ceil(8 * case.split);
+    let in_registers = way.in_registers.min(pairs);
+    let in_shared = way.in_shared.min(pairs - in_registers);
+    let ring = if in_registers + in_shared < pairs { 4 } else { 0 };
+    let chunks = way.columns.div_ceil(columns);
+    let shares = chunks * columns.div_ceil(256 / case.units);
+    let (kept, passed) = if case.back { (3 * gates + 3, 5) } else { (4, 2 * gates) };
+    let alone = if case.back { kept } else { 0 };
+    let own = if shares == 1 { alone } else { shares * (kept + passed) };
+    let (folded, turns) = if chunks == 1 { (8, 1) } else { (way.folded, way.turns) };
+    let shared = turns * folded * columns * (16 * row_tiles + 4) * 4
+        + ((4 * gates + 2) * case.units + own * 256) * 4
+        + (in_shared * 1024 + ring * 512) * 8 * row_tiles;
+    let norms = &case.norms;
+    vec![
+        ("TYPE", case.element),
+        ("PARAM", case.element),
+        ("TF32", usize::from(case.tf32)),
+        ("TRAIN", 1),
+        ("G", gates),
+        ("LSTM", usize::from(case.lstm)),
+        ("RNORM", usize::from(norms.recurrent)),
+        ("SNORM", usize::from(norms.sum)),
+        ("XNORM", usize::from(norms.input)),
+        ("CNORM", usize::from(norms.cell)),
+        ("NGRP", norms.rows),
+        ("XGRP", norms.rows),
+        ("CARRIED", usize::from(norms.carried)),
+        ("KEEPS", 1),
+        ("DEV_R", 0),
+        ("DEV_C", 0),
+        ("H", case.hidden),
+        ("HP", padded),
+        ("UNITS", case.units),
+        ("GS", padded / case.units),
+        ("NT", way.tiles),
+        ("ITEM", chunks),
+        ("PAIRS", pairs),
+        ("PR", in_registers),
+        ("PS", in_shared),
+        ("RING", ring),
+        ("SPLIT", case.split),
+        ("FOLDED", folded),
+        ("TURNS", turns),
+        ("SHARED", shared),
+        ("STEPS", STEPS),
+        ("BATCH", way.batch),
+        ("COLUMNS", way.columns),
+    ]
+}
+
+/// The bits of the first two sequences in a way, or what the program or its compiler said instead.
+fn bits(case: &Case, way: &Way, compiler: &str, folder: &Path) -> Result<String, String> {
+    let program = folder.join(case.name);
+    let mut build = Command::new(compiler);
+    build.args(["-std=c++17", "-O1", "-ffp-contract=off", "-w", "-DEPS_R=1e-5f", "-DEPS_C=1e-5f", "-o"]);
+    build.arg(&program).arg(folder.join("rnn.cpp")).args(case.back.then_some("-DBACK"));
+    build.args(defines(case, way).iter().map(|(name, value)| format!("-D{name}={value}")));
+    let built = build.output().expect("the compiler was there");
+    if !built.status.success() {
+        return Err(String::from_utf8_lossy(&built.stderr).into_owned());
+    }
+    let mut first = None;
+    for seed in if way.batch > FEW.batch { &["1", "2"][..] } else { &["1"] } {
+        let ran = Command::new(&program).args([*seed, "2"]).output().expect("the program was built");
+        let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+        if !ran.status.success() {
+            return Err(format!("{said} ({})", ran.status));
+        }
+        let found = said.split_whitespace().next().unwrap_or_default().to_owned();
+        if *first.get_or_insert_with(|| found.clone()) != found {
+            return Err(format!("{} of {} sequences: other bits in another order", case.name, way.batch));
+        }
+    }
+    Ok(first.unwrap_or_default())
+}
+
+fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
+    let mut first = None;
+    for way in case.ways {
+        match bits(case, way, compiler, folder) {
+            Ok(found) if *first.get_or_insert_with(|| found.clone()) == found => {}
+            Ok(_) => return Some(format!("the first sequences of {}: other bits than in the first way", way.batch)),
+            Err(said) => return Some(said),
+        }
+    }
+    None
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let list = std::env::args().any(|word| word == "--list");
+    // Fibers are glibc's.
+    let there = |name: &&&str| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
+    let compiler = if cfg!(target_os = "linux") { ["c++", "g++", "clang++"].iter().find(there) } else { None };
+    let folder = tempfile::tempdir().expect("a folder of our own");
+    write_kernels(folder.path());
+    let (mut passed, mut ignored, mut failed) = (0, 0, 0);
+    for case in CASES.iter().filter(|case| words.is_empty() || words.iter().any(|word| case.name.contains(word))) {
+        let name = case.name;
+        if list {
+            println!("{name}: test");
+            continue;
+        }
+        let Some(compiler) = compiler else {
+            println!("test {name} ... ignored, skipped: no C++ compiler for Linux");
+            ignored += 1;
+            continue;
+        };
+        match failure(case, compiler, folder.path()) {
+            None => {
+                println!("test {name} ... ok");
+                passed += 1;
+            }
+            Some(said) => {
+                println!("{said}\ntest {name} ... FAILED");
+                failed += 1;
+            }
+        }
+    }
+    if !list {
+        println!("\ntest result: {passed} passed; {failed} failed; {ignored} ignored\n");
+    }
+    std::process::exit(i32::from(failed > 0));
+}
