@@ -2,7 +2,6 @@
 
 use crate::channels::{self, What};
 use crate::data::{Mood, Number};
-use crate::fresh;
 use crate::rows::{self, Kernel};
 use half::{bf16, f16};
 use layernorm_cuda::{Device, Type};
@@ -28,6 +27,9 @@ const FEW_STREAMS: [usize; 4] = [1000, 5000, 40000, 262_144];
 
 /// Cases that a thread takes at a time.
 const NEIGHBOURS: usize = 12;
+
+/// Short rows that a thread may have alone: of 64, 128 or 256 bytes in some type.
+const EACH_SIZES: [usize; 4] = [16, 32, 64, 128];
 
 /// Few rows: a part of a warp, a lane a thread (a block of 1024, several), a warp for each 1024, clusters.
 const SMALL_SIZES: [usize; 10] = [262_144, 1024, 5000, 64, 40000, 3000, 300, 4096, 1000, 2048];
@@ -57,14 +59,34 @@ fn stream_cases(n: usize, out: &mut Vec<Case>) {
         push(rows::Case { zero_centered: true, mood: Mood::Long, ..few });
         push(rows::Case { rows: 1, ..base });
     }
-    // More chunks than teams of several blocks: they take them in turn.
-    if n == 16392 {
+    // More chunks than teams of several blocks: they take them in turn. Forward, blocks that come after the first.
+    if [16384, 16392].contains(&n) {
         push(rows::Case { rows: 64 * 67 + 9, ..base });
     }
     // The CPU looks at every scaled row once a column where a sum for γ is not finite, which is so here.
     if n <= 2048 {
         push(rows::Case { rows: 67, mood: Mood::Hard, ..base });
     }
+}
+
+/// A thread a row: less than a tile of rows, a part of the last one, more tiles than fit at once; and what is no case for it.
+fn each_cases(n: usize, out: &mut Vec<Case>) {
+    let base = rows::Case { kernel: Kernel::Each, ..rows::Case::new(1000, n) };
+    let mut push = |case| out.push(Case::Rows(case));
+    for rows in [1, 32, 33, 132 * 3 * 128 * 2 + 77] {
+        push(rows::Case { rows, ..base });
+    }
+    for mood in [Mood::Hard, Mood::Large, Mood::Long] {
+        push(rows::Case { mood, ..base });
+    }
+    push(rows::Case { centered: false, mood: Mood::Hard, ..base });
+    push(rows::Case { wide_params: true, zero_centered: true, ..base });
+    push(rows::Case { affine: false, eps: 0.0, ..base });
+    push(rows::Case { residual: true, ..base });
+    push(rows::Case { gap: 8, ..base });
+    push(rows::Case { shift: 1, ..base });
+    // So many that the library chooses it.
+    push(rows::Case { rows: 132 * 3 * 128 * 4 + 5, kernel: Kernel::Chosen, ..base });
 }
 
 fn row_cases(n: usize, out: &mut Vec<Case>) {
@@ -167,6 +189,8 @@ fn reduced_work() -> Vec<(Type, Case)> {
     push(Type::F32, streams(427, 5000, Mood::Long));
     push(Type::F32, streams(57, 40000, Mood::Steep));
     push(Type::Bf16, streams(57, 40000, Mood::Long));
+    // A thread a row.
+    push(Type::Bf16, rows::Case { kernel: Kernel::Each, mood: Mood::Hard, ..rows::Case::new(500, 64) });
     push(Type::F16, base(9, 1000));
     push(Type::F64, apart(9, 1000));
     let channels =
@@ -185,6 +209,7 @@ fn whole_work(few: bool) -> Vec<(Type, Case)> {
     // What is new comes first.
     SMALL_SIZES.iter().for_each(|&n| small_cases(n, &mut list));
     let small = list.len();
+    EACH_SIZES.iter().for_each(|&n| each_cases(n, &mut list));
     STREAM_SIZES.iter().for_each(|&n| stream_cases(n, &mut list));
     // Then what earlier runs were cut off before: longer rows, and channels.
     let (short, long): (Vec<usize>, Vec<usize>) = SIZES.iter().partition(|&&n| n <= 8192);
@@ -197,7 +222,9 @@ fn whole_work(few: bool) -> Vec<(Type, Case)> {
     work.retain(|(element, case)| match case {
         Case::Rows(case) => {
             let streams = case.kernel == Kernel::Stream;
-            let few = if case.kernel == Kernel::Chosen {
+            let few = if case.kernel == Kernel::Each {
+                *element == Type::F16
+            } else if case.kernel == Kernel::Chosen {
                 FEW_SMALL.contains(&case.n)
             } else if streams {
                 *element == Type::F16 && FEW_STREAMS.contains(&case.n)
@@ -211,48 +238,9 @@ fn whole_work(few: bool) -> Vec<(Type, Case)> {
     work
 }
 
-/// Sizes of geometries that are not chosen yet: whole rows, and rows with a part missing.
-const FRESH_SIZES: [usize; 11] = [64, 32, 262_144, 32768, 40000, 16384, 65536, 131_072, 128, 1024, 4096];
-
-/// Every such geometry with plain and with overflowing rows, f16 at the first size and at 40000.
-fn fresh_work(device: &Device) -> Vec<(Type, Case)> {
-    let mut work = Vec::new();
-    for (n, element) in FRESH_SIZES.iter().flat_map(|&n| [Type::F32, Type::Bf16, Type::F16].map(|one| (n, one))) {
-        if element == Type::F16 && ![64, 40000].contains(&n) {
-            continue;
-        }
-        let properties = device.properties();
-        let forward = fresh::forward(element, n, 2, properties).len();
-        for i in 0..forward.max(fresh::backward(element, n, 1, properties).len()) {
-            let rows = (6 << 20) / n + 37;
-            let base = rows::Case { kernel: Kernel::New(i), ..rows::Case::new(rows.min(20_000), n) };
-            let hard = if n <= 128 { Mood::Hard } else { Mood::Long };
-            let few = rows::Case { rows: if n <= 128 { 1000 } else { rows / 2 + 1 }, ..base };
-            let mut push = |case| work.push((element, Case::Rows(case)));
-            push(base);
-            push(rows::Case { mood: hard, ..few });
-            if i == 0 {
-                push(rows::Case { centered: false, mood: hard, ..few });
-                push(rows::Case { wide_params: true, zero_centered: true, ..few });
-                push(rows::Case { affine: false, ..few });
-                push(rows::Case { rows: 1, ..base });
-            }
-            // More chunks of rows than there are clusters of two: they are taken in turn.
-            if i == 0 && n == 16384 && element == Type::F32 {
-                push(rows::Case { rows: 64 * 67 + 9, ..base });
-            }
-        }
-    }
-    work
-}
-
-/// Runs all, or few of them, or those of few rows, or of new geometries; rows of these sizes alone if any are given. Gives the number that failed.
-pub fn run(device: &Device, reduced: bool, few: bool, new: bool, sizes: &[usize]) -> usize {
-    let mut work = match (new, reduced) {
-        (true, _) => fresh_work(device),
-        (_, true) => reduced_work(),
-        _ => whole_work(few),
-    };
+/// Runs all, or few of them, or those of few rows; rows of these sizes alone if any are given. Gives the number that failed.
+pub fn run(device: &Device, reduced: bool, few: bool, sizes: &[usize]) -> usize {
+    let mut work = if reduced { reduced_work() } else { whole_work(few) };
     if !sizes.is_empty() {
         work.retain(|(_, case)| matches!(case, Case::Rows(case) if sizes.contains(&case.n)));
     }

@@ -117,8 +117,7 @@ fn on_gpu(
     let norm = RowNorm { element: Type::Bf16, rows: ROWS, n: N, centered: true, eps: 1e-5, affine };
     let rows = |buffer: &Buffer<bf16>| Rows { address: buffer.at(0), stride: N as i64 };
     let stats = Stats { m: m.at(0), delta: delta.at(0), rstd: rstd.at(0) };
-    let forward =
-        Forward { x: rows(&tensors[0]), residual: None, y: rows(&out), stats: Some(stats), workspace: Workspace::NONE };
+    let forward = Forward { x: rows(&tensors[0]), residual: None, y: rows(&out), stats: Some(stats) };
     let gradients = cuda::Gradients { gain: wide(&sums[0]), bias: wide(&sums[1]) };
     let backward =
         Backward { x: rows(&tensors[0]), dy: rows(&tensors[1]), dh: None, stats, dx: Some(rows(&out)), gradients };

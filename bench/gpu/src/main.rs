@@ -5,7 +5,6 @@
 mod cases;
 mod channels;
 mod data;
-mod fresh;
 mod large;
 mod repeat;
 mod rows;
@@ -25,17 +24,15 @@ fn only(words: &[String]) -> Option<(Type, usize)> {
 const HELP: &str = "\
 layernorm-gpu-bench: the norms on this machine's GPU, against the CPU and against a device copy
 
-layernorm-gpu-bench [check] [large] [repeat] [time] [small] [sweep] [N…] [f32:N | bf16:N] [--reduced] [--few] [--held] [--new]
+layernorm-gpu-bench [check] [large] [repeat] [time] [small] [sweep] [N…] [f32:N | bf16:N] [--reduced] [--few] [--held]
 
   check      every size class, type and hard input against the CPU, bit for bit; N…: of these sizes only
              --reduced: a few of each kernel, for compute-sanitizer; --few: calls of few rows
-             --new: geometries that are not chosen yet
   large      more than 2^31 elements
   repeat     the same calls hundreds of times, each result against the first, bit for bit; N…: of these sizes only
   time       TB/s of tensors of 512 MiB, and small calls; f32:N or bf16:N: one size alone, for a profiler
   small      µs of calls of few rows
   sweep      launch geometries beside each other; N…: of these sizes only; --held: of rows in registers
-             --new: those that are not chosen yet, beside the choice
 Without a word: check, large and time.";
 
 const WORK: [&str; 6] = ["check", "large", "repeat", "time", "small", "sweep"];
@@ -46,7 +43,7 @@ fn unknown(words: &[String]) -> Option<&String> {
     let known = |word: &String| {
         let typed = word.strip_prefix("f32:").or_else(|| word.strip_prefix("bf16:"));
         WORK.contains(&word.as_str())
-            || ["--reduced", "--few", "--held", "--new"].contains(&word.as_str())
+            || ["--reduced", "--few", "--held"].contains(&word.as_str())
             || size(typed.unwrap_or(word))
     };
     words.iter().find(|word| !known(word))
@@ -75,7 +72,7 @@ fn run(words: &[String]) -> Result<(), Error> {
     let sizes: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
     let mut failed = 0;
     if all || has("check") {
-        failed = cases::run(&device, has("--reduced"), has("--few"), has("--new"), &sizes);
+        failed = cases::run(&device, has("--reduced"), has("--few"), &sizes);
     }
     if all || has("large") {
         match large::run(&device) {
@@ -96,7 +93,7 @@ fn run(words: &[String]) -> Result<(), Error> {
         time::small_alone(&device)?;
     }
     if has("sweep") {
-        sweep::run(&device, has("--held"), has("--new"), &sizes)?;
+        sweep::run(&device, has("--held"), &sizes)?;
     }
     if failed > 0 {
         eprintln!("{failed} cases differ");

@@ -128,7 +128,10 @@ pub fn run(device: &Device, sizes: &[usize]) -> Result<usize, Error> {
                 failed += usize::from(alone.calls + beside.calls > 0);
                 let direction = if back { "backward" } else { "forward" };
                 let vectors = alone.vectors + beside.vectors;
-                println!("| {element:?} | {} | {direction} | {} | {} | {vectors} |", shape.n, alone.calls, beside.calls);
+                println!(
+                    "| {element:?} | {} | {direction} | {} | {} | {vectors} |",
+                    shape.n, alone.calls, beside.calls
+                );
             }
         }
     }

@@ -1,7 +1,6 @@
 //! Layer norm and RMS norm of rows: GPU and CPU side by side.
 
 use crate::data::{self, Mood, Number, difference};
-use crate::fresh;
 use layernorm::{Affine, Context, Gradients, NormConfig, Param, ParamMut, Saved, View, ViewMut, layer_norm, rms_norm};
 use layernorm_cuda::config::{self, Geometry};
 use layernorm_cuda::memory::{Buffer, OwnedStream};
@@ -16,8 +15,8 @@ pub enum Kernel {
     Held,
     /// Rows that stream through shared memory; those of the library's choice where none can.
     Stream,
-    /// A geometry of `fresh`, by its number, forward and backward; those of the library's choice where it has none.
-    New(usize),
+    /// A thread a row, forward; the library's choice where that is not possible, and backward.
+    Each,
 }
 
 /// A call to compare.
@@ -224,7 +223,7 @@ fn forward_geometry(case: &Case, element: cuda::Type, device: &Device) -> Option
         Kernel::Held => {
             config::forward(element, case.rows, case.n, aligned, 1 + usize::from(case.residual), properties)
         }
-        Kernel::New(i) => fresh::forward(element, case.n, 2 * usize::from(case.affine), properties).get(i).copied(),
+        Kernel::Each => Geometry::each(element, case.n, 2, 128, 3),
         Kernel::Chosen => None,
     }
 }
@@ -234,10 +233,6 @@ fn backward_geometry(case: &Case, element: cuda::Type, device: &Device) -> Optio
     if case.kernel == Kernel::Stream {
         return config::stream_backward(element, case.n, usize::from(case.affine), properties)
             .map(|found| (found, true));
-    }
-    if let Kernel::New(i) = case.kernel {
-        let found = fresh::backward(element, case.n, usize::from(case.affine), properties);
-        return found.get(i).map(|&found| (found, true));
     }
     let fused = case.fused?;
     config::backward(element, case.rows, case.n, aligned, fused, properties).map(|found| (found, fused))
@@ -273,10 +268,10 @@ fn on_gpu<T: Number>(device: &Device, case: &Case, inputs: &Inputs<T>) -> Result
     };
     let norm = RowNorm { element: T::TYPE, rows, n, centered: case.centered, eps: case.eps, affine };
     let residuals = case.residual.then(|| (residual.rows(), h.rows()));
+    let forward = Forward { x: x.rows(), residual: residuals, y: y.rows(), stats: Some(saved) };
     let gradients = cuda::Gradients { gain: pick(&dgain, &dwide.0), bias: pick(&dbias, &dwide.1) };
-    let work = Buffer::<u8>::new(device, norm.workspace(&gradients).max(norm.forward_workspace()))?;
+    let work = Buffer::<u8>::new(device, norm.workspace(&gradients))?;
     let workspace = Workspace { address: work.at(0), bytes: work.len() };
-    let forward = Forward { x: x.rows(), residual: residuals, y: y.rows(), stats: Some(saved), workspace };
     let from = if case.residual { &h } else { &x };
     let dh_rows = case.residual.then(|| dh.rows());
     let backward =

@@ -1,12 +1,10 @@
 //! Geometries beside each other, so that the tables of `config` can be set from one run.
 
-use crate::fresh;
 use crate::time::{Bench, Shape, prepare};
 use layernorm_cuda::config::{self, Flow, Geometry};
 use layernorm_cuda::{Device, Error, Type};
 
-const SIZES: [usize; 14] =
-    [4096, 262_144, 1024, 16384, 65536, 8192, 768, 32768, 131_072, 64, 256, 16, 32, 128];
+const SIZES: [usize; 14] = [4096, 262_144, 1024, 16384, 65536, 8192, 768, 32768, 131_072, 64, 256, 16, 32, 128];
 
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
@@ -27,6 +25,10 @@ fn stream_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
         let Some(flow) = base.flow else { continue };
         let mut found = vec![base];
         found.extend([1, 2].map(|hint| Geometry { flow: Some(Flow { hint, ..flow }), ..base }));
+        found.extend([1, 2, 4, 8].map(|waves| Geometry { waves, ..base }));
+        if back && base.cluster > 1 {
+            found.push(Geometry { flow: Some(Flow { across: !flow.across, ..flow }), ..base });
+        }
         let fits = |one: &Geometry| config::stream_fits(one, element, back, params, properties);
         let one = base.threads / base.teams();
         // Twice the blocks, each with half of the columns.
@@ -130,13 +132,13 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     list
 }
 
-/// Those of `fresh`.
-fn fresh_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
-    let (element, n, properties) = (shape.element, shape.n, device.properties());
-    let candidate = |back| move |geometry| Candidate { shape, geometry, back };
-    let forward = fresh::forward(element, n, 2, properties).into_iter().map(candidate(false));
-    let backward = fresh::backward(element, n, 1, properties).into_iter().map(candidate(true));
-    forward.chain(backward).collect()
+/// A thread a row, in blocks that stay and in those that come and go.
+fn each_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
+    let all = [(3, 128, 4), (2, 128, 4), (2, 128, 5), (2, 128, 3), (3, 128, 2), (3, 64, 8)];
+    let each = |(ring, threads, blocks)| Geometry::each(shape.element, shape.n, ring, threads, blocks);
+    let found = all.into_iter().filter_map(each).filter(|one| fits(one, &shape, false, device));
+    let candidate = |geometry| Candidate { shape, geometry, back: false };
+    found.flat_map(|one| [1, 4].map(|waves| candidate(Geometry { waves, ..one }))).collect()
 }
 
 /// What there is to compare for a size. `held`: rows in registers too, not only those that stream.
@@ -147,23 +149,22 @@ fn all_candidates(shapes: &[Shape], device: &Device, held: bool) -> Vec<Candidat
         let geometry = config::forward(shape.element, shape.rows, shape.n, true, 1, device.properties())?;
         Some(Candidate { shape, geometry, back: false })
     }));
+    list.extend(shapes.iter().flat_map(|&shape| each_candidates(shape, device)));
     // Short rows have no others.
     list.extend(shapes.iter().filter(|shape| held || shape.n <= 512).flat_map(|&shape| candidates(shape, device)));
     list
 }
 
-/// Size by size, so that a run that is cut off has said something. `held`: rows in registers too; `new`: those of `fresh` alone, and
-/// each of them is reported. `sizes`: only these, if any are given.
-pub fn run(device: &Device, held: bool, new: bool, sizes: &[usize]) -> Result<(), Error> {
+/// Size by size, so that a run that is cut off has said something. `held`: rows in registers too; `sizes`: only these, if any are
+/// given.
+pub fn run(device: &Device, held: bool, sizes: &[usize]) -> Result<(), Error> {
     let mut bench = Bench::new(device)?;
     // Two bf16 are one f32 of the second's size: the same bytes serve both types.
     bench.fill(Type::Bf16)?;
     for n in SIZES.into_iter().filter(|n| sizes.is_empty() || sizes.contains(n)) {
         let shapes = [Type::F32, Type::Bf16].map(|element| Shape::whole(element, n));
-        let list = match new {
-            true => shapes.iter().flat_map(|&shape| fresh_candidates(shape, device)).collect(),
-            false => all_candidates(&shapes, device, held),
-        };
+        let shapes: Vec<Shape> = shapes.into_iter().filter(|shape| shape.rows <= Bench::ROWS).collect();
+        let list = all_candidates(&shapes, device, held);
         let start = std::time::Instant::now();
         prepare(&list, |one| launch(&bench, one));
         device.synchronize()?;
@@ -173,7 +174,7 @@ pub fn run(device: &Device, held: bool, new: bool, sizes: &[usize]) -> Result<()
             bench.forward(shape, None)?;
             for back in [false, true] {
                 let mine = list.iter().filter(|one| one.back == back && one.shape.element == shape.element);
-                report(&bench, shape, back, if new { usize::MAX } else { 6 }, mine)?;
+                report(&bench, shape, back, mine)?;
             }
         }
     }
@@ -188,12 +189,11 @@ fn launch(bench: &Bench, one: &Candidate) -> Result<(), Error> {
     }
 }
 
-/// The library's choice, the best so many, and the worst two.
+/// The library's choice, the best six, and the worst two.
 fn report<'a>(
     bench: &Bench,
     shape: &Shape,
     back: bool,
-    best: usize,
     candidates: impl Iterator<Item = &'a Candidate>,
 ) -> Result<(), Error> {
     let rate = |seconds: f64| shape.bytes(2 + usize::from(back)) / seconds / 1e12;
@@ -208,7 +208,7 @@ fn report<'a>(
         }
     }
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    for (rate, g) in found.iter().take(best).chain(found.iter().skip(best).rev().take(2)) {
+    for (rate, g) in found.iter().take(6).chain(found.iter().skip(6).rev().take(2)) {
         let flow = g.flow.map_or(String::new(), |f| format!("pieces {} hint {} across {}", f.pieces, f.hint, f.across));
         let Geometry { team, warps, cluster, vectors, ring, threads, keep, blocks, waves, .. } = g;
         println!(

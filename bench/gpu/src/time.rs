@@ -44,7 +44,7 @@ impl Shape {
 
 impl<'a> Bench<'a> {
     /// Rows that there is room for, and bytes of their statistics.
-    const ROWS: usize = TENSOR / 64;
+    pub const ROWS: usize = TENSOR / 64;
     pub const STATS: usize = 3 * 4 * Self::ROWS;
 
     pub fn new(device: &'a Device) -> Result<Self, Error> {
@@ -79,6 +79,7 @@ impl<'a> Bench<'a> {
     }
 
     pub fn norm(&self, shape: &Shape) -> RowNorm {
+        assert!(shape.rows <= Self::ROWS, "{shape:?}: room for {} rows", Self::ROWS);
         let param = |i: usize| Some(Param { address: self.params[i].at(0), f32: false });
         let affine = Affine { gain: param(0), bias: param(1), zero_centered: false };
         RowNorm { element: shape.element, rows: shape.rows, n: shape.n, centered: true, eps: 1e-5, affine }
@@ -92,19 +93,10 @@ impl<'a> Bench<'a> {
         Stats { m: self.stats[0].at(0), delta: self.stats[1].at(0), rstd: self.stats[2].at(0) }
     }
 
-    fn workspace(&self) -> Workspace {
-        Workspace { address: self.work.at(0), bytes: self.work.len() }
-    }
-
     pub fn forward(&self, shape: &Shape, geometry: Option<Geometry>) -> Result<(), Error> {
         let norm = self.norm(shape);
-        let call = Forward {
-            x: self.rows(shape, 0),
-            residual: None,
-            y: self.rows(shape, 2),
-            stats: Some(self.saved()),
-            workspace: self.workspace(),
-        };
+        let call =
+            Forward { x: self.rows(shape, 0), residual: None, y: self.rows(shape, 2), stats: Some(self.saved()) };
         // SAFETY: the buffers are larger than any shape, and live until the run ends.
         unsafe {
             match geometry {
@@ -129,7 +121,7 @@ impl<'a> Bench<'a> {
             dx: Some(self.rows(shape, 2)),
             gradients,
         };
-        let workspace = self.workspace();
+        let workspace = Workspace { address: self.work.at(0), bytes: self.work.len() };
         // SAFETY: as above.
         unsafe {
             match geometry {

@@ -24,7 +24,7 @@ fn on_gpu(device: &Device, layer: &LayerNorm<f32>, x: &[f32], dy: &[f32], n: usi
     let work = Buffer::<u8>::new(device, norm.workspace(&gradients))?;
     let workspace = Workspace { address: work.at(0), bytes: work.len() };
 
-    let there = Forward { x: at(&x), residual: None, y: at(&y), stats: Some(saved), workspace: Workspace::NONE };
+    let there = Forward { x: at(&x), residual: None, y: at(&y), stats: Some(saved) };
     let back = Backward { x: at(&x), dy: at(&dy), dh: None, stats: saved, dx: Some(at(&dx)), gradients };
     // SAFETY: the buffers are as large as the norm says, and live until the stream has been waited for.
     unsafe {

@@ -1,4 +1,9 @@
 // Whole pieces of memory, copied by the device itself, and the barriers that say when they have come. Compute capability 9.0 on.
+//
+// A copy keeps no order with what threads do before they ask for it, other threads or the same: shared memory has two ways in
+// (PTX: the generic and the async proxy), and a read may still wait in its queue when a copy that was asked for later writes. So a
+// place that threads have read or written is copied to or from only after `before_copies` of each of them and a barrier. The other
+// way, `own_wait` is enough.
 #pragma once
 #include "number.cuh"
 
@@ -43,10 +48,16 @@ __device__ inline u64 read_once() {
 // After barriers were made by one thread: seen by the copies and by the cluster. Then comes a barrier of all.
 __device__ inline void barriers_made() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
+// ---- places that copies fill or empty ----
+
+__device__ inline Words from_slot(const Words* place) { return *place; }
+__device__ inline void to_slot(Words* place, const Words& words) { *place = words; }
+
+// What this thread has read and written in shared memory comes before the copies that are asked for after the barrier that follows.
+__device__ inline void before_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 // ---- from shared memory to global memory; by one thread, a group each ----
 
-// What threads wrote is seen by copies that are asked for after a barrier.
-__device__ inline void written_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 __device__ inline void bulk_store(void* to, const void* from, u32 bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\ncp.async.bulk.commit_group;" ::"l"(to), "r"(shared_address(from)),
                  "r"(bytes) : "memory");

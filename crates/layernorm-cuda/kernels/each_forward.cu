@@ -157,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
         bool live = row < p.rows, extreme;
         Held x;
 #pragma unroll
-        for (int v = 0; v < VECS; v++) unpack(mine[v ^ turned], x[v]);
+        for (int v = 0; v < VECS; v++) unpack(from_slot(mine + (v ^ turned)), x[v]);
         Stat stat = statistics(x, p.count, p.eps, extreme), saved = stat;
         if (extreme && live) {
             A again[N];
@@ -188,9 +188,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
                     value = fused((value - stat.delta) * stat.r, gain[j], bias[j]);
                 }
             }
-            mine[v ^ turned] = pack(x[v]);
+            to_slot(mine + (v ^ turned), pack(x[v]));
         }
-        written_for_copies();
+        before_copies();
         __syncwarp();
         if (lane == 0) {
             bulk_store(p.y + tile * TILE * N, slots + slot * SLOT, bytes_of(tile));

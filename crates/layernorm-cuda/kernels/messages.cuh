@@ -18,21 +18,6 @@ __device__ inline u64 look_at_message(const u64* place) {
     return word;
 }
 
-// Waits for NS messages of this turn, side by side.
-template <int NS, class F> __device__ inline void await_messages(F place, u32 turn, float (&value)[NS]) {
-    for (bool all = false; !all;) {
-        u64 word[NS];
-#pragma unroll
-        for (int s = 0; s < NS; s++) word[s] = look_at_message(place(s));
-        all = true;
-#pragma unroll
-        for (int s = 0; s < NS; s++) {
-            all = all && u32(word[s] >> 32) == turn + 1;
-            value[s] = __uint_as_float(u32(word[s]));
-        }
-    }
-}
-
 // Waits for the message of this turn.
 __device__ inline float await_message(const u64* place, u32 turn) {
     u64 word;
@@ -44,5 +29,5 @@ __device__ inline float await_message(const u64* place, u32 turn) {
 // Of a team whose blocks talk through global memory. 0 before the launch. Sets are used in turn.
 struct Messages {
     u64 dots[4][2][CLUSTER];
-    u64 sums[2][2][CLUSTER];  // Team's own exchanges
+    u64 rare[2][2][CLUSTER];
 };

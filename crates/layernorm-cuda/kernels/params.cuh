@@ -15,7 +15,6 @@ struct ForwardParams {
     A* m;
     A* delta;
     A* rstd;
-    Messages* messages;  // a team's each, for rows over several blocks that are no cluster
     i64 rows, n;
     i64 stride_x, stride_residual, stride_h, stride_y;
     i64 span, groups;

@@ -107,7 +107,7 @@ __device__ inline void send(A* place, u64* barrier, u32 rank, A value) {
 // Sums of the warps of a team, twice: one set is read while the next is written.
 struct Exchange {
     A sums[2][2][PADDED_WARPS];
-    A ranks[2][2][CLUSTER];
+    A ranks[2][2][TALKING ? 1 : CLUSTER];
     u64 barriers[2];
 };
 
@@ -205,10 +205,15 @@ struct Team {
         return lane[0][0];
     }
 
-    // NS sums over the row. All threads of the team get them. `n` only says whether lanes are missing.
+    // NS sums over the row. All threads of the team get them. `n` only says whether lanes are missing. `folded` is called as soon as
+    // the warp has its part, and has used all that it holds.
     template <int NS> __device__ void sum(A (&lane)[NS][PARTS][VEC], A (&total)[NS], i64 n) {
+        sum(lane, total, n, [] {});
+    }
+    template <int NS, class F> __device__ void sum(A (&lane)[NS][PARTS][VEC], A (&total)[NS], i64 n, F folded) {
 #pragma unroll
         for (int s = 0; s < NS; s++) total[s] = fold(lane[s]);
+        folded();
         if (!WHOLE_BLOCK) {
             // A missing lane is +0, and so is a sum of zeros with it.
             if (n < 256)
@@ -242,12 +247,10 @@ struct Team {
         }
         if constexpr (CLUSTER > 1) {
             if constexpr (TALKING) {
-                // One warp asks, so that few wait for the same word of memory; the others have it from the warp.
-                if (warp() == 0) {
 #pragma unroll
-                    for (int s = 0; s < NS; s++)
-                        if (lane == 0) leave_message(&messages->sums[set][s][cluster_rank()], turn, total[s]);
-                    await_messages<NS>([&](int s) { return &messages->sums[set][s][lane % CLUSTER]; }, turn, total);
+                for (int s = 0; s < NS; s++) {
+                    if (warp() == 0 && lane == 0) leave_message(&messages->rare[set][s][cluster_rank()], turn, total[s]);
+                    total[s] = await_message(&messages->rare[set][s][lane % CLUSTER], turn);
                 }
             } else {
                 u64* barrier = &exchange->barriers[set];
@@ -259,19 +262,10 @@ struct Team {
 #pragma unroll
                 for (int s = 0; s < NS; s++) total[s] = exchange->ranks[set][s][lane % CLUSTER];
             }
-            if (!TALKING || warp() == 0)
 #pragma unroll
-                for (int s = 0; s < NS; s++)
+            for (int s = 0; s < NS; s++)
 #pragma unroll
-                    for (int o = 1; o < CLUSTER; o *= 2) total[s] = join(total[s], __shfl_xor_sync(~0u, total[s], o));
-            if (TALKING && WARPS > 1) {
-#pragma unroll
-                for (int s = 0; s < NS; s++)
-                    if (warp() == 0 && lane == 0) exchange->ranks[set][s][0] = total[s];
-                team_sync(own);
-#pragma unroll
-                for (int s = 0; s < NS; s++) total[s] = exchange->ranks[set][s][0];
-            }
+                for (int o = 1; o < CLUSTER; o *= 2) total[s] = join(total[s], __shfl_xor_sync(~0u, total[s], o));
         }
         turn++;
     }

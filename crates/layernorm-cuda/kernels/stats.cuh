@@ -13,8 +13,8 @@ struct Stat { A m, delta, r; };
 // Elements of this thread: VECS vectors.
 typedef A Held[VECS][VEC];
 
-// Leaves d in place of x.
-__device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count, A eps, bool& extreme) {
+// Leaves d in place of x. `folded` is called once, when the warp has used all that it holds for the first time.
+template <class F> __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count, A eps, bool& extreme, F folded) {
     Stat stat = {0, 0, 0};
     if (CENTERED) {
         A lane[1][PARTS][VEC] = {}, sum[1];
@@ -23,7 +23,7 @@ __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count
 #pragma unroll
             for (int j = 0; j < VEC; j++)
                 if (exists(team.at(v), j, n)) lane[0][v % PARTS][j] = chained(lane[0][v % PARTS][j], x[v][j], v < PARTS);
-        team.sum(lane, sum, n);
+        team.sum(lane, sum, n, folded);
         stat.m = divide(whole(sum[0]), count);
     }
     A mean_square;
@@ -50,13 +50,17 @@ __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count
 #pragma unroll
             for (int j = 0; j < VEC; j++)
                 if (exists(team.at(v), j, n)) lane[0][v % PARTS][j] = fused(x[v][j], x[v][j], lane[0][v % PARTS][j]);
-        team.sum(lane, sum, n);
+        team.sum(lane, sum, n, folded);
         mean_square = divide(sum[0], count);
     }
     A variance = mean_square + eps;
     extreme = !finite(variance);
     stat.r = A(1) / root(variance);
     return stat;
+}
+
+__device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count, A eps, bool& extreme) {
+    return statistics(team, x, n, count, eps, extreme, [] {});
 }
 
 // The largest magnitude of what the team holds; infinity if something is not finite.

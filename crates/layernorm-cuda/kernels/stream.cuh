@@ -5,7 +5,7 @@
 //
 //   Ring     of a warp's own: RING slots, each a piece (1/PIECES) of its part of a row, of TENSORS tensors. One lane asks for
 //            whole pieces (cp.async.bulk), a barrier a slot says when they have come. The warp that reads is the warp that asks
-//            for the next, so no other barrier guards a slot.
+//            for the next, so a fence and the warp's own barrier guard a slot (`refill`).
 //   Channel  a sum on its way over the row. Each warp posts its part and goes on with another row; the warp that comes last
 //            folds them (and leaves the block's for the others); all take the sum when they need it, a pass later.
 //   Columns  γ or β of the block's columns, widened, in shared memory: no instructions to widen them again in every row.
@@ -78,11 +78,10 @@ struct Ring {
         room = int(n - team.first < PIECE * PIECES ? n - team.first : PIECE * PIECES);
     }
 
-    // Asks for the next piece; `from(t, turn)` is where the warp's part of that row of tensor t starts. All lanes have read what
-    // lay in the slot. A piece without elements has come at once.
+    // Asks for the next piece; `from(t, turn)` is where the warp's part of that row of tensor t starts. A piece without elements has
+    // come at once.
     template <class F> __device__ void ask(int slot, F from) {
         if (turn >= turns) return;
-        __syncwarp();
         if (threadIdx.x % 32 == 0) {
             int count = FULL ? PIECE : room - piece * PIECE;
             count = count < 0 ? 0 : count < PIECE ? count : PIECE;
@@ -104,13 +103,24 @@ struct Ring {
         for (int slot = 0; slot < RING; slot++) ask(slot, from);
     }
 
+    // Asks again for `count` slots from `first` on, by all lanes, after their last reads of them. Without the fence copies overtook
+    // reads, and rows came out with elements of the team's next one (`layernorm-gpu-bench repeat` sees it); the barrier of the warp
+    // alone does not wait for reads to be carried out.
+    template <class F> __device__ void refill(int first, int count, F from) {
+        if (turn >= turns) return;
+        before_copies();
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < count; i++) ask(first + i < RING ? first + i : first + i - RING, from);
+    }
+
     __device__ void wait(const Cursor& at) const { own_wait(full + at.slot, at.parity); }
 
     // Vector v of the row whose first piece is in `slot`.
     __device__ Words get(int first, int v, int t) const {
         int at = first + v / PIECE_VECS;
         if (PIECES > 1 && at >= RING) at -= RING;
-        return slots[(at * TENSORS + t) * SLOT_WORDS + v % PIECE_VECS * 32];
+        return from_slot(slots + (at * TENSORS + t) * SLOT_WORDS + v % PIECE_VECS * 32);
     }
 };
 

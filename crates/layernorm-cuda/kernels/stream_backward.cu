@@ -257,7 +257,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                     write_words(dx_row + team.at(v), pack(dx));
                 }
                 if ((v + 1) % PIECE_VECS == 0) {
-                    ring.ask(last.slot, from);
+                    ring.refill(last.slot, 1, from);
                     last.next();
                 }
             }

@@ -3,11 +3,9 @@
 //   y = fma((d − δ)·r, γ, β)
 //
 // A team takes rows in turn, and has one in registers from its first sum to y, so that it is widened once and d is made once. While
-// it waits for a sum, other teams of the block have theirs. A warp's slot is asked for again as soon as it is read, so what
-// shared memory holds is on its way; γ and β of the block's columns lie there too, once for all teams.
-//
-// Blocks that share rows are a cluster, or (TALKING) run at the same time and leave each other messages: large clusters leave some
-// multiprocessors out.
+// it waits for a sum, other teams of the block have theirs. A warp's slots are asked for again as soon as it has its part of the
+// first sum (at once after the reads, the fence would wait for them), so what shared memory holds is on its way; γ and β of the
+// block's columns lie there too, once for all teams.
 //
 // Rule 6: an extreme row is read again.
 #define TENSORS 1
@@ -15,6 +13,8 @@
 #include "params.cuh"
 
 typedef ForwardParams Params;
+
+static_assert(RING >= PIECES, "a row is there as a whole");
 
 struct Pipe {
     Exchange exchanges[WHOLE_BLOCK ? TEAMS : 1];
@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
         barriers_made();
     }
     __syncthreads();
-    Team team(pipe.exchanges, TALKING ? p.messages + (blockIdx.x / CLUSTER * TEAMS + threadIdx.x / TEAM_THREADS) : nullptr);
+    Team team(pipe.exchanges);
     int teams = gridDim.x / CLUSTER * TEAMS, first = blockIdx.x / CLUSTER * TEAMS + team.own;
     int turns = first < p.rows ? int((p.rows - first + teams - 1) / teams) : 0;
     auto row_of = [&](int turn) { return first + i64(turn) * teams; };
@@ -49,6 +49,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
     Cursor at;
 
     for (int q = 0; q < turns; q++) {
+        int first_slot = at.slot;
         Held x;
 #pragma unroll
         for (int v = 0; v < VECS; v++) {
@@ -59,13 +60,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
 #pragma unroll
                 for (int j = 0; j < VEC; j++) x[v][j] = 0;
             }
-            if ((v + 1) % PIECE_VECS == 0) {
-                ring.ask(at.slot, from);
-                at.next();
-            }
+            if ((v + 1) % PIECE_VECS == 0) at.next();
         }
         bool extreme;
-        Stat stat = statistics(team, x, p.n, p.count, p.eps, extreme), saved = stat;
+        Stat stat = statistics(team, x, p.n, p.count, p.eps, extreme, [&] { ring.refill(first_slot, PIECES, from); }), saved = stat;
         if (extreme) {
 #pragma unroll
             for (int v = 0; v < VECS; v++) load(p.x + row_of(q) * p.stride_x, team.at(v), p.n, x[v]);

@@ -76,23 +76,11 @@ fn stream_variants(element: Type, n: usize, properties: &Properties, out: &mut V
     }
 }
 
-/// What sweeps compare with that: blocks of a row that are no cluster forward, a cluster backward; a thread a row.
-fn measured_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>) {
-    for (n, over) in [(32768, (4, 2, 1)), (40000, (8, 2, 1))] {
-        let norm = norm(element, n, n == 40000);
-        let forward = config::stream_forward_over(element, n, over, true, norm.params(true), properties);
-        if let Some((geometry, flow)) = forward.and_then(|found| Some((found, found.flow?))) {
-            out.push(kernels::stream_forward(&norm, &geometry, &flow));
-        }
-        let backward = config::stream_backward(element, n, norm.params(false), properties);
-        if let Some((geometry, flow)) = backward.and_then(|found| Some((found, found.flow?))) {
-            let flow = Flow { across: false, ..flow };
-            out.push(kernels::stream_backward(&norm, &Geometry { flow: Some(flow), ..geometry }, &flow));
-        }
-    }
-    for n in [32, 64, 128] {
+/// Short rows, a thread each.
+fn each_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>) {
+    for n in [16, 32, 64, 128] {
         let norm = norm(element, n, n == 32);
-        let each = Geometry::each(element, n, 2, 128, 2).filter(|_| properties.capability >= 90);
+        let each = Geometry::each(element, n, 2, 128, 3).filter(|_| properties.capability >= 90);
         out.extend(each.map(|geometry| kernels::each_forward(&norm, &geometry)));
     }
 }
@@ -131,10 +119,10 @@ pub fn variants(capability: u32) -> Vec<Variant> {
     for element in Type::ALL {
         let sizes: &[usize] = if matches!(element, Type::F32 | Type::Bf16) { &SIZES } else { &FEW_SIZES };
         sizes.iter().for_each(|&n| row_variants(element, n, &properties, &mut out));
-        for n in [768, 5000, 262_144] {
+        for n in [768, 5000, 32768, 262_144] {
             stream_variants(element, n, &properties, &mut out);
         }
-        measured_variants(element, &properties, &mut out);
+        each_variants(element, &properties, &mut out);
         small_variants(element, &properties, &mut out);
         for entry in ["forward", "backward"] {
             out.push(kernels::long(&norm(element, 1, true), entry, true));

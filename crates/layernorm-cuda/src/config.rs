@@ -8,8 +8,8 @@ mod small;
 
 pub use small::{Down, down, lanes};
 
-pub use flow::{Flow, stream_backward, stream_fits, stream_forward, stream_forward_over, streams_forward};
-pub(crate) use flow::{MESSAGE_BYTES, talking_groups, team_message_bytes};
+pub use flow::{Flow, stream_backward, stream_fits, stream_forward, streams_forward};
+pub(crate) use flow::{MESSAGE_BYTES, talking_teams, team_message_bytes};
 
 use crate::device::Properties;
 use crate::types::Type;
@@ -24,6 +24,8 @@ const MOST_WARPS: usize = 16;
 const MOST_CLUSTER: usize = 16;
 /// Blocks of a cluster that every device with clusters has.
 const PORTABLE_CLUSTER: usize = 8;
+/// Rows of each team of a block that others wait to come after: its start is worth it.
+const LEAST_OF_WAVE: usize = 6;
 /// Elements of a row that a block has at least where a cluster shares the row though a block could hold it.
 const LEAST_SHARE: usize = 4096;
 
@@ -52,8 +54,8 @@ pub struct Geometry {
     pub lanes: bool,
     /// Whether it may start before the launch before it has ended, which saves what a launch costs.
     pub overlaps: bool,
-    /// Where blocks take rows in turn: how many times as many of them there are as fit at once. Those that come later even out what
-    /// the first ones took longer for.
+    /// Where blocks take rows in turn: how many times as many of them there are as fit at once, if there are rows enough. Those that
+    /// come later even out what the first ones took longer for.
     pub waves: usize,
     /// Whether a thread has a whole row, for short ones. `vectors` are of 16 bytes, `ring` counts rows of a thread.
     pub each: bool,
@@ -106,6 +108,12 @@ impl Geometry {
     /// Bytes of shared memory for so many of γ and β, widened, of the columns that a block has. Of rows that stream.
     pub(crate) fn columns_bytes(&self, params: usize) -> usize {
         params * 4 * Flow::VECTOR * self.vectors * 32 * self.warps
+    }
+
+    /// Blocks or clusters for so many teams' worth of rows, of which so many are held at once, and stay for some rows each.
+    pub(crate) fn in_turn(&self, groups: usize, held: usize) -> usize {
+        let waves = self.waves.min(groups / (LEAST_OF_WAVE * held)).max(1);
+        groups.min(waves * held)
     }
 
     /// Whether its blocks leave each other messages.
@@ -206,6 +214,18 @@ fn threads_for(rows: usize, team: usize, properties: &Properties) -> usize {
         threads /= 2;
     }
     threads
+}
+
+/// Elements of a row, at most, that one thread has (16-bit types, f32), forward, of 64, 128 or 256 bytes.
+const MOST_EACH: [usize; 2] = [64, 32];
+
+/// A forward pass of short rows, a thread each, where there are enough of them. They lie one after the other, as whole vectors.
+pub fn each_forward(element: Type, rows: usize, n: usize, properties: &Properties) -> Option<Geometry> {
+    // Three blocks a multiprocessor have registers enough, two tiles of rows a warp memory.
+    let found = Geometry::each(element, n, 2, 128, 3).filter(|_| properties.capability >= 90)?;
+    let turns = rows / (found.threads * found.blocks * properties.multiprocessors as usize);
+    let short = n <= MOST_EACH[usize::from(element.bytes() != 2)];
+    (short && turns >= 4).then_some(Geometry { waves: 4, ..found })
 }
 
 /// Forward rows of such lengths (16-bit types, others) are fetched ahead by blocks that stay. Shorter ones hide behind each

@@ -50,9 +50,6 @@ pub struct Forward {
     pub y: Rows,
     /// Where the statistics go.
     pub stats: Option<Stats>,
-    /// [`RowNorm::forward_workspace`] bytes, for geometries whose blocks leave each other messages, or none, which is enough for
-    /// all that the library chooses.
-    pub workspace: Workspace,
 }
 
 /// A backward pass: dx, dγ and dβ, those that are wanted.
@@ -103,11 +100,6 @@ impl RowNorm {
         let job = Job { device, norm: *self, channels: Channels::FEATURES };
         // SAFETY: the caller's promise.
         unsafe { job.forward(call, Some(geometry), stream) }
-    }
-
-    /// Bytes of workspace that a forward pass may take, of rows over several blocks that are no cluster.
-    pub fn forward_workspace(&self) -> usize {
-        self.messages_bytes()
     }
 
     /// Bytes of workspace that [`RowNorm::backward`] takes.

@@ -68,7 +68,7 @@ impl Problem {
         let param = |i: usize| Some(Param { address: self.params[i].at(0), f32: false });
         let gradients = Gradients { gain: param(2), bias: param(3) };
         let (x, dy, dx) = (self.rows(&self.x), self.rows(&self.dy), Some(self.rows(&self.dx)));
-        let forward = Forward { x, residual: None, y: self.rows(&self.y), stats: Some(stats), workspace };
+        let forward = Forward { x, residual: None, y: self.rows(&self.y), stats: Some(stats) };
         let backward = Backward { x, dy, dh: None, stats, dx, gradients };
         // SAFETY: the buffers are as large as the shapes say and outlive the work.
         unsafe {

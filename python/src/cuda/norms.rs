@@ -121,7 +121,7 @@ pub fn cuda_forward(
         unsafe {
             match norm {
                 Norm::Rows(norm) => {
-                    let call = Forward { x: rows_at(x), residual: None, y: rows_at(y), stats, workspace };
+                    let call = Forward { x: rows_at(x), residual: None, y: rows_at(y), stats };
                     norm.forward(device, &call, stream)?;
                 }
                 Norm::Group(norm) => norm.forward(device, x.0, y.0, stats, stream)?,

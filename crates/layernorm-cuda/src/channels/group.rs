@@ -71,7 +71,7 @@ impl GroupNorm {
     ) -> Result<(), Error> {
         let (norm, channels) = self.rows()?;
         let at = |address| Rows { address, stride: norm.n as i64 };
-        let call = Forward { x: at(x), residual: None, y: at(y), stats, workspace: Workspace::NONE };
+        let call = Forward { x: at(x), residual: None, y: at(y), stats };
         // SAFETY: the caller's promise.
         unsafe { Job { device, norm, channels }.forward(&call, None, stream) }
     }

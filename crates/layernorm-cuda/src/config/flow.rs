@@ -15,8 +15,8 @@ pub struct Flow {
     pub pieces: usize,
     /// 1: what is read may leave L2 first. 2: stores are ordinary ones. Added up.
     pub hint: u32,
-    /// Whether blocks that share rows leave each other messages in the workspace, all of them running at the same time; else they
-    /// are a cluster.
+    /// Backward: whether blocks that share rows leave each other messages in the workspace, all of them running at the same time;
+    /// else they are a cluster.
     pub across: bool,
 }
 
@@ -37,11 +37,11 @@ const LEAST_TURNS: usize = 4;
 /// them fill; they do better only where much time goes by waiting for other blocks.
 const FORWARD_THREADS: usize = 512;
 
-/// Blocks of a team, at most, that are no cluster: a lane of a warp reads each one's message.
+/// Blocks of a backward team, at most: a lane of a warp reads each one's message.
 const MOST_ACROSS: usize = 32;
 
-/// Blocks that leave each other messages, at most, over all teams; a block counts once for each team that it has a part of.
-const MOST_TALKING: usize = 1024;
+/// Blocks that leave each other messages, at most, over all teams.
+const MOST_TALKING: usize = 512;
 
 /// Bytes of workspace for the messages of blocks that share a row: each of a block's in six sets of two, as `Messages` in
 /// messages.cuh.
@@ -52,9 +52,9 @@ pub(crate) fn team_message_bytes(geometry: &Geometry) -> usize {
     geometry.cluster * 6 * 2 * 8
 }
 
-/// Groups of blocks that share their rows and run at the same time, with so many blocks on the device.
-pub(crate) fn talking_groups(geometry: &Geometry, blocks: usize) -> usize {
-    blocks.min(MOST_TALKING / geometry.teams()) / geometry.cluster
+/// Teams of several blocks that run at the same time, with so many blocks on the device.
+pub(crate) fn talking_teams(geometry: &Geometry, blocks: usize) -> usize {
+    blocks.min(MOST_TALKING) / geometry.cluster
 }
 
 /// What a pass needs to know of its tensors.
@@ -75,7 +75,7 @@ impl Load {
     fn own_bytes(&self, geometry: &Geometry) -> usize {
         let Geometry { cluster, warps, threads, ring, .. } = *geometry;
         let warps_padded = warps.next_power_of_two();
-        let exchange = 16 * (warps_padded + 1 + cluster);
+        let exchange = 16 * (warps_padded + 1 + if geometry.across() { 1 } else { cluster });
         let wide = warps > 1 || cluster > 1;
         let sums = if self.back {
             let chunks = 1 + usize::from(cluster > 1);
@@ -154,33 +154,12 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
     let base = Geometry { blocks, ..spread(n, cluster, teams.max(1)) };
     let load = Load { element, back: false, params };
     let rings = forward_rings(element, n);
-    let found = rings.iter().find_map(|&(pieces, ring)| load.with(&base, pieces, (1, ring), properties));
+    let found = rings.iter().find_map(|&(pieces, ring)| load.with(&base, pieces, (pieces, ring), properties));
+    // Blocks that come later even out f32, which has one row a block at a time.
+    let waves = if element.bytes() == 4 && cluster == 1 { 8 } else { 1 };
     // What they read leaves room in L2.
-    found.map(|found| Geometry { flow: found.flow.map(|flow| Flow { hint: u32::from(long), ..flow }), ..found })
-}
-
-/// A forward pass of rows that stream over so many blocks, with so many teams a block and blocks a multiprocessor; `across`: blocks
-/// that leave each other messages, for which the call has a workspace. `None` where there is no room.
-pub fn stream_forward_over(
-    element: Type,
-    n: usize,
-    (cluster, teams, blocks): (usize, usize, usize),
-    across: bool,
-    params: usize,
-    properties: &Properties,
-) -> Option<Geometry> {
-    let most = if across { MOST_ACROSS } else { most_cluster(properties) };
-    let base = spread(n, cluster, teams);
-    let fits =
-        cluster.is_power_of_two() && cluster <= most && base.warps <= MOST_WARPS && base.threads * blocks <= 1024;
-    if !possible(element, n, properties) || !fits || (across && !properties.cooperative) {
-        return None;
-    }
-    let flow = base.flow.map(|flow| Flow { across, ..flow });
-    let load = Load { element, back: false, params };
-    [(1, 2), (2, 3), (4, 6)]
-        .into_iter()
-        .find_map(|(pieces, ring)| load.with(&Geometry { blocks, flow, ..base }, pieces, (1, ring), properties))
+    let hinted = |flow: Flow| Flow { hint: u32::from(long), ..flow };
+    found.map(|found| Geometry { flow: found.flow.map(hinted), waves, ..found })
 }
 
 /// Pieces of a row and the longest ring of them, forward, the best first.
@@ -188,8 +167,8 @@ fn forward_rings(element: Type, n: usize) -> &'static [(usize, usize)] {
     match (element.bytes(), n) {
         (2, 0..=BLOCK) => &[(4, 12), (1, 4)],
         (2, 0..=8192) => &[(2, 8), (1, 4)],
-        (2, _) => &[(1, 2), (2, 3), (4, 3)],
-        _ => &[(1, 1), (2, 1), (4, 1)],
+        (2, _) => &[(1, 2)],
+        _ => &[(1, 1)],
     }
 }
 
@@ -209,9 +188,9 @@ pub fn stream_backward(element: Type, n: usize, params: usize, properties: &Prop
     // Two sums an element are 64 registers: 8 warps have 255 registers each, 16 have 128, which hold 16 bits without spills.
     let most = if element.bytes() == 2 { MOST_WARPS } else { MOST_WARPS / 2 };
     let cluster = n.div_ceil(BLOCK * most).next_power_of_two();
-    // Blocks that share a row run at the same time, which the device must be able to promise.
-    let across = if properties.cooperative { MOST_ACROSS.min(properties.multiprocessors as usize) } else { 1 };
-    if cluster > across {
+    // More than two blocks that share a row are no cluster, but run at the same time, which the device must be able to promise.
+    let most_across = if properties.cooperative { MOST_ACROSS.min(properties.multiprocessors as usize) } else { 2 };
+    if cluster > most_across {
         return None;
     }
     let load = Load { element, back: true, params };
@@ -224,23 +203,20 @@ pub fn stream_backward(element: Type, n: usize, params: usize, properties: &Prop
             .find_map(|(pieces, least, most)| load.with(&base, pieces, (least, most), properties));
     }
     let base = spread(n, cluster, 1);
-    let flow = base.flow.map(|flow| Flow { across: cluster > 1, ..flow });
+    let across = cluster > 2;
+    let flow = base.flow.map(|flow| Flow { across, ..flow });
     let base = Geometry { blocks: (most * 32 / base.threads).max(1), flow, ..base };
     // Two rows at hand, and what comes next. Pieces let blocks that wait for each other ask sooner.
     let whole = [(1, 3, 4), (2, 5, 6), (1, 2, 2), (4, 9, 12)];
-    let rings = if cluster > 1 { &whole[1..] } else { &whole[..] };
+    let rings = if across { &whole[1..] } else { &whole[..] };
     rings.iter().find_map(|&(pieces, least, most)| load.with(&base, pieces, (least, most), properties))
 }
 
 /// Whether a geometry that streams holds the rows at hand and has room on a multiprocessor.
 pub fn stream_fits(geometry: &Geometry, element: Type, back: bool, params: usize, properties: &Properties) -> bool {
     let Some(flow) = geometry.flow else { return false };
-    let rows = match (back, geometry.warps > 1 || geometry.cluster > 1) {
-        (false, _) => 0,
-        (true, false) => 1,
-        (true, true) => 2,
-    };
-    let whole = geometry.steps(element).is_multiple_of(flow.pieces) && geometry.ring >= (rows * flow.pieces).max(1);
+    let rows = if back && (geometry.warps > 1 || geometry.cluster > 1) { 2 } else { 1 };
+    let whole = geometry.steps(element).is_multiple_of(flow.pieces) && geometry.ring >= rows * flow.pieces;
     // Backward, a block of several warps has one team.
     let teams = rows < 2 || geometry.teams() == 1;
     whole && teams && Load { element, back, params }.fits(geometry, properties)

@@ -116,19 +116,19 @@ impl Job<'_> {
         let aligned = self.aligned(&[call.x, call.y, residual_rows, h_rows]);
         let tensors = 1 + usize::from(residual.is_some());
         let properties = self.device.properties();
+        let plain = aligned && residual.is_none() && self.channels == Channels::FEATURES;
         let streams = || {
-            let plain = aligned && residual.is_none() && self.channels == Channels::FEATURES;
             let found = config::stream_forward(element, n, self.norm.params(true), properties);
             found.filter(|found| plain && config::streams_forward(element, rows, n, found, properties))
         };
         let few = || config::lanes(rows, n, false, properties).filter(|_| self.channels == Channels::FEATURES);
         let fallback = || config::forward(element, rows, n, aligned, tensors, properties);
         // A thread a row: rows one after the other, without gaps.
-        let possible = |one: &Geometry| {
-            let packed = [call.x, call.y].iter().all(|rows| rows.stride == n as i64);
-            !one.each || (aligned && packed && residual.is_none() && self.channels == Channels::FEATURES)
-        };
-        let Some(geometry) = geometry.filter(possible).or_else(few).or_else(streams).or_else(fallback) else {
+        let packed = [call.x, call.y].iter().all(|rows| rows.stride == n as i64);
+        let each = || config::each_forward(element, rows, n, properties);
+        let possible = |one: &Geometry| !one.each || (plain && packed);
+        let short = geometry.or_else(few).or_else(each).filter(possible);
+        let Some(geometry) = short.or_else(streams).or_else(fallback) else {
             let params = LongParams::<A> {
                 x: call.x.address,
                 other: residual_rows.address,
@@ -169,7 +169,6 @@ impl Job<'_> {
             m: stats.m,
             delta: stats.delta,
             rstd: stats.rstd,
-            messages: call.workspace.address,
             rows: rows as i64,
             n: n as i64,
             strides: [call.x.stride, residual_rows.stride, h_rows.stride, call.y.stride],
@@ -178,11 +177,6 @@ impl Job<'_> {
             count: A::count(n),
             eps: A::eps(eps),
         };
-        if geometry.across() {
-            call.workspace.check(self.norm.forward_workspace())?;
-            // SAFETY: as below.
-            return unsafe { self.launch_across(&variant, &geometry, rows, call.workspace.address, stream, &params) };
-        }
         // SAFETY: the structure is the kernel's; the caller vouches for the memory.
         unsafe { self.launch(&variant, &geometry, rows, geometry.ring > 0, stream, &params) }
     }

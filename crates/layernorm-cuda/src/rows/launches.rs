@@ -31,7 +31,7 @@ impl Job<'_> {
                 let blocks = function.blocks_per_multiprocessor(geometry.threads as u32)? as usize;
                 blocks * multiprocessors / geometry.cluster
             };
-            groups = groups.min(held.max(1) * geometry.waves);
+            groups = geometry.in_turn(groups, held.max(1));
         }
         // More blocks than a grid has come in turn.
         let groups = groups.min((i32::MAX as usize) / geometry.cluster);
@@ -56,9 +56,9 @@ impl Job<'_> {
         let function = self.device.function(variant)?;
         let held = function.blocks_per_multiprocessor(geometry.threads as u32)? as usize;
         let blocks = held * self.device.properties().multiprocessors as usize;
-        let groups = lines.div_ceil(geometry.teams()).min(config::talking_groups(geometry, blocks)).max(1);
-        let bytes = groups * geometry.teams() * config::team_message_bytes(geometry);
-        let launch = Launch::new((groups * geometry.cluster) as u32, geometry.threads as u32).cooperative();
+        let teams = lines.min(config::talking_teams(geometry, blocks)).max(1);
+        let bytes = teams * config::team_message_bytes(geometry);
+        let launch = Launch::new((teams * geometry.cluster) as u32, geometry.threads as u32).cooperative();
         // SAFETY: the messages are the workspace's; the rest is the caller's promise.
         unsafe {
             call!(cuMemsetD8Async(messages, 0, bytes, stream.0))?;

@@ -15,7 +15,6 @@ pub(super) struct ForwardParams<A> {
     pub(super) m: u64,
     pub(super) delta: u64,
     pub(super) rstd: u64,
-    pub(super) messages: u64,
     pub(super) rows: i64,
     pub(super) n: i64,
     pub(super) strides: [i64; 4],

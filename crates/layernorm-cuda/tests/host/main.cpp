@@ -248,8 +248,7 @@ static void check(Rows& it, int) {
 }
 #elif !defined(BACK)
 static void check(Rows& it, int teams) {
-    std::vector<Messages> messages(teams * 16, Messages{});
-    params = Params{it.x.first, nullptr, nullptr, it.out.first, it.params.first, &it.params.at(1, 0), it.m.data(), it.delta.data(), it.r.data(), messages.data(),
+    params = Params{it.x.first, nullptr, nullptr, it.out.first, it.params.first, &it.params.at(1, 0), it.m.data(), it.delta.data(), it.r.data(),
                     it.rows, it.n, it.x.stride, 0, 0, it.out.stride, 1, 1, it.count, it.eps};
     simt::grid = teams * CLUSTER;
     for (int team = 0; team < teams; team++) simt::run(team * CLUSTER, entry);

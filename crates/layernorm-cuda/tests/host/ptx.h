@@ -43,7 +43,25 @@ inline void send(A* place, u64* barrier, u32 rank, A value) {
         come(counted, sizeof(A));
     });
 }
+// A copy comes after the fences of all that have used its place, or it may overtake a read. Here none does, so the rule itself is
+// watched.
+inline Words from_slot(const Words* place) {
+    simt::unfenced[simt::now].insert((const char*)place);
+    return *place;
+}
+inline void to_slot(Words* place, const Words& words) {
+    simt::unfenced[simt::now].insert((const char*)place);
+    *place = words;
+}
+inline void before_copies() { simt::unfenced[simt::now].clear(); }
+inline void check_fences(const void* place, u32 bytes) {
+    for (auto& used : simt::unfenced) {
+        auto found = used.lower_bound((const char*)place);
+        if (found != used.end() && *found < (const char*)place + bytes) simt::fail("a copy from or to a place that was used without a fence");
+    }
+}
 inline void bulk_load(void* to, const void* from, u32 bytes, u64* barrier, u64) {
+    check_fences(to, bytes);
     if ((size_t)from % 16 != 0 || (size_t)to % 16 != 0 || bytes % 16 != 0) simt::fail("a bulk copy that is not aligned");
     // Until it has come, there is nothing to read: NaN.
     memset(to, 0xff, bytes);
@@ -61,10 +79,10 @@ inline u64 look_at_message(const u64* place) {
     simt::yield();
     return *place;
 }
-inline void written_for_copies() {}
 // Until it has read, what it copies must stay: it reads some time later.
 inline std::map<int, std::vector<std::shared_ptr<bool>>> stores;  // of each thread, in order
 inline void bulk_store(void* to, const void* from, u32 bytes) {
+    check_fences(from, bytes);
     if ((size_t)from % 16 != 0 || (size_t)to % 16 != 0 || bytes % 16 != 0) simt::fail("a bulk copy that is not aligned");
     auto read = std::make_shared<bool>(false);
     stores[simt::now].push_back(read);

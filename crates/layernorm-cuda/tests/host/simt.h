@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <vector>
 
 #define __device__
@@ -44,6 +45,7 @@ inline std::vector<Meeting> warp_meetings, block_meetings, team_meetings;  // te
 inline Meeting cluster_meeting;
 inline std::vector<unsigned> deposits;
 inline std::vector<char> votes;  // of each block
+inline std::vector<std::set<const char*>> unfenced;  // of each thread: places of copies that it has used since its last fence
 inline int threads, cluster, grid, first_block;
 
 inline Fiber& self() { return fibers[now]; }
@@ -98,6 +100,7 @@ inline void prepare(int total, void (*entry)()) {
     cluster_meeting = Meeting();
     deposits.assign(total, 0);
     votes.assign(cluster, 0);
+    unfenced.assign(total, {});
     fibers.resize(total);
     for (int i = 0; i < total; i++) {
         Fiber& fiber = fibers[i];
