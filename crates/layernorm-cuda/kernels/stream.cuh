@@ -61,28 +61,26 @@ struct Cursor {
     }
 };
 
-// What it is asked for is a function of the row's turn, so that no addresses stay in registers.
+// What it is asked for is a function of the row's turn, so that no addresses stay in registers. Pieces go round the ring in order, so
+// what is asked for after one of them is the piece RING later.
 struct Ring {
     Words* slots;  // this lane's first place
     u64* full;
     int room;      // elements of a row from the warp's first one on; 0 or less: it has none
     int turns;     // rows to ask for
-    int turn;      // that is asked for next
-    int piece;
     u64 policy;
 
-    __device__ Ring(Words* memory, u64* barriers, const Team& team, i64 n, int turns) : turns(turns), turn(0), piece(0), policy(read_once()) {
+    __device__ Ring(Words* memory, u64* barriers, const Team& team, i64 n, int turns) : turns(turns), policy(read_once()) {
         int warp = threadIdx.x / 32;
         slots = memory + warp * RING * TENSORS * SLOT_WORDS + threadIdx.x % 32;
         full = barriers + warp * RING;
         room = int(n - team.first < PIECE * PIECES ? n - team.first : PIECE * PIECES);
     }
 
-    // Asks for the next piece; `from(t, turn)` is where the warp's part of that row of tensor t starts. A piece without elements has
-    // come at once.
-    template <class F> __device__ void ask(int slot, F from) {
-        if (turn >= turns) return;
-        if (threadIdx.x % 32 == 0) {
+    // Asks for a piece of the row of a turn, if there is one; `from(t, turn)` is where the warp's part of that row of tensor t starts.
+    // A piece without elements has come at once.
+    template <class F> __device__ void ask(int slot, int turn, int piece, F from) {
+        if (turn < turns && threadIdx.x % 32 == 0) {
             int count = FULL ? PIECE : room - piece * PIECE;
             count = count < 0 ? 0 : count < PIECE ? count : PIECE;
             u32 bytes = count * sizeof(T);
@@ -92,26 +90,23 @@ struct Ring {
                 for (int t = 0; t < TENSORS; t++)
                     bulk_load(slots + (slot * TENSORS + t) * SLOT_WORDS, from(t, turn) + piece * PIECE, bytes, full + slot, policy);
         }
-        if (PIECES == 1 || ++piece == PIECES) {
-            piece = 0;
-            turn++;
-        }
     }
 
     // The first rows.
     template <class F> __device__ void start(F from) {
-        for (int slot = 0; slot < RING; slot++) ask(slot, from);
+        for (int slot = 0; slot < RING; slot++) ask(slot, slot / PIECES, slot % PIECES, from);
     }
 
-    // Asks again for `count` slots from `first` on, by all lanes, after their last reads of them. Without the fence copies overtook
-    // reads, and rows came out with elements of the team's next one (`layernorm-gpu-bench repeat` sees it); the barrier of the warp
-    // alone does not wait for reads to be carried out.
-    template <class F> __device__ void refill(int first, int count, F from) {
-        if (turn >= turns) return;
+    // Asks again for the slots from `slot` on of so many pieces, from `piece` of the row `turn` on; by all lanes, after their last reads
+    // of them. Without the fence copies overtook reads, and rows came out with elements of the team's next one
+    // (`layernorm-gpu-bench repeat` sees it): the barrier of the warp alone does not wait for reads to be carried out.
+    template <class F> __device__ void refill(int slot, int turn, int piece, int count, F from) {
+        if (turn + (piece + RING) / PIECES >= turns) return;
         before_copies();
         __syncwarp();
 #pragma unroll
-        for (int i = 0; i < count; i++) ask(first + i < RING ? first + i : first + i - RING, from);
+        for (int i = piece + RING; i < piece + RING + count; i++, slot = slot + 1 == RING ? 0 : slot + 1)
+            ask(slot, turn + i / PIECES, i % PIECES, from);
     }
 
     __device__ void wait(const Cursor& at) const { own_wait(full + at.slot, at.parity); }
