@@ -206,17 +206,19 @@ fn reduced_work() -> Vec<(Type, Case)> {
 /// Every size class, type and mood; `few`: those of few rows alone.
 fn whole_work(few: bool) -> Vec<(Type, Case)> {
     let mut list = Vec::new();
-    // What is new comes first.
+    if !few {
+        // What is new comes first.
+        EACH_SIZES.iter().for_each(|&n| each_cases(n, &mut list));
+        STREAM_SIZES.iter().for_each(|&n| stream_cases(n, &mut list));
+    }
     SMALL_SIZES.iter().for_each(|&n| small_cases(n, &mut list));
-    let small = list.len();
-    EACH_SIZES.iter().for_each(|&n| each_cases(n, &mut list));
-    STREAM_SIZES.iter().for_each(|&n| stream_cases(n, &mut list));
-    // Then what earlier runs were cut off before: longer rows, and channels.
-    let (short, long): (Vec<usize>, Vec<usize>) = SIZES.iter().partition(|&&n| n <= 8192);
-    long.iter().for_each(|&n| row_cases(n, &mut list));
-    channel_cases(&mut list);
-    short.iter().for_each(|&n| row_cases(n, &mut list));
-    list.truncate(if few { small } else { list.len() });
+    if !few {
+        // Then what earlier runs were cut off before: longer rows, and channels.
+        let (short, long): (Vec<usize>, Vec<usize>) = SIZES.iter().partition(|&&n| n <= 8192);
+        long.iter().for_each(|&n| row_cases(n, &mut list));
+        channel_cases(&mut list);
+        short.iter().for_each(|&n| row_cases(n, &mut list));
+    }
     let mut work: Vec<(Type, Case)> =
         list.iter().flat_map(|&case| Type::ALL.iter().map(move |&element| (element, case))).collect();
     work.retain(|(element, case)| match case {

@@ -217,7 +217,7 @@ fn threads_for(rows: usize, team: usize, properties: &Properties) -> usize {
 }
 
 /// Elements of a row, at most, that one thread has (16-bit types, f32), forward, of 64, 128 or 256 bytes.
-const MOST_EACH: [usize; 2] = [64, 32];
+const MOST_EACH: [usize; 2] = [128, 32];
 
 /// A forward pass of short rows, a thread each, where there are enough of them. They lie one after the other, as whole vectors.
 pub fn each_forward(element: Type, rows: usize, n: usize, properties: &Properties) -> Option<Geometry> {

@@ -153,8 +153,8 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
     let teams = threads / blocks / spread(n, cluster, 1).threads;
     let base = Geometry { blocks, ..spread(n, cluster, teams.max(1)) };
     let load = Load { element, back: false, params };
-    let rings = forward_rings(element, n);
-    let found = rings.iter().find_map(|&(pieces, ring)| load.with(&base, pieces, (pieces, ring), properties));
+    let (pieces, ring) = forward_ring(element, n);
+    let found = load.with(&base, pieces, (pieces, ring), properties);
     // Blocks that come later even out f32, which has one row a block at a time.
     let waves = if element.bytes() == 4 && cluster == 1 { 8 } else { 1 };
     // What they read leaves room in L2.
@@ -162,13 +162,13 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
     found.map(|found| Geometry { flow: found.flow.map(hinted), waves, ..found })
 }
 
-/// Pieces of a row and the longest ring of them, forward, the best first.
-fn forward_rings(element: Type, n: usize) -> &'static [(usize, usize)] {
+/// Pieces of a row and the longest ring of them, forward. Mostly a row each is best: what is asked for while a row is worked on is
+/// enough, and more of it only takes turns with the stores.
+fn forward_ring(element: Type, n: usize) -> (usize, usize) {
     match (element.bytes(), n) {
-        (2, 0..=BLOCK) => &[(4, 12), (1, 4)],
-        (2, 0..=8192) => &[(2, 8), (1, 4)],
-        (2, _) => &[(1, 2)],
-        _ => &[(1, 1)],
+        (2, 4097..=8192) => (4, 12),
+        (2, 8193..=16384) => (1, 2),
+        _ => (1, 1),
     }
 }
 
