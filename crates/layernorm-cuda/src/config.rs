@@ -216,7 +216,7 @@ fn threads_for(rows: usize, team: usize, properties: &Properties) -> usize {
     threads
 }
 
-/// Elements of a row, at most, that one thread has (16-bit types, f32), forward, of 64, 128 or 256 bytes.
+/// Elements of a row, at most, that one thread has (bf16, f32), forward, of 64, 128 or 256 bytes. f16 has not been measured.
 const MOST_EACH: [usize; 2] = [128, 32];
 
 /// A forward pass of short rows, a thread each, where there are enough of them. They lie one after the other, as whole vectors.
@@ -224,7 +224,7 @@ pub fn each_forward(element: Type, rows: usize, n: usize, properties: &Propertie
     // Three blocks a multiprocessor have registers enough, two tiles of rows a warp memory.
     let found = Geometry::each(element, n, 2, 128, 3).filter(|_| properties.capability >= 90)?;
     let turns = rows / (found.threads * found.blocks * properties.multiprocessors as usize);
-    let short = n <= MOST_EACH[usize::from(element.bytes() != 2)];
+    let short = element != Type::F16 && n <= MOST_EACH[usize::from(element == Type::F32)];
     (short && turns >= 4).then_some(Geometry { waves: 4, ..found })
 }
 
@@ -343,4 +343,49 @@ pub(crate) fn finish_shape(columns: usize, parts: usize) -> (usize, usize) {
         _ => 32,
     };
     (wide, (wide * high).min(512))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::properties;
+
+    /// Only rows of whole vectors, a power of two of them, and so many that all multiprocessors have several tiles.
+    #[test]
+    fn a_thread_a_row() {
+        let (device, many) = (properties(90), 1 << 20);
+        for element in Type::ALL {
+            for n in 1..=300 {
+                let bytes = n * element.bytes();
+                let wanted = match element {
+                    Type::F32 => [16, 32].contains(&n),
+                    Type::Bf16 => [32, 64, 128].contains(&n),
+                    _ => false,
+                };
+                let found = each_forward(element, many, n, &device);
+                assert_eq!(found.is_some(), wanted, "{element:?} N={n}");
+                if let Some(found) = found {
+                    assert_eq!(found.vectors * 16, bytes);
+                    // What a block has beside its rows is 4 KiB at most.
+                    let block = found.ring_bytes(element, 1) + (5 << 10);
+                    assert!(found.blocks * block <= device.shared_per_multiprocessor, "{found:?}");
+                }
+                assert_eq!(each_forward(element, 100_000, n, &device), None, "{element:?} N={n}: few rows");
+                assert_eq!(each_forward(element, many, n, &properties(80)), None, "{element:?} N={n}: no bulk copies");
+            }
+        }
+    }
+
+    /// Later blocks come only where each has some rows, and there are never more than rows for them.
+    #[test]
+    fn blocks_in_waves() {
+        let geometry = Geometry { waves: 8, ..Geometry::NONE };
+        for groups in (1..20_000).step_by(7) {
+            let blocks = geometry.in_turn(groups, 132);
+            assert!(blocks <= groups && blocks <= 8 * 132, "{groups}: {blocks}");
+            assert!(blocks <= 132 || groups / blocks >= LEAST_OF_WAVE, "{groups}: {blocks}");
+            assert!(blocks >= groups.min(132), "{groups}: {blocks}");
+        }
+        assert_eq!(geometry.in_turn(8192, 132), 8 * 132, "512 MiB of rows of 16384 f32");
+    }
 }

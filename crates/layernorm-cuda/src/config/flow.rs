@@ -162,8 +162,7 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
     found.map(|found| Geometry { flow: found.flow.map(hinted), waves, ..found })
 }
 
-/// Pieces of a row and the longest ring of them, forward. Mostly a row each is best: what is asked for while a row is worked on is
-/// enough, and more of it only takes turns with the stores.
+/// Pieces of a row and the longest ring of them, forward. Mostly one row that comes while the last is worked on is best.
 fn forward_ring(element: Type, n: usize) -> (usize, usize) {
     match (element.bytes(), n) {
         (2, 4097..=8192) => (4, 12),
