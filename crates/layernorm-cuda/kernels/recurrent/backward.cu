@@ -213,7 +213,7 @@ __device__ __forceinline__ void phase_gates(const Backward &a, Own &o, int step,
     float ma, mb, rstd = 0;
     if (valid) rstd = a.cell[p.at * 2 + 1];
     uint2 m[1][EACH];
-    pause();
+    hold_off();
     take<1>(m, a.cells + p.at * GS, p.mine, k.u, k.patience);
     row_sums(m[0], p.mine, k.u, 1.0f / H, ma, mb);
     dc = __fmul_rn(rstd, fmaf(-cell.chat, mb, __fsub_rn(dc, ma)));
@@ -284,7 +284,7 @@ __device__ __forceinline__ void phase_norms(const Backward &a, Own &o, int step,
 #pragma unroll
     for (int n = 0; n < NGRP; n++) rstd[n] = valid ? a.rh[p.at * NGRP + n] : 0.0f;
     uint2 m[TOGETHER(NGRP)][EACH];
-    pause();
+    hold_off();
 #pragma unroll
     for (int n = 0; n < NGRP; n++) {
         if (n % TOGETHER(NGRP) == 0) take<TOGETHER(NGRP)>(m, a.gates + (p.at * NGRP + n) * GS, p.mine, k.u, k.patience);

@@ -20,7 +20,7 @@ struct Block {
 
 // A look in vain takes as long as one that finds something, and slows the messages that it looks for. A block that has just sent
 // its own and has nothing else to do lets PAUSE cycles pass first.
-__device__ __forceinline__ void pause() {
+__device__ __forceinline__ void hold_off() {
     if (IN_REGISTERS && PAUSE > 0) idle(PAUSE);
 }
 // Rows of a norm whose messages are waited for together: all where there are registers for them.

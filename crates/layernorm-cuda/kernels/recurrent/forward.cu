@@ -215,7 +215,7 @@ __device__ __forceinline__ void phase_gates(const Forward &a, Own &o, int step, 
 #if NORM
     const uint2 *rows = a.gates + p.at * NGRP * GS;
     uint2 m[TOGETHER(NGRP)][EACH];
-    pause();
+    hold_off();
 #pragma unroll
     for (int group = 0; group < NGRP; group++) {
         const int row = group % TOGETHER(NGRP);
@@ -244,7 +244,7 @@ __device__ __forceinline__ void phase_cell(const Forward &a, Own &o, int step, i
     const Place p = place(a, o.k, step, share);
     float mean, rstd;
     uint2 m[1][EACH];
-    pause();
+    hold_off();
     take<1>(m, a.cells + p.at * GS, p.mine, o.k.u, o.k.patience);
     row_statistics<1>(m[0], p.mine, o.k.u, EPS_C, DEV_C, mean, rstd);
     const float out = o.kept(share, KEEP_O), c = o.kept(share, KEEP_NEW);
