@@ -89,7 +89,7 @@ const CASES: [Case; 14] = [
 ];
 
 /// Functions of inline PTX; `host/grid_ptx.h` has others of the same names, those that are needed.
-const PTX: [&str; 21] = [
+const PTX: [&str; 22] = [
     "narrow",
     "mma_tf32",
     "split",
@@ -111,6 +111,7 @@ const PTX: [&str; 21] = [
     "exp2_of",
     "inverse_of",
     "prefetch",
+    "idle",
 ];
 
 /// What else only a GPU's compiler knows, in which file, and what stands for it.
@@ -221,6 +222,7 @@ fn defines(case: &Case, way: &Way) -> Vec<(&'static str, usize)> {
         ("SPLIT", case.split),
         ("FOLDED", folded),
         ("TURNS", turns),
+        ("PAUSE", 100),
         ("SHARED", shared),
         ("STEPS", STEPS),
         ("BATCH", way.batch),

@@ -161,8 +161,9 @@ __device__ __forceinline__ void cell_back(
 __device__ __forceinline__ void phase_cell(const Backward &a, Own &o, int step, int share, const Read &r) {
     Block &k = o.k;
     const Place p = place(a, k, step, share);
-    float dh = r.dh;
-    if (step + 1 < a.steps) dh = __fadd_rn(dh, take_sums(a, o, p, step, share));
+    const float sums = step + 1 < a.steps ? take_sums(a, o, p, step, share) : 0.0f;
+    float dh = own_dh(a, k, p, step, r);
+    if (step + 1 < a.steps) dh = __fadd_rn(dh, sums);
     if (!LSTM) dh = __fadd_rn(dh, o.kept(share, CARRY));
     if (step < 0) {
         if (p.mine && k.real && a.dh0) a.dh0[size_t(p.b) * H + k.unit] = dh;
@@ -176,7 +177,7 @@ __device__ __forceinline__ void phase_cell(const Backward &a, Own &o, int step, 
         else xa[q] = fmaf(o.constant(CONST_GX, q), r.x[q], o.constant(CONST_CX, q));
         ha[q] = fmaf(o.constant(CONST_GH, q), SNORM ? r.x[q] : r.z[q], o.constant(CONST_CH, q));
     }
-    cell_back(a, o, p, share, r.cell, dh, xa, ha);
+    cell_back(a, o, p, share, cell_of(o, p, step, r.kept), dh, xa, ha);
 }
 
 // A block's part of Σ g and Σ g·x̂ for each row of a norm, g = da·γ.
@@ -207,11 +208,14 @@ __device__ __forceinline__ void phase_gates(const Backward &a, Own &o, int step,
     float dc = o.passed(share, DN);
     Cell cell;
     if (IN_REGISTERS) cell.before = o.passed(share, BEFORE), cell.chat = o.passed(share, CHAT);
-    else cell = read_cell(a, o, p, step);
+    else cell = cell_of(o, p, step, read_kept(a, k, p, step));
 #if CNORM
     float ma, mb, rstd = 0;
     if (valid) rstd = a.cell[p.at * 2 + 1];
-    row_sums(a.cells + p.at * GS, p.mine, k.u, 1.0f / H, k.patience, ma, mb);
+    uint2 m[1][EACH];
+    hold_off();
+    take<1>(m, a.cells + p.at * GS, p.mine, k.u, k.patience);
+    row_sums(m[0], p.mine, k.u, 1.0f / H, ma, mb);
     dc = __fmul_rn(rstd, fmaf(-cell.chat, mb, __fsub_rn(dc, ma)));
     if (!CARRIED) dc = __fadd_rn(dc, o.kept(share, CARRY));
 #endif
@@ -248,10 +252,13 @@ __device__ __forceinline__ void input_back(
     for (int q = 0; q < G; q++) dx[q] = dxa[q];
 #if XNORM
     const bool valid = p.valid && o.k.real;
+    uint2 m[TOGETHER(XGRP)][EACH];
 #pragma unroll
     for (int n = 0; n < XGRP; n++) {
+        const int row_of_m = n % TOGETHER(XGRP);
+        if (row_of_m == 0) take<TOGETHER(XGRP)>(m, a.inputs + (p.at * XGRP + n) * GS, p.mine, o.k.u, o.k.patience);
         float xa, xb;
-        row_sums(a.inputs + (p.at * XGRP + n) * GS, p.mine, o.k.u, 1.0f / (XGATES(n) * H), o.k.patience, xa, xb);
+        row_sums(m[row_of_m], p.mine, o.k.u, 1.0f / (XGATES(n) * H), xa, xb);
         const float rx = valid ? a.rx[row * XGRP + n] : 0.0f;
 #pragma unroll
         for (int q = 0; q < G; q++)
@@ -276,9 +283,13 @@ __device__ __forceinline__ void phase_norms(const Backward &a, Own &o, int step,
     float ma[NGRP], mb[NGRP], rstd[NGRP];
 #pragma unroll
     for (int n = 0; n < NGRP; n++) rstd[n] = valid ? a.rh[p.at * NGRP + n] : 0.0f;
+    uint2 m[TOGETHER(NGRP)][EACH];
+    hold_off();
 #pragma unroll
-    for (int n = 0; n < NGRP; n++)
-        row_sums(a.gates + (p.at * NGRP + n) * GS, p.mine, k.u, 1.0f / (gates_of(n) * H), k.patience, ma[n], mb[n]);
+    for (int n = 0; n < NGRP; n++) {
+        if (n % TOGETHER(NGRP) == 0) take<TOGETHER(NGRP)>(m, a.gates + (p.at * NGRP + n) * GS, p.mine, k.u, k.patience);
+        row_sums(m[n % TOGETHER(NGRP)], p.mine, k.u, 1.0f / (gates_of(n) * H), ma[n], mb[n]);
+    }
 #pragma unroll
     for (int q = 0; q < G; q++) {
         const int n = group_of(q);

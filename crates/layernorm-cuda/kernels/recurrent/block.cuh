@@ -18,6 +18,14 @@ struct Block {
     float *parts, *consts, *keeps, *temps;
 };
 
+// A look in vain takes as long as one that finds something, and slows the messages that it looks for. A block that has just sent
+// its own and has nothing else to do lets PAUSE cycles pass first.
+__device__ __forceinline__ void hold_off() {
+    if (IN_REGISTERS && PAUSE > 0) idle(PAUSE);
+}
+// Rows of a norm whose messages are waited for together: all where there are registers for them.
+#define TOGETHER(rows) (IN_REGISTERS ? (rows) : 1)
+
 // A thread's sequence in a share of a chunk.
 struct Place {
     int b, length;

@@ -11,6 +11,7 @@
 //   EPS_R, EPS_C, DEV_R, DEV_C    ε of both norms, and whether it is added to the deviation
 //   TRAIN       whether the tape is written
 //   ITEM        chunks of a group at most
+//   PAUSE       cycles from a message of a norm to the first look for the others' (block.cuh)
 // and for the product (product.cuh) PAIRS, PR, PS, RING, SPLIT, FOLDED and TURNS.
 //
 // Letters: zx, zh the products; a = (GX·zx + CX) + (GH·ẑ + CH), with ẑ = zh or its norm; with SNORM a = GH·ŝ + CH + CX.
@@ -45,32 +46,35 @@ template <int GATES> __device__ __forceinline__ float numbers_of(int rank) {
     return H == GS * UNITS ? float(GATES * UNITS) : float(GATES * real_units(rank));
 }
 
-// A column's messages, lane u those of the blocks u, u + UNITS, … All lanes of a warp wait together: lanes that go apart
-// would make every shuffle after that slow.
-template <int EACH> __device__ __forceinline__ void look(uint2 m[EACH], const uint2 *at, bool mine, int u) {
+// Messages that a lane reads of each row of a column: lane u those of the blocks u, u + UNITS, …
+#define EACH ((GS + UNITS - 1) / UNITS)
+
+// Looks for a column's messages, of some rows of a norm.
+template <int ROWS_OF> __device__ __forceinline__ void look(uint2 m[ROWS_OF][EACH], const uint2 *at, bool mine, int u) {
 #pragma unroll
-    for (int j = 0; j < EACH; j++)
+    for (int i = 0; i < ROWS_OF * EACH; i++) {
+        const int row = i / EACH, j = i % EACH;
         // Where all lanes have one, it is read without a question: `at` is of some column that exists.
-        if (GS % UNITS == 0 || (mine && j * UNITS + u < GS)) m[j] = peek2(at + j * UNITS + u);
+        if (GS % UNITS == 0 || (mine && j * UNITS + u < GS)) m[row][j] = peek2(at + row * GS + j * UNITS + u);
+    }
 }
-template <int EACH> __device__ __forceinline__ bool came(const uint2 m[EACH], bool mine, int u) {
+template <int ROWS_OF> __device__ __forceinline__ bool came(const uint2 m[ROWS_OF][EACH], bool mine, int u) {
     bool empty = false;
 #pragma unroll
-    for (int j = 0; j < EACH; j++) empty |= mine && j * UNITS + u < GS && empty2(m[j]);
+    for (int i = 0; i < ROWS_OF * EACH; i++) empty |= mine && i % EACH * UNITS + u < GS && empty2(m[i / EACH][i % EACH]);
     return !__any_sync(0xffffffffu, empty);
 }
-template <int EACH> __device__ __forceinline__ void take(uint2 m[EACH], const uint2 *at, bool mine, int u, Patience &patience) {
-    look<EACH>(m, at, mine, u);
-    while (!came<EACH>(m, mine, u) && wait_more(patience)) look<EACH>(m, at, mine, u);
+// All lanes of a warp wait together: lanes that go apart would make every shuffle after that slow.
+template <int ROWS_OF> __device__ __forceinline__ void take(
+    uint2 m[ROWS_OF][EACH], const uint2 *at, bool mine, int u, Patience &patience) {
+    look<ROWS_OF>(m, at, mine, u);
+    while (!came<ROWS_OF>(m, mine, u) && wait_more(patience)) look<ROWS_OF>(m, at, mine, u);
 }
 
-// (mean, Σ(x − mean)²) of every block's part of a row, to the row's mean and 1/σ. All lanes of the column call it.
-// `at` is the column's first message; `mine` says whether the column exists.
+// (mean, Σ(x − mean)²) of every block's part of a row, to the row's mean and 1/σ. All lanes of the column call it; `mine` says
+// whether the column exists.
 template <int GATES> __device__ __forceinline__ void row_statistics(
-    const uint2 *at, bool mine, int u, float eps, bool dev, Patience &patience, float &mean, float &rstd) {
-    constexpr int EACH = (GS + UNITS - 1) / UNITS;
-    uint2 m[EACH];
-    take<EACH>(m, at, mine, u, patience);
+    const uint2 m[EACH], bool mine, int u, float eps, bool dev, float &mean, float &rstd) {
     // About the first block's mean, so that one pass is enough.
     const float pivot = __shfl_sync(0xffffffffu, mine ? __uint_as_float(m[0].x) : 0.0f, 0, UNITS);
     float sum = 0, square = 0;
@@ -89,11 +93,7 @@ template <int GATES> __device__ __forceinline__ void row_statistics(
 }
 
 // Σ over all blocks of two sums, both divided by n.
-__device__ __forceinline__ void row_sums(
-    const uint2 *at, bool mine, int u, float scale, Patience &patience, float &a, float &b) {
-    constexpr int EACH = (GS + UNITS - 1) / UNITS;
-    uint2 m[EACH];
-    take<EACH>(m, at, mine, u, patience);
+__device__ __forceinline__ void row_sums(const uint2 m[EACH], bool mine, int u, float scale, float &a, float &b) {
     float x = 0, y = 0;
 #pragma unroll
     for (int j = 0; j < EACH; j++)

@@ -179,6 +179,14 @@ __device__ __forceinline__ uint4 load_shared(u32 from) {
 // A barrier of two neighbouring warps.
 __device__ __forceinline__ void sync_neighbours(int warp) { asm volatile("bar.sync %0, 64;" ::"r"(1 + warp / 2) : "memory"); }
 
+// Lets so many cycles pass.
+__device__ __forceinline__ void idle(int cycles) {
+    u32 begun, now;
+    asm volatile("mov.u32 %0, %%clock;" : "=r"(begun)::"memory");
+    do asm volatile("mov.u32 %0, %%clock;" : "=r"(now)::"memory");
+    while (int(now - begun) < cycles);
+}
+
 // How often a thread may still look in vain. At 0 it gives up: the result is wrong, `fail` says so, and the GPU is free.
 struct Patience {
     u32 left;

@@ -214,10 +214,15 @@ __device__ __forceinline__ void phase_gates(const Forward &a, Own &o, int step, 
     for (int q = 0; q < G; q++) zn[q] = o.passed(share, G + q), x[q] = o.passed(share, q);
 #if NORM
     const uint2 *rows = a.gates + p.at * NGRP * GS;
-    row_statistics<gates_of(0)>(rows, p.mine, o.k.u, EPS_R, DEV_R, o.k.patience, mean[0], rstd[0]);
+    uint2 m[TOGETHER(NGRP)][EACH];
+    hold_off();
 #pragma unroll
-    for (int group = 1; group < NGRP; group++)
-        row_statistics<gates_of(NGRP - 1)>(rows + group * GS, p.mine, o.k.u, EPS_R, DEV_R, o.k.patience, mean[group], rstd[group]);
+    for (int group = 0; group < NGRP; group++) {
+        const int row = group % TOGETHER(NGRP);
+        if (row == 0) take<TOGETHER(NGRP)>(m, rows + group * GS, p.mine, o.k.u, o.k.patience);
+        if (group == 0) row_statistics<gates_of(0)>(m[row], p.mine, o.k.u, EPS_R, DEV_R, mean[0], rstd[0]);
+        else row_statistics<gates_of(NGRP - 1)>(m[row], p.mine, o.k.u, EPS_R, DEV_R, mean[group], rstd[group]);
+    }
 #pragma unroll
     for (int q = 0; q < G; q++) zn[q] = __fmul_rn(__fsub_rn(zn[q], mean[group_of(q)]), rstd[group_of(q)]);
 #endif
@@ -238,7 +243,10 @@ __device__ __forceinline__ void phase_gates(const Forward &a, Own &o, int step, 
 __device__ __forceinline__ void phase_cell(const Forward &a, Own &o, int step, int share) {
     const Place p = place(a, o.k, step, share);
     float mean, rstd;
-    row_statistics<1>(a.cells + p.at * GS, p.mine, o.k.u, EPS_C, DEV_C, o.k.patience, mean, rstd);
+    uint2 m[1][EACH];
+    hold_off();
+    take<1>(m, a.cells + p.at * GS, p.mine, o.k.u, o.k.patience);
+    row_statistics<1>(m[0], p.mine, o.k.u, EPS_C, DEV_C, mean, rstd);
     const float out = o.kept(share, KEEP_O), c = o.kept(share, KEEP_NEW);
     const float n = fmaf(o.constant(4, 0), __fmul_rn(__fsub_rn(c, mean), rstd), o.constant(4, 1));
     const float h = !o.k.real ? 0.0f : p.valid ? __fmul_rn(out, tanh_of(n)) : o.kept(share, KEEP_H);

@@ -1,29 +1,46 @@
 // What backward.cu reads of the tape that forward.cu left.
 
-// The cell of a step: what it was before, and ĉ. A GRU's h.
+// The cell of a step on the tape: c before its norm, before and behind the step, and the norm's mean and 1/σ; where the normalized
+// cell is carried, those of the step before too. A GRU's h before the step. As they were read: arithmetic would wait for them.
+struct Kept {
+    float before, behind, mean, rstd, mean_before, rstd_before;
+};
+__device__ __forceinline__ Kept read_kept(const Backward &a, const Block &k, const Place &p, int step) {
+    Kept r = {};
+    if (!p.valid || !k.real) return r;
+    r.before = a.state[p.at * HP + k.unit];
+#if LSTM
+    r.behind = a.state[(p.at + a.batch) * HP + k.unit];
+#endif
+#if LSTM && CNORM
+    r.mean = a.cell[p.at * 2], r.rstd = a.cell[p.at * 2 + 1];
+    if (CARRIED && step > 0) r.mean_before = a.cell[(p.at - a.batch) * 2], r.rstd_before = a.cell[(p.at - a.batch) * 2 + 1];
+#endif
+    return r;
+}
+// What the cell was before the step, and ĉ. A GRU's h.
 struct Cell {
     float before, chat;
 };
-__device__ __forceinline__ Cell read_cell(const Backward &a, const Own &o, const Place &p, int step) {
+__device__ __forceinline__ Cell cell_of(const Own &o, const Place &p, int step, const Kept &kept) {
     Cell r = {};
     if (!p.valid || !o.k.real) return r;
-    r.before = a.state[p.at * HP + o.k.unit];
+    r.before = kept.before;
 #if LSTM
-    r.chat = a.state[(p.at + a.batch) * HP + o.k.unit];
+    r.chat = kept.behind;
 #endif
 #if LSTM && CNORM
-    r.chat = __fmul_rn(__fsub_rn(r.chat, a.cell[p.at * 2]), a.cell[p.at * 2 + 1]);
-    if (CARRIED && step > 0) {
-        const float *cell = a.cell + (p.at - a.batch) * 2;
-        r.before = fmaf(o.constant(4, 0), __fmul_rn(__fsub_rn(r.before, cell[0]), cell[1]), o.constant(4, 1));
-    }
+    r.chat = __fmul_rn(__fsub_rn(kept.behind, kept.mean), kept.rstd);
+    if (CARRIED && step > 0)
+        r.before = fmaf(o.constant(4, 0), __fmul_rn(__fsub_rn(kept.before, kept.mean_before), kept.rstd_before), o.constant(4, 1));
 #endif
     return r;
 }
 // What the first phase reads of a step.
 struct Read {
-    float x[G], z[G], dh;
-    Cell cell;
+    float x[G], z[G];
+    Kept kept;
+    elem dy;
 };
 __device__ __forceinline__ Read read_tape(const Backward &a, const Own &o, int step, int share) {
     const Block &k = o.k;
@@ -37,10 +54,15 @@ __device__ __forceinline__ Read read_tape(const Backward &a, const Own &o, int s
 #pragma unroll
     for (int q = 0; q < G; q++) r.z[q] = a.zh[p.at * GW + q * HP + k.unit];
 #endif
-    r.dh = widen(a.dy[p.time * a.y_time + p.b * a.y_batch + k.unit]);
-    if (step == p.length - 1 && a.dh_last) r.dh = __fadd_rn(r.dh, a.dh_last[size_t(p.b) * H + k.unit]);
-    r.cell = read_cell(a, o, p, step);
+    r.dy = a.dy[p.time * a.y_time + p.b * a.y_batch + k.unit];
+    r.kept = read_kept(a, k, p, step);
     return r;
+}
+// dh of the step's own output, and at a sequence's end of its last state.
+__device__ __forceinline__ float own_dh(const Backward &a, const Block &k, const Place &p, int step, const Read &r) {
+    if (!p.valid || !k.real) return 0.0f;
+    const float dh = widen(r.dy);
+    return step == p.length - 1 && a.dh_last ? __fadd_rn(dh, a.dh_last[size_t(p.b) * H + k.unit]) : dh;
 }
 // zx and ẑ again, for the norms of the gates and of the input.
 __device__ __forceinline__ void read_again(float x[G], float z[G], const Backward &a, const Block &k, const Place &p) {

@@ -30,6 +30,8 @@ pub(crate) struct Product {
     turns: usize,
     /// Chunks of sequences.
     chunks: usize,
+    /// Cycles from a message to the first look for the others', where a thread has one sequence.
+    pause: usize,
     /// Dynamic shared memory of the block, in bytes.
     pub(crate) shared: usize,
 }
@@ -82,11 +84,13 @@ impl Geometry {
         };
         let cut = |tiles: usize| -> Result<(Product, Product), Error> {
             let block = Block { gates: cell.gates, units, columns, number, tiles, most: gpu.shared_per_block };
-            let there =
-                block.product(units * cell.gates, padded, 1, Slots { kept: 4, passed: 2 * cell.gates, alone: 0 })?;
+            let slots = Slots { kept: 4, passed: 2 * cell.gates, alone: 0 };
+            let there = block.product(units * cell.gates, padded, 1, slots)?;
             let kept = 3 * cell.gates + 3;
             let slots = Slots { kept, passed: 5, alone: kept };
-            Ok((there, block.product(units * team, cell.gates * padded, team, slots)?))
+            let back = block.product(units * team, cell.gates * padded, team, slots)?;
+            let (pause, pause_back) = pauses(cell, group);
+            Ok((Product { pause, ..there }, Product { pause: pause_back, ..back }))
         };
         let mut tiles = if columns <= 8 || units == 32 { 1 } else { 2 };
         let (mut forward, mut backward) = cut(tiles)?;
@@ -113,6 +117,7 @@ impl Geometry {
             ("GS", self.group),
             ("NT", self.tiles),
             ("ITEM", product.chunks),
+            ("PAUSE", product.pause),
             ("PAIRS", product.pairs),
             ("PR", product.in_registers),
             ("PS", product.in_shared),
@@ -123,6 +128,17 @@ impl Geometry {
         ]
         .map(|(name, value)| (name, value.to_string()))
         .to_vec()
+    }
+}
+
+/// How long a block's messages take to come to the others of its group, forward and backward, in cycles: what was best on an
+/// H200 (NOTES-recurrent.md). Small groups were not measured, and a GRU gains nothing.
+fn pauses(cell: &Cell, group: usize) -> (usize, usize) {
+    match group {
+        _ if !cell.lstm => (0, 0),
+        0..32 => (0, 0),
+        32..=64 => (350, 250),
+        _ => (600, 350),
     }
 }
 
@@ -185,7 +201,8 @@ impl Block {
         let in_shared = rest.min(room(taken(ring))? / pair);
         let (folded, turns) = way;
         let shared = taken(ring) + in_shared * pair;
-        Ok(Product { tiles: row_tiles, split, pairs, in_registers, in_shared, ring, folded, turns, chunks, shared })
+        let tiles = row_tiles;
+        Ok(Product { tiles, split, pairs, in_registers, in_shared, ring, folded, turns, chunks, pause: 0, shared })
     }
 }
 

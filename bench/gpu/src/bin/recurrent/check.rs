@@ -202,6 +202,13 @@ pub fn cases(quick: bool) -> Vec<Case> {
         all.push(case((5, 1, 20, 33)));
         all.push(Case { reverse: true, ..case((2, 600, 24, 90)) });
     }
+    // Two groups of blocks, the second with one sequence of a chunk, and with a part of it.
+    for (kind, number) in [Kind::Lstm, Kind::Gru].into_iter().flat_map(|kind| Number::ALL.map(|number| (kind, number)))
+    {
+        let variant = Variant::named(kind, "paper").unwrap();
+        all.push(Case { state: true, lengths: true, ..Case::new(variant, number, (4, 17, 40, 1000)) });
+        all.push(Case { state: true, reverse: true, ..Case::new(variant, number, (3, 33, 40, 1000)) });
+    }
     // More units than the kernels have room for.
     let paper = Variant::named(Kind::Lstm, "paper").unwrap();
     all.push(Case { state: true, ..Case::new(paper, Number::F32, (2, 2, 16, 4300)) });
