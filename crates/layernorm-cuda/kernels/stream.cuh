@@ -5,7 +5,7 @@
 //
 //   Ring     of a warp's own: RING slots, each a piece (1/PIECES) of its part of a row, of TENSORS tensors. One lane asks for
 //            whole pieces (cp.async.bulk), a barrier a slot says when they have come. The warp that reads is the warp that asks
-//            for the next, so a fence and the warp's own barrier guard a slot (`refill`).
+//            for the next, so a fence and the warp's own barrier guard a slot (`release`).
 //   Channel  a sum on its way over the row. Each warp posts its part and goes on with another row; the warp that comes last
 //            folds them (and leaves the block's for the others); all take the sum when they need it, a pass later.
 //   Columns  γ or β of the block's columns, widened, in shared memory: no instructions to widen them again in every row.
@@ -69,8 +69,9 @@ struct Ring {
     int room;      // elements of a row from the warp's first one on; 0 or less: it has none
     int turns;     // rows to ask for
     u64 policy;
+    int next_turn, next_piece;  // for `refill`
 
-    __device__ Ring(Words* memory, u64* barriers, const Team& team, i64 n, int turns) : turns(turns), policy(read_once()) {
+    __device__ Ring(Words* memory, u64* barriers, const Team& team, i64 n, int turns) : turns(turns), policy(read_once()), next_turn(RING / PIECES), next_piece(RING % PIECES) {
         int warp = threadIdx.x / 32;
         slots = memory + warp * RING * TENSORS * SLOT_WORDS + threadIdx.x % 32;
         full = barriers + warp * RING;
@@ -97,16 +98,31 @@ struct Ring {
         for (int slot = 0; slot < RING; slot++) ask(slot, slot / PIECES, slot % PIECES, from);
     }
 
-    // Asks again for the slots from `slot` on of so many pieces, from `piece` of the row `turn` on; by all lanes, after their last reads
-    // of them. Without the fence copies overtook reads, and rows came out with elements of the team's next one
-    // (`layernorm-gpu-bench repeat` sees it): the barrier of the warp alone does not wait for reads to be carried out.
-    template <class F> __device__ void refill(int slot, int turn, int piece, int count, F from) {
-        if (turn + (piece + RING) / PIECES >= turns) return;
+    // By all lanes, after their last reads of slots that are asked for again then. Without the fence copies overtook reads, and rows
+    // came out with elements of the team's next one (`layernorm-gpu-bench repeat` sees it): the barrier of the warp alone does not
+    // wait for reads to be carried out.
+    __device__ static void release() {
         before_copies();
         __syncwarp();
+    }
+
+    // Asks again for the slots from `slot` on, in which the whole row of a turn was.
+    template <class F> __device__ void refill_row(int slot, int turn, F from) {
+        if (turn + RING / PIECES >= turns) return;
+        release();
 #pragma unroll
-        for (int i = piece + RING; i < piece + RING + count; i++, slot = slot + 1 == RING ? 0 : slot + 1)
-            ask(slot, turn + i / PIECES, i % PIECES, from);
+        for (int i = RING; i < RING + PIECES; i++, slot = slot + 1 == RING ? 0 : slot + 1) ask(slot, turn + i / PIECES, i % PIECES, from);
+    }
+
+    // Asks again for a slot; slots come in turn. Where to go on is kept: with pieces apart, that takes fewer registers.
+    template <class F> __device__ void refill(int slot, F from) {
+        if (next_turn >= turns) return;
+        release();
+        ask(slot, next_turn, next_piece, from);
+        if (PIECES == 1 || ++next_piece == PIECES) {
+            next_piece = 0;
+            next_turn++;
+        }
     }
 
     __device__ void wait(const Cursor& at) const { own_wait(full + at.slot, at.parity); }
@@ -128,8 +144,8 @@ struct Ring {
 struct Channel {
     static constexpr int NS = 2, SETS = 4;
     A parts[2][NS][PADDED_WARPS];  // of the warps; places past the last are +0
-    A found[SETS][NS];             // what `finish` made of the sums
-    A ranks[CLUSTER > 1 && !TALKING ? SETS : 1][NS][CLUSTER];  // of the cluster's blocks
+    // Of a cluster, the sums of its blocks; else one place, what `finish` made of the sums.
+    A found[SETS][NS][CLUSTER > 1 && !TALKING ? CLUSTER : 1];
     u64 ready[SETS];
     u64 gathered[2];
     u32 arrived[2];
@@ -148,7 +164,7 @@ struct Channel {
     __device__ void pass_on(int set, const A (&total)[NS]) {
         if (threadIdx.x % 32 == 0) {
 #pragma unroll
-            for (int s = 0; s < NS; s++) found[set][s] = total[s];
+            for (int s = 0; s < NS; s++) found[set][s][0] = total[s];
             own_arrive(&ready[set]);
         }
     }
@@ -184,7 +200,7 @@ struct Channel {
             if (lane == 0) own_expect(&ready[set], NS * CLUSTER * sizeof(A));
 #pragma unroll
             for (int s = 0; s < NS; s++)
-                if (lane < CLUSTER) send(&ranks[set][s][cluster_rank()], &ready[set], lane, total[s]);
+                if (lane < CLUSTER) send(&found[set][s][cluster_rank()], &ready[set], lane, total[s]);
         } else if (lane == 0) {
 #pragma unroll
             for (int s = 0; s < NS; s++) leave_message(&messages->dots[turn % SETS][s][cluster_rank()], turn, total[s]);
@@ -207,7 +223,7 @@ struct Channel {
             barrier_wait(&ready[set], turn / SETS & 1);
 #pragma unroll
             for (int s = 0; s < NS; s++) {
-                value[s] = *(volatile A*)&ranks[set][s][rank];
+                value[s] = *(volatile A*)&found[set][s][rank];
 #pragma unroll
                 for (int o = 1; o < CLUSTER; o *= 2) value[s] = value[s] + __shfl_xor_sync(~0u, value[s], o);
             }
@@ -233,7 +249,7 @@ struct Channel {
         }
         own_wait(&ready[set], turn / SETS & 1);
 #pragma unroll
-        for (int s = 0; s < NS; s++) value[s] = *(volatile A*)&found[set][s];
+        for (int s = 0; s < NS; s++) value[s] = *(volatile A*)&found[set][s][0];
     }
 };
 

@@ -257,7 +257,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                     write_words(dx_row + team.at(v), pack(dx));
                 }
                 if ((v + 1) % PIECE_VECS == 0) {
-                    ring.refill(last.slot, q, v / PIECE_VECS, 1, from);
+                    ring.refill(last.slot, from);
                     last.next();
                 }
             }

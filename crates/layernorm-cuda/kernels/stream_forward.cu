@@ -63,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
             if ((v + 1) % PIECE_VECS == 0) at.next();
         }
         bool extreme;
-        Stat stat = statistics(team, x, p.n, p.count, p.eps, extreme, [&] { ring.refill(first_slot, q, 0, PIECES, from); }), saved = stat;
+        Stat stat = statistics(team, x, p.n, p.count, p.eps, extreme, [&] { ring.refill_row(first_slot, q, from); }), saved = stat;
         if (extreme) {
 #pragma unroll
             for (int v = 0; v < VECS; v++) load(p.x + row_of(q) * p.stride_x, team.at(v), p.n, x[v]);

@@ -79,8 +79,8 @@ impl Load {
         let wide = warps > 1 || cluster > 1;
         let sums = if self.back {
             let chunks = 1 + usize::from(cluster > 1);
-            let ranks = if geometry.across() { 8 } else { 32 } * cluster;
-            exchange + 16 * warps_padded + 96 + 16 * cluster + ranks + chunks * 3 * 4 * CHUNK * geometry.teams()
+            let found = 32 * if geometry.across() { 1 } else { cluster };
+            exchange + 16 * warps_padded + 64 + found + 16 * cluster + chunks * 3 * 4 * CHUNK * geometry.teams()
         } else {
             exchange * if wide { geometry.teams() } else { 1 }
         };
