@@ -1,11 +1,16 @@
 //! Every kind of kernel compiles for every architecture. No GPU is needed, but NVRTC: without it, all is reported as ignored.
+mod harness;
+
+use harness::Outcome;
+use layernorm_cuda::recurrent::all_variants;
 use layernorm_cuda::{Arch, NOOP, Variant, nvrtc, variants};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The compiler's words about what did not compile.
-fn failures(capability: u32) -> Vec<String> {
+/// The compiler's words about what did not compile: norms and recurrent layers.
+fn failures(capability: u32) -> Option<String> {
     let mut list = variants(capability);
+    list.extend(all_variants(capability).expect("layers that every device has room for"));
     list.push(Variant::new(&NOOP, "noop"));
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -22,36 +27,15 @@ fn failures(capability: u32) -> Vec<String> {
             });
         }
     });
-    failed.into_inner().expect("no thread has panicked")
+    let failed = failed.into_inner().expect("no thread has panicked");
+    (!failed.is_empty()).then(|| failed.join("\n"))
 }
 
 fn main() {
-    const CAPABILITIES: [u32; 3] = [80, 90, 100];
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let list = std::env::args().any(|word| word == "--list");
     let missing = nvrtc::version().err();
-    let (mut passed, mut ignored, mut failed) = (0, 0, 0);
-    for capability in CAPABILITIES {
-        let name = format!("every_kernel_for_sm_{capability}");
-        if list {
-            println!("{name}: test");
-            continue;
-        }
-        if !words.is_empty() && !words.iter().any(|word| name.contains(word)) {
-            continue;
-        }
-        if let Some(error) = &missing {
-            println!("test {name} ... ignored, skipped: {error}");
-            ignored += 1;
-            continue;
-        }
-        let wrong = failures(capability);
-        wrong.iter().for_each(|wrong| println!("{wrong}"));
-        println!("test {name} ... {}", if wrong.is_empty() { "ok" } else { "FAILED" });
-        if wrong.is_empty() { passed += 1 } else { failed += 1 }
-    }
-    if !list {
-        println!("\ntest result: {passed} passed; {failed} failed; {ignored} ignored\n");
-    }
-    std::process::exit(i32::from(failed > 0));
+    let tests = [80, 90, 100].map(|capability| (format!("every_kernel_for_sm_{capability}"), capability));
+    harness::run(tests, |capability| match &missing {
+        Some(error) => Outcome::Ignored(error.to_string()),
+        None => Outcome::from(failures(capability)),
+    })
 }

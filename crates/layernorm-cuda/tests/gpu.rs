@@ -1,5 +1,8 @@
 //! On a GPU: the CPU's bits, a caller's stream, graphs, refusals. Without one, every test is reported as ignored. The whole
 //! list of sizes, types and hard inputs is `bench/gpu`.
+mod harness;
+
+use harness::Outcome;
 use layernorm::LayerNorm;
 use layernorm_cuda::memory::{Buffer, OwnedStream};
 use layernorm_cuda::{
@@ -168,25 +171,9 @@ fn main() {
         ("calls_in_close_succession", calls_in_close_succession),
         ("what_cannot_be_is_refused", what_cannot_be_is_refused),
     ];
-    // Tools that list tests expect this of a harness.
-    if std::env::args().any(|word| word == "--list") {
-        tests.iter().for_each(|(name, _)| println!("{name}: test"));
-        return;
-    }
-    println!("\nrunning {} tests", tests.len());
     let device = Device::open(0);
-    let mut ignored = 0;
-    for (name, test) in tests {
-        match &device {
-            Ok(device) => {
-                test(device).unwrap_or_else(|error| panic!("{name}: {error}"));
-                println!("test {name} ... ok");
-            }
-            Err(error) => {
-                ignored += 1;
-                println!("test {name} ... ignored, skipped: {error}");
-            }
-        }
-    }
-    println!("\ntest result: ok. {} passed; 0 failed; {ignored} ignored\n", tests.len() - ignored);
+    harness::run(tests.map(|(name, test)| (name.into(), test)), |test| match &device {
+        Ok(device) => Outcome::from(test(device).err().map(|error| error.to_string())),
+        Err(error) => Outcome::Ignored(error.to_string()),
+    })
 }

@@ -1,6 +1,12 @@
 //! The time loops of recurrent layers on the CPU: their own text, compiled by the machine's C++ compiler, every thread of every
 //! block a fiber, warps, messages and copies in random order, against the cells in double. A layer has the same bits in every
 //! order, and its first sequences the same in every batch and wherever the matrix lies. Without a compiler, all is ignored.
+#[path = "host/compiler.rs"]
+mod compiler;
+mod harness;
+
+use compiler::{NO_COMPILER, compiler};
+use harness::Outcome;
 use std::path::Path;
 use std::process::Command;
 
@@ -269,38 +275,11 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
 }
 
 fn main() {
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let list = std::env::args().any(|word| word == "--list");
-    // Fibers are glibc's.
-    let there = |name: &&&str| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
-    let compiler = if cfg!(target_os = "linux") { ["c++", "g++", "clang++"].iter().find(there) } else { None };
+    let compiler = compiler();
     let folder = tempfile::tempdir().expect("a folder of our own");
     write_kernels(folder.path());
-    let (mut passed, mut ignored, mut failed) = (0, 0, 0);
-    for case in CASES.iter().filter(|case| words.is_empty() || words.iter().any(|word| case.name.contains(word))) {
-        let name = case.name;
-        if list {
-            println!("{name}: test");
-            continue;
-        }
-        let Some(compiler) = compiler else {
-            println!("test {name} ... ignored, skipped: no C++ compiler for Linux");
-            ignored += 1;
-            continue;
-        };
-        match failure(case, compiler, folder.path()) {
-            None => {
-                println!("test {name} ... ok");
-                passed += 1;
-            }
-            Some(said) => {
-                println!("{said}\ntest {name} ... FAILED");
-                failed += 1;
-            }
-        }
-    }
-    if !list {
-        println!("\ntest result: {passed} passed; {failed} failed; {ignored} ignored\n");
-    }
-    std::process::exit(i32::from(failed > 0));
+    harness::run(CASES.iter().map(|case| (case.name.into(), case)), |case| match compiler {
+        Some(compiler) => Outcome::from(failure(case, compiler, folder.path())),
+        None => Outcome::Ignored(NO_COMPILER.into()),
+    })
 }

@@ -1,14 +1,16 @@
 //! The recurrent loops in clusters on the CPU: their own text, compiled by the machine's C++ compiler, every thread a fiber, warps,
-//! copies and messages in random order, against the equations. Without a compiler, it is skipped.
-use compiler::compiler;
+//! copies and messages in random order, against the equations. Without a compiler, it is reported as ignored.
+#[path = "host/compiler.rs"]
+mod compiler;
+mod harness;
+
+use compiler::{NO_COMPILER, compiler};
+use harness::Outcome;
 use layernorm_cuda::Variant;
 use layernorm_cuda::recurrent::all_variants;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-#[path = "host/compiler.rs"]
-mod compiler;
 
 /// The files of the loops, from common.cuh on.
 const FILES: [&str; 7] = [
@@ -133,9 +135,8 @@ fn failure(defines: &[String], index: usize, compiler: &str, folder: &Path) -> O
     None
 }
 
-#[test]
-fn clusters_follow_the_equations() {
-    let Some(compiler) = compiler() else { return println!("skipped: no C++ compiler for Linux") };
+/// All that went wrong.
+fn failures(compiler: &str) -> Option<String> {
     let folder = tempfile::tempdir().expect("a folder of our own");
     write_kernels(folder.path());
     let (layers, next) = (layers(), AtomicUsize::new(0));
@@ -154,5 +155,12 @@ fn clusters_follow_the_equations() {
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         running.into_iter().flat_map(|thread| thread.join().expect("no thread panics")).collect::<Vec<_>>()
     });
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    (!wrong.is_empty()).then(|| wrong.join("\n"))
+}
+
+fn main() {
+    harness::run([("clusters_follow_the_equations".into(), compiler())], |compiler| match compiler {
+        Some(compiler) => Outcome::from(failures(compiler)),
+        None => Outcome::Ignored(NO_COMPILER.into()),
+    })
 }
