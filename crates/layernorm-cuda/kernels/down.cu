@@ -9,6 +9,13 @@ constexpr int HIGH = THREADS / 32;
 constexpr int BATCH = BYTES > 8 ? 8 : BYTES > 4 ? 16 : 32;  // rows that are asked for at once: 64 registers of x and dy
 static_assert(CHUNK % BATCH == 0, "whole batches");
 
+// The compiler of CUDA 13.2 crashes over the registers that more than 12 blocks leave each thread of an sm_100 or sm_103.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
+constexpr int BLOCKS_AT_ONCE = MIN_BLOCKS < 12 ? MIN_BLOCKS : 12;
+#else
+constexpr int BLOCKS_AT_ONCE = MIN_BLOCKS;
+#endif
+
 struct Shared {
     Line lines[HIGH][CHUNK];            // of the rows of each warp's chunk
     A stack[LEVELS][2][WIDE][THREADS];  // sums of powers of two of chunks; a warp has up to 2^LEVELS
@@ -132,7 +139,7 @@ __device__ inline void tree_sums(const Params& p, Shared& shared, i64 first, i64
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) down(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE) down(const __grid_constant__ Params p) {
     extern __shared__ __align__(128) Words memory[];
     Shared& shared = *(Shared*)memory;
     // Nothing of this is read by the next launch before it has ended.
