@@ -6,10 +6,11 @@
 # PROGRAMS is Cargo's target/release, after
 #     cargo build --release -p layernorm-gpu-bench && cargo test --release -p layernorm-cuda --test gpu --no-run
 # or a folder with layernorm-gpu-bench, recurrent and that test as gpu.
-# A plain run compiles the kernels and puts them on disk; then the tools run side by side, each for at most SECONDS (60).
+# A plain run compiles the kernels and puts them on disk; then the tools run side by side, each for at most SECONDS (300; racecheck
+# is the slowest: minutes beside the others).
 # Ends with a line a run, and fails if any found something or was not done in time.
 set -uo pipefail
-programs=$1 logs=$2 limit=${3:-60}
+programs=$1 logs=$2 limit=${3:-300}
 mkdir -p "$logs"
 export LAYERNORM_CUDA_CACHE=${LAYERNORM_CUDA_CACHE:-$(mktemp -d)}
 
