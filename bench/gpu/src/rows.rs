@@ -223,7 +223,7 @@ fn forward_geometry(case: &Case, element: cuda::Type, device: &Device) -> Option
         Kernel::Held => {
             config::forward(element, case.rows, case.n, aligned, 1 + usize::from(case.residual), properties)
         }
-        Kernel::Each => Geometry::each(element, case.n, 2, 128, 3),
+        Kernel::Each => config::each_shape(element, case.n, properties),
         Kernel::Chosen => None,
     }
 }

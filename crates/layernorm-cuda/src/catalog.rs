@@ -80,8 +80,7 @@ fn stream_variants(element: Type, n: usize, properties: &Properties, out: &mut V
 fn each_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>) {
     for n in [16, 32, 64, 128] {
         let norm = norm(element, n, n == 32);
-        let each = Geometry::each(element, n, 2, 128, 3).filter(|_| properties.capability >= 90);
-        out.extend(each.map(|geometry| kernels::each_forward(&norm, &geometry)));
+        out.extend(config::each_shape(element, n, properties).map(|geometry| kernels::each_forward(&norm, &geometry)));
     }
 }
 

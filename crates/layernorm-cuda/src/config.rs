@@ -216,16 +216,23 @@ fn threads_for(rows: usize, team: usize, properties: &Properties) -> usize {
     threads
 }
 
-/// Elements of a row, at most, that one thread has (bf16, f32), forward, of 64, 128 or 256 bytes. f16 has not been measured.
-const MOST_EACH: [usize; 2] = [128, 32];
+/// How short rows are spread where a thread has each: three blocks a multiprocessor have registers enough, two tiles of rows a warp
+/// memory.
+pub fn each_shape(element: Type, n: usize, properties: &Properties) -> Option<Geometry> {
+    Geometry::each(element, n, 2, 128, 3).filter(|_| properties.capability >= 90)
+}
 
 /// A forward pass of short rows, a thread each, where there are enough of them. They lie one after the other, as whole vectors.
 pub fn each_forward(element: Type, rows: usize, n: usize, properties: &Properties) -> Option<Geometry> {
-    // Three blocks a multiprocessor have registers enough, two tiles of rows a warp memory.
-    let found = Geometry::each(element, n, 2, 128, 3).filter(|_| properties.capability >= 90)?;
+    let found = each_shape(element, n, properties)?;
     let turns = rows / (found.threads * found.blocks * properties.multiprocessors as usize);
-    let short = element != Type::F16 && n <= MOST_EACH[usize::from(element == Type::F32)];
-    (short && turns >= 4).then_some(Geometry { waves: 4, ..found })
+    // What was faster so on an H200; f16 has not been measured.
+    let most = match element {
+        Type::Bf16 => 128,
+        Type::F32 => 32,
+        _ => 0,
+    };
+    (n <= most && turns >= 4).then_some(Geometry { waves: 4, ..found })
 }
 
 /// Forward rows of such lengths (16-bit types, others) are fetched ahead by blocks that stay. Shorter ones hide behind each
@@ -366,7 +373,7 @@ mod tests {
                 assert_eq!(found.is_some(), wanted, "{element:?} N={n}");
                 if let Some(found) = found {
                     assert_eq!(found.vectors * 16, bytes);
-                    // What a block has beside its rows is 4 KiB at most.
+                    // What a block has beside its rows is 4 KiB at most, and the system has 1 KiB of it.
                     let block = found.ring_bytes(element, 1) + (5 << 10);
                     assert!(found.blocks * block <= device.shared_per_multiprocessor, "{found:?}");
                 }

@@ -5,12 +5,15 @@ mod cases;
 #[path = "host/compiler.rs"]
 mod compiler;
 mod harness;
+#[path = "host/without.rs"]
+mod without;
 
 use cases::{CASES, Case, Kind};
 use compiler::{NO_COMPILER, compiler};
 use harness::Outcome;
 use std::path::Path;
 use std::process::Command;
+use without::without;
 
 /// Functions of inline PTX in each file; `host/ptx.h` has others of the same names.
 const PTX: [(&str, &[&str]); 5] = [
@@ -97,22 +100,6 @@ const FILES: [&str; 19] = [
     "down_chunk.cu",
 ];
 
-/// The text without the function of this name.
-fn without(text: &str, function: &str) -> String {
-    let name = text.find(&format!(" {function}(")).unwrap_or_else(|| panic!("no function {function}"));
-    let start = text[..name].rfind('\n').map_or(0, |at| at + 1);
-    let mut depth = 0;
-    for (at, letter) in text[name..].char_indices() {
-        match letter {
-            '{' => depth += 1,
-            '}' if depth == 1 => return format!("{}{}", &text[..start], &text[name + at + 1..]),
-            '}' => depth -= 1,
-            _ => {}
-        }
-    }
-    panic!("function {function} has no end")
-}
-
 /// The kernels with the CPU's functions in place of the GPU's, in a folder.
 fn write_kernels(folder: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -138,7 +125,7 @@ fn write_kernels(folder: &Path) {
     for ((from, _), found) in WORDS.iter().zip(found) {
         assert!(found, "the kernels no longer say {from}");
     }
-    for file in ["simt.h", "ptx.h", "main.cpp"] {
+    for file in ["bits.h", "simt.h", "ptx.h", "main.cpp"] {
         std::fs::copy(root.join("tests/host").join(file), folder.join(file)).expect("a file in our own folder");
     }
 }

@@ -4,11 +4,14 @@
 #[path = "host/compiler.rs"]
 mod compiler;
 mod harness;
+#[path = "host/without.rs"]
+mod without;
 
 use compiler::{NO_COMPILER, compiler};
 use harness::Outcome;
 use std::path::Path;
 use std::process::Command;
+use without::without;
 
 /// A layer, and the ways in which it is run: its first sequences have the same bits in all of them.
 struct Case {
@@ -142,22 +145,6 @@ const FILES: [&str; 9] = [
     "prepare.cu",
 ];
 
-/// The text without the function of this name.
-fn without(text: &str, function: &str) -> String {
-    let name = text.find(&format!(" {function}(")).unwrap_or_else(|| panic!("no function {function}"));
-    let start = text[..name].rfind('\n').map_or(0, |at| at + 1);
-    let mut depth = 0;
-    for (at, letter) in text[name..].char_indices() {
-        match letter {
-            '{' => depth += 1,
-            '}' if depth == 1 => return format!("{}{}", &text[..start], &text[name + at + 1..]),
-            '}' => depth -= 1,
-            _ => {}
-        }
-    }
-    panic!("function {function} has no end")
-}
-
 /// The kernels with the CPU's functions in place of the GPU's, in a folder.
 fn write_kernels(folder: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -172,7 +159,7 @@ fn write_kernels(folder: &Path) {
         }
         std::fs::write(folder.join(file), text).expect("a file in our own folder");
     }
-    for file in ["grid.h", "grid_ptx.h", "rnn.cpp"] {
+    for file in ["bits.h", "grid.h", "grid_ptx.h", "rnn.cpp"] {
         std::fs::copy(root.join("tests/host").join(file), folder.join(file)).expect("a file in our own folder");
     }
 }

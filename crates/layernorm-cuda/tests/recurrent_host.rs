@@ -4,7 +4,7 @@
 mod compiler;
 mod harness;
 
-use compiler::{NO_COMPILER, compiler};
+use compiler::{NO_COMPILER, compiler, end_of};
 use harness::Outcome;
 use layernorm_cuda::Variant;
 use layernorm_cuda::recurrent::all_variants;
@@ -34,20 +34,6 @@ const WORDS: [(&str, &str); 2] = [
         "unsigned char *memory = (unsigned char *)simt::shared[simt::self().block].data();",
     ),
 ];
-
-/// Where the braces that open first close again.
-fn end_of(text: &str) -> usize {
-    let mut depth = 0;
-    for (at, letter) in text.char_indices() {
-        match letter {
-            '{' => depth += 1,
-            '}' if depth == 1 => return at + 1,
-            '}' => depth -= 1,
-            _ => {}
-        }
-    }
-    panic!("a function has no end: {text}")
-}
 
 /// The text without its functions of inline PTX; `host/recurrent_ptx.h` has others of the same names, as far as they are needed.
 fn without_ptx(text: &str) -> String {
@@ -80,7 +66,7 @@ fn write_kernels(folder: &Path) {
         std::fs::write(folder.join(file), text).expect("a file in our own folder");
     }
     assert!(found.iter().all(|found| *found), "the kernels no longer say one of {WORDS:?}");
-    for file in ["simt.h", "recurrent_ptx.h", "recurrent.cpp"] {
+    for file in ["bits.h", "simt.h", "recurrent_ptx.h", "recurrent.cpp"] {
         std::fs::copy(root.join("tests/host").join(file), folder.join(file)).expect("a file in our own folder");
     }
 }

@@ -209,13 +209,13 @@ impl Block {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recurrent::kernels::a_gpu;
+    use crate::catalog::properties;
     use layernorm_rnn::{Kind, Variant};
 
     /// All that the kernels take runs, whatever the batch; and what a sum's order follows from does not depend on the batch.
     #[test]
     fn every_size_fits() {
-        let gpu = a_gpu(90);
+        let gpu = properties(90);
         for kind in [Kind::Lstm, Kind::Gru] {
             let cell = Cell::of(&Variant::named(kind, "paper").unwrap()).unwrap();
             for hidden in (1..=4224).step_by(37).chain([1024, 2048, 4224]) {

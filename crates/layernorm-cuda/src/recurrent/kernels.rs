@@ -3,7 +3,7 @@
 use super::cell::{Cell, Number};
 use super::cluster::Cluster;
 use super::geometry::Geometry;
-use crate::device::Properties;
+use crate::catalog::properties;
 use crate::error::Error;
 use crate::module::Variant;
 use crate::nvrtc::Source;
@@ -87,25 +87,10 @@ pub(super) fn finish(params: Number) -> Variant {
     Variant::new(&FINISH, "rnn_finish").define("TYPE", 0).define("PARAM", params.code())
 }
 
-/// A GPU to cut layers for where there is none.
-pub(super) fn a_gpu(capability: u32) -> Properties {
-    Properties {
-        name: "a GPU of 132 multiprocessors".into(),
-        capability,
-        multiprocessors: 132,
-        shared_per_block: 232_448,
-        shared_per_multiprocessor: 233_472,
-        threads_per_multiprocessor: 2048,
-        l2: 50 << 20,
-        clusters: capability >= 90,
-        cooperative: true,
-    }
-}
-
 /// Every kernel in the ways that matter, to be compiled without a GPU: each cell in one type, each type with `paper`, and for
 /// that also a size whose matrix lies in registers, in shared memory and in L2; for a device of this compute capability.
 pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
-    let gpu = a_gpu(capability);
+    let gpu = properties(capability);
     let mut all = Vec::new();
     for number in Number::ALL {
         for params in [number, Number::F32] {

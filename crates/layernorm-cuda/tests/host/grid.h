@@ -2,6 +2,7 @@
 // block sends to another, and what is copied aside, arrives late and in random order. At the end, what the functions of inline
 // PTX in kernels/recurrent do.
 #pragma once
+#include "bits.h"
 #include <ucontext.h>
 #include <algorithm>
 #include <cmath>
@@ -133,14 +134,6 @@ inline void leave() {
 #define blockDim (grid::Index{1})
 #define gridDim (grid::Index{1})
 
-template <class To, class From> To bits_as(From from) {
-    static_assert(sizeof(To) == sizeof(From), "same size");
-    To to;
-    memcpy(&to, &from, sizeof to);
-    return to;
-}
-inline float __uint_as_float(unsigned x) { return bits_as<float>(x); }
-inline unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
 template <class W> W exchanged(W value, int from) {
     const unsigned word = bits_as<unsigned>(value);
     grid::show(&word, 1);

@@ -1,6 +1,7 @@
 // A block cluster on the CPU: every thread is a fiber. Warps run in random order and at random speeds; copies and messages arrive
 // late, in random order. What the PTX instructions of the kernels do is at the end.
 #pragma once
+#include "bits.h"
 #include <ucontext.h>
 #include <cmath>
 #include <cstdio>
@@ -151,14 +152,6 @@ inline void run(int first, void (*entry)()) {
 #define blockIdx (Place{simt::first_block + simt::self().block})
 #define gridDim (Place{simt::grid})
 
-template <class To, class From> To bits_as(From from) {
-    static_assert(sizeof(To) == sizeof(From), "same size");
-    To to;
-    memcpy(&to, &from, sizeof to);
-    return to;
-}
-inline float __uint_as_float(unsigned x) { return bits_as<float>(x); }
-inline unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
 inline double __hiloint2double(int high, int low) { return bits_as<double>((unsigned long long)(unsigned)high << 32 | (unsigned)low); }
 inline int __double2hiint(double x) { return int(bits_as<unsigned long long>(x) >> 32); }
 inline float __shfl_xor_sync(unsigned, float value, int o) {
