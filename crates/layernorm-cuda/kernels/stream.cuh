@@ -141,6 +141,9 @@ struct Ring {
 //
 // Two sums, of which four sets are on their way at most. A set is used again when all warps of all blocks have taken it: the user
 // says why that is so.
+//
+// Who arrives at a barrier passes on what it has read and written itself, not what its warp has. So all lanes of a warp arrive: each
+// has read what others write next.
 struct Channel {
     static constexpr int NS = 2, SETS = 4;
     A parts[2][NS][PADDED_WARPS];  // of the warps; places past the last are +0
@@ -156,17 +159,16 @@ struct Channel {
     __device__ void init() {
         for (int i = threadIdx.x; i < 2 * NS * PADDED_WARPS; i += THREADS) (&parts[0][0][0])[i] = 0;
         if (threadIdx.x == 0) {
-            for (int i = 0; i < SETS; i++) own_init(&ready[i], 1);
-            for (int i = 0; i < 2; i++) own_init(&gathered[i], WARPS), arrived[i] = 0;
+            for (int i = 0; i < SETS; i++) own_init(&ready[i], TALKING ? 64 : 32);
+            for (int i = 0; i < 2; i++) own_init(&gathered[i], 32 * WARPS), arrived[i] = 0;
         }
     }
 
     __device__ void pass_on(int set, const A (&total)[NS]) {
-        if (threadIdx.x % 32 == 0) {
+        if (threadIdx.x % 32 == 0)
 #pragma unroll
             for (int s = 0; s < NS; s++) found[set][s][0] = total[s];
-            own_arrive(&ready[set]);
-        }
+        own_arrive(&ready[set]);
     }
 
     // This warp's part of sum number `turn`; says whether it was the first. A warp posts turn + 2 only after it has taken `turn`, so
@@ -174,13 +176,12 @@ struct Channel {
     template <class F> __device__ bool post(u32 turn, const A (&value)[NS], Messages* messages, F finish) {
         int lane = threadIdx.x % 32, half = turn & 1;
         u32 before = 0;
-        if (lane == 0) {
+        if (lane == 0)
 #pragma unroll
             for (int s = 0; s < NS; s++) parts[half][s][Team::warp()] = value[s];
-            // The barrier passes the parts on; an atomic with release would wait for all of the thread's stores.
-            own_arrive(&gathered[half]);
-            before = count_one(&arrived[half]);
-        }
+        // The barrier passes the parts on; an atomic with release would wait for all of the thread's stores.
+        own_arrive(&gathered[half]);
+        if (lane == 0) before = count_one(&arrived[half]);
         before = __shfl_sync(~0u, before, 0) - turn / 2 * WARPS;
         if (before + 1 != WARPS) return before == 0;
         // The last of the block: all have arrived before they counted.
@@ -198,12 +199,15 @@ struct Channel {
         } else if constexpr (!TALKING) {
             int set = turn % SETS;
             if (lane == 0) own_expect(&ready[set], NS * CLUSTER * sizeof(A));
+            else own_arrive(&ready[set]);
 #pragma unroll
             for (int s = 0; s < NS; s++)
                 if (lane < CLUSTER) send(&found[set][s][cluster_rank()], &ready[set], lane, total[s]);
-        } else if (lane == 0) {
+        } else {
+            if (lane == 0)
 #pragma unroll
-            for (int s = 0; s < NS; s++) leave_message(&messages->dots[turn % SETS][s][cluster_rank()], turn, total[s]);
+                for (int s = 0; s < NS; s++) leave_message(&messages->dots[turn % SETS][s][cluster_rank()], turn, total[s]);
+            own_arrive(&ready[turn % SETS]);
         }
         return before == 0;
     }

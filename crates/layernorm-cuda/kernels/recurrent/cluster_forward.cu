@@ -36,7 +36,7 @@ struct Shared {
     u32 mine[8 * NT][16];             // h of this block, to be sent
     float2 gates[8 * NT][NGRP][ROW];  // messages
     float2 cells[8 * NT][ROW];
-    float parts[2][8 * NT][COLUMN];   // sums of zh, of both halves of k
+    float parts[2][2][8 * NT][COLUMN];  // sums of zh by turns, of both halves of k: a block's barrier lies between two uses of a place
 };
 static_assert(sizeof(Shared) == SHARED, "the host counts otherwise");
 
@@ -92,7 +92,7 @@ __device__ __forceinline__ void product(const Matrix &m, Shared &sh, int turn, u
             float sum[4];
 #pragma unroll
             for (int j = 0; j < 4; j++) sum[j] = __fadd_rn(acc[i][0][n][j], acc[i][1][n][j]);
-            float *to = &sh.parts[warp & 1][n * 8 + 2 * t][((warp >> 1) * 2 + i) * 16 + 2 * g];
+            float *to = &sh.parts[turn][warp & 1][n * 8 + 2 * t][((warp >> 1) * 2 + i) * 16 + 2 * g];
             *(float2 *)to = make_float2(sum[0], sum[2]), *(float2 *)(to + COLUMN) = make_float2(sum[1], sum[3]);
         }
 }
@@ -165,7 +165,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
         float z[NT][4], xa[NT][G];
 #pragma unroll
         for (int n = 0; n < NT; n++) {
-            const float4 p = *(const float4 *)&sh.parts[0][n * 8 + warp][4 * lane], r = *(const float4 *)&sh.parts[1][n * 8 + warp][4 * lane];
+            const float4 p = *(const float4 *)&sh.parts[turn][0][n * 8 + warp][4 * lane];
+            const float4 r = *(const float4 *)&sh.parts[turn][1][n * 8 + warp][4 * lane];
             z[n][0] = __fadd_rn(p.x, r.x), z[n][1] = __fadd_rn(p.y, r.y), z[n][2] = __fadd_rn(p.z, r.z), z[n][3] = __fadd_rn(p.w, r.w);
 #pragma unroll
             for (int k = 0; k < G; k++) {

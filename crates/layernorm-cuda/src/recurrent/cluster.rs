@@ -107,7 +107,7 @@ impl Cluster {
     /// Bytes of `Shared` of cluster_forward.cu.
     fn shared(&self, cell: &Cell) -> usize {
         let h = (2 * self.blocks + 1) * self.tiles * 512;
-        8 * (4 + 16 * self.tiles) + h + (cell.groups() + 1) * self.rows() + 2 * 8 * self.tiles * 528
+        8 * (4 + 16 * self.tiles) + h + (cell.groups() + 1) * self.rows() + 2 * 2 * 8 * self.tiles * 528
     }
 
     /// Bytes of `Shared` of cluster_backward.cu.
