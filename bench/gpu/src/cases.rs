@@ -19,8 +19,10 @@ const SIZES: [usize; 44] = [
 const FEW_SIZES: [usize; 13] = [1, 5, 64, 100, 256, 768, 1000, 1024, 1025, 4096, 40000, 262_144, 300_000];
 
 /// Rows that stream: one warp, several, several blocks; whole and with a part missing.
-const STREAM_SIZES: [usize; 17] =
-    [4096, 262_144, 1024, 5000, 40000, 16384, 768, 1000, 1032, 2048, 3000, 8192, 16392, 32768, 65536, 100_000, 131_072];
+const STREAM_SIZES: [usize; 21] = [
+    4096, 262_144, 1024, 5000, 40000, 16384, 640, 768, 1000, 1032, 1536, 2048, 3000, 8192, 12800, 16392, 32768, 65536,
+    66_688, 100_000, 131_072,
+];
 
 /// Those that f16 goes through too, and RMS norm, f32 parameters and gaps.
 const FEW_STREAMS: [usize; 4] = [1000, 5000, 40000, 262_144];
@@ -187,6 +189,8 @@ fn reduced_work() -> Vec<(Type, Case)> {
     let streams = |rows, n, mood| rows::Case { kernel: Kernel::Stream, mood, ..rows::Case::new(rows, n) };
     push(Type::Bf16, streams(2117, 1024, Mood::Steep));
     push(Type::F32, streams(427, 5000, Mood::Long));
+    push(Type::Bf16, streams(427, 1536, Mood::Plain));
+    push(Type::F32, streams(57, 12800, Mood::Long));
     push(Type::F32, streams(57, 40000, Mood::Steep));
     push(Type::Bf16, streams(57, 40000, Mood::Long));
     // A thread a row.

@@ -30,7 +30,7 @@ layernorm-gpu-bench [check] [large] [repeat] [time] [small] [sweep] [N…] [f32:
              --reduced: a few of each kernel, for compute-sanitizer; --few: calls of few rows
   large      more than 2^31 elements
   repeat     the same calls hundreds of times, each result against the first, bit for bit; N…: of these sizes only
-  time       TB/s of tensors of 512 MiB, and small calls; f32:N or bf16:N: one size alone, for a profiler
+  time       TB/s of tensors of 512 MiB, and small calls; N…: of these sizes only; f32:N or bf16:N: one alone, for a profiler
   small      µs of calls of few rows
   sweep      launch geometries beside each other; N…: of these sizes only; --held: of rows in registers
 Without a word: check, large and time.";
@@ -87,7 +87,7 @@ fn run(words: &[String]) -> Result<(), Error> {
         failed += repeat::run(&device, &sizes)?;
     }
     if all || has("time") {
-        time::run(&device, only(words))?;
+        time::run(&device, only(words), &sizes)?;
     }
     if has("small") {
         time::small_alone(&device)?;

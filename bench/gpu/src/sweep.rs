@@ -62,6 +62,13 @@ fn stream_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
                 found.extend((1..=4 * pieces).rev().map(with).find(fits));
             }
         }
+        // Blocks that come and go with some rows each.
+        let few = |&(threads, blocks): &(usize, usize)| threads <= 512 && (256..=640).contains(&(threads * blocks));
+        let shapes = [1, 2, 4, 8, 16].into_iter().flat_map(|teams| (1..=16).map(move |blocks| (one * teams, blocks)));
+        for (threads, blocks) in shapes.filter(|shape| !back && few(shape)) {
+            let with = |(ring, waves)| Geometry { ring, threads, blocks, waves, ..base };
+            found.extend([(1, 16), (2, 8), (2, 16), (2, 32)].map(with));
+        }
         let mut kept: Vec<Geometry> = Vec::new();
         for one in found {
             if !kept.contains(&one) && fits(&one) {
@@ -87,7 +94,7 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     let mut bases = Vec::new();
     if n <= 1024 {
         for team in [2, 4, 8, 16, 32] {
-            let geometry = Geometry::narrow(element, n, team, 128);
+            let geometry = Geometry::narrow(element, n, team, 128).whole_steps(element);
             if geometry.vectors * 16 / element.bytes() <= 32 && team * 16 / element.bytes() <= n.next_power_of_two() {
                 bases.push(geometry);
             }
@@ -132,6 +139,18 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     list
 }
 
+/// 16 bits in vectors of four, in blocks that come and go with their rows.
+fn four_candidates(shape: Shape) -> Vec<Candidate> {
+    let teams = [8, 16, 32].into_iter().filter(|team| (8..=32).contains(&shape.n.div_ceil(*team)));
+    let wanted = shape.element.bytes() == 2 && shape.n <= 1024;
+    let shapes = teams.filter(|_| wanted).flat_map(|team| [64, 128].map(|threads| (team, threads)));
+    let with = |((team, threads), held): ((usize, usize), usize)| {
+        let base = Geometry::narrow_four(shape.element, shape.n, team, threads);
+        Candidate { shape, geometry: Geometry { blocks: held / threads, ..base }, back: false }
+    };
+    shapes.flat_map(|one| [512, 768, 1024].map(|held| (one, held))).map(with).collect()
+}
+
 /// A thread a row, in blocks that stay and in those that come and go.
 fn each_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     let all = [(3, 128, 4), (2, 128, 4), (2, 128, 5), (2, 128, 3), (3, 128, 2), (3, 64, 8)];
@@ -150,6 +169,7 @@ fn all_candidates(shapes: &[Shape], device: &Device, held: bool) -> Vec<Candidat
         Some(Candidate { shape, geometry, back: false })
     }));
     list.extend(shapes.iter().flat_map(|&shape| each_candidates(shape, device)));
+    list.extend(shapes.iter().flat_map(|&shape| four_candidates(shape)));
     // Short rows have no others.
     list.extend(shapes.iter().filter(|shape| held || shape.n <= 512).flat_map(|&shape| candidates(shape, device)));
     list
@@ -161,7 +181,8 @@ pub fn run(device: &Device, held: bool, sizes: &[usize]) -> Result<(), Error> {
     let mut bench = Bench::new(device)?;
     // Two bf16 are one f32 of the second's size: the same bytes serve both types.
     bench.fill(Type::Bf16)?;
-    for n in SIZES.into_iter().filter(|n| sizes.is_empty() || sizes.contains(n)) {
+    let sizes = if sizes.is_empty() { &SIZES } else { sizes };
+    for &n in sizes {
         let shapes = [Type::F32, Type::Bf16].map(|element| Shape::whole(element, n));
         let shapes: Vec<Shape> = shapes.into_iter().filter(|shape| shape.rows <= Bench::ROWS).collect();
         let list = all_candidates(&shapes, device, held);
@@ -210,9 +231,9 @@ fn report<'a>(
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
     for (rate, g) in found.iter().take(6).chain(found.iter().skip(6).rev().take(2)) {
         let flow = g.flow.map_or(String::new(), |f| format!("pieces {} hint {} across {}", f.pieces, f.hint, f.across));
-        let Geometry { team, warps, cluster, vectors, ring, threads, keep, blocks, waves, .. } = g;
+        let Geometry { team, warps, cluster, vectors, four, ring, threads, keep, blocks, waves, .. } = g;
         println!(
-            "{name} {rate:.2} team {team} warps {warps} cluster {cluster} vectors {vectors} ring {ring} threads {threads} keep {keep} blocks {blocks} waves {waves} {flow}"
+            "{name} {rate:.2} team {team} warps {warps} cluster {cluster} vectors {vectors} four {four} ring {ring} threads {threads} keep {keep} blocks {blocks} waves {waves} {flow}"
         );
     }
     Ok(())

@@ -203,7 +203,8 @@ fn clusters(device: &Device) -> Result<(), Error> {
 }
 
 /// The table; `only`: of this type and size.
-pub fn run(device: &Device, only: Option<(Type, usize)>) -> Result<(), Error> {
+/// `only`: one type and size; `sizes`: these, if any are given, of both types.
+pub fn run(device: &Device, only: Option<(Type, usize)>, sizes: &[usize]) -> Result<(), Error> {
     clusters(device)?;
     let mut bench = Bench::new(device)?;
     bench.fill(Type::F32)?;
@@ -214,8 +215,10 @@ pub fn run(device: &Device, only: Option<(Type, usize)>) -> Result<(), Error> {
     );
     for element in [Type::F32, Type::Bf16] {
         bench.fill(element)?;
-        let wanted = |n: usize| only.is_none_or(|only| only == (element, n));
-        let shapes: Vec<Shape> = SIZES.iter().filter(|&&n| wanted(n)).map(|&n| Shape::whole(element, n)).collect();
+        let own = only.map(|(_, n)| [n]);
+        let all = own.as_ref().map_or(if sizes.is_empty() { &SIZES } else { sizes }, |own| own.as_slice());
+        let wanted = only.is_none_or(|(only, _)| only == element);
+        let shapes: Vec<Shape> = all.iter().filter(|_| wanted).map(|&n| Shape::whole(element, n)).collect();
         prepare(&shapes, |shape| bench.forward(shape, None).and_then(|()| bench.backward(shape, None)));
         device.synchronize()?;
         for shape in &shapes {
@@ -234,7 +237,7 @@ pub fn run(device: &Device, only: Option<(Type, usize)>) -> Result<(), Error> {
             );
         }
     }
-    if only.is_some() { Ok(()) } else { small(&bench, copy) }
+    if only.is_some() || !sizes.is_empty() { Ok(()) } else { small(&bench, copy) }
 }
 
 /// Small calls alone.

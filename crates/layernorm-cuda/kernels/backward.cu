@@ -17,6 +17,7 @@ struct Line { A m, delta, r; int k; };
 typedef BackwardParams Params;
 
 constexpr int CHUNK = 64;
+static_assert(VECS % PARTS == 0, "whole steps");
 
 __device__ inline i64 row_of(i64 turn, i64 team, i64 teams) { return SUMS ? team * CHUNK + turn : team + turn * teams; }
 
@@ -137,7 +138,7 @@ __device__ inline void again(Team& team, const Params& p, const Inputs& inputs, 
     A infinity = A(1) / A(0), most_x = 0, most_dy = 0, most_gain = 0;
     each(team, p, inputs, row, n, slot, span, [&](int v, int, const A(&x)[VEC], const A(&dy)[VEC], const A(&gain)[VEC]) {
         for (int i = 0; i < VEC; i++)
-            if (exists(team.at(v), i, n)) {
+            if (team.has<Any>(v, i, n)) {
                 // A NaN is not less than anything, and stays.
                 most_x = magnitude(x[i]) <= most_x ? most_x : finite(x[i]) ? magnitude(x[i]) : infinity;
                 most_dy = magnitude(dy[i]) <= most_dy ? most_dy : finite(dy[i]) ? magnitude(dy[i]) : infinity;
@@ -156,7 +157,7 @@ __device__ inline void again(Team& team, const Params& p, const Inputs& inputs, 
             A lane[1][PARTS][VEC] = {}, sum[1];
             each(team, p, inputs, row, n, slot, span, [&](int v, int part, const A(&x)[VEC], const A(&)[VEC], const A(&)[VEC]) {
                 for (int i = 0; i < VEC; i++)
-                    if (exists(team.at(v), i, n)) lane[0][part][i] = lane[0][part][i] + scale(x[i], k);
+                    if (team.has<Any>(v, i, n)) lane[0][part][i] = lane[0][part][i] + scale(x[i], k);
             });
             team.sum(lane, sum, n);
             stat.m = divide(sum[0], p.count);
@@ -164,7 +165,7 @@ __device__ inline void again(Team& team, const Params& p, const Inputs& inputs, 
         A lane[2][PARTS][VEC] = {}, sum[2];
         each(team, p, inputs, row, n, slot, span, [&](int v, int part, const A(&x)[VEC], const A(&)[VEC], const A(&)[VEC]) {
             for (int i = 0; i < VEC; i++)
-                if (exists(team.at(v), i, n)) {
+                if (team.has<Any>(v, i, n)) {
                     A d = scale(x[i], k) - stat.m;
                     lane[0][part][i] = lane[0][part][i] + d;
                     lane[1][part][i] = fused(d, d, lane[1][part][i]);
@@ -190,7 +191,7 @@ __device__ inline void again(Team& team, const Params& p, const Inputs& inputs, 
     A lane[2][PARTS][VEC] = {}, sum[2];
     each(team, p, inputs, row, n, slot, span, [&](int v, int part, const A(&x)[VEC], const A(&dy)[VEC], const A(&gain)[VEC]) {
         for (int i = 0; i < VEC; i++)
-            if (exists(team.at(v), i, n)) {
+            if (team.has<Any>(v, i, n)) {
                 A g = scale(dy[i], found.j) * scale(gain[i], found.l);
                 A x_hat = ((scale(x[i], found.k) - found.stat.m) - found.stat.delta) * found.stat.r;
                 lane[0][part][i] = lane[0][part][i] + g;
@@ -260,10 +261,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
             gain_at(v, gain);
 #pragma unroll
             for (int j = 0; j < VEC; j++)
-                if (exists(team.at(v), j, n)) {
+                if (team.has<Any>(v, j, n)) {
                     A g = dy[j] * gain[j];
                     A x_hat = ((x[j] - stat.m) - stat.delta) * stat.r;
-                    lane[0][v % PARTS][j] = chained(lane[0][v % PARTS][j], g, v < PARTS);
+                    lane[0][v % PARTS][j] = chained<Any>(lane[0][v % PARTS][j], g, v < PARTS);
                     lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
                 }
         });
@@ -287,7 +288,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                     A x_hat = ((x_own - stat.m) - stat.delta) * stat.r;
                     dx[j] = stat.r * fused(-x_hat, terms.b, g - terms.a);
                     if (CAREFUL) dx[j] = scale(dx[j], terms.k - terms.j - terms.l);
-                    if (SUMS && (!CAREFUL || live) && exists(team.at(v), j, n)) {
+                    if (SUMS && (!CAREFUL || live) && team.has<Any>(v, j, n)) {
                         gain_sum[v][j] = fused(own, x_hat, gain_sum[v][j]);
                         bias_sum[v][j] = bias_sum[v][j] + own;
                     }
@@ -328,7 +329,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
             if (threadIdx.x % 32 < TEAM && part < p.parts)
 #pragma unroll
                 for (int j = 0; j < VEC; j++)
-                    if (exists(team.at(v), j, p.n)) {
+                    if (team.has<Any>(v, j, p.n)) {
                         p.sums[part * p.n + team.at(v) + j] = gain_sum[v][j];
                         p.sums[(p.parts + part) * p.n + team.at(v) + j] = bias_sum[v][j];
                     }

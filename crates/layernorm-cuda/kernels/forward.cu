@@ -10,6 +10,7 @@
 typedef ForwardParams Params;
 
 constexpr int INPUTS = RESIDUAL ? 2 : 1;
+static_assert(RING == 0 || VECS % PARTS == 0, "whole steps are fetched");
 
 struct Ring {
     Words* mine;                 // this thread's first place
@@ -89,6 +90,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
 #pragma unroll
             for (int part = 0; part < PARTS; part++) {
                 int v = step * PARTS + part;
+                if (v >= VECS) break;
                 if (RING > 0) {
                     const Words* from = ring.mine + (slot * PARTS + part) * INPUTS * THREADS;
                     Words words = *from;

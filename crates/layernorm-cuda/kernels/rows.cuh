@@ -23,7 +23,7 @@ constexpr int LANE_PARTS = SPREAD >= 256 ? 1 : 256 / SPREAD;
 constexpr int PARTS = VECS < LANE_PARTS ? VECS : LANE_PARTS;
 constexpr int STEPS = (VECS + PARTS - 1) / PARTS;
 static_assert(SPREAD <= 256, "a vector of each thread covers at most the 256 lanes");
-static_assert(VECS % PARTS == 0, "whole steps");
+static_assert(FULL || VECS % PARTS == 0, "whole steps, of which vectors may be missing");
 static_assert(TEAM == 32 || (WARPS == 1 && CLUSTER == 1), "part of a warp is a team by itself");
 
 constexpr int BESIDE = VEC > TEAM ? VEC / TEAM : 1;          // values that a thread is left with when threads are folded
@@ -111,11 +111,8 @@ struct Exchange {
     u64 barriers[2];
 };
 
-// All threads of a team in a block wait for each other.
-__device__ inline void team_sync(int own) {
-    if (TEAMS == 1) __syncthreads();
-    else asm volatile("bar.sync %0, %1;" ::"r"(own), "n"(TEAM_THREADS) : "memory");
-}
+// All threads of a team in a block wait for each other, wherever each warp is.
+__device__ inline void team_sync(int own) { asm volatile("bar.sync %0, %1;" ::"r"(TEAMS == 1 ? 0 : own), "n"(TEAM_THREADS) : "memory"); }
 
 // Folds over the threads, high bit first. Of LIVE values each thread keeps half: the upper thread the upper half.
 template <int O, int LIVE> __device__ inline void exchange_halves(A (&lane)[VEC]) {
@@ -136,11 +133,21 @@ template <int O, int LIVE> __device__ inline void exchange_halves(A (&lane)[VEC]
     }
 }
 
-// A chain's next value. Where no element is missing (FULL) its first value starts it: 0 + v is v but for v = −0, and then a sum of
-// such values is −0 where it should be +0, and only where all are −0. `whole` makes that right. Not for sums of products, which
-// may be −0 by themselves: a product below all numbers.
-__device__ inline A chained(A chain, A value, bool first) { return FULL && first ? value : chain + value; }
-__device__ inline A whole(A sum) { return FULL ? sum + A(0) : sum; }
+// What a thread has of its vectors, where the code can know: the first L of them, whole, as all of its warp do ...
+template <int L> struct First { static constexpr int VECTORS = L; static constexpr bool KNOWN = true; };
+// ... or what `Team::has` finds.
+struct Any { static constexpr int VECTORS = VECS; static constexpr bool KNOWN = FULL; };
+
+// Of a row in several blocks of 1024, not all of them whole: vectors of the warp that has its end, if its threads have the same ones.
+#ifndef LAST
+#define LAST 0
+#endif
+
+// A chain's next value. Where none of a thread's elements is missing (KNOWN) its first value starts it: 0 + v is v but for v = −0, and
+// then a sum of such values is −0 where it should be +0, and only where all are −0. `whole` makes that right. Not for sums of
+// products, which may be −0 by themselves: a product below all numbers.
+template <class W> __device__ inline A chained(A chain, A value, bool first) { return W::KNOWN && first ? value : chain + value; }
+__device__ inline A whole(A sum) { return FULL || LAST > 0 ? sum + A(0) : sum; }
 
 struct Team {
     int thread;     // in the team's part of a warp
@@ -182,6 +189,24 @@ struct Team {
 
     // The element at which vector v of this thread starts.
     __device__ i64 at(int v) const { return first + v * SPREAD + thread * VEC; }
+
+    // Whether element j of vector v exists in a row of n.
+    template <class W> __device__ bool has(int v, int j, i64 n) const {
+        return W::KNOWN ? v < W::VECTORS : v * SPREAD + (ALIGNED ? 0 : j) < int(n - at(0));
+    }
+
+    // Calls `work` with what the warp has of a row of n: all of its block of 1024, its first vectors, or nothing. Where threads of a
+    // warp differ, that would be no gain: one that looks at every vector takes as long for the others.
+    template <class F> __device__ void by_share(i64 n, F work) const {
+        if constexpr (LAST == 0) {
+            work(Any{});
+        } else {
+            i64 left = n - first;
+            if (left >= 1024) work(First<VECS>{});
+            else if (CLUSTER > 1 && left <= 0) work(First<0>{});
+            else if constexpr (LAST < VECS) work(First<LAST>{});
+        }
+    }
 
     // One sum over a warp's (or smaller team's) lanes, given the lanes of this thread. All threads get it.
     __device__ A fold(A (&lane)[PARTS][VEC]) const {
@@ -332,9 +357,6 @@ __device__ inline void store(T* row, i64 at, i64 n, const A (&from)[VEC]) {
 #endif
 }
 
-// Whether element at + j of a row exists.
-__device__ inline bool exists(i64 at, int j, i64 n) { return FULL ? true : ALIGNED ? at < n : at + j < n; }
-
 // Where a row finds its gain and bias: element i has number offset + i/span.
 struct Span { i64 offset; i64 span; };
 __device__ inline Span span_of(i64 row, i64 n, i64 span, i64 groups) {
@@ -357,7 +379,7 @@ template <int KIND> __device__ inline void load_params(const void* from, const S
     }
 #if PER_CHANNEL
 #pragma unroll
-    for (int j = 0; j < VEC; j++) to[j] = exists(at, j, n) ? parameter<KIND>(from, span.offset + (at + j) / span.span, absent) : absent;
+    for (int j = 0; j < VEC; j++) to[j] = FULL || at + j < n ? parameter<KIND>(from, span.offset + (at + j) / span.span, absent) : absent;
 #elif ALIGNED
     typedef typename ParamType<KIND>::type P;
     if (!FULL && at >= n) {

@@ -13,8 +13,8 @@ struct Stat { A m, delta, r; };
 // Elements of this thread: VECS vectors.
 typedef A Held[VECS][VEC];
 
-// Leaves d in place of x. `folded` is called once, when the warp has used all that it holds for the first time.
-template <class F> __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count, A eps, bool& extreme, F folded) {
+// Leaves d in place of x. W: what the thread has of it. `folded` is called once, when the warp has used all that it holds for the first time.
+template <class W, class F> __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count, A eps, bool& extreme, F folded) {
     Stat stat = {0, 0, 0};
     if (CENTERED) {
         A lane[1][PARTS][VEC] = {}, sum[1];
@@ -22,7 +22,7 @@ template <class F> __device__ inline Stat statistics(Team& team, Held& x, i64 n,
         for (int v = 0; v < VECS; v++)
 #pragma unroll
             for (int j = 0; j < VEC; j++)
-                if (exists(team.at(v), j, n)) lane[0][v % PARTS][j] = chained(lane[0][v % PARTS][j], x[v][j], v < PARTS);
+                if (team.has<W>(v, j, n)) lane[0][v % PARTS][j] = chained<W>(lane[0][v % PARTS][j], x[v][j], v < PARTS);
         team.sum(lane, sum, n, folded);
         stat.m = divide(whole(sum[0]), count);
     }
@@ -33,9 +33,9 @@ template <class F> __device__ inline Stat statistics(Team& team, Held& x, i64 n,
         for (int v = 0; v < VECS; v++)
 #pragma unroll
             for (int j = 0; j < VEC; j++)
-                if (exists(team.at(v), j, n)) {
+                if (team.has<W>(v, j, n)) {
                     A d = x[v][j] = x[v][j] - stat.m;
-                    lane[0][v % PARTS][j] = chained(lane[0][v % PARTS][j], d, v < PARTS);
+                    lane[0][v % PARTS][j] = chained<W>(lane[0][v % PARTS][j], d, v < PARTS);
                     lane[1][v % PARTS][j] = fused(d, d, lane[1][v % PARTS][j]);
                 }
         team.sum(lane, sum, n);
@@ -49,7 +49,7 @@ template <class F> __device__ inline Stat statistics(Team& team, Held& x, i64 n,
         for (int v = 0; v < VECS; v++)
 #pragma unroll
             for (int j = 0; j < VEC; j++)
-                if (exists(team.at(v), j, n)) lane[0][v % PARTS][j] = fused(x[v][j], x[v][j], lane[0][v % PARTS][j]);
+                if (team.has<W>(v, j, n)) lane[0][v % PARTS][j] = fused(x[v][j], x[v][j], lane[0][v % PARTS][j]);
         team.sum(lane, sum, n, folded);
         mean_square = divide(sum[0], count);
     }
@@ -60,7 +60,7 @@ template <class F> __device__ inline Stat statistics(Team& team, Held& x, i64 n,
 }
 
 __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count, A eps, bool& extreme) {
-    return statistics(team, x, n, count, eps, extreme, [] {});
+    return statistics<Any>(team, x, n, count, eps, extreme, [] {});
 }
 
 // The largest magnitude of what the team holds; infinity if something is not finite.
@@ -70,7 +70,7 @@ __device__ inline A largest(Team& team, const Held& x, i64 n) {
     for (int v = 0; v < VECS; v++)
 #pragma unroll
         for (int j = 0; j < VEC; j++)
-            if (exists(team.at(v), j, n)) {
+            if (team.has<Any>(v, j, n)) {
                 A value = magnitude(x[v][j]);
                 max = value < max ? max : value;
                 if (!finite(value)) max = A(1) / A(0);

@@ -17,7 +17,7 @@
 
 static_assert(TEAM == 32, "a warp has a block of 1024");
 static_assert(VEC == 4, "parameters lie as vectors of four");
-static_assert(STEPS % PIECES == 0, "a piece is whole steps");
+static_assert(PIECES == 1 || (STEPS % PIECES == 0 && VECS % PARTS == 0), "a piece is whole steps");
 
 constexpr int PIECE_VECS = VECS / PIECES;
 constexpr int SLOT_WORDS = PIECE_VECS * 32;                     // of one tensor

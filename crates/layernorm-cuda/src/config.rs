@@ -38,8 +38,11 @@ pub struct Geometry {
     pub warps: usize,
     /// Blocks that share a row: a cluster; or (`Flow::across`) any that run at the same time.
     pub cluster: usize,
-    /// Vectors that a thread holds of a row: of 16 bytes, with `flow` of four elements.
+    /// Vectors that a thread holds of a row: of 16 bytes; with `flow` or `four`, of four elements.
     pub vectors: usize,
+    /// Whether vectors have four elements in 16 bits too: threads then have as few lanes of a sum as in f32, and fold as cheaply.
+    /// Nothing is fetched ahead so.
+    pub four: bool,
     /// Steps (256 lanes of the canonical sum) that are fetched ahead; 0 for none. With `flow`: the pieces that there is room for.
     pub ring: usize,
     /// Threads of a block.
@@ -68,6 +71,7 @@ impl Geometry {
         warps: 1,
         cluster: 1,
         vectors: 1,
+        four: false,
         ring: 0,
         threads: 32,
         keep: false,
@@ -81,7 +85,7 @@ impl Geometry {
 
     /// Elements of a vector.
     fn per(&self, element: Type) -> usize {
-        if self.flow.is_some() { Flow::VECTOR } else { element.per_vector() }
+        if self.four || self.flow.is_some() { Flow::VECTOR } else { element.per_vector() }
     }
 
     /// Vectors of a thread that make a step.
@@ -130,8 +134,19 @@ impl Geometry {
     pub fn narrow(element: Type, n: usize, team: usize, threads: usize) -> Self {
         let vectors = n.div_ceil(team * element.per_vector()).max(1);
         let one = Geometry { team, warps: 1, vectors, threads, ..Geometry::NONE };
-        // Whole steps.
-        Geometry { vectors: vectors.next_multiple_of(one.parts(element)), ..one }
+        if one.is_full(element, n) { one } else { one.whole_steps(element) }
+    }
+
+    /// The same in vectors of four elements.
+    pub fn narrow_four(element: Type, n: usize, team: usize, threads: usize) -> Self {
+        let vectors = n.div_ceil(team * Flow::VECTOR).max(1);
+        let one = Geometry { team, warps: 1, vectors, four: true, threads, ..Geometry::NONE };
+        if one.is_full(element, n) { one } else { one.whole_steps(element) }
+    }
+
+    /// With as many vectors as steps have: what fetches ahead, and rows of which some are missing, count in these.
+    pub fn whole_steps(self, element: Type) -> Self {
+        Geometry { vectors: self.vectors.next_multiple_of(self.parts(element)), ..self }
     }
 
     /// A thread for each row, if the rows are of 64, 128 or 256 bytes and lie one after the other; so many rows of each thread have
@@ -239,6 +254,9 @@ pub fn each_forward(element: Type, rows: usize, n: usize, properties: &Propertie
 /// other; longer ones, over several blocks, do better with two at a time that come and go.
 const FORWARD_AHEAD: [std::ops::RangeInclusive<usize>; 2] = [1025..=16384, 8193..=16384];
 
+/// Forward rows of such lengths are in vectors of four in 16-bit types.
+const FORWARD_FOUR: std::ops::RangeInclusive<usize> = 129..=512;
+
 /// The geometry of a forward pass; `None` for rows that no team holds. `aligned`: whole 16-byte vectors everywhere.
 pub fn forward(
     element: Type,
@@ -250,13 +268,26 @@ pub fn forward(
 ) -> Option<Geometry> {
     let mut geometry = if n <= BLOCK {
         let team = team_for(element, n, forward_each(element, n));
-        Geometry::narrow(element, n, team, threads_for(rows, team, properties))
+        let threads = threads_for(rows, team, properties);
+        match aligned {
+            true if element.bytes() == 2 && FORWARD_FOUR.contains(&n) => {
+                Geometry::narrow_four(element, n, team, threads.min(64))
+            }
+            true => Geometry::narrow(element, n, team, threads),
+            false => Geometry::narrow(element, n, team, threads).whole_steps(element),
+        }
     } else {
         Geometry::wide(element, n, Geometry::cluster_for(n, rows, properties)?)
     };
     // 64 registers a thread hold 32 elements of 16 bits with what is done to them; f32 is better off with 128, f64 needs them.
     let small = (element.bytes() == 2 && n >= 256) || geometry.cluster > 1 || (element.bytes() == 4 && n < BLOCK);
-    let threads = if small && element != Type::F64 { 1024 } else { 512 };
+    // Where elements may be missing, which ones exist takes more, for 16 bits too much.
+    let sparse = element.bytes() == 2 && n <= BLOCK && !(aligned && geometry.is_full(element, n));
+    let threads = match small && element != Type::F64 {
+        true if sparse => 640,
+        true => 1024,
+        false => 512,
+    };
     geometry.blocks = (threads / geometry.threads).max(1);
     let several = rows > geometry.teams() * properties.multiprocessors as usize / geometry.cluster;
     if !several && n > BLOCK && element != Type::F64 {
@@ -286,7 +317,7 @@ pub fn backward(
     let lines = if sums { rows.div_ceil(CHUNK) } else { rows };
     let mut geometry = if n <= BLOCK {
         let team = team_for(element, n, backward_each(element, n));
-        Geometry::narrow(element, n, team, threads_for(lines, team, properties))
+        Geometry::narrow(element, n, team, threads_for(lines, team, properties)).whole_steps(element)
     } else {
         Geometry::wide(element, n, Geometry::cluster_for(n, lines, properties)?)
     };

@@ -136,6 +136,7 @@ fn rows(
         .define("ALIGNED", u32::from(aligned))
         .define("FULL", u32::from(full))
         .define("RESIDUAL", u32::from(residual));
+    let variant = if geometry.four { words_of_four(variant, norm) } else { variant };
     Variant { large_clusters: geometry.cluster > 8, ..variant }
 }
 
@@ -232,10 +233,23 @@ pub(crate) fn stream_backward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) 
     flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow).shared(shared)
 }
 
+/// Vectors of four elements, whatever their type.
+fn words_of_four(variant: Variant, norm: &RowNorm) -> Variant {
+    variant.define("WORD_BYTES", Flow::VECTOR * norm.element.bytes())
+}
+
+/// Of rows over several warps, not all of which have all of their vectors: how many the one has that has a row's end, if all of its
+/// threads have the same; else 0.
+fn last_vectors(norm: &RowNorm, geometry: &Geometry) -> usize {
+    let spread = 32 * Flow::VECTOR;
+    let several = geometry.warps * geometry.cluster > 1 && !geometry.is_full(norm.element, norm.n);
+    if several && norm.n.is_multiple_of(spread) { (norm.n - 1) % BLOCK / spread + 1 } else { 0 }
+}
+
 fn flows(variant: Variant, norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
-    let (bytes, across) = (Flow::VECTOR * norm.element.bytes(), geometry.across());
-    let variant = variant.define("WORD_BYTES", bytes).define("PIECES", flow.pieces).define("HINT", flow.hint);
-    let variant = variant.define("TALKING", u32::from(across));
+    let across = geometry.across();
+    let variant = words_of_four(variant, norm).define("PIECES", flow.pieces).define("HINT", flow.hint);
+    let variant = variant.define("TALKING", u32::from(across)).define("LAST", last_vectors(norm, geometry));
     // Who leaves messages is in no cluster.
     Variant { large_clusters: variant.large_clusters && !across, ..variant }
 }

@@ -133,12 +133,13 @@ fn write_kernels(folder: &Path) {
 /// What the program or its compiler said, if not that all is well.
 fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
     let per = match (case.kind, case.element) {
-        (Kind::Stream, _) | (_, 0) => 4,
+        (Kind::Stream | Kind::Four, _) | (_, 0) => 4,
         _ => 8,
     };
     let alone = case.warps == 1 && case.cluster == 1;
     let vectors = match (case.team, alone) {
         (..32, _) => case.n.div_ceil(case.team * per),
+        (_, true) if case.n.is_multiple_of(32 * per) => case.n / 32 / per,
         (_, true) => case.n.div_ceil(256) * 256 / 32 / per,
         _ => 32 / per,
     };
@@ -171,6 +172,7 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         ("FULL", usize::from(full)),
         ("RESIDUAL", 0),
         ("PIECES", case.pieces),
+        ("LAST", if alone || full || case.n % 128 > 0 { 0 } else { (case.n - 1) % 1024 / 128 + 1 }),
         ("HINT", 0),
         ("DX", 1),
         ("SUMS", usize::from(case.team < 32)),
@@ -188,6 +190,7 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
     match case.kind {
         Kind::Stream => {}
         Kind::Each => drop(build.arg("-DEACH")),
+        Kind::Four => drop(build.arg("-DHELD").arg("-DKEEP=0")),
         Kind::Held { keep } => drop(build.arg("-DHELD").arg(format!("-DKEEP={}", usize::from(keep)))),
         Kind::Lanes => drop(build.arg("-DLANES").arg(format!("-DBLOCKS={}", case.warps / 8))),
         Kind::Down { .. } => drop(build.arg("-DDOWN").arg("-UWARPS")),

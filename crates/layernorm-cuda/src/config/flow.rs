@@ -107,10 +107,16 @@ impl Load {
     ) -> Option<Geometry> {
         let flow = base.flow.map(|flow| Flow { pieces, ..flow });
         let geometry = |ring| Geometry { ring, flow, ..*base };
-        let whole = geometry(1).steps(self.element).is_multiple_of(pieces);
         let found = (least..=most).rev().map(geometry).find(|one| self.fits(one, properties));
-        found.filter(|_| whole)
+        found.filter(|one| cuts(one, self.element))
     }
+}
+
+/// Whether pieces are whole steps.
+fn cuts(geometry: &Geometry, element: Type) -> bool {
+    let pieces = geometry.flow.map_or(1, |flow| flow.pieces);
+    let whole = geometry.vectors.is_multiple_of(geometry.parts(element));
+    pieces == 1 || (whole && geometry.steps(element).is_multiple_of(pieces))
 }
 
 /// A team of a warp for each 1024 elements, over so many blocks, with `teams` teams a block.
@@ -118,22 +124,26 @@ fn spread(n: usize, cluster: usize, teams: usize) -> Geometry {
     let warps = n.div_ceil(BLOCK).div_ceil(cluster);
     // Blocks fold their own warps first, so each must have a power of two of them.
     let warps = if cluster > 1 { warps.next_power_of_two() } else { warps };
-    // A vector of each of 32 threads is half of the 256 lanes: whole steps are two.
-    let vectors = n.min(BLOCK).div_ceil(64 * Flow::VECTOR) * 2;
+    let spread = 32 * Flow::VECTOR;
+    // Without vectors that no thread has; else whole steps, which are two: a vector of each of 32 threads is half of the 256 lanes.
+    let vectors = match n < BLOCK && n.is_multiple_of(spread) {
+        true => n / spread,
+        false => n.min(BLOCK).div_ceil(2 * spread) * 2,
+    };
     let threads = 32 * warps * teams;
     let flow = Some(Flow::new(1));
     Geometry { warps, cluster, vectors, ring: 1, threads, flow, ..Geometry::NONE }
 }
 
-/// Whether there are kernels for it: whole 16-byte vectors, a device with bulk copies, rows for whole warps.
-fn possible(element: Type, n: usize, properties: &Properties) -> bool {
+/// Whether there are kernels for it: whole 16-byte vectors, a device with bulk copies, rows of so many elements at least.
+fn possible(element: Type, n: usize, least: usize, properties: &Properties) -> bool {
     let whole = n.is_multiple_of(element.per_vector());
-    element != Type::F64 && properties.clusters && properties.capability >= 90 && n > BLOCK / 2 && whole
+    element != Type::F64 && properties.clusters && properties.capability >= 90 && n >= least && whole
 }
 
 /// A forward pass of rows that stream; `None` where none can. `params`: how many of γ and β there are.
 pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Properties) -> Option<Geometry> {
-    if !possible(element, n, properties) {
+    if !possible(element, n, BLOCK / 2 + 1, properties) {
         return None;
     }
     let least = n.div_ceil(BLOCK * MOST_WARPS).next_power_of_two();
@@ -146,27 +156,46 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
     let (cluster, threads) = match long {
         true if least == most => (least, 2 * FORWARD_THREADS),
         true => (2 * least, 3 * FORWARD_THREADS / 2),
+        false if n <= BLOCK && element.bytes() == 2 => (1, FORWARD_THREADS * 5 / 4),
         false => (least, FORWARD_THREADS),
     };
-    // One block of many teams, or (where a block has a large part of γ and β) two of one.
-    let blocks = if n > BLOCK * MOST_WARPS / 4 && n <= BLOCK * MOST_WARPS / 2 { 2 } else { 1 };
-    let teams = threads / blocks / spread(n, cluster, 1).threads;
-    let base = Geometry { blocks, ..spread(n, cluster, teams.max(1)) };
+    let (blocks, waves) = forward_blocks(element, n, cluster);
+    let one = spread(n, cluster, 1).threads;
+    let teams = (threads / blocks / one).max(1);
+    // Blocks of one team where those of several leave room for more.
+    let (blocks, teams) = match cluster == 1 && threads / one > blocks * teams {
+        true => (threads / one, 1),
+        false => (blocks, teams),
+    };
+    let base = Geometry { blocks, waves, ..spread(n, cluster, teams) };
     let load = Load { element, back: false, params };
     let (pieces, ring) = forward_ring(element, n);
     let found = load.with(&base, pieces, (pieces, ring), properties);
-    // Blocks that come later even out f32, which has one row a block at a time.
-    let waves = if element.bytes() == 4 && cluster == 1 { 8 } else { 1 };
     // What they read leaves room in L2.
     let hinted = |flow: Flow| Flow { hint: u32::from(long), ..flow };
-    found.map(|found| Geometry { flow: found.flow.map(hinted), waves, ..found })
+    found.map(|found| Geometry { flow: found.flow.map(hinted), ..found })
 }
 
-/// Pieces of a row and the longest ring of them, forward. Mostly one row that comes while the last is worked on is best.
+/// Blocks of a multiprocessor, forward, and how many times as many come one after the other: these even out what some take longer
+/// for, and start while others of the multiprocessor work. Where a block has a large part of γ and β, few do.
+fn forward_blocks(element: Type, n: usize, cluster: usize) -> (usize, usize) {
+    match (element.bytes(), n) {
+        (2, ..=1024) => (10, 32),
+        (2, ..=4096) => (2, 16),
+        (2, ..=8192) => (2, 1),
+        (2, _) => (1, 1),
+        (_, 4097..=8192) => (2, 8),
+        _ if cluster == 1 => (1, 8),
+        _ if cluster <= 4 => (1, 2),
+        _ => (1, 1),
+    }
+}
+
+/// Pieces of a row and the longest ring of them, forward: mostly a row that comes while the last is worked on, or two.
 fn forward_ring(element: Type, n: usize) -> (usize, usize) {
     match (element.bytes(), n) {
         (2, 4097..=8192) => (4, 12),
-        (2, 8193..=16384) => (1, 2),
+        (2, ..=16384) => (1, 2),
         _ => (1, 1),
     }
 }
@@ -175,13 +204,15 @@ fn forward_ring(element: Type, n: usize) -> (usize, usize) {
 pub fn streams_forward(element: Type, rows: usize, n: usize, geometry: &Geometry, properties: &Properties) -> bool {
     let teams = properties.multiprocessors as usize * geometry.blocks * geometry.teams() / geometry.cluster;
     // Shorter ones are faster in blocks that come and go with a row each.
-    let least = if element.bytes() == 2 { BLOCK } else { 8 * BLOCK + 1 };
+    let least = if element.bytes() == 2 { BLOCK / 2 + 1 } else { 8 * BLOCK + 1 };
     n >= least && rows >= LEAST_TURNS * teams
 }
 
 /// A backward pass with dx and the sums for γ and β, of rows that stream; `None` where none can. `params`: whether there is a γ.
 pub fn stream_backward(element: Type, n: usize, params: usize, properties: &Properties) -> Option<Geometry> {
-    if !possible(element, n, properties) {
+    // Shorter rows have kernels of their own, but in 16 bits none for three vectors of a warp.
+    let three = element.bytes() == 2 && n == 3 * 32 * Flow::VECTOR;
+    if !possible(element, n, if three { n } else { BLOCK / 2 + 1 }, properties) {
         return None;
     }
     // Two sums an element are 64 registers: 8 warps have 255 registers each, 16 have 128, which hold 16 bits without spills.
@@ -215,7 +246,7 @@ pub fn stream_backward(element: Type, n: usize, params: usize, properties: &Prop
 pub fn stream_fits(geometry: &Geometry, element: Type, back: bool, params: usize, properties: &Properties) -> bool {
     let Some(flow) = geometry.flow else { return false };
     let rows = if back && (geometry.warps > 1 || geometry.cluster > 1) { 2 } else { 1 };
-    let whole = geometry.steps(element).is_multiple_of(flow.pieces) && geometry.ring >= rows * flow.pieces;
+    let whole = cuts(geometry, element) && geometry.ring >= rows * flow.pieces;
     // Backward, a block of several warps has one team.
     let teams = rows < 2 || geometry.teams() == 1;
     whole && teams && Load { element, back, params }.fits(geometry, properties)

@@ -32,6 +32,8 @@ pub enum Kind {
     Held {
         keep: bool,
     },
+    /// The same in vectors of four.
+    Four,
     /// A thread a row.
     Each,
     /// A thread a lane of the sum: `warps` are eight for each 1024 elements.
@@ -71,7 +73,7 @@ const EACH: Case = Case { kind: Kind::Each, team: 1, warps: 1, ring: 2, rows: 70
 
 const SHORT: Case = Case { kind: Kind::Held { keep: false }, warps: 1, ring: 0, rows: 75, ..BASE };
 
-pub const CASES: [Case; 36] = [
+pub const CASES: [Case; 44] = [
     Case { name: "forward_in_a_cluster", cluster: 4, teams: 2, ring: 1, n: 8192, ..BASE },
     Case { name: "forward_in_pieces", warps: 4, cluster: 2, ring: 5, pieces: 4, n: 7000, ..BASE },
     Case { name: "forward_bf16_five_warps", element: 2, warps: 5, teams: 2, ring: 2, n: 5000, ..BASE },
@@ -87,6 +89,40 @@ pub const CASES: [Case; 36] = [
         ..BASE
     },
     Case { name: "forward_a_warp_a_row", warps: 1, teams: 2, n: 768, rows: 30, ..BASE },
+    Case {
+        name: "forward_a_warp_a_row_odd_vectors",
+        element: 2,
+        warps: 1,
+        teams: 2,
+        ring: 2,
+        n: 640,
+        rows: 30,
+        ..BASE
+    },
+    Case {
+        name: "backward_a_warp_a_chunk_odd_vectors",
+        back: true,
+        warps: 1,
+        teams: 2,
+        ring: 2,
+        n: 640,
+        rows: 200,
+        ..BASE
+    },
+    Case { name: "forward_half_of_a_warp", element: 2, teams: 2, ring: 2, n: 1536, ..BASE },
+    Case { name: "forward_warps_without_elements", cluster: 4, teams: 2, ring: 1, n: 5 * 1024 + 256, ..BASE },
+    Case { name: "backward_part_of_a_warp", back: true, element: 2, warps: 3, n: 2048 + 384, rows: 70, ..BASE },
+    Case {
+        name: "backward_warps_without_elements",
+        back: true,
+        cluster: 4,
+        across: true,
+        n: 5 * 1024 + 128,
+        rows: 64 * 5 + 7,
+        ..BASE
+    },
+    Case { name: "forward_in_fours", kind: Kind::Four, element: 2, team: 16, n: 384, ..SHORT },
+    Case { name: "forward_in_fours_below_256", kind: Kind::Four, element: 2, team: 8, n: 192, ..SHORT },
     Case { name: "backward", back: true, rows: 70, ..BASE },
     Case {
         name: "backward_in_several_blocks",
