@@ -49,6 +49,20 @@ fn unknown(words: &[String]) -> Option<&String> {
     words.iter().find(|word| !known(word))
 }
 
+/// What is said to sizes that cannot be timed.
+fn refused(words: &[String]) -> Option<String> {
+    let has = |work: &str| words.iter().any(|word| word == work);
+    let all = !WORK.iter().any(|work| has(work));
+    let (least, most) = (*time::Bench::TAKES.start(), *time::Bench::TAKES.end());
+    words.iter().filter_map(|word| word.split(':').next_back()?.parse::<usize>().ok()).find_map(|n| {
+        if (all || has("time")) && !(least..=most).contains(&n) {
+            return Some(format!("{n}: time takes rows of {least} to {most} elements"));
+        }
+        let wrong = has("sweep") && (n > most || !n.is_multiple_of(8));
+        wrong.then(|| format!("{n}: sweep takes rows of whole vectors, a multiple of 8 elements, of up to {most}"))
+    })
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.iter().any(|word| word == "--help" || word == "-h") {
@@ -56,6 +70,10 @@ fn main() {
     }
     if let Some(word) = unknown(&words) {
         eprintln!("{word}: expected one of the words below\n\n{HELP}");
+        std::process::exit(2);
+    }
+    if let Some(words) = refused(&words) {
+        eprintln!("{words}");
         std::process::exit(2);
     }
     if let Err(error) = run(&words) {

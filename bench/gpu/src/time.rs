@@ -13,6 +13,8 @@ use layernorm_cuda::{
 pub const TENSOR: usize = 512 << 20;
 pub const SIZES: [usize; 11] = [64, 256, 768, 1024, 4096, 8192, 16384, 32768, 65536, 131_072, 262_144];
 const REPEATS: usize = 9;
+/// Bytes for γ, β and their gradients, each.
+const PARAM: usize = 1 << 21;
 
 /// Tensors of 512 MiB, and what belongs to them.
 pub struct Bench<'a> {
@@ -43,6 +45,8 @@ impl Shape {
 }
 
 impl<'a> Bench<'a> {
+    /// Elements of rows that it takes: there is room for their statistics, and for γ and β.
+    pub const TAKES: std::ops::RangeInclusive<usize> = 32..=PARAM / 4;
     /// Rows that there is room for, and bytes of their statistics.
     pub const ROWS: usize = TENSOR / 64;
     pub const STATS: usize = 3 * 4 * Self::ROWS;
@@ -54,7 +58,7 @@ impl<'a> Bench<'a> {
             device,
             stream: OwnedStream::new(device)?,
             tensors: [bytes(TENSOR)?, bytes(TENSOR)?, bytes(TENSOR)?],
-            params: [bytes(1 << 21)?, bytes(1 << 21)?, bytes(1 << 21)?, bytes(1 << 21)?],
+            params: [bytes(PARAM)?, bytes(PARAM)?, bytes(PARAM)?, bytes(PARAM)?],
             stats: [stats()?, stats()?, stats()?],
             work: bytes(1 << 28)?,
         })
@@ -73,7 +77,7 @@ impl<'a> Bench<'a> {
             }
         }
         for param in &mut self.params[..2] {
-            param.write(0, &bytes[..1 << 21])?;
+            param.write(0, &bytes[..PARAM])?;
         }
         Ok(())
     }
@@ -202,8 +206,7 @@ fn clusters(device: &Device) -> Result<(), Error> {
     Ok(())
 }
 
-/// The table; `only`: of this type and size.
-/// `only`: one type and size; `sizes`: these, if any are given, of both types.
+/// The table; `only`: of this type and size; `sizes`: of these, if any are given, and both types.
 pub fn run(device: &Device, only: Option<(Type, usize)>, sizes: &[usize]) -> Result<(), Error> {
     clusters(device)?;
     let mut bench = Bench::new(device)?;
@@ -215,10 +218,13 @@ pub fn run(device: &Device, only: Option<(Type, usize)>, sizes: &[usize]) -> Res
     );
     for element in [Type::F32, Type::Bf16] {
         bench.fill(element)?;
-        let own = only.map(|(_, n)| [n]);
-        let all = own.as_ref().map_or(if sizes.is_empty() { &SIZES } else { sizes }, |own| own.as_slice());
-        let wanted = only.is_none_or(|(only, _)| only == element);
-        let shapes: Vec<Shape> = all.iter().filter(|_| wanted).map(|&n| Shape::whole(element, n)).collect();
+        let wanted: &[usize] = match &only {
+            Some((only, n)) if *only == element => std::slice::from_ref(n),
+            Some(_) => &[],
+            None if sizes.is_empty() => &SIZES,
+            None => sizes,
+        };
+        let shapes: Vec<Shape> = wanted.iter().map(|&n| Shape::whole(element, n)).collect();
         prepare(&shapes, |shape| bench.forward(shape, None).and_then(|()| bench.backward(shape, None)));
         device.synchronize()?;
         for shape in &shapes {

@@ -264,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                 if (team.has<Any>(v, j, n)) {
                     A g = dy[j] * gain[j];
                     A x_hat = ((x[j] - stat.m) - stat.delta) * stat.r;
-                    lane[0][v % PARTS][j] = chained<Any>(lane[0][v % PARTS][j], g, v < PARTS);
+                    lane[0][v % PARTS][j] = chained<Any>(lane[0][v % PARTS][j], g, v);
                     lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
                 }
         });

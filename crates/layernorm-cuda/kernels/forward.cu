@@ -10,7 +10,7 @@
 typedef ForwardParams Params;
 
 constexpr int INPUTS = RESIDUAL ? 2 : 1;
-static_assert(RING == 0 || VECS % PARTS == 0, "whole steps are fetched");
+static_assert(RING == 0 || (VECS % PARTS == 0 && WORD_BYTES == 16), "whole steps of whole vectors are fetched");
 
 struct Ring {
     Words* mine;                 // this thread's first place

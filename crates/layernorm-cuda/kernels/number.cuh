@@ -31,8 +31,8 @@ typedef float T;
 typedef float A;
 #endif
 
-// A vector: what a thread has side by side. Rows that stream have four elements, so that threads of 16-bit types hold as few lanes
-// of a sum as those of f32, and fold as cheaply.
+// A vector: what a thread has side by side. Rows that stream, and some short ones, have four elements, so that threads of 16-bit types
+// hold as few lanes of a sum as those of f32, and fold as cheaply.
 #ifndef WORD_BYTES
 #define WORD_BYTES 16
 #endif

@@ -7,7 +7,7 @@
 // (v·TEAM + t)·VEC of the team's (or warp's) block. Lane bits from high to low are then: some bits of v, the thread, the
 // place in the vector. Steps of a lane (i, i + 256, …) are the rest of v, so a chain of four stays in one thread.
 //
-//   STEPS × PARTS vectors:  v = step·PARTS + part
+//   STEPS × PARTS vectors, of which the last step may lack some:  v = step·PARTS + part
 //
 // The fold goes high bit first: parts in registers, threads by exchange (each keeps half of its values while it has more
 // than one), places in the vector last. Then blocks of 1024 as adjacent pairs, through shared memory. Nothing of TEAM,
@@ -111,8 +111,11 @@ struct Exchange {
     u64 barriers[2];
 };
 
-// All threads of a team in a block wait for each other, wherever each warp is.
-__device__ inline void team_sync(int own) { asm volatile("bar.sync %0, %1;" ::"r"(TEAMS == 1 ? 0 : own), "n"(TEAM_THREADS) : "memory"); }
+// All threads of a team in a block wait for each other.
+__device__ inline void team_sync(int own) {
+    if (TEAMS == 1) __syncthreads();
+    else asm volatile("bar.sync %0, %1;" ::"r"(own), "n"(TEAM_THREADS) : "memory");
+}
 
 // Folds over the threads, high bit first. Of LIVE values each thread keeps half: the upper thread the upper half.
 template <int O, int LIVE> __device__ inline void exchange_halves(A (&lane)[VEC]) {
@@ -133,21 +136,26 @@ template <int O, int LIVE> __device__ inline void exchange_halves(A (&lane)[VEC]
     }
 }
 
-// What a thread has of its vectors, where the code can know: the first L of them, whole, as all of its warp do ...
-template <int L> struct First { static constexpr int VECTORS = L; static constexpr bool KNOWN = true; };
-// ... or what `Team::has` finds.
-struct Any { static constexpr int VECTORS = VECS; static constexpr bool KNOWN = FULL; };
+// What a thread has of its vectors, as far as the code knows: those below WHOLE are there, from SOME on there are none, and between
+// `Team::has` finds out.
+template <int W, int S> struct Portion { static constexpr int WHOLE = W, SOME = S; };
+typedef Portion<FULL ? VECS : 0, VECS> Any;
 
-// Of a row in several blocks of 1024, not all of them whole: vectors of the warp that has its end, if its threads have the same ones.
+// Of rows with warps that do not have all of their vectors: how many the one with a row's end has, and whether some of its threads have
+// one more (MORE). −1: that is not known.
 #ifndef LAST
-#define LAST 0
+#define LAST -1
+#define MORE 0
 #endif
+typedef Portion<LAST, LAST + MORE> End;
+static_assert(LAST < 0 || LAST + MORE <= VECS, "no more than there is room for");
+static_assert(LAST < 0 || !WHOLE_BLOCK || VECS * SPREAD == 1024, "a warp has a block of 1024");
 
-// A chain's next value. Where none of a thread's elements is missing (KNOWN) its first value starts it: 0 + v is v but for v = −0, and
-// then a sum of such values is −0 where it should be +0, and only where all are −0. `whole` makes that right. Not for sums of
-// products, which may be −0 by themselves: a product below all numbers.
-template <class W> __device__ inline A chained(A chain, A value, bool first) { return W::KNOWN && first ? value : chain + value; }
-__device__ inline A whole(A sum) { return FULL || LAST > 0 ? sum + A(0) : sum; }
+// A chain's next value, of vector v. The first one starts it if no thread of the warp lacks it: 0 + value is value but for −0, and then a
+// sum of such values is −0 where it should be +0, and only where all are −0. `whole` makes that right. Not for sums of products,
+// which may be −0 by themselves: a product below all numbers.
+template <class W> __device__ inline A chained(A chain, A value, int v) { return v < PARTS && v < W::WHOLE ? value : chain + value; }
+__device__ inline A whole(A sum) { return FULL || LAST >= 0 ? sum + A(0) : sum; }
 
 struct Team {
     int thread;     // in the team's part of a warp
@@ -192,19 +200,23 @@ struct Team {
 
     // Whether element j of vector v exists in a row of n.
     template <class W> __device__ bool has(int v, int j, i64 n) const {
-        return W::KNOWN ? v < W::VECTORS : v * SPREAD + (ALIGNED ? 0 : j) < int(n - at(0));
+        // The same question as that of `load` and `store`, so that it is asked once.
+        return v < W::WHOLE || (v < W::SOME && (ALIGNED ? at(v) : at(v) + j) < n);
     }
 
-    // Calls `work` with what the warp has of a row of n: all of its block of 1024, its first vectors, or nothing. Where threads of a
-    // warp differ, that would be no gain: one that looks at every vector takes as long for the others.
-    template <class F> __device__ void by_share(i64 n, F work) const {
-        if constexpr (LAST == 0) {
+    // Calls `work` with what the warp has of a row of n: all of its block of 1024, a row's end, or nothing. Where that is not known, or
+    // does not count (PORTIONS), every vector is looked at. No barrier of the block in `work`: warps would come to it from different
+    // places.
+    template <bool PORTIONS = true, class F> __device__ void by_portion(i64 n, F work) const {
+        if constexpr (LAST < 0 || !PORTIONS) {
             work(Any{});
+        } else if constexpr (!WHOLE_BLOCK) {
+            work(End{});
         } else {
             i64 left = n - first;
-            if (left >= 1024) work(First<VECS>{});
-            else if (CLUSTER > 1 && left <= 0) work(First<0>{});
-            else if constexpr (LAST < VECS) work(First<LAST>{});
+            if (left >= 1024) work(Portion<VECS, VECS>{});
+            else if (CLUSTER > 1 && left <= 0) work(Portion<0, 0>{});
+            else if constexpr (LAST < VECS) work(End{});
         }
     }
 

@@ -13,31 +13,38 @@ struct Stat { A m, delta, r; };
 // Elements of this thread: VECS vectors.
 typedef A Held[VECS][VEC];
 
-// Leaves d in place of x. W: what the thread has of it. `folded` is called once, when the warp has used all that it holds for the first time.
-template <class W, class F> __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count, A eps, bool& extreme, F folded) {
+// Leaves d in place of x. `folded` is called once, when the warp has used all that it holds for the first time.
+template <bool PORTIONS, class F>
+__device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count, A eps, bool& extreme, F folded) {
     Stat stat = {0, 0, 0};
     if (CENTERED) {
         A lane[1][PARTS][VEC] = {}, sum[1];
+        team.by_portion<PORTIONS>(n, [&](auto portion) {
+            using W = decltype(portion);
 #pragma unroll
-        for (int v = 0; v < VECS; v++)
+            for (int v = 0; v < VECS; v++)
 #pragma unroll
-            for (int j = 0; j < VEC; j++)
-                if (team.has<W>(v, j, n)) lane[0][v % PARTS][j] = chained<W>(lane[0][v % PARTS][j], x[v][j], v < PARTS);
+                for (int j = 0; j < VEC; j++)
+                    if (team.has<W>(v, j, n)) lane[0][v % PARTS][j] = chained<W>(lane[0][v % PARTS][j], x[v][j], v);
+        });
         team.sum(lane, sum, n, folded);
         stat.m = divide(whole(sum[0]), count);
     }
     A mean_square;
     if (CENTERED) {
         A lane[2][PARTS][VEC] = {}, sum[2];
+        team.by_portion<PORTIONS>(n, [&](auto portion) {
+            using W = decltype(portion);
 #pragma unroll
-        for (int v = 0; v < VECS; v++)
+            for (int v = 0; v < VECS; v++)
 #pragma unroll
-            for (int j = 0; j < VEC; j++)
-                if (team.has<W>(v, j, n)) {
-                    A d = x[v][j] = x[v][j] - stat.m;
-                    lane[0][v % PARTS][j] = chained<W>(lane[0][v % PARTS][j], d, v < PARTS);
-                    lane[1][v % PARTS][j] = fused(d, d, lane[1][v % PARTS][j]);
-                }
+                for (int j = 0; j < VEC; j++)
+                    if (team.has<W>(v, j, n)) {
+                        A d = x[v][j] = x[v][j] - stat.m;
+                        lane[0][v % PARTS][j] = chained<W>(lane[0][v % PARTS][j], d, v);
+                        lane[1][v % PARTS][j] = fused(d, d, lane[1][v % PARTS][j]);
+                    }
+        });
         team.sum(lane, sum, n);
         stat.delta = divide(whole(sum[0]), count);
         mean_square = fused(-stat.delta, stat.delta, divide(sum[1], count));
@@ -45,11 +52,14 @@ template <class W, class F> __device__ inline Stat statistics(Team& team, Held& 
         if (mean_square < 0) mean_square = 0;
     } else {
         A lane[1][PARTS][VEC] = {}, sum[1];
+        team.by_portion<PORTIONS>(n, [&](auto portion) {
+            using W = decltype(portion);
 #pragma unroll
-        for (int v = 0; v < VECS; v++)
+            for (int v = 0; v < VECS; v++)
 #pragma unroll
-            for (int j = 0; j < VEC; j++)
-                if (team.has<W>(v, j, n)) lane[0][v % PARTS][j] = fused(x[v][j], x[v][j], lane[0][v % PARTS][j]);
+                for (int j = 0; j < VEC; j++)
+                    if (team.has<W>(v, j, n)) lane[0][v % PARTS][j] = fused(x[v][j], x[v][j], lane[0][v % PARTS][j]);
+        });
         team.sum(lane, sum, n, folded);
         mean_square = divide(sum[0], count);
     }
@@ -59,8 +69,9 @@ template <class W, class F> __device__ inline Stat statistics(Team& team, Held& 
     return stat;
 }
 
+// Looks at every vector: for rows in registers, and for rare rows, which shall take little room.
 __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count, A eps, bool& extreme) {
-    return statistics<Any>(team, x, n, count, eps, extreme, [] {});
+    return statistics<false>(team, x, n, count, eps, extreme, [] {});
 }
 
 // The largest magnitude of what the team holds; infinity if something is not finite.

@@ -184,7 +184,7 @@ struct Channel {
         if (lane == 0) before = count_one(&arrived[half]);
         before = __shfl_sync(~0u, before, 0) - turn / 2 * WARPS;
         if (before + 1 != WARPS) return before == 0;
-        // The last of the block: all have arrived before they counted.
+        // The last of the block that has counted; others' lanes may still arrive.
         own_wait(&gathered[half], turn / 2 & 1);
         A total[NS];
 #pragma unroll

@@ -178,24 +178,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         const A(&stats)[3][CHUNK] = pipe.stats[team.own][q / CHUNK % (1 + IN_TURN)];
         return Stat{stats[0][q % CHUNK], stats[1][q % CHUNK], stats[2][q % CHUNK]};
     };
-    team.by_share(p.n, [&](auto share) {
-        using W = decltype(share);
-        // The sums of the chunk that ends before row q, for γ (0) or β (1); then they start again.
-        auto leave = [&](Held& sums, int q, int which) {
-            A* to = p.sums + (which * p.parts + chunk_of(q - 1)) * p.n;
+    // The sums of the chunk that ends before row q, for γ (0) or β (1); then they start again.
+    auto leave = [&](Held& sums, int q, int which) {
+        A* to = p.sums + (which * p.parts + chunk_of(q - 1)) * p.n;
+        team.by_portion(p.n, [&](auto portion) {
+            using W = decltype(portion);
 #pragma unroll
             for (int v = 0; v < VECS; v++) {
-                if (team.has<W>(v, 0, p.n))
-                    *(uint4*)(to + team.at(v)) = uint4{__float_as_uint(sums[v][0]), __float_as_uint(sums[v][1]), __float_as_uint(sums[v][2]), __float_as_uint(sums[v][3])};
+                auto word = [&](int j) { return __float_as_uint(sums[v][j]); };
+                if (team.has<W>(v, 0, p.n)) *(uint4*)(to + team.at(v)) = uint4{word(0), word(1), word(2), word(3)};
 #pragma unroll
                 for (int j = 0; j < VEC; j++) sums[v][j] = 0;
             }
-        };
+        });
+    };
 
-        // The sums of row q, and its dy to those of the chunk.
-        auto dots = [&](int q) {
-            Stat stat = stat_of(q);
-            A lane[2][PARTS][VEC] = {};
+    // The sums of row q, and its dy to those of the chunk.
+    auto dots = [&](int q) {
+        Stat stat = stat_of(q);
+        A lane[2][PARTS][VEC] = {};
+        team.by_portion(p.n, [&](auto portion) {
+            using W = decltype(portion);
 #pragma unroll
             for (int v = 0; v < VECS; v++) {
                 if (v % PIECE_VECS == 0) ring.wait(loaded);
@@ -208,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                     for (int j = 0; j < VEC; j++) {
                         A g = dy[j] * gain_of(gain[j]);
                         A x_hat = ((x[j] - stat.m) - stat.delta) * stat.r;
-                        if (CENTERED) lane[0][v % PARTS][j] = chained<W>(lane[0][v % PARTS][j], g, v < PARTS);
+                        if (CENTERED) lane[0][v % PARTS][j] = chained<W>(lane[0][v % PARTS][j], g, v);
                         lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
                         bias_sum[v][j] = bias_sum[v][j] + dy[j];
                         made(bias_sum[v][j]);
@@ -216,26 +219,29 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                 }
                 if ((v + 1) % PIECE_VECS == 0) loaded.next();
             }
-            A sum[2] = {CENTERED ? team.fold(lane[0]) : A(0), team.fold(lane[1])};
-            if (WHOLE_BLOCK) {
-                first_post = pipe.dots.post(q, sum, team.messages, to_means);
-            } else {
-                to_means(sum);
-                pending[0] = sum[0];
-                pending[1] = sum[1];
-            }
-        };
+        });
+        A sum[2] = {CENTERED ? team.fold(lane[0]) : A(0), team.fold(lane[1])};
+        if (WHOLE_BLOCK) {
+            first_post = pipe.dots.post(q, sum, team.messages, to_means);
+        } else {
+            to_means(sum);
+            pending[0] = sum[0];
+            pending[1] = sum[1];
+        }
+    };
 
-        // dx of row q, and its dy·x̂ to the sums of the chunk.
-        auto write = [&](int q, bool looks) {
-            A mean[2];
-            if (WHOLE_BLOCK) pipe.dots.take(q, looks, mean, team.messages, to_means);
-            else mean[0] = pending[0], mean[1] = pending[1];
-            Terms terms = {stat_of(q), mean[0], mean[1], 0, 0, 0};
-            const Stat& stat = terms.stat;
-            T* dx_row = p.dx + row_of(q) * p.stride_dx;
-            auto second = [&](auto careful) {
-                constexpr bool CAREFUL = decltype(careful)::value;
+    // dx of row q, and its dy·x̂ to the sums of the chunk.
+    auto write = [&](int q, bool looks) {
+        A mean[2];
+        if (WHOLE_BLOCK) pipe.dots.take(q, looks, mean, team.messages, to_means);
+        else mean[0] = pending[0], mean[1] = pending[1];
+        Terms terms = {stat_of(q), mean[0], mean[1], 0, 0, 0};
+        const Stat& stat = terms.stat;
+        T* dx_row = p.dx + row_of(q) * p.stride_dx;
+        auto second = [&](auto careful) {
+            constexpr bool CAREFUL = decltype(careful)::value;
+            team.by_portion(p.n, [&](auto portion) {
+                using W = decltype(portion);
 #pragma unroll
                 for (int v = 0; v < VECS; v++) {
                     if (team.has<W>(v, 0, p.n)) {
@@ -263,38 +269,38 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                         last.next();
                     }
                 }
-            };
-            if (finite(terms.a + terms.b) && !(stat.r < LEAST_RSTD)) {
-                second(Flag<false>{});
-            } else {
-                again(team, ring, last.slot, p, terms);
-                if (terms.k != 0 && p.lines && team.thread == 0 && team.block == 0) p.lines[row_of(q)] = Line{stat.m, stat.delta, stat.r, terms.k};
-                second(Flag<true>{});
-            }
+            });
         };
+        if (finite(terms.a + terms.b) && !(stat.r < LEAST_RSTD)) {
+            second(Flag<false>{});
+        } else {
+            again(team, ring, last.slot, p, terms);
+            if (terms.k != 0 && p.lines && team.thread == 0 && team.block == 0) p.lines[row_of(q)] = Line{stat.m, stat.delta, stat.r, terms.k};
+            second(Flag<true>{});
+        }
+    };
 
-        for (int q = -SKEW; q < turns; q++) {
-            int next = q + SKEW;
-            // The first with row q's part is the one that takes in what other blocks have of it.
-            bool looks = TALKING && q >= 0 && first_post;
-            if (looks) pipe.dots.look(q, team.messages);
-            if (next < turns) {
-                if (IN_TURN && next > 0 && next % CHUNK == 0) leave(bias_sum, next, 1);
-                // A warp reads the next chunk's statistics, which the others need only after it has posted more sums.
-                if (IN_TURN && next % CHUNK == CHUNK / 2 && next + CHUNK / 2 < turns && Team::warp() == 0)
-                    read_stats(p, pipe.stats[team.own][(next / CHUNK + 1) % (1 + IN_TURN)], chunk_of(next + CHUNK), threadIdx.x, 32);
-                dots(next);
-            }
-            if (q >= 0) {
-                if (IN_TURN && q > 0 && q % CHUNK == 0) leave(gain_sum, q, 0);
-                write(q, looks);
-            }
+    for (int q = -SKEW; q < turns; q++) {
+        int next = q + SKEW;
+        // The first with row q's part is the one that takes in what other blocks have of it.
+        bool looks = TALKING && q >= 0 && first_post;
+        if (looks) pipe.dots.look(q, team.messages);
+        if (next < turns) {
+            if (IN_TURN && next > 0 && next % CHUNK == 0) leave(bias_sum, next, 1);
+            // A warp reads the next chunk's statistics, which the others need only after it has posted more sums.
+            if (IN_TURN && next % CHUNK == CHUNK / 2 && next + CHUNK / 2 < turns && Team::warp() == 0)
+                read_stats(p, pipe.stats[team.own][(next / CHUNK + 1) % (1 + IN_TURN)], chunk_of(next + CHUNK), threadIdx.x, 32);
+            dots(next);
         }
-        if (turns > 0) {
-            leave(gain_sum, turns, 0);
-            leave(bias_sum, turns, 1);
+        if (q >= 0) {
+            if (IN_TURN && q > 0 && q % CHUNK == 0) leave(gain_sum, q, 0);
+            write(q, looks);
         }
-    });
+    }
+    if (turns > 0) {
+        leave(gain_sum, turns, 0);
+        leave(bias_sum, turns, 1);
+    }
     // Nobody goes while others may still send to it.
     if (CLUSTER > 1) cluster_sync();
 }

@@ -48,11 +48,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
     __syncthreads();
     Cursor at;
 
-    team.by_share(p.n, [&](auto share) {
-        using W = decltype(share);
-        for (int q = 0; q < turns; q++) {
-            int first_slot = at.slot;
-            Held x;
+    for (int q = 0; q < turns; q++) {
+        int first_slot = at.slot;
+        Held x;
+        team.by_portion(p.n, [&](auto portion) {
+            using W = decltype(portion);
 #pragma unroll
             for (int v = 0; v < VECS; v++) {
                 if (v % PIECE_VECS == 0) ring.wait(at);
@@ -64,16 +64,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
                 }
                 if ((v + 1) % PIECE_VECS == 0) at.next();
             }
-            bool extreme;
-            Stat stat = statistics<W>(team, x, p.n, p.count, p.eps, extreme, [&] { ring.refill_row(first_slot, q, from); }), saved = stat;
-            if (extreme) {
+        });
+        bool extreme;
+        Stat stat = statistics<true>(team, x, p.n, p.count, p.eps, extreme, [&] { ring.refill_row(first_slot, q, from); }), saved = stat;
+        if (extreme) {
 #pragma unroll
-                for (int v = 0; v < VECS; v++) load(p.x + row_of(q) * p.stride_x, team.at(v), p.n, x[v]);
-                int k = scale_row(team, x, p.n, p.count, p.eps, true, stat);
-                saved = Stat{scale(stat.m, -k), scale(stat.delta, -k), scale(stat.r, k)};
-            }
-            if (team.thread == 0 && team.block == 0 && p.rstd) save(p, row_of(q), saved);
-            T* y = p.y + row_of(q) * p.stride_y;
+            for (int v = 0; v < VECS; v++) load(p.x + row_of(q) * p.stride_x, team.at(v), p.n, x[v]);
+            int k = scale_row(team, x, p.n, p.count, p.eps, true, stat);
+            saved = Stat{scale(stat.m, -k), scale(stat.delta, -k), scale(stat.r, k)};
+        }
+        if (team.thread == 0 && team.block == 0 && p.rstd) save(p, row_of(q), saved);
+        T* y = p.y + row_of(q) * p.stride_y;
+        team.by_portion(p.n, [&](auto portion) {
+            using W = decltype(portion);
 #pragma unroll
             for (int v = 0; v < VECS; v++)
                 if (team.has<W>(v, 0, p.n)) {
@@ -84,8 +87,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
                     for (int j = 0; j < VEC; j++) x[v][j] = fused((x[v][j] - stat.delta) * stat.r, gain_of(gain[j]), bias[j]);
                     write_words(y + team.at(v), pack(x[v]));
                 }
-        }
-    });
+        });
+    }
     // Nobody goes while others may still send to it.
     if (CLUSTER > 1) cluster_sync();
 }

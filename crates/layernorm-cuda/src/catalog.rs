@@ -10,7 +10,7 @@ use crate::types::{Affine, Param, Type};
 /// One size of each way that rows are spread.
 const SIZES: [usize; 4] = [60, 384, 4096, 262_144];
 /// For f16, which differs from bf16 in conversions alone, and f64.
-const FEW_SIZES: [usize; 1] = [1000];
+const FEW_SIZES: [usize; 2] = [640, 1000];
 
 /// A device of a compute capability, as far as geometry asks.
 pub(crate) fn properties(capability: u32) -> Properties {
@@ -118,7 +118,7 @@ pub fn variants(capability: u32) -> Vec<Variant> {
     for element in Type::ALL {
         let sizes: &[usize] = if matches!(element, Type::F32 | Type::Bf16) { &SIZES } else { &FEW_SIZES };
         sizes.iter().for_each(|&n| row_variants(element, n, &properties, &mut out));
-        for n in [640, 768, 5000, 32768, 262_144] {
+        for n in [320, 384, 640, 1536, 5000, 20480, 32768, 262_144] {
             stream_variants(element, n, &properties, &mut out);
         }
         each_variants(element, &properties, &mut out);

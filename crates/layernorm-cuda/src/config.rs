@@ -9,7 +9,7 @@ mod small;
 pub use small::{Down, down, lanes};
 
 pub use flow::{Flow, stream_backward, stream_fits, stream_forward, streams_forward};
-pub(crate) use flow::{MESSAGE_BYTES, talking_teams, team_message_bytes};
+pub(crate) use flow::{MESSAGE_BYTES, row_end, talking_teams, team_message_bytes};
 
 use crate::device::Properties;
 use crate::types::Type;
@@ -132,15 +132,17 @@ impl Geometry {
 
     /// A team of this many threads for rows of n ≤ 1024 elements.
     pub fn narrow(element: Type, n: usize, team: usize, threads: usize) -> Self {
-        let vectors = n.div_ceil(team * element.per_vector()).max(1);
-        let one = Geometry { team, warps: 1, vectors, threads, ..Geometry::NONE };
-        if one.is_full(element, n) { one } else { one.whole_steps(element) }
+        Geometry { team, threads, ..Geometry::NONE }.holding(element, n)
     }
 
     /// The same in vectors of four elements.
     pub fn narrow_four(element: Type, n: usize, team: usize, threads: usize) -> Self {
-        let vectors = n.div_ceil(team * Flow::VECTOR).max(1);
-        let one = Geometry { team, warps: 1, vectors, four: true, threads, ..Geometry::NONE };
+        Geometry { team, threads, four: true, ..Geometry::NONE }.holding(element, n)
+    }
+
+    /// With the vectors of a row of n that its team has: those that there are, or (if some threads have fewer) whole steps.
+    fn holding(self, element: Type, n: usize) -> Self {
+        let one = Geometry { vectors: n.div_ceil(self.team * self.per(element)).max(1), ..self };
         if one.is_full(element, n) { one } else { one.whole_steps(element) }
     }
 

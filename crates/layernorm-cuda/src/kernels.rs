@@ -1,6 +1,6 @@
 //! The kernels and how they are specialised.
 
-use crate::config::{BLOCK, Down, Flow, Geometry};
+use crate::config::{BLOCK, Down, Flow, Geometry, row_end};
 use crate::module::Variant;
 use crate::nvrtc::Source;
 use crate::rows::RowNorm;
@@ -222,7 +222,7 @@ pub(crate) fn backward(
 pub(crate) fn stream_forward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
     let variant = Kinds::from(*norm).define(Variant::new(&STREAM_FORWARD, "forward"));
     let shared = geometry.ring_bytes(norm.element, 1) + geometry.columns_bytes(norm.params(true));
-    flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow).shared(shared)
+    flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow, false).shared(shared)
 }
 
 /// The backward pass of such rows, with dx and the sums for γ and β.
@@ -230,7 +230,7 @@ pub(crate) fn stream_backward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) 
     let kinds = Kinds { bias: 0, ..Kinds::from(*norm) };
     let variant = kinds.define(Variant::new(&STREAM_BACKWARD, "backward"));
     let shared = geometry.ring_bytes(norm.element, 2) + geometry.columns_bytes(norm.params(false));
-    flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow).shared(shared)
+    flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow, true).shared(shared)
 }
 
 /// Vectors of four elements, whatever their type.
@@ -238,18 +238,14 @@ fn words_of_four(variant: Variant, norm: &RowNorm) -> Variant {
     variant.define("WORD_BYTES", Flow::VECTOR * norm.element.bytes())
 }
 
-/// Of rows over several warps, not all of which have all of their vectors: how many the one has that has a row's end, if all of its
-/// threads have the same; else 0.
-fn last_vectors(norm: &RowNorm, geometry: &Geometry) -> usize {
-    let spread = 32 * Flow::VECTOR;
-    let several = geometry.warps * geometry.cluster > 1 && !geometry.is_full(norm.element, norm.n);
-    if several && norm.n.is_multiple_of(spread) { (norm.n - 1) % BLOCK / spread + 1 } else { 0 }
-}
-
-fn flows(variant: Variant, norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
+fn flows(variant: Variant, norm: &RowNorm, geometry: &Geometry, flow: &Flow, back: bool) -> Variant {
     let across = geometry.across();
     let variant = words_of_four(variant, norm).define("PIECES", flow.pieces).define("HINT", flow.hint);
-    let variant = variant.define("TALKING", u32::from(across)).define("LAST", last_vectors(norm, geometry));
+    let variant = variant.define("TALKING", u32::from(across));
+    let variant = match row_end(geometry, norm.element, norm.n, back) {
+        Some(end) => variant.define("LAST", end.whole).define("MORE", u32::from(end.more)),
+        None => variant,
+    };
     // Who leaves messages is in no cluster.
     Variant { large_clusters: variant.large_clusters && !across, ..variant }
 }

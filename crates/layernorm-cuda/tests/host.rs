@@ -172,7 +172,6 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         ("FULL", usize::from(full)),
         ("RESIDUAL", 0),
         ("PIECES", case.pieces),
-        ("LAST", if alone || full || case.n % 128 > 0 { 0 } else { (case.n - 1) % 1024 / 128 + 1 }),
         ("HINT", 0),
         ("DX", 1),
         ("SUMS", usize::from(case.team < 32)),
@@ -195,6 +194,10 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
         Kind::Lanes => drop(build.arg("-DLANES").arg(format!("-DBLOCKS={}", case.warps / 8))),
         Kind::Down { .. } => drop(build.arg("-DDOWN").arg("-UWARPS")),
         Kind::Chunk { .. } => drop(build.arg("-DDOWN").arg("-DCHUNK_A_BLOCK").arg("-UWARPS")),
+    }
+    if case.kind == Kind::Stream && !full && !case.looks {
+        let end = (case.n - 1) % 1024 + 1;
+        build.args([format!("-DLAST={}", end / 128), format!("-DMORE={}", usize::from(!end.is_multiple_of(128)))]);
     }
     let built = build.output().expect("the compiler was there");
     if !built.status.success() {

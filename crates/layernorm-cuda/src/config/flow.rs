@@ -1,6 +1,6 @@
 //! Rows that stream through shared memory: how many warps, teams and pieces of rows a multiprocessor has at a time.
 //!
-//! A thread has vectors of four elements, whatever their type. Forward holds a row in registers and two or more teams a block;
+//! A thread has vectors of four elements, whatever their type. Forward holds a row in registers, with several teams a multiprocessor;
 //! backward leaves the rows in shared memory, two of them at hand, and has the sums for γ and β in registers. Measured on an H200
 //! with `layernorm-gpu-bench sweep`; `bench/gpu/NOTES.md` has the figures.
 
@@ -33,7 +33,7 @@ impl Flow {
 /// Rows that a team must have for its start to be worth it.
 const LEAST_TURNS: usize = 4;
 
-/// Threads of a multiprocessor, forward: they have 128 registers each. Twice as many have 64, which 32 elements and what is done to
+/// Threads of a multiprocessor, forward: they have 128 registers each (short rows of 16 bits: more threads with 96). Twice as many have 64, which 32 elements and what is done to
 /// them fill; they do better only where much time goes by waiting for other blocks.
 const FORWARD_THREADS: usize = 512;
 
@@ -112,6 +112,27 @@ impl Load {
     }
 }
 
+/// What the warp with a row's end has of its vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowEnd {
+    /// Those that all of its threads have.
+    pub(crate) whole: usize,
+    /// Whether some of them have one more.
+    pub(crate) more: bool,
+}
+
+/// Vectors of a warp, backward in 16 bits, beyond which one more that some threads have leaves too few registers: from 6 on, spills are
+/// over 200 bytes a row (NVRTC 13.0).
+const MOST_AND_ONE: usize = 5;
+
+/// The end of rows in which some warps do not have all of their vectors, if the kernel shall know it; else it looks at every vector.
+pub(crate) fn row_end(geometry: &Geometry, element: Type, n: usize, back: bool) -> Option<RowEnd> {
+    let (spread, end) = (32 * Flow::VECTOR, (n - 1) % BLOCK + 1);
+    let (whole, more) = (end / spread, !end.is_multiple_of(spread));
+    let crowded = back && element.bytes() == 2 && whole > MOST_AND_ONE && more;
+    (!crowded && !geometry.is_full(element, n)).then_some(RowEnd { whole, more })
+}
+
 /// Whether pieces are whole steps.
 fn cuts(geometry: &Geometry, element: Type) -> bool {
     let pieces = geometry.flow.map_or(1, |flow| flow.pieces);
@@ -161,16 +182,19 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
     };
     let (blocks, waves) = forward_blocks(element, n, cluster);
     let one = spread(n, cluster, 1).threads;
-    let teams = (threads / blocks / one).max(1);
-    // Blocks of one team where those of several leave room for more.
-    let (blocks, teams) = match cluster == 1 && threads / one > blocks * teams {
-        true => (threads / one, 1),
-        false => (blocks, teams),
-    };
-    let base = Geometry { blocks, waves, ..spread(n, cluster, teams) };
     let load = Load { element, back: false, params };
     let (pieces, ring) = forward_ring(element, n);
-    let found = load.with(&base, pieces, (pieces, ring), properties);
+    let with = |blocks: usize| {
+        let teams = (threads / blocks / one).max(1);
+        // Blocks of one team where those of several leave room for more.
+        let (blocks, teams) = match cluster == 1 && blocks > 1 && threads / one > blocks * teams {
+            true => (threads / one, 1),
+            false => (blocks, teams),
+        };
+        load.with(&Geometry { blocks, waves, ..spread(n, cluster, teams) }, pieces, (pieces, ring), properties)
+    };
+    // Each block has γ and β of its columns: on devices with less shared memory, fewer blocks.
+    let found = with(blocks).or_else(|| with(1));
     // What they read leaves room in L2.
     let hinted = |flow: Flow| Flow { hint: u32::from(long), ..flow };
     found.map(|found| Geometry { flow: found.flow.map(hinted), ..found })
@@ -210,9 +234,9 @@ pub fn streams_forward(element: Type, rows: usize, n: usize, geometry: &Geometry
 
 /// A backward pass with dx and the sums for γ and β, of rows that stream; `None` where none can. `params`: whether there is a γ.
 pub fn stream_backward(element: Type, n: usize, params: usize, properties: &Properties) -> Option<Geometry> {
-    // Shorter rows have kernels of their own, but in 16 bits none for three vectors of a warp.
-    let three = element.bytes() == 2 && n == 3 * 32 * Flow::VECTOR;
-    if !possible(element, n, if three { n } else { BLOCK / 2 + 1 }, properties) {
+    // Rows of up to 512 have kernels of their own, which look at every vector where one is missing; 16 bits are better off here then.
+    let short = element.bytes() == 2 && n < BLOCK / 2;
+    if !possible(element, n, if short { BLOCK / 4 + 1 } else { BLOCK / 2 + 1 }, properties) {
         return None;
     }
     // Two sums an element are 64 registers: 8 warps have 255 registers each, 16 have 128, which hold 16 bits without spills.
@@ -294,5 +318,46 @@ mod tests {
         assert_eq!(stream_forward(Type::F32, 262_148, 2, &properties(90)), None);
         assert_eq!(stream_backward(Type::F32, 262_148, 1, &properties(90)), None);
         assert_eq!(stream_backward(Type::Bf16, 4097, 1, &properties(90)), None);
+        for (element, n) in [(Type::F32, 384), (Type::Bf16, 256), (Type::Bf16, 512)] {
+            assert_eq!(stream_backward(element, n, 1, &properties(90)), None, "{element:?} {n}");
+        }
+    }
+
+    /// What the last warp has: all vectors where others have none, some, and what 16 bits have no registers to know.
+    #[test]
+    fn ends_of_rows() {
+        let end = |element, n, back| {
+            let geometry = if back { stream_backward } else { stream_forward }(element, n, 1, &properties(90));
+            row_end(&geometry.expect("a geometry"), element, n, back).map(|end| (end.whole, end.more))
+        };
+        assert_eq!(end(Type::F32, 4096, false), None);
+        assert_eq!(end(Type::F32, 20480, true), Some((8, false)));
+        assert_eq!(end(Type::Bf16, 1536, true), Some((4, false)));
+        assert_eq!(end(Type::Bf16, 1032, true), Some((0, true)));
+        assert_eq!(end(Type::Bf16, 3000, true), None);
+        assert_eq!(end(Type::Bf16, 3000, false), Some((7, true)));
+        assert_eq!(end(Type::Bf16, 640, false), None);
+    }
+
+    /// A device with a third of the shared memory.
+    #[test]
+    fn fewer_blocks() {
+        let device = properties(90);
+        let small = Properties { shared_per_block: 99 << 10, shared_per_multiprocessor: 100 << 10, ..device.clone() };
+        for n in [768, 1024, 2048, 4096] {
+            let found = stream_forward(Type::Bf16, n, 2, &small).unwrap_or_else(|| panic!("N={n}: no geometry"));
+            assert!(stream_fits(&found, Type::Bf16, false, 2, &small), "N={n}: {found:?}");
+        }
+    }
+
+    /// Rows that are not whole for their own kernels.
+    #[test]
+    fn short_rows_backward() {
+        let device = properties(90);
+        for n in (264..512).step_by(8) {
+            let found = stream_backward(Type::Bf16, n, 1, &device).unwrap_or_else(|| panic!("N={n}: no geometry"));
+            assert!(stream_fits(&found, Type::Bf16, true, 1, &device), "N={n}: {found:?}");
+            assert!(found.vectors * 32 * Flow::VECTOR >= n, "N={n}: {found:?}");
+        }
     }
 }

@@ -21,6 +21,8 @@ pub struct Case {
     pub affine: bool,
     /// Whether the blocks of a team leave each other messages; else they are a cluster.
     pub across: bool,
+    /// Of rows that stream: whether the kernel is not told what the warp with a row's end has, and looks at every vector.
+    pub looks: bool,
     pub kind: Kind,
 }
 
@@ -65,6 +67,7 @@ const BASE: Case = Case {
     centered: true,
     affine: true,
     across: false,
+    looks: false,
     kind: Kind::Stream,
 };
 const LANES: Case = Case { kind: Kind::Lanes, warps: 8, n: 1024, ..BASE };
@@ -73,7 +76,7 @@ const EACH: Case = Case { kind: Kind::Each, team: 1, warps: 1, ring: 2, rows: 70
 
 const SHORT: Case = Case { kind: Kind::Held { keep: false }, warps: 1, ring: 0, rows: 75, ..BASE };
 
-pub const CASES: [Case; 44] = [
+pub const CASES: [Case; 48] = [
     Case { name: "forward_in_a_cluster", cluster: 4, teams: 2, ring: 1, n: 8192, ..BASE },
     Case { name: "forward_in_pieces", warps: 4, cluster: 2, ring: 5, pieces: 4, n: 7000, ..BASE },
     Case { name: "forward_bf16_five_warps", element: 2, warps: 5, teams: 2, ring: 2, n: 5000, ..BASE },
@@ -109,6 +112,20 @@ pub const CASES: [Case; 44] = [
         rows: 200,
         ..BASE
     },
+    Case {
+        name: "backward_half_of_a_vector",
+        back: true,
+        element: 2,
+        warps: 1,
+        teams: 2,
+        ring: 2,
+        n: 320,
+        rows: 200,
+        ..BASE
+    },
+    Case { name: "forward_a_part_of_a_vector", teams: 2, ring: 1, n: 1032, ..BASE },
+    Case { name: "forward_whole_warps_and_none", cluster: 4, ring: 1, n: 5 * 1024, ..BASE },
+    Case { name: "backward_whole_warps_and_none", back: true, cluster: 4, across: true, n: 5 * 1024, rows: 70, ..BASE },
     Case { name: "forward_half_of_a_warp", element: 2, teams: 2, ring: 2, n: 1536, ..BASE },
     Case { name: "forward_warps_without_elements", cluster: 4, teams: 2, ring: 1, n: 5 * 1024 + 256, ..BASE },
     Case { name: "backward_part_of_a_warp", back: true, element: 2, warps: 3, n: 2048 + 384, rows: 70, ..BASE },
@@ -126,6 +143,7 @@ pub const CASES: [Case; 44] = [
     Case { name: "backward", back: true, rows: 70, ..BASE },
     Case {
         name: "backward_in_several_blocks",
+        looks: true,
         across: true,
         back: true,
         element: 2,
@@ -138,6 +156,7 @@ pub const CASES: [Case; 44] = [
     },
     Case {
         name: "backward_rms",
+        looks: true,
         back: true,
         element: 2,
         warps: 3,
