@@ -36,6 +36,8 @@ layernorm-gpu-bench [check] [large] [repeat] [time] [small] [sweep] [N…] [f32:
 Without a word: check, large and time.";
 
 const WORK: [&str; 6] = ["check", "large", "repeat", "time", "small", "sweep"];
+/// What is done if nothing is named.
+const ALL: [&str; 3] = ["check", "large", "time"];
 
 /// The first word that means nothing.
 fn unknown(words: &[String]) -> Option<&String> {
@@ -49,16 +51,21 @@ fn unknown(words: &[String]) -> Option<&String> {
     words.iter().find(|word| !known(word))
 }
 
+/// Whether there is such work to do: it was named, or nothing was and it is part of all.
+fn wanted(words: &[String], work: &str) -> bool {
+    let named = |work: &str| words.iter().any(|word| word == work);
+    named(work) || (ALL.contains(&work) && !WORK.iter().any(|work| named(work)))
+}
+
 /// What is said to sizes that cannot be timed.
 fn refused(words: &[String]) -> Option<String> {
-    let has = |work: &str| words.iter().any(|word| word == work);
-    let all = !WORK.iter().any(|work| has(work));
+    let (time, sweep) = (wanted(words, "time"), wanted(words, "sweep"));
     let (least, most) = (*time::Bench::TAKES.start(), *time::Bench::TAKES.end());
     words.iter().filter_map(|word| word.split(':').next_back()?.parse::<usize>().ok()).find_map(|n| {
-        if (all || has("time")) && !(least..=most).contains(&n) {
+        if time && !(least..=most).contains(&n) {
             return Some(format!("{n}: time takes rows of {least} to {most} elements"));
         }
-        let wrong = has("sweep") && (n > most || !n.is_multiple_of(8));
+        let wrong = sweep && (n > most || !n.is_multiple_of(8));
         wrong.then(|| format!("{n}: sweep takes rows of whole vectors, a multiple of 8 elements, of up to {most}"))
     })
 }
@@ -83,16 +90,16 @@ fn main() {
 }
 
 fn run(words: &[String]) -> Result<(), Error> {
+    let does = |work: &str| wanted(words, work);
     let has = |word: &str| words.iter().any(|given| given == word);
-    let all = !WORK.iter().any(|word| has(word));
     let device = Device::open(0)?;
     println!("{:?}", device.properties());
     let sizes: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
     let mut failed = 0;
-    if all || has("check") {
+    if does("check") {
         failed = cases::run(&device, has("--reduced"), has("--few"), &sizes);
     }
-    if all || has("large") {
+    if does("large") {
         match large::run(&device) {
             Ok(words) => println!("{words}"),
             Err(words) => {
@@ -101,16 +108,16 @@ fn run(words: &[String]) -> Result<(), Error> {
             }
         }
     }
-    if has("repeat") {
+    if does("repeat") {
         failed += repeat::run(&device, &sizes)?;
     }
-    if all || has("time") {
+    if does("time") {
         time::run(&device, only(words), &sizes)?;
     }
-    if has("small") {
+    if does("small") {
         time::small_alone(&device)?;
     }
-    if has("sweep") {
+    if does("sweep") {
         sweep::run(&device, has("--held"), &sizes)?;
     }
     if failed > 0 {

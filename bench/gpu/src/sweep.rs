@@ -141,14 +141,18 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
 
 /// 16 bits in vectors of four, in blocks that come and go with their rows.
 fn four_candidates(shape: Shape) -> Vec<Candidate> {
-    let teams = [8, 16, 32].into_iter().filter(|team| (8..=32).contains(&shape.n.div_ceil(*team)));
-    let wanted = shape.element.bytes() == 2 && shape.n <= 1024;
-    let shapes = teams.filter(|_| wanted).flat_map(|team| [64, 128].map(|threads| (team, threads)));
-    let with = |((team, threads), held): ((usize, usize), usize)| {
-        let base = Geometry::narrow_four(shape.element, shape.n, team, threads);
-        Candidate { shape, geometry: Geometry { blocks: held / threads, ..base }, back: false }
-    };
-    shapes.flat_map(|one| [512, 768, 1024].map(|held| (one, held))).map(with).collect()
+    if shape.element.bytes() != 2 || shape.n > 1024 {
+        return Vec::new();
+    }
+    let mut list = Vec::new();
+    for team in [8, 16, 32].into_iter().filter(|team| (8..=32).contains(&shape.n.div_ceil(*team))) {
+        for threads in [64, 128] {
+            let base = Geometry::narrow_four(shape.element, shape.n, team, threads);
+            let geometry = |held: usize| Geometry { blocks: held / threads, ..base };
+            list.extend([512, 768, 1024].map(|held| Candidate { shape, geometry: geometry(held), back: false }));
+        }
+    }
+    list
 }
 
 /// A thread a row, in blocks that stay and in those that come and go.

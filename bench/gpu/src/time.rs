@@ -46,7 +46,7 @@ impl Shape {
 
 impl<'a> Bench<'a> {
     /// Elements of rows that it takes: there is room for their statistics, and for γ and β.
-    pub const TAKES: std::ops::RangeInclusive<usize> = 32..=PARAM / 4;
+    pub const TAKES: std::ops::RangeInclusive<usize> = TENSOR / 2 / Self::ROWS..=PARAM / 4;
     /// Rows that there is room for, and bytes of their statistics.
     pub const ROWS: usize = TENSOR / 64;
     pub const STATS: usize = 3 * 4 * Self::ROWS;

@@ -30,6 +30,9 @@ impl Flow {
     }
 }
 
+/// Elements of a vector of each thread of a warp.
+const SPREAD: usize = 32 * Flow::VECTOR;
+
 /// Rows that a team must have for its start to be worth it.
 const LEAST_TURNS: usize = 4;
 
@@ -127,8 +130,8 @@ const MOST_AND_ONE: usize = 5;
 
 /// The end of rows in which some warps do not have all of their vectors, if the kernel shall know it; else it looks at every vector.
 pub(crate) fn row_end(geometry: &Geometry, element: Type, n: usize, back: bool) -> Option<RowEnd> {
-    let (spread, end) = (32 * Flow::VECTOR, (n - 1) % BLOCK + 1);
-    let (whole, more) = (end / spread, !end.is_multiple_of(spread));
+    let end = (n - 1) % BLOCK + 1;
+    let (whole, more) = (end / SPREAD, !end.is_multiple_of(SPREAD));
     let crowded = back && element.bytes() == 2 && whole > MOST_AND_ONE && more;
     (!crowded && !geometry.is_full(element, n)).then_some(RowEnd { whole, more })
 }
@@ -145,11 +148,10 @@ fn spread(n: usize, cluster: usize, teams: usize) -> Geometry {
     let warps = n.div_ceil(BLOCK).div_ceil(cluster);
     // Blocks fold their own warps first, so each must have a power of two of them.
     let warps = if cluster > 1 { warps.next_power_of_two() } else { warps };
-    let spread = 32 * Flow::VECTOR;
     // Without vectors that no thread has; else whole steps, which are two: a vector of each of 32 threads is half of the 256 lanes.
-    let vectors = match n < BLOCK && n.is_multiple_of(spread) {
-        true => n / spread,
-        false => n.min(BLOCK).div_ceil(2 * spread) * 2,
+    let vectors = match n < BLOCK && n.is_multiple_of(SPREAD) {
+        true => n / SPREAD,
+        false => n.min(BLOCK).div_ceil(2 * SPREAD) * 2,
     };
     let threads = 32 * warps * teams;
     let flow = Some(Flow::new(1));
