@@ -34,10 +34,13 @@ constexpr bool WHOLE_BLOCK = WARPS > 1 || CLUSTER > 1;      // whether a team is
 constexpr int TEAM_THREADS = TEAM * WARPS;                  // of a team, in a block
 constexpr int TEAMS = THREADS / TEAM_THREADS;               // teams of a thread block
 constexpr int padded(int n) { return n <= 1 ? 1 : 2 * padded((n + 1) / 2); }
-constexpr int PADDED_WARPS = padded(WARPS);
+constexpr int PADDED_WARPS = padded(WARPS), PADDED_CLUSTER = padded(CLUSTER);
 static_assert(!WHOLE_BLOCK || TEAMS <= 16, "a barrier each");
 static_assert(!TALKING || CLUSTER <= 32, "a lane for each block's message");
 static_assert(CLUSTER == 1 || PADDED_WARPS == WARPS, "blocks of a cluster hold whole powers of two, which fold by themselves");
+
+// Whether a place in the tree over the blocks that share a row is one of theirs.
+__device__ inline bool in_cluster(int rank) { return CLUSTER == PADDED_CLUSTER || rank < CLUSTER; }
 
 __device__ inline u32 cluster_rank() {
     u32 rank = 0;
@@ -174,7 +177,7 @@ struct Team {
         block = WHOLE_BLOCK ? cluster_rank() * WARPS + warp() : 0;
         first = i64(block) * 1024;
         if (WHOLE_BLOCK) {
-            // Places past the last block are +0, as the tree is padded; in clusters there are none.
+            // Places past the last block of 1024 are +0, as the tree is padded. Those past the last of a cluster are not kept.
             if (PADDED_WARPS > WARPS)
                 for (int i = threadIdx.x % TEAM_THREADS; i < 2 * 2 * PADDED_WARPS; i += TEAM_THREADS) (&exchange->sums[0][0][0])[i] = 0;
             if (threadIdx.x % TEAM_THREADS == 0)
@@ -283,11 +286,12 @@ struct Team {
             }
         }
         if constexpr (CLUSTER > 1) {
+            int rank = lane % PADDED_CLUSTER;
             if constexpr (TALKING) {
 #pragma unroll
                 for (int s = 0; s < NS; s++) {
                     if (warp() == 0 && lane == 0) leave_message(&messages->rare[set][s][cluster_rank()], turn, total[s]);
-                    total[s] = await_message(&messages->rare[set][s][lane % CLUSTER], turn);
+                    total[s] = in_cluster(rank) ? await_message(&messages->rare[set][s][rank], turn) : A(0);
                 }
             } else {
                 u64* barrier = &exchange->barriers[set];
@@ -297,12 +301,12 @@ struct Team {
                     if (warp() == 0 && lane < CLUSTER) send(&exchange->ranks[set][s][cluster_rank()], barrier, lane, total[s]);
                 barrier_wait(barrier, turn >> 1 & 1);
 #pragma unroll
-                for (int s = 0; s < NS; s++) total[s] = exchange->ranks[set][s][lane % CLUSTER];
+                for (int s = 0; s < NS; s++) total[s] = in_cluster(rank) ? exchange->ranks[set][s][rank] : A(0);
             }
 #pragma unroll
             for (int s = 0; s < NS; s++)
 #pragma unroll
-                for (int o = 1; o < CLUSTER; o *= 2) total[s] = join(total[s], __shfl_xor_sync(~0u, total[s], o));
+                for (int o = 1; o < PADDED_CLUSTER; o *= 2) total[s] = join(total[s], __shfl_xor_sync(~0u, total[s], o));
         }
         turn++;
     }

@@ -222,14 +222,14 @@ struct Channel {
 
     // Sum number `turn` as `finish` makes it, for all lanes. `first`: whether this warp has looked.
     template <class F> __device__ void take(u32 turn, bool first, A (&value)[NS], const Messages* messages, F finish) {
-        int set = turn % SETS, rank = threadIdx.x % CLUSTER;
+        int set = turn % SETS, rank = threadIdx.x % PADDED_CLUSTER;
         if constexpr (CLUSTER > 1 && !TALKING) {
             barrier_wait(&ready[set], turn / SETS & 1);
 #pragma unroll
             for (int s = 0; s < NS; s++) {
-                value[s] = *(volatile A*)&found[set][s][rank];
+                value[s] = in_cluster(rank) ? *(volatile A*)&found[set][s][rank] : A(0);
 #pragma unroll
-                for (int o = 1; o < CLUSTER; o *= 2) value[s] = value[s] + __shfl_xor_sync(~0u, value[s], o);
+                for (int o = 1; o < PADDED_CLUSTER; o *= 2) value[s] = value[s] + __shfl_xor_sync(~0u, value[s], o);
             }
             finish(value);
             return;
@@ -240,6 +240,8 @@ struct Channel {
             A total[NS];
 #pragma unroll
             for (int s = 0; s < NS; s++) {
+                total[s] = 0;
+                if (!in_cluster(rank)) continue;
                 u64 word = *(volatile u64*)&seen[s][rank];
                 // One that had not come yet is waited for.
                 total[s] = u32(word >> 32) == turn + 1 ? __uint_as_float(u32(word)) : await_message(&messages->dots[set][s][rank], turn);
@@ -247,7 +249,7 @@ struct Channel {
 #pragma unroll
             for (int s = 0; s < NS; s++)
 #pragma unroll
-                for (int o = 1; o < CLUSTER; o *= 2) total[s] = total[s] + __shfl_xor_sync(~0u, total[s], o);
+                for (int o = 1; o < PADDED_CLUSTER; o *= 2) total[s] = total[s] + __shfl_xor_sync(~0u, total[s], o);
             finish(total);
             pass_on(set, total);
         }

@@ -222,7 +222,7 @@ pub(crate) fn backward(
 pub(crate) fn stream_forward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
     let variant = Kinds::from(*norm).define(Variant::new(&STREAM_FORWARD, "forward"));
     let shared = geometry.ring_bytes(norm.element, 1) + geometry.columns_bytes(norm.params(true));
-    flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow, false).shared(shared)
+    flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow).shared(shared)
 }
 
 /// The backward pass of such rows, with dx and the sums for γ and β.
@@ -230,7 +230,7 @@ pub(crate) fn stream_backward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) 
     let kinds = Kinds { bias: 0, ..Kinds::from(*norm) };
     let variant = kinds.define(Variant::new(&STREAM_BACKWARD, "backward"));
     let shared = geometry.ring_bytes(norm.element, 2) + geometry.columns_bytes(norm.params(false));
-    flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow, true).shared(shared)
+    flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow).shared(shared)
 }
 
 /// Vectors of four elements, whatever their type.
@@ -238,11 +238,11 @@ fn words_of_four(variant: Variant, norm: &RowNorm) -> Variant {
     variant.define("WORD_BYTES", Flow::VECTOR * norm.element.bytes())
 }
 
-fn flows(variant: Variant, norm: &RowNorm, geometry: &Geometry, flow: &Flow, back: bool) -> Variant {
+fn flows(variant: Variant, norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
     let across = geometry.across();
     let variant = words_of_four(variant, norm).define("PIECES", flow.pieces).define("HINT", flow.hint);
     let variant = variant.define("TALKING", u32::from(across));
-    let variant = match row_end(geometry, norm.element, norm.n, back) {
+    let variant = match row_end(geometry, norm.element, norm.n) {
         Some(end) => variant.define("LAST", end.whole).define("MORE", u32::from(end.more)),
         None => variant,
     };

@@ -124,16 +124,11 @@ pub(crate) struct RowEnd {
     pub(crate) more: bool,
 }
 
-/// Vectors of a warp, backward in 16 bits, beyond which one more that some threads have leaves too few registers: from 6 on, spills are
-/// over 200 bytes a row (NVRTC 13.0).
-const MOST_AND_ONE: usize = 5;
-
-/// The end of rows in which some warps do not have all of their vectors, if the kernel shall know it; else it looks at every vector.
-pub(crate) fn row_end(geometry: &Geometry, element: Type, n: usize, back: bool) -> Option<RowEnd> {
+/// The end of rows in which some warps do not have all of their vectors.
+pub(crate) fn row_end(geometry: &Geometry, element: Type, n: usize) -> Option<RowEnd> {
     let end = (n - 1) % BLOCK + 1;
-    let (whole, more) = (end / SPREAD, !end.is_multiple_of(SPREAD));
-    let crowded = back && element.bytes() == 2 && whole > MOST_AND_ONE && more;
-    (!crowded && !geometry.is_full(element, n)).then_some(RowEnd { whole, more })
+    let found = RowEnd { whole: end / SPREAD, more: !end.is_multiple_of(SPREAD) };
+    (!geometry.is_full(element, n)).then_some(found)
 }
 
 /// Whether pieces are whole steps.
@@ -143,11 +138,49 @@ fn cuts(geometry: &Geometry, element: Type) -> bool {
     pieces == 1 || (whole && geometry.steps(element).is_multiple_of(pieces))
 }
 
-/// A team of a warp for each 1024 elements, over so many blocks, with `teams` teams a block.
-fn spread(n: usize, cluster: usize, teams: usize) -> Geometry {
-    let warps = n.div_ceil(BLOCK).div_ceil(cluster);
-    // Blocks fold their own warps first, so each must have a power of two of them.
-    let warps = if cluster > 1 { warps.next_power_of_two() } else { warps };
+/// Multiprocessors of a part of the chip, in which a cluster lies as a whole.
+const NEIGHBOURS: usize = 16;
+
+/// Warps of a block at least where others than the most are tried: below, messages would be too many.
+const LEAST_WARPS: usize = 4;
+
+/// The blocks that share a row.
+#[derive(Clone, Copy)]
+struct Sharing {
+    /// About how many there are, and at most.
+    about: usize,
+    most: usize,
+    /// Whether they are no cluster.
+    across: bool,
+}
+
+impl Sharing {
+    const NONE: Sharing = Sharing { about: 1, most: 1, across: false };
+
+    /// How many blocks share a row of n elements, and the warps of each. They fold their own warps first, so each has a power of two of
+    /// them: the one that leaves the fewest idle, be it for want of elements or because clusters do not fill a part of the chip.
+    fn blocks_and_warps(&self, n: usize) -> (usize, usize) {
+        let parts = n.div_ceil(BLOCK);
+        if self.about == 1 {
+            return (1, parts);
+        }
+        let most = parts.div_ceil(self.about).next_power_of_two();
+        let at_work = |warps: usize| {
+            let blocks = parts.div_ceil(warps);
+            let beside = if self.across { NEIGHBOURS } else { NEIGHBOURS / blocks * blocks };
+            1000 * beside * parts / (blocks * warps)
+        };
+        let allowed = |warps: &usize| *warps == most || (*warps >= LEAST_WARPS && parts.div_ceil(*warps) <= self.most);
+        // Of those that are as good, the one with the most warps.
+        let best = [most / 4, most / 2, most].into_iter().filter(allowed).max_by_key(|warps| at_work(*warps));
+        let warps = best.unwrap_or(most);
+        (parts.div_ceil(warps), warps)
+    }
+}
+
+/// A team of a warp for each 1024 elements, over these blocks, with `teams` teams a block.
+fn spread(n: usize, sharing: &Sharing, teams: usize) -> Geometry {
+    let (cluster, warps) = sharing.blocks_and_warps(n);
     // Without vectors that no thread has; else whole steps, which are two: a vector of each of 32 threads is half of the 256 lanes.
     let vectors = match n < BLOCK && n.is_multiple_of(SPREAD) {
         true => n / SPREAD,
@@ -183,7 +216,8 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
         false => (least, FORWARD_THREADS),
     };
     let (blocks, waves) = forward_blocks(element, n, cluster);
-    let one = spread(n, cluster, 1).threads;
+    let sharing = Sharing { about: cluster, most, across: false };
+    let one = spread(n, &sharing, 1).threads;
     let load = Load { element, back: false, params };
     let (pieces, ring) = forward_ring(element, n);
     let with = |blocks: usize| {
@@ -193,7 +227,7 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
             true => (threads / one, 1),
             false => (blocks, teams),
         };
-        load.with(&Geometry { blocks, waves, ..spread(n, cluster, teams) }, pieces, (pieces, ring), properties)
+        load.with(&Geometry { blocks, waves, ..spread(n, &sharing, teams) }, pieces, (pieces, ring), properties)
     };
     // Each block has γ and β of its columns: on devices with less shared memory, fewer blocks.
     let found = with(blocks).or_else(|| with(1));
@@ -253,13 +287,13 @@ pub fn stream_backward(element: Type, n: usize, params: usize, properties: &Prop
     if n <= BLOCK {
         // A warp has a chunk of its own, and its sums at once. Few in a block, so that chunks are spread evenly.
         let (teams, blocks) = if element.bytes() == 2 && n <= BLOCK * 3 / 4 { (4, 4) } else { (2, 4) };
-        let base = Geometry { blocks, ..spread(n, 1, teams) };
+        let base = Geometry { blocks, ..spread(n, &Sharing::NONE, teams) };
         return [(1, 2, 4), (2, 3, 4)]
             .into_iter()
             .find_map(|(pieces, least, most)| load.with(&base, pieces, (least, most), properties));
     }
-    let base = spread(n, cluster, 1);
-    let across = cluster > 2;
+    let base = spread(n, &Sharing { about: cluster, most: most_across, across: true }, 1);
+    let across = base.cluster > 2;
     let flow = base.flow.map(|flow| Flow { across, ..flow });
     let base = Geometry { blocks: (most * 32 / base.threads).max(1), flow, ..base };
     // Two rows at hand, and what comes next. Pieces let blocks that wait for each other ask sooner.
@@ -288,8 +322,9 @@ mod tests {
     fn rows_fit() {
         let device = properties(90);
         for element in [Type::F32, Type::F16, Type::Bf16] {
-            for n in
-                (520..=8192).step_by(8).chain([12288, 16384, 16392, 32768, 40000, 65536, 100_000, 131_072, 262_144])
+            for n in (520..=8192)
+                .step_by(8)
+                .chain([12288, 16384, 16392, 18432, 20480, 32768, 40000, 53248, 65536, 100_000, 131_072, 262_144])
             {
                 for params in [0, 1] {
                     for (back, found) in [
@@ -325,18 +360,40 @@ mod tests {
         }
     }
 
-    /// What the last warp has: all vectors where others have none, some, and what 16 bits have no registers to know.
+    /// Long rows are shared out so that few warps have nothing to do.
+    #[test]
+    fn few_are_idle() {
+        let device = properties(90);
+        let shared = |found: Option<Geometry>| found.map(|found| (found.cluster, found.warps));
+        for (element, n, there, back) in [
+            (Type::F32, 18432, (5, 4), (5, 4)),
+            (Type::Bf16, 18432, (5, 4), (5, 4)),
+            (Type::F32, 20480, (5, 4), (5, 4)),
+            (Type::F32, 24576, (3, 8), (3, 8)),
+            (Type::Bf16, 28672, (4, 8), (7, 4)),
+            (Type::F32, 32768, (2, 16), (4, 8)),
+            (Type::Bf16, 32768, (4, 8), (2, 16)),
+            (Type::F32, 53248, (4, 16), (13, 4)),
+            (Type::F32, 262_144, (16, 16), (32, 8)),
+        ] {
+            assert_eq!(shared(stream_forward(element, n, 2, &device)), Some(there), "{element:?} {n} forward");
+            assert_eq!(shared(stream_backward(element, n, 1, &device)), Some(back), "{element:?} {n} backward");
+        }
+    }
+
+    /// What the last warp has: all vectors where others have none, or some.
     #[test]
     fn ends_of_rows() {
         let end = |element, n, back| {
             let geometry = if back { stream_backward } else { stream_forward }(element, n, 1, &properties(90));
-            row_end(&geometry.expect("a geometry"), element, n, back).map(|end| (end.whole, end.more))
+            row_end(&geometry.expect("a geometry"), element, n).map(|end| (end.whole, end.more))
         };
         assert_eq!(end(Type::F32, 4096, false), None);
-        assert_eq!(end(Type::F32, 20480, true), Some((8, false)));
+        assert_eq!(end(Type::F32, 20480, true), None);
+        assert_eq!(end(Type::F32, 22528, true), Some((8, false)));
         assert_eq!(end(Type::Bf16, 1536, true), Some((4, false)));
         assert_eq!(end(Type::Bf16, 1032, true), Some((0, true)));
-        assert_eq!(end(Type::Bf16, 3000, true), None);
+        assert_eq!(end(Type::Bf16, 3000, true), Some((7, true)));
         assert_eq!(end(Type::Bf16, 3000, false), Some((7, true)));
         assert_eq!(end(Type::Bf16, 640, false), None);
     }

@@ -76,8 +76,21 @@ const EACH: Case = Case { kind: Kind::Each, team: 1, warps: 1, ring: 2, rows: 70
 
 const SHORT: Case = Case { kind: Kind::Held { keep: false }, warps: 1, ring: 0, rows: 75, ..BASE };
 
-pub const CASES: [Case; 48] = [
+pub const CASES: [Case; 52] = [
     Case { name: "forward_in_a_cluster", cluster: 4, teams: 2, ring: 1, n: 8192, ..BASE },
+    Case { name: "forward_in_a_cluster_of_three", cluster: 3, teams: 2, ring: 1, n: 5700, ..BASE },
+    Case { name: "forward_in_a_cluster_of_five", element: 2, warps: 1, cluster: 5, teams: 2, ring: 2, n: 5120, ..BASE },
+    Case { name: "backward_across_three", back: true, cluster: 3, across: true, n: 5700, ring: 4, ..BASE },
+    Case {
+        name: "backward_bf16_across_five",
+        back: true,
+        element: 2,
+        cluster: 5,
+        across: true,
+        n: 10240,
+        ring: 3,
+        ..BASE
+    },
     Case { name: "forward_in_pieces", warps: 4, cluster: 2, ring: 5, pieces: 4, n: 7000, ..BASE },
     Case { name: "forward_bf16_five_warps", element: 2, warps: 5, teams: 2, ring: 2, n: 5000, ..BASE },
     Case {
