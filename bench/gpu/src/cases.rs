@@ -19,9 +19,9 @@ const SIZES: [usize; 44] = [
 const FEW_SIZES: [usize; 13] = [1, 5, 64, 100, 256, 768, 1000, 1024, 1025, 4096, 40000, 262_144, 300_000];
 
 /// Rows that stream: one warp, several, several blocks; whole and with a part missing.
-const STREAM_SIZES: [usize; 23] = [
-    4096, 262_144, 1024, 5000, 40000, 16384, 320, 640, 768, 1000, 1032, 1536, 2048, 3000, 8192, 12800, 16392, 20480,
-    32768, 65536, 66_688, 100_000, 131_072,
+const STREAM_SIZES: [usize; 28] = [
+    4096, 262_144, 1024, 5000, 40000, 16384, 320, 640, 768, 1000, 1032, 1536, 2048, 3000, 6144, 8192, 9216, 12800,
+    16392, 18432, 20480, 24576, 28672, 32768, 65536, 66_688, 100_000, 131_072,
 ];
 
 /// Those that f16 goes through too, and RMS norm, f32 parameters and gaps.

@@ -117,7 +117,14 @@ impl Geometry {
     /// Blocks or clusters for so many teams' worth of rows, of which so many are held at once, and stay for some rows each.
     pub(crate) fn in_turn(&self, groups: usize, held: usize) -> usize {
         let waves = self.waves.min(groups / (LEAST_OF_WAVE * held)).max(1);
-        groups.min(waves * held)
+        if waves == 1 { self.evenly(groups, held) } else { waves * held }
+    }
+
+    /// How many of at most `held` teams (or blocks of them) take so many lines in turn. Where a multiprocessor has one block: no more than
+    /// make as few turns, or the last would be for a few, who use a part of the memory's bandwidth; else these would be quicker alone.
+    fn evenly(&self, lines: usize, held: usize) -> usize {
+        let turns = if self.cluster > 1 && self.blocks == 1 { lines.div_ceil(held).max(1) } else { 1 };
+        lines.div_ceil(turns).clamp(1, held)
     }
 
     /// Whether its blocks leave each other messages.
@@ -427,5 +434,20 @@ mod tests {
             assert!(blocks >= groups.min(132), "{groups}: {blocks}");
         }
         assert_eq!(geometry.in_turn(8192, 132), 8 * 132, "512 MiB of rows of 16384 f32");
+    }
+
+    /// Clusters with a multiprocessor to each block have as few turns as there can be, and all of them as many.
+    #[test]
+    fn turns_are_even() {
+        let cluster = Geometry { cluster: 2, ..Geometry::NONE };
+        for (lines, wanted) in [(1, 1), (66, 66), (67, 34), (132, 66), (146, 49), (1000, 63)] {
+            assert_eq!(cluster.in_turn(lines, 66), wanted, "{lines} lines");
+            assert_eq!(
+                Geometry { blocks: 2, ..cluster }.in_turn(lines, 66),
+                lines.min(66),
+                "{lines} lines, two blocks"
+            );
+            assert_eq!(Geometry::NONE.in_turn(lines, 66), lines.min(66), "{lines} lines, no cluster");
+        }
     }
 }

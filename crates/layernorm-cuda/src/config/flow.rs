@@ -36,9 +36,12 @@ const SPREAD: usize = 32 * Flow::VECTOR;
 /// Rows that a team must have for its start to be worth it.
 const LEAST_TURNS: usize = 4;
 
-/// Threads of a multiprocessor, forward: they have 128 registers each (short rows of 16 bits: more threads with 96). Twice as many have 64, which 32 elements and what is done to
+/// Threads of a multiprocessor, forward: they have 128 registers each. Twice as many have 64, which 32 elements and what is done to
 /// them fill; they do better only where much time goes by waiting for other blocks.
 const FORWARD_THREADS: usize = 512;
+
+/// The same with 96 registers.
+const MORE_THREADS: usize = FORWARD_THREADS * 5 / 4;
 
 /// Blocks of a backward team, at most: a lane of a warp reads each one's message.
 const MOST_ACROSS: usize = 32;
@@ -55,9 +58,9 @@ pub(crate) fn team_message_bytes(geometry: &Geometry) -> usize {
     geometry.cluster * 6 * 2 * 8
 }
 
-/// Teams of several blocks that run at the same time, with so many blocks on the device.
-pub(crate) fn talking_teams(geometry: &Geometry, blocks: usize) -> usize {
-    blocks.min(MOST_TALKING) / geometry.cluster
+/// Teams of several blocks for so many lines, with so many blocks on the device at the same time.
+pub(crate) fn talking_teams(geometry: &Geometry, lines: usize, blocks: usize) -> usize {
+    geometry.evenly(lines, (blocks.min(MOST_TALKING) / geometry.cluster).max(1))
 }
 
 /// What a pass needs to know of its tensors.
@@ -81,8 +84,8 @@ impl Load {
         let exchange = 16 * (warps_padded + 1 + if geometry.across() { 1 } else { cluster });
         let wide = warps > 1 || cluster > 1;
         let sums = if self.back {
-            let chunks = 1 + usize::from(cluster > 1);
             let found = 32 * if geometry.across() { 1 } else { cluster };
+            let chunks = 1 + usize::from(cluster > 1);
             exchange + 16 * warps_padded + 64 + found + 16 * cluster + chunks * 3 * 4 * CHUNK * geometry.teams()
         } else {
             exchange * if wide { geometry.teams() } else { 1 }
@@ -212,8 +215,8 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
     let (cluster, threads) = match long {
         true if least == most => (least, 2 * FORWARD_THREADS),
         true => (2 * least, 3 * FORWARD_THREADS / 2),
-        false if n <= BLOCK && element.bytes() == 2 => (1, FORWARD_THREADS * 5 / 4),
-        false => (least, FORWARD_THREADS),
+        false if least > 1 => (least, FORWARD_THREADS),
+        false => (1, forward_threads(element, n)),
     };
     let (blocks, waves) = forward_blocks(element, n, cluster);
     let sharing = Sharing { about: cluster, most, across: false };
@@ -236,6 +239,21 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
     found.map(|found| Geometry { flow: found.flow.map(hinted), ..found })
 }
 
+/// Threads of a multiprocessor, forward, where a block has a whole row. A team that does not divide 512 leaves many of them out.
+fn forward_threads(element: Type, n: usize) -> usize {
+    let one = 32 * n.div_ceil(BLOCK);
+    match (element.bytes(), n) {
+        (2, ..=1024) => MORE_THREADS,
+        // Two blocks, with more rows on their way.
+        (2, 4097..=8192) | (4, ..=8192) => FORWARD_THREADS,
+        // Two teams.
+        (2, 10241..=14336) => 2 * one,
+        (4, 10241..) => FORWARD_THREADS,
+        _ if FORWARD_THREADS.is_multiple_of(one) => FORWARD_THREADS,
+        _ => MORE_THREADS,
+    }
+}
+
 /// Blocks of a multiprocessor, forward, and how many times as many come one after the other: these even out what some take longer
 /// for, and start while others of the multiprocessor work. Where a block has a large part of γ and β, few do.
 fn forward_blocks(element: Type, n: usize, cluster: usize) -> (usize, usize) {
@@ -244,7 +262,7 @@ fn forward_blocks(element: Type, n: usize, cluster: usize) -> (usize, usize) {
         (2, ..=4096) => (2, 16),
         (2, ..=8192) => (2, 1),
         (2, _) => (1, 1),
-        (_, 4097..=8192) => (2, 8),
+        (_, 4097..=10240) => (2, 8),
         _ if cluster == 1 => (1, 8),
         _ if cluster <= 4 => (1, 2),
         _ => (1, 1),
@@ -254,7 +272,8 @@ fn forward_blocks(element: Type, n: usize, cluster: usize) -> (usize, usize) {
 /// Pieces of a row and the longest ring of them, forward: mostly a row that comes while the last is worked on, or two.
 fn forward_ring(element: Type, n: usize) -> (usize, usize) {
     match (element.bytes(), n) {
-        (2, 4097..=8192) => (4, 12),
+        (2, 4097..8192) => (1, 4),
+        (2, 8192) => (4, 12),
         (2, ..=16384) => (1, 2),
         _ => (1, 1),
     }
@@ -263,9 +282,12 @@ fn forward_ring(element: Type, n: usize) -> (usize, usize) {
 /// Whether a forward pass of so many rows is better off streaming.
 pub fn streams_forward(element: Type, rows: usize, n: usize, geometry: &Geometry, properties: &Properties) -> bool {
     let teams = properties.multiprocessors as usize * geometry.blocks * geometry.teams() / geometry.cluster;
-    // Shorter ones are faster in blocks that come and go with a row each.
-    let least = if element.bytes() == 2 { BLOCK / 2 + 1 } else { 8 * BLOCK + 1 };
-    n >= least && rows >= LEAST_TURNS * teams
+    // Others are faster in blocks that come and go with a row each.
+    let faster = match element.bytes() {
+        2 => n > BLOCK / 2,
+        _ => n > 8 * BLOCK || n.div_ceil(BLOCK) == 6,
+    };
+    faster && rows >= LEAST_TURNS * teams
 }
 
 /// A backward pass with dx and the sums for γ and β, of rows that stream; `None` where none can. `params`: whether there is a γ.

@@ -56,7 +56,7 @@ impl Job<'_> {
         let function = self.device.function(variant)?;
         let held = function.blocks_per_multiprocessor(geometry.threads as u32)? as usize;
         let blocks = held * self.device.properties().multiprocessors as usize;
-        let teams = lines.min(config::talking_teams(geometry, blocks)).max(1);
+        let teams = config::talking_teams(geometry, lines, blocks);
         let bytes = teams * config::team_message_bytes(geometry);
         let launch = Launch::new((teams * geometry.cluster) as u32, geometry.threads as u32).cooperative();
         // SAFETY: the messages are the workspace's; the rest is the caller's promise.
