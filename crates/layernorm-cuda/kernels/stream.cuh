@@ -11,7 +11,7 @@
 //   Columns  γ or β of the block's columns, widened, in shared memory: no instructions to widen them again in every row.
 //
 // Orders: the chain and the fold of a lane's block are Team::fold's. Warps fold as adjacent pairs, padded with +0, then the
-// blocks of the team, which hold powers of two. Who comes last does not enter: it reads the parts by their places.
+// blocks of the team, which hold powers of two, in the same way. Who comes last does not enter: it reads the parts by their places.
 #pragma once
 #include "stats.cuh"
 

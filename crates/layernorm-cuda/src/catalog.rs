@@ -118,7 +118,7 @@ pub fn variants(capability: u32) -> Vec<Variant> {
     for element in Type::ALL {
         let sizes: &[usize] = if matches!(element, Type::F32 | Type::Bf16) { &SIZES } else { &FEW_SIZES };
         sizes.iter().for_each(|&n| row_variants(element, n, &properties, &mut out));
-        for n in [320, 384, 640, 1536, 5000, 20480, 32768, 262_144] {
+        for n in [320, 384, 640, 1536, 5000, 18432, 20480, 32768, 262_144] {
             stream_variants(element, n, &properties, &mut out);
         }
         each_variants(element, &properties, &mut out);

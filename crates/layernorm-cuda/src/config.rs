@@ -120,8 +120,9 @@ impl Geometry {
         if waves == 1 { self.evenly(groups, held) } else { waves * held }
     }
 
-    /// How many of at most `held` teams (or blocks of them) take so many lines in turn. Where a multiprocessor has one block: no more than
-    /// make as few turns, or the last would be for a few, who use a part of the memory's bandwidth; else these would be quicker alone.
+    /// How many of at most `held` teams (or blocks of them) take so many lines in turn. Clusters with one block a multiprocessor: as few as
+    /// need no more turns, for a last turn of a few would leave most of the bandwidth unused. With several blocks a multiprocessor that turn
+    /// is quick, and all are used.
     fn evenly(&self, lines: usize, held: usize) -> usize {
         let turns = if self.cluster > 1 && self.blocks == 1 { lines.div_ceil(held).max(1) } else { 1 };
         lines.div_ceil(turns).clamp(1, held)

@@ -37,7 +37,7 @@ const SPREAD: usize = 32 * Flow::VECTOR;
 const LEAST_TURNS: usize = 4;
 
 /// Threads of a multiprocessor, forward: they have 128 registers each. Twice as many have 64, which 32 elements and what is done to
-/// them fill; they do better only where much time goes by waiting for other blocks.
+/// them fill; they do better only where much time goes by waiting for other blocks. Two teams of 11 to 14 warps have 72 to 88.
 const FORWARD_THREADS: usize = 512;
 
 /// The same with 96 registers.
@@ -46,7 +46,7 @@ const MORE_THREADS: usize = FORWARD_THREADS * 5 / 4;
 /// Blocks of a backward team, at most: a lane of a warp reads each one's message.
 const MOST_ACROSS: usize = 32;
 
-/// Blocks that leave each other messages, at most, over all teams.
+/// Blocks that leave each other messages, at most, over all teams: nearly all of the four of each of 132 multiprocessors.
 const MOST_TALKING: usize = 512;
 
 /// Bytes of workspace for the messages of blocks that share a row: each of a block's in six sets of two, as `Messages` in
@@ -141,8 +141,8 @@ fn cuts(geometry: &Geometry, element: Type) -> bool {
     pieces == 1 || (whole && geometry.steps(element).is_multiple_of(pieces))
 }
 
-/// Multiprocessors of a part of the chip, in which a cluster lies as a whole.
-const NEIGHBOURS: usize = 16;
+/// Multiprocessors, about, of a part of the chip (a GPC): a cluster lies in one of them.
+const PART_OF_CHIP: usize = 16;
 
 /// Warps of a block at least where others than the most are tried: below, messages would be too many.
 const LEAST_WARPS: usize = 4;
@@ -150,10 +150,11 @@ const LEAST_WARPS: usize = 4;
 /// The blocks that share a row.
 #[derive(Clone, Copy)]
 struct Sharing {
-    /// About how many there are, and at most.
+    /// About how many there are.
     about: usize,
+    /// How many there may be.
     most: usize,
-    /// Whether they are no cluster.
+    /// Whether they leave each other messages, and are no cluster.
     across: bool,
 }
 
@@ -170,7 +171,7 @@ impl Sharing {
         let most = parts.div_ceil(self.about).next_power_of_two();
         let at_work = |warps: usize| {
             let blocks = parts.div_ceil(warps);
-            let beside = if self.across { NEIGHBOURS } else { NEIGHBOURS / blocks * blocks };
+            let beside = if self.across { PART_OF_CHIP } else { PART_OF_CHIP / blocks * blocks };
             1000 * beside * parts / (blocks * warps)
         };
         let allowed = |warps: &usize| *warps == most || (*warps >= LEAST_WARPS && parts.div_ceil(*warps) <= self.most);
@@ -223,7 +224,7 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
     let one = spread(n, &sharing, 1).threads;
     let load = Load { element, back: false, params };
     let (pieces, ring) = forward_ring(element, n);
-    let with = |blocks: usize| {
+    let with = |blocks: usize, threads: usize| {
         let teams = (threads / blocks / one).max(1);
         // Blocks of one team where those of several leave room for more.
         let (blocks, teams) = match cluster == 1 && blocks > 1 && threads / one > blocks * teams {
@@ -232,19 +233,19 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
         };
         load.with(&Geometry { blocks, waves, ..spread(n, &sharing, teams) }, pieces, (pieces, ring), properties)
     };
-    // Each block has γ and β of its columns: on devices with less shared memory, fewer blocks.
-    let found = with(blocks).or_else(|| with(1));
+    // Each block has γ and β of its columns: on devices with less shared memory, fewer blocks; then fewer teams.
+    let found = with(blocks, threads).or_else(|| with(1, threads)).or_else(|| with(1, FORWARD_THREADS.min(threads)));
     // What they read leaves room in L2.
     let hinted = |flow: Flow| Flow { hint: u32::from(long), ..flow };
     found.map(|found| Geometry { flow: found.flow.map(hinted), ..found })
 }
 
-/// Threads of a multiprocessor, forward, where a block has a whole row. A team that does not divide 512 leaves many of them out.
+/// Threads of a multiprocessor, forward, where a block has a whole row. Where a team does not divide 512, many of them would be left out.
 fn forward_threads(element: Type, n: usize) -> usize {
     let one = 32 * n.div_ceil(BLOCK);
     match (element.bytes(), n) {
         (2, ..=1024) => MORE_THREADS,
-        // Two blocks, with more rows on their way.
+        // 16 bits have more rows on their way instead; shorter rows of f32 hardly ever stream.
         (2, 4097..=8192) | (4, ..=8192) => FORWARD_THREADS,
         // Two teams.
         (2, 10241..=14336) => 2 * one,
@@ -255,21 +256,22 @@ fn forward_threads(element: Type, n: usize) -> usize {
 }
 
 /// Blocks of a multiprocessor, forward, and how many times as many come one after the other: these even out what some take longer
-/// for, and start while others of the multiprocessor work. Where a block has a large part of γ and β, few do.
-fn forward_blocks(element: Type, n: usize, cluster: usize) -> (usize, usize) {
+/// for, and start while others of the multiprocessor work. Where a block has a large part of γ and β, few do. `about`: blocks that share
+/// a row, before it is known how many exactly.
+fn forward_blocks(element: Type, n: usize, about: usize) -> (usize, usize) {
     match (element.bytes(), n) {
         (2, ..=1024) => (10, 32),
         (2, ..=4096) => (2, 16),
         (2, ..=8192) => (2, 1),
         (2, _) => (1, 1),
         (_, 4097..=10240) => (2, 8),
-        _ if cluster == 1 => (1, 8),
-        _ if cluster <= 4 => (1, 2),
+        _ if about == 1 => (1, 8),
+        _ if about <= 4 => (1, 2),
         _ => (1, 1),
     }
 }
 
-/// Pieces of a row and the longest ring of them, forward: mostly a row that comes while the last is worked on, or two.
+/// Pieces of a row and the longest ring of them, forward: one row to four that come while the last is worked on.
 fn forward_ring(element: Type, n: usize) -> (usize, usize) {
     match (element.bytes(), n) {
         (2, 4097..8192) => (1, 4),
@@ -281,7 +283,10 @@ fn forward_ring(element: Type, n: usize) -> (usize, usize) {
 
 /// Whether a forward pass of so many rows is better off streaming.
 pub fn streams_forward(element: Type, rows: usize, n: usize, geometry: &Geometry, properties: &Properties) -> bool {
-    let teams = properties.multiprocessors as usize * geometry.blocks * geometry.teams() / geometry.cluster;
+    let threads = geometry.blocks * geometry.threads;
+    // A second team for want of a better use of registers does not ask for more rows.
+    let threads = if n > BLOCK && geometry.cluster == 1 { threads.min(FORWARD_THREADS) } else { threads };
+    let teams = properties.multiprocessors as usize * (threads / (32 * geometry.warps)) / geometry.cluster;
     // Others are faster in blocks that come and go with a row each.
     let faster = match element.bytes() {
         2 => n > BLOCK / 2,
@@ -344,9 +349,9 @@ mod tests {
     fn rows_fit() {
         let device = properties(90);
         for element in [Type::F32, Type::F16, Type::Bf16] {
-            for n in (520..=8192)
+            for n in (520..=16384)
                 .step_by(8)
-                .chain([12288, 16384, 16392, 18432, 20480, 32768, 40000, 53248, 65536, 100_000, 131_072, 262_144])
+                .chain([16392, 18432, 20480, 32768, 40000, 53248, 65536, 100_000, 131_072, 262_144])
             {
                 for params in [0, 1] {
                     for (back, found) in [
@@ -425,9 +430,34 @@ mod tests {
     fn fewer_blocks() {
         let device = properties(90);
         let small = Properties { shared_per_block: 99 << 10, shared_per_multiprocessor: 100 << 10, ..device.clone() };
-        for n in [768, 1024, 2048, 4096] {
-            let found = stream_forward(Type::Bf16, n, 2, &small).unwrap_or_else(|| panic!("N={n}: no geometry"));
-            assert!(stream_fits(&found, Type::Bf16, false, 2, &small), "N={n}: {found:?}");
+        for (element, n, params) in [
+            (Type::Bf16, 768, 2),
+            (Type::Bf16, 1024, 2),
+            (Type::Bf16, 2048, 2),
+            (Type::Bf16, 4096, 2),
+            (Type::Bf16, 9216, 2),
+            (Type::Bf16, 13312, 1),
+            (Type::F32, 9216, 1),
+        ] {
+            let found = stream_forward(element, n, params, &small).unwrap_or_else(|| panic!("N={n}: no geometry"));
+            assert!(stream_fits(&found, element, false, params, &small), "N={n}: {found:?}");
+        }
+    }
+
+    /// Blocks that leave messages: as many teams as fit, as few as make no more turns if each block has a multiprocessor, and no more
+    /// than there is room for messages.
+    #[test]
+    fn teams_that_talk() {
+        let three = Geometry { cluster: 3, ..Geometry::NONE };
+        assert_eq!(talking_teams(&three, 1, 132), 1);
+        assert_eq!(talking_teams(&three, 44, 132), 44);
+        assert_eq!(talking_teams(&three, 45, 132), 23);
+        assert_eq!(talking_teams(&Geometry { blocks: 2, ..three }, 45, 132), 44);
+        assert_eq!(talking_teams(&three, 5, 2), 1);
+        for cluster in 3..=32 {
+            let geometry = Geometry { cluster, blocks: 4, ..Geometry::NONE };
+            let teams = talking_teams(&geometry, 100_000, 4 * 160);
+            assert!(teams * team_message_bytes(&geometry) <= MESSAGE_BYTES, "{cluster} blocks: {teams} teams");
         }
     }
 

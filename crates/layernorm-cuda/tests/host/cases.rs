@@ -21,8 +21,6 @@ pub struct Case {
     pub affine: bool,
     /// Whether the blocks of a team leave each other messages; else they are a cluster.
     pub across: bool,
-    /// Of rows that stream: whether the kernel is not told what the warp with a row's end has, and looks at every vector.
-    pub looks: bool,
     pub kind: Kind,
 }
 
@@ -67,7 +65,6 @@ const BASE: Case = Case {
     centered: true,
     affine: true,
     across: false,
-    looks: false,
     kind: Kind::Stream,
 };
 const LANES: Case = Case { kind: Kind::Lanes, warps: 8, n: 1024, ..BASE };
@@ -76,19 +73,40 @@ const EACH: Case = Case { kind: Kind::Each, team: 1, warps: 1, ring: 2, rows: 70
 
 const SHORT: Case = Case { kind: Kind::Held { keep: false }, warps: 1, ring: 0, rows: 75, ..BASE };
 
-pub const CASES: [Case; 52] = [
+pub const CASES: [Case; 54] = [
     Case { name: "forward_in_a_cluster", cluster: 4, teams: 2, ring: 1, n: 8192, ..BASE },
     Case { name: "forward_in_a_cluster_of_three", cluster: 3, teams: 2, ring: 1, n: 5700, ..BASE },
     Case { name: "forward_in_a_cluster_of_five", element: 2, warps: 1, cluster: 5, teams: 2, ring: 2, n: 5120, ..BASE },
-    Case { name: "backward_across_three", back: true, cluster: 3, across: true, n: 5700, ring: 4, ..BASE },
+    Case {
+        name: "backward_across_three",
+        back: true,
+        cluster: 3,
+        across: true,
+        n: 5700,
+        ring: 2,
+        rows: 64 * 5 + 7,
+        ..BASE
+    },
     Case {
         name: "backward_bf16_across_five",
         back: true,
         element: 2,
         cluster: 5,
         across: true,
-        n: 10240,
-        ring: 3,
+        n: 9304,
+        ring: 2,
+        rows: 64 * 5 + 7,
+        ..BASE
+    },
+    Case { name: "forward_two_teams_of_ten", element: 2, warps: 10, teams: 2, ring: 2, n: 10200, ..BASE },
+    Case {
+        name: "backward_bf16_seven_and_a_part",
+        back: true,
+        element: 2,
+        warps: 3,
+        ring: 4,
+        n: 3000,
+        rows: 70,
         ..BASE
     },
     Case { name: "forward_in_pieces", warps: 4, cluster: 2, ring: 5, pieces: 4, n: 7000, ..BASE },
@@ -156,7 +174,6 @@ pub const CASES: [Case; 52] = [
     Case { name: "backward", back: true, rows: 70, ..BASE },
     Case {
         name: "backward_in_several_blocks",
-        looks: true,
         across: true,
         back: true,
         element: 2,
@@ -169,7 +186,6 @@ pub const CASES: [Case; 52] = [
     },
     Case {
         name: "backward_rms",
-        looks: true,
         back: true,
         element: 2,
         warps: 3,
