@@ -1,14 +1,11 @@
 //! Memory that grows and is used again: aligned to cache lines, and matrices whose rows do not collide in the caches.
 
-/// A cache line.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Line(#[allow(dead_code, reason = "only its size and alignment matter")] [u8; 64]);
+use layernorm::parts::{CacheLine, large_pages};
 
 /// Numbers in memory that is kept from call to call. Several threads may write to it, each to places of its own.
 #[derive(Debug)]
 pub(crate) struct Buffer<A> {
-    lines: Vec<Line>,
+    lines: Vec<CacheLine>,
     start: *mut A,
 }
 
@@ -27,11 +24,11 @@ impl<A: Copy + Default> Buffer<A> {
 
     /// Room for so many numbers. What was there is lost if it grows.
     pub(crate) fn reserve(&mut self, count: usize) {
-        let lines = ((count + SLACK) * size_of::<A>()).div_ceil(size_of::<Line>());
+        let lines = ((count + SLACK) * size_of::<A>()).div_ceil(size_of::<CacheLine>());
         if self.lines.len() < lines {
             self.lines = Vec::with_capacity(lines);
-            layernorm::parts::large_pages(self.lines.as_mut_ptr().cast(), lines * size_of::<Line>());
-            self.lines.resize(lines, Line([0; 64]));
+            large_pages(self.lines.as_mut_ptr().cast(), lines * size_of::<CacheLine>());
+            self.lines.resize(lines, CacheLine::ZERO);
             self.start = self.lines.as_mut_ptr().cast();
         }
     }
@@ -42,7 +39,7 @@ impl<A: Copy + Default> Buffer<A> {
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
-        self.lines.len() * size_of::<Line>()
+        self.lines.len() * size_of::<CacheLine>()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::arch::Isa;
 use crate::error::Error;
+use crate::pages::CacheLine;
 use crate::threads;
 use std::sync::OnceLock;
 
@@ -21,13 +22,8 @@ pub struct Context {
     isa: Option<Isa>,
     threads: Option<usize>,
     fresh_outputs: bool,
-    scratch: Vec<Line>,
+    scratch: Vec<CacheLine>,
 }
-
-/// A cache line of scratch memory.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Line(#[allow(dead_code, reason = "only its size and alignment matter")] [u8; 64]);
 
 impl Context {
     /// All cores, the machine's widest instruction set (or the one that `LAYERNORM_ISA` names).
@@ -77,7 +73,7 @@ impl Context {
 
     /// Bytes of scratch memory held.
     pub fn scratch_bytes(&self) -> usize {
-        self.scratch.capacity() * size_of::<Line>()
+        self.scratch.capacity() * size_of::<CacheLine>()
     }
 
     /// Gives the scratch memory back.
@@ -114,13 +110,13 @@ impl Need {
 }
 
 fn lines<A>(count: usize) -> usize {
-    count.saturating_mul(size_of::<A>()).div_ceil(size_of::<Line>())
+    count.saturating_mul(size_of::<A>()).div_ceil(size_of::<CacheLine>())
 }
 
 /// Hands out the pieces that were asked for. The memory is not initialized.
 #[derive(Clone, Copy)]
 pub(crate) struct Scratch {
-    next: *mut Line,
+    next: *mut CacheLine,
     lines: usize,
 }
 
@@ -138,13 +134,13 @@ impl Scratch {
 
     /// A part of what is left, to be handed out by itself.
     pub(crate) fn part(&mut self, need: Need) -> Scratch {
-        Scratch { next: self.take::<Line>(need.0), lines: need.0 }
+        Scratch { next: self.take::<CacheLine>(need.0), lines: need.0 }
     }
 
     /// Of equal parts that follow each other, the one with this number.
     pub(crate) fn nth(&self, each: Need, number: usize) -> Scratch {
         let mut rest = *self;
-        rest.take::<Line>(each.0 * number);
+        rest.take::<CacheLine>(each.0 * number);
         rest.part(each)
     }
 }

@@ -1,8 +1,18 @@
-//! Large pages for fresh outputs. Memory that was just allocated costs a fault for every page that is first touched, and with
+//! Memory in cache lines, and large pages for fresh outputs. Memory that was just allocated costs a fault for every page that is first touched, and with
 //! pages of 4 KiB that takes several times as long as a norm. Where the system has larger pages, it is asked for them.
 
 use crate::kernels::Rows;
 use crate::tune;
+
+/// A cache line: memory that is kept in whole ones is aligned to them.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub struct CacheLine(#[allow(dead_code, reason = "only its size and alignment matter")] [u8; 64]);
+
+impl CacheLine {
+    /// All zeros.
+    pub const ZERO: CacheLine = CacheLine([0; 64]);
+}
 
 /// Asks for large pages for rows that follow each other without a gap. A hint: nothing happens where it cannot be met.
 pub(crate) fn ask_for_large<T>(rows: Option<Rows<*mut T>>, count: usize, n: usize) {

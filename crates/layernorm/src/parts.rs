@@ -5,7 +5,7 @@ pub use crate::arch::Isa;
 pub use crate::element::lanes::Of;
 pub use crate::kernels::Kernel;
 pub use crate::kernels::vector::{MAX_LANES, Simd, Vector};
-pub use crate::pages::large_pages;
+pub use crate::pages::{CacheLine, large_pages};
 pub use crate::threads::borrowed::use_threads;
 pub use crate::threads::{MAX_THREADS, Meeting, run, team};
 
