@@ -5,10 +5,10 @@ import pathlib
 import sys
 
 import numpy as np
-import onnx
 from onnx.backend.test.loader import load_model_tests
 from safetensors.numpy import save
 
+import onnx
 import stable
 
 OPS = {

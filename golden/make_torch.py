@@ -3,11 +3,11 @@
 import pathlib
 import zlib
 
-import torch
 import torch.nn.functional as F
 from safetensors.torch import save
 
 import stable
+import torch
 
 DTYPES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16}
 OUT = pathlib.Path(__file__).parent / "torch"

@@ -59,7 +59,9 @@ def case(file, cell, label, size=SIZE, eps=None, lengths=False, zero_state=False
     eps = DEFAULT_EPS[cell] if eps is None else eps
     rnn = tf.keras.layers.RNN(
         CELLS[cell](hidden, **{EPS[cell]: eps}, **arguments),
-        return_sequences=True, return_state=True, name="rnn",
+        return_sequences=True,
+        return_state=True,
+        name="rnn",
     )
     # A call and not build(), which would leave the names without their scopes.
     rnn(tf.zeros((batch, steps, inputs), tf.float64))
@@ -81,8 +83,14 @@ def case(file, cell, label, size=SIZE, eps=None, lengths=False, zero_state=False
 
     tensors = record(draw, given, parameters, forward)
     values = settings(
-        cell, "addons", size, variant="keras", batch_first=True, eps=eps,
-        bias=arguments.get("use_bias", True), activation=arguments.get("activation", "tanh"),
+        cell,
+        "addons",
+        size,
+        variant="keras",
+        batch_first=True,
+        eps=eps,
+        bias=arguments.get("use_bias", True),
+        activation=arguments.get("activation", "tanh"),
         gates={"lstm": "ifco", "rnn": "h"}[cell],
     )
     if lengths:

@@ -29,9 +29,7 @@ def record(draw, inputs, parameters, outputs):
     upstream = {name: torch.from_numpy(draw.normal(t.shape)) for name, t in outputs.items()}
     leaves = {"d" + name: t for name, t in inputs.items()}
     leaves.update({"grad/" + name: t for name, t in parameters.items()})
-    grads = torch.autograd.grad(
-        list(outputs.values()), list(leaves.values()), list(upstream.values())
-    )
+    grads = torch.autograd.grad(list(outputs.values()), list(leaves.values()), list(upstream.values()))
     result = {name: array(t) for name, t in inputs.items()}
     result.update({"param/" + name: array(t) for name, t in parameters.items()})
     result.update({name: array(t) for name, t in outputs.items()})

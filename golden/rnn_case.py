@@ -94,14 +94,14 @@ class File:
         for name, array in tensors.items():
             array = np.asarray(array)
             if array.dtype.kind == "f" and not np.isfinite(array).all():
-                raise ValueError("{}/{} is not finite".format(case, name))
+                raise ValueError(f"{case}/{name} is not finite")
             # safetensors takes the memory as it lies, whatever the strides say.
             contiguous = np.ascontiguousarray(array).reshape(array.shape)
-            self.tensors["{}/{}".format(case, name)] = contiguous
+            self.tensors[f"{case}/{name}"] = contiguous
 
     def write(self, name):
         OUT.mkdir(exist_ok=True)
         path = OUT / (name + ".safetensors")
         stable.write(path, save(self.tensors, self.metadata))
         cases = len(self.metadata) - 1
-        print("{}: {} cases, {} bytes".format(path.name, cases, path.stat().st_size))
+        print(f"{path.name}: {cases} cases, {path.stat().st_size} bytes")

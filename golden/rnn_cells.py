@@ -7,8 +7,9 @@ A step maps (p, x, state, eps) to the new state, a tuple with h first. p holds t
 parameters by name, x is [B, I], h and c are [B, H].
 """
 
-import torch
 import torch.nn.functional as F
+
+import torch
 
 
 def ln(x, gain, bias, eps):
@@ -112,7 +113,7 @@ def theano_lstm_shapes(inputs, hidden):
 def theano_gru_step(p, x, state, eps):
     """lngru_layer of the same file."""
     (h,) = state
-    p = {name[len("lngru_"):]: value for name, value in p.items()}
+    p = {name[len("lngru_") :]: value for name, value in p.items()}
     gates = ln(x @ p["W"] + p["b"], p["s1"], p["b1"], eps) + ln(h @ p["U"], p["s3"], p["b3"], eps)
     r, u = gates.sigmoid().chunk(2, -1)
     candidate = r * ln(h @ p["Ux"], p["s4"], p["b4"], eps)

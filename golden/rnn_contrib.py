@@ -19,10 +19,7 @@ EPS = 1e-12  # Fixed in tf.contrib.layers.layer_norm, except for float16.
 def gradients(loss, leaves):
     """Zeros for a variable that the original makes and does not use."""
     grads = tf.gradients(loss, list(leaves.values()))
-    return {
-        name: tf.zeros_like(leaf) if grad is None else grad
-        for (name, leaf), grad in zip(leaves.items(), grads)
-    }
+    return {name: tf.zeros_like(leaf) if grad is None else grad for (name, leaf), grad in zip(leaves.items(), grads)}
 
 
 def case(file, name, make, values, size=SIZE, lengths=False, zero_state=False, dtype="float64"):
@@ -36,9 +33,7 @@ def case(file, name, make, values, size=SIZE, lengths=False, zero_state=False, d
         given["c0"] = tf.constant(draw.normal((batch, hidden)))
     state = None if zero_state else rnn.LSTMStateTuple(given["c0"], given["h0"])
     lens = draw.lengths(batch, steps) if lengths else None
-    y, (cn, hn) = tf.nn.dynamic_rnn(
-        make(), given["x"], lens, state, dtype=given["x"].dtype, time_major=True
-    )
+    y, (cn, hn) = tf.nn.dynamic_rnn(make(), given["x"], lens, state, dtype=given["x"].dtype, time_major=True)
 
     outputs = {"y": y, "hn": hn, "cn": cn}
     upstream = {n: draw.normal([int(d) for d in t.shape]) for n, t in outputs.items()}
@@ -73,22 +68,32 @@ def basic(file, label, forget_bias=1.0, layer_norm=True, size=SIZE, **others):
         lambda: rnn.LayerNormBasicLSTMCell(size[3], forget_bias, layer_norm=layer_norm),
         values,
         size,
-        **others
+        **others,
     )
 
 
 def full(file, label, peephole=False, cell_clip=None, proj=None, proj_clip=None):
     """LayerNormLSTMCell. Its norms make f32 variables only, so it runs in f32."""
     values = {
-        "variant": "per-gate", "eps": EPS, "forget_bias": 1.0, "bias": False,
-        "peephole": peephole, "cell_clip": cell_clip, "proj": proj or 0, "proj_clip": proj_clip,
+        "variant": "per-gate",
+        "eps": EPS,
+        "forget_bias": 1.0,
+        "bias": False,
+        "peephole": peephole,
+        "cell_clip": cell_clip,
+        "proj": proj or 0,
+        "proj_clip": proj_clip,
     }
     case(
         file,
         "lstm_full-" + label,
         lambda: LayerNormLSTMCell(
-            SIZE[3], use_peepholes=peephole, cell_clip=cell_clip, num_proj=proj,
-            proj_clip=proj_clip, layer_norm=True,
+            SIZE[3],
+            use_peepholes=peephole,
+            cell_clip=cell_clip,
+            num_proj=proj,
+            proj_clip=proj_clip,
+            layer_norm=True,
         ),
         values,
         dtype="float32",
@@ -98,7 +103,7 @@ def full(file, label, peephole=False, cell_clip=None, proj=None, proj_clip=None)
 def make():
     file = File(
         "tf.contrib.rnn.LayerNormBasicLSTMCell (basic, f64) and LayerNormLSTMCell (full, f32) of "
-        "TensorFlow {}, run with tf.nn.dynamic_rnn on the CPU".format(tf.__version__)
+        f"TensorFlow {tf.__version__}, run with tf.nn.dynamic_rnn on the CPU"
     )
     basic(file, "plain")
     basic(file, "zero_state", zero_state=True)

@@ -1,8 +1,7 @@
 """Runs the definitions of rnn_cells.py, with gradients from PyTorch's autograd."""
 
-import torch
-
 import rnn_cells as cells
+import torch
 from rnn_autograd import array, leaf, record, set_parameters
 from rnn_case import Draw, File, settings
 
@@ -40,12 +39,9 @@ class Definitions:
 
     def __init__(self, source, about):
         self.source = source
-        self.file = File(
-            f"{about}; written from the text and run in f64 with PyTorch {torch.__version__}"
-        )
+        self.file = File(f"{about}; written from the text and run in f64 with PyTorch {torch.__version__}")
 
-    def case(self, name, cell, step, shapes, size=SIZE, eps=1e-5, lengths=False,
-             zero_state=False, **others):
+    def case(self, name, cell, step, shapes, size=SIZE, eps=1e-5, lengths=False, zero_state=False, **others):
         """One layer in one direction."""
         steps, batch, inputs, hidden = size
         draw = Draw(f"{self.source}-{name}")
@@ -79,8 +75,16 @@ def paper():
         cases.case(f"gru-{label}", "gru", *gru, gates="zrh", reset="after", bias=False, **arguments)
         for name, activation in (("tanh", torch.tanh), ("relu", torch.relu)):
             step = cells.paper_rnn_step(activation)
-            cases.case(f"rnn_{name}-{label}", "rnn", step, cells.paper_rnn_shapes, gates="h",
-                       bias=False, activation=name, **arguments)
+            cases.case(
+                f"rnn_{name}-{label}",
+                "rnn",
+                step,
+                cells.paper_rnn_shapes,
+                gates="h",
+                bias=False,
+                activation=name,
+                **arguments,
+            )
     cases.write()
 
 
@@ -102,10 +106,8 @@ def draw_source():
     )
     step = cells.draw_step(0.5)
     for label in ("plain", "zero_state", "eps"):
-        cases.case(f"lstm-{label}", "lstm", step, cells.draw_shapes, gates="ifog",
-                   divisor="std", **VARIATIONS[label])
-    cases.case("lstm-variance", "lstm", cells.draw_step(1), cells.draw_shapes, gates="ifog",
-               divisor="variance")
+        cases.case(f"lstm-{label}", "lstm", step, cells.draw_shapes, gates="ifog", divisor="std", **VARIATIONS[label])
+    cases.case("lstm-variance", "lstm", cells.draw_step(1), cells.draw_shapes, gates="ifog", divisor="variance")
     cases.write()
 
 
@@ -125,7 +127,7 @@ def fastrnns_layer(name, p, x, states, eps, bidirectional):
     outputs, finals = [], []
     for direction, state in enumerate(states):
         prefix = f"{name}.directions.{direction}.cell." if bidirectional else f"{name}.cell."
-        own = {n[len(prefix):]: t for n, t in p.items() if n.startswith(prefix)}
+        own = {n[len(prefix) :]: t for n, t in p.items() if n.startswith(prefix)}
         y, final = run(cells.fastrnns_step, own, x, state, eps, reverse=direction == 1)
         outputs.append(y)
         finals.append(final)
@@ -156,8 +158,15 @@ def fastrnns_case(file, name, size=SIZE, layers=1, bidirectional=False, eps=1e-5
         finals += final
     hn, cn = (torch.stack(s) for s in zip(*finals))
     values = settings(
-        "lstm", "fastrnns", size, variant="fastrnns", layers=layers, bidirectional=bidirectional,
-        bias=False, eps=eps, gates="ifgo",
+        "lstm",
+        "fastrnns",
+        size,
+        variant="fastrnns",
+        layers=layers,
+        bidirectional=bidirectional,
+        bias=False,
+        eps=eps,
+        gates="ifgo",
     )
     file.add(name, values, record(draw, given, p, {"y": y, "hn": hn, "cn": cn}))
 

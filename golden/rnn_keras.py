@@ -5,9 +5,9 @@ import os
 os.environ["KERAS_BACKEND"] = "torch"
 
 import keras
-import torch
 from keras.src.backend.common.dtypes import BIT64_TO_BIT32_DTYPE
 
+import torch
 from rnn_autograd import array, leaf, record
 from rnn_case import Draw, File, settings
 
@@ -47,8 +47,12 @@ def stacked(finals, states, bidirectional):
 
 def build(cell, size, bidirectional, padding, arguments):
     layer = LAYERS[cell](
-        size[3], return_sequences=True, return_state=True, name=cell,
-        zero_output_for_mask=padding == "zero", **arguments,
+        size[3],
+        return_sequences=True,
+        return_state=True,
+        name=cell,
+        zero_output_for_mask=padding == "zero",
+        **arguments,
     )
     if bidirectional:
         layer = keras.layers.Bidirectional(layer, name="bidirectional")
@@ -56,8 +60,7 @@ def build(cell, size, bidirectional, padding, arguments):
     return layer
 
 
-def case(file, cell, label, bidirectional=False, lengths=None, zero_state=False, size=SIZE,
-         **arguments):
+def case(file, cell, label, bidirectional=False, lengths=None, zero_state=False, size=SIZE, **arguments):
     steps, batch, inputs, hidden = size
     draw = Draw(f"keras-{cell}-{label}")
     layer = build(cell, size, bidirectional, lengths, arguments)
@@ -81,8 +84,13 @@ def case(file, cell, label, bidirectional=False, lengths=None, zero_state=False,
     outputs = {"y": y, **stacked(finals, states, bidirectional)}
     tensors = record(draw, given, parameters, outputs)
     values = settings(
-        cell, "keras", size, bidirectional=bidirectional, batch_first=True,
-        bias=arguments.get("use_bias", True), activation=arguments.get("activation", "tanh"),
+        cell,
+        "keras",
+        size,
+        bidirectional=bidirectional,
+        batch_first=True,
+        bias=arguments.get("use_bias", True),
+        activation=arguments.get("activation", "tanh"),
         gates=GATES[cell],
     )
     if cell == "gru":

@@ -4,9 +4,9 @@ import pathlib
 import sys
 
 import numpy as np
-import onnx
 from onnx.backend.test.loader import load_model_tests
 
+import onnx
 from rnn_case import File, settings
 
 # Formal names of the op, and ours. The others are parameters.
@@ -24,7 +24,12 @@ def attributes(node):
     if node.op_type == "GRU":
         result.setdefault("linear_before_reset", 0)
     unknown = set(result) - {
-        "direction", "layout", "clip", "hidden_size", "input_forget", "linear_before_reset",
+        "direction",
+        "layout",
+        "clip",
+        "hidden_size",
+        "input_forget",
+        "linear_before_reset",
     }
     if unknown:
         sys.exit(f"{node.name}: {unknown} not handled")
@@ -59,10 +64,16 @@ def case(file, name, folder):
     first, second, inputs = found["x"].shape
     steps, batch = (second, first) if attrs["layout"] else (first, second)
     values = settings(
-        node.op_type.lower(), "onnx", (steps, batch, inputs, attrs["hidden_size"]),
-        batch_first=bool(attrs["layout"]), bias="param/B" in found,
-        peephole="param/P" in found, dtype=str(found["x"].dtype), layout=attrs["layout"],
-        direction=attrs["direction"], clip=attrs["clip"],
+        node.op_type.lower(),
+        "onnx",
+        (steps, batch, inputs, attrs["hidden_size"]),
+        batch_first=bool(attrs["layout"]),
+        bias="param/B" in found,
+        peephole="param/P" in found,
+        dtype=str(found["x"].dtype),
+        layout=attrs["layout"],
+        direction=attrs["direction"],
+        clip=attrs["clip"],
         gates={"LSTM": "iofc", "GRU": "zrh", "RNN": "h"}[node.op_type],
     )
     if node.op_type == "LSTM":
@@ -73,10 +84,7 @@ def case(file, name, folder):
 
 
 def make():
-    file = File(
-        f"the node tests of LSTM, GRU and RNN in the package onnx {onnx.__version__}, f32, "
-        "forward only"
-    )
+    file = File(f"the node tests of LSTM, GRU and RNN in the package onnx {onnx.__version__}, f32, forward only")
     count = 0
     for test in sorted(load_model_tests(kind="node"), key=lambda c: c.name):
         if test.name.startswith(("test_lstm_", "test_gru_", "test_rnn_", "test_simple_rnn_")):

@@ -5,18 +5,23 @@ input_forget, linear_before_reset, and lengths that differ.
 """
 
 import numpy as np
-import onnx
 import onnxruntime
-from onnx import helper
 
+import onnx
+from onnx import helper
 from rnn_case import Draw, File, settings
 
 SIZE = (6, 3, 4, 5)
 GATES = {"LSTM": "iofc", "GRU": "zrh", "RNN": "h"}
 INPUTS = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")
 OURS = {
-    "X": "x", "sequence_lens": "lengths", "initial_h": "h0", "initial_c": "c0",
-    "Y": "y", "Y_h": "hn", "Y_c": "cn",
+    "X": "x",
+    "sequence_lens": "lengths",
+    "initial_h": "h0",
+    "initial_c": "c0",
+    "Y": "y",
+    "Y_h": "hn",
+    "Y_c": "cn",
 }
 
 CASES = [
@@ -65,9 +70,7 @@ def run(op, given, attributes):
     """The outputs of the node by their formal names."""
     names = INPUTS if op == "LSTM" else INPUTS[:6]
     outputs = ["Y", "Y_h", "Y_c"] if op == "LSTM" else ["Y", "Y_h"]
-    node = helper.make_node(
-        op, [n if n in given else "" for n in names], outputs, hidden_size=SIZE[3], **attributes
-    )
+    node = helper.make_node(op, [n if n in given else "" for n in names], outputs, hidden_size=SIZE[3], **attributes)
 
     def info(name, values):
         kind = helper.np_dtype_to_tensor_dtype(values.dtype)
@@ -78,9 +81,7 @@ def run(op, given, attributes):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return dict(zip(outputs, session.run(outputs, given)))
 
 
@@ -95,8 +96,16 @@ def case(file, op, label, lengths=False, peephole=False, **attributes):
     if lengths:
         tensors["sequence_lens"] = given["sequence_lens"].astype(np.int64)
     values = settings(
-        op.lower(), "onnxruntime", SIZE, bidirectional=both, dtype="float32", gates=GATES[op],
-        direction=direction, clip=attributes.get("clip"), peephole=peephole, layout=0,
+        op.lower(),
+        "onnxruntime",
+        SIZE,
+        bidirectional=both,
+        dtype="float32",
+        gates=GATES[op],
+        direction=direction,
+        clip=attributes.get("clip"),
+        peephole=peephole,
+        layout=0,
         activation=attributes.get("activations", ["tanh"])[0].lower(),
     )
     if op == "LSTM":
@@ -111,8 +120,7 @@ def case(file, op, label, lengths=False, peephole=False, **attributes):
 
 def make():
     file = File(
-        f"LSTM, GRU and RNN of ONNX, opset 14, by onnxruntime {onnxruntime.__version__} in f32 on "
-        "the CPU, forward only"
+        f"LSTM, GRU and RNN of ONNX, opset 14, by onnxruntime {onnxruntime.__version__} in f32 on the CPU, forward only"
     )
     for op, label, arguments in CASES:
         case(file, op, label, **arguments)

@@ -14,7 +14,6 @@ import sys
 import types
 
 import torch
-
 from rnn_autograd import array, leaf, record, set_parameters
 from rnn_case import Draw, File, settings
 
@@ -100,8 +99,15 @@ def haste():
         inputs = given(draw, size, {} if zero_state else states, module.batch_first)
         initial = list(inputs.values())[1:] or [None]
         values = settings(
-            cell, "haste", size, variant="haste", batch_first=module.batch_first, eps=1e-5,
-            gates={"lstm": "igfo", "gru": "zrh"}[cell], zoneout=module.zoneout, training=training,
+            cell,
+            "haste",
+            size,
+            variant="haste",
+            batch_first=module.batch_first,
+            eps=1e-5,
+            gates={"lstm": "igfo", "gru": "zrh"}[cell],
+            zoneout=module.zoneout,
+            training=training,
         )
         if cell == "gru":
             values["reset"] = "after"

@@ -9,11 +9,11 @@ import importlib.metadata
 
 import flatbuffers
 import numpy as np
-import torch
 import torch.nn.functional as F
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 
+import torch
 from rnn_autograd import leaf, record
 from rnn_case import Draw, File, settings
 
@@ -24,9 +24,12 @@ GATES = ("input", "forget", "cell", "output")
 NAMES = {
     **{1 + i: f"input_to_{gate}_weights" for i, gate in enumerate(GATES)},
     **{5 + i: f"recurrent_to_{gate}_weights" for i, gate in enumerate(GATES)},
-    9: "cell_to_input_weights", 10: "cell_to_forget_weights", 11: "cell_to_output_weights",
+    9: "cell_to_input_weights",
+    10: "cell_to_forget_weights",
+    11: "cell_to_output_weights",
     **{12 + i: f"{gate}_gate_bias" for i, gate in enumerate(GATES)},
-    16: "projection_weights", 17: "projection_bias",
+    16: "projection_weights",
+    17: "projection_bias",
     **{20 + i: f"{gate}_layer_norm_coefficients" for i, gate in enumerate(GATES)},
 }
 
@@ -129,8 +132,7 @@ def original(p, x, h, c, cell_clip, proj_clip):
     return [interpreter.get_tensor(index[name]).copy() for name in ("y", "h", "c")]
 
 
-def case(file, label, size=SIZE, cifg=False, peephole=False, proj=0, norm=True, cell_clip=0.0,
-         proj_clip=0.0):
+def case(file, label, size=SIZE, cifg=False, peephole=False, proj=0, norm=True, cell_clip=0.0, proj_clip=0.0):
     steps, batch, inputs, hidden = size
     draw = Draw(f"tflite-{label}", "float32")
     present = sorted(shapes(size, cifg, peephole, proj, norm).items())
@@ -150,8 +152,15 @@ def case(file, label, size=SIZE, cifg=False, peephole=False, proj=0, norm=True, 
     tensors = record(draw, given, p, dict(zip(("y", "hn", "cn"), found)))
     tensors.update(zip(("original/y", "original/hn", "original/cn"), expected))
     values = settings(
-        "lstm", "tflite", size, proj=proj, cifg=cifg, peephole=peephole, cell_clip=cell_clip,
-        proj_clip=proj_clip, gates="ifco",
+        "lstm",
+        "tflite",
+        size,
+        proj=proj,
+        cifg=cifg,
+        peephole=peephole,
+        cell_clip=cell_clip,
+        proj_clip=proj_clip,
+        gates="ifco",
     )
     if norm:
         values.update(variant="tflite", eps=EPS)

@@ -1,8 +1,8 @@
 """torch.nn.LSTM, GRU and RNN."""
 
-import torch
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+import torch
 from rnn_autograd import array, leaf, record, set_parameters
 from rnn_case import Draw, File, settings
 
@@ -20,7 +20,10 @@ CASES = {
     "layers2_bidirectional": {"num_layers": 2, "bidirectional": True},
     "lengths": {"lengths": True},
     "lengths_layers2_bidirectional": {
-        "lengths": True, "num_layers": 2, "bidirectional": True, "batch_first": True,
+        "lengths": True,
+        "num_layers": 2,
+        "bidirectional": True,
+        "batch_first": True,
     },
 }
 LSTM_CASES = {
@@ -71,9 +74,14 @@ def case(file, cell, label, size, lengths=False, zero_state=False, **arguments):
 
     tensors = record(draw, given, parameters, {"y": y, **dict(zip(("hn", "cn"), final))})
     values = settings(
-        cell.split("_")[0], "torch", size, layers=module.num_layers,
-        bidirectional=module.bidirectional, batch_first=module.batch_first,
-        proj=module.proj_size, bias=module.bias,
+        cell.split("_")[0],
+        "torch",
+        size,
+        layers=module.num_layers,
+        bidirectional=module.bidirectional,
+        batch_first=module.batch_first,
+        proj=module.proj_size,
+        bias=module.bias,
         gates={"lstm": "ifgo", "gru": "rzn"}.get(cell, "h"),
     )
     if cell == "gru":

@@ -26,10 +26,14 @@ from compare_common import FAILED, TYPES, elapsed
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a few sizes, bf16 and tf32")
-    parser.add_argument("--only", nargs="+", default=["check", "norms", "recurrent"], choices=["check", "norms", "recurrent", "ready"])
+    parser.add_argument(
+        "--only", nargs="+", default=["check", "norms", "recurrent"], choices=["check", "norms", "recurrent", "ready"]
+    )
     parser.add_argument("--types", nargs="+", default=None, choices=list(TYPES), help="of the recurrent part")
     parser.add_argument("--seconds", type=float, default=280.0)
-    parser.add_argument("--compile-until", type=float, default=None, help="seconds after which torch.compile is left out")
+    parser.add_argument(
+        "--compile-until", type=float, default=None, help="seconds after which torch.compile is left out"
+    )
     options = parser.parse_args()
     if not torch.cuda.is_available():
         print("skipped: no NVIDIA GPU that PyTorch can use")
@@ -38,7 +42,9 @@ def main():
     sizes = compare_norms.QUICK_SIZES if options.quick else compare_norms.SIZES
     types = options.types or (["bf16", "tf32"] if options.quick else ["bf16", "tf32", "f32", "f16"])
     hidden, batches = ([512, 1024], [16]) if options.quick else (compare_recurrent.HIDDEN, compare_recurrent.BATCHES)
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}")
+    print(
+        f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}, cuDNN {torch.backends.cudnn.version()}"
+    )
     found = compare_recurrent.cases(types, hidden, batches)
     warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
     # A first call: the compiler of kernels is found, and the device is there for all threads.

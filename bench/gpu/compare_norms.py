@@ -5,12 +5,13 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from torch.nn import functional as F
+
 import layernorm.torch as lt
 import torch
 from compare_common import TYPES, elapsed, median_ms, report
 from layernorm.torch import _cuda
 from torch import nn
-from torch.nn import functional as F
 
 SIZES = [64, 256, 768, 1024, 4096, 8192, 16384, 32768, 65536, 131072, 262144]
 QUICK_SIZES = [64, 768, 4096, 32768]
@@ -76,7 +77,10 @@ def norm_sides(n, dtype, compiles):
     x = torch.randn(rows, n, device="cuda", dtype=dtype, requires_grad=True)
     dy = torch.randn(rows, n, device="cuda", dtype=dtype)
     weight, bias = (torch.randn(n, device="cuda", dtype=dtype, requires_grad=True) for _ in range(2))
-    sides = {"ours": lambda x: lt.functional.layer_norm(x, (n,), weight, bias), "torch": lambda x: F.layer_norm(x, (n,), weight, bias)}
+    sides = {
+        "ours": lambda x: lt.functional.layer_norm(x, (n,), weight, bias),
+        "torch": lambda x: F.layer_norm(x, (n,), weight, bias),
+    }
     if compiles:
         torch._dynamo.reset()
         sides["compile"] = torch.compile(sides["torch"], dynamic=False)
@@ -92,7 +96,7 @@ def time_norm(n, name, compiles):
             there[side] = median_ms(lambda: call(x))
         y = call(x)
         back[side] = median_ms(lambda: torch.autograd.grad(y, [x, *parameters], dy, retain_graph=True))
-        del y
+        y = None
     return there, back
 
 
@@ -103,7 +107,7 @@ def copy_speed():
         a = torch.randn(BYTES // 4, device="cuda")
         b = torch.empty_like(a)
         found.append(2 * BYTES / (median_ms(lambda: b.copy_(a)) * 1e-3))
-        del a, b
+        a = b = None
         torch.cuda.empty_cache()
     return max(found)
 
@@ -111,7 +115,9 @@ def copy_speed():
 def norms(options, sizes):
     copy = copy_speed()
     print(f"\ncopy: {copy / 1e12:.2f} TB/s. Layer norm, 512 MiB a tensor, % of that and ms:\n")
-    print("| type | N | pass | ours % | torch % | compile % | ours ms | torch ms | compile ms |\n|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| type | N | pass | ours % | torch % | compile % | ours ms | torch ms | compile ms |\n|---|---|---|---|---|---|---|---|---|"
+    )
     for name in ("f32", "bf16"):
         for n in sizes:
             # A size costs the compiler some seconds; the recurrent part comes after this one.
@@ -142,7 +148,9 @@ def small_norm():
             with torch.cuda.graph(graph):
                 for _ in range(100):
                     norm(x)
-            print(f"64×1024 forward, {name}: {eager:.1f} µs a call from Python, {median_ms(graph.replay) * 10:.2f} µs in a graph")
+            print(
+                f"64×1024 forward, {name}: {eager:.1f} µs a call from Python, {median_ms(graph.replay) * 10:.2f} µs in a graph"
+            )
 
 
 def ready_norm(n, name):

@@ -5,12 +5,13 @@ import functools
 import math
 import time
 
+from torch.nn import functional as F
+
 import layernorm.torch as lt
 import torch
 from compare_common import TYPES, elapsed, median_ms, report
 from layernorm.torch import _cuda_sequences, _sequences
 from torch import nn
-from torch.nn import functional as F
 
 HIDDEN, BATCHES, STEPS = [512, 1024, 2048], [1, 16, 64], 256
 # Half a unit of the last place, as the recurrent kernels round (docs of crates/layernorm-cuda).
@@ -23,16 +24,20 @@ def kinds_of(types):
 
 
 def cases(types, hidden, batches):
-    return [(kind, name, h, b) for kind, names in kinds_of(types).items() for name in names for h in hidden for b in batches]
+    return [
+        (kind, name, h, b) for kind, names in kinds_of(types).items() for name in names for h in hidden for b in batches
+    ]
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _made(kind, h):
     # Without the variant's own starting point, which is slow to compute for many units.
     torch.manual_seed(h)
     made = nn.utils.skip_init(getattr(lt, kind), h, h)
     for name, p in made.named_parameters():
-        nn.init.normal_(p, 1.0 if name.startswith("norm") and "weight" in name else 0.0, h**-0.5 if p.dim() > 1 else 0.1)
+        nn.init.normal_(
+            p, 1.0 if name.startswith("norm") and "weight" in name else 0.0, h**-0.5 if p.dim() > 1 else 0.1
+        )
     return made
 
 
@@ -116,7 +121,7 @@ def make_ready(pool, found):
     for case, done in [(case, pool.submit(load, case)) for case in found]:
         try:
             done.result()
-        except Exception as error:  # noqa: BLE001  (the others go on)
+        except Exception as error:
             report(f"kernels of {case}", False, str(error))
     print(f"kernels of {len(found)} recurrent cases ready in {time.perf_counter() - start:.0f} s", flush=True)
 
@@ -160,8 +165,12 @@ def time_recurrent(kind, name, h, b):
 
 
 def recurrent(options, found):
-    print(f"\nRecurrent layers, T = {STEPS}, µs a step. cuDNN's have no norms; tf32 and f32 are the same on both sides:\n")
-    print("| cell | type | H | B | fwd ours | cuDNN | eager LN | fwd+bwd ours | cuDNN | eager LN |\n|---|---|---|---|---|---|---|---|---|---|")
+    print(
+        f"\nRecurrent layers, T = {STEPS}, µs a step. cuDNN's have no norms; tf32 and f32 are the same on both sides:\n"
+    )
+    print(
+        "| cell | type | H | B | fwd ours | cuDNN | eager LN | fwd+bwd ours | cuDNN | eager LN |\n|---|---|---|---|---|---|---|---|---|---|"
+    )
     measured = {}
     for at, (kind, name, h, b) in enumerate(found):
         if elapsed() > options.seconds:
@@ -169,7 +178,7 @@ def recurrent(options, found):
             break
         try:
             rows = time_recurrent(kind, name, h, b)
-        except Exception as error:  # noqa: BLE001  (the other rows go on)
+        except Exception as error:
             report(f"{kind} {name} {h}×{b}", False, str(error)[:200])
             continue
         measured.setdefault((kind, name), []).append((f"{h}×{b}", rows))
@@ -188,4 +197,6 @@ def summarize(measured):
                 if ratios:
                     slower = [size for size, ratio in ratios.items() if ratio < 1]
                     words = f"; slower at {', '.join(slower)}" if slower else ""
-                    print(f"{kind} {name}, {what}: {min(ratios.values()):.2f} to {max(ratios.values()):.2f} times as fast as {which}{words}")
+                    print(
+                        f"{kind} {name}, {what}: {min(ratios.values()):.2f} to {max(ratios.values()):.2f} times as fast as {which}{words}"
+                    )

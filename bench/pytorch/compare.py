@@ -10,7 +10,6 @@ import subprocess
 import sys
 
 import torch
-
 from machine import Others
 from ours import Failed, Library, Ours
 from problem import DTYPES, Problem, Shape

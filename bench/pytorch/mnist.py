@@ -14,6 +14,7 @@ import tempfile
 import time
 
 import numpy as np
+
 import torch
 from torch import nn
 
@@ -123,7 +124,10 @@ def main():
     print("| | s an epoch | test accuracy | epochs |\n|---|---:|---:|---:|")
     epochs = options.pytorch_epochs or options.epochs
     their_time, their_accuracy = theirs(folder, epochs)
-    print(f"| PyTorch {torch.__version__}, eager | {their_time:.1f} | {100 * their_accuracy:.2f} % | {epochs} |", flush=True)
+    print(
+        f"| PyTorch {torch.__version__}, eager | {their_time:.1f} | {100 * their_accuracy:.2f} % | {epochs} |",
+        flush=True,
+    )
     our_time, our_accuracy = ours(folder, options.epochs)
     print(f"| layernorm train | {our_time:.1f} | {100 * our_accuracy:.2f} % | {options.epochs} |")
     print(f"\nOurs takes {our_time / their_time:.2f} times as long.")

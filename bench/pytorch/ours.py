@@ -6,7 +6,6 @@ import pathlib
 import subprocess
 
 import torch
-
 from problem import EPS
 
 CRATE = pathlib.Path(__file__).resolve().parent

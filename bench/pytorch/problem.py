@@ -3,8 +3,9 @@
 import dataclasses
 import zlib
 
-import torch
 import torch.nn.functional as F
+
+import torch
 
 EPS = 1e-5
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}

@@ -26,7 +26,6 @@ dgain = sum of dy z and dbias = sum of dy, down the rows
 import math
 
 import torch
-
 from problem import DTYPES, EPS
 
 U = 2.0**-24

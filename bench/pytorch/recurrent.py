@@ -12,7 +12,6 @@ import subprocess
 import sys
 
 import torch
-
 from compare import say, write_whole
 from machine import Others
 from ours import Failed, Library, Ours

@@ -7,8 +7,9 @@ and `[G·H, H]`, as in `torch.nn`.
 import dataclasses
 import zlib
 
-import torch
 import torch.nn.functional as F
+
+import torch
 
 EPS = 1e-5
 GATES = {"lstm": 4, "gru": 3}

@@ -3,7 +3,6 @@
 import ctypes
 
 import torch
-
 from ours import TEXT_BYTES
 
 KINDS = {"lstm": 0, "gru": 1}

@@ -10,7 +10,6 @@ is off by 1e-2.
 """
 
 import torch
-
 from proof import Wrong, same_bits
 from recurrent_cells import gradients
 

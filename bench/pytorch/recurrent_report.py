@@ -4,9 +4,8 @@ import dataclasses
 import platform
 import subprocess
 
-import torch
-
 import machine
+import torch
 from race import Timing
 from recurrent_cells import Size
 from report import DISTURBED, render
@@ -52,9 +51,7 @@ class Row:
         """For each ratio that has a bar: whether it is met, by the best. A disturbed row says nothing."""
         ratios = [] if self.is_disturbed() else self.ratios()
         return [
-            (self.ratio(over, under, "best") >= bar) == least
-            for over, under, bar, least in ratios
-            if bar is not None
+            (self.ratio(over, under, "best") >= bar) == least for over, under, bar, least in ratios if bar is not None
         ]
 
 

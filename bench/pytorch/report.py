@@ -5,12 +5,10 @@ import math
 import platform
 import subprocess
 
-import torch
-
 import machine
+import torch
 from problem import Shape
 from race import Timing
-
 
 # If others take more of the processor than this while a row is measured, it says nothing: with two threads, PyTorch's
 # calls of 10 µs then take 20 ms, since its threads spin while they wait for one that does not run.

@@ -105,8 +105,9 @@ def norm_sides(torch, LayerNorm, shape, dtype):
 
 
 def recurrent(options):
-    import torch
     import torch.nn.functional as F
+
+    import torch
     from layernorm.torch import LSTM
 
     class Eager(torch.nn.Module):
@@ -134,7 +135,9 @@ def recurrent(options):
 
     machine()
     print(f", PyTorch {torch.__version__}; milliseconds")
-    print(f"{'B, T, I, H':>18} {'threads':>7} {'pass':>8} {'eager':>8} {'nn.LSTM':>8} {'ours':>8} {'vs eager':>8} {'vs nn.LSTM':>10}")
+    print(
+        f"{'B, T, I, H':>18} {'threads':>7} {'pass':>8} {'eager':>8} {'nn.LSTM':>8} {'ours':>8} {'vs eager':>8} {'vs nn.LSTM':>10}"
+    )
     sizes = [(threads, *size) for threads in options.threads for size in ((64, 28, 28, 128), (1, 28, 28, 128))]
     for threads, batch, steps, inputs, hidden in sizes:
         torch.set_num_threads(threads)
@@ -164,7 +167,9 @@ def recurrent(options):
             best = race({name: make(module) for name, module in modules.items()}, max(options.seconds, 3.0))
             e, p, o = (best[name] * 1e3 for name in ("eager", "plain", "ours"))
             size = f"{batch}, {steps}, {inputs}, {hidden}"
-            print(f"{size:>18} {threads:>7} {what:>8} {e:8.2f} {p:8.2f} {o:8.2f} {e / o:8.2f} {p / o:10.2f}", flush=True)
+            print(
+                f"{size:>18} {threads:>7} {what:>8} {e:8.2f} {p:8.2f} {o:8.2f} {e / o:8.2f} {p / o:10.2f}", flush=True
+            )
 
 
 def numpy(options):

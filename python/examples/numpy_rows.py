@@ -1,6 +1,6 @@
 """For users of NumPy: a layer norm with its gradients, and what it does to numbers far from 0.
 
-    python python/examples/numpy_rows.py
+python python/examples/numpy_rows.py
 """
 
 import numpy as np

@@ -1,13 +1,12 @@
 """For users of recurrent networks: a layer-normalized LSTM learns to repeat the first number of a sequence at its end.
 
-    python python/examples/recurrent.py
+python python/examples/recurrent.py
 """
-
-import torch
-from torch import nn
 
 import layernorm
 import layernorm.torch
+import torch
+from torch import nn
 
 print("LSTMs:", ", ".join(layernorm.LSTM.variants()))
 torch.manual_seed(0)

@@ -1,12 +1,11 @@
 """For users of PyTorch: an existing model gets these norms, and is trained.
 
-    python python/examples/torch_model.py
+python python/examples/torch_model.py
 """
 
+import layernorm.torch
 import torch
 from torch import nn
-
-import layernorm.torch
 
 torch.manual_seed(0)
 layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)

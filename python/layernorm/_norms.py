@@ -35,8 +35,6 @@ class Stats(NamedTuple):
         return self.m + self.delta
 
 
-
-
 class Gradients(NamedTuple):
     """What a backward pass gives. Those of parameters that were not given are None."""
 
@@ -75,9 +73,7 @@ def _rows(x, normalized_shape, axis):
         raise ValueError("normalized_shape: expected at least one dimension, found none")
     count = len(wanted)
     if x.shape[-count:] != wanted:
-        raise ValueError(
-            f"input: expected a shape that ends in normalized_shape {list(wanted)}, found {list(x.shape)}"
-        )
+        raise ValueError(f"input: expected a shape that ends in normalized_shape {list(wanted)}, found {list(x.shape)}")
     return count, x.shape[:-count]
 
 
@@ -150,7 +146,16 @@ def _row_norm(name, x, normalized_shape, weight, bias, eps, axis, residual, out,
     stats = _room(outer, x.dtype) if return_stats else None
     place = None if stats is None else (address(stats), _count(outer))
     _core.forward(
-        (name, rows), tensor(x), tensor(y), optional(weight), optional(bias), bool(zero_centered), eps, place, extra, how
+        (name, rows),
+        tensor(x),
+        tensor(y),
+        optional(weight),
+        optional(bias),
+        bool(zero_centered),
+        eps,
+        place,
+        extra,
+        how,
     )
     y = _finish(y, to)
     results = (y,) if residual is None else (y, h)
@@ -188,7 +193,7 @@ def _row_norm_backward(name, dy, x, normalized_shape, weight, bias, eps, axis, s
 
 
 def _gradients(x, weight, bias):
-    like = lambda parameter: None if parameter is None else np.empty(parameter.shape, parameter.dtype)  # noqa: E731
+    like = lambda parameter: None if parameter is None else np.empty(parameter.shape, parameter.dtype)
     return Gradients(np.empty_like(x, subok=False), like(weight), like(bias))
 
 
@@ -213,13 +218,21 @@ def layer_norm(
     Returns ``y``, of the shape and type of x. With a ``residual`` of x's shape, ``h = x + residual`` is rounded to the type
     and normalized: ``(y, h)``. With ``return_stats``, :class:`Stats` come last. ``out`` is where y is written; it may be x.
     """
-    return _row_norm(
-        "layer", x, normalized_shape, weight, bias, eps, axis, residual, out, return_stats, zero_centered
-    )
+    return _row_norm("layer", x, normalized_shape, weight, bias, eps, axis, residual, out, return_stats, zero_centered)
 
 
 def layer_norm_backward(
-    dy, x, normalized_shape=None, weight=None, bias=None, eps=1e-5, *, axis=None, stats=None, dh=None, zero_centered=False
+    dy,
+    x,
+    normalized_shape=None,
+    weight=None,
+    bias=None,
+    eps=1e-5,
+    *,
+    axis=None,
+    stats=None,
+    dh=None,
+    zero_centered=False,
 ):
     """Gradients of :func:`layer_norm` from ``dy``, of x's shape.
 
@@ -250,7 +263,17 @@ def rms_norm(
 
 
 def rms_norm_backward(
-    dy, x, normalized_shape=None, weight=None, bias=None, eps=1e-5, *, axis=None, stats=None, dh=None, zero_centered=False
+    dy,
+    x,
+    normalized_shape=None,
+    weight=None,
+    bias=None,
+    eps=1e-5,
+    *,
+    axis=None,
+    stats=None,
+    dh=None,
+    zero_centered=False,
 ):
     """Gradients of :func:`rms_norm` from ``dy``, of x's shape, as :func:`layer_norm_backward`."""
     return _row_norm_backward("rms", dy, x, normalized_shape, weight, bias, eps, axis, stats, dh, zero_centered)
@@ -392,9 +415,7 @@ def batch_norm(
         raise ValueError(f"num_batches_tracked: expected 0 or more, found {num_batches_tracked}")
     stats = _room((channels,), x.dtype)
     place = (address(stats), channels)
-    _core.batch_running(
-        tensor(x), tensor(y), *parameters, eps, place, running, momentum, num_batches_tracked, how
-    )
+    _core.batch_running(tensor(x), tensor(y), *parameters, eps, place, running, momentum, num_batches_tracked, how)
     for original, updated in zip(given, (mean, var)):
         if updated is not original:
             original[...] = updated
@@ -421,7 +442,5 @@ def batch_norm_backward(
     var = _running("running variance", np.asarray(running_var), channels, x.dtype)
     gradients = _gradients(x, weight, bias)
     running = (address(mean), address(var), channels)
-    _core.batch_infer_backward(
-        tensor(x), tensor(dy), optional(weight), eps, running, *map(optional, gradients), _FRESH
-    )
+    _core.batch_infer_backward(tensor(x), tensor(dy), optional(weight), eps, running, *map(optional, gradients), _FRESH)
     return gradients

@@ -96,7 +96,10 @@ class _Recurrent:
         if self.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise TypeError(f"dtype: expected float32 or float64, found {self.dtype}")
         noise = (dropout, recurrent_dropout, drop_connect, zoneout, zoneout_cell)
-        sizes = [_size(*each) for each in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers))]
+        sizes = [
+            _size(*each)
+            for each in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers))
+        ]
         projection = _size("proj_size", proj_size) or None
         self._core = _core.Recurrent(
             self._kind, variant, *sizes, bool(bidirectional), projection, bool(bias), eps, noise
@@ -251,5 +254,7 @@ class GRU(_Recurrent):
 
 
 class RNN(_Recurrent):
-    __doc__ = f"The simple recurrent network: ``RNN(input_size, hidden_size, variant='paper', …)``.\n\n{_Recurrent.__doc__}"
+    __doc__ = (
+        f"The simple recurrent network: ``RNN(input_size, hidden_size, variant='paper', …)``.\n\n{_Recurrent.__doc__}"
+    )
     _kind = "rnn"

@@ -1,13 +1,13 @@
 """Code of a user, for mypy: it must find nothing here but what is said to be wrong. It is never run."""
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_sequence
 
 import layernorm
 import layernorm.torch as lt
+import torch
 from layernorm.torch import functional as F
+from torch import Tensor, nn
 
 x = np.zeros((2, 4), np.float32)
 y = layernorm.layer_norm(x, 4)

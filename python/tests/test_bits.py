@@ -7,14 +7,14 @@ import pathlib
 import shutil
 import subprocess
 
-import layernorm as ln
 import numpy as np
 import pytest
 
-try:
-    import torch
+import layernorm as ln
 
+try:
     import layernorm.torch as lt
+    import torch
 except ImportError:
     torch = None
 
@@ -27,7 +27,14 @@ NORMS = {
     "instance": (1, (5, 12, 7, 11)),
     "batch": (1, (65, 12, 7)),
 }
-RECURRENT = [("lstm", "paper"), ("lstm", "none"), ("lstm", "haste"), ("gru", "paper"), ("gru", "none"), ("rnn", "paper")]
+RECURRENT = [
+    ("lstm", "paper"),
+    ("lstm", "none"),
+    ("lstm", "haste"),
+    ("gru", "paper"),
+    ("gru", "none"),
+    ("rnn", "paper"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +45,9 @@ def rust():
     build = ["cargo", "build", "--release", "--example", "bits", "--manifest-path", str(HERE.parent / "Cargo.toml")]
     made = subprocess.run([*build, "--message-format=json"], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr[-4000:]
-    programs = [line.split('"executable":"')[1].split('"')[0] for line in made.stdout.splitlines() if '"executable":"' in line]
+    programs = [
+        line.split('"executable":"')[1].split('"')[0] for line in made.stdout.splitlines() if '"executable":"' in line
+    ]
 
     def ask(words, arrays, results):
         lines = [" ".join(map(str, words)), *(np.ascontiguousarray(a).tobytes().hex() for a in arrays)]
@@ -103,7 +112,12 @@ def test_norms(rust, rng, kind, dtype):
     groups, shape = NORMS[kind]
     width = shape[-1] if kind in ("layer", "rms") else shape[1]
     # A mean far from 0, where roundings show.
-    numbers = (5 + rng.standard_normal(shape), rng.standard_normal(width), rng.standard_normal(width), rng.standard_normal(shape))
+    numbers = (
+        5 + rng.standard_normal(shape),
+        rng.standard_normal(width),
+        rng.standard_normal(width),
+        rng.standard_normal(shape),
+    )
     arrays = [a.astype(dtype_of(dtype)) for a in numbers]
     words = ("norm", kind, dtype, groups, 1e-5, ",".join(map(str, shape)))
     expected = rust(words, arrays, 4)

@@ -5,12 +5,13 @@ of states, dropout and gradients are those of the real calls.
 import ctypes
 
 import pytest
+
 from gpu import distance
 
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 
-import layernorm.torch as lt  # noqa: E402
-from layernorm.torch import _calls, _composed, _cuda, _cuda_sequences, _eager, _sequences  # noqa: E402
+import layernorm.torch as lt
+from layernorm.torch import _calls, _composed, _cuda, _cuda_sequences, _eager, _sequences
 
 
 def memory(address, shape, strides=None):
@@ -33,7 +34,9 @@ class Layer:
         self.core, self.place, (self.steps, self.batch, self.batch_first, _) = core, place, sizes
         inputs, self.hidden, _, directions, _ = core.sizes()
         self.input = inputs if place[0] == 0 else directions * self.hidden
-        self.slots = [(slot, shape) for layer, direction, slot, shape, _ in core.places() if (layer, direction) == place]
+        self.slots = [
+            (slot, shape) for layer, direction, slot, shape, _ in core.places() if (layer, direction) == place
+        ]
         self.kind = "lstm" if _composed._core.describe(core)["gates"] == 4 else "gru"
 
     def bytes(self):
@@ -67,7 +70,9 @@ class Layer:
         ctypes.memset(workspace, 0, 24)
         lengths = self._lengths(lengths)
         with torch.no_grad():
-            found, h, c = self._run(self._at(x, self.input), *self._states(first), self._parameters(parameters), lengths)
+            found, h, c = self._run(
+                self._at(x, self.input), *self._states(first), self._parameters(parameters), lengths
+            )
             to = self._at(y[0], self.hidden, y[1])
             for b in range(self.batch):
                 count = self.steps if lengths is None else lengths[b]
@@ -184,9 +189,13 @@ def test_norms_keep_their_operands_alive_and_in_place(monkeypatch):
     y, stats = _cuda.forward(x, ("layer", 1), weight.float(), bias, 1e-5, True, 12)
     place, norm, read, to, gain, shift, saved, running, work = calls.pop()
     assert place == (None, 7) and norm == ("layer", 2, (12, 8, 0, 0), 1e-5) and running is None and work == (0, 0)
-    assert read == (x.data_ptr(), 16) and to == (y.data_ptr(), 8) and saved == stats.data_ptr() and stats.shape == (3, 12)
+    assert (
+        read == (x.data_ptr(), 16) and to == (y.data_ptr(), 8) and saved == stats.data_ptr() and stats.shape == (3, 12)
+    )
     assert gain[1] == 2 and shift == (bias.data_ptr(), 2)
-    dx, dweight, dbias = _cuda.backward(x, ("layer", 1), torch.randn(3, 4, 8), None, bias, stats, 1e-5, (True, False, True))
+    dx, dweight, dbias = _cuda.backward(
+        x, ("layer", 1), torch.randn(3, 4, 8), None, bias, stats, 1e-5, (True, False, True)
+    )
     _, _, read, _, gain, saved, _, to, dgain, dshift, work = calls.pop()
     assert gain == dgain == (0, 0) and to == (dx.data_ptr(), 8) and dweight is None and dshift == (dbias.data_ptr(), 2)
     assert work[1] == _cuda._core.cuda_workspace(("layer", 2, (12, 8, 0, 0), 1e-5), True) > 0
@@ -198,7 +207,9 @@ def test_norms_keep_their_operands_alive_and_in_place(monkeypatch):
     assert new_mean.dtype == torch.float64 and calls[-1][7][2] == 0.1 and calls.pop()[8][1] > 0
 
 
-@pytest.mark.parametrize("dtype, parameters", [(torch.float32, torch.float32), (torch.bfloat16, torch.float32)], ids=str)
+@pytest.mark.parametrize(
+    "dtype, parameters", [(torch.float32, torch.float32), (torch.bfloat16, torch.float32)], ids=str
+)
 def test_the_short_way_of_rows(monkeypatch, dtype, parameters):
     """Contiguous rows in one piece, with the CPU in the place of the GPU: operands, results, gradients once and twice."""
     torch.manual_seed(5)

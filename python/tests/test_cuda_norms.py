@@ -1,14 +1,16 @@
 """Norms on a GPU: the CPU's bits, on PyTorch's stream, compiled and captured."""
 
 import pytest
+
 from gpu import TYPES, graphed, needs_gpu, no_waiting, same_bits
 
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 
-import layernorm.torch as lt  # noqa: E402
-import layernorm.torch.functional as F  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.autograd import gradgradcheck  # noqa: E402
+from torch.autograd import gradgradcheck
+
+import layernorm.torch as lt
+import layernorm.torch.functional as F
+from torch import nn
 
 pytestmark = needs_gpu
 
@@ -71,7 +73,11 @@ def test_without_gradients():
     torch.manual_seed(13)
     for dtype, parameters in ((torch.float32, torch.float32), (torch.bfloat16, torch.float32)):
         x, weight, bias = numbers(6, 7, 64, dtype=dtype), numbers(64, dtype=parameters), numbers(64, dtype=parameters)
-        calls = [lambda x, w, b: F.layer_norm(x, (64,), w, b), lambda x, w, b: F.rms_norm(x, (64,), w), lambda x, *_: F.layer_norm(x, (7, 64))]
+        calls = [
+            lambda x, w, b: F.layer_norm(x, (64,), w, b),
+            lambda x, w, b: F.rms_norm(x, (64,), w),
+            lambda x, *_: F.layer_norm(x, (7, 64)),
+        ]
         with torch.no_grad():
             for call in calls:
                 assert same_bits(call(x.cuda(), weight.cuda(), bias.cuda()), call(x, weight, bias))
@@ -97,7 +103,9 @@ def test_channels_have_the_cpus_bits(shape, dtype):
     assert_same(lambda x, w, b: F.batch_norm(x, mean.to(x.device), var.to(x.device), w, b), [x, weight, bias])
 
 
-@pytest.mark.parametrize("make", [lambda: lt.BatchNorm2d(6), lambda: lt.InstanceNorm2d(6, affine=True, track_running_stats=True)])
+@pytest.mark.parametrize(
+    "make", [lambda: lt.BatchNorm2d(6), lambda: lt.InstanceNorm2d(6, affine=True, track_running_stats=True)]
+)
 def test_running_statistics(make):
     torch.manual_seed(4)
     x = torch.randn(4, 6, 5, 7)
@@ -119,7 +127,12 @@ def test_strides():
     wide = numbers(6, 5, 40)
     weight, bias = numbers(24), numbers(24)
     # Rows apart; rows of two axes apart; axes exchanged; every second number.
-    views = [lambda t: t[..., 8:32], lambda t: t[:, 1:4, :24], lambda t: t[..., :24].transpose(0, 1), lambda t: t[:, ::2, :24]]
+    views = [
+        lambda t: t[..., 8:32],
+        lambda t: t[:, 1:4, :24],
+        lambda t: t[..., :24].transpose(0, 1),
+        lambda t: t[:, ::2, :24],
+    ]
     for view in views:
         assert_same(lambda x, w, b: F.layer_norm(view(x), (24,), w, b), [wide, weight, bias])
     gain = numbers(12)
@@ -145,7 +158,9 @@ def test_empty_and_hard_inputs():
     weight = torch.ones(8, device="cuda", requires_grad=True)
     F.layer_norm(torch.empty(0, 8, device="cuda"), (8,), weight).sum().backward()
     assert not weight.grad.any()
-    hard = torch.tensor([[3e38, -3e38, 1.0, 2.0], [1e-45, 0.0, -1e-45, 0.0], [1e20, 1e20, 1e20, 1e20], [float("nan"), 1, 2, 3]])
+    hard = torch.tensor(
+        [[3e38, -3e38, 1.0, 2.0], [1e-45, 0.0, -1e-45, 0.0], [1e20, 1e20, 1e20, 1e20], [float("nan"), 1, 2, 3]]
+    )
     assert_same(lambda x: F.layer_norm(x, (4,)), [hard.requires_grad_()])
 
 

@@ -1,12 +1,14 @@
 """Recurrent networks on a GPU: the CPU engine's results within a bound, gradients, lengths, compiled and captured."""
 
 import pytest
+
 from gpu import distance, graphed, needs_gpu, no_waiting, same_bits
 
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 
-import layernorm.torch as lt  # noqa: E402
-from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence  # noqa: E402
+from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
+
+import layernorm.torch as lt
 
 pytestmark = needs_gpu
 
@@ -66,7 +68,9 @@ def assert_close(cpu, gpu, x, state, dtype):
 
 
 @pytest.mark.parametrize("dtype", UNIT, ids=lambda t: str(t)[6:])
-@pytest.mark.parametrize("kind, variant", [("LSTM", "paper"), ("GRU", "paper"), ("LSTM", "torchaudio"), ("LSTM", "none")])
+@pytest.mark.parametrize(
+    "kind, variant", [("LSTM", "paper"), ("GRU", "paper"), ("LSTM", "torchaudio"), ("LSTM", "none")]
+)
 def test_as_the_cpu(kind, variant, dtype):
     cpu, gpu = pair(kind, (20, 48), dtype, variant=variant)
     x = torch.randn(6, 5, 20).to(dtype)

@@ -8,11 +8,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 
-import layernorm.torch as lt  # noqa: E402
-from layernorm import _core  # noqa: E402
-from layernorm.torch import _cuda, _cuda_sequences, _noise  # noqa: E402
-from layernorm.torch._sequences import Spec, core_of  # noqa: E402
-from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import layernorm.torch as lt
+from layernorm import _core
+from layernorm.torch import _cuda, _cuda_sequences, _noise
+from layernorm.torch._sequences import Spec, core_of
 
 QUIET = (0.0,) * 5
 
@@ -26,7 +27,9 @@ def test_importing_opens_nothing_of_cuda():
         "import layernorm, layernorm.torch, torch; layernorm.torch.LayerNorm(4)(torch.zeros(2, 4));"
         "print(torch.cuda.is_initialized(), any('libnvrtc' in line for line in open('/proc/self/maps')))"
     )
-    before = "import torch; print(torch.cuda.is_initialized(), any('libnvrtc' in line for line in open('/proc/self/maps')))"
+    before = (
+        "import torch; print(torch.cuda.is_initialized(), any('libnvrtc' in line for line in open('/proc/self/maps')))"
+    )
     found = [subprocess.check_output([sys.executable, "-c", text], text=True) for text in (before, code)]
     assert found[0] == found[1]
 
@@ -159,7 +162,9 @@ def test_results_of_tensors_without_data():
         network = spec()
         parameters = [torch.empty(shape, device="cuda:0") for _, _, _, shape, _ in core_of(network).places()]
         sequence = torch.empty(3, 4, 5, device="cuda:0")
-        y, h, c, tape = torch.ops.layernorm.recurrent(sequence, None, None, parameters, None, network.text, False, None, False)
+        y, h, c, tape = torch.ops.layernorm.recurrent(
+            sequence, None, None, parameters, None, network.text, False, None, False
+        )
         assert y.shape == (3, 4, 32) and h.shape == c.shape == (1, 4, 32) and tape.shape == (0,)
         assert {t.device for t in (y, h, c, tape)} == {rows.device} and tape.dtype == torch.uint8
 

@@ -14,8 +14,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 
-import layernorm.torch as lt  # noqa: E402
-from torch import nn  # noqa: E402
+import layernorm.torch as lt
+from torch import nn
 
 # Some steps with sums over a few dozen numbers of size 1; both sides are off by that much.
 CLOSE = dict(rtol=0, atol=512 * 2.0**-24)

@@ -2,9 +2,10 @@
 
 import threading
 
-import layernorm as ln
 import numpy as np
 import pytest
+
+import layernorm as ln
 from conftest import dtypes
 from oracle import (
     assert_close,
@@ -55,7 +56,9 @@ def test_rows_of_every_type(rng, dtype, centered, parameters):
     assert_close(y, x_hat * gain + shift, scale, dtype)
     dx, dweight, dbias = back(dy, x, 300, weight, bias, stats=stats)
     g = wide(dy) * gain
-    assert_close(dx, normalize_backward(g, x_hat, r, 1, centered), np.abs(g).max() * np.abs(x_hat).max() ** 2 * r.max(), dtype)
+    assert_close(
+        dx, normalize_backward(g, x_hat, r, 1, centered), np.abs(g).max() * np.abs(x_hat).max() ** 2 * r.max(), dtype
+    )
     if weight is None:
         assert dweight is None
     else:

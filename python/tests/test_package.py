@@ -6,8 +6,9 @@ import pathlib
 import subprocess
 import sys
 
-import layernorm
 import pytest
+
+import layernorm
 
 HERE = pathlib.Path(__file__).parent
 

@@ -1,8 +1,9 @@
 """Recurrent networks on NumPy arrays."""
 
-import layernorm as ln
 import numpy as np
 import pytest
+
+import layernorm as ln
 
 KINDS = {"LSTM": ln.LSTM, "GRU": ln.GRU, "RNN": ln.RNN}
 ALL = [(kind, variant) for kind, network in KINDS.items() for variant in network.variants()]

@@ -8,10 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 
-import layernorm as ln  # noqa: E402
-import layernorm.torch as lt  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
+from torch.autograd import gradcheck, gradgradcheck
+
+import layernorm as ln
+import layernorm.torch as lt
+from torch import nn
 
 TYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 UNIT = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
@@ -175,7 +176,9 @@ def test_batch_norm_outside_training_under_torch_func():
 
     torch.testing.assert_close(torch.func.grad(loss(ours))(x), torch.func.grad(loss(theirs))(x))
     xs = torch.stack([x, 2 * x])
-    torch.testing.assert_close(torch.func.vmap(torch.func.grad(loss(ours)))(xs), torch.func.vmap(torch.func.grad(loss(theirs)))(xs))
+    torch.testing.assert_close(
+        torch.func.vmap(torch.func.grad(loss(ours)))(xs), torch.func.vmap(torch.func.grad(loss(theirs)))(xs)
+    )
 
     def slope(module):
         return lambda x: torch.func.grad(loss(module))(x).square().sum()
@@ -303,7 +306,11 @@ def test_hooks_and_extremes():
     [
         (lambda: lt.LayerNorm(5)(torch.randn(3, 4)), ValueError, "ends in normalized_shape [5], found [3, 4]"),
         (lambda: lt.functional.layer_norm(torch.ones(3, 4).int(), (4,)), TypeError, "input: expected float16"),
-        (lambda: lt.functional.layer_norm(torch.ones(4), (4,), torch.ones(3)), ValueError, "weight: expected shape [4]"),
+        (
+            lambda: lt.functional.layer_norm(torch.ones(4), (4,), torch.ones(3)),
+            ValueError,
+            "weight: expected shape [4]",
+        ),
         (lambda: lt.functional.layer_norm(torch.ones(4), (4,), eps=-1.0), ValueError, "eps: expected a finite number"),
         (lambda: lt.LayerNorm(4).double()(torch.ones(4)), TypeError, "weight: expected float32, found float64"),
         (lambda: lt.functional.group_norm(torch.ones(2, 4), 3), ValueError, "divisor of the 4 channels, found 3"),

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 
-import layernorm.torch as lt  # noqa: E402
+import layernorm.torch as lt
 
 MODULES = {
     "layer": (lambda: lt.LayerNorm(8), (4, 8)),

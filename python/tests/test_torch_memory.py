@@ -10,9 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-import layernorm.torch  # noqa: E402
-from layernorm.torch import cached_bytes, clear_cache, functional, set_cache_limit  # noqa: E402
-from layernorm.torch import _memory  # noqa: E402
+from layernorm.torch import _memory, cached_bytes, clear_cache, functional, set_cache_limit
 
 # Exactly large.
 SHAPE = (64, 131072)

@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 
-import layernorm.torch as lt  # noqa: E402
-from torch import nn  # noqa: E402
+import layernorm.torch as lt
+from torch import nn
 
 
 def test_convert_says_what_it_did():
@@ -34,7 +34,9 @@ def encoder(**options):
     torch.manual_seed(1)
     layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True, **options)
     nested = not options.get("norm_first", False)
-    return nn.Sequential(nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(32), enable_nested_tensor=nested), nn.Linear(32, 5))
+    return nn.Sequential(
+        nn.TransformerEncoder(layer, 2, norm=nn.LayerNorm(32), enable_nested_tensor=nested), nn.Linear(32, 5)
+    )
 
 
 def losses(model, inputs, logits, classes, steps=30):

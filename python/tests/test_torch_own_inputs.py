@@ -4,8 +4,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 
-import layernorm.torch as lt  # noqa: E402
-from torch import nn  # noqa: E402
+import layernorm.torch as lt
+from torch import nn
 
 NAMES = [
     "LayerNorm",
@@ -42,11 +42,17 @@ def module_inputs(errors=False):
     try:
         from torch.testing._internal.common_modules import module_db
     except ImportError as error:
-        return [pytest.param(None, None, marks=pytest.mark.skip(reason=f"PyTorch's test inputs cannot be loaded: {error}"))]
+        return [
+            pytest.param(None, None, marks=pytest.mark.skip(reason=f"PyTorch's test inputs cannot be loaded: {error}"))
+        ]
     found = []
     for info in module_db:
         name = info.module_cls.__name__
-        if name in NAMES and (info.module_error_inputs_func or not errors) and info.module_cls.__module__.startswith("torch.nn.modules"):
+        if (
+            name in NAMES
+            and (info.module_error_inputs_func or not errors)
+            and info.module_cls.__module__.startswith("torch.nn.modules")
+        ):
             found.append(pytest.param(info, name, id=name))
     return found
 
@@ -78,7 +84,9 @@ def test_pytorchs_own_module_inputs(info, name, training):
 @pytest.mark.parametrize("info, name", module_inputs(errors=True))
 def test_pytorchs_own_wrong_inputs(info, name, training):
     """What torch.nn refuses, ours does, with ValueError or TypeError and words of our own."""
-    cases = info.module_error_inputs_func(info, device="cpu", dtype=torch.float64, requires_grad=False, training=training)
+    cases = info.module_error_inputs_func(
+        info, device="cpu", dtype=torch.float64, requires_grad=False, training=training
+    )
     count = 0
     for case in cases:
         given = case.module_error_input
@@ -124,7 +132,9 @@ def test_pytorchs_own_operation_inputs(op):
     for sample in op.sample_inputs("cpu", torch.float64, requires_grad=True):
         if refused(op.name, sample):
             continue
-        mine = sample.transform(lambda t: t.detach().clone().requires_grad_(t.requires_grad) if torch.is_tensor(t) else t)
+        mine = sample.transform(
+            lambda t: t.detach().clone().requires_grad_(t.requires_grad) if torch.is_tensor(t) else t
+        )
         expected, found = op(sample.input, *sample.args, **sample.kwargs), ours(mine.input, *mine.args, **mine.kwargs)
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
         dy = torch.randn_like(expected)

@@ -8,11 +8,12 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 
-import layernorm as ln  # noqa: E402
-import layernorm.torch as lt  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.autograd import gradcheck  # noqa: E402
-from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence  # noqa: E402
+from torch.autograd import gradcheck
+from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
+
+import layernorm as ln
+import layernorm.torch as lt
+from torch import nn
 
 KINDS = ["LSTM", "GRU", "RNN"]
 # Some steps with sums over a few dozen numbers of size 1; both sides are off by that much.

@@ -6,13 +6,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 
-import layernorm as ln  # noqa: E402
-import layernorm.torch as lt  # noqa: E402
-import layernorm.torch._sequences as sequences  # noqa: E402
-import layernorm.torch._tapes as tapes  # noqa: E402
-from layernorm.torch._composed import composed  # noqa: E402
-from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
-from torch.nn.utils.rnn import pack_sequence  # noqa: E402
+from torch.autograd import gradcheck, gradgradcheck
+from torch.nn.utils.rnn import pack_sequence
+
+import layernorm as ln
+import layernorm.torch as lt
+import layernorm.torch._sequences as sequences
+import layernorm.torch._tapes as tapes
+from layernorm.torch._composed import composed
 
 KINDS = ["LSTM", "GRU", "RNN"]
 VARIANTS = [(kind, v) for kind in KINDS for v in getattr(ln, kind).variants()]

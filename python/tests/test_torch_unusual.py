@@ -5,9 +5,9 @@ import warnings
 import pytest
 
 torch = pytest.importorskip("torch")
-from torch.autograd import forward_ad, graph  # noqa: E402
+from torch.autograd import forward_ad, graph
 
-import layernorm.torch as ours  # noqa: E402
+import layernorm.torch as ours
 
 NORMS = [("LayerNorm", (4,)), ("RMSNorm", (4,)), ("GroupNorm", (1, 4)), ("BatchNorm1d", (4,))]
 
@@ -40,7 +40,7 @@ def test_gradients_that_are_yet_to_be_negated(name, arguments):
 
 def test_saved_tensors_in_another_layout():
     x = torch.randn(6, 4, requires_grad=True)
-    turn = lambda t: t.t().contiguous() if t.dim() == 2 else t  # noqa: E731
+    turn = lambda t: t.t().contiguous() if t.dim() == 2 else t
     found = []
     for norm in pair("LayerNorm", (4,)):
         with graph.saved_tensors_hooks(turn, lambda t: t.t() if t.dim() == 2 else t):

@@ -7,8 +7,9 @@ import pathlib
 import subprocess
 import sys
 
-import layernorm
 import pytest
+
+import layernorm
 
 HERE = pathlib.Path(__file__).parent
 PACKAGE = pathlib.Path(layernorm.__file__).parent
@@ -78,7 +79,9 @@ def methods(cls, node):
         expected = arguments(method)
         # `**options` of a class go on to its base, whose names they are.
         whole = positional + named
-        takes_more = any(p.kind == p.VAR_KEYWORD for p in inspect.signature(getattr(cls, method.name)).parameters.values())
+        takes_more = any(
+            p.kind == p.VAR_KEYWORD for p in inspect.signature(getattr(cls, method.name)).parameters.values()
+        )
         base = signature(cls.__mro__[1].__init__)[1] if takes_more else []
         assert expected[0] == positional and set(expected[1]) <= {*whole, *base}, f"{cls.__name__}.{method.name}"
         assert set(named) <= set(expected[1]), f"{cls.__name__}.{method.name}"
@@ -104,16 +107,28 @@ def documented():
     yield from ((lt.functional, name) for name in lt.functional.__all__)
 
 
-SHAPELESS = {"info", "set_isa", "set_num_threads", "Info", "Conversion", "convert", "Gradients", "RecurrentGradients", "Stats"}
+SHAPELESS = {
+    "info",
+    "set_isa",
+    "set_num_threads",
+    "Info",
+    "Conversion",
+    "convert",
+    "Gradients",
+    "RecurrentGradients",
+    "Stats",
+}
 SHAPELESS |= {"cached_bytes", "clear_cache", "set_cache_limit"}
 
 
-@pytest.mark.parametrize("module, name", [pytest.param(*each, id=f"{each[0].__name__}.{each[1]}") for each in documented()])
+@pytest.mark.parametrize(
+    "module, name", [pytest.param(*each, id=f"{each[0].__name__}.{each[1]}") for each in documented()]
+)
 def test_docstrings_say_the_shapes(module, name):
     what = getattr(module, name)
     doc = what.__doc__
     assert doc and doc is not getattr(type(what).__mro__[1], "__doc__", None)
     if name in SHAPELESS:
         return
-    text = doc + (getattr(what, "forward").__doc__ or "" if inspect.isclass(what) else "")
+    text = doc + (what.forward.__doc__ or "" if inspect.isclass(what) else "")
     assert any(mark in text for mark in ("``[", "``(", "normalized_shape``", "shape")), doc

@@ -27,14 +27,17 @@ def test_statistics_that_were_replaced_are_used(field):
 
 
 def test_groups_are_checked_before_memory_is_taken():
-    for call in (lambda: layernorm.group_norm(X, 10**12, return_stats=True), lambda: layernorm.group_norm_backward(X, X, 10**30)):
+    for call in (
+        lambda: layernorm.group_norm(X, 10**12, return_stats=True),
+        lambda: layernorm.group_norm_backward(X, X, 10**30),
+    ):
         with pytest.raises(ValueError, match="groups: expected a divisor of the 4 channels"):
             call()
 
 
 def test_running_statistics():
     mean, var = np.zeros(4, np.float32), np.ones(4, np.float32)
-    run = lambda mean, var, **rest: layernorm.batch_norm(X, mean, var, training=True, **rest)  # noqa: E731
+    run = lambda mean, var, **rest: layernorm.batch_norm(X, mean, var, training=True, **rest)
     with pytest.raises(ValueError, match="memory of their own"):
         run(mean, mean)
     with pytest.raises(ValueError, match="read-only"):

@@ -16,6 +16,7 @@ except ImportError as error:
 
 from . import functional
 from ._convert import Conversion, convert
+from ._memory import cached_bytes, clear_cache, set_cache_limit
 from ._modules import (
     BatchNorm1d,
     BatchNorm2d,
@@ -27,7 +28,6 @@ from ._modules import (
     LayerNorm,
     RMSNorm,
 )
-from ._memory import cached_bytes, clear_cache, set_cache_limit
 from ._recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 
 __all__ = [

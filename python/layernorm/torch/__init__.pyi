@@ -2,9 +2,12 @@
 
 from typing import Any, overload
 
-from torch import Tensor, device as _Device, dtype as _Dtype, nn
 from torch.nn.utils.rnn import PackedSequence
 from typing_extensions import Self
+
+from torch import Tensor, nn
+from torch import device as _Device
+from torch import dtype as _Dtype
 
 from . import functional as functional
 

@@ -24,7 +24,7 @@ _forward, _backward = _core.forward, _core.backward
 _threads, _empty, _empty_like = torch.get_num_threads, torch.empty, torch.empty_like
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def gpu():
     """The GPU's half, imported when a tensor is there."""
     from . import _cuda
@@ -161,7 +161,9 @@ def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
     y = _empty_like(x)
     count = x.shape[1]
     stats = _empty((3, count), dtype=acc_of(x.dtype), device="cpu")
-    mean, var = (_moment(what, t, x).clone() for what, t in (("running mean", running_mean), ("running variance", running_var)))
+    mean, var = (
+        _moment(what, t, x).clone() for what, t in (("running mean", running_mean), ("running variance", running_var))
+    )
     _core.batch_running(
         (x.data_ptr(), code, x.shape, x.stride()),
         tensor(y),

@@ -24,7 +24,7 @@ _current_device = getattr(torch._C, "_cuda_getDevice", None)
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _find_compiler():
     """Names NVRTC to the compiled half, if it is among PyTorch's own packages: the version that PyTorch runs with."""
     version = (torch.version.cuda or "").split(".")[0]
@@ -283,6 +283,4 @@ def batch_infer_backward(x, dy, weight, bias, running_mean, running_var, eps, ma
     """Gradients of :func:`batch_infer`."""
     same_device(x, gradient=dy, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     mean, var = _moments(x, running_mean, running_var)
-    return _gradients(
-        ("batch", 0), x, dy, weight, bias, None, (mean.data_ptr(), var.data_ptr(), 0.0), eps, mask
-    )
+    return _gradients(("batch", 0), x, dy, weight, bias, None, (mean.data_ptr(), var.data_ptr(), 0.0), eps, mask)

@@ -6,17 +6,18 @@ from __future__ import annotations
 
 from math import prod
 
-import torch
-from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
+import torch
+from torch import Tensor
+
 from .._core import rows_backward, rows_forward
 from . import _calls, _memory, _ops  # noqa: F401  (the operations are registered)
-from ._types import CODES
 from ._memory import LARGE_COUNT
 from ._transforms import Norm
 from ._twice import norm_backward_backward
+from ._types import CODES
 
 _empty, _empty_like, _threads = torch.empty, torch.empty_like, torch.get_num_threads
 _FLOAT32 = torch.float32
@@ -34,7 +35,11 @@ def _plain(t):
 
 def together(x, *others):
     """Whether tensors are on one device. Where they are not, an operation says so."""
-    return all(t is None or t.is_cpu for t in others) if x.is_cpu else all(t is None or t.device == x.device for t in others)
+    return (
+        all(t is None or t.is_cpu for t in others)
+        if x.is_cpu
+        else all(t is None or t.device == x.device for t in others)
+    )
 
 
 class _Rows(torch.autograd.Function):
@@ -200,7 +205,9 @@ def refuse_tangents(*tensors):
     if forward_ad._current_level >= 0 and not _compiling() and _transform() is None:
         for t in tensors:
             if t is not None and forward_ad.unpack_dual(t).tangent is not None:
-                raise NotImplementedError("expected a tensor without a tangent: there is no forward-mode differentiation")
+                raise NotImplementedError(
+                    "expected a tensor without a tangent: there is no forward-mode differentiation"
+                )
 
 
 def same_device(x, *others):

@@ -20,7 +20,9 @@ def read_foreign(kind, module):
         )
     if kind != "lstm":
         raise TypeError(f"module: expected a {kind.upper()}, found {type(module).__name__}, which is an LSTM")
-    eps = [float(norm.eps) for norm in module.modules() if "norm" in type(norm).__name__.lower() and hasattr(norm, "eps")]
+    eps = [
+        float(norm.eps) for norm in module.modules() if "norm" in type(norm).__name__.lower() and hasattr(norm, "eps")
+    ]
     wide = {name: value.to("cpu", torch.float64).contiguous() for name, value in tensors.items()}
     named = [(name, list(value.shape), value.data_ptr()) for name, value in wide.items()]
     # fastrnns's own norm has no ε.

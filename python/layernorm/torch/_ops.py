@@ -5,14 +5,11 @@ shorter way of ``_eager.py``, which computes the same.
 
 from __future__ import annotations
 
-from typing import Optional
-
 import torch
 from torch import Tensor
 
 from . import _calls
 from ._twice import infer_backward_backward, norm_backward_backward
-
 
 # PyTorch takes the GPU's way if any tensor is there; the calls refuse those that are elsewhere than the input.
 _DEVICES = ("cpu", "cuda")
@@ -28,7 +25,7 @@ def _present(t, wanted):
 
 @torch.library.custom_op("layernorm::norm", mutates_args=(), device_types=_DEVICES)
 def norm(
-    x: Tensor, weight: Optional[Tensor], bias: Optional[Tensor], kind: str, number: int, eps: float
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, kind: str, number: int, eps: float
 ) -> tuple[Tensor, Tensor]:
     """y and the statistics ``[3, rows]``."""
     return _calls.forward((kind, number), x, weight, bias, eps, True)
@@ -45,8 +42,8 @@ def _(x, weight, bias, kind, number, eps):
 def norm_backward(
     dy: Tensor,
     x: Tensor,
-    weight: Optional[Tensor],
-    bias: Optional[Tensor],
+    weight: Tensor | None,
+    bias: Tensor | None,
     stats: Tensor,
     kind: str,
     number: int,
@@ -105,8 +102,8 @@ norm_backward.register_autograd(_norm_backward_gradient, setup_context=_norm_bac
 @torch.library.custom_op("layernorm::batch_norm_train", mutates_args=(), device_types=_DEVICES)
 def batch_norm_train(
     x: Tensor,
-    weight: Optional[Tensor],
-    bias: Optional[Tensor],
+    weight: Tensor | None,
+    bias: Tensor | None,
     running_mean: Tensor,
     running_var: Tensor,
     momentum: float,
@@ -144,8 +141,8 @@ batch_norm_train.register_autograd(_batch_train_gradient, setup_context=_batch_t
 @torch.library.custom_op("layernorm::batch_norm_infer", mutates_args=(), device_types=_DEVICES)
 def batch_norm_infer(
     x: Tensor,
-    weight: Optional[Tensor],
-    bias: Optional[Tensor],
+    weight: Tensor | None,
+    bias: Tensor | None,
     running_mean: Tensor,
     running_var: Tensor,
     eps: float,
@@ -163,8 +160,8 @@ def _(x, weight, bias, running_mean, running_var, eps):
 def batch_norm_infer_backward(
     dy: Tensor,
     x: Tensor,
-    weight: Optional[Tensor],
-    bias: Optional[Tensor],
+    weight: Tensor | None,
+    bias: Tensor | None,
     running_mean: Tensor,
     running_var: Tensor,
     eps: float,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import weakref
 
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from .._core import Recurrent
 from .._names import named_places
@@ -14,7 +15,6 @@ from . import _sequence_ops  # noqa: F401  (the operations are registered)
 from ._foreign import read_foreign
 from ._sequences import Spec, core_of, sequences
 from ._types import CODES
-
 
 # Beside the modules, not in them: what is packed is neither copied nor pickled.
 _ENGINES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
@@ -70,7 +70,9 @@ class _Network(nn.Module):
             # No memory, no numbers: `torch.nn.utils.skip_init` makes a network so, whose starting point would take long.
             return
         core = core_of(self._spec)
-        flat = torch.empty(sum(count for *_, count in named_places(core, self._suffix)), dtype=torch.float64, device="cpu")
+        flat = torch.empty(
+            sum(count for *_, count in named_places(core, self._suffix)), dtype=torch.float64, device="cpu"
+        )
         core.start_into(_random(), flat.data_ptr(), flat.numel())
         self._fill(flat)
 
@@ -195,7 +197,9 @@ class _Recurrent(_Network):
         if x.shape[-1] != self.input_size:
             raise ValueError(f"input: expected the last dimension {self.input_size}, found {x.shape[-1]}")
         weight = getattr(self, self._names[0])
-        if x.dtype != weight.dtype and not (weight.dtype == torch.float32 and x.dtype in (torch.float16, torch.bfloat16)):
+        if x.dtype != weight.dtype and not (
+            weight.dtype == torch.float32 and x.dtype in (torch.float16, torch.bfloat16)
+        ):
             raise TypeError(f"input: expected {str(weight.dtype)[6:]}, found {str(x.dtype)[6:]}")
 
     def _state(self, hx, batch, alone):

@@ -4,8 +4,6 @@ tensors without data and their gradients. ``torch.compile``, dispatch modes and 
 
 from __future__ import annotations
 
-from typing import Optional
-
 import torch
 from torch import Tensor
 
@@ -32,13 +30,13 @@ def _alone(t):
 @torch.library.custom_op("layernorm::recurrent", mutates_args=(), device_types=("cpu", "cuda"))
 def recurrent(
     x: Tensor,
-    h: Optional[Tensor],
-    c: Optional[Tensor],
+    h: Tensor | None,
+    c: Tensor | None,
     parameters: list[Tensor],
-    lengths: Optional[Tensor],
+    lengths: Tensor | None,
     spec: str,
     batch_first: bool,
-    seed: Optional[int],
+    seed: int | None,
     record: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """y, the last h and c (empty where there is none), and the tape (empty unless it is to be recorded)."""
@@ -83,16 +81,16 @@ def _(x, h, c, parameters, lengths, spec, batch_first, seed, record):
 def recurrent_backward(
     dy: Tensor,
     dh: Tensor,
-    dc: Optional[Tensor],
+    dc: Tensor | None,
     tape: Tensor,
     x: Tensor,
-    h: Optional[Tensor],
-    c: Optional[Tensor],
+    h: Tensor | None,
+    c: Tensor | None,
     parameters: list[Tensor],
-    lengths: Optional[Tensor],
+    lengths: Tensor | None,
     spec: str,
     batch_first: bool,
-    seed: Optional[int],
+    seed: int | None,
 ) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
     """Gradients of x, h and c (empty where there is none), and the parameters."""
     same_device(x, h, c, *parameters)

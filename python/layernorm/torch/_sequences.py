@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import torch
 
@@ -42,9 +42,9 @@ class Spec(NamedTuple):
     hidden: int
     layers: int
     bidirectional: bool
-    projection: Optional[int]
+    projection: int | None
     bias: bool
-    eps: Optional[float]
+    eps: float | None
     noise: tuple[float, float, float, float, float]
 
     @property
@@ -59,7 +59,7 @@ class Spec(NamedTuple):
     def output(self) -> int:
         return self.projection or self.hidden
 
-    def quiet(self) -> "Spec":
+    def quiet(self) -> Spec:
         """The same without noise."""
         return self._replace(noise=(0.0,) * 5)
 
@@ -149,9 +149,9 @@ class _How(NamedTuple):
 
     core: _core.Recurrent
     spec: Spec
-    lengths: Optional[list[int]]
+    lengths: list[int] | None
     batch_first: bool
-    seed: Optional[int]
+    seed: int | None
 
     def run(self, x, h, c, parameters, record):
         """y, last h, last c (or None) and the tape (or None)."""

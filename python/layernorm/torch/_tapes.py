@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 
 import numpy as np
+
 import torch
 
 _KEPT: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
