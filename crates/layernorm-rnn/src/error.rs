@@ -65,6 +65,11 @@ pub enum Error {
         /// What and why.
         what: String,
     },
+    /// Memory that the call needs is not to be had.
+    OutOfMemory {
+        /// Bytes asked for; `usize::MAX` if they are more than can be counted.
+        bytes: usize,
+    },
     /// Backward was called without a forward pass in training before it.
     NothingRecorded,
     /// The network of a backward pass is not the one (or has not the parameters) of the forward pass before it.
@@ -94,6 +99,7 @@ impl fmt::Display for Error {
                 write!(f, "variant of {kind}: expected one of {}, found {name:?}", known.join(", "))
             }
             Error::Unsupported { what } => f.write_str(what),
+            Error::OutOfMemory { bytes } => layernorm::Error::OutOfMemory { bytes: *bytes }.fmt(f),
             Error::NothingRecorded => {
                 f.write_str("backward: expected a forward pass in training before it, found none")
             }
@@ -110,6 +116,9 @@ impl std::error::Error for Error {}
 
 impl From<layernorm::Error> for Error {
     fn from(error: layernorm::Error) -> Self {
-        Error::Norm(error)
+        match error {
+            layernorm::Error::OutOfMemory { bytes } => Error::OutOfMemory { bytes },
+            error => Error::Norm(error),
+        }
     }
 }

@@ -30,6 +30,11 @@ pub enum Error {
         /// The shape.
         shape: Vec<usize>,
     },
+    /// Memory that the call needs is not to be had.
+    OutOfMemory {
+        /// Bytes asked for; `usize::MAX` if they are more than can be counted.
+        bytes: usize,
+    },
     /// A tensor has too many dimensions.
     Rank {
         /// The most that are possible.
@@ -127,6 +132,10 @@ impl fmt::Display for Error {
             }
             Error::Shape { what, expected, found } => write!(f, "{what}: expected shape {expected:?}, found {found:?}"),
             Error::TooLarge { shape } => write!(f, "shape {shape:?} has more elements than memory can hold"),
+            Error::OutOfMemory { bytes: usize::MAX } => {
+                write!(f, "out of memory: more bytes are needed than an address can count")
+            }
+            Error::OutOfMemory { bytes } => write!(f, "out of memory: {bytes} bytes could not be allocated"),
             Error::Rank { max, found } => write!(f, "expected at most {max} dimensions, found {found}"),
             Error::TooFewDimensions { what, min, found } => {
                 write!(f, "{what}: expected at least {min} dimensions, found {found}")
