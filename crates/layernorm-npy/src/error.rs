@@ -170,7 +170,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::InFile { path, error } => write!(f, "{}: {error}", path.display()),
+            Self::InFile { path, error } => write!(f, "{}: {error}", layernorm_files::shown(path)),
             Self::Io { action, source } => write!(f, "cannot {action}: {source}"),
             Self::NotNpy { found } => write!(
                 f,

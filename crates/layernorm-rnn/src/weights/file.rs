@@ -7,8 +7,7 @@ use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype as Stored, TensorView};
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::path::Path;
 
 fn not_safetensors(error: impl std::fmt::Display) -> Error {
     Error::Weights {
@@ -87,33 +86,8 @@ fn encode<A: Float>(values: &[A], dtype: Dtype) -> Vec<u8> {
     }
 }
 
-/// Writes a file beside its place and renames it: there is the old file or the new one, never half of one.
+/// Replaces the file at `path`, whole or not at all.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let failed = |action: &str, error: std::io::Error| Error::Weights {
-        what: format!("{}: could not {action}: {error}", path.display()),
-    };
-    let Some(temporary) = beside(path) else {
-        return fail(format!("{}: expected the name of a file, found none", path.display()));
-    };
-    let write = || -> std::io::Result<()> {
-        let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    };
-    let written = write().map_err(|error| failed("write a file beside it", error));
-    let renamed =
-        written.and_then(|()| std::fs::rename(&temporary, path).map_err(|error| failed("rename into place", error)));
-    if renamed.is_err() {
-        // There may be none: what matters is the error above.
-        let _ = std::fs::remove_file(&temporary);
-    }
-    renamed
-}
-
-fn beside(path: &Path) -> Option<PathBuf> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name()?);
-    name.push(format!(".{}-{}.tmp", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
-    Some(path.with_file_name(name))
+    let written: std::io::Result<()> = layernorm_files::replace(path, |file| file.write_all(bytes));
+    written.map_err(|error| Error::Weights { what: error.to_string() })
 }

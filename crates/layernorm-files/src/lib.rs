@@ -1,0 +1,15 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+mod error;
+mod open;
+mod replacement;
+mod show;
+mod target;
+mod unfinished;
+
+pub use error::Error;
+pub use open::{open_regular, publish};
+pub use replacement::{Replacement, commit_all, replace};
+pub use show::{Escaped, Shown, escaped, shown};
+pub use unfinished::{Halted, remove_unfinished};

@@ -1,0 +1,96 @@
+//! Files with fixed names that are opened again: locks, checkpoints, downloads in parts.
+
+use crate::Error;
+use crate::replacement::sync_directory;
+use std::fs::{self, File, FileType, OpenOptions};
+use std::io;
+use std::path::Path;
+
+/// Opens a regular file as `options` say, and nothing else: a link is an error and its target stays as it is; a FIFO is an
+/// error and does not block; so are directories, devices and sockets.
+///
+/// The name alone is guarded: directories on the way to it may be links. On Unix and Windows the check holds for the file
+/// that is opened, whatever happens to its name meanwhile. `options` must not have custom flags: they are replaced.
+///
+/// ```
+/// use std::fs::OpenOptions;
+///
+/// # let path = std::env::temp_dir().join(format!("layernorm-files-part-{}", std::process::id()));
+/// let part = layernorm_files::open_regular(&path, OpenOptions::new().append(true).create(true))?;
+/// # drop(part);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn open_regular(path: impl AsRef<Path>, options: &OpenOptions) -> Result<File, Error> {
+    let path = path.as_ref();
+    let failed = Error::of(path, "open");
+    // First by name, since opening some devices has effects; then what was opened.
+    if let Ok(metadata) = fs::symlink_metadata(path) {
+        expect_regular(metadata.file_type()).map_err(&failed)?;
+    }
+    let file = guarded(options).open(path).map_err(&failed)?;
+    let metadata = file.metadata().map_err(&failed)?;
+    expect_regular(metadata.file_type()).map_err(&failed)?;
+    Ok(file)
+}
+
+/// Options that neither follow a link nor wait for the other end of a FIFO.
+fn guarded(options: &OpenOptions) -> OpenOptions {
+    #[allow(unused_mut)]
+    let mut options = options.clone();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    #[cfg(windows)]
+    {
+        /// Opens a link itself, which then is no regular file.
+        const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
+        std::os::windows::fs::OpenOptionsExt::custom_flags(&mut options, FILE_FLAG_OPEN_REPARSE_POINT);
+    }
+    options
+}
+
+fn expect_regular(kind: FileType) -> io::Result<()> {
+    if kind.is_file() {
+        return Ok(());
+    }
+    let found = if kind.is_symlink() {
+        "a link"
+    } else if kind.is_dir() {
+        "a directory"
+    } else {
+        special(kind)
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("expected a regular file, found {found}")))
+}
+
+#[cfg(unix)]
+fn special(kind: FileType) -> &'static str {
+    use std::os::unix::fs::FileTypeExt;
+    match () {
+        () if kind.is_fifo() => "a FIFO",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    }
+}
+
+#[cfg(not(unix))]
+fn special(_: FileType) -> &'static str {
+    "something else"
+}
+
+/// Puts a finished part in its place: brings `file`, which is what is open at `part`, to disk and renames it to `path`. A
+/// regular file or a link at `path` is replaced, all else is an error. On an error the part stays, to be continued.
+pub fn publish(file: File, part: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<(), Error> {
+    let (part, path) = (part.as_ref(), path.as_ref());
+    if let Ok(metadata) = fs::symlink_metadata(path)
+        && !metadata.is_symlink()
+    {
+        expect_regular(metadata.file_type()).map_err(Error::of(path, "replace"))?;
+    }
+    file.sync_all().map_err(Error::of(part, "bring to disk"))?;
+    // Some systems do not rename what is open.
+    drop(file);
+    fs::rename(part, path).map_err(Error::of(path, "rename into place"))?;
+    sync_directory(path);
+    Ok(())
+}

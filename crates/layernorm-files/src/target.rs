@@ -1,0 +1,111 @@
+//! What writing to a path means, and temporary files with the right permissions.
+
+use std::ffi::OsString;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Links in a row after which the system gives up, too.
+const MOST_LINKS: usize = 40;
+
+/// Names tried before a directory is given up in which every random name is taken.
+const MOST_NAMES: usize = 100;
+
+pub(crate) enum Target {
+    /// Put a file in this place, which is absolute; its present metadata, where there is one.
+    File(PathBuf, Option<Metadata>),
+    /// Write into what is there.
+    Stream,
+}
+
+impl Target {
+    pub(crate) fn find(path: &Path) -> io::Result<Self> {
+        if path.as_os_str().is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected the name of a file, found none"));
+        }
+        let metadata = match fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self::File(std::path::absolute(end_of_links(path)?)?, None));
+            }
+            Err(error) => return Err(error),
+        };
+        if metadata.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        if !metadata.is_file() {
+            return Ok(Self::Stream);
+        }
+        let place = if path.is_symlink() { fs::canonicalize(path)? } else { std::path::absolute(path)? };
+        Ok(Self::File(place, Some(metadata)))
+    }
+}
+
+/// The name that a link without a file leads to.
+fn end_of_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_path_buf();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(next) => path = path.parent().unwrap_or(Path::new("")).join(next),
+            // No link, or nothing at all.
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::other(format!("expected at most {MOST_LINKS} links in a row, found more")))
+}
+
+/// A new file in the directory of `place`, under a random name. `create_new` neither opens what is there nor follows a
+/// link. The file has the permissions of `old`, or those of any new file.
+pub(crate) fn create_beside(place: &Path, old: Option<&Metadata>) -> io::Result<(PathBuf, File)> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+        // The system takes the umask off. What is replaced begins as its owner's alone.
+        options.mode(old.map_or(0o666, |old| old.mode() & 0o600));
+    }
+    for _ in 0..MOST_NAMES {
+        let temporary = place.with_file_name(random_name());
+        match options.open(&temporary) {
+            Ok(file) => {
+                if let Err(error) = keep_permissions(&file, old) {
+                    // What matters is the error above.
+                    let _ = fs::remove_file(&temporary);
+                    return Err(error);
+                }
+                return Ok((temporary, file));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// Each `RandomState` has keys from the system's random numbers, and another key than the one before.
+fn random_name() -> OsString {
+    format!(".layernorm-{:016x}.tmp", RandomState::new().build_hasher().finish()).into()
+}
+
+/// Owner, group and permission bits of `old`. Where the group cannot be kept, the new group may do only what all may.
+#[cfg(unix)]
+fn keep_permissions(file: &File, old: Option<&Metadata>) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+
+    let Some(old) = old else { return Ok(()) };
+    let (new, mut mode) = (file.metadata()?, old.mode() & 0o777);
+    if (new.uid(), new.gid()) != (old.uid(), old.gid())
+        && fchown(file, Some(old.uid()), Some(old.gid())).is_err()
+        && fchown(file, None, Some(old.gid())).is_err()
+    {
+        mode &= 0o707 | (mode & 0o007) << 3;
+    }
+    file.set_permissions(fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn keep_permissions(_: &File, _: Option<&Metadata>) -> io::Result<()> {
+    Ok(())
+}
