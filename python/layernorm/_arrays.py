@@ -1,80 +1,133 @@
-"""NumPy arrays as the compiled half takes them: address, type, shape and strides."""
+"""NumPy arrays as the compiled half takes them: address, type, shape and strides.
+
+Every array passes here once. What comes out is a plain ``numpy.ndarray``, never an instance of a subclass: Python code could
+say anything about its shape, its flags or where its memory is, and the compiled half would believe it.
+"""
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import numpy as np
+from numpy.typing import DTypeLike
+
+# A tensor as the compiled half takes it: address, type, shape, strides in elements.
+Tensor = tuple[int, int, tuple[int, ...], tuple[int, ...]]
 
 # Places in the compiled half's list of types.
 FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = range(4)
 
-_CODES = {np.dtype(np.float16): FLOAT16, np.dtype(np.float32): FLOAT32, np.dtype(np.float64): FLOAT64}
+_CODES: dict[np.dtype[Any], int] = {
+    np.dtype(np.float16): FLOAT16,
+    np.dtype(np.float32): FLOAT32,
+    np.dtype(np.float64): FLOAT64,
+}
 _SUPPORTED = "float16, bfloat16 (of ml_dtypes), float32 or float64"
 
 
-def code_of(what, dtype):
+def code_of(what: str, dtype: np.dtype[Any]) -> int:
     """The number of a type, or TypeError."""
     code = _CODES.get(dtype)
     if code is not None:
         return code
     # A type of ml_dtypes is known by its name, so that the package need not be there.
-    if dtype.name == "bfloat16" and dtype.itemsize == 2:
+    if dtype.name == "bfloat16" and dtype.itemsize == 2 and dtype.isnative:
         _CODES[dtype] = BFLOAT16
         return BFLOAT16
     raise TypeError(f"{what}: expected {_SUPPORTED}, found {dtype}")
 
 
-def acc_of(dtype):
+def acc_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type that arithmetic is done in: float64 for float64, else float32."""
-    return np.float64 if dtype == np.float64 else np.float32
+    return _DOUBLE if dtype == _DOUBLE else _SINGLE
 
 
-def array(what, value):
+_SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
+
+
+def plain(what: str, value: Any, dtype: DTypeLike = None) -> np.ndarray:
+    """An array, or what NumPy makes of the value, as a plain array over the same memory. A mask would be lost: TypeError."""
+    if type(value) is not np.ndarray:
+        masked = sys.modules.get("numpy.ma")
+        if masked is not None and isinstance(value, masked.MaskedArray):
+            raise TypeError(
+                f"{what}: expected an array without a mask, found a masked array (its filled(…) or its data has none)"
+            )
+    return np.asarray(value, dtype)
+
+
+def array(what: str, value: Any) -> np.ndarray:
     """An array to read. It is copied only if its bytes are swapped, or not where its elements should be."""
-    found = np.asarray(value)
-    if not found.dtype.isnative and found.dtype.kind == "f":
+    found = value if type(value) is np.ndarray else plain(what, value)
+    if not found.dtype.isnative:
         found = found.astype(found.dtype.newbyteorder("="))
     code_of(what, found.dtype)
     return found if _aligned(found) else found.copy()
 
 
-def contiguous(what, value, dtype=None):
+def numbers(what: str, value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """Real numbers to read, converted to a type."""
+    found = plain(what, value)
+    if not np.can_cast(found.dtype, dtype, "same_kind"):
+        raise TypeError(f"{what}: expected real numbers, found {found.dtype}")
+    return np.asarray(found, dtype)
+
+
+def contiguous(what: str, value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray:
     """An array to read whose elements follow each other, of the type if one is given; copied only if it is not that already."""
-    found = np.ascontiguousarray(array(what, value) if dtype is None else value, dtype)
+    found = np.ascontiguousarray(array(what, value) if dtype is None else numbers(what, value, dtype))
     return found if found.flags.aligned else found.copy()
 
 
-def _aligned(found):
+def _aligned(found: np.ndarray) -> bool:
     size = found.itemsize
     return found.flags.aligned and all(stride % size == 0 for stride in found.strides)
 
 
-def output(what, found, like):
-    """An array to write, of the shape and type of ``like``."""
+def written(what: str, found: Any) -> np.ndarray:
+    """An array to write, as a plain array over the same memory."""
     if not isinstance(found, np.ndarray):
-        raise TypeError(f"{what}: expected an array, found {type(found).__name__}")
-    if found.dtype != like.dtype:
-        raise TypeError(f"{what}: expected {like.dtype}, found {found.dtype}")
-    if found.shape != like.shape:
-        raise ValueError(f"{what}: expected shape {list(like.shape)}, found {list(found.shape)}")
-    if not found.flags.writeable:
+        raise TypeError(f"{what}: expected an array that can be written, found {type(found).__name__}")
+    place = found if type(found) is np.ndarray else plain(what, found)
+    if not place.flags.writeable:
         raise ValueError(f"{what}: expected an array that can be written, found one that is read-only")
-    if not _aligned(found):
-        raise ValueError(f"{what}: expected elements at multiples of their size, found strides {found.strides}")
-    return found
+    return place
 
 
-def tensor(found):
+def output(what: str, found: Any, like: np.ndarray) -> np.ndarray:
+    """An array to write, of the shape and type of ``like``."""
+    place = written(what, found)
+    if place.dtype != like.dtype:
+        raise TypeError(f"{what}: expected {like.dtype}, found {place.dtype}")
+    if place.shape != like.shape:
+        raise ValueError(f"{what}: expected shape {list(like.shape)}, found {list(place.shape)}")
+    if not _aligned(place):
+        raise ValueError(f"{what}: expected elements at multiples of their size, found strides {place.strides}")
+    return place
+
+
+def apart(what: str, place: np.ndarray) -> None:
+    """Refuses an array to write some of whose elements are the same memory."""
+    reach = 0
+    for stride, count in sorted((abs(stride), count) for stride, count in zip(place.strides, place.shape) if count > 1):
+        if stride < reach + place.itemsize and place.size:
+            raise ValueError(f"{what}: expected elements apart, found strides {place.strides} that make them overlap")
+        reach += stride * (count - 1)
+
+
+def tensor(found: np.ndarray) -> Tensor:
     """``(address, type, shape, strides in elements)``. The caller keeps the array alive."""
     size = found.itemsize
     strides = tuple([stride // size for stride in found.strides])
     return (address(found), _CODES[found.dtype], found.shape, strides)
 
 
-def optional(found):
+def optional(found: np.ndarray | None) -> Tensor | None:
     """:func:`tensor`, or None."""
     return None if found is None else tensor(found)
 
 
-def address(found):
+def address(found: np.ndarray) -> int:
     """Where element 0 is."""
     return found.__array_interface__["data"][0] if found.dtype.kind == "f" else found.ctypes.data

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _core
-from ._arrays import acc_of, address, array, contiguous, optional, output, tensor
+from ._arrays import acc_of, address, apart, array, contiguous, numbers, optional, output, plain, tensor, written
 
 # All cores unless `set_num_threads` says otherwise; results that we make are fresh memory.
 _FRESH = (0, True)
@@ -51,7 +51,7 @@ def _parameter(what, value, like):
     if value is None:
         return None
     if not isinstance(value, np.ndarray):
-        value = np.asarray(value, dtype=like.dtype)
+        value = plain(what, value, like.dtype)
     return array(what, value)
 
 
@@ -93,7 +93,8 @@ def _stats(whole):
 def _is_part(part, whole, at):
     """Whether an array is ``whole[at]``."""
     return (
-        getattr(part, "base", None) is whole
+        type(part) is np.ndarray
+        and part.base is whole
         and part.shape == whole.shape[1:]
         and part.flags.c_contiguous
         and address(part) == address(whole) + at * whole.strides[0]
@@ -103,12 +104,12 @@ def _is_part(part, whole, at):
 def _stats_argument(stats, shape, dtype):
     """Saved statistics as memory ``[3, …]``. They are used where they are if they came from a forward pass of ours."""
     m, delta, rstd = stats
-    whole = getattr(m, "base", None)
+    whole = m.base if type(m) is np.ndarray else None
     acc = acc_of(dtype)
-    if isinstance(whole, np.ndarray) and whole.shape == (3, *shape) and whole.dtype == acc and whole.flags.c_contiguous:
+    if type(whole) is np.ndarray and whole.shape == (3, *shape) and whole.dtype == acc and whole.flags.c_contiguous:
         if all(_is_part(part, whole, at) for at, part in enumerate((m, delta, rstd))):
             return whole
-    parts = [np.asarray(part, dtype=acc) for part in (m, delta, rstd)]
+    parts = [numbers("statistics", part, acc) for part in (m, delta, rstd)]
     for part in parts:
         if part.shape != tuple(shape):
             raise ValueError(f"statistics: expected shape {list(shape)}, found {list(part.shape)}")
@@ -119,18 +120,21 @@ def _result(x, out, others):
     """Where the result is written, and where it goes from there: None if it is there already."""
     if out is None:
         return np.empty_like(x, subok=False), None, _FRESH
-    output("out", out, x)
-    same = out is x or (out.shape == x.shape and out.strides == x.strides and address(out) == address(x))
-    if (not same and np.may_share_memory(out, x)) or any(o is not None and np.may_share_memory(out, o) for o in others):
-        return np.empty_like(x, subok=False), out, _FRESH
-    return out, None, _GIVEN
+    place = output("out", out, x)
+    same = place is x or (place.strides == x.strides and address(place) == address(x))
+    if (not same and np.may_share_memory(place, x)) or any(
+        o is not None and np.may_share_memory(place, o) for o in others
+    ):
+        apart("out", place)
+        return np.empty_like(x, subok=False), place, _FRESH
+    return place, None, _GIVEN
 
 
-def _finish(y, to):
-    if to is None:
-        return y
-    to[...] = y
-    return to
+def _finish(y, to, out):
+    """The result: what the caller gave as ``out``, if anything."""
+    if to is not None:
+        to[...] = y
+    return y if out is None else out
 
 
 def _row_norm(name, x, normalized_shape, weight, bias, eps, axis, residual, out, return_stats, zero_centered):
@@ -157,7 +161,7 @@ def _row_norm(name, x, normalized_shape, weight, bias, eps, axis, residual, out,
         extra,
         how,
     )
-    y = _finish(y, to)
+    y = _finish(y, to, out)
     results = (y,) if residual is None else (y, h)
     if stats is not None:
         results += (_stats(stats),)
@@ -292,7 +296,7 @@ def _channel_norm(op, x, weight, bias, eps, out, return_stats, outer):
     stats = _room(outer, x.dtype) if return_stats or op[0] == "batch" else None
     place = None if stats is None else (address(stats), _count(outer))
     _core.forward(op, tensor(x), tensor(y), optional(weight), optional(bias), False, eps, place, None, how)
-    y = _finish(y, to)
+    y = _finish(y, to, out)
     return (y, _stats(stats)) if return_stats else y
 
 
@@ -356,12 +360,27 @@ def instance_norm_backward(dy, x, weight=None, bias=None, eps=1e-5, *, stats=Non
     return _channel_norm_backward(("group", channels), dy, x, weight, bias, eps, stats, x.shape[:2])
 
 
-def _running(what, found, channels, dtype):
-    """Running statistics that the compiled half can use in place, or a copy of them."""
+def _running(what, given, channels, dtype):
+    """Running statistics ``[channels]`` to read, in the arithmetic type; what is no array yet (a list) takes that type."""
     acc = acc_of(dtype)
+    if not isinstance(given, np.ndarray):
+        given = plain(what, given, acc)
+    found = contiguous(what, array(what, given), acc)
     if found.shape != (channels,):
         raise ValueError(f"{what}: expected shape {[channels]}, found {list(found.shape)}")
-    return contiguous(what, found, acc)
+    return found
+
+
+def _changed(names, given, out):
+    """Where running statistics are written. Each is memory of its own, and not that of the result."""
+    places = [written(what, found) for what, found in zip(names, given)]
+    for what, place in zip(names, places):
+        apart(what, place)
+        if out is not None and np.may_share_memory(place, out):
+            raise ValueError(f"{what} and out: expected memory of their own, found the same")
+    if np.shares_memory(*places):
+        raise ValueError("running_mean and running_var: expected memory of their own, found the same")
+    return places
 
 
 def batch_norm(
@@ -393,33 +412,41 @@ def batch_norm(
     if running_mean is None:
         return _channel_norm(("batch", None), x, weight, bias, eps, out, return_stats, (channels,))
     weight, bias = _parameter("weight", weight, x), _parameter("bias", bias, x)
-    mean, var = np.asarray(running_mean), np.asarray(running_var)
-    given = [mean, var]
-    mean, var = (_running(w, a, channels, x.dtype) for w, a in zip(("running mean", "running variance"), given))
-    y, to, how = _result(x, out, (x, weight, bias, mean, var) if out is not None else ())
-    parameters = (optional(weight), optional(bias))
-    running = (address(mean), address(var), channels)
+    names, given = ("running_mean", "running_var"), (running_mean, running_var)
+    mean, var = (_running(what, found, channels, x.dtype) for what, found in zip(names, given))
     if not training:
         if return_stats:
             raise ValueError("return_stats: expected training, found running statistics, which have none of a batch")
-        _core.batch_infer(tensor(x), tensor(y), *parameters, eps, running, how)
-        return _finish(y, to)
-    for what, found in (("running_mean", running_mean), ("running_var", running_var)):
-        if not isinstance(found, np.ndarray):
-            raise TypeError(f"{what}: expected an array that can be written, found {type(found).__name__}")
-        if not found.flags.writeable:
-            raise ValueError(f"{what}: expected an array that can be written, found one that is read-only")
-    if np.may_share_memory(mean, var):
-        raise ValueError("running_mean and running_var: expected memory of their own, found the same")
+        y, to, how = _result(x, out, (x, weight, bias, mean, var))
+        parameters = (optional(weight), optional(bias))
+        _core.batch_infer(tensor(x), tensor(y), *parameters, eps, (address(mean), address(var), channels), how)
+        return _finish(y, to, out)
     if num_batches_tracked < 0:
         raise ValueError(f"num_batches_tracked: expected 0 or more, found {num_batches_tracked}")
+    y, to, how = _result(x, out, (x, weight, bias))
+    places = _changed(names, given, out)
+    # What is read is not changed before the end.
+    mean, var = (
+        found.copy() if any(o is not None and np.may_share_memory(found, o) for o in (x, weight, bias)) else found
+        for found in (mean, var)
+    )
     stats = _room((channels,), x.dtype)
-    place = (address(stats), channels)
-    _core.batch_running(tensor(x), tensor(y), *parameters, eps, place, running, momentum, num_batches_tracked, how)
-    for original, updated in zip(given, (mean, var)):
-        if updated is not original:
-            original[...] = updated
-    y = _finish(y, to)
+    _core.batch_running(
+        tensor(x),
+        tensor(y),
+        optional(weight),
+        optional(bias),
+        eps,
+        (address(stats), channels),
+        (address(mean), address(var), channels),
+        momentum,
+        num_batches_tracked,
+        how,
+    )
+    for place, updated in zip(places, (mean, var)):
+        if updated is not place:
+            place[...] = updated
+    y = _finish(y, to, out)
     return (y, _stats(stats)) if return_stats else y
 
 
@@ -438,8 +465,8 @@ def batch_norm_backward(
         raise ValueError("expected running_mean and running_var, found one of them")
     dy = array("gradient of the output", dy)
     weight, bias = _parameter("weight", weight, x), _parameter("bias", bias, x)
-    mean = _running("running mean", np.asarray(running_mean), channels, x.dtype)
-    var = _running("running variance", np.asarray(running_var), channels, x.dtype)
+    mean = _running("running_mean", running_mean, channels, x.dtype)
+    var = _running("running_var", running_var, channels, x.dtype)
     gradients = _gradients(x, weight, bias)
     running = (address(mean), address(var), channels)
     _core.batch_infer_backward(tensor(x), tensor(dy), optional(weight), eps, running, *map(optional, gradients), _FRESH)

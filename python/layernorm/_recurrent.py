@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _core
-from ._arrays import acc_of, address, code_of, contiguous
+from ._arrays import acc_of, address, code_of, contiguous, plain
 from ._names import named_places
 
 _HOW = (0, False)
@@ -31,24 +31,24 @@ class RecurrentGradients(NamedTuple):
 class Tape:
     """What a forward pass in training leaves for its gradients."""
 
-    def __init__(self, network, tape, x, y, batch):
-        self._network, self._tape, self._batch = network, tape, batch
+    def __init__(self, shapes, tape, x, y, batch):
+        self._shapes, self._tape, self._batch = shapes, tape, batch
         self._x, self._y = (x.shape, x.dtype), (y.shape, y.dtype)
 
     def backward(self, dy, dstate=None) -> RecurrentGradients:
         """Gradients from those of y, of its shape, and of the final state (zeros if absent). It may be called again."""
-        network = self._network
+        shapes = self._shapes
         shape, dtype = self._y
         dy = _contiguous("gradient of the output", dy, dtype)
         if dy.shape != shape:
             raise ValueError(f"gradient of the output: expected shape {list(shape)}, found {list(dy.shape)}")
         acc = acc_of(dtype)
-        given = network._state("gradient of the final state", dstate, self._batch, acc)
+        given = shapes.state("gradient of the final state", dstate, self._batch, acc)
         dx = np.empty(*self._x)
-        flat = np.empty(network._count, acc)
-        dfirst = network._empty_state(self._batch, acc)
+        flat = np.empty(shapes.count, acc)
+        dfirst = shapes.empty_state(self._batch, acc)
         self._tape.backward(address(dy), _addresses(given), address(dx), address(flat), _addresses(dfirst))
-        return RecurrentGradients(dx, network._split(flat), network._public(dfirst))
+        return RecurrentGradients(dx, shapes.split(flat), shapes.public(dfirst))
 
 
 def _contiguous(what, value, dtype=None):
@@ -61,6 +61,48 @@ def _contiguous(what, value, dtype=None):
 def _addresses(state):
     h, c = state
     return (0 if h is None else address(h), 0 if c is None else address(c))
+
+
+class _Shapes:
+    """What the compiled network says about the shapes of its parameters and states. Nothing of it changes."""
+
+    def __init__(self, kind, core):
+        self.inputs, self.hidden, self.layers, self.directions, self.projection = core.sizes()
+        self.output = self.projection or self.hidden
+        self.has_cell = kind == "lstm"
+        self.places = tuple(named_places(core))
+        self.count = sum(count for *_, count in self.places)
+
+    def split(self, flat):
+        return {name: flat[at : at + count].reshape(shape) for name, shape, at, count in self.places}
+
+    def _states(self, batch):
+        outer = (self.layers * self.directions, batch)
+        return (*outer, self.output), ((*outer, self.hidden) if self.has_cell else None)
+
+    def empty_state(self, batch, acc):
+        return tuple(None if shape is None else np.empty(shape, acc) for shape in self._states(batch))
+
+    def public(self, state):
+        return state if self.has_cell else state[0]
+
+    def state(self, what, state, batch, acc):
+        """A given state as ``(h, c)``, contiguous and in the arithmetic type."""
+        if state is None:
+            return (None, None)
+        parts = tuple(state) if self.has_cell else (state, None)
+        if len(parts) != 2:
+            raise ValueError(f"{what}: expected (h, c), found {len(parts)} parts")
+        found = []
+        for name, part, shape in zip("hc", parts, self._states(batch)):
+            if shape is None or part is None:
+                found.append(None)
+                continue
+            part = contiguous(what, part, acc)
+            if part.shape != shape:
+                raise ValueError(f"{what}: expected {name} of shape {list(shape)}, found {list(part.shape)}")
+            found.append(part)
+        return tuple(found)
 
 
 class _Recurrent:
@@ -101,12 +143,24 @@ class _Recurrent:
             for each in (("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers))
         ]
         projection = _size("proj_size", proj_size) or None
-        self._core = _core.Recurrent(
-            self._kind, variant, *sizes, bool(bidirectional), projection, bool(bias), eps, noise
-        )
-        self._places = named_places(self._core)
-        self._count = sum(count for *_, count in self._places)
-        self.parameters = self._split(np.asarray(self._core.start(_seed(seed)), self.dtype))
+        self._compile((variant, *sizes, bool(bidirectional), projection, bool(bias), eps, noise))
+        flat = np.empty(self._shapes.count, np.float64)
+        self._core.start_into(_seed(seed), address(flat), flat.size)
+        self.parameters = self._shapes.split(flat.astype(self.dtype, copy=False))
+
+    def _compile(self, arguments):
+        """The compiled network of these arguments. It can be made again from them, and holds nothing else worth keeping."""
+        self._arguments = arguments
+        self._core = _core.Recurrent(self._kind, *arguments)
+        self._shapes = _Shapes(self._kind, self._core)
+
+    def __getstate__(self):
+        """What copies and pickles have: the arguments and the parameters, not the compiled network and its memory."""
+        return {name: value for name, value in vars(self).items() if name not in ("_core", "_shapes")}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self._compile(self._arguments)
 
     @classmethod
     def variants(cls) -> list[str]:
@@ -114,78 +168,46 @@ class _Recurrent:
         return _core.Recurrent.variants(cls._kind)
 
     def __repr__(self):
-        inputs, hidden, layers, directions, projection = self._core.sizes()
+        shapes = self._shapes
         return (
-            f"{type(self).__name__}({inputs}, {hidden}, variant={self.variant!r}, num_layers={layers}, "
-            f"bidirectional={directions == 2}" + (f", proj_size={projection})" if projection else ")")
+            f"{type(self).__name__}({shapes.inputs}, {shapes.hidden}, variant={self.variant!r}, "
+            f"num_layers={shapes.layers}, bidirectional={shapes.directions == 2}"
+            + (f", proj_size={shapes.projection})" if shapes.projection else ")")
         )
-
-    def _split(self, flat):
-        return {name: flat[at : at + count].reshape(shape) for name, shape, at, count in self._places}
 
     def _parameters(self):
         """Addresses, and the arrays that must live as long as they are used."""
-        if list(self.parameters) != [name for name, *_ in self._places]:
-            raise ValueError(
-                f"parameters: expected {[name for name, *_ in self._places]}, found {list(self.parameters)}"
-            )
+        names = [name for name, *_ in self._shapes.places]
+        if list(self.parameters) != names:
+            raise ValueError(f"parameters: expected {names}, found {list(self.parameters)}")
         found = []
-        for name, shape, *_ in self._places:
+        for name, shape, *_ in self._shapes.places:
             value = contiguous(name, self.parameters[name], self.dtype)
             if value.shape != shape:
                 raise ValueError(f"{name}: expected shape {list(shape)}, found {list(value.shape)}")
             found.append(value)
         return [(address(value), code_of("parameters", value.dtype)) for value in found], found
 
-    def _state_shapes(self, batch):
-        _, hidden, layers, directions, projection = self._core.sizes()
-        h = (layers * directions, batch, projection or hidden)
-        return h, ((layers * directions, batch, hidden) if self._kind == "lstm" else None)
-
-    def _empty_state(self, batch, acc):
-        return tuple(None if shape is None else np.empty(shape, acc) for shape in self._state_shapes(batch))
-
-    def _public(self, state):
-        return state if self._kind == "lstm" else state[0]
-
-    def _state(self, what, state, batch, acc):
-        """A given state as ``(h, c)``, contiguous and in the arithmetic type."""
-        if state is None:
-            return (None, None)
-        parts = tuple(state) if self._kind == "lstm" else (state, None)
-        if len(parts) != 2:
-            raise ValueError(f"{what}: expected (h, c), found {len(parts)} parts")
-        found = []
-        for name, part, shape in zip("hc", parts, self._state_shapes(batch)):
-            if shape is None or part is None:
-                found.append(None)
-                continue
-            part = contiguous(what, part, acc)
-            if part.shape != shape:
-                raise ValueError(f"{what}: expected {name} of shape {list(shape)}, found {list(part.shape)}")
-            found.append(part)
-        return tuple(found)
-
     def _run(self, x, state, lengths, training):
         x = _contiguous("input", x)
-        inputs, hidden, layers, directions, projection = self._core.sizes()
-        if x.ndim != 3 or x.shape[2] != inputs:
+        core, shapes = self._core, self._shapes
+        if x.ndim != 3 or x.shape[2] != shapes.inputs:
             order = "[B, T, I]" if self.batch_first else "[T, B, I]"
-            raise ValueError(f"input: expected {order} with I = {inputs}, found shape {list(x.shape)}")
+            raise ValueError(f"input: expected {order} with I = {shapes.inputs}, found shape {list(x.shape)}")
         acc = acc_of(x.dtype)
         if acc != self.dtype:
             raise TypeError(f"input: expected a type that is computed in {self.dtype}, found {x.dtype}")
         steps, batch = (x.shape[1], x.shape[0]) if self.batch_first else x.shape[:2]
-        first = self._state("initial state", state, batch, acc)
+        first = shapes.state("initial state", state, batch, acc)
         if lengths is not None:
             lengths = [operator.index(n) for n in lengths]
-            if len(lengths) != batch or min(lengths, default=1) < 1:
+            if len(lengths) != batch or not all(1 <= n <= steps for n in lengths):
                 raise ValueError(f"lengths: expected {batch} of them, 1 to {steps}, found {lengths}")
         make = np.empty if lengths is None else np.zeros
-        y = make((*x.shape[:2], directions * (projection or hidden)), x.dtype)
-        last = self._empty_state(batch, acc)
+        y = make((*x.shape[:2], shapes.directions * shapes.output), x.dtype)
+        last = shapes.empty_state(batch, acc)
         parameters, keep_alive = self._parameters()
-        tape = self._core.forward(
+        tape = core.forward(
             parameters,
             code_of("input", x.dtype),
             address(x),
@@ -207,7 +229,7 @@ class _Recurrent:
         h ``[L·D, B, P]``, c ``[L·D, B, H]``, in the arithmetic type. ``lengths`` are the valid steps of each sequence.
         """
         _, y, last, _, _ = self._run(x, state, lengths, None)
-        return y, self._public(last)
+        return y, self._shapes.public(last)
 
     __call__ = forward
 
@@ -217,13 +239,13 @@ class _Recurrent:
         ``seed`` is that of dropout and zoneout. With ``recompute`` the tape keeps less and backward computes it again.
         """
         x, y, last, batch, tape = self._run(x, state, lengths, (_seed(seed), bool(recompute)))
-        return y, self._public(last), Tape(self, tape, x, y, batch)
+        return y, self._shapes.public(last), Tape(self._shapes, tape, x, y, batch)
 
     def step(self, x, state=None):
         """One step: x ``[B, I]`` to ``(y [B, P], state)``, with the bits of that step of a whole sequence."""
-        if self._core.sizes()[3] != 1:
+        if self._shapes.directions != 1:
             raise ValueError("step: expected a network that goes forward in time, found one that needs the end first")
-        x = np.asarray(x)
+        x = plain("input", x)
         axis = 1 if self.batch_first else 0
         y, state = self.forward(np.expand_dims(x, axis), state)
         return y.squeeze(axis), state
@@ -231,8 +253,8 @@ class _Recurrent:
 
 def _size(what, value):
     value = operator.index(value)
-    if value < 0:
-        raise ValueError(f"{what}: expected 1 or more, found {value}")
+    if not 0 <= value < 2**63:
+        raise ValueError(f"{what}: expected 1 to 16777216, found {value}")
     return value
 
 

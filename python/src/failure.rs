@@ -2,14 +2,14 @@
 
 use crate::tensor::Dtype;
 use pyo3::PyErr;
-use pyo3::exceptions::{PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
 
 /// Why a call was refused.
 #[derive(Debug)]
 pub enum Failure {
-    /// An operation's error: ValueError.
+    /// An operation's error: MemoryError where memory is lacking, else ValueError.
     Norm(layernorm::Error),
-    /// A recurrent network's error: ValueError.
+    /// A recurrent network's error: likewise.
     Recurrent(layernorm_rnn::Error),
     /// A GPU's error: NotImplementedError for what its kernels lack, ValueError for arguments, else RuntimeError.
     Cuda(layernorm_cuda::Error),
@@ -59,7 +59,11 @@ fn cuda(error: &layernorm_cuda::Error) -> PyErr {
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
         match failure {
+            Failure::Norm(error @ layernorm::Error::OutOfMemory { .. }) => PyMemoryError::new_err(error.to_string()),
             Failure::Norm(error) => PyValueError::new_err(error.to_string()),
+            Failure::Recurrent(error @ layernorm_rnn::Error::OutOfMemory { .. }) => {
+                PyMemoryError::new_err(error.to_string())
+            }
             Failure::Recurrent(error) => PyValueError::new_err(error.to_string()),
             Failure::Cuda(error) => cuda(&error),
             Failure::Type { what, expected, found } => {

@@ -3,6 +3,7 @@
 
 mod cuda;
 mod describe;
+mod detach;
 mod failure;
 mod norms;
 mod openmp;

@@ -4,6 +4,7 @@
 //! into it (weights are packed again only then), and runs. In training the seat stays with the tape until that is dropped, so
 //! that any number of passes can wait for their gradients.
 
+use crate::detach::detached;
 use crate::failure::Failure;
 use crate::settings::{How, configured};
 use crate::tensor::{Dtype, slice, slice_mut, with_type};
@@ -219,7 +220,7 @@ impl Recurrent {
             unsafe { slice_mut::<f64>(address, count) }.copy_from_slice(network.params().values());
             Ok(())
         };
-        Ok(py.detach(start)?)
+        Ok(detached(py, start)?)
     }
 
     /// Runs over sequences x `[T, B, I]` (or `[B, T, I]`) of type `dtype`; writes y and the last h and c (in the arithmetic
@@ -246,7 +247,7 @@ impl Recurrent {
         let training = training
             .map(|(seed, recompute)| Training { seed, keep: if recompute { Keep::Recompute } else { Keep::All } });
         let call = Call { parameters, x, y, last, memory, training, how };
-        Ok(py.detach(|| with_type!(dtype, forward_of(self, &call, dtype)))?)
+        Ok(detached(py, || with_type!(dtype, forward_of(self, &call, dtype)))?)
     }
 }
 
@@ -441,7 +442,7 @@ impl Tape {
         dfirst: (usize, usize),
     ) -> PyResult<()> {
         let to = Ends { dy, dlast, dx, dparameters, dfirst };
-        Ok(py.detach(|| with_type!(self.dtype, backward_of(self, &to)))?)
+        Ok(detached(py, || with_type!(self.dtype, backward_of(self, &to)))?)
     }
 }
 

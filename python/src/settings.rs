@@ -1,5 +1,6 @@
 //! How calls run: the settings of the process, and a context a thread that keeps its scratch memory.
 
+use crate::detach::detached;
 use crate::failure::Failure;
 use layernorm::{Context, Isa};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
@@ -41,7 +42,7 @@ pub fn configured(context: Context, (threads, fresh): How) -> Result<Context, Fa
 
 /// Runs a call without the interpreter's lock, in this thread's context.
 pub fn run(py: Python<'_>, how: How, call: impl FnOnce(&mut Context) -> Result<(), Failure> + Send) -> PyResult<()> {
-    let result = py.detach(|| {
+    let result = detached(py, || {
         CONTEXT.with_borrow_mut(|slot| {
             let mut context = configured(std::mem::take(slot), how)?;
             let result = call(&mut context);

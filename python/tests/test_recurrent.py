@@ -1,5 +1,8 @@
 """Recurrent networks on NumPy arrays."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -163,3 +166,67 @@ def test_errors(call, error, words):
     with pytest.raises(error) as raised:
         call()
     assert words in str(raised.value)
+
+
+class Named(ln.GRU):
+    """A network with something of its own."""
+
+    def __init__(self, name, **options):
+        super().__init__(3, 4, **options)
+        self.name = name
+
+
+COPIES = {
+    "pickle": lambda network: pickle.loads(pickle.dumps(network)),
+    "pickle protocol 2": lambda network: pickle.loads(pickle.dumps(network, protocol=2)),
+    "deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("again", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize(
+    "network",
+    [
+        ln.LSTM(3, 4, num_layers=2, bidirectional=True, proj_size=2, eps=1e-3, batch_first=True, seed=5),
+        ln.GRU(3, 4, bias=False, dropout=0.5, num_layers=2, dtype=np.float64),
+        ln.RNN(3, 4, ln.RNN.variants()[-1], zoneout=0.25),
+        Named("mine"),
+    ],
+    ids=lambda network: type(network).__name__,
+)
+def test_copies(rng, network, again):
+    for value in network.parameters.values():
+        value += 0.1
+    x = rng.standard_normal((5, 2, 3)).astype(network.dtype)
+    y, state, tape = network.train(x, seed=3)
+    other = again(network)
+    assert repr(other) == repr(network) and vars(other).keys() == vars(network).keys()
+    assert getattr(other, "name", None) == getattr(network, "name", None)
+    y2, state2, tape2 = other.train(x, seed=3)
+    assert bits(y2) == bits(y) and all(bits(a) == bits(b) for a, b in zip(state2, state))
+    dy = np.ones_like(y)
+    found, wanted = tape2.backward(dy), tape.backward(dy)
+    assert bits(found.x) == bits(wanted.x) and list(found.parameters) == list(wanted.parameters)
+    # Each has parameters of its own.
+    next(iter(other.parameters.values()))[...] = 7
+    assert bits(network.train(x, seed=3)[0]) == bits(y) != bits(other.train(x, seed=3)[0])
+
+
+def test_a_shallow_copy_shares_parameters(rng):
+    network = ln.RNN(3, 4)
+    other = copy.copy(network)
+    network.parameters["weight_ih_l0"] *= 2
+    x = rng.standard_normal((2, 1, 3)).astype(np.float32)
+    assert bits(other(x)[0]) == bits(network(x)[0])
+
+
+def test_a_tape_outlives_its_network(rng):
+    network = ln.GRU(3, 4)
+    x = rng.standard_normal((5, 2, 3)).astype(np.float32)
+    y, _, tape = network.train(x)
+    wanted = tape.backward(np.ones_like(y))
+    network.__init__(1, 1)
+    found = tape.backward(np.ones_like(y))
+    assert all(bits(found.parameters[name]) == bits(wanted.parameters[name]) for name in wanted.parameters)
+    with pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(tape)

@@ -7,6 +7,7 @@ mod recurrent;
 pub use norms::{cuda_backward, cuda_forward, cuda_workspace};
 pub use recurrent::{CudaLayer, cuda_lacks};
 
+use crate::detach::detached;
 use crate::failure::Failure;
 use layernorm_cuda::{Device, Stream, nvrtc};
 use pyo3::prelude::*;
@@ -32,7 +33,7 @@ fn open(ordinal: usize) -> Result<Device, Failure> {
 
 /// Runs a call without the interpreter's lock: a kernel's first call compiles it.
 fn run(py: Python<'_>, place: Place, call: impl FnOnce(&Device, Stream) -> Result<(), Failure> + Send) -> PyResult<()> {
-    Ok(py.detach(|| call(&open(place.0)?, Stream::from_raw(place.1)))?)
+    Ok(detached(py, || call(&open(place.0)?, Stream::from_raw(place.1)))?)
 }
 
 /// The file of NVRTC, which compiles the kernels; without it, it is looked for by its names. False if it was opened already.

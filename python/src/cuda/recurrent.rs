@@ -1,6 +1,7 @@
 //! One layer of a recurrent network in one direction, for one shape of batch, in device memory.
 
 use super::open;
+use crate::detach::detached;
 use crate::failure::Failure;
 use crate::recurrent::Recurrent;
 use crate::tensor::Dtype;
@@ -71,7 +72,7 @@ impl CudaLayer {
         let (steps, batch, batch_first, lengths) = shape;
         let order = if batch_first { Order::BatchFirst } else { Order::TimeFirst };
         let shape = Shape { steps, batch, order, lengths };
-        let plan = py.detach(|| Ok::<_, Failure>(Plan::new(&open(device)?, layer, shape, training)?))?;
+        let plan = detached(py, || Ok::<_, Failure>(Plan::new(&open(device)?, layer, shape, training)?))?;
         let slots = Slot::ALL.into_iter().filter(|slot| slot.shape(config, place.0).is_some()).collect();
         Ok(CudaLayer { plan, slots })
     }
@@ -111,7 +112,7 @@ impl CudaLayer {
         };
         // SAFETY: Python keeps the tensors alive, of the sizes that the plan has and on its device, until the stream has come
         // past the call.
-        Ok(py.detach(|| unsafe { self.plan.forward(Stream::from_raw(stream), &run) }).map_err(Failure::from)?)
+        Ok(detached(py, || unsafe { self.plan.forward(Stream::from_raw(stream), &run) }).map_err(Failure::from)?)
     }
 
     /// Gradients on a stream; those whose address is 0 are not computed. `dx` is `(address, whether to add)`.
@@ -144,7 +145,7 @@ impl CudaLayer {
             gradients: Gradients { params: self.parameters(&dparameters)?, x: dx.0, add_x: dx.1, first: state(dfirst) },
         };
         // SAFETY: as in `forward`.
-        Ok(py.detach(|| unsafe { self.plan.backward(Stream::from_raw(stream), &run) }).map_err(Failure::from)?)
+        Ok(detached(py, || unsafe { self.plan.backward(Stream::from_raw(stream), &run) }).map_err(Failure::from)?)
     }
 }
 

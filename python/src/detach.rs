@@ -1,0 +1,44 @@
+//! Work without the interpreter's lock.
+
+use pyo3::ffi::{PyEval_SaveThread, PyThreadState};
+use pyo3::prelude::*;
+
+unsafe extern "C-unwind" {
+    /// PyO3 declares it as a function that never unwinds. Before Python 3.14 it ends the thread by unwinding it if the
+    /// interpreter is shutting down.
+    fn PyEval_RestoreThread(state: *mut PyThreadState);
+}
+
+/// Stops a thread for good, as Python 3.14 does with threads that come back to an interpreter that is shutting down. Unwinding
+/// (`pthread_exit`) would abort the process at the first Rust frame that catches panics.
+struct Stop;
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+/// A thread that has let go of the lock; it takes it again when this is dropped.
+struct Detached(*mut PyThreadState);
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        let stop = Stop;
+        // SAFETY: the state is this thread's, saved when it let go of the lock.
+        unsafe { PyEval_RestoreThread(self.0) };
+        std::mem::forget(stop);
+    }
+}
+
+/// Runs a call without the interpreter's lock. `Python::detach` does the same, but aborts the process if a daemon thread is
+/// inside a call when the interpreter shuts down.
+///
+/// The call must neither use nor drop Python objects: PyO3 does not know that the lock is gone.
+pub fn detached<R: Send>(_py: Python<'_>, call: impl FnOnce() -> R + Send) -> R {
+    // SAFETY: `_py` proves that this thread holds the lock, and `Detached` takes it again.
+    let _lock = Detached(unsafe { PyEval_SaveThread() });
+    call()
+}
