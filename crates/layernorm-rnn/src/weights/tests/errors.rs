@@ -181,9 +181,9 @@ fn a_file_is_replaced_whole_or_not_at_all() {
     let taken = folder.path().join("taken");
     std::fs::create_dir(&taken).unwrap();
     std::fs::write(taken.join("file"), b"").unwrap();
-    says(&save(&network, Format::Torch, Dtype::F64, &taken).unwrap_err().to_string(), &["taken", "rename"]);
+    says(&save(&network, Format::Torch, Dtype::F64, &taken).unwrap_err().to_string(), &["taken", "is a directory"]);
     let nowhere = folder.path().join("no/where");
-    says(&save(&network, Format::Torch, Dtype::F64, nowhere).unwrap_err().to_string(), &["no/where", "write"]);
-    says(&save(&network, Format::Torch, Dtype::F64, "..").unwrap_err().to_string(), &["name of a file"]);
+    says(&save(&network, Format::Torch, Dtype::F64, nowhere).unwrap_err().to_string(), &["no/where", "create a file beside it"]);
+    says(&save(&network, Format::Torch, Dtype::F64, "..").unwrap_err().to_string(), &["is a directory"]);
     assert_eq!(count(), 2);
 }
