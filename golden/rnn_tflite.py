@@ -144,7 +144,7 @@ def case(file, label, size=SIZE, cifg=False, peephole=False, proj=0, norm=True, 
     # The same numbers, widened, so that both compute from the same inputs.
     p = {n: leaf(values.astype("float64")) for n, values in p32.items()}
     given = {n: leaf(v.astype("float64")) for n, v in (("x", x32), ("h0", h32), ("c0", c32))}
-    found = definition(p, *given.values(), cell_clip, proj_clip)
+    found = definition(p, *given.values(), cell_clip, proj_clip)  # type: ignore[call-arg]
     for ours, theirs in zip(found, expected):
         np.testing.assert_allclose(ours.detach().numpy(), theirs, rtol=1e-5, atol=2e-6)
 

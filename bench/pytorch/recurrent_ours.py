@@ -80,7 +80,7 @@ class Network:
             if run(network, reference):
                 raise failure()
 
-        pass_.memory = p, call, y
+        pass_.memory = p, call, y  # type: ignore[attr-defined]
         return pass_
 
     def step(self, y):
@@ -92,7 +92,7 @@ class Network:
             if run(network, start, to):
                 raise failure()
 
-        step_.memory = x, y
+        step_.memory = x, y  # type: ignore[attr-defined]
         return step_
 
     def reset(self):

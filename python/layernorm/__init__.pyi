@@ -7,6 +7,7 @@ from numpy import ndarray
 from numpy.typing import ArrayLike, DTypeLike
 
 __version__: str
+__all__: list[str]
 
 class Stats(NamedTuple):
     m: ndarray

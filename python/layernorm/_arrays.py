@@ -10,7 +10,6 @@ import sys
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 # A tensor as the compiled half takes it: address, type, shape, strides in elements.
 Tensor = tuple[int, int, tuple[int, ...], tuple[int, ...]]
@@ -46,7 +45,7 @@ def acc_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
-def plain(what: str, value: Any, dtype: DTypeLike = None) -> np.ndarray:
+def plain(what: str, value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray:
     """An array, or what NumPy makes of the value, as a plain array over the same memory. A mask would be lost: TypeError."""
     if type(value) is not np.ndarray:
         masked = sys.modules.get("numpy.ma")

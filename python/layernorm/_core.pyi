@@ -5,8 +5,8 @@ from typing import Any, final
 
 # (address, type, shape, strides in elements); types: 0 float16, 1 bfloat16, 2 float32, 3 float64.
 _Tensor = tuple[int, int, Sequence[int], Sequence[int]]
-# ("layer" | "rms", trailing axes), ("group", groups), ("batch", 0).
-_Op = tuple[str, int]
+# ("layer" | "rms", trailing axes or axes), ("group", groups), ("batch", None).
+_Op = tuple[str, int | tuple[int, ...] | None]
 # (address, rows) of m, δ and 1/σ, one after the other.
 _Stats = tuple[int, int]
 # (address of the mean, address of the variance, channels).

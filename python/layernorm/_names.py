@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._core import Recurrent
+
 SLOTS = {
     "input_weight": "weight_ih",
     "recurrent_weight": "weight_hh",
@@ -22,7 +27,7 @@ SLOTS = {
 }
 
 
-def named_places(core, suffix=True):
+def named_places(core: Recurrent, suffix: bool = True) -> list[tuple[str, tuple[int, ...], int, int]]:
     """``(name, shape, offset, count)`` of every parameter of a network, in the compiled half's order."""
     found = []
     for layer, direction, slot, shape, offset in core.places():

@@ -7,14 +7,19 @@ Every function takes arrays of float16, bfloat16 (of ml_dtypes), float32 or floa
 from __future__ import annotations
 
 import operator
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from . import _core
 from ._arrays import acc_of, address, apart, array, contiguous, numbers, optional, output, plain, tensor, written
 
 # All cores unless `set_num_threads` says otherwise; results that we make are fresh memory.
+_Axes = int | Sequence[int] | None
+# What the compiled half calls a norm: its name, and trailing axes, axes, groups or nothing.
+_Op = tuple[str, int | tuple[int, ...] | None]
 _FRESH = (0, True)
 _GIVEN = (0, False)
 
@@ -46,7 +51,7 @@ class Gradients(NamedTuple):
     """Of the bias, in its type."""
 
 
-def _parameter(what, value, like):
+def _parameter(what: str, value: ArrayLike | None, like: np.ndarray) -> np.ndarray | None:
     """A weight or bias; what is no array yet (a list, a number) takes the input's type."""
     if value is None:
         return None
@@ -55,20 +60,21 @@ def _parameter(what, value, like):
     return array(what, value)
 
 
-def _rows(x, normalized_shape, axis):
+def _integers(value: Any) -> tuple[int, ...]:
+    return tuple(map(operator.index, value)) if isinstance(value, (tuple, list)) else (operator.index(value),)
+
+
+def _rows(x: np.ndarray, normalized_shape: _Axes, axis: _Axes) -> tuple[int | tuple[int, ...], tuple[int, ...]]:
     """What makes a row: a number of trailing axes, or a tuple of axes; and the shape that the statistics have."""
     if axis is not None:
         if normalized_shape is not None:
             raise ValueError("expected normalized_shape or axis, found both")
-        axes = tuple(map(operator.index, axis)) if isinstance(axis, (tuple, list)) else (operator.index(axis),)
+        axes = _integers(axis)
         inside = {a % x.ndim for a in axes if -x.ndim <= a < x.ndim}
         return axes, tuple(n for a, n in enumerate(x.shape) if a not in inside)
     if normalized_shape is None:
         return 1, x.shape[:-1]
-    if isinstance(normalized_shape, (tuple, list)):
-        wanted = tuple(map(operator.index, normalized_shape))
-    else:
-        wanted = (operator.index(normalized_shape),)
+    wanted = _integers(normalized_shape)
     if not wanted:
         raise ValueError("normalized_shape: expected at least one dimension, found none")
     count = len(wanted)
@@ -77,20 +83,20 @@ def _rows(x, normalized_shape, axis):
     return count, x.shape[:-count]
 
 
-def _count(shape):
+def _count(shape: Sequence[int]) -> int:
     return int(np.prod(shape, dtype=np.int64)) if shape else 1
 
 
-def _room(shape, dtype):
+def _room(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
     """Memory for statistics ``[3, *shape]``."""
     return np.empty((3, *shape), dtype=acc_of(dtype))
 
 
-def _stats(whole):
+def _stats(whole: np.ndarray) -> Stats:
     return Stats(whole[0, ...], whole[1, ...], whole[2, ...])
 
 
-def _is_part(part, whole, at):
+def _is_part(part: Any, whole: np.ndarray, at: int) -> bool:
     """Whether an array is ``whole[at]``."""
     return (
         type(part) is np.ndarray
@@ -101,7 +107,7 @@ def _is_part(part, whole, at):
     )
 
 
-def _stats_argument(stats, shape, dtype):
+def _stats_argument(stats: Iterable[ArrayLike], shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
     """Saved statistics as memory ``[3, …]``. They are used where they are if they came from a forward pass of ours."""
     m, delta, rstd = stats
     whole = m.base if type(m) is np.ndarray else None
@@ -116,7 +122,9 @@ def _stats_argument(stats, shape, dtype):
     return np.stack(parts)
 
 
-def _result(x, out, others):
+def _result(
+    x: np.ndarray, out: np.ndarray | None, others: Iterable[np.ndarray | None]
+) -> tuple[np.ndarray, np.ndarray | None, tuple[int, bool]]:
     """Where the result is written, and where it goes from there: None if it is there already."""
     if out is None:
         return np.empty_like(x, subok=False), None, _FRESH
@@ -130,14 +138,26 @@ def _result(x, out, others):
     return place, None, _GIVEN
 
 
-def _finish(y, to, out):
+def _finish(y: np.ndarray, to: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
     """The result: what the caller gave as ``out``, if anything."""
     if to is not None:
         to[...] = y
     return y if out is None else out
 
 
-def _row_norm(name, x, normalized_shape, weight, bias, eps, axis, residual, out, return_stats, zero_centered):
+def _row_norm(
+    name: str,
+    x: ArrayLike,
+    normalized_shape: _Axes,
+    weight: ArrayLike | None,
+    bias: ArrayLike | None,
+    eps: float,
+    axis: _Axes,
+    residual: ArrayLike | None,
+    out: np.ndarray | None,
+    return_stats: bool,
+    zero_centered: bool,
+) -> Any:
     x = array("input", x)
     rows, outer = _rows(x, normalized_shape, axis)
     weight, bias = _parameter("weight", weight, x), _parameter("bias", bias, x)
@@ -162,13 +182,25 @@ def _row_norm(name, x, normalized_shape, weight, bias, eps, axis, residual, out,
         how,
     )
     y = _finish(y, to, out)
-    results = (y,) if residual is None else (y, h)
+    results: tuple[Any, ...] = (y,) if residual is None else (y, h)
     if stats is not None:
         results += (_stats(stats),)
     return results if len(results) > 1 else y
 
 
-def _row_norm_backward(name, dy, x, normalized_shape, weight, bias, eps, axis, stats, dh, zero_centered):
+def _row_norm_backward(
+    name: str,
+    dy: ArrayLike,
+    x: ArrayLike,
+    normalized_shape: _Axes,
+    weight: ArrayLike | None,
+    bias: ArrayLike | None,
+    eps: float,
+    axis: _Axes,
+    stats: Stats | None,
+    dh: ArrayLike | None,
+    zero_centered: bool,
+) -> Gradients:
     x, dy = array("input", x), array("gradient of the output", dy)
     rows, outer = _rows(x, normalized_shape, axis)
     weight, bias = _parameter("weight", weight, x), _parameter("bias", bias, x)
@@ -190,30 +222,34 @@ def _row_norm_backward(name, dy, x, normalized_shape, weight, bias, eps, axis, s
         bool(zero_centered),
         eps,
         place,
-        *map(optional, gradients),
+        optional(gradients.x),
+        optional(gradients.weight),
+        optional(gradients.bias),
         _FRESH,
     )
     return gradients
 
 
-def _gradients(x, weight, bias):
-    like = lambda parameter: None if parameter is None else np.empty(parameter.shape, parameter.dtype)
+def _gradients(x: np.ndarray, weight: np.ndarray | None, bias: np.ndarray | None) -> Gradients:
+    def like(parameter: np.ndarray | None) -> np.ndarray | None:
+        return None if parameter is None else np.empty(parameter.shape, parameter.dtype)
+
     return Gradients(np.empty_like(x, subok=False), like(weight), like(bias))
 
 
 def layer_norm(
-    x,
-    normalized_shape=None,
-    weight=None,
-    bias=None,
-    eps=1e-5,
+    x: ArrayLike,
+    normalized_shape: _Axes = None,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
     *,
-    axis=None,
-    residual=None,
-    out=None,
-    return_stats=False,
-    zero_centered=False,
-):
+    axis: _Axes = None,
+    residual: ArrayLike | None = None,
+    out: np.ndarray | None = None,
+    return_stats: bool = False,
+    zero_centered: bool = False,
+) -> Any:
     """Every row to mean 0 and variance 1, then gain and bias: ``(x − mean)/sqrt(var + eps)·weight + bias``.
 
     A row is the last axis, the trailing axes of ``normalized_shape`` (an int or a tuple, as in PyTorch), or the axes that
@@ -226,18 +262,18 @@ def layer_norm(
 
 
 def layer_norm_backward(
-    dy,
-    x,
-    normalized_shape=None,
-    weight=None,
-    bias=None,
-    eps=1e-5,
+    dy: ArrayLike,
+    x: ArrayLike,
+    normalized_shape: _Axes = None,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
     *,
-    axis=None,
-    stats=None,
-    dh=None,
-    zero_centered=False,
-):
+    axis: _Axes = None,
+    stats: Stats | None = None,
+    dh: ArrayLike | None = None,
+    zero_centered: bool = False,
+) -> Gradients:
     """Gradients of :func:`layer_norm` from ``dy``, of x's shape.
 
     ``stats`` are those that the forward pass returned; without them they are computed again. Where there was a residual, x is
@@ -247,18 +283,18 @@ def layer_norm_backward(
 
 
 def rms_norm(
-    x,
-    normalized_shape=None,
-    weight=None,
-    bias=None,
-    eps=1e-5,
+    x: ArrayLike,
+    normalized_shape: _Axes = None,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
     *,
-    axis=None,
-    residual=None,
-    out=None,
-    return_stats=False,
-    zero_centered=False,
-):
+    axis: _Axes = None,
+    residual: ArrayLike | None = None,
+    out: np.ndarray | None = None,
+    return_stats: bool = False,
+    zero_centered: bool = False,
+) -> Any:
     """Every row divided by its root mean square, then gain: ``x/sqrt(mean(x²) + eps)·weight``, plus ``bias`` if there is one.
 
     Arguments, results and their shapes are those of :func:`layer_norm`. PyTorch's default for eps is the type's machine epsilon.
@@ -267,29 +303,38 @@ def rms_norm(
 
 
 def rms_norm_backward(
-    dy,
-    x,
-    normalized_shape=None,
-    weight=None,
-    bias=None,
-    eps=1e-5,
+    dy: ArrayLike,
+    x: ArrayLike,
+    normalized_shape: _Axes = None,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
     *,
-    axis=None,
-    stats=None,
-    dh=None,
-    zero_centered=False,
-):
+    axis: _Axes = None,
+    stats: Stats | None = None,
+    dh: ArrayLike | None = None,
+    zero_centered: bool = False,
+) -> Gradients:
     """Gradients of :func:`rms_norm` from ``dy``, of x's shape, as :func:`layer_norm_backward`."""
     return _row_norm_backward("rms", dy, x, normalized_shape, weight, bias, eps, axis, stats, dh, zero_centered)
 
 
-def _channels(x):
+def _channels(x: np.ndarray) -> int:
     if x.ndim < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {x.ndim}")
     return x.shape[1]
 
 
-def _channel_norm(op, x, weight, bias, eps, out, return_stats, outer):
+def _channel_norm(
+    op: _Op,
+    x: np.ndarray,
+    weight: ArrayLike | None,
+    bias: ArrayLike | None,
+    eps: float,
+    out: np.ndarray | None,
+    return_stats: bool,
+    outer: tuple[int, ...],
+) -> Any:
     weight, bias = _parameter("weight", weight, x), _parameter("bias", bias, x)
     # Only rows can be normalized where they are.
     y, to, how = _result(x, out, (x, weight, bias) if out is not None else ())
@@ -297,10 +342,19 @@ def _channel_norm(op, x, weight, bias, eps, out, return_stats, outer):
     place = None if stats is None else (address(stats), _count(outer))
     _core.forward(op, tensor(x), tensor(y), optional(weight), optional(bias), False, eps, place, None, how)
     y = _finish(y, to, out)
-    return (y, _stats(stats)) if return_stats else y
+    return (y, _stats(stats)) if return_stats and stats is not None else y
 
 
-def _channel_norm_backward(op, dy, x, weight, bias, eps, stats, outer):
+def _channel_norm_backward(
+    op: _Op,
+    dy: ArrayLike,
+    x: np.ndarray,
+    weight: ArrayLike | None,
+    bias: ArrayLike | None,
+    eps: float,
+    stats: Stats | None,
+    outer: tuple[int, ...],
+) -> Gradients:
     dy = array("gradient of the output", dy)
     weight, bias = _parameter("weight", weight, x), _parameter("bias", bias, x)
     if stats is None:
@@ -312,12 +366,23 @@ def _channel_norm_backward(op, dy, x, weight, bias, eps, stats, outer):
         place = (address(saved), _count(outer))
     gradients = _gradients(x, weight, bias)
     _core.backward(
-        op, tensor(x), tensor(dy), None, optional(weight), False, eps, place, *map(optional, gradients), _FRESH
+        op,
+        tensor(x),
+        tensor(dy),
+        None,
+        optional(weight),
+        False,
+        eps,
+        place,
+        optional(gradients.x),
+        optional(gradients.weight),
+        optional(gradients.bias),
+        _FRESH,
     )
     return gradients
 
 
-def _group_op(x, num_groups):
+def _group_op(x: np.ndarray, num_groups: int) -> tuple[_Op, tuple[int, ...]]:
     groups = operator.index(num_groups)
     channels = _channels(x)
     # Before memory for so many statistics is asked for.
@@ -326,7 +391,16 @@ def _group_op(x, num_groups):
     return ("group", groups), (x.shape[0], groups)
 
 
-def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5, *, out=None, return_stats=False):
+def group_norm(
+    x: ArrayLike,
+    num_groups: int,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
+    *,
+    out: np.ndarray | None = None,
+    return_stats: bool = False,
+) -> Any:
     """Group norm of x ``[N, C, …]``: the channels of a sample in ``num_groups`` groups, each to mean 0 and variance 1.
 
     ``weight`` and ``bias`` are ``[C]``. Returns y, and with ``return_stats`` also :class:`Stats` ``[N, num_groups]``.
@@ -336,14 +410,31 @@ def group_norm(x, num_groups, weight=None, bias=None, eps=1e-5, *, out=None, ret
     return _channel_norm(op, x, weight, bias, eps, out, return_stats, outer)
 
 
-def group_norm_backward(dy, x, num_groups, weight=None, bias=None, eps=1e-5, *, stats=None):
+def group_norm_backward(
+    dy: ArrayLike,
+    x: ArrayLike,
+    num_groups: int,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
+    *,
+    stats: Stats | None = None,
+) -> Gradients:
     """Gradients of :func:`group_norm` from ``dy`` ``[N, C, …]``: of x ``[N, C, …]``, weight and bias ``[C]``."""
     x = array("input", x)
     op, outer = _group_op(x, num_groups)
     return _channel_norm_backward(op, dy, x, weight, bias, eps, stats, outer)
 
 
-def instance_norm(x, weight=None, bias=None, eps=1e-5, *, out=None, return_stats=False):
+def instance_norm(
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
+    *,
+    out: np.ndarray | None = None,
+    return_stats: bool = False,
+) -> Any:
     """Instance norm of x ``[N, C, …]``: every channel of every sample by itself, i.e. group norm with C groups.
 
     ``weight`` and ``bias`` are ``[C]``. Returns y, and with ``return_stats`` also :class:`Stats` ``[N, C]``.
@@ -353,14 +444,22 @@ def instance_norm(x, weight=None, bias=None, eps=1e-5, *, out=None, return_stats
     return _channel_norm(("group", channels), x, weight, bias, eps, out, return_stats, x.shape[:2])
 
 
-def instance_norm_backward(dy, x, weight=None, bias=None, eps=1e-5, *, stats=None):
+def instance_norm_backward(
+    dy: ArrayLike,
+    x: ArrayLike,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    eps: float = 1e-5,
+    *,
+    stats: Stats | None = None,
+) -> Gradients:
     """Gradients of :func:`instance_norm` from ``dy`` ``[N, C, …]``: of x ``[N, C, …]``, weight and bias ``[C]``."""
     x = array("input", x)
     channels = _channels(x)
     return _channel_norm_backward(("group", channels), dy, x, weight, bias, eps, stats, x.shape[:2])
 
 
-def _running(what, given, channels, dtype):
+def _running(what: str, given: ArrayLike, channels: int, dtype: np.dtype[Any]) -> np.ndarray:
     """Running statistics ``[channels]`` to read, in the arithmetic type; what is no array yet (a list) takes that type."""
     acc = acc_of(dtype)
     if not isinstance(given, np.ndarray):
@@ -371,32 +470,32 @@ def _running(what, given, channels, dtype):
     return found
 
 
-def _changed(names, given, out):
+def _changed(names: Sequence[str], given: Sequence[ArrayLike], out: np.ndarray | None) -> list[np.ndarray]:
     """Where running statistics are written. Each is memory of its own, and not that of the result."""
     places = [written(what, found) for what, found in zip(names, given)]
     for what, place in zip(names, places):
         apart(what, place)
         if out is not None and np.may_share_memory(place, out):
             raise ValueError(f"{what} and out: expected memory of their own, found the same")
-    if np.shares_memory(*places):
+    if np.shares_memory(places[0], places[1]):
         raise ValueError("running_mean and running_var: expected memory of their own, found the same")
     return places
 
 
 def batch_norm(
-    x,
-    running_mean=None,
-    running_var=None,
-    weight=None,
-    bias=None,
-    training=False,
-    momentum=0.1,
-    eps=1e-5,
+    x: ArrayLike,
+    running_mean: np.ndarray | None = None,
+    running_var: np.ndarray | None = None,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    training: bool = False,
+    momentum: float | None = 0.1,
+    eps: float = 1e-5,
     *,
-    out=None,
-    return_stats=False,
-    num_batches_tracked=0,
-):
+    out: np.ndarray | None = None,
+    return_stats: bool = False,
+    num_batches_tracked: int = 0,
+) -> Any:
     """Batch norm of x ``[N, C, …]``: every channel to mean 0 and variance 1 over the batch, or by running statistics.
 
     In ``training``, or without running statistics, the batch's own are used; running ones ``[C]`` (arrays, changed in place)
@@ -409,7 +508,7 @@ def batch_norm(
     channels = _channels(x)
     if (running_mean is None) != (running_var is None):
         raise ValueError("expected running_mean and running_var, found one of them")
-    if running_mean is None:
+    if running_mean is None or running_var is None:
         return _channel_norm(("batch", None), x, weight, bias, eps, out, return_stats, (channels,))
     weight, bias = _parameter("weight", weight, x), _parameter("bias", bias, x)
     names, given = ("running_mean", "running_var"), (running_mean, running_var)
@@ -451,8 +550,17 @@ def batch_norm(
 
 
 def batch_norm_backward(
-    dy, x, running_mean=None, running_var=None, weight=None, bias=None, training=False, eps=1e-5, *, stats=None
-):
+    dy: ArrayLike,
+    x: ArrayLike,
+    running_mean: ArrayLike | None = None,
+    running_var: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
+    bias: ArrayLike | None = None,
+    training: bool = False,
+    eps: float = 1e-5,
+    *,
+    stats: Stats | None = None,
+) -> Gradients:
     """Gradients of :func:`batch_norm` from ``dy`` ``[N, C, …]``: of x ``[N, C, …]``, weight and bias ``[C]``.
 
     In training through the batch's statistics; otherwise the running ones ``[C]`` are fixed.
@@ -469,5 +577,15 @@ def batch_norm_backward(
     var = _running("running_var", running_var, channels, x.dtype)
     gradients = _gradients(x, weight, bias)
     running = (address(mean), address(var), channels)
-    _core.batch_infer_backward(tensor(x), tensor(dy), optional(weight), eps, running, *map(optional, gradients), _FRESH)
+    _core.batch_infer_backward(
+        tensor(x),
+        tensor(dy),
+        optional(weight),
+        eps,
+        running,
+        optional(gradients.x),
+        optional(gradients.weight),
+        optional(gradients.bias),
+        _FRESH,
+    )
     return gradients

@@ -6,15 +6,21 @@ Letters: T steps, B sequences, I input_size, H hidden_size, P proj_size or else 
 from __future__ import annotations
 
 import operator
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from . import _core
 from ._arrays import acc_of, address, code_of, contiguous, plain
 from ._names import named_places
 
 _HOW = (0, False)
+
+# h, or (h, c) of an LSTM: as users have it, and as the compiled half takes it.
+_State = np.ndarray | tuple[np.ndarray, np.ndarray]
+_Pair = tuple[np.ndarray | None, np.ndarray | None]
 
 
 class RecurrentGradients(NamedTuple):
@@ -24,18 +30,18 @@ class RecurrentGradients(NamedTuple):
     """Of the input."""
     parameters: dict[str, np.ndarray]
     """Of the parameters, by their names."""
-    state: np.ndarray | tuple[np.ndarray, np.ndarray]
+    state: _State
     """Of the initial state."""
 
 
 class Tape:
     """What a forward pass in training leaves for its gradients."""
 
-    def __init__(self, shapes, tape, x, y, batch):
+    def __init__(self, shapes: _Shapes, tape: _core.Tape, x: np.ndarray, y: np.ndarray, batch: int) -> None:
         self._shapes, self._tape, self._batch = shapes, tape, batch
         self._x, self._y = (x.shape, x.dtype), (y.shape, y.dtype)
 
-    def backward(self, dy, dstate=None) -> RecurrentGradients:
+    def backward(self, dy: ArrayLike, dstate: Any = None) -> RecurrentGradients:
         """Gradients from those of y, of its shape, and of the final state (zeros if absent). It may be called again."""
         shapes = self._shapes
         shape, dtype = self._y
@@ -51,14 +57,14 @@ class Tape:
         return RecurrentGradients(dx, shapes.split(flat), shapes.public(dfirst))
 
 
-def _contiguous(what, value, dtype=None):
+def _contiguous(what: str, value: ArrayLike, dtype: np.dtype[Any] | None = None) -> np.ndarray:
     found = contiguous(what, value)
     if dtype is not None and found.dtype != dtype:
         raise TypeError(f"{what}: expected {dtype}, found {found.dtype}")
     return found
 
 
-def _addresses(state):
+def _addresses(state: _Pair) -> tuple[int, int]:
     h, c = state
     return (0 if h is None else address(h), 0 if c is None else address(c))
 
@@ -66,43 +72,45 @@ def _addresses(state):
 class _Shapes:
     """What the compiled network says about the shapes of its parameters and states. Nothing of it changes."""
 
-    def __init__(self, kind, core):
+    def __init__(self, kind: str, core: _core.Recurrent) -> None:
         self.inputs, self.hidden, self.layers, self.directions, self.projection = core.sizes()
         self.output = self.projection or self.hidden
         self.has_cell = kind == "lstm"
         self.places = tuple(named_places(core))
         self.count = sum(count for *_, count in self.places)
 
-    def split(self, flat):
+    def split(self, flat: np.ndarray) -> dict[str, np.ndarray]:
         return {name: flat[at : at + count].reshape(shape) for name, shape, at, count in self.places}
 
-    def _states(self, batch):
+    def _states(self, batch: int) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
         outer = (self.layers * self.directions, batch)
         return (*outer, self.output), ((*outer, self.hidden) if self.has_cell else None)
 
-    def empty_state(self, batch, acc):
-        return tuple(None if shape is None else np.empty(shape, acc) for shape in self._states(batch))
+    def empty_state(self, batch: int, acc: np.dtype[Any]) -> _Pair:
+        h, c = self._states(batch)
+        return np.empty(h, acc), None if c is None else np.empty(c, acc)
 
-    def public(self, state):
+    def public(self, state: _Pair) -> Any:
         return state if self.has_cell else state[0]
 
-    def state(self, what, state, batch, acc):
+    def state(self, what: str, state: Any, batch: int, acc: np.dtype[Any]) -> _Pair:
         """A given state as ``(h, c)``, contiguous and in the arithmetic type."""
         if state is None:
             return (None, None)
         parts = tuple(state) if self.has_cell else (state, None)
         if len(parts) != 2:
             raise ValueError(f"{what}: expected (h, c), found {len(parts)} parts")
-        found = []
-        for name, part, shape in zip("hc", parts, self._states(batch)):
+
+        def checked(name: str, part: ArrayLike | None, shape: tuple[int, ...] | None) -> np.ndarray | None:
             if shape is None or part is None:
-                found.append(None)
-                continue
-            part = contiguous(what, part, acc)
-            if part.shape != shape:
-                raise ValueError(f"{what}: expected {name} of shape {list(shape)}, found {list(part.shape)}")
-            found.append(part)
-        return tuple(found)
+                return None
+            found = contiguous(what, part, acc)
+            if found.shape != shape:
+                raise ValueError(f"{what}: expected {name} of shape {list(shape)}, found {list(found.shape)}")
+            return found
+
+        h, c = self._states(batch)
+        return checked("h", parts[0], h), checked("c", parts[1], c)
 
 
 class _Recurrent:
@@ -112,28 +120,29 @@ class _Recurrent:
     replaced by others of the same shape. They start as in the variant's source, from ``seed``.
     """
 
-    _kind = ""
+    _kind: ClassVar[str] = ""
+    parameters: dict[str, np.ndarray]
 
     def __init__(
         self,
-        input_size,
-        hidden_size,
-        variant="paper",
+        input_size: int,
+        hidden_size: int,
+        variant: str = "paper",
         *,
-        num_layers=1,
-        bidirectional=False,
-        batch_first=False,
-        bias=True,
-        proj_size=0,
-        dropout=0.0,
-        recurrent_dropout=0.0,
-        drop_connect=0.0,
-        zoneout=0.0,
-        zoneout_cell=0.0,
-        eps=None,
-        dtype=np.float32,
-        seed=0,
-    ):
+        num_layers: int = 1,
+        bidirectional: bool = False,
+        batch_first: bool = False,
+        bias: bool = True,
+        proj_size: int = 0,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        drop_connect: float = 0.0,
+        zoneout: float = 0.0,
+        zoneout_cell: float = 0.0,
+        eps: float | None = None,
+        dtype: DTypeLike = np.float32,
+        seed: int = 0,
+    ) -> None:
         self.variant, self.batch_first, self.dtype = variant, bool(batch_first), np.dtype(dtype)
         if self.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise TypeError(f"dtype: expected float32 or float64, found {self.dtype}")
@@ -148,17 +157,17 @@ class _Recurrent:
         self._core.start_into(_seed(seed), address(flat), flat.size)
         self.parameters = self._shapes.split(flat.astype(self.dtype, copy=False))
 
-    def _compile(self, arguments):
+    def _compile(self, arguments: tuple[Any, ...]) -> None:
         """The compiled network of these arguments. It can be made again from them, and holds nothing else worth keeping."""
         self._arguments = arguments
         self._core = _core.Recurrent(self._kind, *arguments)
         self._shapes = _Shapes(self._kind, self._core)
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles have: the arguments and the parameters, not the compiled network and its memory."""
         return {name: value for name, value in vars(self).items() if name not in ("_core", "_shapes")}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._compile(self._arguments)
 
@@ -167,7 +176,7 @@ class _Recurrent:
         """The names that ``variant`` can have."""
         return _core.Recurrent.variants(cls._kind)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         shapes = self._shapes
         return (
             f"{type(self).__name__}({shapes.inputs}, {shapes.hidden}, variant={self.variant!r}, "
@@ -175,7 +184,7 @@ class _Recurrent:
             + (f", proj_size={shapes.projection})" if shapes.projection else ")")
         )
 
-    def _parameters(self):
+    def _parameters(self) -> tuple[list[tuple[int, int]], list[np.ndarray]]:
         """Addresses, and the arrays that must live as long as they are used."""
         names = [name for name, *_ in self._shapes.places]
         if list(self.parameters) != names:
@@ -188,8 +197,10 @@ class _Recurrent:
             found.append(value)
         return [(address(value), code_of("parameters", value.dtype)) for value in found], found
 
-    def _run(self, x, state, lengths, training):
-        x = _contiguous("input", x)
+    def _run(
+        self, given: ArrayLike, state: Any, lengths: Sequence[int] | None, training: tuple[int, bool] | None
+    ) -> tuple[np.ndarray, np.ndarray, _Pair, int, Any]:
+        x = _contiguous("input", given)
         core, shapes = self._core, self._shapes
         if x.ndim != 3 or x.shape[2] != shapes.inputs:
             order = "[B, T, I]" if self.batch_first else "[T, B, I]"
@@ -222,7 +233,7 @@ class _Recurrent:
         del keep_alive
         return x, y, last, batch, tape
 
-    def forward(self, x, state=None, lengths=None):
+    def forward(self, x: ArrayLike, state: Any = None, lengths: Sequence[int] | None = None) -> tuple[np.ndarray, Any]:
         """Runs over x ``[T, B, I]`` (``[B, T, I]`` with batch_first): ``(y, state)``.
 
         y is ``[T, B, D·P]`` in x's order and type, 0 behind a sequence's end. The state is ``(h, c)`` of an LSTM, else h:
@@ -233,15 +244,23 @@ class _Recurrent:
 
     __call__ = forward
 
-    def train(self, x, state=None, lengths=None, *, seed=0, recompute=False):
+    def train(
+        self,
+        x: ArrayLike,
+        state: Any = None,
+        lengths: Sequence[int] | None = None,
+        *,
+        seed: int = 0,
+        recompute: bool = False,
+    ) -> tuple[np.ndarray, Any, Tape]:
         """The same in training: ``(y, state, tape)``; :meth:`Tape.backward` gives gradients.
 
         ``seed`` is that of dropout and zoneout. With ``recompute`` the tape keeps less and backward computes it again.
         """
-        x, y, last, batch, tape = self._run(x, state, lengths, (_seed(seed), bool(recompute)))
-        return y, self._shapes.public(last), Tape(self._shapes, tape, x, y, batch)
+        read, y, last, batch, tape = self._run(x, state, lengths, (_seed(seed), bool(recompute)))
+        return y, self._shapes.public(last), Tape(self._shapes, tape, read, y, batch)
 
-    def step(self, x, state=None):
+    def step(self, x: ArrayLike, state: Any = None) -> tuple[np.ndarray, Any]:
         """One step: x ``[B, I]`` to ``(y [B, P], state)``, with the bits of that step of a whole sequence."""
         if self._shapes.directions != 1:
             raise ValueError("step: expected a network that goes forward in time, found one that needs the end first")
@@ -251,14 +270,14 @@ class _Recurrent:
         return y.squeeze(axis), state
 
 
-def _size(what, value):
+def _size(what: str, value: int) -> int:
     value = operator.index(value)
     if not 0 <= value < 2**63:
         raise ValueError(f"{what}: expected 1 to 16777216, found {value}")
     return value
 
 
-def _seed(value):
+def _seed(value: int) -> int:
     value = operator.index(value)
     if not 0 <= value < 2**64:
         raise ValueError(f"seed: expected 0 or more and less than 2**64, found {value}")

@@ -77,7 +77,7 @@ def bytes_of(t):
     return t.detach().contiguous().view(torch.uint8).numpy().tobytes() if t.numel() else b""
 
 
-def by_numpy(kind, groups, x, weight, bias, dy, eps):
+def by_numpy(kind, groups, x, weight, bias, dy, eps=1e-5):
     if kind in ("layer", "rms"):
         more = (x.shape[-1],)
     elif kind == "group":
@@ -93,7 +93,7 @@ def by_numpy(kind, groups, x, weight, bias, dy, eps):
     return [y, found.x, found.weight, found.bias]
 
 
-def by_torch(kind, groups, x, weight, bias, dy, eps):
+def by_torch(kind, groups, x, weight, bias, dy, eps=1e-5):
     x, weight, bias = (t.requires_grad_() for t in (x, weight, bias))
     F = lt.functional
     y = {
@@ -122,13 +122,13 @@ def test_norms(rust, rng, kind, dtype):
     words = ("norm", kind, dtype, groups, 1e-5, ",".join(map(str, shape)))
     expected = rust(words, arrays, 4)
     assert len(set(expected)) == 4 and all(any(part) for part in expected)
-    for what, mine, theirs in zip(("y", "dx", "dγ", "dβ"), by_numpy(kind, groups, *arrays, 1e-5), expected):
+    for what, mine, theirs in zip(("y", "dx", "dγ", "dβ"), by_numpy(kind, groups, *arrays), expected):
         assert mine.tobytes() == theirs, f"NumPy's {what}"
     if torch is None:
         pytest.skip("PyTorch is missing: its bits are not compared")
     # torch.nn.functional's rms_norm has no bias.
     if kind != "rms":
-        found = by_torch(kind, groups, *(to_torch(a, dtype) for a in arrays), 1e-5)
+        found = by_torch(kind, groups, *(to_torch(a, dtype) for a in arrays))
         for what, mine, theirs in zip(("y", "dx", "dγ", "dβ"), found, expected):
             assert bytes_of(mine) == theirs, f"PyTorch's {what}"
     else:

@@ -61,7 +61,7 @@ class Layer:
         spec = lt.LSTM(1, 1)._spec._replace(kind=self.kind)
         zeros = torch.zeros(self.batch, self.hidden)
         c = c if c is not None else zeros if self.kind == "lstm" else None
-        return _composed._Cell(self.core, spec, named, *self.place, None).over(x, zeros if h is None else h, c, lengths)
+        return _composed._Cell(self.core, spec, named, *self.place, None).over(x, zeros if h is None else h, c, lengths)  # type: ignore[call-arg]
 
     def _lengths(self, address):
         return list((ctypes.c_int32 * self.batch).from_address(address)) if address else None
@@ -70,7 +70,7 @@ class Layer:
         ctypes.memset(workspace, 0, 24)
         lengths = self._lengths(lengths)
         with torch.no_grad():
-            found, h, c = self._run(
+            found, h, c = self._run(  # type: ignore[call-arg]
                 self._at(x, self.input), *self._states(first), self._parameters(parameters), lengths
             )
             to = self._at(y[0], self.hidden, y[1])
@@ -86,9 +86,9 @@ class Layer:
     def backward(self, stream, parameters, x, dy, dlast, lengths, tape, workspace, dparameters, dx, dfirst):
         assert ctypes.string_at(tape, 40) == bytes([7]) * 40
         ctypes.memset(workspace, 0, 24)
-        given = [self._at(x, self.input), *self._states(self.first), *self._parameters(parameters)]
+        given = [self._at(x, self.input), *self._states(self.first), *self._parameters(parameters)]  # type: ignore[attr-defined]
         inputs = [None if t is None else t.clone().requires_grad_() for t in given]
-        y, h, c = self._run(*inputs[:3], inputs[3:], self._lengths(lengths))
+        y, h, c = self._run(*inputs[:3], inputs[3:], self._lengths(lengths))  # type: ignore[call-arg]
         outputs = [t for t in (y, h, c) if t is not None]
         states = [t for t in self._states(dlast)][: len(outputs) - 1]
         seeds = [self._at(dy[0], self.hidden, dy[1]), *(torch.zeros_like(h) if t is None else t for t in states)]

@@ -40,7 +40,7 @@ def torchaudio_class():
             empty = types.ModuleType(name)
             empty.__path__ = [str(root.joinpath(*name.split(".")[1:]))]
             sys.modules[name] = empty
-        sys.modules["torchaudio.models"].Emformer = importlib.import_module("torchaudio.models.emformer").Emformer
+        sys.modules["torchaudio.models"].Emformer = importlib.import_module("torchaudio.models.emformer").Emformer  # type: ignore[attr-defined]
         return importlib.import_module("torchaudio.models.rnnt")._CustomLSTM
     finally:
         for name in [name for name in sys.modules if name.split(".")[0] == "torchaudio"]:

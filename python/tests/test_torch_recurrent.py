@@ -234,7 +234,7 @@ def test_made_without_numbers():
 
 def test_starting_points_are_the_engines():
     network = lt.LSTM(5, 8, variant="keras")
-    core = ln._core.Recurrent(*network._spec)
+    core = ln._core.Recurrent(*network._spec)  # type: ignore[attr-defined]
     flat = torch.empty(sum(p.numel() for p in network.parameters()), dtype=torch.float64)
     core.start_into(3, flat.data_ptr(), flat.numel())
     assert flat.tolist() == core.start(3)

@@ -130,5 +130,5 @@ def test_docstrings_say_the_shapes(module, name):
     assert doc and doc is not getattr(type(what).__mro__[1], "__doc__", None)
     if name in SHAPELESS:
         return
-    text = doc + (what.forward.__doc__ or "" if inspect.isclass(what) else "")
+    text = doc + (what.forward.__doc__ or "" if inspect.isclass(what) else "")  # type: ignore[attr-defined]
     assert any(mark in text for mark in ("``[", "``(", "normalized_shape``", "shape")), doc
