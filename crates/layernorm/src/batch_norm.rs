@@ -89,11 +89,7 @@ impl<'a, T: Element> Checked<'a, T> {
         let shape = ChannelShape::new(shape)?;
         config.affine.check(&[shape.channels])?;
         let (count, eps) = (T::Acc::from_count(shape.positions()), check_eps(config.eps)?);
-        Ok(Checked {
-            shape,
-            norm: RowNorm { centered: true, count, eps, eps_outside: T::Acc::ZERO, rescale_small: false },
-            affine: config.affine,
-        })
+        Ok(Checked { shape, norm: RowNorm::new(true, count, eps, T::Acc::ZERO), affine: config.affine })
     }
 
     fn is_empty(&self) -> bool {

@@ -45,6 +45,10 @@ pub trait Float:
     const ROUNDER: Self;
     /// No row of finite sums has a smaller 1/σ: half the exponent range, 2⁻⁶⁴ or 2⁻⁵¹².
     const LEAST_RSTD: Self;
+    /// A v + ε from here on has no error that underflow made: 2⁻⁶⁴ or 2⁻⁵¹².
+    const LEAST_VARIANCE: Self;
+    /// 1/σ of that: 2³² or 2²⁵⁶.
+    const MOST_RSTD: Self;
     /// Rounds an f64 to this type.
     fn from_f64(value: f64) -> Self;
     /// Exact for f32 and f64.
@@ -109,7 +113,7 @@ pub mod lanes {
 }
 
 macro_rules! float {
-    ($t:ty, $bits:ty, $v:ident, $min_exp:expr, $half_range:expr, $mantissa:expr) => {
+    ($t:ty, $bits:ty, $v:ident, $min_exp:expr, $half_range:expr, $quarter_range:expr, $mantissa:expr) => {
         impl Element for $t {
             type Acc = $t;
             const NAME: &'static str = stringify!($t);
@@ -130,6 +134,8 @@ macro_rules! float {
             const NEG_ZERO: $t = -0.0;
             const MIN_POSITIVE: $t = <$t>::MIN_POSITIVE;
             const LEAST_RSTD: $t = $half_range;
+            const LEAST_VARIANCE: $t = $half_range;
+            const MOST_RSTD: $t = $quarter_range;
             const ROUNDER: $t = 1.5 * ((1u64 << $mantissa) as $t);
             #[inline(always)]
             fn from_f64(value: f64) -> $t {
@@ -233,8 +239,8 @@ macro_rules! float {
     };
 }
 
-float!(f32, u32, F32, -126, f32::from_bits((127 - 64) << 23), 23);
-float!(f64, u64, F64, -1022, f64::from_bits((1023 - 512) << 52), 52);
+float!(f32, u32, F32, -126, f32::from_bits((127 - 64) << 23), f32::from_bits((127 + 32) << 23), 23);
+float!(f64, u64, F64, -1022, f64::from_bits((1023 - 512) << 52), f64::from_bits((1023 + 256) << 52), 52);
 
 macro_rules! narrow {
     ($t:ty, $load:ident, $store:ident, $stream:ident) => {

@@ -60,14 +60,7 @@ impl<'a, T: Element> Checked<'a, T> {
         let too_large = || Error::TooLarge { shape: vec![shape.samples, channels, shape.space] };
         let n = (channels / groups.max(1)).checked_mul(shape.space).ok_or_else(too_large)?;
         let rows = shape.samples.checked_mul(groups).ok_or_else(too_large)?;
-        let eps = check_eps(config.eps)?;
-        let norm = RowNorm {
-            centered: true,
-            count: T::Acc::from_count(n),
-            eps,
-            eps_outside: T::Acc::ZERO,
-            rescale_small: false,
-        };
+        let norm = RowNorm::new(true, T::Acc::from_count(n), check_eps(config.eps)?, T::Acc::ZERO);
         Ok(Checked { shape, groups, rows, n, norm, affine: config.affine })
     }
 

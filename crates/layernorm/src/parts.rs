@@ -12,7 +12,7 @@ pub use crate::threads::{MAX_THREADS, Meeting, run, team};
 use crate::element::Float;
 use crate::kernels::backward::Backward;
 use crate::kernels::forward::Forward;
-use crate::kernels::{Affine, RowNorm, Rows, Stats};
+use crate::kernels::{Affine, RowNorm, Rows, Stats, extreme};
 use crate::tune::Memory;
 
 /// Runs a kernel with an instruction set that comes from [`Isa::checked`] or [`Isa::detect`].
@@ -59,8 +59,12 @@ const IN_CACHE: Memory = Memory { stream: false, prefetch: false, prefetch_outpu
 
 impl<A: Float> Norm<A> {
     fn row_norm(&self) -> RowNorm<A> {
-        let count = A::from_count(self.n);
-        RowNorm { centered: true, count, eps: self.eps, eps_outside: self.eps_outside, rescale_small: false }
+        RowNorm::new(true, A::from_count(self.n), self.eps, self.eps_outside)
+    }
+
+    /// Whether the saved r of a row says that rule 6 scaled it: its x̂ is then not to be had from the statistics alone.
+    pub fn was_scaled(&self, r: A) -> bool {
+        extreme::was_scaled(&self.row_norm(), r)
     }
 
     fn affine(&self) -> Affine<A> {

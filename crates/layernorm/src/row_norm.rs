@@ -82,9 +82,7 @@ impl<'a, T: Element> Checked<'a, T> {
         }
         config.affine.check(&row_shape[..row_rank])?;
         let n = element_count(&row_shape[..row_rank])?;
-        let eps = check_eps(config.eps)?;
-        let norm =
-            RowNorm { centered, count: T::Acc::from_count(n), eps, eps_outside: T::Acc::ZERO, rescale_small: false };
+        let norm = RowNorm::new(centered, T::Acc::from_count(n), check_eps(config.eps)?, T::Acc::ZERO);
         Ok(Checked { in_row, row_shape, row_rank, rows, n, norm, affine: config.affine })
     }
 

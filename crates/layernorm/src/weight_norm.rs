@@ -43,7 +43,7 @@ impl Checked {
     }
 
     fn norm<A: Float>(&self) -> RowNorm<A> {
-        RowNorm { centered: false, count: A::ONE, eps: A::ZERO, eps_outside: A::ZERO, rescale_small: true }
+        RowNorm::new(false, A::ONE, A::ZERO, A::ZERO)
     }
 
     fn check_lengths(&self, what: &'static str, found: usize) -> Result<(), Error> {

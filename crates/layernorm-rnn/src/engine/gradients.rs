@@ -217,8 +217,9 @@ impl<A: Real> Back<'_, A> {
         count: usize,
         part: Range<usize>,
     ) {
+        let own = norm.part(group);
         // SAFETY: there are statistics for every row of the segment.
-        let scaled = (0..count).any(|row| unsafe { *stats.r.add(row) } < A::LEAST_RSTD);
+        let scaled = (0..count).any(|row| own.was_scaled(unsafe { *stats.r.add(row) }));
         if !scaled {
             return self.column_sum(to, d, Factor::Normalized(z, stats), count, part);
         }

@@ -63,7 +63,7 @@ impl<A: Real> CellNorms<A> {
         CellNorms { groups, eps, eps_outside, gain: fill(gain, A::ONE), bias: fill(bias, A::NEG_ZERO) }
     }
 
-    fn part(&self, group: usize) -> parts::Norm<A> {
+    pub(crate) fn part(&self, group: usize) -> parts::Norm<A> {
         let (start, n) = self.groups[group];
         let (gain, bias) = (self.gain[start..].as_ptr(), self.bias[start..].as_ptr());
         parts::Norm { n, eps: self.eps, eps_outside: self.eps_outside, gain, bias }

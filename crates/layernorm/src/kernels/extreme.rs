@@ -1,23 +1,26 @@
-//! Rule 6: rows whose sums leave the range of numbers although every element is finite. Plain Rust for all instruction
-//! sets, so that there is one answer; speed does not matter here.
+//! Rule 6: rows whose sums leave the range of numbers, or whose squares vanish, although every element is finite. Plain Rust
+//! for all instruction sets, so that there is one answer; speed does not matter here.
 //!
-//! **Forward.** A row is *extreme* if sum(x), sum(d), sum(d·d) or v + ε is not finite (it is enough to look at v + ε: each
-//! of the others makes it so). If an element is NaN or infinite, the whole row is NaN. Else let k = −⌊log₂ max|x|⌋; the
-//! row is done again with x′ = x·2ᵏ and ε′ = ε·2²ᵏ, where ε′ is not let below the smallest normal number unless ε = 0
-//! (so that a constant row gives β). x̂ is that of the scaled row. What is saved is m = m′·2⁻ᵏ, δ = δ′·2⁻ᵏ and r = r′·2ᵏ,
-//! each rounded once.
+//! **Forward.** A row is *large* if v + ε is not finite (sum(x), sum(d) and sum(d·d) make it so) and *small* if
+//! v + ε < 2⁻⁶⁴ (f64: 2⁻⁵¹²), which only a small ε lets happen ([`RowNorm::rescale_small`]). Either is extreme.
 //!
-//! **Backward.** A row is extreme if r < 2⁻⁶⁴ (f64: 2⁻⁵¹²), which only a scaled row can have, or if sum(g) or sum(g·x̂) is
-//! not finite. In the first case m′, δ′ and r′ are computed again from x; else k = 0. If dy and γ are finite, then
-//! g′ = (dy·2ʲ)·(γ·2ˡ) with the powers that bring max|dy| and max|γ| into [1, 2), a and b are those of g′, and
-//! dx = (r′·fma(−x̂, b, g′ − a))·2ᵏ⁻ʲ⁻ˡ. If they are not, the formula's own NaN and infinities stand.
+//! - If an element is NaN or infinite, the whole row is NaN.
+//! - A row of a centred norm whose elements are all equal is *constant*: m is that element, δ = v = 0 and k = 0.
+//! - Any other is done again with x′ = x·2ᵏ and ε·2²ᵏ, where k = −⌊log₂ max|x|⌋, or less: ε > 0 is brought to [1, 4) at the
+//!   most. A k below 0 does not let ε > 0 fall below the smallest normal number.
+//!
+//! x̂ is that of the scaled row. What is saved is m = m′·2⁻ᵏ, δ = δ′·2⁻ᵏ and r = r′·2ᵏ, each rounded once.
+//!
+//! **Backward.** A row is extreme if r < 2⁻⁶⁴ (f64: 2⁻⁵¹²), which only a large row can have, if it may have been small and
+//! r > 2³² (2²⁵⁶), or if sum(g) or sum(g·x̂) is not finite. In the first two cases m′, δ′ and r′ are computed again from x;
+//! else k = 0. If dy and γ are finite, then g′ = (dy·2ʲ)·(γ·2ˡ) with the powers that bring max|dy| and max|γ| into [1, 2), a
+//! and b are those of g′, and dx = (r′·fma(−x̂, b, g′ − a))·2ᵏ⁻ʲ⁻ˡ. If they are not, the formula's own NaN and infinities
+//! stand.
 //!
 //! **Sums for γ and β.** One that is not finite although every dy and x̂ in it is, is done again with dy scaled by the power
 //! of two that brings the largest |dy| of the column into [1, 2), and scaled back.
 //!
 //! **Batch norm** follows the same rule with columns in place of rows.
-//!
-//! Weight norm has no ε, so its rows count as extreme also when sum(v·v) < 2⁻⁶⁴ (2⁻⁵¹²).
 
 use super::{RowNorm, Stat, Stats};
 use crate::element::Float;
@@ -45,13 +48,13 @@ pub(crate) fn inverse_deviation<A: Float>(norm: &RowNorm<A>, delta: A, square_su
 /// Whether a forward row with this v + ε must be done by rule 6.
 #[inline(always)]
 pub(crate) fn is_extreme<A: Float>(norm: &RowNorm<A>, variance: A) -> bool {
-    !variance.is_finite() || (norm.rescale_small && variance < A::LEAST_RSTD)
+    !variance.is_finite() || (norm.rescale_small && variance < A::LEAST_VARIANCE)
 }
 
 /// Whether the saved r of a row says that rule 6 scaled it.
 #[inline(always)]
 pub(crate) fn was_scaled<A: Float>(norm: &RowNorm<A>, r: A) -> bool {
-    r < A::LEAST_RSTD || (norm.rescale_small && r * r * A::LEAST_RSTD > A::ONE)
+    r < A::LEAST_RSTD || (norm.rescale_small && r > A::MOST_RSTD)
 }
 
 /// b of rule 4 for an r that has an ε beside its root: as the root falls off faster than r, b counts for more.
@@ -131,6 +134,31 @@ fn power<A: Float>(max: A) -> i32 {
     if max == A::ZERO { 0 } else { -max.exponent() }
 }
 
+/// Whether n numbers are all the same.
+fn is_constant<A: Float>(n: usize, value: impl Fn(usize) -> A) -> bool {
+    (1..n).all(|i| value(i) == value(0))
+}
+
+/// The power by which a line is scaled whose largest magnitude is `max`: what brings that into [1, 2), or less, so that
+/// neither ε leaves the range upwards.
+fn scaling_power<A: Float>(norm: &RowNorm<A>, max: A) -> i32 {
+    let mut k = power(max);
+    if norm.eps > A::ZERO {
+        // ε·2²ᵏ in [1, 4).
+        k = k.min(-norm.eps.exponent().div_euclid(2));
+    }
+    if norm.eps_outside > A::ZERO {
+        k = k.min(power(norm.eps_outside));
+    }
+    k
+}
+
+/// ε of a line that is scaled by 2ᵏ.
+fn scaled_eps<A: Float>(eps: A, k: i32) -> A {
+    let scaled = eps.scale(2 * k);
+    if k < 0 && eps > A::ZERO && scaled < A::MIN_POSITIVE { A::MIN_POSITIVE } else { scaled }
+}
+
 /// A line scaled by 2ᵏ, with the statistics of the scaled line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scaled<A> {
@@ -143,20 +171,27 @@ pub(crate) struct Scaled<A> {
 impl<A: Float> Scaled<A> {
     /// The line scaled by the power of its largest element; `None` if an element is not finite.
     pub(crate) fn new(line: Line, n: usize, value: impl Fn(usize) -> A, norm: &RowNorm<A>) -> Option<Self> {
-        let k = power(largest(n, &value)?);
-        let x = |i: usize| value(i).scale(k);
-        let mut eps = norm.eps.scale(2 * k);
-        if norm.eps > A::ZERO && eps < A::MIN_POSITIVE {
-            eps = A::MIN_POSITIVE;
+        let max = largest(n, &value)?;
+        if norm.centered && is_constant(n, &value) {
+            return Some(Scaled::constant(value(0), norm));
         }
+        let k = scaling_power(norm, max);
+        let x = |i: usize| value(i).scale(k);
         let mean = |sum: A| if norm.centered { sum / norm.count } else { A::ZERO };
         let m = mean(line.sum(n, |i| (x(i), A::ONE)));
         let d = |i: usize| x(i) - m;
         let delta = mean(line.sum(n, |i| (d(i), A::ONE)));
         let square = line.sum(n, |i| (d(i), d(i)));
         let v = mean_square(norm, delta, square);
-        let r = A::ONE / ((v + eps).sqrt() + norm.eps_outside.scale(k));
+        let r = A::ONE / ((v + scaled_eps(norm.eps, k)).sqrt() + norm.eps_outside.scale(k));
         Some(Scaled { k, stat: Stat { m, delta, r }, v })
+    }
+
+    /// A line of equal elements, whose mean is known without a sum.
+    fn constant(element: A, norm: &RowNorm<A>) -> Self {
+        let r = A::ONE / (norm.eps.sqrt() + norm.eps_outside);
+        // −0 + 0 is 0, which is what a sum of zeros is.
+        Scaled { k: 0, stat: Stat { m: element + A::ZERO, delta: A::ZERO, r }, v: A::ZERO }
     }
 
     /// The line that a backward pass meets: scaled again if its r says that it was, else as it was saved.

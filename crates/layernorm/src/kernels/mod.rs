@@ -11,7 +11,7 @@ pub mod forward;
 pub mod reduce;
 
 use crate::arch::Isa;
-use crate::element::Element;
+use crate::element::{Element, Float};
 use backward::{Backward, PartDots, PartGradient, RowDots};
 use columns::{ChannelMap, ColumnSums};
 use forward::Forward;
@@ -131,8 +131,16 @@ pub struct RowNorm<A> {
     pub(crate) eps: A,
     /// ε beside the root, added to the deviation: r = 1/(sqrt(v + ε) + ε′). 0 in all of this crate's own operations.
     pub(crate) eps_outside: A,
-    /// Whether rule 6 also covers rows whose squares vanish (weight norm, which has no ε to stand in for them).
+    /// Whether rule 6 has to look for rows whose squares vanish: neither ε is large enough to stand in for them.
     pub(crate) rescale_small: bool,
+}
+
+impl<A: Float> RowNorm<A> {
+    pub(crate) fn new(centered: bool, count: A, eps: A, eps_outside: A) -> Self {
+        // With an ε′ of 2⁻³² beside the root, a root below it that has lost its last bits does no harm.
+        let rescale_small = eps < A::LEAST_VARIANCE && eps_outside * A::MOST_RSTD < A::ONE;
+        RowNorm { centered, count, eps, eps_outside, rescale_small }
+    }
 }
 
 /// Saved statistics of a row.

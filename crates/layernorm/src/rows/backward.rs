@@ -122,13 +122,18 @@ impl<T: Element> BackwardJob<T> {
     /// Rule 6 for the sums for γ and β.
     unsafe fn redo_overflown(&self, sums: ParameterSums<T::Acc>) {
         let (rows, n) = (self.x.rows(), self.x.n());
+        let mut lines = Vec::new();
         for i in 0..n {
             // SAFETY: i < n, and every row exists.
             unsafe {
                 let (gain, bias) = (sums.gain.add(i), sums.bias.add(i));
                 let dy = |row: usize| self.dy.element(row, i).widen();
                 if !(*gain).is_finite() {
-                    *gain = column_sum(rows, dy, |row| self.x_hat(row, i)).unwrap_or(*gain);
+                    if lines.is_empty() {
+                        lines.extend((0..rows).map(|row| self.line(row)));
+                    }
+                    let x_hat = |row: usize| lines[row].x_hat(self.x.element(row, i).widen());
+                    *gain = column_sum(rows, dy, x_hat).unwrap_or(*gain);
                 }
                 if !(*bias).is_finite() {
                     *bias = column_sum(rows, dy, |_| T::Acc::ONE).unwrap_or(*bias);
@@ -137,13 +142,14 @@ impl<T: Element> BackwardJob<T> {
         }
     }
 
+    /// What x̂ of a row is made with.
     #[cold]
-    unsafe fn x_hat(&self, row: usize, i: usize) -> T::Acc {
+    unsafe fn line(&self, row: usize) -> Scaled<T::Acc> {
         // SAFETY: the row exists and has n elements.
         let value = |i: usize| unsafe { self.x.element(row, i) }.widen();
         // SAFETY: the row exists.
         let stat = unsafe { self.stats.get(row) };
-        Scaled::again(Line::Row, self.x.n(), value, &self.norm, stat).x_hat(value(i))
+        Scaled::again(Line::Row, self.x.n(), value, &self.norm, stat)
     }
 }
 

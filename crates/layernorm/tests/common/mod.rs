@@ -3,6 +3,7 @@
 
 pub mod oracle;
 pub mod reference;
+pub mod rule_six;
 
 use layernorm::{Context, Element, Float, Isa};
 

@@ -248,7 +248,7 @@ impl<T: Element> Case<T> {
 
     fn norm(&self, mode: Mode) -> RowNorm<T::Acc> {
         let (count, eps) = (T::Acc::from_count(self.n), T::Acc::from_f64(1e-5));
-        RowNorm { centered: mode.centered, count, eps, eps_outside: T::Acc::ZERO, rescale_small: false }
+        RowNorm::new(mode.centered, count, eps, T::Acc::ZERO)
     }
 
     fn affine(&self, mode: Mode) -> Affine<T::Acc> {
