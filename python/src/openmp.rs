@@ -30,7 +30,9 @@ static LIBRARY: OnceLock<Library> = OnceLock::new();
 pub fn use_openmp_of(library: &[u8]) -> bool {
     let name = std::ffi::CString::new(library).ok();
     let found = name.and_then(|name| find(&name));
-    found.is_some_and(|found| LIBRARY.set(found).is_ok() && use_threads(fork))
+    // SAFETY: OpenMP's threads of a team are there at the same time, run the work once each and know their number; the call
+    // returns when all are done.
+    found.is_some_and(|found| LIBRARY.set(found).is_ok() && unsafe { use_threads(fork) })
 }
 
 #[cfg(target_os = "linux")]

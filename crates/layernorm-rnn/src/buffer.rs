@@ -1,6 +1,7 @@
 //! Memory that grows and is used again: aligned to cache lines, and matrices whose rows do not collide in the caches.
 
-use layernorm::parts::{CacheLine, large_pages};
+use layernorm::Error;
+use layernorm::parts::{CacheLine, large_pages, memory};
 
 /// Numbers in memory that is kept from call to call. Several threads may write to it, each to places of its own.
 #[derive(Debug)]
@@ -9,7 +10,7 @@ pub(crate) struct Buffer<A> {
     start: *mut A,
 }
 
-// SAFETY: a buffer owns its memory; who writes where is the business of the callers of `ptr`.
+// SAFETY: a buffer owns its memory; who writes where is the business of who uses what `ptr` gives.
 unsafe impl<A: Send> Send for Buffer<A> {}
 // SAFETY: as above.
 unsafe impl<A: Sync> Sync for Buffer<A> {}
@@ -17,20 +18,27 @@ unsafe impl<A: Sync> Sync for Buffer<A> {}
 /// Elements behind the end that may be read (their values do not matter), so that whole vectors can be.
 const SLACK: usize = 64;
 
+/// Cache lines for so many numbers; more than there can be if they cannot be counted.
+fn lines<A>(count: usize) -> usize {
+    count.saturating_add(SLACK).saturating_mul(size_of::<A>()).div_ceil(size_of::<CacheLine>())
+}
+
 impl<A: Copy + Default> Buffer<A> {
     pub(crate) const fn new() -> Self {
         Buffer { lines: Vec::new(), start: std::ptr::null_mut() }
     }
 
-    /// Room for so many numbers. What was there is lost if it grows.
-    pub(crate) fn reserve(&mut self, count: usize) {
-        let lines = ((count + SLACK) * size_of::<A>()).div_ceil(size_of::<CacheLine>());
+    /// Room for so many numbers. What was there is lost if it grows, or if there is no memory.
+    pub(crate) fn reserve(&mut self, count: usize) -> Result<(), Error> {
+        let lines = lines::<A>(count);
         if self.lines.len() < lines {
-            self.lines = Vec::with_capacity(lines);
-            large_pages(self.lines.as_mut_ptr().cast(), lines * size_of::<CacheLine>());
+            *self = Buffer::new();
+            self.lines = memory::reserved(lines)?;
+            large_pages(self.lines.spare_capacity_mut());
             self.lines.resize(lines, CacheLine::ZERO);
             self.start = self.lines.as_mut_ptr().cast();
         }
+        Ok(())
     }
 
     pub(crate) fn ptr(&self) -> *mut A {
@@ -58,12 +66,26 @@ impl<A: Copy + Default> Matrix<A> {
         Matrix { buffer: Buffer::new(), rows: 0, columns: 0, stride: 0 }
     }
 
-    /// Makes it so large. The numbers in it are those of before or 0, in no order.
-    pub(crate) fn reshape(&mut self, rows: usize, columns: usize) {
+    /// Numbers from row to row.
+    fn stride_of(columns: usize) -> usize {
         let line = 64 / size_of::<A>();
         let lines = columns.div_ceil(line);
-        (self.rows, self.columns, self.stride) = (rows, columns, (lines + 1 - lines % 2) * line);
-        self.buffer.reserve(rows * self.stride);
+        (lines + 1 - lines % 2) * line
+    }
+
+    /// Bytes that a matrix of this size takes; `usize::MAX` if they cannot be counted.
+    pub(crate) fn need(rows: usize, columns: usize) -> usize {
+        lines::<A>(rows.saturating_mul(Self::stride_of(columns))).saturating_mul(size_of::<CacheLine>())
+    }
+
+    /// Makes it so large. The numbers in it are those of before or 0, in no order.
+    pub(crate) fn reshape(&mut self, rows: usize, columns: usize) -> Result<(), Error> {
+        // Without memory there are no rows.
+        self.rows = 0;
+        (self.columns, self.stride) = (columns, Self::stride_of(columns));
+        self.buffer.reserve(rows.saturating_mul(self.stride))?;
+        self.rows = rows;
+        Ok(())
     }
 
     /// All zeros.
@@ -76,10 +98,17 @@ impl<A: Copy + Default> Matrix<A> {
         self.stride
     }
 
-    /// The start of a row.
+    /// The start of a row, for kernels: several threads may write to it through this, each to places of its own.
     pub(crate) fn row(&self, row: usize) -> *mut A {
         debug_assert!(row <= self.rows);
         self.buffer.ptr().wrapping_add(row * self.stride)
+    }
+
+    /// The numbers of a row.
+    pub(crate) fn values_mut(&mut self, row: usize) -> &mut [A] {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        // SAFETY: the buffer has this row, and nobody else has the matrix.
+        unsafe { std::slice::from_raw_parts_mut(self.row(row), self.columns) }
     }
 
     pub(crate) fn bytes(&self) -> usize {

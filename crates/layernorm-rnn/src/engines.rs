@@ -25,7 +25,7 @@ pub struct Engine<A> {
 impl<A: Real> Engine<A> {
     fn new(config: &Config, context: Context) -> Result<Self, Error> {
         let params = Params::zeros(config)?;
-        let sums = Some(params.zeros_like());
+        let sums = Some(params.try_zeros_like()?);
         Ok(Engine { network: Network::from_params(*config, params)?, runner: Runner::new(context), sums })
     }
 
@@ -51,7 +51,7 @@ impl<A: Real> Engine<A> {
         input: Vec<T>,
         take: impl FnOnce(&[A]) -> R,
     ) -> Result<(Vec<T>, State<A>, R), Error> {
-        let mut params = self.sums.take().unwrap_or_else(|| self.network.params().zeros_like());
+        let mut params = self.sums.take().map_or_else(|| self.network.params().try_zeros_like(), Ok)?;
         params.values_mut().fill(A::ZERO);
         let mut gradients = Gradients { input, params, state: State { h: Vec::new(), c: Vec::new() } };
         let outcome = self.runner.backward_into(&self.network, dy, dlast, 0, &mut gradients);
@@ -126,7 +126,7 @@ impl<A: Driven> DerefMut for Lease<A> {
 impl<A: Driven> Drop for Lease<A> {
     fn drop(&mut self) {
         let mut idle = A::idle(&self.engines).lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < MOST_IDLE {
+        if idle.len() < MOST_IDLE && idle.try_reserve(1).is_ok() {
             idle.extend(self.engine.take());
         }
     }

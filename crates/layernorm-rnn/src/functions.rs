@@ -12,7 +12,7 @@ use layernorm::Context;
 
 /// exp(x) of every number, in place; x is kept within ±87 (f64: ±708).
 pub fn exp<A: Real>(context: &Context, values: &mut [A]) -> Result<(), Error> {
-    A::map(context.isa()?, Function::Exp, values);
+    A::map(context.machine_isa()?, Function::Exp, values);
     Ok(())
 }
 
@@ -26,12 +26,12 @@ pub fn exp<A: Real>(context: &Context, values: &mut [A]) -> Result<(), Error> {
 /// # Ok::<(), layernorm_rnn::Error>(())
 /// ```
 pub fn sigmoid<A: Real>(context: &Context, values: &mut [A]) -> Result<(), Error> {
-    A::map(context.isa()?, Function::Sigmoid, values);
+    A::map(context.machine_isa()?, Function::Sigmoid, values);
     Ok(())
 }
 
 /// tanh(x) of every number, in place.
 pub fn tanh<A: Real>(context: &Context, values: &mut [A]) -> Result<(), Error> {
-    A::map(context.isa()?, Function::Tanh, values);
+    A::map(context.machine_isa()?, Function::Tanh, values);
     Ok(())
 }

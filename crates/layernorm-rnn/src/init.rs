@@ -15,6 +15,7 @@ use crate::noise::{Random, Use};
 use crate::params::{Entry, Params, Slot};
 use crate::variant::{Gate, Kind, Variant};
 use layernorm::Float;
+use layernorm::parts::memory;
 use orthonormal::orthonormal;
 
 /// How a parameter starts. A vector is taken as a matrix of one column.
@@ -175,8 +176,9 @@ impl Init {
     pub fn fill<A: Float>(&self, config: &Config, params: &mut Params<A>, seed: u64) -> Result<(), Error> {
         config.check()?;
         self.check()?;
-        for entry in params.entries().to_vec() {
-            let mut values = self.start(config, &entry, seed);
+        for index in 0..params.entries().len() {
+            let entry = params.entries()[index].clone();
+            let mut values = self.start(config, &entry, seed)?;
             if forget_slot(config) == Some(entry.slot) {
                 let gate = config.variant.gates().iter().position(|&gate| gate == Gate::Forget).unwrap_or(0);
                 let start = (gate * config.hidden).min(values.len());
@@ -214,9 +216,9 @@ impl Init {
     }
 
     /// A parameter's starting values.
-    fn start(&self, config: &Config, entry: &Entry, seed: u64) -> Vec<f64> {
+    fn start(&self, config: &Config, entry: &Entry, seed: u64) -> Result<Vec<f64>, Error> {
         let scheme = match entry.slot {
-            slot if slot.is_gain() => return vec![1.0; entry.range.len()],
+            slot if slot.is_gain() => return Ok(memory::filled(entry.range.len(), 1.0)?),
             Slot::InputWeight => self.input_weight,
             Slot::RecurrentWeight => self.recurrent_weight,
             Slot::InputBias | Slot::RecurrentBias | Slot::Bias => self.bias,
@@ -278,10 +280,10 @@ impl Block {
         Block { rows, columns, gates, hidden: config.hidden, fan_in, joint, random }
     }
 
-    fn fill(&self, scheme: Scheme) -> Vec<f64> {
+    fn fill(&self, scheme: Scheme) -> Result<Vec<f64>, Error> {
         let gate_rows = self.rows / self.gates;
         match scheme {
-            Scheme::Zeros => vec![0.0; self.rows * self.columns],
+            Scheme::Zeros => Ok(memory::zeros(self.rows * self.columns)?),
             Scheme::Uniform { bound } => self.uniform(bound),
             Scheme::UniformByHidden => self.uniform(1.0 / (self.hidden as f64).sqrt()),
             Scheme::UniformByFanIn => self.uniform(1.0 / (self.fan_in as f64).sqrt()),
@@ -297,16 +299,19 @@ impl Block {
         }
     }
 
-    fn each(&self, number: impl Fn(usize) -> f64) -> Vec<f64> {
-        (0..self.rows * self.columns).map(number).collect()
+    fn each(&self, number: impl Fn(usize) -> f64) -> Result<Vec<f64>, Error> {
+        let count = self.rows * self.columns;
+        let mut values = memory::reserved(count)?;
+        values.extend((0..count).map(number));
+        Ok(values)
     }
 
-    fn uniform(&self, bound: f64) -> Vec<f64> {
+    fn uniform(&self, bound: f64) -> Result<Vec<f64>, Error> {
         self.each(|i| bound * (2.0 * self.random.uniform(i) - 1.0))
     }
 
     /// Normal numbers cut at two of their deviations, with this deviation after the cut. What is cut off is drawn again.
-    fn truncated(&self, deviation: f64) -> Vec<f64> {
+    fn truncated(&self, deviation: f64) -> Result<Vec<f64>, Error> {
         // The deviation of a standard normal number that is cut at ±2.
         const CUT: f64 = 0.879_625_661_034_239_8;
         let count = self.rows * self.columns;
@@ -315,18 +320,18 @@ impl Block {
     }
 
     /// Blocks of so many rows, each with orthonormal rows or columns, whichever are fewer.
-    fn orthogonal(&self, rows: usize, gain: f64) -> Vec<f64> {
+    fn orthogonal(&self, rows: usize, gain: f64) -> Result<Vec<f64>, Error> {
         let (few, long) = (rows.min(self.columns), rows.max(self.columns));
-        let mut values = vec![0.0; self.rows * self.columns];
+        let mut values: Vec<f64> = memory::zeros(self.rows * self.columns)?;
         for (at, block) in values.chunks_mut(rows * self.columns).enumerate() {
-            let basis = orthonormal(&self.random, at * few * long, few, long);
+            let basis = orthonormal(&self.random, at * few * long, few, long)?;
             for (k, value) in block.iter_mut().enumerate() {
                 let (row, column) = (k / self.columns, k % self.columns);
                 *value =
                     gain * if rows <= self.columns { basis[row * long + column] } else { basis[column * long + row] };
             }
         }
-        values
+        Ok(values)
     }
 }
 

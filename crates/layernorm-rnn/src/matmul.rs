@@ -5,8 +5,9 @@
 //! B is cut into panels of two vectors' width. A tile of up to eight rows of C and one panel lies in registers while K runs;
 //! where there are few rows, a tile has more panels, so that there are always enough sums to work on side by side.
 
+use crate::error::Error;
 use crate::real::Real;
-use layernorm::parts::{Isa, Kernel, Simd, Vector};
+use layernorm::parts::{Kernel, MachineIsa, Simd, Vector};
 use std::ops::Range;
 
 /// Products that are chained before they are added to C.
@@ -16,8 +17,9 @@ pub(crate) const BLOCK: usize = 128;
 const WIDE: usize = 2;
 
 /// The width of a panel, in elements.
-pub(crate) fn panel<A: Real>(isa: Isa) -> usize {
-    layernorm::parts::dispatch(isa, Width::<A>(std::marker::PhantomData)) * WIDE
+pub(crate) fn panel<A: Real>(isa: MachineIsa) -> usize {
+    // SAFETY: there are no pointers inside.
+    unsafe { layernorm::parts::dispatch(isa, Width::<A>(std::marker::PhantomData)) * WIDE }
 }
 
 struct Width<A>(std::marker::PhantomData<A>);
@@ -147,9 +149,9 @@ impl<A: Real> Matmul<A> {
     /// M rows and P panels: one block of K.
     #[inline(always)]
     unsafe fn tile<S: Simd, const M: usize, const P: usize>(&self, row: usize, panel: usize, k: usize, depth: usize) {
-        // More than sixteen sums do not fit into registers: such tiles are never asked for.
+        // More than sixteen sums do not fit into registers. Such tiles are never asked for, so none are compiled.
         if M * P > 8 {
-            return;
+            unreachable!("a tile of {M} rows and {P} panels");
         }
         let lanes = <A::V<S> as Vector>::LANES;
         let mut sums = [[[A::V::<S>::splat(A::ZERO); WIDE]; P]; M];
@@ -236,9 +238,12 @@ impl<A: Real> Packed<A> {
     }
 
     /// Room for a matrix; what was there is lost.
-    pub(crate) fn reshape(&mut self, isa: Isa, k: usize, n: usize) {
-        (self.k, self.n, self.width) = (k, n, panel::<A>(isa));
-        self.data.reserve(self.panels() * self.width * k);
+    pub(crate) fn reshape(&mut self, isa: MachineIsa, k: usize, n: usize) -> Result<(), Error> {
+        let width = panel::<A>(isa);
+        (self.k, self.n, self.width) = (0, 0, width);
+        self.data.reserve(n.next_multiple_of(width).saturating_mul(k))?;
+        (self.k, self.n) = (k, n);
+        Ok(())
     }
 
     /// Packs the columns of a panel from B itself, `[k, n]` with rows `row` apart.

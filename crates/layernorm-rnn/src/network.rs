@@ -3,38 +3,50 @@
 use crate::config::Config;
 use crate::error::Error;
 use crate::init::Init;
-use crate::params::Params;
+use crate::params::{Entry, Params};
+use layernorm::parts::memory;
 use layernorm::{Element, Float};
+use std::sync::Arc;
 
 /// A recurrent network with its parameters, in the type that arithmetic is done in: f64, or f32 for f32, f16 and bf16.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network<A> {
     config: Config,
     params: Params<A>,
+    /// What stands where in the parameters of this config. `params` can be written as a whole, also by others' parameters.
+    form: Arc<Vec<Entry>>,
 }
 
 impl<A: Float> Network<A> {
     /// A new network. The same seed gives the same parameters.
     pub fn new(config: Config, init: Init, seed: u64) -> Result<Network<A>, Error> {
-        let mut network = Network { params: Params::zeros(&config)?, config };
+        let params = Params::zeros(&config)?;
+        let mut network = Network { form: params.form(), params, config };
         init.fill(&network.config, &mut network.params, seed)?;
         Ok(network)
     }
 
     /// A network with given parameters.
     pub fn from_params(config: Config, params: Params<A>) -> Result<Network<A>, Error> {
-        let expected = Params::<A>::zeros(&config)?;
-        if expected.entries() != params.entries() {
-            return Err(Error::Weights {
-                what: format!(
-                    "expected the {} parameters of this network, found others ({} numbers where {} are needed)",
-                    expected.entries().len(),
-                    params.values().len(),
-                    expected.values().len()
-                ),
-            });
+        let (form, _) = Params::<A>::form_of(&config)?;
+        let network = Network { config, params, form: Arc::new(form) };
+        network.check()?;
+        Ok(network)
+    }
+
+    /// Whether the parameters are still of this network's form.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.params.has_form(&self.form) {
+            return Ok(());
         }
-        Ok(Network { config, params })
+        Err(Error::Weights {
+            what: format!(
+                "expected the {} parameters of this network, found others ({} numbers where {} are needed)",
+                self.form.len(),
+                self.params.values().len(),
+                self.form.last().map_or(0, |last| last.range.end),
+            ),
+        })
     }
 
     /// What it is.
@@ -47,7 +59,8 @@ impl<A: Float> Network<A> {
         &self.params
     }
 
-    /// Its parameters, to be written.
+    /// Its parameters, to be written. If others are put in their place, they are of the same form, or the next call refuses
+    /// them.
     pub fn params_mut(&mut self) -> &mut Params<A> {
         &mut self.params
     }
@@ -117,7 +130,8 @@ impl<A: Float> State<A> {
     pub(crate) fn resize(&mut self, config: &Config, batch: usize) -> Result<(), Error> {
         let (h, c) = State::<A>::sizes(config, batch)?;
         for (numbers, count) in [(&mut self.h, h), (&mut self.c, c)] {
-            numbers.try_reserve_exact(count.saturating_sub(numbers.len())).map_err(|_| too_many(batch))?;
+            let more = count.saturating_sub(numbers.len());
+            numbers.try_reserve_exact(more).map_err(|_| memory::out_of_memory::<A>(count))?;
         }
         for (numbers, count) in [(&mut self.h, h), (&mut self.c, c)] {
             numbers.clear();
@@ -129,7 +143,8 @@ impl<A: Float> State<A> {
     /// Numbers of h and of c.
     fn sizes(config: &Config, batch: usize) -> Result<(usize, usize), Error> {
         let cells = (config.layers * config.directions()).checked_mul(batch);
-        let size = |width| cells.and_then(|cells| cells.checked_mul(width)).ok_or_else(|| too_many(batch));
+        let too_many = || Error::OutOfMemory { bytes: usize::MAX };
+        let size = |width| cells.and_then(|cells| cells.checked_mul(width)).ok_or_else(too_many);
         Ok((size(config.output())?, if config.has_cell() { size(config.hidden)? } else { 0 }))
     }
 
@@ -147,10 +162,6 @@ impl<A: Float> State<A> {
         length(names[0], h, self.h.len(), &shape_h)?;
         length(names[1], c, self.c.len(), &shape_c)
     }
-}
-
-fn too_many(batch: usize) -> Error {
-    Error::Size { what: "batch", expected: "no more sequences than memory can hold", found: batch }
 }
 
 /// What a forward pass gives.

@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::variant::Norm;
 use layernorm::Float;
+use layernorm::parts::memory;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -147,7 +148,7 @@ impl Entry {
 /// The parameters of a network, or their gradients. `A` is the type that arithmetic is done in.
 #[derive(Clone, Debug)]
 pub struct Params<A> {
-    entries: Arc<[Entry]>,
+    entries: Arc<Vec<Entry>>,
     values: Vec<A>,
     /// Differs from that of all other parameters, and is new after each access that may write.
     version: u64,
@@ -167,10 +168,16 @@ fn new_version() -> u64 {
 impl<A: Float> Params<A> {
     /// All zeros, in the form that a network needs.
     pub fn zeros(config: &Config) -> Result<Params<A>, Error> {
+        let (entries, count) = Self::form_of(config)?;
+        Ok(Params { entries: Arc::new(entries), values: memory::zeros(count)?, version: new_version() })
+    }
+
+    /// What stands where in the parameters of a network, and how many numbers there are.
+    pub(crate) fn form_of(config: &Config) -> Result<(Vec<Entry>, usize), Error> {
         config.check()?;
-        let mut entries = Vec::new();
+        let mut entries = memory::reserved(config.layers * config.directions() * Slot::ALL.len())?;
         let mut end = 0usize;
-        let too_large = || Error::Unsupported { what: "the network has more parameters than memory can hold".into() };
+        let too_large = || Error::OutOfMemory { bytes: usize::MAX };
         for layer in 0..config.layers {
             for direction in 0..config.directions() {
                 for slot in Slot::ALL {
@@ -187,15 +194,28 @@ impl<A: Float> Params<A> {
                 }
             }
         }
-        let mut values = Vec::new();
-        values.try_reserve_exact(end).map_err(|_| too_large())?;
-        values.resize(end, A::ZERO);
-        Ok(Params { entries: entries.into(), values, version: new_version() })
+        Ok((entries, end))
     }
 
-    /// Zeros in the same form.
+    /// Zeros in the same form. As any vector's, their number is limited by memory.
     pub fn zeros_like(&self) -> Params<A> {
         Params { entries: self.entries.clone(), values: vec![A::ZERO; self.values.len()], version: new_version() }
+    }
+
+    /// The same, or an error if there is no memory for them.
+    pub fn try_zeros_like(&self) -> Result<Params<A>, Error> {
+        let values = memory::zeros(self.values.len())?;
+        Ok(Params { entries: self.entries.clone(), values, version: new_version() })
+    }
+
+    /// What stands where, to be shared.
+    pub(crate) fn form(&self) -> Arc<Vec<Entry>> {
+        Arc::clone(&self.entries)
+    }
+
+    /// Whether the same stands at the same places.
+    pub(crate) fn has_form(&self, form: &Arc<Vec<Entry>>) -> bool {
+        Arc::ptr_eq(&self.entries, form) || self.entries == *form
     }
 
     /// What stands where.

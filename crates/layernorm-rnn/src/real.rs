@@ -5,9 +5,9 @@ use crate::math::{Constants, Function, Map};
 use crate::matmul::Matmul;
 use crate::point::sums::ColumnSum;
 use crate::point::{gru, lstm, rnn};
-use layernorm::parts::{Isa, dispatch};
+use layernorm::parts::{MachineIsa, dispatch};
 
-/// One method a kernel. Its pointers are valid for what it does with them, and `isa` is on this machine.
+/// One method a kernel. Its pointers are valid for what it does with them.
 macro_rules! kernels {
     ($($name:ident: $kernel:ident $(:: $part:ident)?;)*) => {
         /// f32 or f64.
@@ -15,10 +15,10 @@ macro_rules! kernels {
         #[allow(clippy::missing_safety_doc, reason = "said above, for all kernels")]
         pub trait Real: Constants {
             #[doc(hidden)]
-            fn map(isa: Isa, function: Function, values: &mut [Self]);
+            fn map(isa: MachineIsa, function: Function, values: &mut [Self]);
             $(
                 #[doc(hidden)]
-                unsafe fn $name(isa: Isa, kernel: $kernel $(:: $part)? <Self>);
+                unsafe fn $name(isa: MachineIsa, kernel: $kernel $(:: $part)? <Self>);
             )*
         }
 
@@ -28,12 +28,14 @@ macro_rules! kernels {
     (@ $t:ty: $($name:ident: $kernel:ident $(:: $part:ident)?;)*) => {
         #[allow(private_interfaces, reason = "the kernels are this crate's own")]
         impl Real for $t {
-            fn map(isa: Isa, function: Function, values: &mut [$t]) {
-                dispatch(isa, Map { function, values });
+            fn map(isa: MachineIsa, function: Function, values: &mut [$t]) {
+                // SAFETY: the kernel has a slice, and no pointers.
+                unsafe { dispatch(isa, Map { function, values }) };
             }
             $(
-                unsafe fn $name(isa: Isa, kernel: $kernel $(:: $part)? <$t>) {
-                    dispatch(isa, kernel);
+                unsafe fn $name(isa: MachineIsa, kernel: $kernel $(:: $part)? <$t>) {
+                    // SAFETY: the caller's promise.
+                    unsafe { dispatch(isa, kernel) };
                 }
             )*
         }

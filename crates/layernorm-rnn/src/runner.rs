@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::network::{Gradients, Layout, Network, Output, Sequences, State};
 use crate::real::Real;
 use crate::schedule::Schedule;
-use layernorm::parts::Isa;
+use layernorm::parts::{MachineIsa, memory};
 use layernorm::{Context, Element};
 
 /// What a forward pass in training keeps for its backward pass. Neither changes a bit of any result.
@@ -78,7 +78,7 @@ struct Recorded {
     config: Config,
     version: u64,
     training: Training,
-    isa: Isa,
+    isa: MachineIsa,
     layout: Layout,
     steps: usize,
 }
@@ -284,8 +284,8 @@ impl<A: Real> Runner<A> {
         }
         let (steps, batch) = (recorded.steps, self.schedule.batch);
         let mut gradients = Gradients {
-            input: vec![T::narrow(A::ZERO); steps * batch * network.config().input],
-            params: network.params().zeros_like(),
+            input: memory::zeros(steps * batch * network.config().input)?,
+            params: network.params().try_zeros_like()?,
             state: network.zero_state(batch)?,
         };
         self.backward_into(network, dy, dlast, from, &mut gradients)?;

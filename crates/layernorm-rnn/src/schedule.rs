@@ -9,6 +9,7 @@
 
 use crate::error::Error;
 use crate::network::Sequences;
+use layernorm::parts::memory;
 use std::ops::Range;
 
 /// Rows of a segment, at the least.
@@ -46,25 +47,15 @@ impl Schedule {
                 return Err(Error::SequenceLength { sequence, steps, found: lengths[sequence] });
             }
         }
+        let longest = if batch == 0 { 0 } else { lengths.map_or(steps, |l| l.iter().copied().max().unwrap_or(0)) };
+        self.reserve(batch, longest)?;
         self.batch = batch;
-        self.order.clear();
-        let room = self.order.try_reserve(batch).and_then(|()| self.lengths.try_reserve(batch));
-        room.map_err(|_| Error::Size {
-            what: "batch",
-            expected: "no more sequences than memory can hold",
-            found: batch,
-        })?;
         self.order.extend(0..batch);
         if let Some(lengths) = lengths {
             self.order.sort_by_key(|&b| (std::cmp::Reverse(lengths[b]), b));
         }
-        self.lengths.clear();
         self.lengths.extend(self.order.iter().map(|&b| lengths.map_or(steps, |lengths| lengths[b])));
-        self.active.clear();
-        self.base.clear();
-        self.segments.clear();
         let (mut running, mut rows, mut first) = (batch, 0, 0);
-        let longest = self.lengths.first().copied().unwrap_or(0);
         for step in 0..longest {
             while self.lengths[running - 1] <= step {
                 running -= 1;
@@ -78,6 +69,25 @@ impl Schedule {
             }
         }
         self.base.push(rows);
+        Ok(())
+    }
+
+    /// Empties it, with room for so many sequences and steps.
+    fn reserve(&mut self, batch: usize, steps: usize) -> Result<(), Error> {
+        self.batch = 0;
+        for (list, count) in [
+            (&mut self.order, batch),
+            (&mut self.lengths, batch),
+            (&mut self.active, steps),
+            (&mut self.base, steps.saturating_add(1)),
+        ] {
+            list.clear();
+            list.try_reserve(count).map_err(|_| memory::out_of_memory::<usize>(count))?;
+        }
+        // A segment has at least one step, and all but the last have many rows.
+        let segments = steps.min(batch.saturating_mul(steps) / SEGMENT_ROWS + 1);
+        self.segments.clear();
+        self.segments.try_reserve(segments).map_err(|_| memory::out_of_memory::<Range<usize>>(segments))?;
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 //! They run on the context's threads and with its instruction set, so that they and a norm differ in what they compute and
 //! in nothing else. Half-precision tensors are measured against loops over as many bytes of f32.
 
-use crate::arch::Isa;
+use crate::arch::MachineIsa;
 use crate::context::Context;
 use crate::error::Error;
 use crate::kernels::Kernel;
@@ -19,14 +19,14 @@ pub fn copy(from: &[f32], to: &mut [f32], cx: &Context) -> Result<(), Error> {
 
 /// y = a·x: one tensor read, one written.
 pub fn scale(a: f32, x: &[f32], y: &mut [f32], cx: &Context) -> Result<(), Error> {
-    let isa = same_length(x, y).and(cx.isa())?;
+    let isa = same_length(x, y).and(cx.machine_isa())?;
     split(y, cx, &|at, y| isa_loop(isa, y, &x[at..at + y.len()], None, a));
     Ok(())
 }
 
 /// z = a·x + y: two tensors read, one written.
 pub fn triad(a: f32, x: &[f32], y: &[f32], z: &mut [f32], cx: &Context) -> Result<(), Error> {
-    let isa = same_length(x, z).and(same_length(y, z)).and(cx.isa())?;
+    let isa = same_length(x, z).and(same_length(y, z)).and(cx.machine_isa())?;
     split(z, cx, &|at, z| isa_loop(isa, z, &x[at..at + z.len()], Some(&y[at..at + z.len()]), a));
     Ok(())
 }
@@ -54,8 +54,10 @@ fn split(to: &mut [f32], cx: &Context, work: &(dyn Fn(usize, &mut [f32]) + Sync)
     });
 }
 
-fn isa_loop(isa: Isa, to: &mut [f32], x: &[f32], y: Option<&[f32]>, a: f32) {
-    isa.run(Loop { to, x, y, a });
+fn isa_loop(isa: MachineIsa, to: &mut [f32], x: &[f32], y: Option<&[f32]>, a: f32) {
+    debug_assert!(x.len() == to.len() && y.is_none_or(|y| y.len() == to.len()));
+    // SAFETY: the slices are equally long.
+    unsafe { isa.run(Loop { to, x, y, a }) };
 }
 
 struct Loop<'a> {
@@ -101,7 +103,7 @@ mod tests {
     #[test]
     fn loops_compute_what_they_say() {
         let x: Vec<f32> = (0..1003).map(|i| i as f32).collect();
-        for isa in Isa::available() {
+        for isa in crate::arch::Isa::available() {
             let cx = Context::new().with_isa(isa).unwrap().with_threads(3).unwrap();
             let mut z = vec![0.0; x.len()];
             copy(&x, &mut z, &cx).unwrap();

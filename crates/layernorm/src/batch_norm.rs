@@ -17,6 +17,7 @@ use crate::error::{Error, same_shape};
 use crate::kernels::columns::{Channels, ColumnTerms};
 use crate::kernels::extreme::{self, ExtremeLine, Line, Scaled};
 use crate::kernels::{RowNorm, Stat, Stats};
+use crate::memory;
 use crate::params::{Affine, Gradients, StatsMut, StatsRef, check_eps};
 use crate::plan::Operand;
 use crate::view::{View, ViewMut};
@@ -195,7 +196,7 @@ fn train<T: Element>(
     let count = checked.shape.channels;
     let sums = job(ColumnTerms::Values).need(cx).and(job(ColumnTerms::Deviations).need(cx));
     let map = checked.map(&x, None, &y, empty, false);
-    let mut scratch = cx.scratch(checked.parameter_need().and(sums).and(map.need(cx)));
+    let mut scratch = cx.scratch(checked.parameter_need().and(sums).and(map.need(cx)))?;
     let (gain, bias) = checked.parameters(&mut scratch);
     let mut scaled = Vec::new();
     // SAFETY: the views vouch for the memory; sums and statistics have one element a channel.
@@ -320,7 +321,7 @@ fn gradient<T: Element>(
     let empty = channels(stats, std::ptr::null(), std::ptr::null());
     let map_need = gradients.input.as_ref().map(|dx| checked.map(&x, Some(&dy), dx, empty, fixed).need(cx));
     let need = checked.parameter_need().and(job(empty).need(cx)).and(map_need.unwrap_or_default());
-    let mut scratch = cx.scratch(need);
+    let mut scratch = cx.scratch(need)?;
     let (gain, bias) = checked.parameters(&mut scratch);
     // SAFETY: the views vouch for the memory; sums and statistics have one element a channel.
     unsafe {
@@ -396,8 +397,9 @@ fn fixed_stats<T: Element>(moments: Moments<T::Acc>, checked: &Checked<T>) -> Re
             return Err(Error::Length { what, expected: checked.shape.channels, found });
         }
     }
-    let r = moments.var.iter().map(|&var| T::Acc::ONE / (var + checked.norm.eps).sqrt()).collect();
-    Ok([moments.mean.to_vec(), vec![T::Acc::ZERO; moments.mean.len()], r])
+    let mut r = memory::copied(moments.var)?;
+    r.iter_mut().for_each(|r| *r = T::Acc::ONE / (*r + checked.norm.eps).sqrt());
+    Ok([memory::copied(moments.mean)?, memory::zeros(moments.mean.len())?, r])
 }
 
 fn pointers<A>([m, delta, r]: &mut [Vec<A>; 3]) -> Stats<A> {
@@ -421,7 +423,7 @@ pub fn infer<T: Element>(
     }
     let empty = channels(pointers(&mut stats), std::ptr::null(), std::ptr::null());
     let need = checked.parameter_need().and(checked.map(&x, None, &y, empty, true).need(cx));
-    let mut scratch = cx.scratch(need);
+    let mut scratch = cx.scratch(need)?;
     let (gain, bias) = checked.parameters(&mut scratch);
     let map = checked.map(&x, None, &y, channels(pointers(&mut stats), gain, bias), true);
     // SAFETY: the views vouch for the memory; the statistics have one element a channel.

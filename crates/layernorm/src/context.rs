@@ -1,7 +1,8 @@
 //! How a call runs: which instruction set, how many threads, and the memory it may use in between.
 
-use crate::arch::Isa;
+use crate::arch::{Isa, MachineIsa};
 use crate::error::Error;
+use crate::memory;
 use crate::pages::CacheLine;
 use crate::threads;
 use std::sync::OnceLock;
@@ -19,7 +20,7 @@ use std::sync::OnceLock;
 /// ```
 #[derive(Debug, Default)]
 pub struct Context {
-    isa: Option<Isa>,
+    isa: Option<MachineIsa>,
     threads: Option<usize>,
     fresh_outputs: bool,
     scratch: Vec<CacheLine>,
@@ -42,7 +43,7 @@ impl Context {
 
     /// This instruction set, if the machine has it.
     pub fn with_isa(mut self, isa: Isa) -> Result<Self, Error> {
-        self.isa = Some(isa.checked()?);
+        self.isa = Some(MachineIsa::new(isa)?);
         Ok(self)
     }
 
@@ -68,7 +69,13 @@ impl Context {
 
     /// The instruction set that calls use. An error if `LAYERNORM_ISA` names one that does not exist here.
     pub fn isa(&self) -> Result<Isa, Error> {
-        self.isa.map_or_else(Isa::detect, Ok)
+        self.machine_isa().map(MachineIsa::isa)
+    }
+
+    /// The same as what kernels run with.
+    #[doc(hidden)]
+    pub fn machine_isa(&self) -> Result<MachineIsa, Error> {
+        self.isa.map_or_else(MachineIsa::detect, Ok)
     }
 
     /// Bytes of scratch memory held.
@@ -82,12 +89,13 @@ impl Context {
     }
 
     /// Scratch memory for pieces that take this many bytes together. Grows only if there is less.
-    pub(crate) fn scratch(&mut self, need: Need) -> Scratch {
+    pub(crate) fn scratch(&mut self, need: Need) -> Result<Scratch, Error> {
         let lines = need.0;
         if self.scratch.capacity() < lines {
-            self.scratch = Vec::with_capacity(lines);
+            self.release_scratch();
+            self.scratch = memory::reserved(lines)?;
         }
-        Scratch { next: self.scratch.as_mut_ptr(), lines }
+        Ok(Scratch { next: self.scratch.as_mut_ptr(), lines })
     }
 }
 

@@ -122,7 +122,7 @@ pub fn forward<T: Element>(
     let affine = kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 };
     let (x, y) = (groups(x.ptr(), x.layout(), checked.groups), groups(y.ptr(), y.layout(), checked.groups));
     let mut job = ForwardJob { x, residual: None, y, norm: checked.norm, affine, stats };
-    let mut scratch = cx.scratch(checked.affine.need(checked.shape.channels).and(job.need(cx)));
+    let mut scratch = cx.scratch(checked.affine.need(checked.shape.channels).and(job.need(cx)))?;
     job.affine = checked.parameters(&mut scratch);
     // SAFETY: the views vouch for the memory, and all shapes agree.
     unsafe { job.run(cx, &mut scratch) }
@@ -158,7 +158,7 @@ pub fn backward<T: Element>(
             stats,
             sums: false,
         };
-        let mut scratch = cx.scratch(checked.gain_need().and(job.need(cx)));
+        let mut scratch = cx.scratch(checked.gain_need().and(job.need(cx)))?;
         job.affine = checked.backward_parameters(&mut scratch);
         // SAFETY: the views vouch for the memory, and all shapes agree.
         unsafe { job.run(cx, &mut scratch)? };
@@ -192,7 +192,7 @@ impl<T: Element> Columns<T> {
             per_sample: Some(PerSample { stats: self.stats, groups: checked.groups, space: checked.shape.space }),
             terms: ColumnTerms::Parameters,
         };
-        let mut scratch = cx.scratch(job.need(cx));
+        let mut scratch = cx.scratch(job.need(cx))?;
         let count = checked.shape.channels;
         // SAFETY: the views vouch for the memory; there are two sums a channel.
         unsafe {

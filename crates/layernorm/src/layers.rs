@@ -20,6 +20,7 @@ use crate::context::Context;
 use crate::element::{Element, Float};
 use crate::error::Error;
 use crate::group_norm::{self, GroupConfig};
+use crate::memory::{self, zeros};
 use crate::params::{Affine, Gradients, Param, Saved, check_eps};
 use crate::plan::Axes;
 use crate::row_norm::NormConfig;
@@ -72,12 +73,14 @@ fn fresh() -> Context {
     Context::new().with_fresh_outputs(true)
 }
 
-fn zeros<T: Element>(count: usize) -> Vec<T> {
-    vec![T::default(); count]
+/// Parameters of a new layer. Without memory for them there are none, and the first call says so.
+fn ones<T: Element>(count: usize) -> Option<Vec<T>> {
+    Some(memory::filled(count, T::narrow(T::Acc::ONE)).unwrap_or_default())
 }
 
-fn ones<T: Element>(count: usize) -> Vec<T> {
-    vec![T::narrow(T::Acc::ONE); count]
+/// The same, zeros.
+fn no_bias<T: Element>(count: usize) -> Option<Vec<T>> {
+    Some(zeros(count).unwrap_or_default())
 }
 
 /// γ and β of a layer as the operations want them.
@@ -110,8 +113,9 @@ fn collect_gradients<T: Element>(
     run: impl FnOnce(Gradients<T>) -> Result<(), Error>,
 ) -> Result<LayerGradients<T>, Error> {
     let count = element_count(parameter_shape)?;
-    let mut input = zeros(len);
-    let (mut weight, mut bias) = (has.0.then(|| zeros(count)), has.1.then(|| zeros(count)));
+    let mut input = zeros(len)?;
+    let parameter = |has: bool| has.then(|| zeros(count)).transpose();
+    let (mut weight, mut bias) = (parameter(has.0)?, parameter(has.1)?);
     run(Gradients {
         input: Some(ViewMut::new(&mut input, shape)?),
         weight: weight.as_mut().map(|weight| ViewMut::new(weight, parameter_shape)).transpose()?.map(Into::into),
@@ -144,7 +148,7 @@ macro_rules! row_layer {
                 let count = element_count(&normalized_shape).unwrap_or(0);
                 let bias: fn(usize) -> Option<Vec<T>> = $bias;
                 $name {
-                    weight: Some(ones(count)),
+                    weight: ones(count),
                     bias: bias(count),
                     normalized_shape,
                     zero_centered: false,
@@ -182,14 +186,14 @@ macro_rules! row_layer {
 
             /// y = norm(x), for whole rows one after the other.
             pub fn forward(&self, x: &[T]) -> Result<Vec<T>, Error> {
-                let mut y = zeros(x.len());
+                let mut y = zeros(x.len())?;
                 self.forward_into(x, &mut y, None, &mut fresh())?;
                 Ok(y)
             }
 
             /// y = norm(x), with what [`Self::backward`] needs.
             pub fn forward_train(&self, x: &[T]) -> Result<(Vec<T>, Saved<T::Acc>), Error> {
-                let (mut y, mut saved) = (zeros(x.len()), Saved::new(0));
+                let (mut y, mut saved) = (zeros(x.len())?, Saved::default());
                 self.forward_into(x, &mut y, Some(&mut saved), &mut fresh())?;
                 Ok((y, saved))
             }
@@ -209,10 +213,13 @@ macro_rules! row_layer {
                 let config = self.config()?;
                 // Nothing is changed if the call is refused, so what can be wrong is looked at first.
                 check_eps::<T::Acc>(self.eps).and(cx.isa())?;
-                let stats = saved.map(|saved| {
-                    saved.resize(shape[0]);
-                    saved.as_mut()
-                });
+                let stats = match saved {
+                    Some(saved) => {
+                        saved.try_resize(shape[0])?;
+                        Some(saved.as_mut())
+                    }
+                    None => None,
+                };
                 $op::forward(View::new(x, &shape)?, ViewMut::new(y, &shape)?, stats, &config, cx)
             }
 
@@ -244,7 +251,7 @@ row_layer!(
     LayerNorm,
     layer_norm,
     "Over these trailing dimensions: `LayerNorm::new([768])`, `LayerNorm::new([32, 28])`.",
-    |count| Some(zeros(count))
+    no_bias
 );
 
 row_layer!(
@@ -270,9 +277,9 @@ pub struct GroupNorm<T> {
 }
 
 impl<T: Element> GroupNorm<T> {
-    /// So many groups of so many channels in all. As any vector's, their number is limited by memory.
+    /// So many groups of so many channels in all. More than memory holds are refused at the first call.
     pub fn new(groups: usize, channels: usize) -> Self {
-        GroupNorm { groups, channels, weight: Some(ones(channels)), bias: Some(zeros(channels)), eps: 1e-5 }
+        GroupNorm { groups, channels, weight: ones(channels), bias: no_bias(channels), eps: 1e-5 }
     }
 
     /// Instance normalization: every channel a group, no γ and β unless they are set.
@@ -300,7 +307,7 @@ impl<T: Element> GroupNorm<T> {
         let from = View::new(x, shape)?;
         // There are as many rows as elements at the most, unless there are none of either.
         let rows = if x.is_empty() { 0 } else { shape[0] * self.groups };
-        let (mut y, mut saved) = (zeros(x.len()), Saved::new(rows));
+        let (mut y, mut saved) = (zeros(x.len())?, Saved::try_new(rows)?);
         let stats = (!x.is_empty()).then(|| saved.as_mut());
         let to = ViewMut::new(&mut y, shape)?;
         group_norm::forward(from, to, stats, &self.config()?, &mut fresh())?;
@@ -362,14 +369,14 @@ pub struct BatchNorm<T: Element> {
 }
 
 impl<T: Element> BatchNorm<T> {
-    /// For so many channels. As any vector's, their number is limited by memory.
+    /// For so many channels. More than memory holds are refused at the first call.
     pub fn new(channels: usize) -> Self {
         BatchNorm {
             channels,
-            weight: Some(ones(channels)),
-            bias: Some(zeros(channels)),
-            running_mean: vec![T::Acc::ZERO; channels],
-            running_var: vec![T::Acc::ONE; channels],
+            weight: ones(channels),
+            bias: no_bias(channels),
+            running_mean: zeros(channels).unwrap_or_default(),
+            running_var: memory::filled(channels, T::Acc::ONE).unwrap_or_default(),
             momentum: Some(0.1),
             batches: 0,
             eps: 1e-5,
@@ -383,7 +390,7 @@ impl<T: Element> BatchNorm<T> {
     /// Inference: normalizes by the running statistics.
     pub fn forward(&self, x: &[T], shape: &[usize]) -> Result<Vec<T>, Error> {
         check_channels(shape, self.channels)?;
-        let mut y = zeros(x.len());
+        let mut y = zeros(x.len())?;
         let moments = Moments { mean: &self.running_mean, var: &self.running_var };
         let (from, to) = (View::new(x, shape)?, ViewMut::new(&mut y, shape)?);
         batch_norm::infer(from, to, moments, &self.config()?, &mut fresh())?;
@@ -393,8 +400,8 @@ impl<T: Element> BatchNorm<T> {
     /// Training: normalizes by the batch's statistics and updates the running ones.
     pub fn forward_train(&mut self, x: &[T], shape: &[usize]) -> Result<(Vec<T>, Saved<T::Acc>), Error> {
         check_channels(shape, self.channels)?;
-        let (mut y, mut saved) = (zeros(x.len()), Saved::new(self.channels));
-        let (mut mean, mut var) = (self.running_mean.clone(), self.running_var.clone());
+        let (mut y, mut saved) = (zeros(x.len())?, Saved::try_new(self.channels)?);
+        let (mut mean, mut var) = (memory::copied(&self.running_mean)?, memory::copied(&self.running_var)?);
         let running = Running {
             mean: &mut mean,
             var: &mut var,

@@ -12,6 +12,7 @@ pub mod instance_norm;
 mod kernels;
 pub mod layer_norm;
 mod layers;
+mod memory;
 mod pages;
 mod params;
 #[doc(hidden)]

@@ -3,6 +3,7 @@
 
 use crate::kernels::Rows;
 use crate::tune;
+use std::mem::MaybeUninit;
 
 /// A cache line: memory that is kept in whole ones is aligned to them.
 #[derive(Clone, Copy, Debug)]
@@ -15,33 +16,39 @@ impl CacheLine {
 }
 
 /// Asks for large pages for rows that follow each other without a gap. A hint: nothing happens where it cannot be met.
-pub(crate) fn ask_for_large<T>(rows: Option<Rows<*mut T>>, count: usize, n: usize) {
+///
+/// # Safety
+/// The rows are memory that is alive.
+pub(crate) unsafe fn ask_for_large<T>(rows: Option<Rows<*mut T>>, count: usize, n: usize) {
     let bytes = count.saturating_mul(n).saturating_mul(size_of::<T>());
     if let Some(rows) = rows
         && bytes >= tune::LARGE_PAGE_BYTES
         && (count == 1 || rows.stride == n as isize)
     {
-        advise(rows.ptr.cast(), bytes);
+        // SAFETY: the rows fill these bytes.
+        unsafe { advise(rows.ptr.cast(), bytes) };
     }
 }
 
 /// The same for memory that is kept and used again: fewer pages also means fewer that a processor has to look up.
-pub fn large_pages(start: *mut u8, bytes: usize) {
+pub fn large_pages<T>(memory: &mut [MaybeUninit<T>]) {
+    let bytes = size_of_val(memory);
     if bytes >= tune::LARGE_PAGE_BYTES {
-        advise(start, bytes);
+        // SAFETY: the slice has these bytes.
+        unsafe { advise(memory.as_mut_ptr().cast(), bytes) };
     }
 }
 
 #[cfg(target_os = "linux")]
-fn advise(start: *mut u8, bytes: usize) {
+unsafe fn advise(start: *mut u8, bytes: usize) {
     /// Page sizes of all supported systems divide this.
     const PAGE: usize = 64 << 10;
     let skip = start.addr().next_multiple_of(PAGE) - start.addr();
     let len = bytes.saturating_sub(skip) / PAGE * PAGE;
-    // SAFETY: the range lies inside the caller's output, which is alive; the advice does not change what it holds. A refusal
+    // SAFETY: the range lies inside the caller's memory, which is alive; the advice does not change what it holds. A refusal
     // is no error.
     unsafe { libc::madvise(start.add(skip).cast(), len, libc::MADV_HUGEPAGE) };
 }
 
 #[cfg(not(target_os = "linux"))]
-fn advise(_start: *mut u8, _bytes: usize) {}
+unsafe fn advise(_start: *mut u8, _bytes: usize) {}

@@ -3,6 +3,7 @@
 use crate::context::{Need, Scratch};
 use crate::element::{Element, Float};
 use crate::error::{Error, same_shape};
+use crate::memory;
 use crate::view::{View, ViewMut};
 
 /// A parameter: of the input's type, or f32.
@@ -37,7 +38,7 @@ impl<T: Element> Param<'_, T> {
     }
 
     fn len(&self) -> usize {
-        self.shape().iter().product()
+        crate::view::count(self.shape())
     }
 
     /// Its elements in row-major order, widened.
@@ -60,7 +61,8 @@ impl<T: Element> Param<'_, T> {
             let mut step = 1;
             shape.iter().zip(strides).rev().all(|(&dim, &stride)| {
                 let fits = dim == 1 || stride == step;
-                step *= dim as isize;
+                // Only where there are no elements can it leave the range.
+                step = isize::wrapping_mul(step, dim as isize);
                 fits
             })
         };
@@ -82,18 +84,19 @@ fn is_same<A: 'static, B: 'static>() -> bool {
 
 /// Row-major walk: `visit(index, offset)`.
 pub(crate) fn each_offset(shape: &[usize], strides: &[isize], mut visit: impl FnMut(usize, isize)) {
-    let count: usize = shape.iter().product();
+    let count = crate::view::count(shape);
     let mut index = [0usize; crate::view::MAX_RANK];
     let mut offset = 0isize;
     for i in 0..count {
         visit(i, offset);
         for axis in (0..shape.len()).rev() {
             index[axis] += 1;
-            offset += strides[axis];
+            // The stride of an axis of one element may be anything: what it adds is taken away again.
+            offset = offset.wrapping_add(strides[axis]);
             if index[axis] < shape[axis] {
                 break;
             }
-            offset -= strides[axis] * shape[axis] as isize;
+            offset = offset.wrapping_sub(strides[axis].wrapping_mul(shape[axis] as isize));
             index[axis] = 0;
         }
     }
@@ -287,18 +290,35 @@ pub struct Saved<A> {
 }
 
 impl<A: Float> Saved<A> {
-    /// Room for the statistics of so many rows.
+    /// Room for the statistics of so many rows. As any vector's, their number is limited by memory.
     pub fn new(rows: usize) -> Self {
-        let mut saved = Saved { m: Vec::new(), delta: Vec::new(), rstd: Vec::new() };
+        let mut saved = Saved::default();
         saved.resize(rows);
         saved
     }
 
+    /// The same, or an error if there is no memory for them.
+    pub fn try_new(rows: usize) -> Result<Self, Error> {
+        Ok(Saved { m: memory::zeros(rows)?, delta: memory::zeros(rows)?, rstd: memory::zeros(rows)? })
+    }
+
     /// Changes the number of rows. Allocates only to grow.
     pub fn resize(&mut self, rows: usize) {
-        for array in [&mut self.m, &mut self.delta, &mut self.rstd] {
-            array.resize(rows, A::ZERO);
+        self.arrays().for_each(|array| array.resize(rows, A::ZERO));
+    }
+
+    /// The same, or an error if there is no memory for them: then nothing has changed.
+    pub fn try_resize(&mut self, rows: usize) -> Result<(), Error> {
+        for array in self.arrays() {
+            let more = rows.saturating_sub(array.len());
+            array.try_reserve_exact(more).map_err(|_| memory::out_of_memory::<A>(rows))?;
         }
+        self.resize(rows);
+        Ok(())
+    }
+
+    fn arrays(&mut self) -> impl Iterator<Item = &mut Vec<A>> {
+        [&mut self.m, &mut self.delta, &mut self.rstd].into_iter()
     }
 
     /// The number of rows.

@@ -1,7 +1,7 @@
 //! What the sibling crates of this project build on: vectors, the pool of threads, and row norms over raw memory.
 //! Not for others: it may change with any release.
 
-pub use crate::arch::Isa;
+pub use crate::arch::{Isa, MachineIsa};
 pub use crate::element::lanes::Of;
 pub use crate::kernels::Kernel;
 pub use crate::kernels::vector::{MAX_LANES, Simd, Vector};
@@ -9,15 +9,43 @@ pub use crate::pages::{CacheLine, large_pages};
 pub use crate::threads::borrowed::use_threads;
 pub use crate::threads::{MAX_THREADS, Meeting, run, team};
 
+/// Memory that may not be there.
+pub mod memory {
+    pub use crate::memory::{copied, filled, more, out_of_memory, refill, reserved, room_for, zeros};
+}
+
 use crate::element::Float;
 use crate::kernels::backward::Backward;
 use crate::kernels::forward::Forward;
 use crate::kernels::{Affine, RowNorm, Rows, Stats, extreme};
 use crate::tune::Memory;
 
-/// Runs a kernel with an instruction set that comes from [`Isa::checked`] or [`Isa::detect`].
-pub fn dispatch<K: Kernel>(isa: Isa, kernel: K) -> K::Output {
-    isa.run(kernel)
+/// Runs a kernel with an instruction set of this machine.
+///
+/// ```compile_fail,E0308
+/// # use layernorm::parts::{Isa, Kernel, MachineIsa, dispatch};
+/// // An instruction set that this machine may lack.
+/// fn attack<K: Kernel>(kernel: K) -> K::Output {
+///     unsafe { dispatch(Isa::Avx512, kernel) }
+/// }
+/// ```
+/// ```compile_fail,E0423
+/// // Nothing but detection makes one that it has.
+/// let isa = layernorm::parts::MachineIsa(layernorm::Isa::Avx512);
+/// ```
+/// ```compile_fail,E0133
+/// # use layernorm::parts::{Kernel, MachineIsa, dispatch};
+/// // A kernel has pointers inside that somebody has to vouch for.
+/// fn attack<K: Kernel>(isa: MachineIsa, kernel: K) -> K::Output {
+///     dispatch(isa, kernel)
+/// }
+/// ```
+///
+/// # Safety
+/// The pointers inside the kernel are valid for what it does with them.
+pub unsafe fn dispatch<K: Kernel>(isa: MachineIsa, kernel: K) -> K::Output {
+    // SAFETY: the caller's promise.
+    unsafe { isa.run(kernel) }
 }
 
 /// A layer norm of contiguous rows: r = 1/(sqrt(v + ε) + ε′), one γ and β an element.
@@ -74,8 +102,8 @@ impl<A: Float> Norm<A> {
     /// Normalizes rows by rules 2, 3 and 6 of the contract. `x` and `y` may be the same memory.
     ///
     /// # Safety
-    /// All pointers are valid for `rows` rows of n elements (`stats`: for `rows`), and `isa` is on this machine.
-    pub unsafe fn forward(&self, isa: Isa, x: Line<*const A>, y: Line<*mut A>, stats: StatRows<A>, rows: usize) {
+    /// All pointers are valid for `rows` rows of n elements (`stats`: for `rows`).
+    pub unsafe fn forward(&self, isa: MachineIsa, x: Line<*const A>, y: Line<*mut A>, stats: StatRows<A>, rows: usize) {
         let kernel = Forward {
             x: Rows { ptr: x.ptr, stride: x.stride as isize },
             residual: None,
@@ -98,7 +126,7 @@ impl<A: Float> Norm<A> {
     /// As [`Norm::forward`], and `stats` are those that forward wrote for `x`.
     pub unsafe fn backward(
         &self,
-        isa: Isa,
+        isa: MachineIsa,
         x: Line<*const A>,
         dy: Line<*const A>,
         dx: Line<*mut A>,

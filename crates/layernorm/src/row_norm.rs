@@ -147,7 +147,7 @@ pub(crate) fn forward<T: Element>(
     }
     let placeholder = kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 };
     let mut job = ForwardJob { x, residual, y, norm: checked.norm, affine: placeholder, stats };
-    let mut scratch = cx.scratch(checked.affine.need(checked.n).and(job.need(cx)));
+    let mut scratch = cx.scratch(checked.affine.need(checked.n).and(job.need(cx)))?;
     job.affine = checked.parameters(checked.affine.widen(checked.n, &mut scratch));
     // SAFETY: the views vouch for the memory, and all shapes agree.
     unsafe { job.run(cx, &mut scratch) }
@@ -193,7 +193,7 @@ pub(crate) fn backward<T: Element>(
         sums: gradients.wants_parameters(),
     };
     let need: Need = checked.affine.need(checked.n).and(job.need(cx));
-    let mut scratch = cx.scratch(need);
+    let mut scratch = cx.scratch(need)?;
     job.affine = checked.parameters(checked.affine.widen(checked.n, &mut scratch));
     // SAFETY: the views vouch for the memory, and all shapes agree.
     unsafe {

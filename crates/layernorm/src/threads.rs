@@ -205,8 +205,12 @@ impl Meeting {
 }
 
 /// Calls `work(member, meeting)` once on each of `members` threads at the same time; every call must wait at the meeting
-/// equally often, and at least once. `false` if the threads are not to be had now: then nothing was called.
+/// equally often, and at least once. `false` if the threads are not to be had now, or nobody or more than [`MAX_THREADS`] were
+/// asked for: then nothing was called.
 pub fn team(members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
+    if !(1..=MAX_THREADS).contains(&members) {
+        return false;
+    }
     if let Some(fork) = borrowed::fork() {
         return borrowed::team(fork, members, work);
     }
@@ -311,11 +315,12 @@ mod tests {
 
     #[test]
     fn a_job_inside_a_job_and_jobs_side_by_side_end() {
+        const ROUNDS: usize = if cfg!(miri) { 3 } else { 50 };
         let total = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    for _ in 0..50 {
+                    for _ in 0..ROUNDS {
                         run(3, 5, &|_| {
                             run(2, 2, &|_| {
                                 total.fetch_add(1, Ordering::Relaxed);
@@ -325,25 +330,39 @@ mod tests {
                 });
             }
         });
-        assert_eq!(total.into_inner(), 4 * 50 * 5 * 2);
+        assert_eq!(total.into_inner(), 4 * ROUNDS * 5 * 2);
     }
 
     #[test]
     fn a_team_meets_as_often_as_it_likes() {
         for members in [2, 3, 5] {
             let counts: Vec<AtomicUsize> = (0..members).map(|_| AtomicUsize::new(0)).collect();
-            // Another test may hold the pool: then there is no team, and that is said.
-            let called = team(members, &|member, meeting| {
-                for round in 1..200 {
+            let rounds = if cfg!(miri) { 5 } else { 200 };
+            let work = |member: usize, meeting: &Meeting| {
+                for round in 1..rounds {
                     counts[member].store(round, Ordering::Relaxed);
                     meeting.wait();
                     assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) >= round));
                     meeting.wait();
                 }
-            });
-            let total: usize = counts.iter().map(|count| count.load(Ordering::Relaxed)).sum();
-            assert_eq!(total, if called { members * 199 } else { 0 });
+            };
+            let total = || counts.iter().map(|count| count.load(Ordering::Relaxed)).sum::<usize>();
+            // Another test may hold the pool: then nothing was called, and it is asked again.
+            while !team(members, &work) {
+                assert_eq!(total(), 0);
+                std::thread::yield_now();
+            }
+            assert_eq!(total(), members * (rounds - 1));
         }
+    }
+
+    #[test]
+    fn a_team_of_nobody_or_of_too_many_is_not_called() {
+        let helpers = || lock(&pool().state).helpers;
+        for members in [0, MAX_THREADS + 1, usize::MAX] {
+            assert!(!team(members, &|_, _| panic!("called")), "{members} members");
+        }
+        assert!(helpers() < MAX_THREADS, "{} threads were started", helpers());
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use crate::element::Element;
 
-/// Below this many elements a job stays on the caller's thread: waking another costs about as much.
-const ELEMENTS_PER_THREAD: usize = 16 * 1024;
+/// Below this many elements a job stays on the caller's thread: waking another costs about as much. (Miri sees threads at
+/// sizes that it can bear.)
+const ELEMENTS_PER_THREAD: usize = if cfg!(miri) { 256 } else { 16 * 1024 };
 
 /// Outputs of at least this many bytes go past the cache, where nothing of them would be left anyway.
 const STREAM_BYTES: usize = 8 << 20;

@@ -20,7 +20,7 @@ use crate::kernels::{Affine, RowNorm, Rows, Stats};
 use crate::params::{Param, ParamMut, StatsMut, StatsRef};
 use crate::plan::Operand;
 use crate::rows::{BackwardJob, ForwardJob};
-use crate::view::{MAX_RANK, View, ViewMut};
+use crate::view::{MAX_RANK, View, ViewMut, element_count};
 
 /// Rows of a weight along an axis.
 struct Checked {
@@ -38,7 +38,12 @@ impl Checked {
             rows = *shape.get(axis).ok_or(Error::Axis { axis: isize::try_from(axis).unwrap_or(isize::MAX), rank })?;
             in_row[axis] = false;
         }
-        let n = shape.iter().zip(&in_row).filter(|(_, in_row)| **in_row).map(|(dim, _)| dim).product();
+        let mut row_shape = [1; MAX_RANK];
+        for (dim, (&size, _)) in row_shape.iter_mut().zip(shape.iter().zip(&in_row).filter(|(_, in_row)| **in_row)) {
+            *dim = size;
+        }
+        // Rows of which there are none may have any size.
+        let n = if rows == 0 { 0 } else { element_count(&row_shape)? };
         Ok(Checked { in_row, rows, n })
     }
 
@@ -92,7 +97,7 @@ pub fn forward<T: Element>(
     let x = Operand::new(v.ptr(), v.layout(), &checked.in_row);
     let y = Operand::new(w.ptr(), w.layout(), &checked.in_row);
     let mut job = ForwardJob { x, residual: None, y, norm: checked.norm(), affine: no_affine(), stats };
-    let mut scratch = cx.scratch(checked.lengths_need::<T::Acc>().and(job.need(cx)));
+    let mut scratch = cx.scratch(checked.lengths_need::<T::Acc>().and(job.need(cx)))?;
     job.affine = checked.lengths(g, &mut scratch);
     // SAFETY: the views vouch for the memory, and all shapes agree.
     unsafe { job.run(cx, &mut scratch) }
@@ -147,7 +152,7 @@ pub fn backward<T: Element>(
             stats,
             sums: false,
         };
-        let mut scratch = cx.scratch(checked.lengths_need::<T::Acc>().and(job.need(cx)));
+        let mut scratch = cx.scratch(checked.lengths_need::<T::Acc>().and(job.need(cx)))?;
         job.affine = checked.lengths(g, &mut scratch);
         // SAFETY: the views vouch for the memory, and all shapes agree.
         unsafe { job.run(cx, &mut scratch)? };
@@ -167,9 +172,9 @@ fn length_gradients<T: Element>(
     mut dg: ParamMut<T>,
     cx: &mut Context,
 ) -> Result<(), Error> {
-    let isa = cx.isa()?;
+    let isa = cx.machine_isa()?;
     let (rows, n) = (checked.rows, checked.n);
-    let mut scratch = cx.scratch(Need::default().plus::<T::Acc>(rows).and(Need::default().plus::<T>(n).times(2)));
+    let mut scratch = cx.scratch(Need::default().plus::<T::Acc>(rows).and(Need::default().plus::<T>(n).times(2)))?;
     let sums = scratch.take::<T::Acc>(rows);
     let tiles = [scratch.take::<T>(n), scratch.take::<T>(n)];
     for row in 0..rows {

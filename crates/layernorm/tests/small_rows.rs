@@ -455,7 +455,7 @@ fn constant_rows_without_epsilon_are_not_numbers() {
 
 #[test]
 fn an_epsilon_beside_the_root_of_a_small_row() {
-    use layernorm::parts::{Isa, Line as Rows, Norm, StatRows};
+    use layernorm::parts::{Line as Rows, MachineIsa, Norm, StatRows};
     let mut random = Random::new(6);
     for (scale, eps) in [(1e-30, 1e-35f32), (1e-30, 1e-28), (1e-42, 1e-20), (1e-20, 1e-11), (1e-35, 0.0), (1e-20, 1e-5)]
     {
@@ -464,10 +464,10 @@ fn an_epsilon_beside_the_root_of_a_small_row() {
         let (gain, bias) = (vec![1.0f32; n], vec![-0.0f32; n]);
         let (mut y, mut dx, mut stats) = (vec![0.0f32; n], vec![0.0f32; n], [0.0f32; 3]);
         let norm = Norm { n, eps: 0.0, eps_outside: eps, gain: gain.as_ptr(), bias: bias.as_ptr() };
-        let (isa, at) = (Isa::detect().unwrap(), stats.as_mut_ptr());
+        let (isa, at) = (MachineIsa::detect().unwrap(), stats.as_mut_ptr());
         let rows = StatRows { m: at, delta: at.wrapping_add(1), r: at.wrapping_add(2) };
         let line = |data: &[f32]| Rows { ptr: data.as_ptr(), stride: n };
-        // SAFETY: one row of n elements each, and this machine's own instruction set.
+        // SAFETY: one row of n elements each.
         unsafe {
             norm.forward(isa, line(&x), Rows { ptr: y.as_mut_ptr(), stride: n }, rows, 1);
             norm.backward(isa, line(&x), line(&dy), Rows { ptr: dx.as_mut_ptr(), stride: n }, rows, 1);

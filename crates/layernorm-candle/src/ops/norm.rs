@@ -66,7 +66,7 @@ impl<T: Number> Op<T> {
         let shape = x.shape();
         // The view is what checks a shape, so it comes before any memory.
         let (from, affine) = (x.view::<T>()?, affine(&self.pair(rest))?);
-        let mut saved = Saved::new(if self.save { self.norm.rows(shape) } else { 0 });
+        let mut saved = Saved::try_new(if self.save { self.norm.rows(shape) } else { 0 }).map_err(refused)?;
         let mut y = room::<T>(shape);
         let to = ViewMut::new(&mut y, shape).map_err(refused)?;
         let keep = self.save.then(|| saved.as_mut());

@@ -11,12 +11,14 @@ use super::product::Product;
 use super::team::Lane;
 use crate::buffer::Matrix;
 use crate::config::Config;
+use crate::error::Error;
 use crate::matmul::Start;
 use crate::noise::Use;
 use crate::point::gru;
 use crate::real::Real;
 use crate::variant::{Kind, Reset};
 use std::ops::Range;
+use std::sync::atomic::AtomicUsize;
 
 /// Gradients of a segment, one row a step of a sequence; and what is carried from step to step.
 #[derive(Debug)]
@@ -45,6 +47,8 @@ pub(crate) struct Work<A> {
     pub(super) dc: Matrix<A>,
     /// Of what is projected `[B, H]`; of r∘h `[B, P]`.
     dhidden: Matrix<A>,
+    /// Bytes that a member could not have (rule 6 alone allocates on the way), or 0.
+    pub(crate) missing: AtomicUsize,
 }
 
 impl<A: Real> Work<A> {
@@ -63,29 +67,31 @@ impl<A: Real> Work<A> {
             doperand: Matrix::new(),
             dc: Matrix::new(),
             dhidden: Matrix::new(),
+            missing: AtomicUsize::new(0),
         }
     }
 
-    pub(crate) fn reshape(&mut self, config: &Config, layer: usize, rows: usize, batch: usize) {
+    pub(crate) fn reshape(&mut self, config: &Config, layer: usize, rows: usize, batch: usize) -> Result<(), Error> {
         let v = &config.variant;
         let (width, hidden, output) = (config.gate_width(), config.hidden, config.output());
         let need = |matrix: &mut Matrix<A>, columns: usize, wanted: bool| {
-            matrix.reshape(if wanted { rows } else { 0 }, columns);
+            matrix.reshape(if wanted { rows } else { 0 }, columns)
         };
-        need(&mut self.da, width, true);
-        need(&mut self.dq, width, v.kind == Kind::Gru && v.reset != Reset::State);
+        need(&mut self.da, width, true)?;
+        need(&mut self.dq, width, v.kind == Kind::Gru && v.reset != Reset::State)?;
         self.whole = v.kind == Kind::Gru && v.reset == Reset::Sum;
-        need(&mut self.ds, width, v.sum_norm.is_some());
-        need(&mut self.dzx, width, v.input_norm.is_some());
-        need(&mut self.dzh, width, v.recurrent_norm.is_some());
-        need(&mut self.dn, hidden, v.kind == Kind::Lstm);
-        need(&mut self.dprojected, output, config.projection.is_some());
-        need(&mut self.dx, config.layer_input(layer), true);
-        self.direct.reshape(batch, output);
-        self.doperand.reshape(batch, output);
-        self.dc.reshape(if config.has_cell() { batch } else { 0 }, hidden);
+        need(&mut self.ds, width, v.sum_norm.is_some())?;
+        need(&mut self.dzx, width, v.input_norm.is_some())?;
+        need(&mut self.dzh, width, v.recurrent_norm.is_some())?;
+        need(&mut self.dn, hidden, v.kind == Kind::Lstm)?;
+        need(&mut self.dprojected, output, config.projection.is_some())?;
+        need(&mut self.dx, config.layer_input(layer), true)?;
+        self.direct.reshape(batch, output)?;
+        self.doperand.reshape(batch, output)?;
+        self.dc.reshape(if config.has_cell() { batch } else { 0 }, hidden)?;
         let wide = config.projection.is_some() || (v.kind == Kind::Gru && v.reset == Reset::State);
-        self.dhidden.reshape(if wide { batch } else { 0 }, hidden.max(output));
+        self.dhidden.reshape(if wide { batch } else { 0 }, hidden.max(output))?;
+        Ok(())
     }
 
     /// The gradient of zx.
@@ -142,10 +148,13 @@ impl<A: Real> Back<'_, A> {
     }
 
     /// Starts from the gradients of the final state.
-    pub(crate) fn start(&self, gradient: &CellState<A>) {
+    ///
+    /// # Safety
+    /// The matrices have a row for every sequence, and nobody else uses them now.
+    pub(crate) unsafe fn start(&self, gradient: &CellState<A>) {
         let config = self.pass.config;
         for j in 0..self.pass.schedule.batch {
-            // SAFETY: the matrices have a row for every sequence.
+            // SAFETY: the caller's promise.
             unsafe {
                 std::ptr::copy_nonoverlapping(gradient.h.row(j), self.work.direct.row(j), config.output());
                 std::ptr::write_bytes(self.work.doperand.row(j), 0, config.output());
@@ -157,10 +166,13 @@ impl<A: Real> Back<'_, A> {
     }
 
     /// Ends with the gradients of the initial state.
-    pub(crate) fn end(&self, gradient: &CellState<A>) {
+    ///
+    /// # Safety
+    /// The matrices have a row for every sequence, and nobody else uses them now.
+    pub(crate) unsafe fn end(&self, gradient: &CellState<A>) {
         let config = self.pass.config;
         for j in 0..self.pass.schedule.batch {
-            // SAFETY: the matrices have a row for every sequence.
+            // SAFETY: the caller's promise.
             unsafe {
                 self.dh(j, gradient.h.row(j));
                 if config.has_cell() {

@@ -11,13 +11,14 @@ use super::team::Lane;
 use super::tune::TILE;
 use crate::buffer::Matrix;
 use crate::config::Config;
+use crate::error::Error;
 use crate::matmul::Start;
 use crate::noise::{Random, Use};
 use crate::point::Rows;
 use crate::real::Real;
 use crate::schedule::Schedule;
 use crate::variant::{Kind, Reset};
-use layernorm::parts::Isa;
+use layernorm::parts::MachineIsa;
 use std::ops::Range;
 
 /// h and c of every sequence of one cell, in the order of the schedule.
@@ -36,9 +37,9 @@ impl<A: Real> CellState<A> {
         CellState { h: Matrix::new(), c: Matrix::new() }
     }
 
-    pub(crate) fn reshape(&mut self, config: &Config, batch: usize) {
-        self.h.reshape(batch, config.output());
-        self.c.reshape(if config.has_cell() { batch } else { 0 }, config.hidden);
+    pub(crate) fn reshape(&mut self, config: &Config, batch: usize) -> Result<(), Error> {
+        self.h.reshape(batch, config.output())?;
+        Ok(self.c.reshape(if config.has_cell() { batch } else { 0 }, config.hidden)?)
     }
 }
 
@@ -52,20 +53,16 @@ pub(crate) struct Scratch<A> {
 }
 
 impl<A: Real> Scratch<A> {
-    pub(crate) fn new(config: &Config) -> Self {
-        let mut scratch = Scratch { x: Matrix::new(), h: Matrix::new(), cell: Matrix::new(), dh: Matrix::new() };
-        scratch.x.reshape(TILE, config.gate_width());
-        scratch.h.reshape(TILE, config.gate_width());
-        scratch.cell.reshape(TILE, config.hidden);
-        scratch.dh.reshape(TILE, config.hidden.max(config.output()));
-        scratch
+    pub(crate) const fn new() -> Self {
+        Scratch { x: Matrix::new(), h: Matrix::new(), cell: Matrix::new(), dh: Matrix::new() }
     }
 
-    /// Whether it is large enough for this network.
-    pub(crate) fn fits(&self, config: &Config) -> bool {
-        self.x.columns == config.gate_width()
-            && self.cell.columns == config.hidden
-            && self.dh.columns == config.hidden.max(config.output())
+    /// Makes it large enough for this network.
+    pub(crate) fn reshape(&mut self, config: &Config) -> Result<(), Error> {
+        self.x.reshape(TILE, config.gate_width())?;
+        self.h.reshape(TILE, config.gate_width())?;
+        self.cell.reshape(TILE, config.hidden)?;
+        Ok(self.dh.reshape(TILE, config.hidden.max(config.output()))?)
     }
 }
 
@@ -82,7 +79,7 @@ pub(crate) struct Pass<'a, A> {
     pub(crate) config: &'a Config,
     pub(crate) prepared: &'a Prepared<A>,
     pub(crate) schedule: &'a Schedule,
-    pub(crate) isa: Isa,
+    pub(crate) isa: MachineIsa,
     /// Which layer and direction; and whether that is against time.
     pub(crate) cell: (usize, usize),
     pub(crate) reverse: bool,

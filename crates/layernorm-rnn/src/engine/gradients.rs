@@ -8,6 +8,7 @@ use super::prepared::fused;
 use super::product::Product;
 use super::team::Lane;
 use crate::buffer::Matrix;
+use crate::error::Error;
 use crate::matmul::{Left, Matmul, Right, Start, panel};
 use crate::params::Slot;
 use crate::point::Rows;
@@ -16,6 +17,7 @@ use crate::real::Real;
 use crate::variant::{Kind, Reset};
 use layernorm::parts::StatRows;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 /// Where the gradients of a cell's parameters are added, one pointer a slot (null if there is no such parameter).
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +124,7 @@ impl<A: Real> Back<'_, A> {
     }
 
     /// Gradients of the biases of gates and norms: Σ of one gradient or another. Most cells have several of the same.
-    fn biases(&self, targets: &Targets<A>, count: usize, columns: Range<usize>) {
+    unsafe fn biases(&self, targets: &Targets<A>, count: usize, columns: Range<usize>) {
         let w = self.work;
         let v = &self.pass.config.variant;
         let sums = [
@@ -144,20 +146,23 @@ impl<A: Real> Back<'_, A> {
             let same = sums.iter().filter(|&&(_, other)| std::ptr::eq(other, d));
             let targets = same.filter_map(|&(slot, _)| targets.of(slot));
             to.iter_mut().zip(targets).for_each(|(to, target)| *to = target.wrapping_add(columns.start));
-            self.column_sums(to, rows(d, 0), Factor::One, count, columns.clone());
+            // SAFETY: the caller's promise.
+            unsafe { self.column_sums(to, rows(d, 0), Factor::One, count, columns.clone()) };
         }
     }
 
     /// Gradients of biases and of the norms of the gates.
     unsafe fn vectors(&self, targets: &Targets<A>, first: usize, count: usize, columns: Range<usize>) {
         let (pass, w, t, p) = (self.pass, self.work, self.pass.tape, self.pass.prepared);
-        self.biases(targets, count, columns.clone());
+        // SAFETY: the caller's promise.
+        unsafe { self.biases(targets, count, columns.clone()) };
         let gain = |slot: Slot, d: &Matrix<A>, z: Rows<A>, stats: &Stats<A>, norm: &CellNorms<A>| {
             let Some(to) = targets.of(slot) else { return };
             for (group, &(start, n)) in norm.groups.iter().enumerate() {
                 let part = columns.start.max(start)..columns.end.min(start + n);
                 if !part.is_empty() {
-                    self.gain_sum(to, norm, group, (rows(d, 0), z), stats.of(group, first), count, part);
+                    // SAFETY: the caller's promise.
+                    unsafe { self.gain_sum(to, norm, group, (rows(d, 0), z), stats.of(group, first), count, part) };
                 }
             }
         };
@@ -182,10 +187,12 @@ impl<A: Real> Back<'_, A> {
         let part = lane.part(hidden);
         if let (Some(to), Some(norm)) = (targets.of(Slot::CellNormGain), &pass.prepared.cell_norm) {
             let z = rows(&t.cell, first);
-            self.gain_sum(to, norm, 0, (rows(&w.dn, 0), z), t.cell_stats.of(0, first), count, part.clone());
+            // SAFETY: the caller's promise.
+            unsafe { self.gain_sum(to, norm, 0, (rows(&w.dn, 0), z), t.cell_stats.of(0, first), count, part.clone()) };
         }
         if let Some(to) = targets.of(Slot::CellNormBias) {
-            self.column_sum(to, rows(&w.dn, 0), Factor::One, count, part.clone());
+            // SAFETY: the caller's promise.
+            unsafe { self.column_sum(to, rows(&w.dn, 0), Factor::One, count, part.clone()) };
         }
         if let Some(to) = targets.of(Slot::Peephole) {
             let ds = rows(w.dx_norm(), 0);
@@ -196,18 +203,20 @@ impl<A: Real> Back<'_, A> {
                 let late = hole == gates - 2;
                 let z = if late { cell } else { rows(&t.cell_before, first) };
                 let d = ds.from(0, if late { gates - 1 } else { hole } * hidden);
-                self.column_sum(to.wrapping_add(hole * hidden), d, Factor::Of(z), count, part.clone());
+                // SAFETY: the caller's promise.
+                unsafe { self.column_sum(to.wrapping_add(hole * hidden), d, Factor::Of(z), count, part.clone()) };
             }
         }
         if let Some(to) = targets.of(Slot::ProjectionBias) {
             let part = lane.part(pass.config.output());
-            self.column_sum(to, rows(&w.dprojected, 0), Factor::One, count, part);
+            // SAFETY: the caller's promise.
+            unsafe { self.column_sum(to, rows(&w.dprojected, 0), Factor::One, count, part) };
         }
     }
 
     /// `to[part] += Σ d∘ẑ` for columns of one group of a norm. Where a row was scaled by rule 6, ẑ is that of the scaled row.
     #[allow(clippy::too_many_arguments, reason = "one call, from two places")]
-    fn gain_sum(
+    unsafe fn gain_sum(
         &self,
         to: *mut A,
         norm: &CellNorms<A>,
@@ -221,23 +230,36 @@ impl<A: Real> Back<'_, A> {
         // SAFETY: there are statistics for every row of the segment.
         let scaled = (0..count).any(|row| own.was_scaled(unsafe { *stats.r.add(row) }));
         if !scaled {
-            return self.column_sum(to, d, Factor::Normalized(z, stats), count, part);
+            // SAFETY: the caller's promise.
+            return unsafe { self.column_sum(to, d, Factor::Normalized(z, stats), count, part) };
         }
         let mut again = Matrix::new();
-        again.reshape(count, self.pass.config.gate_width());
+        let room = again.reshape(count, self.pass.config.gate_width()).map_err(Error::from);
         // SAFETY: the rows are those of the segment.
-        unsafe { norm.normalized(self.pass.isa, group, z, rows(&again, 0), count) };
-        self.column_sum(to, d, Factor::Of(rows(&again, 0)), count, part);
+        match room.and_then(|()| unsafe { norm.normalized(self.pass.isa, group, z, rows(&again, 0), count) }) {
+            // SAFETY: the caller's promise.
+            Ok(()) => unsafe { self.column_sum(to, d, Factor::Of(rows(&again, 0)), count, part) },
+            Err(Error::OutOfMemory { bytes }) => self.work.missing.store(bytes, Ordering::Relaxed),
+            Err(error) => unreachable!("only memory can be missing here: {error}"),
+        }
     }
 
-    fn column_sum(&self, to: *mut A, d: Rows<A>, factor: Factor<A>, count: usize, part: Range<usize>) {
+    unsafe fn column_sum(&self, to: *mut A, d: Rows<A>, factor: Factor<A>, count: usize, part: Range<usize>) {
         let mut all = [std::ptr::null_mut(); SAME_SUMS];
         all[0] = to.wrapping_add(part.start);
-        self.column_sums(all, d, factor, count, part);
+        // SAFETY: the caller's promise.
+        unsafe { self.column_sums(all, d, factor, count, part) };
     }
 
     /// One sum, added in several places.
-    fn column_sums(&self, to: [*mut A; SAME_SUMS], d: Rows<A>, factor: Factor<A>, count: usize, part: Range<usize>) {
+    unsafe fn column_sums(
+        &self,
+        to: [*mut A; SAME_SUMS],
+        d: Rows<A>,
+        factor: Factor<A>,
+        count: usize,
+        part: Range<usize>,
+    ) {
         if to[0].is_null() {
             return;
         }

@@ -1,10 +1,11 @@
 //! The norms of a cell: the row norms of the crate `layernorm`, one row a group of gates.
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Matrix};
+use crate::error::Error;
 use crate::point::Rows;
 use crate::real::Real;
 use crate::variant::{EpsPlace, Norm, Over};
-use layernorm::parts::{self, Isa, Line, StatRows};
+use layernorm::parts::{self, Line, MachineIsa, StatRows, memory};
 
 /// m, δ and r of every row of every group.
 #[derive(Debug)]
@@ -19,9 +20,14 @@ impl<A: Real> Stats<A> {
         Stats { numbers: Buffer::new(), rows: 0, groups: 0 }
     }
 
-    pub(crate) fn reshape(&mut self, rows: usize, groups: usize) {
+    /// Bytes for so many rows and groups; `usize::MAX` if they cannot be counted.
+    pub(crate) fn need(rows: usize, groups: usize) -> usize {
+        Matrix::<A>::need(1, rows.saturating_mul(3 * groups))
+    }
+
+    pub(crate) fn reshape(&mut self, rows: usize, groups: usize) -> Result<(), Error> {
         (self.rows, self.groups) = (rows, groups);
-        self.numbers.reserve(3 * rows * groups);
+        Ok(self.numbers.reserve(rows.saturating_mul(3 * groups))?)
     }
 
     /// Those of a group, from a row on.
@@ -48,7 +54,13 @@ pub(crate) struct CellNorms<A> {
 
 impl<A: Real> CellNorms<A> {
     /// Over rows of `gates` gates of `hidden` numbers each. γ is 1 and β is −0 where there is none.
-    pub(crate) fn new(norm: Norm, gates: usize, hidden: usize, gain: Option<&[A]>, bias: Option<&[A]>) -> Self {
+    pub(crate) fn new(
+        norm: Norm,
+        gates: usize,
+        hidden: usize,
+        gain: Option<&[A]>,
+        bias: Option<&[A]>,
+    ) -> Result<Self, Error> {
         let groups = match norm.over {
             Over::AllGates => vec![(0, gates * hidden)],
             Over::EachGate => (0..gates).map(|gate| (gate * hidden, hidden)).collect(),
@@ -59,8 +71,11 @@ impl<A: Real> CellNorms<A> {
             EpsPlace::Variance => (eps, A::ZERO),
             EpsPlace::Deviation => (A::ZERO, eps),
         };
-        let fill = |values: Option<&[A]>, absent: A| values.map_or(vec![absent; gates * hidden], <[A]>::to_vec);
-        CellNorms { groups, eps, eps_outside, gain: fill(gain, A::ONE), bias: fill(bias, A::NEG_ZERO) }
+        let fill = |values: Option<&[A]>, absent: A| match values {
+            Some(values) => memory::copied(values),
+            None => memory::filled(gates * hidden, absent),
+        };
+        Ok(CellNorms { groups, eps, eps_outside, gain: fill(gain, A::ONE)?, bias: fill(bias, A::NEG_ZERO)? })
     }
 
     pub(crate) fn part(&self, group: usize) -> parts::Norm<A> {
@@ -81,7 +96,7 @@ impl<A: Real> CellNorms<A> {
     ///
     /// # Safety
     /// The rows are valid.
-    pub(crate) unsafe fn forward(&self, isa: Isa, run: NormRows<'_, A>, x: Rows<A>, y: Rows<A>) {
+    pub(crate) unsafe fn forward(&self, isa: MachineIsa, run: NormRows<'_, A>, x: Rows<A>, y: Rows<A>) {
         for group in self.within(run.columns) {
             let start = self.groups[group].0;
             let (x, y) = (x.from(0, start), y.from(0, start));
@@ -102,11 +117,18 @@ impl<A: Real> CellNorms<A> {
     ///
     /// # Safety
     /// The rows are valid.
-    pub(crate) unsafe fn normalized(&self, isa: Isa, group: usize, x: Rows<A>, y: Rows<A>, rows: usize) {
+    pub(crate) unsafe fn normalized(
+        &self,
+        isa: MachineIsa,
+        group: usize,
+        x: Rows<A>,
+        y: Rows<A>,
+        rows: usize,
+    ) -> Result<(), Error> {
         let (start, n) = self.groups[group];
-        let (gain, bias) = (vec![A::ONE; n], vec![A::NEG_ZERO; n]);
+        let (gain, bias) = (memory::filled(n, A::ONE)?, memory::filled(n, A::NEG_ZERO)?);
         let mut stats = Stats::new();
-        stats.reshape(rows, 1);
+        stats.reshape(rows, 1)?;
         let norm = parts::Norm { gain: gain.as_ptr(), bias: bias.as_ptr(), ..self.part(group) };
         let (x, y) = (x.from(0, start), y.from(0, start));
         // SAFETY: the caller's promise.
@@ -119,13 +141,14 @@ impl<A: Real> CellNorms<A> {
                 rows,
             );
         }
+        Ok(())
     }
 
     /// dx from x and dy, likewise. dx may be dy.
     ///
     /// # Safety
     /// The rows are valid.
-    pub(crate) unsafe fn backward(&self, isa: Isa, run: NormRows<'_, A>, x: Rows<A>, dy: Rows<A>, dx: Rows<A>) {
+    pub(crate) unsafe fn backward(&self, isa: MachineIsa, run: NormRows<'_, A>, x: Rows<A>, dy: Rows<A>, dx: Rows<A>) {
         for group in self.within(run.columns) {
             let start = self.groups[group].0;
             let (x, dy, dx) = (x.from(0, start), dy.from(0, start), dx.from(0, start));

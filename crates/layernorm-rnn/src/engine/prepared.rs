@@ -2,12 +2,13 @@
 
 use super::norms::CellNorms;
 use crate::config::Config;
+use crate::error::Error;
 use crate::matmul::Packed;
 use crate::noise::{Random, Use};
 use crate::params::{Params, Slot};
 use crate::real::Real;
-use crate::variant::{Kind, Reset};
-use layernorm::parts::{self, Isa};
+use crate::variant::{Kind, Norm, Over, Reset};
+use layernorm::parts::{self, MachineIsa, memory};
 
 /// What decides whether a cell is prepared already.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,7 +16,7 @@ struct Key {
     config: Config,
     cell: (usize, usize),
     version: u64,
-    isa: Isa,
+    isa: MachineIsa,
     /// The seed of DropConnect, if there is any.
     seed: Option<u64>,
 }
@@ -85,10 +86,10 @@ impl<A: Real> Prepared<A> {
     }
 
     /// Makes it that of a cell, for a forward pass. Does nothing if it is that already.
-    pub(crate) fn set(&mut self, run: &Preparation<'_, A>) {
+    pub(crate) fn set(&mut self, run: &Preparation<'_, A>) -> Result<(), Error> {
         let key = Some(run.key());
         if self.key == key {
-            return;
+            return Ok(());
         }
         // What is half done must not pass for done.
         (self.key, self.back_key) = (None, None);
@@ -96,68 +97,73 @@ impl<A: Real> Prepared<A> {
         let (v, gates, hidden) = (&config.variant, config.variant.gates().len(), config.hidden);
         let width = gates * hidden;
         let get = |slot| run.params.get(run.layer, run.direction, slot);
-        self.mask(run);
+        self.mask(run)?;
         let recurrent = if self.masked.is_empty() { get(Slot::RecurrentWeight) } else { Some(&self.masked[..]) };
-        pack_transposed(run, &mut self.input, get(Slot::InputWeight), config.layer_input(run.layer));
+        pack_transposed(run, &mut self.input, get(Slot::InputWeight), config.layer_input(run.layer))?;
         let split =
             if v.kind == Kind::Gru && v.reset == Reset::State { width - hidden } else { width } * config.output();
-        pack_transposed(run, &mut self.recurrent, recurrent.map(|u| &u[..split]), config.output());
-        pack_transposed(run, &mut self.candidate, recurrent.map(|u| &u[split..]), config.output());
-        pack_transposed(run, &mut self.projection, get(Slot::Projection), hidden);
+        pack_transposed(run, &mut self.recurrent, recurrent.map(|u| &u[..split]), config.output())?;
+        pack_transposed(run, &mut self.candidate, recurrent.map(|u| &u[split..]), config.output())?;
+        pack_transposed(run, &mut self.projection, get(Slot::Projection), hidden)?;
 
-        let none = vec![A::NEG_ZERO; width];
+        // −0 where there is none.
+        let copy = |values: Option<&[A]>, count: usize| match values {
+            Some(values) => memory::copied(values),
+            None => memory::filled(count, A::NEG_ZERO),
+        };
         let bias = get(Slot::Bias);
-        let input = if v.tied_bias { bias } else { get(Slot::InputBias) };
-        let recurrent = get(Slot::RecurrentBias);
-        let fused = fused(config);
-        self.input_start = input.map_or(none.clone(), <[A]>::to_vec);
-        self.recurrent_start = recurrent.map_or(none.clone(), <[A]>::to_vec);
-        if fused {
+        self.input_start = copy(if v.tied_bias { bias } else { get(Slot::InputBias) }, width)?;
+        self.recurrent_start = copy(get(Slot::RecurrentBias), width)?;
+        if fused(config) {
             self.input_start.iter_mut().zip(&self.recurrent_start).for_each(|(x, &h)| *x = *x + h);
         }
-        self.bias = bias.map_or(none, <[A]>::to_vec);
+        self.bias = copy(bias, width)?;
         if v.offset != 0.0 {
             let start = v.offset_gate() * hidden;
             self.bias[start..start + hidden].iter_mut().for_each(|b| *b = *b + A::from_f64(v.offset));
         }
-        self.projection_bias = get(Slot::ProjectionBias).map_or(vec![A::NEG_ZERO; config.output()], <[A]>::to_vec);
-        self.peephole = get(Slot::Peephole).map_or(Vec::new(), <[A]>::to_vec);
+        self.projection_bias = copy(get(Slot::ProjectionBias), config.output())?;
+        self.peephole = copy(get(Slot::Peephole), 0)?;
 
-        let norm = |norm, gain, bias| Some(CellNorms::new(norm?, gates, hidden, get(gain), get(bias)));
-        self.input_norm = norm(v.input_norm, Slot::InputNormGain, Slot::InputNormBias);
-        self.recurrent_norm = norm(v.recurrent_norm, Slot::RecurrentNormGain, Slot::RecurrentNormBias);
-        self.sum_norm = norm(v.sum_norm, Slot::SumNormGain, Slot::SumNormBias);
-        self.cell_norm = v.cell_norm.map(|cell| {
-            let over = crate::variant::Over::AllGates;
-            CellNorms::new(cell.norm.over(over), 1, hidden, get(Slot::CellNormGain), get(Slot::CellNormBias))
-        });
+        let norm = |norm: Option<Norm>, gates, gain, bias| {
+            norm.map(|norm| CellNorms::new(norm, gates, hidden, get(gain), get(bias))).transpose()
+        };
+        self.input_norm = norm(v.input_norm, gates, Slot::InputNormGain, Slot::InputNormBias)?;
+        self.recurrent_norm = norm(v.recurrent_norm, gates, Slot::RecurrentNormGain, Slot::RecurrentNormBias)?;
+        self.sum_norm = norm(v.sum_norm, gates, Slot::SumNormGain, Slot::SumNormBias)?;
+        let of_cell = v.cell_norm.map(|cell| cell.norm.over(Over::AllGates));
+        self.cell_norm = norm(of_cell, 1, Slot::CellNormGain, Slot::CellNormBias)?;
         self.key = key;
+        Ok(())
     }
 
     /// The same for a backward pass.
-    pub(crate) fn set_back(&mut self, run: &Preparation<'_, A>) {
-        self.set(run);
+    pub(crate) fn set_back(&mut self, run: &Preparation<'_, A>) -> Result<(), Error> {
+        self.set(run)?;
         let key = Some(run.key());
         if self.back_key == key {
-            return;
+            return Ok(());
         }
         let config = run.config;
         let get = |slot| run.params.get(run.layer, run.direction, slot);
         let recurrent = if self.masked.is_empty() { get(Slot::RecurrentWeight) } else { Some(&self.masked[..]) };
-        pack(run, &mut self.input_back, get(Slot::InputWeight), config.layer_input(run.layer));
-        pack(run, &mut self.recurrent_back, recurrent, config.output());
-        pack(run, &mut self.projection_back, get(Slot::Projection), config.hidden);
+        pack(run, &mut self.input_back, get(Slot::InputWeight), config.layer_input(run.layer))?;
+        pack(run, &mut self.recurrent_back, recurrent, config.output())?;
+        pack(run, &mut self.projection_back, get(Slot::Projection), config.hidden)?;
         self.back_key = key;
+        Ok(())
     }
 
     /// U with DropConnect's mask, if there is any.
-    fn mask(&mut self, run: &Preparation<'_, A>) {
+    fn mask(&mut self, run: &Preparation<'_, A>) -> Result<(), Error> {
         self.masked.clear();
         let (Some(seed), Some(u)) = (run.seed, run.params.get(run.layer, run.direction, Slot::RecurrentWeight)) else {
-            return;
+            return Ok(());
         };
         let mask = DropConnect::new(run.config, seed, run.layer, run.direction);
-        self.masked.extend(u.iter().enumerate().map(|(i, &u)| u * mask.factor::<A>(i)));
+        memory::refill(&mut self.masked, u.len(), A::ZERO)?;
+        self.masked.iter_mut().zip(u).enumerate().for_each(|(i, (to, &u))| *to = u * mask.factor::<A>(i));
+        Ok(())
     }
 }
 
@@ -185,7 +191,7 @@ pub(crate) struct Preparation<'a, A> {
     pub(crate) params: &'a Params<A>,
     pub(crate) layer: usize,
     pub(crate) direction: usize,
-    pub(crate) isa: Isa,
+    pub(crate) isa: MachineIsa,
     pub(crate) threads: usize,
     /// The seed of DropConnect, in training with any.
     pub(crate) seed: Option<u64>,
@@ -207,23 +213,30 @@ unsafe impl<T> Sync for Shared<T> {}
 const PACK_SHARED: usize = 1 << 17;
 
 /// Packs the transpose of a matrix `[n, k]`.
-fn pack_transposed<A: Real>(run: &Preparation<'_, A>, to: &mut Packed<A>, from: Option<&[A]>, k: usize) {
-    let Some(from) = from.filter(|from| !from.is_empty()) else { return };
-    to.reshape(run.isa, k, from.len() / k);
+fn pack_transposed<A: Real>(
+    run: &Preparation<'_, A>,
+    to: &mut Packed<A>,
+    from: Option<&[A]>,
+    k: usize,
+) -> Result<(), Error> {
+    let Some(from) = from.filter(|from| !from.is_empty()) else { return Ok(()) };
+    to.reshape(run.isa, k, from.len() / k)?;
     let (to, source) = (&*to, Shared(from.as_ptr()));
     let source = &source;
     let threads = if from.len() < PACK_SHARED { 1 } else { run.threads };
     // SAFETY: the matrix is of this size, and every panel is packed once.
     parts::run(threads, to.panels(), &|panel| unsafe { to.pack_panel_transposed(panel, source.0, k) });
+    Ok(())
 }
 
 /// Packs a matrix `[k, n]`.
-fn pack<A: Real>(run: &Preparation<'_, A>, to: &mut Packed<A>, from: Option<&[A]>, n: usize) {
-    let Some(from) = from else { return };
-    to.reshape(run.isa, from.len() / n, n);
+fn pack<A: Real>(run: &Preparation<'_, A>, to: &mut Packed<A>, from: Option<&[A]>, n: usize) -> Result<(), Error> {
+    let Some(from) = from else { return Ok(()) };
+    to.reshape(run.isa, from.len() / n, n)?;
     let (to, source) = (&*to, Shared(from.as_ptr()));
     let source = &source;
     let threads = if from.len() < PACK_SHARED { 1 } else { run.threads };
     // SAFETY: the matrix is of this size, and every panel is packed once.
     parts::run(threads, to.panels(), &|panel| unsafe { to.pack_panel(panel, source.0, n) });
+    Ok(())
 }

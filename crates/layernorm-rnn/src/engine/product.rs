@@ -3,7 +3,7 @@
 use crate::matmul::{Left, Matmul, Packed, Right, Start};
 use crate::point::Rows;
 use crate::real::Real;
-use layernorm::parts::Isa;
+use layernorm::parts::MachineIsa;
 
 /// C (+)= A·B for some rows, by a packed matrix.
 pub(crate) struct Product<'a, A> {
@@ -20,7 +20,7 @@ pub(crate) struct Product<'a, A> {
 impl<A: Real> Product<'_, A> {
     /// # Safety
     /// The rows are valid.
-    pub(crate) unsafe fn run(self, isa: Isa) {
+    pub(crate) unsafe fn run(self, isa: MachineIsa) {
         if self.rows == 0 {
             return;
         }

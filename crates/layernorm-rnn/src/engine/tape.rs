@@ -5,6 +5,7 @@ use super::norms::Stats;
 use super::prepared::fused;
 use crate::buffer::Matrix;
 use crate::config::Config;
+use crate::error::Error;
 use crate::real::Real;
 use crate::variant::{Kind, Norm, Reset};
 
@@ -44,6 +45,9 @@ pub(crate) struct Tape<A> {
     pub(crate) cell_stats: Stats<A>,
 }
 
+/// Rows and columns, or rows and groups, of so many.
+type Shapes<const N: usize> = [(usize, usize); N];
+
 /// How many rows a tape has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
@@ -79,36 +83,54 @@ impl<A: Real> Tape<A> {
         }
     }
 
-    /// Room for so many rows. `masked`: whether there is recurrent dropout.
-    pub(crate) fn reshape(&mut self, config: &Config, layer: usize, room: Room, masked: bool) {
-        let Room { inputs, products, steps: step_rows } = room;
+    /// Rows and columns of the matrices, and rows and groups of the statistics, in the order of [`Tape::matrices`] and of
+    /// the fields. `masked`: whether there is recurrent dropout.
+    fn shapes(config: &Config, layer: usize, room: Room, masked: bool) -> (Shapes<14>, Shapes<4>) {
         let v = &config.variant;
         let (width, hidden, output) = (config.gate_width(), config.hidden, config.output());
-        let fused = fused(config);
-        let gates = v.gates().len();
-        let need = |matrix: &mut Matrix<A>, columns: usize, wanted: bool| {
-            matrix.reshape(if wanted { step_rows } else { 0 }, columns);
-        };
-        need(&mut self.zh, width, !fused);
-        need(&mut self.s, width, !fused && (v.sum_norm.is_some() || v.peephole));
-        need(&mut self.gates, width, true);
-        need(&mut self.before, output, true);
-        need(&mut self.masked, output, masked);
-        need(&mut self.reset, output, v.kind == Kind::Gru && v.reset == Reset::State);
-        need(&mut self.q, hidden, v.kind == Kind::Gru);
-        let lstm = v.kind == Kind::Lstm;
-        need(&mut self.cell_before, hidden, lstm);
-        need(&mut self.cell, hidden, lstm);
-        need(&mut self.t, hidden, lstm);
-        need(&mut self.unprojected, hidden, config.projection.is_some());
-        need(&mut self.projected, output, config.projection.is_some() && v.projection_clip.is_some());
-        self.x.reshape(inputs, config.layer_input(layer));
-        self.zx.reshape(products, width);
-        let groups = |norm: Option<Norm>| norm.map_or(0, |norm| norm.over.groups(gates));
-        self.input_stats.reshape(step_rows, groups(v.input_norm));
-        self.recurrent_stats.reshape(step_rows, groups(v.recurrent_norm));
-        self.sum_stats.reshape(step_rows, groups(v.sum_norm));
-        self.cell_stats.reshape(step_rows, usize::from(v.cell_norm.is_some()));
+        let (fused, lstm, gru) = (fused(config), v.kind == Kind::Lstm, v.kind == Kind::Gru);
+        let projected = config.projection.is_some();
+        let need = |columns: usize, wanted: bool| (if wanted { room.steps } else { 0 }, columns);
+        let matrices = [
+            (room.inputs, config.layer_input(layer)),
+            (room.products, width),
+            need(width, !fused),
+            need(width, !fused && (v.sum_norm.is_some() || v.peephole)),
+            need(width, true),
+            need(output, true),
+            need(output, masked),
+            need(output, gru && v.reset == Reset::State),
+            need(hidden, gru),
+            need(hidden, lstm),
+            need(hidden, lstm),
+            need(hidden, lstm),
+            need(hidden, projected),
+            need(output, projected && v.projection_clip.is_some()),
+        ];
+        let groups = |norm: Option<Norm>| (room.steps, norm.map_or(0, |norm| norm.over.groups(v.gates().len())));
+        let cell = (room.steps, usize::from(v.cell_norm.is_some()));
+        (matrices, [groups(v.input_norm), groups(v.recurrent_norm), groups(v.sum_norm), cell])
+    }
+
+    /// Bytes that [`Tape::reshape`] takes for all; `usize::MAX` if they cannot be counted.
+    pub(crate) fn need(config: &Config, layer: usize, room: Room, masked: bool) -> usize {
+        let (matrices, stats) = Self::shapes(config, layer, room, masked);
+        let matrices = matrices.map(|(rows, columns)| Matrix::<A>::need(rows, columns));
+        let stats = stats.map(|(rows, groups)| Stats::<A>::need(rows, groups));
+        matrices.into_iter().chain(stats).fold(0, usize::saturating_add)
+    }
+
+    /// Room for so many rows.
+    pub(crate) fn reshape(&mut self, config: &Config, layer: usize, room: Room, masked: bool) -> Result<(), Error> {
+        let (matrices, stats) = Self::shapes(config, layer, room, masked);
+        for (matrix, (rows, columns)) in self.matrices_mut().into_iter().zip(matrices) {
+            matrix.reshape(rows, columns)?;
+        }
+        let all = [&mut self.input_stats, &mut self.recurrent_stats, &mut self.sum_stats, &mut self.cell_stats];
+        for (one, (rows, groups)) in all.into_iter().zip(stats) {
+            one.reshape(rows, groups)?;
+        }
+        Ok(())
     }
 
     /// What the recurrent product takes.
@@ -118,7 +140,12 @@ impl<A: Real> Tape<A> {
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
-        let matrices = [
+        let stats = [&self.input_stats, &self.recurrent_stats, &self.sum_stats, &self.cell_stats];
+        self.matrices().map(Matrix::bytes).into_iter().chain(stats.map(Stats::bytes)).sum()
+    }
+
+    fn matrices(&self) -> [&Matrix<A>; 14] {
+        [
             &self.x,
             &self.zx,
             &self.zh,
@@ -133,8 +160,25 @@ impl<A: Real> Tape<A> {
             &self.t,
             &self.unprojected,
             &self.projected,
-        ];
-        let stats = [&self.input_stats, &self.recurrent_stats, &self.sum_stats, &self.cell_stats];
-        matrices.iter().map(|matrix| matrix.bytes()).sum::<usize>() + stats.iter().map(|s| s.bytes()).sum::<usize>()
+        ]
+    }
+
+    fn matrices_mut(&mut self) -> [&mut Matrix<A>; 14] {
+        [
+            &mut self.x,
+            &mut self.zx,
+            &mut self.zh,
+            &mut self.s,
+            &mut self.gates,
+            &mut self.before,
+            &mut self.masked,
+            &mut self.reset,
+            &mut self.q,
+            &mut self.cell_before,
+            &mut self.cell,
+            &mut self.t,
+            &mut self.unprojected,
+            &mut self.projected,
+        ]
     }
 }

@@ -7,40 +7,41 @@
 //!
 //! All of it twice: what rounding leaves of the others after the first time is gone after the second.
 
+use crate::error::Error;
 use crate::matmul::{Left, Matmul, Packed, Start};
 use crate::noise::Random;
 use crate::real::Real;
-use layernorm::parts::Isa;
+use layernorm::parts::{MachineIsa, memory};
 
 /// Vectors of a panel: few enough that one by one costs little, enough that the products do not wait for memory.
 const PANEL: usize = 32;
 
 /// `[count, length]` from the numbers of the stream from `first` on; count ≤ length.
-pub(super) fn orthonormal(random: &Random, first: usize, count: usize, length: usize) -> Vec<f64> {
-    // Which one changes no bit, so that an unknown name of one is no error here.
-    let isa = Isa::detect().unwrap_or(Isa::Scalar);
-    let mut basis: Vec<f64> = (0..count * length).map(|i| random.normal(first + i)).collect();
+pub(super) fn orthonormal(random: &Random, first: usize, count: usize, length: usize) -> Result<Vec<f64>, Error> {
+    let isa = MachineIsa::detect()?;
+    let mut basis = memory::reserved(count * length)?;
+    basis.extend((0..count * length).map(|i| random.normal(first + i)));
     for start in (0..count).step_by(PANEL) {
         let (before, rest) = basis.split_at_mut(start * length);
         let panel = &mut rest[..PANEL.min(count - start) * length];
         for _ in 0..2 {
-            take_off(isa, before, panel, length);
+            take_off(isa, before, panel, length)?;
             apart(panel, length);
         }
     }
-    basis
+    Ok(basis)
 }
 
 /// P = P − (P Qᵀ) Q of `panel` P and `before` Q.
-fn take_off(isa: Isa, before: &[f64], panel: &mut [f64], length: usize) {
+fn take_off(isa: MachineIsa, before: &[f64], panel: &mut [f64], length: usize) -> Result<(), Error> {
     let (known, count) = (before.len() / length, panel.len() / length);
     if known == 0 {
-        return;
+        return Ok(());
     }
     // Q Pᵀ, [known, count].
-    let mut along = vec![0.0; known * count];
+    let mut along = memory::zeros(known * count)?;
     let mut right = Packed::new();
-    right.reshape(isa, length, count);
+    right.reshape(isa, length, count)?;
     // SAFETY: Pᵀ is [length, count], its transpose lies in `panel`.
     (0..right.panels()).for_each(|at| unsafe { right.pack_panel_transposed(at, panel.as_ptr(), length) });
     let left = Left { ptr: before.as_ptr(), row: length, step: 1 };
@@ -49,13 +50,14 @@ fn take_off(isa: Isa, before: &[f64], panel: &mut [f64], length: usize) {
     unsafe { f64::matmul(isa, product) };
     along.iter_mut().for_each(|along| *along = -*along);
 
-    right.reshape(isa, known, length);
+    right.reshape(isa, known, length)?;
     // SAFETY: Q is [known, length].
     (0..right.panels()).for_each(|at| unsafe { right.pack_panel(at, before.as_ptr(), length) });
     let left = Left { ptr: along.as_ptr(), row: 1, step: count };
     let product = multiply(left, &right, panel.as_mut_ptr(), Start::Sum, count);
     // SAFETY: −P Qᵀ is the transpose of `along`, and P is [count, length].
     unsafe { f64::matmul(isa, product) };
+    Ok(())
 }
 
 /// C (+)= A·B with C's rows one behind the other.

@@ -2,7 +2,6 @@
 
 use super::run::{Run, check_tensor, drop_out};
 use super::{Cell, Keep, Places, Recorded, Runner, Shared};
-use crate::buffer::Matrix;
 use crate::config::{Config, Direction};
 use crate::engine::backward::{Back, Work};
 use crate::engine::forward::CellState;
@@ -14,6 +13,8 @@ use crate::params::{Params, Slot};
 use crate::real::Real;
 use crate::schedule::Schedule;
 use layernorm::Element;
+use layernorm::parts::memory;
+use std::ops::Range;
 
 /// What the gradients of one cell come from and go to.
 struct Ends<'a, A> {
@@ -61,6 +62,26 @@ impl<A: Real> Runner<A> {
         Ok(())
     }
 
+    /// All memory of a backward pass, and the weights packed: from here on nothing can fail, but for what rule 6 takes.
+    fn ready_back(&mut self, run: &Run<'_, A>, batch: usize, input: bool) -> Result<(), Error> {
+        let (config, schedule) = (run.config, &self.schedule);
+        *self.work.missing.get_mut() = 0;
+        for layer in (0..config.layers).rev() {
+            if layer > 0 || input {
+                self.dinner[layer % 2].reshape(schedule.rows(), config.layer_input(layer))?;
+            }
+            self.work.reshape(config, layer, schedule.segment_rows(), batch)?;
+            for direction in 0..config.directions() {
+                let cell = &mut self.cells[layer * config.directions() + direction];
+                cell.prepared.set_back(&run.preparation(layer, direction))?;
+            }
+        }
+        if config.noise.drop_connect > 0.0 {
+            memory::refill(&mut self.masked, config.gate_width() * config.output(), A::ZERO)?;
+        }
+        self.dstate.reshape(config, batch)
+    }
+
     #[allow(clippy::too_many_arguments, reason = "all of it was checked one call above, and is used up here")]
     pub(super) fn back<T: Element<Acc = A>>(
         &mut self,
@@ -76,6 +97,7 @@ impl<A: Real> Runner<A> {
         let (isa, threads, training) = (recorded.isa, self.context.threads(), Some(recorded.training));
         let run = Run { config, network, isa, threads, training };
         let (directions, output) = (config.directions(), config.output());
+        self.ready_back(&run, places.batch, !gradients.input.is_empty())?;
         gradients.state.resize(config, places.batch)?;
         let dy = Shared(dy.as_ptr());
         for layer in (0..config.layers).rev() {
@@ -85,15 +107,14 @@ impl<A: Real> Runner<A> {
             let [even, odd] = &mut self.dinner;
             let (below, above) = if layer % 2 == 0 { (even, odd) } else { (odd, even) };
             if wanted {
-                below.reshape(self.schedule.rows(), width);
+                below.reshape(self.schedule.rows(), width)?;
                 below.clear();
             }
             let (below, above, schedule) = (&*below, &*above, &self.schedule);
             for direction in 0..directions {
                 let number = layer * directions + direction;
-                let cell = &mut self.cells[number];
-                cell.prepared.set_back(&run.preparation(layer, direction));
-                self.work.reshape(config, layer, schedule.segment_rows(), schedule.batch);
+                let cell = &self.cells[number];
+                self.work.reshape(config, layer, schedule.segment_rows(), schedule.batch)?;
                 let fetch = |t: usize, j: usize, to: *mut A| {
                     // SAFETY: the tensors have this time and sequence, and `to` has room for a row.
                     unsafe {
@@ -120,11 +141,11 @@ impl<A: Real> Runner<A> {
                 let mut targets = targets(&mut gradients.params, layer, direction);
                 self.masked.clear();
                 if config.noise.drop_connect > 0.0 {
-                    self.masked.resize(config.gate_width() * output, A::ZERO);
+                    memory::refill(&mut self.masked, config.gate_width() * output, A::ZERO)?;
                     targets.set(Slot::RecurrentWeight, self.masked.as_mut_ptr());
                 }
                 let ends = Ends { fetch: &fetch, emit: if wanted { Some(&emit) } else { None }, targets, from };
-                self.dstate.reshape(config, places.batch);
+                self.dstate.reshape(config, places.batch)?;
                 self.dstate.load(config, schedule, dlast, number);
                 cell.backward(&run, schedule, (layer, direction), &self.work, &ends, &self.dstate);
                 if from == 0 {
@@ -132,6 +153,10 @@ impl<A: Real> Runner<A> {
                 }
                 unmask(&run, &self.masked, &mut gradients.params, layer, direction);
             }
+        }
+        match std::mem::take(self.work.missing.get_mut()) {
+            0 => {}
+            bytes => return Err(Error::OutOfMemory { bytes }),
         }
         if gradients.input.is_empty() {
             return Ok(());
@@ -185,7 +210,8 @@ impl<A: Real> Cell<A> {
         let nothing = |_: usize, _: usize, _: *mut A| {};
         let nowhere = |_: usize, _: usize, _: *const A| {};
         let pass = |first_row| self.pass(run, schedule, cell, first_row, &nothing, &nowhere);
-        Back { pass: &pass(0), work, fetch: ends.fetch }.start(state);
+        // SAFETY: `ready_back` has made all matrices large enough, and no other thread is at work yet.
+        unsafe { Back { pass: &pass(0), work, fetch: ends.fetch }.start(state) };
         run.plan(schedule, cell.0).run(schedule, &|lane| {
             for (segment, steps) in schedule.segments.iter().enumerate().rev() {
                 let first_row = if recompute { schedule.base[steps.start] } else { 0 };
@@ -207,45 +233,38 @@ impl<A: Real> Cell<A> {
                 lane.meet();
             }
         });
-        Back { pass: &pass(0), work, fetch: ends.fetch }.end(state);
+        // SAFETY: as above; the other threads are done.
+        unsafe { Back { pass: &pass(0), work, fetch: ends.fetch }.end(state) };
     }
 }
 
 impl<A: Real> CellState<A> {
     /// A state's part for one cell, in the order of the schedule; zeros if there is none.
-    pub(super) fn load(&self, config: &Config, schedule: &Schedule, from: Option<&State<A>>, number: usize) {
-        self.each(config, schedule, number, |values, place, row, width| {
-            let part = from.map(|from| &values.of(from)[place..place + width]);
-            // SAFETY: the matrix has this row.
-            let to = unsafe { std::slice::from_raw_parts_mut(row, width) };
-            match part {
-                Some(part) => to.copy_from_slice(part),
-                None => to.fill(A::ZERO),
-            }
+    pub(super) fn load(&mut self, config: &Config, schedule: &Schedule, from: Option<&State<A>>, number: usize) {
+        self.each(config, schedule, number, |values, places, row| match from {
+            Some(from) => row.copy_from_slice(&values.of(from)[places]),
+            None => row.fill(A::ZERO),
         });
     }
 
     /// The other way.
-    pub(super) fn unload(&self, config: &Config, schedule: &Schedule, to: &mut State<A>, number: usize) {
-        self.each(config, schedule, number, |values, place, row, width| {
-            // SAFETY: the matrix has this row.
-            let from = unsafe { std::slice::from_raw_parts(row, width) };
-            values.of_mut(to)[place..place + width].copy_from_slice(from);
-        });
+    pub(super) fn unload(&mut self, config: &Config, schedule: &Schedule, to: &mut State<A>, number: usize) {
+        self.each(config, schedule, number, |values, places, row| values.of_mut(to)[places].copy_from_slice(row));
     }
 
+    /// Calls `f(part, places in the state, row)` for every sequence.
     fn each(
-        &self,
+        &mut self,
         config: &Config,
         schedule: &Schedule,
         number: usize,
-        mut f: impl FnMut(Values, usize, *mut A, usize),
+        mut f: impl FnMut(Values, Range<usize>, &mut [A]),
     ) {
-        let parts = [(Values::H, &self.h, config.output()), (Values::C, &self.c, config.hidden)];
-        for (values, matrix, width) in parts.into_iter().filter(|(_, matrix, _): &(_, &Matrix<A>, _)| matrix.rows > 0) {
+        let parts = [(Values::H, &mut self.h, config.output()), (Values::C, &mut self.c, config.hidden)];
+        for (values, matrix, width) in parts.into_iter().filter(|(_, matrix, _)| matrix.rows > 0) {
             for j in 0..schedule.batch {
                 let place = (number * schedule.batch + schedule.order[j]) * width;
-                f(values, place, matrix.row(j), width);
+                f(values, place..place + width, matrix.values_mut(j));
             }
         }
     }

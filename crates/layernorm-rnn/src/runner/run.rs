@@ -1,10 +1,11 @@
 //! Forward: checks, then layer by layer and direction by direction.
 
 use super::{Cell, Keep, Places, Recorded, Runner, Shared, Training};
+use crate::buffer::Matrix;
 use crate::config::Config;
 use crate::engine::forward::{Pass, Scratch};
 use crate::engine::prepared::Preparation;
-use crate::engine::tape::Room;
+use crate::engine::tape::{Room, Tape};
 use crate::engine::team::Plan;
 use crate::error::Error;
 use crate::network::{Layout, Network, Output, Sequences, State};
@@ -12,7 +13,7 @@ use crate::noise::{Random, Use};
 use crate::real::Real;
 use crate::schedule::Schedule;
 use layernorm::Element;
-use layernorm::parts::Isa;
+use layernorm::parts::{MachineIsa, memory};
 
 /// `Ok` if a tensor of sequences has the right length. `letters` is what its last dimension is called.
 pub(super) fn check_tensor(
@@ -39,7 +40,7 @@ pub(super) fn check_tensor(
 pub(super) struct Run<'a, A> {
     pub(super) config: &'a Config,
     pub(super) network: &'a Network<A>,
-    pub(super) isa: Isa,
+    pub(super) isa: MachineIsa,
     pub(super) threads: usize,
     pub(super) training: Option<Training>,
 }
@@ -61,6 +62,26 @@ impl<'a, A: Real> Run<'a, A> {
     pub(super) fn plan(&self, schedule: &Schedule, layer: usize) -> Plan {
         let config = self.config;
         Plan::new(self.threads, schedule, config.layer_input(layer), config.output(), config.gate_width())
+    }
+
+    /// Rows of a tape.
+    fn room(&self, schedule: &Schedule) -> Room {
+        let (all, segment) = (schedule.rows(), schedule.segment_rows());
+        match self.training.map(|training| training.keep) {
+            None => Room { inputs: segment, products: segment, steps: schedule.batch },
+            Some(Keep::All) => Room { inputs: all, products: all, steps: all },
+            Some(Keep::Recompute) => Room { inputs: all, products: segment, steps: segment },
+        }
+    }
+
+    /// Whether there is recurrent dropout.
+    fn masked(&self) -> bool {
+        self.training.is_some() && self.config.noise.recurrent_dropout > 0.0
+    }
+
+    /// Bytes of a cell's tape.
+    fn tape_need(&self, schedule: &Schedule, layer: usize) -> usize {
+        Tape::<A>::need(self.config, layer, self.room(schedule), self.masked())
     }
 
     /// Dropout on the input of an inner layer.
@@ -96,12 +117,7 @@ impl<A: Real> Runner<A> {
         check_tensor("input", "I", Places::of(sequences), config.input, sequences.data.len())?;
         let width = config.output() * config.directions();
         let count = sequences.steps.checked_mul(sequences.batch).and_then(|n| n.checked_mul(width));
-        let mut y = Vec::new();
-        let room = count.is_some_and(|count| y.try_reserve_exact(count).is_ok());
-        if !room {
-            return Err(Error::Unsupported { what: "the output has more numbers than memory can hold".into() });
-        }
-        y.resize(count.unwrap_or(0), T::narrow(A::ZERO));
+        let y = memory::zeros(count.unwrap_or(usize::MAX))?;
         Ok(Output { y, state: State { h: Vec::new(), c: Vec::new() } })
     }
 
@@ -115,17 +131,21 @@ impl<A: Real> Runner<A> {
         last: &mut State<A>,
     ) -> Result<(), Error> {
         let config = network.config();
+        network.check()?;
         let places = Places::of(sequences);
         check_tensor("input", "I", places, config.input, sequences.data.len())?;
         check_tensor("output", "D·P", places, config.output() * config.directions(), y.len())?;
         if let Some(initial) = initial {
             initial.check(config, sequences.batch, ["initial h", "initial c"])?;
         }
-        let isa = self.context.isa()?;
+        let isa = self.context.machine_isa()?;
         self.recorded = None;
         self.schedule.set(sequences)?;
-        last.resize(config, sequences.batch)?;
         let run = Run { config, network, isa, threads: self.context.threads(), training };
+        if self.schedule.rows() > 0 {
+            self.ready(&run)?;
+        }
+        last.resize(config, sequences.batch)?;
         if self.schedule.rows() == 0 {
             // No steps: the state stays what it was.
             if let Some(initial) = initial {
@@ -141,6 +161,32 @@ impl<A: Real> Runner<A> {
         Ok(())
     }
 
+    /// All memory of a forward pass, and the weights packed: from here on nothing can fail.
+    fn ready(&mut self, run: &Run<'_, A>) -> Result<(), Error> {
+        let (config, rows) = (run.config, self.schedule.rows());
+        let (directions, width) = (config.directions(), config.output() * config.directions());
+        let inner = Matrix::<A>::need(rows, width).saturating_mul(config.layers - 1);
+        let tapes = (0..config.layers).map(|layer| run.tape_need(&self.schedule, layer).saturating_mul(directions));
+        let need = tapes.fold(inner, usize::saturating_add);
+        let held = self.cells.iter().map(|cell| cell.tape.bytes()).chain(self.inner.iter().map(Matrix::bytes)).sum();
+        if need > held {
+            self.inner.clear();
+            self.cells.iter_mut().for_each(|cell| cell.tape = Tape::new());
+            memory::room_for(need)?;
+        }
+        memory::more(&mut self.cells, config.layers * directions, Cell::new)?;
+        memory::more(&mut self.inner, config.layers - 1, Matrix::new)?;
+        for matrix in &mut self.inner[..config.layers - 1] {
+            matrix.reshape(rows, width)?;
+        }
+        for layer in 0..config.layers {
+            for direction in 0..directions {
+                self.cells[layer * directions + direction].ready(run, &self.schedule, layer, direction)?;
+            }
+        }
+        Ok(())
+    }
+
     fn layers<T: Element<Acc = A>>(
         &mut self,
         run: &Run<'_, A>,
@@ -151,19 +197,11 @@ impl<A: Real> Runner<A> {
     ) {
         let config = run.config;
         let (directions, output) = (config.directions(), config.output());
-        while self.cells.len() < config.layers * directions {
-            self.cells.push(Cell::new());
-        }
-        self.inner.resize_with(self.inner.len().max(config.layers - 1), crate::buffer::Matrix::new);
-        for matrix in &mut self.inner[..config.layers - 1] {
-            matrix.reshape(self.schedule.rows(), output * directions);
-        }
         let (places, data, to) = (Places::of(sequences), Shared(sequences.data.as_ptr()), Shared(y.as_mut_ptr()));
         for layer in 0..config.layers {
             for direction in 0..directions {
                 let number = layer * directions + direction;
                 let cell = &mut self.cells[number];
-                cell.ready(run, &self.schedule, layer, direction);
                 cell.load(config, &self.schedule, initial, number);
                 let (schedule, width, dropout) = (&self.schedule, config.layer_input(layer), run.dropout(layer));
                 let below = layer.checked_sub(1).map(|below| &self.inner[below]);
@@ -209,43 +247,34 @@ impl<A: Real> Runner<A> {
 
 impl<A: Real> Cell<A> {
     /// Weights packed, memory there.
-    fn ready(&mut self, run: &Run<'_, A>, schedule: &Schedule, layer: usize, direction: usize) {
+    fn ready(&mut self, run: &Run<'_, A>, schedule: &Schedule, layer: usize, direction: usize) -> Result<(), Error> {
         let config = run.config;
-        self.prepared.set(&run.preparation(layer, direction));
-        let (all, segment) = (schedule.rows(), schedule.segment_rows());
-        let room = match run.training.map(|training| training.keep) {
-            None => Room { inputs: segment, products: segment, steps: schedule.batch },
-            Some(Keep::All) => Room { inputs: all, products: all, steps: all },
-            Some(Keep::Recompute) => Room { inputs: all, products: segment, steps: segment },
-        };
-        let masked = run.training.is_some() && config.noise.recurrent_dropout > 0.0;
-        self.tape.reshape(config, layer, room, masked);
-        self.state.reshape(config, schedule.batch);
+        self.prepared.set(&run.preparation(layer, direction))?;
+        self.tape.reshape(config, layer, run.room(schedule), run.masked())?;
+        self.state.reshape(config, schedule.batch)?;
         let checkpoints = if run.training.is_some_and(|training| training.keep == Keep::Recompute) {
             schedule.segments.len() * schedule.batch
         } else {
             0
         };
-        self.checkpoints.reshape(config, checkpoints);
+        self.checkpoints.reshape(config, checkpoints)?;
         let members = run.plan(schedule, layer).members;
-        if self.scratch.first().is_some_and(|scratch| !scratch.fits(config)) {
-            self.scratch.clear();
+        memory::more(&mut self.scratch, members, Scratch::new)?;
+        for scratch in &mut self.scratch {
+            scratch.reshape(config)?;
         }
-        while self.scratch.len() < members {
-            self.scratch.push(Scratch::new(config));
-        }
-        self.mask.reshape(if masked { schedule.batch } else { 0 }, config.output());
-        if let Some(training) = run.training.filter(|_| masked) {
+        self.mask.reshape(if run.masked() { schedule.batch } else { 0 }, config.output())?;
+        if let Some(training) = run.training.filter(|_| run.masked()) {
             let (rate, output) = (config.noise.recurrent_dropout, config.output());
             let random = Random::new(training.seed, Use::Recurrent, layer, direction);
             for j in 0..schedule.batch {
-                for k in 0..output {
+                for (k, factor) in self.mask.values_mut(j).iter_mut().enumerate() {
                     let hit = random.hits(schedule.order[j] * output + k, rate);
-                    // SAFETY: the matrix has this row.
-                    unsafe { *self.mask.row(j).add(k) = if hit { A::ZERO } else { A::from_f64(1.0 / (1.0 - rate)) } };
+                    *factor = if hit { A::ZERO } else { A::from_f64(1.0 / (1.0 - rate)) };
                 }
             }
         }
+        Ok(())
     }
 
     /// The initial state, in the order of the schedule.
@@ -254,7 +283,7 @@ impl<A: Real> Cell<A> {
     }
 
     /// The final state, in the order of the batch.
-    fn unload(&self, config: &Config, schedule: &Schedule, last: &mut State<A>, number: usize) {
+    fn unload(&mut self, config: &Config, schedule: &Schedule, last: &mut State<A>, number: usize) {
         self.state.unload(config, schedule, last, number);
     }
 
@@ -271,11 +300,13 @@ impl<A: Real> Cell<A> {
             for (segment, steps) in schedule.segments.iter().enumerate() {
                 let first_row = if keep == Some(Keep::All) { 0 } else { schedule.base[steps.start] };
                 let pass = self.pass(run, schedule, cell, first_row, fetch, emit);
-                if keep == Some(Keep::Recompute) {
-                    self.checkpoint(run.config, schedule, segment, lane.own(schedule.batch), true);
+                // SAFETY: `ready` has made all matrices large enough; all members run all segments, and have rows of their own.
+                unsafe {
+                    if keep == Some(Keep::Recompute) {
+                        self.checkpoint(run.config, schedule, segment, lane.own(schedule.batch), true);
+                    }
+                    pass.segment(lane, steps.clone());
                 }
-                // SAFETY: `ready` has made all matrices large enough; all members run all segments.
-                unsafe { pass.segment(lane, steps.clone()) };
             }
         });
     }
@@ -311,7 +342,10 @@ impl<A: Real> Cell<A> {
     }
 
     /// Stores the state before a segment, or takes it back.
-    pub(super) fn checkpoint(
+    ///
+    /// # Safety
+    /// The checkpoints have room for the segment, and nobody else uses the rows `own` now.
+    pub(super) unsafe fn checkpoint(
         &self,
         config: &Config,
         schedule: &Schedule,
@@ -327,7 +361,7 @@ impl<A: Real> Cell<A> {
             ];
             for (state, kept, width) in pairs.into_iter().filter(|(state, ..)| state.rows > 0) {
                 let (from, to) = if store { (state.row(j), kept.row(row)) } else { (kept.row(row), state.row(j)) };
-                // SAFETY: both have the row, and only this member touches it now.
+                // SAFETY: the caller's promise.
                 unsafe { std::ptr::copy_nonoverlapping(from, to, width) };
             }
         }

@@ -30,7 +30,8 @@ fn first_4(n: usize) -> __m256i {
     unsafe { _mm256_cmpgt_epi64(_mm256_set1_epi64x(n as i64), _mm256_setr_epi64x(0, 1, 2, 3)) }
 }
 
-impl Vector for F32x8 {
+// SAFETY: the lanes are what the type holds; the type is private to this crate.
+unsafe impl Vector for F32x8 {
     type Elem = f32;
     const LANES: usize = 8;
 
@@ -150,7 +151,8 @@ impl Vector for F32x8 {
     }
 }
 
-impl Vector for F64x4 {
+// SAFETY: the lanes are what the type holds; the type is private to this crate.
+unsafe impl Vector for F64x4 {
     type Elem = f64;
     const LANES: usize = 4;
 
@@ -297,7 +299,8 @@ fn to_bf16(v: __m256) -> __m128i {
     }
 }
 
-impl Simd for Avx2 {
+// SAFETY: as above.
+unsafe impl Simd for Avx2 {
     type F32 = F32x8;
     type F64 = F64x4;
     #[inline(always)]

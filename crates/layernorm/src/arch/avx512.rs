@@ -28,7 +28,8 @@ fn first_8(n: usize) -> __mmask8 {
     ((1u32 << n) - 1) as __mmask8
 }
 
-impl Vector for F32x16 {
+// SAFETY: the lanes are what the type holds; the type is private to this crate.
+unsafe impl Vector for F32x16 {
     type Elem = f32;
     const LANES: usize = 16;
 
@@ -152,7 +153,8 @@ impl Vector for F32x16 {
     }
 }
 
-impl Vector for F64x8 {
+// SAFETY: the lanes are what the type holds; the type is private to this crate.
+unsafe impl Vector for F64x8 {
     type Elem = f64;
     const LANES: usize = 8;
 
@@ -307,7 +309,8 @@ fn to_bf16(v: __m512) -> __m256i {
     }
 }
 
-impl Simd for Avx512 {
+// SAFETY: as above.
+unsafe impl Simd for Avx512 {
     type F32 = F32x16;
     type F64 = F64x8;
     #[inline(always)]

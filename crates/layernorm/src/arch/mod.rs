@@ -4,6 +4,7 @@
 //! multiplies, loads and stores.
 
 use crate::error::Error;
+use std::ffi::OsStr;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
@@ -80,35 +81,63 @@ impl Isa {
     /// The widest instruction set of this machine, or the one that [`ISA_VARIABLE`] names. Looked up once.
     /// An instruction set that the variable names and the machine lacks is an error, never a silent other one.
     pub fn detect() -> Result<Isa, Error> {
-        static CHOICE: OnceLock<Result<Isa, Error>> = OnceLock::new();
-        CHOICE
-            .get_or_init(|| match std::env::var(ISA_VARIABLE) {
-                Ok(name) => name.parse::<Isa>()?.checked(),
-                Err(_) => Ok(Isa::available().into_iter().next_back().unwrap_or(Isa::Scalar)),
-            })
-            .clone()
+        MachineIsa::detect().map(MachineIsa::isa)
     }
 
     /// This instruction set, or an error if the machine lacks it.
     pub fn checked(self) -> Result<Isa, Error> {
-        if self.is_available() { Ok(self) } else { Err(Error::MissingIsa { isa: self, available: Isa::available() }) }
+        MachineIsa::new(self).map(MachineIsa::isa)
     }
 
-    /// Runs a kernel with this instruction set. `self` comes from [`Isa::checked`] or [`Isa::detect`].
-    pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
-        debug_assert!(self.is_available());
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: `self` was checked against the machine when it was chosen.
-            Isa::Avx2 => unsafe { with_avx2(kernel) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: `self` was checked against the machine when it was chosen.
-            Isa::Avx512 => unsafe { with_avx512(kernel) },
-            #[cfg(target_arch = "aarch64")]
-            // SAFETY: `self` was checked against the machine when it was chosen.
-            Isa::Neon => unsafe { with_neon(kernel) },
-            // SAFETY: plain Rust runs everywhere.
-            _ => unsafe { kernel.run::<scalar::Scalar>() },
+    /// The instruction set that the value of [`ISA_VARIABLE`] names, or the machine's widest if it is not set.
+    fn choose(value: Option<&OsStr>) -> Result<MachineIsa, Error> {
+        match value {
+            // What is not UTF-8 is no name either.
+            Some(name) => MachineIsa::new(name.to_string_lossy().parse()?),
+            None => MachineIsa::new(Isa::available().into_iter().next_back().unwrap_or(Isa::Scalar)),
+        }
+    }
+}
+
+/// An instruction set that this machine has. Kernels run with no other: only detection makes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MachineIsa(Isa);
+
+impl MachineIsa {
+    /// This instruction set, or an error if the machine lacks it.
+    pub fn new(isa: Isa) -> Result<MachineIsa, Error> {
+        let missing = || Error::MissingIsa { isa, available: Isa::available() };
+        if isa.is_available() { Ok(MachineIsa(isa)) } else { Err(missing()) }
+    }
+
+    /// See [`Isa::detect`]. The one place that reads the environment.
+    pub fn detect() -> Result<MachineIsa, Error> {
+        static CHOICE: OnceLock<Result<MachineIsa, Error>> = OnceLock::new();
+        CHOICE.get_or_init(|| Isa::choose(std::env::var_os(ISA_VARIABLE).as_deref())).clone()
+    }
+
+    /// Which one it is.
+    pub fn isa(self) -> Isa {
+        self.0
+    }
+
+    /// Runs a kernel with this instruction set.
+    ///
+    /// # Safety
+    /// The pointers inside the kernel are valid for what it does with them.
+    pub(crate) unsafe fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        // SAFETY: the machine has the instruction set, for otherwise there would be no `self`; the caller vouches for the
+        // kernel's pointers.
+        unsafe {
+            match self.0 {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx2 => with_avx2(kernel),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => with_avx512(kernel),
+                #[cfg(target_arch = "aarch64")]
+                Isa::Neon => with_neon(kernel),
+                _ => kernel.run::<scalar::Scalar>(),
+            }
         }
     }
 }
@@ -149,5 +178,33 @@ impl FromStr for Isa {
     type Err = Error;
     fn from_str(name: &str) -> Result<Isa, Error> {
         Isa::ALL.into_iter().find(|isa| isa.name() == name).ok_or_else(|| Error::UnknownIsa { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_variable_says_is_taken_or_refused() {
+        let text = |value: &OsStr| Isa::choose(Some(value)).unwrap_err().to_string();
+        assert_eq!(Isa::choose(Some(OsStr::new("scalar"))), MachineIsa::new(Isa::Scalar));
+        assert_eq!(Isa::choose(None).map(|isa| Some(isa.isa())), Ok(Isa::available().last().copied()));
+        for wrong in ["", "AVX2", "garbage"] {
+            let expected = format!("expected one of scalar, avx2, avx512, neon, found {wrong:?}");
+            assert!(text(OsStr::new(wrong)).contains(&expected), "{}", text(OsStr::new(wrong)));
+        }
+        for isa in Isa::ALL.into_iter().filter(|isa| !isa.is_available()) {
+            let expected = format!("instruction set {isa} is not on this machine");
+            assert!(text(OsStr::new(isa.name())).contains(&expected), "{}", text(OsStr::new(isa.name())));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_value_that_is_no_text_is_refused() {
+        use std::os::unix::ffi::OsStrExt;
+        let error = Isa::choose(Some(OsStr::from_bytes(b"avx2\xff"))).unwrap_err();
+        assert!(error.to_string().contains("found \"avx2\u{fffd}\""), "{error}");
     }
 }

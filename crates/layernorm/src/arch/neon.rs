@@ -38,7 +38,8 @@ fn first_2(n: usize) -> uint64x2_t {
     unsafe { vcltq_u64(vld1q_u64([0, 1].as_ptr()), vdupq_n_u64(n as u64)) }
 }
 
-impl Vector for F32x4 {
+// SAFETY: the lanes are what the type holds; the type is private to this crate.
+unsafe impl Vector for F32x4 {
     type Elem = f32;
     const LANES: usize = 4;
 
@@ -180,7 +181,8 @@ impl Vector for F32x4 {
     }
 }
 
-impl Vector for F64x2 {
+// SAFETY: the lanes are what the type holds; the type is private to this crate.
+unsafe impl Vector for F64x2 {
     type Elem = f64;
     const LANES: usize = 2;
 
@@ -309,7 +311,8 @@ fn to_bf16(v: float32x4_t) -> uint16x4_t {
     }
 }
 
-impl Simd for Neon {
+// SAFETY: as above.
+unsafe impl Simd for Neon {
     type F32 = F32x4;
     type F64 = F64x2;
     #[inline(always)]

@@ -23,7 +23,8 @@ impl<A: Float> Array<A> {
     }
 }
 
-impl<A: Float> Vector for Array<A> {
+// SAFETY: the lanes are what the type holds; the type is private to this crate.
+unsafe impl<A: Float> Vector for Array<A> {
     type Elem = A;
     const LANES: usize = LANES;
 
@@ -132,7 +133,8 @@ unsafe fn narrow<T: Element<Acc = f32>>(p: *mut T, v: Array<f32>) {
     unsafe { *p.cast::<[T; LANES]>() = v.0.map(T::narrow) }
 }
 
-impl Simd for Scalar {
+// SAFETY: as above.
+unsafe impl Simd for Scalar {
     type F32 = Array<f32>;
     type F64 = Array<f64>;
     #[inline(always)]

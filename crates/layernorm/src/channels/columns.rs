@@ -49,7 +49,7 @@ impl<T: Element> ColumnJob<T> {
     /// # Safety
     /// The operands and the channels' numbers are valid.
     pub(crate) unsafe fn run(self, cx: &Context, scratch: &mut Scratch) -> Result<*mut T::Acc, Error> {
-        let isa = cx.isa()?;
+        let isa = cx.machine_isa()?;
         let n = self.x.n();
         let direct = self.is_direct();
         let shared = Shared(&raw const self);

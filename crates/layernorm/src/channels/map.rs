@@ -36,7 +36,7 @@ impl<T: Element> MapJob<T> {
     /// # Safety
     /// The operands and the channels' numbers are valid; the output overlaps no input.
     pub(crate) unsafe fn run(self, cx: &Context, scratch: &mut Scratch) -> Result<(), Error> {
-        let isa = cx.isa()?;
+        let isa = cx.machine_isa()?;
         let (rows, n, tasks, direct) = (self.x.rows(), self.x.n(), self.threads(cx), self.is_direct());
         let need = if direct { Need::default() } else { Tiles::<T>::need(n) };
         let shared = Shared((&raw const self, scratch.part(need.times(tasks))));

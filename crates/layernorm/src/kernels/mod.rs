@@ -10,7 +10,7 @@ pub mod extreme;
 pub mod forward;
 pub mod reduce;
 
-use crate::arch::Isa;
+use crate::arch::MachineIsa;
 use crate::element::{Element, Float};
 use backward::{Backward, PartDots, PartGradient, RowDots};
 use columns::{ChannelMap, ColumnSums};
@@ -18,7 +18,7 @@ use forward::Forward;
 use half::{bf16, f16};
 use vector::Simd;
 
-/// Work that is compiled once for each instruction set and started by `Isa::run`.
+/// Work that is compiled once for each instruction set and started by [`MachineIsa::run`].
 pub trait Kernel {
     /// What it gives back.
     type Output;
@@ -31,38 +31,38 @@ pub trait Kernel {
 /// however many crates call them with a type of their choice.
 pub trait Kernels: Sized {
     /// # Safety
-    /// See [`Kernel::run`]; `isa` is on this machine.
-    unsafe fn forward(isa: Isa, kernel: Forward<Self>)
+    /// See [`Kernel::run`].
+    unsafe fn forward(isa: MachineIsa, kernel: Forward<Self>)
     where
         Self: Element;
     /// # Safety
-    /// See [`Kernel::run`]; `isa` is on this machine.
-    unsafe fn backward(isa: Isa, kernel: Backward<Self>)
+    /// See [`Kernel::run`].
+    unsafe fn backward(isa: MachineIsa, kernel: Backward<Self>)
     where
         Self: Element;
     /// # Safety
-    /// See [`Kernel::run`]; `isa` is on this machine.
-    unsafe fn column_sums(isa: Isa, kernel: ColumnSums<Self>)
+    /// See [`Kernel::run`].
+    unsafe fn column_sums(isa: MachineIsa, kernel: ColumnSums<Self>)
     where
         Self: Element;
     /// # Safety
-    /// See [`Kernel::run`]; `isa` is on this machine.
-    unsafe fn channel_map(isa: Isa, kernel: ChannelMap<Self>)
+    /// See [`Kernel::run`].
+    unsafe fn channel_map(isa: MachineIsa, kernel: ChannelMap<Self>)
     where
         Self: Element;
     /// # Safety
-    /// See [`Kernel::run`]; `isa` is on this machine.
-    unsafe fn row_dots(isa: Isa, kernel: RowDots<Self>)
+    /// See [`Kernel::run`].
+    unsafe fn row_dots(isa: MachineIsa, kernel: RowDots<Self>)
     where
         Self: Element;
     /// # Safety
-    /// See [`Kernel::run`]; `isa` is on this machine.
-    unsafe fn part_dots(isa: Isa, kernel: PartDots<Self>) -> [Self::Acc; 2]
+    /// See [`Kernel::run`].
+    unsafe fn part_dots(isa: MachineIsa, kernel: PartDots<Self>) -> [Self::Acc; 2]
     where
         Self: Element;
     /// # Safety
-    /// See [`Kernel::run`]; `isa` is on this machine.
-    unsafe fn part_gradient(isa: Isa, kernel: PartGradient<Self>)
+    /// See [`Kernel::run`].
+    unsafe fn part_gradient(isa: MachineIsa, kernel: PartGradient<Self>)
     where
         Self: Element;
 }
@@ -70,26 +70,33 @@ pub trait Kernels: Sized {
 macro_rules! kernels {
     ($($t:ty)*) => {$(
         impl Kernels for $t {
-            unsafe fn forward(isa: Isa, kernel: Forward<$t>) {
-                isa.run(kernel);
+            unsafe fn forward(isa: MachineIsa, kernel: Forward<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { isa.run(kernel) };
             }
-            unsafe fn backward(isa: Isa, kernel: Backward<$t>) {
-                isa.run(kernel);
+            unsafe fn backward(isa: MachineIsa, kernel: Backward<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { isa.run(kernel) };
             }
-            unsafe fn column_sums(isa: Isa, kernel: ColumnSums<$t>) {
-                isa.run(kernel);
+            unsafe fn column_sums(isa: MachineIsa, kernel: ColumnSums<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { isa.run(kernel) };
             }
-            unsafe fn channel_map(isa: Isa, kernel: ChannelMap<$t>) {
-                isa.run(kernel);
+            unsafe fn channel_map(isa: MachineIsa, kernel: ChannelMap<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { isa.run(kernel) };
             }
-            unsafe fn row_dots(isa: Isa, kernel: RowDots<$t>) {
-                isa.run(kernel);
+            unsafe fn row_dots(isa: MachineIsa, kernel: RowDots<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { isa.run(kernel) };
             }
-            unsafe fn part_dots(isa: Isa, kernel: PartDots<$t>) -> [<$t as Element>::Acc; 2] {
-                isa.run(kernel)
+            unsafe fn part_dots(isa: MachineIsa, kernel: PartDots<$t>) -> [<$t as Element>::Acc; 2] {
+                // SAFETY: the caller's promise.
+                unsafe { isa.run(kernel) }
             }
-            unsafe fn part_gradient(isa: Isa, kernel: PartGradient<$t>) {
-                isa.run(kernel);
+            unsafe fn part_gradient(isa: MachineIsa, kernel: PartGradient<$t>) {
+                // SAFETY: the caller's promise.
+                unsafe { isa.run(kernel) };
             }
         }
     )*};

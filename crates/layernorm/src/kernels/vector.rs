@@ -1,7 +1,7 @@
 //! The small vector that every kernel is written over. One instruction set implements [`Simd`]; the kernels know no other.
 //!
-//! Arithmetic methods are safe to call: a kernel runs only through [`crate::arch::Isa::run`], which has checked that the
-//! machine has the instruction set. Methods that take a pointer are unsafe for the pointer's sake.
+//! Arithmetic methods are safe to call: a kernel runs only through [`crate::arch::MachineIsa::run`], whose `self` exists only
+//! where the machine has the instruction set. Methods that take a pointer are unsafe for the pointer's sake.
 
 use crate::element::Float;
 use half::{bf16, f16};
@@ -10,7 +10,11 @@ use half::{bf16, f16};
 pub const MAX_LANES: usize = 16;
 
 /// A vector of one arithmetic type. Every operation is IEEE, round to nearest even, subnormals kept.
-pub trait Vector: Copy {
+///
+/// # Safety
+/// `LANES` is a power of two of at most [`MAX_LANES`]; loads and stores touch no more than they say; and no safe code outside
+/// of this crate can name the type, for its arithmetic may be instructions that a machine lacks.
+pub unsafe trait Vector: Copy {
     /// The lane's type.
     type Elem: Float;
     /// How many lanes: a power of two, at most [`MAX_LANES`].
@@ -74,7 +78,10 @@ pub trait Vector: Copy {
 }
 
 /// An instruction set: its vectors, and how half-precision memory gets into and out of them.
-pub trait Simd: Copy + 'static {
+///
+/// # Safety
+/// As [`Vector`]'s.
+pub unsafe trait Simd: Copy + 'static {
     /// Vector of f32.
     type F32: Vector<Elem = f32>;
     /// Vector of f64.

@@ -3,7 +3,7 @@
 use super::chunks::Chunks;
 use super::team::Team;
 use super::{Shared, Tiles, finish, input, output};
-use crate::arch::Isa;
+use crate::arch::MachineIsa;
 use crate::context::{Context, Need, Scratch};
 use crate::element::{Element, Float};
 use crate::error::Error;
@@ -63,11 +63,12 @@ impl<T: Element> BackwardJob<T> {
     /// # Safety
     /// The operands, parameters and statistics are valid, and dx overlaps no input.
     pub(crate) unsafe fn run(self, cx: &Context, scratch: &mut Scratch) -> Result<ParameterSums<T::Acc>, Error> {
-        let isa = cx.isa()?;
+        let isa = cx.machine_isa()?;
         let n = self.x.n();
         let direct = self.is_direct();
         if cx.fresh_outputs() {
-            pages::ask_for_large(self.dx.and_then(|dx| dx.direct()), self.x.rows(), n);
+            // SAFETY: the output is valid.
+            unsafe { pages::ask_for_large(self.dx.and_then(|dx| dx.direct()), self.x.rows(), n) };
         }
         let shared = Shared(&raw const self);
         let visit = |first: usize, end: usize, sums: *mut T::Acc, scratch: &mut Scratch| {
@@ -88,7 +89,14 @@ impl<T: Element> BackwardJob<T> {
         Ok(sums)
     }
 
-    unsafe fn rows(&self, isa: Isa, first: usize, end: usize, sums: Option<ParameterSums<T::Acc>>, tiles: &Tiles<T>) {
+    unsafe fn rows(
+        &self,
+        isa: MachineIsa,
+        first: usize,
+        end: usize,
+        sums: Option<ParameterSums<T::Acc>>,
+        tiles: &Tiles<T>,
+    ) {
         let n = self.x.n();
         let step = tiles.rows.unwrap_or(end - first);
         let mut row = first;

@@ -1,7 +1,7 @@
 //! Forward over the rows of a tensor.
 
 use super::{Shared, TASKS_PER_THREAD, Tiles, finish, input, output};
-use crate::arch::Isa;
+use crate::arch::MachineIsa;
 use crate::context::{Context, Need, Scratch};
 use crate::element::Element;
 use crate::error::Error;
@@ -66,11 +66,14 @@ impl<T: Element> ForwardJob<T> {
     /// The operands, parameters and statistics are valid, and outputs do not overlap inputs except where they are the
     /// same tensor.
     pub(crate) unsafe fn run(self, cx: &Context, scratch: &mut Scratch) -> Result<(), Error> {
-        let isa = cx.isa()?;
+        let isa = cx.machine_isa()?;
         let (rows, n, direct) = (self.y.rows(), self.y.n(), self.is_direct());
         if cx.fresh_outputs() {
-            pages::ask_for_large(self.y.direct(), rows, n);
-            pages::ask_for_large(self.residual.and_then(|(_, h)| h.direct()), rows, n);
+            // SAFETY: the outputs are valid.
+            unsafe {
+                pages::ask_for_large(self.y.direct(), rows, n);
+                pages::ask_for_large(self.residual.and_then(|(_, h)| h.direct()), rows, n);
+            }
         }
         let (tasks, need, kept, memory) = (self.tasks(cx), self.task_need(), self.kept(), self.memory());
         let shared = Shared((&raw const self, scratch.part(need.times(tasks))));
@@ -87,7 +90,7 @@ impl<T: Element> ForwardJob<T> {
         Ok(())
     }
 
-    unsafe fn rows(&self, isa: Isa, first: usize, end: usize, tiles: &Tiles<T>, kept: *mut T, memory: Memory) {
+    unsafe fn rows(&self, isa: MachineIsa, first: usize, end: usize, tiles: &Tiles<T>, kept: *mut T, memory: Memory) {
         let n = self.y.n();
         let step = tiles.rows.unwrap_or(end - first);
         let mut row = first;

@@ -4,7 +4,7 @@
 
 use super::chunk_tree::ChunkTree;
 use super::{BackwardJob, Shared};
-use crate::arch::Isa;
+use crate::arch::MachineIsa;
 use crate::context::{Need, Scratch};
 use crate::element::{Element, Float};
 use crate::kernels::Rows;
@@ -62,7 +62,7 @@ impl Team {
     pub(super) unsafe fn run<T: Element>(
         &self,
         job: &BackwardJob<T>,
-        isa: Isa,
+        isa: MachineIsa,
         scratch: &mut Scratch,
     ) -> Option<*mut T::Acc> {
         let mut scratch = scratch.part(self.need::<T>());
@@ -84,7 +84,7 @@ impl Team {
 struct Member<'a, T: Element> {
     team: &'a Team,
     job: &'a BackwardJob<T>,
-    isa: Isa,
+    isa: MachineIsa,
     part_sums: *mut T::Acc,
     meeting: &'a Meeting,
 }

@@ -15,7 +15,16 @@ static FORK: OnceLock<Fork> = OnceLock::new();
 static GIVEN_BACK: AtomicBool = AtomicBool::new(false);
 
 /// From now on all work is done on these threads. Once a process: false if there are such threads already.
-pub fn use_threads(fork: Fork) -> bool {
+///
+/// ```compile_fail,E0133
+/// // A fork that calls the work too often, or tells its threads different numbers.
+/// layernorm::parts::use_threads(|members, work| (0..2 * members).for_each(|_| work(members)));
+/// ```
+///
+/// # Safety
+/// `fork` keeps to what [`Fork`] says: all threads are there at the same time, each calls the work once, all are told their
+/// number, and none calls it after `fork` has returned.
+pub unsafe fn use_threads(fork: Fork) -> bool {
     super::watch_for_forks();
     FORK.set(fork).is_ok()
 }

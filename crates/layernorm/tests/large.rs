@@ -1,0 +1,44 @@
+//! More elements than 32 bits count. It needs gigabytes: where they are not free, the test is reported as ignored.
+
+use layernorm::{Context, NormConfig, ViewMut, bf16, layer_norm};
+use libtest_mimic::{Arguments, Trial};
+
+#[path = "common/mod.rs"]
+mod common;
+use common::{Random, assert_same_bits};
+
+const N: usize = 4096;
+const ROWS: usize = (1 << 31) / N + 3;
+
+fn main() {
+    let needed = ROWS * N * size_of::<bf16>();
+    let enough = available().is_none_or(|available| available >= 2 * needed);
+    let test = Trial::test("more_than_two_to_the_thirty_one_elements", || {
+        more_than_two_to_the_thirty_one_elements();
+        Ok(())
+    });
+    libtest_mimic::run(&Arguments::from_args(), vec![test.with_ignored_flag(!enough)]).exit();
+}
+
+/// Bytes that are free, where the system says so.
+fn available() -> Option<usize> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = info.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<usize>().ok()? * 1024)
+}
+
+fn more_than_two_to_the_thirty_one_elements() {
+    let pattern: Vec<bf16> = Random::new(12).normals(N + 8);
+    let mut x = Vec::with_capacity(ROWS * N);
+    for row in 0..ROWS {
+        x.extend_from_slice(&pattern[row % 8..row % 8 + N]);
+    }
+    let mut cx = Context::new();
+    layer_norm::forward_in_place(ViewMut::new(&mut x, &[ROWS, N]).unwrap(), None, &NormConfig::new(), &mut cx).unwrap();
+    for row in [0, ROWS / 2, ROWS - 3, ROWS - 2, ROWS - 1] {
+        let mut alone = pattern[row % 8..row % 8 + N].to_vec();
+        let view = ViewMut::new(&mut alone, &[1, N]).unwrap();
+        layer_norm::forward_in_place(view, None, &NormConfig::new(), &mut cx).unwrap();
+        assert_same_bits(&x[row * N..(row + 1) * N], &alone, || format!("row {row} of {ROWS}"));
+    }
+}
