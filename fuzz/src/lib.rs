@@ -1,0 +1,20 @@
+//! What must hold for any bytes in place of a file, for each format that the project reads. The fuzz targets and `mutate`
+//! call the same functions.
+
+pub mod formats;
+pub mod memory;
+pub mod mutation;
+pub mod seeds;
+
+// Parsers from crates that depend on Burn, which takes far too long to build with a sanitizer: their source files, which
+// do without it. Only what reads files is called, and they are formatted where they belong.
+#[allow(dead_code, unused_imports)]
+#[rustfmt::skip]
+#[path = "../../crates/layernorm-lab/src/data/error.rs"]
+mod error;
+#[allow(dead_code, unused_imports)]
+#[rustfmt::skip]
+#[path = "../../crates/layernorm-lab/src/data/idx.rs"]
+mod idx;
+
+pub use formats::Format;

@@ -1,0 +1,65 @@
+//! Valid files of every format and variant, small: what fuzzing starts from.
+
+mod npy;
+mod weights;
+
+use crate::mutation::Random;
+use flate2::{Compression, write::GzEncoder};
+use std::io::Write;
+
+/// A valid file.
+#[derive(Debug)]
+pub struct Seed {
+    /// The format's name.
+    pub format: &'static str,
+    /// The file's.
+    pub name: String,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+}
+
+/// All of them.
+pub fn all() -> Vec<Seed> {
+    let mut seeds = Vec::new();
+    let mut add = |format, files: Vec<(String, Vec<u8>)>| {
+        seeds.extend(files.into_iter().map(|(name, bytes)| Seed { format, name, bytes }));
+    };
+    add("idx", idx());
+    add("npy", npy::all());
+    add("shapes", calls());
+    add("weights", weights::all());
+    seeds
+}
+
+fn idx() -> Vec<(String, Vec<u8>)> {
+    let file = |shape: &[u32]| {
+        let lengths = shape.iter().flat_map(|length| length.to_be_bytes());
+        let elements = (0..shape.iter().product::<u32>()).map(|element| (element % 10) as u8);
+        [0, 0, 8, shape.len() as u8].into_iter().chain(lengths).chain(elements).collect::<Vec<u8>>()
+    };
+    let gzip = |bytes: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("writing into memory cannot fail")
+    };
+    let [labels, images] = [file(&[5]), file(&[5, 4, 3])];
+    let two_members = [gzip(&images[..9]), gzip(&images[9..])].concat();
+    vec![
+        ("labels".into(), labels.clone()),
+        ("images".into(), images.clone()),
+        ("empty".into(), file(&[0, 3])),
+        ("one".into(), file(&[])),
+        ("labels.gz".into(), gzip(&labels)),
+        ("images.gz".into(), gzip(&images)),
+        ("two-members.gz".into(), two_members),
+    ]
+}
+
+/// Calls for `shapes`: every text of bytes is one, and longer ones have more data.
+fn calls() -> Vec<(String, Vec<u8>)> {
+    let call = |number: u64| {
+        let mut random = Random::new(number);
+        let bytes = (0..64 << number).map(|_| random.next() as u8).collect();
+        (format!("call-{number}"), bytes)
+    };
+    (0..4).map(call).collect()
+}
