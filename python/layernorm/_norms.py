@@ -253,7 +253,7 @@ def layer_norm(
     """Every row to mean 0 and variance 1, then gain and bias: ``(x − mean)/sqrt(var + eps)·weight + bias``.
 
     A row is the last axis, the trailing axes of ``normalized_shape`` (an int or a tuple, as in PyTorch), or the axes that
-    ``axis`` names. ``weight`` and ``bias`` have the shape of those axes. With ``zero_centered`` the gain is ``1 + weight``.
+    ``axis`` names. ``weight`` and ``bias`` have the shape of those axes, in the order of x. With ``zero_centered`` the gain is ``1 + weight``.
 
     Returns ``y``, of the shape and type of x. With a ``residual`` of x's shape, ``h = x + residual`` is rounded to the type
     and normalized: ``(y, h)``. With ``return_stats``, :class:`Stats` come last. ``out`` is where y is written; it may be x.

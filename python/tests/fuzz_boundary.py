@@ -1,0 +1,134 @@
+"""A fuzzer of the Python boundary: random calls with good and bad arguments, in processes of their own.
+
+    python fuzz_boundary.py [--seconds 30] [--seed 0] [--torch]
+    python fuzz_boundary.py [--torch] --case SEED        one case again, with its arguments
+
+A call may raise an exception of a sensible type with a message; if it returns, the result is compared with float64. Anything
+else is a failure: a wrong result, another exception, an input that changed, a process that died or did not come back. Every
+case has a seed of its own. Processes have a limit on their memory, so that what is too large is refused here as elsewhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import resource
+import subprocess
+import sys
+import time
+import traceback
+import warnings
+
+BATCH = 2000
+# Bytes of address space; PyTorch's libraries alone take several GB of it.
+LIMIT = {"numpy": 3 << 30, "torch": 24 << 30}
+PATIENCE = 120.0
+
+
+class Wrong(Exception):
+    """A case whose result is not what it should be."""
+
+
+def outcome(make, seed, allowed, show=None):
+    """Runs a case: None, or what is wrong with it."""
+    import numpy as np
+
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            run = make(np.random.default_rng(seed), show or (lambda *_: None))
+            try:
+                check = run()
+            except allowed as error:
+                if show:
+                    show("raised", repr(error))
+                return None if str(error) else f"{type(error).__name__} without a message"
+            check()
+    except Wrong as wrong:
+        return str(wrong)
+    except MemoryError:  # of the fuzzer's own arrays
+        return None
+    except BaseException as error:  # Rust's panics are no Exception
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        if show:
+            traceback.print_exc()
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def cases(kind):
+    module = importlib.import_module(f"fuzz_cases_{kind}")
+    return module.make, module.ALLOWED
+
+
+def batch(kind, first, seconds):
+    """A process of the fuzzer: runs cases, and says which before each, for the case that ends it."""
+    resource.setrlimit(resource.RLIMIT_AS, (LIMIT[kind], LIMIT[kind]))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    make, allowed = cases(kind)
+    end = time.monotonic() + seconds
+    for seed in range(first, first + BATCH):
+        if time.monotonic() > end:
+            break
+        os.write(1, f"case {seed}\n".encode())
+        if wrong := outcome(make, seed, allowed):
+            os.write(1, f"fail {wrong!r}\n".encode())
+    os.write(1, b"done\n")
+
+
+def parent(kind, seconds, seed):
+    end, count, failures, first = time.monotonic() + seconds, 0, 0, seed << 32
+    while time.monotonic() < end:
+        left = max(end - time.monotonic(), 1.0)
+        command = [sys.executable, __file__, *(["--torch"] if kind == "torch" else [])]
+        command += ["--batch", str(first), "--seconds", str(left)]
+        alone = dict(os.environ, OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="2")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=alone) as process:
+            try:
+                out, err = process.communicate(timeout=left + PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                out, err = process.communicate()
+        last = first
+        for line in out.splitlines():
+            word, _, rest = line.partition(" ")
+            if word == "case":
+                last, count = int(rest), count + 1
+            elif word == "fail":
+                failures += 1
+                print(f"seed {last}: {rest}", flush=True)
+        if not out.endswith("done\n"):
+            failures += 1
+            print(f"seed {last}: the process ended with status {process.returncode}\n{err[-2000:]}", flush=True)
+            first = last + 1
+        else:
+            first += BATCH
+    print(f"{count} cases, {failures} failures")
+    return count, failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--torch", action="store_true", help="layernorm.torch instead of NumPy's functions")
+    parser.add_argument("--case", type=int, help="run one case and show it")
+    parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    kind = "torch" if options.torch else "numpy"
+    if options.batch is not None:
+        return batch(kind, options.batch, options.seconds)
+    if options.case is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (LIMIT[kind], LIMIT[kind]))
+        make, allowed = cases(kind)
+        wrong = outcome(make, options.case, allowed, lambda *what: print(*what, flush=True))
+        sys.exit(wrong and f"failure: {wrong}")
+    count, failures = parent(kind, options.seconds, options.seed)
+    sys.exit(1 if failures or not count else 0)
+
+
+if __name__ == "__main__":
+    # As the module that the cases import, so that there is one `Wrong`.
+    importlib.import_module("fuzz_boundary").main()
