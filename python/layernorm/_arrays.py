@@ -13,6 +13,8 @@ import numpy as np
 
 # A tensor as the compiled half takes it: address, type, shape, strides in elements.
 Tensor = tuple[int, int, tuple[int, ...], tuple[int, ...]]
+# Numbers that follow each other: address, type, how many.
+Flat = tuple[int, int, int]
 
 # Places in the compiled half's list of types.
 FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = range(4)
@@ -125,6 +127,11 @@ def tensor(found: np.ndarray) -> Tensor:
 def optional(found: np.ndarray | None) -> Tensor | None:
     """:func:`tensor`, or None."""
     return None if found is None else tensor(found)
+
+
+def flat(found: np.ndarray) -> Flat:
+    """``(address, type, count)`` of a contiguous array. The caller keeps it alive."""
+    return (address(found), _CODES[found.dtype], found.size)
 
 
 def address(found: np.ndarray) -> int:

@@ -7,14 +7,18 @@ from typing import Any, final
 _Tensor = tuple[int, int, Sequence[int], Sequence[int]]
 # ("layer" | "rms", trailing axes or axes), ("group", groups), ("batch", None).
 _Op = tuple[str, int | tuple[int, ...] | None]
-# (address, rows) of m, δ and 1/σ, one after the other.
-_Stats = tuple[int, int]
-# (address of the mean, address of the variance, channels).
-_Running = tuple[int, int, int]
+# (address, type, count) of numbers that follow each other.
+_Flat = tuple[int, int, int]
+# m, δ and 1/σ of the rows, one after the other.
+_Stats = _Flat
+# Mean and variance.
+_Running = tuple[_Flat, _Flat]
 # (threads or 0, whether outputs are fresh memory).
 _How = tuple[int, bool]
-# Of h and c; 0 for none.
-_Pair = tuple[int, int]
+# Of h and c.
+_Pair = tuple[_Flat | None, _Flat | None]
+# The same on a GPU: addresses, 0 for none.
+_CudaPair = tuple[int, int]
 
 def forward(
     op: _Op,
@@ -112,7 +116,7 @@ class Recurrent:
         kind: str,
         variant: str,
         format: str,
-        tensors: Sequence[tuple[str, Sequence[int], int]],
+        tensors: Sequence[tuple[str, Sequence[int], _Flat]],
         eps: float | None,
         noise_of_layers: float,
         /,
@@ -123,16 +127,15 @@ class Recurrent:
     def has_bias(self) -> bool: ...
     def places(self) -> list[tuple[int, int, str, list[int], int]]: ...
     def start(self, seed: int) -> list[float]: ...
-    def start_into(self, seed: int, address: int, count: int, /) -> None: ...
+    def start_into(self, seed: int, to: _Flat, /) -> None: ...
     def forward(
         self,
-        parameters: Sequence[tuple[int, int]],
-        dtype: int,
-        x: int,
+        parameters: Sequence[_Flat],
+        x: _Flat,
         sizes: tuple[int, int, bool],
         lengths: Sequence[int] | None,
         state: _Pair,
-        y: int,
+        y: _Flat,
         last: _Pair,
         training: tuple[int, bool] | None,
         how: _How,
@@ -141,7 +144,9 @@ class Recurrent:
 
 @final
 class Tape:
-    def backward(self, dy: int, dlast: _Pair, dx: int, dparameters: int, dfirst: _Pair, /) -> None: ...
+    def backward(
+        self, dy: _Flat, dlast: _Pair, dx: _Flat | None, dparameters: _Flat | None, dfirst: _Pair, /
+    ) -> None: ...
 
 def describe(network: Recurrent, /) -> dict[str, Any]: ...
 def noise_hits(network: Recurrent, what: str, seed: int, layer: int, direction: int, count: int, /) -> list[bool]: ...
@@ -207,8 +212,8 @@ class CudaLayer:
         parameters: Sequence[int],
         x: int,
         y: _Matrix,
-        first: _Pair,
-        last: _Pair,
+        first: _CudaPair,
+        last: _CudaPair,
         lengths: int,
         tape: int,
         workspace: int,
@@ -220,13 +225,13 @@ class CudaLayer:
         parameters: Sequence[int],
         x: int,
         dy: _Matrix,
-        dlast: _Pair,
+        dlast: _CudaPair,
         lengths: int,
         tape: int,
         workspace: int,
         dparameters: Sequence[int],
         dx: tuple[int, bool],
-        dfirst: _Pair,
+        dfirst: _CudaPair,
         /,
     ) -> None: ...
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from . import _core
-from ._arrays import acc_of, address, apart, array, contiguous, numbers, optional, output, plain, tensor, written
+from ._arrays import acc_of, address, apart, array, contiguous, flat, numbers, optional, output, plain, tensor, written
 
 # All cores unless `set_num_threads` says otherwise; results that we make are fresh memory.
 _Axes = int | Sequence[int] | None
@@ -168,7 +168,7 @@ def _row_norm(
         extra = (tensor(residual), tensor(h))
     y, to, how = _result(x, out, (weight, bias, residual) if residual is None else (weight, bias, residual, x))
     stats = _room(outer, x.dtype) if return_stats else None
-    place = None if stats is None else (address(stats), _count(outer))
+    place = None if stats is None else flat(stats)
     _core.forward(
         (name, rows),
         tensor(x),
@@ -207,11 +207,11 @@ def _row_norm_backward(
     dh = None if dh is None else array("gradient of the residual output", dh)
     if stats is None:
         saved, unused = _room(outer, x.dtype), np.empty_like(x, subok=False)
-        place = (address(saved), _count(outer))
+        place = flat(saved)
         _core.forward((name, rows), tensor(x), tensor(unused), None, None, False, eps, place, None, _FRESH)
     else:
         saved = _stats_argument(stats, outer, x.dtype)
-        place = (address(saved), _count(outer))
+        place = flat(saved)
     gradients = _gradients(x, weight, bias)
     _core.backward(
         (name, rows),
@@ -339,7 +339,7 @@ def _channel_norm(
     # Only rows can be normalized where they are.
     y, to, how = _result(x, out, (x, weight, bias) if out is not None else ())
     stats = _room(outer, x.dtype) if return_stats or op[0] == "batch" else None
-    place = None if stats is None else (address(stats), _count(outer))
+    place = None if stats is None else flat(stats)
     _core.forward(op, tensor(x), tensor(y), optional(weight), optional(bias), False, eps, place, None, how)
     y = _finish(y, to, out)
     return (y, _stats(stats)) if return_stats and stats is not None else y
@@ -359,11 +359,11 @@ def _channel_norm_backward(
     weight, bias = _parameter("weight", weight, x), _parameter("bias", bias, x)
     if stats is None:
         saved, unused = _room(outer, x.dtype), np.empty_like(x, subok=False)
-        place = (address(saved), _count(outer))
+        place = flat(saved)
         _core.forward(op, tensor(x), tensor(unused), None, None, False, eps, place, None, _FRESH)
     else:
         saved = _stats_argument(stats, outer, x.dtype)
-        place = (address(saved), _count(outer))
+        place = flat(saved)
     gradients = _gradients(x, weight, bias)
     _core.backward(
         op,
@@ -518,7 +518,7 @@ def batch_norm(
             raise ValueError("return_stats: expected training, found running statistics, which have none of a batch")
         y, to, how = _result(x, out, (x, weight, bias, mean, var))
         parameters = (optional(weight), optional(bias))
-        _core.batch_infer(tensor(x), tensor(y), *parameters, eps, (address(mean), address(var), channels), how)
+        _core.batch_infer(tensor(x), tensor(y), *parameters, eps, (flat(mean), flat(var)), how)
         return _finish(y, to, out)
     if num_batches_tracked < 0:
         raise ValueError(f"num_batches_tracked: expected 0 or more, found {num_batches_tracked}")
@@ -536,8 +536,8 @@ def batch_norm(
         optional(weight),
         optional(bias),
         eps,
-        (address(stats), channels),
-        (address(mean), address(var), channels),
+        flat(stats),
+        (flat(mean), flat(var)),
         momentum,
         num_batches_tracked,
         how,
@@ -576,7 +576,7 @@ def batch_norm_backward(
     mean = _running("running_mean", running_mean, channels, x.dtype)
     var = _running("running_var", running_var, channels, x.dtype)
     gradients = _gradients(x, weight, bias)
-    running = (address(mean), address(var), channels)
+    running = (flat(mean), flat(var))
     _core.batch_infer_backward(
         tensor(x),
         tensor(dy),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from . import _core
-from ._arrays import acc_of, address, code_of, contiguous, plain
+from ._arrays import Flat, acc_of, contiguous, flat, plain
 from ._names import named_places
 
 _HOW = (0, False)
@@ -51,10 +51,10 @@ class Tape:
         acc = acc_of(dtype)
         given = shapes.state("gradient of the final state", dstate, self._batch, acc)
         dx = np.empty(*self._x)
-        flat = np.empty(shapes.count, acc)
+        parameters = np.empty(shapes.count, acc)
         dfirst = shapes.empty_state(self._batch, acc)
-        self._tape.backward(address(dy), _addresses(given), address(dx), address(flat), _addresses(dfirst))
-        return RecurrentGradients(dx, shapes.split(flat), shapes.public(dfirst))
+        self._tape.backward(flat(dy), _pair(given), flat(dx), flat(parameters), _pair(dfirst))
+        return RecurrentGradients(dx, shapes.split(parameters), shapes.public(dfirst))
 
 
 def _contiguous(what: str, value: ArrayLike, dtype: np.dtype[Any] | None = None) -> np.ndarray:
@@ -64,9 +64,9 @@ def _contiguous(what: str, value: ArrayLike, dtype: np.dtype[Any] | None = None)
     return found
 
 
-def _addresses(state: _Pair) -> tuple[int, int]:
+def _pair(state: _Pair) -> tuple[Flat | None, Flat | None]:
     h, c = state
-    return (0 if h is None else address(h), 0 if c is None else address(c))
+    return (None if h is None else flat(h), None if c is None else flat(c))
 
 
 class _Shapes:
@@ -79,8 +79,8 @@ class _Shapes:
         self.places = tuple(named_places(core))
         self.count = sum(count for *_, count in self.places)
 
-    def split(self, flat: np.ndarray) -> dict[str, np.ndarray]:
-        return {name: flat[at : at + count].reshape(shape) for name, shape, at, count in self.places}
+    def split(self, whole: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: whole[at : at + count].reshape(shape) for name, shape, at, count in self.places}
 
     def _states(self, batch: int) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
         outer = (self.layers * self.directions, batch)
@@ -153,9 +153,9 @@ class _Recurrent:
         ]
         projection = _size("proj_size", proj_size) or None
         self._compile((variant, *sizes, bool(bidirectional), projection, bool(bias), eps, noise))
-        flat = np.empty(self._shapes.count, np.float64)
-        self._core.start_into(_seed(seed), address(flat), flat.size)
-        self.parameters = self._shapes.split(flat.astype(self.dtype, copy=False))
+        start = np.empty(self._shapes.count, np.float64)
+        self._core.start_into(_seed(seed), flat(start))
+        self.parameters = self._shapes.split(start.astype(self.dtype, copy=False))
 
     def _compile(self, arguments: tuple[Any, ...]) -> None:
         """The compiled network of these arguments. It can be made again from them, and holds nothing else worth keeping."""
@@ -184,7 +184,7 @@ class _Recurrent:
             + (f", proj_size={shapes.projection})" if shapes.projection else ")")
         )
 
-    def _parameters(self) -> tuple[list[tuple[int, int]], list[np.ndarray]]:
+    def _parameters(self) -> tuple[list[Flat], list[np.ndarray]]:
         """Addresses, and the arrays that must live as long as they are used."""
         names = [name for name, *_ in self._shapes.places]
         if list(self.parameters) != names:
@@ -195,7 +195,7 @@ class _Recurrent:
             if value.shape != shape:
                 raise ValueError(f"{name}: expected shape {list(shape)}, found {list(value.shape)}")
             found.append(value)
-        return [(address(value), code_of("parameters", value.dtype)) for value in found], found
+        return [flat(value) for value in found], found
 
     def _run(
         self, given: ArrayLike, state: Any, lengths: Sequence[int] | None, training: tuple[int, bool] | None
@@ -220,13 +220,12 @@ class _Recurrent:
         parameters, keep_alive = self._parameters()
         tape = core.forward(
             parameters,
-            code_of("input", x.dtype),
-            address(x),
+            flat(x),
             (steps, batch, self.batch_first),
             lengths,
-            _addresses(first),
-            address(y),
-            _addresses(last),
+            _pair(first),
+            flat(y),
+            _pair(last),
             training,
             _HOW,
         )

@@ -22,6 +22,20 @@ pub enum Failure {
         /// The type that came.
         found: Dtype,
     },
+    /// Another number of elements than is needed: ValueError.
+    Count {
+        /// Which argument.
+        what: String,
+        /// How many are needed.
+        expected: usize,
+        /// How many came.
+        found: usize,
+    },
+    /// A tensor whose elements cannot be read where it says that they are: ValueError.
+    Memory {
+        /// Which argument.
+        what: String,
+    },
     /// Calls that do not follow each other as they must: RuntimeError.
     Order(&'static str),
 }
@@ -68,6 +82,12 @@ impl From<Failure> for PyErr {
             Failure::Cuda(error) => cuda(&error),
             Failure::Type { what, expected, found } => {
                 PyTypeError::new_err(format!("{what}: expected {expected}, found {}", found.name()))
+            }
+            Failure::Count { what, expected, found } => {
+                PyValueError::new_err(format!("{what}: expected {expected} elements, found {found}"))
+            }
+            Failure::Memory { what } => {
+                PyValueError::new_err(format!("{what}: expected aligned memory of its own, found none"))
             }
             Failure::Order(what) => PyRuntimeError::new_err(what),
         }

@@ -5,6 +5,7 @@ mod cuda;
 mod describe;
 mod detach;
 mod failure;
+mod flat;
 mod norms;
 mod openmp;
 mod recurrent;

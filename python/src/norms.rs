@@ -1,8 +1,9 @@
 //! The norms: each call takes tensors, makes views of them and calls the library.
 
 use crate::failure::Failure;
+use crate::flat::Flat;
 use crate::settings::{How, run};
-use crate::tensor::{Parameters, Tensor, gradient, slice, slice_mut, with_type};
+use crate::tensor::{Dtype, Parameters, Tensor, gradient, with_type};
 use layernorm::batch_norm::{self, BatchConfig, Moments, Momentum, Running, RunningVariance};
 use layernorm::group_norm::{self, GroupConfig};
 use layernorm::{
@@ -61,35 +62,36 @@ impl<'py> FromPyObject<'_, 'py> for Op {
     }
 }
 
-/// `(address, count)`: m, δ and r of so many rows, which follow each other as `[3, count]` in the arithmetic type.
-type Stats = (usize, usize);
+/// m, δ and r of the rows, which follow each other as `[3, rows]` in the arithmetic type.
+type Stats = Flat;
 
-/// # Safety
-/// The memory is there, and nothing else uses it.
-unsafe fn stats_mut<'a, A>((address, count): Stats) -> StatsMut<'a, A> {
-    let step = count * size_of::<A>();
-    // SAFETY: the caller's promise.
-    unsafe {
-        StatsMut {
-            m: slice_mut(address, count),
-            delta: slice_mut(address + step, count),
-            rstd: slice_mut(address + 2 * step, count),
-        }
+/// How many rows there are statistics of.
+fn stats_rows(stats: &Stats) -> Result<usize, Failure> {
+    if !stats.count().is_multiple_of(3) {
+        let what = "statistics".to_owned();
+        return Err(Failure::Count { what, expected: stats.count() / 3 * 3, found: stats.count() });
     }
+    Ok(stats.count() / 3)
 }
 
 /// # Safety
-/// The memory is there.
-unsafe fn stats_ref<'a, A>((address, count): Stats) -> StatsRef<'a, A> {
-    let step = count * size_of::<A>();
+/// The memory is what was said, and nothing else uses it; `acc` is `A`.
+unsafe fn stats_mut<'a, A>(stats: Stats, acc: Dtype) -> Result<StatsMut<'a, A>, Failure> {
+    let rows = stats_rows(&stats)?;
     // SAFETY: the caller's promise.
-    unsafe {
-        StatsRef {
-            m: slice(address, count),
-            delta: slice(address + step, count),
-            rstd: slice(address + 2 * step, count),
-        }
-    }
+    let (m, rest) = unsafe { stats.write("statistics", acc, 3 * rows)? }.split_at_mut(rows);
+    let (delta, rstd) = rest.split_at_mut(rows);
+    Ok(StatsMut { m, delta, rstd })
+}
+
+/// # Safety
+/// The memory is what was said; `acc` is `A`.
+unsafe fn stats_ref<'a, A>(stats: Stats, acc: Dtype) -> Result<StatsRef<'a, A>, Failure> {
+    let rows = stats_rows(&stats)?;
+    // SAFETY: the caller's promise.
+    let (m, rest) = unsafe { stats.read("statistics", acc, 3 * rows)? }.split_at(rows);
+    let (delta, rstd) = rest.split_at(rows);
+    Ok(StatsRef { m, delta, rstd })
 }
 
 struct Forward {
@@ -130,7 +132,7 @@ fn forward_of<T: Element>(call: &Forward, cx: &mut Context) -> Result<(), Failur
     // SAFETY: Python keeps the arrays alive, they are what it says, and those to be written are its own and apart.
     unsafe {
         let affine = call.parameters.affine::<T>(dtype)?;
-        let stats = call.stats.map(|stats| stats_mut(stats));
+        let stats = call.stats.map(|stats| stats_mut(stats, dtype.acc())).transpose()?;
         let (x, eps) = (call.x.view()?, call.eps);
         match &call.op {
             Op::Layer(rows) => row_forward(call, stats, &NormConfig { axes: rows.axes(), affine, eps }, true, cx),
@@ -183,7 +185,7 @@ struct Backward {
     weight: Option<Tensor>,
     zero_centered: bool,
     eps: f64,
-    stats: Stats,
+    stats: Option<Stats>,
     dx: Option<Tensor>,
     dweight: Option<Tensor>,
     dbias: Option<Tensor>,
@@ -208,6 +210,7 @@ pub fn backward(
     dbias: Option<Tensor>,
     how: How,
 ) -> PyResult<()> {
+    let stats = Some(stats);
     let call = Backward { op, x, dy, dh, weight, zero_centered, eps, stats, dx, dweight, dbias };
     run(py, how, move |cx| with_type!(call.x.dtype, backward_of(&call, cx)))
 }
@@ -216,7 +219,8 @@ fn backward_of<T: Element>(call: &Backward, cx: &mut Context) -> Result<(), Fail
     // SAFETY: Python keeps the arrays alive, they are what it says, and those to be written are its own and apart.
     unsafe {
         let (x, dy, affine, gradients) = backward_views::<T>(call)?;
-        let (stats, eps) = (stats_ref(call.stats), call.eps);
+        let stats = call.stats.ok_or(Failure::Order("gradients need the statistics"))?;
+        let (stats, eps) = (stats_ref(stats, call.x.dtype.acc())?, call.eps);
         let rows = |rows: &Rows, centered: bool, gradients, cx: &mut Context| {
             let config = NormConfig { axes: rows.axes(), affine, eps };
             let dh = call.dh.as_ref().map(|dh| dh.view()).transpose()?;
@@ -259,8 +263,13 @@ unsafe fn backward_views<'a, T: Element>(call: &Backward) -> Result<BackwardView
     }
 }
 
-/// Addresses of running mean and variance in the arithmetic type, and their number.
-type RunningStats = (usize, usize, usize);
+/// Running mean and variance, in the arithmetic type.
+type RunningStats = (Flat, Flat);
+
+/// The channels of `[N, C, …]`; 0 if there are none, which the operations refuse.
+fn channels(x: &Tensor) -> usize {
+    x.shape().get(1).copied().unwrap_or(0)
+}
 
 /// Batch norm in training that also updates running statistics: with the factor `momentum`, or as the plain average over all
 /// batches if it is None, of which there were `batches` before.
@@ -287,12 +296,14 @@ pub fn batch_running(
         cx: &mut Context,
     ) -> Result<(), Failure> {
         call.y.same_type("output", call.x.dtype)?;
-        let (mean, var, count) = running;
+        let (acc, count) = (call.x.dtype.acc(), channels(&call.x));
         // SAFETY: as in `forward_of`.
         unsafe {
             let config = BatchConfig { affine: call.parameters.affine::<T>(call.x.dtype)?, eps: call.eps };
-            let stats = stats_mut(call.stats.unwrap_or((0, 0)));
-            let (mean, var) = (slice_mut(mean, count), slice_mut(var, count));
+            let stats = call.stats.ok_or(Failure::Order("batch norm needs room for its statistics"))?;
+            let stats = stats_mut(stats, acc)?;
+            let mean = running.0.write("running mean", acc, count)?;
+            let var = running.1.write("running variance", acc, count)?;
             let running = Running { mean, var, momentum, variance: RunningVariance::Unbiased };
             Ok(batch_norm::forward_running(call.x.view()?, call.y.view_mut()?, stats, running, &config, cx)?)
         }
@@ -322,7 +333,7 @@ pub fn batch_infer(
         // SAFETY: as in `forward_of`.
         unsafe {
             let config = BatchConfig { affine: call.parameters.affine::<T>(call.x.dtype)?, eps: call.eps };
-            Ok(batch_norm::infer(call.x.view()?, call.y.view_mut()?, moments(running), &config, cx)?)
+            Ok(batch_norm::infer(call.x.view()?, call.y.view_mut()?, moments(running, &call.x)?, &config, cx)?)
         }
     }
     let parameters = Parameters { weight, bias, zero_centered: false };
@@ -331,10 +342,13 @@ pub fn batch_infer(
 }
 
 /// # Safety
-/// The memory is there.
-unsafe fn moments<'a, A>((mean, var, count): RunningStats) -> Moments<'a, A> {
+/// The memory is what was said; the arithmetic type of x is `A`.
+unsafe fn moments<'a, A>((mean, var): RunningStats, x: &Tensor) -> Result<Moments<'a, A>, Failure> {
+    let (acc, count) = (x.dtype.acc(), channels(x));
     // SAFETY: the caller's promise.
-    unsafe { Moments { mean: slice(mean, count), var: slice(var, count) } }
+    unsafe {
+        Ok(Moments { mean: mean.read("running mean", acc, count)?, var: var.read("running variance", acc, count)? })
+    }
 }
 
 /// Gradients of [`batch_infer`].
@@ -358,10 +372,10 @@ pub fn batch_infer_backward(
         unsafe {
             let (x, dy, affine, gradients) = backward_views::<T>(call)?;
             let config = BatchConfig { affine, eps: call.eps };
-            Ok(batch_norm::infer_backward(x, dy, moments(running), gradients, &config, cx)?)
+            Ok(batch_norm::infer_backward(x, dy, moments(running, &call.x)?, gradients, &config, cx)?)
         }
     }
-    let (stats, dh, zero_centered) = ((0, 0), None, false);
+    let (stats, dh, zero_centered) = (None, None, false);
     let call = Backward { op: Op::Batch, x, dy, dh, weight, zero_centered, eps, stats, dx, dweight, dbias };
     run(py, how, move |cx| with_type!(call.x.dtype, of(&call, running, cx)))
 }

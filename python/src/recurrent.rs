@@ -6,8 +6,9 @@
 
 use crate::detach::detached;
 use crate::failure::Failure;
+use crate::flat::Flat;
 use crate::settings::{How, configured};
-use crate::tensor::{Dtype, slice, slice_mut, with_type};
+use crate::tensor::{Dtype, slice, with_type};
 use layernorm::{Context, Element, Float, Isa};
 use layernorm_rnn::weights::{self, Format};
 use layernorm_rnn::{
@@ -94,19 +95,25 @@ fn variant_of(kind: &str, name: &str, eps: Option<f64>) -> Result<Variant, Failu
 /// `(layer, direction, slot, shape, offset)` of a parameter.
 type Place = (usize, usize, &'static str, Vec<usize>, usize);
 
-/// `(name, shape, address)` of a float64 tensor.
-type Named = (String, Vec<usize>, usize);
+/// `(name, shape, numbers)` of a float64 tensor.
+type Named = (String, Vec<usize>, Flat);
 
-/// Lengths in elements are those that the shapes give; all memory is contiguous. Of h and c an address of 0 says that there is
-/// none.
+/// h and c, in the arithmetic type, where they are.
+type Pair = (Option<Flat>, Option<Flat>);
+
 #[derive(Clone)]
-struct Memory {
+struct Sizes {
     steps: usize,
     batch: usize,
     batch_first: bool,
     lengths: Option<Vec<usize>>,
-    h: usize,
-    c: usize,
+}
+
+impl Sizes {
+    /// Steps of all sequences. What is too large for a number is more than any tensor has.
+    fn rows(&self) -> usize {
+        self.steps.saturating_mul(self.batch)
+    }
 }
 
 #[pymethods]
@@ -157,12 +164,14 @@ impl Recurrent {
             let shapes: BTreeMap<_, _> = tensors.iter().map(|(name, shape, _)| (name.clone(), shape.clone())).collect();
             let config = weights::config_of_shapes(&shapes, format, variant_of(kind, variant, eps)?, "")?
                 .with_noise(Noise { dropout: noise_of_layers, ..Noise::default() });
-            let tensors = tensors.iter().map(|(name, shape, address)| {
-                // SAFETY: Python keeps the arrays alive, contiguous and of float64.
-                let values = unsafe { slice::<f64>(*address, shape.iter().product()) }.to_vec();
-                (name.clone(), weights::Tensor { shape: shape.clone(), values })
-            });
-            let network = weights::from_tensors::<f64>(&tensors.collect(), format, &config, "")?;
+            let mut found = BTreeMap::new();
+            for (name, shape, numbers) in tensors {
+                let count = shape.iter().fold(1, |count: usize, &n| count.saturating_mul(n));
+                // SAFETY: Python keeps the arrays alive.
+                let values = unsafe { numbers.read::<f64>("weights", Dtype::F64, count)? }.to_vec();
+                found.insert(name, weights::Tensor { shape, values });
+            }
+            let network = weights::from_tensors::<f64>(&found, format, &config, "")?;
             Ok((Recurrent { config, seats: Arc::default() }, network.params().values().to_vec()))
         };
         Ok(read()?)
@@ -208,55 +217,52 @@ impl Recurrent {
         Ok(network.map_err(Failure::from)?.params().values().to_vec())
     }
 
-    /// The same, written to memory of so many float64: a list of millions of numbers takes seconds.
-    #[pyo3(signature = (seed, address, count, /))]
-    fn start_into(&self, py: Python<'_>, seed: u64, address: usize, count: usize) -> PyResult<()> {
+    /// The same, written to float64 in memory: a list of millions of numbers takes seconds.
+    #[pyo3(signature = (seed, to, /))]
+    fn start_into(&self, py: Python<'_>, seed: u64, to: Flat) -> PyResult<()> {
         let start = || -> Result<(), Failure> {
             let network = Network::<f64>::new(self.config, Init::for_variant(&self.config.variant), seed)?;
-            if network.params().values().len() != count {
-                return Err(Failure::Order("expected room for all parameters"));
-            }
+            let values = network.params().values();
             // SAFETY: Python keeps the memory alive, and nothing else uses it.
-            unsafe { slice_mut::<f64>(address, count) }.copy_from_slice(network.params().values());
+            unsafe { to.write("parameters", Dtype::F64, values.len())? }.copy_from_slice(values);
             Ok(())
         };
         Ok(detached(py, start)?)
     }
 
-    /// Runs over sequences x `[T, B, I]` (or `[B, T, I]`) of type `dtype`; writes y and the last h and c (in the arithmetic
-    /// type). With `training = (seed, recompute)` it gives a tape. `parameters` are `(address, dtype)` in the order of `places`.
-    #[pyo3(signature = (parameters, dtype, x, sizes, lengths, state, y, last, training, how, /))]
+    /// Runs over sequences x `[T, B, I]` (or `[B, T, I]`); writes y, of the same type, and the last h and c (in the arithmetic
+    /// type). With `training = (seed, recompute)` it gives a tape. `parameters` are in the order of `places`.
+    #[pyo3(signature = (parameters, x, sizes, lengths, state, y, last, training, how, /))]
     #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
     fn forward(
         &self,
         py: Python<'_>,
-        parameters: Vec<(usize, usize)>,
-        dtype: usize,
-        x: usize,
+        parameters: Vec<Flat>,
+        x: Flat,
         sizes: (usize, usize, bool),
         lengths: Option<Vec<usize>>,
-        state: (usize, usize),
-        y: usize,
-        last: (usize, usize),
+        state: Pair,
+        y: Flat,
+        last: Pair,
         training: Option<(u64, bool)>,
         how: How,
     ) -> PyResult<Option<Tape>> {
-        let dtype = Dtype::number(dtype)?;
         let (steps, batch, batch_first) = sizes;
-        let memory = Memory { steps, batch, batch_first, lengths, h: state.0, c: state.1 };
+        let sizes = Sizes { steps, batch, batch_first, lengths };
         let training = training
             .map(|(seed, recompute)| Training { seed, keep: if recompute { Keep::Recompute } else { Keep::All } });
-        let call = Call { parameters, x, y, last, memory, training, how };
-        Ok(detached(py, || with_type!(dtype, forward_of(self, &call, dtype)))?)
+        let call = Call { parameters, x, y, state, last, sizes, training, how };
+        Ok(detached(py, || with_type!(call.x.dtype(), forward_of(self, &call)))?)
     }
 }
 
 struct Call {
-    parameters: Vec<(usize, usize)>,
-    x: usize,
-    y: usize,
-    last: (usize, usize),
-    memory: Memory,
+    parameters: Vec<Flat>,
+    x: Flat,
+    y: Flat,
+    state: Pair,
+    last: Pair,
+    sizes: Sizes,
     training: Option<Training>,
     how: How,
 }
@@ -297,62 +303,70 @@ impl Recurrent {
     /// Numbers of h and c for so many sequences.
     fn state_sizes(&self, batch: usize) -> (usize, usize) {
         let config = &self.config;
-        let cells = config.layers * config.directions() * batch;
-        (cells * config.output(), if config.has_cell() { cells * config.hidden } else { 0 })
+        let cells = (config.layers * config.directions()).saturating_mul(batch);
+        (cells.saturating_mul(config.output()), if config.has_cell() { cells.saturating_mul(config.hidden) } else { 0 })
     }
 }
 
-fn forward_of<T: Element>(recurrent: &Recurrent, call: &Call, dtype: Dtype) -> Result<Option<Tape>, Failure>
+fn forward_of<T: Element>(recurrent: &Recurrent, call: &Call) -> Result<Option<Tape>, Failure>
 where
     T::Acc: Kept,
 {
-    let (memory, config) = (&call.memory, &recurrent.config);
+    let (sizes, config, dtype) = (&call.sizes, &recurrent.config, call.x.dtype());
+    let counts = recurrent.state_sizes(sizes.batch);
+    let rows = sizes.rows();
     let mut seat = recurrent.seat::<T::Acc>(call.how)?;
-    let (h, c) = recurrent.state_sizes(memory.batch);
-    let rows = memory.steps * memory.batch;
-    // SAFETY: Python keeps the tensors alive, contiguous and of these sizes, and those to be written are its own.
+    // SAFETY: Python keeps the tensors alive, contiguous and of the sizes that it says, and those to be written are its own.
     unsafe {
         take_parameters(&mut seat.network, &call.parameters)?;
         let sequences = Sequences {
-            data: slice::<T>(call.x, rows * config.input),
-            steps: memory.steps,
-            batch: memory.batch,
-            layout: if memory.batch_first { Layout::BatchFirst } else { Layout::TimeFirst },
-            lengths: memory.lengths.as_deref(),
+            data: call.x.read::<T>("input", dtype, rows.saturating_mul(config.input))?,
+            steps: sizes.steps,
+            batch: sizes.batch,
+            layout: if sizes.batch_first { Layout::BatchFirst } else { Layout::TimeFirst },
+            lengths: sizes.lengths.as_deref(),
         };
-        let y = slice_mut::<T>(call.y, rows * config.output() * config.directions());
-        let initial = take_state(&mut seat.initial, (memory.h, memory.c), (h, c));
+        let y = call.y.write::<T>("output", dtype, rows.saturating_mul(width(config)))?;
+        check_state("final state", &call.last, dtype.acc(), counts)?;
+        let initial = take_state("state", &mut seat.initial, &call.state, dtype.acc(), counts)?;
         let Seat { network, runner, initial: first, last, .. } = &mut seat;
         let initial = initial.then_some(&*first);
         match call.training {
             None => runner.forward_into(network, &sequences, initial, y, last)?,
             Some(training) => runner.train_into(network, &sequences, initial, training, y, last)?,
         }
-        give_state(&seat.last, call.last, (h, c));
+        give_state("final state", &seat.last, &call.last, dtype.acc())?;
     }
     if call.training.is_none() {
         T::Acc::free(&recurrent.seats).push(seat);
         return Ok(None);
     }
     let recorded = Mutex::new(T::Acc::record(seat));
-    let config = *config;
-    Ok(Some(Tape { recorded, seats: recurrent.seats.clone(), config, dtype, rows, state: (h, c) }))
+    Ok(Some(Tape { recorded, seats: recurrent.seats.clone(), config: *config, dtype, rows, counts }))
+}
+
+/// The numbers of y at a step of a sequence.
+fn width(config: &Config) -> usize {
+    config.output() * config.directions()
 }
 
 /// Copies parameters that differ from those that the network has.
 ///
 /// # Safety
-/// The memory is there, of the types that are said.
-unsafe fn take_parameters<A: Kept>(network: &mut Network<A>, from: &[(usize, usize)]) -> Result<(), Failure> {
-    if from.len() != network.params().entries().len() {
-        return Err(Failure::Order("expected as many parameters as the network has"));
+/// The memory is what was said.
+unsafe fn take_parameters<A: Kept>(network: &mut Network<A>, from: &[Flat]) -> Result<(), Failure> {
+    let entries = network.params().entries().len();
+    if from.len() != entries {
+        let what = "parameters".to_owned();
+        return Err(Failure::Count { what, expected: entries, found: from.len() });
     }
     let mut room = Vec::new();
-    for (i, &(address, dtype)) in from.iter().enumerate() {
-        let range = network.params().entries()[i].range.clone();
-        let dtype = Dtype::number(dtype).map_err(|_| Failure::Order("no type has this number"))?;
-        // SAFETY: the caller's promise.
-        let found = unsafe { with_type!(dtype, converted(address, range.len(), &mut room;)) };
+    for (i, numbers) in from.iter().enumerate() {
+        let entry = &network.params().entries()[i];
+        let range = entry.range.clone();
+        let address = numbers.checked(|| entry.name(), range.len())?;
+        // SAFETY: the caller's promise; as many as this are there.
+        let found = unsafe { with_type!(numbers.dtype(), converted(address, range.len(), &mut room;)) };
         // Bits, not numbers: −0 is another parameter than 0, and NaN the same as NaN.
         if bytes(found) != bytes(&network.params().values()[range.clone()]) {
             network.params_mut().values_mut()[range].copy_from_slice(found);
@@ -382,37 +396,53 @@ unsafe fn converted<T: Element, A: Kept>(address: usize, count: usize, room: &mu
     room
 }
 
-/// Copies a state that the caller has; false if there is none.
-///
-/// # Safety
-/// As for [`slice`].
-unsafe fn take_state<A: Kept>(to: &mut State<A>, (h, c): (usize, usize), sizes: (usize, usize)) -> bool {
-    if h == 0 && c == 0 {
-        return false;
-    }
-    for (numbers, address, count) in [(&mut to.h, h, sizes.0), (&mut to.c, c, sizes.1)] {
-        numbers.clear();
-        if address == 0 {
-            numbers.resize(count, A::ZERO);
-        } else {
-            // SAFETY: the caller's promise.
-            numbers.extend_from_slice(unsafe { slice(address, count) });
+/// Refuses h and c of other types and sizes.
+fn check_state(what: &'static str, state: &Pair, acc: Dtype, counts: (usize, usize)) -> Result<(), Failure> {
+    for (part, count) in [(state.0, counts.0), (state.1, counts.1)] {
+        if let Some(part) = part {
+            part.fits(what, acc, count)?;
         }
     }
-    true
+    Ok(())
+}
+
+/// Copies a state that the caller has, zeros for what is missing of it; false if there is none.
+///
+/// # Safety
+/// As for [`Flat::read`].
+unsafe fn take_state<A: Kept>(
+    what: &'static str,
+    to: &mut State<A>,
+    from: &Pair,
+    acc: Dtype,
+    counts: (usize, usize),
+) -> Result<bool, Failure> {
+    if from.0.is_none() && from.1.is_none() {
+        return Ok(false);
+    }
+    for (numbers, part, count) in [(&mut to.h, from.0, counts.0), (&mut to.c, from.1, counts.1)] {
+        numbers.clear();
+        match part {
+            None => numbers.resize(count, A::ZERO),
+            // SAFETY: the caller's promise.
+            Some(part) => numbers.extend_from_slice(unsafe { part.read(what, acc, count)? }),
+        }
+    }
+    Ok(true)
 }
 
 /// Copies a state to where the caller wants it.
 ///
 /// # Safety
-/// As for [`slice_mut`].
-unsafe fn give_state<A: Kept>(from: &State<A>, (h, c): (usize, usize), sizes: (usize, usize)) {
-    for (numbers, address, count) in [(&from.h, h, sizes.0), (&from.c, c, sizes.1)] {
-        if address != 0 {
+/// As for [`Flat::write`].
+unsafe fn give_state<A: Kept>(what: &'static str, from: &State<A>, to: &Pair, acc: Dtype) -> Result<(), Failure> {
+    for (numbers, part) in [(&from.h, to.0), (&from.c, to.1)] {
+        if let Some(part) = part {
             // SAFETY: the caller's promise.
-            unsafe { slice_mut(address, count) }.copy_from_slice(numbers);
+            unsafe { part.write(what, acc, numbers.len())? }.copy_from_slice(numbers);
         }
     }
+    Ok(())
 }
 
 /// What a pass in training leaves for its gradients.
@@ -423,23 +453,24 @@ pub struct Tape {
     config: Config,
     dtype: Dtype,
     rows: usize,
-    state: (usize, usize),
+    /// Numbers of h and c.
+    counts: (usize, usize),
 }
 
 #[pymethods]
 impl Tape {
     /// Writes gradients from those of y and of the last h and c: of x, of the parameters (one after the other, in the
-    /// arithmetic type) and of the first h and c. Those whose address is 0 are not written, and that of x not computed. It may
-    /// be called again.
+    /// arithmetic type) and of the first h and c. Those that are None are not written, and that of x not computed. It may be
+    /// called again.
     #[pyo3(signature = (dy, dlast, dx, dparameters, dfirst, /))]
     fn backward(
         &self,
         py: Python<'_>,
-        dy: usize,
-        dlast: (usize, usize),
-        dx: usize,
-        dparameters: usize,
-        dfirst: (usize, usize),
+        dy: Flat,
+        dlast: Pair,
+        dx: Option<Flat>,
+        dparameters: Option<Flat>,
+        dfirst: Pair,
     ) -> PyResult<()> {
         let to = Ends { dy, dlast, dx, dparameters, dfirst };
         Ok(detached(py, || with_type!(self.dtype, backward_of(self, &to)))?)
@@ -447,24 +478,29 @@ impl Tape {
 }
 
 struct Ends {
-    dy: usize,
-    dlast: (usize, usize),
-    dx: usize,
-    dparameters: usize,
-    dfirst: (usize, usize),
+    dy: Flat,
+    dlast: Pair,
+    dx: Option<Flat>,
+    dparameters: Option<Flat>,
+    dfirst: Pair,
 }
 
 fn backward_of<T: Element>(tape: &Tape, ends: &Ends) -> Result<(), Failure>
 where
     T::Acc: Kept,
 {
-    let config = &tape.config;
+    let (config, dtype, acc) = (&tape.config, tape.dtype, tape.dtype.acc());
     let mut recorded = tape.recorded.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let seat = T::Acc::recorded(&mut recorded).ok_or(Failure::Order("the tape is of another type"))?;
-    // SAFETY: Python keeps the tensors alive, contiguous and of these sizes, and those to be written are its own.
+    let inputs = if ends.dx.is_some() { tape.rows.saturating_mul(config.input) } else { 0 };
+    // SAFETY: Python keeps the tensors alive, contiguous and of the sizes that it says, and those to be written are its own.
     unsafe {
-        let dy = slice::<T>(ends.dy, tape.rows * config.output() * config.directions());
-        let dlast = take_state(&mut seat.initial, ends.dlast, tape.state);
+        let dy = ends.dy.read::<T>("gradient of the output", dtype, tape.rows.saturating_mul(width(config)))?;
+        let dx = ends.dx.map(|dx| dx.write::<T>("gradient of the input", dtype, inputs)).transpose()?;
+        let count = seat.network.params().values().len();
+        let dparameters = ends.dparameters.map(|to| to.write("gradients of the parameters", acc, count)).transpose()?;
+        check_state("gradient of the state", &ends.dfirst, acc, tape.counts)?;
+        let dlast = take_state("gradient of the final state", &mut seat.initial, &ends.dlast, acc, tape.counts)?;
         let dlast = dlast.then_some(&seat.initial);
         let (mut params, state) = match seat.gradients.take() {
             Some(kept) => kept,
@@ -472,15 +508,15 @@ where
         };
         // The runner adds.
         params.values_mut().fill(T::Acc::ZERO);
-        let inputs = if ends.dx == 0 { 0 } else { tape.rows * config.input };
         let mut gradients = Gradients { input: vec![T::narrow(T::Acc::ZERO); inputs], params, state };
         seat.runner.backward_into(&seat.network, dy, dlast, 0, &mut gradients)?;
-        slice_mut(ends.dx, inputs).copy_from_slice(&gradients.input);
-        if ends.dparameters != 0 {
-            let values = gradients.params.values();
-            slice_mut(ends.dparameters, values.len()).copy_from_slice(values);
+        if let Some(dx) = dx {
+            dx.copy_from_slice(&gradients.input);
         }
-        give_state(&gradients.state, ends.dfirst, tape.state);
+        if let Some(to) = dparameters {
+            to.copy_from_slice(gradients.params.values());
+        }
+        give_state("gradient of the state", &gradients.state, &ends.dfirst, acc)?;
         seat.gradients = Some((gradients.params, gradients.state));
     }
     Ok(())

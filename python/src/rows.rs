@@ -2,8 +2,9 @@
 //! The same operations as in `norms.rs`, and so the same bits.
 
 use crate::failure::Failure;
+use crate::flat::Flat;
 use crate::settings::run;
-use crate::tensor::{Dtype, has_memory, slice_mut, with_type};
+use crate::tensor::{Dtype, has_memory, parameter_type, slice_mut, with_type};
 use layernorm::{
     Affine, Axes, Context, Element, Float, Gradients, NormConfig, Param, ParamMut, StatsMut, StatsRef, View, ViewMut,
     layer_norm, rms_norm,
@@ -14,9 +15,9 @@ use pyo3::prelude::*;
 #[pyclass(frozen, module = "layernorm._core")]
 pub struct Saved {
     numbers: Numbers,
-    rows: usize,
+    shape: Shape,
     /// Addresses of x and γ, to be known again.
-    of: (usize, usize),
+    of: (usize, Option<usize>),
 }
 
 enum Numbers {
@@ -26,19 +27,19 @@ enum Numbers {
 
 #[pymethods]
 impl Saved {
-    /// `(address, rows)`, as the general functions take statistics. They stay where they are as long as this lives.
+    /// `(address, type, count)`, as the general functions take statistics. They stay where they are as long as this lives.
     #[getter]
-    fn place(&self) -> (usize, usize) {
-        let address = match &self.numbers {
-            Numbers::Single(numbers) => numbers.as_ptr().expose_provenance(),
-            Numbers::Double(numbers) => numbers.as_ptr().expose_provenance(),
+    fn place(&self) -> (usize, usize, usize) {
+        let (address, count) = match &self.numbers {
+            Numbers::Single(numbers) => (numbers.as_ptr().expose_provenance(), numbers.len()),
+            Numbers::Double(numbers) => (numbers.as_ptr().expose_provenance(), numbers.len()),
         };
-        (address, self.rows)
+        (address, self.shape.dtype.acc() as usize, count)
     }
 }
 
 /// Which rows: `[rows, n]` of a type.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct Shape {
     centered: bool,
     dtype: Dtype,
@@ -47,8 +48,16 @@ struct Shape {
     eps: f64,
 }
 
-/// `(address, dtype)` of γ, β or their gradients, `[n]`; the address is 0 if there is none.
-type Vector = (usize, usize);
+/// `(address, dtype)` of γ, β or their gradients, `[n]`.
+type Vector = Option<(usize, Dtype)>;
+
+/// γ or β, if it is there, as Python hands it over: of `n` numbers, which Python compares with its shape.
+fn vector(address: Option<usize>, code: usize, n: usize) -> PyResult<Vector> {
+    let Some(address) = address else { return Ok(None) };
+    let dtype = Dtype::number(code)?;
+    has_memory(address, dtype, n == 0)?;
+    Ok(Some((address, dtype)))
+}
 
 /// # Safety
 /// The memory is there, contiguous, of `rows·n` elements of type `T`.
@@ -68,13 +77,12 @@ unsafe fn matrix_mut<'a, T>(address: usize, shape: Shape) -> Result<ViewMut<'a, 
 
 /// # Safety
 /// The memory is there, contiguous, of `n` elements of the type of x or f32.
-unsafe fn parameter<'a, T: Element>((address, code): Vector, shape: Shape) -> Result<Option<Param<'a, T>>, Failure> {
-    if address == 0 {
-        return Ok(None);
-    }
+unsafe fn parameter<'a, T: Element>(vector: Vector, shape: Shape) -> Result<Option<Param<'a, T>>, Failure> {
+    let Some((address, dtype)) = vector else { return Ok(None) };
+    parameter_type("parameter", dtype, shape.dtype)?;
     // SAFETY: the caller's promise.
     Ok(Some(unsafe {
-        if code == shape.dtype as usize {
+        if dtype == shape.dtype {
             Param::Same(View::from_raw_parts(std::ptr::with_exposed_provenance(address), &[shape.n], &[1])?)
         } else {
             Param::F32(View::from_raw_parts(std::ptr::with_exposed_provenance(address), &[shape.n], &[1])?)
@@ -84,16 +92,12 @@ unsafe fn parameter<'a, T: Element>((address, code): Vector, shape: Shape) -> Re
 
 /// # Safety
 /// As for [`parameter`], and nothing else uses the memory.
-unsafe fn parameter_mut<'a, T: Element>(
-    (address, code): Vector,
-    shape: Shape,
-) -> Result<Option<ParamMut<'a, T>>, Failure> {
-    if address == 0 {
-        return Ok(None);
-    }
+unsafe fn parameter_mut<'a, T: Element>(vector: Vector, shape: Shape) -> Result<Option<ParamMut<'a, T>>, Failure> {
+    let Some((address, dtype)) = vector else { return Ok(None) };
+    parameter_type("gradient of a parameter", dtype, shape.dtype)?;
     // SAFETY: the caller's promise.
     Ok(Some(unsafe {
-        if code == shape.dtype as usize {
+        if dtype == shape.dtype {
             ParamMut::Same(ViewMut::from_raw_parts(std::ptr::with_exposed_provenance_mut(address), &[shape.n], &[1])?)
         } else {
             ParamMut::F32(ViewMut::from_raw_parts(std::ptr::with_exposed_provenance_mut(address), &[shape.n], &[1])?)
@@ -113,31 +117,33 @@ pub fn rows_forward(
     n: usize,
     x: usize,
     y: usize,
-    weight: usize,
+    weight: Option<usize>,
     weight_type: usize,
-    bias: usize,
+    bias: Option<usize>,
     bias_type: usize,
     eps: f64,
     save: bool,
     threads: usize,
 ) -> PyResult<Option<Saved>> {
     let shape = Shape { centered, dtype: Dtype::number(dtype)?, rows, n, eps };
-    has_memory(x, rows == 0 || n == 0)?;
+    has_memory(x, shape.dtype, rows == 0 || n == 0)?;
+    has_memory(y, shape.dtype, rows == 0 || n == 0)?;
     let mut saved = save.then(|| Saved::new(shape, (x, weight)));
     let stats = saved.as_mut().map(|saved| saved.place().0);
-    let call = Forward { shape, x, y, weight: (weight, weight_type), bias: (bias, bias_type), stats };
+    let (weight, bias) = (vector(weight, weight_type, n)?, vector(bias, bias_type, n)?);
+    let call = Forward { shape, x, y, weight, bias, stats };
     run(py, (threads, true), |cx| with_type!(call.shape.dtype, forward_of(&call, cx)))?;
     Ok(saved)
 }
 
 impl Saved {
-    fn new(shape: Shape, of: (usize, usize)) -> Saved {
+    fn new(shape: Shape, of: (usize, Option<usize>)) -> Saved {
         let count = 3 * shape.rows;
         let numbers = match shape.dtype {
             Dtype::F64 => Numbers::Double(vec![0.0; count]),
             _ => Numbers::Single(vec![0.0; count]),
         };
-        Saved { numbers, rows: shape.rows, of }
+        Saved { numbers, shape, of }
     }
 }
 
@@ -167,11 +173,11 @@ fn forward_of<T: Element>(call: &Forward, cx: &mut Context) -> Result<(), Failur
     }
 }
 
-/// Gradients from what [`rows_forward`] saved; those whose address is 0 are not computed. False, and nothing is done, if x or γ is
-/// not where it was: then it may be of another type or layout, too.
+/// Gradients from what [`rows_forward`] saved; those that are None are not computed. False, and nothing is done, if x or γ is not
+/// where it was, or not what it was: hooks may have replaced it. Counts are of elements.
 #[pyfunction]
 #[pyo3(signature = (
-    centered, dtype, n, x, dy, weight, weight_type, eps, saved, dx, dweight, dbias, bias_type, threads, /
+    centered, dtype, n, x, count, dy, weight, weight_type, weight_count, eps, saved, dx, dweight, dbias, bias_type, threads, /
 ))]
 #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
 pub fn rows_backward(
@@ -180,23 +186,29 @@ pub fn rows_backward(
     dtype: usize,
     n: usize,
     x: usize,
-    dy: usize,
-    weight: usize,
+    count: usize,
+    dy: Flat,
+    weight: Option<usize>,
     weight_type: usize,
+    weight_count: usize,
     eps: f64,
     saved: &Saved,
-    dx: usize,
-    dweight: usize,
-    dbias: usize,
+    dx: Option<usize>,
+    dweight: Option<usize>,
+    dbias: Option<usize>,
     bias_type: usize,
     threads: usize,
 ) -> PyResult<bool> {
-    if saved.of != (x, weight) {
+    let shape = Shape { centered, dtype: Dtype::number(dtype)?, rows: saved.shape.rows, n, eps };
+    let same = saved.of == (x, weight) && saved.shape == shape && count == shape.rows * n;
+    if !same || (weight.is_some() && weight_count != n) {
         return Ok(false);
     }
-    has_memory(dy, saved.rows == 0 || n == 0)?;
-    let shape = Shape { centered, dtype: Dtype::number(dtype)?, rows: saved.rows, n, eps };
-    let (weight, dweight, dbias) = ((weight, weight_type), (dweight, weight_type), (dbias, bias_type));
+    dy.fits("gradient of the output", shape.dtype, count)?;
+    let (weight, dweight, dbias) =
+        (vector(weight, weight_type, n)?, vector(dweight, weight_type, n)?, vector(dbias, bias_type, n)?);
+    has_memory(dx.unwrap_or(x), shape.dtype, count == 0)?;
+    let dy = dy.address();
     let call = Backward { shape, x, dy, weight, dx, dweight, dbias };
     run(py, (threads, true), |cx| match (&saved.numbers, call.shape.dtype) {
         (Numbers::Double(stats), Dtype::F64) => backward_of::<f64>(&call, stats, cx),
@@ -213,7 +225,7 @@ struct Backward {
     x: usize,
     dy: usize,
     weight: Vector,
-    dx: usize,
+    dx: Option<usize>,
     dweight: Vector,
     dbias: Vector,
 }
@@ -229,7 +241,7 @@ where
     unsafe {
         let affine = Affine { weight: parameter(call.weight, shape)?, bias: None, zero_centered: false };
         let gradients = Gradients {
-            input: if call.dx == 0 { None } else { Some(matrix_mut(call.dx, shape)?) },
+            input: call.dx.map(|dx| matrix_mut(dx, shape)).transpose()?,
             weight: parameter_mut(call.dweight, shape)?,
             bias: parameter_mut(call.dbias, shape)?,
         };

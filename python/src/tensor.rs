@@ -28,6 +28,20 @@ impl Dtype {
         Dtype::ALL.get(code).copied().ok_or_else(|| PyValueError::new_err(format!("no type has number {code}")))
     }
 
+    /// The bytes of an element.
+    pub fn size(self) -> usize {
+        match self {
+            Dtype::F16 | Dtype::Bf16 => 2,
+            Dtype::F32 => 4,
+            Dtype::F64 => 8,
+        }
+    }
+
+    /// The type that arithmetic is done in.
+    pub fn acc(self) -> Dtype {
+        if self == Dtype::F64 { Dtype::F64 } else { Dtype::F32 }
+    }
+
     /// The name in NumPy and PyTorch.
     pub fn name(self) -> &'static str {
         match self {
@@ -86,10 +100,11 @@ where
     Ok(tuple.len())
 }
 
-/// Refuses elements at address 0, as PyTorch's tensors without memory say (on its device `meta`, or zeros that are never stored).
-pub fn has_memory(address: usize, empty: bool) -> PyResult<()> {
-    if address == 0 && !empty {
-        return Err(PyValueError::new_err("expected a tensor with memory of its own, found one without"));
+/// Refuses elements at address 0, as PyTorch's tensors without memory say (on its device `meta`, freed, or zeros that are never
+/// stored), and such as are not at multiples of their size.
+pub fn has_memory(address: usize, dtype: Dtype, empty: bool) -> Result<(), Failure> {
+    if !empty && (address == 0 || !address.is_multiple_of(dtype.size())) {
+        return Err(Failure::Memory { what: "tensor".to_owned() });
     }
     Ok(())
 }
@@ -106,7 +121,7 @@ impl<'py> FromPyObject<'_, 'py> for Tensor {
             return Err(PyValueError::new_err("shape and strides have different lengths"));
         }
         let address = parts.get_item(0)?.extract()?;
-        has_memory(address, shape[..rank].contains(&0))?;
+        has_memory(address, dtype, shape[..rank].contains(&0))?;
         Ok(Tensor { address, dtype, rank, shape, strides })
     }
 }

@@ -180,3 +180,13 @@ def test_what_is_refused():
         lt.LSTM.from_module(nn.Linear(2, 3))
     with pytest.raises(TypeError, match="expected LSTM, found GRU"):
         lt.LSTM.from_module(nn.GRU(2, 3))
+
+
+def test_norms_of_different_eps_are_refused():
+    theirs = _CustomLSTM(3, 4, layer_norm=True, layer_norm_epsilon=1e-5)
+    lt.LSTM.from_module(theirs)
+    theirs.g_norm.eps = 1e-3
+    with pytest.raises(
+        ValueError, match=r"expected one eps for all of its norms, found 1e-05 \(c_norm\), 0.001 \(g_norm\)"
+    ):
+        lt.LSTM.from_module(theirs)

@@ -236,7 +236,7 @@ def test_starting_points_are_the_engines():
     network = lt.LSTM(5, 8, variant="keras")
     core = ln._core.Recurrent(*network._spec)  # type: ignore[attr-defined]
     flat = torch.empty(sum(p.numel() for p in network.parameters()), dtype=torch.float64)
-    core.start_into(3, flat.data_ptr(), flat.numel())
+    core.start_into(3, (flat.data_ptr(), 3, flat.numel()))
     assert flat.tolist() == core.start(3)
-    with pytest.raises(RuntimeError, match="room for all parameters"):
-        core.start_into(3, flat.data_ptr(), flat.numel() - 1)
+    with pytest.raises(ValueError, match="parameters: expected .* elements, found"):
+        core.start_into(3, (flat.data_ptr(), 3, flat.numel() - 1))

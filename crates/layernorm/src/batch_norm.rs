@@ -216,9 +216,7 @@ fn train<T: Element>(
                 let line = Scaled::new(Line::Column, checked.shape.positions(), value, &checked.norm);
                 stat = line.map_or_else(extreme::no_number, |line| line.unscaled());
                 v = line.map_or(v, |line| line.variance());
-                if let Some(line) = line {
-                    memory::push(&mut scaled, (channel, line))?;
-                }
+                scaled.extend(line.map(|line| (channel, line)));
             }
             stats.set(channel, stat);
             if let Some(update) = &mut update {
@@ -335,7 +333,7 @@ fn gradient<T: Element>(
             *b.add(channel) = *b.add(channel) / checked.norm.count;
             let all = (*a.add(channel) + *b.add(channel)) + (*dgain.add(channel) + *dbias.add(channel));
             if !all.is_finite() || (!fixed && extreme::was_scaled(&checked.norm, *stats.r.add(channel))) {
-                memory::push(&mut redo, channel)?;
+                redo.push(channel);
             }
         }
         if let Some(dx) = &gradients.input {

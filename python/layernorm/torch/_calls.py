@@ -14,7 +14,8 @@ import torch
 
 from .. import _core
 from . import _memory
-from ._types import CODES, acc_of
+from ._readable import check_shape, readable
+from ._types import acc_of
 from ._types import code_of as _code
 
 # Work goes to PyTorch's own threads where they are OpenMP's: threads of ours would share the cores with those.
@@ -32,13 +33,8 @@ def gpu():
     return _cuda
 
 
-def tensor(t):
-    """``(address, type, shape, strides)``."""
-    return (t.data_ptr(), CODES[t.dtype], t.shape, t.stride())
-
-
-def optional(what, t):
-    """The same, or None; with a word on types that there are none of, and on tensors elsewhere."""
+def _tensor(what, t):
+    """``(address, type, shape, strides)``, or None; with a word on types that there are none of, and on tensors elsewhere."""
     if t is None:
         return None
     if not t.is_cpu:
@@ -46,14 +42,21 @@ def optional(what, t):
     return (t.data_ptr(), _code(what, t.dtype), t.shape, t.stride())
 
 
-def stored(t):
-    """The tensor, or None, with its numbers in memory as they are: a view that is yet to be negated is written out."""
-    return t.resolve_neg() if t is not None and t.is_neg() else t
+def flat(what, t):
+    """``(address, type, count)`` of a contiguous tensor, or None."""
+    return None if t is None else (t.data_ptr(), _code(what, t.dtype), t.numel())
+
+
+def _affine(weight, bias):
+    return readable("weight", weight), readable("bias", bias)
 
 
 def stats_count(op, shape):
     """How many rows there are, of which each has statistics."""
     kind, number = op
+    least = number if kind in ("layer", "rms") else 2
+    if len(shape) < least:
+        raise ValueError(f"input: expected at least {least} dimensions, found {len(shape)}")
     if kind == "batch":
         return shape[1]
     if kind == "group":
@@ -84,93 +87,119 @@ def _result(op, x):
 
 def forward(op, x, weight, bias, eps, with_stats):
     """y, and the statistics ``[3, rows]`` or None."""
-    x, weight, bias = stored(x), stored(weight), stored(bias)
+    x, (weight, bias) = readable("input", x), _affine(weight, bias)
     if x.is_cuda:
         return gpu().forward(x, op, weight, bias, eps, with_stats, stats_count(op, x.shape))
-    code = _code("input", x.dtype)
+    at = _tensor("input", x)
     y = _result(op, x)
-    stats = place = None
-    if with_stats:
-        count = stats_count(op, x.shape)
-        stats = _empty((3, count), dtype=acc_of(x.dtype), device="cpu")
-        place = (stats.data_ptr(), count)
+    stats = None
+    # Batch norm without running statistics is training: its statistics are needed in any case.
+    if with_stats or op[0] == "batch":
+        stats = _empty((3, stats_count(op, x.shape)), dtype=acc_of(x.dtype), device="cpu")
     _forward(
         op,
-        (x.data_ptr(), code, x.shape, x.stride()),
-        tensor(y),
-        optional("weight", weight),
-        optional("bias", bias),
+        at,
+        _tensor("output", y),
+        _tensor("weight", weight),
+        _tensor("bias", bias),
         False,
         eps,
-        place,
+        flat("statistics", stats),
         None,
         (_threads(), True),
     )
-    return y, stats
+    return y, stats if with_stats else None
 
 
-def backward(op, dy, x, weight, bias, stats, eps, mask):
+def _stats_place(stats, op, x):
+    """Saved statistics as the compiled half takes them, and the tensor that must live as long as they are used."""
+    if not isinstance(stats, torch.Tensor):
+        return stats.place, stats
+    check_shape("statistics", stats, (3, stats_count(op, x.shape)))
+    stats = readable("statistics", stats).contiguous()
+    if not stats.is_cpu:
+        raise ValueError(f"statistics: expected a tensor on the CPU, where the input is, found one on {stats.device}")
+    return flat("statistics", stats), stats
+
+
+def parameter_shape(op, x):
+    """Of γ and β."""
+    return x.shape[x.dim() - op[1] :] if op[0] in ("layer", "rms") else x.shape[1:2]
+
+
+def _bias_gradient(op, x, bias_type, device):
+    """Memory for the gradient of β, of which backward knows nothing but the type: it may have changed since."""
+    return None if bias_type is None else _empty(parameter_shape(op, x), dtype=bias_type, device=device)
+
+
+def _check_input(x, dy):
+    """Hooks may hand out another input than was saved."""
+    if x.shape != dy.shape:
+        raise ValueError(f"input: expected shape {list(dy.shape)}, as its gradient has, found {list(x.shape)}")
+
+
+def backward(op, dy, x, weight, bias_type, stats, eps, mask):
     """dx, dweight and dbias; None where the mask says that they are not wanted. The statistics are a tensor ``[3, rows]``, or
     what the compiled half has kept.
     """
-    dy, x, weight = stored(dy), stored(x), stored(weight)
+    _check_input(x, dy)
+    dy, x, weight = readable("gradient of the output", dy), readable("input", x), readable("weight", weight)
     if x.is_cuda:
+        bias = _bias_gradient(op, x, bias_type, x.device) if mask[2] else None
         return gpu().backward(x, op, dy, weight, bias, stats, eps, mask)
+    place, stats = _stats_place(stats, op, x)
     dx = _result(op, x) if mask[0] else None
     dweight = _empty_like(weight) if mask[1] else None
-    dbias = _empty_like(bias) if mask[2] else None
+    dbias = _bias_gradient(op, x, bias_type, "cpu") if mask[2] else None
     _backward(
         op,
-        tensor(x),
-        tensor(dy),
+        _tensor("input", x),
+        _tensor("gradient of the output", dy),
         None,
-        None if weight is None else tensor(weight),
+        _tensor("weight", weight),
         False,
         eps,
-        (stats.data_ptr(), stats.shape[1]) if isinstance(stats, torch.Tensor) else stats.place,
-        None if dx is None else tensor(dx),
-        None if dweight is None else tensor(dweight),
-        None if dbias is None else tensor(dbias),
+        place,
+        _tensor("gradient of the input", dx),
+        _tensor("gradient of the weight", dweight),
+        _tensor("gradient of the bias", dbias),
         (_threads(), True),
     )
     return dx, dweight, dbias
 
 
-def _running(running_mean, running_var):
-    return (running_mean.data_ptr(), running_var.data_ptr(), running_mean.shape[0])
+def _running(mean, var):
+    return flat("running mean", mean), flat("running variance", var)
 
 
 def _moment(what, t, x):
     """Running statistics as the compiled half reads them."""
-    channels = x.shape[1]
-    if t.shape != (channels,):
-        raise ValueError(f"{what}: expected shape {[channels]}, found {list(t.shape)}")
+    check_shape(what, t, (x.shape[1],))
     if not t.is_cpu:
         raise ValueError(f"{what}: expected a tensor on the CPU, where the input is, found one on {t.device}")
-    return stored(t.detach().to(acc_of(x.dtype)).contiguous())
+    return readable(what, t.detach()).to(acc_of(x.dtype)).contiguous()
 
 
 def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
     """Batch norm in training: y, statistics, and running mean and variance as they are after this batch."""
-    x, weight, bias = stored(x), stored(weight), stored(bias)
+    x, (weight, bias) = readable("input", x), _affine(weight, bias)
     if x.is_cuda:
         return gpu().batch_train(x, weight, bias, running_mean, running_var, momentum, eps)
     if x.dim() < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {x.dim()}")
-    code = _code("input", x.dtype)
+    at = _tensor("input", x)
     y = _empty_like(x)
-    count = x.shape[1]
-    stats = _empty((3, count), dtype=acc_of(x.dtype), device="cpu")
+    stats = _empty((3, x.shape[1]), dtype=acc_of(x.dtype), device="cpu")
     mean, var = (
         _moment(what, t, x).clone() for what, t in (("running mean", running_mean), ("running variance", running_var))
     )
     _core.batch_running(
-        (x.data_ptr(), code, x.shape, x.stride()),
-        tensor(y),
-        optional("weight", weight),
-        optional("bias", bias),
+        at,
+        _tensor("output", y),
+        _tensor("weight", weight),
+        _tensor("bias", bias),
         eps,
-        (stats.data_ptr(), count),
+        flat("statistics", stats),
         _running(mean, var),
         momentum,
         0,
@@ -181,19 +210,19 @@ def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
 
 def batch_infer(x, weight, bias, running_mean, running_var, eps):
     """Batch norm by running statistics."""
-    x, weight, bias = stored(x), stored(weight), stored(bias)
+    x, (weight, bias) = readable("input", x), _affine(weight, bias)
     if x.is_cuda:
         return gpu().batch_infer(x, weight, bias, running_mean, running_var, eps)
     if x.dim() < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {x.dim()}")
-    code = _code("input", x.dtype)
+    at = _tensor("input", x)
     y = _empty_like(x)
     mean, var = _moment("running mean", running_mean, x), _moment("running variance", running_var, x)
     _core.batch_infer(
-        (x.data_ptr(), code, x.shape, x.stride()),
-        tensor(y),
-        optional("weight", weight),
-        optional("bias", bias),
+        at,
+        _tensor("output", y),
+        _tensor("weight", weight),
+        _tensor("bias", bias),
         eps,
         _running(mean, var),
         (_threads(), True),
@@ -201,24 +230,26 @@ def batch_infer(x, weight, bias, running_mean, running_var, eps):
     return y
 
 
-def batch_infer_backward(dy, x, weight, bias, running_mean, running_var, eps, mask):
+def batch_infer_backward(dy, x, weight, bias_type, running_mean, running_var, eps, mask):
     """Gradients of :func:`batch_infer`."""
-    dy, x, weight = stored(dy), stored(x), stored(weight)
+    _check_input(x, dy)
+    dy, x, weight = readable("gradient of the output", dy), readable("input", x), readable("weight", weight)
     if x.is_cuda:
+        bias = _bias_gradient(("batch", 0), x, bias_type, x.device) if mask[2] else None
         return gpu().batch_infer_backward(x, dy, weight, bias, running_mean, running_var, eps, mask)
     dx = _empty_like(x) if mask[0] else None
     dweight = _empty_like(weight) if mask[1] else None
-    dbias = _empty_like(bias) if mask[2] else None
+    dbias = _bias_gradient(("batch", 0), x, bias_type, "cpu") if mask[2] else None
     mean, var = _moment("running mean", running_mean, x), _moment("running variance", running_var, x)
     _core.batch_infer_backward(
-        tensor(x),
-        tensor(dy),
-        None if weight is None else tensor(weight),
+        _tensor("input", x),
+        _tensor("gradient of the output", dy),
+        _tensor("weight", weight),
         eps,
         _running(mean, var),
-        None if dx is None else tensor(dx),
-        None if dweight is None else tensor(dweight),
-        None if dbias is None else tensor(dbias),
+        _tensor("gradient of the input", dx),
+        _tensor("gradient of the weight", dweight),
+        _tensor("gradient of the bias", dbias),
         (_threads(), True),
     )
     return dx, dweight, dbias

@@ -15,18 +15,21 @@ from torch import Tensor
 from .._core import rows_backward, rows_forward
 from . import _calls, _memory, _ops  # noqa: F401  (the operations are registered)
 from ._memory import LARGE_COUNT
+from ._modes import apply_of, differentiates_forward, is_batched
+from ._modes import dispatch_modes as _dispatch_modes
+from ._modes import function_modes as _function_modes
+from ._modes import tracing as _tracing
+from ._modes import transform as _transform
+from ._readable import check_memory
+from ._readable import is_stored as _is_stored
 from ._transforms import Norm
 from ._twice import norm_backward_backward
-from ._types import CODES
+from ._types import CODES, UNALIGNED
 
 _empty, _empty_like, _threads = torch.empty, torch.empty_like, torch.get_num_threads
 _FLOAT32 = torch.float32
 _compiling = torch.compiler.is_compiling
 _grad_enabled = torch.is_grad_enabled
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_function_modes = torch._C._len_torch_function_stack
-_transform = torch._C._functorch.peek_interpreter_stack
-_tracing = torch._C._get_tracing_state
 
 
 def _plain(t):
@@ -40,6 +43,19 @@ def together(x, *others):
         if x.is_cpu
         else all(t is None or t.device == x.device for t in others)
     )
+
+
+def has_data(*tensors):
+    """Whether plain tensors have memory that can be asked for: not while a graph is made, nor under a transformation."""
+    known = not _compiling() and not _dispatch_modes() and all(map(_plain, tensors))
+    return known and not any(map(is_batched, tensors))
+
+
+def check_saved(*tensors):
+    """Refuses saved tensors that were freed since, before PyTorch's operations read them."""
+    for t in tensors:
+        if t is not None and has_data(t):
+            check_memory("saved tensor", t)
 
 
 class _Rows(torch.autograd.Function):
@@ -59,7 +75,14 @@ class _Rows(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         op, n, eps, saved, bias_type = ctx.how
         for_x, for_weight, for_bias, _ = ctx.needs_input_grad
-        if not dy.is_contiguous() or _grad_enabled():
+        # A gradient may be one of several at once, or zeros without memory; the parameters may have been freed since.
+        if (
+            _grad_enabled()
+            or is_batched(dy)
+            or not (_is_stored(dy) and _is_stored(x) and (weight is None or _is_stored(weight)))
+            or not (at := dy.data_ptr())
+            or at & UNALIGNED[dy.dtype]
+        ):
             return _general_backward(ctx, dy, x, weight)
         dx = _result(x) if for_x else None
         dweight = _empty_like(weight) if for_weight else None
@@ -72,14 +95,16 @@ class _Rows(torch.autograd.Function):
             CODES[x.dtype],
             n,
             x.data_ptr(),
-            dy.data_ptr(),
-            0 if weight is None else weight.data_ptr(),
+            x.numel(),
+            (at, CODES[dy.dtype], dy.numel()),
+            None if weight is None else weight.data_ptr(),
             0 if weight is None else CODES[weight.dtype],
+            0 if weight is None else weight.numel(),
             eps,
             saved,
-            dx.data_ptr() if for_x else 0,
-            dweight.data_ptr() if for_weight else 0,
-            dbias.data_ptr() if for_bias else 0,
+            dx.data_ptr() if for_x else None,
+            dweight.data_ptr() if for_weight else None,
+            dbias.data_ptr() if for_bias else None,
             CODES[bias_type] if for_bias else 0,
             _threads(),
         )
@@ -88,16 +113,24 @@ class _Rows(torch.autograd.Function):
 
 
 # What `Function.apply` does before this one, about transformations and their dead wrappers, `_short` has ruled out.
-_rows_apply = super(torch.autograd.Function, _Rows).apply
+_rows_apply = apply_of(_Rows)
 
 
 def _general_backward(ctx, dy, x, weight):
     op, _, eps, saved, bias_type = ctx.how
-    bias = None if bias_type is None else _empty(x.shape[-op[1] :], dtype=bias_type, device="cpu")
-    mask = ctx.needs_input_grad[:3]
+    return (*_gradients(dy, x, weight, bias_type, saved, op, eps, ctx.needs_input_grad[:3]), None)
+
+
+def _gradients(dy, x, weight, bias_type, stats, op, eps, mask):
+    """dx, dweight and dbias, by a function that can be differentiated or transformed where that is asked for."""
+    if is_batched(dy):
+        # An operation is mapped over several gradients. It takes statistics as a tensor; here they are computed again.
+        stats = torch.ops.layernorm.norm(x.detach(), None, None, *op, eps)[1]
+        found = torch.ops.layernorm.norm_backward(dy, x, weight, bias_type, stats, *op, eps, list(mask))
+        return tuple(t if wanted else None for t, wanted in zip(found, mask))
     if _grad_enabled():
-        return (*_NormBackward.apply(dy, x, weight, bias, saved, op, eps, mask), None)
-    return (*_calls.backward(op, dy, x, weight, bias, saved, eps, mask), None)
+        return _NormBackward.apply(dy, x, weight, bias_type, stats, op, eps, mask)
+    return _calls.backward(op, dy, x, weight, bias_type, stats, eps, mask)
 
 
 def _result(x):
@@ -113,9 +146,9 @@ def _rows_forward(x, weight, bias, op, n, eps, save):
         n,
         x.data_ptr(),
         y.data_ptr(),
-        0 if weight is None else weight.data_ptr(),
+        None if weight is None else weight.data_ptr(),
         0 if weight is None else CODES[weight.dtype],
-        0 if bias is None else bias.data_ptr(),
+        None if bias is None else bias.data_ptr(),
         0 if bias is None else CODES[bias.dtype],
         eps,
         save,
@@ -131,7 +164,9 @@ def _fits(parameter, x, shape):
         and parameter.shape == shape
         and (type(parameter) is Parameter or type(parameter) is Tensor)
         and (parameter.is_cpu if x.is_cpu else parameter.device == x.device)
-        and parameter.is_contiguous()
+        and _is_stored(parameter)
+        and (at := parameter.data_ptr())
+        and not at & UNALIGNED[parameter.dtype]
     )
 
 
@@ -139,18 +174,14 @@ class _Norm(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias, op, eps):
         y, stats = _calls.forward(op, x, weight, bias, eps, True)
-        ctx.save_for_backward(x, weight, bias, stats)
-        ctx.op, ctx.eps = op, eps
+        ctx.save_for_backward(x, weight, stats)
+        ctx.op, ctx.eps, ctx.bias_type = op, eps, None if bias is None else bias.dtype
         return y
 
     @staticmethod
     def backward(ctx, dy):
-        x, weight, bias, stats = ctx.saved_tensors
-        mask = ctx.needs_input_grad[:3]
-        if _grad_enabled():
-            found = _NormBackward.apply(dy, x, weight, bias, stats, ctx.op, ctx.eps, mask)
-        else:
-            found = _calls.backward(ctx.op, dy, x, weight, bias, stats, ctx.eps, mask)
+        x, weight, stats = ctx.saved_tensors
+        found = _gradients(dy, x, weight, ctx.bias_type, stats, ctx.op, ctx.eps, ctx.needs_input_grad[:3])
         return (*found, None, None)
 
 
@@ -160,8 +191,9 @@ class _GpuRows(_Norm):
     @staticmethod
     def forward(ctx, x, weight, bias, how):
         y, stats = _calls.gpu().rows_forward(x, weight, bias, how, True)
-        ctx.save_for_backward(x, weight, bias, stats)
+        ctx.save_for_backward(x, weight, stats)
         ctx.op, _, ctx.eps = how
+        ctx.bias_type = None if bias is None else bias.dtype
         return y
 
     @staticmethod
@@ -169,19 +201,20 @@ class _GpuRows(_Norm):
         return _Norm.backward(ctx, dy)[:4]
 
 
-_gpu_rows_apply = super(torch.autograd.Function, _GpuRows).apply
+_gpu_rows_apply = apply_of(_GpuRows)
 
 
 class _NormBackward(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, dy, x, weight, bias, stats, op, eps, mask):
+    def forward(ctx, dy, x, weight, bias_type, stats, op, eps, mask):
         ctx.save_for_backward(dy, x, weight)
         ctx.op, ctx.eps = op, eps
         ctx.set_materialize_grads(False)
-        return _calls.backward(op, dy, x, weight, bias, stats, eps, mask)
+        return _calls.backward(op, dy, x, weight, bias_type, stats, eps, mask)
 
     @staticmethod
     def backward(ctx, *u):
+        check_saved(*ctx.saved_tensors, *u)
         return (*norm_backward_backward(ctx.op, ctx.eps, *ctx.saved_tensors, *u), None, None, None, None, None)
 
 
@@ -202,7 +235,7 @@ def _short(x, weight, bias):
 
 def refuse_tangents(*tensors):
     """Forward-mode differentiation: without this word a tangent would be lost in silence."""
-    if forward_ad._current_level >= 0 and not _compiling() and _transform() is None:
+    if differentiates_forward() and not _compiling() and _transform() is None:
         for t in tensors:
             if t is not None and forward_ad.unpack_dual(t).tangent is not None:
                 raise NotImplementedError(
@@ -254,19 +287,20 @@ def row_norm(x, weight, bias, op, shape, eps):
     """
     if (
         _compiling()
-        or not (type(x) is Tensor or type(x) is Parameter)
-        or not (x.is_cpu or x.is_cuda)
-        or not x.is_contiguous()
-        or not (weight is None or _fits(weight, x, shape))
-        or not (bias is None or _fits(bias, x, shape))
-        or x.dtype not in CODES
         or _transform() is not None
         or _tracing() is not None
         or _dispatch_modes()
         or _function_modes()
         or forward_ad._current_level >= 0
-        # A tensor that PyTorch has yet to negate (the imaginary part of a conjugate) is contiguous only if it is one number.
-        or (n := shape[0] if op[1] == 1 else prod(shape)) < 2
+        or not (type(x) is Tensor or type(x) is Parameter)
+        or not (x.is_cpu or x.is_cuda)
+        or x.dtype not in CODES
+        or not _is_stored(x)
+        or not (weight is None or _fits(weight, x, shape))
+        or not (bias is None or _fits(bias, x, shape))
+        or not (at := x.data_ptr())
+        or at & UNALIGNED[x.dtype]
+        or (n := shape[0] if op[1] == 1 else prod(shape)) < 1
     ):
         return norm(x, weight, bias, op, eps)
     if x.is_cuda:

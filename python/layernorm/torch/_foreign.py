@@ -5,6 +5,22 @@ from __future__ import annotations
 import torch
 
 from .. import _core
+from ._calls import flat
+from ._readable import readable
+
+
+def _eps_of_norms(module):
+    """The ε of the module's norms, none or one: the compiled half has one for all."""
+    found = {
+        name: float(norm.eps)
+        for name, norm in module.named_modules()
+        if "norm" in type(norm).__name__.lower() and hasattr(norm, "eps")
+    }
+    eps = sorted(set(found.values()))
+    if len(eps) > 1:
+        said = ", ".join(f"{value} ({next(name for name in found if found[name] == value)})" for value in eps)
+        raise ValueError(f"module: expected one eps for all of its norms, found {said}")
+    return eps
 
 
 def read_foreign(kind, module):
@@ -20,16 +36,14 @@ def read_foreign(kind, module):
         )
     if kind != "lstm":
         raise TypeError(f"module: expected a {kind.upper()}, found {type(module).__name__}, which is an LSTM")
-    eps = [
-        float(norm.eps) for norm in module.modules() if "norm" in type(norm).__name__.lower() and hasattr(norm, "eps")
-    ]
-    wide = {name: value.to("cpu", torch.float64).contiguous() for name, value in tensors.items()}
-    named = [(name, list(value.shape), value.data_ptr()) for name, value in wide.items()]
+    eps = _eps_of_norms(module)
+    wide = {name: readable(name, value).to("cpu", torch.float64).contiguous() for name, value in tensors.items()}
+    named = [(name, list(value.shape), flat(name, value)) for name, value in wide.items()]
     # fastrnns's own norm has no ε.
     eps = eps[0] if eps else 0.0
     # Both libraries have the same layers without norms, too.
     variant = format if any("norm" in name for name in tensors) else "none"
-    core, flat = _core.Recurrent.from_tensors(kind, variant, format, named, eps, 0.0)
+    core, values = _core.Recurrent.from_tensors(kind, variant, format, named, eps, 0.0)
     inputs, hidden, layers, directions, projection = core.sizes()
     arguments = dict(
         input_size=inputs,
@@ -41,4 +55,4 @@ def read_foreign(kind, module):
         variant=variant,
         eps=eps if variant == format else None,
     )
-    return arguments, torch.tensor(flat, dtype=torch.float64, device="cpu"), next(iter(tensors.values()))
+    return arguments, torch.tensor(values, dtype=torch.float64, device="cpu"), next(iter(tensors.values()))

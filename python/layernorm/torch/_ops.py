@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from . import _calls
+from ._transforms import map_each
 from ._twice import infer_backward_backward, norm_backward_backward
 
 # PyTorch takes the GPU's way if any tensor is there; the calls refuse those that are elsewhere than the input.
@@ -43,7 +44,7 @@ def norm_backward(
     dy: Tensor,
     x: Tensor,
     weight: Tensor | None,
-    bias: Tensor | None,
+    bias_type: torch.dtype | None,
     stats: Tensor,
     kind: str,
     number: int,
@@ -51,21 +52,28 @@ def norm_backward(
     mask: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dx, dweight, dbias; empty where the mask is False."""
-    found = _calls.backward((kind, number), dy, x, weight, bias, stats.contiguous(), eps, mask)
+    found = _calls.backward((kind, number), dy, x, weight, bias_type, stats, eps, mask)
     return tuple(_or_empty(t, x) for t in found)
 
 
 @norm_backward.register_fake
-def _(dy, x, weight, bias, stats, kind, number, eps, mask):
-    dx = _calls.result_like((kind, number), x) if mask[0] else x.new_empty((0,))
+def _(dy, x, weight, bias_type, stats, kind, number, eps, mask):
+    op = (kind, number)
+    dx = _calls.result_like(op, x) if mask[0] else x.new_empty((0,))
     dweight = torch.empty_like(weight) if mask[1] else x.new_empty((0,))
-    dbias = torch.empty_like(bias) if mask[2] else x.new_empty((0,))
+    dbias = x.new_empty(_calls.parameter_shape(op, x), dtype=bias_type) if mask[2] else x.new_empty((0,))
     return dx, dweight, dbias
+
+
+def _type_of(t):
+    return None if t is None else t.dtype
 
 
 def _norm_setup(ctx, inputs, output):
     x, weight, bias, ctx.kind, ctx.number, ctx.eps = inputs
-    ctx.save_for_backward(x, weight, bias, output[1])
+    # β itself may be changed before backward, as with torch.nn's.
+    ctx.bias_type = _type_of(bias)
+    ctx.save_for_backward(x, weight, output[1])
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)
 
@@ -73,9 +81,9 @@ def _norm_setup(ctx, inputs, output):
 def _norm_gradient(ctx, dy, _):
     if dy is None:
         return (None,) * 6
-    x, weight, bias, stats = ctx.saved_tensors
+    x, weight, stats = ctx.saved_tensors
     mask = list(ctx.needs_input_grad[:3])
-    found = torch.ops.layernorm.norm_backward(dy, x, weight, bias, stats, ctx.kind, ctx.number, ctx.eps, mask)
+    found = torch.ops.layernorm.norm_backward(dy, x, weight, ctx.bias_type, stats, ctx.kind, ctx.number, ctx.eps, mask)
     return (*map(_present, found, mask), None, None, None)
 
 
@@ -121,7 +129,8 @@ def _(x, weight, bias, running_mean, running_var, momentum, eps):
 
 def _batch_train_setup(ctx, inputs, output):
     x, weight, bias, _, _, _, ctx.eps = inputs
-    ctx.save_for_backward(x, weight, bias, output[1])
+    ctx.bias_type = _type_of(bias)
+    ctx.save_for_backward(x, weight, output[1])
     ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
 
@@ -129,9 +138,9 @@ def _batch_train_setup(ctx, inputs, output):
 def _batch_train_gradient(ctx, dy, *_):
     if dy is None:
         return (None,) * 7
-    x, weight, bias, stats = ctx.saved_tensors
+    x, weight, stats = ctx.saved_tensors
     mask = list(ctx.needs_input_grad[:3])
-    found = torch.ops.layernorm.norm_backward(dy, x, weight, bias, stats, "batch", 0, ctx.eps, mask)
+    found = torch.ops.layernorm.norm_backward(dy, x, weight, ctx.bias_type, stats, "batch", 0, ctx.eps, mask)
     return (*map(_present, found, mask), None, None, None, None)
 
 
@@ -161,31 +170,33 @@ def batch_norm_infer_backward(
     dy: Tensor,
     x: Tensor,
     weight: Tensor | None,
-    bias: Tensor | None,
+    bias_type: torch.dtype | None,
     running_mean: Tensor,
     running_var: Tensor,
     eps: float,
     mask: list[bool],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dx, dweight, dbias; empty where the mask is False."""
-    found = _calls.batch_infer_backward(dy, x, weight, bias, running_mean, running_var, eps, mask)
+    found = _calls.batch_infer_backward(dy, x, weight, bias_type, running_mean, running_var, eps, mask)
     return tuple(_or_empty(t, x) for t in found)
 
 
 @batch_norm_infer_backward.register_fake
-def _(dy, x, weight, bias, running_mean, running_var, eps, mask):
-    parts = (torch.empty_like(t) if wanted else x.new_empty((0,)) for t, wanted in zip((x, weight, bias), mask))
-    return tuple(parts)
+def _(dy, x, weight, bias_type, running_mean, running_var, eps, mask):
+    dx, dweight = (torch.empty_like(t) if wanted else x.new_empty((0,)) for t, wanted in zip((x, weight), mask))
+    return dx, dweight, x.new_empty(x.shape[1:2] if mask[2] else (0,), dtype=bias_type if mask[2] else x.dtype)
 
 
 def _infer_setup(ctx, inputs, output):
-    *tensors, ctx.eps = inputs
-    ctx.save_for_backward(*tensors)
+    x, weight, bias, mean, var, ctx.eps = inputs
+    ctx.bias_type = _type_of(bias)
+    ctx.save_for_backward(x, weight, mean, var)
 
 
 def _infer_gradient(ctx, dy):
+    x, weight, mean, var = ctx.saved_tensors
     mask = list(ctx.needs_input_grad[:3])
-    found = torch.ops.layernorm.batch_norm_infer_backward(dy, *ctx.saved_tensors, ctx.eps, mask)
+    found = torch.ops.layernorm.batch_norm_infer_backward(dy, x, weight, ctx.bias_type, mean, var, ctx.eps, mask)
     return (*map(_present, found, mask), None, None, None)
 
 
@@ -205,3 +216,6 @@ def _infer_backward_gradient(ctx, *u):
 
 
 batch_norm_infer_backward.register_autograd(_infer_backward_gradient, setup_context=_infer_backward_setup)
+
+for _name in ("norm", "norm_backward", "batch_norm_train", "batch_norm_infer", "batch_norm_infer_backward"):
+    map_each(globals()[_name], getattr(torch.ops.layernorm, _name))

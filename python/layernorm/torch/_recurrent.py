@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from .._core import Recurrent
 from .._names import named_places
 from . import _sequence_ops  # noqa: F401  (the operations are registered)
+from ._calls import flat
 from ._foreign import read_foreign
-from ._sequences import Spec, core_of, sequences
+from ._sequences import Spec, check_parameters, core_of, sequences, shapes_of
 from ._types import CODES
 
 # Beside the modules, not in them: what is packed is neither copied nor pickled.
@@ -70,20 +71,21 @@ class _Network(nn.Module):
             # No memory, no numbers: `torch.nn.utils.skip_init` makes a network so, whose starting point would take long.
             return
         core = core_of(self._spec)
-        flat = torch.empty(
-            sum(count for *_, count in named_places(core, self._suffix)), dtype=torch.float64, device="cpu"
-        )
-        core.start_into(_random(), flat.data_ptr(), flat.numel())
-        self._fill(flat)
+        count = sum(count for *_, count in named_places(core, self._suffix))
+        start = torch.empty(count, dtype=torch.float64, device="cpu")
+        core.start_into(_random(), flat("parameters", start))
+        self._fill(start)
 
-    def _fill(self, flat):
+    def _fill(self, values):
         with torch.no_grad():
             for name, shape, at, count in named_places(core_of(self._spec), self._suffix):
-                self._parameters[name].copy_(flat[at : at + count].view(shape))
+                self._parameters[name].copy_(values[at : at + count].view(shape))
 
     def _weights(self):
         # By attribute: parametrizations and `torch.func.functional_call` put theirs there.
-        return [getattr(self, name) for name in self._names]
+        found = [getattr(self, name) for name in self._names]
+        check_parameters(self._names, shapes_of(core_of(self._spec)), found)
+        return found
 
     def _seed(self):
         """The seed of this pass's noise; None outside training."""
@@ -233,9 +235,9 @@ class _Recurrent(_Network):
         """
         if isinstance(module, nn.RNNBase):
             return cls._from_torch(module)
-        arguments, flat, like = read_foreign(cls._kind, module)
+        arguments, values, like = read_foreign(cls._kind, module)
         ours = cls(**arguments, device=like.device, dtype=like.dtype)
-        ours._fill(flat)
+        ours._fill(values)
         return ours.train(module.training)
 
     @classmethod

@@ -9,8 +9,21 @@ from torch import Tensor
 
 from . import _composed
 from ._eager import same_device
-from ._sequences import _backward, _gpu, _How, _lengths, _sizes, core_of, spec_of
+from ._modes import is_batched
+from ._sequences import (
+    _backward,
+    _gpu,
+    _How,
+    _joined,
+    _lengths,
+    _sizes,
+    _split,
+    core_of,
+    mapped_gradients,
+    spec_of,
+)
 from ._tapes import tensor_of
+from ._transforms import map_each
 
 
 def _empty_if_none(t, like):
@@ -114,6 +127,9 @@ def _setup(ctx, inputs, output):
 def _gradient(ctx, dy, dh, dc, _):
     x, h, c, lengths, tape, *parameters = ctx.saved_tensors
     dc = dc if spec_of(ctx.how[0]).kind == "lstm" else None
+    if is_batched(dy) or is_batched(dh):
+        found = mapped_gradients(*ctx.how, tape, (x, h, c, *parameters), (dy, dh, dc), lengths)
+        return (*found[:3], list(found[3:]), None, None, None, None, None)
     dx, first_h, first_c, parts = torch.ops.layernorm.recurrent_backward(
         dy, dh, dc, tape, x, h, c, parameters, lengths, *ctx.how
     )
@@ -129,14 +145,58 @@ def _backward_setup(ctx, inputs, output):
     ctx.save_for_backward(dy, dh, dc, lengths, x, h, c, *parameters)
 
 
-def _backward_gradient(ctx, u, u_h, u_c, u_parameters):
-    dy, dh, dc, lengths, *tensors = ctx.saved_tensors
-    text, batch_first, seed = ctx.how
+def _twice(how, saved, u, u_h, u_c, u_parameters):
+    """Gradients of the gradients: by the cotangents, and by x, h, c and the parameters."""
+    dy, dh, dc, lengths, *tensors = saved
+    text, batch_first, seed = how
     given = (u, None if tensors[1] is None else u_h, None if tensors[2] is None else u_c, *u_parameters)
-    outer, inner = _composed.gradients_of_gradients(
-        _how_of(text, lengths, batch_first, seed), tensors, (dy, dh, dc), given
-    )
+    return _composed.gradients_of_gradients(_how_of(text, lengths, batch_first, seed), tensors, (dy, dh, dc), given)
+
+
+def _backward_gradient(ctx, u, u_h, u_c, u_parameters):
+    outer, inner = _twice(ctx.how, ctx.saved_tensors, u, u_h, u_c, u_parameters)
     return (*outer, None, *inner[:3], inner[3:], None, None, None, None)
 
 
 recurrent_backward.register_autograd(_backward_gradient, setup_context=_backward_setup)
+
+
+@torch.library.custom_op("layernorm::recurrent_gradients", mutates_args=(), device_types=("cpu", "cuda"))
+def recurrent_gradients(
+    dy: Tensor,
+    dh: Tensor,
+    dc: Tensor | None,
+    tape: Tensor,
+    x: Tensor,
+    h: Tensor | None,
+    c: Tensor | None,
+    parameters: Tensor,
+    lengths: Tensor | None,
+    spec: str,
+    batch_first: bool,
+    seed: int | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`recurrent_backward` with the parameters one after the other: PyTorch maps no operation that has lists of tensors."""
+    how = _how_of(spec, lengths, batch_first, seed)
+    parts = _split(parameters, how.core)
+    dx, dh, dc, *parts = _backward(how, tape, (x, h, c, *parts), (dy, dh, dc))
+    return dx, _empty_if_none(dh, x), _empty_if_none(dc, x), _joined(parts)
+
+
+def _gradients_setup(ctx, inputs, output):
+    dy, dh, dc, _, x, h, c, parameters, lengths, *ctx.how = inputs
+    ctx.save_for_backward(dy, dh, dc, lengths, x, h, c, parameters)
+
+
+def _gradients_gradient(ctx, u, u_h, u_c, u_parameters):
+    *saved, parameters = ctx.saved_tensors
+    core = core_of(spec_of(ctx.how[0]))
+    outer, inner = _twice(ctx.how, (*saved, *_split(parameters, core)), u, u_h, u_c, _split(u_parameters, core))
+    return (*outer, None, *inner[:3], _joined(inner[3:]), None, None, None, None)
+
+
+recurrent_gradients.register_autograd(_gradients_gradient, setup_context=_gradients_setup)
+
+map_each(recurrent_gradients, torch.ops.layernorm.recurrent_gradients)
+map_each(recurrent, torch.ops.layernorm.recurrent)
+map_each(recurrent_backward, torch.ops.layernorm.recurrent_backward)

@@ -12,25 +12,21 @@ from __future__ import annotations
 
 import ast
 import functools
+from math import prod
 from typing import NamedTuple
 
 import torch
 
 from .. import _core
+from .._names import named_places
 from . import _composed
-from ._eager import (
-    _dispatch_modes,
-    _function_modes,
-    _plain,
-    _tracing,
-    _transform,
-    refuse_tangents,
-    same_device,
-    together,
-)
+from ._calls import flat
+from ._eager import _plain, check_saved, has_data, refuse_tangents, same_device, together
+from ._modes import dispatch_modes, function_modes, is_batched, tracing, transform
+from ._readable import check_shape, readable
 from ._tapes import tape_of, tensor_of
 from ._transforms import each
-from ._types import CODES, acc_of
+from ._types import acc_of, code_of
 
 
 class Spec(NamedTuple):
@@ -80,6 +76,27 @@ def spec_of(text: str) -> Spec:
     return Spec(*ast.literal_eval(text))
 
 
+@functools.lru_cache(maxsize=256)
+def shapes_of(core: _core.Recurrent) -> list[tuple[int, ...]]:
+    """The shapes of a network's parameters."""
+    return [tuple(shape) for *_, shape, _ in core.places()]
+
+
+@functools.lru_cache(maxsize=256)
+def names_of(core: _core.Recurrent) -> list[str]:
+    """The names of a network's parameters."""
+    return [name for name, *_ in named_places(core)]
+
+
+def check_parameters(names, shapes, parameters):
+    """Refuses parameters that are no tensors or of other shapes."""
+    for name, shape, p in zip(names, shapes, parameters):
+        if not isinstance(p, torch.Tensor):
+            raise TypeError(f"{name}: expected a tensor, found {type(p).__name__}")
+        if p.shape != shape:
+            check_shape(name, p, shape)
+
+
 def _gpu():
     """The GPU's half, imported when a tensor is there."""
     from . import _cuda_sequences
@@ -87,12 +104,12 @@ def _gpu():
     return _cuda_sequences
 
 
-def _address(t):
-    return 0 if t is None else t.data_ptr()
+def _pair(what, state):
+    return tuple(flat(what, t) for t in state)
 
 
 def _state(t, acc):
-    return None if t is None else t.detach().to(acc).contiguous()
+    return None if t is None else t.to(acc).contiguous()
 
 
 def _sizes(x, batch_first):
@@ -101,23 +118,23 @@ def _sizes(x, batch_first):
 
 def run(spec, core, x, h, c, parameters, lengths, batch_first, training):
     """y, last h, last c (or None) and the tape (or None). ``training`` is ``(seed, recompute)`` or None."""
+    code_of("input", x.dtype)
     acc = acc_of(x.dtype)
-    x = x.detach().contiguous()
+    x = x.contiguous()
     steps, batch = _sizes(x, batch_first)
     make = torch.empty if lengths is None else torch.zeros
     y = make((*x.shape[:2], spec.directions * spec.output), dtype=x.dtype, device="cpu")
     last = [None if shape is None else torch.empty(shape, dtype=acc, device="cpu") for shape in spec.shapes(batch)]
     h, c = _state(h, acc), _state(c, acc)
-    parameters = [p.detach().contiguous() for p in parameters]
+    parameters = [p.contiguous() for p in parameters]
     tape = core.forward(
-        [(p.data_ptr(), CODES[p.dtype]) for p in parameters],
-        CODES[x.dtype],
-        x.data_ptr(),
+        [flat("parameters", p) for p in parameters],
+        flat("input", x),
         (steps, batch, batch_first),
         lengths,
-        (_address(h), _address(c)),
-        y.data_ptr(),
-        tuple(map(_address, last)),
+        _pair("state", (h, c)),
+        flat("output", y),
+        _pair("state", last),
         training,
         (torch.get_num_threads(), False),
     )
@@ -136,11 +153,15 @@ def gradients(spec, tape, x, dy, dh, dc, parameters, batch_first, for_x=True):
     dx = torch.empty(x.shape, dtype=x.dtype, device="cpu") if for_x else None
     first = [None if shape is None else torch.empty(shape, dtype=acc, device="cpu") for shape in spec.shapes(batch)]
     counts = [p.numel() for p in parameters]
-    flat = torch.empty(sum(counts), dtype=acc, device="cpu")
+    whole = torch.empty(sum(counts), dtype=acc, device="cpu")
     tape.backward(
-        dy.data_ptr(), (_address(dh), _address(dc)), _address(dx), flat.data_ptr(), tuple(map(_address, first))
+        flat("gradient of the output", dy),
+        _pair("gradient of the final state", (dh, dc)),
+        flat("gradient of the input", dx),
+        flat("gradients of the parameters", whole),
+        _pair("gradient of the state", first),
     )
-    parts = [g.view(p.shape).to(p.dtype) for g, p in zip(flat.split(counts), parameters)]
+    parts = [g.view(p.shape).to(p.dtype) for g, p in zip(whole.split(counts), parameters)]
     return dx, first[0], first[1], parts
 
 
@@ -153,8 +174,44 @@ class _How(NamedTuple):
     batch_first: bool
     seed: int | None
 
+    def _read(self, x, h, c, parameters):
+        """The tensors of a pass as the compiled half can read them, of the shapes that the network has."""
+        if x.dim() != 3 or x.shape[2] != self.spec.input:
+            order = "[B, T, I]" if self.batch_first else "[T, B, I]"
+            raise ValueError(f"input: expected {order} with I = {self.spec.input}, found shape {list(x.shape)}")
+        same_device(x, h, c, *parameters)
+        for name, t, shape in zip("hc", (h, c), self.spec.shapes(_sizes(x, self.batch_first)[1])):
+            if t is not None:
+                check_shape(f"state {name}", t, (0,) if shape is None else shape)
+        names = names_of(self.core)
+        if len(parameters) != len(names):
+            raise ValueError(f"parameters: expected {len(names)} tensors, found {len(parameters)}")
+        check_parameters(names, shapes_of(self.core), parameters)
+        parameters = [readable(name, p.detach()) for name, p in zip(names, parameters)]
+        h, c = (None if t is None else readable(f"state {name}", t.detach()) for name, t in zip("hc", (h, c)))
+        return readable("input", x.detach()), h, c, parameters
+
+    def _read_cotangents(self, x, cotangents):
+        """The same of the gradients of y, and of the last h and c."""
+        shapes = self.spec.shapes(_sizes(x, self.batch_first)[1])
+        shapes = ((*x.shape[:2], self.spec.directions * self.spec.output), *shapes)
+        for t, shape in zip(cotangents, shapes):
+            if t is not None and shape is not None:
+                check_shape("gradient of the output or state", t, shape)
+        same_device(x, *cotangents)
+        return [readable("gradient of the output or state", t) for t in cotangents]
+
+    def check_saved(self, tensors, cotangents):
+        """Refuses saved tensors that were freed or replaced since, before PyTorch's operations read them."""
+        if all(t is None or has_data(t) for t in (*tensors, *cotangents)):
+            x, *_ = self._read(*tensors[:3], tensors[3:])
+            self._read_cotangents(x, cotangents)
+        else:
+            check_saved(*tensors, *cotangents)
+
     def run(self, x, h, c, parameters, record):
         """y, last h, last c (or None) and the tape (or None)."""
+        x, h, c, parameters = self._read(x, h, c, parameters)
         if x.is_cuda:
             stack = _gpu().stack_of(self, x, parameters, record)
             if stack is None:
@@ -166,7 +223,8 @@ class _How(NamedTuple):
 
     def gradients(self, tape, tensors, cotangents, for_x=True):
         """Of ``tensors = (x, h, c, *parameters)``; None where there is no tensor."""
-        x, h, c, *parameters = tensors
+        x, h, c, parameters = self._read(*tensors[:3], tensors[3:])
+        cotangents = self._read_cotangents(x, cotangents)
         if x.is_cuda:
             return _gpu().gradients(self, tape, x, h, c, parameters, cotangents, for_x)
         dx, dh, dc, parts = gradients(self.spec, tape, x, *cotangents, parameters, self.batch_first, for_x)
@@ -187,6 +245,28 @@ class _How(NamedTuple):
         return self.seed is None and any(self.spec.noise[3:])
 
 
+def _joined(parameters):
+    """Parameters one after the other: of their type, or of the widest."""
+    return torch.cat([p.flatten() for p in parameters])
+
+
+def _split(joined, core):
+    """The parameters that were joined."""
+    shapes = shapes_of(core)
+    return [p.view(shape) for p, shape in zip(joined.split([prod(shape) for shape in shapes]), shapes)]
+
+
+def mapped_gradients(text, batch_first, seed, tape, tensors, cotangents, lengths):
+    """Of x, h, c and the parameters, from several cotangents at once (``is_grads_batched``): by an operation that is mapped."""
+    x, h, c, *parameters = tensors
+    dx, dh, dc, joined = torch.ops.layernorm.recurrent_gradients(
+        *cotangents, tape, x, h, c, _joined(parameters), lengths, text, batch_first, seed
+    )
+    state = (None if t is None else g for t, g in ((h, dh), (c, dc)))
+    parts = joined.split([p.numel() for p in parameters])
+    return dx, *state, *(part.reshape(p.shape).to(p.dtype) for part, p in zip(parts, parameters))
+
+
 class _Recurrent(torch.autograd.Function):
     @staticmethod
     def forward(ctx, how, x, h, c, *parameters):
@@ -201,12 +281,18 @@ class _Recurrent(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *cotangents):
         tensors = ctx.saved_tensors
-        if torch.is_grad_enabled():
+        batched = any(t is not None and is_batched(t) for t in cotangents)
+        if batched or torch.is_grad_enabled():
             like = tensors[0]
             cotangents = [
                 like.new_zeros(shape) if t is None and shape is not None else t
                 for t, shape in zip(cotangents, ctx.shapes)
             ]
+        if batched:
+            _, spec, lengths, batch_first, seed = ctx.how
+            lengths = None if lengths is None else torch.tensor(lengths, device="cpu")
+            found = mapped_gradients(spec.text, batch_first, seed, tensor_of(ctx.tape), tensors, cotangents, lengths)
+        elif torch.is_grad_enabled():
             found = _RecurrentBackward.apply(ctx.how, ctx.tape, *cotangents, *tensors)
         else:
             found = ctx.how.gradients(ctx.tape, tensors, cotangents, ctx.needs_input_grad[1])
@@ -223,6 +309,8 @@ class _RecurrentBackward(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *u):
         dy, dh, dc, *tensors = ctx.saved_tensors
+        ctx.how.check_saved(tensors, (dy, dh, dc))
+        check_saved(*u)
         outer, inner = _composed.gradients_of_gradients(ctx.how, tensors, (dy, dh, dc), u)
         return (None, None, *outer, *inner)
 
@@ -238,6 +326,7 @@ class _Expected(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *cotangents):
+        ctx.how.check_saved(ctx.saved_tensors, cotangents)
         return (None, *_composed.gradients(ctx.how, ctx.saved_tensors, cotangents))
 
 
@@ -312,7 +401,7 @@ def _by_operation(spec, x, h, c, parameters, lengths, batch_first, seed, record)
 
 def _known(*tensors):
     """Whether these are tensors with data, on one device, and no mode wants to see operations."""
-    plain = not _dispatch_modes() and not _function_modes() and _tracing() is None and all(map(_plain, tensors))
+    plain = not dispatch_modes() and not function_modes() and tracing() is None and all(map(_plain, tensors))
     return plain and together(*tensors)
 
 
@@ -325,13 +414,13 @@ def sequences(spec, engine, x, h, c, parameters, lengths, batch_first, seed):
     if torch.compiler.is_compiling() or not _known(x, h, c, *parameters):
         same_device(x, h, c, *parameters)
         return _by_operation(spec, x, h, c, parameters, lengths, batch_first, seed, record)
-    transform = _transform() is not None
+    transformed = transform() is not None
     # On a GPU nothing is packed beforehand, so one network does for all modules.
-    core = core_of(spec) if transform or x.is_cuda else engine(spec)
+    core = core_of(spec) if transformed or x.is_cuda else engine(spec)
     how = _How(core, spec, _lengths(lengths), batch_first, seed)
     if how.composes(x, parameters, record):
         return how.composed(x, h, c, parameters)
-    if transform:
+    if transformed:
         return _Transformed.apply(how, x, h, c, *parameters)[:3]
     if not record:
         return how.run(x, h, c, parameters, False)[:3]

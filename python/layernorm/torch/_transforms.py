@@ -13,11 +13,33 @@ def each(function, info, in_dims, args):
 
     # Of what is no tensor, a tuple among them, every call gets the whole.
     def at(arg, dim, i):
-        return arg.select(dim, i) if isinstance(dim, int) else arg
+        if isinstance(dim, int):
+            return arg.select(dim, i)
+        return [at(*one, i) for one in zip(arg, dim)] if isinstance(arg, list) and isinstance(dim, list) else arg
+
+    def stacked(parts):
+        if isinstance(parts[0], list):
+            results = [stacked(of_one) for of_one in zip(*parts)]
+            return [result for result, _ in results], [dim for _, dim in results]
+        return (None, None) if parts[0] is None else (torch.stack(parts), 0)
 
     found = [function(*(at(arg, dim, i) for arg, dim in zip(args, in_dims))) for i in range(info.batch_size)]
-    results = [None if part[0] is None else torch.stack(part) for part in zip(*found)]
-    return tuple(results), tuple(None if result is None else 0 for result in results)
+    results = [stacked(parts) for parts in zip(*found)]
+    return tuple(result for result, _ in results), tuple(dim for _, dim in results)
+
+
+def map_each(definition, operation):
+    """Maps an operation (``torch.vmap``, gradients of several cotangents at once) by one call each."""
+
+    def tupled(*args):
+        found = operation(*args)
+        return (found,) if isinstance(found, torch.Tensor) else found
+
+    def mapped(info, in_dims, *args):
+        results, dims = each(tupled, info, in_dims, args)
+        return (results, dims) if len(results) > 1 else (results[0], dims[0])
+
+    definition.register_vmap(mapped)
 
 
 class Norm(torch.autograd.Function):
@@ -30,13 +52,14 @@ class Norm(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         x, weight, bias, ctx.op, ctx.eps = inputs
-        ctx.save_for_backward(x, weight, bias, output[1])
+        ctx.bias_type = None if bias is None else bias.dtype
+        ctx.save_for_backward(x, weight, output[1])
         ctx.mark_non_differentiable(output[1])
 
     @staticmethod
     def backward(ctx, dy, _):
-        x, weight, bias, stats = ctx.saved_tensors
-        found = NormBackward.apply(dy, x, weight, bias, stats, ctx.op, ctx.eps, ctx.needs_input_grad[:3])
+        x, weight, stats = ctx.saved_tensors
+        found = NormBackward.apply(dy, x, weight, ctx.bias_type, stats, ctx.op, ctx.eps, ctx.needs_input_grad[:3])
         return (*found, None, None)
 
     @staticmethod
@@ -48,8 +71,8 @@ class NormBackward(torch.autograd.Function):
     """dx, dweight and dbias; None where the mask is False."""
 
     @staticmethod
-    def forward(dy, x, weight, bias, stats, op, eps, mask):
-        return _calls.backward(op, dy, x, weight, bias, stats.contiguous(), eps, mask)
+    def forward(dy, x, weight, bias_type, stats, op, eps, mask):
+        return _calls.backward(op, dy, x, weight, bias_type, stats, eps, mask)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -75,12 +98,14 @@ class Infer(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        *tensors, ctx.eps = inputs
-        ctx.save_for_backward(*tensors)
+        x, weight, bias, mean, var, ctx.eps = inputs
+        ctx.bias_type = None if bias is None else bias.dtype
+        ctx.save_for_backward(x, weight, mean, var)
 
     @staticmethod
     def backward(ctx, dy):
-        found = InferBackward.apply(dy, *ctx.saved_tensors, ctx.eps, ctx.needs_input_grad[:3])
+        x, weight, mean, var = ctx.saved_tensors
+        found = InferBackward.apply(dy, x, weight, ctx.bias_type, mean, var, ctx.eps, ctx.needs_input_grad[:3])
         return (*found, None, None, None)
 
     @staticmethod
@@ -92,8 +117,8 @@ class InferBackward(torch.autograd.Function):
     """dx, dweight and dbias; None where the mask is False."""
 
     @staticmethod
-    def forward(dy, x, weight, bias, running_mean, running_var, eps, mask):
-        return _calls.batch_infer_backward(dy, x, weight, bias, running_mean, running_var, eps, mask)
+    def forward(dy, x, weight, bias_type, running_mean, running_var, eps, mask):
+        return _calls.batch_infer_backward(dy, x, weight, bias_type, running_mean, running_var, eps, mask)
 
     @staticmethod
     def setup_context(ctx, inputs, output):

@@ -6,6 +6,9 @@ import torch
 
 CODES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
 
+# The bits of an address that are 0 where an element of a type can be.
+UNALIGNED = {dtype: dtype.itemsize - 1 for dtype in CODES}
+
 
 def code_of(what, dtype):
     """The compiled half's number of a type, with a word on types that there are none of."""

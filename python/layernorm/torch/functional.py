@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ._eager import norm, refuse_tangents, row_norm, same_device, transformed
+from ._eager import has_data, norm, refuse_tangents, row_norm, same_device, transformed
+from ._readable import check_shape, readable, share_memory
 from ._transforms import Infer
-from ._types import acc_of
+from ._types import acc_of, code_of
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
@@ -67,6 +68,22 @@ def _at_least_two(input):
         raise ValueError(f"input: expected at least 2 dimensions, found {input.dim()}")
 
 
+def _check_running(input, running_mean, running_var):
+    """Refuses running statistics that cannot be read, or whose changes would be lost."""
+    for what, t in (("running_mean", running_mean), ("running_var", running_var)):
+        if t.layout is not torch.strided:
+            raise TypeError(f"{what}: expected a dense tensor, found one with layout {t.layout}")
+    same_device(input, running_mean, running_var)
+    known = has_data(running_mean, running_var)
+    for what, t in (("running_mean", running_mean), ("running_var", running_var)):
+        check_shape(what, t, (input.shape[1],))
+        code_of(what, t.dtype)
+        if known:
+            readable(what, t)
+    if known and share_memory(running_mean, running_var):
+        raise ValueError("running_mean and running_var: expected memory of their own, found the same")
+
+
 def instance_norm(
     input: Tensor,
     running_mean: Tensor | None = None,
@@ -88,6 +105,7 @@ def instance_norm(
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     _several_values(input, input.shape[2:])
     if running_mean is not None and running_var is not None:
+        _check_running(input, running_mean, running_var)
         samples = input.shape[0]
         with torch.no_grad():
             flat = input.detach().reshape(1, -1, *input.shape[2:])
@@ -129,6 +147,7 @@ def batch_norm(
     _several_values(input, (input.shape[0], *input.shape[2:]))
     if running_mean is None or running_var is None:
         return norm(input, weight, bias, ("batch", 0), eps)
+    _check_running(input, running_mean, running_var)
     y, _, mean, var = torch.ops.layernorm.batch_norm_train(
         input, weight, bias, running_mean, running_var, momentum, eps
     )

@@ -1,0 +1,73 @@
+"""Tensors whose numbers can be read where they say: what PyTorch has left for later is done, what has no memory is refused."""
+
+from __future__ import annotations
+
+import torch
+
+
+def _extent(t):
+    """Elements from the first to the last in memory."""
+    if t.is_contiguous():
+        return t.numel()
+    return 1 + sum((n - 1) * step for n, step in zip(t.shape, t.stride())) if t.numel() else 0
+
+
+def is_stored(t):
+    """Whether the numbers of a dense tensor lie in memory one after the other as they are, all of them in its storage: that may have
+    been freed or shrunk. An address of 0 is still to be asked for: zeros that are never stored have it.
+    """
+    if not t.is_contiguous() or t.is_neg():
+        return False
+    at = t.storage_offset()
+    return t.untyped_storage().nbytes() >= (t.nbytes + at * t.element_size() if at else t.nbytes)
+
+
+def check_memory(what, t):
+    """Refuses a tensor whose memory was freed, or that has none. Zeros that are never stored need none."""
+    if t is None or t._is_zerotensor():
+        return
+    if t.layout is not torch.strided:
+        raise TypeError(f"{what}: expected a dense tensor, found one with layout {t.layout}")
+    extent = _extent(t)
+    needed, found = (t.storage_offset() + extent) * t.element_size(), t.untyped_storage().nbytes()
+    if extent and needed > found:
+        raise ValueError(f"{what}: expected a storage of {needed} bytes or more, found {found}: it was freed or shrunk")
+    if extent and t.data_ptr() == 0:
+        raise ValueError(f"{what}: expected a tensor with memory, found one without on {t.device}")
+
+
+def readable(what, t):
+    """The tensor, or None, with its numbers in memory as they are, aligned: zeros that PyTorch never stored (``torch.sgn`` has such
+    gradients) and views that it has yet to negate are written out. Freed memory is refused. Its strides may be any.
+    """
+    if t is None:
+        return None
+    # What most tensors are, with few questions.
+    if t.layout is torch.strided and is_stored(t) and (at := t.data_ptr()) and at % 8 == 0:
+        return t
+    if t._is_zerotensor():
+        return torch.zeros(t.shape, dtype=t.dtype, device=t.device)
+    check_memory(what, t)
+    if t.is_neg():
+        t = t.resolve_neg()
+    return t.clone() if t.data_ptr() % t.element_size() else t
+
+
+def check_shape(what, t, shape):
+    """Refuses a tensor of another shape."""
+    if t.shape != shape:
+        raise ValueError(f"{what}: expected shape {list(shape)}, found {list(t.shape)}")
+
+
+def _bytes(t):
+    """The addresses of all bytes of a tensor with one dimension."""
+    size, start = t.element_size(), t.data_ptr()
+    return {start + (i * t.stride(0)) * size + byte for i in range(len(t)) for byte in range(size)}
+
+
+def share_memory(a, b):
+    """Whether two tensors with one dimension have bytes in common."""
+    if not (a.numel() and b.numel()):
+        return False
+    ends = [t.data_ptr() + _extent(t) * t.element_size() for t in (a, b)]
+    return a.data_ptr() < ends[1] and b.data_ptr() < ends[0] and not _bytes(a).isdisjoint(_bytes(b))
