@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// Why a call was refused. Nothing has been written when an error is returned.
+/// Why a call was refused. Nothing has been written when an error is returned; only where memory is missing for rows that rule 6
+/// of the contract does again, gradients may be written in part.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {

@@ -216,7 +216,9 @@ fn train<T: Element>(
                 let line = Scaled::new(Line::Column, checked.shape.positions(), value, &checked.norm);
                 stat = line.map_or_else(extreme::no_number, |line| line.unscaled());
                 v = line.map_or(v, |line| line.variance());
-                scaled.extend(line.map(|line| (channel, line)));
+                if let Some(line) = line {
+                    memory::push(&mut scaled, (channel, line))?;
+                }
             }
             stats.set(channel, stat);
             if let Some(update) = &mut update {
@@ -333,7 +335,7 @@ fn gradient<T: Element>(
             *b.add(channel) = *b.add(channel) / checked.norm.count;
             let all = (*a.add(channel) + *b.add(channel)) + (*dgain.add(channel) + *dbias.add(channel));
             if !all.is_finite() || (!fixed && extreme::was_scaled(&checked.norm, *stats.r.add(channel))) {
-                redo.push(channel);
+                memory::push(&mut redo, channel)?;
             }
         }
         if let Some(dx) = &gradients.input {

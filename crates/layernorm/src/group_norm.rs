@@ -15,6 +15,7 @@ use crate::error::{Error, same_shape};
 use crate::kernels::columns::{Channels, ColumnTerms};
 use crate::kernels::extreme::{self, Line, Scaled};
 use crate::kernels::{self, RowNorm, Stats};
+use crate::memory;
 use crate::params::{Affine, Gradients, StatsMut, StatsRef, check_eps};
 use crate::plan::Operand;
 use crate::rows::{BackwardJob, ForwardJob, any_scaled};
@@ -200,7 +201,7 @@ impl<T: Element> Columns<T> {
             let dbias = dgain.add(count);
             let all_finite = (0..2 * count).all(|i| (*dgain.add(i)).is_finite());
             if !all_finite || any_scaled(&checked.norm, self.stats, checked.rows) {
-                self.redo(checked, dgain, dbias);
+                self.redo(checked, dgain, dbias)?;
             }
             gradients.write_parameters(dgain, dbias);
         }
@@ -209,18 +210,17 @@ impl<T: Element> Columns<T> {
 
     /// Rule 6: x̂ of scaled rows is that of the scaled row, and sums that left the range are taken again.
     #[cold]
-    unsafe fn redo(&self, checked: &Checked<T>, dgain: *mut T::Acc, dbias: *mut T::Acc) {
+    unsafe fn redo(&self, checked: &Checked<T>, dgain: *mut T::Acc, dbias: *mut T::Acc) -> Result<(), Error> {
         let (space, size) = (checked.shape.space, checked.shape.channels / checked.groups);
-        let lines: Vec<Scaled<T::Acc>> = (0..checked.rows)
-            .map(|row| {
-                let (sample, group) = (row / checked.groups, row % checked.groups);
-                // SAFETY: the row and its elements exist.
-                let value =
-                    |i: usize| unsafe { self.x.element(sample * space + i % space, group * size + i / space).widen() };
-                // SAFETY: the row exists.
-                Scaled::again(Line::Row, checked.n, value, &checked.norm, unsafe { self.stats.get(row) })
-            })
-            .collect();
+        let mut lines: Vec<Scaled<T::Acc>> = memory::reserved(checked.rows)?;
+        lines.extend((0..checked.rows).map(|row| {
+            let (sample, group) = (row / checked.groups, row % checked.groups);
+            // SAFETY: the row and its elements exist.
+            let value =
+                |i: usize| unsafe { self.x.element(sample * space + i % space, group * size + i / space).widen() };
+            // SAFETY: the row exists.
+            Scaled::again(Line::Row, checked.n, value, &checked.norm, unsafe { self.stats.get(row) })
+        }));
         let n = checked.shape.positions();
         for channel in 0..checked.shape.channels {
             // SAFETY: positions and the channel exist.
@@ -239,5 +239,6 @@ impl<T: Element> Columns<T> {
                 }
             }
         }
+        Ok(())
     }
 }

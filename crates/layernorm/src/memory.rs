@@ -46,6 +46,13 @@ pub fn more<T>(vector: &mut Vec<T>, count: usize, new: impl FnMut() -> T) -> Res
     Ok(())
 }
 
+/// One more element.
+pub(crate) fn push<T>(vector: &mut Vec<T>, value: T) -> Result<(), Error> {
+    vector.try_reserve(1).map_err(|_| out_of_memory::<T>(vector.len() + 1))?;
+    vector.push(value);
+    Ok(())
+}
+
 /// Zeros. The system hands out zero pages when they are first touched, so that nothing is written here.
 pub fn zeros<T: Element>(count: usize) -> Result<Vec<T>, Error> {
     let layout = Layout::array::<T>(count).map_err(|_| out_of_memory::<T>(count))?;

@@ -60,8 +60,8 @@ struct Pool {
     running: AtomicUsize,
 }
 
-/// How often a thread looks out before it sleeps: some tens of microseconds.
-const LOOKS: usize = 4096;
+/// How often a thread looks out before it sleeps: some tens of microseconds. (Under Miri a look takes as long as that.)
+const LOOKS: usize = if cfg!(miri) { 4 } else { 4096 };
 
 /// Waits for a moment until `done`.
 fn look_out(done: impl Fn() -> bool) {
@@ -199,7 +199,7 @@ impl Meeting {
         while self.round.load(Ordering::Acquire) == round {
             spins += 1;
             assert!(!self.broken.load(Ordering::Acquire), "another member of the team has panicked");
-            if spins < 4096 { std::hint::spin_loop() } else { std::thread::yield_now() }
+            if spins < LOOKS { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
     }
 }

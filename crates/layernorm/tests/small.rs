@@ -13,7 +13,7 @@ use common::{Random, assert_same_bits};
 
 /// Small, and no multiple of any vector's length.
 const ROWS: usize = 67;
-const N: usize = 19;
+const N: usize = if cfg!(miri) { 9 } else { 19 };
 
 fn contexts() -> Vec<Context> {
     let context = |isa, threads| Context::new().with_isa(isa).unwrap().with_threads(threads).unwrap();
@@ -104,7 +104,8 @@ fn rows<T: Element>(centered: bool, x: &[T], gain: &[T], memory: Memory, cx: &mu
 fn same_rows<T: Element>() {
     let mut random = Random::new(3);
     let (mut x, gain) = (random.normals::<T>(ROWS * N), random.normals::<T>(N));
-    for centered in [true, false] {
+    // Miri sees f32 in full, and of the others what differs: loads and stores.
+    for centered in [true, false].into_iter().take(if cfg!(miri) && T::NAME != "f32" { 1 } else { 2 }) {
         let expected = rows(centered, &x, &gain, Memory::Plain, &mut contexts()[0]);
         for memory in MEMORIES {
             for cx in &mut contexts() {
@@ -142,7 +143,7 @@ fn rows_of_halves() {
 /// Few and long rows, which the threads share.
 #[test]
 fn long_rows() {
-    let (rows, n) = (2, if cfg!(miri) { 1500 } else { 40_000 });
+    let (rows, n) = (2, if cfg!(miri) { 800 } else { 40_000 });
     let x: Vec<f32> = Random::new(4).normals(rows * n);
     let run = |cx: &mut Context| {
         let (mut y, mut dx, mut dgain, mut saved) = (x.clone(), x.clone(), x[..n].to_vec(), Saved::new(rows));

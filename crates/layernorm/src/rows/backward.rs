@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::kernels::backward::{Backward, ParameterSums};
 use crate::kernels::extreme::{self, Line, Scaled, column_sum};
 use crate::kernels::{Affine, RowNorm, Stats};
+use crate::memory;
 use crate::pages;
 use crate::plan::Operand;
 use crate::tune::{self, Memory};
@@ -84,7 +85,7 @@ impl<T: Element> BackwardJob<T> {
         let sums = ParameterSums { gain, bias: gain.wrapping_add(n) };
         if self.sums {
             // SAFETY: the sums have n elements each.
-            unsafe { self.redo_overflown(sums) };
+            unsafe { self.redo_overflown(sums)? };
         }
         Ok(sums)
     }
@@ -128,7 +129,7 @@ impl<T: Element> BackwardJob<T> {
     }
 
     /// Rule 6 for the sums for γ and β.
-    unsafe fn redo_overflown(&self, sums: ParameterSums<T::Acc>) {
+    unsafe fn redo_overflown(&self, sums: ParameterSums<T::Acc>) -> Result<(), Error> {
         let (rows, n) = (self.x.rows(), self.x.n());
         let mut lines = Vec::new();
         for i in 0..n {
@@ -138,6 +139,7 @@ impl<T: Element> BackwardJob<T> {
                 let dy = |row: usize| self.dy.element(row, i).widen();
                 if !(*gain).is_finite() {
                     if lines.is_empty() {
+                        lines = memory::reserved(rows)?;
                         lines.extend((0..rows).map(|row| self.line(row)));
                     }
                     let x_hat = |row: usize| lines[row].x_hat(self.x.element(row, i).widen());
@@ -148,6 +150,7 @@ impl<T: Element> BackwardJob<T> {
                 }
             }
         }
+        Ok(())
     }
 
     /// What x̂ of a row is made with.

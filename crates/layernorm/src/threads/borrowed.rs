@@ -30,6 +30,7 @@ pub unsafe fn use_threads(fork: Fork) -> bool {
 }
 
 /// From now on none are borrowed: this process has been forked, and the threads are its parent's.
+#[cfg(target_os = "linux")]
 pub(super) fn give_back() {
     GIVEN_BACK.store(true, Ordering::Relaxed);
 }
