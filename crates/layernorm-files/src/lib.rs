@@ -10,6 +10,6 @@ mod unfinished;
 
 pub use error::Error;
 pub use open::{open_regular, publish};
-pub use replacement::{Replacement, commit_all, replace};
+pub use replacement::{Replacement, commit_all, replace, replace_own};
 pub use show::{Escaped, Shown, escaped, shown};
 pub use unfinished::{Halted, remove_unfinished};

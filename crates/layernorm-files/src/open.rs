@@ -49,7 +49,7 @@ fn guarded(options: &OpenOptions) -> OpenOptions {
     options
 }
 
-fn expect_regular(kind: FileType) -> io::Result<()> {
+pub(crate) fn expect_regular(kind: FileType) -> io::Result<()> {
     if kind.is_file() {
         return Ok(());
     }

@@ -31,8 +31,17 @@ impl Replacement {
     /// Begins to write what is going to be at `path`: creates a temporary file beside it, or opens what is no file.
     /// Opening a FIFO waits for its reader.
     pub fn new(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let path = path.as_ref();
-        let (file, place) = match Target::find(path).map_err(Error::of(path, "write"))? {
+        Self::at(path.as_ref(), Target::find)
+    }
+
+    /// The same under a name that the program chose and not its user: what is no regular file is an error, and a link that is
+    /// put there in the meantime is replaced, not followed.
+    pub fn own(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Self::at(path.as_ref(), Target::own)
+    }
+
+    fn at(path: &Path, find: impl Fn(&Path) -> io::Result<Target>) -> Result<Self, Error> {
+        let (file, place) = match find(path).map_err(Error::of(path, "write"))? {
             Target::File(target, old) => {
                 // Held, so that no signal comes between the file and its entry.
                 let mut unfinished = unfinished::lock();
@@ -140,6 +149,16 @@ pub fn replace<E: From<Error>>(
     fill: impl FnOnce(&mut Replacement) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut replacement = Replacement::new(path)?;
+    fill(&mut replacement)?;
+    Ok(replacement.commit()?)
+}
+
+/// As [`replace`], under a name that the program chose: see [`Replacement::own`].
+pub fn replace_own<E: From<Error>>(
+    path: impl AsRef<Path>,
+    fill: impl FnOnce(&mut Replacement) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut replacement = Replacement::own(path)?;
     fill(&mut replacement)?;
     Ok(replacement.commit()?)
 }

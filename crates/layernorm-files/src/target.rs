@@ -1,5 +1,6 @@
 //! What writing to a path means, and temporary files with the right permissions.
 
+use crate::open::expect_regular;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -39,6 +40,19 @@ impl Target {
         }
         let place = if path.is_symlink() { fs::canonicalize(path)? } else { std::path::absolute(path)? };
         Ok(Self::File(place, Some(metadata)))
+    }
+}
+
+impl Target {
+    /// What a program writes under a name of its own choice: a regular file's place, or nobody's.
+    pub(crate) fn own(path: &Path) -> io::Result<Self> {
+        let old = match fs::symlink_metadata(path) {
+            Ok(old) => Some(old),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        old.as_ref().map_or(Ok(()), |old| expect_regular(old.file_type()))?;
+        Ok(Self::File(std::path::absolute(path)?, old))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What happens on disk: files are replaced whole or not at all, alone and together.
 
-use layernorm_files::{Error, Replacement, commit_all, replace};
+use layernorm_files::{Error, Replacement, commit_all, replace, replace_own};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -182,6 +182,26 @@ mod unix {
         let all: Vec<_> = (0..20).map(|_| Replacement::new(directory.path().join("a")).unwrap()).collect();
         assert_eq!(names(directory.path()).len(), 20);
         drop(all);
+    }
+
+    /// Names that the program chose: no link is followed, also none that comes while the file is written.
+    #[test]
+    fn a_link_at_an_own_name_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, target) = (directory.path().join("own"), directory.path().join("target"));
+        fs::write(&target, "mine").unwrap();
+        symlink(&target, &path).unwrap();
+        let error = Replacement::own(&path).unwrap_err();
+        assert!(error.to_string().contains("own: cannot write: expected a regular file, found a link"), "{error}");
+        fs::remove_file(&path).unwrap();
+        let mut late = Replacement::own(&path).unwrap();
+        late.write_all(b"new").unwrap();
+        symlink(&target, &path).unwrap();
+        late.commit().unwrap();
+        assert_eq!([&path, &target].map(|path| fs::read_to_string(path).unwrap()), ["new", "mine"]);
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+        replace_own(&path, |file| file.write_all(b"again")).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "again");
     }
 
     #[test]
