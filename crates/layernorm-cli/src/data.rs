@@ -86,7 +86,7 @@ impl Shown {
     fn start(&mut self, file: &Remote, url: &str, from: u64) {
         if self.plain {
             let rest = if from > 0 { format!(" from byte {from}") } else { String::new() };
-            return eprintln!("{url}{rest} ({} bytes)", show::thousands(file.bytes));
+            return show::say(&format!("{url}{rest} ({} bytes)", show::thousands(file.bytes)));
         }
         self.bar.finish_and_clear();
         let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
@@ -102,7 +102,7 @@ impl Shown {
             Outcome::Fetched => "fetched and right",
             Outcome::Replaced => "replaced, and right now",
         };
-        eprintln!("{}: {words}", file.name);
+        show::say(&format!("{}: {words}", file.name));
     }
 
     fn clear(&self) {

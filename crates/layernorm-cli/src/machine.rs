@@ -61,13 +61,6 @@ fn cpu_model() -> Option<String> {
     field(&std::fs::read_to_string("/proc/cpuinfo").ok()?, "model name")
 }
 
-/// Bytes of memory that can be had without swapping, where the system tells it.
-pub fn available_memory() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let kibibytes: u64 = field(&text, "MemAvailable")?.trim_end_matches(" kB").parse().ok()?;
-    Some(kibibytes << 10)
-}
-
 /// The value of the first line `name : value`.
 fn field(text: &str, name: &str) -> Option<String> {
     text.lines()

@@ -66,13 +66,15 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             let word = if failure.status == failure::STOPPED { "" } else { "error: " };
-            eprintln!("{word}{}", failure.message);
+            show::say(&format!("{word}{}", failure.message));
             ExitCode::from(failure.status)
         }
     }
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
+    // Once for all: whatever computes later would meet the same error, each in its own way.
+    layernorm::Isa::detect()?;
     match cli.command {
         Some(Command::Study(args)) => study::run(args),
         Some(Command::Report(args)) => report::run(&args),

@@ -1,4 +1,5 @@
-//! What reaches the user: text and JSON on stdout, aligned tables, a line of progress on stderr.
+//! What reaches the user: text and JSON on stdout, aligned tables, lines on stderr. All of the program's output goes through here:
+//! `println!` and `eprintln!` panic where nothing can be written.
 
 use crate::failure::Failure;
 use serde::Serialize;
@@ -13,6 +14,11 @@ pub fn print(text: &str) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Prints a line to stderr. Nothing depends on it: where stderr is closed or full, the line is lost and all goes on.
+pub fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Prints one JSON object to stdout.

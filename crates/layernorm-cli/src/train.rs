@@ -8,6 +8,7 @@ use crate::failure::Failure;
 use crate::show;
 use crate::study::{self, View, interrupt};
 use clap::ValueEnum;
+use layernorm_files::Replacement;
 use layernorm_lab::data::Dataset;
 use layernorm_lab::models::{Arch, Norm, Reads};
 use layernorm_lab::records::{Header, RunFile};
@@ -33,7 +34,8 @@ Examples:
   layernorm train --data data/mnist --epochs 3        the LSTM on all of MNIST
   layernorm predict trained/model.layernorm --test 7  what it says of the test image number 7
 
-A run that was stopped (Ctrl-C, a crash) goes on where it was when the same command is given again.";
+A run that was stopped (Ctrl-C, a crash) goes on where it was when the same command is given again. A run for which there is not
+enough memory is refused before it begins.";
 
 /// Train one network on images and save it.
 ///
@@ -124,7 +126,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     args.check()?;
     let spec = args.spec(&data);
-    spec.check(&data).map_err(|error| Failure::bad_input(error.to_string()))?;
+    spec.check(&data).and_then(|()| spec.check_memory(&data)).map_err(|error| Failure::bad_input(error.to_string()))?;
     let _lock = Lock::take(&args.out)?;
     let header = Header::new("train", RUN, json!({"spec": spec}));
     let mut file = RunFile::open(&args.out, header)
@@ -134,6 +136,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let told = told(&file, None, &model, args.data.as_deref());
         return show::print(&format!("This network was trained before, with the same settings.\n{told}"));
     }
+    // Whether it can be written is better known before the training than after it.
+    drop(Replacement::own(&model).map_err(|error| Failure::bad_input(error.to_string()))?);
     let outcome = train(&spec, &data, &mut file, &args.out)?;
     if let Some(step) = Trained::read(file.record()).and_then(|trained| trained.diverged) {
         return Err(Failure::failed(format!(

@@ -5,7 +5,7 @@ mod study_common;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
-use study_common::{Place, records};
+use study_common::{Place, is_finished, records};
 
 #[test]
 fn the_list_has_names_and_questions() {
@@ -82,7 +82,7 @@ fn two_studies_leave_records_and_a_report_and_are_not_repeated() {
     assert!(page.contains(&format!("layernorm {command}")), "the report says how it was made");
     let before = records(&place.path("out"));
     assert_eq!(before.keys().collect::<Vec<_>>(), ["epsilon-1.jsonl", "epsilon-2.jsonl", "worked-example.jsonl"]);
-    assert!(before.values().all(|bytes| bytes.ends_with(b"{\"record\":\"end\"}\n")));
+    assert!(before.values().all(|bytes| is_finished(bytes)));
     let times = || {
         let time = |name: &String| place.path("out/runs").join(name).metadata().unwrap().modified().unwrap();
         before.keys().map(time).collect::<Vec<_>>()
@@ -138,14 +138,14 @@ fn a_setting_that_does_not_fit_the_data_is_told_once() {
 fn a_run_that_fails_is_reported_at_the_end_and_the_others_go_on() {
     let place = Place::new();
     // A folder where the run wants to write a file.
-    fs::create_dir_all(place.path("lab-out/runs/implementations-512x64.times.json.partial")).unwrap();
+    fs::create_dir_all(place.path("lab-out/runs/implementations-512x64.times.json")).unwrap();
     let said = place.run("study worked-example implementations");
     assert_eq!(said.status, Some(1), "{}", said.err);
     let end = said.err.split("error: ").last().unwrap();
     assert!(end.starts_with("1 of 4 runs failed:\n  implementations-512x64: "), "{}", said.err);
     assert!(said.out.contains("worked example") && place.path("lab-out/report.html").is_file());
     // Once it can, it goes on from there.
-    fs::remove_dir(place.path("lab-out/runs/implementations-512x64.times.json.partial")).unwrap();
+    fs::remove_dir(place.path("lab-out/runs/implementations-512x64.times.json")).unwrap();
     let said = place.succeed("study worked-example implementations");
     assert!(said.err.contains("3 runs are finished") && said.err.contains("implementations-512x64"), "{}", said.err);
 }

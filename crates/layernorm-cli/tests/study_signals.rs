@@ -9,16 +9,13 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use study_common::{Place, Said, records};
+use study_common::{Place, Said, is_finished, records};
 
 /// Studies whose records must survive anything, with what keeps them short.
 const STUDIES: &str =
     "study worked-example batch-size invariance epsilon gain-bias train-test implementations --seeds 1 --batch-size 1";
 /// One that goes on for a while and has many steps.
 const LONG: &str = "study implementations --full --jobs 1";
-
-/// The last line of a record.
-const END: &[u8] = b"{\"record\":\"end\"}\n";
 
 /// Numbers that differ from test to test.
 struct Random(u64);
@@ -53,7 +50,7 @@ fn signal(name: &str, child: &Child) {
 
 /// Whether a run is in the middle of its steps.
 fn going_on(folder: &Path) -> bool {
-    let begun = |bytes: &Vec<u8>| bytes.iter().filter(|&&b| b == b'\n').count() > 3 && !bytes.ends_with(END);
+    let begun = |bytes: &Vec<u8>| bytes.iter().filter(|&&b| b == b'\n').count() > 3 && !is_finished(bytes);
     records(folder).values().any(begun)
 }
 
@@ -88,7 +85,7 @@ fn killed_ten_times_it_ends_with_the_records_of_an_unbroken_one() {
             assert!(unbroken[name].starts_with(bytes), "{name} after kill {kill}: a beginning of the unbroken one");
         }
         // A run that trains may go back to its last checkpoint; one that is finished stays so.
-        finished.push(now.values().filter(|bytes| bytes.ends_with(END)).count());
+        finished.push(now.values().filter(|bytes| is_finished(bytes)).count());
         bytes.push(size(&broken));
     }
     let steps = format!("finished: {finished:?}, bytes: {bytes:?} of {whole}");
@@ -156,24 +153,4 @@ fn a_folder_that_is_written_to_is_refused_with_who_writes() {
     child.kill().unwrap();
     child.wait().unwrap();
     place.succeed("study epsilon --seeds 1 --out lab");
-}
-
-#[test]
-fn on_a_terminal_there_are_bars() {
-    let place = Place::new();
-    let command = format!("{} study implementations --jobs 1", env!("CARGO_BIN_EXE_layernorm"));
-    let terminal = Command::new("script")
-        .args(["-qec", &command, "/dev/null"])
-        .current_dir(place.path(""))
-        .env("TERM", "xterm")
-        .output();
-    let Ok(output) = terminal else {
-        eprintln!("skipped: there is no `script` here, which makes a terminal");
-        return;
-    };
-    let said = Said::from(output);
-    assert_eq!(said.status, Some(0), "{}", said.out);
-    for part in ["\x1b[", "of 3 runs", "implementations-512x64", "100 %", "lab-out/report.html"] {
-        assert!(said.out.contains(part), "{part:?}: {:?}", said.out);
-    }
 }

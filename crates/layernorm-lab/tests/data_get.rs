@@ -281,3 +281,64 @@ fn closed_port() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
+
+#[test]
+fn a_server_that_is_too_slow_is_left() {
+    let mut case = Case::new();
+    case.silence = Duration::from_millis(200);
+    let server = Server::start([Answer::Trickle, Answer::Ranges]);
+    let begun = Instant::now();
+    let fault = case.fails(&server.url);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let words = fault.to_string();
+    assert!(words.starts_with("too slow: expected 1000 bytes a second or more, found "), "{words}");
+    // What came by then is kept.
+    assert!(case.part().metadata().unwrap().len() > 0);
+    case.fetches(&server.url);
+}
+
+#[test]
+fn passwords_are_sent_and_not_shown() {
+    let case = Case::new();
+    let server = Server::start([Answer::Status(404), Answer::Ranges]);
+    let url = server.url.replace("http://", "http://me:secret@");
+    let error = case.get(&url).unwrap_err().to_string();
+    assert!(error.contains("http://***@127.0.0.1") && !error.contains("secret"), "{error}");
+    let mut shown = Vec::new();
+    let options = Options { from: Some(url), ..Options::default() };
+    let mut see = |event: Event<'_>| {
+        if let Event::Started { url, .. } = event {
+            shown.push(url.to_owned());
+        }
+    };
+    get(&case.source, case.dir.path(), &options, &mut see).unwrap();
+    assert!(shown.len() == 1 && shown[0].contains("***@") && !shown[0].contains("secret"), "{shown:?}");
+    // Nor where the address cannot be used at all.
+    for url in ["http://me:secret@[::1/files", "http://me:secret@no such host/", "ftp://me:secret@127.0.0.1/"] {
+        let error = Case::new().get(url).unwrap_err().to_string();
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_is_refused() {
+    let fifo = |path: &Path| {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    let link = |path: &Path| std::os::unix::fs::symlink(path.with_file_name("other"), path).unwrap();
+    let make: [(&dyn Fn(&Path), &str); 2] = [(&fifo, "found a FIFO"), (&link, "found a link")];
+    for (make, words) in make {
+        let case = Case::new();
+        fs::write(case.dir.path().join("other"), "mine").unwrap();
+        make(&case.part());
+        let server = Server::start([Answer::Ranges]);
+        let error = case.get(&server.url).unwrap_err().to_string();
+        assert!(error.contains("digits.gz.part") && error.contains(words), "{error}");
+        assert_eq!(fs::read(case.dir.path().join("other")).unwrap(), b"mine");
+    }
+    let case = Case::new();
+    fifo(&case.target());
+    let error = case.get("http://127.0.0.1:1/").unwrap_err().to_string();
+    assert!(error.contains("digits.gz: cannot read: expected a regular file, found something else"), "{error}");
+}

@@ -11,7 +11,7 @@ mod work;
 
 use crate::dtype::{Dtype, Type};
 use crate::failure::Failure;
-use crate::machine::{Machine, available_memory};
+use crate::machine::Machine;
 use crate::norm::Norm;
 use crate::recurrent::Cell;
 use crate::show::{self, Progress};
@@ -207,7 +207,7 @@ fn measure_shape<T: Type>(op: Op, shape: Shape, seconds: f64, cx: &mut Context) 
 
 /// An error, before anything is allocated, if the machine has not that much memory to give.
 fn check_memory(shape: &impl std::fmt::Display, need: u64) -> Result<(), Failure> {
-    match available_memory() {
+    match layernorm_lab::memory::available() {
         Some(available) if need > available => Err(Failure::bad_input(format!(
             "shape {shape}: expected {} MB of memory for its tensors, found {} MB available",
             need / 1_000_000,

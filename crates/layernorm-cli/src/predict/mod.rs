@@ -4,10 +4,12 @@ mod picture;
 
 use crate::failure::Failure;
 use crate::show;
+use layernorm_files::shown;
 use layernorm_lab::data::Dataset;
 use layernorm_lab::training::{Prediction, SavedModel};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,7 +17,9 @@ Examples:
   layernorm predict trained/model.layernorm digit.png     a picture of your own
   layernorm predict trained/model.layernorm digit.png --json
 
-A picture is made grey, brought to the size that the network knows, and turned to light on dark if it is dark on light.";
+A picture is made grey, brought to the size that the network knows, and turned to light on dark if it is dark on light. What is
+transparent is laid over white or black, whichever shows more. A picture that is blank gets an answer like any other, and a
+warning on stderr.";
 
 /// Say which digit an image shows, with a network that `layernorm train` saved.
 #[derive(Debug, clap::Args)]
@@ -43,7 +47,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let model = SavedModel::load(&args.model).map_err(Failure::bad_input)?;
     let [rows, columns] = model.image();
     let (pixels, label) = match (&args.image, args.test) {
-        (Some(path), _) => (picture::read(path, rows, columns)?, None),
+        (Some(path), _) => (seen(path, [rows, columns])?, None),
         (None, number) => test_image(args, number.unwrap_or(0), [rows, columns])?,
     };
     let prediction = model.predict(&pixels).map_err(Failure::bad_input)?;
@@ -51,6 +55,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return show::print_json(&Told { class: prediction.class, probabilities: &prediction.probabilities, label });
     }
     show::print(&format!("{}\n{}", picture::drawn(&pixels, columns), words(&prediction, label)))
+}
+
+/// A picture of the user's, with a warning where there is nothing to see in it.
+fn seen(path: &Path, [rows, columns]: [usize; 2]) -> Result<Vec<u8>, Failure> {
+    let refuse = |what: String| Failure::bad_input(format!("{}: {what}", shown(path)));
+    let bytes = fs::read(path).map_err(|error| refuse(error.to_string()))?;
+    let picture = picture::read(&bytes, rows, columns).map_err(refuse)?;
+    if let Some(warning) = picture.warning() {
+        show::say(&format!("warning: {}: {warning}", shown(path)));
+    }
+    Ok(picture.pixels)
 }
 
 #[derive(Serialize)]

@@ -1,51 +1,229 @@
-//! Pictures: from a file to the grey values of a small image, and to letters on a terminal.
+//! Pictures: from the bytes of a PNG to the grey values of a small image, and to letters on a terminal.
+//!
+//! ```text
+//! PNG → samples as the file has them → grey and opacity → over white or over black → light on dark → small
+//! ```
+//!
+//! What is transparent has no colour of its own. It is laid over white or over black, whichever leaves more contrast, so that
+//! strokes of either colour are seen; where both leave the same, over white, as paper is.
+//!
+//! Any bytes give a picture or an error. Sizes are looked at first: no more than [`MOST_BYTES`] are unpacked, in rows of at most
+//! [`MOST_SIDE`] pixels, and little is allocated beside them.
 
-use crate::failure::Failure;
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
+use std::io::Cursor;
 
-/// More pixels than any camera has: such a file is refused before its memory is asked for.
-const MOST_BYTES: usize = 1 << 30;
+/// The most bytes that a picture may have once it is unpacked: 80 megapixels in colour.
+const MOST_BYTES: usize = 256 << 20;
+/// The most pixels of a picture, however few bits they have.
+const MOST_PIXELS: u64 = 1 << 27;
+/// The most pixels of a side.
+const MOST_SIDE: u32 = 1 << 17;
+/// Grey values that differ by less than this are no strokes.
+const LEAST_CONTRAST: u8 = 32;
 
-/// A PNG as grey values, 0 being background, in this size.
-pub fn read(path: &Path, rows: usize, columns: usize) -> Result<Vec<u8>, Failure> {
-    let refuse = |what: String| Failure::bad_input(format!("{}: {what}", path.display()));
-    let file = File::open(path).map_err(|error| refuse(error.to_string()))?;
-    let mut decoder = png::Decoder::new(BufReader::new(file));
-    decoder.set_transformations(png::Transformations::normalize_to_color8());
-    let mut reader = decoder.read_info().map_err(|error| refuse(format!("expected a PNG, found {error}")))?;
-    let size = reader.output_buffer_size().filter(|&size| size <= MOST_BYTES);
-    let size = size.ok_or_else(|| refuse("expected a picture of at most 1 GiB, found more".to_owned()))?;
-    let mut bytes = vec![0; size];
-    let info = reader.next_frame(&mut bytes).map_err(|error| refuse(error.to_string()))?;
-    let channels = info.color_type.samples();
-    let grey: Vec<f64> = bytes[..info.buffer_size()].chunks_exact(channels).map(brightness).collect();
-    Ok(small(&light_on_dark(grey), info.height as usize, info.width as usize, rows, columns))
+/// Grey values, 0 being background, row by row.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Picture {
+    pub pixels: Vec<u8>,
+    /// The smallest and the largest of them.
+    range: (u8, u8),
 }
 
-/// How bright a pixel is, 0 to 255: of grey, grey and opacity, red-green-blue, or those and opacity. What is not opaque is black.
-fn brightness(pixel: &[u8]) -> f64 {
-    let (colour, opacity) = match pixel.len() {
-        2 | 4 => pixel.split_at(pixel.len() - 1),
-        _ => (pixel, &[u8::MAX][..]),
-    };
-    let grey = match *colour {
-        [red, green, blue] => 0.299 * f64::from(red) + 0.587 * f64::from(green) + 0.114 * f64::from(blue),
-        [grey, ..] => f64::from(grey),
-        [] => 0.0,
-    };
-    grey * f64::from(opacity.first().copied().unwrap_or(u8::MAX)) / 255.0
+impl Picture {
+    /// What a user should know before an answer is believed.
+    pub fn warning(&self) -> Option<String> {
+        let (least, most) = self.range;
+        (most - least < LEAST_CONTRAST).then(|| {
+            format!("the picture is blank or nearly so: its grey values go from {least} to {most} of 255, and there is no digit")
+        })
+    }
 }
 
-/// Turned round if it is bright on the whole.
-fn light_on_dark(grey: Vec<f64>) -> Vec<f64> {
-    let mean = grey.iter().sum::<f64>() / grey.len().max(1) as f64;
-    if mean > 127.5 { grey.into_iter().map(|value| 255.0 - value).collect() } else { grey }
+/// A PNG in this size.
+pub fn read(png: &[u8], rows: usize, columns: usize) -> Result<Picture, String> {
+    let image = Samples::decode(png)?;
+    let Backing { background, mean } = image.backing();
+    let bright = mean > 127.5;
+    let grey = |x, y| {
+        let grey = image.over(background, x, y);
+        if bright { 255.0 - grey } else { grey }
+    };
+    let pixels = small(grey, [image.height, image.width], [rows, columns]);
+    let range = (pixels.iter().copied().min().unwrap_or(0), pixels.iter().copied().max().unwrap_or(0));
+    Ok(Picture { pixels, range })
+}
+
+/// An unpacked picture, its samples as the file has them.
+struct Samples {
+    width: usize,
+    height: usize,
+    /// Bits of a sample: 1, 2, 4, 8 or 16.
+    depth: usize,
+    /// Bytes of a row.
+    line: usize,
+    bytes: Vec<u8>,
+    colours: Colours,
+}
+
+/// What the samples of a pixel mean. Grey values are from 0 to 255, opacities from 0 to 1.
+enum Colours {
+    Grey {
+        transparent: Option<usize>,
+    },
+    GreyAndOpacity,
+    Rgb {
+        transparent: Option<[usize; 3]>,
+    },
+    RgbAndOpacity,
+    /// The grey value and opacity of each entry.
+    Palette(Vec<(f64, f64)>),
+}
+
+impl Samples {
+    fn decode(bytes: &[u8]) -> Result<Samples, String> {
+        let refused = |error: png::DecodingError| format!("expected a PNG, found {error}");
+        let limits = png::Limits { bytes: MOST_BYTES };
+        let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
+        // Nothing is expanded by the decoder: palettes that are cut short made it panic.
+        decoder.set_transformations(png::Transformations::IDENTITY);
+        decoder.set_ignore_text_chunk(true);
+        decoder.set_ignore_iccp_chunk(true);
+        let header = decoder.read_header_info().map_err(refused)?;
+        let (width, height) = (header.width, header.height);
+        if width.max(height) > MOST_SIDE || u64::from(width) * u64::from(height) > MOST_PIXELS {
+            return Err(format!(
+                "expected a picture of at most {MOST_PIXELS} pixels, {MOST_SIDE} a side, found {width}×{height}"
+            ));
+        }
+        let mut reader = decoder.read_info().map_err(refused)?;
+        let too_large = || format!("expected a picture of at most {MOST_BYTES} bytes, found more");
+        let size = reader.output_buffer_size().filter(|&size| size <= MOST_BYTES).ok_or_else(too_large)?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(size).map_err(|_| format!("no memory for the {size} bytes of the picture"))?;
+        bytes.resize(size, 0);
+        let frame = reader.next_frame(&mut bytes).map_err(refused)?;
+        let colours = Colours::of(reader.info())?;
+        bytes.truncate(frame.buffer_size());
+        let depth = reader.info().bit_depth as usize;
+        let [width, height] = [frame.width, frame.height].map(|side| side as usize);
+        if bytes.len() < frame.line_size.saturating_mul(height) || width == 0 || height == 0 {
+            return Err(format!("expected {height} rows of {} bytes, found {} bytes", frame.line_size, bytes.len()));
+        }
+        Ok(Samples { width, height, depth, line: frame.line_size, bytes, colours })
+    }
+
+    /// A sample of a row.
+    fn sample(&self, y: usize, number: usize) -> usize {
+        let row = &self.bytes[y * self.line..][..self.line];
+        let byte = |at: usize| usize::from(row.get(at).copied().unwrap_or(0));
+        match self.depth {
+            16 => byte(2 * number) << 8 | byte(2 * number + 1),
+            depth => {
+                let bit = number * depth;
+                byte(bit / 8) >> (8 - depth - bit % 8) & ((1 << depth) - 1)
+            }
+        }
+    }
+
+    /// Grey value, 0 to 255, and opacity, 0 to 1, of a pixel.
+    fn pixel(&self, x: usize, y: usize) -> (f64, f64) {
+        let most = ((1usize << self.depth) - 1) as f64;
+        let [one, two, three, four] = [0, 1, 2, 3].map(|of| move |channels: usize| self.sample(y, x * channels + of));
+        let grey = |sample: usize| sample as f64 * 255.0 / most;
+        let share = |sample: usize| sample as f64 / most;
+        let opaque = |seen: bool| if seen { 1.0 } else { 0.0 };
+        match &self.colours {
+            Colours::Grey { transparent } => (grey(one(1)), opaque(*transparent != Some(one(1)))),
+            Colours::GreyAndOpacity => (grey(one(2)), share(two(2))),
+            Colours::Rgb { transparent } => {
+                let rgb = [one(3), two(3), three(3)];
+                (brightness(rgb.map(grey)), opaque(*transparent != Some(rgb)))
+            }
+            Colours::RgbAndOpacity => (brightness([one(4), two(4), three(4)].map(grey)), share(four(4))),
+            // An index that the palette does not have is black, as the format's readers agree on.
+            Colours::Palette(entries) => entries.get(one(1)).copied().unwrap_or((0.0, 1.0)),
+        }
+    }
+
+    /// How bright a pixel is over a background, 0 to 255.
+    fn over(&self, background: f64, x: usize, y: usize) -> f64 {
+        laid(self.pixel(x, y), background)
+    }
+
+    /// White or black, over which the picture has more contrast.
+    fn backing(&self) -> Backing {
+        let mut moments = [WHITE, BLACK].map(|background| (background, 0.0, 0.0));
+        for (x, y) in (0..self.height).flat_map(|y| (0..self.width).map(move |x| (x, y))) {
+            let pixel = self.pixel(x, y);
+            for (background, sum, squares) in &mut moments {
+                let grey = laid(pixel, *background);
+                (*sum, *squares) = (*sum + grey, *squares + grey * grey);
+            }
+        }
+        let count = (self.width * self.height) as f64;
+        let [white, black] = moments.map(|(background, sum, squares)| {
+            let mean = sum / count;
+            (Backing { background, mean }, squares / count - mean * mean)
+        });
+        // Where nothing is transparent, both are the same.
+        if black.1 > white.1 { black.0 } else { white.0 }
+    }
+}
+
+const WHITE: f64 = 255.0;
+const BLACK: f64 = 0.0;
+
+/// What a picture lies on, and how bright it is then.
+struct Backing {
+    background: f64,
+    mean: f64,
+}
+
+/// A pixel over a background.
+fn laid((grey, opacity): (f64, f64), background: f64) -> f64 {
+    grey * opacity + background * (1.0 - opacity)
+}
+
+impl Colours {
+    /// What a header says. Palettes and transparent colours are looked at here, and nothing in them is trusted.
+    fn of(info: &png::Info<'_>) -> Result<Colours, String> {
+        let opacity = info.trns.as_deref();
+        // The decoder leaves one byte of each transparent sample where samples have no more bits.
+        let colour = |at: usize| match info.bit_depth {
+            png::BitDepth::Sixteen => Some(usize::from(u16::from_be_bytes(*opacity?.get(2 * at..)?.first_chunk()?))),
+            _ => Some(usize::from(*opacity?.get(at)?)),
+        };
+        Ok(match info.color_type {
+            png::ColorType::Grayscale => Colours::Grey { transparent: colour(0) },
+            png::ColorType::GrayscaleAlpha => Colours::GreyAndOpacity,
+            png::ColorType::Rgb => {
+                Colours::Rgb { transparent: colour(0).and_then(|red| Some([red, colour(1)?, colour(2)?])) }
+            }
+            png::ColorType::Rgba => Colours::RgbAndOpacity,
+            png::ColorType::Indexed => {
+                let palette = info.palette.as_deref().unwrap_or_default();
+                let (entries, rest) = palette.as_chunks::<3>();
+                if entries.is_empty() || !rest.is_empty() || entries.len() > 256 {
+                    let length = palette.len();
+                    return Err(format!("palette: expected 1 to 256 colours of 3 bytes, found {length} bytes"));
+                }
+                let of = |(number, entry): (usize, &[u8; 3])| {
+                    let opacity = opacity.and_then(|opacity| opacity.get(number)).copied().unwrap_or(u8::MAX);
+                    (brightness(entry.map(f64::from)), f64::from(opacity) / 255.0)
+                };
+                Colours::Palette(entries.iter().enumerate().map(of).collect())
+            }
+        })
+    }
+}
+
+/// How bright a colour is, 0 to 255.
+fn brightness([red, green, blue]: [f64; 3]) -> f64 {
+    0.299 * red + 0.587 * green + 0.114 * blue
 }
 
 /// Each pixel is the mean of what lies under it.
-fn small(grey: &[f64], height: usize, width: usize, rows: usize, columns: usize) -> Vec<u8> {
+fn small(grey: impl Fn(usize, usize) -> f64, [height, width]: [usize; 2], [rows, columns]: [usize; 2]) -> Vec<u8> {
     // From where to where a pixel reaches: at least one, the nearest.
     let reach = |place: usize, of: usize, side: usize| {
         let from = place * side / of;
@@ -56,7 +234,7 @@ fn small(grey: &[f64], height: usize, width: usize, rows: usize, columns: usize)
         for column in 0..columns {
             let (ys, xs) = (reach(row, rows, height), reach(column, columns, width));
             let count = (ys.len() * xs.len()).max(1) as f64;
-            let sum: f64 = ys.flat_map(|y| xs.clone().map(move |x| grey[y * width + x])).sum();
+            let sum: f64 = ys.flat_map(|y| xs.clone().map(move |x| (x, y))).map(|(x, y)| grey(x, y)).sum();
             pixels.push((sum / count).round() as u8);
         }
     }
@@ -72,30 +250,4 @@ pub fn drawn(pixels: &[u8], columns: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pictures_are_brought_to_size() {
-        // 4×4 in quarters, each of one grey, to 2×2; and 1×1 to 2×2.
-        let quarters: Vec<f64> = (0..16).map(|i| if (i / 8 + i % 4 / 2) % 2 == 0 { 10.0 } else { 200.0 }).collect();
-        assert_eq!(small(&quarters, 4, 4, 2, 2), [10, 200, 200, 10]);
-        assert_eq!(small(&[7.0], 1, 1, 2, 2), [7; 4]);
-        assert_eq!(small(&[0.0, 3.0, 6.0], 1, 3, 1, 1), [3]);
-    }
-
-    #[test]
-    fn dark_on_light_is_turned_round() {
-        assert_eq!(light_on_dark(vec![255.0, 255.0, 0.0]), [0.0, 0.0, 255.0]);
-        assert_eq!(light_on_dark(vec![0.0, 0.0, 255.0]), [0.0, 0.0, 255.0]);
-        assert!(light_on_dark(Vec::new()).is_empty());
-    }
-
-    #[test]
-    fn colours_become_grey() {
-        assert_eq!(brightness(&[100]), 100.0);
-        assert_eq!(brightness(&[100, 0]), 0.0);
-        assert!((brightness(&[50, 50, 50]) - 50.0).abs() < 1e-9);
-        assert!((brightness(&[50, 50, 50, 255]) - 50.0).abs() < 1e-9);
-    }
-}
+mod tests;

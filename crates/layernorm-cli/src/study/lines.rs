@@ -1,6 +1,7 @@
 //! Progress where there is no terminal: a line for every run that ends, and now and then one of how far the others are.
 
 use super::view::{so_far, time};
+use crate::show;
 use layernorm_lab::session::{Ending, Event, Whole};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ impl Lines {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let due = !matches!(event, Event::Progress { .. }) || last.elapsed() >= PAUSE;
         if due && let Some(line) = line(event, whole) {
-            eprintln!("{line}");
+            show::say(&line);
             *last = Instant::now();
         }
     }

@@ -151,7 +151,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
         Some(folder) => Dataset::open(folder)?,
         None => Dataset::embedded()?,
     };
-    let session = Session::open(args.options(studies), data)?;
+    let options = args.options(studies);
+    let wanted = options.workers;
+    let session = Session::open(options, data)?;
+    if session.workers() < wanted {
+        show::say(&format!("memory is enough for {} of {wanted} runs at a time", session.workers()));
+    }
     let outcome = work(&session, &args.out)?;
     if outcome.stopped {
         return Err(stopped(&outcome, &args.out));

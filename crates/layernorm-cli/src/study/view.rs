@@ -2,6 +2,7 @@
 
 use super::bars::Bars;
 use super::lines::Lines;
+use crate::show;
 use layernorm_lab::session::{Event, Watcher, Whole};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +35,7 @@ impl View {
     pub fn say(&self, line: &str) {
         match &self.shown {
             Shown::Bars(bars) => bars.say(line),
-            Shown::Lines(_) => eprintln!("{line}"),
+            Shown::Lines(_) => show::say(line),
         }
     }
 

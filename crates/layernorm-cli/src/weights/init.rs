@@ -2,7 +2,6 @@
 
 use crate::apply::check_places;
 use crate::failure::Failure;
-use crate::machine::available_memory;
 use crate::recurrent::{Cell, dtypes, formats};
 use clap::ValueEnum;
 use layernorm_rnn::weights::{self, Dtype, Format};
@@ -123,7 +122,7 @@ fn check_memory(config: &Config) -> Result<(), Failure> {
     let inner = count(1).saturating_mul(config.layers as u64 - 1);
     let numbers = count(0).saturating_add(inner).saturating_mul(config.directions() as u64);
     let need = numbers.saturating_mul(3 * size_of::<f64>() as u64);
-    match available_memory() {
+    match layernorm_lab::memory::available() {
         Some(available) if need > available => Err(Failure::bad_input(format!(
             "memory: expected {} MB for a network of {numbers} numbers, found {} MB available",
             need / 1_000_000,

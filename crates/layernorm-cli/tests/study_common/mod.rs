@@ -69,3 +69,8 @@ pub fn records(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         entries.into_iter().flatten().filter(|entry| entry.path().extension().is_some_and(|end| end == "jsonl"));
     records.map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap())).collect()
 }
+
+/// Whether a record has its last line.
+pub fn is_finished(record: &[u8]) -> bool {
+    record.ends_with(b"\n") && record.split(|&b| b == b'\n').any(|line| line.starts_with(b"{\"record\":\"end\","))
+}

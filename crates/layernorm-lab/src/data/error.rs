@@ -1,8 +1,10 @@
 //! What can go wrong, with the file, what was expected and what came.
 
+use layernorm_files::shown;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Why data could not be had.
 #[derive(Debug)]
@@ -102,6 +104,19 @@ pub enum Fault {
         /// What the network said.
         reason: String,
     },
+    /// The server sends so slowly that it is left.
+    Slow {
+        /// The bytes of the file.
+        expected: u64,
+        /// The bytes that are there; the next download goes on from them.
+        found: u64,
+        /// The bytes that came in the time.
+        bytes: u64,
+        /// The time.
+        time: Duration,
+        /// The bytes a second that would be enough.
+        slowest: u64,
+    },
     /// All bytes came and they are not the file. They were removed.
     Checksum {
         /// The sha256 of the file, in hexadecimal digits.
@@ -187,6 +202,12 @@ impl Problem {
         move |source| Self::Io { action, source }
     }
 
+    /// The error, of what came of a file.
+    pub(super) fn file(error: layernorm_files::Error) -> Error {
+        let (path, action, source) = error.into_parts();
+        Self::Io { action, source }.of(path)
+    }
+
     /// The error, of this file.
     pub(super) fn of(self, path: impl Into<PathBuf>) -> Error {
         Error::File { path: path.into(), problem: self }
@@ -196,20 +217,20 @@ impl Problem {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File { path, problem } => write!(f, "{}: {problem}", path.display()),
+            Self::File { path, problem } => write!(f, "{}: {problem}", shown(path)),
             Self::Missing { dir, names } => {
-                write!(f, "{}: expected one of the files {}, found none", dir.display(), names.join(", "))
+                write!(f, "{}: expected one of the files {}, found none", shown(dir), names.join(", "))
             }
             Self::Count { images, expected, labels, found } => write!(
                 f,
                 "{}: expected {expected} labels, as many as there are images in {}, found {found}",
-                labels.display(),
-                images.display()
+                shown(labels),
+                shown(images)
             ),
             Self::Size { path, expected, found } => write!(
                 f,
                 "{}: expected images of {}×{}, as those for training, found {}×{}",
-                path.display(),
+                shown(path),
                 expected.0,
                 expected.1,
                 found.0,
@@ -217,14 +238,14 @@ impl fmt::Display for Error {
             ),
             Self::TooFew { asked, there } => write!(f, "cannot take {asked} of {there} images: at least one must stay"),
             Self::Download { path, attempts } => {
-                write!(f, "{}: cannot be downloaded", path.display())?;
+                write!(f, "{}: cannot be downloaded", shown(path))?;
                 attempts.iter().try_for_each(|Attempt { url, fault }| write!(f, "\n  {url}: {fault}"))?;
                 match attempts.iter().all(|attempt| matches!(attempt.fault, Fault::Unreachable { .. })) {
                     true => f.write_str("\n  is there a network, or a proxy in between?"),
                     false => Ok(()),
                 }
             }
-            Self::Busy { path } => write!(f, "{}: another process is downloading this file", path.display()),
+            Self::Busy { path } => write!(f, "{}: another process is downloading this file", shown(path)),
         }
     }
 }
@@ -238,6 +259,12 @@ impl fmt::Display for Fault {
             Self::Cut { expected, found, reason } => {
                 write!(f, "cut off after {found} of {expected} bytes ({reason}); the next download goes on from there")
             }
+            Self::Slow { expected, found, bytes, time, slowest } => write!(
+                f,
+                "too slow: expected {slowest} bytes a second or more, found {bytes} in {:.0} s; {found} of {expected} bytes are \
+                 there, and the next download goes on from them",
+                time.as_secs_f64()
+            ),
             Self::Checksum { expected, found } => {
                 write!(f, "wrong checksum: expected sha256 {expected}, found {found}; what came was removed")
             }

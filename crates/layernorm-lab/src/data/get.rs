@@ -5,16 +5,19 @@
 //! ```
 //!
 //! Addresses are tried one after the other. A connection that ends early is taken up again as long as it brings
-//! something; what came by then stays in `NAME.part` for the next time. Bytes that turn out wrong are removed.
+//! something; what came by then stays in `NAME.part` for the next time. Bytes that turn out wrong are removed. A server that
+//! is silent, or so slow that it might as well be, is left. Links and what else is no file are neither read nor written.
+//! Passwords in addresses are sent and never shown.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ureq::http::{Response, StatusCode, Uri, header};
 use ureq::{Agent, Body};
 
+use super::address::{redacted, userinfo};
 use super::catalog::{Remote, Source};
 use super::error::{Attempt, Error, Fault, Problem};
 use super::part::{Part, sha256};
@@ -31,11 +34,13 @@ pub struct Options {
     pub connect: Duration,
     /// How long a server may be silent.
     pub silence: Duration,
+    /// The bytes a second that must come at least, looked at whenever that time has passed.
+    pub slowest: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { from: None, connect: Duration::from_secs(15), silence: Duration::from_secs(30) }
+        Self { from: None, connect: Duration::from_secs(15), silence: Duration::from_secs(30), slowest: 1000 }
     }
 }
 
@@ -57,7 +62,7 @@ pub enum Event<'a> {
     Started {
         /// The file.
         file: &'a Remote,
-        /// The address.
+        /// The address, without a password.
         url: &'a str,
         /// How many bytes are there already.
         from: u64,
@@ -93,7 +98,8 @@ pub fn get(
     };
     let agent = agent(options, &mirrors);
     let fetch = |file| -> Result<Outcome, Error> {
-        let outcome = Fetch { file, agent: &agent, report: &mut *report }.one(&mirrors, &to.join(file.name))?;
+        let outcome =
+            Fetch { file, agent: &agent, options, report: &mut *report }.one(&mirrors, &to.join(file.name))?;
         report(Event::Finished { file, outcome });
         Ok(outcome)
     };
@@ -126,6 +132,7 @@ fn is_local(base: &str) -> bool {
 struct Fetch<'a> {
     file: &'a Remote,
     agent: &'a Agent,
+    options: &'a Options,
     report: &'a mut dyn FnMut(Event<'_>),
 }
 
@@ -149,7 +156,7 @@ impl Fetch<'_> {
                     part.finish()?;
                     return Ok(outcome);
                 }
-                Err(fault) => attempts.push(Attempt { url, fault }),
+                Err(fault) => attempts.push(Attempt { url: redacted(&url), fault }),
             }
         }
         part.leave()?;
@@ -158,9 +165,15 @@ impl Fetch<'_> {
 
     fn is_right(&self, path: &Path) -> Result<bool, Error> {
         let look = || -> io::Result<bool> {
-            let file = File::open(path)?;
-            let metadata = file.metadata()?;
-            Ok(metadata.is_file() && metadata.len() == self.file.bytes && sha256(file)? == self.file.sha256)
+            // Before it is opened: opening a FIFO would wait for a writer.
+            let metadata = fs::metadata(path)?;
+            if !metadata.is_file() {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "expected a regular file, found something else",
+                ));
+            }
+            Ok(metadata.len() == self.file.bytes && sha256(File::open(path)?)? == self.file.sha256)
         };
         match look() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -207,8 +220,14 @@ impl Fetch<'_> {
         }
         let response = match request.call() {
             Ok(response) => response,
-            Err(ureq::Error::Io(error)) => return Ok(Err(Fault::Unreachable { reason: error.to_string() })),
-            Err(error) => return Ok(Err(Fault::Unreachable { reason: error.to_string() })),
+            Err(error) => {
+                let reason = match error {
+                    ureq::Error::Io(error) => error.to_string(),
+                    error => error.to_string(),
+                };
+                let reason = userinfo(url).map_or(reason.clone(), |secret| reason.replace(secret, "***"));
+                return Ok(Err(Fault::Unreachable { reason }));
+            }
         };
         let start = match response.status() {
             StatusCode::OK => 0,
@@ -228,7 +247,7 @@ impl Fetch<'_> {
         if start == 0 {
             part.restart()?;
         }
-        (self.report)(Event::Started { file: self.file, url, from: start });
+        (self.report)(Event::Started { file: self.file, url: &redacted(url), from: start });
         self.copy(response.into_body(), part)
     }
 
@@ -236,6 +255,7 @@ impl Fetch<'_> {
         let expected = self.file.bytes;
         let mut reader = body.into_reader();
         let mut buffer = vec![0; 1 << 16];
+        let mut window = (Instant::now(), part.len());
         let reason = loop {
             match reader.read(&mut buffer) {
                 Ok(0) => break "the connection was closed".to_string(),
@@ -249,6 +269,14 @@ impl Fetch<'_> {
                 Err(error) => break error.to_string(),
             }
             (self.report)(Event::Progress { file: self.file, done: part.len() });
+            let (time, bytes) = (window.0.elapsed(), part.len() - window.1);
+            if time >= self.options.silence && part.len() < expected {
+                if (bytes as f64) < self.options.slowest as f64 * time.as_secs_f64() {
+                    let (found, slowest) = (part.len(), self.options.slowest);
+                    return Ok(Err(Fault::Slow { expected, found, bytes, time, slowest }));
+                }
+                window = (Instant::now(), part.len());
+            }
         };
         let found = part.len();
         Ok(if found == expected { Ok(()) } else { Err(Fault::Cut { expected, found, reason }) })

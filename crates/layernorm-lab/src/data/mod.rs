@@ -24,6 +24,7 @@
 //! # Ok::<(), layernorm_lab::data::Error>(())
 //! ```
 
+mod address;
 pub mod catalog;
 mod dataset;
 mod digits;

@@ -4,6 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use layernorm_files::{open_regular, publish};
 use sha2::{Digest, Sha256};
 
 use super::error::{Error, Problem};
@@ -22,13 +23,8 @@ impl Part {
     /// Takes up what an earlier download left, or begins.
     pub(super) fn open(target: &Path) -> Result<Self, Error> {
         let path = part_path(target);
-        let mut file = File::options()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&path)
-            .map_err(|source| Problem::Io { action: "create", source }.of(&path))?;
+        let options = File::options().create(true).truncate(false).read(true).write(true).to_owned();
+        let mut file = open_regular(&path, &options).map_err(Problem::file)?;
         // A file system without locks is used without.
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
             return Err(Error::Busy { path });
@@ -63,13 +59,7 @@ impl Part {
 
     /// Puts the file in its place, once it is on disk.
     pub(super) fn finish(self) -> Result<(), Error> {
-        self.file.sync_all().map_err(|source| self.problem("write", source))?;
-        fs::rename(&self.path, &self.target).map_err(|source| self.problem("rename", source))?;
-        if cfg!(unix) {
-            let folder = self.target.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all());
-            folder.map_err(|source| self.problem("write the folder of", source))?;
-        }
-        Ok(())
+        publish(self.file, &self.path, &self.target).map_err(Problem::file)
     }
 
     /// Leaves what is there for the next time; nothing where nothing is there.

@@ -13,6 +13,7 @@ mod dense;
 mod lstm;
 mod mlp;
 mod norm;
+mod numbers;
 mod start;
 mod steps;
 mod taps;
@@ -126,6 +127,26 @@ impl Arch {
         }
     }
 
+    /// What is wrong with images of this size.
+    pub(crate) fn check_image(&self, [rows, columns]: [usize; 2]) -> Result<(), String> {
+        let pixels = rows.checked_mul(columns).filter(|&pixels| pixels <= MOST_PIXELS);
+        let Some(pixels) = pixels.filter(|&pixels| pixels > 0) else {
+            return Err(format!("images: expected 1 to {MOST_PIXELS} pixels, found {rows}×{columns}"));
+        };
+        let steps = match self {
+            Arch::Lstm { reads: Reads::Rows, .. } => rows,
+            Arch::Lstm { reads: Reads::Pixels, .. } => pixels,
+            Arch::Mlp { hidden, .. } if hidden.len() > MOST_LAYERS => {
+                return Err(format!("hidden layers: expected at most {MOST_LAYERS}, found {}", hidden.len()));
+            }
+            _ => return Ok(()),
+        };
+        match steps {
+            ..=MOST_STEPS => Ok(()),
+            _ => Err(format!("time steps of an LSTM: expected at most {MOST_STEPS}, found {steps}")),
+        }
+    }
+
     fn check_sizes(&self) -> Result<(), String> {
         let positive = |what: &str, size: usize| match size {
             0 => Err(format!("{what}: expected 1 or more, found 0")),
@@ -165,24 +186,20 @@ impl Net {
     pub fn new(arch: &Arch, norm: Norm, image: [usize; 2], start: &Start, device: &Device) -> Result<Net, String> {
         arch.check(norm)?;
         start.check()?;
-        if image.contains(&0) {
-            return Err(format!("images: expected 1×1 pixels or more, found {}×{}", image[0], image[1]));
-        }
+        arch.check_image(image)?;
         let mut draw = Draw::new(start, device);
-        Ok(match arch {
-            Arch::Mlp { hidden, activation, output_norm } => {
-                Net::Mlp(mlp::Mlp::new(image[0] * image[1], hidden, *activation, *output_norm, norm, &mut draw))
-            }
-            Arch::Lstm { hidden, reads } => Net::Lstm(lstm::Reader::new(image, *hidden, *reads, norm, &mut draw)?),
-            Arch::Cnn { channels } => Net::Cnn(cnn::Cnn::new(image, *channels, norm, &mut draw)),
-            &Arch::Transformer { width, heads, blocks, pre_norm } => Net::Transformer(transformer::Transformer::new(
-                image,
-                [width, heads, blocks],
-                pre_norm,
-                norm,
-                &mut draw,
-            )),
-        })
+        let net =
+            match arch {
+                Arch::Mlp { hidden, activation, output_norm } => {
+                    Net::Mlp(mlp::Mlp::new(image[0] * image[1], hidden, *activation, *output_norm, norm, &mut draw))
+                }
+                Arch::Lstm { hidden, reads } => Net::Lstm(lstm::Reader::new(image, *hidden, *reads, norm, &mut draw)?),
+                Arch::Cnn { channels } => Net::Cnn(cnn::Cnn::new(image, *channels, norm, &mut draw)),
+                &Arch::Transformer { width, heads, blocks, pre_norm } => Net::Transformer(
+                    transformer::Transformer::new(image, [width, heads, blocks], pre_norm, norm, &mut draw),
+                ),
+            };
+        Ok(net.numbered())
     }
 
     /// The logits `[B, 10]` of images `[B, rows, columns]`.
@@ -241,6 +258,13 @@ pub enum Weight {
     /// The filters of a convolution.
     Filters(burn::module::ParamId),
 }
+
+/// The most pixels of an image: a header that claims more is wrong, or no image for these networks.
+const MOST_PIXELS: usize = 1 << 24;
+/// The most time steps, one after the other: more take longer than anyone waits for an answer.
+const MOST_STEPS: usize = 1 << 14;
+/// The most hidden layers of an MLP.
+const MOST_LAYERS: usize = 1 << 10;
 
 /// How many logits there are.
 const LOGITS: usize = CLASSES;

@@ -10,7 +10,6 @@ mod story;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -52,7 +51,7 @@ impl std::fmt::Display for Error {
             Self::TooLarge { bytes, largest } => {
                 write!(f, "the report has {bytes} bytes, at most {largest} are allowed: show fewer points or frames")
             }
-            Self::Io { path, source } => write!(f, "cannot write the report {}: {source}", path.display()),
+            Self::Io { source, .. } => write!(f, "the report cannot be written: {source}"),
         }
     }
 }
@@ -87,17 +86,6 @@ pub fn html(report: &Report) -> Result<String, Error> {
 /// Those of [`html`], and [`Error::Io`].
 pub fn write(report: &Report, path: &Path) -> Result<(), Error> {
     let page = html(report)?;
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.partial", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let put = || {
-        let mut file = fs::File::create(&beside)?;
-        file.write_all(page.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    put().map_err(|source| {
-        let _ = fs::remove_file(&beside);
-        Error::Io { path: path.to_owned(), source }
-    })
+    let put = layernorm_files::replace_own(path, |file| file.write_all(page.as_bytes()));
+    put.map_err(|source| Error::Io { path: path.to_owned(), source })
 }

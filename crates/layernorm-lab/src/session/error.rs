@@ -1,6 +1,7 @@
 //! Why a session does not begin, or a report is not made.
 
 use crate::{records, report};
+use layernorm_files::shown;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -50,6 +51,16 @@ pub enum Error {
         /// How many others cannot either.
         others: usize,
     },
+    /// There is too little memory for the runs.
+    Memory {
+        /// How much they need, and how much there is.
+        what: String,
+    },
+    /// Another program's lock lies where ours would be.
+    ForeignLock {
+        /// The file.
+        path: PathBuf,
+    },
     /// The folder has no finished run.
     Nothing {
         /// Where runs were looked for.
@@ -74,6 +85,14 @@ impl Error {
     }
 }
 
+impl Error {
+    /// For `map_err`: what came of a file.
+    pub(super) fn file(error: layernorm_files::Error) -> Error {
+        let (path, _, source) = error.into_parts();
+        Error::Io { path, source }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -86,7 +105,7 @@ impl fmt::Display for Error {
             }
             Error::Busy { folder, holder } => {
                 let holder = if holder.is_empty() { "another process" } else { holder };
-                write!(f, "{}: {holder} is writing here; wait for its end or choose another folder", folder.display())
+                write!(f, "{}: {holder} is writing here; wait for its end or choose another folder", shown(folder))
             }
             Error::Records(error @ records::Error::Line { .. }) => {
                 write!(f, "{error}\n  move the file elsewhere, and the run is made anew")
@@ -96,24 +115,30 @@ impl fmt::Display for Error {
                 f,
                 "{}: expected the run of that name, found {run}: records that are copied or renamed would count twice; \
                  move the file elsewhere",
-                path.display()
+                shown(path)
             ),
             Error::OtherSettings { found, aside } => {
-                write!(f, "{found}\n  without --resume, earlier runs of this study are moved to {}", aside.display())
+                write!(f, "{found}\n  without --resume, earlier runs of this study are moved to {}", shown(aside))
             }
             Error::Unfit { run, what, others } => {
                 write!(f, "the run {run} cannot be done: {what}")?;
                 if *others > 0 { write!(f, "; nor can {others} others") } else { Ok(()) }
             }
+            Error::Memory { what } => f.write_str(what),
+            Error::ForeignLock { path } => write!(
+                f,
+                "{}: expected a lock of this program, found another file, which stays as it is; choose another folder",
+                shown(path)
+            ),
             Error::Nothing { runs } => {
                 write!(
                     f,
                     "{}: expected records of finished runs, found none; `layernorm study` makes them",
-                    runs.display()
+                    shown(runs)
                 )
             }
             Error::Report(error) => error.fmt(f),
-            Error::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            Error::Io { path, source } => write!(f, "{}: {source}", shown(path)),
         }
     }
 }

@@ -16,14 +16,23 @@ pub(super) struct Run {
     pub(super) finished: bool,
 }
 
-/// What a run may leave beside its records when it is killed, and does not need once it is finished.
-const LEFTOVERS: [&str; 3] = ["checkpoint", "checkpoint.partial", "times.json.partial"];
-
-/// Removes what a finished run no longer needs.
+/// Removes what a finished run no longer needs: its checkpoint.
 pub(super) fn tidy(runs: &Path, run: &str) {
-    for ending in LEFTOVERS {
-        // Most are not there, and one that stays does no harm.
-        let _ = std::fs::remove_file(runs.join(format!("{run}.{ending}")));
+    // Most are not there, and one that stays does no harm.
+    let _ = std::fs::remove_file(runs.join(format!("{run}.checkpoint")));
+}
+
+/// Removes files that a killed session was writing. Nobody else writes them: the folder is locked.
+pub(super) fn remove_unfinished(folder: &Path) {
+    let unfinished = |name: &str| {
+        let number = name.strip_prefix(".layernorm-").and_then(|rest| rest.strip_suffix(".tmp"));
+        number.is_some_and(|number| number.len() == 16 && number.bytes().all(|b| b.is_ascii_hexdigit()))
+    };
+    for entry in runs_of(folder).read_dir().into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(unfinished) {
+            // One that stays does no harm.
+            let _ = std::fs::remove_file(entry.path());
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! One session a folder: the system's lock on a file, which goes away with the process however that ends.
 
 use super::Error;
+use layernorm_files::open_regular;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::Path;
 
 /// The file that is locked. It stays: a lock on a file that was removed would lock nobody out.
@@ -19,17 +20,22 @@ impl Lock {
     /// Makes the folder where it is not there, and takes it.
     ///
     /// # Errors
-    /// [`Error::Busy`] where another process has it, [`Error::Io`].
+    /// [`Error::Busy`] where another process has it, [`Error::ForeignLock`] where the file is not ours, [`Error::Io`]; also for
+    /// a link, which is not followed.
     pub fn take(folder: &Path) -> Result<Lock, Error> {
         fs::create_dir_all(folder).map_err(Error::io(folder))?;
         let path = folder.join(NAME);
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = open.map_err(Error::io(&path))?;
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).to_owned();
+        let mut file = open_regular(&path, &options).map_err(Error::file)?;
+        // Where the system lets nobody read what is locked, the holder stays unknown.
+        let holder = holder(&mut file).unwrap_or_default();
+        if !is_ours(&holder) {
+            return Err(Error::ForeignLock { path });
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                // Where the system lets nobody read what is locked, the holder stays unknown.
-                let holder = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
+                let holder = String::from_utf8_lossy(&holder).trim().to_owned();
                 return Err(Error::Busy { folder: folder.to_owned(), holder });
             }
             // Some network drives have no locks; that is no reason not to work on them.
@@ -37,7 +43,70 @@ impl Lock {
             Err(TryLockError::Error(error)) => return Err(Error::Io { path, source: error }),
         }
         let name = format!("process {}\n", std::process::id());
-        file.set_len(0).and_then(|()| file.write_all(name.as_bytes())).map_err(Error::io(&path))?;
+        let put = |file: &mut File| {
+            file.set_len(0)?;
+            file.rewind()?;
+            file.write_all(name.as_bytes())
+        };
+        put(&mut file).map_err(Error::io(&path))?;
         Ok(Lock { _file: file })
+    }
+}
+
+/// What the file says, and one byte more than ours ever say.
+fn holder(file: &mut File) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// Our locks are not longer.
+const MOST_BYTES: u64 = 32;
+
+/// Whether a lock's text is `process N`, or the beginning of it that a killed process has written.
+fn is_ours(text: &[u8]) -> bool {
+    let word = b"process ";
+    let Some(number) = text.strip_prefix(word) else { return word.starts_with(text) };
+    let digits = number.strip_suffix(b"\n").unwrap_or(number);
+    text.len() as u64 <= MOST_BYTES && digits.iter().all(u8::is_ascii_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_locks_are_known() {
+        for ours in ["", "pro", "process ", "process 12", "process 4194304\n"] {
+            assert!(is_ours(ours.as_bytes()), "{ours:?}");
+        }
+        for other in ["x", "12\n", "process of mine", "process 1\n\n", "process 12345678901234567890123456789\n"] {
+            assert!(!is_ours(other.as_bytes()), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_ours_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(NAME);
+        fs::write(&path, "host 7, user me\n").unwrap();
+        let error = Lock::take(folder.path()).unwrap_err();
+        assert!(error.to_string().contains(".lock: expected a lock of this program, found another file"), "{error}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "host 7, user me\n");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join(NAME), folder.path().join("other"));
+        for contents in ["", "process 1\n"] {
+            fs::write(&other, contents).unwrap();
+            std::os::unix::fs::symlink(&other, &path).unwrap();
+            let error = Lock::take(folder.path()).unwrap_err();
+            assert!(error.to_string().contains("expected a regular file, found a link"), "{error}");
+            assert_eq!(fs::read_to_string(&other).unwrap(), contents);
+            fs::remove_file(&path).unwrap();
+        }
     }
 }

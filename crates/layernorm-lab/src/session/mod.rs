@@ -40,6 +40,7 @@ pub use tally::Whole;
 pub use watch::{Ending, Event, Watcher};
 
 use crate::data::Dataset;
+use crate::memory;
 use crate::records::Header;
 use crate::studies::{RunPlan, Settings, Study};
 use crate::training::Spec;
@@ -56,7 +57,7 @@ pub struct Options {
     pub studies: Vec<&'static dyn Study>,
     /// What the user chose. The data's label is filled in by [`Session::open`].
     pub settings: Settings,
-    /// Runs at a time.
+    /// Runs at a time, if there is memory for them.
     pub workers: NonZeroUsize,
     /// Whether runs of other settings in the folder are an error. Else they are set aside.
     pub resume: bool,
@@ -86,17 +87,19 @@ impl Job {
     }
 }
 
-/// Looks at all runs before anything is written: the first that cannot be, and how many there are.
-fn check(jobs: &[Job], data: &Dataset) -> Result<(), Error> {
-    let wrong = |job: &Job| {
-        let spec = Spec::deserialize(&job.plan.settings["spec"]).ok()?;
-        Some((job.plan.run.clone(), spec.check(data).err()?.to_string()))
-    };
+/// Looks at all runs before anything is written: the first that cannot be, and how many there are; then whether there is memory
+/// for the largest. Gives how many may go on at a time.
+fn check(jobs: &[Job], data: &Dataset, workers: NonZeroUsize) -> Result<NonZeroUsize, Error> {
+    let spec = |job: &Job| Spec::deserialize(&job.plan.settings["spec"]).ok();
+    let wrong = |job: &Job| Some((job.plan.run.clone(), spec(job)?.check(data).err()?.to_string()));
     let mut wrong = jobs.iter().filter_map(wrong);
-    match wrong.next() {
-        Some((run, what)) => Err(Error::Unfit { run, what, others: wrong.count() }),
-        None => Ok(()),
+    if let Some((run, what)) = wrong.next() {
+        return Err(Error::Unfit { run, what, others: wrong.count() });
     }
+    let bytes: Vec<f64> = jobs.iter().filter_map(|job| Some(spec(job)?.memory(data))).collect();
+    let largest = bytes.iter().copied().fold(0.0, f64::max);
+    memory::check(largest, "the largest of the runs").map_err(|what| Error::Memory { what })?;
+    Ok(memory::at_a_time(bytes, workers))
 }
 
 /// What became of a session.
@@ -127,7 +130,7 @@ impl Session {
     /// # Errors
     /// [`Error::Busy`] where another process has it, [`Error::Records`] where a record cannot be read,
     /// [`Error::OtherSettings`] where the user wants to go on with runs of other settings, [`Error::Unfit`] where runs do not
-    /// fit the data or the settings, [`Error::Io`].
+    /// fit the data or the settings, [`Error::Memory`] where there is too little for them, [`Error::Io`].
     pub fn open(options: Options, data: Dataset) -> Result<Session, Error> {
         let Options { folder, studies, mut settings, workers, resume } = options;
         settings.data = data.label();
@@ -138,8 +141,9 @@ impl Session {
             study.plan(&settings).into_iter().map(move |plan| Job { study, plan }).collect::<Vec<_>>()
         };
         let jobs: Vec<Job> = studies.into_iter().flat_map(plan).collect();
-        check(&jobs, &data)?;
+        let workers = check(&jobs, &data, workers)?;
         let total = jobs.len();
+        folder::remove_unfinished(&folder);
         let there = folder::runs(&folder)?;
         let wanted: Vec<Header> = jobs.iter().map(Job::header).collect();
         let set_aside = aside::make_room(&folder, &there, &wanted, resume)?;
@@ -150,6 +154,11 @@ impl Session {
         let finished = |job: &Job| there.iter().any(|run| run.finished && run.header == job.header());
         let jobs: Vec<Job> = jobs.into_iter().filter(|job| !finished(job)).collect();
         Ok(Session { folder, data, workers, kept: total - jobs.len(), jobs, set_aside, _lock: lock })
+    }
+
+    /// Runs at a time: fewer than were asked for where there is no memory for them.
+    pub fn workers(&self) -> NonZeroUsize {
+        self.workers
     }
 
     /// Runs that are finished already.

@@ -1,10 +1,9 @@
-//! The report of a folder: its records, told by their studies.
+//! The report of a folder: its records, and times beside them, told by their studies.
 
 use super::Error;
 use super::folder::{records, runs_of};
 use crate::records::Record;
 use crate::report::{About, Report, RunRow, Story, SummaryRow};
-use crate::studies::implementations::{Implementations, add_times};
 use crate::studies::{Study, catalog};
 use crate::training::row;
 use std::path::Path;
@@ -42,9 +41,7 @@ fn story(study: &dyn Study, records: &[Record], runs: &Path) -> Option<Story> {
         return None;
     }
     let mut story = study.story(&own);
-    if study.name() == Implementations.name() {
-        add_times(&mut story, runs);
-    }
+    study.add_measured(&mut story, runs);
     Some(story)
 }
 

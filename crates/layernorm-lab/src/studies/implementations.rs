@@ -1,15 +1,13 @@
 //! The ways in which layer norm is usually written, beside ours: how wrong they are and how long they take.
 //!
 //! Errors go into the records. Times differ from run to run, so they go into a file beside them, `<run>.times.json`, which
-//! [`add_times`] adds to the story.
+//! [`Study::add_measured`] adds to the story.
 
 mod pictures;
 #[cfg(test)]
 mod tests;
 mod times;
 mod ways;
-
-pub use times::add_times;
 
 use super::tools::{each, narrow, normals, refused, setting};
 use super::{Error, Observer, RunPlan, Settings, Study, exact};
@@ -20,6 +18,7 @@ use crate::report::Story;
 use layernorm::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::path::Path;
 use ways::Way;
 
 /// The study of ways to write a layer norm.
@@ -99,6 +98,10 @@ impl Study for Implementations {
 
     fn story(&self, records: &[Record]) -> Story {
         pictures::story(self.question(), records)
+    }
+
+    fn add_measured(&self, story: &mut Story, runs: &Path) {
+        times::add(story, runs);
     }
 }
 

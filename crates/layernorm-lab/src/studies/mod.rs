@@ -28,6 +28,7 @@ use crate::data::Dataset;
 use crate::records::{self, Record, RunFile};
 use crate::report::Story;
 use serde_json::Value;
+use std::path::Path;
 
 /// What the user chose. A setting that is `None` is the study's own.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -130,4 +131,7 @@ pub trait Study: Sync {
     }
     /// What its records show. They are those of this study's runs, finished ones only.
     fn story(&self, records: &[Record]) -> Story;
+    /// Adds what lies beside the records in their folder to the story: what differs from run to run and so cannot be in them,
+    /// like times.
+    fn add_measured(&self, _story: &mut Story, _runs: &Path) {}
 }

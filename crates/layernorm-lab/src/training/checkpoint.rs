@@ -4,11 +4,14 @@
 use super::container;
 use super::evaluate::copy;
 use super::run::Model;
+use super::tensors::{self, Entry, Named};
 use crate::records::{Header, RunFile};
 use burn::module::Module;
-use burn::store::ModuleRecord;
 use burn::tensor::Bytes;
+use layernorm_files::open_regular;
 use serde::{Deserialize, Serialize};
+use std::fs::OpenOptions;
+use std::io::Read;
 use std::path::PathBuf;
 
 const FORMAT: &str = "layernorm checkpoint";
@@ -32,6 +35,7 @@ pub(super) struct Place {
 struct Head {
     run: Header,
     place: Place,
+    net: Vec<Entry>,
 }
 
 fn path(file: &RunFile) -> PathBuf {
@@ -41,33 +45,34 @@ fn path(file: &RunFile) -> PathBuf {
 /// Saves where the run is.
 pub(super) fn save(file: &RunFile, place: &Place, model: &Model) -> Result<(), String> {
     let words = |error: &dyn std::fmt::Display| format!("{}: {error}", path(file).display());
-    // Running statistics are only in the record once they were asked for.
+    // Running statistics are only among the numbers once they were asked for.
     drop(model.net.valid());
-    let net = model.net.clone().into_record().into_bytes().map_err(|error| words(&error))?;
+    let (list, net) = tensors::join(&model.net.numbers().map_err(|error| words(&error))?);
     let optimizer = model.optimizer.into_bytes().map_err(|error| words(&error))?;
-    let head = Head { run: file.record().header.clone(), place: place.clone() };
-    container::write(&path(file), FORMAT, &head, &[&net, &optimizer]).map_err(|error| words(&error))
+    let head = Head { run: file.record().header.clone(), place: place.clone(), net: list };
+    container::write(&path(file), FORMAT, &head, &[&net, &optimizer]).map_err(|error| error.to_string())
 }
 
 /// Takes up where the run was: the model as it was then. Where there is nothing to take up, the model as it is, at the start.
 pub(super) fn load(file: &RunFile, fresh: Model) -> (Model, Place) {
     let Some((place, net, optimizer)) = read(file) else { return (fresh, Place::default()) };
     // A copy, whose running statistics are its own: what does not fit may have been taken over in part.
-    match (copy(&fresh.net).try_load_record(net), fresh.optimizer.clone().from_bytes(optimizer)) {
+    match (copy(&fresh.net).with_numbers(net), fresh.optimizer.clone().from_bytes(optimizer)) {
         (Ok(net), Ok(optimizer)) => (Model { net, optimizer }, place),
         _ => (fresh, Place::default()),
     }
 }
 
-fn read(file: &RunFile) -> Option<(Place, ModuleRecord, Bytes)> {
-    let (head, blobs) = container::read(&path(file), FORMAT).ok()?;
+fn read(file: &RunFile) -> Option<(Place, Vec<Named>, Bytes)> {
+    let mut bytes = Vec::new();
+    open_regular(path(file), OpenOptions::new().read(true)).ok()?.read_to_end(&mut bytes).ok()?;
+    let (head, blobs) = container::parse(&bytes, FORMAT).ok()?;
     let head = Head::deserialize(&head).ok()?;
-    let [net, optimizer] = <[Vec<u8>; 2]>::try_from(blobs).ok()?;
+    let [net, optimizer] = <[&[u8]; 2]>::try_from(blobs).ok()?;
     if head.run != file.record().header || head.place.events > file.record().events.len() {
         return None;
     }
-    let net = ModuleRecord::from_bytes(Bytes::from_bytes_vec(net)).ok()?;
-    Some((head.place, net, Bytes::from_bytes_vec(optimizer)))
+    Some((head.place, tensors::split(head.net, net).ok()?, Bytes::from_bytes_vec(optimizer.to_vec())))
 }
 
 /// Removes it: the run is done.

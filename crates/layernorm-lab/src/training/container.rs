@@ -1,13 +1,13 @@
 //! A file of a header and blobs. The first line says what the file is and what the sha256 of all that follows it is; the second
-//! is the header and how long the blobs are; then come the blobs.
-//! It is written beside its place and renamed, so that there is never half a file.
+//! is the header and how long the blobs are; then come the blobs, and nothing else.
+//!
+//! Any bytes give a value or an error, and no more memory than a few times their length.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::fs;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 #[derive(Serialize, Deserialize)]
 struct Title {
@@ -22,44 +22,34 @@ struct Contents {
     blobs: Vec<usize>,
 }
 
-/// The version of the format.
-const VERSION: u32 = 1;
+/// The version of the format. In version 1, parameters were in Burn's format, with random numbers as names.
+const VERSION: u32 = 2;
 
-/// Writes a file.
+/// Writes a file; there is never half of one.
 pub(super) fn write(path: &Path, format: &str, header: &impl Serialize, blobs: &[&[u8]]) -> io::Result<()> {
     let contents =
         Contents { header: serde_json::to_value(header)?, blobs: blobs.iter().map(|blob| blob.len()).collect() };
-    let mut rest = serde_json::to_vec(&contents)?;
-    rest.push(b'\n');
-    blobs.iter().for_each(|blob| rest.extend_from_slice(blob));
-    let title = Title { format: format.to_owned(), version: VERSION, sha256: digest(&rest) };
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".partial");
-    let beside = PathBuf::from(beside);
-    let put = || {
-        let mut file = fs::File::create(&beside)?;
-        serde_json::to_writer(&mut file, &title)?;
+    let mut contents = serde_json::to_vec(&contents)?;
+    contents.push(b'\n');
+    let hash = blobs.iter().fold(Sha256::new().chain_update(&contents), |hash, blob| hash.chain_update(blob));
+    let title = Title { format: format.to_owned(), version: VERSION, sha256: digits(hash) };
+    layernorm_files::replace_own(path, |file| {
+        serde_json::to_writer(&mut *file, &title)?;
         file.write_all(b"\n")?;
-        file.write_all(&rest)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    put().inspect_err(|_| {
-        // What could not be written is of no use; that it cannot be removed either changes nothing.
-        let _ = fs::remove_file(&beside);
+        file.write_all(&contents)?;
+        blobs.iter().try_for_each(|blob| file.write_all(blob))
     })
 }
 
-/// Reads a file of this format; the error says what is wrong with it.
-pub(super) fn read(path: &Path, format: &str) -> Result<(Value, Vec<Vec<u8>>), String> {
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
-    let (title, rest) = line(&bytes)?;
+/// The header and the blobs of a file of this format; the error says what is wrong with it.
+pub(super) fn parse<'a>(bytes: &'a [u8], format: &str) -> Result<(Value, Vec<&'a [u8]>), String> {
+    let (title, rest) = line(bytes)?;
     let title: Title = serde_json::from_slice(title).map_err(|error| format!("first line: {error}"))?;
     if title.format != format || title.version != VERSION {
         let found = (&title.format, title.version);
         return Err(format!("expected {format} of version {VERSION}, found {} of version {}", found.0, found.1));
     }
-    let found = digest(rest);
+    let found = digits(Sha256::new().chain_update(rest));
     if found != title.sha256 {
         return Err(format!("expected contents of sha256 {}, found {found}: the file is damaged", title.sha256));
     }
@@ -67,11 +57,15 @@ pub(super) fn read(path: &Path, format: &str) -> Result<(Value, Vec<Vec<u8>>), S
     let contents: Contents = serde_json::from_slice(contents).map_err(|error| format!("header: {error}"))?;
     let mut blobs = Vec::new();
     for &length in &contents.blobs {
-        let blob = rest.get(..length).ok_or_else(|| format!("expected {length} bytes, found {}", rest.len()))?;
-        blobs.push(blob.to_vec());
-        rest = &rest[length..];
+        let parts = rest.split_at_checked(length);
+        let (blob, behind) = parts.ok_or_else(|| format!("expected {length} bytes, found {}", rest.len()))?;
+        blobs.push(blob);
+        rest = behind;
     }
-    Ok((contents.header, blobs))
+    match rest.len() {
+        0 => Ok((contents.header, blobs)),
+        more => Err(format!("expected nothing behind the last blob, found {more} bytes")),
+    }
 }
 
 /// The first line, and what follows it.
@@ -80,6 +74,6 @@ fn line(bytes: &[u8]) -> Result<(&[u8], &[u8]), String> {
     Ok((&bytes[..end], &bytes[end + 1..]))
 }
 
-fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+fn digits(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

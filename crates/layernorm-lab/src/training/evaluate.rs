@@ -4,6 +4,7 @@ use super::Trial;
 use super::events::{Test, finite};
 use crate::data::{Digits, Scaling};
 use crate::models::{Net, Taps};
+use crate::studies::Error;
 use burn::module::Module;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData};
@@ -68,23 +69,33 @@ pub(super) fn best(logits: &[f32]) -> usize {
     best.1
 }
 
-/// The numbers of a tensor.
-pub(super) fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().try_into_vec_as::<f32>().unwrap_or_default()
+/// The numbers of a tensor. The error says that they are no f32, and of what shape the tensor is.
+pub(super) fn numbers<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, String> {
+    let data = tensor.into_data();
+    let (dtype, shape) = (data.dtype(), data.shape().clone());
+    let found = |error| format!("numbers of a tensor: expected f32, found {dtype:?} of shape {shape:?}: {error:?}");
+    data.try_into_vec_as::<f32>().map_err(found)
 }
 
 /// Loss and accuracy of the first `count` images in batches.
-pub(super) fn evaluate(net: &Net, digits: &Digits, count: usize, eye: &Eye, batch: usize, device: &Device) -> Test {
+pub(super) fn evaluate(
+    net: &Net,
+    digits: &Digits,
+    count: usize,
+    eye: &Eye,
+    batch: usize,
+    device: &Device,
+) -> Result<Test, Error> {
     let indices: Vec<usize> = (0..count).collect();
     let (mut sum, mut good) = (0.0, 0);
     for indices in indices.chunks(batch.max(1)) {
         let cases = eye.see(digits, indices, device);
         let logits = net.forward(cases.images, &mut Taps::closed());
         sum += f64::from(loss(logits.clone(), &cases.classes).into_scalar::<f32>()) * indices.len() as f64;
-        good += right(&numbers(logits), &cases.classes);
+        good += right(&numbers(logits).map_err(Error::Run)?, &cases.classes);
     }
     let count = count.max(1) as f64;
-    Test { name: String::new(), loss: finite(sum / count), accuracy: Some(good as f64 / count) }
+    Ok(Test { name: String::new(), loss: finite(sum / count), accuracy: Some(good as f64 / count) })
 }
 
 /// The network, with running statistics of its own: clones share theirs.
@@ -93,7 +104,14 @@ pub(super) fn copy(net: &Net) -> Net {
 }
 
 /// A trial on the test images. `net` is the network in training if the trial is as in training, else that for inference.
-pub(super) fn attempt(net: &Net, trial: &Trial, digits: &Digits, count: usize, eye: &Eye, device: &Device) -> Test {
+pub(super) fn attempt(
+    net: &Net,
+    trial: &Trial,
+    digits: &Digits,
+    count: usize,
+    eye: &Eye,
+    device: &Device,
+) -> Result<Test, Error> {
     let eye = Eye {
         scale: eye.scale * trial.scale,
         shift: eye.shift * trial.scale + trial.shift,
@@ -101,9 +119,9 @@ pub(super) fn attempt(net: &Net, trial: &Trial, digits: &Digits, count: usize, e
         ..eye.clone()
     };
     let found = if trial.as_in_training {
-        evaluate(&copy(net), digits, count, &eye, trial.batch, device)
+        evaluate(&copy(net), digits, count, &eye, trial.batch, device)?
     } else {
-        evaluate(net, digits, count, &eye, trial.batch, &device.clone().inner())
+        evaluate(net, digits, count, &eye, trial.batch, &device.clone().inner())?
     };
-    Test { name: trial.name.clone(), ..found }
+    Ok(Test { name: trial.name.clone(), ..found })
 }

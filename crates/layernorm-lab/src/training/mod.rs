@@ -28,6 +28,7 @@ mod probes;
 mod run;
 mod saved;
 mod spec;
+pub(crate) mod tensors;
 #[cfg(test)]
 mod tests;
 

@@ -2,39 +2,33 @@
 
 use super::evaluate::{Cases, copy, loss, numbers};
 use super::events::{Activations, Correlation, Gradients, Moments, finite};
+use super::run::json;
 use super::{Probes, Spec};
 use crate::models::{Net, Seen, Taps, Weight};
-use crate::records::{self, RunFile};
+use crate::records::RunFile;
+use crate::studies::Error;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
-use serde::Serialize;
 
 /// Writes what the probes of a run see at a step. `batch` is on a device with autodiff.
-pub(super) fn look(
-    net: &Net,
-    spec: &Spec,
-    step: usize,
-    batch: &Cases,
-    file: &mut RunFile,
-) -> Result<(), records::Error> {
+pub(super) fn look(net: &Net, spec: &Spec, step: usize, batch: &Cases, file: &mut RunFile) -> Result<(), Error> {
     let Probes { gradients, time, moments, correlation, activations } = spec.probes;
-    let mut put = |name: &str, data: &dyn erased::Data| file.event(name, data.json());
     if gradients {
-        put("gradients", &gradients_of_layers(&copy(net), step, batch))?;
+        file.event("gradients", json(&gradients_of_layers(&copy(net), step, batch)?)?)?;
     }
-    if time && let Some(gradients) = gradients_of_steps(&copy(net), step, batch) {
-        put("time", &gradients)?;
+    if time && let Some(gradients) = gradients_of_steps(&copy(net), step, batch)? {
+        file.event("time", json(&gradients)?)?;
     }
     if !moments && correlation == 0 && activations == 0 {
         return Ok(());
     }
     let mut taps = Taps::open();
     copy(net).forward(batch.images.clone(), &mut taps);
-    let layers: Vec<Layer> = taps.seen().into_iter().map(Layer::of).collect();
+    let layers: Vec<Layer> = taps.seen().into_iter().map(Layer::of).collect::<Result<_, Error>>()?;
     for layer in layers.iter().filter(|_| moments) {
         let of = |values: &[f32]| mean_and_variance(values).map(finite);
         let (before, after) = (of(&layer.before), of(&layer.after));
-        put("moments", &Moments { step, layer: layer.name.clone(), before, after })?;
+        file.event("moments", json(&Moments { step, layer: layer.name.clone(), before, after })?)?;
     }
     if correlation > 0
         && let Some(layer) = layers.first()
@@ -42,53 +36,40 @@ pub(super) fn look(
         let units = correlation.min(layer.units);
         let of = |values: &[f32]| correlations(values, layer.units, units);
         let (before, after) = (of(&layer.before), of(&layer.after));
-        put("correlation", &Correlation { step, layer: layer.name.clone(), units, before, after })?;
+        file.event("correlation", json(&Correlation { step, layer: layer.name.clone(), units, before, after })?)?;
     }
     if activations > 0
         && let Some(layer) = layers.last()
     {
-        put("activations", &layer.in_three_directions(step, activations, &batch.classes))?;
+        file.event("activations", json(&layer.in_three_directions(step, activations, &batch.classes))?)?;
     }
     Ok(())
 }
 
-mod erased {
-    //! What can be written, of any type.
-
-    /// Something that becomes JSON.
-    pub(super) trait Data {
-        fn json(&self) -> serde_json::Value;
-    }
-
-    impl<T: super::Serialize> Data for T {
-        fn json(&self) -> serde_json::Value {
-            // The events hold names and numbers alone, which always become JSON.
-            serde_json::to_value(self).unwrap_or_default()
-        }
-    }
-}
-
-fn gradients_of_layers(net: &Net, step: usize, batch: &Cases) -> Gradients {
+fn gradients_of_layers(net: &Net, step: usize, batch: &Cases) -> Result<Gradients, Error> {
     let logits = net.forward(batch.images.clone(), &mut Taps::closed());
     let gradients = GradientsParams::from_grads(loss(logits, &batch.classes).backward(), net);
     let norm = |weight: Weight| match weight {
-        Weight::Matrix(id) => gradients.get::<2>(id).map(length),
-        Weight::Filters(id) => gradients.get::<4>(id).map(length),
+        Weight::Matrix(id) => gradients.get::<2>(id).map(length).transpose(),
+        Weight::Filters(id) => gradients.get::<4>(id).map(length).transpose(),
     };
-    let (places, norms) = net.weights().into_iter().map(|(name, weight)| (name, norm(weight).and_then(finite))).unzip();
-    Gradients { step, places, norms }
+    let (places, weights): (Vec<_>, Vec<_>) = net.weights().into_iter().unzip();
+    let norms = weights.into_iter().map(|weight| Ok(norm(weight)?.and_then(finite))).collect::<Result<_, Error>>()?;
+    Ok(Gradients { step, places, norms })
 }
 
-fn gradients_of_steps(net: &Net, step: usize, batch: &Cases) -> Option<Gradients> {
-    let (logits, states) = net.forward_through_time(batch.images.clone())?;
+fn gradients_of_steps(net: &Net, step: usize, batch: &Cases) -> Result<Option<Gradients>, Error> {
+    let Some((logits, states)) = net.forward_through_time(batch.images.clone()) else { return Ok(None) };
     let gradients = loss(logits, &batch.classes).backward();
-    let norms = states.iter().map(|state| state.grad(&gradients).map(length).and_then(finite)).collect();
-    Some(Gradients { step, places: (1..=states.len()).map(|place| place.to_string()).collect(), norms })
+    let norm = |state: &Tensor<3>| Ok(state.grad(&gradients).map(length).transpose()?.and_then(finite));
+    let norms = states.iter().map(norm).collect::<Result<_, Error>>()?;
+    Ok(Some(Gradients { step, places: (1..=states.len()).map(|place| place.to_string()).collect(), norms }))
 }
 
 /// The root of the sum of squares.
-fn length<const D: usize>(tensor: Tensor<D>) -> f64 {
-    numbers(tensor).iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt()
+fn length<const D: usize>(tensor: Tensor<D>) -> Result<f64, Error> {
+    let numbers = numbers(tensor).map_err(Error::Run)?;
+    Ok(numbers.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt())
 }
 
 /// Hidden units of a layer, `[cases, units]`.
@@ -100,9 +81,11 @@ struct Layer {
 }
 
 impl Layer {
-    fn of(seen: Seen) -> Layer {
+    fn of(seen: Seen) -> Result<Layer, Error> {
         let units = seen.after.dims()[1];
-        Layer { name: seen.layer, units, before: numbers(seen.before), after: numbers(seen.after) }
+        let (before, after) = (numbers(seen.before), numbers(seen.after));
+        let (before, after) = (before.map_err(Error::Run)?, after.map_err(Error::Run)?);
+        Ok(Layer { name: seen.layer, units, before, after })
     }
 
     /// The first images' units in the three directions in which all vary most. Where cases are positions of images, an image's

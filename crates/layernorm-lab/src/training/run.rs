@@ -135,7 +135,7 @@ impl<'a> Run<'a> {
             }
             let begun = Instant::now();
             let indices = self.indices(place.step, &mut order);
-            let seen = self.step(model, &indices, self.spec.rate(place.step));
+            let seen = self.step(model, &indices, self.spec.rate(place.step))?;
             clock.training_time += begun.elapsed();
             clock.steps += 1;
             if !seen.loss.is_finite() {
@@ -165,24 +165,24 @@ impl<'a> Run<'a> {
         order.as_ref().and_then(|(_, batches)| batches.iter().nth(number)).map_or_else(Vec::new, <[usize]>::to_vec)
     }
 
-    fn step(&self, model: &mut Model, indices: &[usize], rate: f64) -> Step {
+    fn step(&self, model: &mut Model, indices: &[usize], rate: f64) -> Result<Step, Error> {
         let Cases { images, classes } = self.eye.see(&self.train, indices, &self.device);
         let logits = model.net.forward(images, &mut Taps::closed());
         let loss = loss(logits.clone(), &classes);
         let value = f64::from(loss.clone().into_scalar::<f32>());
-        let right = right(&numbers(logits), &classes);
+        let right = right(&numbers(logits).map_err(Error::Run)?, &classes);
         if value.is_finite() {
             let gradients = GradientsParams::from_grads(loss.backward(), &model.net);
             model.net = model.optimizer.step(rate, model.net.clone(), gradients);
         }
-        Step { loss: value, right, images: classes.len() }
+        Ok(Step { loss: value, right, images: classes.len() })
     }
 
     /// Writes an evaluation and what the probes see. Gives a few words about it.
     fn evaluate(&self, net: &Net, place: &mut Place, file: &mut RunFile) -> Result<String, Error> {
         let inner = self.device.clone().inner();
         let (digits, count) = (&self.validation, self.validation.len());
-        let found = evaluate(&self.settled(net), digits, count, &self.eye, EVALUATION_BATCH, &inner);
+        let found = evaluate(&self.settled(net), digits, count, &self.eye, EVALUATION_BATCH, &inner)?;
         let images = (place.images > 0).then_some(place.images as f64);
         let event = Evaluate {
             step: place.step,
@@ -223,7 +223,7 @@ impl<'a> Run<'a> {
                 return Err(Error::Stopped);
             }
             let asked = if trial.as_in_training { &model.net } else { &net };
-            let found = attempt(asked, trial, self.test, self.spec.test, &self.eye, &self.device);
+            let found = attempt(asked, trial, self.test, self.spec.test, &self.eye, &self.device)?;
             file.event("trial", json(&found)?)?;
             place.events = file.record().events.len();
             if saved.elapsed() >= CHECKPOINT_EVERY {
@@ -233,7 +233,7 @@ impl<'a> Run<'a> {
         }
         if self.spec.test > 0 && file.record().named("test").next().is_none() {
             let inner = self.device.clone().inner();
-            let found = evaluate(&net, self.test, self.spec.test, &self.eye, EVALUATION_BATCH, &inner);
+            let found = evaluate(&net, self.test, self.spec.test, &self.eye, EVALUATION_BATCH, &inner)?;
             file.event("test", json(&found)?)?;
         }
         Ok(())
@@ -247,6 +247,6 @@ struct Step {
     images: usize,
 }
 
-fn json(event: &impl Serialize) -> Result<serde_json::Value, Error> {
+pub(super) fn json(event: &impl Serialize) -> Result<serde_json::Value, Error> {
     serde_json::to_value(event).map_err(|error| Error::Run(error.to_string()))
 }

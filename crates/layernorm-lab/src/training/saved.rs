@@ -1,13 +1,12 @@
 //! A trained network in one file: what it is, how pixels become numbers, and its parameters.
 
-use super::container;
 use super::evaluate::{best, numbers};
-use super::{Outcome, Spec};
+use super::tensors::{self, Entry};
+use super::{Outcome, Spec, container};
+use crate::memory;
 use crate::models::{Net, Taps};
-use burn::module::Module;
-use burn::store::ModuleRecord;
 use burn::tensor::activation::softmax;
-use burn::tensor::{Bytes, Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -27,6 +26,15 @@ struct Head {
     columns: usize,
     /// What each grey value becomes.
     pixels: Vec<f32>,
+}
+
+/// What stands in a file before the numbers.
+#[derive(Serialize, Deserialize)]
+struct FileHead {
+    #[serde(flatten)]
+    head: Head,
+    /// The parameters.
+    tensors: Vec<Entry>,
 }
 
 /// What a network says of an image.
@@ -50,27 +58,31 @@ impl SavedModel {
     /// Writes it; there is never half a file.
     pub fn save(&self, path: &Path) -> Result<(), String> {
         let words = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let net = self.net.clone().into_record().into_bytes().map_err(|error| words(&error))?;
-        container::write(path, FORMAT, &self.head, &[&net]).map_err(|error| words(&error))
+        let (tensors, blob) = tensors::join(&self.net.numbers().map_err(|error| words(&error))?);
+        let head = FileHead { head: self.head.clone(), tensors };
+        container::write(path, FORMAT, &head, &[&blob]).map_err(|error| error.to_string())
     }
 
     /// Reads it. The error names the file.
     pub fn load(path: &Path) -> Result<SavedModel, String> {
-        Self::read(path).map_err(|error| format!("{}: {error}", path.display()))
+        let bytes = std::fs::read(path).map_err(|error| error.to_string());
+        bytes.and_then(|bytes| Self::read(&bytes)).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    fn read(path: &Path) -> Result<SavedModel, String> {
-        let (head, blobs) = container::read(path, FORMAT)?;
-        let head = Head::deserialize(&head).map_err(|error| format!("header: {error}"))?;
+    /// What is in a file. Sizes are held against the bytes before a network of such sizes is made.
+    fn read(bytes: &[u8]) -> Result<SavedModel, String> {
+        let (head, blobs) = container::parse(bytes, FORMAT)?;
+        let FileHead { head, tensors } = FileHead::deserialize(&head).map_err(|error| format!("header: {error}"))?;
         let [blob] =
-            <[Vec<u8>; 1]>::try_from(blobs).map_err(|blobs| format!("expected 1 blob, found {}", blobs.len()))?;
+            <[&[u8]; 1]>::try_from(blobs).map_err(|blobs| format!("expected 1 blob, found {}", blobs.len()))?;
         if head.pixels.len() != 256 {
             return Err(format!("expected 256 grey values, found {}", head.pixels.len()));
         }
         let Spec { arch, norm, start, .. } = &head.spec;
-        let net = Net::new(arch, *norm, [head.rows, head.columns], start, &Device::flex())?;
-        let record = ModuleRecord::from_bytes(Bytes::from_bytes_vec(blob)).map_err(|error| error.to_string())?;
-        let net = net.try_load_record(record).map_err(|error| error.to_string())?;
+        let image = [head.rows, head.columns];
+        memory::fits_file(arch, *norm, image, blob.len())?;
+        let tensors = tensors::split(tensors, blob)?;
+        let net = Net::new(arch, *norm, image, start, &Device::flex())?.with_numbers(tensors)?;
         Ok(SavedModel { net, head })
     }
 
@@ -93,7 +105,7 @@ impl SavedModel {
         let numbers_in: Vec<f32> = image.iter().map(|&pixel| pixels[usize::from(pixel)]).collect();
         let image = Tensor::<3>::from_data(TensorData::new(numbers_in, [1, *rows, *columns]), &Device::flex());
         let logits = self.net.forward(image, &mut Taps::closed());
-        let probabilities = numbers(softmax(logits, 1));
+        let probabilities = numbers(softmax(logits, 1))?;
         match best(&probabilities) {
             class if class < probabilities.len() => Ok(Prediction { class, probabilities }),
             _ => Err("the network's answer is not a number: its training went wrong".to_owned()),

@@ -1,6 +1,7 @@
 //! What a training run is.
 
 use crate::data::Dataset;
+use crate::memory;
 use crate::models::{Arch, Norm, Start};
 use crate::studies::Error;
 use serde::{Deserialize, Serialize};
@@ -132,10 +133,24 @@ impl Spec {
         steps
     }
 
+    /// Bytes of memory that the run takes, about, for this data.
+    pub fn memory(&self, data: &Dataset) -> f64 {
+        memory::of_run(self, [data.train.rows(), data.train.columns()])
+    }
+
+    /// Whether there is memory for the run.
+    ///
+    /// # Errors
+    /// [`Error::Run`], with the bytes that it takes and those that can be had.
+    pub fn check_memory(&self, data: &Dataset) -> Result<(), Error> {
+        memory::check(self.memory(data), "the run").map_err(Error::Run)
+    }
+
     /// What is wrong with it, for this data: [`super::run`] looks at the same before anything else.
     pub fn check(&self, data: &Dataset) -> Result<(), Error> {
         let refuse = |what: String| Err(Error::Run(what));
         self.arch.check(self.norm).and_then(|()| self.start.check()).map_err(Error::Run)?;
+        self.arch.check_image([data.train.rows(), data.train.columns()]).map_err(Error::Run)?;
         let images = self.train.saturating_add(self.validation);
         if !(self.learning_rate.is_finite() && self.learning_rate > 0.0) {
             return refuse(format!("learning rate: expected a number above 0, found {}", self.learning_rate));

@@ -30,6 +30,8 @@ pub enum Answer {
     NoLength(Vec<u8>),
     /// This status.
     Status(u16),
+    /// The file, a byte now and then.
+    Trickle,
     /// Nothing at all, for [`SILENCE`].
     Silent,
 }
@@ -105,6 +107,13 @@ fn serve(mut stream: TcpStream, answer: Answer, seen: &Mutex<Vec<Option<usize>>>
         }
         Answer::Status(code) => {
             write!(stream, "HTTP/1.1 {code} No\r\nContent-Length: 5\r\nConnection: close\r\n\r\nsorry")
+        }
+        Answer::Trickle => {
+            send(&mut stream, &content, range, 0)?;
+            content[range.unwrap_or(0)..].iter().try_for_each(|&byte| {
+                thread::sleep(Duration::from_millis(20));
+                stream.write_all(&[byte])
+            })
         }
         Answer::Silent => {
             thread::sleep(SILENCE);

@@ -1,6 +1,7 @@
 // Opens a report in headless Chromium and tries what a reader would do.
 //   node check.mjs report.html [folder for screenshots]         the sample of sample.rs
 //   node check.mjs --any report.html [folder for screenshots]   any report: drawn, quiet, fits, prints
+//   node check.mjs --find                                       only whether there is a Chromium
 // Exits with 0, with 1 and what is wrong, or with 77 where there is no Chromium ($CHROMIUM, or on the path).
 import { mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -11,9 +12,10 @@ const any = process.argv.includes("--any");
 const [file, shots = process.env.LAYERNORM_SHOTS] = process.argv.slice(2).filter((word) => word !== "--any");
 const program = find();
 if (!program) {
-  console.log("skipped: no Chromium here");
+  if (file !== "--find") console.log("there is no Chromium here");
   process.exit(77);
 }
+if (file === "--find") process.exit(0);
 const url = pathToFileURL(resolve(file)).href;
 const browser = await start(program);
 const failures = [];

@@ -1,29 +1,39 @@
 //! The page in a browser: a report with every kind of chart is written and `check.mjs` looks at it in headless Chromium.
-//! Without Node.js or Chromium this is reported as skipped. `LAYERNORM_SHOTS=dir` keeps screenshots.
+//! Without Node.js or Chromium the test is ignored, and its kind says why. `LAYERNORM_SHOTS=dir` keeps screenshots.
 
 mod sample;
 
-use std::path::Path;
-use std::process::Command;
-
 use layernorm_lab::report;
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
-/// What `check.mjs` exits with where there is no browser.
-const SKIPPED: i32 = 77;
+fn main() -> ExitCode {
+    let lacking = lacking();
+    let mut test = Trial::test("the_page_works_in_a_browser", works).with_ignored_flag(lacking.is_some());
+    if let Some(lacking) = lacking {
+        test = test.with_kind(format!("there is no {lacking}"));
+    }
+    libtest_mimic::run(&Arguments::from_args(), vec![test]).exit_code()
+}
 
-#[test]
-fn the_page_works_in_a_browser() {
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/check.mjs")
+}
+
+/// What the test needs and is not here.
+fn lacking() -> Option<&'static str> {
+    match Command::new("node").arg(script()).arg("--find").status() {
+        Err(_) => Some("Node.js"),
+        Ok(status) => (!status.success()).then_some("Chromium"),
+    }
+}
+
+fn works() -> Result<(), Failed> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report.html");
-    report::write(&sample::report(), &path).expect("the sample is written");
-
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/check.mjs");
-    let Ok(output) = Command::new("node").arg(script).arg(&path).output() else {
-        eprintln!("skipped: no Node.js here");
-        return;
-    };
+    report::write(&sample::report(), &path)?;
+    let output = Command::new("node").arg(script()).arg(&path).output()?;
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     eprintln!("{said}");
-    if output.status.code() != Some(SKIPPED) {
-        assert!(output.status.success(), "{said}");
-    }
+    if output.status.success() { Ok(()) } else { Err(said.into()) }
 }

@@ -25,8 +25,8 @@ fn ours_is_right_where_the_others_are_not() {
 fn times_lie_beside_the_records_and_join_the_story() {
     let folder = tempfile::tempdir().unwrap();
     let mut story = Implementations.story(&[]);
-    add_times(&mut story, folder.path());
-    add_times(&mut story, &folder.path().join("missing"));
+    Implementations.add_measured(&mut story, folder.path());
+    Implementations.add_measured(&mut story, &folder.path().join("missing"));
     assert_eq!(story.charts.len(), 0);
     let plan = &Implementations.plan(&Settings::default())[0];
     let header = Header::new("implementations", &plan.run, plan.settings.clone());
@@ -35,7 +35,7 @@ fn times_lie_beside_the_records_and_join_the_story() {
     std::fs::write(folder.path().join("implementations-broken.times.json"), "no JSON").unwrap();
     let before = Implementations.story(std::slice::from_ref(file.record()));
     let mut story = before.clone();
-    add_times(&mut story, folder.path());
+    Implementations.add_measured(&mut story, folder.path());
     testing::check(&story);
     assert_eq!(story.charts.len(), before.charts.len() + 1);
     assert!(story.answer.contains("times as long as ours"), "{}", story.answer);

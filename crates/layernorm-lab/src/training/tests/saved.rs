@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::models::Taps;
+use crate::training::container;
 use crate::training::evaluate::Eye;
 use burn::tensor::Device;
 use burn::tensor::activation::softmax;
@@ -88,10 +89,81 @@ fn files_that_are_no_network_are_named() {
     let place = Place::new(&mlp(Norm::Batch));
     place.stop_after(2);
     std::fs::copy(place.checkpoint(), &path).unwrap();
-    let expected = "expected layernorm model of version 1, found layernorm checkpoint of version 1";
+    let expected = "expected layernorm model of version 2, found layernorm checkpoint of version 2";
     assert_eq!(error(), format!("{name}: {expected}"));
     let nowhere = folder.path().join("no such folder").join("model");
     assert!(model.save(&nowhere).unwrap_err().contains(&nowhere.display().to_string()));
+}
+
+#[test]
+fn the_same_run_gives_the_same_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = |spec: &Spec| {
+        let path = folder.path().join("model");
+        trained(spec).save(&path).unwrap();
+        std::fs::read(&path).unwrap()
+    };
+    for spec in kinds() {
+        assert!(bytes(&spec) == bytes(&spec), "{spec:?}");
+    }
+}
+
+/// A file with this header, whose checksum is right, and so many bytes of parameters.
+fn forged(spec: &Value, image: [usize; 2], tensors: Value, bytes: usize) -> Result<SavedModel, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    let header =
+        json!({"spec": spec, "rows": image[0], "columns": image[1], "pixels": vec![0.0; 256], "tensors": tensors});
+    container::write(&path, "layernorm model", &header, &[&vec![0; bytes]]).unwrap();
+    SavedModel::load(&path)
+}
+
+#[test]
+fn sizes_in_a_header_are_held_against_the_bytes() {
+    let huge = 1usize << 62;
+    let spec = |arch: Value, norm: &str| {
+        let mut spec = serde_json::to_value(mlp(Norm::Layer)).unwrap();
+        (spec["arch"], spec["norm"]) = (arch, json!(norm));
+        spec
+    };
+    let layers =
+        |hidden: Vec<usize>| json!({"kind": "mlp", "hidden": hidden, "activation": "relu", "output_norm": false});
+    let transformer = json!({"kind": "transformer", "width": huge, "heads": huge, "blocks": huge, "pre_norm": true});
+    let (none, bytes) = (json!([]), 1000);
+    for (arch, norm, image, words) in [
+        (layers(vec![huge, huge]), "layer", IMAGE, "or more, found 1000 bytes"),
+        (json!({"kind": "lstm", "hidden": huge, "reads": "rows"}), "layer", IMAGE, "or more, found 1000 bytes"),
+        (json!({"kind": "lstm", "hidden": 2, "reads": "pixels"}), "rms", [1 << 20, 8], "at most 16384, found 8388608"),
+        (json!({"kind": "lstm", "hidden": 1, "reads": "rows"}), "layer", [huge, 1], "expected 1 to 16777216 pixels"),
+        (json!({"kind": "cnn", "channels": [huge, huge]}), "layer", IMAGE, "or more, found 1000 bytes"),
+        (transformer, "layer", IMAGE, "or more, found 1000 bytes"),
+        (layers(vec![1; 2000]), "layer", IMAGE, "hidden layers: expected at most 1024, found 2000"),
+        (layers(vec![1]), "layer", [usize::MAX, usize::MAX], "expected 1 to 16777216 pixels"),
+        (layers(vec![1]), "layer", [0, 5], "expected 1 to 16777216 pixels, found 0×5"),
+    ] {
+        let error = forged(&spec(arch, norm), image, none.clone(), bytes).unwrap_err();
+        assert!(error.contains(words), "expected {words:?} in {error}");
+    }
+    // Parameters that fit in a megabyte, and activations that do not fit anywhere.
+    let wide = json!({"kind": "cnn", "channels": [7000, 1]});
+    let error = forged(&spec(wide, "none"), [448, 448], none.clone(), 1 << 20).unwrap_err();
+    assert!(error.contains("at most 1.1 GB for an image, found one that needs"), "{error}");
+    // The network can be made, and the tensors are not its own.
+    let small = spec(layers(vec![1]), "none");
+    let numbers = 14 * 14 + 1 + 10 + 10;
+    for (tensors, words) in [
+        (json!([]), "expected nothing behind the last tensor, found 868 bytes"),
+        (json!([{"name": "x", "shape": [numbers]}]), "found none"),
+        (json!([{"name": "x", "shape": [huge, huge]}]), "expected the bytes of shape"),
+        (
+            json!([{"name": "x", "shape": [numbers, 1, 0]}, {"name": "x", "shape": [numbers]}]),
+            "expected once, found twice",
+        ),
+        (json!({"name": 1}), "header: "),
+    ] {
+        let error = forged(&small, IMAGE, tensors, 4 * numbers).unwrap_err();
+        assert!(error.contains(words), "expected {words:?} in {error}");
+    }
 }
 
 #[test]

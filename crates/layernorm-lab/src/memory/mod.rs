@@ -1,0 +1,226 @@
+//! Memory: what a network or a run takes, reckoned before anything of it is taken, and what can be had. Allocations inside Burn
+//! end the process where there is no memory, so a run that cannot fit is refused before it begins.
+//!
+//! ```text
+//! sizes → numbers of parameters and of activations → bytes, a little more than measured → compared with
+//!   a file's bytes (a saved network), or with what the system has to give (a run)
+//! ```
+
+mod available;
+
+pub use available::available;
+
+use crate::models::{Arch, Norm, Reads};
+use crate::training::Spec;
+use available::shown;
+use std::num::NonZeroUsize;
+
+/// Bytes of a number.
+const NUMBER: f64 = 4.0;
+/// Copies of every parameter in training: itself, its gradient, two moments of Adam, all of these once more while a step
+/// replaces them, and those that a checkpoint is written from.
+const COPIES: f64 = 12.0;
+/// What the program takes beside it: the data, the code, threads.
+const BESIDE: f64 = 256.0 * 1024.0 * 1024.0;
+/// Images of a batch in evaluations, the most.
+const EVALUATED: usize = 250;
+/// The part of its activations that a network without gradients has at a time.
+const PASSING: f64 = 0.25;
+/// The most that one image may take in a network from a file.
+const LARGEST_ANSWER: f64 = (1u64 << 30) as f64;
+
+/// How large a network is, in numbers. As f64, sizes of any header can be multiplied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Size {
+    /// Parameters.
+    parameters: f64,
+    /// Numbers that an image leaves for backward.
+    activations: f64,
+}
+
+/// How large a network for images of this size would be. Parameters are counted from below, activations from above.
+fn size(arch: &Arch, norm: Norm, [rows, columns]: [usize; 2]) -> Size {
+    let [rows, columns] = [rows, columns].map(|side| side as f64);
+    let pixels = rows * columns;
+    match arch {
+        Arch::Mlp { hidden, .. } => {
+            let units = || hidden.iter().map(|&units| units as f64);
+            let (parameters, last) =
+                units().fold((0.0, pixels), |(sum, inputs), units| (sum + (inputs + 1.0) * units, units));
+            Size {
+                parameters: parameters + (last + 1.0) * 10.0,
+                activations: 2.0 * pixels + 8.0 * units().sum::<f64>(),
+            }
+        }
+        Arch::Lstm { hidden, reads } => {
+            let hidden = *hidden as f64;
+            let (steps, input) = match reads {
+                Reads::Rows => (rows, columns),
+                Reads::Pixels => (pixels, 1.0),
+            };
+            let cells = 4.0 * hidden * (input + hidden + 1.0) + 10.0 * (hidden + 1.0);
+            // Running means and variances of every step: of the input's and the state's gates, and of the cell.
+            let running = if norm == Norm::Batch { steps * 2.0 * 9.0 * hidden } else { 0.0 };
+            // One fused operation leaves its gates, states and normed sums; single operations leave all that lies between them.
+            let left = if matches!(norm, Norm::Batch | Norm::Rms) { 100.0 } else { 24.0 };
+            Size { parameters: cells + running, activations: 2.0 * pixels + steps * (left * hidden + 4.0 * input) }
+        }
+        Arch::Cnn { channels } => {
+            let [first, second] = channels.map(|channels| channels as f64);
+            let (half, quarter) =
+                ((rows / 2.0).ceil() * (columns / 2.0).ceil(), (rows / 4.0).ceil() * (columns / 4.0).ceil());
+            let parameters = 9.0 * first * (1.0 + second) + 10.0 * (second * quarter + 1.0);
+            // A convolution also spreads its input: nine numbers for each pixel that is left.
+            let spread = 9.0 * (half + first * quarter);
+            Size { parameters, activations: 2.0 * pixels + 8.0 * (first * half + second * quarter) + 2.0 * spread }
+        }
+        &Arch::Transformer { width, heads, blocks, .. } => {
+            let [width, heads, blocks] = [width, heads, blocks].map(|size| size as f64);
+            let block = 8.0 * width * width + 7.0 * width;
+            let parameters = width * (columns + rows + 1.0) + blocks * block + 10.0 * (rows * width + 1.0);
+            let activations = 2.0 * pixels + rows * width * (24.0 * blocks + 8.0) + 6.0 * blocks * heads * rows * rows;
+            Size { parameters, activations }
+        }
+    }
+}
+
+/// Whether a network of these sizes can be in a file with so many bytes of parameters, and answer with little memory.
+pub(crate) fn fits_file(arch: &Arch, norm: Norm, image: [usize; 2], bytes: usize) -> Result<(), String> {
+    arch.check_image(image)?;
+    let Size { parameters, activations } = size(arch, norm, image);
+    let (name, [rows, columns], least) = (arch.name(), image, NUMBER * parameters);
+    if least > bytes as f64 {
+        let least = shown(least);
+        return Err(format!(
+            "expected the parameters of this {name} for images of {rows}×{columns}, {least} or more, found {bytes} bytes"
+        ));
+    }
+    let answer = NUMBER * PASSING * activations;
+    if answer > LARGEST_ANSWER {
+        let (most, answer) = (shown(LARGEST_ANSWER), shown(answer));
+        return Err(format!(
+            "expected a network that needs at most {most} for an image, found one that needs {answer}"
+        ));
+    }
+    Ok(())
+}
+
+/// Bytes that a training run takes, roughly and rather too many than too few.
+pub(crate) fn of_run(spec: &Spec, image: [usize; 2]) -> f64 {
+    // Statistics of batch norm in an LSTM are taken as in training.
+    let evaluated = if spec.norm == Norm::Batch { 1.0 } else { PASSING };
+    let trials = spec.trials.iter().map(|trial| {
+        let part = if trial.as_in_training { 1.0 } else { evaluated };
+        (trial.batch.min(spec.test), trial.blank_rows, part)
+    });
+    let batches = trials.chain([(spec.batch_size, 0, 1.0), (EVALUATED, 0, evaluated)]);
+    let of_batch = |(images, blank, part): (usize, usize, f64)| {
+        part * images as f64 * size(&spec.arch, spec.norm, [image[0].saturating_add(blank), image[1]]).activations
+    };
+    let most = batches.map(of_batch).fold(0.0, f64::max);
+    NUMBER * (COPIES * size(&spec.arch, spec.norm, image).parameters + most)
+}
+
+/// How many of these runs can go on at a time, at most `wanted` and at least one: as many as there is memory for, even if those
+/// are the largest.
+pub(crate) fn at_a_time(mut bytes: Vec<f64>, wanted: NonZeroUsize) -> NonZeroUsize {
+    let Some(there) = available() else { return wanted };
+    bytes.sort_by(|a, b| b.total_cmp(a));
+    let sums = bytes.iter().scan(BESIDE, |sum, &bytes| {
+        *sum += bytes;
+        Some(*sum)
+    });
+    // Runs that are not in the list take next to nothing.
+    match sums.take(wanted.get()).take_while(|&sum| sum <= there as f64).count() {
+        all if all == bytes.len() => wanted,
+        some => NonZeroUsize::new(some).unwrap_or(NonZeroUsize::MIN),
+    }
+}
+
+/// Whether so many bytes can be had, for `what`. The error says how many there are.
+pub(crate) fn check(bytes: f64, what: &str) -> Result<(), String> {
+    let needed = bytes + BESIDE;
+    let refuse = |there: String| {
+        Err(format!("{what} needs about {} of memory, {there}: choose smaller sizes or batches", shown(needed)))
+    };
+    match available() {
+        Some(there) if needed > there as f64 => refuse(format!("and {} can be had", shown(there as f64))),
+        // Where the system tells nothing, or has other limits (`ulimit -v`), it is asked; nothing of it is touched.
+        _ if !can_reserve(needed) => refuse("and the system gives no such block".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the system would give so much at once. It is given back untouched.
+fn can_reserve(bytes: f64) -> bool {
+    Vec::<u8>::new().try_reserve_exact(bytes as usize).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::models::{Net, Start};
+    use burn::tensor::Device;
+
+    fn archs() -> Vec<Arch> {
+        vec![
+            Arch::mlp(&[24, 16]),
+            Arch::mlp(&[]),
+            Arch::Lstm { hidden: 12, reads: Reads::Rows },
+            Arch::Lstm { hidden: 3, reads: Reads::Pixels },
+            Arch::Cnn { channels: [4, 6] },
+            Arch::Transformer { width: 8, heads: 2, blocks: 2, pre_norm: true },
+        ]
+    }
+
+    #[test]
+    fn parameters_are_counted_from_below_and_nearly_all() {
+        for arch in archs() {
+            for norm in Norm::ALL.into_iter().filter(|&norm| arch.refuses(norm).is_none()) {
+                let net = Net::new(&arch, norm, [9, 14], &Start::new(1), &Device::flex()).unwrap();
+                let numbers: usize = net.numbers().unwrap().iter().map(|tensor| tensor.numbers.len()).sum();
+                let counted = size(&arch, norm, [9, 14]).parameters;
+                let share = counted / numbers as f64;
+                assert!((0.5..=1.0).contains(&share), "{arch:?} {norm}: {counted} of {numbers}");
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_that_overflow_are_only_large() {
+        let huge = usize::MAX;
+        for arch in [
+            Arch::mlp(&[huge; 9]),
+            Arch::Lstm { hidden: huge, reads: Reads::Pixels },
+            Arch::Cnn { channels: [huge; 2] },
+            Arch::Transformer { width: huge, heads: huge, blocks: huge, pre_norm: true },
+        ] {
+            assert!(NUMBER * size(&arch, Norm::Batch, [huge; 2]).parameters > 1e37, "{arch:?}");
+            let error = fits_file(&arch, Norm::Layer, [28, 28], 1000).unwrap_err();
+            assert!(error.contains("found 1000 bytes"), "{error}");
+            assert!(fits_file(&arch, Norm::Layer, [huge; 2], 1000).is_err());
+        }
+    }
+
+    #[test]
+    fn runs_are_as_many_as_there_is_memory_for() {
+        let number = |n: usize| NonZeroUsize::new(n).unwrap();
+        let huge = 1e18;
+        for (bytes, wanted, expected) in [
+            (vec![], 4, 4),
+            (vec![1.0; 9], 4, 4),
+            (vec![1.0], 4, 4),
+            (vec![huge], 4, if available().is_some() { 1 } else { 4 }),
+            (vec![1.0, huge, 1.0], 2, if available().is_some() { 1 } else { 2 }),
+        ] {
+            assert_eq!(at_a_time(bytes.clone(), number(wanted)), number(expected), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn what_no_system_has_is_refused_with_its_bytes() {
+        let error = check(1e18, "the run").unwrap_err();
+        assert!(error.starts_with("the run needs about 1000000000.3 GB of memory, and "), "{error}");
+        assert!(check(0.0, "the run").is_ok());
+    }
+}

@@ -1,0 +1,110 @@
+//! A network's parameters as plain numbers, with their paths as names; and their ids, which are the same in every network of one
+//! kind: Burn's are random, and an optimizer's state is kept by them.
+
+use super::Net;
+use crate::training::tensors::{Entry, Named};
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
+use burn::tensor::{Tensor, TensorData};
+use std::collections::BTreeMap;
+
+impl Net {
+    /// Every parameter and every running statistic, in the order in which modules have them.
+    ///
+    /// Running statistics are only among them once they were asked for, which [`Module::valid`] does.
+    pub(crate) fn numbers(&self) -> Result<Vec<Named>, String> {
+        let mut reader = Reader { path: Vec::new(), found: Ok(Vec::new()) };
+        self.visit(&mut reader);
+        reader.found
+    }
+
+    /// The network with these numbers: one tensor for each of its own, of the same shape. The error says what does not fit.
+    pub(crate) fn with_numbers(self, tensors: Vec<Named>) -> Result<Net, String> {
+        let mut given = BTreeMap::new();
+        for Named { entry: Entry { name, shape }, numbers } in tensors {
+            if given.insert(name.clone(), (shape, numbers)).is_some() {
+                return Err(format!("tensor {name:?}: expected once, found twice"));
+            }
+        }
+        let mut writer = Writer { path: Vec::new(), given, wrong: None };
+        let net = self.map(&mut writer);
+        match (writer.wrong, writer.given.keys().next()) {
+            (Some(wrong), _) => Err(wrong),
+            (None, Some(name)) => Err(format!("tensor {name:?}: expected none of this name")),
+            (None, None) => Ok(net),
+        }
+    }
+
+    /// The network with ids that follow from the order of its parameters.
+    pub(super) fn numbered(self) -> Net {
+        self.map(&mut Numberer { next: 0 })
+    }
+}
+
+struct Reader {
+    path: Vec<String>,
+    found: Result<Vec<Named>, String>,
+}
+
+impl ModuleVisitor for Reader {
+    fn enter_module(&mut self, name: &str, _container: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let Ok(found) = &mut self.found else { return };
+        let (name, tensor) = (self.path.join("."), param.val());
+        let shape = tensor.dims().to_vec();
+        match tensor.into_data().try_into_vec_as::<f32>() {
+            Ok(numbers) => found.push(Named { entry: Entry { name, shape }, numbers }),
+            Err(error) => self.found = Err(format!("tensor {name:?}: {error:?}")),
+        }
+    }
+}
+
+struct Writer {
+    path: Vec<String>,
+    given: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
+    wrong: Option<String>,
+}
+
+impl ModuleMapper for Writer {
+    fn enter_module(&mut self, name: &str, _container: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.pop();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let (name, expected) = (self.path.join("."), param.dims().to_vec());
+        match self.given.remove(&name) {
+            Some((shape, numbers)) if shape == expected => {
+                let tensor = Tensor::from_data(TensorData::new(numbers, shape), &param.device());
+                let id = param.id;
+                return param.transform_for_load(tensor, id);
+            }
+            Some((shape, _)) => {
+                self.wrong.get_or_insert(format!("tensor {name:?}: expected shape {expected:?}, found {shape:?}"))
+            }
+            None => self.wrong.get_or_insert(format!("tensor {name:?}: expected shape {expected:?}, found none")),
+        };
+        param
+    }
+}
+
+struct Numberer {
+    next: u64,
+}
+
+impl ModuleMapper for Numberer {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let (_, tensor, mapper) = param.consume();
+        self.next += 1;
+        Param::from_mapped_value(ParamId::from(self.next), tensor, mapper)
+    }
+}

@@ -1,0 +1,108 @@
+//! A run's file, open to be appended to.
+
+use super::Error;
+use super::lines::{self, Event, Header, Line, Mark, Parsed, Record};
+use layernorm_files::open_regular;
+use serde_json::Value;
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// A run's file, open to be appended to.
+#[derive(Debug)]
+pub struct RunFile {
+    path: PathBuf,
+    file: File,
+    record: Record,
+    /// Where each line ends, the header's first.
+    marks: Vec<Mark>,
+}
+
+impl RunFile {
+    /// Opens a run's file in a folder, or makes it. What a killed run left is kept; a broken last line is cut off. A file that
+    /// is not this run's is an error, and stays as it is.
+    pub fn open(folder: &Path, header: Header) -> Result<RunFile, Error> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if header.run.is_empty() || header.run.starts_with('.') || !header.run.chars().all(fits) {
+            return Err(Error::Name { run: header.run });
+        }
+        let path = folder.join(format!("{}.jsonl", header.run));
+        std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
+        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).to_owned();
+        let mut file = open_regular(&path, &options).map_err(|error| Error::io(&path)(error.into_parts().2))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(Error::io(&path))?;
+        let Parsed { record, marks } = match lines::parse(&bytes).map_err(Error::of(&path))? {
+            Some(Parsed { record, .. }) if record.header != header => {
+                let (expected, found) = (Box::new(header), Box::new(record.header));
+                return Err(Error::Settings { path, expected, found });
+            }
+            Some(parsed) => parsed,
+            None => Parsed { record: Record::new(header), marks: Vec::new() },
+        };
+        let mut run = RunFile { path, file, record, marks };
+        run.cut()?;
+        if run.marks.is_empty() {
+            run.write(&Line::Start(run.record.header.clone()))?;
+        }
+        Ok(run)
+    }
+
+    /// What is in it.
+    pub fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends an event.
+    pub fn event(&mut self, name: &str, data: Value) -> Result<(), Error> {
+        let event = Event { name: name.to_owned(), data };
+        self.write(&Line::Event(event.clone()))?;
+        self.record.events.push(event);
+        Ok(())
+    }
+
+    /// Says that the run went to its end.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        if !self.record.finished {
+            self.write(&Line::End)?;
+            self.record.finished = true;
+        }
+        Ok(())
+    }
+
+    /// Goes back to where there were so many events: what came later is done again, with the same result.
+    pub fn rewind(&mut self, events: usize) -> Result<(), Error> {
+        if events > self.record.events.len() || events == self.record.events.len() && !self.record.finished {
+            return Ok(());
+        }
+        self.record.events.truncate(events);
+        self.record.finished = false;
+        self.marks.truncate(1 + events);
+        self.cut()
+    }
+
+    /// Cuts off what is behind the last line.
+    fn cut(&mut self) -> Result<(), Error> {
+        let end = self.mark().bytes;
+        self.file.set_len(end).map_err(Error::io(&self.path))?;
+        self.file.seek(SeekFrom::Start(end)).map_err(Error::io(&self.path))?;
+        Ok(())
+    }
+
+    fn mark(&self) -> Mark {
+        self.marks.last().copied().unwrap_or(Mark::START)
+    }
+
+    /// A line, in one write.
+    fn write(&mut self, line: &Line) -> Result<(), Error> {
+        let (bytes, mark) = lines::write(line, &self.mark()).map_err(|error| Error::io(&self.path)(error.into()))?;
+        self.file.write_all(&bytes).map_err(Error::io(&self.path))?;
+        self.marks.push(mark);
+        Ok(())
+    }
+}
