@@ -39,6 +39,9 @@ const SMALL_SIZES: [usize; 10] = [262_144, 1024, 5000, 64, 40000, 3000, 300, 409
 /// Those that f16 and f64 go through too.
 const FEW_SMALL: [usize; 3] = [1024, 3000, 64];
 
+/// Too small to stand in for squares that vanish: 0; in f32; in f64, and 0 in f32.
+const TINY: [f64; 3] = [0.0, 1e-30, 1e-320];
+
 #[derive(Clone, Copy, Debug)]
 enum Case {
     Rows(rows::Case),
@@ -60,12 +63,14 @@ fn stream_cases(n: usize, out: &mut Vec<Case>) {
         push(rows::Case { affine: false, mood: Mood::Steep, ..few });
         push(rows::Case { zero_centered: true, mood: Mood::Long, ..few });
         push(rows::Case { rows: 1, ..base });
+        TINY.iter().for_each(|&eps| push(rows::Case { mood: Mood::Small, eps, ..few }));
+        push(rows::Case { mood: Mood::Small, eps: 1e-30, centered: false, ..few });
     }
     // More chunks than teams of several blocks: they take them in turn. Forward, blocks that come after the first.
     if [16384, 16392].contains(&n) {
         push(rows::Case { rows: 64 * 67 + 9, ..base });
     }
-    // The CPU looks at every scaled row once a column where a sum for γ is not finite, which is so here.
+    // Sums for γ are not finite here, and done again.
     if n <= 2048 {
         push(rows::Case { rows: 67, mood: Mood::Hard, ..base });
     }
@@ -84,6 +89,8 @@ fn each_cases(n: usize, out: &mut Vec<Case>) {
     push(rows::Case { centered: false, mood: Mood::Hard, ..base });
     push(rows::Case { wide_params: true, zero_centered: true, ..base });
     push(rows::Case { affine: false, eps: 0.0, ..base });
+    TINY.iter().for_each(|&eps| push(rows::Case { mood: Mood::Small, eps, ..base }));
+    push(rows::Case { mood: Mood::Small, eps: 1e-30, centered: false, ..base });
     push(rows::Case { residual: true, ..base });
     push(rows::Case { gap: 8, ..base });
     push(rows::Case { shift: 1, ..base });
@@ -114,6 +121,10 @@ fn row_cases(n: usize, out: &mut Vec<Case>) {
         push(rows::Case { zero_centered: true, mood: hard, fused: Some(true), ..base });
         push(rows::Case { zero_centered: true, centered: false, wide_params: true, fused: Some(false), ..base });
         push(rows::Case { eps: 0.0, ..base });
+        for eps in TINY {
+            push(rows::Case { mood: Mood::Small, eps, fused: Some(eps > 0.0), ..base });
+            push(rows::Case { mood: Mood::Small, eps, centered: eps > 0.0, fused: Some(false), ..base });
+        }
         push(rows::Case { rows: 1, ..base });
         push(rows::Case { rows: 64 * 128 + 5, fused: None, kernel: Kernel::Chosen, ..base });
     }
@@ -135,15 +146,20 @@ fn small_cases(n: usize, out: &mut Vec<Case>) {
         push(rows::Case { mood: Mood::Long, centered: false, shift: 1, gap: 3, ..base });
         push(rows::Case { residual: true, wide_params: true, gap: 2, ..base });
         push(rows::Case { affine: false, gap: 16, mood: Mood::Long, ..base });
+        if rows <= 129 {
+            TINY.iter().for_each(|&eps| push(rows::Case { mood: Mood::Small, eps, ..base }));
+            push(rows::Case { mood: Mood::Small, eps: 1e-30, residual: true, ..base });
+        }
     }
 }
 
 fn channel_cases(out: &mut Vec<Case>) {
     for (samples, channels, space) in [(3, 6, 35), (70, 12, 1), (2, 8, 1024), (5, 3, 100), (200, 64, 7)] {
-        for mood in [Mood::Plain, Mood::Hard, Mood::Large] {
+        let small = TINY.map(|eps| (Mood::Small, eps));
+        for (mood, eps) in [Mood::Plain, Mood::Hard, Mood::Large].map(|mood| (mood, 1e-5)).into_iter().chain(small) {
             let groups = [1, 2, 3usize, channels].into_iter().filter(|groups| channels.is_multiple_of(*groups));
             for what in groups.map(What::Group).chain([What::Batch, What::Inference]) {
-                out.push(Case::Channels(channels::Case { samples, channels, space, what, mood }));
+                out.push(Case::Channels(channels::Case { samples, channels, space, what, mood, eps }));
             }
         }
     }
@@ -197,8 +213,20 @@ fn reduced_work() -> Vec<(Type, Case)> {
     push(Type::Bf16, rows::Case { kernel: Kernel::Each, mood: Mood::Hard, ..rows::Case::new(500, 64) });
     push(Type::F16, base(9, 1000));
     push(Type::F64, apart(9, 1000));
-    let channels =
-        |samples, channels, space, what, mood| Case::Channels(channels::Case { samples, channels, space, what, mood });
+    // Rows whose squares vanish, in every kernel.
+    let small = |case: rows::Case| rows::Case { mood: Mood::Small, eps: 1e-30, ..case };
+    push(Type::F32, small(base(67, 64)));
+    push(Type::Bf16, small(apart(9, 1000)));
+    push(Type::F32, small(chosen(67, 1000)));
+    push(Type::F32, small(chosen(3, 300_000)));
+    push(Type::F32, small(streams(57, 5000, Mood::Plain)));
+    push(Type::Bf16, small(rows::Case { kernel: Kernel::Each, ..rows::Case::new(500, 64) }));
+    let channels = |samples, channels, space, what, mood| {
+        let eps = if mood == Mood::Small { 1e-30 } else { 1e-5 };
+        Case::Channels(channels::Case { samples, channels, space, what, mood, eps })
+    };
+    work.push((Type::F32, channels(3, 6, 35, What::Group(2), Mood::Small)));
+    work.push((Type::F32, channels(70, 12, 1, What::Batch, Mood::Small)));
     work.push((Type::F32, channels(3, 6, 35, What::Group(2), Mood::Hard)));
     work.push((Type::Bf16, channels(2, 8, 1024, What::Group(8), Mood::Plain)));
     work.push((Type::F32, channels(3, 6, 35, What::Batch, Mood::Large)));

@@ -69,11 +69,12 @@ pub enum Mood {
     Hard,
     /// So large that sums for γ and β overflow, and no NaN.
     Large,
-    /// As [`Mood::Hard`], all finite, and with plain gradients. For long rows: where sums for γ and β are done again, the CPU
-    /// looks at every scaled row once a column.
+    /// As [`Mood::Hard`], all finite, and with plain gradients. For long rows, where sums for γ and β that are done again are slow.
     Long,
     /// Rows here and there whose sums leave the range, though no sum down a column does. For gradients.
     Steep,
+    /// Rows whose squares vanish, constant rows of every size, and plain gradients. For an ε that is 0 or tiny.
+    Small,
 }
 
 /// Rows of a mood.
@@ -86,6 +87,7 @@ pub fn rows<T: Number>(rows: usize, n: usize, mood: Mood, seed: u64) -> Vec<T> {
             Mood::Hard => (row * 7 + seed as usize) % 13,
             Mood::Large => 3 * (row % 2),
             Mood::Steep => 13 * usize::from(row % 29 == 5),
+            Mood::Small => [14, 15, 0, 16, 8, 9, 17, 10, 4][(row + seed as usize) % 9],
             Mood::Long => [0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12][(row + seed as usize) % 11],
         };
         for i in 0..n {
@@ -104,6 +106,10 @@ pub fn rows<T: Number>(rows: usize, n: usize, mood: Mood, seed: u64) -> Vec<T> {
                 11 => T::HUGE * if i % 2 == 0 { 9.9 } else { -9.9 },
                 12 => 40000.0 + i as f64,
                 13 => T::HUGE * 0.2 * (1.0 + 2.0 * z),
+                14 => T::HUGE.powf(-0.65) * z,
+                15 => 0.01 / T::HUGE * (1.0 + z),
+                16 => -T::HUGE.powf(-0.8),
+                17 => T::HUGE.powf(-0.5) * (1.0 + z),
                 _ => z,
             };
             out.push(T::from_f64(value));

@@ -92,8 +92,8 @@ where
     let mild = if matches!(mood, Mood::Large | Mood::Steep) { Mood::Plain } else { mood };
     let inputs = Inputs {
         x: of(mild, seed),
-        residual: of(Mood::Plain, seed + 1),
-        dy: of(if mood == Mood::Long { Mood::Plain } else { mood }, seed + 5),
+        residual: of(if mood == Mood::Small { mood } else { Mood::Plain }, seed + 1),
+        dy: of(if matches!(mood, Mood::Long | Mood::Small) { Mood::Plain } else { mood }, seed + 5),
         dh: of(Mood::Plain, seed + 3),
         gain: data::params(n, mood, seed),
         bias: data::params(n, Mood::Plain, seed + 1),

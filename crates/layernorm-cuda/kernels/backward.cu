@@ -6,7 +6,7 @@
 // With SUMS a team has a chunk and keeps its sums in registers; teams that share a warp fold theirs as adjacent pairs.
 // Else teams take rows in turn. x and dy are fetched ahead into a ring of shared memory, where they stay for both passes.
 //
-// Rule 6: a row is extreme if r < LEAST_RSTD (then it is scaled again, k) or a sum is not finite; it is done again with
+// Rule 6: a row is extreme if its r says so (then it is scaled again, k) or a sum is not finite; it is done again with
 // g′ = (dy·2^j)·(γ·2^l), the powers of the row's largest |dy| and |γ|, and dx scaled back by k − j − l.
 #include "stats.cuh"
 #include "params.cuh"
@@ -149,9 +149,9 @@ __device__ inline void again(Team& team, const Params& p, const Inputs& inputs, 
     most_dy = team.largest(most_dy);
     most_gain = team.largest(most_gain);
     Terms found = terms;
-    bool scaled = wanted && terms.stat.r < LEAST_RSTD && finite(most_x);
+    bool scaled = wanted && was_scaled(terms.stat.r, p.eps) && finite(most_x);
     if (team.any(scaled)) {
-        int k = scaled ? power(most_x) : 0;
+        int k = scaled ? scaling_power(most_x, p.eps) : 0;
         Stat stat = {0, 0, 0};
         if (CENTERED) {
             A lane[1][PARTS][VEC] = {}, sum[1];
@@ -179,6 +179,23 @@ __device__ inline void again(Team& team, const Params& p, const Inputs& inputs, 
             if (mean_square < 0) mean_square = 0;
         }
         stat.r = A(1) / root(mean_square + scaled_eps(p.eps, k));
+        if (CENTERED) {
+            // A constant row: all are the largest magnitude, or all its negative.
+            A above = 0, below = 0;
+            each(team, p, inputs, row, n, slot, span, [&](int v, int, const A(&x)[VEC], const A(&)[VEC], const A(&)[VEC]) {
+                for (int i = 0; i < VEC; i++)
+                    if (team.has<Any>(v, i, n)) {
+                        if (x[i] != most_x) above = 1;
+                        if (x[i] != -most_x) below = 1;
+                    }
+            });
+            above = team.largest(above);
+            below = team.largest(below);
+            if (above == 0 || below == 0) {
+                stat = Stat{above == 0 ? most_x : -most_x, 0, A(1) / root(p.eps)};
+                k = 0;
+            }
+        }
         if (scaled) {
             found.stat = stat;
             found.k = k;
@@ -268,7 +285,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                     lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
                 }
         });
-        bool extreme = live && (!fine || stat.r < LEAST_RSTD);
+        bool scaled = live && was_scaled(stat.r, p.eps), extreme = live && (!fine || scaled);
         // The second pass twice: for plain rows, and with a look at everything. One branch a row, not one an element.
         auto second = [&](auto careful) {
             constexpr bool CAREFUL = decltype(careful)::value;
@@ -308,7 +325,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         };
         if (team.any(extreme || !live)) {
             if (team.any(extreme)) again(team, p, inputs, row, n, slot, span, extreme, terms);
-            if (terms.k != 0 && p.lines && team.thread == 0 && team.block == 0) p.lines[row] = Line{stat.m, stat.delta, stat.r, terms.k};
+            if (scaled && p.lines && team.thread == 0 && team.block == 0) p.lines[row] = Line{stat.m, stat.delta, stat.r, terms.k};
             second(Flag<true>{});
         } else {
             second(Flag<false>{});

@@ -33,7 +33,7 @@ struct Params {
     i64 to_sample, to_column, to_place;
 };
 
-// Scaled statistics of a column; k = 0 and `fine` false if an element is not finite.
+// Statistics of a column by rule 6: a constant one's, or scaled; k = 0 and `fine` false if an element is not finite.
 __device__ Line scaled_column(const Params& p, i64 column, A* shared, bool& fine, A& v) {
     i64 n = positions(p.c);
     auto value = [&](i64 i) { return x_at(p.c, i, column); };
@@ -41,16 +41,20 @@ __device__ Line scaled_column(const Params& p, i64 column, A* shared, bool& fine
     fine = finite(max);
     Line line = {0, 0, 0, 0};
     if (!fine) return line;
-    line.k = power(max);
+    auto all = [&](A number) { return largest_down(n, shared, [&](i64 i) { return A(value(i) != number); }) == 0; };
+    bool above = all(max);
+    if (above || all(-max)) {
+        v = 0;
+        return Line{above ? max : -max, 0, A(1) / root(p.c.eps), 0};
+    }
+    line.k = scaling_power(max, p.c.eps);
     auto x = [&](i64 i) { return scale(value(i), line.k); };
-    A eps = scale(p.c.eps, 2 * line.k);
-    if (p.c.eps > 0 && eps < MIN_POSITIVE) eps = MIN_POSITIVE;
     line.m = divide(sum_down(n, shared, [&](i64 i, A acc) { return acc + x(i); }), p.count);
     line.delta = divide(sum_down(n, shared, [&](i64 i, A acc) { return acc + (x(i) - line.m); }), p.count);
     A squares = sum_down(n, shared, [&](i64 i, A acc) { A d = x(i) - line.m; return fused(d, d, acc); });
     v = fused(-line.delta, line.delta, divide(squares, p.count));
     if (v < 0) v = 0;
-    line.r = A(1) / root(v + eps);
+    line.r = A(1) / root(v + scaled_eps(p.c.eps, line.k));
     return line;
 }
 
@@ -68,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) statistics(const __grid_co
     if (v < 0) v = 0;
     A variance = v + p.c.eps;
     Line line = {p.m[c], delta, A(1) / root(variance), 0}, saved = line;
-    if (!finite(variance)) {
+    if (is_extreme(variance)) {
         bool fine;
         A scaled_v;
         line = scaled_column(p, c, shared, fine, scaled_v);
@@ -116,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gradients(const __grid_con
     A gain = gain_of(parameter<GAIN>(p.gain, c, A(1)));
     Line line = {p.c.m[c], p.c.delta[c], p.c.rstd[c], 0};
     Numbers numbers = {line.m, line.delta, line.r, a, b, 0, 0, 0};
-    bool scaled = !p.c.fixed && line.r < LEAST_RSTD;
+    bool scaled = !p.c.fixed && was_scaled(line.r, p.c.eps);
     if (!finite((a + b) + (dgain + dbias)) || scaled) {
         if (scaled) {
             bool fine;

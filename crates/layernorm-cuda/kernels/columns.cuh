@@ -85,7 +85,7 @@ __device__ inline Line saved_line(const Columns& c, i64 position, i64 column) {
 
 // A scaled row's x̂ is that of the scaled row, which the pass over the rows has left.
 __device__ inline Line scaled_line(const Columns& c, i64 position, i64 column, const Line& saved) {
-    return c.lines && saved.r < LEAST_RSTD ? c.lines[stat_at(c, position, column)] : saved;
+    return c.lines && was_scaled(saved.r, c.eps) ? c.lines[stat_at(c, position, column)] : saved;
 }
 
 // The statistics that x̂ of an element is made with.

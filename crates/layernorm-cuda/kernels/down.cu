@@ -99,14 +99,14 @@ __device__ inline void chunk_sums(const Params& p, i64 chunk, i64 column, Line* 
         if (lane + 32 * i < rows) {
             i64 at = first + lane + 32 * i;
             own[i] = Line{p.c.m ? from_l2(p.c.m + at) : A(0), p.c.delta ? from_l2(p.c.delta + at) : A(0), from_l2(p.c.rstd + at), 0};
-            scaled |= p.c.lines && own[i].r < LEAST_RSTD;
+            scaled |= p.c.lines && was_scaled(own[i].r, p.c.eps);
         }
     scaled = __any_sync(~0u, scaled);
     if (scaled) wait_for_earlier();
 #pragma unroll
     for (int i = 0; i < CHUNK / 32; i++)
         if (lane + 32 * i < rows) {
-            bool other = scaled && own[i].r < LEAST_RSTD;
+            bool other = scaled && was_scaled(own[i].r, p.c.eps);
             lines[lane + 32 * i] = other ? p.c.lines[first + lane + 32 * i] : own[i];
         }
     __syncwarp();

@@ -41,7 +41,7 @@ struct Chunk {
     // The statistics into shared memory; those of a scaled row are what the pass over the rows has left.
     __device__ void show_lines(const Params& p, i64 chunk, Line (&lines)[HEIGHT]) {
         if (threadIdx.x >= rows) return;
-        if (p.c.lines && line.r < LEAST_RSTD) {
+        if (p.c.lines && was_scaled(line.r, p.c.eps)) {
             wait_for_earlier();
             line = p.c.lines[chunk * CHUNK + threadIdx.x];
         }

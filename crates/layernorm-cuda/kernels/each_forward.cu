@@ -54,7 +54,7 @@ __device__ inline Stat statistics(Held& x, const Count& count, A eps, bool& extr
         stat.delta = mean(count, [&](int v, int j) { return x[v][j]; });
     }
     A variance = variance_of(mean(count, [&](int v, int j) { return x[v][j] * x[v][j]; }), stat.delta) + eps;
-    extreme = !finite(variance);
+    extreme = is_extreme(variance);
     stat.r = A(1) / root(variance);
     return stat;
 }
@@ -75,19 +75,22 @@ template <class F> __device__ inline A rare_mean(const A (&x)[N], const Count& c
 // The statistics of x·2^k, or NaN if an element is not finite; leaves d in place of x. Gives k.
 __device__ inline int scale_row(A (&x)[N], const Count& count, A eps, Stat& stat) {
     A most = 0;
-    bool whole = true;
+    bool whole = true, same = CENTERED;
 #pragma unroll 1
     for (int i = 0; i < N; i++) {
         whole = whole && finite(x[i]);
+        same = same && x[i] == x[0];
         most = magnitude(x[i]) > most ? magnitude(x[i]) : most;
     }
     if (!whole) {
         stat = Stat{nan_value(), nan_value(), nan_value()};
         return 0;
     }
-    int k = power(most);
+    // Of a constant row d is known, and its statistics but for m are those of d. −0 + 0 is 0.
+    A m = x[0] + A(0);
+    int k = same ? 0 : scaling_power(most, eps);
 #pragma unroll 1
-    for (int i = 0; i < N; i++) x[i] = scale(x[i], k);
+    for (int i = 0; i < N; i++) x[i] = same ? x[i] - m : scale(x[i], k);
     stat = Stat{0, 0, 0};
     if (CENTERED) {
         stat.m = rare_mean(x, count, [](A value) { return value; });
@@ -95,9 +98,8 @@ __device__ inline int scale_row(A (&x)[N], const Count& count, A eps, Stat& stat
         for (int i = 0; i < N; i++) x[i] = x[i] - stat.m;
         stat.delta = rare_mean(x, count, [](A value) { return value; });
     }
-    A small = scale(eps, 2 * k);
-    small = eps > 0 && small < MIN_POSITIVE ? A(MIN_POSITIVE) : small;
-    stat.r = A(1) / root(variance_of(rare_mean(x, count, [](A value) { return value * value; }), stat.delta) + small);
+    stat.r = A(1) / root(variance_of(rare_mean(x, count, [](A value) { return value * value; }), stat.delta) + scaled_eps(eps, k));
+    if (same) stat.m = m;
     return k;
 }
 

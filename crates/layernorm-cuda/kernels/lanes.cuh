@@ -77,6 +77,15 @@ struct Row {
         join<NS>(value, [](A a, A b) { return a + b; });
     }
 
+    // Whether every element is this number.
+    __device__ bool all(const Held& x, A number) {
+        A other[1] = {0};
+        for (int k = 0; k < STEPS; k++)
+            if (exists(k) && x[k] != number) other[0] = 1;
+        join<1>(other, [](A a, A b) { return a > b ? a : b; });
+        return other[0] == 0;
+    }
+
     // The largest magnitude in the row; infinity if something is not finite.
     __device__ A largest(const Held& x) {
         A infinity = A(1) / A(0), most[1] = {0};
@@ -123,15 +132,27 @@ __device__ inline Stat statistics(Row& row, Held& x, const Count& count, A eps, 
         mean_square = divide(sum[0], count);
     }
     A variance = mean_square + eps;
-    extreme = !finite(variance);
+    extreme = is_extreme(variance);
     stat.r = A(1) / root(variance);
     return stat;
 }
 
-// ε of a row that is scaled by 2^k (rule 6).
-__device__ inline A scaled_eps(A eps, int k) {
-    A scaled = scale(eps, 2 * k);
-    return eps > 0 && scaled < MIN_POSITIVE ? A(MIN_POSITIVE) : scaled;
+// Rule 6 for a row whose largest magnitude is `most`, a number: scales it by 2^k and gives the statistics of that. Of a constant row,
+// k = 0.
+__device__ inline Stat scaled_statistics(Row& row, Held& x, const Count& count, A eps, A most, int& k) {
+    A m = most + A(0);
+    bool same = CENTERED && row.all(x, m);
+    if (CENTERED && !same) {
+        m = -most;
+        same = row.all(x, m);
+    }
+    k = 0;
+    if (same) return Stat{m, 0, A(1) / root(eps)};
+    k = scaling_power(most, eps);
+    Held d;
+    for (int i = 0; i < STEPS; i++) d[i] = x[i] = scale(x[i], k);
+    bool extreme;
+    return statistics(row, d, count, scaled_eps(eps, k), extreme);
 }
 
 template <int KIND> __device__ inline void load_params(const Row& row, const void* from, A absent, Held& to) {

@@ -2,7 +2,7 @@
 //
 //   g = dy·γ   x̂ = (d − δ)·r   a = sum(g)/N   b = sum(g·x̂)/N   dx = r·fma(−x̂, b, g − a)
 //
-// A thread block a row. Rule 6 as in backward.cu: a row is extreme if r < LEAST_RSTD (then it is scaled again, k) or a sum is not
+// A thread block a row. Rule 6 as in backward.cu: a row is extreme if its r says so (then it is scaled again, k) or a sum is not
 // finite; it is done again with g′ = (dy·2^j)·(γ·2^l), the powers of the row's largest |dy| and |γ|, and dx scaled back.
 #include "lanes.cuh"
 #include "params.cuh"
@@ -33,13 +33,7 @@ __device__ inline void dots(const Params& p, Row& row, const Held& x, const Held
 // Rule 6. Leaves x and g scaled.
 __device__ inline void again(const Params& p, Row& row, Held& x, const Held& dy, const Held& gain, Held& g, Terms& terms) {
     A most_x = row.largest(x), most_dy = row.largest(dy), most_gain = row.largest(gain);
-    if (terms.stat.r < LEAST_RSTD && finite(most_x)) {
-        Held d;
-        terms.k = power(most_x);
-        for (int i = 0; i < STEPS; i++) d[i] = x[i] = scale(x[i], terms.k);
-        bool extreme;
-        terms.stat = statistics(row, d, p.count, scaled_eps(p.eps, terms.k), extreme);
-    }
+    if (was_scaled(terms.stat.r, p.eps) && finite(most_x)) terms.stat = scaled_statistics(row, x, p.count, p.eps, most_x, terms.k);
     if (finite(most_dy) && finite(most_gain)) {
         terms.j = power(most_dy);
         terms.l = power(most_gain);
@@ -67,10 +61,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
             g[k] = dy[k] * gain[k];
         }
         dots(p, row, x, g, terms);
-        bool extreme = terms.stat.r < LEAST_RSTD || !finite(terms.a + terms.b);
+        bool scaled = was_scaled(terms.stat.r, p.eps), extreme = scaled || !finite(terms.a + terms.b);
         if (extreme) {
             again(p, row, x, dy, gain, g, terms);
-            if (terms.k != 0 && p.lines && threadIdx.x == 0) p.lines[i] = Line{terms.stat.m, terms.stat.delta, terms.stat.r, terms.k};
+            if (scaled && p.lines && threadIdx.x == 0) p.lines[i] = Line{terms.stat.m, terms.stat.delta, terms.stat.r, terms.k};
         }
         if (!DX) continue;
 #pragma unroll

@@ -8,15 +8,14 @@
 
 typedef ForwardParams Params;
 
-// Rule 6: x, read again, times 2^k, and its statistics; NaN if an element is not finite. `saved`: those of x itself.
+// Rule 6: d of x, read again, times 2^k, and its statistics; NaN if an element is not finite. `saved`: those of x itself.
 __device__ inline Stat again(const Params& p, Row& row, const T* from, Held& x, Stat& saved) {
     load(row, from, x);
     A most = row.largest(x);
     if (!finite(most)) return saved = Stat{nan_value(), nan_value(), nan_value()};
-    int k = power(most);
-    for (int i = 0; i < STEPS; i++) x[i] = scale(x[i], k);
-    bool extreme;
-    Stat stat = statistics(row, x, p.count, scaled_eps(p.eps, k), extreme);
+    int k;
+    Stat stat = scaled_statistics(row, x, p.count, p.eps, most, k);
+    for (int i = 0; i < STEPS; i++) x[i] = x[i] - stat.m;
     saved = Stat{scale(stat.m, -k), scale(stat.delta, -k), scale(stat.r, k)};
     return stat;
 }

@@ -97,14 +97,20 @@ template <class F> __device__ Line statistics(Row& row, const Count& count, A ep
     return line;
 }
 
-// Rule 6: scaled by the power of the largest. False if an element is not finite.
+// Rule 6: a constant row, or scaled by the power of the largest. False if an element is not finite.
 template <class F> __device__ bool scaled(Row& row, const Params& p, F x, Line& line) {
     A max = row.largest(x), variance;
     if (!finite(max)) return false;
-    int k = power(max);
-    A eps = scale(p.eps, 2 * k);
-    if (p.eps > 0 && eps < MIN_POSITIVE) eps = MIN_POSITIVE;
-    line = statistics(row, p.count, eps, [&](i64 i) { return scale(x(i), k); }, variance);
+    auto all = [&](A number) { return row.largest([&](i64 i) { return A(x(i) != number); }) == 0; };
+    if (CENTERED) {
+        bool above = all(max);
+        if (above || all(-max)) {
+            line = Line{above ? max : -max, 0, A(1) / root(p.eps), 0};
+            return true;
+        }
+    }
+    int k = scaling_power(max, p.eps);
+    line = statistics(row, p.count, scaled_eps(p.eps, k), [&](i64 i) { return scale(x(i), k); }, variance);
     line.k = k;
     return true;
 }
@@ -128,7 +134,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) forward(const __grid_const
         auto x = [&](i64 i) { return A(widen(from[i])); };
         A variance;
         Line line = statistics(line_of_row, p.count, p.eps, x, variance), saved = line;
-        if (!finite(variance)) {
+        if (is_extreme(variance)) {
             if (scaled(line_of_row, p, x, line)) saved = Line{scale(line.m, -line.k), scale(line.delta, -line.k), scale(line.r, line.k), 0};
             else line = saved = Line{nan_value(), nan_value(), nan_value(), 0};
         }
@@ -167,8 +173,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) backward(const __grid_cons
         };
         line_of_row.sum<2>(sum, term);
         if (!CENTERED) sum[0] = 0;
-        if (line.r < LEAST_RSTD || !finite(divide(sum[0], p.count) + divide(sum[1], p.count))) {
-            if (line.r < LEAST_RSTD && scaled(line_of_row, p, x, line) && threadIdx.x == 0 && p.lines) p.lines[row] = line;
+        bool again = was_scaled(line.r, p.eps);
+        if (again || !finite(divide(sum[0], p.count) + divide(sum[1], p.count))) {
+            if (again) {
+                scaled(line_of_row, p, x, line);
+                if (threadIdx.x == 0 && p.lines) p.lines[row] = line;
+            }
             A most_dy = line_of_row.largest(dy), most_gain = line_of_row.largest(gain);
             if (finite(most_dy) && finite(most_gain)) {
                 j = power(most_dy);

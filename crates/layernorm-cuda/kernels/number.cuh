@@ -119,10 +119,14 @@ __device__ inline Words pack(const A (&from)[VEC]) {
 
 #if ELEM == F64
 #define LEAST_RSTD 0x1p-512
+#define LEAST_VARIANCE 0x1p-512
+#define MOST_RSTD 0x1p256
 #define MIN_POSITIVE 0x1p-1022
 __device__ inline A nan_value() { return __longlong_as_double(0x7ff8000000000000ll); }
 #else
 #define LEAST_RSTD 0x1p-64f
+#define LEAST_VARIANCE 0x1p-64f
+#define MOST_RSTD 0x1p32f
 #define MIN_POSITIVE 0x1p-126f
 __device__ inline A nan_value() { return __uint_as_float(0x7fc00000u); }
 #endif
@@ -179,6 +183,31 @@ __device__ __noinline__ double scale(double x, int e) {
 
 // The power that brings a largest magnitude into [1, 2); 0 for zero.
 __device__ inline int power(A max) { return max == 0 ? 0 : -exponent(max); }
+
+// ---- rule 6 ----
+
+// Whether a row with this v + ε, 0 or more, is extreme: not finite, or below LEAST_VARIANCE. The exponent says it.
+__device__ inline bool is_extreme(float variance) { return __float_as_uint(variance) - 0x1f800000u >= 0x7f800000u - 0x1f800000u; }
+__device__ inline bool is_extreme(double variance) { return u32(__double2hiint(variance)) - 0x1ff00000u >= 0x7ff00000u - 0x1ff00000u; }
+
+// Whether the saved r of a row says that it was large or small.
+__device__ inline bool was_scaled(A r, A eps) { return r < LEAST_RSTD || (eps < LEAST_VARIANCE && r > MOST_RSTD); }
+
+// The power k of a row with this largest magnitude: ε > 0 is brought to [1, 4) at the most.
+__device__ inline int scaling_power(A max, A eps) {
+    int k = power(max);
+    if (eps > 0) {
+        int most = -(exponent(eps) >> 1);
+        k = k < most ? k : most;
+    }
+    return k;
+}
+
+// ε of a row that is scaled by 2^k.
+__device__ inline A scaled_eps(A eps, int k) {
+    A scaled = scale(eps, 2 * k);
+    return k < 0 && eps > 0 && scaled < MIN_POSITIVE ? A(MIN_POSITIVE) : scaled;
+}
 
 // N, and 1/N where N is a power of two: a product with it has then the bits of the quotient.
 struct Count { A n; A inverse; };

@@ -1,10 +1,10 @@
-// The statistics of a row that a team holds in registers (rule 3), and rule 6 for rows that overflow.
+// The statistics of a row that a team holds in registers (rule 3), and rule 6 for rows that are extreme.
 //
 //   m = sum(x)/N   d = x − m   δ = sum(d)/N   v = max(0, fma(−δ, δ, sum(d·d)/N))   r = 1/sqrt(v + ε)
 //   RMS norm: m = δ = 0
 //
-// Extreme (v + ε not finite): all NaN if an element is not finite; else again with x·2^k, k = −⌊log₂ max|x|⌋, and
-// ε·2^(2k), not below the smallest normal number unless ε = 0.
+// Extreme (v + ε not finite, or below LEAST_VARIANCE): all NaN if an element is not finite; m is the element and δ = v = 0 if all of
+// a centred row are equal; else again with x·2^k and ε·2^(2k), k = −⌊log₂ max|x|⌋ or what ε allows.
 #pragma once
 #include "rows.cuh"
 
@@ -64,7 +64,7 @@ __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count
         mean_square = divide(sum[0], count);
     }
     A variance = mean_square + eps;
-    extreme = !finite(variance);
+    extreme = is_extreme(variance);
     stat.r = A(1) / root(variance);
     return stat;
 }
@@ -89,23 +89,40 @@ __device__ inline A largest(Team& team, const Held& x, i64 n) {
     return team.largest(max);
 }
 
-__device__ inline A scaled_eps(A eps, int k) {
-    A scaled = scale(eps, 2 * k);
-    return eps > 0 && scaled < MIN_POSITIVE ? A(MIN_POSITIVE) : scaled;
+// Whether all that the team holds is `max`, the largest magnitude, or all is −max; then that is `m`.
+__device__ inline bool constant(Team& team, const Held& x, i64 n, A max, A& m) {
+    A above = 0, below = 0;
+#pragma unroll
+    for (int v = 0; v < VECS; v++)
+#pragma unroll
+        for (int j = 0; j < VEC; j++)
+            if (team.has<Any>(v, j, n)) {
+                if (x[v][j] != max) above = 1;
+                if (x[v][j] != -max) below = 1;
+            }
+    above = team.largest(above);
+    below = team.largest(below);
+    m = above == 0 ? max : -max;
+    return above == 0 || below == 0;
 }
 
-// Rule 6, where `wanted`: scales x, which the team holds, by 2^k and takes the statistics again, or makes them NaN. Gives k.
+// Rule 6, where `wanted`: scales x, which the team holds, by 2^k and takes the statistics again, or makes them NaN. Leaves d in
+// place of x. Gives k.
 __device__ inline int scale_row(Team& team, Held& x, i64 n, const Count& count, A eps, bool wanted, Stat& stat) {
     A max = largest(team, x, n);
-    bool scaled = wanted && finite(max);
-    int k = scaled ? power(max) : 0;
+    bool scaled = wanted && finite(max), same = false;
+    A m = 0;
+    if (CENTERED) same = constant(team, x, n, max, m) && scaled;
+    int k = scaled && !same ? scaling_power(max, eps) : 0;
+    // Of a constant row d is known, and its statistics but for m are those of d.
     if (scaled)
 #pragma unroll
         for (int v = 0; v < VECS; v++)
 #pragma unroll
-            for (int j = 0; j < VEC; j++) x[v][j] = scale(x[v][j], k);
+            for (int j = 0; j < VEC; j++) x[v][j] = same ? x[v][j] - m : scale(x[v][j], k);
     bool extreme;
     Stat again = statistics(team, x, n, count, scaled ? scaled_eps(eps, k) : eps, extreme);
+    if (same) again.m = m;
     if (scaled) stat = again;
     if (wanted && !scaled) stat = Stat{nan_value(), nan_value(), nan_value()};
     return k;

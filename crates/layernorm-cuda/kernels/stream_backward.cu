@@ -62,6 +62,21 @@ __device__ inline void keep_most(A value, A& most) {
     most = magnitude(value) <= most ? most : finite(value) ? magnitude(value) : infinite();
 }
 
+// Whether all elements of the row in `slot` are the largest magnitude, or all its negative; then that is `m`.
+__device__ inline bool constant(Team& team, const Ring& ring, int slot, const Params& p, A most, A& m) {
+    A above = 0, below = 0;
+    each(team, ring, slot, p, [&](int, const A(&x)[VEC], const A(&)[VEC], const A(&)[VEC]) {
+        for (int i = 0; i < VEC; i++) {
+            if (x[i] != most) above = 1;
+            if (x[i] != -most) below = 1;
+        }
+    });
+    above = team.largest(above);
+    below = team.largest(below);
+    m = above == 0 ? most : -most;
+    return above == 0 || below == 0;
+}
+
 // The statistics of the row in `slot`, scaled by 2^k.
 __device__ inline Stat scaled_stat(Team& team, const Ring& ring, int slot, const Params& p, int k) {
     Stat stat = {0, 0, 0};
@@ -92,8 +107,8 @@ __device__ inline Stat scaled_stat(Team& team, const Ring& ring, int slot, const
     return stat;
 }
 
-// Rule 6 for the row in `slot`.
-__device__ inline void again(Team& team, const Ring& ring, int slot, const Params& p, Terms& terms) {
+// Rule 6 for the row in `slot`. Says whether its r said so.
+__device__ inline bool again(Team& team, const Ring& ring, int slot, const Params& p, Terms& terms) {
     A most_x = 0, most_dy = 0, most_gain = 0;
     each(team, ring, slot, p, [&](int, const A(&x)[VEC], const A(&dy)[VEC], const A(&gain)[VEC]) {
         for (int i = 0; i < VEC; i++) {
@@ -105,9 +120,15 @@ __device__ inline void again(Team& team, const Ring& ring, int slot, const Param
     most_x = team.largest(most_x);
     most_dy = team.largest(most_dy);
     most_gain = team.largest(most_gain);
-    if (terms.stat.r < LEAST_RSTD && finite(most_x)) {
-        terms.k = power(most_x);
-        terms.stat = scaled_stat(team, ring, slot, p, terms.k);
+    bool scaled = was_scaled(terms.stat.r, p.eps);
+    if (scaled && finite(most_x)) {
+        A m;
+        if (CENTERED && constant(team, ring, slot, p, most_x, m)) {
+            terms.stat = Stat{m, 0, A(1) / root(p.eps)};
+        } else {
+            terms.k = scaling_power(most_x, p.eps);
+            terms.stat = scaled_stat(team, ring, slot, p, terms.k);
+        }
     }
     if (finite(most_dy) && finite(most_gain)) {
         terms.j = power(most_dy);
@@ -125,6 +146,7 @@ __device__ inline void again(Team& team, const Ring& ring, int slot, const Param
     team.sum(lane, sum, p.n);
     terms.a = CENTERED ? divide(sum[0], p.count) : A(0);
     terms.b = divide(sum[1], p.count);
+    return scaled;
 }
 
 // m, δ and r of the rows of a chunk, by `threads` threads of which this is number `me`.
@@ -271,11 +293,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                 }
             });
         };
-        if (finite(terms.a + terms.b) && !(stat.r < LEAST_RSTD)) {
+        if (finite(terms.a + terms.b) && !was_scaled(stat.r, p.eps)) {
             second(Flag<false>{});
         } else {
-            again(team, ring, last.slot, p, terms);
-            if (terms.k != 0 && p.lines && team.thread == 0 && team.block == 0) p.lines[row_of(q)] = Line{stat.m, stat.delta, stat.r, terms.k};
+            bool scaled = again(team, ring, last.slot, p, terms);
+            if (scaled && p.lines && team.thread == 0 && team.block == 0) p.lines[row_of(q)] = Line{stat.m, stat.delta, stat.r, terms.k};
             second(Flag<true>{});
         }
     };

@@ -17,7 +17,8 @@
 //! well within the same bounds, hence the 2 in front.
 //!
 //! RMS norm and weight norm have no mean: κ = X. f16 and bf16 are computed in f32 and rounded at the end, which may add one
-//! unit of the type. Rows whose sums overflow are right in the fused operations alone.
+//! unit of the type. Rows whose sums overflow, and rows whose squares vanish where ε is 0 or tiny, are right in the fused
+//! operations alone.
 
 mod recurrent;
 

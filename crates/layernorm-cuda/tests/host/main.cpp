@@ -91,6 +91,10 @@ template <class X> Rule3 rule_3(long n, float eps, X x, float& variance) {
     return found;
 }
 
+// Rule 6: whether a row is extreme in forward, and whether its r says so.
+static bool extreme(float variance) { return !std::isfinite(variance) || variance < 0x1p-64f; }
+static bool says_so(float r, float eps) { return r < 0x1p-64f || (eps < 0x1p-64f && r > 0x1p32f); }
+
 // Rule 6, forward: the statistics of the scaled row, and its power.
 template <class X> Rule3 rule_6(long n, float eps, X x, int& power) {
     float most = 0, variance;
@@ -99,9 +103,13 @@ template <class X> Rule3 rule_6(long n, float eps, X x, int& power) {
         if (!std::isfinite(x(i))) return {NAN, NAN, NAN};
         most = std::max(most, std::fabs(x(i)));
     }
+    bool constant = CENTERED;
+    for (long i = 0; i < n; i++) constant = constant && x(i) == x(0);
+    if (constant) return {x(0) + 0.0f, 0, 1.0f / std::sqrt(eps)};
     power = power_of(most);
+    while (eps > 0 && power > 0 && std::ldexp(double(eps), 2 * power) >= 4) power--;
     float small = scaled(eps, 2 * power);
-    if (eps > 0 && small < 0x1p-126f) small = 0x1p-126f;
+    if (power < 0 && eps > 0 && small < 0x1p-126f) small = 0x1p-126f;
     return rule_3(n, small, [&](long i) { return scaled(x(i), power); }, variance);
 }
 
@@ -126,14 +134,31 @@ struct Tensor {
     float get(long row, long i) { return widen(at(row, i)); }
 };
 
-// `overflow`: 0 for plain rows, 1 for hard ones too; 2: some of whose sums down the columns leave the range, and no NaN.
+// Small rows, and constant ones if there is an ε.
+static void make_small(long row, bool constant, float& v, float& d) {
+    switch (row % 9) {
+        case 1: v = 1e-25f * v; break;
+        case 2: v = 1e-42f * (1 + v); break;
+        case 3: v = constant ? 0 : 1e-30f * v; break;
+        case 4: v = constant ? -1e-30f : 1e-20f * v; break;
+        case 5: v = 1e-18f * (1 + v); break;
+        case 6: v = constant ? 0.1f : v; break;
+        case 7: v = 1e-38f * v, d = 1e-30f * (1 + d); break;
+        case 8: v = constant ? -0.0f : 1e-10f * v; break;
+        default: break;
+    }
+}
+
+// `overflow`: 0 for plain rows, 1 for hard ones too; 2: some of whose sums down the columns leave the range, and no NaN; 3: small ones, with
+// the smallest ε; 4: small ones without ε.
 static void fill(Tensor& x, Tensor& dy, long rows, long n, int overflow) {
     std::mt19937 random(7);
     std::normal_distribution<float> normal;
     for (long row = 0; row < rows; row++)
         for (long i = 0; i < n; i++) {
             float v = normal(random), d = normal(random);
-            switch (overflow ? row % 9 : 0) {
+            if (overflow > 2) make_small(row, overflow == 3, v, d);
+            switch (overflow == 1 || overflow == 2 ? row % 9 : 0) {
                 case 1: v = 1e37f * (1 + 2 * v); break;
                 case 2: v = i % 2 ? 3e38f : -3e38f; break;
                 case 3: v = i == n / 2 && overflow == 1 ? NAN : v; break;
@@ -166,11 +191,12 @@ struct Rows {
     std::vector<float> m, delta, r;
     std::vector<Rule3> saved, used;
     std::vector<int> powers;
-    float eps = 1e-5f;
+    float eps;
     Count count;
 
     Rows(long n, long rows, int overflow)
         : n(n), rows(rows), x(rows, n), dy(rows, n), out(rows, n), params(2, n), m(rows, -7.0f), delta(rows, -7.0f), r(rows, -7.0f), powers(rows) {
+        eps = overflow == 3 ? 0x1p-149f : overflow == 4 ? 0 : 1e-5f;
         fill(x, dy, rows, n, overflow);
         std::mt19937 random(8);
         std::normal_distribution<float> normal;
@@ -183,7 +209,7 @@ struct Rows {
             float variance;
             auto at = [&](long i) { return x.get(row, i); };
             Rule3 found = rule_3(n, eps, at, variance), kept = found;
-            if (!std::isfinite(variance)) {
+            if (extreme(variance)) {
                 found = rule_6(n, eps, at, powers[row]);
                 kept = {scaled(found.m, -powers[row]), scaled(found.delta, -powers[row]), scaled(found.r, powers[row])};
             }
@@ -226,7 +252,7 @@ static void check(Rows& it, int) {
         it.m[row] = it.saved[row].m;
         it.delta[row] = it.saved[row].delta;
         it.r[row] = it.saved[row].r;
-        if (it.r[row] < 0x1p-64f) lines[row] = Line{it.used[row].m, it.used[row].delta, it.used[row].r, it.powers[row]};
+        if (says_so(it.r[row], it.eps)) lines[row] = Line{it.used[row].m, it.used[row].delta, it.used[row].r, it.powers[row]};
     }
     bool centered = CENTERED;
     params = Params{{it.x.first, it.dy.first, it.rows, it.n, 1, it.x.stride, 1, 0, it.dy.stride, 1, 0, centered ? it.m.data() : nullptr,
@@ -238,7 +264,7 @@ static void check(Rows& it, int) {
     for (long i = 0; i < it.n; i++) {
         auto dy = [&](long row) { return it.dy.get(row, i); };
         auto x_hat = [&](long row) {
-            bool other = it.r[row] < 0x1p-64f;
+            bool other = says_so(it.r[row], it.eps);
             Rule3 stat = other ? it.used[row] : it.saved[row];
             return ((scaled(it.x.get(row, i), other ? it.powers[row] : 0) - stat.m) - stat.delta) * stat.r;
         };
@@ -276,8 +302,9 @@ static void check_row(Rows& it, const std::vector<Line>& lines, long row, std::v
         b = canonical(it.n, [&](long i, float lane) { return std::fma(g(i), x_hat(i), lane); }) / float(it.n);
     };
     means();
-    if (stat.r < 0x1p-64f || !std::isfinite(a + b)) {
-        if (stat.r < 0x1p-64f) {
+    bool other = says_so(stat.r, it.eps);
+    if (other || !std::isfinite(a + b)) {
+        if (other) {
             stat = it.used[row];
             k = it.powers[row];
             expect("m of the scaled row", row, 0, lines[row].m, stat.m);
