@@ -5,6 +5,9 @@ shorter way of ``_eager.py``, which computes the same.
 
 from __future__ import annotations
 
+# PyTorch 2.5 knows no `list[…]` in the signatures of operations.
+from typing import List  # noqa: UP035
+
 import torch
 from torch import Tensor
 
@@ -49,7 +52,7 @@ def norm_backward(
     kind: str,
     number: int,
     eps: float,
-    mask: list[bool],
+    mask: List[bool],  # noqa: UP006
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dx, dweight, dbias; empty where the mask is False."""
     found = _calls.backward((kind, number), dy, x, weight, bias_type, stats, eps, mask)
@@ -174,7 +177,7 @@ def batch_norm_infer_backward(
     running_mean: Tensor,
     running_var: Tensor,
     eps: float,
-    mask: list[bool],
+    mask: List[bool],  # noqa: UP006
 ) -> tuple[Tensor, Tensor, Tensor]:
     """dx, dweight, dbias; empty where the mask is False."""
     found = _calls.batch_infer_backward(dy, x, weight, bias_type, running_mean, running_var, eps, mask)

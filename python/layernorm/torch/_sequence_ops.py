@@ -4,6 +4,9 @@ tensors without data and their gradients. ``torch.compile``, dispatch modes and 
 
 from __future__ import annotations
 
+# PyTorch 2.5 knows no `list[…]` in the signatures of operations.
+from typing import List  # noqa: UP035
+
 import torch
 from torch import Tensor
 
@@ -45,7 +48,7 @@ def recurrent(
     x: Tensor,
     h: Tensor | None,
     c: Tensor | None,
-    parameters: list[Tensor],
+    parameters: List[Tensor],  # noqa: UP006
     lengths: Tensor | None,
     spec: str,
     batch_first: bool,
@@ -99,12 +102,12 @@ def recurrent_backward(
     x: Tensor,
     h: Tensor | None,
     c: Tensor | None,
-    parameters: list[Tensor],
+    parameters: List[Tensor],  # noqa: UP006
     lengths: Tensor | None,
     spec: str,
     batch_first: bool,
     seed: int | None,
-) -> tuple[Tensor, Tensor, Tensor, list[Tensor]]:
+) -> tuple[Tensor, Tensor, Tensor, List[Tensor]]:  # noqa: UP006
     """Gradients of x, h and c (empty where there is none), and the parameters."""
     same_device(x, h, c, *parameters)
     how = _how_of(spec, lengths, batch_first, seed)
