@@ -16,28 +16,40 @@ import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
-import compare_norms
-import compare_recurrent
-import layernorm.torch as lt
-import torch
-from compare_common import FAILED, TYPES, elapsed
-
 
 def main():
+    """0 if all checks hold, 1 if not, 2 where there is no GPU. The command line is read before anything of CUDA is imported."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a few sizes, bf16 and tf32")
     parser.add_argument(
         "--only", nargs="+", default=["check", "norms", "recurrent"], choices=["check", "norms", "recurrent", "ready"]
     )
-    parser.add_argument("--types", nargs="+", default=None, choices=list(TYPES), help="of the recurrent part")
+    parser.add_argument(
+        "--types", nargs="+", default=None, choices=["bf16", "tf32", "f32", "f16"], help="of the recurrent part"
+    )
     parser.add_argument("--seconds", type=float, default=280.0)
     parser.add_argument(
         "--compile-until", type=float, default=None, help="seconds after which torch.compile is left out"
     )
     options = parser.parse_args()
+    try:
+        import layernorm.torch
+        import torch
+    except ImportError as error:
+        print(f"PyTorch and the package layernorm are needed: {error}", file=sys.stderr)
+        return 2
     if not torch.cuda.is_available():
-        print("skipped: no NVIDIA GPU that PyTorch can use")
-        return 0
+        print("a GPU is needed: no NVIDIA GPU that PyTorch can use", file=sys.stderr)
+        return 2
+    return compare(options, torch, layernorm.torch)
+
+
+def compare(options, torch, lt):
+    """All that is wanted, with PyTorch and layernorm.torch."""
+    import compare_norms
+    import compare_recurrent
+    from compare_common import FAILED, elapsed
+
     options.compile_until = options.seconds / 2 if options.compile_until is None else options.compile_until
     sizes = compare_norms.QUICK_SIZES if options.quick else compare_norms.SIZES
     types = options.types or (["bf16", "tf32"] if options.quick else ["bf16", "tf32", "f32", "f16"])

@@ -11,7 +11,8 @@ pub enum Failure {
     Norm(layernorm::Error),
     /// A recurrent network's error: likewise.
     Recurrent(layernorm_rnn::Error),
-    /// A GPU's error: NotImplementedError for what its kernels lack, ValueError for arguments, else RuntimeError.
+    /// A GPU's error: MemoryError where memory is lacking, NotImplementedError for what its kernels lack, ValueError for arguments,
+    /// else RuntimeError.
     Cuda(layernorm_cuda::Error),
     /// An array of another type than is needed: TypeError.
     Type {
@@ -62,6 +63,7 @@ fn cuda(error: &layernorm_cuda::Error) -> PyErr {
     use layernorm_cuda::Error;
     let text = error.to_string();
     match error {
+        error if error.is_out_of_memory() => PyMemoryError::new_err(text),
         Error::Unsupported { .. } => PyNotImplementedError::new_err(text),
         Error::Operand { .. } | Error::Workspace { .. } | Error::Epsilon { .. } | Error::Shape { .. } => {
             PyValueError::new_err(text)

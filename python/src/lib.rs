@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use super::cuda::{CudaLayer, cuda_backward, cuda_forward, cuda_lacks, cuda_use_nvrtc, cuda_workspace};
+    use super::cuda::{CudaLayer, cuda_backward, cuda_check, cuda_forward, cuda_lacks, cuda_use_nvrtc, cuda_workspace};
     #[pymodule_export]
     use super::describe::{describe, noise_hits};
     #[pymodule_export]

@@ -203,3 +203,32 @@ def test_packed_sequences_need_no_device_of_indices():
     packed = torch.nn.utils.rnn.pack_sequence(sequences, enforce_sorted=False)
     y, lengths = torch.nn.utils.rnn.pad_packed_sequence(network(packed)[0])
     assert lengths.tolist() == [2, 4, 1] and torch.equal(y[:2, 0], network(sequences[0].unsqueeze(1))[0].squeeze(1))
+
+
+def test_what_gave_up_is_asked_of_a_gpu():
+    with pytest.raises(ValueError, match="device: expected a CUDA device, found cpu"):
+        lt.check_cuda("cpu")
+    # No call has used this one: there is nothing to wait for, and nothing of CUDA is opened.
+    lt.check_cuda("cuda:1000" if torch.cuda.is_available() else "cuda:0")
+
+
+def test_what_gave_up_is_told_when_the_program_ends(monkeypatch, capsys):
+    def gave_up(device, wait):
+        assert (device, wait) == (7, False)
+        raise RuntimeError("a recurrent pass on GPU 7 gave up")
+
+    registered = []
+    monkeypatch.setattr(_core, "cuda_check", gave_up)
+    monkeypatch.setattr(_cuda_sequences.atexit, "register", registered.append)
+    _cuda_sequences._tell_at_exit.cache_clear()
+    try:
+        for _ in range(2):
+            _cuda_sequences._tell_at_exit(7)
+    finally:
+        _cuda_sequences._tell_at_exit.cache_clear()
+    (tell,) = registered
+    tell()
+    assert capsys.readouterr().err == "layernorm: a recurrent pass on GPU 7 gave up\n"
+    with pytest.raises(RuntimeError, match="GPU 7 gave up"):
+        monkeypatch.setattr(_core, "cuda_check", lambda device, wait: gave_up(device, False))
+        lt.check_cuda(7)

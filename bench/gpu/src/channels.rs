@@ -164,16 +164,16 @@ where
     // SAFETY: the buffers are as large as the shapes say and outlive the synchronization.
     unsafe {
         if let What::Group(groups) = case.what {
-            group(groups).forward(device, x.at(0), y.at(0), Some(stats), stream.stream)?;
+            group(groups).forward(device, x.at(0), y.at(0), Some(stats), stream.stream())?;
             let call = GroupBackward { x: x.at(0), dy: dy.at(0), stats, dx: dx.at(0), gradients };
-            group(groups).backward(device, &call, workspace, stream.stream)?;
+            group(groups).backward(device, &call, workspace, stream.stream())?;
         } else {
             let stats = matches!(case.what, What::Batch).then_some(stats);
             let call = BatchForward { x: x.at(0), y: y.at(0), stats, running: Some(moments) };
-            batch.forward(device, &call, workspace, stream.stream)?;
+            batch.forward(device, &call, workspace, stream.stream())?;
             let running = stats.is_none().then_some(moments);
             let call = BatchBackward { x: x.at(0), dy: dy.at(0), stats, running, dx: dx.at(0), gradients };
-            batch.backward(device, &call, workspace, stream.stream)?;
+            batch.backward(device, &call, workspace, stream.stream())?;
         }
     }
     stream.synchronize()?;

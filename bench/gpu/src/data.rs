@@ -3,9 +3,10 @@
 use half::{bf16, f16};
 use layernorm::Element;
 use layernorm_cuda::Type;
+use layernorm_cuda::memory::Plain;
 
 /// An element type on both sides.
-pub trait Number: Element {
+pub trait Number: Element<Acc: Plain> + Plain {
     /// The GPU's name for it.
     const TYPE: Type;
     /// The largest power of ten whose square sums leave the arithmetic type.

@@ -124,11 +124,11 @@ fn on_gpu(
     let work = Buffer::<u8>::new(device, norm.workspace(&gradients))?;
     let workspace = Workspace { address: work.at(0), bytes: work.len() };
     // SAFETY: the buffers are as large as the shapes say and outlive the synchronization.
-    unsafe { norm.forward(device, &forward, stream.stream)? };
+    unsafe { norm.forward(device, &forward, stream.stream())? };
     stream.synchronize()?;
     let y = differing(&out, &expected.y)?;
     // SAFETY: as above.
-    unsafe { norm.backward(device, &backward, workspace, stream.stream)? };
+    unsafe { norm.backward(device, &backward, workspace, stream.stream())? };
     stream.synchronize()?;
     let dx = differing(&out, &expected.dx)?;
     let mut found = Found { y, dx, gain: vec![0.0; N], bias: vec![0.0; N] };

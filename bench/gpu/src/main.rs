@@ -33,7 +33,7 @@ layernorm-gpu-bench [check] [large] [repeat] [time] [small] [sweep] [N…] [f32:
   time       TB/s of tensors of 512 MiB, and small calls; N…: of these sizes only; f32:N or bf16:N: one alone, for a profiler
   small      µs of calls of few rows
   sweep      launch geometries beside each other; N…: of these sizes only; --held: of rows in registers
-Without a word: check, large and time.";
+Without a word: check, large and time. Status: 0 if all holds, 1 if not, 2 for wrong words or no GPU.";
 
 const WORK: [&str; 6] = ["check", "large", "repeat", "time", "small", "sweep"];
 /// What is done if nothing is named.
@@ -83,24 +83,27 @@ fn main() {
         eprintln!("{words}");
         std::process::exit(2);
     }
-    if let Err(error) = run(&words) {
+    let device = Device::open(0).unwrap_or_else(|error| {
+        eprintln!("a GPU is needed: {error}");
+        std::process::exit(2);
+    });
+    if let Err(error) = run(&device, &words) {
         eprintln!("{error}");
         std::process::exit(1);
     }
 }
 
-fn run(words: &[String]) -> Result<(), Error> {
+fn run(device: &Device, words: &[String]) -> Result<(), Error> {
     let does = |work: &str| wanted(words, work);
     let has = |word: &str| words.iter().any(|given| given == word);
-    let device = Device::open(0)?;
     println!("{:?}", device.properties());
     let sizes: Vec<usize> = words.iter().filter_map(|word| word.parse().ok()).collect();
     let mut failed = 0;
     if does("check") {
-        failed = cases::run(&device, has("--reduced"), has("--few"), &sizes);
+        failed = cases::run(device, has("--reduced"), has("--few"), &sizes);
     }
     if does("large") {
-        match large::run(&device) {
+        match large::run(device) {
             Ok(words) => println!("{words}"),
             Err(words) => {
                 println!("DIFFERS {words}");
@@ -109,16 +112,16 @@ fn run(words: &[String]) -> Result<(), Error> {
         }
     }
     if does("repeat") {
-        failed += repeat::run(&device, &sizes)?;
+        failed += repeat::run(device, &sizes)?;
     }
     if does("time") {
-        time::run(&device, only(words), &sizes)?;
+        time::run(device, only(words), &sizes)?;
     }
     if does("small") {
-        time::small_alone(&device)?;
+        time::small_alone(device)?;
     }
     if does("sweep") {
-        sweep::run(&device, has("--held"), &sizes)?;
+        sweep::run(device, has("--held"), &sizes)?;
     }
     if failed > 0 {
         eprintln!("{failed} cases differ");

@@ -9,7 +9,8 @@ use layernorm_cuda::config::Geometry;
 use layernorm_cuda::memory::{Buffer, OwnedStream};
 use layernorm_cuda::{Device, Error, Launch, Source, Type, Variant};
 
-static DIFFER: Source = Source { name: "differ.cu", text: include_str!("differ.cu"), headers: &[] };
+static DIFFER: Source =
+    Source { name: "differ.cu", text: include_str!("differ.cu"), headers: &[], layout: Source::NO_LAYOUT };
 
 /// Calls of each kind alone, and as many beside a copy.
 const CALLS: usize = 100;
@@ -78,11 +79,11 @@ impl<'a> Repeat<'a> {
     }
 
     fn calls(&mut self, call: &Call, beside: bool) -> Result<Found, Error> {
-        self.counts.fill_bytes(0, self.bench.stream.stream)?;
+        self.counts.fill_bytes(0, self.bench.stream.stream())?;
         for i in 0..CALLS {
             if beside {
                 let (stream, [to, from]) = &self.beside;
-                to.copy_from(from, BESIDE, stream.stream)?;
+                to.copy_from(from, BESIDE, stream.stream())?;
             }
             call.run(self.bench)?;
             self.on_results(call, "differ", self.counts.at(i))?;
@@ -105,7 +106,7 @@ impl<'a> Repeat<'a> {
             at += bytes;
             let launch = Launch::new(2 * device.properties().multiprocessors, 1024);
             // SAFETY: the structure is the kernel's; both places have so many bytes.
-            unsafe { launch.run(&function, self.bench.stream.stream, &params)? };
+            unsafe { launch.run(&function, self.bench.stream.stream(), &params)? };
         }
         Ok(())
     }

@@ -279,12 +279,12 @@ fn on_gpu<T: Number>(device: &Device, case: &Case, inputs: &Inputs<T>) -> Result
     // SAFETY: the buffers are as large as the shapes say and outlive the synchronization.
     unsafe {
         match forward_geometry(case, T::TYPE, device) {
-            Some(chosen) => norm.forward_with(device, &forward, chosen, stream.stream)?,
-            None => norm.forward(device, &forward, stream.stream)?,
+            Some(chosen) => norm.forward_with(device, &forward, chosen, stream.stream())?,
+            None => norm.forward(device, &forward, stream.stream())?,
         }
         match backward_geometry(case, T::TYPE, device) {
-            Some(chosen) => norm.backward_with(device, &backward, workspace, chosen, stream.stream)?,
-            None => norm.backward(device, &backward, workspace, stream.stream)?,
+            Some(chosen) => norm.backward_with(device, &backward, workspace, chosen, stream.stream())?,
+            None => norm.backward(device, &backward, workspace, stream.stream())?,
         }
     }
     stream.synchronize()?;

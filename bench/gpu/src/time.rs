@@ -104,8 +104,8 @@ impl<'a> Bench<'a> {
         // SAFETY: the buffers are larger than any shape, and live until the run ends.
         unsafe {
             match geometry {
-                Some(geometry) => norm.forward_with(self.device, &call, geometry, self.stream.stream),
-                None => norm.forward(self.device, &call, self.stream.stream),
+                Some(geometry) => norm.forward_with(self.device, &call, geometry, self.stream.stream()),
+                None => norm.forward(self.device, &call, self.stream.stream()),
             }
         }
     }
@@ -129,8 +129,8 @@ impl<'a> Bench<'a> {
         // SAFETY: as above.
         unsafe {
             match geometry {
-                Some(geometry) => norm.backward_with(self.device, &call, workspace, geometry, self.stream.stream),
-                None => norm.backward(self.device, &call, workspace, self.stream.stream),
+                Some(geometry) => norm.backward_with(self.device, &call, workspace, geometry, self.stream.stream()),
+                None => norm.backward(self.device, &call, workspace, self.stream.stream()),
             }
         }
     }
@@ -153,9 +153,9 @@ impl<'a> Bench<'a> {
         let events: Vec<(Event, Event)> = (0..repeats).map(pair).collect::<Result<_, Error>>()?;
         work()?;
         for (start, end) in &events {
-            start.record(self.stream.stream)?;
+            start.record(self.stream.stream())?;
             work()?;
-            end.record(self.stream.stream)?;
+            end.record(self.stream.stream())?;
         }
         let mut times =
             events.iter().map(|(start, end)| end.seconds_since(start)).collect::<Result<Vec<f64>, Error>>()?;
@@ -168,11 +168,12 @@ impl<'a> Bench<'a> {
         const CALLS: usize = 50;
         work()?;
         let graph = self.stream.capture(|_| (0..CALLS).try_for_each(|_| work()))?;
-        Ok(self.median(REPEATS, || graph.launch(self.stream.stream))? / CALLS as f64)
+        // SAFETY: the work is on buffers of `self`, which are still there.
+        Ok(self.median(REPEATS, || unsafe { graph.launch(self.stream.stream()) })? / CALLS as f64)
     }
 
     pub fn copy(&self, bytes: usize) -> Result<(), Error> {
-        self.tensors[2].copy_from(&self.tensors[0], bytes, self.stream.stream)
+        self.tensors[2].copy_from(&self.tensors[0], bytes, self.stream.stream())
     }
 }
 
@@ -273,7 +274,7 @@ const SMALL: [(usize, usize); 12] = [
 fn small(bench: &Bench, copy: f64) -> Result<(), Error> {
     let noop = bench.device.function(&Variant::new(&NOOP, "noop"))?;
     // SAFETY: the kernel reads nothing.
-    let empty = bench.in_graph(|| unsafe { Launch::new(1, 32).run(&noop, bench.stream.stream, &0u64) })?;
+    let empty = bench.in_graph(|| unsafe { Launch::new(1, 32).run(&noop, bench.stream.stream(), &0u64) })?;
     println!("\nan empty kernel in a graph: {:.2} µs", empty * 1e6);
     println!(
         "| type | rows | N | forward µs | of it in registers | launch + bytes | dx µs | with dγ, dβ µs | launch + bytes | copy of the tensor µs |\n|---|---|---|---|---|---|---|---|---|---|"

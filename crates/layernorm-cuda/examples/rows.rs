@@ -28,8 +28,8 @@ fn on_gpu(device: &Device, layer: &LayerNorm<f32>, x: &[f32], dy: &[f32], n: usi
     let back = Backward { x: at(&x), dy: at(&dy), dh: None, stats: saved, dx: Some(at(&dx)), gradients };
     // SAFETY: the buffers are as large as the norm says, and live until the stream has been waited for.
     unsafe {
-        norm.forward(device, &there, stream.stream)?;
-        norm.backward(device, &back, workspace, stream.stream)?;
+        norm.forward(device, &there, stream.stream())?;
+        norm.backward(device, &back, workspace, stream.stream())?;
     }
     stream.synchronize()?;
     let read = |buffer: &Buffer<f32>| {

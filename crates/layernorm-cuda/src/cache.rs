@@ -1,18 +1,19 @@
 //! Machine code on disk, so that a kernel is compiled once a machine and not once a process.
 //!
 //! An entry is a file `<key>.cubin`: a magic word, the SHA-256 of what follows, the machine code. The key is the SHA-256 of
-//! all that the code depends on. A damaged entry is no entry. A file is written beside its place and renamed, so processes
-//! may race. Where the folder cannot be used, nothing is kept and nothing fails.
+//! all that the code depends on. A damaged entry is no entry, nor is a link, a FIFO or what else is no file. Entries are replaced in one
+//! step, so processes may race. Where the folder cannot be used, or everybody may write to it, nothing is kept and nothing fails.
 
+use crate::environment;
 use sha2::{Digest, Sha256};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The environment variable that names the folder; empty for none.
-pub const FOLDER_VARIABLE: &str = "LAYERNORM_CUDA_CACHE";
 
 const MAGIC: &[u8; 8] = b"lncubin1";
 const HEAD: usize = MAGIC.len() + 32;
+/// Bytes of the largest entry that is read: a hundred times what a kernel has.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// A folder of compiled kernels.
 #[derive(Clone, Debug)]
@@ -23,16 +24,7 @@ pub struct Cache {
 impl Cache {
     /// The folder that the environment names, else one of the user's caches.
     pub fn from_environment() -> Self {
-        if let Some(folder) = std::env::var_os(FOLDER_VARIABLE) {
-            return Cache { folder: (!folder.is_empty()).then(|| folder.into()) };
-        }
-        let home = |name: &str, rest: &str| {
-            std::env::var_os(name).filter(|value| !value.is_empty()).map(|value| PathBuf::from(value).join(rest))
-        };
-        let folder = home("XDG_CACHE_HOME", "layernorm/cuda")
-            .or_else(|| home("LOCALAPPDATA", "layernorm/cuda"))
-            .or_else(|| home("HOME", ".cache/layernorm/cuda"));
-        Cache { folder }
+        Cache { folder: environment::cache_folder() }
     }
 
     /// This folder.
@@ -77,23 +69,50 @@ impl Key {
 }
 
 fn read(path: &Path) -> Option<Vec<u8>> {
-    let mut bytes = std::fs::read(path).ok()?;
-    let whole = bytes.len() > HEAD && bytes[..MAGIC.len()] == *MAGIC;
+    if is_open_to_all(path.parent()?) {
+        return None;
+    }
+    let file = layernorm_files::open_regular(path, OpenOptions::new().read(true)).ok()?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).ok()?;
+    let whole = bytes.len() > HEAD && bytes.len() as u64 <= MOST_BYTES && bytes[..MAGIC.len()] == *MAGIC;
     if !whole || Sha256::digest(&bytes[HEAD..])[..] != bytes[MAGIC.len()..HEAD] {
         return None;
     }
     Some(bytes.split_off(HEAD))
 }
 
-fn write(folder: &Path, path: &Path, code: &[u8]) -> std::io::Result<()> {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    std::fs::create_dir_all(folder)?;
-    let name = format!(".{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let beside = folder.join(name);
-    let bytes = [&MAGIC[..], &Sha256::digest(code)[..], code].concat();
-    let written = std::fs::write(&beside, bytes).and_then(|()| std::fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&beside);
+fn write(folder: &Path, path: &Path, code: &[u8]) -> io::Result<()> {
+    create(folder)?;
+    // A link would be followed, and a FIFO waited for.
+    let other = fs::symlink_metadata(path).is_ok_and(|found| !found.is_file());
+    if other || is_open_to_all(folder) {
+        return Err(io::ErrorKind::InvalidInput.into());
     }
-    written
+    layernorm_files::replace(path, |file| {
+        file.write_all(MAGIC)?;
+        file.write_all(&Sha256::digest(code))?;
+        file.write_all(code)
+    })?;
+    Ok(())
+}
+
+/// The folder, for its user alone where it is made.
+fn create(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
+/// Whether any user of the machine may put code there.
+#[cfg(unix)]
+fn is_open_to_all(folder: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(folder).is_ok_and(|folder| folder.permissions().mode() & 0o002 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_open_to_all(_: &Path) -> bool {
+    false
 }

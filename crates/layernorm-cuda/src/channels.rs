@@ -6,7 +6,7 @@
 //! both         γ and β one a channel;   dγ = Σ dy·x̂    dβ = Σ dy     over samples and places
 //! ```
 
-mod batch;
+pub(crate) mod batch;
 mod group;
 
 pub use batch::{BatchBackward, BatchForward, BatchNorm, Running};
@@ -30,14 +30,19 @@ impl Shape {
 
     /// Positions and channels, with no statistics yet.
     pub(crate) fn view<A: Accumulator>(&self, x: u64, dy: u64, eps: f64) -> ColumnParams<A> {
+        let [sample, column, place] = self.strides();
         ColumnParams {
             x,
             dy,
             samples: self.samples as i64,
             columns: self.channels as i64,
             space: self.space as i64,
-            x_strides: self.strides(),
-            dy_strides: self.strides(),
+            x_sample: sample,
+            x_column: column,
+            x_place: place,
+            dy_sample: sample,
+            dy_column: column,
+            dy_place: place,
             m: 0,
             delta: 0,
             rstd: 0,

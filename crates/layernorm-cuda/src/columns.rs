@@ -5,9 +5,10 @@ use crate::device::Device;
 use crate::driver::call;
 use crate::error::Error;
 use crate::kernels::{self, COLUMN_THREADS, Kinds};
-use crate::launch::{Launch, Stream};
+use crate::launch::{Launch, Stream, grid};
+use crate::layout::{by_accumulator, device_struct};
 use crate::rows::{Backward, RowNorm};
-use crate::types::{Accumulator, Count, Param, Type, address};
+use crate::types::{Accumulator, Count, Param, Type, address, lines_assertion, product};
 
 /// Where the gradients of γ and β go; those that are `None` are not computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +31,7 @@ impl Gradients {
     /// The places have `count` elements; the device's context is current.
     pub(crate) unsafe fn zero(&self, element: Type, count: usize, stream: Stream) -> Result<(), Error> {
         for param in [self.gain, self.bias].into_iter().flatten() {
-            let bytes = count * if param.f32 { 4 } else { element.bytes() };
+            let bytes = product(&[count, if param.f32 { 4 } else { element.bytes() }]);
             if bytes > 0 {
                 // SAFETY: the caller's promise.
                 unsafe { call!(cuMemsetD8Async(param.address, 0, bytes, stream.0))? };
@@ -63,27 +64,54 @@ impl Terms {
     }
 }
 
-/// A tensor as positions and columns, as `columns.cuh` has it.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct ColumnParams<A> {
-    pub(crate) x: u64,
-    pub(crate) dy: u64,
-    pub(crate) samples: i64,
-    pub(crate) columns: i64,
-    pub(crate) space: i64,
-    /// From a sample, a column, a place to the next.
-    pub(crate) x_strides: [i64; 3],
-    pub(crate) dy_strides: [i64; 3],
-    pub(crate) m: u64,
-    pub(crate) delta: u64,
-    pub(crate) rstd: u64,
-    /// Groups of columns that share statistics in a sample; 0 where statistics are a column's.
-    pub(crate) groups: i64,
-    pub(crate) fixed: i64,
-    /// Where the statistics of scaled rows are; 0 for nowhere.
-    pub(crate) lines: u64,
-    pub(crate) eps: A,
+device_struct! {
+    /// A tensor as positions and columns: elements from a sample, a column, a place to the next. `groups` of columns share statistics
+    /// in a sample; 0 where statistics are a column's. `lines`: where the statistics of scaled rows are; 0 for nowhere.
+    pub(crate) struct ColumnParams<A> as "Columns" {
+        x: u64,
+        dy: u64,
+        samples: i64,
+        columns: i64,
+        space: i64,
+        x_sample: i64,
+        x_column: i64,
+        x_place: i64,
+        dy_sample: i64,
+        dy_column: i64,
+        dy_place: i64,
+        m: u64,
+        delta: u64,
+        rstd: u64,
+        groups: i64,
+        fixed: i64,
+        lines: u64,
+        eps: A,
+    }
+}
+
+/// What `columns.cuh` must agree with.
+fn view_layout() -> String {
+    by_accumulator!(Count, ColumnParams) + &lines_assertion()
+}
+
+/// What `columns.cu` must agree with.
+pub(crate) fn sums_layout() -> String {
+    view_layout() + &by_accumulator!(SumParams)
+}
+
+/// What `finish.cu` must agree with.
+pub(crate) fn finish_layout() -> String {
+    view_layout() + &by_accumulator!(FinishParams)
+}
+
+/// What `down.cuh` must agree with.
+pub(crate) fn down_layout() -> String {
+    view_layout() + &by_accumulator!(DownParams)
+}
+
+/// What `batch.cu` must agree with, but for its own structures.
+pub(crate) fn columns_layout() -> String {
+    view_layout()
 }
 
 impl<A: Accumulator> ColumnParams<A> {
@@ -95,8 +123,12 @@ impl<A: Accumulator> ColumnParams<A> {
             samples: norm.rows as i64,
             columns: norm.n as i64,
             space: 1,
-            x_strides: [call.x.stride, 1, 0],
-            dy_strides: [call.dy.stride, 1, 0],
+            x_sample: call.x.stride,
+            x_column: 1,
+            x_place: 0,
+            dy_sample: call.dy.stride,
+            dy_column: 1,
+            dy_place: 0,
             m: if norm.centered { call.stats.m } else { 0 },
             delta: if norm.centered { call.stats.delta } else { 0 },
             rstd: call.stats.rstd,
@@ -123,16 +155,16 @@ impl<A: Accumulator> ColumnParams<A> {
 
     /// Whether neighbouring threads should have neighbouring columns.
     pub(crate) fn across(&self) -> bool {
-        self.x_strides[1] == 1
+        self.x_column == 1
     }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct SumParams<A> {
-    columns: ColumnParams<A>,
-    gain: u64,
-    sums: u64,
+device_struct! {
+    struct SumParams<A> as "Params" {
+        c: ColumnParams<A>,
+        gain: u64,
+        sums: u64,
+    }
 }
 
 /// The sums of every chunk, `[kinds][chunks][columns]`, to `sums`.
@@ -152,21 +184,21 @@ pub(crate) unsafe fn sums<A: Accumulator>(
     let function = device.function(&kernels::columns(kinds, terms as u32, view.across(), view.flat()))?;
     let work = view.chunks() * view.columns as usize;
     let blocks = work.div_ceil(COLUMN_THREADS as usize).min(i32::MAX as usize) as u32;
-    let params = SumParams { columns: *view, gain, sums };
+    let params = SumParams { c: *view, gain, sums };
     // SAFETY: the structure is the kernel's; the caller vouches for the memory.
     unsafe { Launch::new(blocks, COLUMN_THREADS).run(&function, stream, &params) }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct FinishParams<A> {
-    columns: ColumnParams<A>,
-    sums: u64,
-    parts: i64,
-    raw: u64,
-    dgain: u64,
-    dbias: u64,
-    count: Count<A>,
+device_struct! {
+    struct FinishParams<A> as "Params" {
+        c: ColumnParams<A>,
+        sums: u64,
+        parts: i64,
+        raw: u64,
+        dgain: u64,
+        dbias: u64,
+        count: Count<A>,
+    }
 }
 
 /// What is made of the sums of chunks.
@@ -196,7 +228,7 @@ pub(crate) unsafe fn finish<A: Accumulator>(
 ) -> Result<(), Error> {
     let shape = config::finish_shape(view.columns as usize, parts);
     let mut params = FinishParams {
-        columns: *view,
+        c: *view,
         sums,
         parts: parts as i64,
         raw: 0,
@@ -220,7 +252,7 @@ pub(crate) unsafe fn finish<A: Accumulator>(
         }
     };
     let function = device.function(&kernels::finish(kinds, terms.count(), number, shape))?;
-    let blocks = (view.columns as usize).div_ceil(shape.0) as u32;
+    let blocks = grid((view.columns as usize).div_ceil(shape.0))?;
     let launch = Launch { grid: (blocks, terms.count() as u32, 1), ..Launch::new(blocks, shape.1 as u32) };
     // SAFETY: the structure is the kernel's; the caller vouches for the memory.
     unsafe { launch.run(&function, stream, &params) }
@@ -244,13 +276,13 @@ pub(crate) unsafe fn finish_gradients<A: Accumulator>(
     unsafe { finish(device, kinds, view, Terms::Parameters, parts, &output, sums, stream) }
 }
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct DownParams<A> {
-    columns: ColumnParams<A>,
-    each: i64,
-    dgain: u64,
-    dbias: u64,
+device_struct! {
+    struct DownParams<A> as "Params" {
+        c: ColumnParams<A>,
+        each: i64,
+        dgain: u64,
+        dbias: u64,
+    }
 }
 
 /// dγ and dβ of rows in one launch, which may run beside the pass over the rows that was launched before it; `None` where the rows are too
@@ -260,7 +292,7 @@ pub(crate) fn down_shape<A: Accumulator>(kinds: &Kinds, view: &ColumnParams<A>, 
     let bytes = kinds.element.bytes() as u64;
     let whole = |wide: u64| {
         let rows = |address: u64, stride: i64| address.is_multiple_of(wide * bytes) && stride % wide as i64 == 0;
-        rows(view.x, view.x_strides[0]) && rows(view.dy, view.dy_strides[0]) && view.columns % wide as i64 == 0
+        rows(view.x, view.x_sample) && rows(view.dy, view.dy_sample) && view.columns % wide as i64 == 0
     };
     let most = [8, 4, 2].into_iter().find(|&wide| whole(wide)).unwrap_or(1) as usize;
     config::down(kinds.element, view.samples as usize, view.columns as usize, most, device.properties())
@@ -279,13 +311,13 @@ pub(crate) unsafe fn down<A: Accumulator>(
     let kinds = Kinds { zero_centered: false, ..*kinds }.of(gradients.gain, gradients.bias);
     let function = device.function(&kernels::down(kinds, shape))?;
     let params = DownParams {
-        columns: *view,
+        c: *view,
         each: shape.each as i64,
         dgain: address(gradients.gain),
         dbias: address(gradients.bias),
     };
     let blocks = (view.columns as usize).div_ceil(shape.tile()) * shape.cluster;
-    let launch = Launch::new(blocks as u32, shape.threads() as u32).cluster(shape.cluster as u32);
+    let launch = Launch::new(grid(blocks)?, shape.threads() as u32).cluster(shape.cluster as u32);
     let launch = launch.overlapping(device.properties().clusters);
     // SAFETY: the structure is the kernel's; the caller vouches for the memory.
     unsafe { launch.run(&function, stream, &params) }

@@ -5,8 +5,9 @@ use crate::driver::{self, call};
 use crate::error::Error;
 use crate::module::{Function, Modules, Variant};
 use crate::nvrtc::Arch;
+use crate::report::Report;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a GPU has.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,10 +34,11 @@ pub struct Properties {
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    device: sys::CUdevice,
+    ordinal: usize,
     context: sys::CUcontext,
     properties: Properties,
     modules: Modules,
+    report: OnceLock<Report>,
 }
 
 // SAFETY: CUDA's contexts may be used from any thread; the modules are behind a lock.
@@ -44,14 +46,8 @@ unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // SAFETY: the context was retained by `open`.
-        let _ = unsafe { call!(cuDevicePrimaryCtxRelease_v2(self.device)) };
-    }
-}
-
-/// A GPU. Clones share it.
+/// A GPU. Clones share it. Its context and the kernels loaded in it stay for the life of the process: handles of them, and graphs
+/// that were captured, may outlive every `Device`.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<Inner>);
 
@@ -83,7 +79,13 @@ impl Device {
             call!(cuDevicePrimaryCtxRetain(&mut context, device))?;
         }
         let properties = read_properties(device)?;
-        Ok(Device(Arc::new(Inner { device, context, properties, modules: Modules::new(cache) })))
+        Ok(Device(Arc::new(Inner {
+            ordinal,
+            context,
+            properties,
+            modules: Modules::new(cache),
+            report: OnceLock::new(),
+        })))
     }
 
     /// What it has.
@@ -98,7 +100,7 @@ impl Device {
 
     /// Makes the context this thread's current one. Every call of this crate that needs it does so itself.
     pub fn bind(&self) -> Result<(), Error> {
-        // SAFETY: the context is retained for the life of `self`.
+        // SAFETY: the context is retained for the life of the process.
         unsafe { call!(cuCtxSetCurrent(self.0.context)) }
     }
 
@@ -107,11 +109,29 @@ impl Device {
         self.0.modules.get(self, variant)
     }
 
-    /// Waits until the GPU has done all that was asked of it.
+    /// Waits until the GPU has done all that was asked of it, then [`Device::check`]s.
     pub fn synchronize(&self) -> Result<(), Error> {
         self.bind()?;
         // SAFETY: the context is current.
-        unsafe { call!(cuCtxSynchronize()) }
+        unsafe { call!(cuCtxSynchronize())? };
+        self.check()
+    }
+
+    /// [`Error::GaveUp`] if a recurrent pass has given up since this was asked last. It does not wait for the GPU: passes that are
+    /// still running count later. Every recurrent call asks before it launches anything.
+    pub fn check(&self) -> Result<(), Error> {
+        self.0.report.get().map_or(Ok(()), |report| report.take(self.0.ordinal))
+    }
+
+    /// The address of the word that a kernel sets when it gives up.
+    pub(crate) fn report(&self) -> Result<u64, Error> {
+        if let Some(report) = self.0.report.get() {
+            return Ok(report.address);
+        }
+        self.bind()?;
+        // SAFETY: the context is current.
+        let report = unsafe { Report::new()? };
+        Ok(self.0.report.get_or_init(|| report).address)
     }
 }
 

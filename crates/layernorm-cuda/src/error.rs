@@ -70,11 +70,31 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// A recurrent pass on this GPU gave up: its results, and all that was computed from them, are NaN.
+    GaveUp {
+        /// Which GPU.
+        ordinal: usize,
+    },
+    /// Memory for the call could not be had.
+    OutOfMemory {
+        /// Bytes that were asked for.
+        bytes: usize,
+        /// Whose memory: `host` or `device`.
+        place: &'static str,
+    },
     /// The device cannot do what the call needs.
     Unsupported {
         /// What it lacks.
         why: String,
     },
+}
+
+impl Error {
+    /// Whether memory was what there was not enough of.
+    pub fn is_out_of_memory(&self) -> bool {
+        let code = cudarc::driver::sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as u32;
+        matches!(self, Error::OutOfMemory { .. }) || matches!(self, Error::Driver { code: found, .. } if *found == code)
+    }
 }
 
 impl fmt::Display for Error {
@@ -99,6 +119,15 @@ impl fmt::Display for Error {
             }
             Error::Epsilon { found } => write!(f, "ε must be finite and 0 or more, not {found}"),
             Error::Shape { why } => write!(f, "{why}"),
+            Error::GaveUp { ordinal } => write!(
+                f,
+                "a recurrent pass on GPU {ordinal} gave up: for seconds its blocks did not hear from each other, because other \
+                 work kept some of them from running. Its results, and all that was computed from them since, are NaN. Go \
+                 back to the last good parameters and run the step again; if that fails too, keep other programs off this GPU"
+            ),
+            Error::OutOfMemory { bytes, place } => {
+                write!(f, "out of memory: {bytes} bytes of {place} memory could not be had")
+            }
             Error::Unsupported { why } => write!(f, "this GPU cannot do that: {why}"),
         }
     }

@@ -1,9 +1,11 @@
 //! The kernels and how they are specialised.
 
+use crate::channels::batch;
+use crate::columns;
 use crate::config::{BLOCK, Down, Flow, Geometry, row_end};
 use crate::module::Variant;
 use crate::nvrtc::Source;
-use crate::rows::RowNorm;
+use crate::rows::{RowNorm, params};
 use crate::types::{Param, Type, kind};
 
 const NUMBER: (&str, &str) = ("number.cuh", include_str!("../kernels/number.cuh"));
@@ -21,55 +23,80 @@ static FORWARD: Source = Source {
     name: "forward.cu",
     text: include_str!("../kernels/forward.cu"),
     headers: &[NUMBER, PARAMS, BULK, MESSAGES, ROWS, STATS],
+    layout: params::forward_layout,
 };
 static BACKWARD: Source = Source {
     name: "backward.cu",
     text: include_str!("../kernels/backward.cu"),
     headers: &[NUMBER, PARAMS, BULK, MESSAGES, ROWS, STATS],
+    layout: params::backward_layout,
 };
 static STREAM_FORWARD: Source = Source {
     name: "stream_forward.cu",
     text: include_str!("../kernels/stream_forward.cu"),
     headers: &[NUMBER, PARAMS, BULK, MESSAGES, ROWS, STATS, STREAM],
+    layout: params::forward_layout,
 };
 static STREAM_BACKWARD: Source = Source {
     name: "stream_backward.cu",
     text: include_str!("../kernels/stream_backward.cu"),
     headers: &[NUMBER, PARAMS, BULK, MESSAGES, ROWS, STATS, STREAM],
+    layout: params::backward_layout,
 };
 static LONG: Source = Source {
     name: "long.cu",
     text: include_str!("../kernels/long.cu"),
     headers: &[NUMBER, BULK, MESSAGES, ROWS, COLUMNS_H],
+    layout: params::long_layout,
 };
-static COLUMNS: Source =
-    Source { name: "columns.cu", text: include_str!("../kernels/columns.cu"), headers: &[NUMBER, COLUMNS_H] };
-static FINISH: Source =
-    Source { name: "finish.cu", text: include_str!("../kernels/finish.cu"), headers: &[NUMBER, COLUMNS_H] };
+static COLUMNS: Source = Source {
+    name: "columns.cu",
+    text: include_str!("../kernels/columns.cu"),
+    headers: &[NUMBER, COLUMNS_H],
+    layout: columns::sums_layout,
+};
+static FINISH: Source = Source {
+    name: "finish.cu",
+    text: include_str!("../kernels/finish.cu"),
+    headers: &[NUMBER, COLUMNS_H],
+    layout: columns::finish_layout,
+};
 static EACH_FORWARD: Source = Source {
     name: "each_forward.cu",
     text: include_str!("../kernels/each_forward.cu"),
     headers: &[NUMBER, PARAMS, BULK],
+    layout: params::forward_layout,
 };
 static LANES_FORWARD: Source = Source {
     name: "lanes_forward.cu",
     text: include_str!("../kernels/lanes_forward.cu"),
     headers: &[NUMBER, PARAMS, LANES],
+    layout: params::forward_layout,
 };
 static LANES_BACKWARD: Source = Source {
     name: "lanes_backward.cu",
     text: include_str!("../kernels/lanes_backward.cu"),
     headers: &[NUMBER, PARAMS, LANES],
+    layout: params::backward_layout,
 };
-static DOWN: Source =
-    Source { name: "down.cu", text: include_str!("../kernels/down.cu"), headers: &[NUMBER, COLUMNS_H, DOWN_H] };
+static DOWN: Source = Source {
+    name: "down.cu",
+    text: include_str!("../kernels/down.cu"),
+    headers: &[NUMBER, COLUMNS_H, DOWN_H],
+    layout: columns::down_layout,
+};
 static DOWN_CHUNK: Source = Source {
     name: "down_chunk.cu",
     text: include_str!("../kernels/down_chunk.cu"),
     headers: &[NUMBER, COLUMNS_H, DOWN_H],
+    layout: columns::down_layout,
 };
-static BATCH: Source =
-    Source { name: "batch.cu", text: include_str!("../kernels/batch.cu"), headers: &[NUMBER, COLUMNS_H] };
+static BATCH: Source = Source {
+    name: "batch.cu",
+    text: include_str!("../kernels/batch.cu"),
+    headers: &[NUMBER, COLUMNS_H],
+    layout: batch::batch_layout,
+};
 
 /// Threads of a block that has a row of any length.
 pub(crate) const LONG_THREADS: u32 = 512;

@@ -5,24 +5,37 @@ use crate::driver::call;
 use crate::error::Error;
 use crate::module::Function;
 use cudarc::driver::sys::{self, CUlaunchAttributeID as Id};
+use std::marker::PhantomData;
 
-/// A caller's stream: the raw handle, null for the default stream.
+/// A stream that exists for as long as `'a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stream(pub sys::CUstream);
+pub struct Stream<'a>(pub(crate) sys::CUstream, PhantomData<&'a ()>);
 
 // SAFETY: a handle that the driver accepts from any thread.
-unsafe impl Send for Stream {}
+unsafe impl Send for Stream<'_> {}
 // SAFETY: as above.
-unsafe impl Sync for Stream {}
+unsafe impl Sync for Stream<'_> {}
 
-impl Stream {
+impl Stream<'_> {
     /// The default stream.
-    pub const DEFAULT: Stream = Stream(std::ptr::null_mut());
+    pub const DEFAULT: Stream<'static> = Stream(std::ptr::null_mut(), PhantomData);
 
-    /// A stream from its handle as a number, as PyTorch gives it.
-    pub fn from_raw(handle: usize) -> Self {
-        Stream(handle as sys::CUstream)
+    /// A stream from its handle as a number, as PyTorch gives it; 0 is the default stream.
+    ///
+    /// # Safety
+    /// The handle is that of a stream that is not destroyed before `'a` ends.
+    pub unsafe fn from_raw<'a>(handle: usize) -> Stream<'a> {
+        Stream(handle as sys::CUstream, PhantomData)
     }
+}
+
+/// So many blocks, if a grid has them.
+pub(crate) fn grid(blocks: usize) -> Result<u32, Error> {
+    let most = i32::MAX as usize;
+    if blocks <= most {
+        return Ok(blocks as u32);
+    }
+    Err(Error::Shape { why: format!("a launch of {blocks} blocks is needed, and {most} are the most") })
 }
 
 /// The geometry of a launch.

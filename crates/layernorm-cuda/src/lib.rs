@@ -7,21 +7,26 @@ mod columns;
 pub mod config;
 mod device;
 mod driver;
+mod environment;
 mod error;
 mod kernels;
 mod launch;
+#[doc(hidden)]
+pub mod layout;
 pub mod memory;
 mod module;
 pub mod nvrtc;
 pub mod recurrent;
+mod report;
 mod rows;
 mod types;
 
-pub use cache::{Cache, FOLDER_VARIABLE, Key};
+pub use cache::{Cache, Key};
 pub use catalog::variants;
 pub use channels::{BatchBackward, BatchForward, BatchNorm, GroupBackward, GroupNorm, Running};
 pub use columns::Gradients;
 pub use device::{Device, Properties};
+pub use environment::FOLDER_VARIABLE;
 pub use error::Error;
 pub use launch::{Launch, Stream};
 pub use module::{Function, Variant};
@@ -30,4 +35,5 @@ pub use rows::{Backward, Forward, RowNorm};
 pub use types::{Affine, Param, Rows, Stats, Type, Workspace};
 
 /// A kernel that does nothing, for measuring what a launch costs.
-pub static NOOP: Source = Source { name: "noop.cu", text: include_str!("../kernels/noop.cu"), headers: &[] };
+pub static NOOP: Source =
+    Source { name: "noop.cu", text: include_str!("../kernels/noop.cu"), headers: &[], layout: Source::NO_LAYOUT };

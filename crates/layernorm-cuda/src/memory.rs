@@ -5,9 +5,26 @@ use crate::driver::call;
 use crate::error::Error;
 use crate::launch::Stream;
 use cudarc::driver::sys;
+use half::{bf16, f16};
 use std::marker::PhantomData;
 
-/// Device memory for elements of a plain type.
+/// A number of which every pattern of bits is one, and which has no padding.
+///
+/// # Safety
+/// That is so.
+pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+
+macro_rules! plain {
+    ($($number:ty)*) => {
+        $(
+            // SAFETY: a number of the machine's, or of 16 bits of one.
+            unsafe impl Plain for $number {}
+        )*
+    };
+}
+plain!(u8 u16 u32 u64 i8 i16 i32 i64 usize f16 bf16 f32 f64);
+
+/// Device memory for numbers.
 #[derive(Debug)]
 pub struct Buffer<T> {
     device: Device,
@@ -16,19 +33,27 @@ pub struct Buffer<T> {
     element: PhantomData<T>,
 }
 
-// SAFETY: device memory may be used from any thread.
-unsafe impl<T: Send> Send for Buffer<T> {}
-// SAFETY: as above; writes need `&mut` or go through the GPU's own order.
-unsafe impl<T: Sync> Sync for Buffer<T> {}
-
-impl<T: Copy> Buffer<T> {
-    /// Room for so many elements; what is in it is undefined.
+impl<T: Plain> Buffer<T> {
+    /// Room for so many elements; what is in it is anything.
     pub fn new(device: &Device, len: usize) -> Result<Self, Error> {
+        let refused = |bytes| Error::OutOfMemory { bytes, place: "device" };
+        let bytes = len.checked_mul(size_of::<T>()).ok_or(refused(usize::MAX))?;
         device.bind()?;
         let mut address = 0;
         // SAFETY: the context is current. The driver refuses 0 bytes.
-        unsafe { call!(cuMemAlloc_v2(&mut address, (len * size_of::<T>()).max(1)))? };
-        Ok(Buffer { device: device.clone(), address, len, element: PhantomData })
+        match unsafe { call!(cuMemAlloc_v2(&mut address, bytes.max(1))) } {
+            Err(error) if error.is_out_of_memory() => Err(refused(bytes)),
+            result => result.map(|()| Buffer { device: device.clone(), address, len, element: PhantomData }),
+        }
+    }
+
+    /// The address of `count` elements from place `at` on, if there are so many.
+    fn part(&self, at: usize, count: usize) -> Result<u64, Error> {
+        if at.checked_add(count).is_none_or(|end| end > self.len) {
+            let why = format!("{count} elements at {at} of a buffer of {}", self.len);
+            return Err(Error::Operand { what: "buffer", why });
+        }
+        Ok(self.at(at))
     }
 
     /// A copy of the caller's elements.
@@ -40,9 +65,8 @@ impl<T: Copy> Buffer<T> {
 
     /// Copies elements to place `at` and waits.
     pub fn write(&mut self, at: usize, from: &[T]) -> Result<(), Error> {
-        assert!(at + from.len() <= self.len, "{} elements at {at} of a buffer of {}", from.len(), self.len);
+        let to = self.part(at, from.len())?;
         self.device.bind()?;
-        let to = self.address + (at * size_of::<T>()) as u64;
         // The copy may be on its way when its call returns, and other streams do not wait for it.
         // SAFETY: both sides have so many bytes.
         unsafe {
@@ -53,10 +77,9 @@ impl<T: Copy> Buffer<T> {
 
     /// Copies elements from place `at` to the host, after all that was asked of the GPU.
     pub fn read(&self, at: usize, to: &mut [T]) -> Result<(), Error> {
-        assert!(at + to.len() <= self.len, "{} elements at {at} of a buffer of {}", to.len(), self.len);
+        let from = self.part(at, to.len())?;
         self.device.synchronize()?;
-        let from = self.address + (at * size_of::<T>()) as u64;
-        // SAFETY: both sides have so many bytes.
+        // SAFETY: both sides have so many bytes, and any bytes are a `T`.
         unsafe { call!(cuMemcpyDtoH_v2(to.as_mut_ptr().cast(), from, size_of_val(to))) }
     }
 
@@ -69,15 +92,15 @@ impl<T: Copy> Buffer<T> {
 
     /// Copies so many elements from another buffer, on a stream.
     pub fn copy_from(&self, from: &Buffer<T>, len: usize, stream: Stream) -> Result<(), Error> {
-        assert!(len <= self.len && len <= from.len, "{len} elements from {} to {}", from.len, self.len);
+        let (to, from) = (self.part(0, len)?, from.part(0, len)?);
         self.device.bind()?;
-        // SAFETY: both have so many elements.
-        unsafe { call!(cuMemcpyDtoDAsync_v2(self.address, from.address, len * size_of::<T>(), stream.0)) }
+        // SAFETY: both have so many elements; memory is freed only when the GPU has done what was asked of it.
+        unsafe { call!(cuMemcpyDtoDAsync_v2(to, from, len * size_of::<T>(), stream.0)) }
     }
 
-    /// The address of element `at`.
+    /// The address of element `at`: no use for one that is not there.
     pub fn at(&self, at: usize) -> u64 {
-        self.address + (at * size_of::<T>()) as u64
+        self.address.wrapping_add((at as u64).wrapping_mul(size_of::<T>() as u64))
     }
 
     /// The number of elements.
@@ -94,7 +117,7 @@ impl<T: Copy> Buffer<T> {
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
         let _ = self.device.bind();
-        // SAFETY: the memory is ours and not used again.
+        // SAFETY: the memory is ours and not used again; the driver waits for work on it.
         let _ = unsafe { call!(cuMemFree_v2(self.address)) };
     }
 }
@@ -103,9 +126,13 @@ impl<T> Drop for Buffer<T> {
 #[derive(Debug)]
 pub struct OwnedStream {
     device: Device,
-    /// Its handle.
-    pub stream: Stream,
+    raw: sys::CUstream,
 }
+
+// SAFETY: a handle that the driver accepts from any thread.
+unsafe impl Send for OwnedStream {}
+// SAFETY: as above.
+unsafe impl Sync for OwnedStream {}
 
 impl OwnedStream {
     /// A stream that does not wait for the default one.
@@ -114,13 +141,21 @@ impl OwnedStream {
         let mut raw = std::ptr::null_mut();
         // SAFETY: the context is current.
         unsafe { call!(cuStreamCreate(&mut raw, sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32))? };
-        Ok(OwnedStream { device: device.clone(), stream: Stream(raw) })
+        Ok(OwnedStream { device: device.clone(), raw })
     }
 
-    /// Waits for all that was put on it.
+    /// Its handle, for as long as it lives.
+    pub fn stream(&self) -> Stream<'_> {
+        // SAFETY: the stream is not destroyed while it is borrowed.
+        unsafe { Stream::from_raw(self.raw as usize) }
+    }
+
+    /// Waits for all that was put on it, then asks as [`Device::check`] does.
     pub fn synchronize(&self) -> Result<(), Error> {
+        self.device.bind()?;
         // SAFETY: the stream exists.
-        unsafe { call!(cuStreamSynchronize(self.stream.0)) }
+        unsafe { call!(cuStreamSynchronize(self.raw))? };
+        self.device.check()
     }
 
     /// What `work` puts on the stream, captured to be replayed.
@@ -130,12 +165,13 @@ impl OwnedStream {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream exists; the capture is ended whatever the work does.
         unsafe {
-            call!(cuStreamBeginCapture_v2(self.stream.0, mode))?;
-            let done = work(self.stream);
-            call!(cuStreamEndCapture(self.stream.0, &mut graph))?;
-            done?;
-            let made = call!(cuGraphInstantiateWithFlags(&mut exec, graph, 0));
-            let _ = call!(cuGraphDestroy(graph));
+            call!(cuStreamBeginCapture_v2(self.raw, mode))?;
+            let done = work(self.stream());
+            let ended = call!(cuStreamEndCapture(self.raw, &mut graph));
+            let made = done.and(ended).and_then(|()| call!(cuGraphInstantiateWithFlags(&mut exec, graph, 0)));
+            if !graph.is_null() {
+                let _ = call!(cuGraphDestroy(graph));
+            }
             made?;
         }
         Ok(Graph { device: self.device.clone(), exec })
@@ -146,7 +182,7 @@ impl Drop for OwnedStream {
     fn drop(&mut self) {
         let _ = self.device.bind();
         // SAFETY: the stream is ours and not used again.
-        let _ = unsafe { call!(cuStreamDestroy_v2(self.stream.0)) };
+        let _ = unsafe { call!(cuStreamDestroy_v2(self.raw)) };
     }
 }
 
@@ -159,9 +195,12 @@ pub struct Graph {
 
 impl Graph {
     /// Replays it on a stream.
-    pub fn launch(&self, stream: Stream) -> Result<(), Error> {
+    ///
+    /// # Safety
+    /// The memory that the captured work reads and writes is still there, and stays until the stream has done it.
+    pub unsafe fn launch(&self, stream: Stream) -> Result<(), Error> {
         self.device.bind()?;
-        // SAFETY: the graph exists.
+        // SAFETY: the graph exists; the rest is the caller's promise.
         unsafe { call!(cuGraphLaunch(self.exec, stream.0)) }
     }
 }
@@ -193,6 +232,7 @@ impl Event {
 
     /// Puts it on a stream.
     pub fn record(&self, stream: Stream) -> Result<(), Error> {
+        self.device.bind()?;
         // SAFETY: event and stream exist.
         unsafe { call!(cuEventRecord(self.raw, stream.0)) }
     }

@@ -53,8 +53,9 @@ impl Variant {
     fn key(&self, arch: Arch) -> Result<Key, Error> {
         let versions = format!("nvrtc {:?} driver {}", nvrtc::version()?, driver::version()?);
         let options = nvrtc::options(Arch { specific: self.specific, ..arch }, &self.defines);
+        let text = self.source.checked_text();
         let headers = self.source.headers.iter().flat_map(|header| [header.0, header.1]);
-        let text = [versions.as_str(), self.source.name, self.source.text];
+        let text = [versions.as_str(), self.source.name, &text];
         Ok(Key::new(text.into_iter().chain(headers).chain(options.iter().map(String::as_str))))
     }
 }

@@ -6,8 +6,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The environment variable that names NVRTC's file, where it is not on the loader's path.
-pub const LIBRARY_VARIABLE: &str = "LAYERNORM_NVRTC";
+pub use crate::environment::LIBRARY_VARIABLE;
 
 /// CUDA C++ text with the headers that it includes by name. Equal are those in one place: every call looks its kernel up, and to
 /// hash the texts, tens of thousands of letters, would take longer than the call.
@@ -19,6 +18,23 @@ pub struct Source {
     pub text: &'static str,
     /// (name, text) of each header.
     pub headers: &'static [(&'static str, &'static str)],
+    /// Assertions on the structures that it shares with the host, compiled behind the text.
+    pub layout: fn() -> String,
+}
+
+impl Source {
+    /// Nothing is shared with the host.
+    pub const NO_LAYOUT: fn() -> String = String::new;
+
+    /// The text and the assertions behind it.
+    pub fn checked_text(&self) -> String {
+        format!("{}\n{}", self.text, self.assertions())
+    }
+
+    /// The assertions, for any C++ compiler.
+    pub fn assertions(&self) -> String {
+        format!("{}{}", crate::layout::PREAMBLE, (self.layout)())
+    }
 }
 
 impl PartialEq for Source {
@@ -85,7 +101,7 @@ pub fn compile(source: &Source, arch: Arch, defines: &[String]) -> Result<Vec<u8
     let options = options(arch, defines);
     let failed = |log: String| Error::Compile { source: source.name, options: options.join(" "), log };
     let text = |text: &str| CString::new(text).map_err(|_| failed("a zero byte in the text".into()));
-    let (code, name) = (text(source.text)?, text(source.name)?);
+    let (code, name) = (text(&source.checked_text())?, text(source.name)?);
     let headers = source.headers.iter().map(|header| text(header.1)).collect::<Result<Vec<_>, _>>()?;
     let names = source.headers.iter().map(|header| text(header.0)).collect::<Result<Vec<_>, _>>()?;
     let wanted = options.iter().map(|option| text(option)).collect::<Result<Vec<_>, _>>()?;
@@ -172,12 +188,15 @@ fn open() -> Result<(), Error> {
 static PREFERRED: OnceLock<PathBuf> = OnceLock::new();
 
 /// Names NVRTC's file for this process, as the environment variable does, which goes before it. False if one was named already.
-pub fn prefer(path: PathBuf) -> bool {
+///
+/// # Safety
+/// The file is a library of NVRTC's: its code is run.
+pub unsafe fn prefer(path: PathBuf) -> bool {
     PREFERRED.set(path).is_ok()
 }
 
 fn find() -> Result<(), String> {
-    if let Some(path) = std::env::var_os(LIBRARY_VARIABLE).map(PathBuf::from).or_else(|| PREFERRED.get().cloned()) {
+    if let Some(path) = crate::environment::nvrtc().or_else(|| PREFERRED.get().cloned()) {
         // Its second half lies beside it and is opened by name, so it must be there first.
         for file in path.parent().and_then(|folder| folder.read_dir().ok()).into_iter().flatten().flatten() {
             let name = file.file_name();

@@ -11,7 +11,7 @@
 
 mod job;
 mod launches;
-mod params;
+pub(crate) mod params;
 
 pub(crate) use job::{Channels, Job};
 
@@ -20,7 +20,7 @@ use crate::config::{BLOCK, CHUNK, Geometry, MESSAGE_BYTES};
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Stream;
-use crate::types::{Affine, Rows, Stats, Type, Workspace};
+use crate::types::{Affine, Rows, Stats, Type, Workspace, padded, product};
 
 /// What rows are normalized, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -102,13 +102,13 @@ impl RowNorm {
         unsafe { job.forward(call, Some(geometry), stream) }
     }
 
-    /// Bytes of workspace that [`RowNorm::backward`] takes.
+    /// Bytes of workspace that [`RowNorm::backward`] takes; `usize::MAX` if they cannot be counted.
     pub fn workspace(&self, gradients: &Gradients) -> usize {
         if !gradients.wanted() {
             return 0;
         }
-        let sums = 2 * self.rows.div_ceil(CHUNK) * self.n * self.element.accumulator_bytes();
-        self.lines_bytes() + self.messages_bytes() + sums
+        let sums = product(&[2, self.rows.div_ceil(CHUNK), self.n, self.element.accumulator_bytes()]);
+        self.lines_bytes().saturating_add(self.messages_bytes()).saturating_add(sums)
     }
 
     /// Bytes for what blocks that share a row tell each other, after the statistics.
@@ -118,7 +118,7 @@ impl RowNorm {
 
     /// Bytes for the statistics of scaled rows, at the start of a workspace.
     pub(crate) fn lines_bytes(&self) -> usize {
-        (self.rows * self.element.line_bytes()).next_multiple_of(16)
+        padded(product(&[self.rows, self.element.line_bytes()]))
     }
 
     /// Gradients, on a stream.

@@ -1,6 +1,7 @@
 //! What calls are made of: element types, device memory as rows, parameters, statistics.
 
 use crate::error::Error;
+use crate::layout::device_struct;
 
 /// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,6 +53,13 @@ impl Type {
             Type::F64 => 3,
         }
     }
+}
+
+/// What the kernels' `Line` must agree with.
+pub(crate) fn lines_assertion() -> String {
+    let size =
+        |element: Type| format!("static_assert(sizeof(Line) == {}, \"Line: another size\");\n", element.line_bytes());
+    format!("#if ELEM == F64\n{}#else\n{}#endif\n", size(Type::F64), size(Type::F32))
 }
 
 /// Rows in device memory: where element 0 of row 0 is, and elements from a row to the next. Elements of a row are contiguous.
@@ -133,12 +141,12 @@ impl Workspace {
     }
 }
 
-/// N or M in the arithmetic type, and its inverse where that is exact and not needed otherwise.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Count<A> {
-    n: A,
-    inverse: A,
+device_struct! {
+    /// N or M in the arithmetic type, and its inverse where that is exact and not needed otherwise.
+    pub(crate) struct Count<A> as "Count" {
+        n: A,
+        inverse: A,
+    }
 }
 
 /// The two types that arithmetic is done in.
@@ -167,6 +175,25 @@ impl Accumulator for f64 {
     fn count(n: usize) -> Count<f64> {
         Count { n: n as f64, inverse: if n.is_power_of_two() { 1.0 / n as f64 } else { 0.0 } }
     }
+}
+
+/// The product; `usize::MAX` where it cannot be counted. No memory is so large, so a call that needs it is refused.
+pub(crate) fn product(factors: &[usize]) -> usize {
+    // In another order the product may overflow before a 0 is met.
+    if factors.contains(&0) { 0 } else { factors.iter().fold(1, |product, &factor| product.saturating_mul(factor)) }
+}
+
+/// Bytes rounded up to 16, as the parts of a workspace are.
+pub(crate) fn padded(bytes: usize) -> usize {
+    bytes.checked_next_multiple_of(16).unwrap_or(usize::MAX)
+}
+
+/// The product of sizes, which the kernels count with signed numbers of 64 bits, and whose bytes must be counted too.
+pub(crate) fn counted(what: &str, factors: &[usize]) -> Result<usize, Error> {
+    /// More than the bytes of all that is kept of one element.
+    const MOST: usize = (i64::MAX / 64) as usize;
+    let product = product(factors);
+    if product <= MOST { Ok(product) } else { Err(Error::Shape { why: format!("{what}: {factors:?} are too many") }) }
 }
 
 /// Whether ε is one in the type that arithmetic is done in.

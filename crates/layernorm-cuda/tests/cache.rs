@@ -89,6 +89,50 @@ fn a_folder_that_cannot_be_used_is_no_error() {
     assert_eq!(count.get(), 2);
 }
 
+#[cfg(unix)]
+mod on_unix {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_link_in_place_of_an_entry_is_not_followed() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (cache, key, mut makes) = (Cache::at(folder.path()), Key::new(["linked"]), 0);
+        get(&cache, &key, &mut makes, b"code");
+        // To a whole entry: it would be taken for the code.
+        let (entry, target) = (only_file(folder.path()), elsewhere.path().join("target"));
+        std::fs::rename(&entry, &target).unwrap();
+        symlink(&target, &entry).unwrap();
+        let before = std::fs::read(&target).unwrap();
+        assert_eq!(get(&cache, &key, &mut makes, b"fresh"), b"fresh", "made, not read through the link");
+        assert_eq!(std::fs::read(&target).unwrap(), before, "and not written through it");
+        assert!(entry.symlink_metadata().unwrap().is_symlink(), "the link is another's");
+    }
+
+    #[test]
+    fn a_folder_is_for_its_user_alone_and_one_for_all_is_not_used() {
+        let parent = tempfile::tempdir().unwrap();
+        let (folder, key, mut makes) = (parent.path().join("new"), Key::new(["mine"]), 0);
+        let cache = Cache::at(&folder);
+        get(&cache, &key, &mut makes, b"code");
+        assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(get(&cache, &key, &mut makes, b"fresh"), b"fresh", "anybody may have put the entry there");
+        assert_eq!(makes, 2);
+    }
+
+    #[test]
+    fn a_fifo_does_not_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let (cache, key, mut makes) = (Cache::at(folder.path()), Key::new(["fifo"]), 0);
+        get(&cache, &key, &mut makes, b"code");
+        let entry = only_file(folder.path());
+        std::fs::remove_file(&entry).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&entry).status().unwrap().success());
+        assert_eq!(get(&cache, &key, &mut makes, b"fresh"), b"fresh");
+    }
+}
+
 #[test]
 fn an_error_is_handed_on_and_nothing_is_kept() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,6 @@
 //! Every kind of kernel compiles for every architecture. No GPU is needed, but NVRTC: without it, all is reported as ignored.
 mod harness;
 
-use harness::Outcome;
 use layernorm_cuda::recurrent::all_variants;
 use layernorm_cuda::{Arch, NOOP, Variant, nvrtc, variants};
 use std::sync::Mutex;
@@ -36,8 +35,8 @@ fn failures(capability: u32) -> Option<String> {
 fn main() {
     let missing = nvrtc::version().err();
     let tests = [80, 90, 100].map(|capability| (format!("every_kernel_for_sm_{capability}"), capability));
-    harness::run(tests, |capability| match &missing {
-        Some(error) => Outcome::Ignored(error.to_string()),
-        None => Outcome::from(failures(capability)),
-    })
+    let missing = missing.map(|error| error.to_string());
+    let trial =
+        |(name, capability)| harness::test(name, missing.as_deref(), move || failures(capability).map_or(Ok(()), Err));
+    harness::run(tests.into_iter().map(trial).collect(), true)
 }

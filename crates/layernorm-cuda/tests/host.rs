@@ -5,14 +5,16 @@ mod cases;
 #[path = "host/compiler.rs"]
 mod compiler;
 mod harness;
+#[path = "host/layouts.rs"]
+mod layouts;
 #[path = "host/without.rs"]
 mod without;
 
 use cases::{CASES, Case, Kind};
 use compiler::{NO_COMPILER, compiler};
-use harness::Outcome;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use without::without;
 
 /// Functions of inline PTX in each file; `host/ptx.h` has others of the same names.
@@ -120,6 +122,7 @@ fn write_kernels(folder: &Path) {
                 text = text.replace(include, &format!("{include}\n#include \"ptx.h\""));
             }
         }
+        let text = layouts::checked(file, text);
         std::fs::write(folder.join(file), text).expect("a file in our own folder");
     }
     for ((from, _), found) in WORDS.iter().zip(found) {
@@ -220,8 +223,15 @@ fn main() {
     let compiler = compiler();
     let folder = tempfile::tempdir().expect("a folder of our own");
     write_kernels(folder.path());
-    harness::run(CASES.iter().map(|case| (case.name.into(), case)), |case| match compiler {
-        Some(compiler) => Outcome::from(failure(case, compiler, folder.path())),
-        None => Outcome::Ignored(NO_COMPILER.into()),
-    })
+    let folder = Arc::new(folder);
+    let trial = |case: &'static Case| {
+        let folder = folder.clone();
+        harness::test(case.name, compiler.is_none().then_some(NO_COMPILER), move || {
+            failure(case, compiler.unwrap_or_default(), folder.path()).map_or(Ok(()), Err)
+        })
+    };
+    let tests = CASES.iter().map(trial).collect();
+    // The process ends without going back up: the folder goes when the last test has run.
+    drop(folder);
+    harness::run(tests, false)
 }

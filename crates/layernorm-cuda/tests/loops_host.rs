@@ -4,13 +4,15 @@
 #[path = "host/compiler.rs"]
 mod compiler;
 mod harness;
+#[path = "host/layouts.rs"]
+mod layouts;
 #[path = "host/without.rs"]
 mod without;
 
 use compiler::{NO_COMPILER, compiler};
-use harness::Outcome;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use without::without;
 
 /// A layer, and the ways in which it is run: its first sequences have the same bits in all of them.
@@ -80,7 +82,7 @@ const F32: Case = Case {
 };
 const BACK: Case = Case { back: true, hidden: 60, ..F32 };
 
-const CASES: [Case; 14] = [
+static CASES: [Case; 14] = [
     F32,
     Case { name: "forward_tf32", tf32: true, hidden: 60, units: 8, ways: &[FEW, GROUPS, WIDE], ..F32 },
     Case { name: "forward_bf16", element: 2, hidden: 128, ways: &[FEW, TWO], ..F32 },
@@ -97,8 +99,12 @@ const CASES: [Case; 14] = [
     Case { name: "backward_without_norms", norms: NONE, ways: &[FEW, TWO], ..BACK },
 ];
 
+/// Those that are run with a block that no other hears: messages of h, of dzh and of a team.
+const SILENT: [&str; 3] = ["forward_tf32", "backward_f32_in_teams_of_four", "backward_without_norms"];
+
 /// Functions of inline PTX; `host/grid_ptx.h` has others of the same names, those that are needed.
-const PTX: [&str; 22] = [
+const PTX: [&str; 23] = [
+    "tell_host",
     "narrow",
     "mma_tf32",
     "split",
@@ -157,6 +163,7 @@ fn write_kernels(folder: &Path) {
             assert!(text.contains(from), "{file} no longer says {from}");
             text = text.replace(from, to);
         }
+        let text = layouts::checked(&format!("recurrent/{file}"), text);
         std::fs::write(folder.join(file), text).expect("a file in our own folder");
     }
     for file in ["bits.h", "grid.h", "grid_ptx.h", "rnn.cpp"] {
@@ -223,9 +230,9 @@ fn defines(case: &Case, way: &Way) -> Vec<(&'static str, usize)> {
     ]
 }
 
-/// The bits of the first two sequences in a way, or what the program or its compiler said instead.
-fn bits(case: &Case, way: &Way, compiler: &str, folder: &Path) -> Result<String, String> {
-    let program = folder.join(case.name);
+/// The program of a case in a way, or what its compiler said instead.
+fn build(case: &Case, way: &Way, compiler: &str, folder: &Path, suffix: &str) -> Result<PathBuf, String> {
+    let program = folder.join(format!("{}-{suffix}", case.name));
     let mut build = Command::new(compiler);
     build.args(["-std=c++17", "-O1", "-ffp-contract=off", "-w", "-DEPS_R=1e-5f", "-DEPS_C=1e-5f", "-o"]);
     build.arg(&program).arg(folder.join("rnn.cpp")).args(case.back.then_some("-DBACK"));
@@ -234,6 +241,12 @@ fn bits(case: &Case, way: &Way, compiler: &str, folder: &Path) -> Result<String,
     if !built.status.success() {
         return Err(String::from_utf8_lossy(&built.stderr).into_owned());
     }
+    Ok(program)
+}
+
+/// The bits of the first two sequences in a way, or what the program or its compiler said instead.
+fn bits(case: &Case, way: &Way, compiler: &str, folder: &Path) -> Result<String, String> {
+    let program = build(case, way, compiler, folder, "bits")?;
     let mut first = None;
     for seed in if way.batch > FEW.batch { &["1", "2"][..] } else { &["1"] } {
         let ran = Command::new(&program).args([*seed, "2"]).output().expect("the program was built");
@@ -247,6 +260,43 @@ fn bits(case: &Case, way: &Way, compiler: &str, folder: &Path) -> Result<String,
         }
     }
     Ok(first.unwrap_or_default())
+}
+
+/// A block that no other hears: they give up instead of waiting for ever, and the host's word says so.
+fn silence(case: &Case, compiler: &str, folder: &Path) -> Result<(), String> {
+    let program = build(case, &FEW, compiler, folder, "silent")?;
+    for block in ["0", "1"] {
+        let ran = Command::new(&program).args(["1", "0", block]).output().expect("the program was built");
+        if !ran.status.success() {
+            return Err(format!("{} ({})", String::from_utf8_lossy(&ran.stdout), ran.status));
+        }
+    }
+    Ok(())
+}
+
+/// A structure of the kernels' that is not the host's: another order, a field more, another type.
+const DRIFTS: [(&str, &str); 3] = [
+    ("int steps, batch,", "int batch, steps,"),
+    ("int reverse;", "int reverse, more, less;"),
+    ("u32 patience;", "u64 patience;"),
+];
+
+/// What drifted must not compile, and the compiler names the structure.
+fn drift(compiler: &str) -> Result<(), String> {
+    let folder = tempfile::tempdir().expect("a folder of our own");
+    for (from, to) in DRIFTS {
+        write_kernels(folder.path());
+        let file = folder.path().join("forward.cu");
+        let text = std::fs::read_to_string(&file).expect("the kernel's text");
+        assert!(text.contains(from), "forward.cu no longer says {from}");
+        std::fs::write(file, text.replacen(from, to, 1)).expect("a file in our own folder");
+        match build(&F32, &FEW, compiler, folder.path(), "drifted") {
+            Err(said) if said.contains("the host") && said.contains("Forward") => {}
+            Err(said) => return Err(format!("{to}: refused for another reason: {said}")),
+            Ok(_) => return Err(format!("{to}: it compiled")),
+        }
+    }
+    Ok(())
 }
 
 fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
@@ -265,8 +315,25 @@ fn main() {
     let compiler = compiler();
     let folder = tempfile::tempdir().expect("a folder of our own");
     write_kernels(folder.path());
-    harness::run(CASES.iter().map(|case| (case.name.into(), case)), |case| match compiler {
-        Some(compiler) => Outcome::from(failure(case, compiler, folder.path())),
-        None => Outcome::Ignored(NO_COMPILER.into()),
-    })
+    let folder = Arc::new(folder);
+    let trial = |case: &'static Case| {
+        let folder = folder.clone();
+        harness::test(case.name, compiler.is_none().then_some(NO_COMPILER), move || {
+            failure(case, compiler.unwrap_or_default(), folder.path()).map_or(Ok(()), Err)
+        })
+    };
+    let mut tests: Vec<_> = CASES.iter().map(trial).collect();
+    for case in CASES.iter().filter(|case| SILENT.contains(&case.name)) {
+        let (folder, name) = (folder.clone(), format!("{}_gives_up_and_tells_the_host", case.name));
+        tests.push(harness::test(name, compiler.is_none().then_some(NO_COMPILER), move || {
+            silence(case, compiler.unwrap_or_default(), folder.path())
+        }));
+    }
+    let missing = compiler.is_none().then_some(NO_COMPILER);
+    tests.push(harness::test("a_structure_that_is_not_the_hosts_does_not_compile", missing, move || {
+        drift(compiler.unwrap_or_default())
+    }));
+    // The process ends without going back up: the folder goes when the last test has run.
+    drop(folder);
+    harness::run(tests, false)
 }

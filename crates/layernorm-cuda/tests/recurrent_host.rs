@@ -3,9 +3,10 @@
 #[path = "host/compiler.rs"]
 mod compiler;
 mod harness;
+#[path = "host/layouts.rs"]
+mod layouts;
 
 use compiler::{NO_COMPILER, compiler, end_of};
-use harness::Outcome;
 use layernorm_cuda::Variant;
 use layernorm_cuda::recurrent::all_variants;
 use std::path::Path;
@@ -63,6 +64,7 @@ fn write_kernels(folder: &Path) {
             *found |= text.contains(from);
             text = text.replace(from, to);
         }
+        let text = layouts::checked(&format!("recurrent/{file}"), text);
         std::fs::write(folder.join(file), text).expect("a file in our own folder");
     }
     assert!(found.iter().all(|found| *found), "the kernels no longer say one of {WORDS:?}");
@@ -145,8 +147,8 @@ fn failures(compiler: &str) -> Option<String> {
 }
 
 fn main() {
-    harness::run([("clusters_follow_the_equations".into(), compiler())], |compiler| match compiler {
-        Some(compiler) => Outcome::from(failures(compiler)),
-        None => Outcome::Ignored(NO_COMPILER.into()),
-    })
+    let compiler = compiler();
+    let missing = compiler.is_none().then_some(NO_COMPILER);
+    let test = move || failures(compiler.unwrap_or_default()).map_or(Ok(()), Err);
+    harness::run(vec![harness::test("clusters_follow_the_equations", missing, test)], true)
 }

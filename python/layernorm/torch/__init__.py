@@ -16,6 +16,7 @@ except ImportError as error:
 
 from . import functional
 from ._convert import Conversion, convert
+from ._cuda_sequences import check_cuda
 from ._memory import cached_bytes, clear_cache, set_cache_limit
 from ._modules import (
     BatchNorm1d,
@@ -48,6 +49,7 @@ __all__ = [
     "RNN",
     "RNNCell",
     "cached_bytes",
+    "check_cuda",
     "clear_cache",
     "convert",
     "functional",

@@ -9,7 +9,9 @@ the first. The types are float16, bfloat16 and float32; what the kernels have no
 
 from __future__ import annotations
 
+import atexit
 import functools
+import sys
 
 import torch
 
@@ -98,6 +100,7 @@ def _stack(spec, core, device, types, tf32, sizes, training):
     try:
         # Kernels are loaded, which makes their device the driver's current one; PyTorch's stays what it was.
         with as_current(device):
+            _tell_at_exit(device)
             return Stack(spec, core, device, types, tf32, sizes, training)
     except NotImplementedError:
         # More units than this GPU holds, or a GPU without cooperative launches.
@@ -159,8 +162,36 @@ def _dropout(how, layer, shape, dtype, device):
     return found.transpose(0, 1) if how.batch_first else found
 
 
+def check_cuda(device=None) -> None:
+    """Waits for a GPU (PyTorch's current one) and raises RuntimeError if a recurrent pass on it gave up: if for seconds its blocks
+    did not hear from each other, because other programs kept some of them from running.
+
+    Every recurrent call asks the same of the passes that have ended by then, without waiting. Call this after the last one, and
+    after replays of a CUDA graph, which make no calls.
+    """
+    found = torch.device("cuda" if device is None else device)
+    if found.type != "cuda":
+        raise ValueError(f"device: expected a CUDA device, found {found}")
+    _core.cuda_check(torch.cuda.current_device() if found.index is None else found.index, True)
+
+
+@functools.cache
+def _tell_at_exit(index):
+    """Once for every device: a pass that gave up and that no later call told of is told of when the program ends."""
+
+    def tell():
+        try:
+            _core.cuda_check(index, False)
+        except RuntimeError as error:
+            print(f"layernorm: {error}", file=sys.stderr)
+
+    atexit.register(tell)
+
+
 def _spoil(workspace, *tensors):
-    """Makes NaN of results whose pass gave up, which the workspace's first byte says: without waiting for the GPU."""
+    """Makes NaN of results whose pass gave up, which the workspace's first byte says: without waiting for the GPU. The next call, and
+    :func:`check_cuda`, raise.
+    """
     gave_up = workspace[:1].view(torch.bool)
     for t in tensors:
         if t is not None:

@@ -35,7 +35,7 @@ struct Backward {
     float *dh0, *dc0;                // [B, H] or null
     float *sums;                     // [B, 4·G·HP + 2·HP]: of every constant
     const int *lengths;
-    u32 *fail;
+    u32 *fail, *report;
     int steps, batch, first, end, cols;
     int row_time, row_batch;
     int reverse;
@@ -347,4 +347,5 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
         __syncthreads();
     }
     if (k.worker) last_sums(a, o);
+    report(k.patience, a.report);
 }

@@ -198,6 +198,12 @@ __device__ __forceinline__ bool wait_more(Patience &p) {
     return true;
 }
 
+// At the end of a kernel: a thread that gave up tells the host, whose memory `to` is. The host's next call is an error then.
+__device__ __forceinline__ void tell_host(u32 *to) { asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(to), "r"(1) : "memory"); }
+__device__ __forceinline__ void report(const Patience &p, u32 *to) {
+    if (p.left == 0) tell_host(to);
+}
+
 // The sum over LANES neighbouring lanes (a power of 2), the same bits in each.
 template <int LANES> __device__ __forceinline__ float sum_lanes(float x) {
 #pragma unroll

@@ -31,7 +31,7 @@ struct Forward {
     const float *h0, *c0;          // [B, H] or null
     float *h_last, *c_last;        // [B, H]
     const int *lengths;            // [B] or null
-    u32 *fail;
+    u32 *fail, *report;            // what a pass that gives up sets, for the device and for the host
     int steps, batch, first, end, cols;
     int row_time, row_batch;       // rows of zx from a step, a sequence, to the next
     int reverse;
@@ -294,4 +294,5 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
         __syncthreads();
     }
     if (k.worker) last_state(a, o);
+    report(k.patience, a.report);
 }

@@ -56,13 +56,13 @@ extern "C" __global__ void rnn_pack(Pack p) {
     }
 }
 
-#if TYPE != 0
 struct PackCluster {
     const param *u;  // [G·H, H]
     u32 *packed;     // [blocks][8][pairs][2][2][32][4], or [blocks][8][peers][2][G][2][32][4]
     int hidden, gates, blocks;
 };
 
+#if TYPE != 0
 __device__ __forceinline__ u32 two(const PackCluster &p, int gate, int row, int column, int row_step, int column_step) {
     u32 out = 0;
     for (int e = 0; e < 2; e++, row += row_step, column += column_step) {

@@ -6,9 +6,12 @@ use crate::config::CHUNK;
 use crate::device::Device;
 use crate::error::Error;
 use crate::kernels::{self, COLUMN_THREADS, Kinds};
-use crate::launch::{Launch, Stream};
+use crate::launch::{Launch, Stream, grid};
+use crate::layout::{by_accumulator, device_struct};
 use crate::rows::RowNorm;
-use crate::types::{Accumulator, Affine, Count, Stats, Type, Workspace, address, check_address, check_eps};
+use crate::types::{
+    Accumulator, Affine, Count, Stats, Type, Workspace, address, check_address, check_eps, counted, padded, product,
+};
 
 /// Batch norm.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,26 +73,36 @@ pub struct BatchBackward {
     pub gradients: Gradients,
 }
 
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct BatchParams<A> {
-    columns: ColumnParams<A>,
-    gain: u64,
-    bias: u64,
-    sums: u64,
-    m: u64,
-    delta: u64,
-    rstd: u64,
-    running_mean: u64,
-    running_var: u64,
-    factor: A,
-    correction: A,
-    count: Count<A>,
-    numbers: u64,
-    dgain: u64,
-    dbias: u64,
-    to: u64,
-    to_strides: [i64; 3],
+device_struct! {
+    struct BatchParams<A> as "Params" {
+        c: ColumnParams<A>,
+        gain: u64,
+        bias: u64,
+        sums: u64,
+        m: u64,
+        delta: u64,
+        rstd: u64,
+        running_mean: u64,
+        running_var: u64,
+        factor: A,
+        correction: A,
+        count: Count<A>,
+        numbers: u64,
+        dgain: u64,
+        dbias: u64,
+        to: u64,
+        to_sample: i64,
+        to_column: i64,
+        to_place: i64,
+    }
+}
+
+/// What `batch.cu` must agree with.
+pub(crate) fn batch_layout() -> String {
+    let size =
+        |element| format!("static_assert(sizeof(Numbers) == {}, \"Numbers: another size\");\n", numbers_bytes(element));
+    let numbers = format!("#if ELEM == F64\n{}#else\n{}#endif\n", size(Type::F64), size(Type::F32));
+    columns::columns_layout() + &by_accumulator!(BatchParams) + &numbers
 }
 
 /// Where things are in a workspace.
@@ -111,14 +124,15 @@ impl BatchNorm {
     }
 
     fn positions(&self) -> usize {
-        self.samples * self.space
+        product(&[self.samples, self.space])
     }
 
-    /// Bytes of workspace that [`BatchNorm::forward`] and [`BatchNorm::backward`] take.
+    /// Bytes of workspace that [`BatchNorm::forward`] and [`BatchNorm::backward`] take; `usize::MAX` if they cannot be counted.
     pub fn workspace(&self) -> usize {
         let chunks = self.positions().div_ceil(CHUNK);
-        let numbers = (4 * chunks + 4 + 3) * self.channels;
-        (numbers * self.element.accumulator_bytes()).next_multiple_of(16) + self.channels * numbers_bytes(self.element)
+        let each = product(&[4, chunks]).saturating_add(4 + 3);
+        let numbers = padded(product(&[each, self.channels, self.element.accumulator_bytes()]));
+        numbers.saturating_add(product(&[self.channels, numbers_bytes(self.element)]))
     }
 
     fn places(&self, workspace: Workspace) -> Places {
@@ -135,8 +149,9 @@ impl BatchNorm {
     }
 
     fn params<A: Accumulator>(&self, view: &ColumnParams<A>, places: &Places) -> BatchParams<A> {
+        let [to_sample, to_column, to_place] = self.shape().strides();
         BatchParams {
-            columns: *view,
+            c: *view,
             gain: address(self.affine.gain),
             bias: address(self.affine.bias),
             sums: places.raw,
@@ -152,12 +167,17 @@ impl BatchNorm {
             dgain: 0,
             dbias: 0,
             to: 0,
-            to_strides: self.shape().strides(),
+            to_sample,
+            to_column,
+            to_place,
         }
     }
 
     fn check(&self, workspace: Workspace) -> Result<bool, Error> {
         check_eps(self.eps, self.element)?;
+        counted("channels", &[self.channels])?;
+        counted("values of a channel", &[self.samples, self.space])?;
+        counted("elements", &[self.samples, self.channels, self.space])?;
         let work = self.channels > 0 && self.positions() > 0;
         if work {
             workspace.check(self.workspace())?;
@@ -174,7 +194,7 @@ impl BatchNorm {
         params: &BatchParams<A>,
         stream: Stream,
     ) -> Result<(), Error> {
-        let across = params.columns.space == 1;
+        let across = params.c.space == 1;
         let function = device.function(&kernels::batch(kinds, entry, across))?;
         let blocks = match entry {
             "moments" => self.channels.div_ceil(COLUMN_THREADS as usize),
@@ -311,12 +331,12 @@ impl BatchNorm {
     ) -> Result<(), Error> {
         let kinds = self.kinds();
         let to = kinds.of(call.gradients.gain, call.gradients.bias);
-        let variant = kernels::batch(kinds, "gradients", params.columns.space == 1)
+        let variant = kernels::batch(kinds, "gradients", params.c.space == 1)
             .define("GAIN_TO", to.gain)
             .define("BIAS_TO", to.bias);
         let function = device.function(&variant)?;
         // SAFETY: the structure is the kernel's; the caller vouches for the memory.
-        unsafe { Launch::new(self.channels as u32, COLUMN_THREADS).run(&function, stream, params) }
+        unsafe { Launch::new(grid(self.channels)?, COLUMN_THREADS).run(&function, stream, params) }
     }
 
     fn running(&self, running: Option<Running>, training: bool) -> Result<Update, Error> {

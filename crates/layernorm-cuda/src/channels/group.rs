@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::kernels::Kinds;
 use crate::launch::Stream;
 use crate::rows::{Backward, Channels, Forward, Job, RowNorm};
-use crate::types::{Accumulator, Affine, Rows, Stats, Type, Workspace};
+use crate::types::{Accumulator, Affine, Rows, Stats, Type, Workspace, counted, padded, product};
 
 /// Group norm.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,8 +51,11 @@ impl GroupNorm {
             let why = format!("{} channels cannot be in {} groups of one size", self.channels, self.groups);
             return Err(Error::Shape { why });
         }
-        let n = self.channels / self.groups * self.space;
-        let (rows, affine) = (self.samples * self.groups, self.affine);
+        let n = counted("elements of a group", &[self.channels / self.groups, self.space])?;
+        let (rows, affine) = (counted("groups of samples", &[self.samples, self.groups])?, self.affine);
+        // All of them, though a sample may have none.
+        counted("channels", &[self.channels])?;
+        counted("places", &[self.samples, self.space])?;
         let norm = RowNorm { element: self.element, rows, n, centered: true, eps: self.eps, affine };
         Ok((norm, Channels { groups: self.groups, span: self.space.max(1) }))
     }
@@ -76,17 +79,18 @@ impl GroupNorm {
         unsafe { Job { device, norm, channels }.forward(&call, None, stream) }
     }
 
-    /// Bytes of workspace that [`GroupNorm::backward`] takes.
+    /// Bytes of workspace that [`GroupNorm::backward`] takes; `usize::MAX` if they cannot be counted.
     pub fn workspace(&self, gradients: &Gradients) -> usize {
-        let chunks = (self.samples * self.space).div_ceil(CHUNK);
+        let chunks = product(&[self.samples, self.space]).div_ceil(CHUNK);
         if !gradients.wanted() {
             return 0;
         }
-        self.lines_bytes() + 2 * chunks * self.channels * self.element.accumulator_bytes()
+        let sums = product(&[2, chunks, self.channels, self.element.accumulator_bytes()]);
+        self.lines_bytes().saturating_add(sums)
     }
 
     fn lines_bytes(&self) -> usize {
-        (self.samples * self.groups * self.element.line_bytes()).next_multiple_of(16)
+        padded(product(&[self.samples, self.groups, self.element.line_bytes()]))
     }
 
     /// Gradients, on a stream.

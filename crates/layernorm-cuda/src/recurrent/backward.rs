@@ -7,12 +7,13 @@ use crate::launch::{Launch, Stream};
 use layernorm_rnn::Slot;
 
 impl Plan {
-    /// The gradients of a forward pass in training.
+    /// The gradients of a forward pass in training. [`Error::GaveUp`] as for [`Plan::forward`].
     ///
     /// # Safety
     /// As for [`Plan::forward`]; the tape is as that left it.
     pub unsafe fn backward(&self, stream: Stream, run: &RunBack) -> Result<(), Error> {
         self.device.bind()?;
+        self.device.check()?;
         let back = self.functions.back.ok_or_else(|| Error::Operand {
             what: "plan",
             why: "expected one for training, found one without a tape".into(),

@@ -7,6 +7,7 @@ use super::plan::{Layer, Parameters, Plan, Run, RunBack};
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::{Launch, Stream};
+use crate::layout::device_struct;
 use crate::module::{Function, Variant};
 use crate::nvrtc::Source;
 use layernorm_rnn::Slot;
@@ -151,72 +152,72 @@ impl Cluster {
     }
 }
 
-/// `PackCluster` of prepare.cu.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct PackArgs {
-    u: Address,
-    packed: Address,
-    hidden: i32,
-    gates: i32,
-    blocks: i32,
+device_struct! {
+    /// `PackCluster` of prepare.cu.
+    pub(super) struct PackArgs as "PackCluster" {
+        u: Address,
+        packed: Address,
+        hidden: i32,
+        gates: i32,
+        blocks: i32,
+    }
 }
 
-/// `Forward` of cluster_forward.cu.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct ForwardArgs {
-    u: Address,
-    zx: Address,
-    zh: Address,
-    rh: Address,
-    state: Address,
-    cell: Address,
-    h: Address,
-    consts: Address,
-    y: Address,
-    y_time: i64,
-    y_batch: i64,
-    h0: Address,
-    c0: Address,
-    h_last: Address,
-    c_last: Address,
-    lengths: Address,
-    steps: i32,
-    batch: i32,
-    row_time: i32,
-    row_batch: i32,
-    reverse: i32,
+device_struct! {
+    /// `Forward` of cluster_forward.cu.
+    pub(super) struct ForwardArgs as "Forward" {
+        u: Address,
+        zx: Address,
+        zh: Address,
+        rh: Address,
+        state: Address,
+        cell: Address,
+        h: Address,
+        consts: Address,
+        y: Address,
+        y_time: i64,
+        y_batch: i64,
+        h0: Address,
+        c0: Address,
+        h_last: Address,
+        c_last: Address,
+        lengths: Address,
+        steps: i32,
+        batch: i32,
+        row_time: i32,
+        row_batch: i32,
+        reverse: i32,
+    }
 }
 
-/// `Backward` of cluster_backward.cu.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct BackwardArgs {
-    ut: Address,
-    zx: Address,
-    zh: Address,
-    rh: Address,
-    rx: Address,
-    state: Address,
-    cell: Address,
-    dzh: Address,
-    dzx: Address,
-    consts: Address,
-    dy: Address,
-    y_time: i64,
-    y_batch: i64,
-    dh_last: Address,
-    dc_last: Address,
-    dh0: Address,
-    dc0: Address,
-    sums: Address,
-    lengths: Address,
-    steps: i32,
-    batch: i32,
-    row_time: i32,
-    row_batch: i32,
-    reverse: i32,
+device_struct! {
+    /// `Backward` of cluster_backward.cu.
+    pub(super) struct BackwardArgs as "Backward" {
+        ut: Address,
+        zx: Address,
+        zh: Address,
+        rh: Address,
+        rx: Address,
+        state: Address,
+        cell: Address,
+        dzh: Address,
+        dzx: Address,
+        consts: Address,
+        dy: Address,
+        y_time: i64,
+        y_batch: i64,
+        dh_last: Address,
+        dc_last: Address,
+        dh0: Address,
+        dc0: Address,
+        sums: Address,
+        lengths: Address,
+        steps: i32,
+        batch: i32,
+        row_time: i32,
+        row_batch: i32,
+        reverse: i32,
+    }
 }
 
 impl Plan {

@@ -9,12 +9,14 @@ use crate::launch::{Launch, Stream};
 use layernorm_rnn::{EpsPlace, Slot};
 
 impl Plan {
-    /// Runs the layer over a batch of sequences.
+    /// Runs the layer over a batch of sequences. [`Error::GaveUp`] if a recurrent pass on this device gave up before; then nothing is
+    /// launched.
     ///
     /// # Safety
     /// Addresses are of memory on this device, of the sizes that [`Run`] says, valid until the stream has come past this call.
     pub unsafe fn forward(&self, stream: Stream, run: &Run) -> Result<(), Error> {
         self.device.bind()?;
+        self.device.check()?;
         self.check_forward(run)?;
         let work = |at: usize| run.workspace + at as u64;
         let tape = if self.sizes.training { run.tape } else { work(self.there.tape) };

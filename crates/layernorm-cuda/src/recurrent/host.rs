@@ -29,10 +29,31 @@ pub struct HostPlan {
 }
 
 fn refused(error: rnn::Error) -> Error {
-    Error::Shape { why: error.to_string() }
+    match error {
+        rnn::Error::OutOfMemory { bytes } => Error::OutOfMemory { bytes, place: "host" },
+        error => Error::Shape { why: error.to_string() },
+    }
 }
 
-/// Rows of a tensor on the device, `pitch` elements apart.
+/// So many zeros, or an error where there is no memory for them.
+fn zeros<T: Copy + Default>(count: usize) -> Result<Vec<T>, Error> {
+    let mut found = Vec::new();
+    let refused = |_| Error::OutOfMemory { bytes: count.saturating_mul(size_of::<T>()), place: "host" };
+    found.try_reserve_exact(count).map_err(refused)?;
+    found.resize(count, T::default());
+    Ok(found)
+}
+
+/// The numbers in another type, or an error where there is no memory for them.
+fn converted<A: Copy, B>(from: &[A], convert: impl Fn(A) -> B) -> Result<Vec<B>, Error> {
+    let mut found = Vec::new();
+    let refused = |_| Error::OutOfMemory { bytes: size_of::<B>().saturating_mul(from.len()), place: "host" };
+    found.try_reserve_exact(from.len()).map_err(refused)?;
+    found.extend(from.iter().map(|&x| convert(x)));
+    Ok(found)
+}
+
+/// Rows of a tensor on the device, `pitch` elements apart. Who makes one promises that they are there.
 #[derive(Clone, Copy)]
 struct Pitched {
     address: u64,
@@ -42,11 +63,13 @@ struct Pitched {
 }
 
 impl Pitched {
-    fn copy<T>(&self, host: *mut T, out: bool) -> Result<(), Error> {
+    /// # Safety
+    /// The host's side has rows × width elements; they are only read if not `out`.
+    unsafe fn copy<T>(&self, host: *mut T, out: bool) -> Result<(), Error> {
         let (width, pitch) = (self.width * size_of::<T>(), self.pitch * size_of::<T>());
         if self.rows == 1 || width == pitch {
             let bytes = self.rows * width;
-            // SAFETY: the caller's promise for the device; the host's side has rows × width elements.
+            // SAFETY: the promises for the device's side and for the host's.
             return unsafe {
                 match out {
                     true => call!(cuMemcpyDtoH_v2(host.cast(), self.address, bytes)),
@@ -65,61 +88,66 @@ impl Pitched {
             (args.srcMemoryType, args.srcHost, args.srcPitch) = (memory, host.cast_const().cast(), width);
             (args.dstMemoryType, args.dstDevice, args.dstPitch) = (device, self.address, pitch);
         }
-        // SAFETY: the caller's promise for the device; the host's side has rows × width elements.
+        // SAFETY: the promises for the device's side and for the host's.
         unsafe { call!(cuMemcpy2DUnaligned_v2(&args)) }
     }
 
     fn read<T: Element>(&self) -> Result<Vec<T>, Error> {
-        let mut to = vec![T::default(); self.rows * self.width];
-        self.copy::<T>(to.as_mut_ptr(), true)?;
+        let mut to = zeros(self.rows * self.width)?;
+        // SAFETY: the host's side has so many elements.
+        unsafe { self.copy::<T>(to.as_mut_ptr(), true)? };
         Ok(to)
     }
 
     fn write<T: Element>(&self, from: &[T]) -> Result<(), Error> {
-        debug_assert_eq!(from.len(), self.rows * self.width);
-        self.copy::<T>(from.as_ptr().cast_mut(), false)
+        assert_eq!(from.len(), self.rows * self.width, "elements of both sides");
+        // SAFETY: the host's side has so many elements.
+        unsafe { self.copy::<T>(from.as_ptr().cast_mut(), false) }
     }
 }
 
 /// Elements that lie side by side.
-fn flat(address: u64, count: usize) -> Pitched {
+///
+/// # Safety
+/// They are there.
+unsafe fn flat(address: u64, count: usize) -> Pitched {
     Pitched { address, rows: 1, width: count, pitch: count }
 }
 
-/// Numbers of the parameters' type, as f32.
-fn read_wide(number: Number, address: u64, count: usize) -> Result<Vec<f32>, Error> {
-    fn widened<T: Element<Acc = f32>>(address: u64, count: usize) -> Result<Vec<f32>, Error> {
-        Ok(flat(address, count).read::<T>()?.iter().map(|x| x.widen()).collect())
-    }
+/// Numbers of a type, as f32.
+fn read_wide(number: Number, from: Pitched) -> Result<Vec<f32>, Error> {
     match number {
-        Number::F32 => widened::<f32>(address, count),
-        Number::F16 => widened::<f16>(address, count),
-        Number::Bf16 => widened::<bf16>(address, count),
+        Number::F32 => from.read::<f32>(),
+        Number::F16 => converted(&from.read::<f16>()?, f16::widen),
+        Number::Bf16 => converted(&from.read::<bf16>()?, bf16::widen),
     }
 }
 
-fn write_narrow(number: Number, address: u64, values: &[f32]) -> Result<(), Error> {
-    fn narrowed<T: Element<Acc = f32>>(address: u64, values: &[f32]) -> Result<(), Error> {
-        let values: Vec<T> = values.iter().map(|x| T::narrow(*x)).collect();
-        flat(address, values.len()).write(&values)
-    }
+fn write_narrow(number: Number, to: Pitched, values: &[f32]) -> Result<(), Error> {
     match number {
-        Number::F32 => narrowed::<f32>(address, values),
-        Number::F16 => narrowed::<f16>(address, values),
-        Number::Bf16 => narrowed::<bf16>(address, values),
+        Number::F32 => to.write(values),
+        Number::F16 => to.write(&converted(values, <f16 as Element>::narrow)?),
+        Number::Bf16 => to.write(&converted(values, <bf16 as Element>::narrow)?),
     }
 }
 
 /// A state on the device: zeros where there is none.
-fn read_state(state: &State, h: usize, c: usize) -> Result<rnn::State<f32>, Error> {
-    let read = |address, count| if address == 0 { Ok(vec![0.0; count]) } else { flat(address, count).read() };
+///
+/// # Safety
+/// What is not at 0 is there.
+unsafe fn read_state(state: &State, h: usize, c: usize) -> Result<rnn::State<f32>, Error> {
+    // SAFETY: the caller's promise.
+    let read = |address, count| if address == 0 { zeros(count) } else { unsafe { flat(address, count) }.read() };
     Ok(rnn::State { h: read(state.h, h)?, c: read(state.c, c)? })
 }
 
-fn write_state(state: &State, from: &rnn::State<f32>) -> Result<(), Error> {
+/// # Safety
+/// As [`read_state`].
+unsafe fn write_state(state: &State, from: &rnn::State<f32>) -> Result<(), Error> {
     for (address, values) in [(state.h, &from.h), (state.c, &from.c)] {
         if address != 0 && !values.is_empty() {
-            flat(address, values.len()).write(values)?;
+            // SAFETY: the caller's promise.
+            unsafe { flat(address, values.len()) }.write(values)?;
         }
     }
     Ok(())
@@ -175,18 +203,23 @@ impl HostPlan {
         }
     }
 
-    fn network(&self, params: &Parameters) -> Result<Network<f32>, Error> {
+    /// # Safety
+    /// The parameters are there.
+    unsafe fn network(&self, params: &Parameters) -> Result<Network<f32>, Error> {
         check_params(&self.layer, params)?;
         let mut values = Params::zeros(&self.config).map_err(refused)?;
         let entries = values.entries().to_vec();
         for entry in entries {
-            let found = read_wide(self.layer.params, params.get(entry.slot), entry.range.len())?;
+            // SAFETY: the caller's promise.
+            let found = read_wide(self.layer.params, unsafe { flat(params.get(entry.slot), entry.range.len()) })?;
             values.values_mut()[entry.range].copy_from_slice(&found);
         }
         Network::from_params(self.config, values).map_err(refused)
     }
 
-    fn lengths(&self, address: u64) -> Result<Option<Vec<usize>>, Error> {
+    /// # Safety
+    /// They are there, if there are any.
+    unsafe fn lengths(&self, address: u64) -> Result<Option<Vec<usize>>, Error> {
         if self.shape.lengths != (address != 0) {
             let why = format!("the plan's shape says {}", if self.shape.lengths { "there are some" } else { "none" });
             return Err(Error::Operand { what: "lengths", why });
@@ -194,14 +227,16 @@ impl HostPlan {
         if address == 0 {
             return Ok(None);
         }
-        let mut found = vec![0i32; self.shape.batch];
+        let mut found = zeros::<i32>(self.shape.batch)?;
         // SAFETY: the caller's promise.
         unsafe { call!(cuMemcpyDtoH_v2(found.as_mut_ptr().cast(), address, 4 * found.len()))? };
         // A length below 0 is refused by the engine, as one above T is.
-        Ok(Some(found.iter().map(|&length| usize::try_from(length).unwrap_or(usize::MAX)).collect()))
+        converted(&found, |length| usize::try_from(length).unwrap_or(usize::MAX)).map(Some)
     }
 
-    fn tensor(&self, what: &'static str, address: u64, width: usize, pitch: usize) -> Result<Pitched, Error> {
+    /// # Safety
+    /// Rows of this width and pitch are there for all steps of all sequences.
+    unsafe fn tensor(&self, what: &'static str, address: u64, width: usize, pitch: usize) -> Result<Pitched, Error> {
         if address == 0 || pitch < width {
             let why = format!("expected rows of {width} elements or more, found {pitch} at {address:#x}");
             return Err(Error::Operand { what, why });
@@ -222,35 +257,48 @@ impl HostPlan {
     /// # Safety
     /// As there.
     pub unsafe fn forward(&self, stream: Stream, run: &Run) -> Result<(), Error> {
-        match self.layer.number {
-            Number::F32 => self.forward_as::<f32>(stream, run),
-            Number::F16 => self.forward_as::<f16>(stream, run),
-            Number::Bf16 => self.forward_as::<bf16>(stream, run),
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.layer.number {
+                Number::F32 => self.forward_as::<f32>(stream, run),
+                Number::F16 => self.forward_as::<f16>(stream, run),
+                Number::Bf16 => self.forward_as::<bf16>(stream, run),
+            }
         }
     }
 
-    fn forward_as<T: Element<Acc = f32>>(&self, stream: Stream, run: &Run) -> Result<(), Error> {
+    /// # Safety
+    /// The caller's promise, as for the pass.
+    unsafe fn forward_as<T: Element<Acc = f32>>(&self, stream: Stream, run: &Run) -> Result<(), Error> {
         if self.training {
             aligned("tape", run.tape)?;
         }
         self.wait(stream)?;
-        let network = self.network(&run.params)?;
-        let lengths = self.lengths(run.lengths)?;
-        let x = self.tensor("x", run.x, self.layer.input, self.layer.input)?.read::<T>()?;
-        let to = self.tensor("y", run.y, self.layer.hidden, run.y_pitch)?;
+        // SAFETY: the caller's promise.
+        let (network, lengths, x, to) = unsafe {
+            (
+                self.network(&run.params)?,
+                self.lengths(run.lengths)?,
+                self.tensor("x", run.x, self.layer.input, self.layer.input)?.read::<T>()?,
+                self.tensor("y", run.y, self.layer.hidden, run.y_pitch)?,
+            )
+        };
         // Steps behind a sequence's end stay as they are.
         let mut y = to.read::<T>()?;
         let (h, c) = self.state_sizes();
-        let first = read_state(&run.first, h, c)?;
+        // SAFETY: the caller's promise.
+        let first = unsafe { read_state(&run.first, h, c)? };
         if self.training {
-            write_state(&self.taped(run.tape), &first)?;
+            // SAFETY: the caller's promise: the tape has room for a state.
+            unsafe { write_state(&self.taped(run.tape), &first)? };
         }
         let mut last = network.zero_state(self.shape.batch).map_err(refused)?;
         let sequences = self.sequences(&x, lengths.as_deref());
         let mut runner = self.runner.lock().unwrap_or_else(|held| held.into_inner());
         runner.forward_into(&network, &sequences, Some(&first), &mut y, &mut last).map_err(refused)?;
         to.write(&y)?;
-        write_state(&run.last, &last)?;
+        // SAFETY: the caller's promise.
+        unsafe { write_state(&run.last, &last)? };
         written()
     }
 
@@ -263,37 +311,52 @@ impl HostPlan {
             let why = "expected one for training, found one without a tape".into();
             return Err(Error::Operand { what: "plan", why });
         }
-        match self.layer.number {
-            Number::F32 => self.backward_as::<f32>(stream, run),
-            Number::F16 => self.backward_as::<f16>(stream, run),
-            Number::Bf16 => self.backward_as::<bf16>(stream, run),
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.layer.number {
+                Number::F32 => self.backward_as::<f32>(stream, run),
+                Number::F16 => self.backward_as::<f16>(stream, run),
+                Number::Bf16 => self.backward_as::<bf16>(stream, run),
+            }
         }
     }
 
-    fn backward_as<T: Element<Acc = f32>>(&self, stream: Stream, run: &RunBack) -> Result<(), Error> {
+    /// # Safety
+    /// The caller's promise, as for the pass.
+    unsafe fn backward_as<T: Element<Acc = f32>>(&self, stream: Stream, run: &RunBack) -> Result<(), Error> {
         aligned("tape", run.tape)?;
         self.wait(stream)?;
-        let network = self.network(&run.params)?;
-        let lengths = self.lengths(run.lengths)?;
-        let x = self.tensor("x", run.x, self.layer.input, self.layer.input)?.read::<T>()?;
-        let dy = self.tensor("dy", run.dy, self.layer.hidden, run.dy_pitch)?.read::<T>()?;
         let (h, c) = self.state_sizes();
-        let first = read_state(&self.taped(run.tape), h, c)?;
-        let dlast = read_state(&run.dlast, h, c)?;
+        // SAFETY: the caller's promise.
+        let (network, lengths, x, dy, first, dlast) = unsafe {
+            (
+                self.network(&run.params)?,
+                self.lengths(run.lengths)?,
+                self.tensor("x", run.x, self.layer.input, self.layer.input)?.read::<T>()?,
+                self.tensor("dy", run.dy, self.layer.hidden, run.dy_pitch)?.read::<T>()?,
+                read_state(&self.taped(run.tape), h, c)?,
+                read_state(&run.dlast, h, c)?,
+            )
+        };
         let sequences = self.sequences(&x, lengths.as_deref());
         let mut runner = self.runner.lock().unwrap_or_else(|held| held.into_inner());
         runner.train(&network, &sequences, Some(&first), Training::default()).map_err(refused)?;
         let found = runner.backward(&network, &dy, Some(&dlast)).map_err(refused)?;
-        self.hand_back(run, &found)
+        // SAFETY: the caller's promise.
+        unsafe { self.hand_back(run, &found) }
     }
 
-    fn hand_back<T: Element<Acc = f32>>(&self, run: &RunBack, found: &rnn::Gradients<T>) -> Result<(), Error> {
+    /// # Safety
+    /// As for the pass.
+    unsafe fn hand_back<T: Element<Acc = f32>>(&self, run: &RunBack, found: &rnn::Gradients<T>) -> Result<(), Error> {
         let wanted = &run.gradients;
         if wanted.x != 0 {
-            let to = self.tensor("dx", wanted.x, self.layer.input, self.layer.input)?;
+            // SAFETY: the caller's promise.
+            let to = unsafe { self.tensor("dx", wanted.x, self.layer.input, self.layer.input)? };
             if wanted.add_x {
-                let sum = |(a, b): (&T, &T)| T::narrow(a.widen() + b.widen());
-                to.write(&to.read::<T>()?.iter().zip(&found.input).map(sum).collect::<Vec<T>>())?;
+                let mut sum = to.read::<T>()?;
+                sum.iter_mut().zip(&found.input).for_each(|(a, b)| *a = T::narrow(a.widen() + b.widen()));
+                to.write(&sum)?;
             } else {
                 to.write(&found.input)?;
             }
@@ -301,10 +364,13 @@ impl HostPlan {
         for entry in found.params.entries() {
             let address = wanted.params.get(entry.slot);
             if address != 0 {
-                write_narrow(self.layer.params, address, &found.params.values()[entry.range.clone()])?;
+                let values = &found.params.values()[entry.range.clone()];
+                // SAFETY: the caller's promise.
+                write_narrow(self.layer.params, unsafe { flat(address, values.len()) }, values)?;
             }
         }
-        write_state(&wanted.first, &found.state)?;
+        // SAFETY: the caller's promise.
+        unsafe { write_state(&wanted.first, &found.state)? };
         written()
     }
 }

@@ -1,16 +1,17 @@
 //! The kernels by name, and the structures that they take.
 
 use super::cell::{Cell, Number};
-use super::cluster::Cluster;
+use super::cluster::{self, Cluster};
 use super::geometry::Geometry;
 use crate::catalog::properties;
 use crate::error::Error;
+use crate::layout::{Described, device_struct};
 use crate::module::Variant;
 use crate::nvrtc::Source;
 use layernorm_rnn::Kind;
 
 macro_rules! source {
-    ($name:ident, $file:literal) => {
+    ($name:ident, $file:literal, $($shared:ty),*) => {
         pub(super) static $name: Source = Source {
             name: concat!("recurrent/", $file),
             text: include_str!(concat!("../../kernels/recurrent/", $file)),
@@ -24,17 +25,18 @@ macro_rules! source {
                 ("tape.cuh", include_str!("../../kernels/recurrent/tape.cuh")),
                 ("team.cuh", include_str!("../../kernels/recurrent/team.cuh")),
             ],
+            layout: || [$(<$shared as Described>::layout().assertions()),*].concat(),
         };
     };
 }
-source!(FORWARD, "forward.cu");
-source!(BACKWARD, "backward.cu");
-source!(CLUSTER_FORWARD, "cluster_forward.cu");
-source!(CLUSTER_BACKWARD, "cluster_backward.cu");
-source!(GEMM, "gemm.cu");
-source!(PREPARE, "prepare.cu");
-source!(INPUT_NORM, "input_norm.cu");
-source!(FINISH, "finish.cu");
+source!(FORWARD, "forward.cu", ForwardArgs);
+source!(BACKWARD, "backward.cu", BackwardArgs);
+source!(CLUSTER_FORWARD, "cluster_forward.cu", cluster::ForwardArgs);
+source!(CLUSTER_BACKWARD, "cluster_backward.cu", cluster::BackwardArgs);
+source!(GEMM, "gemm.cu", GemmArgs);
+source!(PREPARE, "prepare.cu", PackArgs, cluster::PackArgs, PadWeightArgs, PadInputArgs, StartArgs, ConstsArgs);
+source!(INPUT_NORM, "input_norm.cu", InputNormArgs);
+source!(FINISH, "finish.cu", FinishArgs);
 
 pub(super) fn with(mut variant: Variant, defines: Vec<(&'static str, String)>) -> Variant {
     for (name, value) in defines {
@@ -141,196 +143,199 @@ pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
 /// An address on the device; 0 is null.
 pub(super) type Address = u64;
 
-/// How `Forward` and `Backward` end: the sequences of one launch of a time loop.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Round {
-    pub(super) lengths: Address,
-    pub(super) fail: Address,
-    pub(super) steps: i32,
-    pub(super) batch: i32,
-    pub(super) first: i32,
-    pub(super) end: i32,
-    pub(super) columns: i32,
-    pub(super) row_time: i32,
-    pub(super) row_batch: i32,
-    pub(super) reverse: i32,
-    pub(super) patience: u32,
+device_struct! {
+    /// How `Forward` and `Backward` end: the sequences of one launch of a time loop.
+    #[derive(Default)]
+    pub(super) struct Round as "Round" {
+        lengths: Address,
+        fail: Address,
+        report: Address,
+        steps: i32,
+        batch: i32,
+        first: i32,
+        end: i32,
+        cols: i32,
+        row_time: i32,
+        row_batch: i32,
+        reverse: i32,
+        patience: u32,
+    }
 }
 
-/// `Forward` of forward.cu.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ForwardArgs {
-    pub(super) u: Address,
-    pub(super) zx: Address,
-    pub(super) zh: Address,
-    pub(super) rh: Address,
-    pub(super) state: Address,
-    pub(super) cell: Address,
-    pub(super) h: Address,
-    pub(super) gates: Address,
-    pub(super) cells: Address,
-    pub(super) consts: Address,
-    pub(super) y: Address,
-    pub(super) y_time: i64,
-    pub(super) y_batch: i64,
-    pub(super) h0: Address,
-    pub(super) c0: Address,
-    pub(super) h_last: Address,
-    pub(super) c_last: Address,
-    pub(super) round: Round,
+device_struct! {
+    /// `Forward` of forward.cu.
+    pub(super) struct ForwardArgs as "Forward" {
+        u: Address,
+        zx: Address,
+        zh: Address,
+        rh: Address,
+        state: Address,
+        cell: Address,
+        h: Address,
+        gates: Address,
+        cells: Address,
+        consts: Address,
+        y: Address,
+        y_time: i64,
+        y_batch: i64,
+        h0: Address,
+        c0: Address,
+        h_last: Address,
+        c_last: Address,
+        .. round: Round,
+    }
 }
 
-/// `Backward` of backward.cu.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BackwardArgs {
-    pub(super) ut: Address,
-    pub(super) zx: Address,
-    pub(super) zh: Address,
-    pub(super) rh: Address,
-    pub(super) rx: Address,
-    pub(super) state: Address,
-    pub(super) cell: Address,
-    pub(super) dzh: Address,
-    pub(super) dzx: Address,
-    pub(super) gates: Address,
-    pub(super) inputs: Address,
-    pub(super) cells: Address,
-    pub(super) mail: Address,
-    pub(super) consts: Address,
-    pub(super) dy: Address,
-    pub(super) y_time: i64,
-    pub(super) y_batch: i64,
-    pub(super) dh_last: Address,
-    pub(super) dc_last: Address,
-    pub(super) dh0: Address,
-    pub(super) dc0: Address,
-    pub(super) sums: Address,
-    pub(super) round: Round,
+device_struct! {
+    /// `Backward` of backward.cu.
+    pub(super) struct BackwardArgs as "Backward" {
+        ut: Address,
+        zx: Address,
+        zh: Address,
+        rh: Address,
+        rx: Address,
+        state: Address,
+        cell: Address,
+        dzh: Address,
+        dzx: Address,
+        gates: Address,
+        inputs: Address,
+        cells: Address,
+        mail: Address,
+        consts: Address,
+        dy: Address,
+        y_time: i64,
+        y_batch: i64,
+        dh_last: Address,
+        dc_last: Address,
+        dh0: Address,
+        dc0: Address,
+        sums: Address,
+        .. round: Round,
+    }
 }
 
-/// `Gemm` of gemm.cu.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct GemmArgs {
-    pub(super) a: Address,
-    pub(super) b: Address,
-    pub(super) c: Address,
-    pub(super) lda: i64,
-    pub(super) ldb: i64,
-    pub(super) ldc: i64,
-    pub(super) m: i32,
-    pub(super) n: i32,
-    pub(super) k: i32,
-    pub(super) add: i32,
+device_struct! {
+    /// `Gemm` of gemm.cu.
+    pub(super) struct GemmArgs as "Gemm" {
+        a: Address,
+        b: Address,
+        c: Address,
+        lda: i64,
+        ldb: i64,
+        ldc: i64,
+        m: i32,
+        n: i32,
+        k: i32,
+        add: i32,
+    }
 }
 
-/// `Pack` of prepare.cu.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PackArgs {
-    pub(super) u: Address,
-    pub(super) packed: Address,
-    pub(super) hidden: i32,
-    pub(super) padded: i32,
-    pub(super) gates: i32,
-    pub(super) units: i32,
-    pub(super) group: i32,
-    pub(super) pairs: i32,
-    pub(super) tiles: i32,
-    pub(super) split: i32,
-    pub(super) back: i32,
+device_struct! {
+    /// `Pack` of prepare.cu.
+    pub(super) struct PackArgs as "Pack" {
+        u: Address,
+        packed: Address,
+        hidden: i32,
+        padded: i32,
+        gates: i32,
+        units: i32,
+        group: i32,
+        pairs: i32,
+        tiles: i32,
+        split: i32,
+        back: i32,
+    }
 }
 
-/// `PadWeight` of prepare.cu.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PadWeightArgs {
-    pub(super) w: Address,
-    pub(super) out: Address,
-    pub(super) hidden: i32,
-    pub(super) padded: i32,
-    pub(super) gates: i32,
-    pub(super) input: i32,
-    pub(super) input_padded: i32,
+device_struct! {
+    /// `PadWeight` of prepare.cu.
+    pub(super) struct PadWeightArgs as "PadWeight" {
+        w: Address,
+        out: Address,
+        hidden: i32,
+        padded: i32,
+        gates: i32,
+        input: i32,
+        input_padded: i32,
+    }
 }
 
-/// `PadInput` of prepare.cu.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PadInputArgs {
-    pub(super) x: Address,
-    pub(super) x_time: i64,
-    pub(super) x_batch: i64,
-    pub(super) out: Address,
-    pub(super) lengths: Address,
-    pub(super) steps: i32,
-    pub(super) batch: i32,
-    pub(super) row_time: i32,
-    pub(super) row_batch: i32,
-    pub(super) input: i32,
-    pub(super) input_padded: i32,
+device_struct! {
+    /// `PadInput` of prepare.cu.
+    pub(super) struct PadInputArgs as "PadInput" {
+        x: Address,
+        x_time: i64,
+        x_batch: i64,
+        out: Address,
+        lengths: Address,
+        steps: i32,
+        batch: i32,
+        row_time: i32,
+        row_batch: i32,
+        input: i32,
+        input_padded: i32,
+    }
 }
 
-/// `Start` of prepare.cu.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct StartArgs {
-    pub(super) h0: Address,
-    pub(super) h: Address,
-    pub(super) batch: i32,
-    pub(super) hidden: i32,
-    pub(super) padded: i32,
+device_struct! {
+    /// `Start` of prepare.cu.
+    pub(super) struct StartArgs as "Start" {
+        h0: Address,
+        h: Address,
+        batch: i32,
+        hidden: i32,
+        padded: i32,
+    }
 }
 
-/// The parameters that are no matrices, or their gradients.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Vectors {
-    pub(super) gx: Address,
-    pub(super) bx_norm: Address,
-    pub(super) gh: Address,
-    pub(super) bh_norm: Address,
-    pub(super) bias: Address,
-    pub(super) bx: Address,
-    pub(super) bh: Address,
-    pub(super) gc: Address,
-    pub(super) bc: Address,
+device_struct! {
+    /// The parameters that are no matrices, or their gradients.
+    #[derive(Default)]
+    pub(super) struct Vectors as "Vectors" {
+        gx: Address,
+        bx_norm: Address,
+        gh: Address,
+        bh_norm: Address,
+        bias: Address,
+        bx: Address,
+        bh: Address,
+        gc: Address,
+        bc: Address,
+    }
 }
 
-/// `Consts` of prepare.cu.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ConstsArgs {
-    pub(super) vectors: Vectors,
-    pub(super) out: Address,
-    pub(super) hidden: i32,
-    pub(super) padded: i32,
-    pub(super) gates: i32,
-    pub(super) offset_gate: i32,
-    pub(super) offset: f32,
+device_struct! {
+    /// `Consts` of prepare.cu.
+    pub(super) struct ConstsArgs as "Consts" {
+        .. vectors: Vectors,
+        out: Address,
+        hidden: i32,
+        padded: i32,
+        gates: i32,
+        offset_gate: i32,
+        offset: f32,
+    }
 }
 
-/// `InputNorm` of input_norm.cu.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct InputNormArgs {
-    pub(super) z: Address,
-    pub(super) r: Address,
-    pub(super) eps: f32,
-    pub(super) deviation: i32,
+device_struct! {
+    /// `InputNorm` of input_norm.cu.
+    pub(super) struct InputNormArgs as "InputNorm" {
+        z: Address,
+        r: Address,
+        eps: f32,
+        deviation: i32,
+    }
 }
 
-/// `Finish` of finish.cu.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FinishArgs {
-    pub(super) sums: Address,
-    pub(super) vectors: Vectors,
-    pub(super) batch: i32,
-    pub(super) hidden: i32,
-    pub(super) padded: i32,
-    pub(super) gates: i32,
+device_struct! {
+    /// `Finish` of finish.cu.
+    pub(super) struct FinishArgs as "Finish" {
+        sums: Address,
+        .. vectors: Vectors,
+        batch: i32,
+        hidden: i32,
+        padded: i32,
+        gates: i32,
+    }
 }

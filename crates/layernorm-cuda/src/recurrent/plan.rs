@@ -5,10 +5,11 @@ use super::cluster::{Cluster, Loops};
 use super::geometry::Geometry;
 use super::kernels::{self, Address, GemmArgs, Vectors};
 use super::memory::{self, Sizes, Tape, Work};
+use super::rounds::PATIENCE;
 use crate::device::Device;
 use crate::driver::call;
 use crate::error::Error;
-use crate::launch::{Launch, Stream};
+use crate::launch::{Launch, Stream, grid};
 use crate::module::Function;
 use layernorm_rnn::{Config, Slot, Variant};
 
@@ -192,6 +193,9 @@ pub struct Plan {
     pub(super) there: Work,
     pub(super) back: Work,
     pub(super) functions: Functions,
+    /// Where a time loop that gives up tells the host, and how often a thread looks in vain before that.
+    pub(super) report: u64,
+    pub(super) patience: u32,
 }
 
 impl Plan {
@@ -223,7 +227,29 @@ impl Plan {
         let there = memory::forward(&cell, &geometry, cluster.as_ref(), &sizes, &tape);
         let back = memory::backward(&cell, &geometry, cluster.as_ref(), &sizes);
         let functions = functions(device, &layer, &cell, &geometry, loops, training)?;
-        Ok(Plan { device: device.clone(), layer, shape, cell, geometry, cluster, sizes, tape, there, back, functions })
+        let (device, report) = (device.clone(), device.report()?);
+        let patience = PATIENCE;
+        Ok(Plan {
+            device,
+            layer,
+            shape,
+            cell,
+            geometry,
+            cluster,
+            sizes,
+            tape,
+            there,
+            back,
+            functions,
+            report,
+            patience,
+        })
+    }
+
+    /// For tests: threads give up at the first look in vain, which comes at once where blocks wait for each other.
+    #[doc(hidden)]
+    pub fn impatient(self) -> Plan {
+        Plan { patience: 1, ..self }
     }
 
     /// Bytes that the forward pass leaves for the backward pass; 0 if not in training.
@@ -268,9 +294,9 @@ impl Plan {
     }
 
     pub(super) unsafe fn gemm(&self, function: &Function, stream: Stream, args: &GemmArgs) -> Result<(), Error> {
-        let tiles = (args.m as u32).div_ceil(128) * (args.n as u32).div_ceil(128);
+        let tiles = (args.m as usize).div_ceil(128) * (args.n as usize).div_ceil(128);
         // SAFETY: the caller's promise.
-        unsafe { Launch::new(tiles, 256).run(function, stream, args) }
+        unsafe { Launch::new(grid(tiles)?, 256).run(function, stream, args) }
     }
 
     /// Fills memory with the words that mean "nothing has come yet".
@@ -285,17 +311,10 @@ impl Plan {
         unsafe { call!(cuMemsetD32Async(workspace, 0, 1, stream.0)) }
     }
 
-    /// Whether the last pass with this workspace came to its end; waits for the GPU. A pass gives up after seconds in which
-    /// a block got no answer from another, as when the device's blocks cannot run at once.
-    pub fn check(&self, workspace: u64) -> Result<(), Error> {
-        self.device.synchronize()?;
-        let mut word = 0u32;
-        // SAFETY: the workspace begins with this word.
-        unsafe { call!(cuMemcpyDtoH_v2((&raw mut word).cast(), workspace, 4))? };
-        if word == 0 {
-            return Ok(());
-        }
-        Err(Error::Unsupported { why: "the blocks of a recurrent pass did not hear from each other in time".into() })
+    /// Waits for the GPU and says whether the passes of its recurrent layers came to their end. A pass gives up after seconds in
+    /// which a block got no answer from another, as when other work keeps some of the blocks from running.
+    pub fn check(&self) -> Result<(), Error> {
+        self.device.synchronize()
     }
 
     pub(super) fn check_params(&self, params: &Parameters) -> Result<(), Error> {

@@ -5,27 +5,29 @@ use super::plan::Plan;
 use crate::launch::Launch;
 
 /// How often a thread looks in vain before it gives up: about two seconds.
-const PATIENCE: u32 = 1 << 22;
+pub(super) const PATIENCE: u32 = 1 << 22;
 
 impl Plan {
     /// Rounds of groups, each a launch of a time loop.
     pub(super) fn rounds(&self, lengths: u64, fail: u64) -> impl Iterator<Item = (Round, Launch)> + use<> {
         let (batch, geometry, (row_time, row_batch)) = (self.shape.batch, self.geometry, self.strides());
+        let (report, patience) = (self.report, self.patience);
         let (steps, reverse, sequences) = (self.shape.steps, self.layer.reverse, geometry.groups * geometry.columns);
         (0..batch).step_by(sequences).map(move |first| {
             let end = (first + sequences).min(batch);
             let round = Round {
                 lengths,
                 fail,
+                report,
                 steps: steps as i32,
                 batch: batch as i32,
                 first: first as i32,
                 end: end as i32,
-                columns: geometry.columns as i32,
+                cols: geometry.columns as i32,
                 row_time: row_time as i32,
                 row_batch: row_batch as i32,
                 reverse: i32::from(reverse),
-                patience: PATIENCE,
+                patience,
             };
             let groups = (end - first).div_ceil(geometry.columns);
             (round, Launch::new((groups * geometry.group) as u32, 256).cooperative())

@@ -49,9 +49,9 @@ impl Route {
     }
 
     /// As [`Plan::check`].
-    pub fn check(&self, workspace: u64) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), Error> {
         match self {
-            Route::Device(plan) => plan.check(workspace),
+            Route::Device(plan) => plan.check(),
             Route::Host { .. } => Ok(()),
         }
     }

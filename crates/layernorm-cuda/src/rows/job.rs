@@ -9,7 +9,7 @@ use crate::driver::call;
 use crate::error::Error;
 use crate::kernels;
 use crate::launch::{Launch, Stream};
-use crate::types::{Accumulator, Rows, Stats, Type, Workspace, address, check_address, check_eps};
+use crate::types::{Accumulator, Rows, Stats, Type, Workspace, address, check_address, check_eps, counted};
 
 /// Which γ and β an element has: `groups` rows in turn, each with one for every `span` elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,14 @@ impl Job<'_> {
         check_address(what, rows.address, self.norm.element.bytes())
     }
 
+    /// ε and the sizes, which come from outside.
+    fn check_norm(&self) -> Result<(), Error> {
+        check_eps(self.norm.eps, self.norm.element)?;
+        counted("rows", &[self.norm.rows])?;
+        counted("elements of a row", &[self.norm.n])?;
+        counted("rows of elements", &[self.norm.rows, self.norm.n]).map(drop)
+    }
+
     fn is_empty(&self) -> bool {
         self.norm.rows == 0 || self.norm.n == 0
     }
@@ -80,7 +88,7 @@ impl Job<'_> {
         geometry: Option<Geometry>,
         stream: Stream,
     ) -> Result<(), Error> {
-        check_eps(self.norm.eps, self.norm.element)?;
+        self.check_norm()?;
         if self.is_empty() {
             // A row without elements has no mean. All bits set is a NaN.
             let rows = if self.norm.n == 0 { self.norm.rows } else { 0 };
@@ -143,7 +151,11 @@ impl Job<'_> {
                 lines: 0,
                 rows: rows as i64,
                 n: n as i64,
-                strides: [call.x.stride, residual_rows.stride, 0, h_rows.stride, call.y.stride],
+                stride_x: call.x.stride,
+                stride_other: residual_rows.stride,
+                stride_dh: 0,
+                stride_h: h_rows.stride,
+                stride_to: call.y.stride,
                 span: self.channels.span as i64,
                 groups: self.channels.groups as i64,
                 count: A::count(n),
@@ -171,7 +183,10 @@ impl Job<'_> {
             rstd: stats.rstd,
             rows: rows as i64,
             n: n as i64,
-            strides: [call.x.stride, residual_rows.stride, h_rows.stride, call.y.stride],
+            stride_x: call.x.stride,
+            stride_residual: residual_rows.stride,
+            stride_h: h_rows.stride,
+            stride_y: call.y.stride,
             span: self.channels.span as i64,
             groups: self.channels.groups as i64,
             count: A::count(n),
@@ -188,7 +203,7 @@ impl Job<'_> {
         geometry: Option<(Geometry, bool)>,
         stream: Stream,
     ) -> Result<(), Error> {
-        check_eps(self.norm.eps, self.norm.element)?;
+        self.check_norm()?;
         self.device.bind()?;
         if self.is_empty() {
             // SAFETY: the caller vouches for the places of the gradients.
@@ -210,7 +225,7 @@ impl Job<'_> {
 
     /// dx of groups, whose γ and β are a channel's; scaled rows are left at `lines`, for the sums of the channels.
     pub(crate) unsafe fn rows_of_groups(&self, call: &Backward, lines: u64, stream: Stream) -> Result<(), Error> {
-        check_eps(self.norm.eps, self.norm.element)?;
+        self.check_norm()?;
         if self.is_empty() || (call.dx.is_none() && lines == 0) {
             return Ok(());
         }
@@ -321,7 +336,10 @@ impl Job<'_> {
             rows: rows as i64,
             n: n as i64,
             parts: parts as i64,
-            strides: [call.x.stride, call.dy.stride, dh.stride, dx.stride],
+            stride_x: call.x.stride,
+            stride_dy: call.dy.stride,
+            stride_dh: dh.stride,
+            stride_dx: dx.stride,
             span: self.channels.span as i64,
             groups: self.channels.groups as i64,
             count: A::count(n),
@@ -365,7 +383,11 @@ impl Job<'_> {
             lines,
             rows: rows as i64,
             n: n as i64,
-            strides: [call.x.stride, call.dy.stride, dh.stride, 0, dx.stride],
+            stride_x: call.x.stride,
+            stride_other: call.dy.stride,
+            stride_dh: dh.stride,
+            stride_h: 0,
+            stride_to: dx.stride,
             span: self.channels.span as i64,
             groups: self.channels.groups as i64,
             count: A::count(n),

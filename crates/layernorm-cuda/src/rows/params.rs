@@ -1,74 +1,100 @@
 //! The kernels' parameters, field by field, as `kernels/params.cuh` and `long.cu` have them.
 
-use crate::types::Count;
+use crate::layout::{by_accumulator, device_struct};
+use crate::types::{Count, lines_assertion};
 
-/// As `params.cuh` has them.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct ForwardParams<A> {
-    pub(super) x: u64,
-    pub(super) residual: u64,
-    pub(super) h: u64,
-    pub(super) y: u64,
-    pub(super) gain: u64,
-    pub(super) bias: u64,
-    pub(super) m: u64,
-    pub(super) delta: u64,
-    pub(super) rstd: u64,
-    pub(super) rows: i64,
-    pub(super) n: i64,
-    pub(super) strides: [i64; 4],
-    pub(super) span: i64,
-    pub(super) groups: i64,
-    pub(super) count: Count<A>,
-    pub(super) eps: A,
+/// What `params.cuh` must agree with.
+pub(crate) fn forward_layout() -> String {
+    by_accumulator!(Count, ForwardParams, BackwardParams)
 }
 
-/// As `params.cuh` has them.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct BackwardParams<A> {
-    pub(super) x: u64,
-    pub(super) dy: u64,
-    pub(super) dh: u64,
-    pub(super) dx: u64,
-    pub(super) gain: u64,
-    pub(super) m: u64,
-    pub(super) delta: u64,
-    pub(super) rstd: u64,
-    pub(super) sums: u64,
-    pub(super) lines: u64,
-    pub(super) messages: u64,
-    pub(super) rows: i64,
-    pub(super) n: i64,
-    pub(super) parts: i64,
-    pub(super) strides: [i64; 4],
-    pub(super) span: i64,
-    pub(super) groups: i64,
-    pub(super) count: Count<A>,
-    pub(super) eps: A,
+/// The same where the statistics of scaled rows are written.
+pub(crate) fn backward_layout() -> String {
+    forward_layout() + &lines_assertion()
 }
 
-/// As `long.cu` has them.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct LongParams<A> {
-    pub(super) x: u64,
-    pub(super) other: u64,
-    pub(super) dh: u64,
-    pub(super) h: u64,
-    pub(super) to: u64,
-    pub(super) gain: u64,
-    pub(super) bias: u64,
-    pub(super) m: u64,
-    pub(super) delta: u64,
-    pub(super) rstd: u64,
-    pub(super) lines: u64,
-    pub(super) rows: i64,
-    pub(super) n: i64,
-    pub(super) strides: [i64; 5],
-    pub(super) span: i64,
-    pub(super) groups: i64,
-    pub(super) count: Count<A>,
-    pub(super) eps: A,
+/// What `long.cu` must agree with.
+pub(crate) fn long_layout() -> String {
+    by_accumulator!(Count, LongParams) + &lines_assertion()
+}
+
+device_struct! {
+    /// As `params.cuh` has them.
+    pub(super) struct ForwardParams<A> as "ForwardParams" {
+        x: u64,
+        residual: u64,
+        h: u64,
+        y: u64,
+        gain: u64,
+        bias: u64,
+        m: u64,
+        delta: u64,
+        rstd: u64,
+        rows: i64,
+        n: i64,
+        stride_x: i64,
+        stride_residual: i64,
+        stride_h: i64,
+        stride_y: i64,
+        span: i64,
+        groups: i64,
+        count: Count<A>,
+        eps: A,
+    }
+}
+
+device_struct! {
+    /// As `params.cuh` has them.
+    pub(super) struct BackwardParams<A> as "BackwardParams" {
+        x: u64,
+        dy: u64,
+        dh: u64,
+        dx: u64,
+        gain: u64,
+        m: u64,
+        delta: u64,
+        rstd: u64,
+        sums: u64,
+        lines: u64,
+        messages: u64,
+        rows: i64,
+        n: i64,
+        parts: i64,
+        stride_x: i64,
+        stride_dy: i64,
+        stride_dh: i64,
+        stride_dx: i64,
+        span: i64,
+        groups: i64,
+        count: Count<A>,
+        eps: A,
+    }
+}
+
+device_struct! {
+    /// As `long.cu` has them.
+    pub(super) struct LongParams<A> as "Params" {
+        x: u64,
+        other: u64,
+        dh: u64,
+        h: u64,
+        to: u64,
+        gain: u64,
+        bias: u64,
+        m: u64,
+        delta: u64,
+        rstd: u64,
+        lines: u64,
+        rows: i64,
+        n: i64,
+        stride_x: i64,
+        stride_other: i64,
+        stride_dh: i64,
+        stride_h: i64,
+        stride_to: i64,
+        span: i64,
+        groups: i64,
+        count: Count<A>,
+        eps: A,
+    }
 }

@@ -1,50 +1,32 @@
-//! Tests that say what they lack: one that cannot run here is reported as ignored, which Cargo's own harness has no way to say.
+//! What the tests share that may lack something: a GPU, NVRTC, a C++ compiler. libtest-mimic is the standard harness as a library:
+//! it catches panics, knows the same command line, and lets a test be ignored at run time. The reason stands in the test's kind:
+//! `test [no GPU: …] name ... ignored`.
+use libtest_mimic::{Arguments, Failed, Trial};
 
-/// What became of a test.
-pub enum Outcome {
-    Passed,
-    /// It needs something that is not here: what.
-    Ignored(String),
-    /// What was wrong.
-    Failed(String),
-}
-
-impl From<Option<String>> for Outcome {
-    fn from(wrong: Option<String>) -> Self {
-        wrong.map_or(Outcome::Passed, Outcome::Failed)
+/// A test; ignored where something is `missing`, for the reason that is given.
+pub fn test(
+    name: impl Into<String>,
+    missing: Option<&str>,
+    run: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Trial {
+    let trial = Trial::test(name, move || run().map_err(Failed::from));
+    match missing {
+        Some(why) => trial.with_ignored_flag(true).with_kind(first_line(why)),
+        None => trial,
     }
 }
 
-/// Runs the tests whose names have one of the command line's words in them, all without a word, and ends the program. `--list` names
-/// them, as tools that list tests expect.
-pub fn run<T>(tests: impl IntoIterator<Item = (String, T)>, outcome: impl Fn(T) -> Outcome) -> ! {
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
-    let list = std::env::args().any(|word| word == "--list");
-    let wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word));
-    let (mut passed, mut ignored, mut failed) = (0, 0, 0);
-    for (name, test) in tests.into_iter().filter(|(name, _)| wanted(name)) {
-        if list {
-            println!("{name}: test");
-            continue;
-        }
-        match outcome(test) {
-            Outcome::Passed => {
-                println!("test {name} ... ok");
-                passed += 1;
-            }
-            Outcome::Ignored(why) => {
-                println!("test {name} ... ignored, skipped: {why}");
-                ignored += 1;
-            }
-            Outcome::Failed(wrong) => {
-                println!("{wrong}\ntest {name} ... FAILED");
-                failed += 1;
-            }
-        }
+fn first_line(why: &str) -> String {
+    why.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Runs the tests that the command line asks for and ends the program. `alone`: one after the other, because each of them uses all
+/// cores or the one GPU. What cannot run stays ignored, whatever `--ignored` and `--include-ignored` say.
+pub fn run(tests: Vec<Trial>, alone: bool) -> ! {
+    let mut arguments = Arguments::from_args();
+    if alone {
+        arguments.test_threads.get_or_insert(1);
     }
-    if !list {
-        let word = if failed == 0 { "ok" } else { "FAILED" };
-        println!("\ntest result: {word}. {passed} passed; {failed} failed; {ignored} ignored\n");
-    }
-    std::process::exit(i32::from(failed > 0))
+    (arguments.ignored, arguments.include_ignored) = (false, false);
+    libtest_mimic::run(&arguments, tests).exit()
 }

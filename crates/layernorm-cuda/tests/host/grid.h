@@ -46,7 +46,7 @@ struct Fiber {
 };
 
 inline std::vector<Fiber> fibers;
-inline int now, blocks;
+inline int now, blocks, silent = -1;  // what the silent block sends never arrives
 inline ucontext_t scheduler;
 inline std::mt19937 chance;
 inline std::vector<std::function<void()>> under_way;

@@ -58,6 +58,7 @@ inline uint2 peek2(const void *p) {
 // Words of one message may come one after the other.
 inline void send1(void *p, u32 a) {
     aligned(p, 4);
+    if (grid::self().block == grid::silent) return;
     grid::under_way.push_back([=] { *(u32 *)p = a; });
 }
 inline u32 message(float x) { return __float_as_uint(x == x ? x : __uint_as_float(0x7fffffffu)); }
@@ -65,9 +66,11 @@ inline void send2(void *p, float a, float b) {
     aligned(p, 8);
     send1(p, message(a)), send1((u32 *)p + 1, message(b));
 }
+inline void tell_host(u32 *to) { *to = 1; }
 inline u64 peek_tagged(const u64 *p) { return peek<u64>(p); }
 inline void send_tagged(u64 *p, float x, u32 tag) {
     aligned(p, 8);
+    if (grid::self().block == grid::silent) return;
     grid::under_way.push_back([=] { *p = u64(tag) << 32 | __float_as_uint(x); });
 }
 

@@ -22,6 +22,7 @@ inline float inverse_of(float x) { return 1 / x; }
 inline void prefetch(const void*) {}
 inline uint4 peek4(const void*) { simt::fail("not for these kernels"); return {}; }
 inline uint2 peek2(const void*) { simt::fail("not for these kernels"); return {}; }
+inline void tell_host(unsigned*) { simt::fail("not for these kernels"); }
 inline void send1(void*, unsigned) { simt::fail("not for these kernels"); }
 inline void send2(void*, float, float) { simt::fail("not for these kernels"); }
 inline void send4(void*, float, float, float, float) { simt::fail("not for these kernels"); }

@@ -306,11 +306,11 @@ impl OnGpu {
     pub fn results(&self, training: bool) -> Result<Results, Error> {
         // SAFETY: all addresses are of this structure's buffers, of the sizes that the plan wants.
         unsafe { self.plan.forward(Stream::DEFAULT, &self.run)? };
-        self.plan.check(self.run.workspace)?;
+        self.plan.check()?;
         if training {
             // SAFETY: as above.
             unsafe { self.plan.backward(Stream::DEFAULT, &self.back)? };
-            self.plan.check(self.run.workspace)?;
+            self.plan.check()?;
         }
         self.read()
     }
@@ -323,7 +323,7 @@ impl OnGpu {
         let stream = OwnedStream::new(device)?;
         for (_, buffer, _) in &mut self.outputs {
             if !buffer.is_empty() {
-                buffer.fill_bytes(0, stream.stream)?;
+                buffer.fill_bytes(0, stream.stream())?;
             }
         }
         // SAFETY: as in `results`.
@@ -331,9 +331,10 @@ impl OnGpu {
             self.plan.forward(stream, &self.run)?;
             self.plan.backward(stream, &self.back)
         })?;
-        graph.launch(stream.stream)?;
+        // SAFETY: as in `results`.
+        unsafe { graph.launch(stream.stream())? };
         stream.synchronize()?;
-        self.plan.check(self.run.workspace)?;
+        self.plan.check()?;
         self.read().map(Some)
     }
 

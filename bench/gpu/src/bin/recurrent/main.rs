@@ -15,29 +15,28 @@ recurrent: LSTMs and GRUs on this machine's GPU, against the CPU engine, and the
 
 recurrent check [quick | reduced | part of a case's name]
 recurrent time [loop] [lstm | gru] [f32 | tf32 | f16 | bf16] [H B]…     µs a step; loop: without the products around it
-recurrent warm K N [quick | what is to be timed]                        compiles every N-th case's kernels, from the K-th on";
+recurrent warm K N [quick | what is to be timed]                        compiles every N-th case's kernels, from the K-th on
+
+Status: 0 if all holds, 1 if not, 2 for wrong words or no GPU.";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.iter().any(|word| word == "--help" || word == "-h") {
         return println!("{HELP}");
     }
-    let device = match Device::open(0) {
-        Ok(device) => device,
-        Err(error) => {
-            eprintln!("{error}");
-            std::process::exit(1);
-        }
+    let Some(work @ ("check" | "warm" | "time")) = arguments.first().map(String::as_str) else {
+        eprintln!("expected check, time or warm\n\n{HELP}");
+        std::process::exit(2);
     };
+    let device = Device::open(0).unwrap_or_else(|error| {
+        eprintln!("a GPU is needed: {error}");
+        std::process::exit(2);
+    });
     println!("{}", device.properties().name);
-    let good = match arguments.first().map(String::as_str) {
-        Some("check") => check_all(&device, arguments.get(1).map(String::as_str)),
-        Some("warm") => warm(&device, &arguments[1..]),
-        Some("time") => time::all(&device, &arguments[1..]),
-        _ => {
-            eprintln!("{HELP}");
-            false
-        }
+    let good = match work {
+        "check" => check_all(&device, arguments.get(1).map(String::as_str)),
+        "warm" => warm(&device, &arguments[1..]),
+        _ => time::all(&device, &arguments[1..]),
     };
     std::process::exit(i32::from(!good));
 }

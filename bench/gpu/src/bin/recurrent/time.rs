@@ -39,7 +39,7 @@ fn measure(device: &Device, case: &Case) -> Result<Times, Error> {
         let gpu = OnGpu::new(device, case, &data, false)?;
         // SAFETY: all addresses are of that structure's buffers.
         let time = median(device, || unsafe { gpu.plan.forward(Stream::DEFAULT, &gpu.run) })?;
-        gpu.plan.check(gpu.run.workspace)?;
+        gpu.plan.check()?;
         time
     };
     let gpu = OnGpu::new(device, case, &data, true)?;
@@ -50,7 +50,7 @@ fn measure(device: &Device, case: &Case) -> Result<Times, Error> {
             gpu.plan.backward(Stream::DEFAULT, &gpu.back)
         }
     })?;
-    gpu.plan.check(gpu.run.workspace)?;
+    gpu.plan.check()?;
     Ok(Times { there, both, resources: gpu.plan.resources()? })
 }
 
