@@ -4,10 +4,15 @@
 pub mod formats;
 pub mod memory;
 pub mod mutation;
+mod scratch;
 pub mod seeds;
 
 // Parsers from crates that depend on Burn, which takes far too long to build with a sanitizer: their source files, which
 // do without it. Only what reads files is called, and they are formatted where they belong.
+#[allow(dead_code, unused_imports)]
+#[rustfmt::skip]
+#[path = "../../crates/layernorm-lab/src/training/container.rs"]
+mod container;
 #[allow(dead_code, unused_imports)]
 #[rustfmt::skip]
 #[path = "../../crates/layernorm-lab/src/data/error.rs"]
@@ -16,5 +21,17 @@ mod error;
 #[rustfmt::skip]
 #[path = "../../crates/layernorm-lab/src/data/idx.rs"]
 mod idx;
+#[allow(dead_code, unused_imports)]
+#[rustfmt::skip]
+#[path = "../../crates/layernorm-cli/src/predict/picture.rs"]
+mod picture;
+#[allow(dead_code, unused_imports)]
+#[rustfmt::skip]
+#[path = "../../crates/layernorm-lab/src/records/mod.rs"]
+mod records;
+#[allow(dead_code, unused_imports)]
+#[rustfmt::skip]
+#[path = "../../crates/layernorm-lab/src/training/tensors.rs"]
+mod tensors;
 
 pub use formats::Format;

@@ -2,7 +2,10 @@
 //! any bytes may come.
 
 pub mod idx;
+pub mod model;
 pub mod npy;
+pub mod png;
+pub mod records;
 pub mod weights;
 
 /// A format of files.
@@ -15,8 +18,11 @@ pub struct Format {
 }
 
 /// All of them.
-pub const ALL: [Format; 3] = [
+pub const ALL: [Format; 6] = [
     Format { name: "idx", check: idx::check },
+    Format { name: "model", check: model::check },
     Format { name: "npy", check: npy::check },
+    Format { name: "png", check: png::check },
+    Format { name: "records", check: records::check },
     Format { name: "weights", check: weights::check },
 ];

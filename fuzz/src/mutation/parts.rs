@@ -1,9 +1,13 @@
 //! Files as parts, and parts as a file with right lengths and checksums.
 
 use super::Random;
-use flate2::read::MultiGzDecoder;
-use flate2::{Compression, write::GzEncoder};
+use crate::formats::{model, records};
+use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use flate2::write::{GzEncoder, ZlibEncoder};
+use flate2::{Compression, Crc};
 use std::io::{Read, Write};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// The parts of a valid file; none if it has no such form.
 pub fn opened(format: &str, file: &[u8]) -> Option<Vec<Vec<u8>>> {
@@ -16,6 +20,12 @@ pub fn opened(format: &str, file: &[u8]) -> Option<Vec<Vec<u8>>> {
             let length = u64::from_le_bytes(*file.first_chunk()?) as usize;
             cut(&file[8..], &[length])
         }
+        "png" => chunks(file.strip_prefix(PNG)?),
+        "model" => {
+            let contents = &file[1 + line(file)?..];
+            cut(contents, &[line(contents)? + 1])
+        }
+        "records" => Some(records::lines_without_sums(file)),
         _ => {
             let mut plain = Vec::new();
             match file.starts_with(&[0x1f, 0x8b]) {
@@ -34,7 +44,10 @@ pub fn closed(format: &str, parts: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     match format {
         "npy" => [b"\x93NUMPY\x01\x00", &(first as u16).to_le_bytes()[..], &parts.concat()].concat(),
         "weights" => [&(first as u64).to_le_bytes()[..], &parts.concat()].concat(),
-        _ if random.one_in(2) => packed(&parts.concat()),
+        "png" => [PNG.to_vec(), parts.iter().flat_map(|part| chunk(part)).collect()].concat(),
+        "model" => model::signed(&parts.concat()),
+        "records" => records::with_sums(parts),
+        _ if random.one_in(2) => packed(GzEncoder::new(Vec::new(), Compression::fast()), &parts.concat()),
         _ => parts.concat(),
     }
 }
@@ -51,7 +64,61 @@ fn cut(bytes: &[u8], lengths: &[usize]) -> Option<Vec<Vec<u8>>> {
     Some(parts)
 }
 
-fn packed(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).and_then(|()| encoder.finish()).expect("writing into memory cannot fail")
+fn line(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|&byte| byte == b'\n')
+}
+
+/// Kind and data of each chunk of a PNG; those of pixels are unpacked.
+fn chunks(mut rest: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let length = u32::from_be_bytes(*rest.first_chunk()?) as usize;
+        let body = rest.get(4..8 + length)?;
+        let mut part = body[..4].to_vec();
+        match part == b"IDAT" {
+            true => drop(ZlibDecoder::new(&body[4..]).read_to_end(&mut part).ok()?),
+            false => part.extend(&body[4..]),
+        }
+        parts.push(part);
+        rest = rest.get(12 + length..)?;
+    }
+    Some(parts)
+}
+
+fn chunk(part: &[u8]) -> Vec<u8> {
+    let body = match part.strip_prefix(b"IDAT") {
+        Some(pixels) => {
+            let pixels = packed(ZlibEncoder::new(Vec::new(), Compression::fast()), pixels);
+            [b"IDAT", &*pixels].concat()
+        }
+        None => part.to_vec(),
+    };
+    let mut crc = Crc::new();
+    crc.update(&body);
+    [&(body.len().saturating_sub(4) as u32).to_be_bytes()[..], &body, &crc.sum().to_be_bytes()].concat()
+}
+
+fn packed<W: Write>(mut encoder: W, bytes: &[u8]) -> Vec<u8>
+where
+    W: Finish,
+{
+    encoder.write_all(bytes).expect("writing into memory cannot fail");
+    encoder.finished()
+}
+
+/// What an encoder into memory gives at its end.
+trait Finish {
+    fn finished(self) -> Vec<u8>;
+}
+
+impl Finish for GzEncoder<Vec<u8>> {
+    fn finished(self) -> Vec<u8> {
+        self.finish().expect("writing into memory cannot fail")
+    }
+}
+
+impl Finish for ZlibEncoder<Vec<u8>> {
+    fn finished(self) -> Vec<u8> {
+        self.finish().expect("writing into memory cannot fail")
+    }
 }

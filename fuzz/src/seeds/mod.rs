@@ -1,8 +1,11 @@
 //! Valid files of every format and variant, small: what fuzzing starts from.
 
 mod npy;
+mod pictures;
+mod records;
 mod weights;
 
+use crate::formats::model::signed;
 use crate::mutation::Random;
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write;
@@ -25,7 +28,10 @@ pub fn all() -> Vec<Seed> {
         seeds.extend(files.into_iter().map(|(name, bytes)| Seed { format, name, bytes }));
     };
     add("idx", idx());
+    add("model", models());
     add("npy", npy::all());
+    add("png", pictures::all());
+    add("records", records::all());
     add("shapes", calls());
     add("weights", weights::all());
     seeds
@@ -51,6 +57,27 @@ fn idx() -> Vec<(String, Vec<u8>)> {
         ("labels.gz".into(), gzip(&labels)),
         ("images.gz".into(), gzip(&images)),
         ("two-members.gz".into(), two_members),
+    ]
+}
+
+fn models() -> Vec<(String, Vec<u8>)> {
+    let pixels = vec!["0.5"; 256].join(",");
+    let file = |arch: &str, tensors: &str, numbers: usize| {
+        let blob: Vec<u8> = (0..numbers).flat_map(|number| (number as f32 / 7.0).to_le_bytes()).collect();
+        let header = format!(
+            "{{\"header\":{{\"spec\":{{\"arch\":{arch},\"norm\":\"layer\"}},\"rows\":2,\"columns\":3,\"pixels\":[{pixels}],\
+             \"tensors\":[{tensors}]}},\"blobs\":[{}]}}\n",
+            blob.len()
+        );
+        signed(&[header.as_bytes(), &blob].concat())
+    };
+    let tensor = |name: &str, shape: &str| format!("{{\"name\":\"{name}\",\"shape\":[{shape}]}}");
+    let mlp = [tensor("first.weight", "6,4"), tensor("first.bias", "4"), tensor("none", "0,4")].join(",");
+    vec![
+        ("mlp".into(), file("{\"mlp\":{\"hidden\":[4]}}", &mlp, 28)),
+        ("scalar".into(), file("{\"lstm\":{\"hidden\":1}}", &tensor("scale", ""), 1)),
+        ("no-tensors".into(), file("\"none\"", "", 0)),
+        ("no-blobs".into(), signed(b"{\"header\":null,\"blobs\":[]}\n")),
     ]
 }
 

@@ -18,6 +18,8 @@ const MOST_BYTES: usize = 256 << 20;
 const MOST_PIXELS: u64 = 1 << 27;
 /// The most pixels of a side.
 const MOST_SIDE: u32 = 1 << 17;
+/// A byte of deflate is at most so many bytes once it is unpacked.
+const MOST_EXPANSION: usize = 1032;
 /// Grey values that differ by less than this are no strokes.
 const LEAST_CONTRAST: u8 = 32;
 
@@ -98,6 +100,12 @@ impl Samples {
         let mut reader = decoder.read_info().map_err(refused)?;
         let too_large = || format!("expected a picture of at most {MOST_BYTES} bytes, found more");
         let size = reader.output_buffer_size().filter(|&size| size <= MOST_BYTES).ok_or_else(too_large)?;
+        if size / MOST_EXPANSION > bytes.len() {
+            let found = bytes.len();
+            return Err(format!(
+                "expected the pixels of {width}×{height}, found a file of {found} bytes, too few for them"
+            ));
+        }
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(size).map_err(|_| format!("no memory for the {size} bytes of the picture"))?;
         bytes.resize(size, 0);

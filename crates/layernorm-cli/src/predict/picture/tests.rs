@@ -122,6 +122,12 @@ fn sizes_are_refused_before_they_are_allocated() {
 }
 
 #[test]
+fn pixels_that_a_file_cannot_hold_are_refused_before_they_are_allocated() {
+    let error = read(&raw(10_000, 10_000, 8, 0, &[chunk(b"IDAT", b"x")]), 28, 28).unwrap_err();
+    assert_eq!(error, "expected the pixels of 10000×10000, found a file of 58 bytes, too few for them");
+}
+
+#[test]
 fn damaged_files_give_errors() {
     let png = encoded(ColorType::Rgba, BitDepth::Eight, &drawn_with([0, 0, 0, 255], [0; 4]), &[], &[]);
     for end in 0..png.len() {
