@@ -17,8 +17,6 @@ _Running = tuple[_Flat, _Flat]
 _How = tuple[int, bool]
 # Of h and c.
 _Pair = tuple[_Flat | None, _Flat | None]
-# The same on a GPU: addresses, 0 for none.
-_CudaPair = tuple[int, int]
 
 def forward(
     op: _Op,
@@ -157,10 +155,17 @@ _Place = tuple[int, int]
 _CudaNorm = tuple[str, int, tuple[int, int, int, int], float]
 # (address, elements from a row to the next).
 _Matrix = tuple[int, int]
-# (address or 0, type).
-_Vector = tuple[int, int]
-# (address of the mean, address of the variance, momentum).
-_Moments = tuple[int, int, float]
+# (address, type, elements).
+_Vector = tuple[int, int, int] | None
+# (address of the mean, address of the variance, elements of each, momentum).
+_Moments = tuple[int, int, int, float]
+# (address, elements from there on).
+_Memory = tuple[int, int]
+# (address, elements from a row to the next, elements from there on).
+_Rows = tuple[int, int, int]
+# (address, type, elements).
+_CudaParameter = tuple[int, int, int]
+_CudaPair = tuple[_Memory, _Memory]
 
 def cuda_use_nvrtc(path: str, /) -> bool: ...
 def cuda_workspace(norm: _CudaNorm, gradients: bool, /) -> int: ...
@@ -171,7 +176,7 @@ def cuda_forward(
     y: _Matrix,
     weight: _Vector,
     bias: _Vector,
-    stats: int,
+    stats: _Memory | None,
     running: _Moments | None,
     workspace: tuple[int, int],
     /,
@@ -182,7 +187,7 @@ def cuda_backward(
     x: _Matrix,
     dy: _Matrix,
     weight: _Vector,
-    stats: int,
+    stats: _Memory | None,
     running: _Moments | None,
     dx: _Matrix,
     dweight: _Vector,
@@ -210,28 +215,28 @@ class CudaLayer:
     def forward(
         self,
         stream: int,
-        parameters: Sequence[int],
-        x: int,
-        y: _Matrix,
+        parameters: Sequence[_CudaParameter],
+        x: _Memory,
+        y: _Rows,
         first: _CudaPair,
         last: _CudaPair,
-        lengths: int,
-        tape: int,
-        workspace: int,
+        lengths: _Memory,
+        tape: _Memory,
+        workspace: _Memory,
         /,
     ) -> None: ...
     def backward(
         self,
         stream: int,
-        parameters: Sequence[int],
-        x: int,
-        dy: _Matrix,
+        parameters: Sequence[_CudaParameter],
+        x: _Memory,
+        dy: _Rows,
         dlast: _CudaPair,
-        lengths: int,
-        tape: int,
-        workspace: int,
-        dparameters: Sequence[int],
-        dx: tuple[int, bool],
+        lengths: _Memory,
+        tape: _Memory,
+        workspace: _Memory,
+        dparameters: Sequence[_CudaParameter],
+        dx: tuple[_Memory, bool],
         dfirst: _CudaPair,
         /,
     ) -> None: ...

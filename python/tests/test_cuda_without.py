@@ -38,7 +38,7 @@ def test_importing_opens_nothing_of_cuda():
 def test_what_is_missing_is_said():
     norm = ("layer", 2, (1, 4, 0, 0), 1e-5)
     with pytest.raises(RuntimeError, match="no NVIDIA driver|no GPU 0|cuInit failed"):
-        _core.cuda_forward((0, 0), norm, (16, 4), (16, 4), (0, 0), (0, 0), 0, None, (0, 0))
+        _core.cuda_forward((0, 0), norm, (16, 4), (16, 4), None, None, None, None, (0, 0))
     with pytest.raises(RuntimeError, match="no NVIDIA driver|no GPU 0|cuInit failed"):
         _core.CudaLayer(0, core_of(spec()), (0, 0), (2, 2), False, (3, 2, False, False), False)
 
@@ -46,7 +46,15 @@ def test_what_is_missing_is_said():
 def test_arguments_are_checked_before_the_gpu():
     norm = ("layer", 0, (1, 4, 0, 0), 1e-5)
     with pytest.raises(TypeError, match="weight: expected float16 or float32, found bfloat16"):
-        _core.cuda_forward((0, 0), norm, (16, 4), (16, 4), (16, 1), (0, 0), 0, None, (0, 0))
+        _core.cuda_forward((0, 0), norm, (16, 4), (16, 4), (16, 1, 4), None, None, None, (0, 0))
+    # Elements that are not there, and memory that was given back.
+    for weight, found in (((16, 0, 3), 3), ((0, 0, 4), 0)):
+        with pytest.raises(ValueError, match=f"weight: expected 4 elements, found {found}"):
+            _core.cuda_forward((0, 0), norm, (16, 4), (16, 4), weight, None, None, None, (0, 0))
+    with pytest.raises(ValueError, match="statistics: expected 3 elements, found 2"):
+        _core.cuda_forward((0, 0), norm, (16, 4), (16, 4), None, None, (16, 2), None, (0, 0))
+    with pytest.raises(ValueError, match="gradient of bias: expected 4 elements, found 5"):
+        _core.cuda_backward((0, 0), norm, (16, 4), (16, 4), None, (16, 3), None, (16, 4), None, (16, 0, 5), (0, 0))
     with pytest.raises(RuntimeError, match="kind: expected layer, rms, group or batch"):
         _core.cuda_workspace(("weight", 0, (1, 4, 0, 0), 1e-5), True)
 

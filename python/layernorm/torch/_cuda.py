@@ -18,6 +18,7 @@ from math import prod
 import torch
 
 from .. import _core
+from ._readable import readable
 from ._types import CODES, acc_of, code_of
 
 _current_device = getattr(torch._C, "_cuda_getDevice", None)
@@ -106,15 +107,25 @@ def rows_of(x, count):
     return x, leading[-1][1] if leading else n
 
 
+def vector(t):
+    """``(address, type, elements)`` of a contiguous tensor, or None."""
+    return None if t is None else (t.data_ptr(), CODES[t.dtype], t.numel())
+
+
+def _saved(stats):
+    """``(address, elements)`` of statistics, or None."""
+    return None if stats is None else (stats.data_ptr(), stats.numel())
+
+
 def _parameter(what, t, shape):
-    """``(tensor, (address, type))`` of γ or β; the tensor has to live until the call is made."""
+    """``(tensor, (address, type, elements))`` of γ or β; the tensor has to live until the call is made."""
     if t is None:
-        return None, (0, 0)
-    code = code_of(what, t.dtype)
+        return None, None
+    code_of(what, t.dtype)
     if tuple(t.shape) != tuple(shape):
         raise ValueError(f"{what}: expected shape {list(shape)}, found {list(t.shape)}")
-    t = t.contiguous()
-    return t, (t.data_ptr(), code)
+    t = readable(what, t).contiguous()
+    return t, vector(t)
 
 
 def _described(op, x, eps):
@@ -131,8 +142,9 @@ def _described(op, x, eps):
     return (kind, code, (shape[0], shape[1], prod(shape[2:]), number), float(eps)), shape[1:2]
 
 
-def _operand(op, x):
+def _operand(what, op, x):
     """x as the kernels of a norm read it, and its ``(address, distance of rows)``."""
+    x = readable(what, x)
     if op[0] in ("layer", "rms"):
         x, stride = rows_of(x, op[1])
     else:
@@ -156,9 +168,9 @@ def _laid_out(op, y, x):
 def _gradient(t, wanted):
     """Contiguous memory for the gradient of a parameter, and its place."""
     if not wanted:
-        return None, (0, 0)
+        return None, None
     to = torch.empty(t.shape, dtype=t.dtype, device=t.device)
-    return to, (to.data_ptr(), CODES[t.dtype])
+    return to, vector(to)
 
 
 @on_device
@@ -167,6 +179,8 @@ def rows_forward(x, weight, bias, how, with_stats):
     again: for small tensors every call counts.
     """
     op, n, eps = how
+    if x.is_neg() or x._is_zerotensor():
+        x = readable("input", x)
     rows = x.numel() // n
     y = torch.empty_like(x)
     stats = torch.empty((3, rows), dtype=acc_of(x.dtype), device=x.device) if with_stats else None
@@ -175,9 +189,9 @@ def rows_forward(x, weight, bias, how, with_stats):
         (op[0], CODES[x.dtype], (rows, n, 0, 0), eps),
         (x.data_ptr(), n),
         (y.data_ptr(), n),
-        (0, 0) if weight is None else (weight.data_ptr(), CODES[weight.dtype]),
-        (0, 0) if bias is None else (bias.data_ptr(), CODES[bias.dtype]),
-        stats.data_ptr() if with_stats else 0,
+        vector(weight),
+        vector(bias),
+        _saved(stats),
         None,
         (0, 0),
     )
@@ -191,14 +205,13 @@ def forward(x, op, weight, bias, eps, with_stats, count):
     norm, shape = _described(op, x, eps)
     weight, gain = _parameter("weight", weight, shape)
     bias, shift = _parameter("bias", bias, shape)
-    read, at = _operand(op, x)
+    read, at = _operand("input", op, x)
     y, to = _result(op, x)
     # Batch norm without running statistics is training: its statistics are needed in any case.
     kept = with_stats or op[0] == "batch"
     stats = torch.empty((3, count), dtype=acc_of(x.dtype), device=x.device) if kept else None
     work = _workspace(norm, False, x) if op[0] == "batch" else None
-    place = stats.data_ptr() if kept else 0
-    _core.cuda_forward(_place(x), norm, at, to, gain, shift, place, None, _memory(work))
+    _core.cuda_forward(_place(x), norm, at, to, gain, shift, _saved(stats), None, _memory(work))
     return _laid_out(op, y, x), stats if with_stats else None
 
 
@@ -213,14 +226,14 @@ def _gradients(op, x, dy, weight, bias, stats, running, eps, mask):
     norm, shape = _described(op, x, eps)
     like_weight, like_bias = weight, bias
     weight, gain = _parameter("weight", weight, shape)
-    read, at = _operand(op, x)
-    dy, dy_at = _operand(op, dy.to(x.dtype))
+    read, at = _operand("input", op, x)
+    dy, dy_at = _operand("gradient", op, dy.to(x.dtype))
     dx, to = _result(op, x) if mask[0] else (None, (0, 0))
     dweight, dgain = _gradient(like_weight, mask[1])
     dbias, dshift = _gradient(like_bias, mask[2])
     work = _workspace(norm, mask[1] or mask[2], x)
-    saved = 0 if stats is None else stats.data_ptr()
-    _core.cuda_backward(_place(x), norm, at, dy_at, gain, saved, running, to, dgain, dshift, _memory(work))
+    saved = None if stats is None else readable("statistics", stats).contiguous()
+    _core.cuda_backward(_place(x), norm, at, dy_at, gain, _saved(saved), running, to, dgain, dshift, _memory(work))
     if dx is not None:
         dx = _laid_out(op, dx, x)
     return dx, _as(dweight, like_weight), _as(dbias, like_bias)
@@ -239,8 +252,12 @@ def _moments(x, running_mean, running_var):
     for what, t in (("running mean", running_mean), ("running variance", running_var)):
         if t.shape != (x.shape[1],):
             raise ValueError(f"{what}: expected shape {[x.shape[1]]}, found {list(t.shape)}")
-        found.append(t.detach().to(acc_of(x.dtype), copy=True).contiguous())
+        found.append(readable(what, t.detach()).to(acc_of(x.dtype), copy=True).contiguous())
     return found
+
+
+def _running(mean, var, momentum):
+    return mean.data_ptr(), var.data_ptr(), min(mean.numel(), var.numel()), momentum
 
 
 @on_device
@@ -252,12 +269,12 @@ def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
     weight, gain = _parameter("weight", weight, shape)
     bias, shift = _parameter("bias", bias, shape)
     mean, var = _moments(x, running_mean, running_var)
-    read, at = _operand(op, x)
+    read, at = _operand("input", op, x)
     y, to = _result(op, x)
     stats = torch.empty((3, x.shape[1]), dtype=acc_of(x.dtype), device=x.device)
     work = _workspace(norm, False, x)
-    running = (mean.data_ptr(), var.data_ptr(), float(momentum))
-    _core.cuda_forward(_place(x), norm, at, to, gain, shift, stats.data_ptr(), running, _memory(work))
+    running = _running(mean, var, float(momentum))
+    _core.cuda_forward(_place(x), norm, at, to, gain, shift, _saved(stats), running, _memory(work))
     return _laid_out(op, y, x), stats, mean.to(running_mean.dtype), var.to(running_var.dtype)
 
 
@@ -270,11 +287,11 @@ def batch_infer(x, weight, bias, running_mean, running_var, eps):
     weight, gain = _parameter("weight", weight, shape)
     bias, shift = _parameter("bias", bias, shape)
     mean, var = _moments(x, running_mean, running_var)
-    read, at = _operand(op, x)
+    read, at = _operand("input", op, x)
     y, to = _result(op, x)
     work = _workspace(norm, False, x)
-    running = (mean.data_ptr(), var.data_ptr(), 0.0)
-    _core.cuda_forward(_place(x), norm, at, to, gain, shift, 0, running, _memory(work))
+    running = _running(mean, var, 0.0)
+    _core.cuda_forward(_place(x), norm, at, to, gain, shift, None, running, _memory(work))
     return _laid_out(op, y, x)
 
 
@@ -283,4 +300,4 @@ def batch_infer_backward(x, dy, weight, bias, running_mean, running_var, eps, ma
     """Gradients of :func:`batch_infer`."""
     same_device(x, gradient=dy, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     mean, var = _moments(x, running_mean, running_var)
-    return _gradients(("batch", 0), x, dy, weight, bias, None, (mean.data_ptr(), var.data_ptr(), 0.0), eps, mask)
+    return _gradients(("batch", 0), x, dy, weight, bias, None, _running(mean, var, 0.0), eps, mask)

@@ -17,7 +17,8 @@ import torch
 
 from .. import _core
 from . import _noise
-from ._cuda import as_current, on_device, stream_of
+from ._cuda import as_current, on_device, stream_of, vector
+from ._readable import readable
 from ._types import CODES
 
 
@@ -40,9 +41,9 @@ def _lacking_cell(core):
     return _core.cuda_lacks(core)
 
 
-def _aligned(t):
+def _aligned(what, t):
     """Contiguous, on 16 bytes as the kernels read it."""
-    t = t.detach().resolve_neg().contiguous()
+    t = readable(what, t.detach()).contiguous()
     return t.clone() if t.data_ptr() % 16 else t
 
 
@@ -85,9 +86,9 @@ class Stack:
         part = tape[start : start + count * self.dtype.itemsize]
         return part.view(self.dtype).view(*shape[:2], self.width)
 
-    def addresses(self, parameters):
-        """Addresses of the parameters of each layer and direction, in the order of the states."""
-        return [[parameters[index].data_ptr() for index in of_one] for of_one in self.slots.values()]
+    def vectors(self, parameters):
+        """``(address, type, elements)`` of the parameters of each layer and direction, in the order of the states."""
+        return [[vector(parameters[index]) for index in of_one] for of_one in self.slots.values()]
 
     def places(self):
         """``(layer, direction, the kernels, offset of its tape)`` in the order of the states."""
@@ -136,9 +137,15 @@ def _lengths(how, device):
     return None if how.lengths is None else torch.tensor(how.lengths, dtype=torch.int32, device=device)
 
 
-def _address(t, at=0):
-    """Of element ``at``; 0 where there is no tensor."""
-    return 0 if t is None else t.data_ptr() + at * t.element_size()
+def _memory(t, at=0):
+    """``(address of element at, elements from there on)``; address 0 where there is no tensor."""
+    return (0, 0) if t is None else (t.data_ptr() + at * t.element_size(), t.numel() - at)
+
+
+def _rows(t, at, pitch):
+    """``(address of element at, elements from a row to the next, elements from there on)``."""
+    address, count = _memory(t, at)
+    return address, pitch, count
 
 
 def _states(shapes, device, wanted=(True, True)):
@@ -148,8 +155,8 @@ def _states(shapes, device, wanted=(True, True)):
     ]
 
 
-def _single(t):
-    return None if t is None else t.detach().resolve_neg().to(torch.float32).contiguous()
+def _single(what, t):
+    return None if t is None else readable(what, t.detach()).to(torch.float32).contiguous()
 
 
 def _dropout(how, layer, shape, dtype, device):
@@ -201,30 +208,30 @@ def _spoil(workspace, *tensors):
 @on_device
 def _forward(x, how, stack, h, c, parameters):
     spec, device = how.spec, x.device
-    x = _aligned(x)
-    parameters = [_aligned(p) for p in parameters]
-    h, c = _single(h), _single(c)
+    x = _aligned("input", x)
+    parameters = [_aligned("parameters", p) for p in parameters]
+    h, c = _single("h", h), _single("c", c)
     batch = x.shape[0 if how.batch_first else 1]
     each = batch * spec.hidden
     last = _states(spec.shapes(batch), device)
     lengths = _lengths(how, device)
     tape = torch.empty(stack.bytes, dtype=torch.uint8, device=device)
     workspace = torch.empty(stack.workspace, dtype=torch.uint8, device=device)
-    stream, addresses = stream_of(device), stack.addresses(parameters)
+    stream, vectors = stream_of(device), stack.vectors(parameters)
     y = None
     for index, (layer, direction, kernels, at) in enumerate(stack.places()):
         if direction == 0:
             x, y = (x if layer == 0 else y), _output(stack, tape, layer, spec, x, lengths)
         kernels.forward(
             stream,
-            addresses[index],
-            x.data_ptr(),
-            (_address(y, direction * spec.hidden), stack.width),
-            (_address(h, index * each), _address(c, index * each)),
-            (_address(last[0], index * each), _address(last[1], index * each)),
-            _address(lengths),
-            _address(tape, at) if stack.bytes else 0,
-            workspace.data_ptr(),
+            vectors[index],
+            _memory(x),
+            _rows(y, direction * spec.hidden, stack.width),
+            (_memory(h, index * each), _memory(c, index * each)),
+            (_memory(last[0], index * each), _memory(last[1], index * each)),
+            _memory(lengths),
+            _memory(tape, at) if stack.bytes else (0, 0),
+            _memory(workspace),
         )
         _spoil(workspace, y, *last)
         if direction + 1 == spec.directions and layer + 1 < spec.layers:
@@ -261,19 +268,19 @@ def _parameter_gradients(parameters):
 @on_device
 def _backward(x, how, stack, memory, h, c, parameters, dy, dh, dc, for_x):
     spec, device = how.spec, x.device
-    x = _aligned(x)
-    parameters = [_aligned(p) for p in parameters]
-    dh, dc = _single(dh), _single(dc)
+    x = _aligned("input", x)
+    parameters = [_aligned("parameters", p) for p in parameters]
+    dh, dc = _single("gradient of h", dh), _single("gradient of c", dc)
     batch = x.shape[0 if how.batch_first else 1]
     each = batch * spec.hidden
     if dy is None:
         dy = torch.zeros((*x.shape[:2], stack.width), dtype=x.dtype, device=device)
-    dy = dy.resolve_neg().to(x.dtype).contiguous()
+    dy = readable("gradient", dy).to(x.dtype).contiguous()
     first = _states(spec.shapes(batch), device, (h is not None, c is not None))
     flat, found = _parameter_gradients(parameters)
     lengths = _lengths(how, device)
     workspace = torch.empty(stack.workspace, dtype=torch.uint8, device=device)
-    stream, addresses, to = stream_of(device), stack.addresses(parameters), stack.addresses(found)
+    stream, vectors, to = stream_of(device), stack.vectors(parameters), stack.vectors(found)
     dx, places = None, stack.places()
     for layer in reversed(range(spec.layers)):
         read = x if layer == 0 else stack.input_of(memory, layer, x.shape)
@@ -283,16 +290,16 @@ def _backward(x, how, stack, memory, h, c, parameters, dy, dh, dc, for_x):
             _, _, kernels, at = places[index]
             kernels.backward(
                 stream,
-                addresses[index],
-                read.data_ptr(),
-                (_address(dy, direction * spec.hidden), stack.width),
-                (_address(dh, index * each), _address(dc, index * each)),
-                _address(lengths),
-                _address(memory, at),
-                workspace.data_ptr(),
+                vectors[index],
+                _memory(read),
+                _rows(dy, direction * spec.hidden, stack.width),
+                (_memory(dh, index * each), _memory(dc, index * each)),
+                _memory(lengths),
+                _memory(memory, at),
+                _memory(workspace),
                 to[index],
-                (_address(dx), direction == 1),
-                (_address(first[0], index * each), _address(first[1], index * each)),
+                (_memory(dx), direction == 1),
+                (_memory(first[0], index * each), _memory(first[1], index * each)),
             )
             matrices = [found[i] for i in stack.slots[layer, direction] if parameters[i].dim() > 1]
             _spoil(workspace, dx, flat, *matrices, *first)

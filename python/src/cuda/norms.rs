@@ -13,14 +13,17 @@ use pyo3::prelude::*;
 /// `(N, C, places, 0)` for `batch`.
 type Described = (String, usize, (usize, usize, usize, usize), f64);
 
-/// `(address, dtype)` of γ, β or their gradients; the address is 0 if there is none.
-type Vector = (u64, usize);
+/// `(address, dtype, elements)` of γ, β or their gradients.
+type Vector = Option<(u64, usize, usize)>;
 
 /// `(address, elements from a row to the next)`; the distance counts for rows alone.
 type Matrix = (u64, i64);
 
-/// `(mean, variance, momentum)`: addresses of `[C]` in the arithmetic type.
-type Moments = (u64, u64, f64);
+/// `(mean, variance, elements of each, momentum)`: addresses of `[C]` in the arithmetic type.
+type Moments = (u64, u64, usize, f64);
+
+/// `(address, elements)` of `[3, rows]` in the arithmetic type.
+type Saved = Option<(u64, usize)>;
 
 enum Norm {
     Rows(RowNorm),
@@ -31,12 +34,13 @@ enum Norm {
 /// What a description says, with its parameters.
 fn norm_of((kind, dtype, sizes, eps): Described, weight: Vector, bias: Vector) -> Result<(Norm, Dtype), Failure> {
     let dtype = Dtype::number(dtype).map_err(|_| Failure::Order("no type has this number"))?;
+    let (element, (a, b, c, d)) = (element_of(dtype), sizes);
+    // Of rows and of channels alike, the second size is that of the parameters.
     let affine = Affine {
-        gain: parameter("weight", weight, dtype)?,
-        bias: parameter("bias", bias, dtype)?,
+        gain: parameter("weight", weight, dtype, b)?,
+        bias: parameter("bias", bias, dtype, b)?,
         zero_centered: false,
     };
-    let (element, (a, b, c, d)) = (element_of(dtype), sizes);
     let norm = match kind.as_str() {
         "layer" | "rms" => Norm::Rows(RowNorm { element, rows: a, n: b, centered: kind == "layer", eps, affine }),
         "group" => Norm::Group(GroupNorm { element, samples: a, channels: b, space: c, groups: d, eps, affine }),
@@ -55,13 +59,20 @@ fn element_of(dtype: Dtype) -> Type {
     }
 }
 
-fn parameter(what: &'static str, (address, code): Vector, input: Dtype) -> Result<Option<Param>, Failure> {
-    if address == 0 {
-        return Ok(None);
-    }
-    let found = Dtype::number(code).map_err(|_| Failure::Order("no type has this number"))?;
-    parameter_type(what, found, input)?;
-    Ok(Some(Param { address, f32: found == Dtype::F32 }))
+/// A parameter that is there has as many elements as the norm needs, and memory.
+fn parameter(what: &'static str, vector: Vector, input: Dtype, expected: usize) -> Result<Option<Param>, Failure> {
+    let Some((address, code, found)) = vector else { return Ok(None) };
+    let dtype = Dtype::number(code).map_err(|_| Failure::Order("no type has this number"))?;
+    parameter_type(what, dtype, input)?;
+    counted(what, address, found, expected)?;
+    Ok(Some(Param { address, f32: dtype == Dtype::F32 }))
+}
+
+/// Memory is there for exactly so many elements.
+fn counted(what: &'static str, address: u64, found: usize, expected: usize) -> Result<(), Failure> {
+    // A tensor whose memory was given back has an address of 0.
+    let found = if address == 0 { 0 } else { found };
+    if found == expected { Ok(()) } else { Err(Failure::Count { what: what.into(), expected, found }) }
 }
 
 /// m, δ and r, one after the other, each `count` times.
@@ -75,28 +86,36 @@ impl Norm {
     fn rows(&self) -> usize {
         match self {
             Norm::Rows(norm) => norm.rows,
-            Norm::Group(norm) => norm.samples * norm.groups,
+            Norm::Group(norm) => norm.samples.saturating_mul(norm.groups),
             Norm::Batch(norm) => norm.channels,
         }
     }
 
-    fn stats(&self, address: u64) -> Option<Stats> {
+    /// Statistics, whose memory is there for all rows.
+    fn stats(&self, saved: Saved) -> Result<Option<Stats>, Failure> {
         let (Norm::Rows(RowNorm { element, .. })
         | Norm::Group(GroupNorm { element, .. })
         | Norm::Batch(BatchNorm { element, .. })) = self;
-        (address != 0).then(|| stats_at(address, self.rows(), *element))
+        let Some((address, found)) = saved else { return Ok(None) };
+        counted("statistics", address, found, self.rows().saturating_mul(3))?;
+        // Of no rows there is no memory.
+        Ok(Some(stats_at(address, self.rows(), *element)))
     }
-}
 
-fn running_of(moments: Option<Moments>) -> Option<Running> {
-    moments.map(|(mean, var, factor)| Running { mean, var, factor, unbiased: true })
+    /// Running statistics, whose memory is there for all channels.
+    fn running(&self, moments: Option<Moments>) -> Result<Option<Running>, Failure> {
+        let Some((mean, var, found, factor)) = moments else { return Ok(None) };
+        counted("running mean", mean, found, self.rows())?;
+        counted("running variance", var, found, self.rows())?;
+        Ok(Some(Running { mean, var, factor, unbiased: true }))
+    }
 }
 
 fn rows_at((address, stride): Matrix) -> Rows {
     Rows { address, stride }
 }
 
-/// y = norm(x) on a stream. `stats` is the address of `[3, rows]` in the arithmetic type, or 0. Batch norm: with statistics it
+/// y = norm(x) on a stream. `stats` is where `[3, rows]` in the arithmetic type go, if they are wanted. Batch norm: with statistics it
 /// is training, and running ones, where given, are updated; without, they are used.
 #[pyfunction]
 #[pyo3(signature = (place, norm, x, y, weight, bias, stats, running, workspace, /))]
@@ -109,12 +128,12 @@ pub fn cuda_forward(
     y: Matrix,
     weight: Vector,
     bias: Vector,
-    stats: u64,
+    stats: Saved,
     running: Option<Moments>,
     workspace: (u64, usize),
 ) -> PyResult<()> {
     let (norm, _) = norm_of(norm, weight, bias)?;
-    let stats = norm.stats(stats);
+    let (stats, running) = (norm.stats(stats)?, norm.running(running)?);
     let workspace = Workspace { address: workspace.0, bytes: workspace.1 };
     run(py, place, |device, stream| {
         // SAFETY: Python keeps the tensors alive, of these sizes and on this device, until the stream has come past the call.
@@ -126,7 +145,7 @@ pub fn cuda_forward(
                 }
                 Norm::Group(norm) => norm.forward(device, x.0, y.0, stats, stream)?,
                 Norm::Batch(norm) => {
-                    let call = BatchForward { x: x.0, y: y.0, stats, running: running_of(running) };
+                    let call = BatchForward { x: x.0, y: y.0, stats, running };
                     norm.forward(device, &call, workspace, stream)?;
                 }
             }
@@ -135,7 +154,7 @@ pub fn cuda_forward(
     })
 }
 
-/// Gradients on a stream; those whose address is 0 are not computed. Without statistics (0), batch norm is by running ones.
+/// Gradients on a stream; those of which there is none are not computed (dx: whose address is 0). Without statistics, batch norm is by running ones.
 #[pyfunction]
 #[pyo3(signature = (place, norm, x, dy, weight, stats, running, dx, dweight, dbias, workspace, /))]
 #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
@@ -146,18 +165,21 @@ pub fn cuda_backward(
     x: Matrix,
     dy: Matrix,
     weight: Vector,
-    stats: u64,
+    stats: Saved,
     running: Option<Moments>,
     dx: Matrix,
     dweight: Vector,
     dbias: Vector,
     workspace: (u64, usize),
 ) -> PyResult<()> {
-    let (norm, dtype) = norm_of(norm, weight, (0, 0))?;
-    let gradients = Gradients { gain: parameter("weight", dweight, dtype)?, bias: parameter("bias", dbias, dtype)? };
-    let stats = norm.stats(stats);
+    let count = norm.2.1;
+    let (norm, dtype) = norm_of(norm, weight, None)?;
+    let gradients = Gradients {
+        gain: parameter("gradient of weight", dweight, dtype, count)?,
+        bias: parameter("gradient of bias", dbias, dtype, count)?,
+    };
+    let (stats, running) = (norm.stats(stats)?, norm.running(running)?);
     let workspace = Workspace { address: workspace.0, bytes: workspace.1 };
-    let running = running_of(running);
     run(py, place, |device, stream| {
         // Of no rows there are no statistics, and none are read.
         let none = (norm.rows() == 0).then_some(Stats { m: 0, delta: 0, rstd: 0 });
@@ -191,7 +213,7 @@ pub fn cuda_backward(
 pub fn cuda_workspace(norm: Described, gradients: bool) -> PyResult<usize> {
     let place = gradients.then_some(Param { address: 16, f32: true });
     let wanted = Gradients { gain: place, bias: place };
-    Ok(match norm_of(norm, (0, 0), (0, 0))?.0 {
+    Ok(match norm_of(norm, None, None)?.0 {
         Norm::Rows(norm) => norm.workspace(&wanted),
         Norm::Group(norm) => norm.workspace(&wanted),
         Norm::Batch(norm) => norm.workspace(),

@@ -36,11 +36,28 @@ fn number_of(code: usize) -> Result<Number, Failure> {
 #[pyclass(frozen, module = "layernorm._core")]
 pub struct CudaLayer {
     plan: Plan,
-    slots: Vec<Slot>,
+    sizes: Sizes,
 }
 
-/// Addresses of h and c, or of their gradients: f32 `[B, H]`; 0 for none.
-type Pair = (u64, u64);
+/// What the plan is for: how much memory its calls need.
+struct Sizes {
+    layer: Layer,
+    shape: Shape,
+    /// The parameters that the layer has, each with its number of elements.
+    slots: Vec<(Slot, usize)>,
+}
+
+/// `(address, elements from there on)`: bytes for a tape and a workspace. The address is 0 where there is none.
+type Memory = (u64, usize);
+
+/// `(address, elements from a row to the next, elements from there on)`.
+type Matrix = (u64, usize, usize);
+
+/// `(address, dtype, elements)` of a parameter or its gradient; the address is 0 for a gradient that is not wanted.
+type Parameter = (u64, usize, usize);
+
+/// h and c, or their gradients: f32 `[B, H]`; address 0 for none.
+type Pair = (Memory, Memory);
 
 #[pymethods]
 impl CudaLayer {
@@ -72,9 +89,10 @@ impl CudaLayer {
         let (steps, batch, batch_first, lengths) = shape;
         let order = if batch_first { Order::BatchFirst } else { Order::TimeFirst };
         let shape = Shape { steps, batch, order, lengths };
+        let count = |slot: Slot| Some((slot, slot.shape(config, place.0)?.iter().product()));
+        let sizes = Sizes { layer, shape, slots: Slot::ALL.into_iter().filter_map(count).collect() };
         let plan = detached(py, || Ok::<_, Failure>(Plan::new(&open(device)?, layer, shape, training)?))?;
-        let slots = Slot::ALL.into_iter().filter(|slot| slot.shape(config, place.0).is_some()).collect();
-        Ok(CudaLayer { plan, slots })
+        Ok(CudaLayer { plan, sizes })
     }
 
     /// Bytes of the tape and of the workspace.
@@ -82,36 +100,37 @@ impl CudaLayer {
         (self.plan.tape_bytes(), self.plan.workspace_bytes())
     }
 
-    /// Runs the layer on a stream. Parameters are addresses in the order of the network's `places`, y is
-    /// `(address, elements from a row to the next)`.
+    /// Runs the layer on a stream. Parameters come in the order of the network's `places`. RuntimeError if a recurrent pass on this
+    /// device gave up before.
     #[pyo3(signature = (stream, parameters, x, y, first, last, lengths, tape, workspace, /))]
     #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
     fn forward(
         &self,
         py: Python<'_>,
         stream: usize,
-        parameters: Vec<u64>,
-        x: u64,
-        y: (u64, usize),
+        parameters: Vec<Parameter>,
+        x: Memory,
+        y: Matrix,
         first: Pair,
         last: Pair,
-        lengths: u64,
-        tape: u64,
-        workspace: u64,
+        lengths: Memory,
+        tape: Memory,
+        workspace: Memory,
     ) -> PyResult<()> {
+        let sizes = &self.sizes;
         let run = Run {
-            params: self.parameters(&parameters)?,
-            x,
-            y: y.0,
+            params: sizes.parameters(&parameters)?,
+            x: sizes.input("x", x)?,
+            y: sizes.rows("y", y)?,
             y_pitch: y.1,
-            first: state(first),
-            last: state(last),
-            lengths,
-            tape,
-            workspace,
+            first: sizes.state("first state", first)?,
+            last: sizes.state("last state", last)?,
+            lengths: sizes.lengths(lengths)?,
+            tape: enough("tape", tape, self.plan.tape_bytes())?,
+            workspace: enough("workspace", workspace, self.plan.workspace_bytes())?,
         };
-        // SAFETY: Python keeps the tensors alive, of the sizes that the plan has and on its device, until the stream has come
-        // past the call.
+        // SAFETY: Python keeps the tensors alive, on the plan's device, until the stream has come past the call; that they have
+        // the elements that the plan needs was checked.
         Ok(detached(py, || unsafe { self.plan.forward(Stream::from_raw(stream), &run) }).map_err(Failure::from)?)
     }
 
@@ -122,43 +141,99 @@ impl CudaLayer {
         &self,
         py: Python<'_>,
         stream: usize,
-        parameters: Vec<u64>,
-        x: u64,
-        dy: (u64, usize),
+        parameters: Vec<Parameter>,
+        x: Memory,
+        dy: Matrix,
         dlast: Pair,
-        lengths: u64,
-        tape: u64,
-        workspace: u64,
-        dparameters: Vec<u64>,
-        dx: (u64, bool),
+        lengths: Memory,
+        tape: Memory,
+        workspace: Memory,
+        dparameters: Vec<Parameter>,
+        dx: (Memory, bool),
         dfirst: Pair,
     ) -> PyResult<()> {
+        let sizes = &self.sizes;
+        let gradients = Gradients {
+            params: sizes.gradients(&dparameters)?,
+            x: if dx.0.0 == 0 { 0 } else { sizes.input("gradient of x", dx.0)? },
+            add_x: dx.1,
+            first: sizes.state("gradient of the first state", dfirst)?,
+        };
         let run = RunBack {
-            params: self.parameters(&parameters)?,
-            x,
-            dy: dy.0,
+            params: sizes.parameters(&parameters)?,
+            x: sizes.input("x", x)?,
+            dy: sizes.rows("gradient of y", dy)?,
             dy_pitch: dy.1,
-            dlast: state(dlast),
-            lengths,
-            tape,
-            workspace,
-            gradients: Gradients { params: self.parameters(&dparameters)?, x: dx.0, add_x: dx.1, first: state(dfirst) },
+            dlast: sizes.state("gradient of the last state", dlast)?,
+            lengths: sizes.lengths(lengths)?,
+            tape: enough("tape", tape, self.plan.tape_bytes())?,
+            workspace: enough("workspace", workspace, self.plan.workspace_bytes())?,
+            gradients,
         };
         // SAFETY: as in `forward`.
         Ok(detached(py, || unsafe { self.plan.backward(Stream::from_raw(stream), &run) }).map_err(Failure::from)?)
     }
 }
 
-impl CudaLayer {
-    fn parameters(&self, addresses: &[u64]) -> Result<Parameters, Failure> {
-        if addresses.len() != self.slots.len() {
-            return Err(Failure::Order("expected as many parameters as the layer has"));
-        }
-        let places = self.slots.iter().zip(addresses);
-        Ok(places.fold(Parameters::default(), |all, (&slot, &address)| all.with(slot, address)))
+/// The address of memory for at least so many elements.
+fn enough(what: &str, (address, found): Memory, expected: usize) -> Result<u64, Failure> {
+    if found < expected {
+        return Err(Failure::Count { what: what.into(), expected, found });
     }
+    Ok(address)
 }
 
-fn state((h, c): Pair) -> State {
-    State { h, c }
+/// The same of memory that must be there.
+fn there(what: &str, memory: Memory, expected: usize) -> Result<u64, Failure> {
+    enough(what, if memory.0 == 0 { (0, 0) } else { memory }, expected)
+}
+
+impl Sizes {
+    /// The address of `[T, B, I]`.
+    fn input(&self, what: &str, memory: Memory) -> Result<u64, Failure> {
+        there(what, memory, self.shape.steps * self.shape.batch * self.layer.input)
+    }
+
+    /// The address of `[T, B, H]`, whose rows may be apart.
+    fn rows(&self, what: &str, (address, pitch, found): Matrix) -> Result<u64, Failure> {
+        let rows = self.shape.steps * self.shape.batch;
+        there(what, (address, found), pitch.saturating_mul(rows - 1).saturating_add(self.layer.hidden))
+    }
+
+    fn lengths(&self, memory: Memory) -> Result<u64, Failure> {
+        enough("lengths", memory, if self.shape.lengths { self.shape.batch } else { 0 })
+    }
+
+    fn state(&self, what: &str, (h, c): Pair) -> Result<State, Failure> {
+        let expected = self.shape.batch * self.layer.hidden;
+        let at = |memory: Memory| enough(what, memory, if memory.0 == 0 { 0 } else { expected });
+        Ok(State { h: at(h)?, c: at(c)? })
+    }
+
+    /// The addresses of all parameters.
+    fn parameters(&self, from: &[Parameter]) -> Result<Parameters, Failure> {
+        if let Some(i) = from.iter().position(|parameter| parameter.0 == 0) {
+            let (what, expected) = self.slots.get(i).map_or(("parameters", 0), |(slot, count)| (slot.name(), *count));
+            return Err(Failure::Count { what: what.into(), expected, found: 0 });
+        }
+        self.gradients(from)
+    }
+
+    /// The addresses of those gradients that are wanted.
+    fn gradients(&self, from: &[Parameter]) -> Result<Parameters, Failure> {
+        if from.len() != self.slots.len() {
+            return Err(Failure::Order("expected as many parameters as the layer has"));
+        }
+        let mut all = Parameters::default();
+        for (&(slot, expected), &(address, dtype, found)) in self.slots.iter().zip(from) {
+            if address != 0 && found != expected {
+                return Err(Failure::Count { what: slot.name().into(), expected, found });
+            }
+            if number_of(dtype)? != self.layer.params {
+                return Err(Failure::Order("expected parameters of the type that the layer was made for"));
+            }
+            all = all.with(slot, address);
+        }
+        Ok(all)
+    }
 }
