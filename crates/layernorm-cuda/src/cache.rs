@@ -89,7 +89,7 @@ fn write(folder: &Path, path: &Path, code: &[u8]) -> io::Result<()> {
     if other || is_open_to_all(folder) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    layernorm_files::replace(path, |file| {
+    layernorm_files::replace_own(path, |file| {
         file.write_all(MAGIC)?;
         file.write_all(&Sha256::digest(code))?;
         file.write_all(code)
