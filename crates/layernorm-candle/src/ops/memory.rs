@@ -1,7 +1,8 @@
 //! A tensor's memory as the core sees it: views of what is there (whatever its strides), vectors for what is new.
 
 use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, Tensor, WithDType, bail};
-use layernorm::{Error, Param, ParamMut, View, ViewMut, bf16, f16};
+use layernorm::parts::memory;
+use layernorm::{Element, Error, Param, ParamMut, View, ViewMut, bf16, f16};
 use layernorm_rnn::engines::Driven;
 pub use layernorm_rnn::engines::set_threads;
 pub(crate) use layernorm_rnn::engines::{new_context, with_context};
@@ -116,9 +117,14 @@ pub(crate) fn tensor<T: WithDType>(numbers: Vec<T>, shape: &[usize]) -> Result<T
     Tensor::from_vec(numbers, shape, &Device::Cpu)
 }
 
-/// Room for as many numbers as the shape has.
-pub(crate) fn room<T: Clone + Default>(shape: &[usize]) -> Vec<T> {
-    vec![T::default(); shape.iter().product()]
+/// How many numbers a shape has; `usize::MAX` if they are more than can be counted.
+pub(crate) fn count(shape: &[usize]) -> usize {
+    shape.iter().fold(1, |count, &n| count.saturating_mul(n))
+}
+
+/// Room for as many numbers as the shape has. A tensor that is broadcast can have more than there is memory.
+pub(crate) fn room<T: Element>(shape: &[usize]) -> Result<Vec<T>> {
+    memory::zeros(count(shape)).map_err(refused)
 }
 
 /// Room for a parameter's gradient, of the parameter's type.
@@ -128,8 +134,9 @@ pub(crate) enum Room<T> {
 }
 
 impl<T: Number> Room<T> {
-    pub(crate) fn like(parameter: &Stored) -> Room<T> {
-        if is_f32(parameter.storage) { Room::F32(room(parameter.shape())) } else { Room::Same(room(parameter.shape())) }
+    pub(crate) fn like(parameter: &Stored) -> Result<Room<T>> {
+        let shape = parameter.shape();
+        if is_f32(parameter.storage) { room(shape).map(Room::F32) } else { room(shape).map(Room::Same) }
     }
 
     pub(crate) fn view(&mut self, shape: &[usize]) -> std::result::Result<ParamMut<'_, T>, Error> {

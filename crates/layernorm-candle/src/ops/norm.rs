@@ -67,7 +67,7 @@ impl<T: Number> Op<T> {
         // The view is what checks a shape, so it comes before any memory.
         let (from, affine) = (x.view::<T>()?, affine(&self.pair(rest))?);
         let mut saved = Saved::try_new(if self.save { self.norm.rows(shape) } else { 0 }).map_err(refused)?;
-        let mut y = room::<T>(shape);
+        let mut y = room::<T>(shape)?;
         let to = ViewMut::new(&mut y, shape).map_err(refused)?;
         let keep = self.save.then(|| saved.as_mut());
         with_context(|cx| match self.norm {
@@ -107,10 +107,8 @@ impl<T: Number> Op<T> {
     ) -> Result<[Option<Tensor>; 3]> {
         let Some(saved) = self.saved.get() else { candle_core::bail!("layernorm: backward before forward") };
         let (affine, view, dy) = (affine::<T>(parameters)?, x.view::<T>()?, dy.view::<T>()?);
-        let mut dx = wanted[0].then(|| room::<T>(x.shape()));
-        let mut places = [(&parameters.0, wanted[1]), (&parameters.1, wanted[2])].map(|(parameter, wanted)| {
-            parameter.as_ref().filter(|_| wanted).map(|parameter| (Room::<T>::like(parameter), parameter.shape()))
-        });
+        let mut dx = wanted[0].then(|| room::<T>(x.shape())).transpose()?;
+        let mut places = [place::<T>(&parameters.0, wanted[1])?, place(&parameters.1, wanted[2])?];
         let [dweight, dbias] = &mut places;
         let gradients = Gradients {
             input: dx.as_mut().map(|dx| ViewMut::new(dx, x.shape())).transpose().map_err(refused)?,
@@ -133,6 +131,12 @@ impl<T: Number> Op<T> {
         let [dweight, dbias] = places.map(|place| place.map(|(room, shape)| room.tensor(shape)).transpose());
         Ok([dx.map(|dx| tensor(dx, x.shape())).transpose()?, dweight?, dbias?])
     }
+}
+
+/// Room for a parameter's gradient, if there is a parameter and its gradient is wanted.
+fn place<'a, T: Number>(parameter: &Option<Stored<'a>>, wanted: bool) -> Result<Option<(Room<T>, &'a [usize])>> {
+    let parameter = parameter.as_ref().filter(|_| wanted);
+    parameter.map(|parameter| Ok((Room::like(parameter)?, parameter.shape()))).transpose()
 }
 
 fn with_optional<R>(tensor: Option<&Tensor>, read: impl FnOnce(Option<Stored>) -> Result<R>) -> Result<R> {

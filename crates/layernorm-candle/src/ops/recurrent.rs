@@ -4,8 +4,9 @@
 //!
 //! The tape is the core's own: the engine that ran forward, kept as long as the graph is.
 
-use super::memory::{Number, Stored, by_type, new_context, on_cpu, refused, tensor, wide, with_stored};
+use super::memory::{Number, Stored, by_type, count, new_context, on_cpu, refused, room, tensor, wide, with_stored};
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout as Lay, Result, Shape, Tensor};
+use layernorm::parts::memory;
 use layernorm_rnn::engines::{Engine, Engines, Lease};
 use layernorm_rnn::{Config, Layout, Sequences, State, Training};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,8 +93,8 @@ struct Op<T: Number> {
 impl<T: Number> Op<T> {
     fn lengths(&self) -> [usize; 3] {
         let (_, batch) = self.call.steps_and_batch(self.input);
-        let [h, c] = self.call.state_shapes(batch).map(|shape| shape.map_or(0, |shape| shape.iter().product()));
-        [self.call.output_shape(self.input).iter().product(), h, c]
+        let [h, c] = self.call.state_shapes(batch).map(|shape| shape.map_or(0, |shape| count(&shape)));
+        [count(&self.call.output_shape(self.input)), h, c]
     }
 
     /// h and c out of one vector.
@@ -108,7 +109,8 @@ impl<T: Number> Op<T> {
         let initial = initial.map(|initial| initial.numbers().map(|numbers| self.state(numbers))).transpose()?;
         let [outputs, h, c] = self.lengths();
         // Room for the states is there from the start: they come behind y without another allocation.
-        let mut y = Vec::with_capacity(outputs + h + c);
+        let most = outputs.saturating_add(h).saturating_add(c);
+        let mut y = memory::reserved(most).map_err(refused)?;
         y.resize(outputs, T::default());
         let mut last = State { h: Vec::new(), c: Vec::new() };
         let (steps, batch) = self.call.steps_and_batch(self.input);
@@ -123,6 +125,7 @@ impl<T: Number> Op<T> {
         if let Some(tape) = &self.tape {
             *tape.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease);
         }
+        // In place where the types are the same.
         let mut packed: Vec<T::Acc> = y.into_iter().map(|value| value.widen()).collect();
         packed.extend(last.h);
         packed.extend(last.c);
@@ -141,7 +144,7 @@ impl<T: Number> Op<T> {
         let Some(tape) = &self.tape else { candle_core::bail!("layernorm: {}", layernorm_rnn::Error::NothingRecorded) };
         let mut tape = tape.lock().unwrap_or_else(PoisonError::into_inner);
         let lease = tape.as_mut().ok_or_else(|| refused(layernorm_rnn::Error::NothingRecorded))?;
-        let input = vec![T::default(); self.input.iter().product()];
+        let input = room(&self.input)?;
         let (dx, dfirst, dparameters) =
             lease.backward(&dy, Some(&dlast), input, |sums| tensor(sums.to_vec(), &[sums.len()])).map_err(refused)?;
         let dinitial = [dfirst.h, dfirst.c].concat();

@@ -39,6 +39,10 @@ fn norms() {
     refused(ops::group_norm(&zeros(&[4]), None, None, 2, 1e-5), "expected at least 2 dimensions, found 1");
     let whole = Tensor::zeros((2, 4), DType::U32, &CPU).unwrap();
     refused(ops::layer_norm(&whole, None, None, 1e-5), "expected a tensor of f16, bf16, f32 or f64, found u32");
+    // One number that is broadcast to more than there is memory.
+    let endless = zeros(&[1]).broadcast_as((1 << 45, 4)).unwrap();
+    refused(ops::layer_norm(&endless, None, None, 1e-5), "out of memory: 562949953421312 bytes");
+    refused(ops::group_norm(&endless, None, None, 2, 1e-5), "out of memory: 562949953421312 bytes");
     let deep = zeros(&[1; 17]);
     refused(ops::layer_norm(&deep, None, None, 1e-5), "expected at most 16 dimensions, found 17");
 }
