@@ -1,6 +1,8 @@
 """Tensors of other sizes than a module needs, freed ones, and those that change between a pass and its gradients: never a wrong
 number, never memory that is not theirs."""
 
+from typing import Any
+
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
@@ -11,9 +13,9 @@ from layernorm import _core
 from layernorm.torch import functional as F
 from torch import nn
 
-NETWORKS = {"LSTM": lt.LSTM, "GRU": lt.GRU, "RNN": lt.RNN}
-CELLS = {"LSTMCell": lt.LSTMCell, "GRUCell": lt.GRUCell, "RNNCell": lt.RNNCell}
-NORMS = {
+NETWORKS: dict[str, Any] = {"LSTM": lt.LSTM, "GRU": lt.GRU, "RNN": lt.RNN}
+CELLS: dict[str, Any] = {"LSTMCell": lt.LSTMCell, "GRUCell": lt.GRUCell, "RNNCell": lt.RNNCell}
+NORMS: dict[str, Any] = {
     "layer": lambda: lt.LayerNorm(4),
     "rms": lambda: lt.RMSNorm(4),
     "group": lambda: lt.GroupNorm(2, 4),
@@ -152,7 +154,7 @@ def test_saved_tensors_that_hooks_replace(name, change):
     changes = [CHANGES[change]]
     for chosen in range(4):
         count = iter(range(100))
-        changes.append(lambda t, count=count, chosen=chosen: CHANGES[change](t) if next(count) == chosen else t)
+        changes.append(lambda t, count=count, chosen=chosen: CHANGES[change](t) if next(count) == chosen else t)  # type: ignore[misc]
     for one in changes:
         try:
             other_tensors(module, x, one)
@@ -238,7 +240,7 @@ def test_running_statistics_that_share_memory():
     F.batch_norm(x, *apart, training=True)
     assert apart[0].any() and apart[1].any()
     for mean, var in ((base[:4], base[:4]), (base[:4], base[3:7]), (base[:8:2], base[2:6]), (base[:4], base[:8:2])):
-        for call in (lambda *r: F.batch_norm(x, *r, training=True), lambda *r: F.instance_norm(x.unsqueeze(-1).expand(6, 4, 3), *r)):  # fmt: skip
+        for call in (lambda *r: F.batch_norm(x, *r, training=True), lambda *r: F.instance_norm(x.unsqueeze(-1).expand(6, 4, 3), *r)):  # fmt: skip  # type: ignore[misc]
             with pytest.raises(
                 ValueError, match="running_mean and running_var: expected memory of their own, found the same"
             ):
