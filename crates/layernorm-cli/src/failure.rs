@@ -50,6 +50,12 @@ impl From<layernorm::Error> for Failure {
     }
 }
 
+impl From<layernorm_files::Error> for Failure {
+    fn from(error: layernorm_files::Error) -> Self {
+        Failure::bad_input(error.to_string())
+    }
+}
+
 impl From<layernorm_npy::Error> for Failure {
     fn from(error: layernorm_npy::Error) -> Self {
         Failure::bad_input(error.to_string())

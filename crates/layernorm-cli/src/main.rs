@@ -1,7 +1,8 @@
 //! The `layernorm` command: parse, call, print.
 //!
 //! Exit status: 0 if all is well, 1 if a result is outside the numerical contract or a run failed, 2 if the input or the
-//! arguments are bad, 130 if Ctrl-C has ended a study.
+//! arguments are bad, 130 if Ctrl-C has ended a study. A signal that ends another command ends it as if nothing had been heard,
+//! but leaves no temporary file.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +19,7 @@ mod recurrent;
 mod reference;
 mod report;
 mod show;
+mod signals;
 mod study;
 mod textbook;
 mod tour;
@@ -75,6 +77,10 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<(), Failure> {
     // Once for all: whatever computes later would meet the same error, each in its own way.
     layernorm::Isa::detect()?;
+    // A study stops at its next step instead, with a handler of its own.
+    if !matches!(cli.command, Some(Command::Study(_)) | None) {
+        signals::clean_up()?;
+    }
     match cli.command {
         Some(Command::Study(args)) => study::run(args),
         Some(Command::Report(args)) => report::run(&args),

@@ -197,3 +197,24 @@ fn places_that_cannot_be() {
     folder.refuse(&format!("{LAYER} --rstd-output folder"), &["--rstd-output", "expected a file, found a folder"]);
     assert_eq!(folder.load::<f32>("y.npy", &[1]), [7.0]);
 }
+
+/// Shapes that a file of 100 bytes can have. Nothing is allocated for them.
+#[test]
+fn many_rows_without_elements() {
+    let folder = folder();
+    let rows: usize = 1 << 29;
+    folder.save::<f32>("rows.npy", &[rows, 0], &[]);
+    folder.save::<f32>("channels.npy", &[2, rows, 0], &[]);
+    let words =
+        ["rows.npy", "expected at most 1048576 rows or channels in a tensor without elements", "[536870912, 0]"];
+    for op in ["layer-norm", "rms-norm", "instance-norm", "batch-norm", "group-norm --groups 1"] {
+        // Two dimensions are samples and channels, of which there are none.
+        let file = if op.starts_with('b') || op.starts_with('g') || op.starts_with('i') { "channels" } else { "rows" };
+        let words = if file == "rows" { &words[..] } else { &["channels.npy", words[1], "[2, 536870912, 0]"] };
+        folder.refuse(&format!("{op} --input {file}.npy --output y.npy"), words);
+    }
+    folder.succeed("weights init w.safetensors --cell rnn --input 3 --hidden 4");
+    folder.save::<f32>("batch.npy", &[0, rows, 3], &[]);
+    let expected = "expected at most 1048576 steps or sequences in a tensor without elements";
+    folder.refuse("rnn --weights w.safetensors --input batch.npy --output y.npy", &[expected, "[0, 536870912, 3]"]);
+}

@@ -4,7 +4,7 @@ mod apply_common;
 
 use apply_common::Folder;
 use layernorm_rnn::weights::{self, Dtype, Format};
-use layernorm_rnn::{Config, Direction, Init, Kind, Network, Variant};
+use layernorm_rnn::{Config, Direction, Init, Kind, Network, Slot, Variant};
 use serde_json::Value;
 
 fn json(folder: &Folder, arguments: &str) -> Value {
@@ -91,7 +91,7 @@ fn convert_there_and_back_changes_nothing() {
                 );
                 continue;
             }
-            folder.succeed(&format!("weights convert a.safetensors b.safetensors --to {}", format.name()));
+            folder.succeed(&format!("weights convert a.safetensors b.safetensors --lossy --to {}", format.name()));
             let (cell, name) = (variant.kind.name(), variant.name);
             let back = format!("--to native --from {} --cell {cell} --variant {name}", format.name());
             folder.succeed(&format!("weights convert b.safetensors c.safetensors {back}"));
@@ -110,7 +110,7 @@ fn convert_there_and_back_changes_nothing() {
 fn convert_finds_what_is_in_a_file() {
     let folder = Folder::new();
     folder.succeed("weights init a.safetensors --cell gru --variant dreamer --input 3 --hidden 4 --format dreamer");
-    folder.succeed("weights convert a.safetensors b.safetensors --to native --eps 1e-5 --dtype f16");
+    folder.succeed("weights convert a.safetensors b.safetensors --to native --eps 1e-5 --dtype f16 --lossy");
     let network = native(&folder, "b.safetensors");
     assert_eq!((network.config().variant.name, network.config().input), ("dreamer", 3));
     assert_eq!(network.config().variant.sum_norm.unwrap().eps, 1e-5);
@@ -120,6 +120,109 @@ fn convert_finds_what_is_in_a_file() {
     folder.succeed("weights convert b.safetensors c.safetensors --to dreamer-torch");
     let shown = json(&folder, "weights show c.safetensors --json");
     assert_eq!((&shown["format"], &shown["tensors"][0]["dtype"]), (&"dreamer-torch".into(), &"f16".into()));
+}
+
+/// A network without norms whose biases are all these.
+fn save_biases(folder: &Folder, format: Format, dtype: Dtype, [x, h]: [f64; 2]) {
+    let config = Config::new(Variant::named(Kind::Lstm, "none").unwrap(), 3, 4);
+    let mut network = Network::<f64>::new(config, Init::torch(), 2).unwrap();
+    network.params_mut().values_mut().fill(0.5);
+    network.params_mut().get_mut(0, 0, Slot::InputBias).unwrap().fill(x);
+    network.params_mut().get_mut(0, 0, Slot::RecurrentBias).unwrap().fill(h);
+    weights::save(&network, format, dtype, folder.path().join("a.safetensors")).unwrap();
+}
+
+#[test]
+fn rounding_is_refused_without_lossy() {
+    let folder = Folder::new();
+    let to_keras = "weights convert a.safetensors b.safetensors --to keras";
+    save_biases(&folder, Format::Torch, Dtype::BF16, [1.0, 1.0 / 512.0]);
+    let words = ["16 numbers rounded, by at most 2.0e-3 (in \"lstm/lstm_cell/bias\")", "--lossy"];
+    folder.refuse_any(to_keras, &words);
+    let said = folder.succeed(&format!("{to_keras} --lossy"));
+    assert_eq!(said, "b.safetensors: 16 numbers rounded, by at most 2.0e-3 (in \"lstm/lstm_cell/bias\")\n");
+    // A type that holds the sums, or sums that the type holds: nothing to say.
+    assert_eq!(folder.succeed(&format!("{to_keras} --dtype f32")), "");
+    save_biases(&folder, Format::Torch, Dtype::BF16, [1.0, 0.5]);
+    assert_eq!(folder.succeed(to_keras), "");
+    // tf.contrib adds forget_bias = 1 itself.
+    save_biases(&folder, Format::Torch, Dtype::F32, [1e-6, 0.0]);
+    folder.refuse_any("weights convert a.safetensors b.safetensors --to contrib", &["4 numbers rounded"]);
+    folder.succeed("weights convert a.safetensors b.safetensors --to contrib --dtype f64");
+    let back = "weights convert b.safetensors c.safetensors --from contrib --to torch --variant none --cell lstm";
+    folder.succeed(back);
+    let get = |file: &str| {
+        let bytes = folder.bytes(file);
+        let config = Config::new(Variant::named(Kind::Lstm, "none").unwrap(), 3, 4);
+        weights::load::<f64>(&bytes, Format::Torch, &config, "").unwrap()
+    };
+    let (before, after) = (get("a.safetensors"), get("c.safetensors"));
+    assert_eq!(before, after);
+}
+
+/// What OUT is stays what it is: devices, links, FIFOs, permissions.
+#[cfg(unix)]
+#[test]
+fn out_may_be_a_device_a_link_or_a_private_file() {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+    let folder = Folder::new();
+    let init = |out: &str| folder.succeed(&format!("weights init {out} --cell lstm --input 3 --hidden 4"));
+    init("a.safetensors");
+    let expected = folder.bytes("a.safetensors");
+    init("/dev/null");
+    folder.succeed("weights convert a.safetensors /dev/null --to native");
+    assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+
+    let path = |name: &str| folder.path().join(name);
+    std::fs::set_permissions(path("a.safetensors"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    init("a.safetensors");
+    assert_eq!(std::fs::metadata(path("a.safetensors")).unwrap().mode() & 0o777, 0o600);
+
+    std::fs::write(path("target"), "old").unwrap();
+    symlink("target", path("link")).unwrap();
+    init("link");
+    assert!(path("link").is_symlink() && folder.bytes("target") == expected);
+
+    assert!(std::process::Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| std::fs::read(path("fifo")).unwrap());
+        init("fifo");
+        assert!(reader.join().unwrap() == expected);
+    });
+    assert!(std::fs::symlink_metadata(path("fifo")).unwrap().file_type().is_fifo());
+    assert_eq!(folder.names(), ["a.safetensors", "fifo", "link", "target"]);
+}
+
+#[test]
+fn names_in_files_cannot_steer_the_terminal() {
+    let folder = Folder::new();
+    let view = || safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![1], &[0; 4]).unwrap();
+    let long = "x".repeat(70_000);
+    let bytes = safetensors::serialize([("a\x1b[2Jb\n", view()), (&long, view())], None).unwrap();
+    std::fs::write(folder.path().join("odd.safetensors"), bytes).unwrap();
+    let text = folder.succeed("weights show odd.safetensors");
+    assert!(!text.contains('\x1b') && text.contains(r"a\u{1b}[2Jb\n  ") && text.contains(&long), "{}", &text[..200]);
+    let error = folder.layernorm("weights show none\x1b[2J");
+    let said = String::from_utf8(error.stderr).unwrap();
+    assert!(said.contains(r"none\u{1b}[2J: cannot read") && !said.contains('\x1b'), "{said}");
+}
+
+/// A file of 2 KB that says it has 10,000 hidden units.
+#[test]
+fn sizes_in_a_description_are_not_trusted() {
+    let folder = Folder::new();
+    folder.succeed("weights init a.safetensors --cell lstm --input 3 --hidden 4");
+    let bytes = folder.bytes("a.safetensors");
+    let text = String::from_utf8_lossy(&bytes[..2000]).into_owned();
+    let at = text.find("hidden = 4").unwrap();
+    let length = u64::from_le_bytes(bytes[..8].try_into().unwrap()) + 4;
+    let mut large = length.to_le_bytes().to_vec();
+    large.extend(&bytes[8..at]);
+    large.extend(b"hidden = 40000");
+    large.extend(&bytes[at + 10..]);
+    std::fs::write(folder.path().join("large.safetensors"), large).unwrap();
+    let convert = "weights convert large.safetensors b.safetensors --to native";
+    folder.refuse_any(convert, &["\"l0.input_weight\": expected shape [160000, 3], found [16, 3]"]);
 }
 
 #[test]

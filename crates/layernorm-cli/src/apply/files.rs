@@ -1,8 +1,10 @@
 //! The files that are read, and their arrays as views: a Fortran-ordered one is a strided view of what was read.
 
 use super::args::Args;
+use super::results::room;
 use crate::failure::Failure;
 use layernorm::{Affine, Element, Param, View};
+use layernorm_files::shown;
 use layernorm_npy::{Array, DType, Order, Scalar};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -64,14 +66,16 @@ impl Input {
 
     /// The failure that says what this file might have held.
     pub(super) fn wrong(&self, expected: &str, found: &dyn fmt::Display) -> Failure {
-        Failure::bad_input(format!("{}: {}: expected {expected}, found {found}", self.option, self.path.display()))
+        Failure::bad_input(format!("{}: {}: expected {expected}, found {found}", self.option, shown(&self.path)))
     }
 
     /// The elements in C order.
     pub(super) fn contiguous<T: Scalar>(&self) -> Result<Vec<T>, Failure> {
         let values = self.array.as_slice::<T>()?;
+        let mut copy = room(values.len())?;
         if self.array.order() == Order::C {
-            return Ok(values.to_vec());
+            copy.extend_from_slice(values);
+            return Ok(copy);
         }
         let (shape, strides) = (self.array.shape(), self.array.strides());
         let mut index = vec![0; shape.len()];
@@ -90,20 +94,23 @@ impl Input {
             }
             value
         };
-        Ok((0..values.len()).map(next).collect())
+        copy.extend((0..values.len()).map(next));
+        Ok(copy)
     }
 
     /// One element per channel, in the arithmetic type. They have this type or the input's, as [`Inputs::read`] checked.
     pub(super) fn per_channel<T: Number>(&self, channels: usize) -> Result<Vec<T::Acc>, Failure> {
         if self.shape() != [channels] {
-            let (option, path, found) = (self.option, self.path.display(), self.shape());
+            let (option, path, found) = (self.option, shown(&self.path), self.shape());
             let message = format!("{option}: {path}: expected shape [{channels}], one per channel, found {found:?}");
             return Err(Failure::bad_input(message));
         }
         if self.dtype() == T::DTYPE {
-            Ok(self.array.as_slice::<T>()?.iter().map(|value| value.widen()).collect())
+            let mut wide = room(channels)?;
+            wide.extend(self.array.as_slice::<T>()?.iter().map(|value| value.widen()));
+            Ok(wide)
         } else {
-            Ok(self.array.as_slice::<T::Acc>()?.to_vec())
+            self.contiguous()
         }
     }
 }

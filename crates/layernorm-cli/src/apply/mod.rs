@@ -37,7 +37,8 @@ Examples:
 /// Apply a normalization, forward or backward, or a recurrent network to the tensor in an .npy file.
 ///
 /// Files hold float16, float32 or float64, in C or Fortran order. Results have the input's type and are in C order.
-/// Everything is computed before anything is written, and each file is written beside its place and then renamed into it.
+/// Everything is computed before anything is written, and files are written beside their places and then renamed into them, all
+/// together.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(subcommand_help_heading = "Recurrent networks", subcommand_value_name = "lstm|gru|rnn")]

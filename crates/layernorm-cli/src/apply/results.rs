@@ -4,6 +4,7 @@ use super::args::Args;
 use super::files::{Input, Inputs, Number};
 use crate::failure::Failure;
 use layernorm::{Gradients, ParamMut, Saved, ViewMut};
+use layernorm_files::{Replacement, commit_all, shown};
 use layernorm_npy::{Error, Scalar};
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,10 @@ impl<T: Number> Results<T> {
     ) -> Result<Self, Failure> {
         let len = count(inputs.x.shape());
         let rows = count(&stats_shape);
+        if len == 0 && rows.max(count(&parameter_shape)) > MOST_WITHOUT_ELEMENTS {
+            let expected = format!("at most {MOST_WITHOUT_ELEMENTS} rows or channels in a tensor without elements");
+            return Err(inputs.x.wrong(&expected, &format_args!("shape {:?}", inputs.x.shape())));
+        }
         Ok(Results {
             y: zeros(len)?,
             h: inputs.residual.as_ref().map(|_| zeros(len)).transpose()?,
@@ -44,22 +49,25 @@ impl<T: Number> Results<T> {
         })
     }
 
-    /// Writes each result that has a place.
+    /// Writes the results that have a place, all of them together.
     pub(super) fn write(&self, args: &Args) -> Result<(), Failure> {
         let gradients = &self.gradients;
-        write(&args.output, &self.shape, Some(&self.y))?;
-        write(&args.residual_output, &self.shape, self.h.as_ref())?;
-        write(&args.mean_output, &self.stats_shape, Some(&self.saved.mean()))?;
-        write(&args.rstd_output, &self.stats_shape, Some(&self.saved.rstd))?;
-        write(&args.grad_input, &self.shape, gradients.input.as_ref())?;
+        let mut files = Outputs::default();
+        files.add(&args.output, &self.shape, Some(&self.y))?;
+        files.add(&args.residual_output, &self.shape, self.h.as_ref())?;
+        if args.mean_output.is_some() {
+            files.add(&args.mean_output, &self.stats_shape, Some(&self.saved.mean()))?;
+        }
+        files.add(&args.rstd_output, &self.stats_shape, Some(&self.saved.rstd))?;
+        files.add(&args.grad_input, &self.shape, gradients.input.as_ref())?;
         for (place, gradient) in [(&args.grad_weight, &gradients.weight), (&args.grad_bias, &gradients.bias)] {
             match gradient {
-                Some(ParameterGradient::Same(values)) => write(place, &gradients.parameter_shape, Some(values))?,
-                Some(ParameterGradient::F32(values)) => write(place, &gradients.parameter_shape, Some(values))?,
+                Some(ParameterGradient::Same(values)) => files.add(place, &gradients.parameter_shape, Some(values))?,
+                Some(ParameterGradient::F32(values)) => files.add(place, &gradients.parameter_shape, Some(values))?,
                 None => {}
             }
         }
-        Ok(())
+        files.commit()
     }
 }
 
@@ -117,29 +125,54 @@ impl<T> ParameterGradient<T> {
     }
 }
 
+/// A tensor without elements can have any shape in a file of 100 bytes. Statistics and gradients of more rows or channels than
+/// this would take memory and time that no byte of the file stands for.
+pub(super) const MOST_WITHOUT_ELEMENTS: usize = 1 << 20;
+
 /// The number of elements of a shape. Where it is no number, there is no memory either.
 fn count(shape: &[usize]) -> usize {
     shape.iter().fold(1, |count, &dim| count.saturating_mul(dim))
 }
 
 /// So many zeros, or a failure where there is no memory for them.
-fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>, Failure> {
-    let mut values = Vec::new();
-    let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
-    values.try_reserve_exact(count).map_err(|_| Error::OutOfMemory { bytes })?;
+pub(super) fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>, Failure> {
+    let mut values = room(count)?;
     values.resize(count, T::default());
     Ok(values)
 }
 
-/// Writes a result to its place, if it has one.
-pub(super) fn write<T: Scalar>(
-    place: &Option<PathBuf>,
-    shape: &[usize],
-    values: Option<&Vec<T>>,
-) -> Result<(), Failure> {
-    match (place, values) {
-        (Some(place), Some(values)) => Ok(layernorm_npy::write(place, shape, values)?),
-        _ => Ok(()),
+/// An empty vector with room for so many, or a failure where there is none.
+pub(super) fn room<T>(count: usize) -> Result<Vec<T>, Failure> {
+    let mut values = Vec::new();
+    let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
+    values.try_reserve_exact(count).map_err(|_| Error::OutOfMemory { bytes })?;
+    Ok(values)
+}
+
+/// The files of a command, complete beside their places until all of them are written.
+#[derive(Debug, Default)]
+pub(super) struct Outputs(Vec<Replacement>);
+
+impl Outputs {
+    /// Writes a result beside its place, if it has one.
+    pub(super) fn add<T: Scalar>(
+        &mut self,
+        place: &Option<PathBuf>,
+        shape: &[usize],
+        values: Option<&Vec<T>>,
+    ) -> Result<(), Failure> {
+        let (Some(place), Some(values)) = (place, values) else { return Ok(()) };
+        let mut file = Replacement::new(place)?;
+        match layernorm_npy::to_writer(&mut file, shape, values) {
+            // It names the file already.
+            Err(Error::Io { source, .. }) => Err(Failure::bad_input(source.to_string())),
+            written => Ok(written.map(|()| self.0.push(file))?),
+        }
+    }
+
+    /// Puts all of them in their places: until here none has changed.
+    pub(super) fn commit(self) -> Result<(), Failure> {
+        Ok(commit_all(self.0)?)
     }
 }
 
@@ -150,7 +183,7 @@ pub fn check_places(outputs: &[(&'static str, &Path)]) -> Result<(), Failure> {
     for &(option, path) in outputs {
         let place = place(option, path)?;
         if let Some((other, _)) = places.iter().find(|(_, taken)| *taken == place) {
-            let message = format!("{other} and {option}: expected different files, found {} twice", path.display());
+            let message = format!("{other} and {option}: expected different files, found {} twice", shown(path));
             return Err(Failure::bad_input(message));
         }
         places.push((option, place));
@@ -161,7 +194,7 @@ pub fn check_places(outputs: &[(&'static str, &Path)]) -> Result<(), Failure> {
 /// The one name of a place that a path leads to.
 fn place(option: &str, path: &Path) -> Result<PathBuf, Failure> {
     let bad = |expected: &str, found: &dyn std::fmt::Display| {
-        Failure::bad_input(format!("{option}: {}: expected {expected}, found {found}", path.display()))
+        Failure::bad_input(format!("{option}: {}: expected {expected}, found {found}", shown(path)))
     };
     if path.is_dir() {
         return Err(bad("a file", &"a folder"));
@@ -173,7 +206,7 @@ fn place(option: &str, path: &Path) -> Result<PathBuf, Failure> {
     match (path.canonicalize(), folder.canonicalize()) {
         (Ok(file), _) => Ok(file),
         (_, Ok(folder)) if folder.is_dir() => Ok(folder.join(name)),
-        (_, Ok(_)) => Err(bad("a place in a folder", &format_args!("that {} is none", folder.display()))),
+        (_, Ok(_)) => Err(bad("a place in a folder", &format_args!("that {} is none", shown(folder)))),
         (_, Err(error)) => Err(bad("a place in a folder that exists", &error)),
     }
 }

@@ -9,6 +9,7 @@ pub fn listen(view: &Arc<View>) -> Result<(), Failure> {
     let view = Arc::clone(view);
     let heard = move || {
         if view.ask_to_stop() {
+            let _halted = layernorm_files::remove_unfinished();
             std::process::exit(i32::from(STOPPED));
         }
         view.say("stopping after this step; Ctrl-C again ends at once");

@@ -4,13 +4,16 @@ use super::source::{Source, Wanted};
 use crate::apply::check_places;
 use crate::failure::Failure;
 use crate::recurrent::{Cell, dtypes, formats};
-use layernorm_rnn::weights::{self, Dtype, Format};
+use crate::show;
+use layernorm_files::shown;
+use layernorm_rnn::weights::{self, Dtype, Format, Rounding};
 use std::path::PathBuf;
 
 /// Write a network in the format of another library, or as a file that describes itself.
 ///
-/// What is read back from the new file is the same network bit by bit, unless --dtype is narrower. A format whose library
-/// computes something else than the network's variant is refused.
+/// The new file has exactly the same numbers, or nothing is written: --lossy allows rounding. Numbers are rounded by a --dtype
+/// that is narrower, and where two biases become one (or one takes up a constant such as tf.contrib's forget_bias) and the sum
+/// does not fit the type. A format whose library computes something else than the network's variant is refused.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The file to read
@@ -43,6 +46,9 @@ pub struct Args {
     /// The type of the numbers [default: the widest in IN]
     #[arg(long, value_parser = dtypes())]
     dtype: Option<Dtype>,
+    /// Write the file even if numbers have to be rounded, and print by how much
+    #[arg(long)]
+    lossy: bool,
 }
 
 /// Runs the command.
@@ -61,5 +67,29 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     // In f64, so that no number of any file changes on the way.
     let network = source.load::<f64>(format, &config, &args.prefix)?;
     let dtype = args.dtype.map_or_else(|| source.widest(), Ok)?;
-    Ok(weights::save(&network, args.to, dtype, &args.to_file)?)
+    let read = source.rounding(&network, format, &args.prefix)?;
+    let written = weights::rounding(&network, args.to, dtype)?;
+    let rounding = match (read, written) {
+        (Some(read), Some(written)) => Some(read.and_then(written)),
+        (read, written) => read.or(written),
+    };
+    let out = shown(&args.to_file);
+    match &rounding {
+        Some(rounding) if !args.lossy => {
+            return Err(Failure::bad_input(format!(
+                "OUT: {out}: expected the same numbers in format {} as {}, found {}; --lossy writes them all the same",
+                args.to.name(),
+                dtype.name(),
+                in_words(rounding)
+            )));
+        }
+        _ => weights::save(&network, args.to, dtype, &args.to_file)?,
+    }
+    rounding.map_or(Ok(()), |rounding| show::print(&format!("{out}: {}\n", in_words(&rounding))))
+}
+
+fn in_words(rounding: &Rounding) -> String {
+    let Rounding { largest, tensor, numbers } = rounding;
+    let s = if *numbers == 1 { "" } else { "s" };
+    format!("{numbers} number{s} rounded, by at most {largest:.1e} (in {tensor:?})")
 }

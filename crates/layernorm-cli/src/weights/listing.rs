@@ -4,6 +4,7 @@ use super::source::{Listed, Source, Wanted};
 use crate::failure::Failure;
 use crate::recurrent::{Described, formats};
 use crate::show::{self, Table};
+use layernorm_files::{escaped, shown};
 use layernorm_rnn::weights::Format;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -56,11 +57,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let networks = format.map(|format| source.fits(format, &wanted)).transpose()?.unwrap_or_default();
     let report = Report {
         command: "weights show",
-        file: args.file.display().to_string(),
+        file: shown(&args.file).to_string(),
         format_given: args.format.is_some(),
         format: format.map(Format::name),
         networks: networks.iter().map(Described::new).collect(),
-        numbers: tensors.iter().map(Row::numbers).sum(),
+        numbers: tensors.iter().map(Row::numbers).fold(0, usize::saturating_add),
         tensors,
     };
     if args.json { show::print_json(&report) } else { show::print(&report.render()) }
@@ -68,7 +69,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 impl Row {
     fn numbers(&self) -> usize {
-        self.shape.iter().product()
+        self.shape.iter().fold(1, |count: usize, &dim| count.saturating_mul(dim))
     }
 }
 
@@ -91,7 +92,7 @@ impl Report {
         let mut table = Table::new(2, ["tensor", "type", "shape", "numbers"]);
         for row in &self.tensors {
             let numbers = show::thousands(row.numbers() as u64);
-            table.row([row.name.clone(), row.dtype.clone(), format!("{:?}", row.shape), numbers]);
+            table.row([escaped(&row.name).to_string(), row.dtype.clone(), format!("{:?}", row.shape), numbers]);
         }
         format!("{text}\n{}", table.render())
     }

@@ -3,7 +3,8 @@
 use crate::failure::Failure;
 use crate::recurrent::Cell;
 use layernorm::Float;
-use layernorm_rnn::weights::{self, Format, Tensor};
+use layernorm_files::shown;
+use layernorm_rnn::weights::{self, Format, Rounding};
 use layernorm_rnn::{Config, Direction, Error, Network, Variant};
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype as Stored, TensorView};
@@ -50,12 +51,12 @@ impl Source {
     /// Reads the file of an option.
     pub fn read(option: &'static str, path: &Path) -> Result<Self, Failure> {
         let bytes = std::fs::read(path)
-            .map_err(|error| Failure::bad_input(format!("{option}: {}: cannot read: {error}", path.display())))?;
+            .map_err(|error| Failure::bad_input(format!("{option}: {}: cannot read: {error}", shown(path))))?;
         Ok(Source { option, path: path.to_path_buf(), bytes })
     }
 
     fn bad(&self, what: impl std::fmt::Display) -> Failure {
-        Failure::bad_input(format!("{}: {}: {what}", self.option, self.path.display()))
+        Failure::bad_input(format!("{}: {}: {what}", self.option, shown(&self.path)))
     }
 
     /// A failure that says which file it is about.
@@ -116,6 +117,16 @@ impl Source {
         weights::load(&self.bytes, format, config, prefix).map_err(|error| self.refused(error))
     }
 
+    /// What rounding changed when this network was loaded.
+    pub fn rounding<A: Float>(
+        &self,
+        network: &Network<A>,
+        format: Format,
+        prefix: &str,
+    ) -> Result<Option<Rounding>, Failure> {
+        weights::load_rounding(network, &self.bytes, format, prefix).map_err(|error| self.refused(error))
+    }
+
     /// Whether it has a description, be it a good one or not.
     fn describes_itself(&self) -> bool {
         let metadata = SafeTensors::read_metadata(&self.bytes);
@@ -136,7 +147,7 @@ impl Source {
                 let found = config.variant.name;
                 Err(Failure::bad_input(format!(
                     "--variant: expected {found:?}, which {} says that it is, or no --variant, found {name:?}",
-                    self.path.display()
+                    shown(&self.path)
                 )))
             }
             _ => Ok(config),
@@ -203,15 +214,12 @@ impl Source {
             return Ok(vec![self.described(wanted)?]);
         }
         let shapes: BTreeMap<_, _> = self.tensors()?.into_iter().map(|tensor| (tensor.name, tensor.shape)).collect();
-        // Numbers do not matter for this: zeros are memory that is never touched.
-        let zeros = |shape: &Vec<usize>| Tensor { shape: shape.clone(), values: vec![0.0; shape.iter().product()] };
-        let tensors = shapes.iter().map(|(name, shape)| (name.clone(), zeros(shape))).collect();
         let fit = |variant: &&'static Variant| {
             let config = weights::config_of_shapes(&shapes, format, **variant, wanted.prefix).ok()?;
             let named = wanted.variant.is_none_or(|name| name == variant.name);
             // A file without a tensor may turn one variant into another, which is listed under its own name.
             let same = config.variant.coupled == variant.coupled;
-            let fits = named && same && weights::from_tensors::<f32>(&tensors, format, &config, wanted.prefix).is_ok();
+            let fits = named && same && weights::check_shapes(&shapes, format, &config, wanted.prefix).is_ok();
             fits.then_some(config)
         };
         let variants = wanted.cells().flat_map(|cell| Variant::all(cell.kind()));

@@ -8,6 +8,13 @@ use crate::error::Error;
 use crate::params::Slot;
 use crate::variant::{Kind, Reset, Variant};
 
+impl Cell {
+    /// The constant that the library adds to the forget gate (LSTM) or to the update gate (GRU). `None`: the variant's own.
+    pub(super) fn offset(&self) -> Result<Option<f64>, Error> {
+        if self.like.is_empty() { Ok(None) } else { Ok(Some(Variant::named(self.kind, self.like)?.offset)) }
+    }
+}
+
 impl Spec {
     /// The tensors of a cell of this kind.
     pub(super) fn cell(&self, kind: Kind) -> Result<&'static Cell, Error> {
@@ -65,7 +72,23 @@ impl Spec {
         if variant.kind == Kind::Gru && variant.update != like.update {
             return differs("update", &format!("{:?}", like.update));
         }
+        if (variant.cell_clip.is_some() || variant.projection_clip.is_some()) && !self.clips {
+            return differs("cell_clip and projection_clip", "none");
+        }
         Ok(())
+    }
+
+    /// An error if a file cannot be read for a variant with this offset: what the library adds is its own constant. A cell
+    /// without an offset gets it in a bias.
+    pub(super) fn check_offset(&self, cell: &Cell, variant: &Variant) -> Result<(), Error> {
+        match cell.offset()? {
+            Some(offset) if variant.offset != offset && variant.offset != 0.0 => fail(format!(
+                "format {}, variant {}: offset: expected {offset}, which the library adds by default, or 0, found {}; for a \
+                 cell that was trained with another constant, load it with {offset} and change the variant of the network",
+                self.name, variant.name, variant.offset
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -89,6 +112,16 @@ impl Part {
         let fits = |slot: &&Slot| slot.shape(config, 0).is_some() && same(&config.variant, self.slots[0], **slot);
         let most = if self.sum { usize::MAX } else { 1 };
         self.slots.iter().filter(fits).take(most).copied().collect()
+    }
+}
+
+/// Whether a parameter is added where the variant's offset is: a number can go from one to the other.
+pub(super) fn beside_offset(variant: &Variant, slot: Slot) -> bool {
+    match slot {
+        Slot::SumNormBias => true,
+        Slot::Bias => !variant.tied_bias,
+        Slot::InputBias | Slot::RecurrentBias => same(variant, Slot::Bias, slot),
+        _ => false,
     }
 }
 

@@ -18,12 +18,14 @@
 //! # Ok::<(), layernorm_rnn::Error>(())
 //! ```
 
+mod builder;
 mod file;
 mod fits;
 mod formats;
 mod mapping;
 mod native;
 mod places;
+mod rounding;
 mod sizes;
 mod table;
 #[cfg(test)]
@@ -41,6 +43,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::str::FromStr;
 use table::{Mark, Spec};
+
+pub use rounding::Rounding;
 
 fn fail<T>(what: String) -> Result<T, Error> {
     Err(Error::Weights { what })
@@ -186,9 +190,26 @@ pub struct Tensor<A> {
 /// The network in a safetensors file. Only names that begin with `prefix` are looked at, and all of them are used.
 ///
 /// Numbers of the file are rounded to `A` if it is narrower. Where the file has two biases whose sum is one here, they are
-/// added; where it has one for two here, the second is 0.
+/// added; where it has one for two here, the second is 0. Where the library adds a constant that the variant has not
+/// (tf.contrib's `forget_bias` of 1), it is added to a bias. [`load_rounding`] says what all of this rounds.
+///
+/// Shapes are compared before memory is taken for the network: a small file cannot ask for much.
 pub fn load<A: Float>(bytes: &[u8], format: Format, config: &Config, prefix: &str) -> Result<Network<A>, Error> {
-    from_tensors(&file::tensors(bytes, prefix)?, format, config, prefix)
+    file::check_numbers(bytes, prefix)?;
+    let mapping = found(&file::shapes(bytes)?, format, config, prefix)?;
+    filled(&mapping, &file::tensors(bytes, prefix)?, config)
+}
+
+/// What [`load`] rounded when it read this network from these bytes: nothing, unless `A` is narrower than the file's numbers
+/// or sums of biases are not exact.
+pub fn load_rounding<A: Float>(
+    network: &Network<A>,
+    bytes: &[u8],
+    format: Format,
+    prefix: &str,
+) -> Result<Option<Rounding>, Error> {
+    let mapping = found(&file::shapes(bytes)?, format, network.config(), prefix)?;
+    Ok(mapping.rounding_of_read(&file::tensors(bytes, prefix)?, network.params()))
 }
 
 /// The network in a file of this crate's own, which says itself what it is.
@@ -203,18 +224,52 @@ pub fn from_tensors<A: Float>(
     config: &Config,
     prefix: &str,
 ) -> Result<Network<A>, Error> {
+    let shapes = tensors.iter().map(|(name, tensor)| (name.clone(), tensor.shape.clone())).collect();
+    filled(&found(&shapes, format, config, prefix)?, tensors, config)
+}
+
+/// Whether tensors of these shapes are those of the network, as [`load`] would find them: an error says what is not. It
+/// takes no memory for numbers.
+pub fn check_shapes(
+    shapes: &BTreeMap<String, Vec<usize>>,
+    format: Format,
+    config: &Config,
+    prefix: &str,
+) -> Result<(), Error> {
+    found(shapes, format, config, prefix).map(|_| ())
+}
+
+/// Which number is which parameter, if the tensors of these shapes are those of the network.
+fn found(
+    shapes: &BTreeMap<String, Vec<usize>>,
+    format: Format,
+    config: &Config,
+    prefix: &str,
+) -> Result<Mapping, Error> {
     let spec = format.spec();
-    let mut params = Params::zeros(config)?;
-    let names = tensors.keys().map(String::as_str);
-    let places = Places::found(spec, spec.cell(config.variant.kind)?, prefix, names)?;
-    let mapping = Mapping::new(spec, config, params.entries(), &places)?;
-    mapping.read(tensors, &places, &mut params)?;
+    let cell = spec.cell(config.variant.kind)?;
+    spec.check_offset(cell, &config.variant)?;
+    let (entries, _) = Params::<f64>::form_of(config)?;
+    let places = Places::found(spec, cell, prefix, shapes.keys().map(String::as_str))?;
+    let mapping = Mapping::new(spec, config, &entries, &places)?;
+    mapping.check_shapes(shapes, &places)?;
     mapping.check_extra(spec, &places)?;
+    Ok(mapping)
+}
+
+fn filled<A: Float>(
+    mapping: &Mapping,
+    tensors: &BTreeMap<String, Tensor<f64>>,
+    config: &Config,
+) -> Result<Network<A>, Error> {
+    let mut params = Params::zeros(config)?;
+    mapping.read(tensors, &mut params)?;
     Network::from_params(*config, params)
 }
 
 /// What network is in a file: its sizes, layers and directions, read off the shapes of its tensors, for a cell of this
-/// variant. Biases, peepholes and the like that the file does not have are turned off in the variant. A file of one
+/// variant. Biases, peepholes and the like that the file does not have are turned off in the variant, and a constant that
+/// the library adds to a gate (tf.contrib's `forget_bias` of 1) becomes the variant's offset, if that is 0. A file of one
 /// direction is taken to go forward. Of a file of this crate's own, its description is used, if it has one.
 pub fn config_of(bytes: &[u8], format: Format, variant: Variant, prefix: &str) -> Result<Config, Error> {
     if format == Format::Native && file::metadata(bytes, native::KEY)?.is_some() {
@@ -255,13 +310,21 @@ pub fn detect(bytes: &[u8]) -> Option<Format> {
     formats.into_iter().find(|format| format.spec().marks.iter().any(|marks| marks.iter().all(has)))
 }
 
-/// The network as a safetensors file. What [`load`] reads from it is the same network bit by bit, if the dtype is not
-/// narrower than `A`. Where the format has two biases for one here, the first has all of it and the second is 0; where it
-/// has one for two here, it is their sum.
+/// The network as a safetensors file. Where the format has two biases for one here, the first has all of it and the second
+/// is 0; where it has one for two here, it is their sum. A constant that the variant adds to a gate and the library does
+/// not (or the other way round) goes into a bias. [`rounding`] says what sums and a narrower dtype round; else what
+/// [`load`] reads from the file is the same network bit by bit, up to how biases are split.
 pub fn to_bytes<A: Float>(network: &Network<A>, format: Format, dtype: Dtype) -> Result<Vec<u8>, Error> {
     let tensors = to_tensors(network.params(), format, network.config())?;
     let description = (format == Format::Native).then(|| (native::KEY, native::describe(network.config())));
     file::bytes(&tensors, dtype, description)
+}
+
+/// What [`to_bytes`] rounds: nothing, unless the dtype is narrower than the numbers or sums of biases are not exact.
+pub fn rounding<A: Float>(network: &Network<A>, format: Format, dtype: Dtype) -> Result<Option<Rounding>, Error> {
+    let (params, config) = (network.params(), network.config());
+    let mapping = checked(params, format, config, &Places::written(format.spec(), config)?)?;
+    Ok(mapping.rounding(params, &mapping.write(params)?, |value| file::rounded(value.to_f64(), dtype)))
 }
 
 /// Writes [`to_bytes`] to a file: beside its place first, so that it is replaced whole or not at all.
@@ -276,7 +339,7 @@ pub fn to_tensors<A: Float>(
     config: &Config,
 ) -> Result<BTreeMap<String, Tensor<A>>, Error> {
     let places = Places::written(format.spec(), config)?;
-    Ok(checked(params, format, config, &places)?.write(params))
+    checked(params, format, config, &places)?.write(params)
 }
 
 /// Gradients under a format's names, in its order and orientation. Where it has two biases whose sum is one here, both have
@@ -287,7 +350,7 @@ pub fn map_gradients<A: Float>(
     config: &Config,
 ) -> Result<BTreeMap<String, Tensor<A>>, Error> {
     let places = Places::written(format.spec(), config)?;
-    Ok(checked(gradients, format, config, &places)?.gradients(gradients))
+    checked(gradients, format, config, &places)?.gradients(gradients)
 }
 
 /// As [`map_gradients`], under the names that the parameters have in a file: those of `names` that begin with `prefix`.
@@ -300,16 +363,16 @@ pub fn map_gradients_like<'a, A: Float>(
 ) -> Result<BTreeMap<String, Tensor<A>>, Error> {
     let spec = format.spec();
     let places = Places::found(spec, spec.cell(config.variant.kind)?, prefix, names)?;
-    Ok(checked(gradients, format, config, &places)?.gradients(gradients))
+    checked(gradients, format, config, &places)?.gradients(gradients)
 }
 
 /// The mapping of parameters that are those of the config.
 fn checked<A: Float>(params: &Params<A>, format: Format, config: &Config, places: &Places) -> Result<Mapping, Error> {
-    let expected = Params::<A>::zeros(config)?;
-    if expected.entries() != params.entries() {
+    let (expected, _) = Params::<A>::form_of(config)?;
+    if expected != params.entries() {
         return fail(format!(
             "expected the {} parameters of this config, found {} others",
-            expected.entries().len(),
+            expected.len(),
             params.entries().len()
         ));
     }

@@ -5,7 +5,7 @@ use super::table::{Cell, Naming, Spec};
 use crate::config::Config;
 use crate::error::Error;
 use crate::variant::{Kind, Variant};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The cells of a network under their places, and how to get from there to names.
 #[derive(Debug)]
@@ -16,6 +16,8 @@ pub(super) struct Places {
     prefix: String,
     /// Names without the prefix → names in the file.
     full: BTreeMap<String, String>,
+    /// Names under the prefix that are of no cell.
+    outside: Vec<String>,
 }
 
 /// Texts in which numbers are compared as numbers.
@@ -61,6 +63,19 @@ impl Naming {
         (place.is_empty() || place.ends_with(|c| self.separators.contains(c)) && !inner).then_some(place)
     }
 
+    /// What the names of the only network have before them, `encoder.lstm.`, where places are behind.
+    fn module<'a>(&self, names: impl Iterator<Item = &'a String>, first: &str) -> Result<String, Error> {
+        let split = |name: &'a String| name.split_at(name.rfind(['.', '/']).map_or(0, |separator| separator + 1));
+        let cells = names.map(split).filter(|(_, name)| self.place(name, first).is_some());
+        let modules: BTreeSet<&str> = cells.map(|(module, _)| module).collect();
+        match modules.len() {
+            0 | 1 => Ok(modules.first().copied().unwrap_or_default().to_owned()),
+            _ => {
+                fail(format!("expected one network, found several: {}; a prefix says which", list(modules.into_iter())))
+            }
+        }
+    }
+
     /// The direction that a place speaks of, and the place without it.
     fn direction(&self, place: &str) -> (usize, String) {
         let [forward, reverse] = self.directions;
@@ -100,7 +115,7 @@ impl Places {
             place.replace("{kind}", config.variant.kind.name()).replace("{class}", &class(&config.variant))
         };
         let cells = (0..config.layers).map(|layer| (0..directions).map(|d| place(layer, d)).collect()).collect();
-        Ok(Places { cells, behind: naming.behind, prefix: String::new(), full: BTreeMap::new() })
+        Ok(Places { cells, behind: naming.behind, prefix: String::new(), full: BTreeMap::new(), outside: Vec::new() })
     }
 
     /// The places in a file with these names.
@@ -118,6 +133,11 @@ impl Places {
             }
         }
         let first = cell.rules[0].name;
+        let module = if spec.naming.behind { spec.naming.module(full.keys(), first)? } else { String::new() };
+        let outside = full.extract_if(.., |name, _| !name.starts_with(&module)).map(|(_, name)| name).collect();
+        let full: BTreeMap<String, String> =
+            full.into_iter().map(|(name, file)| (name[module.len()..].to_owned(), file)).collect();
+        let prefix = format!("{prefix}{module}");
         let mut layers: BTreeMap<Vec<Chunk>, Vec<String>> = BTreeMap::new();
         let mut places: Vec<(usize, String, &str)> = Vec::new();
         for place in full.keys().filter_map(|name| spec.naming.place(name, first)) {
@@ -133,7 +153,7 @@ impl Places {
             directions.push(place.to_owned());
         }
         let cells: Vec<Vec<String>> = layers.into_values().collect();
-        let places = Places { cells, behind: spec.naming.behind, prefix: prefix.to_owned(), full };
+        let places = Places { cells, behind: spec.naming.behind, prefix: prefix.clone(), full, outside };
         let Some(one) = places.cells.first() else {
             return fail(format!(
                 "expected a tensor whose name is {:?} or, under a prefix, {} with it, found {}",
@@ -165,12 +185,12 @@ impl Places {
 
     /// The names under the prefix, for a message.
     pub fn some_names(&self) -> String {
-        list(self.full.values().map(String::as_str))
+        list(self.names())
     }
 
     /// All names under the prefix.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.full.values().map(String::as_str)
+        self.full.values().chain(&self.outside).map(String::as_str)
     }
 }
 
@@ -182,6 +202,6 @@ pub(super) fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     match names.len() {
         0 => "no tensors".to_owned(),
         n if n <= FEW => few,
-        n => format!("{few}, … ({n} tensors)"),
+        n => format!("{few}, … ({n} of them)"),
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn config_of(
     let cell = spec.cell(variant.kind)?;
     let places = Places::found(spec, cell, prefix, shapes.keys().map(String::as_str))?;
     let sizes = Sizes { spec, cell, places, shapes };
-    let variant = sizes.variant(variant);
+    let variant = sizes.variant(variant, cell.offset()?);
     let first = &cell.rules[0];
     let (rows, columns, directions) = sizes.matrix(first)?;
     let blocks = match first.gates {
@@ -85,8 +85,12 @@ impl Sizes<'_> {
         }
     }
 
-    /// The variant without the biases that the file does not have, with the peepholes that it has, and so on.
-    fn variant(&self, mut variant: Variant) -> Variant {
+    /// The variant without the biases that the file does not have, with the peepholes that it has, and so on; and with the
+    /// constant that the library adds, if the variant has none.
+    fn variant(&self, mut variant: Variant, offset: Option<f64>) -> Variant {
+        if variant.offset == 0.0 {
+            variant.offset = offset.unwrap_or(0.0);
+        }
         let any = |slots: &[Slot]| {
             let mut rules = self.cell.rules.iter().filter(|rule| rule.is_of(slots)).peekable();
             rules.peek().is_some().then(|| rules.any(|rule| self.has(rule)))

@@ -20,6 +20,8 @@ pub(super) struct Spec {
     /// Whether directions are an axis of the tensors, `[D, …]`, and not tensors of their own.
     pub stacked: bool,
     pub coupling: Coupling,
+    /// Whether the library can clip the cell and the projection. A file does not say at what.
+    pub clips: bool,
     /// Tensors that may be there and are not read.
     pub ignored: &'static [&'static str],
     /// A file is of this format if it has all the names of one of these.

@@ -6,7 +6,7 @@ mod args;
 mod shape;
 
 use super::files::{Input, Number};
-use super::results::{check_places, write};
+use super::results::{Outputs, check_places};
 use super::{FLOATS, context};
 use crate::failure::Failure;
 use crate::recurrent::{Cell, list};
@@ -36,11 +36,11 @@ fn examples(cell: Cell) -> String {
 /// A recurrent network.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Run an LSTM: layer-normalized (any of the published variants) or plain.
+    /// Run an LSTM: layer-normalized (any of the variants of docs/RECURRENT.md) or plain.
     #[command(after_help = examples(Cell::Lstm))]
     #[command(override_usage = "layernorm apply lstm --weights W.safetensors --input X.npy --output Y.npy [OPTIONS]")]
     Lstm(Box<Args>),
-    /// Run a GRU: layer-normalized (any of the published variants) or plain.
+    /// Run a GRU: layer-normalized (any of the variants of docs/RECURRENT.md) or plain.
     #[command(after_help = examples(Cell::Gru))]
     #[command(override_usage = "layernorm apply gru --weights W.safetensors --input X.npy --output Y.npy [OPTIONS]")]
     Gru(Box<Args>),
@@ -95,9 +95,11 @@ fn apply<T: Number + Element<Acc: Real>>(
     let network: Network<T::Acc> = source.load(format, config, &args.prefix)?;
     let sequences = shape.sequences(&data, lengths.as_deref());
     let output = Runner::new(context(args.threads, args.isa)?).forward(&network, &sequences, initial.as_ref())?;
-    write(&args.output, &shape.output(config), Some(&output.y))?;
-    write(&args.final_h, &shape.state(config, config.output()), Some(&output.state.h))?;
-    write(&args.final_c, &shape.state(config, config.hidden), Some(&output.state.c))
+    let mut files = Outputs::default();
+    files.add(&args.output, &shape.output(config), Some(&output.y))?;
+    files.add(&args.final_h, &shape.state(config, config.output()), Some(&output.state.h))?;
+    files.add(&args.final_c, &shape.state(config, config.hidden), Some(&output.state.c))?;
+    files.commit()
 }
 
 /// The first state, if there is one: what is not given is 0.
@@ -107,7 +109,7 @@ fn initial<T: Number>(args: &Args, config: &Config, shape: &Shape) -> Result<Opt
     }
     let read = |option, path: &Option<_>, width| match path.as_deref() {
         Some(path) => shape.read_state::<T>(&Input::read(option, path)?, config, width),
-        None => Ok(shape.zero_state::<T>(config, width)),
+        None => shape.zero_state::<T>(config, width),
     };
     let c = if config.has_cell() { read("--c0", &args.c0, config.hidden)? } else { Vec::new() };
     Ok(Some(State { h: read("--h0", &args.h0, config.output())?, c }))

@@ -1,6 +1,7 @@
 //! The shapes of sequences, lengths and states, each checked against the network.
 
 use crate::apply::files::{Input, Number};
+use crate::apply::results::{MOST_WITHOUT_ELEMENTS, room};
 use crate::failure::Failure;
 use layernorm::Float;
 use layernorm_npy::{DType, Scalar};
@@ -32,6 +33,11 @@ impl Shape {
                 return Err(x.wrong(&expected, &format_args!("{found:?}")));
             }
         };
+        let most = shape.steps.max(shape.batch);
+        if shape.steps.min(shape.batch) == 0 && most > MOST_WITHOUT_ELEMENTS {
+            let expected = format!("at most {MOST_WITHOUT_ELEMENTS} steps or sequences in a tensor without elements");
+            return Err(x.wrong(&expected, &format_args!("shape {:?}", x.shape())));
+        }
         Ok(shape)
     }
 
@@ -58,8 +64,11 @@ impl Shape {
     }
 
     /// Zeros for a state.
-    pub(super) fn zero_state<T: Number>(&self, config: &Config, width: usize) -> Vec<T::Acc> {
-        vec![T::Acc::ZERO; self.state(config, width).iter().product()]
+    pub(super) fn zero_state<T: Number>(&self, config: &Config, width: usize) -> Result<Vec<T::Acc>, Failure> {
+        let count = self.state(config, width).iter().fold(1, |count: usize, &dim| count.saturating_mul(dim));
+        let mut zeros = room(count)?;
+        zeros.resize(count, T::Acc::ZERO);
+        Ok(zeros)
     }
 
     /// A state from a file, in the arithmetic type.
@@ -75,7 +84,12 @@ impl Shape {
             return Err(file.wrong(&format!("shape {expected:?}"), &format_args!("{:?}", file.shape())));
         }
         match file.dtype() {
-            found if found == T::DTYPE => Ok(file.contiguous::<T>()?.into_iter().map(|value| value.widen()).collect()),
+            found if found == T::DTYPE => {
+                let values = file.contiguous::<T>()?;
+                let mut wide = room(values.len())?;
+                wide.extend(values.into_iter().map(|value| value.widen()));
+                Ok(wide)
+            }
             found if found == <T::Acc as Scalar>::DTYPE => file.contiguous::<T::Acc>(),
             found => {
                 let (own, wide) = (T::DTYPE, <T::Acc as Scalar>::DTYPE);

@@ -41,5 +41,5 @@ const fn rnn(like: &'static str, rules: &'static [Rule]) -> Cell {
 }
 
 const fn spec(name: &'static str, naming: Naming, marks: &'static [&'static [Mark]], cells: &'static [Cell]) -> Spec {
-    Spec { name, naming, stacked: false, coupling: Coupling::Never, ignored: &[], marks, cells }
+    Spec { name, naming, stacked: false, coupling: Coupling::Never, clips: false, ignored: &[], marks, cells }
 }

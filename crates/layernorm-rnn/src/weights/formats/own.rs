@@ -6,6 +6,7 @@ use super::*;
 /// This crate's own: every parameter under its own name, as it lies in memory.
 pub(in crate::weights) static NATIVE: Spec = Spec {
     coupling: Coupling::Own,
+    clips: true,
     ..spec(
         "native",
         Naming { one: "l{l}.", many: Some("l{l}."), both: Some("l{l}.{d}"), directions: ["", "reverse."], ..BARE },

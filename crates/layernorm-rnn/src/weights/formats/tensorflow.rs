@@ -53,9 +53,13 @@ pub(in crate::weights) static KERAS: Spec = spec(
     ],
 );
 
-/// tf.contrib's LayerNormBasicLSTMCell. LayerNormLSTMCell has a bias that it makes and, with norms, does not read;
+/// tf.contrib's LayerNormBasicLSTMCell, with `layer_norm=True` or `False`, and TensorFlow 1's LSTMCell and BasicLSTMCell. All of
+/// them add `forget_bias`, 1 unless it is set, to the forget gate, beside whatever bias or norm there is: that is the
+/// variant's `offset`. (TensorFlow's documentation: "We add forget_bias (default: 1) to the biases of the forget gate in
+/// order to reduce the scale of forgetting in the beginning of the training.") LayerNormLSTMCell has a bias that it makes and, with norms, does not read;
 /// its peepholes, after the norms, have no counterpart here.
 pub(in crate::weights) static CONTRIB: Spec = Spec {
+    clips: true,
     ignored: &["bias"],
     ..spec(
         "contrib",
@@ -93,6 +97,7 @@ pub(in crate::weights) static CONTRIB: Spec = Spec {
 /// TensorFlow Lite, under the names of its tensors in `lstm_eval.cc`.
 pub(in crate::weights) static TFLITE: Spec = Spec {
     coupling: Coupling::Without("input_to_input_weights"),
+    clips: true,
     ..spec(
         "tflite",
         Naming { separators: "_./", both: Some("{d}"), directions: ["fw_", "bw_"], ..BARE },

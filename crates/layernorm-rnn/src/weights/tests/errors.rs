@@ -86,6 +86,48 @@ fn a_wrong_shape_is_told_with_the_right_one() {
     says(&error, &["more than 4", "found 4"]);
 }
 
+/// 2²⁴ hidden units would be 2⁵³ bytes. Shapes come first, so nobody asks for them.
+#[test]
+fn sizes_are_compared_with_the_tensors_before_memory_is_taken() {
+    let small = network(Config::new(named(Kind::Lstm, "none"), 3, 4));
+    let tensors = to_tensors(small.params(), Format::Native, small.config()).unwrap();
+    let large = Config::new(named(Kind::Lstm, "none"), 3, 1 << 24);
+    let description = Some((native::KEY, native::describe(&large)));
+    let bytes = file::bytes(&tensors, Dtype::F32, description).unwrap();
+    let error = load_native::<f32>(&bytes).unwrap_err().to_string();
+    says(&error, &["\"l0.input_weight\"", "expected shape [67108864, 3], found [16, 3]"]);
+    says(&refused(&tensors, Format::Native, &large, ""), &["expected shape [67108864, 3], found [16, 3]"]);
+    // Without such tensors, memory is what is missing.
+    let error = Params::<f64>::zeros(&large).unwrap_err();
+    assert_eq!(error, Error::OutOfMemory { bytes: 8 * ((1 << 26) * ((1 << 24) + 3) + (1 << 27)) });
+}
+
+/// As docs/RECURRENT.md says: what stands before the names is found.
+#[test]
+fn modules_are_found_before_names() {
+    let (config, tensors) = torch();
+    let under = |module: &'static str| tensors.iter().map(move |(name, t)| (format!("{module}{name}"), t.clone()));
+    let mut model: BTreeMap<String, Tensor<f64>> = under("encoder.lstm.").collect();
+    let shapes = model.iter().map(|(name, tensor)| (name.clone(), tensor.shape.clone())).collect();
+    assert_eq!(config_of_shapes(&shapes, Format::Torch, config.variant, "").unwrap(), config);
+    for prefix in ["", "encoder", "encoder.", "encoder.lstm."] {
+        assert_eq!(from_tensors::<f64>(&model, Format::Torch, &config, prefix).unwrap(), network(config), "{prefix}");
+    }
+    let names: Vec<String> = model.keys().cloned().collect();
+    let gradients =
+        map_gradients_like(network(config).params(), Format::Torch, &config, "", names.iter().map(String::as_str));
+    assert_eq!(gradients.unwrap(), model);
+
+    model.insert("head.weight".into(), Tensor { shape: vec![1], values: vec![0.0] });
+    says(&refused(&model, Format::Torch, &config, ""), &["expected no tensors but", "found \"head.weight\""]);
+    model.extend(under("decoder.lstm."));
+    says(
+        &refused(&model, Format::Torch, &config, ""),
+        &["expected one network, found several: \"decoder.lstm.\", \"encoder.lstm.\"", "a prefix says which"],
+    );
+    assert_eq!(from_tensors::<f64>(&model, Format::Torch, &config, "decoder").unwrap(), network(config));
+}
+
 #[test]
 fn integers_are_refused() {
     let (config, _) = torch();
@@ -183,7 +225,10 @@ fn a_file_is_replaced_whole_or_not_at_all() {
     std::fs::write(taken.join("file"), b"").unwrap();
     says(&save(&network, Format::Torch, Dtype::F64, &taken).unwrap_err().to_string(), &["taken", "is a directory"]);
     let nowhere = folder.path().join("no/where");
-    says(&save(&network, Format::Torch, Dtype::F64, nowhere).unwrap_err().to_string(), &["no/where", "create a file beside it"]);
+    says(
+        &save(&network, Format::Torch, Dtype::F64, nowhere).unwrap_err().to_string(),
+        &["no/where", "create a file beside it"],
+    );
     says(&save(&network, Format::Torch, Dtype::F64, "..").unwrap_err().to_string(), &["is a directory"]);
     assert_eq!(count(), 2);
 }

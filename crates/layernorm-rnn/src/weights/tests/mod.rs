@@ -2,7 +2,9 @@
 
 mod errors;
 mod layouts;
+mod offsets;
 mod round_trips;
+mod roundings;
 
 use super::*;
 use crate::noise::{Random, Use};
