@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::flat::Flat;
 use crate::settings::{How, configured};
 use crate::tensor::{Dtype, slice, with_type};
+use layernorm::parts::memory;
 use layernorm::{Context, Element, Float, Isa};
 use layernorm_rnn::weights::{self, Format};
 use layernorm_rnn::{
@@ -168,7 +169,7 @@ impl Recurrent {
             for (name, shape, numbers) in tensors {
                 let count = shape.iter().fold(1, |count: usize, &n| count.saturating_mul(n));
                 // SAFETY: Python keeps the arrays alive.
-                let values = unsafe { numbers.read::<f64>("weights", Dtype::F64, count)? }.to_vec();
+                let values = memory::copied(unsafe { numbers.read::<f64>("weights", Dtype::F64, count)? })?;
                 found.insert(name, weights::Tensor { shape, values });
             }
             let network = weights::from_tensors::<f64>(&found, format, &config, "")?;
@@ -366,7 +367,7 @@ unsafe fn take_parameters<A: Kept>(network: &mut Network<A>, from: &[Flat]) -> R
         let range = entry.range.clone();
         let address = numbers.checked(|| entry.name(), range.len())?;
         // SAFETY: the caller's promise; as many as this are there.
-        let found = unsafe { with_type!(numbers.dtype(), converted(address, range.len(), &mut room;)) };
+        let found = unsafe { with_type!(numbers.dtype(), converted(address, range.len(), &mut room;)) }?;
         // Bits, not numbers: −0 is another parameter than 0, and NaN the same as NaN.
         if bytes(found) != bytes(&network.params().values()[range.clone()]) {
             network.params_mut().values_mut()[range].copy_from_slice(found);
@@ -385,15 +386,16 @@ fn bytes<A: Kept>(numbers: &[A]) -> &[u8] {
 ///
 /// # Safety
 /// As for [`slice`].
-unsafe fn converted<T: Element, A: Kept>(address: usize, count: usize, room: &mut Vec<A>) -> &[A] {
+unsafe fn converted<T: Element, A: Kept>(address: usize, count: usize, room: &mut Vec<A>) -> Result<&[A], Failure> {
     if std::any::TypeId::of::<T>() == std::any::TypeId::of::<A>() {
         // SAFETY: the caller's promise; the types are the same.
-        return unsafe { slice::<A>(address, count) };
+        return Ok(unsafe { slice::<A>(address, count) });
     }
     room.clear();
+    room.try_reserve_exact(count).map_err(|_| memory::out_of_memory::<A>(count))?;
     // SAFETY: the caller's promise.
     room.extend(unsafe { slice::<T>(address, count) }.iter().map(|x| A::from_f64(x.widen().to_f64())));
-    room
+    Ok(room)
 }
 
 /// Refuses h and c of other types and sizes.
@@ -423,9 +425,13 @@ unsafe fn take_state<A: Kept>(
     for (numbers, part, count) in [(&mut to.h, from.0, counts.0), (&mut to.c, from.1, counts.1)] {
         numbers.clear();
         match part {
-            None => numbers.resize(count, A::ZERO),
-            // SAFETY: the caller's promise.
-            Some(part) => numbers.extend_from_slice(unsafe { part.read(what, acc, count)? }),
+            None => memory::refill(numbers, count, A::ZERO)?,
+            Some(part) => {
+                // SAFETY: the caller's promise.
+                let found = unsafe { part.read(what, acc, count)? };
+                numbers.try_reserve_exact(count).map_err(|_| memory::out_of_memory::<A>(count))?;
+                numbers.extend_from_slice(found);
+            }
         }
     }
     Ok(true)
@@ -504,11 +510,11 @@ where
         let dlast = dlast.then_some(&seat.initial);
         let (mut params, state) = match seat.gradients.take() {
             Some(kept) => kept,
-            None => (seat.network.params().zeros_like(), State::default()),
+            None => (seat.network.params().try_zeros_like()?, State::default()),
         };
         // The runner adds.
         params.values_mut().fill(T::Acc::ZERO);
-        let mut gradients = Gradients { input: vec![T::narrow(T::Acc::ZERO); inputs], params, state };
+        let mut gradients = Gradients { input: memory::zeros(inputs)?, params, state };
         seat.runner.backward_into(&seat.network, dy, dlast, 0, &mut gradients)?;
         if let Some(dx) = dx {
             dx.copy_from_slice(&gradients.input);

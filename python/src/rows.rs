@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use crate::flat::Flat;
 use crate::settings::run;
 use crate::tensor::{Dtype, has_memory, parameter_type, slice_mut, with_type};
+use layernorm::parts::memory;
 use layernorm::{
     Affine, Axes, Context, Element, Float, Gradients, NormConfig, Param, ParamMut, StatsMut, StatsRef, View, ViewMut,
     layer_norm, rms_norm,
@@ -128,7 +129,7 @@ pub fn rows_forward(
     let shape = Shape { centered, dtype: Dtype::number(dtype)?, rows, n, eps };
     has_memory(x, shape.dtype, rows == 0 || n == 0)?;
     has_memory(y, shape.dtype, rows == 0 || n == 0)?;
-    let mut saved = save.then(|| Saved::new(shape, (x, weight)));
+    let mut saved = save.then(|| Saved::new(shape, (x, weight))).transpose()?;
     let stats = saved.as_mut().map(|saved| saved.place().0);
     let (weight, bias) = (vector(weight, weight_type, n)?, vector(bias, bias_type, n)?);
     let call = Forward { shape, x, y, weight, bias, stats };
@@ -137,13 +138,13 @@ pub fn rows_forward(
 }
 
 impl Saved {
-    fn new(shape: Shape, of: (usize, Option<usize>)) -> Saved {
-        let count = 3 * shape.rows;
+    fn new(shape: Shape, of: (usize, Option<usize>)) -> Result<Saved, Failure> {
+        let count = shape.rows.saturating_mul(3);
         let numbers = match shape.dtype {
-            Dtype::F64 => Numbers::Double(vec![0.0; count]),
-            _ => Numbers::Single(vec![0.0; count]),
+            Dtype::F64 => Numbers::Double(memory::zeros(count)?),
+            _ => Numbers::Single(memory::zeros(count)?),
         };
-        Saved { numbers, shape, of }
+        Ok(Saved { numbers, shape, of })
     }
 }
 
