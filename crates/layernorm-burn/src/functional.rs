@@ -153,6 +153,7 @@ pub type States = [Option<Tensor<3>>; 2];
 
 /// A recurrent network over sequences: y and the last state. See [`Recurrent::forward`].
 pub fn recurrent(network: &Recurrent, x: Tensor<3>, initial: States, lengths: Option<&[usize]>) -> (Tensor<3>, States) {
+    checks::or_panic(network.check());
     let (dtype, call) = (x.dtype(), network.call(lengths));
     checks::or_panic(call.check_states(x.dims(), initial.each_ref().map(|part| part.as_ref().map(Tensor::dims))));
     let x = x.into_dispatch();

@@ -35,7 +35,7 @@ fn forward<T: Number>(
     eps: f64,
 ) -> Result<Trained, Error> {
     let channels = shape(x).get(1).copied().unwrap_or(0);
-    let (mut y, mut saved) = (room::<T>(shape(x)), vec![T::Acc::default(); 3 * channels]);
+    let (mut y, mut saved) = (room::<T>(shape(x))?, room::<T::Acc>(&[3, channels])?);
     let (mut mean, mut var) = (numbers::<T::Acc>(running_mean), numbers::<T::Acc>(running_var));
     let (from, to) = (view::<T>(x)?, ViewMut::new(&mut y, shape(x))?);
     let momentum = Momentum::Exponential(momentum);
@@ -84,7 +84,7 @@ fn infer_forward<T: Number>(
     (mean, var): Pooled,
     eps: f64,
 ) -> Result<FlexTensor, Error> {
-    let mut y = room::<T>(shape(x));
+    let mut y = room::<T>(shape(x))?;
     let (mean, var) = (numbers::<T::Acc>(mean), numbers::<T::Acc>(var));
     let (from, to) = (view::<T>(x)?, ViewMut::new(&mut y, shape(x))?);
     let config = BatchConfig { affine: affine(parameters)?, eps };

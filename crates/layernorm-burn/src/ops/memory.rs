@@ -6,6 +6,7 @@ use burn::backend::flex::FlexTensor;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Autodiff, AutodiffBackend, DispatchTensor, DispatchTensorKind, Flex, TensorMetadata};
 use burn::tensor::{DType, TensorData};
+use layernorm::parts::memory;
 use layernorm::{Error, Param, ParamMut, StatsMut, StatsRef, View, ViewMut, bf16, f16};
 use layernorm_rnn::engines::Driven;
 pub use layernorm_rnn::engines::set_threads;
@@ -94,9 +95,9 @@ pub(crate) fn tensor<T: Stored>(numbers: Vec<T>, shape: &[usize]) -> FlexTensor 
     FlexTensor::from_data(TensorData::new(numbers, shape.to_vec()))
 }
 
-/// Room for as many numbers as the shape has.
-pub(crate) fn room<T: Stored>(shape: &[usize]) -> Vec<T> {
-    vec![T::default(); shape.iter().product()]
+/// Room for as many numbers as the shape has. A tensor that is expanded can have more than there is memory.
+pub(crate) fn room<T: layernorm::Element>(shape: &[usize]) -> Result<Vec<T>, Error> {
+    memory::zeros(shape.iter().fold(1, |count: usize, &n| count.saturating_mul(n)))
 }
 
 /// Room for a parameter's gradient, of the parameter's type.
@@ -106,12 +107,9 @@ pub(crate) enum Room<T> {
 }
 
 impl<T: Number> Room<T> {
-    pub(crate) fn like(parameter: &FlexTensor) -> Room<T> {
-        if parameter.dtype() == T::dtype() {
-            Room::Same(room(shape(parameter)))
-        } else {
-            Room::F32(room(shape(parameter)))
-        }
+    pub(crate) fn like(parameter: &FlexTensor) -> Result<Room<T>, Error> {
+        let shape = shape(parameter);
+        if parameter.dtype() == T::dtype() { room(shape).map(Room::Same) } else { room(shape).map(Room::F32) }
     }
 
     pub(crate) fn view(&mut self, shape: &[usize]) -> Result<ParamMut<'_, T>, Error> {

@@ -53,7 +53,7 @@ fn forward<T: Number>(
     save: bool,
 ) -> Result<(FlexTensor, Option<FlexTensor>), Error> {
     let rows = if save { norm.rows(shape(x)) } else { 0 };
-    let (mut y, mut saved) = (room::<T>(shape(x)), vec![T::Acc::default(); 3 * rows]);
+    let (mut y, mut saved) = (room::<T>(shape(x))?, room::<T::Acc>(&[3, rows])?);
     let (from, to) = (view::<T>(x)?, ViewMut::new(&mut y, shape(x))?);
     let (affine, keep) = (affine(parameters)?, save.then(|| stats_mut(&mut saved)));
     with_context(|cx| match norm {
@@ -92,6 +92,12 @@ fn backward<T: Number>(
     })
 }
 
+/// Room for a parameter's gradient, if there is a parameter and its gradient is wanted.
+fn place<T: Number>(parameter: &Option<FlexTensor>, wanted: bool) -> Result<Option<(Room<T>, &[usize])>, Error> {
+    let parameter = parameter.as_ref().filter(|_| wanted);
+    parameter.map(|parameter| Ok((Room::like(parameter)?, shape(parameter)))).transpose()
+}
+
 /// Makes room for the gradients that are wanted, has them computed, and gives them as tensors.
 pub(super) fn gradients<T: Number>(
     x: &FlexTensor,
@@ -99,9 +105,8 @@ pub(super) fn gradients<T: Number>(
     wanted: Three<bool>,
     compute: impl FnOnce(Gradients<T>) -> Result<(), Error>,
 ) -> Result<Three<Option<FlexTensor>>, Error> {
-    let mut dx = wanted[0].then(|| room::<T>(shape(x)));
-    let mut places = [(weight, wanted[1]), (bias, wanted[2])]
-        .map(|(parameter, wanted)| parameter.as_ref().filter(|_| wanted).map(|p| (Room::<T>::like(p), shape(p))));
+    let mut dx = wanted[0].then(|| room::<T>(shape(x))).transpose()?;
+    let mut places = [place::<T>(weight, wanted[1])?, place(bias, wanted[2])?];
     let [dweight, dbias] = &mut places;
     compute(Gradients {
         input: dx.as_mut().map(|dx| ViewMut::new(dx, shape(x))).transpose()?,

@@ -3,7 +3,7 @@
 //!
 //! The tape is the core's own: the engine that ran forward, kept until backward.
 
-use super::memory::{Number, Stored, Tracked, by_type, new_context, node, or_panic, shape, tensor};
+use super::memory::{Number, Stored, Tracked, by_type, new_context, node, or_panic, room, shape, tensor};
 use super::norm::register;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -106,7 +106,7 @@ fn forward<T: Number>(
     let (steps, batch) = call.steps_and_batch(shape(x));
     let (output, states) = (call.output_shape(shape(x)), call.state_shapes(batch));
     let initial = state(initial, &states);
-    let mut y = vec![T::default(); output.iter().product()];
+    let mut y = room::<T>(&output)?;
     let mut last = State { h: Vec::new(), c: Vec::new() };
     with_numbers(x, |data| {
         let lengths = call.lengths.as_deref();
@@ -212,7 +212,7 @@ fn backward<T: Number>(tape: &mut Recording<T::Acc>) -> Result<[Option<FlexTenso
     let [dy, dh, dc] = std::mem::take(&mut tape.parts);
     let dlast = state::<T::Acc>(&[dh, dc], &shapes);
     let dy = dy.unwrap_or_else(|| tensor(vec![T::default(); output.iter().product()], &output));
-    let input = vec![T::default(); tape.input.iter().product()];
+    let input = room(&tape.input)?;
     let wide = tape.parameters == <T::Acc as burn::tensor::Element>::dtype();
     let take = |sums: &[T::Acc]| match wide {
         true => tensor(sums.to_vec(), &[sums.len()]),

@@ -14,7 +14,7 @@ use layernorm::{Error, ViewMut};
 
 fn forward<T: Number>(v: &FlexTensor, g: &FlexTensor, axis: Option<usize>) -> Result<(FlexTensor, FlexTensor), Error> {
     let rows = axis.map_or(1, |axis| shape(v).get(axis).copied().unwrap_or(0));
-    let (mut w, mut saved) = (room::<T>(shape(v)), vec![T::Acc::default(); 3 * rows]);
+    let (mut w, mut saved) = (room::<T>(shape(v))?, room::<T::Acc>(&[3, rows])?);
     let to = ViewMut::new(&mut w, shape(v))?;
     with_context(|cx| weight_norm::forward(view(v)?, view(g)?, to, Some(stats_mut(&mut saved)), axis, cx))?;
     Ok((tensor(w, shape(v)), tensor(saved, &[3, rows])))
@@ -26,7 +26,8 @@ fn backward<T: Number>(
     axis: Option<usize>,
     wanted: [bool; 2],
 ) -> Result<[Option<FlexTensor>; 2], Error> {
-    let [mut dv, mut dg] = [(v, wanted[0]), (g, wanted[1])].map(|(x, wanted)| wanted.then(|| room::<T>(shape(x))));
+    let place = |x, wanted: bool| wanted.then(|| room::<T>(shape(x))).transpose();
+    let (mut dv, mut dg) = (place(v, wanted[0])?, place(g, wanted[1])?);
     let gradients = WeightGradients {
         v: dv.as_mut().map(|dv| ViewMut::new(dv, shape(v))).transpose()?,
         g: dg.as_mut().map(|dg| ViewMut::new(dg, shape(g))).transpose()?,

@@ -86,25 +86,38 @@ impl Cell {
 
     /// A parameter's numbers in row-major order, if the cell has it.
     pub fn values(&self, slot: Slot) -> Option<Tensor<1>> {
-        let vector = |param: &Option<Param<Tensor<1>>>| param.as_ref().map(Param::val);
-        let matrix = |param: &Param<Tensor<2>>| param.val().flatten::<1>(0, 1);
+        self.with(slot, Param::val, |matrix| matrix.val().flatten::<1>(0, 1))
+    }
+
+    /// A parameter's shape, if the cell has it.
+    pub(super) fn shape(&self, slot: Slot) -> Option<Vec<usize>> {
+        self.with(slot, |vector| vector.dims().to_vec(), |matrix| matrix.dims().to_vec())
+    }
+
+    /// What one of two functions says of a parameter, if the cell has it.
+    fn with<R>(
+        &self,
+        slot: Slot,
+        vector: impl Fn(&Param<Tensor<1>>) -> R,
+        matrix: impl Fn(&Param<Tensor<2>>) -> R,
+    ) -> Option<R> {
         match slot {
             Slot::InputWeight => Some(matrix(&self.input_weight)),
             Slot::RecurrentWeight => Some(matrix(&self.recurrent_weight)),
-            Slot::InputBias => vector(&self.input_bias),
-            Slot::RecurrentBias => vector(&self.recurrent_bias),
-            Slot::Bias => vector(&self.bias),
-            Slot::InputNormGain => vector(&self.input_norm_gain),
-            Slot::InputNormBias => vector(&self.input_norm_bias),
-            Slot::RecurrentNormGain => vector(&self.recurrent_norm_gain),
-            Slot::RecurrentNormBias => vector(&self.recurrent_norm_bias),
-            Slot::SumNormGain => vector(&self.sum_norm_gain),
-            Slot::SumNormBias => vector(&self.sum_norm_bias),
-            Slot::CellNormGain => vector(&self.cell_norm_gain),
-            Slot::CellNormBias => vector(&self.cell_norm_bias),
+            Slot::InputBias => self.input_bias.as_ref().map(vector),
+            Slot::RecurrentBias => self.recurrent_bias.as_ref().map(vector),
+            Slot::Bias => self.bias.as_ref().map(vector),
+            Slot::InputNormGain => self.input_norm_gain.as_ref().map(vector),
+            Slot::InputNormBias => self.input_norm_bias.as_ref().map(vector),
+            Slot::RecurrentNormGain => self.recurrent_norm_gain.as_ref().map(vector),
+            Slot::RecurrentNormBias => self.recurrent_norm_bias.as_ref().map(vector),
+            Slot::SumNormGain => self.sum_norm_gain.as_ref().map(vector),
+            Slot::SumNormBias => self.sum_norm_bias.as_ref().map(vector),
+            Slot::CellNormGain => self.cell_norm_gain.as_ref().map(vector),
+            Slot::CellNormBias => self.cell_norm_bias.as_ref().map(vector),
             Slot::Peephole => self.peephole.as_ref().map(matrix),
             Slot::Projection => self.projection.as_ref().map(matrix),
-            Slot::ProjectionBias => vector(&self.projection_bias),
+            Slot::ProjectionBias => self.projection_bias.as_ref().map(vector),
         }
     }
 

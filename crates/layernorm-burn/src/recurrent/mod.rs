@@ -76,6 +76,7 @@ impl Recurrent {
     where
         A: Float + burn::tensor::Element,
     {
+        self.check()?;
         let config = &self.plan.config;
         let mut params = Params::<A>::zeros(config)?;
         for (number, cell) in self.cells.iter().enumerate() {
@@ -115,6 +116,32 @@ impl Recurrent {
     /// If a shape does not fit, with the message of [`layernorm_rnn::Error`].
     pub fn forward(&self, x: Tensor<3>, initial: States, lengths: Option<&[usize]>) -> (Tensor<3>, States) {
         functional::recurrent(self, x, initial, lengths)
+    }
+
+    /// Whether there are the parameters that the network has, each of its shape. Cells and records are the user's, and the
+    /// right number of numbers is not enough: a transposed weight would give other results.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let config = &self.plan.config;
+        let (found, expected) = (self.cells.len(), config.layers * config.directions());
+        if found != expected {
+            return Err(Error::Weights { what: format!("expected {expected} cells, found {found}") });
+        }
+        for (number, cell) in self.cells.iter().enumerate() {
+            let layer = number / config.directions();
+            for slot in Slot::ALL {
+                let (found, expected) = (cell.shape(slot), slot.shape(config, layer));
+                if found != expected {
+                    let words = |shape: Option<Vec<usize>>| {
+                        shape.map_or("none".to_owned(), |shape| format!("one of shape {shape:?}"))
+                    };
+                    let (name, expected, found) = (slot.name(), words(expected), words(found));
+                    return Err(Error::Weights {
+                        what: format!("{name} of cell {number}: expected {expected}, found {found}"),
+                    });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// All parameters one after the other, as in [`Params`].

@@ -2,7 +2,7 @@
 
 use crate::common::{cpu, numbers, random, tensor, training, values};
 use burn::config::Config as _;
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::store::ModuleRecord;
 use burn::tensor::{Device, Tensor, TensorData};
 use layernorm_burn::{
@@ -206,10 +206,54 @@ fn what_does_not_fit_panics_with_the_cores_message() {
         &|| drop(GruConfig::new(3, 5).init(&cpu()).forward(zeros([2, 6, 3]), Some(zeros([2, 1, 5])))),
         "layernorm: initial h: expected shape [1, 2, 5], found [2, 1, 5]",
     );
+    // One number that is expanded to more than there is memory.
+    let endless = || Tensor::<2>::zeros([1, 1], &cpu()).expand([1usize << 45, 4]);
+    check(
+        &|| drop(LayerNormConfig::new(4).init(&cpu()).forward(endless())),
+        "layernorm: out of memory: 562949953421312 bytes",
+    );
+    check(
+        &|| drop(BatchNormConfig::new(4).init(&cpu()).forward(endless())),
+        "layernorm: out of memory: 562949953421312 bytes",
+    );
     check(
         &|| drop(RnnConfig::new(3, 5).init(&cpu()).forward_lengths(zeros([2, 6, 3]), &[6, 7], None)),
         "layernorm: length of sequence 1: expected 1 to 6, found 7",
     );
+}
+
+/// Fields are public and records come from files: as many numbers in other shapes would give other results.
+#[test]
+fn parameters_of_other_shapes_are_refused() {
+    let check = |change: &dyn Fn(&mut Lstm), part: &str| {
+        let mut lstm = LstmConfig::new(20, 5).with_variant("paper").init(&cpu());
+        change(&mut lstm);
+        let error = lstm.net.to_network::<f32>().unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+        let run = std::panic::AssertUnwindSafe(|| drop(lstm.forward(Tensor::zeros([2, 6, 20], &cpu()), None)));
+        let message = panic_of(run);
+        assert!(message.contains(part), "{message}");
+    };
+    let vector = |n| Param::from_tensor(Tensor::<1>::zeros([n], &cpu()));
+    let matrix = |shape: [usize; 2]| Param::from_tensor(Tensor::<2>::zeros(shape, &cpu()));
+    check(
+        &|lstm| lstm.net.cells[0].input_weight = matrix([10, 40]),
+        "input_weight of cell 0: expected one of shape [20, 20], found one of shape [10, 40]",
+    );
+    // One number less here and one more there: the sum is right.
+    check(
+        &|lstm| {
+            lstm.net.cells[0].cell_norm_gain = Some(vector(4));
+            lstm.net.cells[0].cell_norm_bias = Some(vector(6));
+        },
+        "cell_norm.gain of cell 0: expected one of shape [5], found one of shape [4]",
+    );
+    check(&|lstm| lstm.net.cells[0].bias = None, "bias of cell 0: expected one of shape [20], found none");
+    check(
+        &|lstm| lstm.net.cells[0].input_bias = Some(vector(20)),
+        "input_bias of cell 0: expected none, found one of shape [20]",
+    );
+    check(&|lstm| lstm.net.cells.clear(), "expected 1 cells, found 0");
 }
 
 /// W starts as v, and only the direction of v matters.
