@@ -14,8 +14,9 @@ import layernorm.torch as lt
 from layernorm.torch import _calls, _composed, _cuda, _cuda_sequences, _eager, _sequences
 
 
-def memory(address, shape, strides=None):
-    """The float32 numbers at an address; None for 0."""
+def memory(place, shape, strides=None):
+    """The float32 numbers of ``(address, …, elements)``; None for address 0. There are as many as the shape asks for."""
+    address, elements = place[0], place[-1]
     if address == 0:
         return None
     if strides is None:
@@ -23,6 +24,7 @@ def memory(address, shape, strides=None):
         for size in reversed(shape[1:]):
             strides.insert(0, strides[0] * size)
     count = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
+    assert count <= elements, "the compiled half would refuse this"
     flat = torch.frombuffer((ctypes.c_char * (4 * count)).from_address(address), dtype=torch.float32)
     return flat.as_strided(shape, strides)
 
@@ -42,19 +44,19 @@ class Layer:
     def bytes(self):
         return 40, 24
 
-    def _at(self, address, width, pitch=None):
+    def _at(self, place, width, pitch=None):
         """``[T, B, width]`` in either order of memory."""
         pitch = pitch or width
         steps, batch = (pitch, self.steps * pitch) if self.batch_first else (self.batch * pitch, pitch)
-        return memory(address, (self.steps, self.batch, width), (steps, batch, 1))
+        return memory(place, (self.steps, self.batch, width), (steps, batch, 1))
 
-    def _parameters(self, addresses):
-        assert len(addresses) == len(self.slots)
-        return [memory(address, shape) for address, (_, shape) in zip(addresses, self.slots)]
+    def _parameters(self, places):
+        assert len(places) == len(self.slots)
+        return [memory(place, shape) for place, (_, shape) in zip(places, self.slots)]
 
     def _states(self, pair):
         shape = (self.batch, self.hidden)
-        return [memory(address, shape) for address in (pair if self.kind == "lstm" else (pair[0], 0))]
+        return [memory(place, shape) for place in (pair if self.kind == "lstm" else (pair[0], (0, 0)))]
 
     def _run(self, x, h, c, parameters, lengths):
         named = {slot: p for (slot, _), p in zip(self.slots, parameters)}
@@ -63,39 +65,39 @@ class Layer:
         c = c if c is not None else zeros if self.kind == "lstm" else None
         return _composed._Cell(self.core, spec, named, *self.place, None).over(x, zeros if h is None else h, c, lengths)  # type: ignore[call-arg]
 
-    def _lengths(self, address):
-        return list((ctypes.c_int32 * self.batch).from_address(address)) if address else None
+    def _lengths(self, place):
+        return list((ctypes.c_int32 * self.batch).from_address(place[0])) if place[0] else None
 
     def forward(self, stream, parameters, x, y, first, last, lengths, tape, workspace):
-        ctypes.memset(workspace, 0, 24)
+        ctypes.memset(workspace[0], 0, 24)
         lengths = self._lengths(lengths)
         with torch.no_grad():
             found, h, c = self._run(  # type: ignore[call-arg]
                 self._at(x, self.input), *self._states(first), self._parameters(parameters), lengths
             )
-            to = self._at(y[0], self.hidden, y[1])
+            to = self._at(y, self.hidden, y[1])
             for b in range(self.batch):
                 count = self.steps if lengths is None else lengths[b]
                 to[:count, b] = found[:count, b]
             for place, value in zip(self._states(last), (h, c)):
                 if place is not None:
                     place.copy_(value)
-        if tape:
-            ctypes.memset(tape, 7, 40)
+        if tape[0]:
+            ctypes.memset(tape[0], 7, 40)
 
     def backward(self, stream, parameters, x, dy, dlast, lengths, tape, workspace, dparameters, dx, dfirst):
-        assert ctypes.string_at(tape, 40) == bytes([7]) * 40
-        ctypes.memset(workspace, 0, 24)
+        assert ctypes.string_at(tape[0], 40) == bytes([7]) * 40
+        ctypes.memset(workspace[0], 0, 24)
         given = [self._at(x, self.input), *self._states(self.first), *self._parameters(parameters)]  # type: ignore[attr-defined]
         inputs = [None if t is None else t.clone().requires_grad_() for t in given]
         y, h, c = self._run(*inputs[:3], inputs[3:], self._lengths(lengths))  # type: ignore[call-arg]
         outputs = [t for t in (y, h, c) if t is not None]
         states = [t for t in self._states(dlast)][: len(outputs) - 1]
-        seeds = [self._at(dy[0], self.hidden, dy[1]), *(torch.zeros_like(h) if t is None else t for t in states)]
+        seeds = [self._at(dy, self.hidden, dy[1]), *(torch.zeros_like(h) if t is None else t for t in states)]
         present = [t for t in inputs if t is not None]
         found = iter(torch.autograd.grad(outputs, present, seeds))
         found = [None if t is None else next(found) for t in inputs]
-        if dx[0]:
+        if dx[0][0]:
             to = self._at(dx[0], self.input)
             to.copy_(to + found[0] if dx[1] else found[0])
         for to, value in zip([*self._states(dfirst), *self._parameters(dparameters)], found[1:]):
@@ -116,6 +118,7 @@ def kernels(monkeypatch):
     monkeypatch.setattr(Layer, "forward", keeping)
     monkeypatch.setattr(_cuda_sequences._core, "CudaLayer", Layer)
     monkeypatch.setattr(_cuda_sequences, "stream_of", lambda device: 0)
+    monkeypatch.setattr(_cuda_sequences, "_tell_at_exit", lambda device: None)
     monkeypatch.setattr(_cuda, "_current_device", lambda: None)
     yield
     _cuda_sequences._stack.cache_clear()
@@ -170,7 +173,7 @@ def test_a_pass_that_gave_up_is_nan(kernels, monkeypatch):
 
     def giving_up(self, *arguments):
         forward(self, *arguments)
-        ctypes.memset(arguments[-1], 1, 1)
+        ctypes.memset(arguments[-1][0], 1, 1)
 
     monkeypatch.setattr(Layer, "forward", giving_up)
     y, h, c, _ = _cuda_sequences.run(how, stack, x, None, None, parameters)
@@ -190,21 +193,24 @@ def test_norms_keep_their_operands_alive_and_in_place(monkeypatch):
     place, norm, read, to, gain, shift, saved, running, work = calls.pop()
     assert place == (None, 7) and norm == ("layer", 2, (12, 8, 0, 0), 1e-5) and running is None and work == (0, 0)
     assert (
-        read == (x.data_ptr(), 16) and to == (y.data_ptr(), 8) and saved == stats.data_ptr() and stats.shape == (3, 12)
+        read == (x.data_ptr(), 16)
+        and to == (y.data_ptr(), 8)
+        and saved == (stats.data_ptr(), 36)
+        and stats.shape == (3, 12)
     )
-    assert gain[1] == 2 and shift == (bias.data_ptr(), 2)
+    assert gain[1:] == (2, 8) and shift == (bias.data_ptr(), 2, 8)
     dx, dweight, dbias = _cuda.backward(
         x, ("layer", 1), torch.randn(3, 4, 8), None, bias, stats, 1e-5, (True, False, True)
     )
     _, _, read, _, gain, saved, _, to, dgain, dshift, work = calls.pop()
-    assert gain == dgain == (0, 0) and to == (dx.data_ptr(), 8) and dweight is None and dshift == (dbias.data_ptr(), 2)
+    assert gain is dgain is None and to == (dx.data_ptr(), 8) and dweight is None and dshift == (dbias.data_ptr(), 2, 8)
     assert work[1] == _cuda._core.cuda_workspace(("layer", 2, (12, 8, 0, 0), 1e-5), True) > 0
     image = torch.randn(2, 6, 5, 4).to(memory_format=torch.channels_last)
     y, _ = _cuda.forward(image, ("group", 3), None, None, 1e-5, False, 6)
     assert calls.pop()[1] == ("group", 2, (2, 6, 20, 3), 1e-5) and y.stride() == image.stride()
     mean, var = torch.zeros(6, dtype=torch.float64), torch.ones(6, dtype=torch.float64)
     *_, new_mean, new_var = _cuda.batch_train(image, None, None, mean, var, 0.1, 1e-5)
-    assert new_mean.dtype == torch.float64 and calls[-1][7][2] == 0.1 and calls.pop()[8][1] > 0
+    assert new_mean.dtype == torch.float64 and calls[-1][7][-1] == 0.1 and calls.pop()[8][1] > 0
 
 
 @pytest.mark.parametrize(
@@ -223,7 +229,7 @@ def test_the_short_way_of_rows(monkeypatch, dtype, parameters):
         y, stats = _calls.forward(how[0], x.detach(), weight.detach(), bias.detach(), how[2], True)
         ctypes.memmove(a[3][0], y.data_ptr(), y.numel() * y.element_size())
         if a[6]:
-            ctypes.memmove(a[6], stats.data_ptr(), stats.numel() * stats.element_size())
+            ctypes.memmove(a[6][0], stats.data_ptr(), stats.numel() * stats.element_size())
 
     monkeypatch.setattr(_cuda, "_current_device", lambda: None)
     monkeypatch.setattr(_cuda, "stream_of", lambda device: 7)
@@ -234,8 +240,8 @@ def test_the_short_way_of_rows(monkeypatch, dtype, parameters):
     place, norm, read, _, gain, shift, saved, running, work = calls.pop()
     codes = (_cuda.CODES[dtype], _cuda.CODES[parameters])
     assert place == (None, 7) and norm == ("layer", codes[0], (12, 8, 0, 0), 1e-5) and read == (x.data_ptr(), 8)
-    assert gain == (weight.data_ptr(), codes[1]) and shift == (bias.data_ptr(), codes[1])
-    assert saved == 0 and running is None and work == (0, 0)
+    assert gain == (weight.data_ptr(), codes[1], 8) and shift == (bias.data_ptr(), codes[1], 8)
+    assert saved is None and running is None and work == (0, 0)
     y = _eager._gpu_rows_apply(x, weight, bias, how)
     assert torch.equal(y, expected)
     for twice in (False, True):

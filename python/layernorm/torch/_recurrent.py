@@ -14,7 +14,7 @@ from .._names import named_places
 from . import _sequence_ops  # noqa: F401  (the operations are registered)
 from ._calls import flat
 from ._foreign import read_foreign
-from ._sequences import Spec, check_parameters, core_of, sequences, shapes_of
+from ._sequences import Spec, check_parameters, core_of, sequences
 from ._types import CODES
 
 # Beside the modules, not in them: what is packed is neither copied nor pickled.
@@ -60,9 +60,12 @@ class _Network(nn.Module):
         if dtype not in CODES:
             raise TypeError(f"dtype: expected float16, bfloat16, float32 or float64, found {str(dtype)[6:]}")
         self._names = []
+        # Kept, because torch.compile cannot ask the compiled half for them.
+        self._shapes = []
         for name, shape, _, _ in named_places(core_of(spec), self._suffix):
             self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
             self._names.append(name)
+            self._shapes.append(tuple(shape))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -84,7 +87,7 @@ class _Network(nn.Module):
     def _weights(self):
         # By attribute: parametrizations and `torch.func.functional_call` put theirs there.
         found = [getattr(self, name) for name in self._names]
-        check_parameters(self._names, shapes_of(core_of(self._spec)), found)
+        check_parameters(self._names, self._shapes, found)
         return found
 
     def _seed(self):
