@@ -28,6 +28,11 @@ impl<A: Copy + Default> Buffer<A> {
         Buffer { lines: Vec::new(), start: std::ptr::null_mut() }
     }
 
+    /// Bytes that [`Buffer::reserve`] takes; `usize::MAX` if they cannot be counted.
+    pub(crate) fn need(count: usize) -> usize {
+        lines::<A>(count).saturating_mul(size_of::<CacheLine>())
+    }
+
     /// Room for so many numbers. What was there is lost if it grows, or if there is no memory.
     pub(crate) fn reserve(&mut self, count: usize) -> Result<(), Error> {
         let lines = lines::<A>(count);
@@ -75,7 +80,7 @@ impl<A: Copy + Default> Matrix<A> {
 
     /// Bytes that a matrix of this size takes; `usize::MAX` if they cannot be counted.
     pub(crate) fn need(rows: usize, columns: usize) -> usize {
-        lines::<A>(rows.saturating_mul(Self::stride_of(columns))).saturating_mul(size_of::<CacheLine>())
+        Buffer::<A>::need(rows.saturating_mul(Self::stride_of(columns)))
     }
 
     /// Makes it so large. The numbers in it are those of before or 0, in no order.

@@ -92,8 +92,11 @@ fn backward<T: Number>(
     })
 }
 
+/// Room for a parameter's gradient, and its shape.
+type Place<'a, T> = (Room<T>, &'a [usize]);
+
 /// Room for a parameter's gradient, if there is a parameter and its gradient is wanted.
-fn place<T: Number>(parameter: &Option<FlexTensor>, wanted: bool) -> Result<Option<(Room<T>, &[usize])>, Error> {
+fn place<T: Number>(parameter: &Option<FlexTensor>, wanted: bool) -> Result<Option<Place<'_, T>>, Error> {
     let parameter = parameter.as_ref().filter(|_| wanted);
     parameter.map(|parameter| Ok((Room::like(parameter)?, shape(parameter)))).transpose()
 }

@@ -22,7 +22,7 @@ impl<A: Real> Stats<A> {
 
     /// Bytes for so many rows and groups; `usize::MAX` if they cannot be counted.
     pub(crate) fn need(rows: usize, groups: usize) -> usize {
-        Matrix::<A>::need(1, rows.saturating_mul(3 * groups))
+        Buffer::<A>::need(rows.saturating_mul(3 * groups))
     }
 
     pub(crate) fn reshape(&mut self, rows: usize, groups: usize) -> Result<(), Error> {
