@@ -1,4 +1,4 @@
-//! Structures that a kernel takes, written twice: in Rust, and in CUDA's C++. [`device_struct!`] knows where Rust puts every field,
+//! Structures that a kernel takes, written twice: in Rust, and in CUDA's C++. `device_struct!` knows where Rust puts every field,
 //! and says so to the compiler of the kernels, as assertions behind their text: a kernel whose structure is another does not
 //! compile. `tests/layout.rs` compares the fields' names as well.
 

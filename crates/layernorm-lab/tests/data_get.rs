@@ -327,7 +327,7 @@ fn what_is_no_file_is_refused() {
         assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
     };
     let link = |path: &Path| std::os::unix::fs::symlink(path.with_file_name("other"), path).unwrap();
-    let make: [(&dyn Fn(&Path), &str); 2] = [(&fifo, "found a FIFO"), (&link, "found a link")];
+    let make = [(&fifo as &dyn Fn(&Path), "found a FIFO"), (&link, "found a link")];
     for (make, words) in make {
         let case = Case::new();
         fs::write(case.dir.path().join("other"), "mine").unwrap();

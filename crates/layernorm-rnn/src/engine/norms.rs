@@ -1,6 +1,6 @@
 //! The norms of a cell: the row norms of the crate `layernorm`, one row a group of gates.
 
-use crate::buffer::{Buffer, Matrix};
+use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::point::Rows;
 use crate::real::Real;

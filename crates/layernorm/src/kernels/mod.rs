@@ -18,7 +18,7 @@ use forward::Forward;
 use half::{bf16, f16};
 use vector::Simd;
 
-/// Work that is compiled once for each instruction set and started by [`MachineIsa::run`].
+/// Work that is compiled once for each instruction set and started by `MachineIsa::run`.
 pub trait Kernel {
     /// What it gives back.
     type Output;

@@ -22,7 +22,7 @@ static GIVEN_BACK: AtomicBool = AtomicBool::new(false);
 /// ```
 ///
 /// # Safety
-/// `fork` keeps to what [`Fork`] says: all threads are there at the same time, each calls the work once, all are told their
+/// `fork` keeps to what `Fork` says: all threads are there at the same time, each calls the work once, all are told their
 /// number, and none calls it after `fork` has returned.
 pub unsafe fn use_threads(fork: Fork) -> bool {
     super::watch_for_forks();

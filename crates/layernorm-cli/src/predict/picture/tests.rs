@@ -146,7 +146,7 @@ fn damaged_files_give_errors() {
 #[test]
 fn pictures_are_brought_to_size() {
     // 4×4 in quarters, each of one grey, to 2×2; and 1×1 to 2×2.
-    let quarter = |x: usize, y: usize| if (y / 2 + x / 2) % 2 == 0 { 10.0 } else { 200.0 };
+    let quarter = |x: usize, y: usize| if (y / 2 + x / 2).is_multiple_of(2) { 10.0 } else { 200.0 };
     assert_eq!(small(quarter, [4, 4], [2, 2]), [10, 200, 200, 10]);
     assert_eq!(small(|_, _| 7.0, [1, 1], [2, 2]), [7; 4]);
     assert_eq!(small(|x, _| 3.0 * x as f64, [1, 3], [1, 1]), [3]);
