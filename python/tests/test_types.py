@@ -118,7 +118,7 @@ SHAPELESS = {
     "RecurrentGradients",
     "Stats",
 }
-SHAPELESS |= {"cached_bytes", "clear_cache", "set_cache_limit"}
+SHAPELESS |= {"cached_bytes", "check_cuda", "clear_cache", "set_cache_limit"}
 
 
 @pytest.mark.parametrize(
