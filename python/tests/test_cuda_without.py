@@ -217,7 +217,7 @@ def test_what_gave_up_is_asked_of_a_gpu():
     with pytest.raises(ValueError, match="device: expected a CUDA device, found cpu"):
         lt.check_cuda("cpu")
     # No call has used this one: there is nothing to wait for, and nothing of CUDA is opened.
-    lt.check_cuda("cuda:1000" if torch.cuda.is_available() else "cuda:0")
+    lt.check_cuda("cuda:100" if torch.cuda.is_available() else "cuda:0")
 
 
 def test_what_gave_up_is_told_when_the_program_ends(monkeypatch, capsys):
