@@ -254,7 +254,7 @@ def make_norm(rng, show):
         divisors = [d for d in range(1, 40) if len(shape) > 1 and shape[1] and shape[1] % d == 0] or [1]
         groups = options["num_groups"] = pick(rng, divisors)
         if rng.random() < 0.05:
-            options["num_groups"] = pick(rng, [0, -1, 3, 2**70, None, 1.5])
+            options["num_groups"] = pick(rng, [0, -1, max(shape[1:2], default=1) + 1, 2**70, None, 1.5])
     elif name == "instance":
         groups = shape[1] if len(shape) > 1 else 1
     inner = shape[1:2] if not rows else tuple(shape[a] for a in axes or ())
