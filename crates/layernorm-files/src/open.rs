@@ -36,7 +36,7 @@ pub fn open_regular(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Fil
 
 /// Options that neither follow a link nor wait for the other end of a FIFO.
 fn guarded(options: &OpenOptions) -> OpenOptions {
-    #[allow(unused_mut)]
+    #[allow(unused_mut, reason = "changed on Unix and Windows only")]
     let mut options = options.clone();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
