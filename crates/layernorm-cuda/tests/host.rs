@@ -128,7 +128,7 @@ fn write_kernels(folder: &Path) {
     for ((from, _), found) in WORDS.iter().zip(found) {
         assert!(found, "the kernels no longer say {from}");
     }
-    for file in ["bits.h", "simt.h", "ptx.h", "main.cpp"] {
+    for file in ["bits.h", "fiber.h", "simt.h", "ptx.h", "main.cpp"] {
         std::fs::copy(root.join("tests/host").join(file), folder.join(file)).expect("a file in our own folder");
     }
 }

@@ -166,7 +166,7 @@ fn write_kernels(folder: &Path) {
         let text = layouts::checked(&format!("recurrent/{file}"), text);
         std::fs::write(folder.join(file), text).expect("a file in our own folder");
     }
-    for file in ["bits.h", "grid.h", "grid_ptx.h", "rnn.cpp"] {
+    for file in ["bits.h", "fiber.h", "grid.h", "grid_ptx.h", "rnn.cpp"] {
         std::fs::copy(root.join("tests/host").join(file), folder.join(file)).expect("a file in our own folder");
     }
 }

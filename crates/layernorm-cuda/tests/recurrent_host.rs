@@ -68,7 +68,7 @@ fn write_kernels(folder: &Path) {
         std::fs::write(folder.join(file), text).expect("a file in our own folder");
     }
     assert!(found.iter().all(|found| *found), "the kernels no longer say one of {WORDS:?}");
-    for file in ["bits.h", "simt.h", "recurrent_ptx.h", "recurrent.cpp"] {
+    for file in ["bits.h", "fiber.h", "simt.h", "recurrent_ptx.h", "recurrent.cpp"] {
         std::fs::copy(root.join("tests/host").join(file), folder.join(file)).expect("a file in our own folder");
     }
 }

@@ -3,7 +3,7 @@
 // PTX in kernels/recurrent do.
 #pragma once
 #include "bits.h"
-#include <ucontext.h>
+#include "fiber.h"
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -35,7 +35,7 @@ struct Meeting { int arrived = 0; unsigned held = 0; };
 // What a lane shows the others of its warp: twice, so that one meeting is enough for each exchange.
 struct Deposit { unsigned words[2][6]; };
 struct Fiber {
-    ucontext_t context;
+    FiberContext context;
     std::vector<char> stack;
     int thread, block;
     bool done;
@@ -47,14 +47,14 @@ struct Fiber {
 
 inline std::vector<Fiber> fibers;
 inline int now, blocks, silent = -1;  // what the silent block sends never arrives
-inline ucontext_t scheduler;
+inline FiberContext scheduler;
 inline std::mt19937 chance;
 inline std::vector<std::function<void()>> under_way;
 inline std::vector<char *> shared;  // of each block
 inline std::vector<Meeting> warps, neighbours, all;
 
 inline Fiber &self() { return fibers[now]; }
-inline void yield() { swapcontext(&self().context, &scheduler); }
+inline void yield() { self().context.switch_to(scheduler); }
 inline void fail(const char *why) {
     puts(why);
     exit(2);
@@ -91,9 +91,7 @@ inline void run(int count, size_t bytes, void (*entry)()) {
         f.stack.resize(STACK);
         f.thread = i % THREADS, f.block = i / THREADS, f.done = false, f.exchanges = 0, f.group = 0;
         f.copies.clear(), f.late.clear();
-        getcontext(&f.context);
-        f.context.uc_stack.ss_sp = f.stack.data(), f.context.uc_stack.ss_size = STACK, f.context.uc_link = nullptr;
-        makecontext(&f.context, entry, 0);
+        f.context.start(f.stack.data(), STACK, entry);
     }
     std::vector<int> slowness(total / 32, 1);
     for (int left = total; left > 0;) {
@@ -104,7 +102,7 @@ inline void run(int count, size_t bytes, void (*entry)()) {
             for (int i = 32 * warp; i < 32 * warp + 32; i++) {
                 if (fibers[i].done) continue;
                 now = i;
-                swapcontext(&scheduler, &fibers[i].context);
+                scheduler.switch_to(fibers[i].context);
                 left -= fibers[i].done;
             }
         for (int n = chance() % 64; n > 0 && !under_way.empty(); n--) {

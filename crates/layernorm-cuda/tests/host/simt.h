@@ -2,7 +2,7 @@
 // late, in random order. What the PTX instructions of the kernels do is at the end.
 #pragma once
 #include "bits.h"
-#include <ucontext.h>
+#include "fiber.h"
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,7 @@ struct Place { int x; };
 
 namespace simt {
 
-struct Fiber { ucontext_t context; std::vector<char> stack; int thread, block; bool done; };
+struct Fiber { FiberContext context; std::vector<char> stack; int thread, block; bool done; };
 struct Barrier { int arrivals, pending; long bytes; unsigned phase; };
 struct Meeting { int arrived = 0; unsigned held = 0; };
 
@@ -37,7 +37,7 @@ constexpr int STATIC = 65536, DYNAMIC = 400000, STACK = 65536;
 
 inline std::vector<Fiber> fibers;
 inline int now;
-inline ucontext_t scheduler;
+inline FiberContext scheduler;
 inline std::mt19937 chance;
 inline std::map<const void*, Barrier> barriers;
 inline std::vector<std::function<void()>> under_way;
@@ -50,7 +50,7 @@ inline std::vector<std::set<const char*>> unfenced;  // of each thread: places o
 inline int threads, cluster, grid, first_block;
 
 inline Fiber& self() { return fibers[now]; }
-inline void yield() { swapcontext(&self().context, &scheduler); }
+inline void yield() { self().context.switch_to(scheduler); }
 inline int warp() { return self().block * (threads / 32) + self().thread / 32; }
 
 inline void meet(Meeting& meeting, int all) {
@@ -109,11 +109,7 @@ inline void prepare(int total, void (*entry)()) {
         fiber.thread = i % threads;
         fiber.block = i / threads;
         fiber.done = false;
-        getcontext(&fiber.context);
-        fiber.context.uc_stack.ss_sp = fiber.stack.data();
-        fiber.context.uc_stack.ss_size = STACK;
-        fiber.context.uc_link = nullptr;
-        makecontext(&fiber.context, entry, 0);
+        fiber.context.start(fiber.stack.data(), STACK, entry);
     }
 }
 
@@ -131,7 +127,7 @@ inline void run(int first, void (*entry)()) {
             for (int i = 32 * warp; i < 32 * warp + 32; i++) {
                 if (fibers[i].done) continue;
                 now = i;
-                swapcontext(&scheduler, &fibers[i].context);
+                scheduler.switch_to(fibers[i].context);
                 left -= fibers[i].done;
             }
         if (!under_way.empty() && chance() % 4 == 0) {
