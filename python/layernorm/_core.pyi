@@ -153,8 +153,6 @@ def noise_hits(network: Recurrent, what: str, seed: int, layer: int, direction: 
 _Place = tuple[int, int]
 # (kind, type, (rows, n, 0, 0) or (N, C, places, groups), eps).
 _CudaNorm = tuple[str, int, tuple[int, int, int, int], float]
-# (address, elements from a row to the next).
-_Matrix = tuple[int, int]
 # (address, type, elements).
 _Vector = tuple[int, int, int] | None
 # (address of the mean, address of the variance, elements of each, momentum).
@@ -162,7 +160,7 @@ _Moments = tuple[int, int, int, float]
 # (address, elements from there on).
 _Memory = tuple[int, int]
 # (address, elements from a row to the next, elements from there on).
-_Rows = tuple[int, int, int]
+_Matrix = tuple[int, int, int]
 # (address, type, elements).
 _CudaParameter = tuple[int, int, int]
 _CudaPair = tuple[_Memory, _Memory]
@@ -217,7 +215,7 @@ class CudaLayer:
         stream: int,
         parameters: Sequence[_CudaParameter],
         x: _Memory,
-        y: _Rows,
+        y: _Matrix,
         first: _CudaPair,
         last: _CudaPair,
         lengths: _Memory,
@@ -230,7 +228,7 @@ class CudaLayer:
         stream: int,
         parameters: Sequence[_CudaParameter],
         x: _Memory,
-        dy: _Rows,
+        dy: _Matrix,
         dlast: _CudaPair,
         lengths: _Memory,
         tape: _Memory,

@@ -193,8 +193,8 @@ def test_norms_keep_their_operands_alive_and_in_place(monkeypatch):
     place, norm, read, to, gain, shift, saved, running, work = calls.pop()
     assert place == (None, 7) and norm == ("layer", 2, (12, 8, 0, 0), 1e-5) and running is None and work == (0, 0)
     assert (
-        read == (x.data_ptr(), 16)
-        and to == (y.data_ptr(), 8)
+        read == (x.data_ptr(), 16, 11 * 16 + 8)
+        and to == (y.data_ptr(), 8, 96)
         and saved == (stats.data_ptr(), 36)
         and stats.shape == (3, 12)
     )
@@ -203,7 +203,7 @@ def test_norms_keep_their_operands_alive_and_in_place(monkeypatch):
         x, ("layer", 1), torch.randn(3, 4, 8), None, bias, stats, 1e-5, (True, False, True)
     )
     _, _, read, _, gain, saved, _, to, dgain, dshift, work = calls.pop()
-    assert gain is dgain is None and to == (dx.data_ptr(), 8) and dweight is None and dshift == (dbias.data_ptr(), 2, 8)
+    assert gain is dgain is None and to == (dx.data_ptr(), 8, 96) and dweight is None and dshift == (dbias.data_ptr(), 2, 8)
     assert work[1] == _cuda._core.cuda_workspace(("layer", 2, (12, 8, 0, 0), 1e-5), True) > 0
     image = torch.randn(2, 6, 5, 4).to(memory_format=torch.channels_last)
     y, _ = _cuda.forward(image, ("group", 3), None, None, 1e-5, False, 6)
@@ -239,7 +239,7 @@ def test_the_short_way_of_rows(monkeypatch, dtype, parameters):
     assert torch.equal(alone, expected) and stats is None
     place, norm, read, _, gain, shift, saved, running, work = calls.pop()
     codes = (_cuda.CODES[dtype], _cuda.CODES[parameters])
-    assert place == (None, 7) and norm == ("layer", codes[0], (12, 8, 0, 0), 1e-5) and read == (x.data_ptr(), 8)
+    assert place == (None, 7) and norm == ("layer", codes[0], (12, 8, 0, 0), 1e-5) and read == (x.data_ptr(), 8, 96)
     assert gain == (weight.data_ptr(), codes[1], 8) and shift == (bias.data_ptr(), codes[1], 8)
     assert saved is None and running is None and work == (0, 0)
     y = _eager._gpu_rows_apply(x, weight, bias, how)

@@ -12,14 +12,14 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import layernorm.torch as lt
 from layernorm import _core
-from layernorm.torch import _cuda, _cuda_sequences, _noise
+from layernorm.torch import _composed, _cuda, _cuda_sequences, _noise
 from layernorm.torch._sequences import Spec, core_of
 
 QUIET = (0.0,) * 5
 
 
-def spec(kind="lstm", variant="paper", projection=None, noise=QUIET, layers=1):
-    return Spec(kind, variant, 5, 32, layers, False, projection, True, None, noise)
+def spec(kind="lstm", variant="paper", projection=None, noise=QUIET, layers=1, eps=None):
+    return Spec(kind, variant, 5, 32, layers, False, projection, True, eps, noise)
 
 
 def test_importing_opens_nothing_of_cuda():
@@ -38,7 +38,7 @@ def test_importing_opens_nothing_of_cuda():
 def test_what_is_missing_is_said():
     norm = ("layer", 2, (1, 4, 0, 0), 1e-5)
     with pytest.raises(RuntimeError, match="no NVIDIA driver|no GPU 0|cuInit failed"):
-        _core.cuda_forward((0, 0), norm, (16, 4), (16, 4), None, None, None, None, (0, 0))
+        _core.cuda_forward((0, 0), norm, (16, 4, 4), (16, 4, 4), None, None, None, None, (0, 0))
     with pytest.raises(RuntimeError, match="no NVIDIA driver|no GPU 0|cuInit failed"):
         _core.CudaLayer(0, core_of(spec()), (0, 0), (2, 2), False, (3, 2, False, False), False)
 
@@ -46,15 +46,25 @@ def test_what_is_missing_is_said():
 def test_arguments_are_checked_before_the_gpu():
     norm = ("layer", 0, (1, 4, 0, 0), 1e-5)
     with pytest.raises(TypeError, match="weight: expected float16 or float32, found bfloat16"):
-        _core.cuda_forward((0, 0), norm, (16, 4), (16, 4), (16, 1, 4), None, None, None, (0, 0))
+        _core.cuda_forward((0, 0), norm, (16, 4, 4), (16, 4, 4), (16, 1, 4), None, None, None, (0, 0))
     # Elements that are not there, and memory that was given back.
     for weight, found in (((16, 0, 3), 3), ((0, 0, 4), 0)):
         with pytest.raises(ValueError, match=f"weight: expected 4 elements, found {found}"):
-            _core.cuda_forward((0, 0), norm, (16, 4), (16, 4), weight, None, None, None, (0, 0))
+            _core.cuda_forward((0, 0), norm, (16, 4, 4), (16, 4, 4), weight, None, None, None, (0, 0))
     with pytest.raises(ValueError, match="statistics: expected 3 elements, found 2"):
-        _core.cuda_forward((0, 0), norm, (16, 4), (16, 4), None, None, (16, 2), None, (0, 0))
+        _core.cuda_forward((0, 0), norm, (16, 4, 4), (16, 4, 4), None, None, (16, 2), None, (0, 0))
     with pytest.raises(ValueError, match="gradient of bias: expected 4 elements, found 5"):
-        _core.cuda_backward((0, 0), norm, (16, 4), (16, 4), None, (16, 3), None, (16, 4), None, (16, 0, 5), (0, 0))
+        _core.cuda_backward((0, 0), norm, (16, 4, 4), (16, 4, 4), None, (16, 3), None, (16, 4, 4), None, (16, 0, 5), (0, 0))
+    two, good, short = ("layer", 0, (2, 4, 0, 0), 1e-5), (16, 6, 10), (16, 6, 9)
+    for x, y, what, found in ((short, good, "input", 9), (good, short, "output", 9), ((0, 6, 10), good, "input", 0)):
+        with pytest.raises(ValueError, match=f"{what}: expected 10 elements, found {found}"):
+            _core.cuda_forward((0, 0), two, x, y, None, None, None, None, (0, 0))
+    for x, dy, dx, what in ((short, good, good, "input"), (good, short, good, "gradient"), (good, good, short, "gradient of input")):
+        with pytest.raises(ValueError, match=f"^{what}: expected 10 elements, found 9"):
+            _core.cuda_backward((0, 0), two, x, dy, None, (16, 6), None, dx, None, None, (0, 0))
+    with pytest.raises(ValueError, match="input: expected 198 elements, found 197"):
+        group = ("group", 2, (1, 6, 33, 3), 1e-5)
+        _core.cuda_forward((0, 0), group, (16, 0, 197), (16, 0, 198), None, None, None, None, (0, 0))
     with pytest.raises(RuntimeError, match="kind: expected layer, rms, group or batch"):
         _core.cuda_workspace(("weight", 0, (1, 4, 0, 0), 1e-5), True)
 
@@ -118,6 +128,8 @@ def test_networks_that_the_kernels_have():
         (spec("gru", "theano"), torch.float32, [torch.float32], (3, 2), "bias inside a norm"),
         (spec(projection=3), torch.float32, [torch.float32], (3, 2), "projection"),
         (spec(noise=(0.0, 0.0, 0.0, 0.1, 0.0)), torch.float32, [torch.float32], (3, 2), "noise other than dropout"),
+        (spec(eps=0.0), torch.float32, [torch.float32], (3, 2), "squares may vanish"),
+        (spec("gru", "dreamer", eps=5e-20), torch.float32, [torch.float32], (3, 2), "squares may vanish"),
         (spec(), torch.float64, [torch.float64], (3, 2), "float64"),
         (spec(), torch.float16, [torch.bfloat16], (3, 2), "input's type"),
         (spec(), torch.float16, [torch.float16, torch.float32], (3, 2), "input's type"),
@@ -127,6 +139,25 @@ def test_networks_that_the_kernels_have():
 def test_networks_that_they_lack(found, dtype, types, sizes, words):
     reason = _cuda_sequences.lacks(found, core_of(found), dtype, types, sizes)
     assert reason is not None and any(word in reason for word in words.split("|")), reason
+
+
+@pytest.mark.parametrize("to_deviation", [False, True])
+@pytest.mark.parametrize("eps", [0.0, 1e-30])
+def test_composed_norms_of_small_rows(eps, to_deviation):
+    """What the kernels leave to PyTorch's operations has no squares that vanish: values and gradients as in float64."""
+    t = torch.tensor([[1e-25, 2e-25, 4e-25, -3e-25], [1.0, 2.0, 4.0, -3.0], [0.0, 0.0, 0.0, 1e-38]])
+    found, expected = (_composed._norm(("all", eps, to_deviation), a, None, None, 1) for a in (t, t.double()))
+    # Six roundings in all, of the mean, the differences, their squares and the root.
+    torch.testing.assert_close(found.double(), expected, rtol=6 * 2**-23, atol=0)
+    once, twice = ([] for _ in range(2))
+    for a in (t[:2].clone(), t[:2].double()):
+        a.requires_grad_()
+        y = _composed._norm(("all", eps, to_deviation), a, None, None, 1)
+        (d,) = torch.autograd.grad((y * y * y).sum(), a, create_graph=True)
+        once.append((d * t[:2].abs().amax(-1, keepdim=True)).double())
+        twice.append(torch.autograd.grad(d[1].square().sum(), a)[0][1].double())
+    torch.testing.assert_close(once[0], once[1], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(twice[0], twice[1], rtol=1e-4, atol=1e-4)
 
 
 def test_tf32_is_cudnns_switch():

@@ -31,8 +31,14 @@ def _norm(norm, t, gain, bias, gates):
     parts = []
     for part in t.split(widths, -1):
         d = part - part.mean(-1, keepdim=True)
+        beside = eps
+        if eps < (2**-32 if to_deviation else 2**-64):
+            # Squares may vanish: a row is scaled by its largest element, and ε with it.
+            scale = d.detach().abs().amax(-1, keepdim=True)
+            scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+            d, beside = d / scale, eps / scale if to_deviation else eps / scale / scale
         v = d.square().mean(-1, keepdim=True)
-        parts.append(d / (v.sqrt() + eps) if to_deviation else d * torch.rsqrt(v + eps))
+        parts.append(d / (v.sqrt() + beside) if to_deviation else d * torch.rsqrt(v + beside))
     t = torch.cat(parts, -1)
     t = t if gain is None else t * gain
     return t if bias is None else t + bias

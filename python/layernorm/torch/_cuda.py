@@ -18,7 +18,7 @@ from math import prod
 import torch
 
 from .. import _core
-from ._readable import readable
+from ._readable import extent_of, readable
 from ._types import CODES, acc_of, code_of
 
 _current_device = getattr(torch._C, "_cuda_getDevice", None)
@@ -142,20 +142,25 @@ def _described(op, x, eps):
     return (kind, code, (shape[0], shape[1], prod(shape[2:]), number), float(eps)), shape[1:2]
 
 
+def _matrix(t, stride):
+    """``(address, distance of rows, elements from the address on)``."""
+    return t.data_ptr(), stride, extent_of(t)
+
+
 def _operand(what, op, x):
-    """x as the kernels of a norm read it, and its ``(address, distance of rows)``."""
+    """x as the kernels of a norm read it, and its :func:`_matrix`."""
     x = readable(what, x)
     if op[0] in ("layer", "rms"):
         x, stride = rows_of(x, op[1])
     else:
         x, stride = x.contiguous(), 0
-    return x, (x.data_ptr(), stride)
+    return x, _matrix(x, stride)
 
 
 def _result(op, x):
     """Contiguous memory for a result like x, and its place."""
     y = torch.empty_like(x) if x.is_contiguous() else torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    return y, (y.data_ptr(), prod(x.shape[x.dim() - op[1] :]) if op[0] in ("layer", "rms") else 0)
+    return y, (y.data_ptr(), prod(x.shape[x.dim() - op[1] :]) if op[0] in ("layer", "rms") else 0, y.numel())
 
 
 def _laid_out(op, y, x):
@@ -187,8 +192,8 @@ def rows_forward(x, weight, bias, how, with_stats):
     _core.cuda_forward(
         _place(x),
         (op[0], CODES[x.dtype], (rows, n, 0, 0), eps),
-        (x.data_ptr(), n),
-        (y.data_ptr(), n),
+        (x.data_ptr(), n, x.numel()),
+        (y.data_ptr(), n, y.numel()),
         vector(weight),
         vector(bias),
         _saved(stats),
@@ -228,7 +233,7 @@ def _gradients(op, x, dy, weight, bias, stats, running, eps, mask):
     weight, gain = _parameter("weight", weight, shape)
     read, at = _operand("input", op, x)
     dy, dy_at = _operand("gradient", op, dy.to(x.dtype))
-    dx, to = _result(op, x) if mask[0] else (None, (0, 0))
+    dx, to = _result(op, x) if mask[0] else (None, (0, 0, 0))
     dweight, dgain = _gradient(like_weight, mask[1])
     dbias, dshift = _gradient(like_bias, mask[2])
     work = _workspace(norm, mask[1] or mask[2], x)

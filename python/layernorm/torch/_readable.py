@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 
-def _extent(t):
+def extent_of(t):
     """Elements from the first to the last in memory."""
     if t.is_contiguous():
         return t.numel()
@@ -28,7 +28,7 @@ def check_memory(what, t):
         return
     if t.layout is not torch.strided:
         raise TypeError(f"{what}: expected a dense tensor, found one with layout {t.layout}")
-    extent = _extent(t)
+    extent = extent_of(t)
     needed, found = (t.storage_offset() + extent) * t.element_size(), t.untyped_storage().nbytes()
     if extent and needed > found:
         raise ValueError(f"{what}: expected a storage of {needed} bytes or more, found {found}: it was freed or shrunk")
@@ -69,5 +69,5 @@ def share_memory(a, b):
     """Whether two tensors with one dimension have bytes in common."""
     if not (a.numel() and b.numel()):
         return False
-    ends = [t.data_ptr() + _extent(t) * t.element_size() for t in (a, b)]
+    ends = [t.data_ptr() + extent_of(t) * t.element_size() for t in (a, b)]
     return a.data_ptr() < ends[1] and b.data_ptr() < ends[0] and not _bytes(a).isdisjoint(_bytes(b))

@@ -16,8 +16,8 @@ type Described = (String, usize, (usize, usize, usize, usize), f64);
 /// `(address, dtype, elements)` of γ, β or their gradients.
 type Vector = Option<(u64, usize, usize)>;
 
-/// `(address, elements from a row to the next)`; the distance counts for rows alone.
-type Matrix = (u64, i64);
+/// `(address, elements from a row to the next, elements from the address on)`; the distance counts for rows alone.
+type Matrix = (u64, i64, usize);
 
 /// `(mean, variance, elements of each, momentum)`: addresses of `[C]` in the arithmetic type.
 type Moments = (u64, u64, usize, f64);
@@ -91,6 +91,27 @@ impl Norm {
         }
     }
 
+    /// A tensor of the input's shape: its memory reaches to the end of the last row. Rows may be apart, or lie on each other.
+    fn tensor(&self, what: &'static str, (address, stride, found): Matrix) -> Result<Rows, Failure> {
+        let expected = match self {
+            Norm::Rows(norm) if norm.rows == 0 || norm.n == 0 => 0,
+            Norm::Rows(norm) => {
+                let stride = usize::try_from(stride).map_err(|_| Failure::Order("expected rows that ascend in memory"))?;
+                stride.saturating_mul(norm.rows - 1).saturating_add(norm.n)
+            }
+            Norm::Group(GroupNorm { samples, channels, space, .. })
+            | Norm::Batch(BatchNorm { samples, channels, space, .. }) => {
+                samples.saturating_mul(*channels).saturating_mul(*space)
+            }
+        };
+        // A tensor whose memory was given back has an address of 0.
+        let found = if address == 0 { 0 } else { found };
+        if found < expected {
+            return Err(Failure::Count { what: what.into(), expected, found });
+        }
+        Ok(Rows { address, stride })
+    }
+
     /// Statistics, whose memory is there for all rows.
     fn stats(&self, saved: Saved) -> Result<Option<Stats>, Failure> {
         let (Norm::Rows(RowNorm { element, .. })
@@ -111,10 +132,6 @@ impl Norm {
     }
 }
 
-fn rows_at((address, stride): Matrix) -> Rows {
-    Rows { address, stride }
-}
-
 /// y = norm(x) on a stream. `stats` is where `[3, rows]` in the arithmetic type go, if they are wanted. Batch norm: with statistics it
 /// is training, and running ones, where given, are updated; without, they are used.
 #[pyfunction]
@@ -133,19 +150,21 @@ pub fn cuda_forward(
     workspace: (u64, usize),
 ) -> PyResult<()> {
     let (norm, _) = norm_of(norm, weight, bias)?;
+    let (x, y) = (norm.tensor("input", x)?, norm.tensor("output", y)?);
     let (stats, running) = (norm.stats(stats)?, norm.running(running)?);
     let workspace = Workspace { address: workspace.0, bytes: workspace.1 };
     run(py, place, |device, stream| {
-        // SAFETY: Python keeps the tensors alive, of these sizes and on this device, until the stream has come past the call.
+        // SAFETY: Python keeps the tensors alive, on this device, until the stream has come past the call; that they have the
+        // elements that the norm needs was checked.
         unsafe {
             match norm {
                 Norm::Rows(norm) => {
-                    let call = Forward { x: rows_at(x), residual: None, y: rows_at(y), stats };
+                    let call = Forward { x, residual: None, y, stats };
                     norm.forward(device, &call, stream)?;
                 }
-                Norm::Group(norm) => norm.forward(device, x.0, y.0, stats, stream)?,
+                Norm::Group(norm) => norm.forward(device, x.address, y.address, stats, stream)?,
                 Norm::Batch(norm) => {
-                    let call = BatchForward { x: x.0, y: y.0, stats, running };
+                    let call = BatchForward { x: x.address, y: y.address, stats, running };
                     norm.forward(device, &call, workspace, stream)?;
                 }
             }
@@ -178,9 +197,12 @@ pub fn cuda_backward(
         gain: parameter("gradient of weight", dweight, dtype, count)?,
         bias: parameter("gradient of bias", dbias, dtype, count)?,
     };
+    let (x, dy) = (norm.tensor("input", x)?, norm.tensor("gradient", dy)?);
+    let dx = if dx.0 == 0 { None } else { Some(norm.tensor("gradient of input", dx)?) };
     let (stats, running) = (norm.stats(stats)?, norm.running(running)?);
     let workspace = Workspace { address: workspace.0, bytes: workspace.1 };
     run(py, place, |device, stream| {
+        let dx_address = dx.map_or(0, |dx| dx.address);
         // Of no rows there are no statistics, and none are read.
         let none = (norm.rows() == 0).then_some(Stats { m: 0, delta: 0, rstd: 0 });
         let saved = || stats.or(none).ok_or(Failure::Order("expected statistics"));
@@ -188,17 +210,15 @@ pub fn cuda_backward(
         unsafe {
             match norm {
                 Norm::Rows(norm) => {
-                    let to = (dx.0 != 0).then(|| rows_at(dx));
-                    let (x, dy) = (rows_at(x), rows_at(dy));
-                    let call = Backward { x, dy, dh: None, stats: saved()?, dx: to, gradients };
+                    let call = Backward { x, dy, dh: None, stats: saved()?, dx, gradients };
                     norm.backward(device, &call, workspace, stream)?;
                 }
                 Norm::Group(norm) => {
-                    let call = GroupBackward { x: x.0, dy: dy.0, stats: saved()?, dx: dx.0, gradients };
+                    let call = GroupBackward { x: x.address, dy: dy.address, stats: saved()?, dx: dx_address, gradients };
                     norm.backward(device, &call, workspace, stream)?;
                 }
                 Norm::Batch(norm) => {
-                    let call = BatchBackward { x: x.0, dy: dy.0, stats, running, dx: dx.0, gradients };
+                    let call = BatchBackward { x: x.address, dy: dy.address, stats, running, dx: dx_address, gradients };
                     norm.backward(device, &call, workspace, stream)?;
                 }
             }

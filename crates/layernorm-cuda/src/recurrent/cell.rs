@@ -52,6 +52,15 @@ fn groups(norm: Option<Norm>, gates: usize) -> usize {
     }
 }
 
+/// Whether rows can be small in the sense of rule 6, which the kernels do not follow.
+fn squares_may_vanish(norm: Norm) -> bool {
+    let limit = match norm.eps_place {
+        EpsPlace::Deviation => 2f64.powi(-32),
+        EpsPlace::Variance => 2f64.powi(-64),
+    };
+    norm.eps < limit
+}
+
 impl Cell {
     /// What a variant is to the kernels, or why they do not have it.
     pub(crate) fn of(variant: &Variant) -> Result<Cell, Error> {
@@ -83,13 +92,18 @@ impl Cell {
         if inside {
             return refuse("has a bias inside a norm");
         }
+        let cell_norm = variant.cell_norm.map(|cell| cell.norm);
+        let norms = [variant.input_norm, variant.recurrent_norm, variant.sum_norm, cell_norm];
+        if norms.into_iter().flatten().any(squares_may_vanish) {
+            return refuse("has a norm with ε so small that squares may vanish beside it (rule 6 of the contract)");
+        }
         Ok(Cell {
             lstm,
             gates: variant.gates().len(),
             input_norm: variant.input_norm,
             recurrent_norm: variant.recurrent_norm,
             sum_norm: variant.sum_norm,
-            cell_norm: variant.cell_norm.map(|cell| cell.norm),
+            cell_norm,
             carried: variant.cell_norm.is_some_and(|cell| cell.carried),
             keeps: variant.update == Update::KeepsOld,
             offset: variant.offset as f32,

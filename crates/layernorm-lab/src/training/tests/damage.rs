@@ -99,6 +99,35 @@ fn a_checkpoint_that_does_not_fit_leaves_nothing_behind() {
     starts_over(&place, &std::fs::read(place.checkpoint()).unwrap(), &expected, "another network");
 }
 
+#[test]
+fn a_forged_optimizer_with_a_right_checksum_is_no_crash() {
+    let (place, checkpoint, expected) = stopped();
+    let (header, blobs) = container::parse(&checkpoint, "layernorm checkpoint").unwrap();
+    let optimizer = blobs[1];
+    let forge =
+        |bytes: &[u8]| container::write(&place.checkpoint(), "layernorm checkpoint", &header, &[blobs[0], bytes]);
+    let fresh = || {
+        let (spec, device) = (&place.spec, Device::flex().autodiff());
+        let net = crate::models::Net::new(&spec.arch, spec.norm, [14, 14], &spec.start, &device).unwrap();
+        Model { net, optimizer: AdamConfig::new().init() }
+    };
+    // Lengths of shapes are in the first part: as small integers, one byte each.
+    let mut mutations: Vec<Vec<u8>> = vec![Vec::new(), vec![0; 64], vec![0xff; optimizer.len()]];
+    for at in (0..optimizer.len().min(1200)).step_by(2) {
+        let mut bytes = optimizer.to_vec();
+        bytes[at] ^= 0x7;
+        mutations.push(bytes);
+    }
+    for bytes in &mutations {
+        forge(bytes).unwrap();
+        // Whether it is taken up is Burn's to say: that it returns is ours.
+        let _ = checkpoint::load(&place.open(), fresh());
+    }
+    std::fs::remove_file(place.checkpoint()).unwrap();
+    place.finish();
+    assert_eq!(place.bytes(), expected);
+}
+
 #[cfg(unix)]
 #[test]
 fn links_are_not_followed() {
