@@ -203,7 +203,12 @@ def test_norms_keep_their_operands_alive_and_in_place(monkeypatch):
         x, ("layer", 1), torch.randn(3, 4, 8), None, bias, stats, 1e-5, (True, False, True)
     )
     _, _, read, _, gain, saved, _, to, dgain, dshift, work = calls.pop()
-    assert gain is dgain is None and to == (dx.data_ptr(), 8, 96) and dweight is None and dshift == (dbias.data_ptr(), 2, 8)
+    assert (
+        gain is dgain is None
+        and to == (dx.data_ptr(), 8, 96)
+        and dweight is None
+        and dshift == (dbias.data_ptr(), 2, 8)
+    )
     assert work[1] == _cuda._core.cuda_workspace(("layer", 2, (12, 8, 0, 0), 1e-5), True) > 0
     image = torch.randn(2, 6, 5, 4).to(memory_format=torch.channels_last)
     y, _ = _cuda.forward(image, ("group", 3), None, None, 1e-5, False, 6)

@@ -54,12 +54,18 @@ def test_arguments_are_checked_before_the_gpu():
     with pytest.raises(ValueError, match="statistics: expected 3 elements, found 2"):
         _core.cuda_forward((0, 0), norm, (16, 4, 4), (16, 4, 4), None, None, (16, 2), None, (0, 0))
     with pytest.raises(ValueError, match="gradient of bias: expected 4 elements, found 5"):
-        _core.cuda_backward((0, 0), norm, (16, 4, 4), (16, 4, 4), None, (16, 3), None, (16, 4, 4), None, (16, 0, 5), (0, 0))
+        _core.cuda_backward(
+            (0, 0), norm, (16, 4, 4), (16, 4, 4), None, (16, 3), None, (16, 4, 4), None, (16, 0, 5), (0, 0)
+        )
     two, good, short = ("layer", 0, (2, 4, 0, 0), 1e-5), (16, 6, 10), (16, 6, 9)
     for x, y, what, found in ((short, good, "input", 9), (good, short, "output", 9), ((0, 6, 10), good, "input", 0)):
         with pytest.raises(ValueError, match=f"{what}: expected 10 elements, found {found}"):
             _core.cuda_forward((0, 0), two, x, y, None, None, None, None, (0, 0))
-    for x, dy, dx, what in ((short, good, good, "input"), (good, short, good, "gradient"), (good, good, short, "gradient of input")):
+    for x, dy, dx, what in (
+        (short, good, good, "input"),
+        (good, short, good, "gradient"),
+        (good, good, short, "gradient of input"),
+    ):
         with pytest.raises(ValueError, match=f"^{what}: expected 10 elements, found 9"):
             _core.cuda_backward((0, 0), two, x, dy, None, (16, 6), None, dx, None, None, (0, 0))
     with pytest.raises(ValueError, match="input: expected 198 elements, found 197"):
