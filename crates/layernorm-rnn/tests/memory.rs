@@ -8,7 +8,7 @@ use layernorm_rnn::{
 };
 use std::sync::Arc;
 
-#[path = "../../layernorm/tests/common/faults.rs"]
+#[path = "common/faults.rs"]
 mod faults;
 
 fn each_refused<R: PartialEq>(what: &str, call: impl Fn() -> Result<R, Error>) {

@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_python_package() {
-        let python = include_str!("../../../../python/layernorm/_names.py");
+        let python = include_str!("_names.py");
         for slot in Slot::ALL {
             let line = format!("\"{}\": \"{}\",", slot.name(), stem(slot));
             assert!(python.contains(&line), "expected {line} in the table of python/layernorm/_names.py");

@@ -1,0 +1,1 @@
+../../../../python/layernorm/_names.py

@@ -1,0 +1,1 @@
+../../../layernorm/tests/common/faults.rs
