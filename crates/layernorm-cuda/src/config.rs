@@ -1,7 +1,7 @@
 //! How rows are spread over the GPU: every threshold, in one place, as data. No choice here changes a bit of a result.
 //!
 //! A team works on a row: `team` threads of a warp for rows of up to 1024 elements; else a warp for each 1024 elements, in up
-//! to 16 warps of a block and up to 16 blocks of a cluster. `bench/gpu/NOTES.md` has the measurements behind the numbers.
+//! to 16 warps of a block and up to 16 blocks of a cluster. `bench/notes/gpu-norms.md` has the measurements behind the numbers.
 
 mod flow;
 mod small;

@@ -1,4 +1,11 @@
 #![doc = include_str!("../README.md")]
+//!
+//! ## Where to look
+//!
+//! - [`Device`], [`Stream`], and [`memory`] for callers without a framework.
+//! - [`RowNorm`], [`GroupNorm`], [`BatchNorm`]: the norms.
+//! - [`recurrent`]: LSTMs and GRUs.
+//! - [`nvrtc`], [`Cache`]: how kernels are compiled and kept.
 
 mod cache;
 mod catalog;

@@ -1,4 +1,10 @@
 #![doc = include_str!("../README.md")]
+//!
+//! ## Where to look
+//!
+//! - [`replace`], [`replace_own`]: one file. [`Replacement`], [`commit_all`]: several together.
+//! - [`remove_unfinished`]: for signal handlers.
+//! - [`open_regular`], [`publish`]: files that stay open.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -1,5 +1,9 @@
-//! The laboratory: data → models → training → records on disk → report. The report is made of the records, and of times that
-//! were measured and lie beside them, and of nothing else: it can be made again without a run.
+#![doc = include_str!("../README.md")]
+//!
+//! ## Where to look
+//!
+//! Data flows one way: [`data`] → [`models`] → [`training`] → [`records`] on disk → [`report`]. [`studies`] has the questions and
+//! [`session`] runs them in one folder. [`memory`] estimates what a run needs before it starts.
 #![forbid(unsafe_code)]
 
 pub mod data;

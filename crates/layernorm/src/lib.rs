@@ -1,4 +1,13 @@
 #![doc = include_str!("../README.md")]
+//!
+//! ## Where to look
+//!
+//! - [`LayerNorm`], [`RmsNorm`], [`GroupNorm`], [`BatchNorm`]: layers that hold their parameters.
+//! - [`layer_norm`], [`rms_norm`], [`group_norm`], [`instance_norm`], [`batch_norm`], [`weight_norm`]: the operations as functions
+//!   of views, each with its maths.
+//! - [`View`] and [`ViewMut`]: your memory with a shape and strides. [`NormConfig`]: axes, ε, γ and β.
+//! - [`Context`]: threads, instruction set and scratch memory of a call.
+//! - [`guide`]: examples.
 
 mod arch;
 pub mod baseline;
@@ -8,6 +17,9 @@ mod context;
 mod element;
 mod error;
 pub mod group_norm;
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/guide.md")]
+pub mod guide {}
 pub mod instance_norm;
 mod kernels;
 pub mod layer_norm;
@@ -37,3 +49,8 @@ pub use params::{Affine, Gradients, Param, ParamMut, Saved, StatsMut, StatsRef};
 pub use plan::Axes;
 pub use row_norm::NormConfig;
 pub use view::{MAX_RANK, View, ViewMut};
+
+// The examples of the repository's front page are tests, too. The file is not part of the published crate.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod front_page {}

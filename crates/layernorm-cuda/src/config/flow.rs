@@ -2,7 +2,7 @@
 //!
 //! A thread has vectors of four elements, whatever their type. Forward holds a row in registers, with several teams a multiprocessor;
 //! backward leaves the rows in shared memory, two of them at hand, and has the sums for γ and β in registers. Measured on an H200
-//! with `layernorm-gpu-bench sweep`; `bench/gpu/NOTES.md` has the figures.
+//! with `layernorm-gpu-bench sweep`; `bench/notes/gpu-norms.md` has the figures.
 
 use super::{BLOCK, CHUNK, Geometry, MOST_WARPS, most_cluster};
 use crate::device::Properties;

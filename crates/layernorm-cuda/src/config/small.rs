@@ -1,4 +1,4 @@
-//! Few rows: many threads a row, and the sums for γ and β in one launch beside dx. `bench/gpu/NOTES.md` has the measurements.
+//! Few rows: many threads a row, and the sums for γ and β in one launch beside dx. `bench/notes/gpu-norms.md` has the measurements.
 
 use super::{BLOCK, CHUNK, Geometry};
 use crate::device::Properties;

@@ -132,7 +132,7 @@ impl Geometry {
 }
 
 /// How long a block's messages take to come to the others of its group, forward and backward, in cycles: what was best on an
-/// H200 (NOTES-recurrent.md). Small groups were not measured, and a GRU gains nothing.
+/// H200 (bench/notes/gpu-recurrent.md). Small groups were not measured, and a GRU gains nothing.
 fn pauses(cell: &Cell, group: usize) -> (usize, usize) {
     match group {
         _ if !cell.lstm => (0, 0),
@@ -169,7 +169,7 @@ impl Block {
     fn product(&self, rows: usize, k: usize, split: usize, slots: Slots) -> Result<Product, Error> {
         let row_tiles = rows.div_ceil(16);
         let pairs = (k * self.number.bytes() / 4).div_ceil(16).div_ceil(WARPS * split);
-        // Words a thread: what the compiler takes without spilling (NOTES-recurrent.md).
+        // Words a thread: what the compiler takes without spilling (bench/notes/gpu-recurrent.md).
         let words = match (self.number, self.tiles) {
             (Number::F32, 4) => 64,
             (Number::F32, _) => 96,
