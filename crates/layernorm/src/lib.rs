@@ -52,5 +52,5 @@ pub use view::{MAX_RANK, View, ViewMut};
 
 // The examples of the repository's front page are tests, too. The file is not part of the published crate.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../docs/repository.md")]
 mod front_page {}
