@@ -15,7 +15,7 @@ import torch
 from .. import _core
 from . import _memory
 from ._readable import check_shape, readable
-from ._types import acc_of
+from ._types import CODES, acc_of
 from ._types import code_of as _code
 
 # Work goes to PyTorch's own threads where they are OpenMP's: threads of ours would share the cores with those.
@@ -45,6 +45,14 @@ def _tensor(what, t):
 def flat(what, t):
     """``(address, type, count)`` of a contiguous tensor, or None."""
     return None if t is None else (t.data_ptr(), _code(what, t.dtype), t.numel())
+
+
+def flats(what, tensors):
+    """The same of several tensors, in one go: networks have many parameters."""
+    try:
+        return [(t.data_ptr(), CODES[t.dtype], t.numel()) for t in tensors]
+    except KeyError:
+        return [flat(what, t) for t in tensors]
 
 
 def _affine(weight, bias):
@@ -177,7 +185,8 @@ def _moment(what, t, x):
     check_shape(what, t, (x.shape[1],))
     if not t.is_cpu:
         raise ValueError(f"{what}: expected a tensor on the CPU, where the input is, found one on {t.device}")
-    return readable(what, t.detach()).to(acc_of(x.dtype)).contiguous()
+    t, acc = readable(what, t), acc_of(x.dtype)
+    return t if t.dtype is acc and t.is_contiguous() else t.detach().to(acc).contiguous()
 
 
 def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):

@@ -33,8 +33,8 @@ def _norm(norm, t, gain, bias, gates):
         d = part - part.mean(-1, keepdim=True)
         beside = eps
         if eps < (2**-32 if to_deviation else 2**-64):
-            # Squares may vanish: a row is scaled by its largest element, and ε with it.
-            scale = d.detach().abs().amax(-1, keepdim=True)
+            # Squares may vanish: a row is scaled by its largest element, or by ε where that is larger, and ε with it.
+            scale = d.detach().abs().amax(-1, keepdim=True).clamp(min=eps if to_deviation else eps**0.5)
             scale = torch.where(scale > 0, scale, torch.ones_like(scale))
             d, beside = d / scale, eps / scale if to_deviation else eps / scale / scale
         v = d.square().mean(-1, keepdim=True)

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import torch
 
+_STRIDED = torch.strided
+
 
 def extent_of(t):
     """Elements from the first to the last in memory."""
     if t.is_contiguous():
         return t.numel()
-    return 1 + sum((n - 1) * step for n, step in zip(t.shape, t.stride())) if t.numel() else 0
+    extent = 1
+    for n, step in zip(t.shape, t.stride()):
+        if n == 0:
+            return 0
+        extent += (n - 1) * step
+    return extent
 
 
 def is_stored(t):
@@ -24,16 +31,21 @@ def is_stored(t):
 
 def check_memory(what, t):
     """Refuses a tensor whose memory was freed, or that has none. Zeros that are never stored need none."""
-    if t is None or t._is_zerotensor():
-        return
-    if t.layout is not torch.strided:
+    if t is not None and not t._is_zerotensor():
+        _address(what, t)
+
+
+def _address(what, t):
+    """The address of a tensor whose memory is there; 0 if it has no elements or no data."""
+    if t.layout is not _STRIDED:
         raise TypeError(f"{what}: expected a dense tensor, found one with layout {t.layout}")
-    extent = extent_of(t)
+    extent, at = extent_of(t), t.data_ptr()
     needed, found = (t.storage_offset() + extent) * t.element_size(), t.untyped_storage().nbytes()
     if extent and needed > found:
         raise ValueError(f"{what}: expected a storage of {needed} bytes or more, found {found}: it was freed or shrunk")
-    if extent and t.data_ptr() == 0 and not t.is_meta:
+    if not at and extent and not t.is_meta:
         raise ValueError(f"{what}: expected a tensor with memory, found one without on {t.device}")
+    return at
 
 
 def readable(what, t):
@@ -43,14 +55,14 @@ def readable(what, t):
     if t is None:
         return None
     # What most tensors are, with few questions.
-    if t.layout is torch.strided and is_stored(t) and (at := t.data_ptr()) and at % 8 == 0:
+    if t.layout is _STRIDED and is_stored(t) and (at := t.data_ptr()) and not at & 7:
         return t
     if t._is_zerotensor():
         return torch.zeros(t.shape, dtype=t.dtype, device=t.device)
-    check_memory(what, t)
+    at = _address(what, t)
     if t.is_neg():
-        t = t.resolve_neg()
-    return t.clone() if t.data_ptr() % t.element_size() else t
+        return t.resolve_neg()
+    return t.clone() if at % t.element_size() else t
 
 
 def check_shape(what, t, shape):
@@ -69,5 +81,9 @@ def share_memory(a, b):
     """Whether two tensors with one dimension have bytes in common."""
     if not (a.numel() and b.numel()):
         return False
-    ends = [t.data_ptr() + extent_of(t) * t.element_size() for t in (a, b)]
-    return a.data_ptr() < ends[1] and b.data_ptr() < ends[0] and not _bytes(a).isdisjoint(_bytes(b))
+    at_a, at_b = a.data_ptr(), b.data_ptr()
+    if at_a < at_b:
+        apart = at_a + extent_of(a) * a.element_size() <= at_b
+    else:
+        apart = at_b + extent_of(b) * b.element_size() <= at_a
+    return not apart and not _bytes(a).isdisjoint(_bytes(b))

@@ -14,7 +14,7 @@ from .._names import named_places
 from . import _sequence_ops  # noqa: F401  (the operations are registered)
 from ._calls import flat
 from ._foreign import read_foreign
-from ._sequences import Spec, check_parameters, core_of, sequences
+from ._sequences import TENSORS, Spec, check_parameters, core_of, sequences
 from ._types import CODES
 
 # Beside the modules, not in them: what is packed is neither copied nor pickled.
@@ -87,7 +87,9 @@ class _Network(nn.Module):
     def _weights(self):
         # By attribute: parametrizations and `torch.func.functional_call` put theirs there.
         found = [getattr(self, name) for name in self._names]
-        check_parameters(self._names, self._shapes, found)
+        # Plain tensors of a network are checked where they are read; those of a cell have other names there.
+        if torch.compiler.is_compiling() or not self._suffix or not all(type(t) in TENSORS for t in found):
+            check_parameters(self._names, self._shapes, found)
         return found
 
     def _seed(self):

@@ -20,10 +20,10 @@ import torch
 from .. import _core
 from .._names import named_places
 from . import _composed
-from ._calls import flat
+from ._calls import flat, flats
 from ._eager import _plain, check_saved, has_data, refuse_tangents, same_device, together
 from ._modes import dispatch_modes, function_modes, is_batched, tracing, transform
-from ._readable import check_shape, readable
+from ._readable import check_shape, is_stored, readable
 from ._tapes import tape_of, tensor_of
 from ._transforms import each
 from ._types import acc_of, code_of
@@ -88,13 +88,20 @@ def names_of(core: _core.Recurrent) -> list[str]:
     return [name for name, *_ in named_places(core)]
 
 
+TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+def check_parameter(name, shape, p):
+    """Refuses what is no tensor or of another shape."""
+    if not isinstance(p, torch.Tensor):
+        raise TypeError(f"{name}: expected a tensor, found {type(p).__name__}")
+    check_shape(name, p, shape)
+
+
 def check_parameters(names, shapes, parameters):
     """Refuses parameters that are no tensors or of other shapes."""
     for name, shape, p in zip(names, shapes, parameters):
-        if not isinstance(p, torch.Tensor):
-            raise TypeError(f"{name}: expected a tensor, found {type(p).__name__}")
-        if p.shape != shape:
-            check_shape(name, p, shape)
+        check_parameter(name, shape, p)
 
 
 def _gpu():
@@ -126,9 +133,9 @@ def run(spec, core, x, h, c, parameters, lengths, batch_first, training):
     y = make((*x.shape[:2], spec.directions * spec.output), dtype=x.dtype, device="cpu")
     last = [None if shape is None else torch.empty(shape, dtype=acc, device="cpu") for shape in spec.shapes(batch)]
     h, c = _state(h, acc), _state(c, acc)
-    parameters = [p.contiguous() for p in parameters]
+    parameters = [p if p.is_contiguous() else p.contiguous() for p in parameters]
     tape = core.forward(
-        [flat("parameters", p) for p in parameters],
+        flats("parameters", parameters),
         flat("input", x),
         (steps, batch, batch_first),
         lengths,
@@ -174,11 +181,14 @@ class _How(NamedTuple):
     batch_first: bool
     seed: int | None
 
-    def _read(self, x, h, c, parameters):
-        """The tensors of a pass as the compiled half can read them, of the shapes that the network has."""
+    def _check_input(self, x):
         if x.dim() != 3 or x.shape[2] != self.spec.input:
             order = "[B, T, I]" if self.batch_first else "[T, B, I]"
             raise ValueError(f"input: expected {order} with I = {self.spec.input}, found shape {list(x.shape)}")
+
+    def _read(self, x, h, c, parameters):
+        """The tensors of a pass as the compiled half can read them, of the shapes that the network has."""
+        self._check_input(x)
         same_device(x, h, c, *parameters)
         for name, t, shape in zip("hc", (h, c), self.spec.shapes(_sizes(x, self.batch_first)[1])):
             if t is not None:
@@ -186,10 +196,15 @@ class _How(NamedTuple):
         names = names_of(self.core)
         if len(parameters) != len(names):
             raise ValueError(f"parameters: expected {len(names)} tensors, found {len(parameters)}")
-        check_parameters(names, shapes_of(self.core), parameters)
-        parameters = [readable(name, p.detach()) for name, p in zip(names, parameters)]
-        h, c = (None if t is None else readable(f"state {name}", t.detach()) for name, t in zip("hc", (h, c)))
-        return readable("input", x.detach()), h, c, parameters
+        found = []
+        for name, shape, p in zip(names, shapes_of(self.core), parameters):
+            # What nearly all are, with few questions.
+            if type(p) in TENSORS and p.shape == shape and is_stored(p) and (at := p.data_ptr()) and not at & 7:
+                found.append(p)
+                continue
+            check_parameter(name, shape, p)
+            found.append(readable(name, p))
+        return readable("input", x), readable("state h", h), readable("state c", c), found
 
     def _read_cotangents(self, x, cotangents):
         """The same of the gradients of y, and of the last h and c."""
@@ -223,10 +238,17 @@ class _How(NamedTuple):
 
     def gradients(self, tape, tensors, cotangents, for_x=True):
         """Of ``tensors = (x, h, c, *parameters)``; None where there is no tensor."""
-        x, h, c, parameters = self._read(*tensors[:3], tensors[3:])
-        cotangents = self._read_cotangents(x, cotangents)
+        x, h, c, *parameters = tensors
         if x.is_cuda:
+            x, h, c, parameters = self._read(x, h, c, parameters)
+            cotangents = self._read_cotangents(x, cotangents)
             return _gpu().gradients(self, tape, x, h, c, parameters, cotangents, for_x)
+        # The tape has their numbers: of saved tensors only shapes and types are asked for, and hooks may hand out others.
+        self._check_input(x)
+        for name, shape, p in zip(names_of(self.core), shapes_of(self.core), parameters):
+            if p.shape != shape:
+                check_shape(name, p, shape)
+        cotangents = self._read_cotangents(x, cotangents)
         dx, dh, dc, parts = gradients(self.spec, tape, x, *cotangents, parameters, self.batch_first, for_x)
         state = [None if t is None else g.to(t.dtype) for t, g in ((h, dh), (c, dc))]
         return dx, *state, *parts
