@@ -24,7 +24,7 @@ static GIVEN_BACK: AtomicBool = AtomicBool::new(false);
 /// ```
 ///
 /// # Safety
-/// `fork` does what [`Fork`] says: all threads run at the same time, each calls the work once with their number, and
+/// `fork` does what `Fork` says: all threads run at the same time, each calls the work once with their number, and
 /// none calls it after `fork` has returned.
 pub unsafe fn use_threads(fork: Fork) -> bool {
     super::watch_for_forks();
