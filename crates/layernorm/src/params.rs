@@ -277,8 +277,8 @@ impl<T: Element> Gradients<'_, T> {
     }
 }
 
-/// Statistics that forward saves for backward, one of each per row: m, the rounded mean; δ, its rounding error; and r
-/// = 1/σ. The mean of the row is m + δ. RMS norm has m = δ = 0.
+/// Statistics that forward saves for backward, one of each per row: m, the rounded mean; δ, its rounding error; and
+/// r = 1/σ. The mean of the row is m + δ. RMS norm has m = δ = 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Saved<A> {
     /// m, the rounded mean.
