@@ -67,7 +67,7 @@ fn views_that_leave_their_memory() {
         assert!(View::new(&data, shape).is_err(), "{shape:?}");
         assert!(ViewMut::new(&mut to, shape).is_err(), "{shape:?}");
     }
-    assert!(ViewMut::strided(&mut to, &[3, 4], &[0, 1], 0).is_err(), "an output over itself");
+    assert!(ViewMut::strided(&mut to, &[3, 4], &[0, 1], 0).is_err(), "an output that overlaps itself");
     assert!(View::strided(&data, &[0, 5], &[isize::MAX, 1], usize::MAX).is_ok_and(|view| view.is_empty()));
 }
 

@@ -81,7 +81,7 @@ impl<T: Element> Outcome<T> {
     fn check(&self, before: &Call<T>) {
         let after = &self.after;
         let tensors = [&after.y, &after.h, &after.dx, &after.dlengths];
-        assert!(tensors.iter().all(|tensor| tensor.is_clean()), "written beside the elements: {before:?}");
+        assert!(tensors.iter().all(|tensor| tensor.is_clean()), "written outside the elements: {before:?}");
         if self.forward.is_err() {
             let y = if before.in_place() {
                 bits(&after.y.memory) == bits(&before.y.memory)
@@ -101,7 +101,7 @@ impl<T: Element> Outcome<T> {
                 Parameter::Same(tensor) => tensor.is_untouched(),
                 Parameter::F32(tensor) => tensor.is_untouched(),
             });
-            assert!(untouched && parameters, "an error has written: {before:?}");
+            assert!(untouched && parameters, "a failed call has written: {before:?}");
         }
         if self.forward.is_ok() && owes_numbers(before, after) {
             let numbers = !self.after.y.elements().into_iter().any(is_nan);

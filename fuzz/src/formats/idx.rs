@@ -19,9 +19,9 @@ pub fn check(bytes: &[u8]) -> bool {
         Ok(array) => {
             assert_eq!(array.bytes.len(), array.shape.iter().product::<usize>());
             let plain = written(&array);
-            assert_eq!(idx::read(&*plain).expect("what was written can be read"), array);
+            assert_eq!(idx::read(&*plain).expect("a written file can be read"), array);
             if plain.len() < 1 << 16 {
-                assert_eq!(idx::read(&*packed(&plain)).expect("what was packed can be read"), array);
+                assert_eq!(idx::read(&*packed(&plain)).expect("a compressed file can be read"), array);
             }
             true
         }

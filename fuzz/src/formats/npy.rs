@@ -22,7 +22,7 @@ pub fn check(bytes: &[u8]) -> bool {
         Err(error) => {
             // Messages contain the file's bytes, and must not fail on any.
             assert!(!error.to_string().is_empty());
-            assert!(from_reader.is_err(), "a slice is refused where a reader is not: {error}");
+            assert!(from_reader.is_err(), "a slice is rejected but a reader is not: {error}");
             false
         }
     }

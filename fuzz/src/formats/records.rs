@@ -67,13 +67,13 @@ fn goes_on(Parsed { record, marks }: &Parsed, bytes: &[u8]) {
     assert!(whole <= bytes.len() as u64 && marks.len() == 1 + record.events.len() + usize::from(record.finished));
     if record.header.run.len() > 100 || record.header.run.contains(['/', '\0']) {
         let error = RunFile::open(scratch::folder(), record.header.clone());
-        assert!(record.header.run.len() > 100 || error.is_err(), "a run's name is no path");
+        assert!(record.header.run.len() > 100 || error.is_err(), "a run's name must not be a path");
         return;
     }
     let path = scratch::file(&format!("{}.jsonl", record.header.run), bytes);
     // Not every name in a record is a valid file name.
     if let Ok(mut run) = RunFile::open(scratch::folder(), record.header.clone()) {
-        assert_eq!(run.record(), record, "what was read goes on");
+        assert_eq!(run.record(), record, "a run that was read continues");
         if !record.finished {
             run.event("more", serde_json::json!({"step": 1})).expect("an event can be appended");
         }

@@ -14,7 +14,7 @@ pub fn run(arguments: &Arguments, current: &Path) {
     let limit = libc::rlimit { rlim_cur: MEMORY, rlim_max: MEMORY };
     // SAFETY: `limit` is a valid structure.
     let set = unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) };
-    assert_eq!(set, 0, "the memory of a child can be limited");
+    assert_eq!(set, 0, "cannot limit the memory of a child");
     let mut accepted = 0;
     for format in arguments.formats() {
         let seeds = seeds(&arguments.seeds, format.name);
