@@ -1,5 +1,5 @@
-//! What must hold for any bytes in place of a file, for each format that the project reads. The fuzz targets and `mutate`
-//! call the same functions.
+//! Properties that must hold for any bytes in place of a file, for each format that the project reads. The fuzz
+//! targets and `mutate` call the same functions.
 
 pub mod formats;
 pub mod memory;
@@ -7,8 +7,9 @@ pub mod mutation;
 mod scratch;
 pub mod seeds;
 
-// Parsers from crates that depend on Burn, which takes far too long to build with a sanitizer: their source files, which
-// do without it. Only what reads files is called, and they are formatted where they belong.
+// Parsers from crates that depend on Burn, which takes far too long to build with a sanitizer: include only their
+// source files, which do not need it. Only the code that reads files is called, and the files are formatted in their
+// own crates.
 #[allow(dead_code, unused_imports)]
 #[rustfmt::skip]
 #[path = "../../crates/layernorm-lab/src/training/container.rs"]

@@ -1,5 +1,6 @@
-//! Attacks on `layernorm` and `layernorm-rnn` by a crate that has no `unsafe` of its own, hidden modules included. Those below
-//! must not compile, each for the reason that is named; those of `tests/attacks.rs` must end in an error or a panic.
+//! Attacks on `layernorm` and `layernorm-rnn`, including their hidden modules, from a crate without `unsafe` code.
+//! Those below must not compile, each for the error code given; those in `tests/attacks.rs` must end in an error or a
+//! panic.
 //!
 //! `cargo test --manifest-path soundness/Cargo.toml` runs all of them.
 #![forbid(unsafe_code)]
@@ -7,7 +8,7 @@
 /// Instruction sets that the machine may lack.
 ///
 /// ```compile_fail,E0423
-/// // Only detection makes one.
+/// // Only detection creates a MachineIsa.
 /// let isa = layernorm::parts::MachineIsa(layernorm::Isa::Avx512);
 /// ```
 /// ```compile_fail,E0451
@@ -19,13 +20,13 @@
 /// }
 /// ```
 /// ```compile_fail,E0133
-/// // A kernel's pointers have to be vouched for.
+/// // The caller must guarantee that a kernel's pointers are valid.
 /// fn attack<K: layernorm::parts::Kernel>(isa: layernorm::parts::MachineIsa, kernel: K) -> K::Output {
 ///     layernorm::parts::dispatch(isa, kernel)
 /// }
 /// ```
 /// ```compile_fail,E0603
-/// // Vectors of an instruction set cannot be named, so nobody computes with them outside of a kernel.
+/// // Vectors of an instruction set cannot be named, so they cannot be used outside a kernel.
 /// use layernorm::arch::avx512::Avx512;
 /// ```
 /// ```compile_fail,E0624
@@ -48,7 +49,7 @@ pub struct Instructions;
 /// impl layernorm::parts::Vector for Mine {}
 /// ```
 /// ```compile_fail,E0133
-/// // Writing a kernel takes nothing unsafe; running one does.
+/// // Writing a kernel needs no unsafe code; running one does.
 /// use layernorm::parts::{Kernel, Simd};
 /// fn attack<S: Simd, K: Kernel>(kernel: K) -> K::Output {
 ///     kernel.run::<S>()

@@ -1,4 +1,4 @@
-//! Attacks that compile: each ends in an error or a panic, and in no undefined behaviour.
+//! Attacks that compile: each ends in an error or a panic, without undefined behaviour.
 #![forbid(unsafe_code)]
 
 use layernorm::parts::{MAX_THREADS, MachineIsa, large_pages, run, team};
@@ -33,7 +33,7 @@ fn teams_of_nobody_and_of_everybody() {
     }
 }
 
-/// Members that do not meet, or panic.
+/// Members that skip the barrier, or panic.
 #[test]
 fn teams_that_break_their_rule() {
     let calls = AtomicUsize::new(0);
@@ -67,11 +67,11 @@ fn views_that_leave_their_memory() {
         assert!(View::new(&data, shape).is_err(), "{shape:?}");
         assert!(ViewMut::new(&mut to, shape).is_err(), "{shape:?}");
     }
-    assert!(ViewMut::strided(&mut to, &[3, 4], &[0, 1], 0).is_err(), "an output over itself");
+    assert!(ViewMut::strided(&mut to, &[3, 4], &[0, 1], 0).is_err(), "an output that overlaps itself");
     assert!(View::strided(&data, &[0, 5], &[isize::MAX, 1], usize::MAX).is_ok_and(|view| view.is_empty()));
 }
 
-/// Statistics and parameters whose fields are anybody's.
+/// Statistics and parameters whose public fields are inconsistent.
 #[test]
 fn fields_of_other_lengths() {
     let x = [1f32; 12];
@@ -104,7 +104,7 @@ fn network(input: usize, hidden: usize) -> Network<f32> {
     Network::new(config(input, hidden), Init::paper(), 1).unwrap()
 }
 
-/// The parameters of a network are replaced by those of a smaller one.
+/// Replaces the parameters of a network with those of a smaller one.
 #[test]
 fn parameters_of_another_network() {
     let mut victim = network(8, 16);
@@ -120,12 +120,12 @@ fn parameters_of_another_network() {
     let mut state = victim.zero_state(1).unwrap();
     refused(runner.step(&victim, &x[..8], &mut state, &mut [0.0; 16]));
     assert_eq!(state, victim.zero_state(1).unwrap());
-    // Its own form comes back.
+    // Restores its own layout.
     *victim.params_mut() = Params::zeros(&config(8, 16)).unwrap();
     assert!(runner.forward(&victim, &Sequences::new(&x, 3, 1), None).is_ok());
 }
 
-/// After a forward pass, the network, the gradients or the runner are others.
+/// Exchanges the network, the gradients or the runner after a forward pass.
 #[test]
 fn backward_through_something_else() {
     let (small, large) = (network(2, 2), network(8, 16));
@@ -150,12 +150,12 @@ fn backward_through_something_else() {
     assert_eq!(b.backward(&[0f32; 48], None, Vec::new(), |_| ()).unwrap_err(), Error::OtherNetwork);
     std::mem::swap(&mut a.network, &mut b.network);
     assert_eq!(a.backward(&[0f32; 48], None, Vec::new(), |_| ()).unwrap_err(), Error::NothingRecorded);
-    // The recorded pass with its network, but with room for the gradients of another.
+    // The recorded pass with its network, but with memory for the gradients of another.
     assert_eq!(b.backward(&[0f32; 6], None, Vec::new(), |_| ()).unwrap_err(), Error::OtherNetwork);
     assert!(a.set_params(&[0.0; 3]).is_err());
 }
 
-/// States, sequences and lengths whose fields are anybody's.
+/// States, sequences and lengths whose public fields are inconsistent.
 #[test]
 fn sequences_of_other_sizes() {
     let network = network(2, 2);
@@ -176,7 +176,7 @@ fn sequences_of_other_sizes() {
     assert!(runner.forward(&network, &Sequences::<f32>::new(&[], usize::MAX, 0), None).is_ok());
 }
 
-/// Variants put together at random: refused, or run without touching anything that is not theirs.
+/// Random variants: each is rejected, or runs without accessing memory that it does not own.
 #[test]
 fn cells_put_together_at_random() {
     use layernorm_rnn::{CellNorm, Norm, Over, Reset, Update};

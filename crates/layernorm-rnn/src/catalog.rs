@@ -1,4 +1,4 @@
-//! The variants that have a name. docs/RECURRENT.md says where each comes from and how its source puts it.
+//! The named variants. docs/RECURRENT.md gives the source and the equations of each.
 
 use crate::error::Error;
 use crate::variant::{Activation, CellNorm, EpsPlace, Kind, Norm, Over, Reset, Update, Variant};
@@ -16,7 +16,7 @@ const fn carried(norm: Norm) -> Option<CellNorm> {
     Some(CellNorm { norm, carried: true })
 }
 
-/// A norm of each side.
+/// Sets the input norm and the recurrent norm.
 const fn both(norm: Norm, variant: Variant) -> Variant {
     let (input_norm, recurrent_norm) = (Some(norm), Some(norm));
     Variant { input_norm, recurrent_norm, ..variant }
@@ -26,7 +26,7 @@ const fn named(name: &'static str, variant: Variant) -> Variant {
     Variant { name, ..variant }
 }
 
-/// A bias of each side, as PyTorch, cuDNN and ONNX have it.
+/// Adds a bias to each product, as in PyTorch, cuDNN and ONNX.
 const fn two_biases(variant: Variant) -> Variant {
     Variant { input_bias: true, recurrent_bias: true, bias: false, ..variant }
 }
@@ -48,7 +48,7 @@ const TFLITE: Variant = Variant {
     ..LSTM
 };
 
-/// Every named variant.
+/// All named variants.
 static CATALOG: [Variant; 25] = [
     named("paper", PAPER_LSTM),
     named("theano", Variant { tied_bias: true, ..PAPER_LSTM }),
@@ -72,7 +72,7 @@ static CATALOG: [Variant; 25] = [
     named("none", two_biases(LSTM)),
     named("paper", both(SPLIT, Variant { bias: false, update: Update::TakesNew, ..GRU })),
     named("theano", both(SPLIT, Variant { bias: false, input_bias: true, ..GRU })),
-    // haste's recurrent bias stands where β of the recurrent norm does: after the norm, inside the reset gate's product.
+    // haste's recurrent bias is the β of the recurrent norm: after the norm, inside the reset gate's product.
     named("haste", Variant { input_norm: Some(LN.without_bias()), recurrent_norm: Some(LN), ..GRU }),
     named(
         "dreamer",
@@ -98,12 +98,12 @@ static CATALOG: [Variant; 25] = [
 ];
 
 impl Variant {
-    /// The named variants of a kind.
+    /// Returns the named variants of a kind.
     pub fn all(kind: Kind) -> impl Iterator<Item = &'static Variant> {
         CATALOG.iter().filter(move |variant| variant.kind == kind)
     }
 
-    /// A variant by its name.
+    /// Returns a variant by its name. Fails if the kind has no variant of this name.
     ///
     /// ```
     /// use layernorm_rnn::{Kind, Variant};

@@ -1,58 +1,59 @@
-//! The sizes of a network and what it does in training.
+//! Sizes of a network, and its noise in training.
 
 use crate::error::Error;
 use crate::variant::{Kind, Variant};
 
-/// In which direction of time a layer goes.
+/// Direction of time of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// From the first step to the last.
     Forward,
     /// From the last valid step to the first.
     Reverse,
-    /// One cell each way; their outputs stand side by side.
+    /// One cell in each direction; their outputs are concatenated.
     Both,
 }
 
-/// What is random, or left out at random, in training. The seed is given with each forward pass.
+/// Random noise in training. The seed is passed to each forward pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Noise {
-    /// Dropout on what one layer hands to the next: each number is 0 with this probability, else scaled up.
+    /// Dropout between layers: each number is set to 0 with this probability, otherwise scaled up.
     pub dropout: f64,
-    /// Recurrent ("variational") dropout on h before U: one mask a sequence, the same at all steps.
+    /// Recurrent ("variational") dropout on h before U: one mask per sequence, the same at all steps.
     pub recurrent_dropout: f64,
-    /// DropConnect on U: one mask a forward pass, the same at all steps and for all sequences.
+    /// DropConnect on U: one mask per forward pass, the same at all steps and for all sequences.
     pub drop_connect: f64,
-    /// Each number of h stays as it was at the last step with this probability. Outside training, h is the expectation.
+    /// Zoneout: each number of h keeps its previous value with this probability. Outside training, h is the
+    /// expectation.
     pub zoneout_hidden: f64,
-    /// The same for the cell of an LSTM.
+    /// Zoneout of the cell state of an LSTM.
     pub zoneout_cell: f64,
 }
 
-/// A recurrent network: its cell and its sizes.
+/// Configuration of a recurrent network: its cell and its sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
     /// The cell.
     pub variant: Variant,
-    /// I: numbers of the input at a step.
+    /// I: input size.
     pub input: usize,
-    /// H: hidden units.
+    /// H: hidden size.
     pub hidden: usize,
-    /// How many layers.
+    /// Number of layers.
     pub layers: usize,
-    /// In which direction of time they go.
+    /// Direction of time.
     pub direction: Direction,
-    /// P: h is projected to so many numbers (LSTM).
+    /// P: projection size of h (LSTM).
     pub projection: Option<usize>,
-    /// What is random in training.
+    /// Noise in training.
     pub noise: Noise,
 }
 
-/// The most layers.
+/// Maximum number of layers.
 pub const MAX_LAYERS: usize = 1024;
 
 impl Config {
-    /// One layer, forward, without projection or noise.
+    /// Creates a configuration with one layer, forward in time, without projection or noise.
     pub fn new(variant: Variant, input: usize, hidden: usize) -> Config {
         Config {
             variant,
@@ -65,63 +66,63 @@ impl Config {
         }
     }
 
-    /// So many layers.
+    /// Sets the number of layers.
     pub fn with_layers(self, layers: usize) -> Config {
         Config { layers, ..self }
     }
 
-    /// In this direction of time.
+    /// Sets the direction of time.
     pub fn with_direction(self, direction: Direction) -> Config {
         Config { direction, ..self }
     }
 
-    /// With h projected to so many numbers.
+    /// Sets the projection size of h.
     pub fn with_projection(self, projection: usize) -> Config {
         Config { projection: Some(projection), ..self }
     }
 
-    /// With this noise in training.
+    /// Sets the noise in training.
     pub fn with_noise(self, noise: Noise) -> Config {
         Config { noise, ..self }
     }
 
-    /// D: 2 if both directions are taken, else 1.
+    /// Returns D, the number of directions: 2 for [`Direction::Both`], otherwise 1.
     pub fn directions(&self) -> usize {
         if self.direction == Direction::Both { 2 } else { 1 }
     }
 
-    /// P: numbers of h, those of the projection or else H.
+    /// Returns P, the size of h: the projection size, or H without a projection.
     pub fn output(&self) -> usize {
         self.projection.unwrap_or(self.hidden)
     }
 
-    /// Numbers of a layer's input at a step.
+    /// Returns the input size of a layer.
     pub fn layer_input(&self, layer: usize) -> usize {
         if layer == 0 { self.input } else { self.output() * self.directions() }
     }
 
-    /// G·H: numbers of all gates.
+    /// Returns G·H, the size of all gates together.
     pub fn gate_width(&self) -> usize {
         self.variant.gates().len() * self.hidden
     }
 
-    /// Whether there is a cell state c beside h.
+    /// Returns whether there is a cell state c in addition to h.
     pub fn has_cell(&self) -> bool {
         self.variant.kind == Kind::Lstm
     }
 
-    /// Whether the direction with this number goes backward in time.
+    /// Returns whether the direction with this index runs backward in time.
     pub(crate) fn is_reverse(&self, direction: usize) -> bool {
         self.direction == Direction::Reverse || direction == 1
     }
 
-    /// Whether this network can exist.
+    /// Checks the configuration. Fails if such a network cannot exist.
     pub fn check(&self) -> Result<(), Error> {
         self.variant.check()?;
         let size = |what, found: usize, most: usize, expected| {
             if (1..=most).contains(&found) { Ok(()) } else { Err(Error::Size { what, expected, found }) }
         };
-        // So that every product of two sizes fits.
+        // Guarantees that the product of any two sizes does not overflow.
         const MOST: usize = 1 << 24;
         size("input", self.input, MOST, "1 to 16777216")?;
         size("hidden", self.hidden, MOST, "1 to 16777216")?;

@@ -1,5 +1,6 @@
-//! For modules of frameworks: how many threads their operations use, and a network with the runner that runs it. A forward pass in training leases one and keeps it until
-//! its backward pass is done or given up; then the module has it back, with all its memory, for the next.
+//! Support for framework modules: how many threads their operations use, and engines, each a network with its runner.
+//! A forward pass in training leases an engine and keeps it until its backward pass has finished or was abandoned.
+//! Then the module gets it back, with all its memory, for the next pass.
 
 use crate::{Config, Error, Gradients, Network, Params, Real, Runner, State};
 use layernorm::Context;
@@ -8,15 +9,15 @@ use std::num::NonZeroUsize;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A module keeps so many engines at the most when they are idle: as many forward passes can be open at once without memory
-/// being allocated again and again.
+/// Maximum number of idle engines that a module keeps. This many forward passes can be open at once without repeated
+/// allocation.
 const MOST_IDLE: usize = 16;
 
-/// A network, its runner, and room for the gradients of its parameters.
+/// A network, its runner, and memory for the gradients of its parameters.
 pub struct Engine<A> {
     /// The network.
     pub network: Network<A>,
-    /// What runs it.
+    /// The runner that runs it.
     pub runner: Runner<A>,
     /// Taken during a backward pass.
     sums: Option<Params<A>>,
@@ -29,7 +30,8 @@ impl<A: Real> Engine<A> {
         Ok(Engine { network: Network::from_params(*config, params)?, runner: Runner::new(context), sums })
     }
 
-    /// Gives the network these parameters. If they are those that it has, bit for bit, its packed weights stay good.
+    /// Sets the network's parameters. If they are equal bit for bit, its packed weights stay valid. Fails if the
+    /// number of values is wrong.
     pub fn set_params(&mut self, values: &[A]) -> Result<(), Error> {
         let (expected, found) = (self.network.params().values(), values);
         if expected.len() != found.len() {
@@ -43,7 +45,8 @@ impl<A: Real> Engine<A> {
         Ok(())
     }
 
-    /// The gradients of the forward pass that was recorded last. Those of the parameters are given to `take` and stay here.
+    /// Computes the gradients of the last recorded forward pass. Passes those of the parameters to `take`; their
+    /// memory stays here.
     pub fn backward<T: layernorm::Element<Acc = A>, R>(
         &mut self,
         dy: &[T],
@@ -61,7 +64,7 @@ impl<A: Real> Engine<A> {
     }
 }
 
-/// The idle engines of a module, of both arithmetic types. Clones of the module share them.
+/// Idle engines of a module, of both arithmetic types. Clones of the module share them.
 #[derive(Default)]
 pub struct Engines {
     single: Mutex<Vec<Engine<f32>>>,
@@ -74,7 +77,7 @@ impl std::fmt::Debug for Engines {
     }
 }
 
-/// f32 or f64: which of the idle engines are of this type.
+/// Arithmetic type of an engine, f32 or f64: selects the idle engines of this type.
 pub trait Driven: Real {
     #[doc(hidden)]
     fn idle(engines: &Engines) -> &Mutex<Vec<Engine<Self>>>;
@@ -92,14 +95,14 @@ impl Driven for f64 {
     }
 }
 
-/// An engine that goes back to its module when this is dropped.
+/// An engine that returns to its module when this is dropped.
 pub struct Lease<A: Driven> {
     engine: Option<Engine<A>>,
     engines: Arc<Engines>,
 }
 
 impl<A: Driven> Lease<A> {
-    /// An idle engine for this network, or a new one that runs as `context` says.
+    /// Leases an idle engine for this network, or creates one with the given context.
     pub fn new(engines: &Arc<Engines>, config: &Config, context: impl FnOnce() -> Context) -> Result<Self, Error> {
         let idle = A::idle(engines).lock().unwrap_or_else(PoisonError::into_inner).pop();
         let engine = match idle.filter(|engine| engine.network.config() == config) {
@@ -113,13 +116,13 @@ impl<A: Driven> Lease<A> {
 impl<A: Driven> Deref for Lease<A> {
     type Target = Engine<A>;
     fn deref(&self) -> &Engine<A> {
-        self.engine.as_ref().expect("an engine is leased until it is dropped")
+        self.engine.as_ref().expect("an engine is present until the lease is dropped")
     }
 }
 
 impl<A: Driven> DerefMut for Lease<A> {
     fn deref_mut(&mut self) -> &mut Engine<A> {
-        self.engine.as_mut().expect("an engine is leased until it is dropped")
+        self.engine.as_mut().expect("an engine is present until the lease is dropped")
     }
 }
 
@@ -137,24 +140,25 @@ thread_local! {
     static CONTEXT: RefCell<Context> = RefCell::new(new_context());
 }
 
-/// Operations that this thread starts use at most so many threads; `None`: as many as there are cores, as at first. Recurrent
-/// modules keep to what was said when their first forward pass ran. No bit of any result depends on it.
+/// Limits operations that this thread starts to this many threads; `None`, the default, means as many as there are
+/// cores. Recurrent modules keep the limit that was set at their first forward pass. No bit of any result depends on
+/// it.
 pub fn set_threads(threads: Option<NonZeroUsize>) {
     THREADS.set(threads);
     CONTEXT.with_borrow_mut(|context| *context = new_context());
 }
 
-/// A context of as many threads as this thread's operations may use.
+/// Returns a context with as many threads as this thread's operations may use.
 pub fn new_context() -> Context {
     let context = Context::new().with_fresh_outputs(true);
     match THREADS.get() {
-        // A number that is not 0 is never refused.
+        // A nonzero number is never rejected.
         Some(threads) => context.with_threads(threads.get()).unwrap_or_default(),
         None => context,
     }
 }
 
-/// Calls the core with this thread's scratch memory.
+/// Calls `call` with this thread's context, which holds its scratch memory.
 pub fn with_context<R>(call: impl FnOnce(&mut Context) -> R) -> R {
     CONTEXT.with_borrow_mut(call)
 }

@@ -1,51 +1,51 @@
-//! What can be wrong with a call, with what was expected and what came.
+//! Errors, with the expected and the actual values.
 
 use std::fmt;
 
-/// Why a call was refused. Nothing has been written when an error is returned; only where memory is missing for rows that rule 6
-/// of the contract does again, gradients may be written in part.
+/// Reason why a call was rejected. When an error is returned, nothing has been written. The one exception: if memory
+/// runs out while rows are recomputed by rule 6 of the contract, gradients may be partly written.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A slice has another length than the sizes ask for.
+    /// A slice does not have the length that the sizes require.
     Length {
         /// Which argument.
         what: &'static str,
-        /// The sizes that ask for it, as words: `[T, B, I] = [28, 64, 28]`.
+        /// The sizes that determine the length, as text: `[T, B, I] = [28, 64, 28]`.
         shape: String,
-        /// Elements needed.
+        /// Required number of elements.
         expected: usize,
-        /// Elements that came.
+        /// Actual number of elements.
         found: usize,
     },
-    /// A size is not possible.
+    /// A size is out of range.
     Size {
         /// Which size.
         what: &'static str,
-        /// What is possible.
+        /// Allowed values.
         expected: &'static str,
-        /// What came.
+        /// Actual value.
         found: usize,
     },
-    /// A number is not possible.
+    /// A number is out of range.
     Number {
         /// Which setting.
         what: &'static str,
-        /// What is possible.
+        /// Allowed values.
         expected: &'static str,
-        /// What came.
+        /// Actual value.
         found: f64,
     },
-    /// The length of a sequence is 0 or beyond the steps there are.
+    /// The length of a sequence is 0 or more than the number of steps.
     SequenceLength {
-        /// Which sequence of the batch.
+        /// Index of the sequence in the batch.
         sequence: usize,
-        /// Steps there are.
+        /// Number of steps.
         steps: usize,
-        /// The length that came.
+        /// Actual length.
         found: usize,
     },
-    /// The parts of a variant do not go together.
+    /// The settings of a variant contradict each other.
     Variant {
         /// The variant.
         name: String,
@@ -56,31 +56,31 @@ pub enum Error {
     UnknownVariant {
         /// `lstm`, `gru` or `rnn`.
         kind: &'static str,
-        /// The name that came.
+        /// The name.
         name: String,
-        /// The names there are.
+        /// The known names.
         known: Vec<&'static str>,
     },
-    /// What was asked for does not go with this network.
+    /// The request does not fit this network.
     Unsupported {
-        /// What and why.
+        /// What is not supported, and why.
         what: String,
     },
-    /// Memory that the call needs is not to be had.
+    /// Memory for the call could not be allocated.
     OutOfMemory {
-        /// Bytes asked for; `usize::MAX` if they are more than can be counted.
+        /// Bytes requested; `usize::MAX` if the number does not fit in a `usize`.
         bytes: usize,
     },
-    /// Backward was called without a forward pass in training before it.
+    /// Backward was called without a preceding forward pass in training.
     NothingRecorded,
-    /// The network of a backward pass is not the one (or has not the parameters) of the forward pass before it.
+    /// The network of a backward pass is not that of the preceding forward pass, or its parameters have changed.
     OtherNetwork,
-    /// Something is wrong with a file or set of weights.
+    /// A file or set of weights is invalid.
     Weights {
-        /// What.
+        /// What is wrong.
         what: String,
     },
-    /// From the normalizations: instruction set, threads, ε.
+    /// An error from the normalizations: instruction set, threads, ε.
     Norm(layernorm::Error),
 }
 

@@ -1,13 +1,13 @@
-//! Starting values. Gains start at 1; a scheme says how weights and biases start.
+//! Initialization. Gains start at 1; a scheme determines the initial weights and biases.
 //!
 //! ```text
-//! uniform by fan-in      U(±1/sqrt(f)),  f the numbers that a unit sees
-//! Xavier's uniform       U(±sqrt(6/(rows + columns)))
+//! uniform by fan-in      U(±1/sqrt(f)),  f the number of inputs of a unit
+//! Xavier uniform         U(±sqrt(6/(rows + columns)))
 //! truncated normal       N(0, s²) cut at ±2s,  s = sqrt(2/(I + P + G·H))/0.8796, so that the variance is 2/(I + P + G·H)
-//! orthogonal             Gram-Schmidt on normal numbers: uniform among all orthonormal rows (or columns, if those are fewer)
+//! orthogonal             Gram-Schmidt on normal numbers: uniformly distributed orthonormal rows (or columns, if fewer)
 //! ```
 //!
-//! A number depends on the seed and its place alone, not on which other parameters the network has.
+//! A number depends only on the seed and its position, not on which other parameters the network has.
 
 use crate::config::Config;
 use crate::error::Error;
@@ -18,7 +18,7 @@ use layernorm::Float;
 use layernorm::parts::memory;
 use orthonormal::orthonormal;
 
-/// How a parameter starts. A vector is taken as a matrix of one column.
+/// Initialization scheme of a parameter. A vector is treated as a matrix of one column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scheme {
     /// All zeros.
@@ -28,23 +28,24 @@ pub enum Scheme {
         /// The bound.
         bound: f64,
     },
-    /// Uniform in ±1/sqrt(H), as `torch.nn` does for recurrent networks.
+    /// Uniform in ±1/sqrt(H), as in `torch.nn`'s recurrent networks.
     UniformByHidden,
-    /// Uniform in ±1/sqrt(fan-in), as `torch.nn.Linear` does: the columns of a weight; for bx and b those of W, for bh those
-    /// of U, else H.
+    /// Uniform in ±1/sqrt(fan-in), as in `torch.nn.Linear`. The fan-in is the number of columns: of the weight
+    /// itself; of W for bx and b; of U for bh; otherwise H.
     UniformByFanIn,
-    /// Normal with this deviation.
+    /// Normal with this standard deviation.
     Normal {
         /// The standard deviation.
         deviation: f64,
     },
-    /// Normal, cut at two deviations, with variance 2/(I + P + G·H): that of W and U as one matrix on `[x, h]`.
+    /// Normal, truncated at two standard deviations, with variance 2/(I + P + G·H): that of W and U as one matrix on
+    /// `[x, h]`.
     TruncatedNormalJoint,
-    /// Glorot's (Xavier's) uniform: ±sqrt(6/(columns + rows)), of the whole matrix `[G·H, …]`.
+    /// Xavier (Glorot) uniform: ±sqrt(6/(columns + rows)) of the whole matrix `[G·H, …]`.
     XavierUniform,
-    /// Xavier's uniform, gate by gate.
+    /// Xavier uniform, gate by gate.
     XavierUniformByGate,
-    /// Xavier's uniform of W and U as one matrix on `[x, h]`: ±sqrt(6/(I + P + G·H)).
+    /// Xavier uniform for W and U as one matrix on `[x, h]`: ±sqrt(6/(I + P + G·H)).
     XavierUniformJoint,
     /// Each gate's block has orthonormal rows or columns, times the gain.
     OrthogonalByGate {
@@ -56,14 +57,14 @@ pub enum Scheme {
         /// The gain.
         gain: f64,
     },
-    /// Each gate's block is orthogonal if it is square, else uniform in ±bound.
+    /// Each gate's block is orthogonal if it is square, otherwise uniform in ±bound.
     OrthogonalIfSquare {
         /// The bound.
         bound: f64,
     },
 }
 
-/// How a network starts.
+/// Initialization of a network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Init {
     /// W.
@@ -78,12 +79,12 @@ pub struct Init {
     pub peephole: Scheme,
     /// The projection and its bias.
     pub projection: Scheme,
-    /// What the bias of the forget gate starts at beyond that (LSTM), in the first that there is of b, bx, bh and β of LNs,
-    /// LNx and LNh. Without any of them it has no effect.
+    /// Number added to the initial bias of the forget gate (LSTM), in the first that exists of b, bx, bh and β of
+    /// LNs, LNx and LNh. Without any of them it has no effect.
     pub forget_bias: f64,
 }
 
-/// What the sources agree on, where they say anything.
+/// What the sources agree on, where they specify anything.
 const BASE: Init = Init {
     input_weight: Scheme::XavierUniformByGate,
     recurrent_weight: Scheme::OrthogonalByGate { gain: 1.0 },
@@ -95,30 +96,32 @@ const BASE: Init = Init {
 };
 
 impl Init {
-    /// Gain 1 and bias 0, as the paper means. It does not say how weights start: Xavier's W and orthogonal U, gate by gate.
+    /// Returns the paper's initialization: gain 1 and bias 0. The paper does not specify the weights: W is Xavier
+    /// uniform and U orthogonal, gate by gate.
     pub const fn paper() -> Init {
         BASE
     }
 
-    /// `torch.nn`: everything uniform in ±1/sqrt(H), biases too.
+    /// Returns `torch.nn`'s initialization: everything uniform in ±1/sqrt(H), including biases.
     pub const fn torch() -> Init {
         let all = Scheme::UniformByHidden;
         Init { input_weight: all, recurrent_weight: all, bias: all, peephole: all, projection: all, ..BASE }
     }
 
-    /// PyTorch's fastrnns: everything standard normal.
+    /// Returns the initialization of PyTorch's fastrnns: everything standard normal.
     pub const fn fastrnns() -> Init {
         let all = Scheme::Normal { deviation: 1.0 };
         Init { input_weight: all, recurrent_weight: all, bias: all, projection: all, ..BASE }
     }
 
-    /// torchaudio, whose products are `nn.Linear`.
+    /// Returns the initialization of torchaudio, whose products are `nn.Linear`.
     pub const fn torchaudio() -> Init {
         let all = Scheme::UniformByFanIn;
         Init { input_weight: all, recurrent_weight: all, bias: all, projection: all, ..BASE }
     }
 
-    /// Keras and TensorFlow Addons: Glorot's W, orthogonal U, each as a whole; the forget gate's bias is 1.
+    /// Returns the initialization of Keras and TensorFlow Addons: W Glorot uniform, U orthogonal, each as a whole;
+    /// the forget gate's bias is 1.
     pub const fn keras() -> Init {
         Init {
             input_weight: Scheme::XavierUniform,
@@ -128,34 +131,37 @@ impl Init {
         }
     }
 
-    /// haste: Xavier's W and orthogonal U, gate by gate; the forget gate's bias is 1.
+    /// Returns haste's initialization: W Xavier uniform and U orthogonal, gate by gate; the forget gate's bias is 1.
     pub const fn haste() -> Init {
         Init { forget_bias: 1.0, ..BASE }
     }
 
-    /// The paper's authors: orthogonal U; W orthogonal where it is square, else uniform in ±0.1.
+    /// Returns the initialization of the paper's authors: U orthogonal; W orthogonal if square, otherwise uniform in
+    /// ±0.1.
     pub const fn theano() -> Init {
         Init { input_weight: Scheme::OrthogonalIfSquare { bound: 0.1 }, ..BASE }
     }
 
-    /// The authors' Torch module: `nn.Linear`, and β of the cell's norm uniform in ±1/sqrt(H).
+    /// Returns the initialization of the authors' Torch module: `nn.Linear`, and β of the cell's norm uniform in
+    /// ±1/sqrt(H).
     pub const fn draw() -> Init {
         Init { norm_bias: Scheme::UniformByHidden, ..Init::torchaudio() }
     }
 
-    /// DreamerV3: one truncated normal kernel on x and h.
+    /// Returns DreamerV3's initialization: one truncated normal kernel on x and h.
     pub const fn dreamer() -> Init {
         let both = Scheme::TruncatedNormalJoint;
         Init { input_weight: both, recurrent_weight: both, ..BASE }
     }
 
-    /// tf.contrib: one kernel on x and h, Glorot's.
+    /// Returns tf.contrib's initialization: one Glorot uniform kernel on x and h.
     pub const fn contrib() -> Init {
         let both = Scheme::XavierUniformJoint;
         Init { input_weight: both, recurrent_weight: both, ..BASE }
     }
 
-    /// How a variant starts where it comes from. Of your own, one without norms starts as `torch.nn`, others as the paper's.
+    /// Returns the initialization of a variant's source. A variant of your own gets `torch.nn`'s if it has no norms,
+    /// otherwise the paper's.
     pub fn for_variant(variant: &Variant) -> Init {
         match variant.name.strip_suffix("-relu").unwrap_or(variant.name) {
             "paper" | "tflite" | "tflite-cifg" => Init::paper(),
@@ -172,7 +178,7 @@ impl Init {
         }
     }
 
-    /// Writes starting values into all parameters. The same seed gives the same numbers.
+    /// Writes initial values to all parameters. The same seed gives the same numbers.
     pub fn fill<A: Float>(&self, config: &Config, params: &mut Params<A>, seed: u64) -> Result<(), Error> {
         config.check()?;
         self.check()?;
@@ -215,7 +221,7 @@ impl Init {
         Ok(())
     }
 
-    /// A parameter's starting values.
+    /// Returns a parameter's initial values.
     fn start(&self, config: &Config, entry: &Entry, seed: u64) -> Result<Vec<f64>, Error> {
         let scheme = match entry.slot {
             slot if slot.is_gain() => return Ok(memory::filled(entry.range.len(), 1.0)?),
@@ -232,13 +238,13 @@ impl Init {
         Block::of(config, entry, Random::new(seed, Use::Init, entry.layer, stream)).fill(scheme)
     }
 
-    /// Schemes for matrices say nothing of a bias.
+    /// Returns whether the projection's bias starts at 0: schemes for matrices do not apply to a bias.
     fn projection_bias_starts_at_0(&self) -> bool {
         !matches!(self.projection, Scheme::UniformByHidden | Scheme::UniformByFanIn | Scheme::Normal { .. })
     }
 }
 
-/// Where the forget gate's bias goes.
+/// Returns the parameter that the forget gate's bias is added to.
 fn forget_slot(config: &Config) -> Option<Slot> {
     let slots = [
         Slot::Bias,
@@ -252,11 +258,11 @@ fn forget_slot(config: &Config) -> Option<Slot> {
     slots.into_iter().find(there)
 }
 
-/// A matrix to be filled, by whole or by gate.
+/// A matrix to fill, as a whole or gate by gate.
 struct Block {
     rows: usize,
     columns: usize,
-    /// How many gates share the rows.
+    /// Number of gates that share the rows.
     gates: usize,
     hidden: usize,
     fan_in: usize,
@@ -310,16 +316,17 @@ impl Block {
         self.each(|i| bound * (2.0 * self.random.uniform(i) - 1.0))
     }
 
-    /// Normal numbers cut at two of their deviations, with this deviation after the cut. What is cut off is drawn again.
+    /// Returns normal numbers truncated at two standard deviations, with this deviation after the truncation. Numbers
+    /// outside are redrawn.
     fn truncated(&self, deviation: f64) -> Result<Vec<f64>, Error> {
-        // The deviation of a standard normal number that is cut at ±2.
+        // Standard deviation of a standard normal number truncated at ±2.
         const CUT: f64 = 0.879_625_661_034_239_8;
         let count = self.rows * self.columns;
         let number = |i: usize| (0..64).map(|again| self.random.normal(i + again * count)).find(|x| x.abs() <= 2.0);
         self.each(|i| deviation / CUT * number(i).unwrap_or(0.0))
     }
 
-    /// Blocks of so many rows, each with orthonormal rows or columns, whichever are fewer.
+    /// Returns blocks of this many rows, each with orthonormal rows or columns, whichever are fewer.
     fn orthogonal(&self, rows: usize, gain: f64) -> Result<Vec<f64>, Error> {
         let (few, long) = (rows.min(self.columns), rows.max(self.columns));
         let mut values: Vec<f64> = memory::zeros(self.rows * self.columns)?;

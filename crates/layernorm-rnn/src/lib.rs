@@ -1,10 +1,11 @@
 #![doc = include_str!("../README.md")]
 //!
-//! ## Where to look
+//! ## Overview
 //!
 //! - [`Variant`]: what a cell computes, by name or your own. [`Config`] and [`Init`]: sizes and initial weights.
-//! - [`Network`]: the parameters. [`Runner`]: runs one on [`Sequences`], forward, in training and step by step.
-//! - [`weights`]: safetensors of this and other libraries.
+//! - [`Network`]: the parameters. [`Runner`]: runs a network on [`Sequences`], for inference, for training and step
+//!   by step.
+//! - [`weights`]: safetensors files of this and other libraries.
 //! - [`functions`]: exp, sigmoid and tanh with the same bits everywhere.
 
 mod buffer;

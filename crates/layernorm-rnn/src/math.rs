@@ -1,30 +1,30 @@
-//! exp, sigmoid and tanh over vectors: ours, so that they are the same bits on every instruction set.
+//! exp, sigmoid and tanh over vectors, implemented here so that they have the same bits on every instruction set.
 //!
 //! ```text
-//! x = n·ln 2 + r, n whole, |r| ≤ ln 2 / 2        p = r + r²/2 + r³/6 + …  (Taylor, up to r⁷; f64: r¹³)
+//! x = n·ln 2 + r, n an integer, |r| ≤ ln 2 / 2   p = r + r²/2 + r³/6 + …  (Taylor, up to r⁷; f64: r¹³)
 //! exp(x)   = 2ⁿ·p + 2ⁿ
-//! exp(x)−1 = 2ⁿ·p + (2ⁿ − 1)                     exact where it matters: at n = 0 it is p
+//! exp(x)−1 = 2ⁿ·p + (2ⁿ − 1)                     no cancellation near 0: for n = 0 it is p
 //! σ(x)     = 1/(1 + exp(−x))
 //! tanh(x)  = e/(e + 2), e = exp(2x) − 1
 //! ```
-//! Error, as `tests/functions.rs` measures it: see [`crate::functions`].
+//! For the error, measured by `tests/functions.rs`, see [`crate::functions`].
 
 use layernorm::Float;
 use layernorm::parts::{Simd, Vector};
 
-/// The constants of the functions in one arithmetic type.
+/// Constants of the functions in one arithmetic type.
 pub trait Constants: Float {
     /// log₂ e.
     const LOG2_E: Self;
     /// ln 2, upper part: its product with any n is exact.
     const LN2_HIGH: Self;
-    /// ln 2, the rest.
+    /// ln 2, lower part.
     const LN2_LOW: Self;
     /// 1/k! for k from the highest power down to 2.
     const TAYLOR: &'static [Self];
-    /// tanh is ±1 from here on.
+    /// tanh is ±1 beyond this.
     const TANH_LIMIT: Self;
-    /// σ is constant from here on.
+    /// σ is constant beyond this.
     const SIGMOID_LIMIT: Self;
     /// 2.
     const TWO: Self;
@@ -63,7 +63,7 @@ impl Constants for f64 {
     const TWO: f64 = 2.0;
 }
 
-/// (2ⁿ, p) of x, which is within the range where 2ⁿ is normal.
+/// Returns (2ⁿ, p) of x, which must be in the range where 2ⁿ is normal.
 #[inline(always)]
 fn reduce<V: Vector<Elem: Constants>>(x: V) -> (V, V) {
     let rounder = V::splat(V::Elem::ROUNDER);
@@ -78,7 +78,7 @@ fn reduce<V: Vector<Elem: Constants>>(x: V) -> (V, V) {
     (shifted.power_of_two(), r.mul(r).fma(q, r))
 }
 
-/// exp(x), x kept within the limits of σ.
+/// Computes exp(x), with x clamped to the limits of σ.
 #[inline(always)]
 pub fn exp<V: Vector<Elem: Constants>>(x: V) -> V {
     let limit = V::Elem::SIGMOID_LIMIT;
@@ -86,14 +86,14 @@ pub fn exp<V: Vector<Elem: Constants>>(x: V) -> V {
     power.fma(p, power)
 }
 
-/// 1/(1 + exp(−x)).
+/// Computes 1/(1 + exp(−x)).
 #[inline(always)]
 pub fn sigmoid<V: Vector<Elem: Constants>>(x: V) -> V {
     let one = V::splat(V::Elem::ONE);
     one.div(one.add(exp(V::splat(V::Elem::ZERO).sub(x))))
 }
 
-/// tanh(x).
+/// Computes tanh(x).
 #[inline(always)]
 pub fn tanh<V: Vector<Elem: Constants>>(x: V) -> V {
     let (one, limit) = (V::splat(V::Elem::ONE), V::Elem::TANH_LIMIT);
@@ -111,7 +111,7 @@ pub(crate) enum Function {
     Tanh,
 }
 
-/// A function of every element, in place.
+/// Applies a function to every element in place.
 pub(crate) struct Map<'a, A> {
     pub(crate) function: Function,
     pub(crate) values: &'a mut [A],

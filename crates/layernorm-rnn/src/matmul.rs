@@ -1,9 +1,9 @@
-//! Matrix products C (+)= A·B in one order: every element of C is a sum of blocks of 128 products, each block a chain of
-//! fused multiply-adds in order from +0, the blocks added in order. An element's order depends on K alone, so a row of C
-//! has the same bits whatever other rows there are, however many threads there are and how wide their vectors are.
+//! Matrix products C (+)= A·B in a fixed order: every element of C is a sum of blocks of 128 products; each block is
+//! a chain of fused multiply-adds from +0, and the blocks are added in order. The order depends only on K, so a row
+//! of C has the same bits whatever the other rows, the thread count and the vector width.
 //!
-//! B is cut into panels of two vectors' width. A tile of up to eight rows of C and one panel lies in registers while K runs;
-//! where there are few rows, a tile has more panels, so that there are always enough sums to work on side by side.
+//! B is divided into panels, two vectors wide. A tile of up to eight rows of C and one panel stays in registers while
+//! K runs. If there are few rows, a tile has more panels, so that there are always enough independent sums.
 
 use crate::error::Error;
 use crate::real::Real;
@@ -13,12 +13,12 @@ use std::ops::Range;
 /// Products that are chained before they are added to C.
 pub(crate) const BLOCK: usize = 128;
 
-/// Vectors in a panel's width.
+/// Vectors per panel width.
 const WIDE: usize = 2;
 
-/// The width of a panel, in elements.
+/// Returns the width of a panel, in elements.
 pub(crate) fn panel<A: Real>(isa: MachineIsa) -> usize {
-    // SAFETY: there are no pointers inside.
+    // SAFETY: the kernel contains no pointers.
     unsafe { layernorm::parts::dispatch(isa, Width::<A>(std::marker::PhantomData)) * WIDE }
 }
 
@@ -32,18 +32,18 @@ impl<A: Real> Kernel for Width<A> {
     }
 }
 
-/// What the sums of a product start from.
+/// Initial value of a product's sums.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Start<A> {
-    /// Nothing: C is written.
+    /// None: C is overwritten.
     Nothing,
-    /// C: it is added to.
+    /// C: the product is added to it.
     Sum,
     /// This row of n numbers.
     Row(*const A),
 }
 
-/// A of a product: element (i, k) is at `ptr + i·row + k·step`.
+/// Operand A of a product: element (i, k) is at `ptr + i·row + k·step`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Left<A> {
     pub(crate) ptr: *const A,
@@ -51,7 +51,7 @@ pub(crate) struct Left<A> {
     pub(crate) step: usize,
 }
 
-/// B of a product: element (k, j) is at `ptr + ⌊j/w⌋·panel + k·step + j mod w`, w the width of a panel.
+/// Operand B of a product: element (k, j) is at `ptr + ⌊j/w⌋·panel + k·step + j mod w`, with panel width w.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Right<A> {
     pub(crate) ptr: *const A,
@@ -59,7 +59,7 @@ pub(crate) struct Right<A> {
     pub(crate) step: usize,
 }
 
-/// C (+)= A·B for some rows and some panels of columns.
+/// Computes C (+)= A·B for some rows and some panels of columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matmul<A> {
     pub(crate) a: Left<A>,
@@ -69,14 +69,14 @@ pub(crate) struct Matmul<A> {
     pub(crate) c_row: usize,
     pub(crate) start: Start<A>,
     pub(crate) rows: usize,
-    /// All columns of C.
+    /// Number of columns of C.
     pub(crate) n: usize,
     pub(crate) k: usize,
-    /// The panels to compute.
+    /// First panel and end panel to compute.
     pub(crate) panels: (usize, usize),
 }
 
-/// The panels that the member with this number takes of all.
+/// Returns the range of `all` panels that a member computes.
 pub(crate) fn share(all: usize, member: usize, members: usize) -> Range<usize> {
     all * member / members..all * (member + 1) / members
 }
@@ -91,11 +91,11 @@ impl<A: Real> Kernel for Matmul<A> {
             2 | 3 => 2,
             _ => 1,
         };
-        // Whole panels only go together; the last one may be cut off.
+        // Only whole panels are grouped; the last one may be partial.
         let (first, end) = self.panels;
         let together = if self.n / width >= end { together } else { 1 };
         let sweeps = (end - first) / together;
-        // SAFETY: the caller vouches for the memory of these panels.
+        // SAFETY: the caller guarantees that the memory of these panels is valid.
         unsafe {
             for sweep in 0..sweeps {
                 let panel = first + sweep * together;
@@ -113,10 +113,10 @@ impl<A: Real> Kernel for Matmul<A> {
 }
 
 impl<A: Real> Matmul<A> {
-    /// All rows and all of K for P panels.
+    /// Computes all rows and all of K for P panels.
     #[inline(always)]
     unsafe fn sweep<S: Simd, const P: usize>(&self, panel: usize) {
-        // Vectors of 32 bytes come in sixteen registers, others in thirty-two.
+        // With 32-byte vectors there are sixteen registers, otherwise thirty-two.
         let most = if size_of::<A::V<S>>() == 32 { 6 } else { 8 };
         let tiles = self.rows.div_ceil(most).max(1);
         let mut k = 0;
@@ -146,16 +146,16 @@ impl<A: Real> Matmul<A> {
         }
     }
 
-    /// M rows and P panels: one block of K.
+    /// Computes one block of K for M rows and P panels.
     #[inline(always)]
     unsafe fn tile<S: Simd, const M: usize, const P: usize>(&self, row: usize, panel: usize, k: usize, depth: usize) {
-        // More than sixteen sums do not fit into registers. Such tiles are never asked for, so none are compiled.
+        // More than sixteen sums do not fit in registers. Such tiles are never requested, so none are compiled.
         if M * P > 8 {
             unreachable!("a tile of {M} rows and {P} panels");
         }
         let lanes = <A::V<S> as Vector>::LANES;
         let mut sums = [[[A::V::<S>::splat(A::ZERO); WIDE]; P]; M];
-        // SAFETY: the caller vouches for the rows, the panels and K.
+        // SAFETY: the caller guarantees that the rows, the panels and K are valid.
         unsafe {
             let (a_row, a_step, b_step) = (self.a.row, self.a.step, self.b.step);
             let mut a = self.a.ptr.add(row * a_row + k * a_step);
@@ -189,14 +189,14 @@ impl<A: Real> Matmul<A> {
         }
     }
 
-    /// One vector of sums into C.
+    /// Writes one vector of sums to C.
     #[inline(always)]
     unsafe fn put<S: Simd>(&self, row: usize, column: usize, first: bool, sum: A::V<S>) {
         if column >= self.n {
             return;
         }
         let (lanes, valid) = (<A::V<S> as Vector>::LANES, self.n - column);
-        // SAFETY: the caller vouches for the row; only valid columns are touched.
+        // SAFETY: the caller guarantees that the row is valid; only valid columns are accessed.
         unsafe {
             let c = self.c.add(row * self.c_row + column);
             let before = match self.start {
@@ -219,11 +219,11 @@ impl<A: Real> Matmul<A> {
 #[derive(Debug)]
 pub(crate) struct Packed<A> {
     data: crate::buffer::Buffer<A>,
-    /// Rows of B: products of a sum.
+    /// Rows of B: the number of products per sum.
     pub(crate) k: usize,
     /// Columns of B.
     pub(crate) n: usize,
-    /// The width of a panel.
+    /// Width of a panel.
     width: usize,
 }
 
@@ -232,12 +232,12 @@ impl<A: Real> Packed<A> {
         Packed { data: crate::buffer::Buffer::new(), k: 0, n: 0, width: 1 }
     }
 
-    /// How many panels there are.
+    /// Returns the number of panels.
     pub(crate) fn panels(&self) -> usize {
         self.n.div_ceil(self.width)
     }
 
-    /// Room for a matrix; what was there is lost.
+    /// Resizes it for a matrix; its contents are lost.
     pub(crate) fn reshape(&mut self, isa: MachineIsa, k: usize, n: usize) -> Result<(), Error> {
         let width = panel::<A>(isa);
         (self.k, self.n, self.width) = (0, 0, width);
@@ -246,14 +246,14 @@ impl<A: Real> Packed<A> {
         Ok(())
     }
 
-    /// Packs the columns of a panel from B itself, `[k, n]` with rows `row` apart.
+    /// Packs the columns of a panel from B itself, `[k, n]` with row stride `row`.
     ///
     /// # Safety
     /// `b` is valid; no two threads pack the same panel at the same time.
     pub(crate) unsafe fn pack_panel(&self, panel: usize, b: *const A, row: usize) {
         let (width, from) = (self.width, panel * self.width);
         let valid = width.min(self.n - from);
-        // SAFETY: columns from .. from + valid are in B, and the panel is in the buffer.
+        // SAFETY: columns from .. from + valid lie in B, and the panel lies in the buffer.
         unsafe {
             let to = self.data.ptr().add(panel * width * self.k);
             for k in 0..self.k {
@@ -265,16 +265,16 @@ impl<A: Real> Packed<A> {
         }
     }
 
-    /// Packs the columns of a panel from the transpose of B, `[n, k]` with rows `row` apart.
+    /// Packs the columns of a panel from the transpose of B, `[n, k]` with row stride `row`.
     ///
     /// # Safety
     /// As [`Packed::pack_panel`].
     pub(crate) unsafe fn pack_panel_transposed(&self, panel: usize, b: *const A, row: usize) {
-        // Few enough lines at a time that all of them stay in the first-level cache.
+        // Few enough lines at a time that all of them stay in the L1 cache.
         const DEEP: usize = 64;
         let (width, from) = (self.width, panel * self.width);
         let valid = width.min(self.n - from);
-        // SAFETY: rows from .. from + valid are in the transpose of B, and the panel is in the buffer.
+        // SAFETY: rows from .. from + valid lie in the transpose of B, and the panel lies in the buffer.
         unsafe {
             let to = self.data.ptr().add(panel * width * self.k);
             for start in (0..self.k).step_by(DEEP) {
@@ -288,7 +288,7 @@ impl<A: Real> Packed<A> {
         }
     }
 
-    /// As B of a product.
+    /// Returns it as operand B of a product.
     pub(crate) fn right(&self) -> Right<A> {
         Right { ptr: self.data.ptr().cast_const(), panel: self.width * self.k, step: self.width }
     }

@@ -1,4 +1,4 @@
-//! A network: what it is (its config) and what it has learnt (its parameters). What runs it is a [`crate::Runner`].
+//! A network: its configuration and its parameters. A [`crate::Runner`] runs it.
 
 use crate::config::Config;
 use crate::error::Error;
@@ -8,17 +8,18 @@ use layernorm::parts::memory;
 use layernorm::{Element, Float};
 use std::sync::Arc;
 
-/// A recurrent network with its parameters, in the type that arithmetic is done in: f64, or f32 for f32, f16 and bf16.
+/// A recurrent network with its parameters, in the arithmetic type: f64, or f32 for f32, f16 and bf16.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network<A> {
     config: Config,
     params: Params<A>,
-    /// What stands where in the parameters of this config. `params` can be written as a whole, also by others' parameters.
+    /// Layout of the parameters for this configuration. `params` can be replaced as a whole, even with those of
+    /// another network.
     form: Arc<Vec<Entry>>,
 }
 
 impl<A: Float> Network<A> {
-    /// A new network. The same seed gives the same parameters.
+    /// Creates a network. The same seed gives the same parameters.
     pub fn new(config: Config, init: Init, seed: u64) -> Result<Network<A>, Error> {
         let params = Params::zeros(&config)?;
         let mut network = Network { form: params.form(), params, config };
@@ -26,7 +27,7 @@ impl<A: Float> Network<A> {
         Ok(network)
     }
 
-    /// A network with given parameters.
+    /// Creates a network with the given parameters. Fails if they do not fit the configuration.
     pub fn from_params(config: Config, params: Params<A>) -> Result<Network<A>, Error> {
         let (form, _) = Params::<A>::form_of(&config)?;
         let network = Network { config, params, form: Arc::new(form) };
@@ -34,7 +35,7 @@ impl<A: Float> Network<A> {
         Ok(network)
     }
 
-    /// Whether the parameters are still of this network's form.
+    /// Fails if the parameters no longer have this network's layout.
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.params.has_form(&self.form) {
             return Ok(());
@@ -49,23 +50,23 @@ impl<A: Float> Network<A> {
         })
     }
 
-    /// What it is.
+    /// Returns the configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// What it has learnt.
+    /// Returns the parameters.
     pub fn params(&self) -> &Params<A> {
         &self.params
     }
 
-    /// Its parameters, to be written. If others are put in their place, they are of the same form, or the next call refuses
-    /// them.
+    /// Returns the parameters for writing. If you replace them, the new ones must have the same layout; otherwise the
+    /// next call fails.
     pub fn params_mut(&mut self) -> &mut Params<A> {
         &mut self.params
     }
 
-    /// A state of zeros for so many sequences.
+    /// Returns a state of zeros for this many sequences.
     pub fn zero_state(&self, batch: usize) -> Result<State<A>, Error> {
         let mut state = State { h: Vec::new(), c: Vec::new() };
         state.resize(&self.config, batch)?;
@@ -73,7 +74,7 @@ impl<A: Float> Network<A> {
     }
 }
 
-/// In which order a tensor of sequences lies in memory.
+/// Memory order of a tensor of sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// `[T, B, …]`.
@@ -92,41 +93,41 @@ pub struct Sequences<'a, T> {
     pub steps: usize,
     /// B: sequences.
     pub batch: usize,
-    /// Which of the two comes first.
+    /// Which dimension comes first.
     pub layout: Layout,
-    /// The valid steps of each sequence, 1 to T. What is behind them is neither read nor written.
+    /// Number of valid steps of each sequence, 1 to T. Later steps are neither read nor written.
     pub lengths: Option<&'a [usize]>,
 }
 
 impl<'a, T> Sequences<'a, T> {
-    /// Time first, all sequences of full length.
+    /// Creates a time-first batch, with all sequences of full length.
     pub fn new(data: &'a [T], steps: usize, batch: usize) -> Sequences<'a, T> {
         Sequences { data, steps, batch, layout: Layout::TimeFirst, lengths: None }
     }
 
-    /// In the other order.
+    /// Sets the batch-first order.
     pub fn batch_first(self) -> Sequences<'a, T> {
         Sequences { layout: Layout::BatchFirst, ..self }
     }
 
-    /// With lengths.
+    /// Sets the lengths of the sequences.
     pub fn with_lengths(self, lengths: &'a [usize]) -> Sequences<'a, T> {
         Sequences { lengths: Some(lengths), ..self }
     }
 }
 
-/// The state of a network between steps, or its gradient: of every layer and direction (L·D of them), every sequence.
-/// It is kept in the type that arithmetic is done in, so that steps one by one give the bits of the whole sequence.
+/// State of a network between steps, or its gradient, for every layer, direction (L·D in total) and sequence. It is
+/// kept in the arithmetic type, so that single steps give the same bits as the whole sequence.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct State<A> {
     /// h `[L·D, B, P]`.
     pub h: Vec<A>,
-    /// c `[L·D, B, H]` of an LSTM, else empty.
+    /// c `[L·D, B, H]` of an LSTM, otherwise empty.
     pub c: Vec<A>,
 }
 
 impl<A: Float> State<A> {
-    /// Zeros for so many sequences. An error if memory cannot hold them.
+    /// Resizes the state for this many sequences and sets it to zero. Fails if memory runs out.
     pub(crate) fn resize(&mut self, config: &Config, batch: usize) -> Result<(), Error> {
         let (h, c) = State::<A>::sizes(config, batch)?;
         for (numbers, count) in [(&mut self.h, h), (&mut self.c, c)] {
@@ -140,7 +141,7 @@ impl<A: Float> State<A> {
         Ok(())
     }
 
-    /// Numbers of h and of c.
+    /// Returns the sizes of h and of c.
     fn sizes(config: &Config, batch: usize) -> Result<(usize, usize), Error> {
         let cells = (config.layers * config.directions()).checked_mul(batch);
         let too_many = || Error::OutOfMemory { bytes: usize::MAX };
@@ -164,22 +165,24 @@ impl<A: Float> State<A> {
     }
 }
 
-/// What a forward pass gives.
+/// Result of a forward pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output<T: Element> {
-    /// h of the last layer at every step, `[T, B, D·P]` or `[B, T, D·P]` as the input was; 0 behind a sequence's end.
+    /// h of the last layer at every step, `[T, B, D·P]` or `[B, T, D·P]` like the input; 0 past the end of a
+    /// sequence.
     pub y: Vec<T>,
-    /// The state after the last valid step of each sequence.
+    /// State after the last valid step of each sequence.
     pub state: State<T::Acc>,
 }
 
-/// What a backward pass gives.
+/// Result of a backward pass.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gradients<T: Element> {
-    /// Of the input, in its order; 0 behind a sequence's end. None if it has no room: they cost a matrix product.
+    /// Gradient of the input, in the same order; 0 past the end of a sequence. If empty, it is not computed, which
+    /// saves a matrix product.
     pub input: Vec<T>,
-    /// Of the parameters.
+    /// Gradient of the parameters.
     pub params: Params<T::Acc>,
-    /// Of the initial state.
+    /// Gradient of the initial state.
     pub state: State<T::Acc>,
 }

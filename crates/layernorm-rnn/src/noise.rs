@@ -1,9 +1,9 @@
-//! Random numbers from a seed, by place: the n-th number of a stream does not depend on which others were asked for. So a
-//! backward pass sees the masks of its forward pass without storing them, and threads do not matter.
+//! Counter-based random numbers: the n-th number of a stream does not depend on which others were requested. So a
+//! backward pass reproduces the masks of its forward pass without storing them, and threads do not matter.
 
 use crate::config::Noise;
 
-/// Which noise.
+/// Kind of random mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mask {
     /// [`Noise::dropout`] of a layer's input `[T, B, I]`; its direction is 0.
@@ -19,8 +19,8 @@ pub enum Mask {
 }
 
 impl Noise {
-    /// Which of so many numbers are hit in a training pass with this seed: left out, or with zoneout kept as they were. For
-    /// those who compute the same network by other means.
+    /// Returns which of `count` numbers are hit in a training pass with this seed: dropped or, with zoneout, kept.
+    /// For implementations that reproduce the same network by other means.
     pub fn hits(&self, mask: Mask, seed: u64, layer: usize, direction: usize, count: usize) -> Vec<bool> {
         let (use_for, rate) = match mask {
             Mask::Dropout => (Use::Dropout, self.dropout),
@@ -34,7 +34,7 @@ impl Noise {
     }
 }
 
-/// What a stream of random numbers is for.
+/// Purpose of a stream of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Init,
@@ -45,13 +45,13 @@ pub(crate) enum Use {
     ZoneoutCell,
 }
 
-/// Random numbers of one use in one cell.
+/// Random numbers for one purpose in one cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Random {
     key: u64,
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection of 64 bits.
+/// The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): a bijection on 64 bits.
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -59,7 +59,7 @@ fn mix(mut z: u64) -> u64 {
 }
 
 impl Random {
-    /// The stream of a use in a layer and direction (or any two numbers that tell streams apart).
+    /// Creates the stream for a purpose in a layer and direction (or any two numbers that distinguish streams).
     pub(crate) fn new(seed: u64, use_for: Use, layer: usize, direction: usize) -> Random {
         let stream = (use_for as u64) << 48 | (layer as u64) << 8 | direction as u64;
         Random { key: mix(mix(seed.wrapping_add(0x9E37_79B9_7F4A_7C15)) ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93)) }
@@ -69,17 +69,17 @@ impl Random {
         mix(mix(self.key.wrapping_add((index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))) ^ self.key)
     }
 
-    /// Uniform in 0..1, with 53 bits.
+    /// Returns a uniform number in 0..1, with 53 bits.
     pub(crate) fn uniform(&self, index: usize) -> f64 {
         (self.bits(index) >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True with probability p.
+    /// Returns true with probability p.
     pub(crate) fn hits(&self, index: usize, p: f64) -> bool {
         self.uniform(index) < p
     }
 
-    /// Standard normal (Box and Muller).
+    /// Returns a standard normal number (Box and Muller).
     pub(crate) fn normal(&self, index: usize) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform(2 * index)).ln()).sqrt();
         radius * (2.0 * std::f64::consts::PI * self.uniform(2 * index + 1)).cos()

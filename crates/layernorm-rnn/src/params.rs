@@ -1,4 +1,4 @@
-//! The parameters of a network: one flat vector of numbers, and what stands where in it. Gradients have the same form.
+//! The parameters of a network: one flat vector of numbers, and its layout. Gradients have the same layout.
 
 use crate::config::Config;
 use crate::error::Error;
@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a parameter is. Sizes: I input of the layer, H hidden, P the numbers of h, G gates.
+/// Kind of parameter. Sizes: I input of the layer, H hidden, P size of h, G gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Slot {
     /// W `[G·H, I]`.
@@ -47,7 +47,7 @@ pub enum Slot {
 }
 
 impl Slot {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Slot; 16] = [
         Slot::InputWeight,
         Slot::RecurrentWeight,
@@ -67,7 +67,7 @@ impl Slot {
         Slot::ProjectionBias,
     ];
 
-    /// Its name in a file of this crate's own.
+    /// Returns the name in a file of this crate's own format.
     pub fn name(self) -> &'static str {
         match self {
             Slot::InputWeight => "input_weight",
@@ -89,7 +89,7 @@ impl Slot {
         }
     }
 
-    /// The parameter's shape in a layer, or `None` if the network has no such parameter.
+    /// Returns the parameter's shape in a layer, or `None` if the network has no such parameter.
     pub fn shape(self, config: &Config, layer: usize) -> Option<Vec<usize>> {
         let v = &config.variant;
         let (gates, hidden) = (config.gate_width(), config.hidden);
@@ -116,41 +116,42 @@ impl Slot {
         }
     }
 
-    /// Whether it is a norm's gain, which starts at 1.
+    /// Returns whether it is a norm's gain, which starts at 1.
     pub fn is_gain(self) -> bool {
         matches!(self, Slot::InputNormGain | Slot::RecurrentNormGain | Slot::SumNormGain | Slot::CellNormGain)
     }
 }
 
-/// Where a parameter stands.
+/// Position of a parameter in the flat vector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Which layer.
+    /// Layer.
     pub layer: usize,
-    /// Which direction: 0, or 1 for the second of both.
+    /// Direction: 0, or 1 for the second of two.
     pub direction: usize,
-    /// What it is.
+    /// Kind of parameter.
     pub slot: Slot,
-    /// Its shape.
+    /// Shape.
     pub shape: Vec<usize>,
-    /// Its numbers, row-major, in the flat vector.
+    /// Range of its numbers, row-major, in the flat vector.
     pub range: Range<usize>,
 }
 
 impl Entry {
-    /// Its name in a file of this crate's own: `l0.input_weight`, `l0.reverse.input_weight` for the second direction.
+    /// Returns the name in a file of this crate's own format: `l0.input_weight`, or `l0.reverse.input_weight` for the
+    /// second direction.
     pub fn name(&self) -> String {
         let reverse = if self.direction == 1 { "reverse." } else { "" };
         format!("l{}.{reverse}{}", self.layer, self.slot.name())
     }
 }
 
-/// The parameters of a network, or their gradients. `A` is the type that arithmetic is done in.
+/// The parameters of a network, or their gradients. `A` is the arithmetic type.
 #[derive(Clone, Debug)]
 pub struct Params<A> {
     entries: Arc<Vec<Entry>>,
     values: Vec<A>,
-    /// Differs from that of all other parameters, and is new after each access that may write.
+    /// Differs from the version of all other parameters, and changes with each access that may write.
     version: u64,
 }
 
@@ -166,13 +167,13 @@ fn new_version() -> u64 {
 }
 
 impl<A: Float> Params<A> {
-    /// All zeros, in the form that a network needs.
+    /// Creates zeros in the layout of a network.
     pub fn zeros(config: &Config) -> Result<Params<A>, Error> {
         let (entries, count) = Self::form_of(config)?;
         Ok(Params { entries: Arc::new(entries), values: memory::zeros(count)?, version: new_version() })
     }
 
-    /// What stands where in the parameters of a network, and how many numbers there are.
+    /// Returns the layout of a network's parameters, and the number of numbers.
     pub(crate) fn form_of(config: &Config) -> Result<(Vec<Entry>, usize), Error> {
         config.check()?;
         let mut entries = memory::reserved(config.layers * config.directions() * Slot::ALL.len())?;
@@ -197,54 +198,54 @@ impl<A: Float> Params<A> {
         Ok((entries, end))
     }
 
-    /// Zeros in the same form. As any vector's, their number is limited by memory.
+    /// Creates zeros in the same layout. Aborts like any vector if memory runs out; see [`Params::try_zeros_like`].
     pub fn zeros_like(&self) -> Params<A> {
         Params { entries: self.entries.clone(), values: vec![A::ZERO; self.values.len()], version: new_version() }
     }
 
-    /// The same, or an error if there is no memory for them.
+    /// Creates zeros in the same layout. Fails if memory runs out.
     pub fn try_zeros_like(&self) -> Result<Params<A>, Error> {
         let values = memory::zeros(self.values.len())?;
         Ok(Params { entries: self.entries.clone(), values, version: new_version() })
     }
 
-    /// What stands where, to be shared.
+    /// Returns the layout, shared.
     pub(crate) fn form(&self) -> Arc<Vec<Entry>> {
         Arc::clone(&self.entries)
     }
 
-    /// Whether the same stands at the same places.
+    /// Returns whether the layout is the same.
     pub(crate) fn has_form(&self, form: &Arc<Vec<Entry>>) -> bool {
         Arc::ptr_eq(&self.entries, form) || self.entries == *form
     }
 
-    /// What stands where.
+    /// Returns the layout.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// All numbers, one parameter after the other.
+    /// Returns all numbers, one parameter after the other.
     pub fn values(&self) -> &[A] {
         &self.values
     }
 
-    /// All numbers, to be written: an optimizer's step is a loop over them.
+    /// Returns all numbers for writing: an optimizer step is a loop over them.
     pub fn values_mut(&mut self) -> &mut [A] {
         self.version = new_version();
         &mut self.values
     }
 
-    /// A parameter by its name ([`Entry::name`]).
+    /// Returns a parameter by its name ([`Entry::name`]).
     pub fn by_name(&self, name: &str) -> Option<&[A]> {
         self.entries.iter().find(|entry| entry.name() == name).map(|entry| &self.values[entry.range.clone()])
     }
 
-    /// A parameter, if the network has it.
+    /// Returns a parameter, if the network has it.
     pub fn get(&self, layer: usize, direction: usize, slot: Slot) -> Option<&[A]> {
         Some(&self.values[self.find(layer, direction, slot)?.range.clone()])
     }
 
-    /// A parameter to be written, if the network has it.
+    /// Returns a parameter for writing, if the network has it.
     pub fn get_mut(&mut self, layer: usize, direction: usize, slot: Slot) -> Option<&mut [A]> {
         let range = self.find(layer, direction, slot)?.range.clone();
         self.version = new_version();
@@ -255,7 +256,7 @@ impl<A: Float> Params<A> {
         self.entries.iter().find(|e| e.layer == layer && e.direction == direction && e.slot == slot)
     }
 
-    /// The same numbers have the same version; after any change it is another one.
+    /// Returns the version. Equal versions mean equal numbers; any change gives a new version.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }

@@ -1,5 +1,5 @@
-//! The two types that arithmetic is done in, with the kernels of this crate. The kernels are compiled here and nowhere else,
-//! however many crates call them.
+//! The two arithmetic types, with the kernels of this crate. The kernels are compiled only here, however many crates
+//! call them.
 
 use crate::math::{Constants, Function, Map};
 use crate::matmul::Matmul;
@@ -7,12 +7,12 @@ use crate::point::sums::ColumnSum;
 use crate::point::{gru, lstm, rnn};
 use layernorm::parts::{MachineIsa, dispatch};
 
-/// One method a kernel. Its pointers are valid for what it does with them.
+/// Defines one method per kernel. The kernel's pointers must be valid for every access that it makes.
 macro_rules! kernels {
     ($($name:ident: $kernel:ident $(:: $part:ident)?;)*) => {
-        /// f32 or f64.
-        #[allow(private_interfaces, reason = "the kernels are this crate's own")]
-        #[allow(clippy::missing_safety_doc, reason = "said above, for all kernels")]
+        /// Arithmetic type: f32 or f64.
+        #[allow(private_interfaces, reason = "the kernels are private to this crate")]
+        #[allow(clippy::missing_safety_doc, reason = "stated above, for all kernels")]
         pub trait Real: Constants {
             #[doc(hidden)]
             fn map(isa: MachineIsa, function: Function, values: &mut [Self]);
@@ -26,15 +26,15 @@ macro_rules! kernels {
         kernels!(@ f64: $($name: $kernel $(:: $part)?;)*);
     };
     (@ $t:ty: $($name:ident: $kernel:ident $(:: $part:ident)?;)*) => {
-        #[allow(private_interfaces, reason = "the kernels are this crate's own")]
+        #[allow(private_interfaces, reason = "the kernels are private to this crate")]
         impl Real for $t {
             fn map(isa: MachineIsa, function: Function, values: &mut [$t]) {
-                // SAFETY: the kernel has a slice, and no pointers.
+                // SAFETY: the kernel has a slice and no pointers.
                 unsafe { dispatch(isa, Map { function, values }) };
             }
             $(
                 unsafe fn $name(isa: MachineIsa, kernel: $kernel $(:: $part)? <$t>) {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { dispatch(isa, kernel) };
                 }
             )*

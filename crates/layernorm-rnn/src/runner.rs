@@ -1,4 +1,5 @@
-//! What runs networks: it holds packed weights, the tape of a forward pass, and all memory in between, and uses them again.
+//! Runs networks. A runner holds packed weights, the tape of a forward pass and all intermediate memory, and reuses
+//! them.
 
 use crate::buffer::Matrix;
 use crate::config::{Config, Direction};
@@ -13,43 +14,43 @@ use crate::schedule::Schedule;
 use layernorm::parts::{MachineIsa, memory};
 use layernorm::{Context, Element};
 
-/// What a forward pass in training keeps for its backward pass. Neither changes a bit of any result.
+/// What a forward pass in training keeps for its backward pass. The choice changes no bit of any result.
 ///
-/// Numbers for every cell (a direction of a layer) and every step of every sequence:
-/// - `All`: I + 15H + P for an LSTM with norms of both products (as `paper`), I + 11H + P with a norm of their sum or none;
-///   I + 10H + P for a GRU, I + 7H + P for one like `dreamer`; I + 2H + P for an RNN, I + 3H + P with norms of both products.
-///   Three more for each row that is normalized; H with a projection, P with its clip, with recurrent dropout, and with a
-///   reset gate that multiplies the state.
-/// - `Recompute`: I. Beside that there is the state (H + P of every sequence) before every segment, and what `All` keeps for
-///   one segment: the fewest steps that have 256 rows together, a row being a step of a sequence. The backward pass does the
-///   forward pass again, segment by segment.
+/// Numbers kept per cell (a direction of a layer) and per step of every sequence:
+/// - `All`: I + 15H + P for an LSTM with norms of both products (such as `paper`), I + 11H + P with a norm of their
+///   sum or none; I + 10H + P for a GRU, I + 7H + P for one like `dreamer`; I + 2H + P for an RNN, I + 3H + P with
+///   norms of both products. Three more for each normalized row; H more with a projection; P more for each of its
+///   clip, recurrent dropout, and a reset gate that multiplies the state.
+/// - `Recompute`: I. In addition it keeps the state (H + P per sequence) before every segment, and what `All` keeps,
+///   for one segment: the fewest steps that have 256 rows in total, where a row is a step of a sequence. The backward
+///   pass repeats the forward pass, segment by segment.
 ///
-/// Both also keep each inner layer's output, D·P. [`Runner::memory`] says what it comes to.
+/// Both also keep each inner layer's output, D·P. [`Runner::memory`] returns the total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Keep {
     /// Everything that the backward pass needs.
     #[default]
     All,
-    /// The states between segments; the rest is computed again.
+    /// The states between segments; the rest is recomputed.
     Recompute,
 }
 
-/// How a forward pass in training runs.
+/// Options of a forward pass in training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Training {
-    /// The seed of dropout and zoneout.
+    /// Seed of dropout and zoneout.
     pub seed: u64,
-    /// What is kept.
+    /// What to keep for the backward pass.
     pub keep: Keep,
 }
 
-/// One cell's memory.
+/// Memory of one cell.
 #[derive(Debug)]
 struct Cell<A> {
     prepared: Prepared<A>,
     tape: Tape<A>,
     state: CellState<A>,
-    /// The states before every segment.
+    /// States before every segment.
     checkpoints: CellState<A>,
     mask: Matrix<A>,
     scratch: Vec<Scratch<A>>,
@@ -83,24 +84,24 @@ struct Recorded {
     steps: usize,
 }
 
-/// Runs networks of one arithmetic type: f64, or f32 for f32, f16 and bf16. Keep one and use it again: from the second call
-/// of a size on it allocates nothing but the results (and not those in the calls that end in `_into`), and it packs the
-/// weights only when they have changed.
+/// Runs networks of one arithmetic type: f64, or f32 for f32, f16 and bf16. Keep a runner and reuse it: repeated
+/// calls of the same size allocate nothing but the results (the calls that end in `_into` not even those), and
+/// weights are packed again only after they have changed.
 #[derive(Debug)]
 pub struct Runner<A> {
     context: Context,
     schedule: Schedule,
     cells: Vec<Cell<A>>,
-    /// Outputs of the inner layers, `[rows, D·P]` in order of time.
+    /// Outputs of the inner layers, `[rows, D·P]` in time order.
     inner: Vec<Matrix<A>>,
     /// Gradients of a layer's input and of its output.
     dinner: [Matrix<A>; 2],
     work: Work<A>,
     dstate: CellState<A>,
-    /// The gradient of U under DropConnect's mask.
+    /// Gradient of U under DropConnect's mask.
     masked: Vec<A>,
     recorded: Option<Recorded>,
-    /// For a single step.
+    /// State for a single step.
     step_state: State<A>,
 }
 
@@ -113,7 +114,7 @@ impl<A: Real> Default for Runner<A> {
 /// A pointer that several threads may hold.
 #[derive(Clone, Copy)]
 struct Shared<T>(T);
-// SAFETY: each thread writes to rows of its own.
+// SAFETY: each thread writes to its own rows.
 unsafe impl<T> Sync for Shared<T> {}
 // SAFETY: as above.
 unsafe impl<T> Send for Shared<T> {}
@@ -124,7 +125,7 @@ impl<T: Copy> Shared<T> {
     }
 }
 
-/// Where a time and sequence of a batch stand in a tensor.
+/// Position of a time and sequence in a tensor.
 #[derive(Clone, Copy)]
 struct Places {
     layout: Layout,
@@ -146,7 +147,7 @@ impl Places {
 }
 
 impl<A: Real> Runner<A> {
-    /// A runner with this instruction set and so many threads. Neither changes a bit of any result.
+    /// Creates a runner with the context's instruction set and threads. Neither changes a bit of any result.
     pub fn new(context: Context) -> Self {
         Runner {
             context,
@@ -162,12 +163,12 @@ impl<A: Real> Runner<A> {
         }
     }
 
-    /// The instruction set and the threads.
+    /// Returns the context: instruction set and threads.
     pub fn context(&self) -> &Context {
         &self.context
     }
 
-    /// Bytes that are held for tapes and gradients.
+    /// Returns the number of bytes held for tapes and gradients.
     pub fn memory(&self) -> usize {
         let matrices = self.inner.iter().chain(&self.dinner).map(Matrix::bytes).sum::<usize>();
         self.cells.iter().map(Cell::bytes).sum::<usize>() + matrices + self.work.bytes()
@@ -185,7 +186,8 @@ impl<A: Real> Runner<A> {
         Ok(output)
     }
 
-    /// The same into given memory: `y` is written at the valid steps alone, `last` becomes the final state.
+    /// Does the same as [`Runner::forward`] into the caller's memory: `y` is written only at valid steps, and `last`
+    /// becomes the final state.
     pub fn forward_into<T: Element<Acc = A>>(
         &mut self,
         network: &Network<A>,
@@ -197,7 +199,7 @@ impl<A: Real> Runner<A> {
         self.run(network, sequences, initial, None, y, last)
     }
 
-    /// Runs a network in training: with its noise, and so that [`Runner::backward`] can follow.
+    /// Runs a network in training: with its noise, and recorded for [`Runner::backward`].
     pub fn train<T: Element<Acc = A>>(
         &mut self,
         network: &Network<A>,
@@ -210,7 +212,8 @@ impl<A: Real> Runner<A> {
         Ok(output)
     }
 
-    /// The same into given memory: `y` is written at the valid steps alone, `last` becomes the final state.
+    /// Does the same as [`Runner::train`] into the caller's memory: `y` is written only at valid steps, and `last`
+    /// becomes the final state.
     pub fn train_into<T: Element<Acc = A>>(
         &mut self,
         network: &Network<A>,
@@ -223,8 +226,8 @@ impl<A: Real> Runner<A> {
         self.run(network, sequences, initial, Some(training), y, last)
     }
 
-    /// One step: x `[B, I]` to y `[B, D·P]`, the state moved on. The same bits as that step of a whole sequence. A network
-    /// that goes backward in time has no single steps.
+    /// Runs one step: computes y `[B, D·P]` from x `[B, I]` and updates the state. The bits are those of the same
+    /// step of a whole sequence. Fails for networks that run backward in time.
     pub fn step<T: Element<Acc = A>>(
         &mut self,
         network: &Network<A>,
@@ -258,8 +261,8 @@ impl<A: Real> Runner<A> {
         outcome
     }
 
-    /// The gradients of the last forward pass in training, given those of its outputs (in their order; `dlast` are those of
-    /// the final state, zeros if absent).
+    /// Computes the gradients of the last forward pass in training from those of its outputs (in the same order).
+    /// `dlast` is the gradient of the final state, zeros if absent.
     pub fn backward<T: Element<Acc = A>>(
         &mut self,
         network: &Network<A>,
@@ -269,8 +272,8 @@ impl<A: Real> Runner<A> {
         self.backward_from(network, dy, dlast, 0)
     }
 
-    /// The same, truncated: only steps from `from` on are gone through. Gradients of earlier inputs are 0, and so are those
-    /// of the initial state unless `from` is 0. For networks that go forward in time.
+    /// Computes the gradients, truncated: covers only the steps from `from` on. Gradients of earlier inputs are 0,
+    /// and so are those of the initial state unless `from` is 0. Only for networks that run forward in time.
     pub fn backward_from<T: Element<Acc = A>>(
         &mut self,
         network: &Network<A>,
@@ -292,8 +295,8 @@ impl<A: Real> Runner<A> {
         Ok(gradients)
     }
 
-    /// The same into given memory. Gradients of parameters are *added* to what is there, so that batches can be summed; those
-    /// of inputs are written at the valid steps from `from` on alone.
+    /// Does the same as [`Runner::backward_from`] into the caller's memory. Gradients of parameters are *added*, so
+    /// that batches can be accumulated; those of inputs are written only at valid steps from `from` on.
     pub fn backward_into<T: Element<Acc = A>>(
         &mut self,
         network: &Network<A>,

@@ -1,37 +1,37 @@
-//! Which sequences run at which step, and where their rows are.
+//! Which sequences are running at which step, and where their rows are.
 //!
-//! Sequences are taken in order of falling length, so that those still running at step s are the first `active[s]`. The
-//! rows of all valid steps follow each other: row(s, j) = base[s] + j for step s of the j-th sequence in that order. A cell
-//! that goes backward in time meets step t of a sequence of length L as its step s = L − 1 − t.
+//! Sequences are sorted by descending length, so that those still running at step s are the first `active[s]`. The
+//! rows of all valid steps are consecutive: row(s, j) = base[s] + j for step s of the j-th sequence in that order. A
+//! cell that runs backward in time sees time t of a sequence of length L as its step s = L − 1 − t.
 //!
-//! Steps are cut into segments of at least a few hundred rows: what one product over many rows works on. Sums over time
-//! (the gradients of parameters) are taken segment by segment.
+//! Steps are divided into segments of at least a few hundred rows, over which one product runs. Sums over time (the
+//! gradients of parameters) are computed segment by segment.
 
 use crate::error::Error;
 use crate::network::Sequences;
 use layernorm::parts::memory;
 use std::ops::Range;
 
-/// Rows of a segment, at the least.
+/// Minimum number of rows per segment.
 const SEGMENT_ROWS: usize = 256;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schedule {
-    /// Sequences there are.
+    /// Number of sequences.
     pub(crate) batch: usize,
-    /// Of the j-th in order of falling length: its place in the batch.
+    /// Index in the batch of the j-th sequence by descending length.
     pub(crate) order: Vec<usize>,
-    /// Of the j-th: its length.
+    /// Length of the j-th sequence.
     pub(crate) lengths: Vec<usize>,
-    /// Sequences that run at a step. There are as many steps as the longest has.
+    /// Number of running sequences per step. There are as many steps as the longest sequence has.
     pub(crate) active: Vec<usize>,
-    /// The first row of a step; and the number of rows.
+    /// First row of each step, then the total number of rows.
     pub(crate) base: Vec<usize>,
     pub(crate) segments: Vec<Range<usize>>,
 }
 
 impl Schedule {
-    /// Makes it that of these sequences. Allocates only to grow.
+    /// Sets the schedule for these sequences. Allocates only to grow.
     pub(crate) fn set<T>(&mut self, sequences: &Sequences<'_, T>) -> Result<(), Error> {
         let Sequences { steps, batch, lengths, .. } = *sequences;
         if let Some(lengths) = lengths {
@@ -72,7 +72,7 @@ impl Schedule {
         Ok(())
     }
 
-    /// Empties it, with room for so many sequences and steps.
+    /// Clears the schedule and reserves memory for this many sequences and steps.
     fn reserve(&mut self, batch: usize, steps: usize) -> Result<(), Error> {
         self.batch = 0;
         for (list, count) in [
@@ -91,33 +91,33 @@ impl Schedule {
         Ok(())
     }
 
-    /// Steps of the longest sequence.
+    /// Returns the number of steps of the longest sequence.
     pub(crate) fn steps(&self) -> usize {
         self.active.len()
     }
 
-    /// Rows of all steps.
+    /// Returns the number of rows of all steps.
     pub(crate) fn rows(&self) -> usize {
         self.base[self.steps()]
     }
 
-    /// The most rows that a segment has.
+    /// Returns the largest number of rows of a segment.
     pub(crate) fn segment_rows(&self) -> usize {
         self.segments.iter().map(|steps| self.base[steps.end] - self.base[steps.start]).max().unwrap_or(0)
     }
 
-    /// The time at which the j-th sequence is at step s.
+    /// Returns the time at which the j-th sequence is at step s.
     pub(crate) fn time(&self, reverse: bool, s: usize, j: usize) -> usize {
         if reverse { self.lengths[j] - 1 - s } else { s }
     }
 
-    /// Step and sequence of a row.
+    /// Returns the step and the sequence of a row.
     pub(crate) fn place(&self, row: usize) -> (usize, usize) {
         let step = self.base.partition_point(|&base| base <= row) - 1;
         (step, row - self.base[step])
     }
 
-    /// The sequences that the member with this number takes: about as many rows for each.
+    /// Returns the sequences of a member: about the same number of rows for each.
     pub(crate) fn share(&self, member: usize, members: usize) -> Range<usize> {
         let total: usize = self.rows();
         let cut = |part: usize| {

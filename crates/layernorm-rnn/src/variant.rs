@@ -1,32 +1,32 @@
-//! A recurrent cell as data: where its norms sit, over what, which biases it has, and what its gates do.
+//! A recurrent cell as data: where its norms are and what they cover, which biases it has, and what its gates do.
 //!
 //! With H hidden units, G gates, LN a layer norm and σ the sigmoid, every cell of this crate is an instance of
 //!
 //! ```text
-//! zx = W x + bx                     zh = U h + bh                   each [G·H]; the biases where there are any
-//! s  = LNx(zx) + LNh(zh) + p∘c      a = LNs(s) + b + offset         a norm that is absent is the identity
+//! zx = W x + bx                     zh = U h + bh                   each [G·H]; biases are optional
+//! s  = LNx(zx) + LNh(zh) + p∘c      a = LNs(s) + b + offset         an absent norm is the identity
 //!
 //! LSTM  i = σ(aᵢ)  f = σ(a_f)  g = tanh(a_g)  o = σ(a_o)            coupled: i = 1 − f
 //!       c = f∘c + i∘g               clipped to ±cell_clip
 //!       h = o∘tanh(LNc(c))          carried: LNc(c) takes the place of c
 //!       h = P h + bp                with a projection; clipped to ±projection_clip
 //! GRU   r = σ(a_r)  z = σ(a_z)      n = tanh(…), see Reset
-//!       h = z∘h + (1 − z)∘n         or the other way round, see Update
+//!       h = z∘h + (1 − z)∘n         or the reverse, see Update
 //! RNN   h = tanh(a) or relu(a)
 //! ```
 //!
-//! The peephole p∘c is that of the old c for i and f, and of the new one for o.
+//! The peephole p∘c uses the old c for i and f, and the new c for o.
 
 use crate::error::Error;
 
-/// Which recurrent network.
+/// Kind of recurrent network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Long short-term memory.
     Lstm,
     /// Gated recurrent unit.
     Gru,
-    /// A single layer of tanh or relu.
+    /// Simple RNN: a single tanh or relu layer.
     Rnn,
 }
 
@@ -34,7 +34,7 @@ impl Kind {
     /// All kinds.
     pub const ALL: [Kind; 3] = [Kind::Lstm, Kind::Gru, Kind::Rnn];
 
-    /// `lstm`, `gru` or `rnn`.
+    /// Returns `lstm`, `gru` or `rnn`.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Lstm => "lstm",
@@ -44,16 +44,16 @@ impl Kind {
     }
 }
 
-/// A gate: G·H numbers are those of each gate in turn, in the order of [`Variant::gates`].
+/// A gate. G·H numbers are those of each gate in turn, in the order of [`Variant::gates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Gate {
-    /// LSTM: how much of the candidate comes in.
+    /// LSTM: how much of the candidate is added.
     Input,
-    /// LSTM: how much of the cell stays.
+    /// LSTM: how much of the cell is kept.
     Forget,
-    /// What would be new: LSTM's g, GRU's n, all of a simple RNN.
+    /// The candidate: LSTM's g, GRU's n, all of a simple RNN.
     Candidate,
-    /// LSTM: how much of the cell is shown.
+    /// LSTM: how much of the cell is output.
     Output,
     /// GRU: how much of the past the candidate sees.
     Reset,
@@ -61,19 +61,19 @@ pub enum Gate {
     Update,
 }
 
-/// What a norm of the gates is taken over.
+/// What a norm of the gates covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Over {
     /// All gates together: one row of G·H.
     AllGates,
-    /// Each gate by itself: G rows of H.
+    /// Each gate separately: G rows of H.
     EachGate,
-    /// The gates together and the candidate by itself: a row of 2H and a row of H, for GRUs.
+    /// The gates together and the candidate separately: a row of 2H and a row of H, for GRUs.
     GatesAndCandidate,
 }
 
 impl Over {
-    /// How many rows a norm over so many gates has.
+    /// Returns the number of rows of a norm over this many gates.
     pub(crate) fn groups(self, gates: usize) -> usize {
         match self {
             Over::AllGates => 1,
@@ -95,7 +95,7 @@ pub enum EpsPlace {
 /// A layer norm inside a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Norm {
-    /// What it is taken over. The norm of the cell is over its H units whatever this says.
+    /// What it covers. The cell norm always covers the cell's H units, whatever this says.
     pub over: Over,
     /// Whether it has a gain γ.
     pub gain: bool,
@@ -108,17 +108,17 @@ pub struct Norm {
 }
 
 impl Norm {
-    /// Over all gates together, with gain and bias, ε in the variance.
+    /// Creates a norm over all gates together, with gain and bias, and ε added to the variance.
     pub const fn new(eps: f64) -> Norm {
         Norm { over: Over::AllGates, gain: true, bias: true, eps, eps_place: EpsPlace::Variance }
     }
 
-    /// The same norm over something else.
+    /// Sets what the norm covers.
     pub const fn over(self, over: Over) -> Norm {
         Norm { over, ..self }
     }
 
-    /// The same norm without β.
+    /// Removes β.
     pub const fn without_bias(self) -> Norm {
         Norm { bias: false, ..self }
     }
@@ -129,7 +129,7 @@ impl Norm {
 pub struct CellNorm {
     /// The norm.
     pub norm: Norm,
-    /// Whether the normalized cell is carried to the next step; else it is only shown to the output.
+    /// Whether the normalized cell is carried to the next step; otherwise only the output uses it.
     pub carried: bool,
 }
 
@@ -140,16 +140,16 @@ pub enum Reset {
     State,
     /// The recurrent product: n = tanh(LNx(zx) + r∘LNh(zh) + b).
     Product,
-    /// The whole: n = tanh(r∘LNs(s) + b).
+    /// The whole sum: n = tanh(r∘LNs(s) + b).
     Sum,
 }
 
-/// What the update gate z of a GRU does.
+/// Role of a GRU's update gate z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Update {
-    /// It keeps the old: h = z∘h + (1 − z)∘n.
+    /// It keeps the old state: h = z∘h + (1 − z)∘n.
     KeepsOld,
-    /// It takes the new: h = (1 − z)∘h + z∘n.
+    /// It takes the new state: h = (1 − z)∘h + z∘n.
     TakesNew,
 }
 
@@ -162,20 +162,20 @@ pub enum Activation {
     Relu,
 }
 
-/// A recurrent cell. Take one by its name ([`Variant::named`]) or write your own.
+/// A recurrent cell. Select one by name ([`Variant::named`]) or define your own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variant {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// Which recurrent network.
+    /// Kind of recurrent network.
     pub kind: Kind,
-    /// LNx, of the input's product.
+    /// LNx, the norm of the input's product.
     pub input_norm: Option<Norm>,
-    /// LNh, of the recurrent product.
+    /// LNh, the norm of the recurrent product.
     pub recurrent_norm: Option<Norm>,
-    /// LNs, of both together.
+    /// LNs, the norm of their sum.
     pub sum_norm: Option<Norm>,
-    /// LNc, of the cell (LSTM).
+    /// LNc, the norm of the cell (LSTM).
     pub cell_norm: Option<CellNorm>,
     /// Whether there is a bias bx, inside LNx.
     pub input_bias: bool,
@@ -183,30 +183,30 @@ pub struct Variant {
     pub recurrent_bias: bool,
     /// Whether there is a bias b, after the norms.
     pub bias: bool,
-    /// Whether b also stands for bx: one parameter in two places.
+    /// Whether b is also used as bx: one parameter in two places.
     pub tied_bias: bool,
-    /// A constant added to the forget gate (LSTM) or to the update gate (GRU).
+    /// Constant added to the forget gate (LSTM) or to the update gate (GRU).
     pub offset: f64,
-    /// Whether i, f and o see the cell (LSTM).
+    /// Whether i, f and o have peepholes to the cell (LSTM).
     pub peephole: bool,
     /// Whether i = 1 − f, so that there is no input gate (LSTM).
     pub coupled: bool,
-    /// The cell is kept within ± this (LSTM).
+    /// The cell is clipped to ± this (LSTM).
     pub cell_clip: Option<f64>,
     /// Whether a projection has a bias, if there is a projection (LSTM).
     pub projection_bias: bool,
-    /// The projection is kept within ± this, if there is one (LSTM).
+    /// The projection, if any, is clipped to ± this (LSTM).
     pub projection_clip: Option<f64>,
     /// What the reset gate multiplies (GRU).
     pub reset: Reset,
-    /// What the update gate does (GRU).
+    /// Role of the update gate (GRU).
     pub update: Update,
     /// The nonlinearity (RNN).
     pub activation: Activation,
 }
 
 impl Variant {
-    /// A cell without norms and with one bias: a starting point for your own.
+    /// Returns a cell without norms and with one bias: a starting point for your own.
     pub const fn plain(kind: Kind) -> Variant {
         Variant {
             name: "plain",
@@ -231,7 +231,7 @@ impl Variant {
         }
     }
 
-    /// The same with one shared bias: the norms of the gates lose their β, which b makes redundant.
+    /// Uses one shared bias: removes β of the gates' norms, which b makes redundant.
     ///
     /// LNx(zx) + LNh(zh) + b has three biases that only matter as their sum.
     pub fn with_shared_bias(mut self) -> Variant {
@@ -242,7 +242,7 @@ impl Variant {
         self
     }
 
-    /// The same with another ε in all norms.
+    /// Sets ε of all norms.
     pub fn with_eps(mut self, eps: f64) -> Variant {
         self.norms_mut().for_each(|norm| norm.eps = eps);
         self
@@ -253,7 +253,7 @@ impl Variant {
         [self.input_norm.as_mut(), self.recurrent_norm.as_mut(), self.sum_norm.as_mut(), cell].into_iter().flatten()
     }
 
-    /// The norms that there are, with what each is called.
+    /// Returns the norms of the variant with their names.
     pub fn norms(&self) -> impl Iterator<Item = (&'static str, Norm)> {
         let cell = self.cell_norm.map(|cell| cell.norm);
         [
@@ -266,7 +266,7 @@ impl Variant {
         .filter_map(|(name, norm)| Some((name, norm?)))
     }
 
-    /// The gates, in the order in which their rows follow each other in every parameter.
+    /// Returns the gates, in the order of their rows in every parameter.
     pub fn gates(&self) -> &'static [Gate] {
         match (self.kind, self.coupled) {
             (Kind::Lstm, false) => &[Gate::Input, Gate::Forget, Gate::Candidate, Gate::Output],
@@ -276,13 +276,13 @@ impl Variant {
         }
     }
 
-    /// The gate that [`Variant::offset`] is added to.
+    /// Returns the index of the gate that [`Variant::offset`] is added to.
     pub(crate) fn offset_gate(&self) -> usize {
         let gate = if self.kind == Kind::Lstm { Gate::Forget } else { Gate::Update };
         self.gates().iter().position(|&g| g == gate).unwrap_or(0)
     }
 
-    /// Whether the parts of this description go together; an error says which do not.
+    /// Checks the settings. Fails if they contradict each other, and says which.
     pub fn check(&self) -> Result<(), Error> {
         let conflict = |what: &'static str| Err(Error::Variant { name: self.name.to_string(), what });
         for (_, norm) in self.norms() {

@@ -1,7 +1,7 @@
-//! What the machine's memory allows: the plain loops that the benchmarks hold the kernels against.
+//! Memory-bandwidth baselines: the plain loops that the benchmarks compare the kernels with.
 //!
-//! They run on the context's threads and with its instruction set, so that they and a norm differ in what they compute and
-//! in nothing else. Half-precision tensors are measured against loops over as many bytes of f32.
+//! They run on the context's threads and with its instruction set, so they differ from a norm only in what they
+//! compute. Half-precision tensors are compared with f32 loops over the same number of bytes.
 
 use crate::arch::MachineIsa;
 use crate::context::Context;
@@ -10,21 +10,21 @@ use crate::kernels::Kernel;
 use crate::kernels::vector::{Simd, Vector};
 use crate::threads;
 
-/// to = from, by the system's `memcpy`.
+/// Copies `from` to `to` with the system's `memcpy`.
 pub fn copy(from: &[f32], to: &mut [f32], cx: &Context) -> Result<(), Error> {
     same_length(from, to)?;
     split(to, cx, &|at, part| part.copy_from_slice(&from[at..at + part.len()]));
     Ok(())
 }
 
-/// y = a·x: one tensor read, one written.
+/// Computes y = a·x: reads one tensor, writes one.
 pub fn scale(a: f32, x: &[f32], y: &mut [f32], cx: &Context) -> Result<(), Error> {
     let isa = same_length(x, y).and(cx.machine_isa())?;
     split(y, cx, &|at, y| isa_loop(isa, y, &x[at..at + y.len()], None, a));
     Ok(())
 }
 
-/// z = a·x + y: two tensors read, one written.
+/// Computes z = a·x + y: reads two tensors, writes one.
 pub fn triad(a: f32, x: &[f32], y: &[f32], z: &mut [f32], cx: &Context) -> Result<(), Error> {
     let isa = same_length(x, z).and(same_length(y, z)).and(cx.machine_isa())?;
     split(z, cx, &|at, z| isa_loop(isa, z, &x[at..at + z.len()], Some(&y[at..at + z.len()]), a));
@@ -39,7 +39,7 @@ fn same_length(from: &[f32], to: &[f32]) -> Result<(), Error> {
     }
 }
 
-/// Calls `work(offset, part)` for one equal part of the output a thread.
+/// Splits the output into one equal part per thread and calls `work(offset, part)` for each.
 fn split(to: &mut [f32], cx: &Context, work: &(dyn Fn(usize, &mut [f32]) + Sync)) {
     struct Shared(*mut f32);
     // SAFETY: the parts are disjoint.
@@ -49,14 +49,14 @@ fn split(to: &mut [f32], cx: &Context, work: &(dyn Fn(usize, &mut [f32]) + Sync)
     let shared = &shared;
     threads::run(tasks, tasks, &|task| {
         let (start, end) = (len * task / tasks, len * (task + 1) / tasks);
-        // SAFETY: the part lies in `to`, and no other task has it.
+        // SAFETY: the part lies within `to`, and no other task has it.
         work(start, unsafe { std::slice::from_raw_parts_mut(shared.0.add(start), end - start) });
     });
 }
 
 fn isa_loop(isa: MachineIsa, to: &mut [f32], x: &[f32], y: Option<&[f32]>, a: f32) {
     debug_assert!(x.len() == to.len() && y.is_none_or(|y| y.len() == to.len()));
-    // SAFETY: the slices are equally long.
+    // SAFETY: the slices have equal lengths.
     unsafe { isa.run(Loop { to, x, y, a }) };
 }
 
@@ -75,7 +75,7 @@ impl Kernel for Loop<'_> {
         let whole = self.to.len() / lanes * lanes;
         let a = S::F32::splat(self.a);
         let to = self.to.as_mut_ptr();
-        // SAFETY: the slices are equally long, and `whole` is not beyond them.
+        // SAFETY: the slices have equal lengths, and `whole` does not exceed them.
         unsafe {
             let mut i = 0;
             if let Some(y) = self.y {

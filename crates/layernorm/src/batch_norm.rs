@@ -1,14 +1,16 @@
-//! Batch normalization (Ioffe and Szegedy, 2015): every channel to mean 0 and variance 1 over the batch, then gain and bias.
+//! Batch normalization (Ioffe and Szegedy, 2015): scales each channel to mean 0 and variance 1 over the batch, then
+//! applies gain and bias.
 //!
-//! x is `[N, C, …]`; a channel has M values, its *positions*: for each sample in order, each place in order.
+//! x is `[N, C, …]`. A channel has M values, its *positions*: for each sample in order, each place in order.
 //!
 //! ```text
-//! training    m, δ, v, r as layer norm's rule has them, with sums down the positions; y = fma((d − δ)·r, γ, β)
+//! training    m, δ, v, r as in layer norm, with sums down the positions; y = fma((d − δ)·r, γ, β)
 //!             g = dy·γ    a = sum(g)/M    b = sum(g·x̂)/M    dx = r·fma(−x̂, b, g − a)
 //! inference   r = 1/sqrt(running variance + ε)    y = fma((x − running mean)·r, γ, β)    dx = r·g
 //! both        dγ = Σ dy·x̂    dβ = Σ dy
 //! ```
-//! These are two computations, and the first depends on who else is in the batch. Layer norm has one.
+//! Training and inference are two different computations, and the result of training depends on the other samples of
+//! the batch. Layer norm has a single computation for both.
 
 use crate::channels::{ChannelShape, ColumnJob, MapJob, positions, segments};
 use crate::context::{Context, Need, Scratch};
@@ -22,23 +24,23 @@ use crate::params::{Affine, Gradients, StatsMut, StatsRef, check_eps};
 use crate::plan::Operand;
 use crate::view::{View, ViewMut};
 
-/// γ and β (one a channel) and ε.
+/// Configuration of batch norm: γ and β (one per channel), and ε.
 #[derive(Debug)]
 pub struct BatchConfig<'a, T> {
     /// γ and β, `[C]`.
     pub affine: Affine<'a, T>,
-    /// ε: finite, 0 or more.
+    /// ε: finite and not negative.
     pub eps: f64,
 }
 
 impl<T> Default for BatchConfig<'_, T> {
-    /// No γ and β, ε = 10⁻⁵.
+    /// Returns a configuration without γ and β, and with ε = 10⁻⁵.
     fn default() -> Self {
         BatchConfig { affine: Affine::default(), eps: 1e-5 }
     }
 }
 
-/// Statistics to use at inference, one of each a channel.
+/// Statistics used at inference, one mean and one variance per channel.
 #[derive(Clone, Copy, Debug)]
 pub struct Moments<'a, A> {
     /// Means, `[C]`.
@@ -47,16 +49,16 @@ pub struct Moments<'a, A> {
     pub var: &'a [A],
 }
 
-/// How much a batch counts in the running statistics.
+/// Weight of a batch in the running statistics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Momentum {
     /// running = (1 − f)·running + f·batch, with this f.
     Exponential(f64),
-    /// The plain average over all batches, of which there were so many before this one.
+    /// Plain average over all batches; the number is how many came before this one.
     Cumulative(u64),
 }
 
-/// Which variance enters the running statistics.
+/// Which variance the running statistics track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunningVariance {
     /// Divided by M − 1, as PyTorch does.
@@ -65,20 +67,20 @@ pub enum RunningVariance {
     Biased,
 }
 
-/// Running statistics that a training pass updates.
+/// Running statistics, updated by a training pass.
 #[derive(Debug)]
 pub struct Running<'a, A> {
     /// Means, `[C]`.
     pub mean: &'a mut [A],
     /// Variances, `[C]`.
     pub var: &'a mut [A],
-    /// How much this batch counts.
+    /// Weight of this batch.
     pub momentum: Momentum,
-    /// Which variance is meant.
+    /// Which variance to track.
     pub variance: RunningVariance,
 }
 
-/// A call checked against the input's shape.
+/// Arguments checked against the input's shape.
 struct Checked<'a, T: Element> {
     shape: ChannelShape,
     norm: RowNorm<T::Acc>,
@@ -97,7 +99,7 @@ impl<'a, T: Element> Checked<'a, T> {
         self.shape.channels == 0 || self.shape.positions() == 0
     }
 
-    /// γ and β, one of each a channel even if there are none.
+    /// Returns γ and β with one element per channel, also where they are absent.
     fn parameters(&self, scratch: &mut Scratch) -> (*const T::Acc, *const T::Acc) {
         let count = self.shape.channels;
         let (gain, bias) = self.affine.widen(count, scratch);
@@ -120,7 +122,7 @@ impl<'a, T: Element> Checked<'a, T> {
         self.affine.need(count).and(Need::default().plus::<T::Acc>(count).times(2))
     }
 
-    /// The element-wise pass, across channels where a sample has one position, else along segments.
+    /// Builds the element-wise pass: across channels if a sample has one position, otherwise along segments.
     fn map(
         &self,
         x: &View<T>,
@@ -150,7 +152,7 @@ fn channels<A>(stats: Stats<A>, gain: *const A, bias: *const A) -> Channels<A> {
     Channels { m: stats.m, delta: stats.delta, r: stats.r, gain, bias, a, b }
 }
 
-/// y = the batch, normalized by its own statistics, which are saved for backward: one of each a channel.
+/// Normalizes the batch by its own statistics, which are saved for backward: one of each per channel.
 pub fn forward<T: Element>(
     x: View<T>,
     y: ViewMut<T>,
@@ -161,7 +163,7 @@ pub fn forward<T: Element>(
     train(x, y, stats, None, config, cx)
 }
 
-/// [`forward`], and the running statistics take their part of the batch's.
+/// Does the same as [`forward`] and updates the running statistics from the batch's.
 pub fn forward_running<T: Element>(
     x: View<T>,
     y: ViewMut<T>,
@@ -199,7 +201,7 @@ fn train<T: Element>(
     let mut scratch = cx.scratch(checked.parameter_need().and(sums).and(map.need(cx)))?;
     let (gain, bias) = checked.parameters(&mut scratch);
     let mut scaled = Vec::new();
-    // SAFETY: the views vouch for the memory; sums and statistics have one element a channel.
+    // SAFETY: the views guarantee valid memory; sums and statistics have one element per channel.
     unsafe {
         let sums = job(ColumnTerms::Values).run(cx, &mut scratch)?;
         (0..count).for_each(|channel| *stats.m.add(channel) = *sums.add(channel) / checked.norm.count);
@@ -237,11 +239,11 @@ fn train<T: Element>(
     Ok(())
 }
 
-/// A checked update of running statistics.
+/// Checked update of the running statistics.
 struct Update<'a, A> {
     running: Running<'a, A>,
     factor: A,
-    /// What makes the variance the one that is wanted: M/(M − 1), or 1.
+    /// Factor that turns the batch variance into the tracked one: M/(M − 1), or 1.
     correction: A,
 }
 
@@ -269,7 +271,7 @@ impl<'a, A: Float> Update<'a, A> {
     }
 
     fn channel(&mut self, channel: usize, stat: Stat<A>, variance: A) {
-        // What counts nothing must not make a NaN of an infinite variance.
+        // A batch with weight 0 must not turn an infinite variance into NaN.
         let blend = |old: A, new: A| match self.factor {
             f if f == A::ZERO => old,
             f if f == A::ONE => new,
@@ -281,7 +283,7 @@ impl<'a, A: Float> Update<'a, A> {
     }
 }
 
-/// Gradients of [`forward`] from dy, x and the statistics that it saved.
+/// Computes the gradients of [`forward`] from dy, x and the saved statistics.
 pub fn backward<T: Element>(
     x: View<T>,
     dy: View<T>,
@@ -325,7 +327,7 @@ fn gradient<T: Element>(
     let need = checked.parameter_need().and(job(empty).need(cx)).and(map_need.unwrap_or_default());
     let mut scratch = cx.scratch(need)?;
     let (gain, bias) = checked.parameters(&mut scratch);
-    // SAFETY: the views vouch for the memory; sums and statistics have one element a channel.
+    // SAFETY: the views guarantee valid memory; sums and statistics have one element per channel.
     unsafe {
         let sums = job(channels(stats, gain, bias)).run(cx, &mut scratch)?;
         let (dgain, dbias, b, a) = (sums, sums.add(count), sums.add(2 * count), sums.add(3 * count));
@@ -352,7 +354,7 @@ fn gradient<T: Element>(
     Ok(())
 }
 
-/// A channel of a backward pass that rule 6 does again.
+/// A channel of a backward pass that is recomputed by rule 6.
 struct Column<T: Element> {
     x: Operand<*const T>,
     dy: Operand<*const T>,
@@ -363,11 +365,11 @@ struct Column<T: Element> {
 }
 
 impl<T: Element> Column<T> {
-    /// Writes dx where it is wanted, and the sums that are not finite although their terms are.
+    /// Writes dx if it was requested, and those sums that are not finite although their terms are.
     #[cold]
     unsafe fn redo(&self, checked: &Checked<T>, gain: T::Acc, dgain: *mut T::Acc, dbias: *mut T::Acc) {
         let n = checked.shape.positions();
-        // SAFETY: positions and the channel exist.
+        // SAFETY: the positions and the channel exist.
         let x = |position: usize| unsafe { self.x.element(position, self.channel) }.widen();
         // SAFETY: as above.
         let dy = |position: usize| unsafe { self.dy.element(position, self.channel) }.widen();
@@ -384,7 +386,7 @@ impl<T: Element> Column<T> {
             Some(line) => line.x_hat(x(position)),
             None => ((x(position) - stat.m) - stat.delta) * stat.r,
         };
-        // SAFETY: the sums are those of the channel.
+        // SAFETY: the sums belong to this channel.
         unsafe {
             *dgain = extreme::column_sum(n, dy, x_hat).unwrap_or(*dgain);
             *dbias = extreme::column_sum(n, dy, |_| T::Acc::ONE).unwrap_or(*dbias);
@@ -392,7 +394,7 @@ impl<T: Element> Column<T> {
     }
 }
 
-/// Statistics of the channels from running moments: m = mean, δ = 0, r = 1/sqrt(var + ε).
+/// Computes the channels' statistics from the running ones: m = mean, δ = 0, r = 1/sqrt(var + ε).
 fn fixed_stats<T: Element>(moments: Moments<T::Acc>, checked: &Checked<T>) -> Result<[Vec<T::Acc>; 3], Error> {
     for (what, found) in [("running mean", moments.mean.len()), ("running variance", moments.var.len())] {
         if found != checked.shape.channels {
@@ -408,7 +410,7 @@ fn pointers<A>([m, delta, r]: &mut [Vec<A>; 3]) -> Stats<A> {
     Stats { m: m.as_mut_ptr(), delta: delta.as_mut_ptr(), r: r.as_mut_ptr() }
 }
 
-/// y = the batch, normalized by running statistics.
+/// Normalizes the batch by the running statistics.
 pub fn infer<T: Element>(
     x: View<T>,
     y: ViewMut<T>,
@@ -428,11 +430,11 @@ pub fn infer<T: Element>(
     let mut scratch = cx.scratch(need)?;
     let (gain, bias) = checked.parameters(&mut scratch);
     let map = checked.map(&x, None, &y, channels(pointers(&mut stats), gain, bias), true);
-    // SAFETY: the views vouch for the memory; the statistics have one element a channel.
+    // SAFETY: the views guarantee valid memory; the statistics have one element per channel.
     unsafe { map.run(cx, &mut scratch) }
 }
 
-/// Gradients of [`infer`]: the running statistics do not depend on x.
+/// Computes the gradients of [`infer`], in which the running statistics are constants.
 pub fn infer_backward<T: Element>(
     x: View<T>,
     dy: View<T>,

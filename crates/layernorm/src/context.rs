@@ -1,4 +1,4 @@
-//! How a call runs: which instruction set, how many threads, and the memory it may use in between.
+//! Execution context of a call: instruction set, threads and scratch memory.
 
 use crate::arch::{Isa, MachineIsa};
 use crate::error::Error;
@@ -7,10 +7,10 @@ use crate::pages::CacheLine;
 use crate::threads;
 use std::sync::OnceLock;
 
-/// How a call runs. Keep one and pass it to every call: it holds the scratch memory that some operations need, so that
-/// from the second call of a size on nothing is allocated.
+/// Execution context of a call. Keep one and pass it to every call: it holds the scratch memory that some operations
+/// need, so repeated calls of the same size allocate nothing.
 ///
-/// Neither choice changes a bit of any result.
+/// No setting changes a bit of any result.
 ///
 /// ```
 /// use layernorm::{Context, Isa};
@@ -27,12 +27,14 @@ pub struct Context {
 }
 
 impl Context {
-    /// All cores, the machine's widest instruction set (or the one that `LAYERNORM_ISA` names).
+    /// Creates a context that uses all cores and the machine's widest instruction set (or the one named by
+    /// `LAYERNORM_ISA`).
     pub fn new() -> Self {
         Context::default()
     }
 
-    /// At most this many threads; more than 256 count as 256. Small work stays on the caller's thread whatever this says.
+    /// Limits calls to this many threads; more than 256 count as 256. Small work always stays on the caller's thread.
+    /// Fails if `threads` is 0.
     pub fn with_threads(mut self, threads: usize) -> Result<Self, Error> {
         if threads == 0 {
             return Err(Error::Threads);
@@ -41,25 +43,25 @@ impl Context {
         Ok(self)
     }
 
-    /// This instruction set, if the machine has it.
+    /// Selects an instruction set. Fails if the machine lacks it.
     pub fn with_isa(mut self, isa: Isa) -> Result<Self, Error> {
         self.isa = Some(MachineIsa::new(isa)?);
         Ok(self)
     }
 
-    /// Says that outputs are allocated just before each call. Such memory costs a fault for every page that is first touched;
-    /// on Linux, large pages are asked for, of which there are fewer.
+    /// Declares that outputs are freshly allocated before each call. The first touch of each page of such memory
+    /// costs a page fault; on Linux, the call then requests huge pages, which take fewer faults.
     pub fn with_fresh_outputs(mut self, fresh: bool) -> Self {
         self.fresh_outputs = fresh;
         self
     }
 
-    /// Whether outputs were just allocated.
+    /// Returns whether outputs are freshly allocated.
     pub(crate) fn fresh_outputs(&self) -> bool {
         self.fresh_outputs
     }
 
-    /// The number of threads that a large call uses.
+    /// Returns the number of threads that a large call uses.
     pub fn threads(&self) -> usize {
         static CORES: OnceLock<usize> = OnceLock::new();
         self.threads.unwrap_or_else(|| {
@@ -67,28 +69,29 @@ impl Context {
         })
     }
 
-    /// The instruction set that calls use. An error if `LAYERNORM_ISA` names one that does not exist here.
+    /// Returns the instruction set that calls use. Fails if `LAYERNORM_ISA` names one that is unknown or that this
+    /// machine lacks.
     pub fn isa(&self) -> Result<Isa, Error> {
         self.machine_isa().map(MachineIsa::isa)
     }
 
-    /// The same as what kernels run with.
+    /// Returns the instruction set as a proof that this machine has it, which kernels require.
     #[doc(hidden)]
     pub fn machine_isa(&self) -> Result<MachineIsa, Error> {
         self.isa.map_or_else(MachineIsa::detect, Ok)
     }
 
-    /// Bytes of scratch memory held.
+    /// Returns the number of bytes of scratch memory held.
     pub fn scratch_bytes(&self) -> usize {
         self.scratch.capacity() * size_of::<CacheLine>()
     }
 
-    /// Gives the scratch memory back.
+    /// Frees the scratch memory.
     pub fn release_scratch(&mut self) {
         self.scratch = Vec::new();
     }
 
-    /// Scratch memory for pieces that take this many bytes together. Grows only if there is less.
+    /// Returns scratch memory for pieces of this total size. Allocates only to grow.
     pub(crate) fn scratch(&mut self, need: Need) -> Result<Scratch, Error> {
         let lines = need.0;
         if self.scratch.capacity() < lines {
@@ -99,7 +102,7 @@ impl Context {
     }
 }
 
-/// How much scratch memory a call needs: the sum of its pieces, each in whole cache lines.
+/// Scratch memory that a call needs: the sum of its pieces, each rounded up to whole cache lines.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Need(usize);
 
@@ -121,7 +124,7 @@ fn lines<A>(count: usize) -> usize {
     count.saturating_mul(size_of::<A>()).div_ceil(size_of::<CacheLine>())
 }
 
-/// Hands out the pieces that were asked for. The memory is not initialized.
+/// Hands out the pieces of scratch memory that were requested. The memory is not initialized.
 #[derive(Clone, Copy)]
 pub(crate) struct Scratch {
     next: *mut CacheLine,
@@ -129,23 +132,23 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// The next piece, aligned to a cache line.
+    /// Returns the next piece, aligned to a cache line.
     pub(crate) fn take<A>(&mut self, count: usize) -> *mut A {
         let piece = self.next;
         let lines = lines::<A>(count);
-        assert!(lines <= self.lines, "scratch memory was counted wrongly");
+        assert!(lines <= self.lines, "more scratch memory taken than requested");
         self.lines -= lines;
-        // SAFETY: the lines are there, as just checked.
+        // SAFETY: the lines exist, as just checked.
         self.next = unsafe { self.next.add(lines) };
         piece.cast()
     }
 
-    /// A part of what is left, to be handed out by itself.
+    /// Splits off a part of the remaining memory, to be handed out separately.
     pub(crate) fn part(&mut self, need: Need) -> Scratch {
         Scratch { next: self.take::<CacheLine>(need.0), lines: need.0 }
     }
 
-    /// Of equal parts that follow each other, the one with this number.
+    /// Returns part `number` of consecutive parts of equal size.
     pub(crate) fn nth(&self, each: Need, number: usize) -> Scratch {
         let mut rest = *self;
         rest.take::<CacheLine>(each.0 * number);

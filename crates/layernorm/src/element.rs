@@ -1,4 +1,4 @@
-//! The four element types and the two types that arithmetic is done in.
+//! Element types of tensors, and the two types that arithmetic is done in.
 //!
 //! f16, bf16 and f32 are widened exactly to f32; f64 stays f64. Results are rounded once, to nearest even.
 
@@ -6,21 +6,21 @@ use crate::kernels::Kernels;
 use crate::kernels::vector::{Simd, Vector};
 use half::{bf16, f16};
 
-/// An element type of tensors: [`f32`], [`f64`], [`struct@f16`] or [`struct@bf16`].
+/// Element type of a tensor: [`f32`], [`f64`], [`struct@f16`] or [`struct@bf16`].
 pub trait Element:
     Copy + Default + PartialEq + Send + Sync + std::fmt::Debug + 'static + lanes::Lanes + Kernels
 {
-    /// The type that arithmetic on these elements is done in: f64 for f64, else f32.
+    /// Type in which arithmetic on these elements is done: f64 for f64, otherwise f32.
     type Acc: Float;
-    /// The name of the type, as error messages say it.
+    /// Name of the type in error messages.
     const NAME: &'static str;
-    /// Exact conversion to the arithmetic type.
+    /// Converts to the arithmetic type, exactly.
     fn widen(self) -> Self::Acc;
-    /// Rounds to nearest, ties to even.
+    /// Rounds to this type, to nearest, ties to even.
     fn narrow(value: Self::Acc) -> Self;
 }
 
-/// A type that arithmetic is done in: [`f32`] or [`f64`].
+/// Type that arithmetic is done in: [`f32`] or [`f64`].
 pub trait Float:
     Element<Acc = Self>
     + PartialOrd
@@ -30,82 +30,83 @@ pub trait Float:
     + std::ops::Div<Output = Self>
     + std::ops::Neg<Output = Self>
 {
-    /// This type's vector on the instruction set `S`.
+    /// Vector of this type on the instruction set `S`.
     #[doc(hidden)]
     type V<S: Simd>: Vector<Elem = Self>;
     /// 0.
     const ZERO: Self;
     /// 1.
     const ONE: Self;
-    /// −0: adding it changes nothing, not even the sign of a zero, so it stands for an absent bias.
+    /// −0. Adding it changes nothing, not even the sign of a zero, so it represents an absent bias.
     const NEG_ZERO: Self;
     /// Smallest positive normal number.
     const MIN_POSITIVE: Self;
-    /// 1.5 · 2²³ (f64: 1.5 · 2⁵²): adding it rounds a small number to a whole one, which then stands in the lowest bits.
+    /// 1.5 · 2²³ (f64: 1.5 · 2⁵²). Adding it rounds a small number to an integer, which then occupies the lowest
+    /// bits.
     const ROUNDER: Self;
-    /// No row of finite sums has a smaller 1/σ: half the exponent range, 2⁻⁶⁴ or 2⁻⁵¹².
+    /// 2⁻⁶⁴ or 2⁻⁵¹², half the exponent range: r = 1/σ of a row with finite sums is never smaller.
     const LEAST_RSTD: Self;
-    /// A v + ε from here on has no error that underflow made: 2⁻⁶⁴ or 2⁻⁵¹².
+    /// 2⁻⁶⁴ or 2⁻⁵¹²: a v + ε of at least this has no error from underflow.
     const LEAST_VARIANCE: Self;
-    /// 1/σ of that: 2³² or 2²⁵⁶.
+    /// r = 1/σ of that variance: 2³² or 2²⁵⁶.
     const MOST_RSTD: Self;
     /// Rounds an f64 to this type.
     fn from_f64(value: f64) -> Self;
-    /// Exact for f32 and f64.
+    /// Converts to f64; exact for f32 and f64.
     fn to_f64(self) -> f64;
-    /// The nearest number to a count.
+    /// Converts a count to the nearest number.
     fn from_count(count: usize) -> Self;
-    /// 2ⁿ of n + [`Float::ROUNDER`], n a whole number whose power is normal.
+    /// Returns 2ⁿ for an argument n + [`Float::ROUNDER`], where n is an integer and 2ⁿ is normal.
     #[doc(hidden)]
     fn power_of_two(self) -> Self;
-    /// Fused multiply-add: `self · a + b`, rounded once.
+    /// Fused multiply-add: computes `self · a + b`, rounded once.
     fn fma(self, a: Self, b: Self) -> Self;
-    /// IEEE square root.
+    /// Computes the square root, correctly rounded.
     fn sqrt(self) -> Self;
-    /// |x|.
+    /// Returns |x|.
     fn abs(self) -> Self;
-    /// Neither infinite nor NaN.
+    /// Returns whether the number is neither infinite nor NaN.
     fn is_finite(self) -> bool;
-    /// ⌊log₂|x|⌋ of a finite number other than 0.
+    /// Returns ⌊log₂|x|⌋ of a finite number other than 0.
     fn exponent(self) -> i32;
-    /// `self · 2^e`, rounded once.
+    /// Computes `self · 2^e`, rounded once.
     fn scale(self, e: i32) -> Self;
 }
 
-/// Loads and stores of a type through a vector of its arithmetic type. Public only so that [`Element`] can require it:
-/// nobody outside this crate can name it, so nobody can add a type.
+/// Loads and stores of an element type through a vector of its arithmetic type. Public only so that [`Element`] can
+/// require it: no other crate can name it, so no other crate can add an element type.
 pub mod lanes {
     use super::{Element, Float, Simd};
 
-    /// The vector on `S` that elements of type `T` are computed in.
+    /// Vector on `S` in which elements of type `T` are computed.
     pub type Of<S, T> = <<T as Element>::Acc as Float>::V<S>;
 
     #[doc(hidden)]
     pub trait Lanes: Sized {
         /// # Safety
-        /// `p` is valid for reads of one whole vector of elements; `S` is on this machine.
+        /// `p` is valid for reads of one whole vector of elements; this machine has `S`.
         unsafe fn load<S: Simd>(p: *const Self) -> Of<S, Self>
         where
             Self: Element;
-        /// The first `n` lanes from memory, 0 in the others.
+        /// Loads the first `n` lanes from memory and sets the others to 0.
         /// # Safety
-        /// `p` is valid for reads of `n` elements, `n` less than the lanes; `S` is on this machine.
+        /// `p` is valid for reads of `n` elements, with `n` less than the number of lanes; this machine has `S`.
         unsafe fn load_first<S: Simd>(p: *const Self, n: usize) -> Of<S, Self>
         where
             Self: Element;
         /// # Safety
-        /// `p` is valid for writes of one whole vector of elements; `S` is on this machine.
+        /// `p` is valid for writes of one whole vector of elements; this machine has `S`.
         unsafe fn store<S: Simd>(p: *mut Self, v: Of<S, Self>)
         where
             Self: Element;
         /// # Safety
-        /// `p` is valid for writes of `n` elements, `n` less than the lanes; `S` is on this machine.
+        /// `p` is valid for writes of `n` elements, with `n` less than the number of lanes; this machine has `S`.
         unsafe fn store_first<S: Simd>(p: *mut Self, v: Of<S, Self>, n: usize)
         where
             Self: Element;
-        /// A store that goes past the cache where the machine can do that.
+        /// Stores a vector, bypassing the cache where the machine can.
         /// # Safety
-        /// As `store`, and `p` is aligned to the bytes that a vector of elements takes.
+        /// As `store`, and `p` is aligned to the size of a vector of elements.
         unsafe fn stream<S: Simd>(p: *mut Self, v: Of<S, Self>)
         where
             Self: Element;
@@ -151,7 +152,7 @@ macro_rules! float {
             }
             #[inline(always)]
             fn power_of_two(self) -> $t {
-                // The number's lowest bits become the exponent; what is above them falls off.
+                // The lowest bits of the number become the exponent; the bits above them are shifted out.
                 <$t>::from_bits((self.to_bits() << $mantissa).wrapping_add((1.0 as $t).to_bits()))
             }
             #[inline(always)]
@@ -181,7 +182,7 @@ macro_rules! float {
                 }
             }
             fn scale(self, e: i32) -> $t {
-                // Every step but the last is exact: it keeps the number normal. The last one rounds.
+                // Every step but the last keeps the number normal and is exact. The last one rounds.
                 let power = |e: i32| <$t>::from_bits(((e - $min_exp + 1) as $bits) << $mantissa);
                 let (mut x, mut e) = (self, e);
                 if x == 0.0 || !x.is_finite() {
@@ -199,7 +200,7 @@ macro_rules! float {
                     let room = x.exponent() - $min_exp;
                     let step = if room > 0 { (-e).min(room).min(-$min_exp) } else { -e };
                     if step > -$min_exp {
-                        // Smaller than half of any subnormal: only the sign is left.
+                        // Smaller than half of any subnormal: only the sign remains.
                         return x * power($min_exp) * power($min_exp);
                     }
                     x *= power(-step);
@@ -212,27 +213,27 @@ macro_rules! float {
         impl lanes::Lanes for $t {
             #[inline(always)]
             unsafe fn load<S: Simd>(p: *const Self) -> S::$v {
-                // SAFETY: the caller's promise is the same.
+                // SAFETY: the caller upholds the same requirements.
                 unsafe { <S::$v>::load(p) }
             }
             #[inline(always)]
             unsafe fn load_first<S: Simd>(p: *const Self, n: usize) -> S::$v {
-                // SAFETY: the caller's promise is the same.
+                // SAFETY: the caller upholds the same requirements.
                 unsafe { <S::$v>::load_first(p, n) }
             }
             #[inline(always)]
             unsafe fn store<S: Simd>(p: *mut Self, v: S::$v) {
-                // SAFETY: the caller's promise is the same.
+                // SAFETY: the caller upholds the same requirements.
                 unsafe { v.store(p) }
             }
             #[inline(always)]
             unsafe fn store_first<S: Simd>(p: *mut Self, v: S::$v, n: usize) {
-                // SAFETY: the caller's promise is the same.
+                // SAFETY: the caller upholds the same requirements.
                 unsafe { v.store_first(p, n) }
             }
             #[inline(always)]
             unsafe fn stream<S: Simd>(p: *mut Self, v: S::$v) {
-                // SAFETY: the caller's promise is the same.
+                // SAFETY: the caller upholds the same requirements.
                 unsafe { v.stream(p) }
             }
         }
@@ -260,13 +261,13 @@ macro_rules! narrow {
         impl lanes::Lanes for $t {
             #[inline(always)]
             unsafe fn load<S: Simd>(p: *const Self) -> S::F32 {
-                // SAFETY: the caller's promise is the same.
+                // SAFETY: the caller upholds the same requirements.
                 unsafe { S::$load(p) }
             }
             #[inline(always)]
             unsafe fn load_first<S: Simd>(p: *const Self, n: usize) -> S::F32 {
                 let mut full = [<$t>::ZERO; MAX_LANES];
-                // SAFETY: `n` elements can be read, and a vector has no more than MAX_LANES.
+                // SAFETY: `n` elements can be read, and a vector has at most MAX_LANES.
                 unsafe {
                     std::ptr::copy_nonoverlapping(p, full.as_mut_ptr(), n);
                     S::$load(full.as_ptr())
@@ -274,13 +275,13 @@ macro_rules! narrow {
             }
             #[inline(always)]
             unsafe fn store<S: Simd>(p: *mut Self, v: S::F32) {
-                // SAFETY: the caller's promise is the same.
+                // SAFETY: the caller upholds the same requirements.
                 unsafe { S::$store(p, v) }
             }
             #[inline(always)]
             unsafe fn store_first<S: Simd>(p: *mut Self, v: S::F32, n: usize) {
                 let mut full = [<$t>::ZERO; MAX_LANES];
-                // SAFETY: `n` elements can be written, and a vector has no more than MAX_LANES.
+                // SAFETY: `n` elements can be written, and a vector has at most MAX_LANES.
                 unsafe {
                     S::$store(full.as_mut_ptr(), v);
                     std::ptr::copy_nonoverlapping(full.as_ptr(), p, n);
@@ -288,7 +289,7 @@ macro_rules! narrow {
             }
             #[inline(always)]
             unsafe fn stream<S: Simd>(p: *mut Self, v: S::F32) {
-                // SAFETY: the caller's promise is the same.
+                // SAFETY: the caller upholds the same requirements.
                 unsafe { S::$stream(p, v) }
             }
         }
@@ -311,7 +312,7 @@ mod tests {
                 assert_eq!(x.scale(e).to_bits(), (exact as f32).to_bits(), "{x:e} · 2^{e}");
             }
         }
-        // Half way between 1 and 2 of the smallest: to even.
+        // Halfway between one and two times the smallest subnormal: ties to even.
         assert_eq!(1.5f64.scale(-1074), f64::from_bits(2));
         assert_eq!(f64::MAX.scale(-2100), 0.0);
         assert_eq!(5e-324f64.scale(1074), 1.0);

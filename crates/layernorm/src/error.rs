@@ -1,126 +1,126 @@
-//! What can be wrong with a call, with what was expected and what came.
+//! Errors, with the expected and the actual values.
 
 use crate::arch::{ISA_VARIABLE, Isa};
 use std::fmt;
 
-/// Why a call was refused. Nothing has been written when an error is returned; only where memory is missing for rows that rule 6
-/// of the contract does again, results may be written in part.
+/// Reason why a call was rejected. When an error is returned, nothing has been written. The one exception: if memory
+/// runs out while rows are recomputed by rule 6 of the contract, results may be partly written.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A slice is too short (or too long) for the shape it was given with.
+    /// A slice is too short (or too long) for its shape.
     Length {
         /// Which argument.
         what: &'static str,
-        /// Elements that the shape needs.
+        /// Elements that the shape requires.
         expected: usize,
-        /// Elements that came.
+        /// Elements in the slice.
         found: usize,
     },
-    /// An argument has another shape than the operation needs.
+    /// An argument does not have the shape that the operation requires.
     Shape {
         /// Which argument.
         what: &'static str,
-        /// The shape needed.
+        /// Required shape.
         expected: Vec<usize>,
-        /// The shape that came.
+        /// Actual shape.
         found: Vec<usize>,
     },
-    /// The number of elements of a shape does not fit into memory.
+    /// The shape has more elements than fit in memory.
     TooLarge {
         /// The shape.
         shape: Vec<usize>,
     },
-    /// Memory that the call needs is not to be had.
+    /// Memory for the call could not be allocated.
     OutOfMemory {
-        /// Bytes asked for; `usize::MAX` if they are more than can be counted.
+        /// Bytes requested; `usize::MAX` if the number does not fit in a `usize`.
         bytes: usize,
     },
     /// A tensor has too many dimensions.
     Rank {
-        /// The most that are possible.
+        /// Largest number supported.
         max: usize,
-        /// The number that came.
+        /// Actual number.
         found: usize,
     },
     /// A tensor has too few dimensions for the operation.
     TooFewDimensions {
         /// Which argument.
         what: &'static str,
-        /// The least number needed.
+        /// Smallest number required.
         min: usize,
-        /// The number that came.
+        /// Actual number.
         found: usize,
     },
     /// Shape and strides have different lengths.
     StrideCount {
         /// Dimensions of the shape.
         expected: usize,
-        /// Strides that came.
+        /// Number of strides.
         found: usize,
     },
-    /// A strided view reaches outside its memory.
+    /// A strided view reaches beyond its memory.
     OutOfBounds {
-        /// The lowest element that the view would touch.
+        /// Lowest element that the view would touch.
         first: isize,
-        /// The highest element that the view would touch.
+        /// Highest element that the view would touch.
         last: isize,
-        /// Elements of the memory.
+        /// Number of elements in the memory.
         len: usize,
     },
-    /// Two elements of a view for writing lie in the same place.
+    /// Two elements of a mutable view occupy the same memory.
     Overlap {
-        /// The shape of the view.
+        /// Shape of the view.
         shape: Vec<usize>,
         /// Its strides.
         strides: Vec<isize>,
     },
     /// An axis does not exist in the tensor.
     Axis {
-        /// The axis that came.
+        /// The axis.
         axis: isize,
         /// Dimensions of the tensor.
         rank: usize,
     },
-    /// An axis was named twice.
+    /// An axis is listed twice.
     RepeatedAxis {
         /// The axis.
         axis: usize,
     },
     /// ε is negative, infinite or NaN.
     Epsilon {
-        /// The ε that came.
+        /// The value of ε.
         found: f64,
     },
-    /// The number of groups does not divide the channels.
+    /// The number of groups does not divide the number of channels.
     Groups {
-        /// Groups asked for.
+        /// Number of groups.
         groups: usize,
-        /// Channels there are.
+        /// Number of channels.
         channels: usize,
     },
-    /// Batch norm's momentum is not in 0..=1.
+    /// Batch norm's momentum is not between 0 and 1.
     Momentum {
-        /// The momentum that came.
+        /// The momentum.
         found: f64,
     },
-    /// Batch norm in training got a single value a channel: its variance says nothing.
+    /// Batch norm in training got a single value per channel, whose variance is meaningless.
     SingleValue {
-        /// The shape of the tensor.
+        /// Shape of the tensor.
         shape: Vec<usize>,
     },
     /// The number of threads is 0.
     Threads,
     /// No instruction set has this name.
     UnknownIsa {
-        /// The name that came.
+        /// The name.
         name: String,
     },
-    /// This machine lacks the instruction set that was asked for.
+    /// This machine lacks the requested instruction set.
     MissingIsa {
-        /// The one asked for.
+        /// Requested instruction set.
         isa: Isa,
-        /// Those that the machine has.
+        /// Instruction sets that the machine has.
         available: Vec<Isa>,
     },
 }
@@ -175,7 +175,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// `Ok` if the shapes are equal, else an error that names the argument.
+/// Returns `Ok` if the shapes are equal, otherwise an error that names the argument.
 pub(crate) fn same_shape(what: &'static str, expected: &[usize], found: &[usize]) -> Result<(), Error> {
     if expected == found {
         Ok(())

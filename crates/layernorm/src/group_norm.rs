@@ -1,10 +1,11 @@
-//! Group normalization (Wu and He, 2018): the channels of a sample in groups, each group to mean 0 and variance 1, then gain
-//! and bias of the channel. One group is layer norm over a sample; one channel a group is instance norm.
+//! Group normalization (Wu and He, 2018): scales each group of channels of a sample to mean 0 and variance 1, then
+//! applies each channel's gain and bias. With one group it is layer norm over a sample; with one channel per group it
+//! is instance norm.
 //!
-//! x is `[N, C, …]`; a row is a group of C/G channels of one sample, with all their positions.
+//! x is `[N, C, …]`. A row is a group of C/G channels of one sample, with all their positions.
 //!
 //! ```text
-//! m, δ, v, r and y, and dx, as layer norm's, γ and β those of the element's channel
+//! m, δ, v, r, y and dx as in layer norm, with γ and β of the element's channel
 //! dγ = Σ dy·x̂    dβ = Σ dy     over samples and positions
 //! ```
 
@@ -21,25 +22,25 @@ use crate::plan::Operand;
 use crate::rows::{BackwardJob, ForwardJob, any_scaled};
 use crate::view::{View, ViewMut};
 
-/// The number of groups, γ and β (one a channel), ε.
+/// Configuration of group norm: the number of groups, γ and β (one per channel), and ε.
 #[derive(Debug)]
 pub struct GroupConfig<'a, T> {
-    /// How many groups: a divisor of the channels.
+    /// Number of groups: a divisor of the number of channels.
     pub groups: usize,
     /// γ and β, `[C]`.
     pub affine: Affine<'a, T>,
-    /// ε: finite, 0 or more.
+    /// ε: finite and not negative.
     pub eps: f64,
 }
 
 impl<T> GroupConfig<'_, T> {
-    /// So many groups, no γ and β, ε = 10⁻⁵.
+    /// Returns a configuration with this many groups, without γ and β, and with ε = 10⁻⁵.
     pub fn new(groups: usize) -> Self {
         GroupConfig { groups, affine: Affine::default(), eps: 1e-5 }
     }
 }
 
-/// A call checked against the input's shape.
+/// Arguments checked against the input's shape.
 struct Checked<'a, T: Element> {
     shape: ChannelShape,
     groups: usize,
@@ -53,7 +54,7 @@ impl<'a, T: Element> Checked<'a, T> {
     fn new(config: &GroupConfig<'a, T>, shape: &[usize]) -> Result<Self, Error> {
         let shape = ChannelShape::new(shape)?;
         let (groups, channels) = (config.groups, shape.channels);
-        // No groups of no channels are as good as any: instance norm has them.
+        // Zero channels in zero groups are valid: instance norm produces this case.
         if channels.checked_rem(groups).unwrap_or(channels) != 0 {
             return Err(Error::Groups { groups, channels });
         }
@@ -69,7 +70,7 @@ impl<'a, T: Element> Checked<'a, T> {
         self.rows == 0 || self.n == 0
     }
 
-    /// γ and β as the forward kernel wants them: one of each a channel, which serves all its positions.
+    /// Returns γ and β for the forward kernel: one of each per channel, shared by all its positions.
     fn parameters(&self, scratch: &mut Scratch) -> kernels::Affine<T::Acc> {
         let (gain, bias) = self.affine.widen(self.shape.channels, scratch);
         if self.affine.is_none() {
@@ -79,7 +80,7 @@ impl<'a, T: Element> Checked<'a, T> {
         }
     }
 
-    /// Whether γ varies within a row, so that backward wants it once an element.
+    /// Returns whether γ varies within a row, so that backward needs one γ per element.
     fn spreads_gain(&self) -> bool {
         self.affine.weight.is_some() && self.groups != self.shape.channels && self.shape.space > 1
     }
@@ -89,7 +90,7 @@ impl<'a, T: Element> Checked<'a, T> {
         self.affine.need(self.shape.channels).and(Need::default().plus::<T::Acc>(count))
     }
 
-    /// γ as the backward kernel wants it: one a feature, or one a row.
+    /// Returns γ for the backward kernel: one per feature, or one per row.
     fn backward_parameters(&self, scratch: &mut Scratch) -> kernels::Affine<T::Acc> {
         let affine = self.parameters(scratch);
         if !self.spreads_gain() {
@@ -104,7 +105,8 @@ impl<'a, T: Element> Checked<'a, T> {
     }
 }
 
-/// y = norm(x). `stats`, if given, gets the statistics that backward needs: one of each a sample and group.
+/// Computes y = norm(x). Writes the statistics that backward needs to `stats`, if given: one of each per sample and
+/// group.
 pub fn forward<T: Element>(
     x: View<T>,
     y: ViewMut<T>,
@@ -125,11 +127,11 @@ pub fn forward<T: Element>(
     let mut job = ForwardJob { x, residual: None, y, norm: checked.norm, affine, stats };
     let mut scratch = cx.scratch(checked.affine.need(checked.shape.channels).and(job.need(cx)))?;
     job.affine = checked.parameters(&mut scratch);
-    // SAFETY: the views vouch for the memory, and all shapes agree.
+    // SAFETY: the views guarantee valid memory, and all shapes agree.
     unsafe { job.run(cx, &mut scratch) }
 }
 
-/// Gradients from dy, x and the statistics that [`forward`] saved.
+/// Computes the gradients from dy, x and the statistics saved by [`forward`].
 pub fn backward<T: Element>(
     x: View<T>,
     dy: View<T>,
@@ -161,7 +163,7 @@ pub fn backward<T: Element>(
         };
         let mut scratch = cx.scratch(checked.gain_need().and(job.need(cx)))?;
         job.affine = checked.backward_parameters(&mut scratch);
-        // SAFETY: the views vouch for the memory, and all shapes agree.
+        // SAFETY: the views guarantee valid memory, and all shapes agree.
         unsafe { job.run(cx, &mut scratch)? };
     }
     if gradients.wants_parameters() {
@@ -171,7 +173,7 @@ pub fn backward<T: Element>(
     Ok(())
 }
 
-/// x and dy as positions and channels.
+/// x and dy, viewed as positions and channels.
 struct Columns<T: Element> {
     x: Operand<*const T>,
     dy: Operand<*const T>,
@@ -195,7 +197,7 @@ impl<T: Element> Columns<T> {
         };
         let mut scratch = cx.scratch(job.need(cx))?;
         let count = checked.shape.channels;
-        // SAFETY: the views vouch for the memory; there are two sums a channel.
+        // SAFETY: the views guarantee valid memory; there are two sums per channel.
         unsafe {
             let dgain = job.run(cx, &mut scratch)?;
             let dbias = dgain.add(count);
@@ -208,7 +210,7 @@ impl<T: Element> Columns<T> {
         Ok(())
     }
 
-    /// Rule 6: x̂ of scaled rows is that of the scaled row, and sums that left the range are taken again.
+    /// Applies rule 6: x̂ of a scaled row is that of the scaled row, and sums that overflowed are recomputed.
     #[cold]
     unsafe fn redo(&self, checked: &Checked<T>, dgain: *mut T::Acc, dbias: *mut T::Acc) -> Result<(), Error> {
         let (space, size) = (checked.shape.space, checked.shape.channels / checked.groups);
@@ -223,7 +225,7 @@ impl<T: Element> Columns<T> {
         }));
         let n = checked.shape.positions();
         for channel in 0..checked.shape.channels {
-            // SAFETY: positions and the channel exist.
+            // SAFETY: the positions and the channel exist.
             unsafe {
                 let dy = |position: usize| self.dy.element(position, channel).widen();
                 let x_hat = |position: usize| {

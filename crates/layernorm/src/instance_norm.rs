@@ -1,5 +1,5 @@
-//! Instance normalization (Ulyanov, Vedaldi and Lempitsky, 2016): every channel of every sample to mean 0 and variance 1, then
-//! gain and bias of the channel. It is group norm with one channel a group.
+//! Instance normalization (Ulyanov, Vedaldi and Lempitsky, 2016): scales each channel of each sample to mean 0 and
+//! variance 1, then applies the channel's gain and bias. It is group norm with one channel per group.
 
 use crate::context::Context;
 use crate::element::Element;
@@ -8,31 +8,32 @@ use crate::group_norm::{self, GroupConfig};
 use crate::params::{Affine, Gradients, StatsMut, StatsRef};
 use crate::view::{View, ViewMut};
 
-/// γ and β (one a channel) and ε.
+/// Configuration of instance norm: γ and β (one per channel), and ε.
 #[derive(Debug)]
 pub struct InstanceConfig<'a, T> {
     /// γ and β, `[C]`.
     pub affine: Affine<'a, T>,
-    /// ε: finite, 0 or more.
+    /// ε: finite and not negative.
     pub eps: f64,
 }
 
 impl<T> Default for InstanceConfig<'_, T> {
-    /// No γ and β, ε = 10⁻⁵.
+    /// Returns a configuration without γ and β, and with ε = 10⁻⁵.
     fn default() -> Self {
         InstanceConfig { affine: Affine::default(), eps: 1e-5 }
     }
 }
 
 impl<'a, T> InstanceConfig<'a, T> {
-    /// One group a channel. A tensor without a channel axis gets its error from group norm.
+    /// Returns the group norm with one group per channel. A tensor without a channel axis is rejected there.
     fn groups(&self, shape: &[usize]) -> GroupConfig<'a, T> {
         let groups = shape.get(1).copied().unwrap_or(1);
         GroupConfig { groups, affine: self.affine, eps: self.eps }
     }
 }
 
-/// y = norm(x), x of shape `[N, C, …]`. `stats`, if given, gets one of each a sample and channel.
+/// Computes y = norm(x) for x of shape `[N, C, …]`. Writes the statistics that backward needs to `stats`, if given:
+/// one of each per sample and channel.
 pub fn forward<T: Element>(
     x: View<T>,
     y: ViewMut<T>,
@@ -43,7 +44,7 @@ pub fn forward<T: Element>(
     group_norm::forward(x, y, stats, &config.groups(x.shape()), cx)
 }
 
-/// Gradients from dy, x and the statistics that [`forward`] saved.
+/// Computes the gradients from dy, x and the statistics saved by [`forward`].
 pub fn backward<T: Element>(
     x: View<T>,
     dy: View<T>,

@@ -1,4 +1,5 @@
-//! Layer normalization (Ba, Kiros and Hinton, 2016): every row to mean 0 and variance 1, then gain and bias.
+//! Layer normalization (Ba, Kiros and Hinton, 2016): scales each row to mean 0 and variance 1, then applies gain and
+//! bias.
 //!
 //! ```text
 //! m = sum(x)/N    d = x − m    δ = sum(d)/N    v = max(0, fma(−δ, δ, sum(d·d)/N))    r = 1/sqrt(v + ε)
@@ -7,7 +8,7 @@
 //! g = dy·γ    x̂ = (d − δ)·r    a = sum(g)/N    b = sum(g·x̂)/N    dx = r·fma(−x̂, b, g − a)
 //! dγ = Σ dy·x̂    dβ = Σ dy     over the rows
 //! ```
-//! The mean is taken twice: δ is what the rounding of m left behind. That is why a large mean costs no accuracy.
+//! The mean is corrected once: δ is the rounding error of m. Therefore a large mean costs no accuracy.
 
 use crate::context::Context;
 use crate::element::Element;
@@ -21,7 +22,7 @@ pub use crate::row_norm::NormConfig;
 /// Rows are centred.
 const CENTERED: bool = true;
 
-/// y = norm(x). `stats`, if given, gets the statistics that backward needs, one of each a row.
+/// Computes y = norm(x). Writes the statistics that backward needs to `stats`, if given: one of each per row.
 pub fn forward<T: Element>(
     x: View<T>,
     y: ViewMut<T>,
@@ -32,7 +33,7 @@ pub fn forward<T: Element>(
     row_norm::forward(ForwardArgs { x: Operands::Apart { x, y }, stats }, config, CENTERED, cx)
 }
 
-/// x = norm(x), in the same memory.
+/// Computes x = norm(x) in place.
 pub fn forward_in_place<T: Element>(
     x: ViewMut<T>,
     stats: Option<StatsMut<T::Acc>>,
@@ -42,7 +43,8 @@ pub fn forward_in_place<T: Element>(
     row_norm::forward(ForwardArgs { x: Operands::InPlace(x), stats }, config, CENTERED, cx)
 }
 
-/// h = x + residual, rounded to the type; y = norm(h). The same bits as the two one after the other.
+/// Computes h = x + residual, rounded to the element type, and y = norm(h), with the bits of the two operations in
+/// sequence.
 pub fn forward_residual<T: Element>(
     x: View<T>,
     residual: View<T>,
@@ -55,7 +57,7 @@ pub fn forward_residual<T: Element>(
     row_norm::forward(ForwardArgs { x: Operands::Residual { x, residual, h, y }, stats }, config, CENTERED, cx)
 }
 
-/// Gradients from dy, x and the statistics that [`forward`] saved.
+/// Computes the gradients from dy, x and the statistics saved by [`forward`].
 pub fn backward<T: Element>(
     x: View<T>,
     dy: View<T>,
@@ -67,8 +69,9 @@ pub fn backward<T: Element>(
     row_norm::backward(BackwardArgs { x, dy, dh: None, stats }, gradients, config, CENTERED, cx)
 }
 
-/// Gradients of [`forward_residual`]: `h` is its residual output, `dh` the gradient that comes from h's other users. The
-/// gradient of the input is that of x and of the residual alike: dh + (the gradient through the norm, rounded).
+/// Computes the gradients of [`forward_residual`]. `h` is its residual output, and `dh` is the gradient of h from its
+/// other users. The gradient of the input is that of both x and the residual: dh + (the gradient through the norm,
+/// rounded).
 pub fn backward_residual<T: Element>(
     h: View<T>,
     dy: View<T>,

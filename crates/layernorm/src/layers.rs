@@ -1,4 +1,4 @@
-//! Plain layer objects: parameters inside, slices in and out.
+//! Layers that own their parameters and take and return slices and vectors.
 //!
 //! ```
 //! use layernorm::LayerNorm;
@@ -7,7 +7,7 @@
 //! let x = [1.0f32, 2.0, 3.0, 4.0, 10.0, 20.0, 30.0, 40.0];
 //! let y = norm.forward(&x)?;
 //!
-//! // Training: keep what forward saved, and give it back.
+//! Training: keep what forward saved and pass it to backward.
 //! let (y2, saved) = norm.forward_train(&x)?;
 //! assert_eq!(y, y2);
 //! let gradients = norm.backward(&x, &[1.0; 8], &saved)?;
@@ -27,7 +27,7 @@ use crate::row_norm::NormConfig;
 use crate::view::{MAX_RANK, View, ViewMut, element_count};
 use crate::{layer_norm, rms_norm};
 
-/// Gradients as vectors.
+/// Gradients of a layer, as vectors.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LayerGradients<T> {
     /// Gradient of the input.
@@ -38,7 +38,7 @@ pub struct LayerGradients<T> {
     pub bias: Option<Vec<T>>,
 }
 
-/// The shape of whole rows one after the other, without an allocation.
+/// Shape of consecutive whole rows, without an allocation.
 struct InputShape {
     dims: [usize; MAX_RANK],
     rank: usize,
@@ -68,22 +68,22 @@ impl std::ops::Deref for InputShape {
     }
 }
 
-/// A context for outputs that were just allocated.
+/// Returns a context for freshly allocated outputs.
 fn fresh() -> Context {
     Context::new().with_fresh_outputs(true)
 }
 
-/// Parameters of a new layer. Without memory for them there are none, and the first call says so.
+/// Returns the initial γ of a layer. It is empty if it cannot be allocated; the first call then reports that.
 fn ones<T: Element>(count: usize) -> Option<Vec<T>> {
     Some(memory::filled(count, T::narrow(T::Acc::ONE)).unwrap_or_default())
 }
 
-/// The same, zeros.
+/// Returns the initial β, all zeros; empty like `ones` if it cannot be allocated.
 fn no_bias<T: Element>(count: usize) -> Option<Vec<T>> {
     Some(zeros(count).unwrap_or_default())
 }
 
-/// γ and β of a layer as the operations want them.
+/// Returns γ and β of a layer as the operations take them.
 fn affine<'a, T: Element>(
     weight: &'a Option<Vec<T>>,
     bias: &'a Option<Vec<T>>,
@@ -104,7 +104,7 @@ fn affine<'a, T: Element>(
     })
 }
 
-/// Runs a backward operation into fresh vectors.
+/// Runs a backward operation and returns its gradients in new vectors.
 fn collect_gradients<T: Element>(
     len: usize,
     shape: &[usize],
@@ -130,11 +130,11 @@ macro_rules! row_layer {
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name<T> {
             normalized_shape: Vec<usize>,
-            /// γ, one a feature; `None` for no gain.
+            /// γ, one per feature; `None` for no gain.
             pub weight: Option<Vec<T>>,
-            /// β, one a feature; `None` for no bias.
+            /// β, one per feature; `None` for no bias.
             pub bias: Option<Vec<T>>,
-            /// Whether the gain is 1 + γ. Set γ to zeros with it.
+            /// Whether the gain is 1 + γ. If so, initialize γ with zeros.
             pub zero_centered: bool,
             /// ε.
             pub eps: f64,
@@ -144,7 +144,7 @@ macro_rules! row_layer {
             #[doc = $new_doc]
             pub fn new(normalized_shape: impl Into<Vec<usize>>) -> Self {
                 let normalized_shape = normalized_shape.into();
-                // A shape beyond memory gets its error at the first call; there is nothing to fill here.
+                // A shape too large for memory is rejected by the first call; there is nothing to fill here.
                 let count = element_count(&normalized_shape).unwrap_or(0);
                 let bias: fn(usize) -> Option<Vec<T>> = $bias;
                 $name {
@@ -156,22 +156,23 @@ macro_rules! row_layer {
                 }
             }
 
-            /// The same without γ and β.
+            /// Removes γ and β.
             pub fn without_parameters(self) -> Self {
                 $name { weight: None, bias: None, ..self }
             }
 
-            /// The same with this ε.
+            /// Sets ε.
             pub fn with_eps(self, eps: f64) -> Self {
                 $name { eps, ..self }
             }
 
-            /// The trailing dimensions that are normalized together.
+            /// Returns the trailing dimensions that are normalized together.
             pub fn normalized_shape(&self) -> &[usize] {
                 &self.normalized_shape
             }
 
-            /// `[rows, …normalized_shape]` of a slice, or an error if it is not whole rows.
+            /// Returns the shape `[rows, …normalized_shape]` of a slice. Fails if the slice is not a whole number of
+            /// rows.
             fn shape_of(&self, what: &'static str, len: usize) -> Result<InputShape, Error> {
                 InputShape::new(what, len, &self.normalized_shape)
             }
@@ -184,21 +185,21 @@ macro_rules! row_layer {
                 })
             }
 
-            /// y = norm(x), for whole rows one after the other.
+            /// Computes y = norm(x) for consecutive whole rows.
             pub fn forward(&self, x: &[T]) -> Result<Vec<T>, Error> {
                 let mut y = zeros(x.len())?;
                 self.forward_into(x, &mut y, None, &mut fresh())?;
                 Ok(y)
             }
 
-            /// y = norm(x), with what [`Self::backward`] needs.
+            /// Computes y = norm(x) and saves what [`Self::backward`] needs.
             pub fn forward_train(&self, x: &[T]) -> Result<(Vec<T>, Saved<T::Acc>), Error> {
                 let (mut y, mut saved) = (zeros(x.len())?, Saved::default());
                 self.forward_into(x, &mut y, Some(&mut saved), &mut fresh())?;
                 Ok((y, saved))
             }
 
-            /// y = norm(x) into the caller's memory, with the caller's threads, instruction set and scratch memory.
+            /// Computes y = norm(x) into the caller's memory, with the caller's context.
             pub fn forward_into(
                 &self,
                 x: &[T],
@@ -211,7 +212,7 @@ macro_rules! row_layer {
                     return Err(Error::Length { what: "output", expected: x.len(), found: y.len() });
                 }
                 let config = self.config()?;
-                // Nothing is changed if the call is refused, so what can be wrong is looked at first.
+                // A rejected call must change nothing, so check for all errors first.
                 check_eps::<T::Acc>(self.eps).and(cx.isa())?;
                 let stats = match saved {
                     Some(saved) => {
@@ -223,13 +224,13 @@ macro_rules! row_layer {
                 $op::forward(View::new(x, &shape)?, ViewMut::new(y, &shape)?, stats, &config, cx)
             }
 
-            /// x = norm(x), in the same memory.
+            /// Computes x = norm(x) in place.
             pub fn forward_in_place(&self, x: &mut [T], cx: &mut Context) -> Result<(), Error> {
                 let shape = self.shape_of("input", x.len())?;
                 $op::forward_in_place(ViewMut::new(x, &shape)?, None, &self.config()?, cx)
             }
 
-            /// Gradients from dy and what [`Self::forward_train`] saved for the same x.
+            /// Computes the gradients from dy and what [`Self::forward_train`] saved for the same x.
             pub fn backward(&self, x: &[T], dy: &[T], saved: &Saved<T::Acc>) -> Result<LayerGradients<T>, Error> {
                 let shape = self.shape_of("input", x.len())?;
                 if dy.len() != x.len() {
@@ -247,42 +248,43 @@ macro_rules! row_layer {
 }
 
 row_layer!(
-    /// Layer normalization with its parameters. γ = 1 and β = 0 at the start, ε = 10⁻⁵.
+    /// Layer normalization with its parameters. Initially γ = 1, β = 0 and ε = 10⁻⁵.
     LayerNorm,
     layer_norm,
-    "Over these trailing dimensions: `LayerNorm::new([768])`, `LayerNorm::new([32, 28])`.",
+    "Normalizes over these trailing dimensions: `LayerNorm::new([768])`, `LayerNorm::new([32, 28])`.",
     no_bias
 );
 
 row_layer!(
-    /// RMS normalization with its parameters. γ = 1 at the start, no β, ε = 10⁻⁵.
+    /// RMS normalization with its parameters. Initially γ = 1, without β, and ε = 10⁻⁵.
     RmsNorm,
     rms_norm,
-    "Over these trailing dimensions: `RmsNorm::new([768])`.",
+    "Normalizes over these trailing dimensions: `RmsNorm::new([768])`.",
     |_| None
 );
 
-/// Group normalization with its parameters. γ = 1 and β = 0 at the start, ε = 10⁻⁵. With as many groups as channels it is
-/// instance normalization.
+/// Group normalization with its parameters. Initially γ = 1, β = 0 and ε = 10⁻⁵. With as many groups as channels it
+/// is instance normalization.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupNorm<T> {
     groups: usize,
     channels: usize,
-    /// γ, one a channel; `None` for no gain.
+    /// γ, one per channel; `None` for no gain.
     pub weight: Option<Vec<T>>,
-    /// β, one a channel; `None` for no bias.
+    /// β, one per channel; `None` for no bias.
     pub bias: Option<Vec<T>>,
     /// ε.
     pub eps: f64,
 }
 
 impl<T: Element> GroupNorm<T> {
-    /// So many groups of so many channels in all. More than memory holds are refused at the first call.
+    /// Creates a layer with `groups` groups of `channels` channels in total. If the parameters do not fit in memory,
+    /// the first call fails.
     pub fn new(groups: usize, channels: usize) -> Self {
         GroupNorm { groups, channels, weight: ones(channels), bias: no_bias(channels), eps: 1e-5 }
     }
 
-    /// Instance normalization: every channel a group, no γ and β unless they are set.
+    /// Creates an instance normalization layer: one group per channel, without γ and β unless they are set.
     pub fn instance(channels: usize) -> Self {
         GroupNorm { groups: channels.max(1), channels, weight: None, bias: None, eps: 1e-5 }
     }
@@ -296,16 +298,16 @@ impl<T: Element> GroupNorm<T> {
         check_channels(shape, self.channels)
     }
 
-    /// y = norm(x), x of this shape, `[N, C, …]`.
+    /// Computes y = norm(x) for x of the given shape, `[N, C, …]`.
     pub fn forward(&self, x: &[T], shape: &[usize]) -> Result<Vec<T>, Error> {
         Ok(self.forward_train(x, shape)?.0)
     }
 
-    /// y = norm(x), with what [`GroupNorm::backward`] needs.
+    /// Computes y = norm(x) and saves what [`GroupNorm::backward`] needs.
     pub fn forward_train(&self, x: &[T], shape: &[usize]) -> Result<(Vec<T>, Saved<T::Acc>), Error> {
         self.check(shape)?;
         let from = View::new(x, shape)?;
-        // There are as many rows as elements at the most, unless there are none of either.
+        // There are at most as many rows as elements, unless there are no elements.
         let rows = if x.is_empty() { 0 } else { shape[0] * self.groups };
         let (mut y, mut saved) = (zeros(x.len())?, Saved::try_new(rows)?);
         let stats = (!x.is_empty()).then(|| saved.as_mut());
@@ -314,7 +316,7 @@ impl<T: Element> GroupNorm<T> {
         Ok((y, saved))
     }
 
-    /// Gradients from dy and what [`GroupNorm::forward_train`] saved for the same x.
+    /// Computes the gradients from dy and what [`GroupNorm::forward_train`] saved for the same x.
     pub fn backward(
         &self,
         x: &[T],
@@ -328,7 +330,7 @@ impl<T: Element> GroupNorm<T> {
         collect_gradients(x.len(), shape, &[self.channels], has, |gradients| {
             let (x, dy) = (View::new(x, shape)?, View::new(dy, shape)?);
             if x.is_empty() {
-                // The gradients are zero as they are.
+                // The gradients are already zero.
                 return Ok(());
             }
             group_norm::backward(x, dy, saved.as_ref(), gradients, &config, &mut fresh())
@@ -347,29 +349,29 @@ fn check_channels(shape: &[usize], channels: usize) -> Result<(), Error> {
     }
 }
 
-/// Batch normalization with its parameters and running statistics. γ = 1, β = 0, running mean 0 and variance 1 at the start,
-/// ε = 10⁻⁵, momentum 0.1.
+/// Batch normalization with its parameters and running statistics. Initially γ = 1, β = 0, the running mean is 0, the
+/// running variance is 1, ε = 10⁻⁵ and the momentum is 0.1.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchNorm<T: Element> {
     channels: usize,
-    /// γ, one a channel; `None` for no gain.
+    /// γ, one per channel; `None` for no gain.
     pub weight: Option<Vec<T>>,
-    /// β, one a channel; `None` for no bias.
+    /// β, one per channel; `None` for no bias.
     pub bias: Option<Vec<T>>,
-    /// Running means, one a channel.
+    /// Running means, one per channel.
     pub running_mean: Vec<T::Acc>,
-    /// Running variances, one a channel.
+    /// Running variances, one per channel.
     pub running_var: Vec<T::Acc>,
-    /// How much a batch counts in the running statistics; `None` for the average over all batches.
+    /// Weight of a batch in the running statistics; `None` for the plain average over all batches.
     pub momentum: Option<f64>,
-    /// Batches seen in training.
+    /// Number of training batches seen.
     pub batches: u64,
     /// ε.
     pub eps: f64,
 }
 
 impl<T: Element> BatchNorm<T> {
-    /// For so many channels. More than memory holds are refused at the first call.
+    /// Creates a layer for this many channels. If the parameters do not fit in memory, the first call fails.
     pub fn new(channels: usize) -> Self {
         BatchNorm {
             channels,
@@ -417,7 +419,7 @@ impl<T: Element> BatchNorm<T> {
         Ok((y, saved))
     }
 
-    /// Gradients of a training pass from dy and what [`BatchNorm::forward_train`] saved for the same x.
+    /// Computes the gradients of a training pass from dy and what [`BatchNorm::forward_train`] saved for the same x.
     pub fn backward(
         &self,
         x: &[T],

@@ -1,10 +1,10 @@
 #![doc = include_str!("../README.md")]
 //!
-//! ## Where to look
+//! ## Overview
 //!
 //! - [`LayerNorm`], [`RmsNorm`], [`GroupNorm`], [`BatchNorm`]: layers that hold their parameters.
-//! - [`layer_norm`], [`rms_norm`], [`group_norm`], [`instance_norm`], [`batch_norm`], [`weight_norm`]: the operations as functions
-//!   of views, each with its maths.
+//! - [`layer_norm`], [`rms_norm`], [`group_norm`], [`instance_norm`], [`batch_norm`], [`weight_norm`]: the operations
+//!   as functions of views, each with its formulas.
 //! - [`View`] and [`ViewMut`]: your memory with a shape and strides. [`NormConfig`]: axes, ε, γ and β.
 //! - [`Context`]: threads, instruction set and scratch memory of a call.
 //! - [`guide`]: examples.
@@ -50,7 +50,7 @@ pub use plan::Axes;
 pub use row_norm::NormConfig;
 pub use view::{MAX_RANK, View, ViewMut};
 
-// The examples of the repository's front page are tests, too. The file is not part of the published crate.
+// Also test the examples of the repository's README. The file is not part of the published crate.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/repository.md")]
 mod front_page {}

@@ -1,36 +1,37 @@
-//! Memory that may not be there: a call whose shape asks for more than there is ends with an error, never with the process.
+//! Fallible allocation: a call that needs more memory than available returns an error instead of aborting the
+//! process.
 
 use crate::element::Element;
 use crate::error::Error;
 use std::alloc::{Layout, alloc_zeroed};
 
-/// The error for `count` elements that could not be had.
+/// Returns the error for `count` elements that could not be allocated.
 pub fn out_of_memory<T>(count: usize) -> Error {
     Error::OutOfMemory { bytes: count.saturating_mul(size_of::<T>()) }
 }
 
-/// An empty vector with room for `count` elements.
+/// Returns an empty vector with capacity for `count` elements.
 pub fn reserved<T>(count: usize) -> Result<Vec<T>, Error> {
     let mut vector = Vec::new();
     vector.try_reserve_exact(count).map_err(|_| out_of_memory::<T>(count))?;
     Ok(vector)
 }
 
-/// `count` times the same.
+/// Returns a vector of `count` copies of a value.
 pub fn filled<T: Clone>(count: usize, value: T) -> Result<Vec<T>, Error> {
     let mut vector = reserved(count)?;
     vector.resize(count, value);
     Ok(vector)
 }
 
-/// A copy.
+/// Returns a copy of a slice.
 pub fn copied<T: Copy>(from: &[T]) -> Result<Vec<T>, Error> {
     let mut vector = reserved(from.len())?;
     vector.extend_from_slice(from);
     Ok(vector)
 }
 
-/// `count` times the same in a vector that is used again. Allocates only to grow.
+/// Sets a reused vector to `count` copies of a value. Allocates only to grow.
 pub fn refill<T: Clone>(vector: &mut Vec<T>, count: usize, value: T) -> Result<(), Error> {
     vector.clear();
     vector.try_reserve_exact(count).map_err(|_| out_of_memory::<T>(count))?;
@@ -38,7 +39,7 @@ pub fn refill<T: Clone>(vector: &mut Vec<T>, count: usize, value: T) -> Result<(
     Ok(())
 }
 
-/// At least `count` elements: the missing ones are new.
+/// Extends a vector to at least `count` elements.
 pub fn more<T>(vector: &mut Vec<T>, count: usize, new: impl FnMut() -> T) -> Result<(), Error> {
     let missing = count.saturating_sub(vector.len());
     vector.try_reserve_exact(missing).map_err(|_| out_of_memory::<T>(count))?;
@@ -46,21 +47,21 @@ pub fn more<T>(vector: &mut Vec<T>, count: usize, new: impl FnMut() -> T) -> Res
     Ok(())
 }
 
-/// One more element.
+/// Appends an element.
 pub(crate) fn push<T>(vector: &mut Vec<T>, value: T) -> Result<(), Error> {
     vector.try_reserve(1).map_err(|_| out_of_memory::<T>(vector.len() + 1))?;
     vector.push(value);
     Ok(())
 }
 
-/// Zeros. The system hands out zero pages when they are first touched, so that nothing is written here.
+/// Returns a vector of zeros. The system provides zero pages on first touch, so nothing is written here.
 pub fn zeros<T: Element>(count: usize) -> Result<Vec<T>, Error> {
     let layout = Layout::array::<T>(count).map_err(|_| out_of_memory::<T>(count))?;
     if layout.size() == 0 {
         return Ok(Vec::new());
     }
-    // SAFETY: the layout has a size. Zero bytes are the number 0 in all element types, and the vector frees its memory with
-    // the layout that it was allocated with.
+    // SAFETY: the layout has a nonzero size. All-zero bytes are the number 0 in every element type, and the vector
+    // frees its memory with the layout that it was allocated with.
     unsafe {
         let start = alloc_zeroed(layout);
         if start.is_null() {
@@ -71,9 +72,9 @@ pub fn zeros<T: Element>(count: usize) -> Result<Vec<T>, Error> {
     }
 }
 
-/// Whether so many bytes could be had together. They are asked for and given back untouched. Systems that promise more
-/// memory than there is look at each request by itself: many that fit can be too much together, and the process would end
-/// when it writes to them.
+/// Fails if this many bytes cannot be allocated at once. The memory is allocated and freed untouched. Systems that
+/// overcommit check each request separately: several requests that fit one by one can be too much together, and the
+/// process would be killed when it writes to them.
 pub fn room_for(bytes: usize) -> Result<(), Error> {
     reserved::<u8>(bytes).map(drop)
 }

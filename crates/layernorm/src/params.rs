@@ -1,4 +1,4 @@
-//! γ and β as a caller gives them, the statistics that forward saves for backward, and the gradients that backward gives.
+//! Parameters γ and β, the statistics that forward saves for backward, and the gradients that backward computes.
 
 use crate::context::{Need, Scratch};
 use crate::element::{Element, Float};
@@ -6,12 +6,12 @@ use crate::error::{Error, same_shape};
 use crate::memory;
 use crate::view::{View, ViewMut};
 
-/// A parameter: of the input's type, or f32.
+/// A parameter, of the input's type or f32.
 #[derive(Debug)]
 pub enum Param<'a, T> {
     /// Of the input's type.
     Same(View<'a, T>),
-    /// f32, whatever the input is.
+    /// f32, whatever the input's type.
     F32(View<'a, f32>),
 }
 
@@ -41,27 +41,27 @@ impl<T: Element> Param<'_, T> {
         crate::view::count(self.shape())
     }
 
-    /// Its elements in row-major order, widened.
+    /// Visits the elements in row-major order, widened.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, T::Acc)) {
         match self {
             Param::Same(view) => each_offset(view.shape(), view.strides(), |i, offset| {
-                // SAFETY: the offset is that of an element of the view.
+                // SAFETY: the offset belongs to an element of the view.
                 visit(i, unsafe { *view.ptr().offset(offset) }.widen())
             }),
             Param::F32(view) => each_offset(view.shape(), view.strides(), |i, offset| {
-                // SAFETY: the offset is that of an element of the view.
+                // SAFETY: the offset belongs to an element of the view.
                 visit(i, T::Acc::from_f64(f64::from(unsafe { *view.ptr().offset(offset) })))
             }),
         }
     }
 
-    /// Its elements where they are, if they are contiguous and of the arithmetic type already.
+    /// Returns a pointer to the elements if they are contiguous and already of the arithmetic type.
     fn in_place(&self) -> Option<*const T::Acc> {
         let contiguous = |shape: &[usize], strides: &[isize]| {
             let mut step = 1;
             shape.iter().zip(strides).rev().all(|(&dim, &stride)| {
                 let fits = dim == 1 || stride == step;
-                // Only where there are no elements can it leave the range.
+                // It can overflow only if there are no elements.
                 step = isize::wrapping_mul(step, dim as isize);
                 fits
             })
@@ -82,7 +82,7 @@ fn is_same<A: 'static, B: 'static>() -> bool {
     std::any::TypeId::of::<A>() == std::any::TypeId::of::<B>()
 }
 
-/// Row-major walk: `visit(index, offset)`.
+/// Walks a tensor in row-major order and calls `visit(index, offset)`.
 pub(crate) fn each_offset(shape: &[usize], strides: &[isize], mut visit: impl FnMut(usize, isize)) {
     let count = crate::view::count(shape);
     let mut index = [0usize; crate::view::MAX_RANK];
@@ -91,7 +91,7 @@ pub(crate) fn each_offset(shape: &[usize], strides: &[isize], mut visit: impl Fn
         visit(i, offset);
         for axis in (0..shape.len()).rev() {
             index[axis] += 1;
-            // The stride of an axis of one element may be anything: what it adds is taken away again.
+            // The stride of an axis of size 1 can be any number: what it adds is subtracted again.
             offset = offset.wrapping_add(strides[axis]);
             if index[axis] < shape[axis] {
                 break;
@@ -109,7 +109,7 @@ pub struct Affine<'a, T> {
     pub weight: Option<Param<'a, T>>,
     /// β.
     pub bias: Option<Param<'a, T>>,
-    /// Whether the gain is 1 + γ, so that γ = 0 leaves the normalized values as they are.
+    /// Whether the gain is 1 + γ, so that γ = 0 leaves the normalized values unchanged.
     pub zero_centered: bool,
 }
 
@@ -128,7 +128,7 @@ impl<T> Default for Affine<'_, T> {
 }
 
 impl<'a, T> Affine<'a, T> {
-    /// γ and β of the input's type.
+    /// Creates γ and β of the input's type.
     pub fn new(weight: View<'a, T>, bias: View<'a, T>) -> Self {
         Affine { weight: Some(weight.into()), bias: Some(bias.into()), zero_centered: false }
     }
@@ -142,12 +142,12 @@ impl<T: Element> Affine<'_, T> {
         self.bias.map_or(Ok(()), |bias| same_shape("bias", expected, bias.shape()))
     }
 
-    /// Whether there is neither γ nor β.
+    /// Returns whether both γ and β are absent.
     pub(crate) fn is_none(&self) -> bool {
         self.weight.is_none() && self.bias.is_none()
     }
 
-    /// Scratch memory that [`Affine::widen`] takes.
+    /// Returns the scratch memory that [`Affine::widen`] takes.
     pub(crate) fn need(&self, count: usize) -> Need {
         let count = if self.is_none() { 1 } else { count };
         let one = |param: Option<Param<T>>, plus_one: bool| match param.and_then(|param| param.in_place()) {
@@ -157,7 +157,7 @@ impl<T: Element> Affine<'_, T> {
         one(self.weight, self.zero_centered).and(one(self.bias, false))
     }
 
-    /// γ and β in the arithmetic type: `count` of each, or one of each if there is neither.
+    /// Returns γ and β in the arithmetic type: `count` of each, or one of each if both are absent.
     pub(crate) fn widen(&self, count: usize, scratch: &mut Scratch) -> (*const T::Acc, *const T::Acc) {
         let count = if self.is_none() { 1 } else { count };
         let fill = |param: Option<Param<T>>, absent: T::Acc, plus_one: bool, scratch: &mut Scratch| {
@@ -181,12 +181,12 @@ impl<T: Element> Affine<'_, T> {
     }
 }
 
-/// Where the gradient of a parameter goes: of the input's type, or f32.
+/// Destination of a parameter's gradient, of the input's type or f32.
 #[derive(Debug)]
 pub enum ParamMut<'a, T> {
     /// Of the input's type.
     Same(ViewMut<'a, T>),
-    /// f32, whatever the input is.
+    /// f32, whatever the input's type.
     F32(ViewMut<'a, f32>),
 }
 
@@ -204,29 +204,29 @@ impl<T: Element> ParamMut<'_, T> {
         }
     }
 
-    /// Writes the elements in row-major order, rounded once.
+    /// Writes the elements in row-major order, each rounded once.
     pub(crate) fn fill(&mut self, value: impl Fn(usize) -> T::Acc) {
         match self {
             ParamMut::Same(view) => each_offset(view.shape(), view.strides(), |i, offset| {
-                // SAFETY: the offset is that of an element of the view.
+                // SAFETY: the offset belongs to an element of the view.
                 unsafe { *view.ptr().offset(offset) = T::narrow(value(i)) }
             }),
             ParamMut::F32(view) => each_offset(view.shape(), view.strides(), |i, offset| {
-                // SAFETY: the offset is that of an element of the view.
+                // SAFETY: the offset belongs to an element of the view.
                 unsafe { *view.ptr().offset(offset) = value(i).to_f64() as f32 }
             }),
         }
     }
 }
 
-/// Where the gradients go. Those that are `None` are not computed.
+/// Destinations of the gradients. Those that are `None` are not computed.
 #[derive(Debug)]
 pub struct Gradients<'a, T> {
-    /// Gradient of the input, of its shape.
+    /// Gradient of the input, of the input's shape.
     pub input: Option<ViewMut<'a, T>>,
-    /// Gradient of γ, of its shape.
+    /// Gradient of γ, of γ's shape.
     pub weight: Option<ParamMut<'a, T>>,
-    /// Gradient of β, of its shape.
+    /// Gradient of β, of β's shape.
     pub bias: Option<ParamMut<'a, T>>,
 }
 
@@ -254,50 +254,50 @@ impl<T: Element> Gradients<'_, T> {
         self.weight.is_some() || self.bias.is_some()
     }
 
-    /// Over no rows, the gradients of γ and β are 0.
+    /// Sets the gradients of γ and β to 0, for inputs without rows.
     pub(crate) fn zero_parameters(&mut self) {
         for gradient in [&mut self.weight, &mut self.bias].into_iter().flatten() {
             gradient.fill(|_| T::Acc::ZERO);
         }
     }
 
-    /// Rounds the sums for γ and β into their places.
+    /// Writes the sums for γ and β to the gradients, rounded once.
     ///
     /// # Safety
     /// The sums have as many elements as the parameters.
     pub(crate) unsafe fn write_parameters(&mut self, gain: *const T::Acc, bias: *const T::Acc) {
         if let Some(weight) = &mut self.weight {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             weight.fill(|i| unsafe { *gain.add(i) });
         }
         if let Some(to) = &mut self.bias {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             to.fill(|i| unsafe { *bias.add(i) });
         }
     }
 }
 
-/// What forward saves for backward, one of each a row: m, the mean that rounding left behind δ, and r = 1/σ. The mean of
-/// the row is m + δ. RMS norm has m = δ = 0.
+/// Statistics that forward saves for backward, one of each per row: m, the rounded mean; δ, its rounding error; and
+/// r = 1/σ. The mean of the row is m + δ. RMS norm has m = δ = 0.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Saved<A> {
-    /// m: the rounded mean.
+    /// m, the rounded mean.
     pub m: Vec<A>,
-    /// δ: what the rounding of m left behind.
+    /// δ, the rounding error of m.
     pub delta: Vec<A>,
     /// r = 1/sqrt(v + ε).
     pub rstd: Vec<A>,
 }
 
 impl<A: Float> Saved<A> {
-    /// Room for the statistics of so many rows. As any vector's, their number is limited by memory.
+    /// Allocates statistics for this many rows. Aborts like any vector if memory runs out; see [`Saved::try_new`].
     pub fn new(rows: usize) -> Self {
         let mut saved = Saved::default();
         saved.resize(rows);
         saved
     }
 
-    /// The same, or an error if there is no memory for them.
+    /// Allocates statistics for this many rows. Fails if memory runs out.
     pub fn try_new(rows: usize) -> Result<Self, Error> {
         Ok(Saved { m: memory::zeros(rows)?, delta: memory::zeros(rows)?, rstd: memory::zeros(rows)? })
     }
@@ -307,7 +307,7 @@ impl<A: Float> Saved<A> {
         self.arrays().for_each(|array| array.resize(rows, A::ZERO));
     }
 
-    /// The same, or an error if there is no memory for them: then nothing has changed.
+    /// Changes the number of rows. Fails if memory runs out; then nothing has changed.
     pub fn try_resize(&mut self, rows: usize) -> Result<(), Error> {
         for array in self.arrays() {
             let more = rows.saturating_sub(array.len());
@@ -321,46 +321,46 @@ impl<A: Float> Saved<A> {
         [&mut self.m, &mut self.delta, &mut self.rstd].into_iter()
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.rstd.len()
     }
 
-    /// The mean of every row: m + δ.
+    /// Returns the mean of every row, m + δ.
     pub fn mean(&self) -> Vec<A> {
         self.m.iter().zip(&self.delta).map(|(&m, &delta)| m + delta).collect()
     }
 
-    /// For a forward pass to write.
+    /// Borrows the statistics for a forward pass to write.
     pub fn as_mut(&mut self) -> StatsMut<'_, A> {
         StatsMut { m: &mut self.m, delta: &mut self.delta, rstd: &mut self.rstd }
     }
 
-    /// For a backward pass to read.
+    /// Borrows the statistics for a backward pass to read.
     pub fn as_ref(&self) -> StatsRef<'_, A> {
         StatsRef { m: &self.m, delta: &self.delta, rstd: &self.rstd }
     }
 }
 
-/// The caller's memory for [`Saved`] statistics.
+/// Mutable [`Saved`] statistics in the caller's memory.
 #[derive(Debug)]
 pub struct StatsMut<'a, A> {
-    /// m, one a row.
+    /// m, one per row.
     pub m: &'a mut [A],
-    /// δ, one a row.
+    /// δ, one per row.
     pub delta: &'a mut [A],
-    /// r, one a row.
+    /// r, one per row.
     pub rstd: &'a mut [A],
 }
 
 /// [`Saved`] statistics in the caller's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct StatsRef<'a, A> {
-    /// m, one a row.
+    /// m, one per row.
     pub m: &'a [A],
-    /// δ, one a row.
+    /// δ, one per row.
     pub delta: &'a [A],
-    /// r, one a row.
+    /// r, one per row.
     pub rstd: &'a [A],
 }
 
@@ -379,7 +379,7 @@ impl<A> StatsMut<'_, A> {
 }
 
 impl<A> StatsRef<'_, A> {
-    /// The pointers are only read through.
+    /// Checks the lengths. The returned pointers are only read from.
     pub(crate) fn check(&self, rows: usize) -> Result<crate::kernels::Stats<A>, Error> {
         check_rows(rows, [self.m.len(), self.delta.len(), self.rstd.len()])?;
         Ok(crate::kernels::Stats {
@@ -390,9 +390,9 @@ impl<A> StatsRef<'_, A> {
     }
 }
 
-/// ε in the arithmetic type, if it is one.
+/// Converts ε to the arithmetic type. Fails if it is negative or not finite.
 pub(crate) fn check_eps<A: Float>(eps: f64) -> Result<A, Error> {
-    // −0 is 0.
+    // Turns −0 into +0.
     let rounded = A::from_f64(eps) + A::ZERO;
     if eps >= 0.0 && rounded.is_finite() { Ok(rounded) } else { Err(Error::Epsilon { found: eps }) }
 }

@@ -1,5 +1,5 @@
-//! What the sibling crates of this project build on: vectors, the pool of threads, and row norms over raw memory.
-//! Not for others: it may change with any release.
+//! Internals that the sibling crates of this project build on: vectors, the thread pool, and row norms over raw
+//! memory. Not a public interface: it may change with any release.
 
 pub use crate::arch::{Isa, MachineIsa};
 pub use crate::element::lanes::Of;
@@ -9,7 +9,7 @@ pub use crate::pages::{CacheLine, large_pages};
 pub use crate::threads::borrowed::use_threads;
 pub use crate::threads::{MAX_THREADS, Meeting, run, team};
 
-/// Memory that may not be there.
+/// Fallible allocation.
 pub mod memory {
     pub use crate::memory::{copied, filled, more, out_of_memory, refill, reserved, room_for, zeros};
 }
@@ -30,12 +30,12 @@ use crate::tune::Memory;
 /// }
 /// ```
 /// ```compile_fail,E0423
-/// // Nothing but detection makes one that it has.
+/// // Only detection creates a MachineIsa.
 /// let isa = layernorm::parts::MachineIsa(layernorm::Isa::Avx512);
 /// ```
 /// ```compile_fail,E0133
 /// # use layernorm::parts::{Kernel, MachineIsa, dispatch};
-/// // A kernel has pointers inside that somebody has to vouch for.
+/// // A kernel contains pointers, and the caller must guarantee that they are valid.
 /// fn attack<K: Kernel>(isa: MachineIsa, kernel: K) -> K::Output {
 ///     dispatch(isa, kernel)
 /// }
@@ -44,26 +44,26 @@ use crate::tune::Memory;
 /// # Safety
 /// The pointers inside the kernel are valid for what it does with them.
 pub unsafe fn dispatch<K: Kernel>(isa: MachineIsa, kernel: K) -> K::Output {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { isa.run(kernel) }
 }
 
-/// A layer norm of contiguous rows: r = 1/(sqrt(v + ε) + ε′), one γ and β an element.
+/// Layer norm of contiguous rows: r = 1/(sqrt(v + ε) + ε′), with one γ and β per element.
 #[derive(Clone, Copy, Debug)]
 pub struct Norm<A> {
-    /// Elements of a row.
+    /// Number of elements of a row.
     pub n: usize,
     /// ε under the root.
     pub eps: A,
-    /// ε′ beside it.
+    /// ε′ outside the root.
     pub eps_outside: A,
-    /// γ, n of them.
+    /// γ, n elements.
     pub gain: *const A,
-    /// β, n of them: −0 where there is none.
+    /// β, n elements; −0 if absent.
     pub bias: *const A,
 }
 
-/// Where m, δ and r of the rows are.
+/// Locations of the rows' m, δ and r.
 #[derive(Clone, Copy, Debug)]
 pub struct StatRows<A> {
     /// m.
@@ -79,7 +79,7 @@ pub struct StatRows<A> {
 pub struct Line<P> {
     /// The first row.
     pub ptr: P,
-    /// Elements from row to row.
+    /// Elements between the starts of consecutive rows.
     pub stride: usize,
 }
 
@@ -90,7 +90,8 @@ impl<A: Float> Norm<A> {
         RowNorm::new(true, A::from_count(self.n), self.eps, self.eps_outside)
     }
 
-    /// Whether the saved r of a row says that rule 6 scaled it: its x̂ is then not to be had from the statistics alone.
+    /// Returns whether the saved r of a row shows that rule 6 scaled it, so that its x̂ cannot be computed from the
+    /// statistics alone.
     pub fn was_scaled(&self, r: A) -> bool {
         extreme::was_scaled(&self.row_norm(), r)
     }
@@ -102,7 +103,7 @@ impl<A: Float> Norm<A> {
     /// Normalizes rows by rules 2, 3 and 6 of the contract. `x` and `y` may be the same memory.
     ///
     /// # Safety
-    /// All pointers are valid for `rows` rows of n elements (`stats`: for `rows`).
+    /// All pointers are valid for `rows` rows of n elements (those of `stats`: for `rows` elements).
     pub unsafe fn forward(&self, isa: MachineIsa, x: Line<*const A>, y: Line<*mut A>, stats: StatRows<A>, rows: usize) {
         let kernel = Forward {
             x: Rows { ptr: x.ptr, stride: x.stride as isize },
@@ -116,14 +117,14 @@ impl<A: Float> Norm<A> {
             stats: Some(Stats { m: stats.m, delta: stats.delta, r: stats.r }),
             memory: IN_CACHE,
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { A::forward(isa, kernel) }
     }
 
-    /// dx of rows by rules 4 and 6. `dy` and `dx` may be the same memory.
+    /// Computes dx of rows by rules 4 and 6. `dy` and `dx` may be the same memory.
     ///
     /// # Safety
-    /// As [`Norm::forward`], and `stats` are those that forward wrote for `x`.
+    /// As [`Norm::forward`], and `stats` are those that `forward` wrote for `x`.
     pub unsafe fn backward(
         &self,
         isa: MachineIsa,
@@ -147,7 +148,7 @@ impl<A: Float> Norm<A> {
             sums: None,
             memory: IN_CACHE,
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { A::backward(isa, kernel) }
     }
 }

@@ -1,13 +1,13 @@
-//! A tensor seen as rows: the axes that are normalized make a row, the others count the rows.
+//! Views a tensor as rows: the normalized axes form a row, the others index the rows.
 //!
-//! Where rows are contiguous and evenly spaced, kernels work on the tensor's own memory. Else tiles of rows are packed into
-//! scratch memory, worked on there and unpacked: the same kernel, so the same bits.
+//! Where rows are contiguous and evenly spaced, kernels work on the tensor's own memory. Otherwise tiles of rows are
+//! packed into scratch memory, processed there and unpacked. The kernel is the same, and so are the bits.
 
 use crate::error::Error;
 use crate::kernels::Rows;
 use crate::view::{Layout, MAX_RANK, count};
 
-/// Dimensions in row-major order, neighbours merged where strides allow.
+/// Dimensions in row-major order; neighbouring dimensions are merged where strides allow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dims {
     rank: usize,
@@ -36,7 +36,7 @@ impl Dims {
         count(&self.shape[..self.rank])
     }
 
-    /// The offset of an element by its row-major index.
+    /// Returns the offset of an element by its row-major index.
     fn offset(&self, mut index: usize) -> isize {
         let mut offset = 0;
         for axis in (0..self.rank).rev() {
@@ -46,7 +46,7 @@ impl Dims {
         offset
     }
 
-    /// The stride if the elements are evenly spaced.
+    /// Returns the stride if the elements are evenly spaced.
     fn even(&self) -> Option<isize> {
         match self.rank {
             0 => Some(0),
@@ -63,17 +63,17 @@ impl Dims {
     }
 }
 
-/// Which axes make a row. Axes count from the front; negative ones from the back.
+/// Axes that form a row. Axes count from the front; negative ones from the back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axes<'a> {
-    /// This many trailing axes, as PyTorch's `normalized_shape` has it.
+    /// This many trailing axes, like PyTorch's `normalized_shape`.
     Last(usize),
     /// These axes, in any order.
     These(&'a [isize]),
 }
 
 impl Axes<'_> {
-    /// For each axis of a tensor, whether it belongs to the row.
+    /// Returns for each axis of a tensor whether it belongs to the row.
     pub(crate) fn mask(&self, rank: usize) -> Result<[bool; MAX_RANK], Error> {
         let mut mask = [false; MAX_RANK];
         match *self {
@@ -98,7 +98,7 @@ impl Axes<'_> {
     }
 }
 
-/// One tensor of an operation, as rows.
+/// A tensor of an operation, viewed as rows.
 #[derive(Clone, Copy)]
 pub(crate) struct Operand<P> {
     base: P,
@@ -107,7 +107,7 @@ pub(crate) struct Operand<P> {
 }
 
 impl<P: Copy> Operand<P> {
-    /// Rows of the axes that `in_row` marks.
+    /// Creates an operand whose rows consist of the axes marked in `in_row`.
     pub(crate) fn new(base: P, layout: &Layout, in_row: &[bool; MAX_RANK]) -> Self {
         let dims = |wanted: bool| {
             let dims = layout.shape().iter().zip(layout.strides()).zip(in_row);
@@ -116,7 +116,7 @@ impl<P: Copy> Operand<P> {
         Operand { base, outer: dims(false), inner: dims(true) }
     }
 
-    /// Rows given by their dimensions, for operations that split a dimension.
+    /// Creates rows from their dimensions, for operations that split a dimension.
     pub(crate) fn from_dims(base: P, outer: &[(usize, isize)], inner: &[(usize, isize)]) -> Self {
         Operand { base, outer: Dims::new(outer.iter().copied()), inner: Dims::new(inner.iter().copied()) }
     }
@@ -129,15 +129,15 @@ impl<P: Copy> Operand<P> {
         self.inner.count()
     }
 
-    /// The rows in place, if they are contiguous and evenly spaced.
+    /// Returns the rows in place if they are contiguous and evenly spaced.
     pub(crate) fn direct(&self) -> Option<Rows<P>> {
         let contiguous = self.inner.rank == 0 || (self.inner.rank == 1 && self.inner.strides[0] == 1);
         let stride = self.outer.even().filter(|_| contiguous)?;
         Some(Rows { ptr: self.base, stride })
     }
 
-    /// Calls `visit(offset in the tensor, index in the tile)` for the elements of a tile of rows, in the order that
-    /// walks the tensor's memory in the smaller steps.
+    /// Calls `visit(offset in the tensor, index in the tile)` for the elements of a tile of rows, in the order with
+    /// the smaller steps in the tensor's memory.
     #[inline(always)]
     fn for_tile(&self, first_row: usize, rows: usize, mut visit: impl FnMut(isize, usize)) {
         let n = self.n();
@@ -168,12 +168,12 @@ impl<P: Copy> Operand<P> {
 }
 
 impl<T: Copy> Operand<*const T> {
-    /// One element, for what is rare enough to go element by element.
+    /// Returns one element, for rare cases that go element by element.
     ///
     /// # Safety
     /// The row and the element exist.
     pub(crate) unsafe fn element(&self, row: usize, i: usize) -> T {
-        // SAFETY: the caller's promise; offsets are those of the checked view.
+        // SAFETY: guaranteed by the caller; the offsets come from the checked view.
         unsafe { *self.base.offset(self.outer.offset(row) + self.inner.offset(i)) }
     }
 
@@ -182,7 +182,7 @@ impl<T: Copy> Operand<*const T> {
     /// # Safety
     /// The tensor is valid for reads, `to` for writes of the rows' elements, and they do not overlap.
     pub(crate) unsafe fn pack(&self, first_row: usize, rows: usize, to: *mut T) {
-        // SAFETY: the caller's promise; offsets are those of the checked view.
+        // SAFETY: guaranteed by the caller; the offsets come from the checked view.
         self.for_tile(first_row, rows, |from, at| unsafe { *to.add(at) = *self.base.offset(from) });
     }
 }
@@ -193,7 +193,7 @@ impl<T: Copy> Operand<*mut T> {
     /// # Safety
     /// The row and the element exist.
     pub(crate) unsafe fn set_element(&self, row: usize, i: usize, value: T) {
-        // SAFETY: the caller's promise; offsets are those of the checked view.
+        // SAFETY: guaranteed by the caller; the offsets come from the checked view.
         unsafe { *self.base.offset(self.outer.offset(row) + self.inner.offset(i)) = value }
     }
 
@@ -202,7 +202,7 @@ impl<T: Copy> Operand<*mut T> {
     /// # Safety
     /// The tensor is valid for writes, `from` for reads of the rows' elements, and they do not overlap.
     pub(crate) unsafe fn unpack(&self, first_row: usize, rows: usize, from: *const T) {
-        // SAFETY: the caller's promise; offsets are those of the checked view.
+        // SAFETY: guaranteed by the caller; the offsets come from the checked view.
         self.for_tile(first_row, rows, |to, at| unsafe { *self.base.offset(to) = *from.add(at) });
     }
 

@@ -1,4 +1,4 @@
-//! RMS normalization (Zhang and Sennrich, 2019): every row divided by its root mean square, then gain.
+//! RMS normalization (Zhang and Sennrich, 2019): divides each row by its root mean square, then applies the gain.
 //!
 //! ```text
 //! r = 1/sqrt(sum(x·x)/N + ε)    y = (x·r)·γ        with β: fma(x·r, γ, β)
@@ -19,7 +19,7 @@ pub use crate::row_norm::NormConfig;
 /// Rows are not centred.
 const CENTERED: bool = false;
 
-/// y = norm(x). `stats`, if given, gets the statistics that backward needs, one of each a row.
+/// Computes y = norm(x). Writes the statistics that backward needs to `stats`, if given: one of each per row.
 pub fn forward<T: Element>(
     x: View<T>,
     y: ViewMut<T>,
@@ -30,7 +30,7 @@ pub fn forward<T: Element>(
     row_norm::forward(ForwardArgs { x: Operands::Apart { x, y }, stats }, config, CENTERED, cx)
 }
 
-/// x = norm(x), in the same memory.
+/// Computes x = norm(x) in place.
 pub fn forward_in_place<T: Element>(
     x: ViewMut<T>,
     stats: Option<StatsMut<T::Acc>>,
@@ -40,7 +40,8 @@ pub fn forward_in_place<T: Element>(
     row_norm::forward(ForwardArgs { x: Operands::InPlace(x), stats }, config, CENTERED, cx)
 }
 
-/// h = x + residual, rounded to the type; y = norm(h). The same bits as the two one after the other.
+/// Computes h = x + residual, rounded to the element type, and y = norm(h), with the bits of the two operations in
+/// sequence.
 pub fn forward_residual<T: Element>(
     x: View<T>,
     residual: View<T>,
@@ -53,7 +54,7 @@ pub fn forward_residual<T: Element>(
     row_norm::forward(ForwardArgs { x: Operands::Residual { x, residual, h, y }, stats }, config, CENTERED, cx)
 }
 
-/// Gradients from dy, x and the statistics that [`forward`] saved.
+/// Computes the gradients from dy, x and the statistics saved by [`forward`].
 pub fn backward<T: Element>(
     x: View<T>,
     dy: View<T>,
@@ -65,8 +66,9 @@ pub fn backward<T: Element>(
     row_norm::backward(BackwardArgs { x, dy, dh: None, stats }, gradients, config, CENTERED, cx)
 }
 
-/// Gradients of [`forward_residual`]: `h` is its residual output, `dh` the gradient that comes from h's other users. The
-/// gradient of the input is that of x and of the residual alike: dh + (the gradient through the norm, rounded).
+/// Computes the gradients of [`forward_residual`]. `h` is its residual output, and `dh` is the gradient of h from its
+/// other users. The gradient of the input is that of both x and the residual: dh + (the gradient through the norm,
+/// rounded).
 pub fn backward_residual<T: Element>(
     h: View<T>,
     dy: View<T>,

@@ -1,4 +1,4 @@
-//! What layer norm and RMS norm share: rows of chosen axes, forward and backward, with and without a residual.
+//! Code shared by layer norm and RMS norm: rows of chosen axes, forward and backward, with and without a residual.
 
 use crate::context::{Context, Need};
 use crate::element::{Element, Float};
@@ -9,14 +9,14 @@ use crate::plan::{Axes, Operand};
 use crate::rows::{BackwardJob, ForwardJob};
 use crate::view::{MAX_RANK, View, ViewMut, element_count};
 
-/// What to compute: which axes make a row, γ and β, ε.
+/// Configuration of layer norm and RMS norm: the axes that form a row, γ and β, and ε.
 #[derive(Debug)]
 pub struct NormConfig<'a, T> {
-    /// The axes that are normalized together.
+    /// Axes that are normalized together.
     pub axes: Axes<'a>,
     /// γ and β, of the shape of those axes in ascending order.
     pub affine: Affine<'a, T>,
-    /// ε: finite, 0 or more.
+    /// ε: finite and not negative.
     pub eps: f64,
 }
 
@@ -29,22 +29,22 @@ impl<T> Clone for NormConfig<'_, T> {
 impl<T> Copy for NormConfig<'_, T> {}
 
 impl<'a, T> NormConfig<'a, T> {
-    /// The last axis, no γ and β, ε = 10⁻⁵.
+    /// Returns a configuration for the last axis, without γ and β, and with ε = 10⁻⁵.
     pub fn new() -> Self {
         NormConfig { axes: Axes::Last(1), affine: Affine::default(), eps: 1e-5 }
     }
 
-    /// These axes instead of the last.
+    /// Sets the axes.
     pub fn axes(self, axes: Axes<'a>) -> Self {
         NormConfig { axes, ..self }
     }
 
-    /// With γ and β.
+    /// Sets γ and β.
     pub fn affine(self, affine: Affine<'a, T>) -> Self {
         NormConfig { affine, ..self }
     }
 
-    /// With this ε.
+    /// Sets ε.
     pub fn eps(self, eps: f64) -> Self {
         NormConfig { eps, ..self }
     }
@@ -56,10 +56,10 @@ impl<T> Default for NormConfig<'_, T> {
     }
 }
 
-/// A configuration checked against an input's shape.
+/// Configuration checked against an input's shape.
 struct Checked<'a, T: Element> {
     in_row: [bool; MAX_RANK],
-    /// Shape of the parameters, and its dimensions.
+    /// Shape of the parameters, and the number of its dimensions.
     row_shape: [usize; MAX_RANK],
     row_rank: usize,
     rows: usize,
@@ -94,21 +94,21 @@ impl<'a, T: Element> Checked<'a, T> {
         Operand::new(view.ptr(), view.layout(), &self.in_row)
     }
 
-    /// The kernel's γ and β from what [`Affine::widen`] gave.
+    /// Returns the kernel's γ and β from the result of [`Affine::widen`].
     fn parameters(&self, (gain, bias): (*const T::Acc, *const T::Acc)) -> kernels::Affine<T::Acc> {
         let span = if self.affine.is_none() { usize::MAX } else { 1 };
         kernels::Affine { gain, bias, groups: 1, span }
     }
 }
 
-/// The tensors of a forward pass.
+/// Tensors of a forward pass.
 pub(crate) struct ForwardArgs<'a, T: Element> {
     pub(crate) x: Operands<'a, T>,
     pub(crate) stats: Option<StatsMut<'a, T::Acc>>,
 }
 
-/// Input and output: apart, in the same memory, or with a residual.
-#[allow(clippy::large_enum_variant, reason = "it lives for the length of one call, on the stack")]
+/// Input and output: separate, in place, or with a residual.
+#[allow(clippy::large_enum_variant, reason = "it lives on the stack, for one call")]
 pub(crate) enum Operands<'a, T> {
     Apart { x: View<'a, T>, y: ViewMut<'a, T> },
     InPlace(ViewMut<'a, T>),
@@ -149,11 +149,11 @@ pub(crate) fn forward<T: Element>(
     let mut job = ForwardJob { x, residual, y, norm: checked.norm, affine: placeholder, stats };
     let mut scratch = cx.scratch(checked.affine.need(checked.n).and(job.need(cx)))?;
     job.affine = checked.parameters(checked.affine.widen(checked.n, &mut scratch));
-    // SAFETY: the views vouch for the memory, and all shapes agree.
+    // SAFETY: the views guarantee valid memory, and all shapes agree.
     unsafe { job.run(cx, &mut scratch) }
 }
 
-/// The tensors of a backward pass. `x` is what was normalized (h, where there was a residual).
+/// Tensors of a backward pass. `x` is what was normalized (h, if there was a residual).
 pub(crate) struct BackwardArgs<'a, T: Element> {
     pub(crate) x: View<'a, T>,
     pub(crate) dy: View<'a, T>,
@@ -195,7 +195,7 @@ pub(crate) fn backward<T: Element>(
     let need: Need = checked.affine.need(checked.n).and(job.need(cx));
     let mut scratch = cx.scratch(need)?;
     job.affine = checked.parameters(checked.affine.widen(checked.n, &mut scratch));
-    // SAFETY: the views vouch for the memory, and all shapes agree.
+    // SAFETY: the views guarantee valid memory, and all shapes agree.
     unsafe {
         let sums = job.run(cx, &mut scratch)?;
         gradients.write_parameters(sums.gain, sums.bias);

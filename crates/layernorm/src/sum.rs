@@ -1,23 +1,23 @@
-//! The canonical sums: their order depends on the number of elements (or rows) alone.
+//! Canonical sums: their order depends only on the number of elements (or rows).
 //!
-//! Along a row, element i belongs to block ⌊i/1024⌋ and in it to lane i mod 256; a lane takes its four elements in order,
-//! the lanes of a block fold high bit first ([`crate::kernels::reduce`]), the blocks fold as a balanced tree of adjacent
-//! pairs, padded with zeros to a power of two: [`PairTree`].
+//! Along a row, element i belongs to block ⌊i/1024⌋ and, within it, to lane i mod 256. A lane adds its four elements
+//! in order, the lanes of a block are folded high bit first ([`crate::kernels::reduce`]), and the blocks are folded
+//! as a balanced tree of adjacent pairs, padded with zeros to a power of two: [`PairTree`].
 //!
-//! Down the rows, 64 rows form a chunk and are taken in order; the chunks fold as the same tree.
+//! Down the rows, 64 rows form a chunk and are added in order; the chunks are folded as the same kind of tree.
 
 use crate::element::Float;
 
-/// Elements of a block of a row.
+/// Elements per block of a row.
 pub(crate) const BLOCK: usize = 1024;
-/// Lanes of a block.
+/// Lanes per block.
 pub(crate) const LANES: usize = 256;
-/// Rows of a chunk, for sums down the rows.
+/// Rows per chunk, for sums down the rows.
 pub(crate) const CHUNK: usize = 64;
 
-/// Folds numbers that come in order as a balanced tree of adjacent pairs. A sum that waits for its right neighbour stands
-/// at its height in the tree: the bits of `count` say which heights are taken. Sums start at +0.0 and so are never −0.0;
-/// that is why the padding need not be added.
+/// Folds a sequence of numbers as a balanced tree of adjacent pairs. A sum that waits for its right neighbour is
+/// stored at its height in the tree; the bits of `count` tell which heights are occupied. Sums start at +0.0 and so
+/// are never −0.0; therefore the padding need not be added.
 pub(crate) struct PairTree<A> {
     waiting: [A; usize::BITS as usize],
     count: usize,
@@ -51,7 +51,7 @@ impl<A: Float> PairTree<A> {
 mod tests {
     use super::*;
 
-    /// The rule, word for word: pad with zeros to a power of two, add adjacent pairs until one is left.
+    /// Follows the rule literally: pads with zeros to a power of two, then adds adjacent pairs until one sum is left.
     fn padded(mut sums: Vec<f32>) -> f32 {
         sums.resize(sums.len().next_power_of_two(), 0.0);
         while sums.len() > 1 {

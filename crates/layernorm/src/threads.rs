@@ -1,12 +1,12 @@
-//! A small pool of threads that live as long as the process; a forked process starts its own. Handing work to it allocates nothing and wakes in microseconds.
+//! A small thread pool that lives as long as the process; a forked process starts its own. Submitting a job allocates
+//! nothing, and idle threads start within microseconds.
 //!
-//! A helper that has nothing to do looks out for work for a moment before it sleeps: calls that follow each other closely
-//! (the steps of a stream) find it awake.
+//! An idle helper spins briefly before it sleeps, so that closely spaced calls (the steps of a stream) find it awake.
 //!
-//! One job runs at a time. A caller who finds the pool busy does the whole job alone: by the numerical contract the
-//! result is the same, and nothing can wait for anything in a circle.
+//! One job runs at a time. A caller that finds the pool busy does the whole job alone: by the numerical contract the
+//! result is the same, and deadlocks are impossible.
 //!
-//! A process that has threads already can have the work done on those instead: see [`borrowed`].
+//! A process that already has a thread pool can lend it instead: see [`borrowed`].
 
 pub mod borrowed;
 
@@ -14,13 +14,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The most threads that work on a job, the caller's among them.
+/// Maximum number of threads that work on a job, including the caller's.
 pub const MAX_THREADS: usize = 256;
 
-/// A job: `work(task)` for every task, whichever thread takes it.
+/// A job: calls `work(task)` for every task, on whichever thread takes it.
 #[derive(Clone, Copy)]
 struct Job {
-    /// Borrowed from the caller's stack; valid until the caller has seen `running` fall to 0 with the job withdrawn.
+    /// Borrowed from the caller's stack; valid until the caller has withdrawn the job and seen `running` fall to 0.
     work: *const (dyn Fn(usize) + Sync),
     next: *const AtomicUsize,
     tasks: usize,
@@ -34,13 +34,13 @@ struct State {
     job: Option<Job>,
     /// Helpers that may still join the job.
     wanted: usize,
-    /// Helpers that have joined it and not yet left.
+    /// Helpers that have joined the job and not yet left it.
     running: usize,
-    /// Helper threads that exist.
+    /// Number of helper threads.
     helpers: usize,
-    /// Of these, those that sleep.
+    /// Number of helpers that are asleep.
     sleeping: usize,
-    /// Whether the caller does.
+    /// Whether the caller is asleep.
     caller_sleeps: bool,
     panic: Option<Box<dyn std::any::Any + Send>>,
 }
@@ -50,20 +50,20 @@ struct Pool {
     /// Held by the caller whose job is running.
     turn: Mutex<()>,
     state: Mutex<State>,
-    /// There is a job.
+    /// Signals a new job.
     work: Condvar,
-    /// A helper has left the job.
+    /// Signals that a helper has left the job.
     left: Condvar,
-    /// How many jobs there have been: what a helper that does not sleep yet looks at.
+    /// Number of jobs so far; polled by spinning helpers.
     jobs: AtomicUsize,
-    /// Helpers in the job, for a caller who does not sleep yet.
+    /// Number of helpers in the job; polled by a spinning caller.
     running: AtomicUsize,
 }
 
-/// How often a thread looks out before it sleeps: some tens of microseconds. (Under Miri a look takes as long as that.)
+/// Number of polls before a thread sleeps: some tens of microseconds. (Under Miri a single poll takes that long.)
 const LOOKS: usize = if cfg!(miri) { 4 } else { 4096 };
 
-/// Waits for a moment until `done`.
+/// Spins until `done`, but not for long.
 fn look_out(done: impl Fn() -> bool) {
     for _ in 0..LOOKS {
         if done() {
@@ -76,7 +76,7 @@ fn look_out(done: impl Fn() -> bool) {
 static POOL: AtomicPtr<Pool> = AtomicPtr::new(std::ptr::null_mut());
 
 fn pool() -> &'static Pool {
-    // SAFETY: a pool that was put there stays for good.
+    // SAFETY: a pool stored here is never freed.
     if let Some(pool) = unsafe { POOL.load(Ordering::Acquire).as_ref() } {
         return pool;
     }
@@ -86,7 +86,7 @@ fn pool() -> &'static Pool {
         // SAFETY: as above.
         Ok(_) => unsafe { &*new },
         Err(other) => {
-            // SAFETY: nobody else has seen `new`, and `other` is one that was put there.
+            // SAFETY: no other thread has seen `new`, and `other` is a pool stored here.
             unsafe {
                 drop(Box::from_raw(new));
                 &*other
@@ -95,7 +95,8 @@ fn pool() -> &'static Pool {
     }
 }
 
-/// A forked process has none of its parent's threads: it starts with a new pool, and borrows no threads.
+/// Registers a fork handler: a forked process has none of its parent's threads, so it starts with a new pool and
+/// borrows no threads.
 #[cfg(target_os = "linux")]
 fn watch_for_forks() {
     extern "C" fn in_child() {
@@ -103,7 +104,7 @@ fn watch_for_forks() {
         borrowed::give_back();
     }
     static ONCE: std::sync::Once = std::sync::Once::new();
-    // SAFETY: what is called in the child only stores to atomics. A refusal (no memory) leaves things as they were.
+    // SAFETY: the handler that runs in the child only stores to atomics. A failure (out of memory) changes nothing.
     ONCE.call_once(|| unsafe {
         libc::pthread_atfork(None, None, Some(in_child));
     });
@@ -113,7 +114,7 @@ fn watch_for_forks() {
 fn watch_for_forks() {}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // A panic is carried to the caller by `State::panic`; the state itself is whole at every unlock.
+    // Panics reach the caller through `State::panic`; the state itself is consistent at every unlock.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -162,17 +163,17 @@ fn help() {
     }
 }
 
-/// Where the members of a team wait for each other. They spin, for they are never apart for long; a member that has no core
-/// of its own gives way.
+/// Barrier at which the members of a team wait for each other. They spin, because waits are short; a member without a
+/// core of its own yields.
 pub struct Meeting {
     members: usize,
     arrived: AtomicUsize,
     round: AtomicUsize,
-    /// A member has panicked and will not come.
+    /// Whether a member has panicked and will not arrive.
     broken: AtomicBool,
 }
 
-/// Breaks a meeting unless it is forgotten.
+/// Breaks a barrier when dropped.
 struct Breaks<'a>(&'a Meeting);
 
 impl Drop for Breaks<'_> {
@@ -187,7 +188,7 @@ impl Meeting {
         Meeting { members, arrived, round, broken: AtomicBool::new(false) }
     }
 
-    /// Returns when all members have called it. What they wrote before, all can read after.
+    /// Waits until all members have called it. Writes made before the call are visible to all members after it.
     pub fn wait(&self) {
         let round = self.round.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.members {
@@ -198,15 +199,15 @@ impl Meeting {
         let mut spins = 0;
         while self.round.load(Ordering::Acquire) == round {
             spins += 1;
-            assert!(!self.broken.load(Ordering::Acquire), "another member of the team has panicked");
+            assert!(!self.broken.load(Ordering::Acquire), "another member of the team panicked");
             if spins < LOOKS { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
     }
 }
 
-/// Calls `work(member, meeting)` once on each of `members` threads at the same time; every call must wait at the meeting
-/// equally often, and at least once. `false` if the threads are not to be had now, or nobody or more than [`MAX_THREADS`] were
-/// asked for: then nothing was called.
+/// Calls `work(member, meeting)` once on each of `members` threads at the same time. Every call must wait at the
+/// meeting the same number of times, and at least once. Returns `false`, without calling `work`, if the threads are
+/// not available now, or if `members` is 0 or more than [`MAX_THREADS`].
 pub fn team(members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
     if !(1..=MAX_THREADS).contains(&members) {
         return false;
@@ -219,7 +220,7 @@ pub fn team(members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
         return false;
     }
     let meeting = Meeting::new(members);
-    // Nobody comes back for a second task before all are taken: each waits in its first for the others.
+    // No thread takes a second task before all tasks are taken: each waits for the others in its first.
     run_job(turn, members - 1, members, &|member| {
         let breaks = Breaks(&meeting);
         work(member, &meeting);
@@ -228,7 +229,7 @@ pub fn team(members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
     true
 }
 
-/// Starts helpers until there are so many; whether there are.
+/// Starts helpers until there are this many. Returns whether there are.
 fn enough_helpers(helpers: usize) -> bool {
     let mut state = lock(&pool().state);
     while state.helpers < helpers {
@@ -240,7 +241,7 @@ fn enough_helpers(helpers: usize) -> bool {
     true
 }
 
-/// Calls `work(task)` for `task` in `0..tasks`, on up to `threads` threads, the caller's among them.
+/// Calls `work(task)` for `task` in `0..tasks`, on up to `threads` threads, including the caller's.
 pub fn run(threads: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
     let helpers = threads.min(tasks).saturating_sub(1).min(MAX_THREADS - 1);
     if helpers > 0
@@ -251,7 +252,7 @@ pub fn run(threads: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
     let turn = if helpers == 0 { None } else { pool().turn.try_lock().ok() };
     match turn {
         Some(turn) => {
-            // A machine that gives no more threads still gets its result.
+            // If no more threads can be started, the job runs on those that exist.
             enough_helpers(helpers);
             run_job(turn, helpers, tasks, work);
         }
@@ -262,7 +263,7 @@ pub fn run(threads: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
 fn run_job(turn: MutexGuard<'_, ()>, helpers: usize, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
     let pool = pool();
     let next = AtomicUsize::new(0);
-    // SAFETY: only the lifetime is erased; this function does not return before no helper can use it any more.
+    // SAFETY: only the lifetime is erased; this function returns only when no helper can use the reference any more.
     let work = unsafe { std::mem::transmute::<&(dyn Fn(usize) + Sync), &'static (dyn Fn(usize) + Sync)>(work) };
     let job = Job { work, next: &next, tasks };
     {
@@ -347,7 +348,7 @@ mod tests {
                 }
             };
             let total = || counts.iter().map(|count| count.load(Ordering::Relaxed)).sum::<usize>();
-            // Another test may hold the pool: then nothing was called, and it is asked again.
+            // Another test may hold the pool: then nothing was called, so try again.
             while !team(members, &work) {
                 assert_eq!(total(), 0);
                 std::thread::yield_now();
@@ -367,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_member_that_panics_leaves_nobody_waiting() {
-        // Another test may hold the pool: then it is asked again.
+        // Another test may hold the pool: then try again.
         let caught = catch_unwind(|| {
             while !team(2, &|member, meeting| {
                 meeting.wait();

@@ -1,9 +1,10 @@
-//! Views of the caller's memory: the one place where shapes, strides and bounds are checked. What lies below a view trusts it.
+//! Views of the caller's memory: the only place where shapes, strides and bounds are checked. Code below trusts the
+//! views.
 
 use crate::error::Error;
 use std::marker::PhantomData;
 
-/// The most dimensions that a tensor can have.
+/// Maximum number of dimensions of a tensor.
 pub const MAX_RANK: usize = 16;
 
 /// Shape and strides (in elements) of a tensor.
@@ -38,7 +39,7 @@ impl Layout {
         let mut step = 1usize;
         for (axis, &dim) in shape.iter().enumerate().rev() {
             strides[axis] = step as isize;
-            // Where there are no elements, strides mean nothing.
+            // Without elements, the strides are meaningless.
             step = step.wrapping_mul(dim.max(1));
         }
         Layout::new(shape, &strides[..shape.len()])
@@ -56,7 +57,8 @@ impl Layout {
         count(self.shape())
     }
 
-    /// Lowest and highest offset touched; `None` if there are no elements or an offset does not fit.
+    /// Returns the lowest and the highest offset touched, or `None` if there are no elements. Fails if an offset
+    /// overflows.
     fn span(&self) -> Result<Option<(isize, isize)>, Error> {
         if self.len() == 0 {
             return Ok(None);
@@ -72,7 +74,8 @@ impl Layout {
         Ok(Some((first, last)))
     }
 
-    /// Whether no two elements share a place. Refuses also some layouts without overlap that no slicing produces.
+    /// Returns whether no two elements share memory. Also rejects some layouts without overlap, none of which slicing
+    /// can produce.
     fn is_disjoint(&self) -> bool {
         let mut dims: [(usize, usize); MAX_RANK] = [(0, 1); MAX_RANK];
         for (slot, (&dim, &stride)) in dims.iter_mut().zip(self.shape().iter().zip(self.strides())) {
@@ -93,15 +96,15 @@ impl Layout {
     }
 }
 
-/// The number of elements of a shape that has been checked. An empty tensor may have any other dimensions, so their product
-/// must not be formed first.
+/// Returns the number of elements of a checked shape. An empty tensor can have any other dimensions, whose product
+/// may overflow.
 pub(crate) fn count(shape: &[usize]) -> usize {
     if shape.contains(&0) { 0 } else { shape.iter().product() }
 }
 
-/// The number of elements of a shape, or an error if it is beyond `isize::MAX`.
+/// Returns the number of elements of a shape. Fails if it exceeds `isize::MAX`.
 pub(crate) fn element_count(shape: &[usize]) -> Result<usize, Error> {
-    // An empty tensor may have any other dimensions, as in NumPy.
+    // An empty tensor can have any other dimensions, as in NumPy.
     if shape.contains(&0) {
         return Ok(0);
     }
@@ -130,13 +133,13 @@ macro_rules! view {
             memory: PhantomData<$slice>,
         }
 
-        // SAFETY: a view is a checked slice, and goes where a slice goes.
+        // SAFETY: a view is a checked slice and can be sent wherever a slice can.
         unsafe impl<T: Sync + Send> Send for $name<'_, T> {}
         // SAFETY: as above.
         unsafe impl<T: Sync> Sync for $name<'_, T> {}
 
         impl<'a, T> $name<'a, T> {
-            /// A row-major tensor that fills the slice.
+            /// Creates a row-major view that covers the whole slice.
             pub fn new(data: $slice, shape: &[usize]) -> Result<Self, Error> {
                 let layout = Layout::contiguous(shape)?;
                 if data.len() != layout.len() {
@@ -145,7 +148,8 @@ macro_rules! view {
                 Ok($name { ptr: data.$as_ptr(), layout, memory: PhantomData })
             }
 
-            /// A tensor of any strides (in elements, also negative), whose element 0 is at `offset` in the slice.
+            /// Creates a view with any strides (in elements, also negative), whose element 0 is at `offset` in the
+            /// slice.
             pub fn strided(data: $slice, shape: &[usize], strides: &[isize], offset: usize) -> Result<Self, Error> {
                 let layout = Layout::new(shape, strides)?;
                 check_bounds(&layout, offset, data.len())?;
@@ -153,16 +157,17 @@ macro_rules! view {
                 if !disjoint(&layout) {
                     return Err(Error::Overlap { shape: shape.to_vec(), strides: strides.to_vec() });
                 }
-                // An empty view may have any offset; it must not leave the slice all the same.
+                // An empty view can have any offset, but its pointer must not leave the slice.
                 let ptr = data.$as_ptr().wrapping_add(if layout.len() == 0 { 0 } else { offset });
                 Ok($name { ptr, layout, memory: PhantomData })
             }
 
-            /// A tensor at `ptr`, for adapters to other libraries' arrays. Strides are in elements.
+            /// Creates a view of the tensor at `ptr`, for adapters to other libraries' arrays. Strides are in
+            /// elements.
             ///
             /// # Safety
-            /// Every element that shape and strides reach from `ptr` is valid for the lifetime `'a`, for reads and, in
-            /// a view for writing, for writes that nothing else aliases.
+            /// Every element that shape and strides reach from `ptr` is valid for the lifetime `'a`: for reads and,
+            /// in a mutable view, for writes without aliasing.
             pub unsafe fn from_raw_parts(ptr: $ptr, shape: &[usize], strides: &[isize]) -> Result<Self, Error> {
                 let layout = Layout::new(shape, strides)?;
                 layout.span()?;
@@ -173,22 +178,22 @@ macro_rules! view {
                 Ok($name { ptr, layout, memory: PhantomData })
             }
 
-            /// The shape.
+            /// Returns the shape.
             pub fn shape(&self) -> &[usize] {
                 self.layout.shape()
             }
 
-            /// The strides, in elements.
+            /// Returns the strides, in elements.
             pub fn strides(&self) -> &[isize] {
                 self.layout.strides()
             }
 
-            /// The number of elements.
+            /// Returns the number of elements.
             pub fn len(&self) -> usize {
                 self.layout.len()
             }
 
-            /// Whether there are no elements.
+            /// Returns whether there are no elements.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
             }
@@ -204,13 +209,13 @@ macro_rules! view {
     };
 }
 
-view!(View, &'a [T], *const T, as_ptr, "A tensor to read: memory, shape and strides.", |_| true);
+view!(View, &'a [T], *const T, as_ptr, "An immutable tensor view: memory, shape and strides.", |_| true);
 view!(
     ViewMut,
     &'a mut [T],
     *mut T,
     as_mut_ptr,
-    "A tensor to write: memory, shape and strides. No two of its elements share a place.",
+    "A mutable tensor view: memory, shape and strides. No two of its elements share memory.",
     Layout::is_disjoint
 );
 
@@ -223,12 +228,12 @@ impl<T> Clone for View<'_, T> {
 impl<T> Copy for View<'_, T> {}
 
 impl<T> ViewMut<'_, T> {
-    /// The same tensor, to read.
+    /// Returns the same tensor as an immutable view.
     pub fn as_view(&self) -> View<'_, T> {
         View { ptr: self.ptr, layout: self.layout, memory: PhantomData }
     }
 
-    /// The same tensor for a shorter time, so that it can be used again.
+    /// Reborrows the view for a shorter lifetime, so that it can be used again.
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
         ViewMut { ptr: self.ptr, layout: self.layout, memory: PhantomData }
     }
@@ -242,7 +247,7 @@ mod from_ndarray {
     impl<'a, T, D: Dimension> TryFrom<ArrayView<'a, T, D>> for View<'a, T> {
         type Error = Error;
         fn try_from(array: ArrayView<'a, T, D>) -> Result<Self, Error> {
-            // SAFETY: ndarray keeps every element that shape and strides reach valid for 'a.
+            // SAFETY: ndarray guarantees that every element reached by shape and strides is valid for 'a.
             unsafe { View::from_raw_parts(array.as_ptr(), array.shape(), array.strides()) }
         }
     }
@@ -251,7 +256,8 @@ mod from_ndarray {
         type Error = Error;
         fn try_from(mut array: ArrayViewMut<'a, T, D>) -> Result<Self, Error> {
             let ptr = array.as_mut_ptr();
-            // SAFETY: ndarray keeps every element that shape and strides reach valid and unaliased for 'a.
+            // SAFETY: ndarray guarantees that every element reached by shape and strides is valid and unaliased for
+            // 'a.
             unsafe { ViewMut::from_raw_parts(ptr, array.shape(), array.strides()) }
         }
     }

@@ -1,15 +1,15 @@
 //! Weight normalization (Salimans and Kingma, 2016): a weight as its direction v/‖v‖ times its length g.
 //!
-//! Along an axis, a row is what belongs to one index of it (one output unit, for axis 0 of a linear layer's weight); without
-//! an axis, the whole tensor is one row.
+//! With an axis, a row consists of the elements at one index of that axis (one output unit, for axis 0 of a linear
+//! layer's weight). Without an axis, the whole tensor is one row.
 //!
 //! ```text
 //! r = 1/sqrt(sum(v·v))    w = (v·r)·g
 //!
 //! v̂ = v·r    b = sum((dw·g)·v̂)    dv = r·fma(−v̂, b, dw·g)    dg = sum(dw·v̂)
 //! ```
-//! There is no ε, so a row of zeros has no direction and becomes NaN. Rows of very small or very large numbers are scaled by
-//! a power of two first (rule 6) and are right.
+//! There is no ε, so a row of zeros has no direction and becomes NaN. Rows of very small or very large numbers are
+//! first scaled by a power of two (rule 6), so they are accurate too.
 
 use crate::context::{Context, Need, Scratch};
 use crate::element::{Element, Float};
@@ -22,7 +22,7 @@ use crate::plan::Operand;
 use crate::rows::{BackwardJob, ForwardJob};
 use crate::view::{MAX_RANK, View, ViewMut, element_count};
 
-/// Rows of a weight along an axis.
+/// Rows of a weight along an axis, checked.
 struct Checked {
     in_row: [bool; MAX_RANK],
     rows: usize,
@@ -42,7 +42,7 @@ impl Checked {
         for (dim, (&size, _)) in row_shape.iter_mut().zip(shape.iter().zip(&in_row).filter(|(_, in_row)| **in_row)) {
             *dim = size;
         }
-        // Rows of which there are none may have any size.
+        // If there are no rows, they can have any size.
         let n = if rows == 0 { 0 } else { element_count(&row_shape)? };
         Ok(Checked { in_row, rows, n })
     }
@@ -59,11 +59,11 @@ impl Checked {
         Need::default().plus::<A>(self.rows).times(2)
     }
 
-    /// The lengths g as one γ a row, β = −0.
+    /// Returns the lengths g as one γ per row, with β = −0.
     fn lengths<T: Element>(&self, g: View<T>, scratch: &mut Scratch) -> Affine<T::Acc> {
         let (gain, bias) = (scratch.take::<T::Acc>(self.rows), scratch.take::<T::Acc>(self.rows));
         Param::Same(g).for_each(|row, value| {
-            // SAFETY: there is room for one of each a row.
+            // SAFETY: there is room for one of each per row.
             unsafe {
                 *gain.add(row) = value;
                 *bias.add(row) = T::Acc::NEG_ZERO;
@@ -77,7 +77,8 @@ fn no_affine<A>() -> Affine<A> {
     Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: usize::MAX }
 }
 
-/// w = g·v/‖v‖. `g` has one element a row, in any shape; `stats`, if given, gets r = 1/‖v‖ of every row (m = δ = 0).
+/// Computes w = g·v/‖v‖. `g` has one element per row, in any shape. Writes r = 1/‖v‖ of every row (and m = δ = 0) to
+/// `stats`, if given.
 pub fn forward<T: Element>(
     v: View<T>,
     g: View<T>,
@@ -99,20 +100,20 @@ pub fn forward<T: Element>(
     let mut job = ForwardJob { x, residual: None, y, norm: checked.norm(), affine: no_affine(), stats };
     let mut scratch = cx.scratch(checked.lengths_need::<T::Acc>().and(job.need(cx)))?;
     job.affine = checked.lengths(g, &mut scratch);
-    // SAFETY: the views vouch for the memory, and all shapes agree.
+    // SAFETY: the views guarantee valid memory, and all shapes agree.
     unsafe { job.run(cx, &mut scratch) }
 }
 
-/// Where the gradients of a weight go. Those that are `None` are not computed.
+/// Destinations of the gradients of a weight. Those that are `None` are not computed.
 #[derive(Debug)]
 pub struct WeightGradients<'a, T> {
-    /// Gradient of v, of its shape.
+    /// Gradient of v, of v's shape.
     pub v: Option<ViewMut<'a, T>>,
-    /// Gradient of g: one element a row, in any shape.
+    /// Gradient of g: one element per row, in any shape.
     pub g: Option<ViewMut<'a, T>>,
 }
 
-/// Gradients from dw, v, g and the statistics that [`forward`] saved.
+/// Computes the gradients from dw, v, g and the statistics saved by [`forward`].
 pub fn backward<T: Element>(
     v: View<T>,
     g: View<T>,
@@ -154,7 +155,7 @@ pub fn backward<T: Element>(
         };
         let mut scratch = cx.scratch(checked.lengths_need::<T::Acc>().and(job.need(cx)))?;
         job.affine = checked.lengths(g, &mut scratch);
-        // SAFETY: the views vouch for the memory, and all shapes agree.
+        // SAFETY: the views guarantee valid memory, and all shapes agree.
         unsafe { job.run(cx, &mut scratch)? };
     }
     if let Some(dg) = gradients.g {
@@ -163,7 +164,7 @@ pub fn backward<T: Element>(
     Ok(())
 }
 
-/// dg = sum(dw·v̂), a row at a time.
+/// Computes dg = sum(dw·v̂), row by row.
 fn length_gradients<T: Element>(
     checked: &Checked,
     v: Operand<*const T>,
@@ -178,7 +179,7 @@ fn length_gradients<T: Element>(
     let sums = scratch.take::<T::Acc>(rows);
     let tiles = [scratch.take::<T>(n), scratch.take::<T>(n)];
     for row in 0..rows {
-        // SAFETY: the row exists and has n elements, and so have the tiles.
+        // SAFETY: the row exists and has n elements, and the tiles have room for n.
         unsafe {
             let stat = stats.get(row);
             if !extreme::was_scaled(&checked.norm(), stat.r) {
@@ -189,7 +190,7 @@ fn length_gradients<T: Element>(
                     continue;
                 }
             }
-            // Rule 6: a scaled row, or a sum that left the range.
+            // Rule 6: a scaled row, or a sum that overflowed.
             let value = |i: usize| v.element(row, i).widen();
             let line = Scaled::again(Line::Row, n, value, &checked.norm(), stat);
             let (dw, v_hat) = (|i: usize| dw.element(row, i).widen(), |i: usize| line.x_hat(value(i)));
@@ -198,7 +199,7 @@ fn length_gradients<T: Element>(
             *sums.add(row) = sum.unwrap_or(plain);
         }
     }
-    // SAFETY: there is a sum for every row.
+    // SAFETY: there is one sum per row.
     dg.fill(|row| unsafe { *sums.add(row) });
     Ok(())
 }

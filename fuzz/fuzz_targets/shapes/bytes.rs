@@ -1,6 +1,6 @@
-//! Choices from the fuzzer's bytes.
+//! Makes choices from the fuzzer's bytes.
 
-/// Takes bytes one after the other; after the last, all choices are the first.
+/// Consumes bytes one by one; when they run out, every choice is the first option.
 pub struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -26,7 +26,7 @@ impl<'a> Bytes<'a> {
         usize::from(self.byte()) % n
     }
 
-    /// True once in `n`.
+    /// Returns true once in `n`.
     pub fn rarely(&mut self, n: usize) -> bool {
         self.below(n) == n - 1
     }

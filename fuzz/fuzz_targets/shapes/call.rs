@@ -1,4 +1,4 @@
-//! One call of any operation, forward and backward.
+//! A call of any operation, forward and backward.
 
 use crate::bytes::Bytes;
 use crate::tensor::{MOST_ELEMENTS, Tensor, count};
@@ -34,7 +34,7 @@ pub enum Kind {
 const EPSILONS: [f64; 16] =
     [1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 1e-12, 1.0, 0.0, -0.0, 1e-45, 1e38, 1e-300, 1e300, f64::INFINITY, f64::NAN, -1.0];
 
-/// γ or β, or where its gradient goes: of the input's type, or f32.
+/// γ or β, or the destination of its gradient: of the input's type, or f32.
 #[derive(Clone, Debug)]
 pub enum Parameter<T> {
     Same(Tensor<T>),
@@ -72,11 +72,11 @@ impl<T: Element> Parameter<T> {
     }
 }
 
-/// The arguments of a call, and after it the results. What is not for an operation it does not look at.
+/// Arguments of a call and, after it, its results. An operation ignores what does not apply to it.
 #[derive(Clone, Debug)]
 pub struct Call<T: Element> {
     pub op: Op,
-    /// These axes; or if there are none to name, so many of the last.
+    /// The axes; `None` for a number of trailing axes.
     axes: Option<Vec<isize>>,
     last: usize,
     groups: usize,
@@ -91,7 +91,7 @@ pub struct Call<T: Element> {
     pub weight: Option<Parameter<T>>,
     pub bias: Option<Parameter<T>>,
     pub lengths: Tensor<T>,
-    /// Running statistics: what inference reads and training updates.
+    /// Running statistics, read by inference and updated by training.
     pub mean: Vec<T::Acc>,
     pub var: Vec<T::Acc>,
     pub y: Tensor<T>,
@@ -103,7 +103,7 @@ pub struct Call<T: Element> {
     pub saved: Saved<T::Acc>,
 }
 
-/// The sizes that an operation asks of its other arguments.
+/// Sizes that an operation requires of its other arguments.
 struct Sizes {
     rows: usize,
     parameters: Vec<usize>,
@@ -190,7 +190,7 @@ impl<T: Element> Call<T> {
         matches!(self.op, Op::Rows { kind: Kind::InPlace, .. })
     }
 
-    /// Whether the work ends in reasonable time: a broadcast may have more elements than memory.
+    /// Returns whether the work finishes in reasonable time: a broadcast can have more elements than memory holds.
     pub fn is_small(&self) -> bool {
         count(&self.x.shape) <= MOST_ELEMENTS
     }

@@ -1,9 +1,10 @@
-//! Any call: operation, type, shapes, layouts, options, threads and data come from the bytes.
+//! Any call: the bytes determine operation, type, shapes, layouts, options, threads and data.
 //!
 //! - Nothing panics, whatever the arguments.
-//! - The scalar code on one thread and the widest instruction set on several give the same bits, or the same error.
-//! - An error writes nothing, and nothing writes beside a tensor's elements.
-//! - Finite numbers give no NaN (where that is promised: see `owes_numbers`).
+//! - The scalar code on one thread and the widest instruction set on several threads give the same bits, or the same
+//!   error.
+//! - A failed call writes nothing, and no call writes between a tensor's elements.
+//! - Finite numbers give no NaN (where that is guaranteed: see `owes_numbers`).
 
 #![no_main]
 
@@ -31,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
 fn check<T: Element>(bytes: &mut Bytes) {
     let threads = bytes.of(&[1, 2, 3, 7, 1 << 50, usize::MAX]);
     let call = Call::<T>::new(bytes);
-    let widest = Isa::available().into_iter().next_back().expect("there is always the scalar code");
+    let widest = Isa::available().into_iter().next_back().expect("scalar code is always available");
     let run = |isa, threads| {
         let mut cx = Context::new().with_isa(isa).and_then(|cx| cx.with_threads(threads)).expect("both exist");
         Outcome::new(&call, &mut cx)
@@ -41,7 +42,7 @@ fn check<T: Element>(bytes: &mut Bytes) {
     plain.check(&call);
 }
 
-/// A call that was made, forward and then backward.
+/// A completed call, forward and then backward.
 struct Outcome<T: Element> {
     forward: Result<(), Error>,
     /// `None` if it would take too long.
@@ -57,7 +58,7 @@ impl<T: Element> Outcome<T> {
         Outcome { forward, backward, after }
     }
 
-    /// Everything that a caller can see, to the bit.
+    /// Returns everything that a caller can observe, to the bit.
     fn summary(&self) -> (String, Vec<Vec<u64>>) {
         let call = &self.after;
         let mut memory: Vec<Vec<u64>> =
@@ -80,7 +81,7 @@ impl<T: Element> Outcome<T> {
     fn check(&self, before: &Call<T>) {
         let after = &self.after;
         let tensors = [&after.y, &after.h, &after.dx, &after.dlengths];
-        assert!(tensors.iter().all(|tensor| tensor.is_clean()), "written beside the elements: {before:?}");
+        assert!(tensors.iter().all(|tensor| tensor.is_clean()), "written outside the elements: {before:?}");
         if self.forward.is_err() {
             let y = if before.in_place() {
                 bits(&after.y.memory) == bits(&before.y.memory)
@@ -91,7 +92,7 @@ impl<T: Element> Outcome<T> {
             let statistics = [(&after.mean[..], &before.mean[..]), (&after.saved.rstd, &before.saved.rstd)];
             assert!(
                 y && after.h.is_untouched() && statistics.into_iter().all(same),
-                "an error has written: {before:?}"
+                "a failed call has written: {before:?}"
             );
         }
         if self.backward.as_ref().is_none_or(Result::is_err) {
@@ -100,11 +101,11 @@ impl<T: Element> Outcome<T> {
                 Parameter::Same(tensor) => tensor.is_untouched(),
                 Parameter::F32(tensor) => tensor.is_untouched(),
             });
-            assert!(untouched && parameters, "an error has written: {before:?}");
+            assert!(untouched && parameters, "a failed call has written: {before:?}");
         }
         if self.forward.is_ok() && owes_numbers(before, after) {
             let numbers = !self.after.y.elements().into_iter().any(is_nan);
-            // Running statistics belong to batch norm alone.
+            // Running statistics belong to batch norm only.
             let own = if matches!(before.op, Op::Batch | Op::Infer) { 5 } else { 3 };
             let statistics = self.statistics()[..own].iter().copied().flatten().all(|&x| !is_nan(x));
             assert!(numbers && statistics, "forward gives NaN: {before:?}");
@@ -126,9 +127,10 @@ impl<T: Element> Outcome<T> {
     }
 }
 
-/// Whether a call with finite numbers is promised to give numbers. Not where ε is 0 (also by rounding to the arithmetic
-/// type) or a weight's row has no direction; not without elements; and not at inference if x − mean or its product with
-/// 1/σ can leave the range: the statistics are not the tensor's own there, and what is infinite may meet γ = 0.
+/// Returns whether a call with finite numbers is guaranteed to give finite numbers. Not if ε is 0 (also after
+/// rounding to the arithmetic type) or a weight's row has no direction; not without elements; and not at inference if
+/// x − mean or its product with 1/σ can overflow: there the statistics are not the tensor's own, and an infinity may
+/// be multiplied by γ = 0.
 fn owes_numbers<T: Element>(call: &Call<T>, after: &Call<T>) -> bool {
     let parameter = |parameter: &Option<Parameter<T>>| match parameter {
         Some(Parameter::Same(tensor)) => all_finite(tensor),
@@ -152,7 +154,7 @@ fn owes_numbers<T: Element>(call: &Call<T>, after: &Call<T>) -> bool {
     count(&call.x.shape) > 0 && finite && own
 }
 
-/// Whether no row of a weight is zero.
+/// Returns whether no row of a weight is zero.
 fn has_directions<T: Element>(call: &Call<T>) -> bool {
     let shape = &call.x.shape;
     let axis = call.axis.filter(|&axis| axis < shape.len());
@@ -177,7 +179,7 @@ fn numbers<T: Element>(tensor: &Tensor<T>) -> Vec<f64> {
     tensor.elements().into_iter().map(|x| x.widen().to_f64()).collect()
 }
 
-/// Every NaN counts as the same.
+/// Returns the bits. All NaNs count as equal.
 fn bits<T: Element>(memory: &[T]) -> Vec<u64> {
     memory.iter().map(|&x| if is_nan(x) { u64::MAX } else { x.widen().to_f64().to_bits() }).collect()
 }

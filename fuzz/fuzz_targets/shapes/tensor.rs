@@ -1,21 +1,21 @@
-//! Tensors in every layout, with what lies between their elements watched.
+//! Tensors in every layout, with checks of the memory between their elements.
 
 use crate::bytes::Bytes;
 use layernorm::{Element, Error, Float, View, ViewMut};
 
-/// Elements of a tensor that is really computed on. Two threads share rows of 32768 elements, and more than one row from
-/// as many on.
+/// Maximum number of elements of a tensor that is computed on. It is enough for two threads to share rows of 32768
+/// elements, in more than one row.
 pub const MOST_ELEMENTS: usize = 110_000;
 
-/// Sizes and strides that no tensor has, and those next to what one has.
+/// Sizes and strides that no tensor has, and those next to ones that exist.
 const ODD: [usize; 12] =
     [0, 1, 2, 3, 255, 1 << 31, 1 << 59, 1 << 60, isize::MAX as usize, 1 << 63, usize::MAX - 1, usize::MAX];
 
-/// A shape: mostly of a tensor that can exist.
+/// Returns a shape, mostly of a tensor that can exist.
 pub fn shape(bytes: &mut Bytes) -> Vec<usize> {
     let rank = if bytes.rarely(16) { bytes.below(18) } else { bytes.below(6) };
     if bytes.rarely(8) {
-        // An empty tensor may have any other sizes.
+        // An empty tensor can have any other sizes.
         return (0..rank).map(|_| if bytes.below(3) == 0 { 0 } else { bytes.of(&ODD) }).collect();
     }
     if rank == 2 && bytes.rarely(16) {
@@ -33,12 +33,12 @@ pub fn shape(bytes: &mut Bytes) -> Vec<usize> {
         .collect()
 }
 
-/// The number of elements; a tensor beyond memory counts as one that is too large to run.
+/// Returns the number of elements; a tensor beyond memory counts as too large to run.
 pub fn count(shape: &[usize]) -> usize {
     if shape.contains(&0) { 0 } else { shape.iter().fold(1, |count: usize, &dim| count.saturating_mul(dim)) }
 }
 
-/// A tensor as a caller holds it. The layout may be one that views refuse.
+/// A tensor as a caller holds it. The layout may be one that views reject.
 #[derive(Clone, Debug)]
 pub struct Tensor<T> {
     pub memory: Vec<T>,
@@ -48,7 +48,7 @@ pub struct Tensor<T> {
 }
 
 impl<T: Element> Tensor<T> {
-    /// All of its memory is NaN, so that reading beside an element shows in the result, and writing beside one too.
+    /// Creates a tensor whose whole memory is NaN, so that reads and writes outside its elements are detected.
     pub fn new(bytes: &mut Bytes, shape: &[usize]) -> Self {
         let mut shape = shape.to_vec();
         if bytes.rarely(64) {
@@ -85,7 +85,7 @@ impl<T: Element> Tensor<T> {
         self.places().into_iter().map(|at| self.memory[at]).collect()
     }
 
-    /// Where the elements are, in row-major order; none if the tensor does not exist.
+    /// Returns the positions of the elements in row-major order; none if the tensor does not exist.
     fn places(&self) -> Vec<usize> {
         let elements = count(&self.shape);
         if self.view().is_err() || elements > MOST_ELEMENTS {
@@ -103,7 +103,7 @@ impl<T: Element> Tensor<T> {
         (0..elements).map(place).collect()
     }
 
-    /// Whether everything but the elements is NaN still.
+    /// Returns whether everything but the elements is still NaN.
     pub fn is_clean(&self) -> bool {
         let mut between = vec![true; self.memory.len()];
         self.places().into_iter().for_each(|at| between[at] = false);
@@ -136,7 +136,7 @@ fn contiguous(shape: &[usize]) -> Layout {
     (strides, 0, count(shape))
 }
 
-/// Axes in any order, each perhaps backwards, in steps, or (in what is read) of stride 0.
+/// Returns a layout with axes in any order, each possibly reversed, with gaps, or (for inputs) with stride 0.
 fn sliced(bytes: &mut Bytes, shape: &[usize]) -> Layout {
     let mut order: Vec<usize> = (0..shape.len()).collect();
     for i in (1..order.len()).rev() {
@@ -146,11 +146,11 @@ fn sliced(bytes: &mut Bytes, shape: &[usize]) -> Layout {
     for axis in order {
         let choice = bytes.byte();
         if shape[axis] == 1 && choice & 1 == 1 {
-            // A stride that is never taken.
+            // A stride that is never used.
             strides[axis] = bytes.of(&ODD) as isize;
             continue;
         }
-        // Larger steps only where memory stays small.
+        // Larger gaps only where memory stays small.
         let apart = if step < 4096 { 1 + usize::from(choice >> 2 & 1) } else { 1 };
         let stride = step.saturating_mul(apart).min(isize::MAX as usize);
         let span = stride.saturating_mul(shape[axis].saturating_sub(1));
@@ -172,7 +172,7 @@ fn sliced(bytes: &mut Bytes, shape: &[usize]) -> Layout {
     (strides, offset, len)
 }
 
-/// Any strides at all over a little memory.
+/// Returns a layout with arbitrary strides over little memory.
 fn odd(bytes: &mut Bytes, rank: usize) -> Layout {
     let rank = if bytes.rarely(32) { rank + 1 } else { rank };
     let stride = |_| match bytes.below(4) {

@@ -1,9 +1,9 @@
-//! What the elements are.
+//! Values of the elements.
 
 use crate::bytes::Bytes;
 use layernorm::{Element, Float};
 
-/// Numbers where arithmetic changes its ways, in f16, f32 and f64.
+/// Numbers at the limits of the arithmetic, in f16, f32 and f64.
 const EXTREMES: [f64; 16] = [
     0.0,
     -0.0,
@@ -23,12 +23,12 @@ const EXTREMES: [f64; 16] = [
     1e154,
 ];
 
-/// The numbers of a tensor, one call an element.
+/// Returns a generator of a tensor's numbers, called once per element.
 pub fn values<T: Element>(bytes: &mut Bytes) -> impl FnMut() -> T + use<T> {
     let narrow = |value: f64| T::narrow(T::Acc::from_f64(value));
     let mut random = Random(bytes.word());
     let pool: [T; 8] = match bytes.below(8) {
-        // Any bits: every NaN, infinity and subnormal number of the type.
+        // Arbitrary bits: every NaN, infinity and subnormal number of the type.
         0 => std::array::from_fn(|_| narrow(any_bits::<T>(bytes.word()))),
         1 => std::array::from_fn(|_| narrow(bytes.of(&EXTREMES))),
         2 => [narrow(any_bits::<T>(bytes.word())); 8],
@@ -61,7 +61,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// In −1..1.
+    /// Returns a number in −1..1.
     fn uniform(&mut self) -> f64 {
         (self.word() >> 10) as f64 / (1u64 << 53) as f64 - 1.0
     }

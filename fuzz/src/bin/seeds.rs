@@ -1,4 +1,4 @@
-//! Writes the valid files of every format into `seeds`. A second run changes no byte; files of other names stay.
+//! Writes the valid files of every format to `seeds`. A second run changes no byte; files with other names are kept.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ fn main() {
     let seeds = layernorm_fuzz::seeds::all();
     for seed in &seeds {
         let folder = folder.join(seed.format);
-        std::fs::create_dir_all(&folder).expect("a folder of seeds");
-        std::fs::write(folder.join(&seed.name), &seed.bytes).expect("a seed");
+        std::fs::create_dir_all(&folder).expect("cannot create the folder of seeds");
+        std::fs::write(folder.join(&seed.name), &seed.bytes).expect("cannot write a seed");
     }
     let bytes: usize = seeds.iter().map(|seed| seed.bytes.len()).sum();
     println!("{} files, {bytes} bytes", seeds.len());

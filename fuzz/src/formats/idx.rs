@@ -1,27 +1,27 @@
-//! Any bytes as an idx file, packed or not: what is read has as many elements as its shape says, and written again it is
-//! the same; so is it when packed.
+//! Any bytes as an idx file, compressed or not: an array that is read has as many elements as its shape says, and is
+//! the same when written and read again, also compressed.
 
 use crate::idx::{self, Idx};
 use crate::memory;
 use flate2::{Compression, write::GzEncoder};
 use std::io::Write;
 
-/// The most that reading may take: a vector that doubles. Each byte of gzip is at most 1,032 bytes unpacked, and the
-/// decoder has windows and tables of its own.
+/// Maximum memory for reading: a vector that doubles. Each byte of gzip is at most 1,032 bytes uncompressed, and the
+/// decoder has its own windows and tables.
 fn allowance(bytes: &[u8]) -> usize {
     let unpacked = if bytes.starts_with(&[0x1f, 0x8b]) { 1032 * bytes.len() } else { 4 * bytes.len() };
     3 * unpacked + (256 << 10)
 }
 
-/// What must hold.
+/// Checks the properties. Returns whether the bytes were accepted.
 pub fn check(bytes: &[u8]) -> bool {
     match memory::within(allowance(bytes), || idx::read(bytes)) {
         Ok(array) => {
             assert_eq!(array.bytes.len(), array.shape.iter().product::<usize>());
             let plain = written(&array);
-            assert_eq!(idx::read(&*plain).expect("what was written can be read"), array);
+            assert_eq!(idx::read(&*plain).expect("a written file can be read"), array);
             if plain.len() < 1 << 16 {
-                assert_eq!(idx::read(&*packed(&plain)).expect("what was packed can be read"), array);
+                assert_eq!(idx::read(&*packed(&plain)).expect("a compressed file can be read"), array);
             }
             true
         }

@@ -1,5 +1,5 @@
-//! One module for each format. Its `check` panics where something does not hold, and says whether the bytes were accepted;
-//! any bytes may come.
+//! One module per format. Its `check` accepts any bytes, panics if a property is violated, and returns whether the
+//! bytes were accepted.
 
 pub mod idx;
 pub mod model;
@@ -8,16 +8,16 @@ pub mod png;
 pub mod records;
 pub mod weights;
 
-/// A format of files.
+/// A file format.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// The name of its fuzz target and of its folder in `seeds`.
+    /// Name of its fuzz target and of its folder in `seeds`.
     pub name: &'static str,
-    /// What must hold; whether the file is accepted.
+    /// Checks the properties. Returns whether the file was accepted.
     pub check: fn(&[u8]) -> bool,
 }
 
-/// All of them.
+/// All formats.
 pub const ALL: [Format; 6] = [
     Format { name: "idx", check: idx::check },
     Format { name: "model", check: model::check },

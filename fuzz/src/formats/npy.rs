@@ -1,28 +1,28 @@
-//! Any bytes as a `.npy` file: reading never panics and never takes memory that the bytes do not pay for; what is read is
-//! written and read again, the same to the bit.
+//! Any bytes as a `.npy` file: reading never panics and never takes memory out of proportion to the bytes; an array
+//! that is read, written and read again is the same to the bit.
 
 use crate::memory;
 use layernorm_npy::{Array, Order};
 
-/// The most that reading may take. The dearest byte is a digit of a shape: `1,` becomes a word of 8 bytes, in a vector
-/// that doubles while the old half is still there, beside a text that was decoded by doubling too.
+/// Maximum memory for reading. The most expensive byte is a digit of a shape: `1,` becomes a word of 8 bytes, in a
+/// vector that doubles while the old half still exists, plus a text that was decoded by doubling, too.
 fn allowance(length: usize) -> usize {
     16 * length + 4096
 }
 
-/// What must hold.
+/// Checks the properties. Returns whether the bytes were accepted.
 pub fn check(bytes: &[u8]) -> bool {
     let read = memory::within(allowance(bytes.len()), || Array::from_bytes(bytes));
     let from_reader = Array::from_reader(bytes);
     match read {
         Ok(array) => {
-            same_again(&array, bytes, &from_reader.expect("a reader gives what a slice gives"));
+            same_again(&array, bytes, &from_reader.expect("a reader and a slice give the same result"));
             true
         }
         Err(error) => {
-            // Messages are made of the file's bytes, and must not fail on any.
+            // Messages contain the file's bytes, and must not fail on any.
             assert!(!error.to_string().is_empty());
-            assert!(from_reader.is_err(), "a slice is refused where a reader is not: {error}");
+            assert!(from_reader.is_err(), "a slice is rejected but a reader is not: {error}");
             false
         }
     }
@@ -34,7 +34,7 @@ fn written(array: &Array) -> Vec<u8> {
     bytes
 }
 
-/// What was read is what the bytes say, and what is written is the same again.
+/// Checks that the array matches the bytes, and that it is the same when written and read again.
 fn same_again(array: &Array, bytes: &[u8], from_reader: &Array) {
     let size = array.dtype().size();
     let payload = array.len() * size;
@@ -44,11 +44,11 @@ fn same_again(array: &Array, bytes: &[u8], from_reader: &Array) {
     let swapped = || expected.chunks(size).flat_map(|element| element.iter().rev().copied());
     assert!(found == expected || found.iter().copied().eq(swapped()), "the elements have changed");
 
-    let again = Array::from_bytes(&first).expect("what was written can be read");
+    let again = Array::from_bytes(&first).expect("a written file can be read");
     assert_eq!((again.shape(), again.dtype(), again.len()), (array.shape(), array.dtype(), array.len()));
     assert_eq!(again.strides().len(), again.shape().len());
     assert_eq!(written(&again), first);
-    // Where both orders are the same, the file says C.
+    // If both orders are the same, the file says C.
     assert!(again.order() == array.order() || (again.order() == Order::C && one_order(array)));
 }
 

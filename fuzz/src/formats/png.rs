@@ -1,15 +1,15 @@
-//! Any bytes as a picture for `layernorm predict`: an error, or an image of the size that was asked for.
+//! Any bytes as a picture for `layernorm predict`: an error, or an image of the requested size.
 
 use crate::memory;
 use crate::picture;
 
-/// The most that reading may take. A byte of deflate is at most 1,032 bytes of pixels; beside them there are the decoder's
-/// window, tables and rows, which the header's width alone decides.
+/// Maximum memory for reading. A byte of deflate is at most 1,032 bytes of pixels; in addition there are the
+/// decoder's window, tables and rows, whose size depends only on the width in the header.
 fn allowance(length: usize) -> usize {
     2 * 1032 * length + (2 << 20)
 }
 
-/// What must hold.
+/// Checks the properties. Returns whether the bytes were accepted.
 pub fn check(bytes: &[u8]) -> bool {
     [[28, 28], [3, 50]].into_iter().all(|[rows, columns]| {
         match memory::within(allowance(bytes.len()), || picture::read(bytes, rows, columns)) {

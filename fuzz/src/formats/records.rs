@@ -1,4 +1,5 @@
-//! Any bytes as a run's records: an error, or a record which is the same when the run goes on and when it is read again.
+//! Any bytes as a run's records: an error, or a record that is the same when the run continues and when it is read
+//! again.
 
 use crate::memory;
 use crate::records::lines::{self, Parsed};
@@ -10,18 +11,18 @@ const BEFORE_SUM: &[u8] = b",\"sum\":\"";
 const AFTER_SUM: &[u8] = b"\"}";
 const DIGITS: usize = 16;
 
-/// The most that reading may take: the dearest bytes are small numbers in a JSON array, `1,`, which become values of 32
-/// bytes in a vector that doubles.
+/// Maximum memory for reading: the most expensive bytes are small numbers in a JSON array, `1,`, which become values
+/// of 32 bytes in a vector that doubles.
 fn allowance(length: usize) -> usize {
     128 * length + (64 << 10)
 }
 
-/// What must hold: of a file, and of lines to which the right checksums are put. Chance alone does not find them.
+/// Checks the properties of a file, and of lines with valid checksums added, because random checksums never match.
 pub fn check(bytes: &[u8]) -> bool {
     read(bytes) | read(&with_sums(&lines_without_sums(bytes)))
 }
 
-/// The lines of a file, without their checksums where they have some.
+/// Returns the lines of a file, without their checksums if they have any.
 pub fn lines_without_sums(bytes: &[u8]) -> Vec<Vec<u8>> {
     let without = |line: &[u8]| {
         let (rest, _) = line.strip_suffix(AFTER_SUM)?.split_last_chunk::<DIGITS>()?;
@@ -31,7 +32,7 @@ pub fn lines_without_sums(bytes: &[u8]) -> Vec<Vec<u8>> {
     lines.map(|line| without(line).unwrap_or_else(|| line.to_vec())).collect()
 }
 
-/// A file of these lines, each with the checksum of itself and of those before it.
+/// Returns a file of these lines, each with the checksum of itself and of those before it.
 pub fn with_sums(lines: &[Vec<u8>]) -> Vec<u8> {
     let mut sum = "0".repeat(DIGITS);
     let mut bytes = Vec::new();
@@ -60,25 +61,25 @@ fn read(bytes: &[u8]) -> bool {
     }
 }
 
-/// A run's file with these bytes is opened, the run goes to its end, and the file is read again.
+/// Opens a run's file with these bytes, continues the run to its end, and reads the file again.
 fn goes_on(Parsed { record, marks }: &Parsed, bytes: &[u8]) {
     let whole = marks.last().map_or(0, |mark| mark.bytes);
     assert!(whole <= bytes.len() as u64 && marks.len() == 1 + record.events.len() + usize::from(record.finished));
     if record.header.run.len() > 100 || record.header.run.contains(['/', '\0']) {
         let error = RunFile::open(scratch::folder(), record.header.clone());
-        assert!(record.header.run.len() > 100 || error.is_err(), "a run's name is no path");
+        assert!(record.header.run.len() > 100 || error.is_err(), "a run's name must not be a path");
         return;
     }
     let path = scratch::file(&format!("{}.jsonl", record.header.run), bytes);
-    // Not every name that a record has is one that a file may have.
+    // Not every name in a record is a valid file name.
     if let Ok(mut run) = RunFile::open(scratch::folder(), record.header.clone()) {
-        assert_eq!(run.record(), record, "what was read goes on");
+        assert_eq!(run.record(), record, "a run that was read continues");
         if !record.finished {
             run.event("more", serde_json::json!({"step": 1})).expect("an event can be appended");
         }
         run.finish().expect("a run can end");
-        let again = Record::read(run.path()).expect("what was written can be read").expect("a record");
+        let again = Record::read(run.path()).expect("a written file can be read").expect("a record");
         assert_eq!(again, *run.record());
     }
-    std::fs::remove_file(path).expect("the file is still there");
+    std::fs::remove_file(path).expect("the file still exists");
 }

@@ -1,9 +1,10 @@
-//! Changes of bytes that know nothing of formats: bits, numbers in binary and in digits, cuts, copies, and pieces of other files.
+//! Changes of bytes that are independent of the format: bits, binary and decimal numbers, cuts, copies, and pieces of
+//! other files.
 
 use super::Random;
 use std::ops::Range;
 
-/// Numbers at which sizes overflow, in one place or another.
+/// Numbers at which sizes overflow somewhere.
 const NUMBERS: [u64; 24] = [
     0,
     1,
@@ -31,7 +32,7 @@ const NUMBERS: [u64; 24] = [
     u64::MAX,
 ];
 
-/// Words that JSON, headers and descriptions of networks are made of, or should not be.
+/// Words that occur in JSON, headers and descriptions of networks, or should not.
 const WORDS: [&str; 24] = [
     "-1",
     "1e999",
@@ -59,7 +60,7 @@ const WORDS: [&str; 24] = [
     "__metadata__",
 ];
 
-/// The bytes with one to four changes, most often one.
+/// Returns the bytes with one to four changes, most often one.
 pub fn changed(mut bytes: Vec<u8>, other: &[u8], random: &mut Random) -> Vec<u8> {
     let more = if random.one_in(3) { random.below(4) } else { 0 };
     for _ in 0..=more {
@@ -89,7 +90,7 @@ fn change(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     }
 }
 
-/// A short piece more often than a long one.
+/// Returns a range, more often short than long.
 fn piece(length: usize, random: &mut Random) -> Range<usize> {
     let start = random.below(length);
     let most = if random.one_in(3) { length - start } else { (length - start).min(16) };
@@ -100,14 +101,14 @@ fn insert(bytes: &mut Vec<u8>, at: usize, what: &[u8]) {
     drop(bytes.splice(at..at, what.iter().copied()));
 }
 
-/// A number of 1 to 8 bytes in either order, in the place of other bytes.
+/// Overwrites bytes with a number of 1 to 8 bytes, in either byte order.
 fn binary_number(bytes: &mut [u8], random: &mut Random) {
     let width = 1 << random.below(4);
     if bytes.len() < width {
         return;
     }
     let number = random.choose(&NUMBERS).wrapping_sub(u64::from(random.one_in(4)));
-    // Lengths are at the beginning of things.
+    // Lengths are mostly at the beginning.
     let end = bytes.len() - width + 1;
     let at = if random.one_in(2) { random.below(end.min(32)) } else { random.below(end) };
     match random.one_in(2) {
@@ -116,7 +117,7 @@ fn binary_number(bytes: &mut [u8], random: &mut Random) {
     }
 }
 
-/// Another number in the place of one that is written in digits.
+/// Replaces a decimal number with another one.
 fn number_in_digits(bytes: &mut Vec<u8>, random: &mut Random) {
     let from = random.below(bytes.len());
     let Some(start) = bytes[from..].iter().position(u8::is_ascii_digit).map(|offset| from + offset) else { return };

@@ -1,5 +1,5 @@
-//! Mutated files: parts of a valid file are changed and put together again with right lengths and checksums, so that what
-//! lies behind those is reached too. The same number always gives the same file.
+//! Mutated files: parts of a valid file are changed and reassembled with correct lengths and checksums, so that the
+//! code behind those checks is reached, too. The same number always gives the same file.
 
 mod bytes;
 mod parts;
@@ -10,7 +10,7 @@ pub use random::Random;
 use bytes::changed;
 use parts::{closed, opened};
 
-/// A mutated file: the `number`th of this format, made of these valid ones.
+/// Returns mutated file number `number` of this format, made from these valid ones.
 pub fn mutated(format: &str, seeds: &[Vec<u8>], number: u64) -> Vec<u8> {
     let mut random = Random::new(number);
     let seed = random.choose(seeds).clone();

@@ -1,4 +1,4 @@
-//! Files as parts, and parts as a file with right lengths and checksums.
+//! Splits files into parts, and assembles parts into files with correct lengths and checksums.
 
 use super::Random;
 use crate::formats::{model, records};
@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// The parts of a valid file; none if it has no such form.
+/// Returns the parts of a valid file, or `None` if it does not have this structure.
 pub fn opened(format: &str, file: &[u8]) -> Option<Vec<Vec<u8>>> {
     match format {
         "npy" => {
@@ -38,7 +38,7 @@ pub fn opened(format: &str, file: &[u8]) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// A file of these parts.
+/// Returns a file of these parts.
 pub fn closed(format: &str, parts: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let first = parts[0].len();
     match format {
@@ -68,7 +68,7 @@ fn line(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|&byte| byte == b'\n')
 }
 
-/// Kind and data of each chunk of a PNG; those of pixels are unpacked.
+/// Returns type and data of each chunk of a PNG; pixel data is decompressed.
 fn chunks(mut rest: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut parts = Vec::new();
     while !rest.is_empty() {
@@ -106,7 +106,7 @@ where
     encoder.finished()
 }
 
-/// What an encoder into memory gives at its end.
+/// An in-memory encoder that returns its output when finished.
 trait Finish {
     fn finished(self) -> Vec<u8>;
 }

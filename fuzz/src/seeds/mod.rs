@@ -1,4 +1,4 @@
-//! Valid files of every format and variant, small: what fuzzing starts from.
+//! Small valid files of every format and variant, as a starting point for fuzzing.
 
 mod npy;
 mod pictures;
@@ -13,15 +13,15 @@ use std::io::Write;
 /// A valid file.
 #[derive(Debug)]
 pub struct Seed {
-    /// The format's name.
+    /// Name of the format.
     pub format: &'static str,
-    /// The file's.
+    /// Name of the file.
     pub name: String,
-    /// What is in it.
+    /// Contents.
     pub bytes: Vec<u8>,
 }
 
-/// All of them.
+/// Returns all seeds.
 pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
     let mut add = |format, files: Vec<(String, Vec<u8>)>| {
@@ -81,7 +81,7 @@ fn models() -> Vec<(String, Vec<u8>)> {
     ]
 }
 
-/// Calls for `shapes`: every text of bytes is one, and longer ones have more data.
+/// Returns calls for `shapes`: every byte string is one, and longer ones have more data.
 fn calls() -> Vec<(String, Vec<u8>)> {
     let call = |number: u64| {
         let mut random = Random::new(number);

@@ -11,7 +11,7 @@ fn file(version: u8, descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Ve
     [b"\x93NUMPY", &[version, 0][..], length, header.as_bytes(), data].concat()
 }
 
-/// All of them.
+/// Returns all seeds.
 pub fn all() -> Vec<(String, Vec<u8>)> {
     let numbers: Vec<u8> = (0..48).collect();
     vec![
@@ -25,7 +25,7 @@ pub fn all() -> Vec<(String, Vec<u8>)> {
         ("empty".into(), file(1, "<f4", false, "(5, 0)", &[])),
         ("version-2".into(), file(2, "<f4", false, "(6,)", &numbers[..24])),
         ("version-3".into(), file(3, "<f8", true, "(1, 6)", &numbers)),
-        // 100 bytes that promise 2²⁹ rows.
+        // 100 bytes that declare 2²⁹ rows.
         ("many-rows-of-nothing".into(), file(1, "<f4", false, "(536870912, 0)", &[])),
     ]
 }

@@ -1,4 +1,4 @@
-//! PNG files of each kind of colour and depth, with palettes, transparency and interlacing.
+//! PNG files of each colour type and bit depth, with palettes, transparency and interlacing.
 
 use flate2::write::ZlibEncoder;
 use flate2::{Compression, Crc};
@@ -14,7 +14,7 @@ fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
     [&(data.len() as u32).to_be_bytes()[..], &body, &crc.sum().to_be_bytes()].concat()
 }
 
-/// A picture of this depth and kind of colour, with these chunks before its pixels.
+/// Returns a picture of this bit depth and colour type, with these chunks before its pixels.
 fn file(depth: u8, colour: u8, interlaced: bool, before: &[Vec<u8>]) -> Vec<u8> {
     let channels = match colour {
         2 => 3,
@@ -52,7 +52,7 @@ fn file(depth: u8, colour: u8, interlaced: bool, before: &[Vec<u8>]) -> Vec<u8> 
     .concat()
 }
 
-/// All of them.
+/// Returns all seeds.
 pub fn all() -> Vec<(String, Vec<u8>)> {
     let palette = |colours: usize| chunk(b"PLTE", &(0..3 * colours).map(|byte| (5 * byte) as u8).collect::<Vec<u8>>());
     let transparent = |data: &[u8]| chunk(b"tRNS", data);
@@ -67,7 +67,7 @@ pub fn all() -> Vec<(String, Vec<u8>)> {
         ("palette-1".into(), file(1, 3, false, &[palette(2), transparent(&[0])])),
         ("palette-4".into(), file(4, 3, false, &[palette(16)])),
         ("palette-8-interlaced".into(), file(8, 3, true, &[palette(256), transparent(&[0, 128, 255])])),
-        // Four bytes are no colours.
+        // Four bytes are not a whole number of colours.
         ("palette-of-4-bytes".into(), file(8, 3, false, &[chunk(b"PLTE", &[1, 2, 3, 4])])),
         ("grey-alpha-8".into(), file(8, 4, false, &[])),
         ("rgba-8".into(), file(8, 6, false, &[chunk(b"gAMA", &45_455u32.to_be_bytes())])),

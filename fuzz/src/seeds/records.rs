@@ -1,8 +1,8 @@
-//! Records: finished, cut off, and as studies and training write them.
+//! Records: finished, truncated, and as studies and training write them.
 
 use crate::formats::records::with_sums;
 
-/// All of them.
+/// Returns all seeds.
 pub fn all() -> Vec<(String, Vec<u8>)> {
     let start = |run: &str, settings: &str| {
         format!(

@@ -1,8 +1,8 @@
-//! One cell over its sequences, backward.
+//! Backward pass of one cell over its sequences.
 //!
-//! Segments are taken from the last to the first, and in a segment the steps. A step turns dh and dc into the gradients of
-//! the gates' sums, those into dzx and dzh by way of the norms, and dzh into dh of the step before: dh₋ = dzh·U. When a
-//! segment is through, [`super::gradients`] takes one product over all its rows for each weight matrix.
+//! Segments are processed from the last to the first, and so are the steps in a segment. A step turns dh and dc into
+//! the gradients of the gates' sums, those into dzx and dzh through the norms, and dzh into dh of the previous step:
+//! dh₋ = dzh·U. After a segment, [`super::gradients`] computes one product over all its rows for each weight matrix.
 
 use super::cells_back::cut;
 use super::forward::{CellState, Pass, rows, tiles};
@@ -20,34 +20,34 @@ use crate::variant::{Kind, Reset};
 use std::ops::Range;
 use std::sync::atomic::AtomicUsize;
 
-/// Gradients of a segment, one row a step of a sequence; and what is carried from step to step.
+/// Gradients of a segment, one row per step of a sequence, and gradients carried from step to step.
 #[derive(Debug)]
 pub(crate) struct Work<A> {
-    /// Of the gates before their nonlinearity `[G·H]`.
+    /// Gradient of the gates before their nonlinearity `[G·H]`.
     pub(crate) da: Matrix<A>,
-    /// GRU: of LNh(zh), or of LNs(s) where the reset gate multiplies all of the candidate `[G·H]`.
+    /// GRU: gradient of LNh(zh), or of LNs(s) if the reset gate multiplies the whole candidate `[G·H]`.
     pub(crate) dq: Matrix<A>,
-    /// Whether dq is that of the whole sum, the input's part too.
+    /// Whether dq is the gradient of the whole sum, including the input's part.
     whole: bool,
-    /// Of s, where it is normalized.
+    /// Gradient of s, if s is normalized.
     pub(crate) ds: Matrix<A>,
-    /// Of zx and zh, where they are normalized.
+    /// Gradients of zx and zh, if they are normalized.
     pub(crate) dzx: Matrix<A>,
     pub(crate) dzh: Matrix<A>,
-    /// Of the normalized cell `[H]`.
+    /// Gradient of the normalized cell `[H]`.
     pub(crate) dn: Matrix<A>,
-    /// Of the projection `[P]`.
+    /// Gradient of the projection `[P]`.
     pub(crate) dprojected: Matrix<A>,
-    /// Of the input `[I]`.
+    /// Gradient of the input `[I]`.
     pub(crate) dx: Matrix<A>,
-    /// Of h by ways other than U `[B, P]`, and of what U multiplied.
+    /// Gradient of h by paths other than U `[B, P]`, and of U's operand.
     pub(super) direct: Matrix<A>,
     doperand: Matrix<A>,
-    /// Of c `[B, H]`.
+    /// Gradient of c `[B, H]`.
     pub(super) dc: Matrix<A>,
-    /// Of what is projected `[B, H]`; of r∘h `[B, P]`.
+    /// Gradient of the projection's input `[B, H]`, and of r∘h `[B, P]`.
     dhidden: Matrix<A>,
-    /// Bytes that a member could not have (rule 6 alone allocates on the way), or 0.
+    /// Bytes that a member failed to allocate (only rule 6 allocates during the pass), or 0.
     pub(crate) missing: AtomicUsize,
 }
 
@@ -94,37 +94,37 @@ impl<A: Real> Work<A> {
         Ok(())
     }
 
-    /// The gradient of zx.
+    /// Returns the gradient of zx.
     pub(crate) fn dzx(&self) -> &Matrix<A> {
         if self.dzx.rows > 0 { &self.dzx } else { self.dx_norm() }
     }
 
-    /// The gradient of zh.
+    /// Returns the gradient of zh.
     pub(crate) fn dzh(&self) -> &Matrix<A> {
         if self.dzh.rows > 0 { &self.dzh } else { self.dh_norm() }
     }
 
-    /// The gradient of LNx(zx).
+    /// Returns the gradient of LNx(zx).
     pub(crate) fn dx_norm(&self) -> &Matrix<A> {
         self.dsum(if self.whole { &self.dq } else { &self.da })
     }
 
-    /// The gradient of LNh(zh).
+    /// Returns the gradient of LNh(zh).
     pub(crate) fn dh_norm(&self) -> &Matrix<A> {
         self.dsum(self.dnormalized_sum())
     }
 
-    /// The gradient of LNs(s).
+    /// Returns the gradient of LNs(s).
     pub(crate) fn dnormalized_sum(&self) -> &Matrix<A> {
         if self.dq.rows > 0 { &self.dq } else { &self.da }
     }
 
-    /// The gradient of s where there is a norm of it, else what it would come from.
+    /// Returns the gradient of s if it is normalized, otherwise `without`.
     fn dsum<'a>(&'a self, without: &'a Matrix<A>) -> &'a Matrix<A> {
         if self.ds.rows > 0 { &self.ds } else { without }
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes held.
     pub(crate) fn bytes(&self) -> usize {
         let all = [&self.da, &self.dq, &self.ds, &self.dzx, &self.dzh, &self.dn, &self.dprojected, &self.dx];
         let carried = [&self.direct, &self.doperand, &self.dc, &self.dhidden];
@@ -132,29 +132,29 @@ impl<A: Real> Work<A> {
     }
 }
 
-/// The backward pass of one cell.
+/// Backward pass of one cell.
 pub(crate) struct Back<'a, A> {
-    /// The forward pass that is gone through.
+    /// The corresponding forward pass.
     pub(crate) pass: &'a Pass<'a, A>,
     pub(crate) work: &'a Work<A>,
-    /// Adds the gradient of the output of a time and sequence.
+    /// Adds the gradient of the output at a time and sequence.
     pub(crate) fetch: &'a (dyn Fn(usize, usize, *mut A) + Sync),
 }
 
 impl<A: Real> Back<'_, A> {
-    /// The row of a segment's gradients.
+    /// Returns the row in a segment's gradients.
     pub(crate) fn row(&self, first: usize, s: usize, j: usize) -> usize {
         self.pass.schedule.base[s] - self.pass.schedule.base[first] + j
     }
 
-    /// Starts from the gradients of the final state.
+    /// Initializes the carried gradients from those of the final state.
     ///
     /// # Safety
-    /// The matrices have a row for every sequence, and nobody else uses them now.
+    /// The matrices have a row for every sequence, and no other thread uses them now.
     pub(crate) unsafe fn start(&self, gradient: &CellState<A>) {
         let config = self.pass.config;
         for j in 0..self.pass.schedule.batch {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 std::ptr::copy_nonoverlapping(gradient.h.row(j), self.work.direct.row(j), config.output());
                 std::ptr::write_bytes(self.work.doperand.row(j), 0, config.output());
@@ -165,14 +165,14 @@ impl<A: Real> Back<'_, A> {
         }
     }
 
-    /// Ends with the gradients of the initial state.
+    /// Writes the gradients of the initial state.
     ///
     /// # Safety
-    /// The matrices have a row for every sequence, and nobody else uses them now.
+    /// The matrices have a row for every sequence, and no other thread uses them now.
     pub(crate) unsafe fn end(&self, gradient: &CellState<A>) {
         let config = self.pass.config;
         for j in 0..self.pass.schedule.batch {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 self.dh(j, gradient.h.row(j));
                 if config.has_cell() {
@@ -182,10 +182,10 @@ impl<A: Real> Back<'_, A> {
         }
     }
 
-    /// What has come to dh of a sequence so far.
+    /// Computes the dh that a sequence has accumulated so far.
     unsafe fn dh(&self, j: usize, to: *mut A) {
         for k in 0..self.pass.config.output() {
-            // SAFETY: the caller vouches for the row.
+            // SAFETY: the caller guarantees that the row is valid.
             unsafe {
                 let mut operand = *self.work.doperand.row(j).add(k);
                 if let Some(mask) = self.pass.mask {
@@ -196,13 +196,13 @@ impl<A: Real> Back<'_, A> {
         }
     }
 
-    /// The steps of a segment, as one member.
+    /// Runs the steps of a segment, as one member.
     ///
     /// # Safety
     /// All matrices are large enough, and all members run the same steps.
     pub(crate) unsafe fn steps(&self, lane: &Lane<'_>, steps: Range<usize>) {
         for s in steps.clone().rev() {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { self.step(lane, steps.start, s) };
         }
     }
@@ -213,7 +213,7 @@ impl<A: Real> Back<'_, A> {
         let own = lane.own(running);
         let scratch = &pass.scratch[lane.member];
         let reset_state = config.variant.kind == Kind::Gru && config.variant.reset == Reset::State;
-        // SAFETY: rows of one's own are written between meetings, and all rows are read after them.
+        // SAFETY: a member writes only its own rows between barriers, and reads all rows after them.
         unsafe {
             if config.projection.is_some() {
                 self.projection(lane, first, s, running);
@@ -243,10 +243,10 @@ impl<A: Real> Back<'_, A> {
         }
     }
 
-    /// dh of a step: from the output, from the next step, without what zoneout kept.
+    /// Computes dh of a step: from the output and the next step, without the part that zoneout kept.
     unsafe fn incoming(&self, s: usize, j: usize, to: *mut A) {
         let (pass, output) = (self.pass, self.pass.config.output());
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe {
             self.dh(j, to);
             (self.fetch)(pass.time(s, j), j, to);
@@ -258,10 +258,10 @@ impl<A: Real> Back<'_, A> {
         }
     }
 
-    /// The gradient of what is projected.
+    /// Computes the gradient of the projection's input.
     unsafe fn projection(&self, lane: &Lane<'_>, first: usize, s: usize, running: usize) {
         let (pass, p, w) = (self.pass, self.pass.prepared, self.work);
-        // SAFETY: rows of one's own are written between meetings.
+        // SAFETY: a member writes only its own rows between barriers.
         unsafe {
             for j in lane.own(running) {
                 let to = w.dprojected.row(self.row(first, s, j));
@@ -286,11 +286,12 @@ impl<A: Real> Back<'_, A> {
         lane.meet_in_step();
     }
 
-    /// The gradients of a GRU whose reset gate multiplies the state: first the candidate's product, then r, then the norms.
+    /// Computes the gradients of a GRU whose reset gate multiplies the state: first the candidate's product, then r,
+    /// then the norms.
     unsafe fn reset(&self, lane: &Lane<'_>, first: usize, s: usize, running: usize, own: Range<usize>) {
         let (pass, w, p) = (self.pass, self.work, self.pass.prepared);
         let (hidden, width) = (pass.config.hidden, pass.config.gate_width());
-        // SAFETY: rows of one's own are written between meetings.
+        // SAFETY: a member writes only its own rows between barriers.
         unsafe {
             for (j, n) in tiles(own.clone()) {
                 if let Some(norm) = &p.recurrent_norm {
@@ -332,14 +333,14 @@ impl<A: Real> Back<'_, A> {
         }
     }
 
-    /// dh of the step before, by way of U.
+    /// Computes dh of the previous step through U.
     unsafe fn recurrent(&self, lane: &Lane<'_>, first: usize, s: usize, running: usize) {
         let (pass, w, p) = (self.pass, self.work, self.pass.prepared);
         let own = lane.product_rows(running);
         let reset_state = pass.config.variant.kind == Kind::Gru && pass.config.variant.reset == Reset::State;
         let (k, start) =
             if reset_state { (2 * pass.config.hidden, Start::Sum) } else { (p.recurrent_back.k, Start::Nothing) };
-        // SAFETY: these columns of these rows are this member's own.
+        // SAFETY: these columns of these rows belong to this member.
         unsafe {
             Product {
                 a: rows(w.dzh(), self.row(first, s, own.start)),
@@ -356,14 +357,14 @@ impl<A: Real> Back<'_, A> {
 }
 
 impl super::forward::Zoneout {
-    /// Moves the gradient of what was kept from the new to the old.
+    /// Moves the gradient of the kept numbers from the new to the old value.
     ///
     /// # Safety
-    /// There are so many numbers of each.
+    /// There are `count` numbers of each.
     pub(super) unsafe fn part<A: Real>(&self, first: usize, count: usize, new: *mut A, old: *mut A) {
         for k in 0..count {
             if self.random.hits(first + k, self.rate) {
-                // SAFETY: the caller vouches for the numbers.
+                // SAFETY: the caller guarantees that the numbers are valid.
                 unsafe {
                     *old.add(k) = *old.add(k) + *new.add(k);
                     *new.add(k) = A::ZERO;

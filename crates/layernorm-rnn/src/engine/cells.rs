@@ -1,4 +1,4 @@
-//! The arithmetic of one step of a few sequences, forward, when the products are there: norms, sums of the gates, the cell.
+//! Forward arithmetic of one step of a few sequences after the products: norms, sums of the gates, the cell.
 
 use super::forward::{Pass, Scratch, rows};
 use super::norms::NormRows;
@@ -9,13 +9,13 @@ use crate::real::Real;
 use crate::variant::{Activation, Kind, Reset, Update};
 
 impl<A: Real> Pass<'_, A> {
-    /// The sums of the gates of some rows: one matrix of rows, or two that are still to be added. Columns beyond `columns`
-    /// wait for the new cell.
+    /// Returns the sums of the gates of some rows: one matrix of rows, or two that are still to be added. Columns
+    /// from `columns` on are computed later, from the new cell.
     unsafe fn sums(&self, scratch: &Scratch<A>, s: usize, j: usize, n: usize, columns: usize) -> (Rows<A>, Rows<A>) {
         let (p, t) = (self.prepared, self.tape);
         let (row, step_row, width) = (self.row(s, j), self.step_row(s, j), self.config.gate_width());
         let run = |stats, columns| NormRows { stats, row: step_row, rows: n, columns };
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe {
             let mut x = rows(&t.zx, row);
             if let Some(norm) = &p.input_norm {
@@ -28,7 +28,7 @@ impl<A: Real> Pass<'_, A> {
                 h = rows(&t.zh, step_row);
                 if let Some(norm) = &p.recurrent_norm {
                     let to = rows(&scratch.h, 0);
-                    // The candidate of a GRU may not be there yet: it is normalized when it is.
+                    // The candidate of a GRU may not be available yet: it is normalized later.
                     let late = self.config.variant.kind == Kind::Gru && self.config.variant.reset == Reset::State;
                     let there = if late { width - self.config.hidden } else { width };
                     norm.forward(self.isa, run(&t.recurrent_stats, (0, there)), h, to);
@@ -58,31 +58,31 @@ impl<A: Real> Pass<'_, A> {
         }
     }
 
-    /// Where s is.
+    /// Returns the rows of s.
     pub(crate) fn sum_rows(&self, s: usize, j: usize) -> Rows<A> {
         if fused(self.config) { rows(&self.tape.zx, self.row(s, j)) } else { rows(&self.tape.s, self.step_row(s, j)) }
     }
 
-    /// The peepholes of i and f.
+    /// Adds the peepholes of i and f.
     unsafe fn peep_before(&self, sum: Rows<A>, step_row: usize, n: usize) {
         let (hidden, before) = (self.config.hidden, rows(&self.tape.cell_before, step_row));
         let peepholes = self.prepared.peephole.chunks(hidden);
         let early = peepholes.len() - 1;
         for (gate, p) in peepholes.take(early).enumerate() {
-            // SAFETY: the rows are this member's own.
+            // SAFETY: the rows belong to this member.
             unsafe { add_product(n, hidden, sum.from(0, gate * hidden), p, before) };
         }
     }
 
     /// # Safety
-    /// The rows are this member's own.
+    /// The rows belong to this member.
     pub(super) unsafe fn lstm(&self, scratch: &Scratch<A>, s: usize, j: usize, n: usize) {
         let (v, p, t, isa) = (&self.config.variant, self.prepared, self.tape, self.isa);
         let (hidden, width, step_row) = (self.config.hidden, self.config.gate_width(), self.step_row(s, j));
         let late = width - hidden;
         let gates = rows(&t.gates, step_row);
         let cell = rows(&t.cell, step_row);
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe {
             let (a, a2) = self.sums(scratch, s, j, n, if v.peephole { late } else { width });
             let bias = p.bias.as_ptr();
@@ -125,12 +125,12 @@ impl<A: Real> Pass<'_, A> {
     }
 
     /// # Safety
-    /// The rows are this member's own.
+    /// The rows belong to this member.
     pub(super) unsafe fn gru(&self, scratch: &Scratch<A>, s: usize, j: usize, n: usize) {
         let (v, p, t, isa) = (&self.config.variant, self.prepared, self.tape, self.isa);
         let (hidden, width, step_row) = (self.config.hidden, self.config.gate_width(), self.step_row(s, j));
         let gates = rows(&t.gates, step_row);
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe {
             let (a, a2) = self.sums(scratch, s, j, n, width);
             let bias = p.bias.as_ptr();
@@ -147,12 +147,12 @@ impl<A: Real> Pass<'_, A> {
         }
     }
 
-    /// The candidate as one number, where the reset gate multiplies all of it.
+    /// Adds both parts of the candidate, for a reset gate that multiplies their sum.
     unsafe fn whole_candidate(&self, a: Rows<A>, a2: Rows<A>, n: usize) -> (Rows<A>, Rows<A>) {
         if a2.is_some() {
             for i in 0..n {
                 for k in 2 * self.config.hidden..self.config.gate_width() {
-                    // SAFETY: the caller vouches for the rows.
+                    // SAFETY: the caller guarantees that the rows are valid.
                     unsafe { *a2.at(i, k) = *a.at(i, k) + *a2.at(i, k) };
                 }
             }
@@ -161,13 +161,13 @@ impl<A: Real> Pass<'_, A> {
         (Rows::NONE, a)
     }
 
-    /// n and h of a GRU whose reset gate multiplied the state.
+    /// Computes n and h of a GRU whose reset gate multiplied the state.
     /// # Safety
-    /// The rows are this member's own.
+    /// The rows belong to this member.
     pub(super) unsafe fn gru_after_reset(&self, scratch: &Scratch<A>, s: usize, j: usize, n: usize) {
         let (p, t, hidden, width) = (self.prepared, self.tape, self.config.hidden, self.config.gate_width());
         let (row, step_row) = (self.row(s, j), self.step_row(s, j));
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe {
             let mut x = rows(&t.zx, row);
             if let Some(norm) = &p.input_norm {
@@ -201,15 +201,15 @@ impl<A: Real> Pass<'_, A> {
             saved: rows(&t.q, step_row),
             h: rows(&self.state.h, j),
         };
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe { A::gru_mix(self.isa, mix) }
     }
 
     /// # Safety
-    /// The rows are this member's own.
+    /// The rows belong to this member.
     pub(super) unsafe fn rnn(&self, scratch: &Scratch<A>, s: usize, j: usize, n: usize) {
         let hidden = self.config.hidden;
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe {
             let (a, a2) = self.sums(scratch, s, j, n, hidden);
             let activate = rnn::Activate {
@@ -234,20 +234,20 @@ impl<A: Real> Pass<'_, A> {
 pub(crate) unsafe fn add_product<A: Real>(n: usize, columns: usize, to: Rows<A>, p: &[A], c: Rows<A>) {
     for row in 0..n {
         for (k, &p) in p[..columns].iter().enumerate() {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { *to.at(row, k) = p.fma(*c.at(row, k), *to.at(row, k)) };
         }
     }
 }
 
-/// Keeps numbers within ±limit. A NaN stays a NaN.
+/// Clamps numbers to ±limit. A NaN stays a NaN.
 ///
 /// # Safety
 /// The rows are valid.
 pub(super) unsafe fn clamp<A: Real>(n: usize, columns: usize, to: Rows<A>, limit: A) {
     for row in 0..n {
         for k in 0..columns {
-            // SAFETY: the caller vouches for the rows.
+            // SAFETY: the caller guarantees that the rows are valid.
             unsafe {
                 let x = *to.at(row, k);
                 if x > limit {

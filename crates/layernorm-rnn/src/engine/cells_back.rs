@@ -1,4 +1,4 @@
-//! The arithmetic of one step of a few sequences, backward: from dh and dc to the gradients of both products.
+//! Backward arithmetic of one step of a few sequences: from dh and dc to the gradients of both products.
 
 use super::backward::Back;
 use super::cells::add_product;
@@ -11,7 +11,7 @@ use crate::variant::{Activation, Reset, Update};
 
 impl<A: Real> Back<'_, A> {
     /// # Safety
-    /// The rows are this member's own.
+    /// The rows belong to this member.
     pub(super) unsafe fn lstm(&self, scratch: &Scratch<A>, first: usize, s: usize, j: usize, n: usize, dh: Rows<A>) {
         let (pass, w, p) = (self.pass, self.work, self.pass.prepared);
         let (config, t, isa) = (pass.config, pass.tape, pass.isa);
@@ -20,7 +20,7 @@ impl<A: Real> Back<'_, A> {
         let (da, dn, dc) = (rows(&w.da, row), rows(&w.dn, row), rows(&w.dc, j));
         let gates = rows(&t.gates, step_row);
         let before = rows(&t.cell_before, step_row);
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe {
             let mut kept = Rows::NONE;
             if let Some(zoneout) = pass.zoneout(Use::ZoneoutCell) {
@@ -75,7 +75,7 @@ impl<A: Real> Back<'_, A> {
     }
 
     /// # Safety
-    /// The rows are this member's own.
+    /// The rows belong to this member.
     pub(super) unsafe fn gru(&self, first: usize, s: usize, j: usize, n: usize, dh: Rows<A>) {
         let (pass, w, hidden) = (self.pass, self.work, self.pass.config.hidden);
         let (v, t) = (&pass.config.variant, pass.tape);
@@ -93,12 +93,12 @@ impl<A: Real> Back<'_, A> {
             dq: if v.reset == Reset::State { Rows::NONE } else { rows(&w.dq, row) },
             dbefore: rows(&w.direct, j),
         };
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe { A::gru_mix_back(pass.isa, back) }
     }
 
     /// # Safety
-    /// The rows are this member's own.
+    /// The rows belong to this member.
     pub(super) unsafe fn rnn(&self, first: usize, s: usize, j: usize, n: usize, dh: Rows<A>) {
         let pass = self.pass;
         let back = rnn::ActivateBack {
@@ -109,23 +109,23 @@ impl<A: Real> Back<'_, A> {
             gates: rows(&pass.tape.gates, pass.step_row(s, j)),
             da: rows(&self.work.da, self.row(first, s, j)),
         };
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe { A::rnn_activate_back(pass.isa, back) }
     }
 
-    /// The gradients through the norms of the gates, for the groups within some columns.
+    /// Computes the gradients through the norms of the gates, for the groups within some columns.
     ///
     /// # Safety
-    /// The rows are this member's own.
+    /// The rows belong to this member.
     pub(super) unsafe fn norms(&self, first: usize, s: usize, j: usize, n: usize, columns: (usize, usize)) {
         let (pass, w, p, t) = (self.pass, self.work, self.pass.prepared, self.pass.tape);
         let (v, hidden, width) = (&pass.config.variant, pass.config.hidden, pass.config.gate_width());
         let (row, step_row) = (self.row(first, s, j), pass.step_row(s, j));
         let run = |stats, columns| NormRows { stats, row: step_row, rows: n, columns };
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe {
             if let Some(norm) = &p.sum_norm {
-                // The output gate's norm was done before, on the way to the cell.
+                // The output gate's norm was already done, on the way to the cell.
                 let columns = if v.peephole { (0, width - hidden) } else { columns };
                 let from = w.dnormalized_sum();
                 norm.backward(
@@ -157,13 +157,13 @@ impl<A: Real> Back<'_, A> {
     }
 }
 
-/// No gradient comes through where a number was clipped.
+/// Zeroes the gradient where a number was clipped.
 ///
 /// # Safety
-/// There are so many numbers.
+/// There are `count` numbers.
 pub(super) unsafe fn cut<A: Real>(count: usize, gradient: *mut A, clipped: *const A, limit: A) {
     for k in 0..count {
-        // SAFETY: the caller vouches for the numbers.
+        // SAFETY: the caller guarantees that the numbers are valid.
         unsafe {
             if (*clipped.add(k)).abs() >= limit {
                 *gradient.add(k) = A::ZERO;
@@ -172,11 +172,11 @@ pub(super) unsafe fn cut<A: Real>(count: usize, gradient: *mut A, clipped: *cons
     }
 }
 
-/// to += from.
+/// Computes to += from.
 unsafe fn add<A: Real>(n: usize, columns: usize, to: Rows<A>, from: Rows<A>) {
     for row in 0..n {
         for k in 0..columns {
-            // SAFETY: the caller vouches for the rows.
+            // SAFETY: the caller guarantees that the rows are valid.
             unsafe { *to.at(row, k) = *to.at(row, k) + *from.at(row, k) };
         }
     }

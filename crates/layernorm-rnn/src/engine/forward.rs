@@ -1,7 +1,7 @@
-//! One cell over its sequences, forward.
+//! Forward pass of one cell over its sequences.
 //!
-//! A segment of steps starts with one product for all its inputs, zx = W x + bx; then step follows step: the state is
-//! copied to where the backward pass will look for it, zh = U h + bh, the norms, the cell's arithmetic.
+//! A segment of steps starts with one product for all its inputs, zx = W x + bx. Then, for each step: copy the state
+//! to where the backward pass will read it, compute zh = U h + bh, then the norms and the cell's arithmetic.
 
 use super::cells::clamp;
 use super::prepared::{Prepared, fused};
@@ -43,7 +43,7 @@ impl<A: Real> CellState<A> {
     }
 }
 
-/// Room for one member to work in: a few rows each.
+/// Scratch memory of one member: a few rows each.
 #[derive(Debug)]
 pub(crate) struct Scratch<A> {
     pub(crate) x: Matrix<A>,
@@ -57,7 +57,7 @@ impl<A: Real> Scratch<A> {
         Scratch { x: Matrix::new(), h: Matrix::new(), cell: Matrix::new(), dh: Matrix::new() }
     }
 
-    /// Makes it large enough for this network.
+    /// Resizes the memory for this network.
     pub(crate) fn reshape(&mut self, config: &Config) -> Result<(), Error> {
         self.x.reshape(TILE, config.gate_width())?;
         self.h.reshape(TILE, config.gate_width())?;
@@ -66,7 +66,7 @@ impl<A: Real> Scratch<A> {
     }
 }
 
-/// Zoneout of a number: what is kept of the old one, by chance in training, else in expectation.
+/// Zoneout: how much of the old number is kept, at random in training, otherwise in expectation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Zoneout {
     pub(crate) random: Random,
@@ -74,45 +74,45 @@ pub(crate) struct Zoneout {
     pub(crate) training: bool,
 }
 
-/// One cell over its sequences.
+/// Forward pass of one cell over its sequences.
 pub(crate) struct Pass<'a, A> {
     pub(crate) config: &'a Config,
     pub(crate) prepared: &'a Prepared<A>,
     pub(crate) schedule: &'a Schedule,
     pub(crate) isa: MachineIsa,
-    /// Which layer and direction; and whether that is against time.
+    /// Layer and direction, and whether the direction is backward in time.
     pub(crate) cell: (usize, usize),
     pub(crate) reverse: bool,
-    /// The seed in training.
+    /// Seed, in training.
     pub(crate) seed: Option<u64>,
     /// Whether each step has its own rows on the tape.
     pub(crate) recorded: bool,
-    /// The row that stands first on the tape; and that of the inputs.
+    /// First row on the tape, and first row of the inputs.
     pub(crate) first_row: usize,
     pub(crate) first_input: usize,
     pub(crate) tape: &'a Tape<A>,
     pub(crate) state: &'a CellState<A>,
-    /// Recurrent dropout's factors `[B, P]`.
+    /// Factors of recurrent dropout `[B, P]`.
     pub(crate) mask: Option<&'a Matrix<A>>,
     pub(crate) scratch: &'a [Scratch<A>],
-    /// Writes the input of a time and sequence.
+    /// Writes the input at a time and sequence.
     pub(crate) fetch: &'a (dyn Fn(usize, usize, *mut A) + Sync),
-    /// Takes the output of a time and sequence.
+    /// Receives the output at a time and sequence.
     pub(crate) emit: &'a (dyn Fn(usize, usize, *const A) + Sync),
 }
 
-/// Rows of a matrix, from a row on.
+/// Returns the rows of a matrix from `row` on.
 pub(crate) fn rows<A: Real>(matrix: &Matrix<A>, row: usize) -> Rows<A> {
     Rows { ptr: matrix.row(row), stride: matrix.stride() }
 }
 
 impl<'a, A: Real> Pass<'a, A> {
-    /// The row of a segment's matrix.
+    /// Returns the row in a segment's matrix.
     pub(crate) fn row(&self, s: usize, j: usize) -> usize {
         self.schedule.base[s] - self.first_row + j
     }
 
-    /// The row of a step's matrix.
+    /// Returns the row in a step's matrix.
     pub(crate) fn step_row(&self, s: usize, j: usize) -> usize {
         if self.recorded { self.row(s, j) } else { j }
     }
@@ -128,17 +128,18 @@ impl<'a, A: Real> Pass<'a, A> {
         (rate > 0.0).then_some(Zoneout { random, rate, training: self.seed.is_some() })
     }
 
-    /// The place of a number in the streams of noise.
+    /// Returns the index of a number in the noise streams.
     pub(crate) fn noise_index(&self, s: usize, j: usize, width: usize) -> usize {
         (self.time(s, j) * self.schedule.batch + self.schedule.order[j]) * width
     }
 
-    /// A segment, as one member.
+    /// Runs a segment, as one member.
     ///
     /// # Safety
     /// The tape, the state and the scratch memory are large enough, and all members run the same segment.
     pub(crate) unsafe fn segment(&self, lane: &Lane<'_>, steps: Range<usize>) {
-        // SAFETY: the caller's promise; rows of one's own are written between meetings, and all rows are read after them.
+        // SAFETY: guaranteed by the caller; a member writes only its own rows between barriers, and reads all rows
+        // after them.
         unsafe {
             self.fetch_inputs(lane, steps.clone());
             lane.meet();
@@ -155,7 +156,7 @@ impl<'a, A: Real> Pass<'a, A> {
         lane.meet();
     }
 
-    /// The inputs of a segment.
+    /// Fetches the inputs of a segment.
     unsafe fn fetch_inputs(&self, lane: &Lane<'_>, steps: Range<usize>) {
         let base = &self.schedule.base;
         let first = base[steps.start];
@@ -169,7 +170,8 @@ impl<'a, A: Real> Pass<'a, A> {
         }
     }
 
-    /// zx = W x + bx for the rows of a segment. Members share the rows, or the columns if there are few rows.
+    /// Computes zx = W x + bx for the rows of a segment. Members share the rows, or the columns if there are few
+    /// rows.
     unsafe fn inputs(&self, lane: &Lane<'_>, steps: Range<usize>) {
         let base = &self.schedule.base;
         let (first, end) = (base[steps.start], base[steps.end]);
@@ -182,7 +184,7 @@ impl<'a, A: Real> Pass<'a, A> {
             panels = lane.part(panels.end);
         }
         let row = from - self.first_row;
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe {
             Product {
                 a: rows(&self.tape.x, from - self.first_input),
@@ -197,12 +199,12 @@ impl<'a, A: Real> Pass<'a, A> {
         }
     }
 
-    /// What is left of a step when its products are there.
+    /// Completes a step after its products.
     unsafe fn finish_step(&self, lane: &Lane<'_>, s: usize) {
         let running = self.schedule.active[s];
         let own = lane.own(running);
         let scratch = &self.scratch[lane.member];
-        // SAFETY: rows of one's own are written between meetings, and all rows are read after them.
+        // SAFETY: a member writes only its own rows between barriers, and reads all rows after them.
         unsafe {
             for (j, n) in tiles(own.clone()) {
                 match self.config.variant.kind {
@@ -230,17 +232,17 @@ impl<'a, A: Real> Pass<'a, A> {
         }
     }
 
-    /// Copies the state to where this step's products and the backward pass find it.
+    /// Copies the state to where this step's products and the backward pass read it.
     unsafe fn remember(&self, lane: &Lane<'_>, s: usize) {
         for j in lane.own(self.schedule.active[s]) {
-            // SAFETY: the row is this member's own.
+            // SAFETY: the row belongs to this member.
             unsafe { self.remember_one(s, j) };
         }
     }
 
     unsafe fn remember_one(&self, s: usize, j: usize) {
         let (row, output, hidden) = (self.step_row(s, j), self.config.output(), self.config.hidden);
-        // SAFETY: the rows exist and are this member's own.
+        // SAFETY: the rows exist and belong to this member.
         unsafe {
             let h = self.state.h.row(j);
             std::ptr::copy_nonoverlapping(h, self.tape.before.row(row), output);
@@ -255,7 +257,7 @@ impl<'a, A: Real> Pass<'a, A> {
         }
     }
 
-    /// zh = U h + bh, or its sum with zx.
+    /// Computes zh = U h + bh, or its sum with zx.
     unsafe fn recurrent_product(&self, lane: &Lane<'_>, s: usize) {
         let p = self.prepared;
         let own = lane.product_rows(self.schedule.active[s]);
@@ -265,7 +267,7 @@ impl<'a, A: Real> Pass<'a, A> {
         } else {
             (rows(&self.tape.zh, step_row), Start::Row(p.recurrent_start.as_ptr()))
         };
-        // SAFETY: these columns of these rows are this member's own.
+        // SAFETY: these columns of these rows belong to this member.
         unsafe {
             Product {
                 a: rows(self.tape.operand(), step_row),
@@ -280,12 +282,12 @@ impl<'a, A: Real> Pass<'a, A> {
         }
     }
 
-    /// The candidate's part of zh where it is U (r∘h) + bh.
+    /// Computes the candidate's part of zh where it is U (r∘h) + bh.
     unsafe fn candidate_product(&self, lane: &Lane<'_>, s: usize, running: usize) {
         let (p, hidden) = (self.prepared, self.config.hidden);
         let own = lane.product_rows(running);
         let step_row = self.step_row(s, own.start);
-        // SAFETY: these columns of these rows are this member's own.
+        // SAFETY: these columns of these rows belong to this member.
         unsafe {
             Product {
                 a: rows(&self.tape.reset, step_row),
@@ -300,11 +302,11 @@ impl<'a, A: Real> Pass<'a, A> {
         }
     }
 
-    /// h from what is projected.
+    /// Projects to h.
     unsafe fn projection(&self, lane: &Lane<'_>, s: usize, running: usize) {
         let p = self.prepared;
         let own = lane.product_rows(running);
-        // SAFETY: these columns of these rows are this member's own.
+        // SAFETY: these columns of these rows belong to this member.
         unsafe {
             Product {
                 a: rows(&self.tape.unprojected, self.step_row(s, own.start)),
@@ -319,10 +321,10 @@ impl<'a, A: Real> Pass<'a, A> {
         }
     }
 
-    /// What is left to do to h: the projection's clip, zoneout; and it is handed on.
+    /// Completes h: applies the projection's clip and zoneout, then emits it.
     unsafe fn finish(&self, s: usize, j: usize) {
         let (output, h) = (self.config.output(), self.state.h.row(j));
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe {
             if self.config.projection.is_some()
                 && let Some(clip) = self.config.variant.projection_clip
@@ -339,14 +341,14 @@ impl<'a, A: Real> Pass<'a, A> {
 }
 
 impl Zoneout {
-    /// Puts the old in place of the new, here and there; or their mean.
+    /// Replaces some of the new numbers with the old ones, or all of them with the expectation.
     ///
     /// # Safety
-    /// There are so many numbers of each.
+    /// There are `count` numbers of each.
     pub(super) unsafe fn keep<A: Real>(&self, first: usize, count: usize, old: *const A, new: *mut A) {
         let (rate, rest) = (A::from_f64(self.rate), A::from_f64(1.0 - self.rate));
         for k in 0..count {
-            // SAFETY: the caller vouches for the numbers.
+            // SAFETY: the caller guarantees that the numbers are valid.
             unsafe {
                 if !self.training {
                     *new.add(k) = rate.fma(*old.add(k), rest * *new.add(k));
@@ -358,7 +360,7 @@ impl Zoneout {
     }
 }
 
-/// Runs of a few rows: (first, how many).
+/// Splits a range into tiles of a few rows: (first row, number of rows).
 pub(crate) fn tiles(range: Range<usize>) -> impl Iterator<Item = (usize, usize)> {
     range.clone().step_by(TILE).map(move |j| (j, TILE.min(range.end - j)))
 }

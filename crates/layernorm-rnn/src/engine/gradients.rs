@@ -1,5 +1,5 @@
-//! The gradients of a cell's parameters and inputs from a segment's gradients: one product over all its rows for each weight
-//! matrix, one sum down its rows for each vector. Members share the columns, so each sum has one order.
+//! Gradients of a cell's parameters and inputs from a segment's gradients: one product over all its rows for each
+//! weight matrix, one sum down its rows for each vector. Members share the columns, so each sum has one order.
 
 use super::backward::Back;
 use super::forward::rows;
@@ -19,7 +19,7 @@ use layernorm::parts::StatRows;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// Where the gradients of a cell's parameters are added, one pointer a slot (null if there is no such parameter).
+/// Where the gradients of a cell's parameters are added: one pointer per slot (null if there is no such parameter).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Targets<A> {
     pub(crate) slots: [*mut A; Slot::ALL.len()],
@@ -29,7 +29,7 @@ pub(crate) struct Targets<A> {
 unsafe impl<A: Sync> Sync for Targets<A> {}
 
 impl<A> Targets<A> {
-    /// Another place for a slot.
+    /// Sets another destination for a slot.
     pub(crate) fn set(&mut self, slot: Slot, to: *mut A) {
         if let Some(index) = Slot::ALL.iter().position(|&s| s == slot) {
             self.slots[index] = to;
@@ -43,7 +43,7 @@ impl<A> Targets<A> {
 }
 
 impl<A: Real> Back<'_, A> {
-    /// The gradients of a segment's parameters and inputs, as one member.
+    /// Computes the gradients of a segment's parameters and inputs, as one member.
     ///
     /// # Safety
     /// All members have finished the segment's steps; `targets` has room for every parameter; `emit`, if any, may be called for
@@ -63,7 +63,7 @@ impl<A: Real> Back<'_, A> {
         let width = pass.config.gate_width();
         let eights = lane.part(width.div_ceil(8));
         let columns = (eights.start * 8).min(width)..(eights.end * 8).min(width);
-        // SAFETY: the caller's promise; columns and rows are this member's own.
+        // SAFETY: guaranteed by the caller; the columns and rows belong to this member.
         unsafe {
             self.weights(targets, first, count, columns.clone());
             self.vectors(targets, first, count, columns);
@@ -79,7 +79,7 @@ impl<A: Real> Back<'_, A> {
         }
     }
 
-    /// `to[part, :] += dᵀ x` over some rows.
+    /// Computes `to[part, :] += dᵀ x` over some rows.
     unsafe fn outer(&self, to: *mut A, n: usize, sides: (Rows<A>, Rows<A>), count: usize, part: Range<usize>) {
         if part.is_empty() {
             return;
@@ -96,7 +96,7 @@ impl<A: Real> Back<'_, A> {
             k: count,
             panels: (0, n.div_ceil(width)),
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { A::matmul(self.pass.isa, product) }
     }
 
@@ -104,7 +104,7 @@ impl<A: Real> Back<'_, A> {
         let (pass, w, t) = (self.pass, self.work, self.pass.tape);
         let (input, output) = (pass.prepared.input.k, pass.config.output());
         let v = &pass.config.variant;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             if let Some(to) = targets.of(Slot::InputWeight) {
                 let x = rows(&t.x, first + pass.first_row - pass.first_input);
@@ -123,7 +123,8 @@ impl<A: Real> Back<'_, A> {
         }
     }
 
-    /// Gradients of the biases of gates and norms: Σ of one gradient or another. Most cells have several of the same.
+    /// Adds the gradients of the biases of gates and norms, each a column sum Σ of some gradient. In most cells
+    /// several are equal.
     unsafe fn biases(&self, targets: &Targets<A>, count: usize, columns: Range<usize>) {
         let w = self.work;
         let v = &self.pass.config.variant;
@@ -136,7 +137,7 @@ impl<A: Real> Back<'_, A> {
             (Slot::SumNormBias, w.dnormalized_sum()),
             (Slot::Bias, w.dzx()),
         ];
-        // The last is for a tied bias alone.
+        // The last entry exists only for a tied bias.
         let sums = &sums[..if v.tied_bias { 7 } else { 6 }];
         for (i, &(_, d)) in sums.iter().enumerate() {
             if sums[..i].iter().any(|&(_, other)| std::ptr::eq(other, d)) {
@@ -146,22 +147,22 @@ impl<A: Real> Back<'_, A> {
             let same = sums.iter().filter(|&&(_, other)| std::ptr::eq(other, d));
             let targets = same.filter_map(|&(slot, _)| targets.of(slot));
             to.iter_mut().zip(targets).for_each(|(to, target)| *to = target.wrapping_add(columns.start));
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { self.column_sums(to, rows(d, 0), Factor::One, count, columns.clone()) };
         }
     }
 
-    /// Gradients of biases and of the norms of the gates.
+    /// Adds the gradients of the biases and of the norms of the gates.
     unsafe fn vectors(&self, targets: &Targets<A>, first: usize, count: usize, columns: Range<usize>) {
         let (pass, w, t, p) = (self.pass, self.work, self.pass.tape, self.pass.prepared);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.biases(targets, count, columns.clone()) };
         let gain = |slot: Slot, d: &Matrix<A>, z: Rows<A>, stats: &Stats<A>, norm: &CellNorms<A>| {
             let Some(to) = targets.of(slot) else { return };
             for (group, &(start, n)) in norm.groups.iter().enumerate() {
                 let part = columns.start.max(start)..columns.end.min(start + n);
                 if !part.is_empty() {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: guaranteed by the caller.
                     unsafe { self.gain_sum(to, norm, group, (rows(d, 0), z), stats.of(group, first), count, part) };
                 }
             }
@@ -180,18 +181,18 @@ impl<A: Real> Back<'_, A> {
         }
     }
 
-    /// Gradients of the cell's norm, the peepholes and the projection's bias.
+    /// Adds the gradients of the cell's norm, the peepholes and the projection's bias.
     unsafe fn cell_vectors(&self, lane: &Lane<'_>, targets: &Targets<A>, first: usize, count: usize) {
         let (pass, w, t) = (self.pass, self.work, self.pass.tape);
         let hidden = pass.config.hidden;
         let part = lane.part(hidden);
         if let (Some(to), Some(norm)) = (targets.of(Slot::CellNormGain), &pass.prepared.cell_norm) {
             let z = rows(&t.cell, first);
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { self.gain_sum(to, norm, 0, (rows(&w.dn, 0), z), t.cell_stats.of(0, first), count, part.clone()) };
         }
         if let Some(to) = targets.of(Slot::CellNormBias) {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { self.column_sum(to, rows(&w.dn, 0), Factor::One, count, part.clone()) };
         }
         if let Some(to) = targets.of(Slot::Peephole) {
@@ -203,19 +204,20 @@ impl<A: Real> Back<'_, A> {
                 let late = hole == gates - 2;
                 let z = if late { cell } else { rows(&t.cell_before, first) };
                 let d = ds.from(0, if late { gates - 1 } else { hole } * hidden);
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { self.column_sum(to.wrapping_add(hole * hidden), d, Factor::Of(z), count, part.clone()) };
             }
         }
         if let Some(to) = targets.of(Slot::ProjectionBias) {
             let part = lane.part(pass.config.output());
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { self.column_sum(to, rows(&w.dprojected, 0), Factor::One, count, part) };
         }
     }
 
-    /// `to[part] += Σ d∘ẑ` for columns of one group of a norm. Where a row was scaled by rule 6, ẑ is that of the scaled row.
-    #[allow(clippy::too_many_arguments, reason = "one call, from two places")]
+    /// Computes `to[part] += Σ d∘ẑ` for columns of one group of a norm. If a row was scaled by rule 6, ẑ is that of
+    /// the scaled row.
+    #[allow(clippy::too_many_arguments, reason = "called from two places only")]
     unsafe fn gain_sum(
         &self,
         to: *mut A,
@@ -230,28 +232,28 @@ impl<A: Real> Back<'_, A> {
         // SAFETY: there are statistics for every row of the segment.
         let scaled = (0..count).any(|row| own.was_scaled(unsafe { *stats.r.add(row) }));
         if !scaled {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             return unsafe { self.column_sum(to, d, Factor::Normalized(z, stats), count, part) };
         }
         let mut again = Matrix::new();
         let room = again.reshape(count, self.pass.config.gate_width()).map_err(Error::from);
         // SAFETY: the rows are those of the segment.
         match room.and_then(|()| unsafe { norm.normalized(self.pass.isa, group, z, rows(&again, 0), count) }) {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             Ok(()) => unsafe { self.column_sum(to, d, Factor::Of(rows(&again, 0)), count, part) },
             Err(Error::OutOfMemory { bytes }) => self.work.missing.store(bytes, Ordering::Relaxed),
-            Err(error) => unreachable!("only memory can be missing here: {error}"),
+            Err(error) => unreachable!("only an allocation can fail here: {error}"),
         }
     }
 
     unsafe fn column_sum(&self, to: *mut A, d: Rows<A>, factor: Factor<A>, count: usize, part: Range<usize>) {
         let mut all = [std::ptr::null_mut(); SAME_SUMS];
         all[0] = to.wrapping_add(part.start);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.column_sums(all, d, factor, count, part) };
     }
 
-    /// One sum, added in several places.
+    /// Adds one sum to several destinations.
     unsafe fn column_sums(
         &self,
         to: [*mut A; SAME_SUMS],
@@ -269,11 +271,11 @@ impl<A: Real> Back<'_, A> {
             Factor::Normalized(z, stats) => Factor::Normalized(z.from(0, part.start), stats),
         };
         let sum = ColumnSum { rows: count, n: part.len(), d: d.from(0, part.start), factor, to };
-        // SAFETY: the rows are those of the segment, and the columns this member's own.
+        // SAFETY: the rows are those of the segment, and the columns belong to this member.
         unsafe { A::column_sum(self.pass.isa, sum) }
     }
 
-    /// dx = dzx·W, handed on row by row.
+    /// Computes dx = dzx·W and emits it row by row.
     unsafe fn inputs(
         &self,
         lane: &Lane<'_>,
@@ -283,7 +285,7 @@ impl<A: Real> Back<'_, A> {
     ) {
         let (pass, w, p) = (self.pass, self.work, self.pass.prepared);
         let part = lane.part(count);
-        // SAFETY: the rows are this member's own.
+        // SAFETY: the rows belong to this member.
         unsafe {
             Product {
                 a: rows(w.dzx(), part.start),

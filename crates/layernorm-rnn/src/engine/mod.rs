@@ -1,5 +1,5 @@
-//! The engine: one cell over its sequences, forward and back. Everything here trusts its caller: shapes, lengths and
-//! settings were checked by the runner.
+//! The engine: runs one cell over its sequences, forward and backward. It checks nothing: the runner has checked
+//! shapes, lengths and settings.
 
 pub(crate) mod backward;
 mod cells;

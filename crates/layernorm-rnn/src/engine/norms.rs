@@ -1,4 +1,4 @@
-//! The norms of a cell: the row norms of the crate `layernorm`, one row a group of gates.
+//! The norms of a cell: the row norms of the crate `layernorm`, one row per group of gates.
 
 use crate::buffer::Buffer;
 use crate::error::Error;
@@ -20,7 +20,7 @@ impl<A: Real> Stats<A> {
         Stats { numbers: Buffer::new(), rows: 0, groups: 0 }
     }
 
-    /// Bytes for so many rows and groups; `usize::MAX` if they cannot be counted.
+    /// Returns the bytes for this many rows and groups; `usize::MAX` if the number overflows.
     pub(crate) fn need(rows: usize, groups: usize) -> usize {
         Buffer::<A>::need(rows.saturating_mul(3 * groups))
     }
@@ -30,7 +30,7 @@ impl<A: Real> Stats<A> {
         Ok(self.numbers.reserve(rows.saturating_mul(3 * groups))?)
     }
 
-    /// Those of a group, from a row on.
+    /// Returns the statistics of a group, from a row on.
     pub(crate) fn of(&self, group: usize, row: usize) -> StatRows<A> {
         let part = |which: usize| self.numbers.ptr().wrapping_add((which * self.groups + group) * self.rows + row);
         StatRows { m: part(0), delta: part(1), r: part(2) }
@@ -53,7 +53,7 @@ pub(crate) struct CellNorms<A> {
 }
 
 impl<A: Real> CellNorms<A> {
-    /// Over rows of `gates` gates of `hidden` numbers each. γ is 1 and β is −0 where there is none.
+    /// Creates a norm over rows of `gates` gates of `hidden` numbers each. An absent γ is 1 and an absent β is −0.
     pub(crate) fn new(
         norm: Norm,
         gates: usize,
@@ -84,7 +84,7 @@ impl<A: Real> CellNorms<A> {
         parts::Norm { n, eps: self.eps, eps_outside: self.eps_outside, gain, bias }
     }
 
-    /// Groups whose numbers are all within these columns.
+    /// Returns the groups that lie entirely within these columns.
     fn within(&self, columns: (usize, usize)) -> impl Iterator<Item = usize> {
         (0..self.groups.len()).filter(move |&group| {
             let (start, n) = self.groups[group];
@@ -92,7 +92,7 @@ impl<A: Real> CellNorms<A> {
         })
     }
 
-    /// y = LN(x) of some rows, for the groups within these columns. Statistics from `row` on.
+    /// Computes y = LN(x) of some rows, for the groups within these columns. Statistics are indexed from `row` on.
     ///
     /// # Safety
     /// The rows are valid.
@@ -100,7 +100,7 @@ impl<A: Real> CellNorms<A> {
         for group in self.within(run.columns) {
             let start = self.groups[group].0;
             let (x, y) = (x.from(0, start), y.from(0, start));
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 self.part(group).forward(
                     isa,
@@ -113,7 +113,7 @@ impl<A: Real> CellNorms<A> {
         }
     }
 
-    /// The normalized rows of one group, without γ and β.
+    /// Computes the normalized rows of one group, without γ and β.
     ///
     /// # Safety
     /// The rows are valid.
@@ -131,7 +131,7 @@ impl<A: Real> CellNorms<A> {
         stats.reshape(rows, 1)?;
         let norm = parts::Norm { gain: gain.as_ptr(), bias: bias.as_ptr(), ..self.part(group) };
         let (x, y) = (x.from(0, start), y.from(0, start));
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             norm.forward(
                 isa,
@@ -144,7 +144,7 @@ impl<A: Real> CellNorms<A> {
         Ok(())
     }
 
-    /// dx from x and dy, likewise. dx may be dy.
+    /// Computes dx from x and dy for the same rows and groups. dx may be dy.
     ///
     /// # Safety
     /// The rows are valid.
@@ -152,7 +152,7 @@ impl<A: Real> CellNorms<A> {
         for group in self.within(run.columns) {
             let start = self.groups[group].0;
             let (x, dy, dx) = (x.from(0, start), dy.from(0, start), dx.from(0, start));
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 self.part(group).backward(
                     isa,
@@ -167,13 +167,13 @@ impl<A: Real> CellNorms<A> {
     }
 }
 
-/// Which rows a norm runs over.
+/// Rows that a norm runs over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NormRows<'a, A> {
     pub(crate) stats: &'a Stats<A>,
-    /// Where the statistics of the first row are.
+    /// Index of the first row's statistics.
     pub(crate) row: usize,
     pub(crate) rows: usize,
-    /// From this column to that.
+    /// First column and end column.
     pub(crate) columns: (usize, usize),
 }

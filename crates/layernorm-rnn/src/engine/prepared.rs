@@ -1,4 +1,4 @@
-//! The parameters of one cell, ready to run: weights packed for the products, biases joined, norms with their γ and β.
+//! Parameters of one cell, ready to run: weights packed for the products, biases combined, norms with their γ and β.
 
 use super::norms::CellNorms;
 use crate::config::Config;
@@ -10,18 +10,18 @@ use crate::real::Real;
 use crate::variant::{Kind, Norm, Over, Reset};
 use layernorm::parts::{self, MachineIsa, memory};
 
-/// What decides whether a cell is prepared already.
+/// Identifies what a cell was prepared for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Key {
     config: Config,
     cell: (usize, usize),
     version: u64,
     isa: MachineIsa,
-    /// The seed of DropConnect, if there is any.
+    /// Seed of DropConnect, if used.
     seed: Option<u64>,
 }
 
-/// One cell, ready to run.
+/// A cell, ready to run.
 #[derive(Debug)]
 pub(crate) struct Prepared<A> {
     key: Option<Key>,
@@ -29,19 +29,19 @@ pub(crate) struct Prepared<A> {
     /// Wᵀ and Uᵀ, `[I, G·H]` and `[P, G·H]`.
     pub(crate) input: Packed<A>,
     pub(crate) recurrent: Packed<A>,
-    /// The candidate's part of Uᵀ, where it is multiplied by itself; `recurrent` then has the rest.
+    /// The candidate's part of Uᵀ if it is multiplied separately; `recurrent` then has the rest.
     pub(crate) candidate: Packed<A>,
-    /// W and U for the way back, `[G·H, I]` and `[G·H, P]`.
+    /// W and U for the backward pass, `[G·H, I]` and `[G·H, P]`.
     pub(crate) input_back: Packed<A>,
     pub(crate) recurrent_back: Packed<A>,
-    /// The projection and its way back, `[H, P]` and `[P, H]`.
+    /// The projection, forward and backward, `[H, P]` and `[P, H]`.
     pub(crate) projection: Packed<A>,
     pub(crate) projection_back: Packed<A>,
-    /// bx, with bh where both products go into one sum.
+    /// bx, plus bh if both products go into one sum.
     pub(crate) input_start: Vec<A>,
-    /// bh, where the recurrent product is by itself.
+    /// bh, if the recurrent product is separate.
     pub(crate) recurrent_start: Vec<A>,
-    /// b with the offset; −0 where there is none.
+    /// b with the offset; −0 if absent.
     pub(crate) bias: Vec<A>,
     pub(crate) projection_bias: Vec<A>,
     pub(crate) peephole: Vec<A>,
@@ -49,11 +49,11 @@ pub(crate) struct Prepared<A> {
     pub(crate) recurrent_norm: Option<CellNorms<A>>,
     pub(crate) sum_norm: Option<CellNorms<A>>,
     pub(crate) cell_norm: Option<CellNorms<A>>,
-    /// U with DropConnect's mask on it.
+    /// U with DropConnect's mask applied.
     masked: Vec<A>,
 }
 
-/// Whether both products go into one sum: nothing happens to either before they meet.
+/// Returns whether both products go into one sum: nothing is applied to either before they are added.
 pub(crate) fn fused(config: &Config) -> bool {
     let v = &config.variant;
     let apart = v.kind == Kind::Gru && v.reset != Reset::Sum;
@@ -85,13 +85,13 @@ impl<A: Real> Prepared<A> {
         }
     }
 
-    /// Makes it that of a cell, for a forward pass. Does nothing if it is that already.
+    /// Prepares a cell for a forward pass. Does nothing if it is already prepared.
     pub(crate) fn set(&mut self, run: &Preparation<'_, A>) -> Result<(), Error> {
         let key = Some(run.key());
         if self.key == key {
             return Ok(());
         }
-        // What is half done must not pass for done.
+        // If this fails halfway, the cell must not count as prepared.
         (self.key, self.back_key) = (None, None);
         let config = run.config;
         let (v, gates, hidden) = (&config.variant, config.variant.gates().len(), config.hidden);
@@ -106,7 +106,7 @@ impl<A: Real> Prepared<A> {
         pack_transposed(run, &mut self.candidate, recurrent.map(|u| &u[split..]), config.output())?;
         pack_transposed(run, &mut self.projection, get(Slot::Projection), hidden)?;
 
-        // −0 where there is none.
+        // −0 if absent.
         let copy = |values: Option<&[A]>, count: usize| match values {
             Some(values) => memory::copied(values),
             None => memory::filled(count, A::NEG_ZERO),
@@ -137,7 +137,7 @@ impl<A: Real> Prepared<A> {
         Ok(())
     }
 
-    /// The same for a backward pass.
+    /// Prepares a cell for a backward pass.
     pub(crate) fn set_back(&mut self, run: &Preparation<'_, A>) -> Result<(), Error> {
         self.set(run)?;
         let key = Some(run.key());
@@ -154,7 +154,7 @@ impl<A: Real> Prepared<A> {
         Ok(())
     }
 
-    /// U with DropConnect's mask, if there is any.
+    /// Applies DropConnect's mask to U, if used.
     fn mask(&mut self, run: &Preparation<'_, A>) -> Result<(), Error> {
         self.masked.clear();
         let (Some(seed), Some(u)) = (run.seed, run.params.get(run.layer, run.direction, Slot::RecurrentWeight)) else {
@@ -178,13 +178,13 @@ impl DropConnect {
         DropConnect { random: Random::new(seed, Use::DropConnect, layer, direction), rate: config.noise.drop_connect }
     }
 
-    /// What a number of U is multiplied by.
+    /// Returns the factor for a number of U.
     pub(crate) fn factor<A: Real>(&self, index: usize) -> A {
         if self.random.hits(index, self.rate) { A::ZERO } else { A::from_f64(1.0 / (1.0 - self.rate)) }
     }
 }
 
-/// Which cell is to be prepared, and how.
+/// Which cell to prepare, and how.
 #[derive(Clone, Copy)]
 pub(crate) struct Preparation<'a, A> {
     pub(crate) config: &'a Config,
@@ -193,7 +193,7 @@ pub(crate) struct Preparation<'a, A> {
     pub(crate) direction: usize,
     pub(crate) isa: MachineIsa,
     pub(crate) threads: usize,
-    /// The seed of DropConnect, in training with any.
+    /// Seed of DropConnect, in training if it is used.
     pub(crate) seed: Option<u64>,
 }
 
@@ -224,7 +224,7 @@ fn pack_transposed<A: Real>(
     let (to, source) = (&*to, Shared(from.as_ptr()));
     let source = &source;
     let threads = if from.len() < PACK_SHARED { 1 } else { run.threads };
-    // SAFETY: the matrix is of this size, and every panel is packed once.
+    // SAFETY: the matrix has this size, and every panel is packed once.
     parts::run(threads, to.panels(), &|panel| unsafe { to.pack_panel_transposed(panel, source.0, k) });
     Ok(())
 }
@@ -236,7 +236,7 @@ fn pack<A: Real>(run: &Preparation<'_, A>, to: &mut Packed<A>, from: Option<&[A]
     let (to, source) = (&*to, Shared(from.as_ptr()));
     let source = &source;
     let threads = if from.len() < PACK_SHARED { 1 } else { run.threads };
-    // SAFETY: the matrix is of this size, and every panel is packed once.
+    // SAFETY: the matrix has this size, and every panel is packed once.
     parts::run(threads, to.panels(), &|panel| unsafe { to.pack_panel(panel, source.0, n) });
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! Products of some rows with a packed matrix.
+//! Products of rows with a packed matrix.
 
 use crate::matmul::{Left, Matmul, Packed, Right, Start};
 use crate::point::Rows;
 use crate::real::Real;
 use layernorm::parts::MachineIsa;
 
-/// C (+)= A·B for some rows, by a packed matrix.
+/// Computes C (+)= A·B for some rows, with a packed B.
 pub(crate) struct Product<'a, A> {
     pub(crate) a: Rows<A>,
     pub(crate) b: &'a Packed<A>,
-    /// Which of B's rows are multiplied: from the first, so many.
+    /// Rows of B to multiply: first row and number of rows.
     pub(crate) k: (usize, usize),
     pub(crate) c: Rows<A>,
     pub(crate) rows: usize,
@@ -36,7 +36,7 @@ impl<A: Real> Product<'_, A> {
             k: self.k.1,
             panels: self.panels,
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { A::matmul(isa, product) }
     }
 }

@@ -1,5 +1,5 @@
-//! What a forward pass leaves for its backward pass, one matrix a quantity, one row a step of a sequence. A pass without
-//! training uses the same matrices, with the rows of one step used again and again.
+//! Tape: what a forward pass saves for its backward pass, one matrix per quantity, one row per step of a sequence. A
+//! pass without training uses the same matrices, and reuses the rows of one step.
 
 use super::norms::Stats;
 use super::prepared::fused;
@@ -13,29 +13,29 @@ use crate::variant::{Kind, Norm, Reset};
 pub(crate) struct Tape<A> {
     /// The input `[I]`.
     pub(crate) x: Matrix<A>,
-    /// zx `[G·H]`; where both products go into one sum, s.
+    /// zx `[G·H]`; s if both products go into one sum.
     pub(crate) zx: Matrix<A>,
-    /// zh `[G·H]`, where it is by itself.
+    /// zh `[G·H]`, if it is separate.
     pub(crate) zh: Matrix<A>,
-    /// s `[G·H]`, where it is normalized or has peepholes and is not in zx.
+    /// s `[G·H]`, if it is normalized or has peepholes and is not in zx.
     pub(crate) s: Matrix<A>,
     /// The gates after their nonlinearity `[G·H]`.
     pub(crate) gates: Matrix<A>,
-    /// h of the step before `[P]`.
+    /// h of the previous step `[P]`.
     pub(crate) before: Matrix<A>,
-    /// The same under recurrent dropout.
+    /// h of the previous step under recurrent dropout.
     pub(crate) masked: Matrix<A>,
     /// r∘h `[P]` of a GRU whose reset gate multiplies the state.
     pub(crate) reset: Matrix<A>,
     /// The candidate's recurrent part `[H]` of a GRU.
     pub(crate) q: Matrix<A>,
-    /// c of the step before `[H]`.
+    /// c of the previous step `[H]`.
     pub(crate) cell_before: Matrix<A>,
     /// c `[H]`, clipped and not yet normalized.
     pub(crate) cell: Matrix<A>,
     /// tanh of the cell or of its norm `[H]`.
     pub(crate) t: Matrix<A>,
-    /// What is projected `[H]`.
+    /// Input of the projection `[H]`.
     pub(crate) unprojected: Matrix<A>,
     /// The projection after its clip `[P]`.
     pub(crate) projected: Matrix<A>,
@@ -45,17 +45,17 @@ pub(crate) struct Tape<A> {
     pub(crate) cell_stats: Stats<A>,
 }
 
-/// Rows and columns, or rows and groups, of so many.
+/// Rows and columns, or rows and groups, of N matrices.
 type Shapes<const N: usize> = [(usize, usize); N];
 
-/// How many rows a tape has.
+/// Number of rows of a tape.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// Of inputs.
+    /// Rows of inputs.
     pub(crate) inputs: usize,
-    /// Of their products.
+    /// Rows of the inputs' products.
     pub(crate) products: usize,
-    /// Of everything else.
+    /// Rows of everything else.
     pub(crate) steps: usize,
 }
 
@@ -83,8 +83,8 @@ impl<A: Real> Tape<A> {
         }
     }
 
-    /// Rows and columns of the matrices, and rows and groups of the statistics, in the order of [`Tape::matrices`] and of
-    /// the fields. `masked`: whether there is recurrent dropout.
+    /// Returns rows and columns of the matrices, and rows and groups of the statistics, in the order of
+    /// [`Tape::matrices`] and of the fields. `masked`: whether there is recurrent dropout.
     fn shapes(config: &Config, layer: usize, room: Room, masked: bool) -> (Shapes<14>, Shapes<4>) {
         let v = &config.variant;
         let (width, hidden, output) = (config.gate_width(), config.hidden, config.output());
@@ -112,7 +112,7 @@ impl<A: Real> Tape<A> {
         (matrices, [groups(v.input_norm), groups(v.recurrent_norm), groups(v.sum_norm), cell])
     }
 
-    /// Bytes that [`Tape::reshape`] takes for all; `usize::MAX` if they cannot be counted.
+    /// Returns the total bytes that [`Tape::reshape`] takes; `usize::MAX` if the number overflows.
     pub(crate) fn need(config: &Config, layer: usize, room: Room, masked: bool) -> usize {
         let (matrices, stats) = Self::shapes(config, layer, room, masked);
         let matrices = matrices.map(|(rows, columns)| Matrix::<A>::need(rows, columns));
@@ -120,7 +120,7 @@ impl<A: Real> Tape<A> {
         matrices.into_iter().chain(stats).fold(0, usize::saturating_add)
     }
 
-    /// Room for so many rows.
+    /// Resizes the tape to this many rows.
     pub(crate) fn reshape(&mut self, config: &Config, layer: usize, room: Room, masked: bool) -> Result<(), Error> {
         let (matrices, stats) = Self::shapes(config, layer, room, masked);
         for (matrix, (rows, columns)) in self.matrices_mut().into_iter().zip(matrices) {
@@ -133,12 +133,12 @@ impl<A: Real> Tape<A> {
         Ok(())
     }
 
-    /// What the recurrent product takes.
+    /// Returns the operand of the recurrent product.
     pub(crate) fn operand(&self) -> &Matrix<A> {
         if self.masked.rows > 0 { &self.masked } else { &self.before }
     }
 
-    /// Bytes held.
+    /// Returns the number of bytes held.
     pub(crate) fn bytes(&self) -> usize {
         let stats = [&self.input_stats, &self.recurrent_stats, &self.sum_stats, &self.cell_stats];
         self.matrices().map(Matrix::bytes).into_iter().chain(stats.map(Stats::bytes)).sum()

@@ -1,4 +1,4 @@
-//! How the work on one cell is shared: each member has sequences of its own, or all share each step.
+//! How the work on one cell is divided: each member has its own sequences, or all members share each step.
 
 use super::tune;
 use crate::matmul::share;
@@ -6,16 +6,16 @@ use crate::schedule::Schedule;
 use layernorm::parts::{Meeting, team};
 use std::ops::Range;
 
-/// How the steps are shared.
+/// How the steps are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Split {
-    /// Each member takes some sequences through all steps, and meets nobody.
+    /// Each member runs its sequences through all steps, without barriers.
     Sequences,
-    /// The members share the columns of each product, and meet at every step.
+    /// The members share the columns of each product, with barriers at every step.
     Columns,
 }
 
-/// How many work on a cell, and how they share it.
+/// Number of members that work on a cell, and how they divide the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) members: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// For a cell with weights U `[width, output]`. The choice changes no bit.
+    /// Chooses the plan for a cell with weights U `[width, output]`. The choice changes no bit.
     pub(crate) fn new(threads: usize, schedule: &Schedule, input: usize, output: usize, width: usize) -> Plan {
         let products = schedule.rows().saturating_mul(width).saturating_mul(input + output);
         let heavy = output.saturating_mul(width) >= tune::WEIGHTS_BEYOND_A_CORE;
@@ -37,7 +37,7 @@ impl Plan {
         Plan { members, split: if members > 1 { split } else { Split::Sequences } }
     }
 
-    /// Calls `work` on every member; on one alone if the threads are busy.
+    /// Calls `work` on every member, or on a single one if the threads are busy.
     pub(crate) fn run(self, schedule: &Schedule, work: &(dyn Fn(&Lane<'_>) + Sync)) {
         let called = self.members > 1
             && team(self.members, &|member, meeting| work(&self.lane(schedule, member, self.members, Some(meeting))));
@@ -55,42 +55,42 @@ impl Plan {
     }
 }
 
-/// One member's part of the work on a cell.
+/// One member's share of the work on a cell.
 pub(crate) struct Lane<'a> {
     pub(crate) member: usize,
     pub(crate) members: usize,
     split: Split,
-    /// The sequences whose numbers it computes.
+    /// Sequences that this member computes.
     own: Range<usize>,
     meeting: Option<&'a Meeting>,
 }
 
 impl Lane<'_> {
-    /// Waits for all.
+    /// Waits for all members.
     pub(crate) fn meet(&self) {
         if let Some(meeting) = self.meeting {
             meeting.wait();
         }
     }
 
-    /// Waits for all where they share a step.
+    /// Waits for all members if they share a step.
     pub(crate) fn meet_in_step(&self) {
         if self.split == Split::Columns {
             self.meet();
         }
     }
 
-    /// Of the sequences that run, those whose numbers it computes.
+    /// Returns those of the running sequences that this member computes.
     pub(crate) fn own(&self, running: usize) -> Range<usize> {
         self.own.start.min(running)..self.own.end.min(running)
     }
 
-    /// Of the sequences that run, those that its products are for.
+    /// Returns those of the running sequences for which this member computes products.
     pub(crate) fn product_rows(&self, running: usize) -> Range<usize> {
         if self.split == Split::Columns { 0..running } else { self.own(running) }
     }
 
-    /// Of the panels of a step's product, those that it computes.
+    /// Returns those panels of a step's product that this member computes.
     pub(crate) fn panels(&self, all: usize) -> (usize, usize) {
         if self.split == Split::Columns {
             let part = share(all, self.member, self.members);
@@ -100,7 +100,7 @@ impl Lane<'_> {
         }
     }
 
-    /// Its part of so many things.
+    /// Returns this member's part of `all` items.
     pub(crate) fn part(&self, all: usize) -> Range<usize> {
         share(all, self.member, self.members)
     }

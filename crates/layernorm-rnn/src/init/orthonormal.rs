@@ -1,11 +1,11 @@
-//! Orthonormal vectors from normal numbers, by Gram-Schmidt over panels of vectors:
+//! Orthonormal vectors from normal numbers, by block Gram-Schmidt over panels of vectors:
 //!
 //! ```text
-//! P = P − (P Qᵀ) Q                 what lies along the vectors Q of all panels before, by two products of matrices
-//! p = p − ⟨p, q⟩ q,  p = p/‖p‖     what lies along the vectors before it in its own panel, one by one
+//! P = P − (P Qᵀ) Q                 removes the components along all previous panels Q, by two matrix products
+//! p = p − ⟨p, q⟩ q,  p = p/‖p‖     removes those along previous vectors of the same panel, one by one
 //! ```
 //!
-//! All of it twice: what rounding leaves of the others after the first time is gone after the second.
+//! All of this is done twice: the second pass removes the components that rounding left in the first.
 
 use crate::error::Error;
 use crate::matmul::{Left, Matmul, Packed, Start};
@@ -13,10 +13,10 @@ use crate::noise::Random;
 use crate::real::Real;
 use layernorm::parts::{MachineIsa, memory};
 
-/// Vectors of a panel: few enough that one by one costs little, enough that the products do not wait for memory.
+/// Vectors per panel: few enough that going one by one is cheap, enough that the products are not memory-bound.
 const PANEL: usize = 32;
 
-/// `[count, length]` from the numbers of the stream from `first` on; count ≤ length.
+/// Returns `[count, length]` from the stream's numbers, starting at `first`; count ≤ length.
 pub(super) fn orthonormal(random: &Random, first: usize, count: usize, length: usize) -> Result<Vec<f64>, Error> {
     let isa = MachineIsa::detect()?;
     let mut basis = memory::reserved(count * length)?;
@@ -32,7 +32,7 @@ pub(super) fn orthonormal(random: &Random, first: usize, count: usize, length: u
     Ok(basis)
 }
 
-/// P = P − (P Qᵀ) Q of `panel` P and `before` Q.
+/// Computes P = P − (P Qᵀ) Q with `panel` P and `before` Q.
 fn take_off(isa: MachineIsa, before: &[f64], panel: &mut [f64], length: usize) -> Result<(), Error> {
     let (known, count) = (before.len() / length, panel.len() / length);
     if known == 0 {
@@ -60,12 +60,12 @@ fn take_off(isa: MachineIsa, before: &[f64], panel: &mut [f64], length: usize) -
     Ok(())
 }
 
-/// C (+)= A·B with C's rows one behind the other.
+/// Returns the product C (+)= A·B, with C's rows contiguous.
 fn multiply(a: Left<f64>, b: &Packed<f64>, c: *mut f64, start: Start<f64>, rows: usize) -> Matmul<f64> {
     Matmul { a, b: b.right(), c, c_row: b.n, start, rows, n: b.n, k: b.k, panels: (0, b.panels()) }
 }
 
-/// The vectors of a panel, each made orthogonal to those before it and of length 1.
+/// Makes each vector of a panel orthogonal to those before it and of length 1.
 fn apart(panel: &mut [f64], length: usize) {
     for k in 0..panel.len() / length {
         let (before, rest) = panel.split_at_mut(k * length);
@@ -79,7 +79,7 @@ fn apart(panel: &mut [f64], length: usize) {
     }
 }
 
-/// In eight lanes, so that the compiler can use vectors.
+/// Computes the dot product in eight lanes, so that the compiler can vectorize it.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut lanes = [0.0; 8];
     for (a, b) in a.chunks(8).zip(b.chunks(8)) {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::variant::Variant;
 
-/// W of a layer whose W is `[rows, columns]`.
+/// Returns W of a layer whose W is `[rows, columns]`.
 fn matrix(rows: usize, columns: usize, scheme: Scheme, seed: u64) -> Vec<f64> {
     let variant = Variant::named(Kind::Rnn, "none").unwrap();
     let config = Config::new(variant, columns, rows);
@@ -10,7 +10,7 @@ fn matrix(rows: usize, columns: usize, scheme: Scheme, seed: u64) -> Vec<f64> {
     params.get(0, 0, Slot::InputWeight).unwrap().to_vec()
 }
 
-/// The largest |⟨u, v⟩ − δ| among the rows or, if they are fewer, the columns.
+/// Returns the largest |⟨u, v⟩ − δ| among the rows or, if they are fewer, the columns.
 fn far_from_orthonormal(values: &[f64], rows: usize, columns: usize) -> f64 {
     let at = |long: usize, few: usize| {
         if rows <= columns { values[few * columns + long] } else { values[long * columns + few] }
@@ -60,7 +60,7 @@ fn bounds_and_variances() {
     let (rows, columns) = (96, 160);
     let n = (rows * columns) as f64;
     let joint = (rows + columns + rows) as f64;
-    // The bound, the variance and the fourth moment over the variance squared.
+    // The bound, the variance, and the fourth moment divided by the squared variance.
     let uniform = |bound: f64| (bound, bound * bound / 3.0, 1.8);
     let cases = [
         (Scheme::Uniform { bound: 0.1 }, uniform(0.1)),

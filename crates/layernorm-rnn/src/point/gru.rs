@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! r = σ(a_r)   z = σ(a_z)
-//! n = tanh(x_n + r∘q + b)        q: the candidate's recurrent part, or all of it (then x_n = 0)
+//! n = tanh(x_n + r∘q + b)        q: the candidate's recurrent part, or the whole sum (then x_n = 0)
 //! n = tanh(x_n + q + b)          if the reset gate has multiplied the state before the product
 //! h = z∘h₋ + (1−z)∘n             or z∘n + (1−z)∘h₋
 //! ```
@@ -11,28 +11,28 @@
 //! ```text
 //! dn = dh∘(1−z)∘(1−n²)    dz = dh∘(h₋−n)∘z∘(1−z)    dr = dn∘q∘r∘(1−r)    dq = dn∘r    dh₋ = dh∘z
 //! ```
-//! or with z and 1 − z exchanged.
+//! With the other update rule, z and 1 − z are exchanged.
 
 use super::{Rows, each_vector, load, store};
 use crate::math::{sigmoid, tanh};
 use crate::real::Real;
 use layernorm::parts::{Kernel, Simd, Vector};
 
-/// r and z, and r∘h₋ where the product needs it.
+/// Computes r and z, and r∘h₋ if the product needs it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gates<A> {
     pub(crate) rows: usize,
     pub(crate) hidden: usize,
     /// The gates before their nonlinearity, or one part of their sum.
     pub(crate) a: Rows<A>,
-    /// The other part, if there is one.
+    /// The other part, if any.
     pub(crate) a2: Rows<A>,
     pub(crate) bias: *const A,
     /// r, z and n.
     pub(crate) gates: Rows<A>,
     /// h₋.
     pub(crate) before: Rows<A>,
-    /// r∘h₋, if wanted.
+    /// r∘h₋, if requested.
     pub(crate) reset: Rows<A>,
 }
 
@@ -42,7 +42,7 @@ impl<A: Real> Kernel for Gates<A> {
     unsafe fn run<S: Simd>(self) {
         let h = self.hidden;
         each_vector!(self.rows, h, <A::V<S>>::LANES, |row, at, valid| {
-            // SAFETY: the caller vouches for the rows.
+            // SAFETY: the caller guarantees that the rows are valid.
             unsafe {
                 let r = sigmoid(self.sum::<S>(row, at, valid));
                 store::<S, A>(self.gates.at(row, at), r, valid);
@@ -59,7 +59,7 @@ impl<A: Real> Kernel for Gates<A> {
 impl<A: Real> Gates<A> {
     #[inline(always)]
     unsafe fn sum<S: Simd>(&self, row: usize, at: usize, valid: usize) -> A::V<S> {
-        // SAFETY: the caller vouches for the rows.
+        // SAFETY: the caller guarantees that the rows are valid.
         unsafe {
             let mut a = load::<S, A>(self.a.at(row, at), valid);
             if self.a2.is_some() {
@@ -70,16 +70,16 @@ impl<A: Real> Gates<A> {
     }
 }
 
-/// n and h.
+/// Computes n and h.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mix<A> {
     pub(crate) rows: usize,
     pub(crate) hidden: usize,
     /// Whether r multiplies q.
     pub(crate) reset: bool,
-    /// Whether z keeps the old.
+    /// Whether z keeps the old state.
     pub(crate) keeps: bool,
-    /// x_n, if there is one.
+    /// x_n, if any.
     pub(crate) x: Rows<A>,
     pub(crate) q: Rows<A>,
     pub(crate) bias: *const A,
@@ -96,7 +96,7 @@ impl<A: Real> Kernel for Mix<A> {
     unsafe fn run<S: Simd>(self) {
         let h = self.hidden;
         each_vector!(self.rows, h, <A::V<S>>::LANES, |row, at, valid| {
-            // SAFETY: the caller vouches for the rows.
+            // SAFETY: the caller guarantees that the rows are valid.
             unsafe {
                 let q = load::<S, A>(self.q.at(row, at), valid);
                 let mut rest = load::<S, A>(self.bias.add(at), valid);
@@ -116,7 +116,7 @@ impl<A: Real> Kernel for Mix<A> {
     }
 }
 
-/// The gradient through h and n, and r's where r multiplies q.
+/// Computes the gradient through h and n, and that of r if r multiplies q.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MixBack<A> {
     pub(crate) rows: usize,
@@ -129,9 +129,9 @@ pub(crate) struct MixBack<A> {
     pub(crate) before: Rows<A>,
     /// dr (if r multiplies q), dz and dn.
     pub(crate) da: Rows<A>,
-    /// dr, dz and dq, if they are wanted by themselves.
+    /// dr, dz and dq, if requested separately.
     pub(crate) dq: Rows<A>,
-    /// Added to: dh₋ by way of the mixture.
+    /// Accumulates dh₋ through the mixture.
     pub(crate) dbefore: Rows<A>,
 }
 
@@ -141,7 +141,7 @@ impl<A: Real> Kernel for MixBack<A> {
     unsafe fn run<S: Simd>(self) {
         let (h, one) = (self.hidden, <A::V<S>>::splat(A::ONE));
         each_vector!(self.rows, h, <A::V<S>>::LANES, |row, at, valid| {
-            // SAFETY: the caller vouches for the rows.
+            // SAFETY: the caller guarantees that the rows are valid.
             unsafe {
                 let dh = load::<S, A>(self.dh.at(row, at), valid);
                 let z = load::<S, A>(self.gates.at(row, h + at), valid);
@@ -171,7 +171,7 @@ impl<A: Real> Kernel for MixBack<A> {
     }
 }
 
-/// The gradient through r∘h₋ where that is what the product takes.
+/// Computes the gradient through r∘h₋, if that is the product's operand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResetBack<A> {
     pub(crate) rows: usize,
@@ -180,9 +180,9 @@ pub(crate) struct ResetBack<A> {
     pub(crate) dreset: Rows<A>,
     pub(crate) gates: Rows<A>,
     pub(crate) before: Rows<A>,
-    /// dr goes here.
+    /// Destination of dr.
     pub(crate) da: Rows<A>,
-    /// Added to.
+    /// Accumulates dh₋.
     pub(crate) dbefore: Rows<A>,
 }
 
@@ -192,7 +192,7 @@ impl<A: Real> Kernel for ResetBack<A> {
     unsafe fn run<S: Simd>(self) {
         let one = <A::V<S>>::splat(A::ONE);
         each_vector!(self.rows, self.hidden, <A::V<S>>::LANES, |row, at, valid| {
-            // SAFETY: the caller vouches for the rows.
+            // SAFETY: the caller guarantees that the rows are valid.
             unsafe {
                 let d = load::<S, A>(self.dreset.at(row, at), valid);
                 let r = load::<S, A>(self.gates.at(row, at), valid);

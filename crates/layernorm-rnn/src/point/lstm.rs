@@ -18,20 +18,20 @@ use crate::math::{sigmoid, tanh};
 use crate::real::Real;
 use layernorm::parts::{Kernel, Simd, Vector};
 
-/// Gates and cell.
+/// Computes the gates and the cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gates<A> {
     pub(crate) rows: usize,
     /// H.
     pub(crate) hidden: usize,
     pub(crate) coupled: bool,
-    /// Whether o is computed here; else it waits for the new cell.
+    /// Whether o is computed here; otherwise it is computed later, from the new cell.
     pub(crate) output: bool,
     /// The gates before their nonlinearity, or one part of their sum.
     pub(crate) a: Rows<A>,
-    /// The other part, if there is one.
+    /// The other part, if any.
     pub(crate) a2: Rows<A>,
-    /// b with the offset, G·H of them.
+    /// b with the offset, G·H numbers.
     pub(crate) bias: *const A,
     /// c₋.
     pub(crate) before: Rows<A>,
@@ -45,7 +45,7 @@ impl<A: Real> Kernel for Gates<A> {
     type Output = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        // SAFETY: the caller vouches for the rows.
+        // SAFETY: the caller guarantees that the rows are valid.
         unsafe {
             match (self.a2.is_some(), self.coupled) {
                 (false, false) => self.all::<S, false, false>(),
@@ -63,7 +63,7 @@ impl<A: Real> Gates<A> {
         let (lanes, h) = (<A::V<S>>::LANES, self.hidden);
         let (one, first) = (<A::V<S>>::splat(A::ONE), if COUPLED { 0 } else { h });
         each_vector!(self.rows, h, lanes, |row, at, valid| {
-            // SAFETY: the caller vouches for the rows.
+            // SAFETY: the caller guarantees that the rows are valid.
             unsafe {
                 let f = sigmoid(self.sum::<S, TWO>(row, first + at, valid));
                 let i = if COUPLED { one.sub(f) } else { sigmoid(self.sum::<S, TWO>(row, at, valid)) };
@@ -85,7 +85,7 @@ impl<A: Real> Gates<A> {
 
     #[inline(always)]
     unsafe fn sum<S: Simd, const TWO: bool>(&self, row: usize, at: usize, valid: usize) -> A::V<S> {
-        // SAFETY: the caller vouches for the rows.
+        // SAFETY: the caller guarantees that the rows are valid.
         unsafe {
             let mut a = load::<S, A>(self.a.at(row, at), valid);
             if TWO {
@@ -96,12 +96,12 @@ impl<A: Real> Gates<A> {
     }
 }
 
-/// o of a gate that has waited for the new cell.
+/// Computes o of a gate that depends on the new cell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LateGate<A> {
     pub(crate) rows: usize,
     pub(crate) hidden: usize,
-    /// Before its nonlinearity.
+    /// o before its nonlinearity.
     pub(crate) a: Rows<A>,
     pub(crate) bias: *const A,
     pub(crate) o: Rows<A>,
@@ -112,7 +112,7 @@ impl<A: Real> Kernel for LateGate<A> {
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
         each_vector!(self.rows, self.hidden, <A::V<S>>::LANES, |row, at, valid| {
-            // SAFETY: the caller vouches for the rows.
+            // SAFETY: the caller guarantees that the rows are valid.
             unsafe {
                 let a = load::<S, A>(self.a.at(row, at), valid).add(load::<S, A>(self.bias.add(at), valid));
                 store::<S, A>(self.o.at(row, at), sigmoid(a), valid);
@@ -121,7 +121,7 @@ impl<A: Real> Kernel for LateGate<A> {
     }
 }
 
-/// What the cell shows.
+/// Computes the cell's output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Show<A> {
     pub(crate) rows: usize,
@@ -138,7 +138,7 @@ impl<A: Real> Kernel for Show<A> {
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
         each_vector!(self.rows, self.hidden, <A::V<S>>::LANES, |row, at, valid| {
-            // SAFETY: the caller vouches for the rows.
+            // SAFETY: the caller guarantees that the rows are valid.
             unsafe {
                 let t = tanh(load::<S, A>(self.n.at(row, at), valid));
                 store::<S, A>(self.t.at(row, at), t, valid);
@@ -148,7 +148,7 @@ impl<A: Real> Kernel for Show<A> {
     }
 }
 
-/// The gradient through what the cell shows.
+/// Computes the gradient through the cell's output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShowBack<A> {
     pub(crate) rows: usize,
@@ -156,7 +156,7 @@ pub(crate) struct ShowBack<A> {
     pub(crate) dh: Rows<A>,
     pub(crate) o: Rows<A>,
     pub(crate) t: Rows<A>,
-    /// Added to dn, if there is one.
+    /// Added to dn, if any.
     pub(crate) dc: Rows<A>,
     pub(crate) da: Rows<A>,
     pub(crate) dn: Rows<A>,
@@ -168,7 +168,7 @@ impl<A: Real> Kernel for ShowBack<A> {
     unsafe fn run<S: Simd>(self) {
         let one = <A::V<S>>::splat(A::ONE);
         each_vector!(self.rows, self.hidden, <A::V<S>>::LANES, |row, at, valid| {
-            // SAFETY: the caller vouches for the rows.
+            // SAFETY: the caller guarantees that the rows are valid.
             unsafe {
                 let dh = load::<S, A>(self.dh.at(row, at), valid);
                 let (o, t) = (load::<S, A>(self.o.at(row, at), valid), load::<S, A>(self.t.at(row, at), valid));
@@ -184,7 +184,7 @@ impl<A: Real> Kernel for ShowBack<A> {
     }
 }
 
-/// The gradient through cell and gates.
+/// Computes the gradient through the cell and the gates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GatesBack<A> {
     pub(crate) rows: usize,
@@ -193,7 +193,7 @@ pub(crate) struct GatesBack<A> {
     pub(crate) dc: Rows<A>,
     pub(crate) gates: Rows<A>,
     pub(crate) before: Rows<A>,
-    /// i, f and g of the gradient; o was written before.
+    /// Gradients of i, f and g; that of o was written before.
     pub(crate) da: Rows<A>,
     pub(crate) dbefore: Rows<A>,
 }
@@ -205,7 +205,7 @@ impl<A: Real> Kernel for GatesBack<A> {
         let (h, one) = (self.hidden, <A::V<S>>::splat(A::ONE));
         let first = if self.coupled { 0 } else { h };
         each_vector!(self.rows, h, <A::V<S>>::LANES, |row, at, valid| {
-            // SAFETY: the caller vouches for the rows.
+            // SAFETY: the caller guarantees that the rows are valid.
             unsafe {
                 let dc = load::<S, A>(self.dc.at(row, at), valid);
                 let before = load::<S, A>(self.before.at(row, at), valid);

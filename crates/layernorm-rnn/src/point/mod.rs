@@ -1,5 +1,5 @@
-//! The arithmetic of cells, number by number, over vectors: what is left of a step when the products and norms are done.
-//! Each file has the forward kernels of a cell on top and the backward ones below, with what is saved between them.
+//! Element-wise arithmetic of the cells, vectorized: what remains of a step after the products and norms. Each file
+//! has the forward kernels of a cell, then the backward ones, and names what is saved between them.
 
 pub(crate) mod gru;
 pub(crate) mod lstm;
@@ -9,7 +9,7 @@ pub(crate) mod sums;
 use crate::real::Real;
 use layernorm::parts::{Simd, Vector};
 
-/// Rows of numbers, `stride` apart. A null pointer stands for rows that there are not.
+/// Rows of numbers, `stride` apart. A null pointer means absent rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rows<A> {
     pub(crate) ptr: *mut A,
@@ -24,13 +24,13 @@ impl<A> Rows<A> {
         !self.ptr.is_null()
     }
 
-    /// A number of a row. To be used only if it exists.
+    /// Returns a pointer to a number of a row. It may be dereferenced only if the number exists.
     #[inline(always)]
     pub(crate) fn at(&self, row: usize, column: usize) -> *mut A {
         self.ptr.wrapping_add(row * self.stride + column)
     }
 
-    /// The rows from here on.
+    /// Returns the rows starting at this row and column.
     pub(crate) fn from(self, row: usize, column: usize) -> Rows<A> {
         if self.is_some() { Rows { ptr: self.at(row, column), ..self } } else { self }
     }
@@ -42,7 +42,7 @@ impl<A> Rows<A> {
 /// `p` is valid for reads of `valid` numbers.
 #[inline(always)]
 pub(crate) unsafe fn load<S: Simd, A: Real>(p: *const A, valid: usize) -> A::V<S> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { if valid == <A::V<S>>::LANES { <A::V<S>>::load(p) } else { <A::V<S>>::load_first(p, valid) } }
 }
 
@@ -52,11 +52,11 @@ pub(crate) unsafe fn load<S: Simd, A: Real>(p: *const A, valid: usize) -> A::V<S
 /// `p` is valid for writes of `valid` numbers.
 #[inline(always)]
 pub(crate) unsafe fn store<S: Simd, A: Real>(p: *mut A, v: A::V<S>, valid: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { if valid == <A::V<S>>::LANES { v.store(p) } else { v.store_first(p, valid) } }
 }
 
-/// Calls `$body` for every row and every vector of its `$n` columns: `$row`, `$at` and `$valid` say where.
+/// Runs `$body` for every row and every vector of its `$n` columns; `$row`, `$at` and `$valid` give the position.
 macro_rules! each_vector {
     ($rows:expr, $n:expr, $lanes:expr, |$row:ident, $at:ident, $valid:ident| $body:block) => {
         for $row in 0..$rows {

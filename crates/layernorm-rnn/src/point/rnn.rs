@@ -5,15 +5,15 @@ use crate::math::tanh;
 use crate::real::Real;
 use layernorm::parts::{Kernel, Simd, Vector};
 
-/// h.
+/// Computes h.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Activate<A> {
     pub(crate) rows: usize,
     pub(crate) hidden: usize,
     pub(crate) relu: bool,
-    /// Before the nonlinearity, or one part of the sum.
+    /// The sum before the nonlinearity, or one part of it.
     pub(crate) a: Rows<A>,
-    /// The other part, if there is one.
+    /// The other part, if any.
     pub(crate) a2: Rows<A>,
     pub(crate) bias: *const A,
     /// h, saved.
@@ -26,7 +26,7 @@ impl<A: Real> Kernel for Activate<A> {
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
         each_vector!(self.rows, self.hidden, <A::V<S>>::LANES, |row, at, valid| {
-            // SAFETY: the caller vouches for the rows.
+            // SAFETY: the caller guarantees that the rows are valid.
             unsafe {
                 let mut a = load::<S, A>(self.a.at(row, at), valid);
                 if self.a2.is_some() {
@@ -41,7 +41,7 @@ impl<A: Real> Kernel for Activate<A> {
     }
 }
 
-/// da.
+/// Computes da.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ActivateBack<A> {
     pub(crate) rows: usize,
@@ -58,7 +58,7 @@ impl<A: Real> Kernel for ActivateBack<A> {
     unsafe fn run<S: Simd>(self) {
         let one = <A::V<S>>::splat(A::ONE);
         each_vector!(self.rows, self.hidden, <A::V<S>>::LANES, |row, at, valid| {
-            // SAFETY: the caller vouches for the rows.
+            // SAFETY: the caller guarantees that the rows are valid.
             unsafe {
                 let h = load::<S, A>(self.gates.at(row, at), valid);
                 let dh = load::<S, A>(self.dh.at(row, at), valid);

@@ -1,35 +1,35 @@
-//! Sums down the rows: gradients of biases, gains and peepholes. Rows are taken in order from +0, and the sum is added to
-//! what is there: Σ d, Σ d∘x̂ with x̂ = ((z − m) − δ)·r, or Σ d∘z.
+//! Sums down the rows: gradients of biases, gains and peepholes. Rows are added in order from +0, and the sum is
+//! added to the destination: Σ d, Σ d∘x̂ with x̂ = ((z − m) − δ)·r, or Σ d∘z.
 
 use super::{Rows, load, store};
 use crate::real::Real;
 use layernorm::parts::{Kernel, Simd, StatRows, Vector};
 
-/// What each number of d is multiplied by.
+/// Factor for each number of d.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Factor<A> {
-    /// Nothing.
+    /// 1.
     One,
-    /// A number of these rows.
+    /// The number in these rows.
     Of(Rows<A>),
-    /// The normalized number of these rows.
+    /// The normalized number in these rows.
     Normalized(Rows<A>, StatRows<A>),
 }
 
-/// The most places that one sum is added to.
+/// Maximum number of destinations of one sum.
 pub(crate) const SAME_SUMS: usize = 7;
 
-/// Vectors of columns that are summed side by side, so that a row is not left for every vector.
+/// Vectors of columns that are summed side by side, so that each row is visited less often.
 const WIDE: usize = 4;
 
-/// to += Σ d∘factor over the rows, for n columns.
+/// Computes to += Σ d∘factor over the rows, for n columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ColumnSum<A> {
     pub(crate) rows: usize,
     pub(crate) n: usize,
     pub(crate) d: Rows<A>,
     pub(crate) factor: Factor<A>,
-    /// Where it is added: the first of them, up to a null.
+    /// Destinations: the first ones, up to a null pointer.
     pub(crate) to: [*mut A; SAME_SUMS],
 }
 
@@ -39,7 +39,7 @@ impl<A: Real> Kernel for ColumnSum<A> {
     unsafe fn run<S: Simd>(self) {
         let lanes = <A::V<S>>::LANES;
         let mut at = 0;
-        // SAFETY: the caller vouches for the rows and the places.
+        // SAFETY: the caller guarantees that the rows and the destinations are valid.
         unsafe {
             while at + WIDE * lanes <= self.n {
                 self.columns::<S, WIDE>(at, lanes);
@@ -54,12 +54,12 @@ impl<A: Real> Kernel for ColumnSum<A> {
 }
 
 impl<A: Real> ColumnSum<A> {
-    /// W vectors of columns, of which the last has so many that are valid.
+    /// Sums W vectors of columns, of which the last has `valid` valid ones.
     #[inline(always)]
     unsafe fn columns<S: Simd, const W: usize>(&self, at: usize, valid: usize) {
         let (lanes, splat) = (<A::V<S>>::LANES, <A::V<S>>::splat);
         let mut sums = [splat(A::ZERO); W];
-        // SAFETY: the caller vouches for the rows and the places.
+        // SAFETY: the caller guarantees that the rows and the destinations are valid.
         unsafe {
             for row in 0..self.rows {
                 for (w, sum) in sums.iter_mut().enumerate() {

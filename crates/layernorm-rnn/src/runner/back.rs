@@ -1,4 +1,4 @@
-//! Backward: checks, then layer by layer from the last to the first.
+//! Backward: checks, then all layers from the last to the first.
 
 use super::run::{Run, check_tensor, drop_out};
 use super::{Cell, Keep, Places, Recorded, Runner, Shared};
@@ -16,14 +16,14 @@ use layernorm::Element;
 use layernorm::parts::memory;
 use std::ops::Range;
 
-/// What the gradients of one cell come from and go to.
+/// Sources and destinations of the gradients of one cell.
 struct Ends<'a, A> {
-    /// Adds the gradient of the output of a time and sequence.
+    /// Adds the gradient of the output at a time and sequence.
     fetch: &'a (dyn Fn(usize, usize, *mut A) + Sync),
-    /// Takes the gradient of the input of a time and sequence, if that is wanted.
+    /// Receives the gradient of the input at a time and sequence, if requested.
     emit: Option<&'a (dyn Fn(usize, usize, *const A) + Sync)>,
     targets: Targets<A>,
-    /// The first step that is gone through.
+    /// First step that is covered.
     from: usize,
 }
 
@@ -62,7 +62,8 @@ impl<A: Real> Runner<A> {
         Ok(())
     }
 
-    /// All memory of a backward pass, and the weights packed: from here on nothing can fail, but for what rule 6 takes.
+    /// Reserves all memory of a backward pass and packs the weights: from here on nothing can fail, except for
+    /// allocations of rule 6.
     fn ready_back(&mut self, run: &Run<'_, A>, batch: usize, input: bool) -> Result<(), Error> {
         let (config, schedule) = (run.config, &self.schedule);
         *self.work.missing.get_mut() = 0;
@@ -82,7 +83,7 @@ impl<A: Real> Runner<A> {
         self.dstate.reshape(config, batch)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "all of it was checked one call above, and is used up here")]
+    #[allow(clippy::too_many_arguments, reason = "checked by the only caller and consumed here")]
     pub(super) fn back<T: Element<Acc = A>>(
         &mut self,
         network: &Network<A>,
@@ -101,7 +102,7 @@ impl<A: Real> Runner<A> {
         gradients.state.resize(config, places.batch)?;
         let dy = Shared(dy.as_ptr());
         for layer in (0..config.layers).rev() {
-            // Gradients of this layer's input are summed over its directions here, in order of time.
+            // Gradients of this layer's input are summed over its directions here, in time order.
             let width = config.layer_input(layer);
             let wanted = layer > 0 || !gradients.input.is_empty();
             let [even, odd] = &mut self.dinner;
@@ -116,7 +117,7 @@ impl<A: Real> Runner<A> {
                 let cell = &self.cells[number];
                 self.work.reshape(config, layer, schedule.segment_rows(), schedule.batch)?;
                 let fetch = |t: usize, j: usize, to: *mut A| {
-                    // SAFETY: the tensors have this time and sequence, and `to` has room for a row.
+                    // SAFETY: the tensors contain this time and sequence, and `to` has room for a row.
                     unsafe {
                         if layer + 1 < config.layers {
                             let from = above.row(schedule.base[t] + j).add(direction * output);
@@ -131,7 +132,7 @@ impl<A: Real> Runner<A> {
                 let dropout = run.dropout(layer);
                 let emit = |t: usize, j: usize, dx: *const A| {
                     let first = (t * schedule.batch + schedule.order[j]) * width;
-                    // SAFETY: this row of the segment and this time and sequence are this member's own.
+                    // SAFETY: this row of the segment and this time and sequence belong to this member.
                     unsafe {
                         drop_out(dropout, first, dx.cast_mut(), width);
                         let to = below.row(schedule.base[t] + j);
@@ -176,7 +177,7 @@ impl<A: Real> Runner<A> {
     }
 }
 
-/// Where the gradients of a cell's parameters go.
+/// Returns the destinations of the gradients of a cell's parameters.
 fn targets<A: Real>(params: &mut Params<A>, layer: usize, direction: usize) -> Targets<A> {
     let start = params.values_mut().as_mut_ptr();
     let slots = Slot::ALL.map(|slot| match params.find(layer, direction, slot) {
@@ -186,7 +187,7 @@ fn targets<A: Real>(params: &mut Params<A>, layer: usize, direction: usize) -> T
     Targets { slots }
 }
 
-/// DropConnect: no gradient comes to what was dropped; the rest is added.
+/// Applies DropConnect's mask to the gradient of U and adds it: dropped weights get no gradient.
 fn unmask<A: Real>(run: &Run<'_, A>, masked: &[A], params: &mut Params<A>, layer: usize, direction: usize) {
     let Some(seed) = run.preparation(layer, direction).seed else { return };
     let mask = DropConnect::new(run.config, seed, layer, direction);
@@ -210,7 +211,7 @@ impl<A: Real> Cell<A> {
         let nothing = |_: usize, _: usize, _: *mut A| {};
         let nowhere = |_: usize, _: usize, _: *const A| {};
         let pass = |first_row| self.pass(run, schedule, cell, first_row, &nothing, &nowhere);
-        // SAFETY: `ready_back` has made all matrices large enough, and no other thread is at work yet.
+        // SAFETY: `ready_back` has made all matrices large enough, and no other thread is running yet.
         unsafe { Back { pass: &pass(0), work, fetch: ends.fetch }.start(state) };
         run.plan(schedule, cell.0).run(schedule, &|lane| {
             for (segment, steps) in schedule.segments.iter().enumerate().rev() {
@@ -218,7 +219,7 @@ impl<A: Real> Cell<A> {
                 let pass = pass(first_row);
                 let back = Back { pass: &pass, work, fetch: ends.fetch };
                 let gone_through = steps.start.max(ends.from)..steps.end.max(ends.from);
-                // SAFETY: all matrices are large enough; all members do the same.
+                // SAFETY: all matrices are large enough; all members run the same steps.
                 unsafe {
                     if recompute && !gone_through.is_empty() {
                         self.checkpoint(run.config, schedule, segment, lane.own(schedule.batch), false);
@@ -233,13 +234,13 @@ impl<A: Real> Cell<A> {
                 lane.meet();
             }
         });
-        // SAFETY: as above; the other threads are done.
+        // SAFETY: as above; the other threads have finished.
         unsafe { Back { pass: &pass(0), work, fetch: ends.fetch }.end(state) };
     }
 }
 
 impl<A: Real> CellState<A> {
-    /// A state's part for one cell, in the order of the schedule; zeros if there is none.
+    /// Loads a state's part for one cell, in the order of the schedule; zeros if there is none.
     pub(super) fn load(&mut self, config: &Config, schedule: &Schedule, from: Option<&State<A>>, number: usize) {
         self.each(config, schedule, number, |values, places, row| match from {
             Some(from) => row.copy_from_slice(&values.of(from)[places]),
@@ -247,12 +248,12 @@ impl<A: Real> CellState<A> {
         });
     }
 
-    /// The other way.
+    /// Stores one cell's part of a state.
     pub(super) fn unload(&mut self, config: &Config, schedule: &Schedule, to: &mut State<A>, number: usize) {
         self.each(config, schedule, number, |values, places, row| values.of_mut(to)[places].copy_from_slice(row));
     }
 
-    /// Calls `f(part, places in the state, row)` for every sequence.
+    /// Calls `f(part, range in the state, row)` for every sequence.
     fn each(
         &mut self,
         config: &Config,
@@ -270,7 +271,7 @@ impl<A: Real> CellState<A> {
     }
 }
 
-/// Which part of a state.
+/// Part of a state.
 #[derive(Clone, Copy)]
 enum Values {
     H,

@@ -15,7 +15,7 @@ use crate::schedule::Schedule;
 use layernorm::Element;
 use layernorm::parts::{MachineIsa, memory};
 
-/// `Ok` if a tensor of sequences has the right length. `letters` is what its last dimension is called.
+/// Fails if a tensor of sequences has the wrong length. `letters` names its last dimension.
 pub(super) fn check_tensor(
     what: &'static str,
     letters: &str,
@@ -64,7 +64,7 @@ impl<'a, A: Real> Run<'a, A> {
         Plan::new(self.threads, schedule, config.layer_input(layer), config.output(), config.gate_width())
     }
 
-    /// Rows of a tape.
+    /// Returns the number of rows of a tape.
     fn room(&self, schedule: &Schedule) -> Room {
         let (all, segment) = (schedule.rows(), schedule.segment_rows());
         match self.training.map(|training| training.keep) {
@@ -74,17 +74,17 @@ impl<'a, A: Real> Run<'a, A> {
         }
     }
 
-    /// Whether there is recurrent dropout.
+    /// Returns whether there is recurrent dropout.
     fn masked(&self) -> bool {
         self.training.is_some() && self.config.noise.recurrent_dropout > 0.0
     }
 
-    /// Bytes of a cell's tape.
+    /// Returns the bytes of a cell's tape.
     fn tape_need(&self, schedule: &Schedule, layer: usize) -> usize {
         Tape::<A>::need(self.config, layer, self.room(schedule), self.masked())
     }
 
-    /// Dropout on the input of an inner layer.
+    /// Returns the dropout on the input of an inner layer, if any.
     pub(super) fn dropout(&self, layer: usize) -> Option<(Random, f64)> {
         let rate = self.config.noise.dropout;
         let training = self.training.filter(|_| layer > 0 && rate > 0.0)?;
@@ -92,7 +92,7 @@ impl<'a, A: Real> Run<'a, A> {
     }
 }
 
-/// Multiplies a row by dropout's mask.
+/// Multiplies a row by the dropout mask.
 ///
 /// # Safety
 /// `row` is valid for `width` numbers.
@@ -100,14 +100,14 @@ pub(super) unsafe fn drop_out<A: Real>(dropout: Option<(Random, f64)>, first: us
     if let Some((random, rate)) = dropout {
         let scale = A::from_f64(1.0 / (1.0 - rate));
         for k in 0..width {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { *row.add(k) = if random.hits(first + k, rate) { A::ZERO } else { *row.add(k) * scale } };
         }
     }
 }
 
 impl<A: Real> Runner<A> {
-    /// Room for the results of a forward pass.
+    /// Allocates the results of a forward pass.
     pub(super) fn room<T: Element<Acc = A>>(
         &self,
         network: &Network<A>,
@@ -147,7 +147,7 @@ impl<A: Real> Runner<A> {
         }
         last.resize(config, sequences.batch)?;
         if self.schedule.rows() == 0 {
-            // No steps: the state stays what it was.
+            // Without steps, the state does not change.
             if let Some(initial) = initial {
                 last.clone_from(initial);
             }
@@ -161,7 +161,7 @@ impl<A: Real> Runner<A> {
         Ok(())
     }
 
-    /// All memory of a forward pass, and the weights packed: from here on nothing can fail.
+    /// Reserves all memory of a forward pass and packs the weights: from here on nothing can fail.
     fn ready(&mut self, run: &Run<'_, A>) -> Result<(), Error> {
         let (config, rows) = (run.config, self.schedule.rows());
         let (directions, width) = (config.directions(), config.output() * config.directions());
@@ -207,7 +207,7 @@ impl<A: Real> Runner<A> {
                 let below = layer.checked_sub(1).map(|below| &self.inner[below]);
                 let fetch = |t: usize, j: usize, to: *mut A| {
                     let b = schedule.order[j];
-                    // SAFETY: the tensors have this time and sequence, and `to` has room for a row.
+                    // SAFETY: the tensors contain this time and sequence, and `to` has room for a row.
                     unsafe {
                         match below {
                             None => {
@@ -223,7 +223,7 @@ impl<A: Real> Runner<A> {
                 };
                 let above = if layer + 1 < config.layers { Some(&self.inner[layer]) } else { None };
                 let emit = |t: usize, j: usize, h: *const A| {
-                    // SAFETY: the tensors have this time and sequence, which only this thread writes now.
+                    // SAFETY: the tensors contain this time and sequence, which only this thread writes now.
                     unsafe {
                         match above {
                             Some(above) => {
@@ -246,7 +246,7 @@ impl<A: Real> Runner<A> {
 }
 
 impl<A: Real> Cell<A> {
-    /// Weights packed, memory there.
+    /// Packs the weights and reserves the memory.
     fn ready(&mut self, run: &Run<'_, A>, schedule: &Schedule, layer: usize, direction: usize) -> Result<(), Error> {
         let config = run.config;
         self.prepared.set(&run.preparation(layer, direction))?;
@@ -277,12 +277,12 @@ impl<A: Real> Cell<A> {
         Ok(())
     }
 
-    /// The initial state, in the order of the schedule.
+    /// Loads the initial state, in the order of the schedule.
     fn load(&mut self, config: &Config, schedule: &Schedule, initial: Option<&State<A>>, number: usize) {
         self.state.load(config, schedule, initial, number);
     }
 
-    /// The final state, in the order of the batch.
+    /// Stores the final state, in the order of the batch.
     fn unload(&mut self, config: &Config, schedule: &Schedule, last: &mut State<A>, number: usize) {
         self.state.unload(config, schedule, last, number);
     }
@@ -300,7 +300,8 @@ impl<A: Real> Cell<A> {
             for (segment, steps) in schedule.segments.iter().enumerate() {
                 let first_row = if keep == Some(Keep::All) { 0 } else { schedule.base[steps.start] };
                 let pass = self.pass(run, schedule, cell, first_row, fetch, emit);
-                // SAFETY: `ready` has made all matrices large enough; all members run all segments, and have rows of their own.
+                // SAFETY: `ready` has made all matrices large enough; all members run all segments and write only
+                // their own rows.
                 unsafe {
                     if keep == Some(Keep::Recompute) {
                         self.checkpoint(run.config, schedule, segment, lane.own(schedule.batch), true);
@@ -311,7 +312,7 @@ impl<A: Real> Cell<A> {
         });
     }
 
-    /// One cell's pass, whose tape starts at a row.
+    /// Returns one cell's pass, whose tape starts at `first_row`.
     pub(super) fn pass<'a>(
         &'a self,
         run: &Run<'a, A>,
@@ -341,10 +342,10 @@ impl<A: Real> Cell<A> {
         }
     }
 
-    /// Stores the state before a segment, or takes it back.
+    /// Saves the state before a segment, or restores it.
     ///
     /// # Safety
-    /// The checkpoints have room for the segment, and nobody else uses the rows `own` now.
+    /// The checkpoints have room for the segment, and no other thread uses the rows `own` now.
     pub(super) unsafe fn checkpoint(
         &self,
         config: &Config,
@@ -361,7 +362,7 @@ impl<A: Real> Cell<A> {
             ];
             for (state, kept, width) in pairs.into_iter().filter(|(state, ..)| state.rows > 0) {
                 let (from, to) = if store { (state.row(j), kept.row(row)) } else { (kept.row(row), state.row(j)) };
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { std::ptr::copy_nonoverlapping(from, to, width) };
             }
         }

@@ -10,7 +10,7 @@ use crate::params::{Entry, Slot};
 use crate::variant::Gate;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a part is in one layer and direction, before it has its place in a tensor.
+/// A part in one layer and direction, before its position in a tensor is known.
 struct Piece {
     width: usize,
     rows: Vec<Row>,
@@ -32,11 +32,11 @@ pub(super) struct Builder<'a> {
     entries: &'a [Entry],
     /// Starts of blocks that are taken.
     taken: BTreeSet<usize>,
-    /// How many numbers have been taken of each entry, by its start.
+    /// How many numbers of each entry are taken, by its start.
     counts: BTreeMap<usize, usize>,
     /// What the library adds to the variant's gate of `offset`, beyond what the variant adds itself.
     shift: f64,
-    /// The layers and directions in which a bias takes it up.
+    /// Layers and directions in which a bias absorbs the shift.
     shifted: BTreeSet<(usize, usize)>,
 }
 
@@ -47,7 +47,8 @@ impl<'a> Builder<'a> {
         Ok(Builder { spec, cell, config, entries, taken, counts, shift, shifted })
     }
 
-    /// The library's gates of a tensor with what each is here and whether its sign is turned. `None`: not by gates.
+    /// Returns the library's gates of a tensor, each with its index here and whether its sign is flipped. `None` if
+    /// the tensor is not divided by gates.
     pub fn gates(&self, rule: &Rule, slot: Slot) -> Option<Vec<(Option<usize>, bool)>> {
         let listed = match rule.gates {
             Gates::All => self.cell.gates,
@@ -71,7 +72,7 @@ impl<'a> Builder<'a> {
         let bias = |slot: &Slot| matches!(slot, Slot::InputBias | Slot::RecurrentBias | Slot::Bias);
         if slots.is_empty() && !part.slots.iter().all(bias) {
             return fail(format!(
-                "format {}: {:?} holds {}, which variant {} has not",
+                "format {}: {:?} holds {}, which variant {} does not have",
                 self.spec.name,
                 rule.name,
                 part.slots[0].name(),
@@ -108,7 +109,7 @@ impl<'a> Builder<'a> {
         Ok(Piece { width, rows })
     }
 
-    /// Every layer and direction has the same parameters, one after the other.
+    /// Returns an entry. Every layer and direction has the same parameters, one after the other.
     fn entry(&self, layer: usize, direction: usize, slot: Slot) -> Option<&Entry> {
         let count = self.entries.len() / (self.config.layers * self.config.directions());
         let first = (layer * self.config.directions() + direction) * count;
@@ -132,7 +133,7 @@ impl<'a> Builder<'a> {
         Row { height, targets, role, negate, shift: 0.0 }
     }
 
-    /// A tensor of the library in a layer and these directions.
+    /// Adds a tensor of the library in a layer and these directions.
     pub fn tensor(
         &mut self,
         rule: &Rule,
@@ -171,7 +172,7 @@ impl<'a> Builder<'a> {
         Ok(Foreign { name, shape, blocks })
     }
 
-    /// The shape of a tensor with so many rows and columns.
+    /// Returns the shape of a tensor with this many rows and columns.
     fn shape(&self, rule: &Rule, rows: usize, columns: usize, layer: usize) -> Vec<usize> {
         let slot = rule.parts[0].slots[0];
         let rank = slot.shape(self.config, layer).map_or(1, |shape| shape.len());
@@ -184,7 +185,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// An error if the library adds a constant that no bias here can take up.
+    /// Fails if the library adds a constant that no bias here can absorb.
     pub fn check_shifted(&self) -> Result<(), Error> {
         if self.shift == 0.0 || self.shifted.len() == self.config.layers * self.config.directions() {
             return Ok(());
@@ -200,7 +201,7 @@ impl<'a> Builder<'a> {
         ))
     }
 
-    /// An error if a parameter is in no tensor.
+    /// Fails if a parameter is in no tensor.
     pub fn check_all_taken(&self) -> Result<(), Error> {
         let whole = |entry: &&Entry| self.counts.get(&entry.range.start).copied() == Some(entry.range.len());
         match self.entries.iter().find(|entry| !whole(entry)) {

@@ -1,4 +1,4 @@
-//! Bytes: reading and writing safetensors, and replacing a file whole or not at all.
+//! Reads and writes safetensors bytes, and replaces files atomically.
 
 use super::{Dtype, Tensor, fail};
 use crate::error::Error;
@@ -20,18 +20,18 @@ pub(super) fn parse(bytes: &[u8]) -> Result<SafeTensors<'_>, Error> {
     SafeTensors::deserialize(bytes).map_err(not_safetensors)
 }
 
-/// The shapes by name.
+/// Returns the shapes by name.
 pub(super) fn shapes(bytes: &[u8]) -> Result<BTreeMap<String, Vec<usize>>, Error> {
     Ok(parse(bytes)?.iter().map(|(name, view)| (name.to_owned(), view.shape().to_vec())).collect())
 }
 
-/// What a file says about itself under a key.
+/// Returns the metadata of a file under a key.
 pub(super) fn metadata(bytes: &[u8], key: &str) -> Result<Option<String>, Error> {
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(not_safetensors)?;
     Ok(metadata.metadata().as_ref().and_then(|metadata| metadata.get(key).cloned()))
 }
 
-/// An error if a tensor under a prefix is not of floating-point numbers.
+/// Fails if a tensor under a prefix does not hold floating-point numbers.
 pub(super) fn check_numbers(bytes: &[u8], prefix: &str) -> Result<(), Error> {
     let numbers = [Stored::F64, Stored::F32, Stored::F16, Stored::BF16];
     for (name, view) in parse(bytes)?.iter().filter(|(name, _)| super::places::under(name, prefix).is_some()) {
@@ -42,7 +42,7 @@ pub(super) fn check_numbers(bytes: &[u8], prefix: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The tensors under a prefix.
+/// Returns the tensors under a prefix.
 pub(super) fn tensors(bytes: &[u8], prefix: &str) -> Result<BTreeMap<String, Tensor<f64>>, Error> {
     let mut tensors = BTreeMap::new();
     for (name, view) in parse(bytes)?.iter() {
@@ -69,7 +69,8 @@ fn numbers(name: &str, view: &TensorView<'_>) -> Result<Vec<f64>, Error> {
     }
 }
 
-/// A file of these tensors. Only one entry of metadata: so the same network always gives the same bytes.
+/// Returns a file of these tensors. It has only one metadata entry, so that the same network always gives the same
+/// bytes.
 pub(super) fn bytes<A: Float>(
     tensors: &BTreeMap<String, Tensor<A>>,
     dtype: Dtype,
@@ -89,7 +90,7 @@ pub(super) fn bytes<A: Float>(
     for (name, shape, data) in &data {
         views.push((name, TensorView::new(stored, shape.to_vec(), data).map_err(not_safetensors)?));
     }
-    // `serialize` would end the program if there were no memory for so many bytes.
+    // `serialize` would abort the program if it could not allocate this many bytes.
     memory::room_for(data.iter().map(|(.., data)| data.len()).sum())?;
     let metadata = metadata.map(|(key, value)| HashMap::from([(key.to_owned(), value)]));
     safetensors::serialize(views, metadata).map_err(not_safetensors)
@@ -108,7 +109,7 @@ fn encode<A: Float>(values: &[A], dtype: Dtype) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-/// A number as a file of this type has it.
+/// Rounds a number to the file's type.
 pub(super) fn rounded(value: f64, dtype: Dtype) -> f64 {
     match dtype {
         Dtype::F64 => value,
@@ -118,7 +119,7 @@ pub(super) fn rounded(value: f64, dtype: Dtype) -> f64 {
     }
 }
 
-/// Replaces the file at `path`, whole or not at all.
+/// Replaces the file at `path` atomically.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let written: std::io::Result<()> = layernorm_files::replace(path, |file| file.write_all(bytes));
     written.map_err(|error| Error::Weights { what: error.to_string() })

@@ -1,5 +1,5 @@
-//! Whether a variant computes what a format's library does, so that weights mean the same in both. ε may differ, its
-//! place may not.
+//! Whether a variant computes the same as a format's library, so that weights mean the same in both. ε may differ,
+//! but not the place where it is added.
 
 use super::fail;
 use super::table::{Cell, Coupling, Part, Rule, Spec, When};
@@ -9,14 +9,15 @@ use crate::params::Slot;
 use crate::variant::{Kind, Reset, Variant};
 
 impl Cell {
-    /// The constant that the library adds to the forget gate (LSTM) or to the update gate (GRU). `None`: the variant's own.
+    /// Returns the constant that the library adds to the forget gate (LSTM) or to the update gate (GRU). `None`: the
+    /// variant's own.
     pub(super) fn offset(&self) -> Result<Option<f64>, Error> {
         if self.like.is_empty() { Ok(None) } else { Ok(Some(Variant::named(self.kind, self.like)?.offset)) }
     }
 }
 
 impl Spec {
-    /// The tensors of a cell of this kind.
+    /// Returns the tensors of a cell of this kind. Fails if the format has none.
     pub(super) fn cell(&self, kind: Kind) -> Result<&'static Cell, Error> {
         let cells: &'static [Cell] = self.cells;
         match cells.iter().find(|cell| cell.kind == kind) {
@@ -28,7 +29,7 @@ impl Spec {
         }
     }
 
-    /// An error if the library's cell is another one, whatever its tensors are.
+    /// Fails if the library's cell differs, whatever its tensors are.
     pub(super) fn check(&self, cell: &Cell, variant: &Variant) -> Result<(), Error> {
         if cell.like.is_empty() {
             return Ok(());
@@ -78,8 +79,8 @@ impl Spec {
         Ok(())
     }
 
-    /// An error if a file cannot be read for a variant with this offset: what the library adds is its own constant. A cell
-    /// without an offset gets it in a bias.
+    /// Fails if a file cannot be read for a variant with this offset: the library adds a constant of its own. A cell
+    /// without an offset gets that constant in a bias.
     pub(super) fn check_offset(&self, cell: &Cell, variant: &Variant) -> Result<(), Error> {
         match cell.offset()? {
             Some(offset) if variant.offset != offset && variant.offset != 0.0 => fail(format!(
@@ -93,7 +94,7 @@ impl Spec {
 }
 
 impl Rule {
-    /// Whether a cell has this tensor.
+    /// Returns whether a cell has this tensor.
     pub(super) fn is_there(&self, config: &Config) -> bool {
         let product = config.variant.reset == Reset::Product;
         let when = match self.when {
@@ -107,7 +108,7 @@ impl Rule {
 }
 
 impl Part {
-    /// The parameters that it is the sum of here. None: it has to be 0.
+    /// Returns the parameters whose sum it is here. If there are none, it must be 0.
     pub(super) fn targets(&self, config: &Config) -> Vec<Slot> {
         let fits = |slot: &&Slot| slot.shape(config, 0).is_some() && same(&config.variant, self.slots[0], **slot);
         let most = if self.sum { usize::MAX } else { 1 };
@@ -115,7 +116,8 @@ impl Part {
     }
 }
 
-/// Whether a parameter is added where the variant's offset is: a number can go from one to the other.
+/// Returns whether a parameter is added at the same place as the variant's offset, so that a constant can move
+/// between them.
 pub(super) fn beside_offset(variant: &Variant, slot: Slot) -> bool {
     match slot {
         Slot::SumNormBias => true,
@@ -125,7 +127,7 @@ pub(super) fn beside_offset(variant: &Variant, slot: Slot) -> bool {
     }
 }
 
-/// Whether two biases are added at the same place, up to sums that no norm and no gate stands between.
+/// Returns whether two biases are added at the same place: their sums are not separated by a norm or a gate.
 fn same(variant: &Variant, a: Slot, b: Slot) -> bool {
     let gru = |reset| variant.kind == Kind::Gru && variant.reset == reset;
     let whole = variant.sum_norm.is_none() && !variant.tied_bias && !gru(Reset::Sum);

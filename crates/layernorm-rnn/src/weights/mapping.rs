@@ -1,5 +1,5 @@
-//! From the tables to numbers: which number of which tensor is which parameter. Reading, writing and gradients use the same
-//! list of blocks.
+//! From the tables to numbers: which number of which tensor is which parameter. Reading, writing and gradients use
+//! the same list of blocks.
 
 use super::builder::Builder;
 use super::places::{Places, list};
@@ -13,7 +13,7 @@ use layernorm::Float;
 use layernorm::parts::memory;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The tensors of a file and what stands in them.
+/// The tensors of a file and their contents.
 pub(super) struct Mapping {
     tensors: Vec<Foreign>,
 }
@@ -24,8 +24,8 @@ pub(super) struct Foreign {
     pub blocks: Vec<Block>,
 }
 
-/// A block of a tensor: number (i, j) of it is at `at + i·row + j·column`, and is parameter `start + i·width + j` for the
-/// starts in `targets`.
+/// A block of a tensor: its number (i, j) is at `at + i·row + j·column`, and is parameter `start + i·width + j` for
+/// every start in `targets`.
 pub(super) struct Block {
     pub at: usize,
     pub row: usize,
@@ -35,7 +35,7 @@ pub(super) struct Block {
     pub targets: Vec<usize>,
     pub role: Role,
     pub negate: bool,
-    /// Added to the parameter when it is read: a constant that the library adds by itself, and the variant does not.
+    /// Added to the parameter when it is read: a constant that the library adds itself and the variant does not.
     pub shift: f64,
 }
 
@@ -43,9 +43,9 @@ pub(super) struct Block {
 pub(super) enum Role {
     /// The parameter, or the sum of several.
     First,
-    /// Added to a parameter that another block is the first of.
+    /// Added to a parameter for which another block comes first.
     Again,
-    /// No parameter here: 0.
+    /// No parameter here: must be 0.
     Zero,
     /// Not read by the library.
     Unread,
@@ -84,8 +84,8 @@ impl Mapping {
         Ok(Mapping { tensors })
     }
 
-    /// An error if a tensor is missing or of another shape. It comes before memory is taken for the parameters: then they
-    /// are as many as the file's numbers, up to biases that are one there and two here.
+    /// Fails if a tensor is missing or has the wrong shape. This runs before the parameters are allocated: their
+    /// number is then that of the file's numbers, apart from biases that are one there and two here.
     pub fn check_shapes(&self, shapes: &BTreeMap<String, Vec<usize>>, places: &Places) -> Result<(), Error> {
         for Foreign { name, shape, .. } in &self.tensors {
             let Some(found) = shapes.get(name) else {
@@ -98,7 +98,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// An error if there are tensors under the prefix that nothing reads.
+    /// Fails if there are tensors under the prefix that nothing reads.
     pub fn check_extra(&self, spec: &Spec, places: &Places) -> Result<(), Error> {
         let known: BTreeSet<&str> = self.tensors.iter().map(|tensor| tensor.name.as_str()).collect();
         let ignored = |name: &str| spec.ignored.iter().any(|end| name.trim_end_matches(":0").ends_with(end));
@@ -116,7 +116,7 @@ impl Mapping {
     /// Reads all parameters from tensors whose shapes have been checked.
     pub fn read<A: Float>(&self, tensors: &BTreeMap<String, Tensor<f64>>, params: &mut Params<A>) -> Result<(), Error> {
         let values = params.values_mut();
-        // −0 + x is x, bit by bit.
+        // −0 + x is x, bit for bit.
         values.fill(A::NEG_ZERO);
         for Foreign { name, shape, blocks } in &self.tensors {
             let numbers = tensors.get(name).map_or(&[][..], |tensor| &tensor.values);
@@ -128,7 +128,8 @@ impl Mapping {
         Ok(())
     }
 
-    /// What rounding changed in tensors of these parameters: `stored` is a number of them as the file has it.
+    /// Returns what rounding changes when these parameters are written: `stored` gives a number as stored in the
+    /// file.
     pub fn rounding<A: Float>(
         &self,
         params: &Params<A>,
@@ -150,7 +151,7 @@ impl Mapping {
         rounding
     }
 
-    /// What rounding changed when `params` were read from these tensors.
+    /// Returns what rounding changed when `params` were read from these tensors.
     pub fn rounding_of_read<A: Float>(
         &self,
         tensors: &BTreeMap<String, Tensor<f64>>,
@@ -176,7 +177,7 @@ impl Mapping {
         rounding
     }
 
-    /// The tensors that hold these parameters.
+    /// Returns the tensors that hold these parameters.
     pub fn write<A: Float>(&self, params: &Params<A>) -> Result<BTreeMap<String, Tensor<A>>, Error> {
         self.collect(|block, values| {
             if block.role == Role::First {
@@ -185,7 +186,7 @@ impl Mapping {
         })
     }
 
-    /// The gradients of the tensors: where a sum of two is one parameter here, both have its gradient.
+    /// Returns the gradients of the tensors: if the sum of two biases is one parameter here, both get its gradient.
     pub fn gradients<A: Float>(&self, params: &Params<A>) -> Result<BTreeMap<String, Tensor<A>>, Error> {
         self.collect(|block, values| block.first(params.values(), values))
     }
@@ -202,7 +203,7 @@ impl Mapping {
 }
 
 impl Block {
-    /// Places of each number: in the tensor, and in the parameter from its start on.
+    /// Returns the positions of each number: in the tensor, and in the parameter relative to its start.
     fn numbers(&self) -> impl Iterator<Item = (usize, usize)> {
         (0..self.height).flat_map(move |i| {
             (0..self.width).map(move |j| (self.at + i * self.row + j * self.column, i * self.width + j))

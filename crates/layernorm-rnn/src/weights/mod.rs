@@ -1,15 +1,16 @@
-//! Weights from files and into files: this crate's own and those of other libraries, as safetensors.
+//! Reads and writes weights as safetensors files, in this crate's own format and in those of other libraries.
 //!
-//! A [`Format`] is a table of names, gate orders and orientations (`formats/`); one piece of code runs it in both directions
-//! (`mapping.rs`). Loading is strict: a tensor that is missing, left over, of another shape or not of floating-point numbers
-//! is an error that names it, and so is a variant that does not compute what the format's library does.
+//! A [`Format`] is a table of names, gate orders and orientations (`formats/`); the same code runs it in both
+//! directions (`mapping.rs`). Loading is strict: a tensor that is missing, superfluous, of the wrong shape or not of
+//! floating-point numbers is an error that names it, and so is a variant that does not compute what the format's
+//! library does.
 //!
 //! ```
 //! use layernorm_rnn::weights::{self, Dtype, Format};
 //! use layernorm_rnn::{Config, Init, Kind, Network, Variant};
 //! let variant = Variant::named(Kind::Lstm, "none")?;
 //! let network = Network::<f32>::new(Config::new(variant, 3, 4), Init::torch(), 0)?;
-//! // As torch.nn.LSTM has it: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0.
+//! // The names of torch.nn.LSTM: weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0.
 //! let bytes = weights::to_bytes(&network, Format::Torch, Dtype::F32)?;
 //! assert_eq!(weights::detect(&bytes), Some(Format::Torch));
 //! let config = weights::config_of(&bytes, Format::Torch, variant, "")?;
@@ -50,11 +51,11 @@ fn fail<T>(what: String) -> Result<T, Error> {
     Err(Error::Weights { what })
 }
 
-/// Whose tensors a file has.
+/// Format of a file: the library whose tensors it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// This crate's own. Such a file describes its network.
+    /// This crate's own format. Such a file describes its network.
     Native,
     /// `torch.nn.LSTM`, `GRU`, `RNN` and their cells: `weight_ih_l0`.
     Torch,
@@ -70,7 +71,7 @@ pub enum Format {
     Dreamer,
     /// NM512's port of DreamerV3 (PyTorch): `_layer.weight` on `[x, h]`.
     DreamerTorch,
-    /// The paper's authors' Theano code: `lnlstm_W`, `lngru_U`.
+    /// The Theano code of the paper's authors: `lnlstm_W`, `lngru_U`.
     Theano,
     /// tf.contrib's LayerNormBasicLSTMCell: `…/kernel` on `[x, h]`, `…/input/gamma`.
     Contrib,
@@ -80,12 +81,12 @@ pub enum Format {
     Onnx,
     /// The paper's equations: `W_h`, `W_x`, `alpha_1`.
     Paper,
-    /// The authors' Torch module: `in_gate.i2h.weight`.
+    /// The Torch module of the paper's authors: `in_gate.i2h.weight`.
     Draw,
 }
 
 impl Format {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Format; 14] = [
         Format::Native,
         Format::Torch,
@@ -122,7 +123,7 @@ impl Format {
         }
     }
 
-    /// Its name: `native`, `torch`, `dreamer-torch` and so on.
+    /// Returns the name: `native`, `torch`, `dreamer-torch` and so on.
     pub fn name(self) -> &'static str {
         self.spec().name
     }
@@ -139,7 +140,7 @@ impl FromStr for Format {
     }
 }
 
-/// The type of the numbers in a file.
+/// Type of the numbers in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dtype {
     /// 64 bits.
@@ -153,10 +154,10 @@ pub enum Dtype {
 }
 
 impl Dtype {
-    /// All of them.
+    /// All types.
     pub const ALL: [Dtype; 4] = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16];
 
-    /// `f64`, `f32`, `f16` or `bf16`.
+    /// Returns `f64`, `f32`, `f16` or `bf16`.
     pub fn name(self) -> &'static str {
         match self {
             Dtype::F64 => "f64",
@@ -183,25 +184,27 @@ impl FromStr for Dtype {
 pub struct Tensor<A> {
     /// The shape.
     pub shape: Vec<usize>,
-    /// As many numbers as the shape says.
+    /// The numbers, as many as the shape requires.
     pub values: Vec<A>,
 }
 
-/// The network in a safetensors file. Only names that begin with `prefix` are looked at, and all of them are used.
+/// Loads the network from a safetensors file. Only names that begin with `prefix` are considered, and all of them
+/// must be used.
 ///
-/// Numbers of the file are rounded to `A` if it is narrower. Where the file has two biases whose sum is one here, they are
-/// added; where it has one for two here, the second is 0. Where the library adds a constant that the variant has not
-/// (tf.contrib's `forget_bias` of 1), it is added to a bias. [`load_rounding`] says what all of this rounds.
+/// Numbers are rounded to `A` if it is narrower than the file's type. If the file has two biases whose sum is one
+/// bias here, they are added; if it has one for two here, the second is 0. A constant that the library adds and the
+/// variant does not (tf.contrib's `forget_bias` of 1) is added to a bias. [`load_rounding`] returns what all of this
+/// rounds.
 ///
-/// Shapes are compared before memory is taken for the network: a small file cannot ask for much.
+/// Shapes are compared before the network is allocated, so a small file cannot request much memory.
 pub fn load<A: Float>(bytes: &[u8], format: Format, config: &Config, prefix: &str) -> Result<Network<A>, Error> {
     file::check_numbers(bytes, prefix)?;
     let mapping = found(&file::shapes(bytes)?, format, config, prefix)?;
     filled(&mapping, &file::tensors(bytes, prefix)?, config)
 }
 
-/// What [`load`] rounded when it read this network from these bytes: nothing, unless `A` is narrower than the file's numbers
-/// or sums of biases are not exact.
+/// Returns what [`load`] rounded when it read this network from these bytes: nothing, unless `A` is narrower than the
+/// file's numbers or sums of biases are inexact.
 pub fn load_rounding<A: Float>(
     network: &Network<A>,
     bytes: &[u8],
@@ -212,12 +215,12 @@ pub fn load_rounding<A: Float>(
     Ok(mapping.rounding_of_read(&file::tensors(bytes, prefix)?, network.params()))
 }
 
-/// The network in a file of this crate's own, which says itself what it is.
+/// Loads the network from a file in this crate's own format, which describes its network.
 pub fn load_native<A: Float>(bytes: &[u8]) -> Result<Network<A>, Error> {
     load(bytes, Format::Native, &native_config(bytes)?, "")
 }
 
-/// The network in a set of tensors, as [`load`] finds it in a file.
+/// Loads the network from a set of tensors, as [`load`] does from a file.
 pub fn from_tensors<A: Float>(
     tensors: &BTreeMap<String, Tensor<f64>>,
     format: Format,
@@ -228,8 +231,8 @@ pub fn from_tensors<A: Float>(
     filled(&found(&shapes, format, config, prefix)?, tensors, config)
 }
 
-/// Whether tensors of these shapes are those of the network, as [`load`] would find them: an error says what is not. It
-/// takes no memory for numbers.
+/// Checks that tensors of these shapes fit the network, as [`load`] would. Fails with what does not fit. Allocates no
+/// memory for numbers.
 pub fn check_shapes(
     shapes: &BTreeMap<String, Vec<usize>>,
     format: Format,
@@ -239,7 +242,7 @@ pub fn check_shapes(
     found(shapes, format, config, prefix).map(|_| ())
 }
 
-/// Which number is which parameter, if the tensors of these shapes are those of the network.
+/// Returns which number is which parameter, if tensors of these shapes fit the network.
 fn found(
     shapes: &BTreeMap<String, Vec<usize>>,
     format: Format,
@@ -267,10 +270,11 @@ fn filled<A: Float>(
     Network::from_params(*config, params)
 }
 
-/// What network is in a file: its sizes, layers and directions, read off the shapes of its tensors, for a cell of this
-/// variant. Biases, peepholes and the like that the file does not have are turned off in the variant, and a constant that
-/// the library adds to a gate (tf.contrib's `forget_bias` of 1) becomes the variant's offset, if that is 0. A file of one
-/// direction is taken to go forward. Of a file of this crate's own, its description is used, if it has one.
+/// Returns the configuration of the network in a file, for a cell of this variant: its sizes, layers and directions,
+/// from the shapes of its tensors. Biases, peepholes and the like that the file lacks are turned off in the variant.
+/// A constant that the library adds to a gate (tf.contrib's `forget_bias` of 1) becomes the variant's offset, if that
+/// is 0. A file of one direction is assumed to run forward. For a file in this crate's own format, its description is
+/// used, if it has one.
 pub fn config_of(bytes: &[u8], format: Format, variant: Variant, prefix: &str) -> Result<Config, Error> {
     if format == Format::Native && file::metadata(bytes, native::KEY)?.is_some() {
         return native_config(bytes);
@@ -278,7 +282,7 @@ pub fn config_of(bytes: &[u8], format: Format, variant: Variant, prefix: &str) -
     sizes::config_of(format.spec(), variant, prefix, &file::shapes(bytes)?)
 }
 
-/// As [`config_of`], from the shapes of a set of tensors.
+/// Does the same as [`config_of`], from the shapes of a set of tensors.
 pub fn config_of_shapes(
     shapes: &BTreeMap<String, Vec<usize>>,
     format: Format,
@@ -288,7 +292,7 @@ pub fn config_of_shapes(
     sizes::config_of(format.spec(), variant, prefix, shapes)
 }
 
-/// What a file of this crate's own says that it is.
+/// Returns the configuration that a file in this crate's own format describes. Fails if it has no description.
 pub fn native_config(bytes: &[u8]) -> Result<Config, Error> {
     match file::metadata(bytes, native::KEY)? {
         Some(text) => native::config(&text),
@@ -296,43 +300,44 @@ pub fn native_config(bytes: &[u8]) -> Result<Config, Error> {
     }
 }
 
-/// Whose file it may be, by the names of its tensors.
+/// Guesses the format of a file from the names of its tensors.
 pub fn detect(bytes: &[u8]) -> Option<Format> {
     let shapes = file::shapes(bytes).ok()?;
     let has = |mark: &Mark| {
         let fits = |name: &str, rank| name.trim_end_matches(":0").ends_with(mark.0) && (mark.1 == 0 || mark.1 == rank);
         shapes.iter().any(|(name, shape)| fits(name, shape.len()))
     };
-    // Keras's names are parts of others', so it comes last.
+    // Keras's names are parts of other formats' names, so it comes last.
     let last = |format: &Format| *format == Format::Keras;
     let mut formats = Format::ALL;
     formats.sort_by_key(last);
     formats.into_iter().find(|format| format.spec().marks.iter().any(|marks| marks.iter().all(has)))
 }
 
-/// The network as a safetensors file. Where the format has two biases for one here, the first has all of it and the second
-/// is 0; where it has one for two here, it is their sum. A constant that the variant adds to a gate and the library does
-/// not (or the other way round) goes into a bias. [`rounding`] says what sums and a narrower dtype round; else what
-/// [`load`] reads from the file is the same network bit by bit, up to how biases are split.
+/// Returns the network as a safetensors file. If the format has two biases for one here, the first gets its value and
+/// the second is 0; if it has one for two here, it is their sum. A constant that the variant adds to a gate and the
+/// library does not (or vice versa) goes into a bias. [`rounding`] returns what sums and a narrower dtype round;
+/// apart from that, [`load`] reads the same network from the file bit for bit, up to how biases are split.
 pub fn to_bytes<A: Float>(network: &Network<A>, format: Format, dtype: Dtype) -> Result<Vec<u8>, Error> {
     let tensors = to_tensors(network.params(), format, network.config())?;
     let description = (format == Format::Native).then(|| (native::KEY, native::describe(network.config())));
     file::bytes(&tensors, dtype, description)
 }
 
-/// What [`to_bytes`] rounds: nothing, unless the dtype is narrower than the numbers or sums of biases are not exact.
+/// Returns what [`to_bytes`] rounds: nothing, unless the dtype is narrower than the numbers or sums of biases are
+/// inexact.
 pub fn rounding<A: Float>(network: &Network<A>, format: Format, dtype: Dtype) -> Result<Option<Rounding>, Error> {
     let (params, config) = (network.params(), network.config());
     let mapping = checked(params, format, config, &Places::written(format.spec(), config)?)?;
     Ok(mapping.rounding(params, &mapping.write(params)?, |value| file::rounded(value.to_f64(), dtype)))
 }
 
-/// Writes [`to_bytes`] to a file: beside its place first, so that it is replaced whole or not at all.
+/// Writes [`to_bytes`] to a file, via a temporary file beside it, so that the file is replaced atomically.
 pub fn save<A: Float>(network: &Network<A>, format: Format, dtype: Dtype, path: impl AsRef<Path>) -> Result<(), Error> {
     file::replace(path.as_ref(), &to_bytes(network, format, dtype)?)
 }
 
-/// Parameters under a format's names, in its order and orientation.
+/// Returns the parameters with a format's names, order and orientation.
 pub fn to_tensors<A: Float>(
     params: &Params<A>,
     format: Format,
@@ -342,8 +347,8 @@ pub fn to_tensors<A: Float>(
     checked(params, format, config, &places)?.write(params)
 }
 
-/// Gradients under a format's names, in its order and orientation. Where it has two biases whose sum is one here, both have
-/// the gradient of that; what is 0 by the variant has a gradient of 0.
+/// Returns the gradients with a format's names, order and orientation. If the format has two biases whose sum is one
+/// here, both get its gradient; tensors that the variant requires to be 0 have a gradient of 0.
 pub fn map_gradients<A: Float>(
     gradients: &Params<A>,
     format: Format,
@@ -353,7 +358,8 @@ pub fn map_gradients<A: Float>(
     checked(gradients, format, config, &places)?.gradients(gradients)
 }
 
-/// As [`map_gradients`], under the names that the parameters have in a file: those of `names` that begin with `prefix`.
+/// Does the same as [`map_gradients`], with the names that the parameters have in a file: those of `names` that begin
+/// with `prefix`.
 pub fn map_gradients_like<'a, A: Float>(
     gradients: &Params<A>,
     format: Format,
@@ -366,7 +372,7 @@ pub fn map_gradients_like<'a, A: Float>(
     checked(gradients, format, config, &places)?.gradients(gradients)
 }
 
-/// The mapping of parameters that are those of the config.
+/// Returns the mapping for parameters. Fails if they are not those of the configuration.
 fn checked<A: Float>(params: &Params<A>, format: Format, config: &Config, places: &Places) -> Result<Mapping, Error> {
     let (expected, _) = Params::<A>::form_of(config)?;
     if expected != params.entries() {

@@ -1,4 +1,4 @@
-//! What a file of this crate's own says about itself: the whole config, as lines of `key = value`.
+//! The description in a file of this crate's own format: the whole configuration, as lines of `key = value`.
 
 use super::fail;
 use crate::config::{Config, Direction, Noise};
@@ -7,11 +7,11 @@ use crate::variant::{Activation, CellNorm, EpsPlace, Kind, Norm, Over, Reset, Up
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-/// The key of a file's metadata.
+/// Key of the file's metadata.
 pub(super) const KEY: &str = "layernorm-rnn";
 const VERSION: &str = "1";
 
-/// The names of values, used for both writing and reading.
+/// Names of values, used for both writing and reading.
 type Words<T, const N: usize> = [(T, &'static str); N];
 const KINDS: Words<Kind, 3> = [(Kind::Lstm, "lstm"), (Kind::Gru, "gru"), (Kind::Rnn, "rnn")];
 const DIRECTIONS: Words<Direction, 3> =
@@ -26,7 +26,7 @@ const CARRIED: Words<bool, 2> = [(true, "carried"), (false, "shown")];
 const GAIN: Words<bool, 2> = [(true, "gain"), (false, "no-gain")];
 const BIAS: Words<bool, 2> = [(true, "bias"), (false, "no-bias")];
 const NONE: &str = "none";
-/// What a variant is called whose name is not one of the catalog's.
+/// Name of a variant whose name is not in the catalog.
 const OWN: &str = "custom";
 
 fn word<T: PartialEq, const N: usize>(words: &Words<T, N>, value: T) -> &'static str {
@@ -42,7 +42,8 @@ fn optional<T>(value: &Option<T>, text: impl Fn(&T) -> String) -> String {
     value.as_ref().map_or(NONE.to_owned(), text)
 }
 
-/// The lines. Numbers are written so that they come back bit by bit; the name is last, as it may be any text.
+/// Returns the lines. Numbers are written so that they are read back bit for bit; the name comes last, because it can
+/// be any text.
 pub(super) fn describe(config: &Config) -> String {
     let (v, noise) = (&config.variant, &config.noise);
     let cell = |cell: &CellNorm| format!("{} {}", norm(&cell.norm), word(&CARRIED, cell.carried));
@@ -149,7 +150,7 @@ fn parse_cell_norm(key: &str, text: &str) -> Result<CellNorm, Error> {
     Ok(CellNorm { norm: parse_norm(key, norm)?, carried: meaning(key, carried, &CARRIED)? })
 }
 
-/// The config that the lines describe.
+/// Returns the configuration that the lines describe.
 pub(super) fn config(text: &str) -> Result<Config, Error> {
     let lines = Lines::new(text);
     let version = lines.get("version")?;

@@ -1,4 +1,4 @@
-//! Where the cells of a file are: a place is what the names of a cell's tensors have in common, `layers.0.cell.`.
+//! Where the cells of a file are. A place is the common part of the names of a cell's tensors: `layers.0.cell.`.
 
 use super::fail;
 use super::table::{Cell, Naming, Spec};
@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::variant::{Kind, Variant};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The cells of a network under their places, and how to get from there to names.
+/// The cells of a network by their places, and how to get from there to names.
 #[derive(Debug)]
 pub(super) struct Places {
     /// The place of each layer in each direction.
@@ -16,11 +16,11 @@ pub(super) struct Places {
     prefix: String,
     /// Names without the prefix → names in the file.
     full: BTreeMap<String, String>,
-    /// Names under the prefix that are of no cell.
+    /// Names under the prefix that belong to no cell.
     outside: Vec<String>,
 }
 
-/// Texts in which numbers are compared as numbers.
+/// Text in which numbers are compared as numbers.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Chunk {
     Number(u64),
@@ -41,7 +41,7 @@ fn chunks(text: &str) -> Vec<Chunk> {
     chunks
 }
 
-/// A name under a prefix, without what the prefix left of a separator and without TensorFlow's `:0`.
+/// Returns a name under a prefix, without the separator after the prefix and without TensorFlow's `:0`.
 pub(super) fn under<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     let rest = name.strip_prefix(prefix)?;
     let whole = prefix.is_empty() || prefix.ends_with(['.', '/', '_']) || rest.starts_with(['.', '/', '_']);
@@ -50,7 +50,7 @@ pub(super) fn under<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
 }
 
 impl Naming {
-    /// The place in a name that is that of a cell's first tensor, if it is one.
+    /// Returns the place in a name if it is the name of a cell's first tensor.
     fn place<'a>(&self, name: &'a str, first: &str) -> Option<&'a str> {
         if self.behind {
             let place = name.strip_prefix(first)?;
@@ -63,7 +63,8 @@ impl Naming {
         (place.is_empty() || place.ends_with(|c| self.separators.contains(c)) && !inner).then_some(place)
     }
 
-    /// What the names of the only network have before them, `encoder.lstm.`, where places are behind.
+    /// Returns the prefix common to the names of the only network, `encoder.lstm.`, in formats where the place comes
+    /// last.
     fn module<'a>(&self, names: impl Iterator<Item = &'a String>, first: &str) -> Result<String, Error> {
         let split = |name: &'a String| name.split_at(name.rfind(['.', '/']).map_or(0, |separator| separator + 1));
         let cells = names.map(split).filter(|(_, name)| self.place(name, first).is_some());
@@ -76,7 +77,7 @@ impl Naming {
         }
     }
 
-    /// The direction that a place speaks of, and the place without it.
+    /// Returns the direction that a place denotes, and the place without it.
     fn direction(&self, place: &str) -> (usize, String) {
         let [forward, reverse] = self.directions;
         if !reverse.is_empty() && place.contains(reverse) {
@@ -87,14 +88,14 @@ impl Naming {
     }
 }
 
-/// `layer_norm_lstm`, as Keras calls the files of a layer.
+/// Returns `layer_norm_lstm`, as Keras names the files of a layer.
 fn class(variant: &Variant) -> String {
     let kind = if variant.kind == Kind::Rnn { "simple_rnn" } else { variant.kind.name() };
     format!("{}{kind}", if variant.norms().next().is_some() { "layer_norm_" } else { "" })
 }
 
 impl Places {
-    /// The places that are written.
+    /// Returns the places to write.
     pub fn written(spec: &Spec, config: &Config) -> Result<Places, Error> {
         let naming = &spec.naming;
         let directions = if spec.stacked { 1 } else { config.directions() };
@@ -118,7 +119,7 @@ impl Places {
         Ok(Places { cells, behind: naming.behind, prefix: String::new(), full: BTreeMap::new(), outside: Vec::new() })
     }
 
-    /// The places in a file with these names.
+    /// Finds the places in a file with these names.
     pub fn found<'a>(
         spec: &Spec,
         cell: &Cell,
@@ -176,25 +177,25 @@ impl Places {
         self.cells.first().map_or(0, Vec::len)
     }
 
-    /// The name of a cell's tensor, in the file or as it would be there.
+    /// Returns the name of a cell's tensor, as it is or would be in the file.
     pub fn name(&self, layer: usize, direction: usize, tensor: &str) -> String {
         let place = &self.cells[layer][direction];
         let name = if self.behind { format!("{tensor}{place}") } else { format!("{place}{tensor}") };
         self.full.get(&name).cloned().unwrap_or_else(|| format!("{}{name}", self.prefix))
     }
 
-    /// The names under the prefix, for a message.
+    /// Returns the names under the prefix, for a message.
     pub fn some_names(&self) -> String {
         list(self.names())
     }
 
-    /// All names under the prefix.
+    /// Returns all names under the prefix.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.full.values().chain(&self.outside).map(String::as_str)
     }
 }
 
-/// A few of these names, and how many there are.
+/// Returns a few of these names, and how many there are.
 pub(super) fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const FEW: usize = 8;
     let names: Vec<&str> = names.collect();

@@ -1,18 +1,18 @@
-//! What rounding changes between a network and a file of it.
+//! What rounding changes between a network and its file.
 
-/// What rounding changed: numbers of a file are not exactly those of the network, or the other way round.
+/// What rounding changed: numbers in the file differ from those of the network, or vice versa.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounding {
-    /// The largest change of a number.
+    /// Largest change of a number.
     pub largest: f64,
-    /// The tensor with it, by its name in the file.
+    /// Name in the file of the tensor with the largest change.
     pub tensor: String,
     /// How many numbers changed.
     pub numbers: usize,
 }
 
 impl Rounding {
-    /// Counts a number that is so far from what it should be.
+    /// Counts a number that is this far from its exact value.
     pub(super) fn note(all: &mut Option<Rounding>, tensor: &str, distance: f64) {
         if distance == 0.0 {
             return;
@@ -24,14 +24,14 @@ impl Rounding {
         }
     }
 
-    /// Both changes, one after the other: at most their sum.
+    /// Combines two successive changes: at most their sum.
     pub fn and_then(self, other: Rounding) -> Rounding {
         let tensor = if self.largest > other.largest { self.tensor } else { other.tensor };
         Rounding { largest: self.largest + other.largest, tensor, numbers: self.numbers + other.numbers }
     }
 }
 
-/// A sum of a few numbers and what rounding left of it: exact for two of them.
+/// A sum of a few numbers and its rounding error: exact for two of them.
 #[derive(Clone, Copy)]
 pub(super) struct Exact {
     sum: f64,
@@ -43,7 +43,7 @@ impl Exact {
         Exact { sum: number, rest: 0.0 }
     }
 
-    /// Knuth's TwoSum.
+    /// Adds a number by Knuth's TwoSum.
     pub fn plus(self, number: f64) -> Exact {
         let sum = self.sum + number;
         let part = sum - self.sum;
@@ -51,7 +51,7 @@ impl Exact {
         Exact { sum, rest: self.rest + rest }
     }
 
-    /// How far another number is from it. Two NaNs are the same, and so are two infinities of one sign.
+    /// Returns the distance to another number. Two NaNs are equal, and so are two infinities of the same sign.
     pub fn distance(self, other: f64) -> f64 {
         if other.is_nan() && self.sum.is_nan() || !other.is_finite() && other == self.sum {
             return 0.0;

@@ -1,4 +1,4 @@
-//! The sizes of a network, read off the shapes in a file.
+//! The sizes of a network, derived from the shapes in a file.
 
 use super::fail;
 use super::places::Places;
@@ -70,7 +70,7 @@ impl Sizes<'_> {
         self.cell.rules.iter().find(|rule| rule.is_of(&[slot]))
     }
 
-    /// Rows and columns of a tensor, and how many directions there are.
+    /// Returns rows and columns of a tensor, and the number of directions.
     fn matrix(&self, rule: &Rule) -> Result<(usize, usize, usize), Error> {
         let name = self.name(rule);
         let shape = self.shapes.get(&name).map_or(&[][..], Vec::as_slice);
@@ -85,8 +85,8 @@ impl Sizes<'_> {
         }
     }
 
-    /// The variant without the biases that the file does not have, with the peepholes that it has, and so on; and with the
-    /// constant that the library adds, if the variant has none.
+    /// Returns the variant without the biases that the file lacks, with the peepholes that it has, and so on; and
+    /// with the constant that the library adds, if the variant has none.
     fn variant(&self, mut variant: Variant, offset: Option<f64>) -> Variant {
         if variant.offset == 0.0 {
             variant.offset = offset.unwrap_or(0.0);

@@ -1,77 +1,78 @@
-//! What a file of another library looks like, as data: the words in which `formats.rs` describes each of them.
+//! Formats of other libraries as data: the vocabulary in which `formats` describes each of them.
 //!
-//! A tensor there is a matrix (or its transpose) of blocks. Its rows are those of gates, in the library's order; what is
-//! concatenated on `[x, h]`, or stacked as `[2, G·H]`, are parts side by side:
+//! A tensor is a matrix (or its transpose) of blocks. Its rows are those of gates, in the library's order.
+//! Concatenations on `[x, h]`, or stacks such as `[2, G·H]`, are parts side by side:
 //!
 //! ```text
 //! weight_ih [4H, I]      rows of i, f, g, o          one part, W
-//! kernel    [I + H, 4H]  the transpose of that       two parts beside each other, W and U
-//! gamma     [2, 4H]      the transpose too           two parts beside each other, γ of LNx and γ of LNh
+//! kernel    [I + H, 4H]  the transpose of that       two parts side by side, W and U
+//! gamma     [2, 4H]      also transposed             two parts side by side, γ of LNx and γ of LNh
 //! B         [D, 8H]      for each direction          two parts below each other, bx and bh
 //! ```
 
 use crate::params::Slot;
 use crate::variant::{Gate, Kind, Reset};
 
-/// A format: how cells are called, and the tensors of a cell of each kind.
+/// A format: how cells are named, and the tensors of a cell of each kind.
 pub(super) struct Spec {
     pub name: &'static str,
     pub naming: Naming,
-    /// Whether directions are an axis of the tensors, `[D, …]`, and not tensors of their own.
+    /// Whether directions are an axis of the tensors, `[D, …]`, instead of separate tensors.
     pub stacked: bool,
     pub coupling: Coupling,
-    /// Whether the library can clip the cell and the projection. A file does not say at what.
+    /// Whether the library can clip the cell and the projection. A file does not say at which value.
     pub clips: bool,
-    /// Tensors that may be there and are not read.
+    /// Tensors that may be present but are not read.
     pub ignored: &'static [&'static str],
-    /// A file is of this format if it has all the names of one of these.
+    /// A file has this format if it has all the names of one of these.
     pub marks: &'static [&'static [Mark]],
     pub cells: &'static [Cell],
 }
 
-/// How the tensors of a cell are called: its place (`layers.0.cell.`) and the parameter's name, in this order unless
-/// `behind`. In a file, places are found by the name of a cell's first tensor; these are the ones that are written.
-/// `{l}` stands for the layer, `{d}` for the direction, `{kind}` for the kind of cell, `{class}` for its class in Keras.
+/// How the tensors of a cell are named: by its place (`layers.0.cell.`) and the parameter's name, in this order
+/// unless `behind`. In a file, places are found by the name of a cell's first tensor; the ones here are used for
+/// writing. `{l}` stands for the layer, `{d}` for the direction, `{kind}` for the kind of cell, `{class}` for its
+/// class in Keras.
 pub(super) struct Naming {
     pub behind: bool,
-    /// What a place ends with.
+    /// Characters that a place can end with.
     pub separators: &'static str,
-    /// One layer.
+    /// Place in a network of one layer.
     pub one: &'static str,
-    /// Several layers.
+    /// Place in a network of several layers.
     pub many: Option<&'static str>,
-    /// Both directions; several layers if it says `{l}`.
+    /// Place in a bidirectional network; of several layers if it contains `{l}`.
     pub both: Option<&'static str>,
-    /// What tells the directions apart.
+    /// What distinguishes the directions.
     pub directions: [&'static str; 2],
     /// A place that ends with this is not that of a cell.
     pub inner: &'static str,
 }
 
-/// How a format has cells whose input gate is coupled to the forget gate.
+/// How a format represents cells whose input gate is coupled to the forget gate.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Coupling {
     /// Not at all.
     Never,
     /// As here: there is no input gate.
     Own,
-    /// There is no input gate, and so not this tensor.
+    /// There is no input gate, and therefore no tensor of this name.
     Without(&'static str),
-    /// f = 1 − i: its input gate is our forget gate with the sign turned, and what is there for f is not read.
+    /// f = 1 − i: its input gate is our forget gate with the sign flipped, and its tensors for f are not read.
     ByInput,
 }
 
-/// A name that tells a format: how it ends, and the tensor's rank, or 0 for any.
+/// A name that identifies a format: its ending, and the tensor's rank, or 0 for any.
 pub(super) struct Mark(pub &'static str, pub usize);
 
-/// The tensors of a cell. The first is the one that places are found by; it holds W.
+/// The tensors of a cell. Places are found by the first one, which holds W.
 pub(super) struct Cell {
     pub kind: Kind,
-    /// The named variant that the library computes.
+    /// Named variant that the library computes.
     pub like: &'static str,
-    /// What the reset gate may do there.
+    /// What the reset gate may multiply.
     pub resets: &'static [Reset],
-    /// The library's order.
+    /// Order of gates in the library.
     pub gates: &'static [Gate],
     pub rules: &'static [Rule],
 }
@@ -82,23 +83,23 @@ pub(super) struct Rule {
     pub parts: &'static [Part],
     pub gates: Gates,
     pub transposed: bool,
-    /// Parts stand below each other, else beside each other.
+    /// Whether parts are stacked vertically; otherwise side by side.
     pub below: bool,
     pub when: When,
 }
 
-/// Which gates a tensor has rows of.
+/// Gates for which a tensor has rows.
 #[derive(Clone, Copy)]
 pub(super) enum Gates {
     /// All that the parameter has.
     All,
     /// These.
     Only(&'static [Gate]),
-    /// The parameter is taken as it lies here, whatever its rows are.
+    /// The parameter is used as it is, whatever its rows are.
     Whole,
 }
 
-/// Which cells have a tensor, beside those that have its parameters.
+/// Which cells have a tensor, in addition to having its parameters.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum When {
     Always,
@@ -108,7 +109,7 @@ pub(super) enum When {
     ResetElse,
 }
 
-/// What a part of a tensor is here: the first of these parameters that the network has, if it stands for the same; or the
+/// What a part of a tensor is here: the first of these parameters that the network has, if it means the same; or the
 /// sum of all of them.
 pub(super) struct Part {
     pub slots: &'static [Slot],
@@ -136,7 +137,7 @@ impl Rule {
         Rule { when, ..self }
     }
 
-    /// Whether it is about these parameters only.
+    /// Returns whether it concerns only these parameters.
     pub fn is_of(&self, slots: &[Slot]) -> bool {
         self.parts.iter().all(|part| part.slots.iter().all(|slot| slots.contains(slot)))
     }

@@ -16,21 +16,21 @@ pub struct F32x8(__m256);
 #[derive(Clone, Copy)]
 pub struct F64x4(__m256d);
 
-/// The mask of the first n of eight lanes.
+/// Returns the mask of the first n of eight lanes.
 #[inline(always)]
 fn first_8(n: usize) -> __m256i {
-    // SAFETY: a mask is made only where the machine has the instruction set.
+    // SAFETY: a mask is created only where the machine has the instruction set.
     unsafe { _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)) }
 }
 
-/// The mask of the first n of four lanes.
+/// Returns the mask of the first n of four lanes.
 #[inline(always)]
 fn first_4(n: usize) -> __m256i {
-    // SAFETY: a mask is made only where the machine has the instruction set.
+    // SAFETY: a mask is created only where the machine has the instruction set.
     unsafe { _mm256_cmpgt_epi64(_mm256_set1_epi64x(n as i64), _mm256_setr_epi64x(0, 1, 2, 3)) }
 }
 
-// SAFETY: the lanes are what the type holds; the type is private to this crate.
+// SAFETY: the type holds `LANES` lanes and is private to this crate.
 unsafe impl Vector for F32x8 {
     type Elem = f32;
     const LANES: usize = 8;
@@ -42,27 +42,27 @@ unsafe impl Vector for F32x8 {
     }
     #[inline(always)]
     unsafe fn load(p: *const f32) -> Self {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees that the memory is valid.
         Self(unsafe { _mm256_loadu_ps(p) })
     }
     #[inline(always)]
     unsafe fn store(self, p: *mut f32) {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees that the memory is valid.
         unsafe { _mm256_storeu_ps(p, self.0) }
     }
     #[inline(always)]
     unsafe fn stream(self, p: *mut f32) {
-        // SAFETY: the caller vouches for the memory and its alignment.
+        // SAFETY: the caller guarantees valid, aligned memory.
         unsafe { _mm256_stream_ps(p, self.0) }
     }
     #[inline(always)]
     unsafe fn load_first(p: *const f32, n: usize) -> Self {
-        // SAFETY: the mask keeps the load inside the n elements that the caller vouches for.
+        // SAFETY: the mask keeps the load inside the n elements that the caller guarantees.
         Self(unsafe { _mm256_maskload_ps(p, first_8(n)) })
     }
     #[inline(always)]
     unsafe fn store_first(self, p: *mut f32, n: usize) {
-        // SAFETY: the mask keeps the store inside the n elements that the caller vouches for.
+        // SAFETY: the mask keeps the store inside the n elements that the caller guarantees.
         unsafe { _mm256_maskstore_ps(p, first_8(n), self.0) }
     }
     #[inline(always)]
@@ -102,12 +102,12 @@ unsafe impl Vector for F32x8 {
     }
     #[inline(always)]
     fn or_zero(self) -> Self {
-        // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
+        // SAFETY: a vector exists only where the machine has the instruction set. If an operand is NaN, the second one is returned.
         Self(unsafe { _mm256_max_ps(_mm256_setzero_ps(), self.0) })
     }
     #[inline(always)]
     fn at_least(self, limit: Self) -> Self {
-        // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
+        // SAFETY: a vector exists only where the machine has the instruction set. If an operand is NaN, the second one is returned.
         Self(unsafe { _mm256_max_ps(limit.0, self.0) })
     }
     #[inline(always)]
@@ -137,7 +137,7 @@ unsafe impl Vector for F32x8 {
             _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)))
         }
     }
-    /// The halves of two vectors meet in one addition, then their quarters, and so on: 7 additions for 8 vectors.
+    /// One addition folds the halves of two vectors, the next one the quarters, and so on: 7 additions for 8 vectors.
     #[inline(always)]
     fn fold_each(rows: &[Self; MAX_LANES]) -> Self {
         // SAFETY: a vector exists only where the machine has the instruction set.
@@ -151,7 +151,7 @@ unsafe impl Vector for F32x8 {
     }
 }
 
-// SAFETY: the lanes are what the type holds; the type is private to this crate.
+// SAFETY: the type holds `LANES` lanes and is private to this crate.
 unsafe impl Vector for F64x4 {
     type Elem = f64;
     const LANES: usize = 4;
@@ -163,27 +163,27 @@ unsafe impl Vector for F64x4 {
     }
     #[inline(always)]
     unsafe fn load(p: *const f64) -> Self {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees that the memory is valid.
         Self(unsafe { _mm256_loadu_pd(p) })
     }
     #[inline(always)]
     unsafe fn store(self, p: *mut f64) {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees that the memory is valid.
         unsafe { _mm256_storeu_pd(p, self.0) }
     }
     #[inline(always)]
     unsafe fn stream(self, p: *mut f64) {
-        // SAFETY: the caller vouches for the memory and its alignment.
+        // SAFETY: the caller guarantees valid, aligned memory.
         unsafe { _mm256_stream_pd(p, self.0) }
     }
     #[inline(always)]
     unsafe fn load_first(p: *const f64, n: usize) -> Self {
-        // SAFETY: the mask keeps the load inside the n elements that the caller vouches for.
+        // SAFETY: the mask keeps the load inside the n elements that the caller guarantees.
         Self(unsafe { _mm256_maskload_pd(p, first_4(n)) })
     }
     #[inline(always)]
     unsafe fn store_first(self, p: *mut f64, n: usize) {
-        // SAFETY: the mask keeps the store inside the n elements that the caller vouches for.
+        // SAFETY: the mask keeps the store inside the n elements that the caller guarantees.
         unsafe { _mm256_maskstore_pd(p, first_4(n), self.0) }
     }
     #[inline(always)]
@@ -223,12 +223,12 @@ unsafe impl Vector for F64x4 {
     }
     #[inline(always)]
     fn or_zero(self) -> Self {
-        // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
+        // SAFETY: a vector exists only where the machine has the instruction set. If an operand is NaN, the second one is returned.
         Self(unsafe { _mm256_max_pd(_mm256_setzero_pd(), self.0) })
     }
     #[inline(always)]
     fn at_least(self, limit: Self) -> Self {
-        // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
+        // SAFETY: a vector exists only where the machine has the instruction set. If an operand is NaN, the second one is returned.
         Self(unsafe { _mm256_max_pd(limit.0, self.0) })
     }
     #[inline(always)]
@@ -259,14 +259,14 @@ unsafe impl Vector for F64x4 {
     }
 }
 
-/// The upper half of each vector onto its lower half: four lanes of a, then four of b.
+/// Adds the upper half of each vector to its lower half: four lanes of a, then four of b.
 #[inline(always)]
 unsafe fn halves(a: F32x8, b: F32x8) -> __m256 {
-    // SAFETY: the caller is a kernel of this instruction set; so in the following.
+    // SAFETY: the caller is a kernel of this instruction set; the same holds for the functions below.
     unsafe { _mm256_add_ps(_mm256_permute2f128_ps::<0x20>(a.0, b.0), _mm256_permute2f128_ps::<0x31>(a.0, b.0)) }
 }
 
-/// The same one level down, for two pairs of vectors: two lanes each.
+/// Folds one level further, for two pairs of vectors: two lanes each.
 #[inline(always)]
 unsafe fn pairs(a: __m256, b: __m256) -> __m256 {
     // SAFETY: see `halves`.
@@ -276,7 +276,7 @@ unsafe fn pairs(a: __m256, b: __m256) -> __m256 {
     }
 }
 
-/// The last level: one lane each.
+/// Folds the last level: one lane each.
 #[inline(always)]
 unsafe fn ones(a: __m256, b: __m256) -> __m256 {
     // SAFETY: see `halves`.
@@ -305,22 +305,22 @@ unsafe impl Simd for Avx2 {
     type F64 = F64x4;
     #[inline(always)]
     unsafe fn load_f16(p: *const f16) -> F32x8 {
-        // SAFETY: the caller vouches for 8 elements.
+        // SAFETY: the caller guarantees 8 valid elements.
         F32x8(unsafe { _mm256_cvtph_ps(_mm_loadu_si128(p.cast())) })
     }
     #[inline(always)]
     unsafe fn store_f16(p: *mut f16, v: F32x8) {
-        // SAFETY: the caller vouches for 8 elements.
+        // SAFETY: the caller guarantees 8 valid elements.
         unsafe { _mm_storeu_si128(p.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v.0)) }
     }
     #[inline(always)]
     unsafe fn stream_f16(p: *mut f16, v: F32x8) {
-        // SAFETY: the caller vouches for 8 elements, aligned.
+        // SAFETY: the caller guarantees 8 valid elements, aligned.
         unsafe { _mm_stream_si128(p.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v.0)) }
     }
     #[inline(always)]
     unsafe fn load_bf16(p: *const bf16) -> F32x8 {
-        // SAFETY: the caller vouches for 8 elements. A bf16 is the upper half of its f32.
+        // SAFETY: the caller guarantees 8 valid elements. A bf16 is the upper half of an f32.
         unsafe {
             let wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()));
             F32x8(_mm256_castsi256_ps(_mm256_slli_epi32::<16>(wide)))
@@ -328,22 +328,22 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn store_bf16(p: *mut bf16, v: F32x8) {
-        // SAFETY: the caller vouches for 8 elements.
+        // SAFETY: the caller guarantees 8 valid elements.
         unsafe { _mm_storeu_si128(p.cast(), to_bf16(v.0)) }
     }
     #[inline(always)]
     unsafe fn stream_bf16(p: *mut bf16, v: F32x8) {
-        // SAFETY: the caller vouches for 8 elements, aligned.
+        // SAFETY: the caller guarantees 8 valid elements, aligned.
         unsafe { _mm_stream_si128(p.cast(), to_bf16(v.0)) }
     }
     #[inline(always)]
     fn prefetch<T>(p: *const T) {
-        // SAFETY: a prefetch of any address does no harm.
+        // SAFETY: prefetching any address is harmless.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
     }
     #[inline(always)]
     fn prefetch_write<T>(p: *mut T) {
-        // SAFETY: a prefetch of any address does no harm; without the instruction it does nothing.
+        // SAFETY: prefetching any address is harmless; machines without the instruction ignore it.
         unsafe { _mm_prefetch::<_MM_HINT_ET0>(p.cast()) }
     }
     #[inline(always)]

@@ -1,4 +1,4 @@
-//! AVX-512 (F, BW, DQ, VL), with FMA and F16C: 512-bit vectors, masks for the ends of rows.
+//! AVX-512 (F, BW, DQ, VL), with FMA and F16C: 512-bit vectors, masks for row ends.
 
 use crate::kernels::vector::{MAX_LANES, Simd, Vector};
 use half::{bf16, f16};
@@ -16,19 +16,19 @@ pub struct F32x16(__m512);
 #[derive(Clone, Copy)]
 pub struct F64x8(__m512d);
 
-/// The mask of the first n of sixteen lanes.
+/// Returns the mask of the first n of sixteen lanes.
 #[inline(always)]
 fn first_16(n: usize) -> __mmask16 {
     ((1u32 << n) - 1) as __mmask16
 }
 
-/// The mask of the first n of eight lanes.
+/// Returns the mask of the first n of eight lanes.
 #[inline(always)]
 fn first_8(n: usize) -> __mmask8 {
     ((1u32 << n) - 1) as __mmask8
 }
 
-// SAFETY: the lanes are what the type holds; the type is private to this crate.
+// SAFETY: the type holds `LANES` lanes and is private to this crate.
 unsafe impl Vector for F32x16 {
     type Elem = f32;
     const LANES: usize = 16;
@@ -40,27 +40,27 @@ unsafe impl Vector for F32x16 {
     }
     #[inline(always)]
     unsafe fn load(p: *const f32) -> Self {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees that the memory is valid.
         Self(unsafe { _mm512_loadu_ps(p) })
     }
     #[inline(always)]
     unsafe fn store(self, p: *mut f32) {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees that the memory is valid.
         unsafe { _mm512_storeu_ps(p, self.0) }
     }
     #[inline(always)]
     unsafe fn stream(self, p: *mut f32) {
-        // SAFETY: the caller vouches for the memory and its alignment.
+        // SAFETY: the caller guarantees valid, aligned memory.
         unsafe { _mm512_stream_ps(p, self.0) }
     }
     #[inline(always)]
     unsafe fn load_first(p: *const f32, n: usize) -> Self {
-        // SAFETY: the mask keeps the load inside the n elements that the caller vouches for.
+        // SAFETY: the mask keeps the load inside the n elements that the caller guarantees.
         Self(unsafe { _mm512_maskz_loadu_ps(first_16(n), p) })
     }
     #[inline(always)]
     unsafe fn store_first(self, p: *mut f32, n: usize) {
-        // SAFETY: the mask keeps the store inside the n elements that the caller vouches for.
+        // SAFETY: the mask keeps the store inside the n elements that the caller guarantees.
         unsafe { _mm512_mask_storeu_ps(p, first_16(n), self.0) }
     }
     #[inline(always)]
@@ -100,12 +100,12 @@ unsafe impl Vector for F32x16 {
     }
     #[inline(always)]
     fn or_zero(self) -> Self {
-        // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
+        // SAFETY: a vector exists only where the machine has the instruction set. If an operand is NaN, the second one is returned.
         Self(unsafe { _mm512_max_ps(_mm512_setzero_ps(), self.0) })
     }
     #[inline(always)]
     fn at_least(self, limit: Self) -> Self {
-        // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
+        // SAFETY: a vector exists only where the machine has the instruction set. If an operand is NaN, the second one is returned.
         Self(unsafe { _mm512_max_ps(limit.0, self.0) })
     }
     #[inline(always)]
@@ -136,7 +136,8 @@ unsafe impl Vector for F32x16 {
             _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)))
         }
     }
-    /// The halves of two vectors meet in one addition, then their quarters, and so on: 15 additions for 16 vectors.
+    /// One addition folds the halves of two vectors, the next one the quarters, and so on: 15 additions for 16
+    /// vectors.
     #[inline(always)]
     fn fold_each(rows: &[Self; MAX_LANES]) -> Self {
         // SAFETY: a vector exists only where the machine has the instruction set.
@@ -153,7 +154,7 @@ unsafe impl Vector for F32x16 {
     }
 }
 
-// SAFETY: the lanes are what the type holds; the type is private to this crate.
+// SAFETY: the type holds `LANES` lanes and is private to this crate.
 unsafe impl Vector for F64x8 {
     type Elem = f64;
     const LANES: usize = 8;
@@ -165,27 +166,27 @@ unsafe impl Vector for F64x8 {
     }
     #[inline(always)]
     unsafe fn load(p: *const f64) -> Self {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees that the memory is valid.
         Self(unsafe { _mm512_loadu_pd(p) })
     }
     #[inline(always)]
     unsafe fn store(self, p: *mut f64) {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees that the memory is valid.
         unsafe { _mm512_storeu_pd(p, self.0) }
     }
     #[inline(always)]
     unsafe fn stream(self, p: *mut f64) {
-        // SAFETY: the caller vouches for the memory and its alignment.
+        // SAFETY: the caller guarantees valid, aligned memory.
         unsafe { _mm512_stream_pd(p, self.0) }
     }
     #[inline(always)]
     unsafe fn load_first(p: *const f64, n: usize) -> Self {
-        // SAFETY: the mask keeps the load inside the n elements that the caller vouches for.
+        // SAFETY: the mask keeps the load inside the n elements that the caller guarantees.
         Self(unsafe { _mm512_maskz_loadu_pd(first_8(n), p) })
     }
     #[inline(always)]
     unsafe fn store_first(self, p: *mut f64, n: usize) {
-        // SAFETY: the mask keeps the store inside the n elements that the caller vouches for.
+        // SAFETY: the mask keeps the store inside the n elements that the caller guarantees.
         unsafe { _mm512_mask_storeu_pd(p, first_8(n), self.0) }
     }
     #[inline(always)]
@@ -225,12 +226,12 @@ unsafe impl Vector for F64x8 {
     }
     #[inline(always)]
     fn or_zero(self) -> Self {
-        // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
+        // SAFETY: a vector exists only where the machine has the instruction set. If an operand is NaN, the second one is returned.
         Self(unsafe { _mm512_max_pd(_mm512_setzero_pd(), self.0) })
     }
     #[inline(always)]
     fn at_least(self, limit: Self) -> Self {
-        // SAFETY: a vector exists only where the machine has the instruction set. Of a NaN the second operand is taken.
+        // SAFETY: a vector exists only where the machine has the instruction set. If an operand is NaN, the second one is returned.
         Self(unsafe { _mm512_max_pd(limit.0, self.0) })
     }
     #[inline(always)]
@@ -262,21 +263,21 @@ unsafe impl Vector for F64x8 {
     }
 }
 
-/// The upper half of each vector onto its lower half: eight lanes of a, then eight of b.
+/// Adds the upper half of each vector to its lower half: eight lanes of a, then eight of b.
 #[inline(always)]
 unsafe fn halves(a: F32x16, b: F32x16) -> __m512 {
-    // SAFETY: the caller is a kernel of this instruction set; so in the following.
+    // SAFETY: the caller is a kernel of this instruction set; the same holds for the functions below.
     unsafe { _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(a.0, b.0), _mm512_shuffle_f32x4::<0xEE>(a.0, b.0)) }
 }
 
-/// The same one level down, for two pairs of vectors: four lanes each.
+/// Folds one level further, for two pairs of vectors: four lanes each.
 #[inline(always)]
 unsafe fn quarters(a: __m512, b: __m512) -> __m512 {
     // SAFETY: see `halves`.
     unsafe { _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xDD>(a, b)) }
 }
 
-/// The same one level down: two lanes each.
+/// Folds one level further: two lanes each.
 #[inline(always)]
 unsafe fn pairs(a: __m512, b: __m512) -> __m512 {
     // SAFETY: see `halves`.
@@ -286,7 +287,7 @@ unsafe fn pairs(a: __m512, b: __m512) -> __m512 {
     }
 }
 
-/// The last level: one lane each.
+/// Folds the last level: one lane each.
 #[inline(always)]
 unsafe fn ones(a: __m512, b: __m512) -> __m512 {
     // SAFETY: see `halves`.
@@ -299,7 +300,7 @@ fn to_bf16(v: __m512) -> __m256i {
     // SAFETY: a vector exists only where the machine has the instruction set.
     unsafe {
         let bits = _mm512_castps_si512(v);
-        // Half a unit, or a hair less where the result would be even without it.
+        // Add half a unit, or slightly less where the result is already even.
         let odd = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x1_0000));
         let up = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF));
         let up = _mm512_mask_add_epi32(up, odd, up, _mm512_set1_epi32(1));
@@ -315,22 +316,22 @@ unsafe impl Simd for Avx512 {
     type F64 = F64x8;
     #[inline(always)]
     unsafe fn load_f16(p: *const f16) -> F32x16 {
-        // SAFETY: the caller vouches for 16 elements.
+        // SAFETY: the caller guarantees 16 valid elements.
         F32x16(unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.cast())) })
     }
     #[inline(always)]
     unsafe fn store_f16(p: *mut f16, v: F32x16) {
-        // SAFETY: the caller vouches for 16 elements.
+        // SAFETY: the caller guarantees 16 valid elements.
         unsafe { _mm256_storeu_si256(p.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v.0)) }
     }
     #[inline(always)]
     unsafe fn stream_f16(p: *mut f16, v: F32x16) {
-        // SAFETY: the caller vouches for 16 elements, aligned.
+        // SAFETY: the caller guarantees 16 valid elements, aligned.
         unsafe { _mm256_stream_si256(p.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v.0)) }
     }
     #[inline(always)]
     unsafe fn load_bf16(p: *const bf16) -> F32x16 {
-        // SAFETY: the caller vouches for 16 elements. A bf16 is the upper half of its f32.
+        // SAFETY: the caller guarantees 16 valid elements. A bf16 is the upper half of an f32.
         unsafe {
             let wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()));
             F32x16(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(wide)))
@@ -338,22 +339,22 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     unsafe fn store_bf16(p: *mut bf16, v: F32x16) {
-        // SAFETY: the caller vouches for 16 elements.
+        // SAFETY: the caller guarantees 16 valid elements.
         unsafe { _mm256_storeu_si256(p.cast(), to_bf16(v.0)) }
     }
     #[inline(always)]
     unsafe fn stream_bf16(p: *mut bf16, v: F32x16) {
-        // SAFETY: the caller vouches for 16 elements, aligned.
+        // SAFETY: the caller guarantees 16 valid elements, aligned.
         unsafe { _mm256_stream_si256(p.cast(), to_bf16(v.0)) }
     }
     #[inline(always)]
     fn prefetch<T>(p: *const T) {
-        // SAFETY: a prefetch of any address does no harm.
+        // SAFETY: prefetching any address is harmless.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(p.cast()) }
     }
     #[inline(always)]
     fn prefetch_write<T>(p: *mut T) {
-        // SAFETY: a prefetch of any address does no harm; without the instruction it does nothing.
+        // SAFETY: prefetching any address is harmless; machines without the instruction ignore it.
         unsafe { _mm_prefetch::<_MM_HINT_ET0>(p.cast()) }
     }
     #[inline(always)]

@@ -1,7 +1,7 @@
-//! The instruction sets: which there are, which this machine has, which one a call uses.
+//! Instruction sets: which exist, which this machine has, and which one a call uses.
 //!
-//! The kernels are written once, in [`crate::kernels`]; a file here only says how a vector of its instruction set adds,
-//! multiplies, loads and stores.
+//! The kernels are written once, in [`crate::kernels`]. The files here only define how a vector of an instruction set
+//! adds, multiplies, loads and stores.
 
 use crate::error::Error;
 use std::ffi::OsStr;
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-// Its tests run everywhere, on a model of its intrinsics where there is no 64-bit ARM.
+// Its tests run everywhere; without 64-bit ARM they use a model of its intrinsics.
 #[cfg(any(target_arch = "aarch64", test))]
 mod neon;
 #[cfg(all(test, not(target_arch = "aarch64")))]
@@ -22,19 +22,19 @@ mod scalar;
 
 use crate::kernels::Kernel;
 
-/// The environment variable that chooses the instruction set: `scalar`, `avx2`, `avx512` or `neon`.
+/// Environment variable that selects the instruction set: `scalar`, `avx2`, `avx512` or `neon`.
 pub const ISA_VARIABLE: &str = "LAYERNORM_ISA";
 
-/// An instruction set. All of them give the same bits.
+/// An instruction set. All of them produce the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Isa {
-    /// Plain Rust, on every machine.
+    /// Plain Rust, available on every machine.
     Scalar,
     /// AVX2 with FMA and F16C.
     Avx2,
     /// AVX-512 F, BW, DQ and VL.
     Avx512,
-    /// NEON of 64-bit ARM.
+    /// NEON on 64-bit ARM.
     Neon,
 }
 
@@ -42,7 +42,7 @@ impl Isa {
     /// All instruction sets, whether or not this machine has them.
     pub const ALL: [Isa; 4] = [Isa::Scalar, Isa::Avx2, Isa::Avx512, Isa::Neon];
 
-    /// The name, as [`ISA_VARIABLE`] and the command line take it.
+    /// Returns the name used by [`ISA_VARIABLE`] and the command line.
     pub fn name(self) -> &'static str {
         match self {
             Isa::Scalar => "scalar",
@@ -52,7 +52,7 @@ impl Isa {
         }
     }
 
-    /// Whether this machine has it.
+    /// Returns whether this machine has the instruction set.
     pub fn is_available(self) -> bool {
         match self {
             Isa::Scalar => true,
@@ -73,50 +73,51 @@ impl Isa {
         }
     }
 
-    /// The instruction sets of this machine, slowest first.
+    /// Returns the instruction sets of this machine, slowest first.
     pub fn available() -> Vec<Isa> {
         Isa::ALL.into_iter().filter(|isa| isa.is_available()).collect()
     }
 
-    /// The widest instruction set of this machine, or the one that [`ISA_VARIABLE`] names. Looked up once.
-    /// An instruction set that the variable names and the machine lacks is an error, never a silent other one.
+    /// Returns the widest instruction set of this machine, or the one named by [`ISA_VARIABLE`]. Looked up once.
+    /// Fails if the machine lacks the one that the variable names; never falls back silently.
     pub fn detect() -> Result<Isa, Error> {
         MachineIsa::detect().map(MachineIsa::isa)
     }
 
-    /// This instruction set, or an error if the machine lacks it.
+    /// Returns this instruction set. Fails if the machine lacks it.
     pub fn checked(self) -> Result<Isa, Error> {
         MachineIsa::new(self).map(MachineIsa::isa)
     }
 
-    /// The instruction set that the value of [`ISA_VARIABLE`] names, or the machine's widest if it is not set.
+    /// Returns the instruction set named by the value of [`ISA_VARIABLE`], or the machine's widest if the variable is
+    /// not set.
     fn choose(value: Option<&OsStr>) -> Result<MachineIsa, Error> {
         match value {
-            // What is not UTF-8 is no name either.
+            // A value that is not UTF-8 is not a valid name either.
             Some(name) => MachineIsa::new(name.to_string_lossy().parse()?),
             None => MachineIsa::new(Isa::available().into_iter().next_back().unwrap_or(Isa::Scalar)),
         }
     }
 }
 
-/// An instruction set that this machine has. Kernels run with no other: only detection makes one.
+/// An instruction set that this machine has. Only detection creates one, and kernels require one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineIsa(Isa);
 
 impl MachineIsa {
-    /// This instruction set, or an error if the machine lacks it.
+    /// Returns this instruction set. Fails if the machine lacks it.
     pub fn new(isa: Isa) -> Result<MachineIsa, Error> {
         let missing = || Error::MissingIsa { isa, available: Isa::available() };
         if isa.is_available() { Ok(MachineIsa(isa)) } else { Err(missing()) }
     }
 
-    /// See [`Isa::detect`]. The one place that reads the environment.
+    /// See [`Isa::detect`]. This is the only place that reads the environment.
     pub fn detect() -> Result<MachineIsa, Error> {
         static CHOICE: OnceLock<Result<MachineIsa, Error>> = OnceLock::new();
         CHOICE.get_or_init(|| Isa::choose(std::env::var_os(ISA_VARIABLE).as_deref())).clone()
     }
 
-    /// Which one it is.
+    /// Returns the instruction set.
     pub fn isa(self) -> Isa {
         self.0
     }
@@ -124,10 +125,10 @@ impl MachineIsa {
     /// Runs a kernel with this instruction set.
     ///
     /// # Safety
-    /// The pointers inside the kernel are valid for what it does with them.
+    /// The pointers inside the kernel are valid for every access that it makes.
     pub(crate) unsafe fn run<K: Kernel>(self, kernel: K) -> K::Output {
-        // SAFETY: the machine has the instruction set, for otherwise there would be no `self`; the caller vouches for the
-        // kernel's pointers.
+        // SAFETY: the machine has the instruction set, because only detection creates a `self`; the caller guarantees
+        // that the kernel's pointers are valid.
         unsafe {
             match self.0 {
                 #[cfg(target_arch = "x86_64")]
@@ -150,21 +151,21 @@ fn has_avx2() -> bool {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn with_avx2<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: this function runs only where these features are.
+    // SAFETY: this function runs only on machines with these features.
     unsafe { kernel.run::<avx2::Avx2>() }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")]
 unsafe fn with_avx512<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: this function runs only where these features are.
+    // SAFETY: this function runs only on machines with these features.
     unsafe { kernel.run::<avx512::Avx512>() }
 }
 
 #[cfg(target_arch = "aarch64")]
 #[target_feature(enable = "neon")]
 unsafe fn with_neon<K: Kernel>(kernel: K) -> K::Output {
-    // SAFETY: this function runs only where NEON is.
+    // SAFETY: this function runs only on machines with NEON.
     unsafe { kernel.run::<neon::Neon>() }
 }
 

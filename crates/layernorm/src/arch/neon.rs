@@ -1,8 +1,8 @@
-//! NEON of 64-bit ARM: 128-bit vectors.
+//! NEON on 64-bit ARM: 128-bit vectors.
 //!
-//! What stands behind this file: its tests hold every operation and the kernels against plain Rust, bit for bit. On
-//! 64-bit ARM they run the intrinsics; elsewhere they run `neon_model`, a model of those intrinsics in plain Rust. They
-//! have passed on the model and under an emulator of the processor, not on hardware.
+//! The tests compare every operation and the kernels with plain Rust, bit for bit. On 64-bit ARM they run the
+//! intrinsics; elsewhere they run `neon_model`, a model of those intrinsics in plain Rust. They have passed on the
+//! model and under a processor emulator, not on hardware.
 
 use crate::kernels::vector::{MAX_LANES, Simd, Vector};
 use half::{bf16, f16};
@@ -24,21 +24,21 @@ pub struct F32x4(float32x4_t);
 #[derive(Clone, Copy)]
 pub struct F64x2(float64x2_t);
 
-/// The mask of the first n of four lanes.
+/// Returns the mask of the first n of four lanes.
 #[inline(always)]
 fn first_4(n: usize) -> uint32x4_t {
-    // SAFETY: a mask is made only where the machine has the instruction set; the array has four elements.
+    // SAFETY: a mask is created only where the machine has the instruction set; the array has four elements.
     unsafe { vcltq_u32(vld1q_u32([0, 1, 2, 3].as_ptr()), vdupq_n_u32(n as u32)) }
 }
 
-/// The mask of the first n of two lanes.
+/// Returns the mask of the first n of two lanes.
 #[inline(always)]
 fn first_2(n: usize) -> uint64x2_t {
-    // SAFETY: a mask is made only where the machine has the instruction set; the array has two elements.
+    // SAFETY: a mask is created only where the machine has the instruction set; the array has two elements.
     unsafe { vcltq_u64(vld1q_u64([0, 1].as_ptr()), vdupq_n_u64(n as u64)) }
 }
 
-// SAFETY: the lanes are what the type holds; the type is private to this crate.
+// SAFETY: the type holds `LANES` lanes and is private to this crate.
 unsafe impl Vector for F32x4 {
     type Elem = f32;
     const LANES: usize = 4;
@@ -50,22 +50,22 @@ unsafe impl Vector for F32x4 {
     }
     #[inline(always)]
     unsafe fn load(p: *const f32) -> Self {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees that the memory is valid.
         Self(unsafe { vld1q_f32(p) })
     }
     #[inline(always)]
     unsafe fn store(self, p: *mut f32) {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees that the memory is valid.
         unsafe { vst1q_f32(p, self.0) }
     }
     #[inline(always)]
     unsafe fn stream(self, p: *mut f32) {
-        // SAFETY: the caller's promise covers a plain store.
+        // SAFETY: the caller guarantees what a plain store requires.
         unsafe { self.store(p) }
     }
     #[inline(always)]
     unsafe fn load_first(p: *const f32, n: usize) -> Self {
-        // SAFETY: lane i is loaded only if i < n, and the caller vouches for n < 4 elements.
+        // SAFETY: lane i is loaded only if i < n, and the caller guarantees n < 4 valid elements.
         unsafe {
             let mut v = vdupq_n_f32(0.0);
             if n > 0 {
@@ -82,7 +82,7 @@ unsafe impl Vector for F32x4 {
     }
     #[inline(always)]
     unsafe fn store_first(self, p: *mut f32, n: usize) {
-        // SAFETY: lane i is stored only if i < n, and the caller vouches for n < 4 elements.
+        // SAFETY: lane i is stored only if i < n, and the caller guarantees n < 4 valid elements.
         unsafe {
             if n > 0 {
                 vst1q_lane_f32::<0>(p, self.0);
@@ -130,15 +130,16 @@ unsafe impl Vector for F32x4 {
         // SAFETY: a vector exists only where the machine has the instruction set.
         Self(unsafe { vsqrtq_f32(self.0) })
     }
-    /// Not `vmaxq_f32`, which makes +0 of −0: the other instruction sets keep −0.
+    /// Avoids `vmaxq_f32`, which turns −0 into +0: the other instruction sets keep −0.
     #[inline(always)]
     fn or_zero(self) -> Self {
-        // SAFETY: a vector exists only where the machine has the instruction set. A NaN is not less than 0.
+        // SAFETY: a vector exists only where the machine has the instruction set. A NaN does not compare less than 0.
         Self(unsafe { vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(self.0), vcltzq_f32(self.0))) })
     }
     #[inline(always)]
     fn at_least(self, limit: Self) -> Self {
-        // SAFETY: a vector exists only where the machine has the instruction set. A NaN is not less than anything.
+        // SAFETY: a vector exists only where the machine has the instruction set. A NaN does not compare less than
+        // anything.
         Self(unsafe { vbslq_f32(vcltq_f32(self.0, limit.0), limit.0, self.0) })
     }
     #[inline(always)]
@@ -167,7 +168,7 @@ unsafe impl Vector for F32x4 {
             vget_lane_f32::<0>(v) + vget_lane_f32::<1>(v)
         }
     }
-    /// The halves of two vectors meet in one addition, then neighbouring lanes: 3 additions for 4 vectors.
+    /// One addition folds the halves of two vectors, the next one adds neighbouring lanes: 3 additions for 4 vectors.
     #[inline(always)]
     fn fold_each(rows: &[Self; MAX_LANES]) -> Self {
         // SAFETY: a vector exists only where the machine has the instruction set.
@@ -181,7 +182,7 @@ unsafe impl Vector for F32x4 {
     }
 }
 
-// SAFETY: the lanes are what the type holds; the type is private to this crate.
+// SAFETY: the type holds `LANES` lanes and is private to this crate.
 unsafe impl Vector for F64x2 {
     type Elem = f64;
     const LANES: usize = 2;
@@ -193,22 +194,22 @@ unsafe impl Vector for F64x2 {
     }
     #[inline(always)]
     unsafe fn load(p: *const f64) -> Self {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees that the memory is valid.
         Self(unsafe { vld1q_f64(p) })
     }
     #[inline(always)]
     unsafe fn store(self, p: *mut f64) {
-        // SAFETY: the caller vouches for the memory.
+        // SAFETY: the caller guarantees that the memory is valid.
         unsafe { vst1q_f64(p, self.0) }
     }
     #[inline(always)]
     unsafe fn stream(self, p: *mut f64) {
-        // SAFETY: the caller's promise covers a plain store.
+        // SAFETY: the caller guarantees what a plain store requires.
         unsafe { self.store(p) }
     }
     #[inline(always)]
     unsafe fn load_first(p: *const f64, n: usize) -> Self {
-        // SAFETY: the one lane is loaded only if the caller vouches for it.
+        // SAFETY: the lane is loaded only if n is 1, and the caller guarantees n valid elements.
         unsafe {
             let zero = vdupq_n_f64(0.0);
             Self(if n > 0 { vld1q_lane_f64::<0>(p, zero) } else { zero })
@@ -217,7 +218,7 @@ unsafe impl Vector for F64x2 {
     #[inline(always)]
     unsafe fn store_first(self, p: *mut f64, n: usize) {
         if n > 0 {
-            // SAFETY: the caller vouches for the one element.
+            // SAFETY: the caller guarantees that the element is valid.
             unsafe { vst1q_lane_f64::<0>(p, self.0) }
         }
     }
@@ -256,15 +257,16 @@ unsafe impl Vector for F64x2 {
         // SAFETY: a vector exists only where the machine has the instruction set.
         Self(unsafe { vsqrtq_f64(self.0) })
     }
-    /// Not `vmaxq_f64`, which makes +0 of −0: the other instruction sets keep −0.
+    /// Avoids `vmaxq_f64`, which turns −0 into +0: the other instruction sets keep −0.
     #[inline(always)]
     fn or_zero(self) -> Self {
-        // SAFETY: a vector exists only where the machine has the instruction set. A NaN is not less than 0.
+        // SAFETY: a vector exists only where the machine has the instruction set. A NaN does not compare less than 0.
         Self(unsafe { vreinterpretq_f64_u64(vbicq_u64(vreinterpretq_u64_f64(self.0), vcltzq_f64(self.0))) })
     }
     #[inline(always)]
     fn at_least(self, limit: Self) -> Self {
-        // SAFETY: a vector exists only where the machine has the instruction set. A NaN is not less than anything.
+        // SAFETY: a vector exists only where the machine has the instruction set. A NaN does not compare less than
+        // anything.
         Self(unsafe { vbslq_f64(vcltq_f64(self.0, limit.0), limit.0, self.0) })
     }
     #[inline(always)]
@@ -317,39 +319,39 @@ unsafe impl Simd for Neon {
     type F64 = F64x2;
     #[inline(always)]
     unsafe fn load_f16(p: *const f16) -> F32x4 {
-        // SAFETY: the caller vouches for 4 elements.
+        // SAFETY: the caller guarantees 4 valid elements.
         F32x4(unsafe { vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p.cast()))) })
     }
     #[inline(always)]
     unsafe fn store_f16(p: *mut f16, v: F32x4) {
-        // SAFETY: the caller vouches for 4 elements. Rust keeps the processor's rounding at nearest even.
+        // SAFETY: the caller guarantees 4 valid elements. Rust keeps the processor's rounding mode at nearest even.
         unsafe { vst1_u16(p.cast(), vreinterpret_u16_f16(vcvt_f16_f32(v.0))) }
     }
     #[inline(always)]
     unsafe fn stream_f16(p: *mut f16, v: F32x4) {
-        // SAFETY: the caller's promise covers a plain store.
+        // SAFETY: the caller guarantees what a plain store requires.
         unsafe { Self::store_f16(p, v) }
     }
     #[inline(always)]
     unsafe fn load_bf16(p: *const bf16) -> F32x4 {
-        // SAFETY: the caller vouches for 4 elements. A bf16 is the upper half of its f32.
+        // SAFETY: the caller guarantees 4 valid elements. A bf16 is the upper half of an f32.
         F32x4(unsafe { vreinterpretq_f32_u32(vshll_n_u16::<16>(vld1_u16(p.cast()))) })
     }
     #[inline(always)]
     unsafe fn store_bf16(p: *mut bf16, v: F32x4) {
-        // SAFETY: the caller vouches for 4 elements.
+        // SAFETY: the caller guarantees 4 valid elements.
         unsafe { vst1_u16(p.cast(), to_bf16(v.0)) }
     }
     #[inline(always)]
     unsafe fn stream_bf16(p: *mut bf16, v: F32x4) {
-        // SAFETY: the caller's promise covers a plain store.
+        // SAFETY: the caller guarantees what a plain store requires.
         unsafe { Self::store_bf16(p, v) }
     }
-    /// By hand, for `_prefetch` is not in stable Rust. Nothing on the model.
+    /// Inline assembly, because stable Rust lacks `_prefetch`. Does nothing on the model.
     #[inline(always)]
     fn prefetch<T>(p: *const T) {
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: a prefetch of any address does no harm.
+        // SAFETY: prefetching any address is harmless.
         unsafe {
             std::arch::asm!("prfm pldl1keep, [{}]", in(reg) p.addr(), options(nomem, nostack, preserves_flags));
         }

@@ -1,8 +1,8 @@
-//! A model in plain Rust of the intrinsics that `neon.rs` uses, so that its tests run where there is no 64-bit ARM.
+//! A model in plain Rust of the intrinsics that `neon.rs` uses, so that its tests run without 64-bit ARM.
 //!
-//! Names, parameters and constants are those of `std::arch::aarch64`; each does what Arm's reference says of it.
-//! There, most are safe functions with the target feature `neon`, which a caller without that feature may only call
-//! from `unsafe`; here all are `unsafe`, so that a caller looks the same.
+//! Names, parameters and constants are those of `std::arch::aarch64`; each function follows Arm's reference. There,
+//! most are safe functions with the target feature `neon`, which callers without that feature must call from
+//! `unsafe`; here all are `unsafe`, so that callers look the same.
 
 #![allow(non_camel_case_types)]
 
@@ -26,7 +26,8 @@ types! {
     uint64x2_t: [u64; 2]
 }
 
-/// Functions that work lane by lane: `name(parameters) -> type = |lane of each parameter| lane of the result`.
+/// Defines functions that work lane by lane: `name(parameters) -> type = |lane of each parameter| lane of the
+/// result`.
 macro_rules! lane_by_lane {
     ($($name:ident($($p:ident: $t:ty),+) -> $to:ident = $lane:expr;)*) => {$(
         pub unsafe fn $name($($p: $t),+) -> $to {
@@ -82,19 +83,19 @@ lane_by_lane! {
     vcvt_f16_f32(a: float32x4_t) -> float16x4_t = f16::from_f32;
 }
 
-/// Every lane the same; loads and stores of a whole vector.
+/// Defines broadcasts, and loads and stores of a whole vector.
 macro_rules! memory {
     ($($v:ident of $t:ty: $($dup:ident)?, $load:ident, $($store:ident)?;)*) => {$(
         $(pub unsafe fn $dup(value: $t) -> $v {
             $v([value; _])
         })?
         pub unsafe fn $load(ptr: *const $t) -> $v {
-            // SAFETY: the caller vouches for the memory.
+            // SAFETY: the caller guarantees that the memory is valid.
             $v(from_fn(|i| unsafe { *ptr.add(i) }))
         }
         $(pub unsafe fn $store(ptr: *mut $t, a: $v) {
             for (i, lane) in a.0.into_iter().enumerate() {
-                // SAFETY: the caller vouches for the memory.
+                // SAFETY: the caller guarantees that the memory is valid.
                 unsafe { *ptr.add(i) = lane }
             }
         })?
@@ -109,16 +110,16 @@ memory! {
     uint64x2_t of u64: vdupq_n_u64, vld1q_u64, ;
 }
 
-/// Loads and stores of one lane.
+/// Defines loads and stores of one lane.
 macro_rules! one_lane {
     ($($v:ident of $t:ty: $load:ident, $store:ident;)*) => {$(
         pub unsafe fn $load<const LANE: i32>(ptr: *const $t, mut src: $v) -> $v {
-            // SAFETY: the caller vouches for the element.
+            // SAFETY: the caller guarantees that the element is valid.
             src.0[LANE as usize] = unsafe { *ptr };
             src
         }
         pub unsafe fn $store<const LANE: i32>(a: *mut $t, b: $v) {
-            // SAFETY: the caller vouches for the element.
+            // SAFETY: the caller guarantees that the element is valid.
             unsafe { *a = b.0[LANE as usize] }
         }
     )*};

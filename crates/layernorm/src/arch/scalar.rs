@@ -1,18 +1,18 @@
-//! Plain Rust, for any machine: a vector is an array, and the compiler may do with it what it likes, for no operation here
-//! may be reordered or contracted. `mul_add` is a true fused multiply-add everywhere (in software where need be).
+//! Plain Rust, for any machine. A vector is an array, and the compiler may vectorize it: it cannot reorder or
+//! contract any of the operations. `mul_add` is a true fused multiply-add everywhere (in software if necessary).
 
 use crate::element::{Element, Float};
 use crate::kernels::vector::{Simd, Vector};
 use half::{bf16, f16};
 
-/// The instruction set that every machine has.
+/// The instruction set available on every machine.
 #[derive(Clone, Copy)]
 pub struct Scalar;
 
 /// Lanes of the scalar vectors.
 const LANES: usize = 8;
 
-/// An array that counts as a vector.
+/// An array used as a vector.
 #[derive(Clone, Copy)]
 pub struct Array<A>([A; LANES]);
 
@@ -23,7 +23,7 @@ impl<A: Float> Array<A> {
     }
 }
 
-// SAFETY: the lanes are what the type holds; the type is private to this crate.
+// SAFETY: the type holds `LANES` lanes and is private to this crate.
 unsafe impl<A: Float> Vector for Array<A> {
     type Elem = A;
     const LANES: usize = LANES;
@@ -34,7 +34,7 @@ unsafe impl<A: Float> Vector for Array<A> {
     }
     #[inline(always)]
     unsafe fn load(p: *const A) -> Self {
-        // SAFETY: the caller vouches for LANES elements, an array asks for no more alignment than an element.
+        // SAFETY: the caller guarantees LANES valid elements; an array requires no more alignment than an element.
         Array(unsafe { *p.cast::<[A; LANES]>() })
     }
     #[inline(always)]
@@ -44,19 +44,19 @@ unsafe impl<A: Float> Vector for Array<A> {
     }
     #[inline(always)]
     unsafe fn store(self, p: *mut A) {
-        // SAFETY: the caller vouches for LANES elements.
+        // SAFETY: the caller guarantees LANES valid elements.
         unsafe { *p.cast::<[A; LANES]>() = self.0 }
     }
     #[inline(always)]
     unsafe fn store_first(self, p: *mut A, n: usize) {
         for (i, &x) in self.0[..n].iter().enumerate() {
-            // SAFETY: i < n, which the caller vouches for.
+            // SAFETY: i < n, guaranteed valid by the caller.
             unsafe { *p.add(i) = x }
         }
     }
     #[inline(always)]
     unsafe fn stream(self, p: *mut A) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same requirements.
         unsafe { self.store(p) }
     }
     #[inline(always)]
@@ -123,13 +123,13 @@ unsafe impl<A: Float> Vector for Array<A> {
 
 #[inline(always)]
 unsafe fn widen<T: Element<Acc = f32>>(p: *const T) -> Array<f32> {
-    // SAFETY: the caller vouches for LANES elements.
+    // SAFETY: the caller guarantees LANES valid elements.
     Array(std::array::from_fn(|i| unsafe { *p.add(i) }.widen()))
 }
 
 #[inline(always)]
 unsafe fn narrow<T: Element<Acc = f32>>(p: *mut T, v: Array<f32>) {
-    // SAFETY: the caller vouches for LANES elements.
+    // SAFETY: the caller guarantees LANES valid elements.
     unsafe { *p.cast::<[T; LANES]>() = v.0.map(T::narrow) }
 }
 
@@ -139,32 +139,32 @@ unsafe impl Simd for Scalar {
     type F64 = Array<f64>;
     #[inline(always)]
     unsafe fn load_f16(p: *const f16) -> Array<f32> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same requirements.
         unsafe { widen(p) }
     }
     #[inline(always)]
     unsafe fn store_f16(p: *mut f16, v: Array<f32>) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same requirements.
         unsafe { narrow(p, v) }
     }
     #[inline(always)]
     unsafe fn stream_f16(p: *mut f16, v: Array<f32>) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same requirements.
         unsafe { narrow(p, v) }
     }
     #[inline(always)]
     unsafe fn load_bf16(p: *const bf16) -> Array<f32> {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same requirements.
         unsafe { widen(p) }
     }
     #[inline(always)]
     unsafe fn store_bf16(p: *mut bf16, v: Array<f32>) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same requirements.
         unsafe { narrow(p, v) }
     }
     #[inline(always)]
     unsafe fn stream_bf16(p: *mut bf16, v: Array<f32>) {
-        // SAFETY: the caller's promise is the same.
+        // SAFETY: the caller upholds the same requirements.
         unsafe { narrow(p, v) }
     }
     #[inline(always)]

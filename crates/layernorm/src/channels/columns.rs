@@ -8,21 +8,21 @@ use crate::kernels::{Rows, Stats};
 use crate::plan::Operand;
 use crate::rows::{Chunks, Shared, Tiles, input};
 
-/// Statistics that differ from sample to sample (group and instance norm): one of each a sample and group.
+/// Statistics that vary by sample (group and instance norm): one of each per sample and group.
 #[derive(Clone, Copy)]
 pub(crate) struct PerSample<A> {
     pub(crate) stats: Stats<A>,
     pub(crate) groups: usize,
-    /// Positions of a sample.
+    /// Positions per sample.
     pub(crate) space: usize,
 }
 
-/// The sums to take. Operands are seen as positions.
+/// Sums to compute. Operands are viewed as positions.
 pub(crate) struct ColumnJob<T: Element> {
     pub(crate) x: Operand<*const T>,
     pub(crate) dy: Option<Operand<*const T>>,
     pub(crate) channels: Channels<T::Acc>,
-    /// If given, it takes the place of the statistics in `channels`.
+    /// If given, used instead of the statistics in `channels`.
     pub(crate) per_sample: Option<PerSample<T::Acc>>,
     pub(crate) terms: ColumnTerms,
 }
@@ -39,15 +39,15 @@ impl<T: Element> ColumnJob<T> {
         Chunks::new(rows, n, self.terms.count() * n, own, cx)
     }
 
-    /// Scratch memory that [`ColumnJob::run`] takes.
+    /// Returns the scratch memory that [`ColumnJob::run`] takes.
     pub(crate) fn need(&self, cx: &Context) -> Need {
         self.chunks(cx).need::<T::Acc>()
     }
 
-    /// The sums: one of the first kind a channel, then of the second, and so on.
+    /// Computes the sums: one of the first kind per channel, then of the second, and so on.
     ///
     /// # Safety
-    /// The operands and the channels' numbers are valid.
+    /// The operands and the channels' values are valid.
     pub(crate) unsafe fn run(self, cx: &Context, scratch: &mut Scratch) -> Result<*mut T::Acc, Error> {
         let isa = cx.machine_isa()?;
         let n = self.x.n();
@@ -63,7 +63,7 @@ impl<T: Element> ColumnJob<T> {
             let mut row = first;
             while row < end {
                 let mut count = tiles.rows.unwrap_or(end - first).min(end - row);
-                // SAFETY: the rows exist; the scratch memory is this task's own.
+                // SAFETY: the rows exist; the scratch memory belongs to this task.
                 unsafe {
                     if let Some(per_sample) = job.per_sample {
                         count = count.min(per_sample.space - row % per_sample.space);
@@ -85,13 +85,13 @@ impl<T: Element> ColumnJob<T> {
                 row += count;
             }
         };
-        // SAFETY: calls for different rows touch different memory.
+        // SAFETY: calls for different rows access different memory.
         Ok(unsafe { self.chunks(cx).run(scratch, &visit) })
     }
 }
 
 impl<A: Copy> PerSample<A> {
-    /// Writes the statistics of a sample's groups once a channel.
+    /// Writes the statistics of a sample's groups once per channel.
     unsafe fn spread(&self, sample: usize, channels: usize, to: [*mut A; 3]) {
         let size = channels / self.groups;
         for channel in 0..channels {

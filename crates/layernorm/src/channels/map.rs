@@ -8,7 +8,7 @@ use crate::plan::Operand;
 use crate::rows::{Shared, Tiles, finish, input, output};
 use crate::{threads, tune};
 
-/// What to do. Operands are seen as positions (`across`) or as segments.
+/// An element-wise pass. Operands are viewed as positions (`across`) or as segments.
 pub(crate) struct MapJob<T: Element> {
     pub(crate) x: Operand<*const T>,
     pub(crate) dy: Option<Operand<*const T>>,
@@ -28,13 +28,13 @@ impl<T: Element> MapJob<T> {
         tune::threads(cx.threads(), self.x.rows().saturating_mul(self.x.n()))
     }
 
-    /// Scratch memory that [`MapJob::run`] takes.
+    /// Returns the scratch memory that [`MapJob::run`] takes.
     pub(crate) fn need(&self, cx: &Context) -> Need {
         if self.is_direct() { Need::default() } else { Tiles::<T>::need(self.x.n()).times(self.threads(cx)) }
     }
 
     /// # Safety
-    /// The operands and the channels' numbers are valid; the output overlaps no input.
+    /// The operands and the channels' values are valid; the output overlaps no input.
     pub(crate) unsafe fn run(self, cx: &Context, scratch: &mut Scratch) -> Result<(), Error> {
         let isa = cx.machine_isa()?;
         let (rows, n, tasks, direct) = (self.x.rows(), self.x.n(), self.threads(cx), self.is_direct());
@@ -47,7 +47,7 @@ impl<T: Element> MapJob<T> {
             let mut row = first;
             while row < end {
                 let count = tiles.rows.unwrap_or(end - first).min(end - row);
-                // SAFETY: `self` outlives the call; the rows and the tiles are this task's own.
+                // SAFETY: `self` outlives the call; the rows and the tiles belong to this task.
                 unsafe {
                     let job = &*job;
                     let kernel = ChannelMap {

@@ -1,10 +1,11 @@
-//! Tensors of channels, `[N, C, …]`: group, instance and batch norm see them in three ways.
+//! Tensors with channels, `[N, C, …]`. Group, instance and batch norm view them in three ways.
 //!
-//! - *positions*: one row a place (sample and position in it, in this order), one column a channel;
-//! - *segments*: one row a sample and channel;
-//! - *groups*: one row a sample and group of channels.
+//! - *positions*: one row per position (sample, then place in it), one column per channel;
+//! - *segments*: one row per sample and channel;
+//! - *groups*: one row per sample and group of channels.
 //!
-//! γ and β have one element a channel. Sums for a channel go down its positions by rule 5, whatever the memory layout.
+//! γ and β have one element per channel. The sums of a channel run down its positions by rule 5, whatever the memory
+//! layout.
 
 mod columns;
 mod map;
@@ -16,12 +17,12 @@ use crate::error::Error;
 use crate::plan::Operand;
 use crate::view::{Layout, MAX_RANK, element_count};
 
-/// Sizes of a tensor of channels.
+/// Sizes of a tensor with channels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChannelShape {
     pub(crate) samples: usize,
     pub(crate) channels: usize,
-    /// Positions of a sample.
+    /// Positions per sample.
     pub(crate) space: usize,
 }
 
@@ -37,13 +38,13 @@ impl ChannelShape {
         }
     }
 
-    /// Values of a channel.
+    /// Returns the number of values of a channel.
     pub(crate) fn positions(&self) -> usize {
         self.samples * self.space
     }
 }
 
-/// The dimensions of a layout as (size, stride).
+/// Returns the dimensions of a layout as (size, stride).
 fn dims(layout: &Layout) -> [(usize, isize); MAX_RANK] {
     let mut dims = [(1, 0); MAX_RANK];
     for (dim, (&size, &stride)) in dims.iter_mut().zip(layout.shape().iter().zip(layout.strides())) {
@@ -52,21 +53,21 @@ fn dims(layout: &Layout) -> [(usize, isize); MAX_RANK] {
     dims
 }
 
-/// One row a place, one column a channel.
+/// Views a tensor as one row per position and one column per channel.
 pub(crate) fn positions<P: Copy>(base: P, layout: &Layout) -> Operand<P> {
     let mut dims = dims(layout);
-    // Bring the channels to the end: N, space, C.
+    // Move the channels to the end: N, space, C.
     dims[1..].rotate_left(1);
     Operand::from_dims(base, &dims[..MAX_RANK - 1], &dims[MAX_RANK - 1..])
 }
 
-/// One row a sample and channel.
+/// Views a tensor as one row per sample and channel.
 pub(crate) fn segments<P: Copy>(base: P, layout: &Layout) -> Operand<P> {
     let dims = dims(layout);
     Operand::from_dims(base, &dims[..2], &dims[2..])
 }
 
-/// One row a sample and group.
+/// Views a tensor as one row per sample and group.
 pub(crate) fn groups<P: Copy>(base: P, layout: &Layout, groups: usize) -> Operand<P> {
     let dims = dims(layout);
     let (channels, stride) = dims[1];

@@ -4,10 +4,11 @@
 //! g = dy·γ    x̂ = (d − δ)·r    a = sum(g)/N    b = sum(g·x̂)/N    dx = r·fma(−x̂, b, g − a)
 //! dγ += dy·x̂    dβ += dy
 //! ```
-//! Not centred: m = δ = a = 0. With a residual, the gradient that comes from h's other users is added to the rounded dx.
+//! Not centred: m = δ = a = 0. With a residual, the gradient of h from its other users is added to the rounded dx.
 //!
-//! A group of rows is read from memory once and kept in the cache for the second pass, which takes four rows at a time so
-//! that the sums for γ and β are loaded and stored once for four rows. Rows enter those sums in order.
+//! A group of rows is read from memory once and stays in the cache for the second pass. That pass processes four rows
+//! at a time, so the sums for γ and β are loaded and stored once per four rows. Rows are added to those sums in
+//! order.
 
 use super::extreme::{self, ExtremeLine, Line};
 use super::forward::{elements_to_alignment, load_valid, store_valid};
@@ -19,17 +20,17 @@ use crate::element::{Element, Float};
 use crate::sum::BLOCK;
 use crate::tune::{self, Memory};
 
-/// Rows of the second pass that are taken together.
+/// Rows that the second pass processes together.
 const TOGETHER: usize = 4;
 
-/// Sums for γ and β over the rows of a chunk, one element a feature.
+/// Sums for γ and β over the rows of a chunk, one element per feature.
 #[derive(Clone, Copy)]
 pub struct ParameterSums<A> {
     pub(crate) gain: *mut A,
     pub(crate) bias: *mut A,
 }
 
-/// Gradients of rows. Statistics and parameters are indexed by `first_row + row`.
+/// Backward kernel over rows. Statistics and parameters are indexed by `first_row + row`.
 #[derive(Clone, Copy)]
 pub struct Backward<T: Element> {
     pub(crate) x: Rows<*const T>,
@@ -41,15 +42,15 @@ pub struct Backward<T: Element> {
     pub(crate) n: usize,
     pub(crate) first_row: usize,
     pub(crate) norm: RowNorm<T::Acc>,
-    /// γ, one a feature or one a row. β is not looked at.
+    /// γ, one per feature or one per row. β is not used.
     pub(crate) affine: Affine<T::Acc>,
     pub(crate) stats: Stats<T::Acc>,
-    /// Where the rows add to the sums for γ and β, if these are wanted: all rows are then of one chunk.
+    /// Where to add the sums for γ and β, if requested: all rows then belong to one chunk.
     pub(crate) sums: Option<ParameterSums<T::Acc>>,
     pub(crate) memory: Memory,
 }
 
-/// What the second pass needs of a row.
+/// What the second pass needs to know about a row.
 #[derive(Clone, Copy)]
 struct RowTerms<A> {
     stat: Stat<A>,
@@ -114,7 +115,7 @@ impl<T: Element> Backward<T> {
         }
     }
 
-    /// a and b of every row of a group.
+    /// Computes a and b of every row of a group.
     #[inline(always)]
     unsafe fn first_pass<S: Simd>(&self, row: usize, terms: &mut [RowTerms<T::Acc>]) {
         let count = self.norm.count;
@@ -132,7 +133,7 @@ impl<T: Element> Backward<T> {
         }
     }
 
-    /// a and b of rows of up to one block.
+    /// Computes a and b of rows of up to one block.
     #[inline(always)]
     unsafe fn block_dots<S: Simd, B: Block>(&self, row: usize, terms: &mut [RowTerms<T::Acc>]) {
         let zero = Of::<S, T>::splat(T::Acc::ZERO);
@@ -163,12 +164,12 @@ impl<T: Element> Backward<T> {
         Dots::new(self.x.at(row), self.dy.at(row), gain, self.affine.span == 1, stat)
     }
 
-    /// dx, and the sums for γ and β, of G rows.
+    /// Computes dx, and the sums for γ and β, of G rows.
     #[inline(always)]
     unsafe fn second_pass<S: Simd, const G: usize>(&self, row: usize, terms: &[RowTerms<T::Acc>; G], group: usize) {
         let lanes = Of::<S, T>::LANES;
-        // Whole vectors are stored to aligned places where all rows have them at the same element. Short rows in the cache are
-        // not worth the search.
+        // Whole vectors are stored to aligned addresses if all rows are aligned at the same element. For short rows
+        // in the cache this search does not pay off.
         let (mut at, mut aligned) = (0, true);
         if let Some(dx) = self.dx.filter(|_| self.memory.stream || self.n >= 8 * lanes) {
             at = elements_to_alignment(dx.at(row), lanes);
@@ -208,7 +209,7 @@ impl<T: Element> Backward<T> {
         unsafe { self.extreme_part(row, whole, 0, stat) };
     }
 
-    /// Rule 6 for the whole of a row, of which this kernel's row is the part from element `skip` on.
+    /// Applies rule 6 to a whole row, of which this kernel's row is the part from element `skip` on.
     ///
     /// # Safety
     /// The pointers are valid for the row and its part.
@@ -219,7 +220,7 @@ impl<T: Element> Backward<T> {
         let line = ExtremeLine {
             line: Line::Row,
             n,
-            // SAFETY: i < n in all three.
+            // SAFETY: i < n in all three closures.
             x: &|i| unsafe { *x.add(i) }.widen(),
             // SAFETY: as above.
             dy: &|i| unsafe { *dy.add(i) }.widen(),
@@ -251,8 +252,8 @@ impl<T: Element> Backward<T> {
     }
 }
 
-/// The second pass over G rows. Everything it needs lies in its own fields, so that the compiler can keep it in registers
-/// while results are stored through pointers that might point anywhere.
+/// The second pass over G rows. It holds everything it needs in its own fields, so that the compiler can keep them in
+/// registers while results are stored through pointers that might alias anything.
 struct Gradient<S: Simd, T: Element, const G: usize> {
     x: [*const T; G],
     dy: [*const T; G],
@@ -266,7 +267,7 @@ struct Gradient<S: Simd, T: Element, const G: usize> {
     gain: *const T::Acc,
     per_feature: bool,
     sums: Option<ParameterSums<T::Acc>>,
-    /// How many elements on the memory is asked for what a following group will want; 0 for not at all.
+    /// How many elements ahead to prefetch for a following group; 0 for no prefetch.
     next: [isize; 2],
 }
 
@@ -308,11 +309,11 @@ impl<S: Simd, T: Element, const G: usize> Gradient<S, T, G> {
         gradient
     }
 
-    /// Elements `at .. at + valid` of the rows.
+    /// Processes elements `at .. at + valid` of the rows.
     #[inline(always)]
     unsafe fn step<const STREAM: bool>(&self, at: usize, valid: usize) {
         let splat = Of::<S, T>::splat;
-        // SAFETY: the caller vouches for the elements.
+        // SAFETY: the caller guarantees that the elements are valid.
         unsafe {
             let gain =
                 if self.per_feature { load_valid::<S, T::Acc>(self.gain.add(at), valid) } else { splat(*self.gain) };
@@ -345,7 +346,7 @@ impl<S: Simd, T: Element, const G: usize> Gradient<S, T, G> {
 
     #[inline(always)]
     unsafe fn store<const STREAM: bool>(&self, i: usize, to: *mut T, at: usize, valid: usize, value: Of<S, T>) {
-        // SAFETY: the caller vouches for the elements.
+        // SAFETY: the caller guarantees that the elements are valid.
         unsafe {
             let mut value = value;
             if let Some(dh) = self.dh {
@@ -359,7 +360,7 @@ impl<S: Simd, T: Element, const G: usize> Gradient<S, T, G> {
     }
 }
 
-/// A row of a backward pass, whole.
+/// A whole row of a backward pass.
 #[derive(Clone, Copy)]
 pub(crate) struct WholeRow<T: Element> {
     pub(crate) x: *const T,
@@ -368,7 +369,7 @@ pub(crate) struct WholeRow<T: Element> {
     pub(crate) n: usize,
 }
 
-/// The terms of sum(g) and sum(g·x̂), g = dy·γ, with γ one a feature or one for all.
+/// Terms of sum(g) and sum(g·x̂), g = dy·γ, with one γ per feature or one for all.
 struct Dots<S: Simd, T: Element> {
     x: *const T,
     dy: *const T,
@@ -388,10 +389,10 @@ impl<S: Simd, T: Element> Dots<S, T> {
 }
 
 impl<S: Simd, T: Element> Dots<S, T> {
-    /// g and x̂. Both are 0 in lanes past the end, whatever the statistics and γ are.
+    /// Returns g and x̂. Both are 0 in lanes past the end, whatever the statistics and γ are.
     #[inline(always)]
     unsafe fn factors(&self, at: usize, valid: usize) -> (Of<S, T>, Of<S, T>) {
-        // SAFETY: the caller vouches for the elements.
+        // SAFETY: the caller guarantees that the elements are valid.
         unsafe {
             let gain = if self.per_feature {
                 load_valid::<S, T::Acc>(self.gain.add(at), valid)
@@ -409,19 +410,20 @@ impl<S: Simd, T: Element> Dots<S, T> {
 impl<S: Simd, T: Element> Terms<Of<S, T>, 2> for Dots<S, T> {
     #[inline(always)]
     unsafe fn first(&self, at: usize, valid: usize) -> [Of<S, T>; 2] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let (g, x_hat) = unsafe { self.factors(at, valid) };
         [g, g.mul(x_hat)]
     }
     #[inline(always)]
     unsafe fn add(&self, [sum, dot]: [Of<S, T>; 2], at: usize, valid: usize) -> [Of<S, T>; 2] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let (g, x_hat) = unsafe { self.factors(at, valid) };
         [sum.add(g), g.fma(x_hat, dot)]
     }
 }
 
-/// sum(g) and sum(g·x̂) of a part of a row: an aligned power of two of blocks, or what is left of one at the row's end.
+/// Computes sum(g) and sum(g·x̂) of a part of a row: a power of two of blocks, aligned, or the remainder at the row's
+/// end.
 #[derive(Clone, Copy)]
 pub struct PartDots<T: Element> {
     pub(crate) x: *const T,
@@ -437,12 +439,12 @@ impl<T: Element> Kernel for PartDots<T> {
     #[inline(always)]
     unsafe fn run<S: Simd>(self) -> [T::Acc; 2] {
         let dots = Dots::<S, T>::new(self.x, self.dy, self.gain, self.per_feature, self.stat);
-        // SAFETY: the caller vouches for n elements. A row of one block is a tree of one.
+        // SAFETY: the caller guarantees n valid elements. A row of one block is a tree with one leaf.
         unsafe { row_sums::<Of<S, T>, 2>(self.n, &dots) }
     }
 }
 
-/// The second pass over a part of a row, all of whose pointers are at the part.
+/// The second pass over a part of a row, with all pointers at the part.
 #[derive(Clone, Copy)]
 pub struct PartGradient<T: Element> {
     pub(crate) part: Backward<T>,
@@ -456,7 +458,7 @@ impl<T: Element> Kernel for PartGradient<T> {
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
         let terms = [RowTerms { stat: self.stat, a: self.a, b: self.b }];
-        // SAFETY: the caller vouches for the pointers.
+        // SAFETY: the caller guarantees that the pointers are valid.
         unsafe { self.part.second_pass::<S, 1>(0, &terms, 1) };
         if self.part.memory.stream {
             S::stream_fence();
@@ -464,7 +466,7 @@ impl<T: Element> Kernel for PartGradient<T> {
     }
 }
 
-/// sum(dy·x̂) of every row: weight norm's gradient of its lengths.
+/// Computes sum(dy·x̂) of every row: the gradient of weight norm's lengths.
 #[derive(Clone, Copy)]
 pub struct RowDots<T: Element> {
     pub(crate) x: Rows<*const T>,
@@ -473,7 +475,7 @@ pub struct RowDots<T: Element> {
     pub(crate) n: usize,
     pub(crate) first_row: usize,
     pub(crate) stats: Stats<T::Acc>,
-    /// One a row, indexed like the statistics.
+    /// One per row, indexed like the statistics.
     pub(crate) to: *mut T::Acc,
 }
 

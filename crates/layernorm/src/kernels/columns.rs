@@ -1,7 +1,7 @@
-//! Sums down the columns of a tile (rows are positions, columns are channels), and the element-wise passes that use what
-//! came of them: batch norm, and the gradients of one γ and β a channel.
+//! Sums down the columns of a tile (rows are positions, columns are channels), and the element-wise passes that use
+//! them: batch norm, and the gradients of per-channel γ and β.
 //!
-//! Rows are taken in order, four at a time so that the sums are loaded and stored once for four.
+//! Rows are added in order, four at a time, so that the sums are loaded and stored once per four rows.
 
 use super::forward::{load_valid, store_valid};
 use super::vector::{Simd, Vector};
@@ -12,7 +12,7 @@ use crate::element::{Element, Float};
 /// Rows between a load and a store of the sums.
 const TOGETHER: usize = 4;
 
-/// Numbers of the channels, one of each a channel. A null pointer stands for what a kernel does not look at.
+/// Values of the channels, one of each per channel. A null pointer marks a value that the kernel does not use.
 #[derive(Clone, Copy)]
 pub struct Channels<A> {
     pub(crate) m: *const A,
@@ -25,7 +25,7 @@ pub struct Channels<A> {
     pub(crate) b: *const A,
 }
 
-/// Which sums to take.
+/// Which sums to compute.
 #[derive(Clone, Copy, PartialEq)]
 pub enum ColumnTerms {
     /// sum(x).
@@ -39,7 +39,7 @@ pub enum ColumnTerms {
 }
 
 impl ColumnTerms {
-    /// Sums a channel.
+    /// Returns the number of sums per channel.
     pub(crate) fn count(self) -> usize {
         match self {
             ColumnTerms::Values => 1,
@@ -53,7 +53,7 @@ impl ColumnTerms {
 #[derive(Clone, Copy)]
 pub struct ColumnSums<T: Element> {
     pub(crate) x: Rows<*const T>,
-    /// dy; looked at for gradients alone.
+    /// dy; used for gradients only.
     pub(crate) dy: Rows<*const T>,
     pub(crate) rows: usize,
     pub(crate) n: usize,
@@ -66,7 +66,7 @@ impl<T: Element> Kernel for ColumnSums<T> {
     type Output = ();
     #[inline(always)]
     unsafe fn run<S: Simd>(self) {
-        // SAFETY: the caller vouches for the pointers.
+        // SAFETY: the caller guarantees that the pointers are valid.
         unsafe {
             match self.terms {
                 ColumnTerms::Values => self.sweep::<S, VALUES, 1>(),
@@ -78,7 +78,7 @@ impl<T: Element> Kernel for ColumnSums<T> {
     }
 }
 
-/// [`ColumnTerms`] for the compiler.
+/// [`ColumnTerms`] as constants for const generics.
 const VALUES: u8 = 0;
 const DEVIATIONS: u8 = 1;
 const PARAMETERS: u8 = 2;
@@ -106,7 +106,7 @@ impl<T: Element> ColumnSums<T> {
         }
     }
 
-    /// Adds some rows to the sums of the columns `at .. at + valid`.
+    /// Adds rows to the sums of the columns `at .. at + valid`.
     #[inline(always)]
     unsafe fn columns<S: Simd, const TERMS: u8, const K: usize>(
         &self,
@@ -117,7 +117,7 @@ impl<T: Element> ColumnSums<T> {
     ) {
         let zero = Of::<S, T>::splat(T::Acc::ZERO);
         let c = self.channels;
-        // SAFETY: the caller's promise; the channels' numbers that the terms need are there.
+        // SAFETY: guaranteed by the caller; the channel values that the terms need exist.
         unsafe {
             let mut sums = [zero; K];
             for (kind, sum) in sums.iter_mut().enumerate() {
@@ -163,12 +163,13 @@ impl<T: Element> ColumnSums<T> {
     }
 }
 
-/// y = fma((d − δ)·r, γ, β), or with dy: dx = r·fma(−x̂, b, g − a); statistics and parameters are those of the channel. A
-/// row has one element a channel (`across`), or is all of one channel: that of its number modulo the channels.
+/// Computes y = fma((d − δ)·r, γ, β), or with dy: dx = r·fma(−x̂, b, g − a), with the statistics and parameters of
+/// the channel. A row has one element per channel (`across`), or lies in a single channel: row number modulo number
+/// of channels.
 #[derive(Clone, Copy)]
 pub struct ChannelMap<T: Element> {
     pub(crate) x: Rows<*const T>,
-    /// For the gradient: dy.
+    /// dy, for the gradient.
     pub(crate) dy: Option<Rows<*const T>>,
     pub(crate) to: Rows<*mut T>,
     pub(crate) rows: usize,
@@ -203,7 +204,7 @@ impl<T: Element> Kernel for ChannelMap<T> {
 }
 
 impl<T: Element> ChannelMap<T> {
-    /// A channel's number for each element: loaded across channels, or the same for all.
+    /// Returns a channel value for each element: loaded across channels, or the same for all.
     #[inline(always)]
     unsafe fn of<S: Simd>(&self, numbers: *const T::Acc, row: usize, at: usize, valid: usize) -> Of<S, T> {
         // SAFETY: the row's channel, or the channels at .. at + valid, exist.
@@ -219,7 +220,7 @@ impl<T: Element> ChannelMap<T> {
     #[inline(always)]
     unsafe fn map<S: Simd>(&self, row: usize, at: usize, valid: usize) {
         let c = self.channels;
-        // SAFETY: the elements exist, and so do their channels' numbers.
+        // SAFETY: the elements exist, and so do the values of their channels.
         unsafe {
             let d = load_valid::<S, T>(self.x.at(row).add(at), valid).sub(self.of::<S>(c.m, row, at, valid));
             let r = self.of::<S>(c.r, row, at, valid);

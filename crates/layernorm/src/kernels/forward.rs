@@ -6,9 +6,9 @@
 //! ```
 //! Not centred (RMS norm): m = δ = 0, so d and d − δ are x to the bit, and v = sum(x·x)/N.
 //!
-//! A row is read from memory once; the later passes find it in the cache. Rows of up to one block go in groups, so that
-//! their sums fold together, their divisions and square roots are done side by side, and γ and β are loaded for four rows
-//! at a time.
+//! A row is read from memory once; the later passes find it in the cache. Rows of up to one block are processed in
+//! groups: their sums are folded together, their divisions and square roots are vectorized, and γ and β are loaded
+//! once per four rows.
 
 use super::extreme::{self, Line, Scaled};
 use super::reduce::{Block, Terms, row_sums, with_block};
@@ -23,16 +23,16 @@ use std::marker::PhantomData;
 /// Rows that are written together.
 const TOGETHER: usize = 4;
 
-/// h = x + r is rounded to T and stored, and the norm is that of h.
+/// h = x + r is rounded to T and stored, and h is normalized.
 #[derive(Clone, Copy)]
 pub struct Residual<T> {
     pub(crate) r: Rows<*const T>,
     pub(crate) h: Rows<*mut T>,
-    /// Where h goes past the cache: room for the rows of a group, one after the other, to read it back from.
+    /// If h bypasses the cache: room for the rows of a group, one after the other, from which h is read back.
     pub(crate) kept: *mut T,
 }
 
-/// Normalizes rows. Statistics and parameters are indexed by `first_row + row`.
+/// Forward kernel over rows. Statistics and parameters are indexed by `first_row + row`.
 #[derive(Clone, Copy)]
 pub struct Forward<T: Element> {
     pub(crate) x: Rows<*const T>,
@@ -79,7 +79,7 @@ impl<T: Element> Kernel for Forward<T> {
     }
 }
 
-/// Statistics of a group of rows, one of each a row.
+/// Statistics of a group of rows, one of each per row.
 struct GroupStats<A> {
     m: [A; MAX_LANES],
     delta: [A; MAX_LANES],
@@ -96,7 +96,7 @@ impl<A: Float> GroupStats<A> {
 }
 
 impl<T: Element> Forward<T> {
-    /// What is normalized, from this row on: h where there is a residual, else x.
+    /// Returns what is normalized, from this row on: h if there is a residual, otherwise x.
     #[inline(always)]
     fn input(&self, row: usize) -> Rows<*const T> {
         match self.residual {
@@ -106,13 +106,14 @@ impl<T: Element> Forward<T> {
         }
     }
 
-    /// How far ahead x is asked for while a group of so many rows is written. With a residual that was done before.
+    /// Returns how far ahead to prefetch x while a group of this many rows is written. With a residual, x was
+    /// prefetched before.
     #[inline(always)]
     fn next(&self, size: usize) -> isize {
         if self.memory.prefetch && self.residual.is_none() { self.x.stride * size as isize } else { 0 }
     }
 
-    /// h of row i of a group.
+    /// Computes h of row i of a group.
     #[inline(always)]
     unsafe fn add_residual<S: Simd>(&self, residual: Residual<T>, row: usize, i: usize, size: usize) {
         let lanes = Of::<S, T>::LANES;
@@ -143,7 +144,7 @@ impl<T: Element> Forward<T> {
         }
     }
 
-    /// Up to LANES rows of up to one block each.
+    /// Processes up to LANES rows of up to one block each.
     #[inline(always)]
     unsafe fn group<S: Simd>(&self, row: usize, size: usize) {
         // SAFETY: rows row .. row + size exist and have n elements.
@@ -188,7 +189,7 @@ impl<T: Element> Forward<T> {
         stats
     }
 
-    /// Writes the rows of a group, four at a time where nothing is in the way.
+    /// Writes the rows of a group, four at a time where possible.
     #[inline(always)]
     unsafe fn finish_group<S: Simd>(&self, row: usize, size: usize, stats: &GroupStats<T::Acc>) {
         let (x, next) = (self.input(row), self.next(size));
@@ -240,12 +241,12 @@ impl<T: Element> Forward<T> {
         }
     }
 
-    /// Writes a row whose statistics are known, unless a sum has left the range of numbers: then rule 6 does.
+    /// Writes a row whose statistics are known, by rule 6 if a sum has overflowed.
     #[inline(always)]
     unsafe fn finish<S: Simd>(&self, x: *const T, row: usize, stat: Stat<T::Acc>, variance: T::Acc, next: isize) {
         let y = self.y.at(row);
         let (gain, bias) = self.affine.of_row(self.first_row + row, self.n);
-        // SAFETY: the row exists and has n elements, and γ and β one for every `span` of them.
+        // SAFETY: the row exists and has n elements; γ and β have one element for every `span` of them.
         unsafe {
             let mut stat = stat;
             if extreme::is_extreme(&self.norm, variance) {
@@ -268,7 +269,7 @@ impl<T: Element> Forward<T> {
         }
     }
 
-    /// Writes a row by rule 6 and gives the statistics to save.
+    /// Writes a row by rule 6 and returns the statistics to save.
     #[cold]
     #[inline(never)]
     unsafe fn extreme_row(&self, x: *const T, y: *mut T, gain: *const T::Acc, bias: *const T::Acc) -> Stat<T::Acc> {
@@ -277,7 +278,7 @@ impl<T: Element> Forward<T> {
         let scaled = Scaled::new(Line::Row, self.n, value, &self.norm);
         for i in 0..self.n {
             let parameter = i / self.affine.span;
-            // SAFETY: i < n; a parameter serves `span` elements.
+            // SAFETY: i < n; one parameter serves `span` elements.
             unsafe {
                 *y.add(i) = T::narrow(match scaled {
                     Some(scaled) => scaled.x_hat(value(i)).fma(*gain.add(parameter), *bias.add(parameter)),
@@ -295,11 +296,11 @@ impl<T: Element> Forward<T> {
 /// `p` is valid for reads of `valid` elements.
 #[inline(always)]
 pub(crate) unsafe fn load_valid<S: Simd, T: Element>(p: *const T, valid: usize) -> Of<S, T> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { if valid == Of::<S, T>::LANES { T::load::<S>(p) } else { T::load_first::<S>(p, valid) } }
 }
 
-/// The terms of sum(x).
+/// Terms of sum(x).
 struct Values<S, T> {
     x: *const T,
     simd: PhantomData<S>,
@@ -315,21 +316,21 @@ impl<S: Simd, T: Element> Values<S, T> {
 impl<S: Simd, T: Element> Terms<Of<S, T>, 1> for Values<S, T> {
     #[inline(always)]
     unsafe fn first(&self, at: usize, valid: usize) -> [Of<S, T>; 1] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         [unsafe { load_valid::<S, T>(self.x.add(at), valid) }]
     }
     #[inline(always)]
     unsafe fn add(&self, [sum]: [Of<S, T>; 1], at: usize, valid: usize) -> [Of<S, T>; 1] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         [sum.add(unsafe { load_valid::<S, T>(self.x.add(at), valid) })]
     }
 }
 
-/// The terms of sum(d) and sum(d·d), d = x − m.
+/// Terms of sum(d) and sum(d·d), d = x − m.
 struct Deviations<S: Simd, T: Element> {
     x: *const T,
     m: Of<S, T>,
-    /// The row's output, which is about to be written: its place is asked for now.
+    /// The row's output, which is prefetched because it will be written next.
     y: *mut T,
     ask: bool,
 }
@@ -342,7 +343,7 @@ impl<S: Simd, T: Element> Deviations<S, T> {
 
     #[inline(always)]
     unsafe fn d(&self, at: usize, valid: usize) -> Of<S, T> {
-        // SAFETY: the caller vouches for the elements; a prefetch may go anywhere.
+        // SAFETY: the caller guarantees that the elements are valid; any address may be prefetched.
         let d = unsafe {
             let p = self.x.add(at);
             if self.ask && tune::starts_line::<T>(at, Of::<S, T>::LANES) {
@@ -357,19 +358,19 @@ impl<S: Simd, T: Element> Deviations<S, T> {
 impl<S: Simd, T: Element> Terms<Of<S, T>, 2> for Deviations<S, T> {
     #[inline(always)]
     unsafe fn first(&self, at: usize, valid: usize) -> [Of<S, T>; 2] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let d = unsafe { self.d(at, valid) };
         [d, d.mul(d)]
     }
     #[inline(always)]
     unsafe fn add(&self, [sum, squares]: [Of<S, T>; 2], at: usize, valid: usize) -> [Of<S, T>; 2] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let d = unsafe { self.d(at, valid) };
         [sum.add(d), d.fma(d, squares)]
     }
 }
 
-/// What turns the elements of G rows (or of a part of one) into y.
+/// Computes y from the elements of G rows (or of a part of one).
 struct Writer<S: Simd, T: Element, const G: usize> {
     x: [*const T; G],
     y: [*mut T; G],
@@ -379,7 +380,7 @@ struct Writer<S: Simd, T: Element, const G: usize> {
     n: usize,
     gain: *const T::Acc,
     bias: *const T::Acc,
-    /// How many elements on the memory is asked for what a following row or group will want; 0 for not at all.
+    /// How many elements ahead to prefetch for a following row or group; 0 for no prefetch.
     next: isize,
 }
 
@@ -400,16 +401,16 @@ impl<S: Simd, T: Element, const G: usize> Writer<S, T, G> {
 
     #[inline(always)]
     unsafe fn write_any(&self, per_feature: bool, stream: bool) {
-        // SAFETY: the caller vouches for the rows and the parameters.
+        // SAFETY: the caller guarantees that the rows and the parameters are valid.
         unsafe { if per_feature { self.write::<true>(stream) } else { self.write::<false>(stream) } }
     }
 
-    /// `PER_FEATURE`: one γ and β an element; else one for all.
+    /// `PER_FEATURE`: one γ and β per element; otherwise one for all.
     #[inline(always)]
     unsafe fn write<const PER_FEATURE: bool>(&self, stream: bool) {
         let lanes = Of::<S, T>::LANES;
-        // Whole vectors are stored to aligned places where all rows have them at the same element. Short rows in the cache are
-        // not worth the search.
+        // Whole vectors are stored to aligned addresses if all rows are aligned at the same element. For short rows
+        // in the cache this search does not pay off.
         let (mut at, mut aligned) = (0, true);
         if stream || self.n >= 8 * lanes {
             at = elements_to_alignment(self.y[0], lanes);
@@ -444,7 +445,7 @@ impl<S: Simd, T: Element, const G: usize> Writer<S, T, G> {
     #[inline(always)]
     unsafe fn step<const PER_FEATURE: bool, const STREAM: bool>(&self, at: usize, valid: usize) {
         let skip = if PER_FEATURE { at } else { 0 };
-        // SAFETY: the caller vouches for the elements.
+        // SAFETY: the caller guarantees that the elements are valid.
         unsafe {
             let (gain, bias) = if PER_FEATURE {
                 (
@@ -471,7 +472,8 @@ impl<S: Simd, T: Element, const G: usize> Writer<S, T, G> {
     }
 }
 
-/// How many elements from `p` on a whole vector can be stored to an aligned place; more than any row has, if nowhere.
+/// Returns how many elements after `p` the first aligned address for a whole vector is; more than any row has if
+/// there is none.
 #[inline(always)]
 pub(crate) fn elements_to_alignment<T>(p: *mut T, lanes: usize) -> usize {
     let bytes = lanes * size_of::<T>();
@@ -491,6 +493,6 @@ pub(crate) fn elements_to_alignment<T>(p: *mut T, lanes: usize) -> usize {
 /// `p` is valid for writes of `valid` elements.
 #[inline(always)]
 pub(crate) unsafe fn store_valid<S: Simd, T: Element>(p: *mut T, v: Of<S, T>, valid: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { if valid == Of::<S, T>::LANES { T::store::<S>(p, v) } else { T::store_first::<S>(p, v, valid) } }
 }

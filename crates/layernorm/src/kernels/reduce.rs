@@ -1,23 +1,23 @@
 //! The canonical sum along a row, for several sums at once.
 //!
-//! What is summed is a [`Terms`]: a struct, not a closure, because only functions marked `inline(always)` are sure to be
-//! compiled with the instruction set of the kernel that they end up in, and closures cannot be marked.
+//! The terms to add are a [`Terms`]: a struct, not a closure, because only functions marked `inline(always)` are
+//! guaranteed to be compiled with the instruction set of the kernel that inlines them, and closures cannot be marked.
 //!
-//! A lane starts at +0.0. Instead of adding its first term to that, we start with the term and add +0.0 once at the end of a
-//! block: the two differ only where every term is −0.0, and there the addition makes +0.0 of it.
+//! A lane starts at +0.0. Instead of adding its first term to that, we start with the term and add +0.0 once at the
+//! end of a block. The two differ only if every term is −0.0, and then that addition gives +0.0.
 
 use super::vector::Vector;
 use crate::element::Float;
 use crate::sum::{BLOCK, LANES, PairTree};
 use std::mem::MaybeUninit;
 
-/// Lanes of the smallest vector (f64 on NEON): it sets how many vectors the 256 lanes can be.
+/// Lanes of the smallest vector (f64 on NEON), which determines the largest number of vectors in 256 lanes.
 const LEAST_LANES: usize = 2;
 
-/// The terms of R sums along a row. Implementations mark the methods as `inline(always)`.
+/// Terms of R sums along a row. Implementations mark the methods as `inline(always)`.
 pub(crate) trait Terms<V: Vector, const R: usize> {
-    /// The terms of the elements `at .. at + valid`, lane by lane; 0 in the lanes from `valid` on. `valid` is the constant
-    /// `V::LANES` but at the end of a row.
+    /// Returns the terms of the elements `at .. at + valid`, lane by lane; 0 in the lanes from `valid` on. `valid` is
+    /// the constant `V::LANES` except at the end of a row.
     ///
     /// # Safety
     /// The row has the elements.
@@ -29,7 +29,7 @@ pub(crate) trait Terms<V: Vector, const R: usize> {
     unsafe fn add(&self, acc: [V; R], at: usize, valid: usize) -> [V; R];
 }
 
-/// The sums of a row of more than one block.
+/// Computes the sums of a row of more than one block.
 ///
 /// # Safety
 /// The row has n elements.
@@ -54,17 +54,17 @@ pub(crate) unsafe fn row_sums<V: Vector, const R: usize>(n: usize, terms: &impl 
     sums
 }
 
-/// How the sums of a row of up to one block are taken. Which way fits depends on the row's length alone, so it is chosen once
-/// for many rows: see [`with_block`].
+/// Method of summing a row of up to one block. It depends only on the row's length, so it is chosen once for many
+/// rows: see [`with_block`].
 pub(crate) trait Block {
-    /// The sums, folded to one vector. What is left is [`Vector::fold`].
+    /// Computes the sums, folded to one vector each. [`Vector::fold`] completes them.
     ///
     /// # Safety
-    /// The row has n elements, and this way fits n.
+    /// The row has n elements, and this method supports n.
     unsafe fn sums<V: Vector, const R: usize>(n: usize, terms: &impl Terms<V, R>) -> [V; R];
 }
 
-/// P vectors exactly, and not more than 256 elements.
+/// Exactly P vectors, and at most 256 elements.
 pub(crate) struct Few<const P: usize>;
 /// Whole rounds of 256 elements.
 pub(crate) struct Whole;
@@ -74,7 +74,7 @@ pub(crate) struct Any;
 impl<const P: usize> Block for Few<P> {
     #[inline(always)]
     unsafe fn sums<V: Vector, const R: usize>(_n: usize, terms: &impl Terms<V, R>) -> [V; R] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { few_vectors::<V, R, P>(terms) }
     }
 }
@@ -82,7 +82,7 @@ impl<const P: usize> Block for Few<P> {
 impl Block for Whole {
     #[inline(always)]
     unsafe fn sums<V: Vector, const R: usize>(n: usize, terms: &impl Terms<V, R>) -> [V; R] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { whole_rounds(terms, 0, n / LANES) }
     }
 }
@@ -90,12 +90,13 @@ impl Block for Whole {
 impl Block for Any {
     #[inline(always)]
     unsafe fn sums<V: Vector, const R: usize>(n: usize, terms: &impl Terms<V, R>) -> [V; R] {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { any_rounds(terms, 0, n) }
     }
 }
 
-/// Evaluates an expression with the type `$block` being the [`Block`] that fits rows of `$n` elements in vectors of `$lanes`.
+/// Evaluates an expression with `$block` as the [`Block`] type that fits rows of `$n` elements in vectors of
+/// `$lanes`.
 macro_rules! with_block {
     ($n:expr, $lanes:expr, $block:ident => $call:expr) => {
         match $n {
@@ -136,22 +137,23 @@ fn add_each<V: Vector, const R: usize>(mut a: [V; R], b: [V; R]) -> [V; R] {
     a
 }
 
-/// P vectors, and not more than 256 elements: each lane has one at the most. Levels of zeros are skipped.
+/// Sums P vectors of at most 256 elements in total: each lane has at most one. Levels of zeros are skipped.
 #[inline(always)]
 unsafe fn few_vectors<V: Vector, const R: usize, const P: usize>(terms: &impl Terms<V, R>) -> [V; R] {
     let zero = [V::splat(V::Elem::ZERO); R];
     let mut lanes = [zero; P];
     for (i, lane) in lanes.iter_mut().enumerate() {
-        // SAFETY: the caller vouches for P vectors of elements.
+        // SAFETY: the caller guarantees P vectors of valid elements.
         *lane = unsafe { terms.first(i * V::LANES, V::LANES) };
     }
     add_each(fold_vectors(&mut lanes), zero)
 }
 
-/// Vectors of accumulators that go side by side: with two sums they fill the registers, and memory is read in order.
+/// Vectors of accumulators processed side by side: with two sums they fill the registers, and memory is read in
+/// order.
 const SIDE_BY_SIDE: usize = 8;
 
-/// A block of so many rounds of 256 elements.
+/// Sums a block of whole rounds of 256 elements.
 #[inline(always)]
 unsafe fn whole_rounds<V: Vector, const R: usize>(terms: &impl Terms<V, R>, start: usize, rounds: usize) -> [V; R] {
     let mut lanes = [const { MaybeUninit::uninit() }; LANES / LEAST_LANES];
@@ -159,7 +161,7 @@ unsafe fn whole_rounds<V: Vector, const R: usize>(terms: &impl Terms<V, R>, star
     for (part, sums) in lanes.chunks_exact_mut(SIDE_BY_SIDE).enumerate() {
         let start = start + part * SIDE_BY_SIDE * V::LANES;
         let mut acc = [[V::splat(V::Elem::ZERO); R]; SIDE_BY_SIDE];
-        // SAFETY: the caller vouches for the elements of the rounds.
+        // SAFETY: the caller guarantees that the elements of the rounds are valid.
         unsafe {
             for (i, acc) in acc.iter_mut().enumerate() {
                 *acc = terms.first(start + i * V::LANES, V::LANES);
@@ -174,12 +176,12 @@ unsafe fn whole_rounds<V: Vector, const R: usize>(terms: &impl Terms<V, R>, star
             sums.write(acc);
         }
     }
-    // SAFETY: the loop has written all of them.
+    // SAFETY: the loop has initialized all of them.
     let folded = fold_vectors(unsafe { lanes.assume_init_mut() });
     add_each(folded, [V::splat(V::Elem::ZERO); R])
 }
 
-/// A block of any length up to 1024.
+/// Sums a block of any length up to 1024.
 #[inline(always)]
 unsafe fn any_rounds<V: Vector, const R: usize>(terms: &impl Terms<V, R>, start: usize, len: usize) -> [V; R] {
     let zero = [V::splat(V::Elem::ZERO); R];
@@ -201,11 +203,11 @@ unsafe fn any_rounds<V: Vector, const R: usize>(terms: &impl Terms<V, R>, start:
         }
         sums.write(acc);
     }
-    // SAFETY: the loop has written all of them.
+    // SAFETY: the loop has initialized all of them.
     fold_vectors(unsafe { lanes.assume_init_mut() })
 }
 
-/// Folds a power of two of vectors, high bit first.
+/// Folds vectors, a power of two of them, high bit first.
 #[inline(always)]
 fn fold_vectors<V: Vector, const R: usize>(vectors: &mut [[V; R]]) -> [V; R] {
     let mut s = vectors.len() / 2;

@@ -1,31 +1,32 @@
-//! The small vector that every kernel is written over. One instruction set implements [`Simd`]; the kernels know no other.
+//! The small vector trait that every kernel is written over. Each instruction set implements [`Simd`]; the kernels
+//! use nothing else.
 //!
-//! Arithmetic methods are safe to call: a kernel runs only through [`crate::arch::MachineIsa::run`], whose `self` exists only
-//! where the machine has the instruction set. Methods that take a pointer are unsafe for the pointer's sake.
+//! Arithmetic methods are safe to call: a kernel runs only through [`crate::arch::MachineIsa::run`], whose `self`
+//! exists only if the machine has the instruction set. Methods that take a pointer are unsafe because of the pointer.
 
 use crate::element::Float;
 use half::{bf16, f16};
 
-/// The most lanes that any vector has.
+/// Maximum number of lanes of a vector.
 pub const MAX_LANES: usize = 16;
 
-/// A vector of one arithmetic type. Every operation is IEEE, round to nearest even, subnormals kept.
+/// Vector of one arithmetic type. Every operation is IEEE 754, round to nearest even, with subnormals.
 ///
 /// # Safety
-/// `LANES` is a power of two of at most [`MAX_LANES`]; loads and stores touch no more than they say; and no safe code outside
-/// of this crate can name the type, for its arithmetic may be instructions that a machine lacks.
+/// `LANES` is a power of two of at most [`MAX_LANES`]. Loads and stores access only what they document. No safe code
+/// outside this crate can name the type, because its arithmetic may use instructions that a machine lacks.
 pub unsafe trait Vector: Copy {
-    /// The lane's type.
+    /// Type of a lane.
     type Elem: Float;
-    /// How many lanes: a power of two, at most [`MAX_LANES`].
+    /// Number of lanes: a power of two, at most [`MAX_LANES`].
     const LANES: usize;
 
-    /// All lanes the same.
+    /// Returns a vector with all lanes set to `x`.
     fn splat(x: Self::Elem) -> Self;
     /// # Safety
     /// `p` is valid for reads of `LANES` elements.
     unsafe fn load(p: *const Self::Elem) -> Self;
-    /// The first `n` lanes from memory, 0 in the others.
+    /// Loads the first `n` lanes from memory and sets the others to 0.
     /// # Safety
     /// `p` is valid for reads of `n < LANES` elements.
     unsafe fn load_first(p: *const Self::Elem, n: usize) -> Self;
@@ -35,7 +36,7 @@ pub unsafe trait Vector: Copy {
     /// # Safety
     /// `p` is valid for writes of `n < LANES` elements.
     unsafe fn store_first(self, p: *mut Self::Elem, n: usize);
-    /// A store past the cache, where there is one.
+    /// Stores a vector, bypassing the cache where possible.
     /// # Safety
     /// As `store`, and `p` is aligned to the vector's size.
     unsafe fn stream(self, p: *mut Self::Elem);
@@ -53,19 +54,19 @@ pub unsafe trait Vector: Copy {
     fn neg_fma(self, b: Self, c: Self) -> Self;
     /// √a
     fn sqrt(self) -> Self;
-    /// The larger of each lane and 0. A NaN stays a NaN.
+    /// Returns the larger of each lane and 0. A NaN stays a NaN.
     fn or_zero(self) -> Self;
-    /// The larger of each lane and the limit's. A NaN stays a NaN.
+    /// Returns the larger of each lane and the limit's lane. A NaN stays a NaN.
     fn at_least(self, limit: Self) -> Self;
-    /// The smaller of each lane and the limit's. A NaN stays a NaN.
+    /// Returns the smaller of each lane and the limit's lane. A NaN stays a NaN.
     fn at_most(self, limit: Self) -> Self;
-    /// 2ⁿ of lanes that hold n + [`Float::ROUNDER`], n a whole number whose power is normal.
+    /// Returns 2ⁿ for lanes that hold n + [`Float::ROUNDER`], where n is an integer and 2ⁿ is normal.
     fn power_of_two(self) -> Self;
-    /// The first `n` lanes, 0 in the others.
+    /// Keeps the first `n` lanes and sets the others to 0.
     fn keep_first(self, n: usize) -> Self;
-    /// The sum of the lanes, folded high bit first: lane l takes lane l + s for s = LANES/2, …, 1.
+    /// Returns the sum of the lanes, folded high bit first: lane l + s is added to lane l for s = LANES/2, …, 1.
     fn fold(self) -> Self::Elem;
-    /// [`Vector::fold`] of the first `LANES` vectors: lane i is the sum of vector i.
+    /// Computes [`Vector::fold`] of the first `LANES` vectors: lane i is the sum of vector i.
     #[inline(always)]
     fn fold_each(rows: &[Self; MAX_LANES]) -> Self {
         let mut sums = [Self::Elem::ZERO; MAX_LANES];
@@ -77,10 +78,10 @@ pub unsafe trait Vector: Copy {
     }
 }
 
-/// An instruction set: its vectors, and how half-precision memory gets into and out of them.
+/// An instruction set: its vectors, and conversions from and to half precision in memory.
 ///
 /// # Safety
-/// As [`Vector`]'s.
+/// Same requirements as [`Vector`].
 pub unsafe trait Simd: Copy + 'static {
     /// Vector of f32.
     type F32: Vector<Elem = f32>;
@@ -104,9 +105,9 @@ pub unsafe trait Simd: Copy + 'static {
     /// # Safety
     /// As `store_bf16`, and `p` is aligned to the bytes written.
     unsafe fn stream_bf16(p: *mut bf16, v: Self::F32);
-    /// Asks for the cache line at `p`, which need not be valid.
+    /// Prefetches the cache line at `p`, which need not be valid.
     fn prefetch<T>(p: *const T);
-    /// Asks for the cache line at `p`, which need not be valid, in order to write it.
+    /// Prefetches the cache line at `p`, which need not be valid, for writing.
     fn prefetch_write<T>(p: *mut T);
     /// Makes streamed stores visible to other threads.
     fn stream_fence();

@@ -1,4 +1,4 @@
-//! Backward over the rows of a tensor, with the sums for γ and β down the rows.
+//! Backward over the rows of a tensor, including the sums for γ and β down the rows.
 
 use super::chunks::Chunks;
 use super::team::Team;
@@ -15,7 +15,7 @@ use crate::pages;
 use crate::plan::Operand;
 use crate::tune::{self, Memory};
 
-/// What to do. γ is one a feature or one a row.
+/// A backward pass. There is one γ per feature or one per row.
 pub(crate) struct BackwardJob<T: Element> {
     pub(crate) x: Operand<*const T>,
     pub(crate) dy: Operand<*const T>,
@@ -24,7 +24,7 @@ pub(crate) struct BackwardJob<T: Element> {
     pub(crate) norm: RowNorm<T::Acc>,
     pub(crate) affine: Affine<T::Acc>,
     pub(crate) stats: Stats<T::Acc>,
-    /// Whether the sums for γ and β, one a feature, are wanted.
+    /// Whether to compute the sums for γ and β, one per feature.
     pub(crate) sums: bool,
 }
 
@@ -40,26 +40,26 @@ impl<T: Element> BackwardJob<T> {
         Chunks::new(rows, n, if self.sums { 2 * n } else { 0 }, tiles, cx)
     }
 
-    /// Scratch memory that [`BackwardJob::run`] takes.
+    /// Returns the scratch memory that [`BackwardJob::run`] takes.
     pub(crate) fn need(&self, cx: &Context) -> Need {
         let team = self.team(cx).map(|team| team.need::<T>()).unwrap_or_default();
         team.and(self.chunks(cx).need::<T::Acc>())
     }
 
-    /// What the kernels do about memory.
+    /// Returns the memory access hints for the kernels.
     pub(super) fn memory(&self) -> Memory {
         let direct = self.dx.is_some_and(|dx| dx.direct().is_some());
         Memory::of::<T>(self.x.rows(), self.x.n(), direct)
     }
 
-    /// The team that shares each row, if the rows are few and long.
+    /// Returns the team that shares each row, if the rows are few and long.
     fn team(&self, cx: &Context) -> Option<Team> {
         let (rows, n, threads) = (self.x.rows(), self.x.n(), cx.threads());
         let wanted = self.sums && self.is_direct() && tune::share_rows(threads, rows, n);
         wanted.then(|| Team::new(rows, n, threads))
     }
 
-    /// Gives the sums for γ and β, if they were wanted.
+    /// Runs the pass and returns the sums for γ and β, if requested.
     ///
     /// # Safety
     /// The operands, parameters and statistics are valid, and dx overlaps no input.
@@ -75,12 +75,12 @@ impl<T: Element> BackwardJob<T> {
         let visit = |first: usize, end: usize, sums: *mut T::Acc, scratch: &mut Scratch| {
             let sums = (!sums.is_null()).then(|| ParameterSums { gain: sums, bias: sums.wrapping_add(n) });
             let tiles = if direct { Tiles::none() } else { Tiles::new(n, scratch) };
-            // SAFETY: `self` outlives the call; the rows and the scratch memory are this task's own.
+            // SAFETY: `self` outlives the call; the rows and the scratch memory belong to this task.
             unsafe { (*shared.get()).rows(isa, first, end, sums, &tiles) }
         };
         // SAFETY: the rows are contiguous, as `team` has checked.
         let shared_rows = self.team(cx).and_then(|team| unsafe { team.run(&self, isa, scratch) });
-        // SAFETY: calls for different rows touch different memory.
+        // SAFETY: calls for different rows access different memory.
         let gain = shared_rows.unwrap_or_else(|| unsafe { self.chunks(cx).run(scratch, &visit) });
         let sums = ParameterSums { gain, bias: gain.wrapping_add(n) };
         if self.sums {
@@ -103,7 +103,7 @@ impl<T: Element> BackwardJob<T> {
         let mut row = first;
         while row < end {
             let count = step.min(end - row);
-            // SAFETY: rows row .. row + count exist; tiles have room for them.
+            // SAFETY: rows row .. row + count exist; the tiles have room for them.
             unsafe {
                 let kernel = Backward {
                     x: input(&self.x, row, count, tiles.at[0]),
@@ -128,7 +128,7 @@ impl<T: Element> BackwardJob<T> {
         }
     }
 
-    /// Rule 6 for the sums for γ and β.
+    /// Applies rule 6 to the sums for γ and β.
     unsafe fn redo_overflown(&self, sums: ParameterSums<T::Acc>) -> Result<(), Error> {
         let (rows, n) = (self.x.rows(), self.x.n());
         let mut lines = Vec::new();
@@ -153,7 +153,7 @@ impl<T: Element> BackwardJob<T> {
         Ok(())
     }
 
-    /// What x̂ of a row is made with.
+    /// Returns the statistics from which x̂ of a row is computed.
     #[cold]
     unsafe fn line(&self, row: usize) -> Scaled<T::Acc> {
         // SAFETY: the row exists and has n elements.
@@ -164,11 +164,11 @@ impl<T: Element> BackwardJob<T> {
     }
 }
 
-/// Whether any row's statistics say that rule 6 scaled it.
+/// Returns whether the statistics of any row show that rule 6 scaled it.
 ///
 /// # Safety
-/// There are statistics for so many rows.
+/// There are statistics for `rows` rows.
 pub(crate) unsafe fn any_scaled<A: Float>(norm: &RowNorm<A>, stats: Stats<A>, rows: usize) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     (0..rows).any(|row| extreme::was_scaled(norm, unsafe { stats.get(row) }.r))
 }

@@ -1,12 +1,12 @@
-//! The tree that folds the sums of chunks of rows.
+//! Tree that folds the sums of chunks of rows.
 
 use crate::element::Float;
 
-/// Where rows add to; the other slots are the heights of the tree.
+/// Slot of the array that rows are added to; the other slots are the heights of the tree.
 const CURRENT: usize = usize::BITS as usize;
 
-/// Folds the sums of chunks that come in order, as [`crate::sum::PairTree`] folds numbers: one array of sums for each
-/// height of the tree, pointers swapped instead of arrays copied.
+/// Folds the sums of consecutive chunks as [`crate::sum::PairTree`] folds numbers: with one array of sums per height
+/// of the tree. It swaps pointers instead of copying arrays.
 pub(super) struct ChunkTree<A> {
     slots: [*mut A; CURRENT + 1],
     len: usize,
@@ -19,12 +19,12 @@ impl<A: Float> ChunkTree<A> {
         for (i, slot) in pointers[..slots].iter_mut().enumerate() {
             *slot = memory.wrapping_add(i * len);
         }
-        // The last slot is the one that rows add to.
+        // The last slot is the one that rows are added to.
         pointers.swap(slots - 1, CURRENT);
         ChunkTree { slots: pointers, len, count: 0 }
     }
 
-    /// The array for the rows of the next chunk, all zero.
+    /// Returns the array for the rows of the next chunk, set to zero.
     pub(super) unsafe fn start(&mut self) -> *mut A {
         let current = self.slots[CURRENT];
         // SAFETY: the slot has `len` elements.
@@ -32,7 +32,7 @@ impl<A: Float> ChunkTree<A> {
         current
     }
 
-    /// The chunk is complete.
+    /// Completes the chunk.
     pub(super) unsafe fn push(&mut self) {
         let height = self.count.trailing_ones() as usize;
         let current = self.slots[CURRENT];
@@ -44,7 +44,7 @@ impl<A: Float> ChunkTree<A> {
         self.count += 1;
     }
 
-    /// Folds what is left and puts the result at `to`.
+    /// Folds the remaining sums and writes the result to `to`.
     pub(super) unsafe fn finish(self, to: *mut A) {
         let mut taken = (0..CURRENT).filter(|height| self.count >> height & 1 == 1);
         // SAFETY: all have `len` elements; `to` may be one of them.
@@ -61,9 +61,9 @@ impl<A: Float> ChunkTree<A> {
     }
 }
 
-/// right = left + right, element by element.
+/// Computes right = left + right, element by element.
 pub(super) unsafe fn add_to<A: Float>(right: *mut A, left: *const A, len: usize) {
-    // SAFETY: the caller vouches for `len` elements of both, which do not overlap.
+    // SAFETY: the caller guarantees `len` valid elements of both, which do not overlap.
     let (right, left) = unsafe { (std::slice::from_raw_parts_mut(right, len), std::slice::from_raw_parts(left, len)) };
     for (right, left) in right.iter_mut().zip(left) {
         *right = *left + *right;

@@ -1,5 +1,5 @@
-//! Sums down the rows (rule 5), shared out over threads: chunks of 64 rows, folded as a balanced tree of adjacent pairs. A
-//! task takes a whole, aligned subtree, so that the number of threads never changes the tree.
+//! Sums down the rows (rule 5), distributed over threads: chunks of 64 rows, folded as a balanced tree of adjacent
+//! pairs. A task takes a whole, aligned subtree, so the number of threads never changes the tree.
 
 use super::chunk_tree::{ChunkTree, add_to};
 use super::{Shared, TASKS_PER_THREAD};
@@ -8,23 +8,23 @@ use crate::element::Float;
 use crate::sum::CHUNK;
 use crate::{threads, tune};
 
-/// How the chunks are shared out, and how many sums there are.
+/// Distribution of the chunks over tasks, and the number of sums.
 pub(crate) struct Chunks {
     rows: usize,
-    /// Sums kept; 0 if none are wanted and only the rows are to be visited.
+    /// Number of sums; 0 if there are none and the rows are only visited.
     len: usize,
     threads: usize,
     tasks: usize,
     /// A power of two.
     chunks_per_task: usize,
-    /// Arrays of sums that a task may hold at once: one at each height of its subtree, and the one being added to.
+    /// Arrays of sums that a task may hold at once: one per height of its subtree, and the one being added to.
     slots: usize,
-    /// Scratch memory that the visitor takes for itself, a task.
+    /// Scratch memory of the visitor, per task.
     own: Need,
 }
 
 impl Chunks {
-    /// `n` elements a row, `len` sums, and `own` scratch memory for the visitor of a task.
+    /// Distributes rows of `n` elements, with `len` sums and `own` scratch memory for each task's visitor.
     pub(crate) fn new(rows: usize, n: usize, len: usize, own: Need, cx: &Context) -> Chunks {
         let threads = tune::threads(cx.threads(), rows.saturating_mul(n));
         let chunks = rows.div_ceil(CHUNK).max(1);
@@ -39,16 +39,16 @@ impl Chunks {
         Need::default().plus::<A>(self.len).and(slots).and(self.own)
     }
 
-    /// Scratch memory that [`Chunks::run`] takes.
+    /// Returns the scratch memory that [`Chunks::run`] takes.
     pub(crate) fn need<A>(&self) -> Need {
         self.task_need::<A>().times(self.tasks)
     }
 
-    /// Calls `visit(first row, end row, sums, own scratch)` for pieces of the rows, each within one chunk if there are sums:
-    /// it adds the rows, in order, to the sums. Gives the folded sums.
+    /// Calls `visit(first row, end row, sums, own scratch)` for pieces of the rows, each within one chunk if there
+    /// are sums: it adds the rows, in order, to the sums. Returns the folded sums.
     ///
     /// # Safety
-    /// `visit` may be called from several threads at a time, for different rows.
+    /// `visit` may be called from several threads at the same time, for different rows.
     pub(crate) unsafe fn run<A: Float>(
         &self,
         scratch: &mut Scratch,
@@ -58,14 +58,14 @@ impl Chunks {
         let shared = Shared(scratch.part(need.times(self.tasks)));
         let result = |task: usize| shared.get().nth(need, task).take::<A>(self.len);
         threads::run(self.threads, self.tasks, &|task| {
-            // SAFETY: tasks have rows and scratch memory of their own.
+            // SAFETY: tasks have separate rows and scratch memory.
             unsafe { self.task(task, &mut shared.get().nth(need, task), visit) };
         });
         // Tasks are aligned subtrees: fold them as adjacent pairs.
         let mut apart = 1;
         while apart < self.tasks {
             for task in (0..self.tasks - apart).step_by(2 * apart) {
-                // SAFETY: every task has left its sums.
+                // SAFETY: every task has written its sums.
                 unsafe { add_to(result(task), result(task + apart), self.len) };
             }
             apart *= 2;

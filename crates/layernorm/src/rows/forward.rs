@@ -13,7 +13,7 @@ use crate::sum::BLOCK;
 use crate::tune::Memory;
 use crate::{pages, threads, tune};
 
-/// What to do.
+/// A forward pass.
 pub(crate) struct ForwardJob<T: Element> {
     pub(crate) x: Operand<*const T>,
     pub(crate) residual: Option<(Operand<*const T>, Operand<*mut T>)>,
@@ -29,7 +29,7 @@ impl<T: Element> ForwardJob<T> {
         self.x.direct().is_some() && self.y.direct().is_some() && residual
     }
 
-    /// What the kernels do about memory.
+    /// Returns the memory access hints for the kernels.
     fn memory(&self) -> Memory {
         Memory::of::<T>(self.y.rows(), self.y.n(), self.y.direct().is_some())
     }
@@ -38,14 +38,15 @@ impl<T: Element> ForwardJob<T> {
         tune::threads(cx.threads(), self.y.rows().saturating_mul(self.y.n()))
     }
 
-    /// How many tasks there are. One that packs has tiles of its own, so there are no more than threads.
+    /// Returns the number of tasks. Each task that packs has its own tiles, so there are then no more tasks than
+    /// threads.
     fn tasks(&self, cx: &Context) -> usize {
         let threads = self.threads(cx);
         let tasks = if threads == 1 || !self.is_direct() { threads } else { threads * TASKS_PER_THREAD };
         tasks.min(self.y.rows().max(1))
     }
 
-    /// Elements of h that a task keeps at hand where h itself goes past the cache.
+    /// Returns the number of elements of h that a task keeps in scratch memory, because h itself bypasses the cache.
     fn kept(&self) -> usize {
         let n = self.y.n();
         let rows = if n <= BLOCK { tune::rows_per_group::<T>(n, MAX_LANES) } else { 1 };
@@ -57,7 +58,7 @@ impl<T: Element> ForwardJob<T> {
         tiles.and(Need::default().plus::<T>(self.kept()))
     }
 
-    /// Scratch memory that [`ForwardJob::run`] takes.
+    /// Returns the scratch memory that [`ForwardJob::run`] takes.
     pub(crate) fn need(&self, cx: &Context) -> Need {
         self.task_need().times(self.tasks(cx))
     }
@@ -81,7 +82,7 @@ impl<T: Element> ForwardJob<T> {
             let (job, scratch) = shared.get();
             let mut scratch = scratch.nth(need, task);
             let (first, end) = (rows * task / tasks, rows * (task + 1) / tasks);
-            // SAFETY: `self` outlives the call, and tasks have rows and scratch memory of their own.
+            // SAFETY: `self` outlives the call, and tasks have separate rows and scratch memory.
             unsafe {
                 let tiles = if direct { Tiles::none() } else { Tiles::new(n, &mut scratch) };
                 (*job).rows(isa, first, end, &tiles, scratch.take::<T>(kept), memory);
@@ -96,7 +97,7 @@ impl<T: Element> ForwardJob<T> {
         let mut row = first;
         while row < end {
             let count = step.min(end - row);
-            // SAFETY: rows row .. row + count exist; tiles have room for them.
+            // SAFETY: rows row .. row + count exist; the tiles have room for them.
             unsafe {
                 let residual = self.residual.map(|(r, h)| Residual {
                     r: input(&r, row, count, tiles.at[1]),

@@ -1,7 +1,9 @@
-//! Runs the row kernels over a tensor: in place where rows are contiguous, else by packed tiles; on one thread or several.
+//! Runs the row kernels over a tensor: in place where rows are contiguous, otherwise in packed tiles, on one thread
+//! or several.
 //!
-//! How rows are shared out never changes a bit: a row's order of operations is its own, and the sums down the rows fold
-//! as a fixed tree of chunks of 64 rows, of which a task always takes whole, aligned subtrees.
+//! The distribution of rows over threads never changes a bit: each row has a fixed order of operations, and the sums
+//! down the rows are folded as a fixed tree of chunks of 64 rows, of which a task always takes whole, aligned
+//! subtrees.
 
 mod backward;
 mod chunk_tree;
@@ -19,10 +21,10 @@ use crate::kernels::Rows;
 use crate::plan::Operand;
 use crate::tune;
 
-/// Tasks a thread gets on average: enough to even out a thread that is held up.
+/// Average number of tasks per thread: enough to compensate for a thread that is delayed.
 const TASKS_PER_THREAD: usize = 4;
 
-/// A pointer that goes to other threads. Tasks touch disjoint parts of what it points to.
+/// A pointer shared with other threads. Tasks access disjoint parts of what it points to.
 #[derive(Clone, Copy)]
 pub(crate) struct Shared<P>(pub(crate) P);
 // SAFETY: see above; the views behind the pointers are Send and Sync.
@@ -31,16 +33,16 @@ unsafe impl<P> Send for Shared<P> {}
 unsafe impl<P> Sync for Shared<P> {}
 
 impl<P: Copy> Shared<P> {
-    /// A method, so that a closure captures the whole of it.
+    /// Returns the pointer. A method, so that closures capture the whole struct.
     pub(crate) fn get(&self) -> P {
         self.0
     }
 }
 
-/// Scratch memory that a task packs rows into, for up to four operands; none if all rows are worked on in place.
+/// Scratch memory into which a task packs rows, for up to four operands; none if all rows are processed in place.
 pub(crate) struct Tiles<T> {
     pub(crate) at: [*mut T; 4],
-    /// Rows that fit.
+    /// Number of rows that fit.
     pub(crate) rows: Option<usize>,
 }
 
@@ -59,7 +61,7 @@ impl<T: Element> Tiles<T> {
     }
 }
 
-/// The rows of an operand for a tile: in place, or packed into scratch memory.
+/// Returns the rows of an operand for a tile: in place, or packed into scratch memory.
 pub(crate) unsafe fn input<T: Element>(
     operand: &Operand<*const T>,
     row: usize,
@@ -76,7 +78,7 @@ pub(crate) unsafe fn input<T: Element>(
     }
 }
 
-/// Where a tile's output goes first.
+/// Returns where the kernel writes a tile's output.
 pub(crate) fn output<T: Element>(operand: &Operand<*mut T>, row: usize, tile: *mut T) -> Rows<*mut T> {
     match operand.direct() {
         Some(direct) => Rows { ptr: direct.at(row), stride: direct.stride },
@@ -84,7 +86,7 @@ pub(crate) fn output<T: Element>(operand: &Operand<*mut T>, row: usize, tile: *m
     }
 }
 
-/// Unpacks a tile's output if it is not in its place already.
+/// Unpacks a tile's output if it was not written in place.
 pub(crate) unsafe fn finish<T: Element>(operand: &Operand<*mut T>, row: usize, rows: usize, tile: *mut T) {
     if operand.direct().is_none() {
         // SAFETY: the kernel has filled the tile.

@@ -1,6 +1,6 @@
-//! Backward where rows are few and long: the threads share each row. Every member has the same columns in every row, an
-//! aligned power of two of blocks at a time, so the sums along a row are subtrees of its tree, and the sums down the rows
-//! are a member's own. The members meet once a row, when the sums along it are there.
+//! Backward for few, long rows: the threads share each row. A member has the same columns in every row, in parts of a
+//! power of two of blocks. So the sums along a row are subtrees of its tree, and the sums down the rows are local to
+//! a member. The members meet once per row, when the sums along it are complete.
 
 use super::chunk_tree::ChunkTree;
 use super::{BackwardJob, Shared};
@@ -13,7 +13,7 @@ use crate::kernels::extreme;
 use crate::sum::{BLOCK, CHUNK, PairTree};
 use crate::threads::{self, Meeting};
 
-/// Parts of a row, for each member: enough that members have nearly equal shares.
+/// Parts of a row per member: enough for nearly equal shares.
 const PARTS_PER_MEMBER: usize = 4;
 
 /// How rows are shared.
@@ -21,9 +21,9 @@ pub(super) struct Team {
     rows: usize,
     n: usize,
     members: usize,
-    /// Elements of a part: a power of two of blocks.
+    /// Elements per part: a power of two of blocks.
     part: usize,
-    /// Parts of a row.
+    /// Parts per row.
     parts: usize,
     /// Arrays of sums that a member may hold at once.
     slots: usize,
@@ -38,13 +38,13 @@ impl Team {
         Team { rows, n, members, part, parts: n.div_ceil(part), slots }
     }
 
-    /// The columns of a member.
+    /// Returns the columns of a member.
     fn columns(&self, member: usize) -> (usize, usize) {
         let edge = |member: usize| (self.parts * member / self.members * self.part).min(self.n);
         (edge(member), edge(member + 1))
     }
 
-    /// Sums of the parts of two rows: a fast member may be a row ahead.
+    /// Returns the number of part sums, for two rows: a fast member may be a row ahead.
     fn part_sums(&self) -> usize {
         2 * 2 * self.parts
     }
@@ -55,7 +55,7 @@ impl Team {
         Need::default().plus::<T::Acc>(2 * self.n).plus::<T::Acc>(self.part_sums()).and(slots)
     }
 
-    /// The sums for γ, then for β; `None` if the threads are not to be had now (nothing was done).
+    /// Returns the sums for γ, then for β, or `None` if the threads are not available now (then nothing was done).
     ///
     /// # Safety
     /// All operands of the job have contiguous rows.
@@ -74,7 +74,7 @@ impl Team {
         let called = threads::team(self.members, &|member, meeting| {
             let (job, result, part_sums, scratch) = shared.get();
             let slots = scratch.nth(each, member).take::<T::Acc>(2 * widest * self.slots);
-            // SAFETY: the job outlives the call; members write columns, parts and slots of their own.
+            // SAFETY: the job outlives the call; members write to separate columns, parts and slots.
             unsafe { Member { team: self, job: &*job, isa, part_sums, meeting }.work(member, slots, result) };
         });
         called.then_some(result)
@@ -112,7 +112,7 @@ impl<T: Element> Member<'_, T> {
     unsafe fn row(&self, row: usize, start: usize, end: usize, sums: *mut T::Acc) {
         let (job, team) = (self.job, self.team);
         let (x, dy) = (self.direct(job.x.direct()), self.direct(job.dy.direct()));
-        // SAFETY: the row exists; parts are this member's own until the members meet.
+        // SAFETY: the row exists; the parts belong to this member until the members meet.
         unsafe {
             let stat = job.stats.get(row);
             let per_feature = job.affine.span == 1;
@@ -143,10 +143,10 @@ impl<T: Element> Member<'_, T> {
     }
 
     fn direct<P>(&self, rows: Option<Rows<P>>) -> Rows<P> {
-        rows.expect("a team is only made for contiguous rows")
+        rows.expect("a team requires contiguous rows")
     }
 
-    /// The backward kernel for a part of a row, its pointers at the part.
+    /// Returns the backward kernel for a part of a row, with its pointers at the part.
     unsafe fn part(&self, row: usize, start: usize, end: usize, sums: *mut T::Acc) -> Backward<T> {
         let job = self.job;
         let input = |rows: Rows<*const T>| Rows { ptr: rows.at(row).wrapping_add(start), stride: rows.stride };
@@ -171,7 +171,7 @@ impl<T: Element> Member<'_, T> {
         }
     }
 
-    /// A row by rule 6: each member does the whole of it and keeps what falls into its columns; this is rare.
+    /// Computes a row by rule 6. Each member computes the whole row and keeps its own columns; this is rare.
     #[cold]
     unsafe fn extreme_row(&self, row: usize, start: usize, part: Backward<T>) {
         // SAFETY: the row exists.

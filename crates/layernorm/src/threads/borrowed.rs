@@ -1,5 +1,6 @@
-//! Work on threads that are not ours. Two pools in one process take the cores from each other: the threads of an OpenMP
-//! library, which PyTorch has, spin for milliseconds after each of its operations, on the very cores that ours would need.
+//! Runs work on another library's threads. Two pools in one process compete for the cores: the threads of an OpenMP
+//! library, which PyTorch uses, spin for milliseconds after each of its operations, on the very cores that our
+//! threads would need.
 
 use super::{Breaks, Meeting, lock};
 use std::any::Any;
@@ -7,29 +8,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-/// `fork(members, work)` calls `work(present)` on `present` threads at the same time, the caller's among them, and returns when
-/// all have returned. There may be fewer than `members`. The work does not panic.
+/// `fork(members, work)` calls `work(present)` on `present` threads at the same time, including the caller's, and
+/// returns when all calls have returned. `present` may be less than `members`. The work does not panic.
 pub type Fork = fn(members: usize, work: &(dyn Fn(usize) + Sync));
 
 static FORK: OnceLock<Fork> = OnceLock::new();
 static GIVEN_BACK: AtomicBool = AtomicBool::new(false);
 
-/// From now on all work is done on these threads. Once a process: false if there are such threads already.
+/// Runs all work on these threads from now on. Can be set once per process: returns false if threads are already
+/// borrowed.
 ///
 /// ```compile_fail,E0133
-/// // A fork that calls the work too often, or tells its threads different numbers.
+/// // A fork that calls the work too often, or passes its threads different numbers.
 /// layernorm::parts::use_threads(|members, work| (0..2 * members).for_each(|_| work(members)));
 /// ```
 ///
 /// # Safety
-/// `fork` keeps to what `Fork` says: all threads are there at the same time, each calls the work once, all are told their
-/// number, and none calls it after `fork` has returned.
+/// `fork` does what `Fork` says: all threads run at the same time, each calls the work once with their number, and
+/// none calls it after `fork` has returned.
 pub unsafe fn use_threads(fork: Fork) -> bool {
     super::watch_for_forks();
     FORK.set(fork).is_ok()
 }
 
-/// From now on none are borrowed: this process has been forked, and the threads are its parent's.
+/// Stops borrowing: this process has been forked, and the threads are its parent's.
 #[cfg(target_os = "linux")]
 pub(super) fn give_back() {
     GIVEN_BACK.store(true, Ordering::Relaxed);
@@ -39,7 +41,7 @@ pub(super) fn fork() -> Option<Fork> {
     FORK.get().copied().filter(|_| !GIVEN_BACK.load(Ordering::Relaxed))
 }
 
-/// What went wrong on any of the threads.
+/// First panic on any of the threads.
 #[derive(Default)]
 struct Panic(Mutex<Option<Box<dyn Any + Send>>>);
 
@@ -50,7 +52,7 @@ impl Panic {
         }
     }
 
-    /// In the caller's thread.
+    /// Resumes the panic in the caller's thread.
     fn resume(self) {
         if let Some(panic) = self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
             resume_unwind(panic);
@@ -76,7 +78,7 @@ pub(super) fn team(fork: Fork, members: usize, work: &(dyn Fn(usize, &Meeting) +
     let (next, panic, called) = (AtomicUsize::new(0), Panic::default(), AtomicBool::new(false));
     let meeting = Meeting::new(members);
     fork(members, &|present| {
-        // All see the same number: either all are here and work, or none does.
+        // All threads see the same number: either all members are present and work, or none does.
         if present == members {
             called.store(true, Ordering::Relaxed);
             panic.caught(|| {
@@ -126,7 +128,7 @@ mod tests {
         let work = |member: usize, meeting: &Meeting| {
             seen.fetch_add(1 << (8 * member), Ordering::Relaxed);
             meeting.wait();
-            assert_eq!(seen.load(Ordering::Relaxed), 0x01_01_01, "all members came before any went on");
+            assert_eq!(seen.load(Ordering::Relaxed), 0x01_01_01, "all members arrive before any continues");
         };
         assert!(team(scoped, 3, &work));
         assert!(!team(one_too_few, 3, &work));

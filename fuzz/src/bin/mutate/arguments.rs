@@ -5,7 +5,7 @@ use layernorm_fuzz::formats::ALL;
 use std::ops::Range;
 use std::path::PathBuf;
 
-/// What the command line says.
+/// Parsed command line.
 pub struct Arguments {
     pub count: u64,
     pub first: u64,
@@ -13,7 +13,7 @@ pub struct Arguments {
     pub seeds: PathBuf,
     pub save: Option<PathBuf>,
     pub check: Option<PathBuf>,
-    /// The file that has the input at hand, in a child.
+    /// In a child: the file that holds the current input.
     pub child: Option<PathBuf>,
 }
 
@@ -41,7 +41,7 @@ impl Arguments {
                 "--check" => found.check = Some(value.into()),
                 "--save" => found.save = Some(value.into()),
                 "--child" => found.child = Some(value.into()),
-                _ => return Err(format!("expected an option that is described in main.rs, found {option:?}")),
+                _ => return Err(format!("expected an option described in main.rs, found {option:?}")),
             }
         }
         let unknown = |name: &&String| ALL.iter().all(|format| format.name != **name);

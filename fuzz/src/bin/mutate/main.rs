@@ -1,4 +1,4 @@
-//! Feeds mutated files to the parsers, as the fuzz targets do, without sanitizers and many more of them.
+//! Feeds mutated files to the parsers, as the fuzz targets do, but without sanitizers and many more of them.
 //!
 //! ```text
 //! mutate [--count N] [--first N] [--format NAME] [--seeds DIR]     N mutated files of each format, the checks of the targets
@@ -6,8 +6,8 @@
 //! mutate --check FILE --format NAME                                one file
 //! ```
 //!
-//! A child process checks some files at a time, with at most 2 GB of memory and 20 seconds for a file. What ends it is a
-//! finding: the file stays in `artifacts/mutate`, and the next child goes on behind it.
+//! A child process checks a range of files, with at most 2 GB of memory and 20 seconds per file. If a file terminates
+//! it, that is a finding: the file is kept in `artifacts/mutate`, and the next child continues after it.
 
 mod arguments;
 mod child;
@@ -36,28 +36,32 @@ fn main() -> ExitCode {
 }
 
 fn check(arguments: &Arguments) {
-    let bytes = arguments.check.as_ref().map(|path| std::fs::read(path).expect("a file to check")).unwrap_or_default();
+    let bytes = arguments
+        .check
+        .as_ref()
+        .map(|path| std::fs::read(path).expect("cannot read the file to check"))
+        .unwrap_or_default();
     for format in arguments.formats() {
         println!("{}: {}", format.name, if (format.check)(&bytes) { "accepted" } else { "refused" });
     }
 }
 
 fn save(arguments: &Arguments, folder: &Path) {
-    std::fs::create_dir_all(folder).expect("a folder for mutated files");
+    std::fs::create_dir_all(folder).expect("cannot create the folder for mutated files");
     for format in arguments.formats() {
         let seeds = seeds(&arguments.seeds, format.name);
         for number in arguments.numbers() {
             let path = folder.join(format!("{}-{number}", format.name));
-            std::fs::write(path, mutated(format.name, &seeds, number)).expect("a mutated file");
+            std::fs::write(path, mutated(format.name, &seeds, number)).expect("cannot write a mutated file");
         }
     }
 }
 
-/// The valid files of a format, by name.
+/// Returns the valid files of a format, sorted by name.
 fn seeds(folder: &Path, format: &str) -> Vec<Vec<u8>> {
-    let entries = std::fs::read_dir(folder.join(format)).expect("a folder of seeds");
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a seed").path()).collect();
+    let entries = std::fs::read_dir(folder.join(format)).expect("cannot read the folder of seeds");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("cannot list the seeds").path()).collect();
     paths.sort();
     assert!(!paths.is_empty(), "{}: expected seeds of {format}, found none", folder.display());
-    paths.iter().map(|path| std::fs::read(path).expect("a seed")).collect()
+    paths.iter().map(|path| std::fs::read(path).expect("cannot read a seed")).collect()
 }

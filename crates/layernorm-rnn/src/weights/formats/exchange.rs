@@ -1,9 +1,9 @@
-//! ONNX, and the paper itself.
+//! ONNX, and the equations of the paper.
 
 use super::super::table::*;
 use super::*;
 
-/// ONNX, under the names of the operators' inputs.
+/// ONNX, with the names of the operators' inputs.
 pub(in crate::weights) static ONNX: Spec = Spec {
     stacked: true,
     coupling: Coupling::ByInput,
@@ -16,7 +16,7 @@ pub(in crate::weights) static ONNX: Spec = Spec {
 };
 const ONNX_RULES: &[Rule] = &[rule("W", &[W]), rule("R", &[U]), rule("B", &[BX, BH]).below(), rule("P", &[PEEPHOLE])];
 
-/// The paper's equations, under its own letters.
+/// The paper's equations, with its letters as names.
 pub(in crate::weights) static PAPER: Spec = spec(
     "paper",
     BARE,

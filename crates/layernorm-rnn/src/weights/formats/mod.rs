@@ -24,7 +24,7 @@ const ONE: &[Gate] = &[G];
 const AFTER: &[Reset] = &[Reset::Product];
 const ANY: &[Reset] = &[Reset::Product, Reset::State];
 
-/// One cell, without more names.
+/// A single cell, without further names.
 const BARE: Naming =
     Naming { behind: false, separators: "./", one: "", many: None, both: None, directions: ["", ""], inner: "" };
 

@@ -1,9 +1,9 @@
-//! This crate's own files.
+//! This crate's own format.
 
 use super::super::table::*;
 use super::*;
 
-/// This crate's own: every parameter under its own name, as it lies in memory.
+/// This crate's own format: every parameter under its own name, as laid out in memory.
 pub(in crate::weights) static NATIVE: Spec = Spec {
     coupling: Coupling::Own,
     clips: true,

@@ -1,4 +1,4 @@
-//! Libraries on TensorFlow, JAX and Theano: x W rather than W x, so their matrices are transposed.
+//! Libraries for TensorFlow, JAX and Theano. They compute x W instead of W x, so their matrices are transposed.
 
 use super::super::table::*;
 use super::*;
@@ -53,11 +53,12 @@ pub(in crate::weights) static KERAS: Spec = spec(
     ],
 );
 
-/// tf.contrib's LayerNormBasicLSTMCell, with `layer_norm=True` or `False`, and TensorFlow 1's LSTMCell and BasicLSTMCell. All of
-/// them add `forget_bias`, 1 unless it is set, to the forget gate, beside whatever bias or norm there is: that is the
-/// variant's `offset`. (TensorFlow's documentation: "We add forget_bias (default: 1) to the biases of the forget gate in
-/// order to reduce the scale of forgetting in the beginning of the training.") LayerNormLSTMCell has a bias that it makes and, with norms, does not read;
-/// its peepholes, after the norms, have no counterpart here.
+/// tf.contrib's LayerNormBasicLSTMCell, with `layer_norm=True` or `False`, and TensorFlow 1's LSTMCell and
+/// BasicLSTMCell. All of them add `forget_bias`, 1 by default, to the forget gate, in addition to any bias or norm:
+/// that is the variant's `offset`. (TensorFlow's documentation: "We add forget_bias (default: 1) to the biases of the
+/// forget gate in order to reduce the scale of forgetting in the beginning of the training.") LayerNormLSTMCell
+/// creates a bias but, with norms, does not read it; its peepholes, which come after the norms, have no counterpart
+/// here.
 pub(in crate::weights) static CONTRIB: Spec = Spec {
     clips: true,
     ignored: &["bias"],
@@ -94,7 +95,7 @@ pub(in crate::weights) static CONTRIB: Spec = Spec {
     )
 };
 
-/// TensorFlow Lite, under the names of its tensors in `lstm_eval.cc`.
+/// TensorFlow Lite, with the names of its tensors in `lstm_eval.cc`.
 pub(in crate::weights) static TFLITE: Spec = Spec {
     coupling: Coupling::Without("input_to_input_weights"),
     clips: true,
@@ -145,7 +146,7 @@ pub(in crate::weights) static DREAMER: Spec = spec(
     )],
 );
 
-/// The paper's authors' Theano code.
+/// The Theano code of the paper's authors.
 pub(in crate::weights) static THEANO: Spec = spec(
     "theano",
     Naming { separators: "_", one: "ln{kind}_", ..BARE },

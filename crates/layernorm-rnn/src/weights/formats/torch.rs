@@ -1,4 +1,4 @@
-//! Libraries on PyTorch and Torch.
+//! Libraries for PyTorch and Torch.
 
 use super::super::table::*;
 use super::*;
@@ -120,7 +120,7 @@ pub(in crate::weights) static DREAMER_TORCH: Spec = spec(
     )],
 );
 
-/// The authors' Torch module, a layer for each gate.
+/// The Torch module of the paper's authors, with one layer per gate.
 pub(in crate::weights) static DRAW: Spec = spec(
     "draw",
     BARE,

@@ -7,7 +7,7 @@ fn torch() -> (Config, BTreeMap<String, Tensor<f64>>) {
     (config, tensors)
 }
 
-/// What the error says.
+/// Returns the error message.
 fn refused(tensors: &BTreeMap<String, Tensor<f64>>, format: Format, config: &Config, prefix: &str) -> String {
     from_tensors::<f64>(tensors, format, config, prefix).unwrap_err().to_string()
 }
@@ -26,7 +26,7 @@ fn bytes_that_are_no_file() {
         assert!(config_of(&bytes[..end], Format::Torch, config.variant, "").is_err());
         assert_eq!(detect(&bytes[..end]), None);
     }
-    // Every byte of the header, turned: an error or a network, never a panic.
+    // Flip every byte of the header: the result is an error or a network, never a panic.
     let header = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     for at in 0..header {
         let mut damaged = bytes.clone();
@@ -56,13 +56,13 @@ fn an_extra_tensor_is_named() {
     let twice = tensors.remove("weight_hr_l0").unwrap();
     tensors.insert("bias_ih_l0:0".into(), twice);
     says(&refused(&tensors, Format::Torch, &config, ""), &["\"bias_ih_l0\" and \"bias_ih_l0:0\""]);
-    // Under another prefix it does not matter.
+    // Under another prefix it is ignored.
     let mut tensors: BTreeMap<String, Tensor<f64>> =
         torch().1.into_iter().map(|(name, tensor)| (format!("decoder.{name}"), tensor)).collect();
     tensors.insert("embedding.weight".into(), Tensor { shape: vec![1], values: vec![0.0] });
     assert!(from_tensors::<f64>(&tensors, Format::Torch, &config, "decoder.").is_ok());
     assert!(from_tensors::<f64>(&tensors, Format::Torch, &config, "decoder").is_ok());
-    // A prefix is whole words.
+    // A prefix consists of whole words.
     assert!(from_tensors::<f64>(&tensors, Format::Torch, &config, "deco").is_err());
 }
 
@@ -86,7 +86,7 @@ fn a_wrong_shape_is_told_with_the_right_one() {
     says(&error, &["more than 4", "found 4"]);
 }
 
-/// 2²⁴ hidden units would be 2⁵³ bytes. Shapes come first, so nobody asks for them.
+/// 2²⁴ hidden units would take 2⁵³ bytes. Shapes are checked first, so nothing is allocated.
 #[test]
 fn sizes_are_compared_with_the_tensors_before_memory_is_taken() {
     let small = network(Config::new(named(Kind::Lstm, "none"), 3, 4));
@@ -97,12 +97,12 @@ fn sizes_are_compared_with_the_tensors_before_memory_is_taken() {
     let error = load_native::<f32>(&bytes).unwrap_err().to_string();
     says(&error, &["\"l0.input_weight\"", "expected shape [67108864, 3], found [16, 3]"]);
     says(&refused(&tensors, Format::Native, &large, ""), &["expected shape [67108864, 3], found [16, 3]"]);
-    // Without such tensors, memory is what is missing.
+    // Without such tensors, the allocation fails.
     let error = Params::<f64>::zeros(&large).unwrap_err();
     assert_eq!(error, Error::OutOfMemory { bytes: 8 * ((1 << 26) * ((1 << 24) + 3) + (1 << 27)) });
 }
 
-/// As docs/RECURRENT.md says: what stands before the names is found.
+/// As docs/RECURRENT.md says: the prefix of the names is found.
 #[test]
 fn modules_are_found_before_names() {
     let (config, tensors) = torch();
@@ -219,7 +219,7 @@ fn a_file_is_replaced_whole_or_not_at_all() {
     save(&network, Format::Torch, Dtype::F64, &path).unwrap();
     assert_eq!(load::<f64>(&std::fs::read(&path).unwrap(), Format::Torch, &config, "").unwrap(), network);
     assert_eq!(count(), 1);
-    // A folder is in the way, or there is none.
+    // A directory is in the way, or the parent directory is missing.
     let taken = folder.path().join("taken");
     std::fs::create_dir(&taken).unwrap();
     std::fs::write(taken.join("file"), b"").unwrap();

@@ -1,12 +1,12 @@
 use super::*;
 use crate::params::Slot;
 
-/// Every number says where it stands: gate, unit, column.
+/// Encodes a position in a number: gate, unit, column.
 fn number(gate: usize, unit: usize, column: usize) -> f64 {
     (100 * gate + 10 * unit + column) as f64
 }
 
-/// H = 2 units: a parameter of the library with these gates (by our number), as `[G·H, columns]`.
+/// With H = 2 units: a parameter of the library with these gates (by our index), as `[G·H, columns]`.
 fn rows(gates: &[usize], columns: usize, from: usize) -> Vec<Vec<f64>> {
     let row = |&gate: &usize| (0..2).map(move |unit| (0..columns).map(|c| number(gate, unit, from + c)).collect());
     gates.iter().flat_map(row).collect()
@@ -33,7 +33,7 @@ fn map(tensors: Vec<(&str, Tensor<f64>)>) -> BTreeMap<String, Tensor<f64>> {
     tensors.into_iter().map(|(name, tensor)| (name.to_owned(), tensor)).collect()
 }
 
-/// All parameters are in our own order: row r of G·H is that of gate r / 2 and unit r % 2.
+/// Checks that all parameters are in our own order: row r of G·H belongs to gate r / 2 and unit r % 2.
 fn check(network: &Network<f64>, slot: Slot, columns: usize, from: usize) {
     let gates: Vec<usize> = (0..network.config().variant.gates().len()).collect();
     let expected = rows(&gates, columns, from).concat();
@@ -45,7 +45,7 @@ fn read(tensors: &BTreeMap<String, Tensor<f64>>, format: Format, variant: Varian
     let config = config_of_shapes(&shapes, format, variant, prefix).unwrap();
     assert_eq!((config.input, config.hidden), (3, 2));
     let network = from_tensors(tensors, format, &config, prefix).unwrap();
-    // As gradients under the names of the file: the same tensors again.
+    // As gradients with the names of the file: the same tensors again.
     let names = tensors.keys().map(String::as_str);
     assert_eq!(map_gradients_like(network.params(), format, &config, prefix, names).unwrap(), *tensors);
     network
@@ -92,7 +92,7 @@ fn dreamer_has_reset_candidate_update_and_h_before_x() {
     for network in [
         read(&jax, Format::Dreamer, variant(), "agent/rssm/"),
         read(&torch, Format::DreamerTorch, variant(), "dynamics._cell"),
-        // Without a prefix, the place is found all the same.
+        // Without a prefix, the place is found as well.
         read(&torch, Format::DreamerTorch, variant(), ""),
     ] {
         check(&network, Slot::InputWeight, 3, 0);
@@ -178,7 +178,7 @@ fn onnx_has_i_o_f_c_and_both_biases_in_one() {
 
 #[test]
 fn onnx_couples_by_the_input_gate() {
-    // ONNX Runtime: f = 1 − i. Here i = 1 − f, so f is what i was, with the sign turned.
+    // ONNX Runtime: f = 1 − i. Here i = 1 − f, so f is their i with the sign flipped.
     let tensors = onnx(&[0, 3, 1, 2]);
     let variant = Variant { coupled: true, peephole: true, ..named(Kind::Lstm, "none") };
     let config = Config::new(variant, 3, 2);

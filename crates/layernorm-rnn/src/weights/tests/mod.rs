@@ -1,4 +1,5 @@
-//! Files are what their libraries write, come back bit by bit, and are refused if anything is wrong with them.
+//! Files match what their libraries write, are read back bit for bit, and are rejected if anything is wrong with
+//! them.
 
 mod errors;
 mod layouts;
@@ -10,7 +11,7 @@ use super::*;
 use crate::noise::{Random, Use};
 use crate::variant::Kind;
 
-/// A network with another number everywhere, and a −0 among them.
+/// A network with a different number everywhere, including a −0.
 fn network(config: Config) -> Network<f64> {
     let mut params = Params::zeros(&config).unwrap();
     let random = Random::new(1, Use::Init, 0, 0);

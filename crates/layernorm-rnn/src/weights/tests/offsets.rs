@@ -1,4 +1,4 @@
-//! Constants that a library adds to a gate by itself: tf.contrib's `forget_bias` of 1, DreamerV3's −1.
+//! Constants that a library adds to a gate itself: tf.contrib's `forget_bias` of 1, DreamerV3's −1.
 
 use super::*;
 use crate::network::Sequences;
@@ -14,7 +14,7 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// γ, β of `rnn_ops`' layer norm over one row, with its variance epsilon of 1e-12.
+/// Applies the layer norm of `rnn_ops`, with γ and β, to one row, with its variance epsilon of 1e-12.
 fn normalized(row: &mut [f64], gamma: &[f64], beta: &[f64]) {
     let n = row.len() as f64;
     let mean = row.iter().sum::<f64>() / n;
@@ -24,8 +24,8 @@ fn normalized(row: &mut [f64], gamma: &[f64], beta: &[f64]) {
     }
 }
 
-/// TensorFlow's `LayerNormBasicLSTMCell.call` for one sequence, with `forget_bias=1.0`: with norms if the tensors have them, else
-/// with `bias`, which is `BasicLSTMCell` and `LSTMCell`, too. y `[T, H]`.
+/// TensorFlow's `LayerNormBasicLSTMCell.call` for one sequence, with `forget_bias=1.0`: with norms if the tensors
+/// have them, otherwise with `bias`, which makes it `BasicLSTMCell` and `LSTMCell`, too. Returns y `[T, H]`.
 fn tensorflow(tensors: &BTreeMap<String, Tensor<f64>>, x: &[f64]) -> Vec<f64> {
     let get = |name: &str| {
         let mut found = tensors.iter().filter(|(other, _)| other.ends_with(name)).map(|(_, tensor)| &tensor.values);
@@ -72,7 +72,7 @@ fn same_outputs(network: &Network<f64>, tensors: &BTreeMap<String, Tensor<f64>>)
     assert!(distance < 1e-12, "{distance}: {y:?}, expected {expected:?}");
 }
 
-/// The tensors of `LayerNormBasicLSTMCell(H, layer_norm=False)`.
+/// Returns the tensors of `LayerNormBasicLSTMCell(H, layer_norm=False)`.
 fn without_norms() -> BTreeMap<String, Tensor<f64>> {
     let tensor = |shape: &[usize], seed: usize| {
         let count = shape.iter().product();
@@ -91,13 +91,13 @@ fn shapes(tensors: &BTreeMap<String, Tensor<f64>>) -> BTreeMap<String, Vec<usize
 #[test]
 fn contrib_without_norms_adds_forget_bias() {
     let tensors = without_norms();
-    // Found in the file, the constant is the variant's, and no number changes.
+    // Derived from the file, the constant becomes the variant's, and no number changes.
     let config = config_of_shapes(&shapes(&tensors), Format::Contrib, named(Kind::Lstm, "none"), "").unwrap();
     assert_eq!(config.variant.offset, 1.0);
     let network = from_tensors(&tensors, Format::Contrib, &config, "").unwrap();
     same_outputs(&network, &tensors);
     assert_eq!(to_tensors(network.params(), Format::Contrib, &config).unwrap(), tensors);
-    // For a variant without an offset it is in the bias.
+    // For a variant without an offset it goes into the bias.
     for variant in [named(Kind::Lstm, "none"), Variant::plain(Kind::Lstm)] {
         let network = from_tensors(&tensors, Format::Contrib, &Config::new(variant, I, H), "").unwrap();
         same_outputs(&network, &tensors);
@@ -122,8 +122,8 @@ fn written_for_contrib_the_constant_is_taken_off() {
     }
 }
 
-/// A cell with an offset, for a library that adds none: into the bias, for all layers and directions, and by whole numbers
-/// exactly.
+/// A cell with an offset, for a library that adds none: the offset goes into the bias, in all layers and directions,
+/// exactly for integers.
 #[test]
 fn an_offset_becomes_a_bias_elsewhere() {
     let variant = Variant { offset: 1.0, ..named(Kind::Lstm, "none") };
@@ -150,7 +150,7 @@ fn other_constants_are_refused() {
     let half = Config::new(Variant { offset: 0.5, ..named(Kind::Lstm, "none") }, I, H);
     let error = from_tensors::<f64>(&tensors, Format::Contrib, &half, "").unwrap_err().to_string();
     assert!(error.contains("offset: expected 1, which the library adds by default, or 0, found 0.5"), "{error}");
-    // No bias that could take it up.
+    // No bias can absorb it.
     let bare = Variant { input_bias: false, recurrent_bias: false, ..named(Kind::Lstm, "none") };
     let error = to_bytes(&network(Config::new(bare, I, H)), Format::Contrib, Dtype::F64).unwrap_err().to_string();
     assert!(error.contains("offset: expected 1, as the library has it, or a bias"), "{error}");

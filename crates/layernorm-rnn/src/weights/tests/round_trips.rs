@@ -3,7 +3,7 @@ use crate::config::{Direction, Noise};
 use crate::params::Slot;
 use crate::variant::Reset;
 
-/// Which variants each format has tensors for.
+/// Variants that each format has tensors for.
 const FITS: [(Format, &str); 14] = [
     (Format::Native, "all"),
     (Format::Torch, "lstm/none gru/none rnn/none rnn/none-relu"),
@@ -24,15 +24,15 @@ const FITS: [(Format, &str); 14] = [
     (Format::Draw, "lstm/draw lstm/none"),
 ];
 
-/// Writes and reads, and reads the sizes too.
+/// Writes and reads the network, and derives its sizes, too.
 fn again(network: &Network<f64>, format: Format) -> Network<f64> {
     let bytes = to_bytes(network, format, Dtype::F64).unwrap();
     let config = network.config();
     let found = config_of(&bytes, format, config.variant, "").unwrap();
-    // Of a file of one direction, nothing but our own description says which.
+    // For a file of one direction, only our own description says which.
     let both = config.direction == Direction::Both;
     assert!(format == Format::Native || (found.direction == Direction::Both) == both);
-    // tf.contrib's cells add forget_bias, and so does what is found in its files.
+    // tf.contrib's cells add forget_bias, and so do the variants derived from its files.
     let offset = if format == Format::Contrib { 1.0 } else { config.variant.offset };
     assert_eq!(found.variant.offset, offset);
     let variant = Variant { offset: config.variant.offset, ..found.variant };
@@ -40,14 +40,14 @@ fn again(network: &Network<f64>, format: Format) -> Network<f64> {
     load(&bytes, format, config, "").unwrap()
 }
 
-/// A format with one bias for two here: the sum comes back, in the first.
+/// With one bias for two here, the sum is read back, in the first.
 fn is_same_up_to_sums(a: &Network<f64>, b: &Network<f64>) -> bool {
     let params = |network: &Network<f64>, slot| network.params().get(0, 0, slot).unwrap().to_vec();
     let sums = |network| {
         let (x, h) = (params(network, Slot::InputBias), params(network, Slot::RecurrentBias));
         x.iter().zip(h).map(|(x, h)| x + h).collect::<Vec<f64>>()
     };
-    // Not the same, where a constant was taken off for the file and added again.
+    // Not exactly equal if a constant was subtracted for the file and added again.
     let near = |(a, b): (f64, f64)| (a - b).abs() <= 2.0 * f64::EPSILON;
     sums(a).into_iter().zip(sums(b)).all(near)
         && params(a, Slot::InputWeight) == params(b, Slot::InputWeight)
@@ -88,7 +88,7 @@ fn every_variant_in_every_format_that_fits() {
 #[test]
 fn layers_directions_and_projections() {
     let lstm = |name| Config::new(named(Kind::Lstm, name), 3, 4);
-    // Twelve: layer 10 comes behind layer 2.
+    // Twelve layers: layer 10 must come after layer 2.
     let mut cases = vec![
         (Format::Torch, lstm("none").with_layers(12)),
         (Format::Torch, lstm("none").with_layers(11).with_direction(Direction::Both).with_projection(2)),
@@ -122,7 +122,7 @@ fn cells_without_biases_and_with_peepholes() {
         for kind in Kind::ALL {
             let before = network(Config::new(bare(kind), 3, 4));
             let bytes = to_bytes(&before, format, Dtype::F64).unwrap();
-            // The variant is asked for with biases, and the file has none.
+            // The requested variant has biases, but the file has none.
             assert_eq!(config_of(&bytes, format, named(kind, "none"), "").unwrap(), *before.config());
             assert_eq!(bits(&before), bits(&again(&before, format)));
         }
@@ -132,7 +132,7 @@ fn cells_without_biases_and_with_peepholes() {
     let bytes = to_bytes(&before, Format::Onnx, Dtype::F64).unwrap();
     assert_eq!(config_of(&bytes, Format::Onnx, named(Kind::Lstm, "none"), "").unwrap().variant, peephole);
     assert_eq!(bits(&before), bits(&again(&before, Format::Onnx)));
-    // TensorFlow Lite's tensors say whether gates are coupled and whether there are peepholes.
+    // TensorFlow Lite's tensors tell whether gates are coupled and whether there are peepholes.
     let cifg = Variant { peephole: false, projection_bias: false, ..named(Kind::Lstm, "tflite-cifg") };
     let before = network(Config::new(cifg, 3, 4));
     let bytes = to_bytes(&before, Format::Tflite, Dtype::F64).unwrap();
@@ -143,7 +143,7 @@ fn cells_without_biases_and_with_peepholes() {
 
 #[test]
 fn one_bias_for_two() {
-    // nn.LSTM's two biases are one in a variant that has one.
+    // nn.LSTM's two biases become one in a variant that has one.
     let two = network(Config::new(named(Kind::Lstm, "none"), 2, 2));
     let bytes = to_bytes(&two, Format::Torch, Dtype::F64).unwrap();
     let config = Config::new(Variant::plain(Kind::Lstm), 2, 2);
@@ -152,7 +152,7 @@ fn one_bias_for_two() {
     let (x, h) = (get(&two, Slot::InputBias), get(&two, Slot::RecurrentBias));
     assert!(get(&one, Slot::Bias).iter().zip(x.iter().zip(&h)).all(|(&b, (x, h))| b == x + h));
     assert_eq!(bits(&again(&one, Format::Torch)), bits(&one));
-    // Written, the first has all of it; as gradients, both have it.
+    // When written, the first has all of it; as gradients, both have it.
     let written = to_tensors(one.params(), Format::Torch, &config).unwrap();
     assert_eq!(written["bias_ih_l0"].values, get(&one, Slot::Bias));
     assert!(written["bias_hh_l0"].values.iter().all(|&bias| bias == 0.0));
@@ -169,7 +169,7 @@ fn a_file_of_our_own_describes_itself() {
         let before = network(Config::new(variant, 2, 3).with_noise(noise).with_direction(Direction::Reverse));
         let bytes = to_bytes(&before, Format::Native, Dtype::F64).unwrap();
         let after = load_native::<f64>(&bytes).unwrap();
-        // Names that are not in the catalog are not kept.
+        // Names that are not in the catalog are not preserved.
         let variant = Variant { name: "custom", ..before.config().variant };
         assert_eq!(*after.config(), Config { variant, ..*before.config() });
         assert_eq!(bits(&after), bits(&before));
@@ -212,7 +212,7 @@ fn dtypes_round_and_widen() {
             Dtype::BF16 => layernorm::bf16::from_f64(x).to_f32(),
         };
         assert!(wide.params().values().iter().zip(back.params().values()).all(|(&w, &b)| round(w) == b));
-        // What was rounded once comes back as it is.
+        // Numbers that were rounded once are read back unchanged.
         let again = to_bytes(&back, Format::Dreamer, dtype).unwrap();
         let widened = load::<f64>(&again, Format::Dreamer, &config, "").unwrap();
         assert!(widened.params().values().iter().zip(back.params().values()).all(|(&w, &b)| w as f32 == b));

@@ -1,4 +1,4 @@
-//! Whether a file has exactly the network's numbers.
+//! Whether a file holds exactly the network's numbers.
 
 use super::*;
 use crate::params::Slot;
@@ -15,7 +15,7 @@ fn with_biases(variant: Variant, x: f64, h: f64) -> Network<f64> {
 fn joined_biases_are_measured_in_the_type_of_the_file() {
     let network = with_biases(named(Kind::Lstm, "none"), 1.0, 1.0 / 1024.0);
     for (format, dtype, expected) in [
-        // Two biases stay two.
+        // Two biases stay separate.
         (Format::Torch, Dtype::BF16, None),
         (Format::Keras, Dtype::F32, None),
         (Format::Keras, Dtype::F16, None),
@@ -36,7 +36,7 @@ fn none_reset_before_is_rounded_for_keras() {
     let found = rounding(&network, Format::Keras, Dtype::F32).unwrap().unwrap();
     assert_eq!((found.largest, found.numbers), (2f64.powi(-30), 12));
     assert_eq!(rounding(&network, Format::Keras, Dtype::F64).unwrap(), None);
-    // Not even f64 holds every sum.
+    // Even f64 cannot hold every sum.
     let network = with_biases(named(Kind::Gru, "none-reset-before"), 1.0, 2f64.powi(-60));
     assert_eq!(rounding(&network, Format::Keras, Dtype::F64).unwrap().unwrap().largest, 2f64.powi(-60));
 }
@@ -44,7 +44,7 @@ fn none_reset_before_is_rounded_for_keras() {
 #[test]
 fn narrow_types_and_constants_are_measured() {
     let network = with_biases(named(Kind::Lstm, "none"), 2f64.powi(-30), 0.0);
-    // forget_bias: 2⁻³⁰ − 1 is no f32.
+    // forget_bias: 2⁻³⁰ − 1 is not representable in f32.
     let found = rounding(&network, Format::Contrib, Dtype::F32).unwrap().unwrap();
     assert_eq!((found.largest, found.numbers), (2f64.powi(-30), 4));
     assert_eq!(rounding(&network, Format::Contrib, Dtype::F64).unwrap(), None);

@@ -1,4 +1,4 @@
-//! The NEON path held against the scalar one: every method of its vectors, and whole kernels.
+//! Compares NEON with the scalar instruction set: every vector method, and whole kernels.
 
 use super::super::scalar::Scalar;
 use super::*;
@@ -17,13 +17,14 @@ impl Bits {
         self.0 ^= self.0 >> 27;
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
-    /// Roughly normal, mean 0 and deviation 1.
+    /// Returns a roughly normal number, with mean 0 and standard deviation 1.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.next() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
     }
 }
 
-/// Zeros, subnormals, ones, the ends of the range, infinities, NaNs quiet and signalling; any bits; ordinary ones.
+/// Returns zeros, subnormals, ones, the ends of the range, infinities, quiet and signalling NaNs; arbitrary bits;
+/// ordinary numbers.
 fn f32_values() -> Vec<f32> {
     let special = [0, 1, 0x7F_FFFF, 0x80_0000, 0x3F80_0000, 0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_1234, 0x7F80_0001];
     let mut bits = Bits(1);
@@ -48,7 +49,7 @@ fn bytes<T: Element>(x: &T) -> &[u8] {
     unsafe { std::slice::from_raw_parts((&raw const *x).cast(), size_of::<T>()) }
 }
 
-/// The same bits. Moves keep a NaN's bits; arithmetic (`any_nan`) may give one NaN for another.
+/// Asserts that the bits are equal. Moves keep a NaN's bits; arithmetic (`any_nan`) may replace one NaN with another.
 #[track_caller]
 fn assert_same<T: Element>(found: &[T], expected: &[T], any_nan: bool, what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
@@ -66,7 +67,7 @@ fn lanes_of<V: Vector>(v: V) -> Vec<V::Elem> {
     lanes
 }
 
-/// LANES of the values from `start` on, `step` apart.
+/// Returns LANES values from `start` on, `step` apart.
 fn pick<V: Vector>(values: &[V::Elem], start: usize, step: usize) -> Vec<V::Elem> {
     (0..V::LANES).map(|lane| values[(start + lane * step) % values.len()]).collect()
 }
@@ -157,7 +158,8 @@ fn vectors_are_scalar_lane_by_lane() {
     Neon::stream_fence();
 }
 
-/// Every narrow number widened; and rounded: every number, the ties between neighbours, and a bit to either side.
+/// Widens every narrow number; then rounds every number, the ties between neighbours, and the numbers one bit to
+/// either side.
 fn half_is_exact<T: Element<Acc = f32>>(
     from_bits: fn(u16) -> T,
     load: unsafe fn(*const T) -> F32x4,
@@ -171,7 +173,7 @@ fn half_is_exact<T: Element<Acc = f32>>(
         assert_same(&wide, &narrow.map(T::widen), true, "load");
         for (x, bits) in wide.into_iter().zip(start..=start + 3) {
             let [below, above] = [bits.wrapping_sub(1), bits.wrapping_add(1)].map(|bits| from_bits(bits).widen());
-            // Beyond the largest number the tie is as far off as it is before it.
+            // Beyond the largest number, the tie is as far away as below it.
             let tie = x + if above.is_finite() { above - x } else { x - below } / 2.0;
             values.extend([x, tie]);
             values.extend([1, u32::MAX].map(|bit| f32::from_bits(tie.to_bits().wrapping_add(bit))));
@@ -181,7 +183,7 @@ fn half_is_exact<T: Element<Acc = f32>>(
         let expected: Vec<T> = four.iter().map(|&x| T::narrow(x)).collect();
         for store in store {
             let mut found = vec![T::default(); 4];
-            // SAFETY: there are four elements on either side; a plain store asks for no alignment.
+            // SAFETY: there are four elements on either side; a plain store requires no alignment.
             unsafe { store(found.as_mut_ptr(), F32x4::load(four.as_ptr())) };
             assert_same(&found, &expected, false, "store");
         }
@@ -206,19 +208,19 @@ struct Case<T: Element> {
     bias: Vec<T::Acc>,
 }
 
-/// Which variant of a kernel.
+/// Variant of a kernel.
 #[derive(Clone, Copy, Debug)]
 struct Mode {
     centered: bool,
     /// A residual, or the gradient of h from its other users.
     other: bool,
-    /// One γ and β for the row, not one a feature.
+    /// One γ and β for the row, not one per feature.
     per_row: bool,
     stream: bool,
 }
 
 impl<T: Element> Case<T> {
-    /// Rows of every kind: ordinary, far from 0, constant, with a NaN, overflowing, subnormal.
+    /// Creates rows of every kind: ordinary, far from 0, constant, with a NaN, overflowing, subnormal.
     fn new(n: usize) -> Self {
         let mut bits = Bits(n as u64);
         let huge = if size_of::<T>() == 8 { 1e200 } else { 1e30 };
@@ -256,7 +258,7 @@ impl<T: Element> Case<T> {
         Affine { gain: self.gain.as_ptr(), bias: self.bias.as_ptr(), groups, span }
     }
 
-    /// y and h, and the statistics.
+    /// Returns y and h, and the statistics.
     fn forward<S: Simd>(&self, mode: Mode) -> ([Vec<T>; 2], [Vec<T::Acc>; 3]) {
         let mut outputs = [const { Vec::new() }; 2].map(|_: Vec<T>| vec![T::default(); ROWS * self.n]);
         let mut stats = [const { Vec::new() }; 3].map(|_: Vec<T::Acc>| vec![T::Acc::ZERO; ROWS]);
@@ -275,12 +277,12 @@ impl<T: Element> Case<T> {
             stats: Some(Stats { m, delta, r }),
             memory: crate::tune::Memory { stream: mode.stream, prefetch: mode.stream, prefetch_output: !mode.stream },
         };
-        // SAFETY: the pointers are those of arrays of ROWS rows; the instruction sets run here.
+        // SAFETY: the pointers come from arrays of ROWS rows; both instruction sets run here.
         unsafe { kernel.run::<S>() };
         (outputs, stats)
     }
 
-    /// dx, and the sums for γ and β.
+    /// Returns dx, and the sums for γ and β.
     fn backward<S: Simd>(&self, mode: Mode, stats: &mut [Vec<T::Acc>; 3]) -> (Vec<T>, [Vec<T::Acc>; 2]) {
         let mut dx = vec![T::default(); ROWS * self.n];
         let mut sums = [const { Vec::new() }; 2].map(|_: Vec<T::Acc>| vec![T::Acc::ZERO; self.n]);
@@ -300,7 +302,7 @@ impl<T: Element> Case<T> {
             sums: Some(ParameterSums { gain, bias }),
             memory: crate::tune::Memory { stream: mode.stream, prefetch: mode.stream, prefetch_output: !mode.stream },
         };
-        // SAFETY: the pointers are those of arrays of ROWS rows; the instruction sets run here.
+        // SAFETY: the pointers come from arrays of ROWS rows; both instruction sets run here.
         unsafe { kernel.run::<S>() };
         (dx, sums)
     }
