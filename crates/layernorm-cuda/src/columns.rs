@@ -217,7 +217,7 @@ pub(crate) enum Output {
 ///
 /// # Safety
 /// The addresses are valid; the device's context is current.
-#[allow(clippy::too_many_arguments, reason = "one structure of the kernel's, taken apart")]
+#[allow(clippy::too_many_arguments, reason = "the fields of one kernel structure")]
 pub(crate) unsafe fn finish<A: Accumulator>(
     device: &Device,
     kinds: &Kinds,

@@ -30,12 +30,12 @@ impl Layout {
     /// C++ assertions that the compiler lays it out the same way.
     pub fn assertions(&self) -> String {
         let Layout { name, size, fields } = self;
-        let mut out = format!("static_assert(sizeof({name}) == {size}, \"{name}: another size than the host's\");\n");
+        let mut out = format!("static_assert(sizeof({name}) == {size}, \"{name}: size differs from the host's\");\n");
         for Field { name: field, offset, size } in fields {
             let _ = writeln!(
                 out,
                 "static_assert(OFFSET_OF({name}, {field}) == {offset} && sizeof((({name} *)0)->{field}) == {size}, \
-                 \"{name}.{field}: not where the host puts it\");"
+                 \"{name}.{field}: offset or size differs from the host's\");"
             );
         }
         out
@@ -79,7 +79,7 @@ macro_rules! device_struct {
 
         impl $(<$parameter>)? $crate::layout::Described for $name $(<$parameter>)? {
             fn layout() -> $crate::layout::Layout {
-                #[allow(unused_mut, reason = "not all have fields of others")]
+                #[allow(unused_mut, reason = "not every structure has a nested one")]
                 let mut fields = vec![$($crate::layout::Field {
                     name: stringify!($field),
                     offset: std::mem::offset_of!(Self, $field),

@@ -57,8 +57,9 @@ impl Type {
 
 /// Asserts the size of `Line` in the kernels.
 pub(crate) fn lines_assertion() -> String {
-    let size =
-        |element: Type| format!("static_assert(sizeof(Line) == {}, \"Line: another size\");\n", element.line_bytes());
+    let size = |element: Type| {
+        format!("static_assert(sizeof(Line) == {}, \"Line: size differs from the host's\");\n", element.line_bytes())
+    };
     format!("#if ELEM == F64\n{}#else\n{}#endif\n", size(Type::F64), size(Type::F32))
 }
 

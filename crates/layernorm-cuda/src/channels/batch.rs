@@ -100,8 +100,12 @@ device_struct! {
 
 /// Layout assertions for `batch.cu`.
 pub(crate) fn batch_layout() -> String {
-    let size =
-        |element| format!("static_assert(sizeof(Numbers) == {}, \"Numbers: another size\");\n", numbers_bytes(element));
+    let size = |element| {
+        format!(
+            "static_assert(sizeof(Numbers) == {}, \"Numbers: size differs from the host's\");\n",
+            numbers_bytes(element)
+        )
+    };
     let numbers = format!("#if ELEM == F64\n{}#else\n{}#endif\n", size(Type::F64), size(Type::F32));
     columns::columns_layout() + &by_accumulator!(BatchParams) + &numbers
 }
