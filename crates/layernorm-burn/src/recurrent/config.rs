@@ -12,7 +12,7 @@ macro_rules! recurrent_config {
             pub d_input: usize,
             /// H: number of hidden units.
             pub d_hidden: usize,
-            #[doc = concat!("The variant of the cell: ", $names, " (docs/RECURRENT.md has their equations). Default: `none`")]
+            #[doc = concat!("Variant: ", $names, " (docs/RECURRENT.md has their equations). Default: `none`")]
             pub variant: String,
             /// ε of all norms. Default: that of the variant
             pub epsilon: Option<f64>,

@@ -86,7 +86,7 @@ pub fn check(device: &Device, case: &Case, loud: bool) -> Result<bool, Error> {
     let good = share <= 1.0 && same && inference && graph;
     if !good || loud {
         println!(
-            "{} {}: {name} off by {gap:.2e}, {share:.2} of its bound; repeated run: bits {}; without tape: {}; in a graph: {}",
+            "{} {}: {name} off by {gap:.2e}, {share:.2} of its bound; bits repeated: {}; without tape: {}; in a graph: {}",
             if good { "ok  " } else { "FAIL" },
             case.name(),
             word(same),

@@ -14,8 +14,8 @@ const HELP: &str = "\
 recurrent: LSTMs and GRUs on this machine's GPU, compared with the CPU engine, and timed
 
 recurrent check [quick | reduced | part of a case's name]
-recurrent time [loop] [lstm | gru] [f32 | tf32 | f16 | bf16] [H B]…     µs per step; loop: without the products around the loop
-recurrent warm K N [quick | arguments of time]                          compile the kernels of every N-th case from index K on
+recurrent time [loop] [lstm | gru] [f32 | tf32 | f16 | bf16] [H B]…     µs per step; loop: little but the time loop
+recurrent warm K N [quick | arguments of time]                          compile every N-th case's kernels, from index K on
 
 Exit status: 0 on success, 1 on failure, 2 for bad arguments or no GPU.";
 
