@@ -1,4 +1,4 @@
-//! What is checked: every size class, type and mood, each once a thread of the host's.
+//! The cases that are checked: every size class, type and mood, spread over the host's threads.
 
 use crate::channels::{self, What};
 use crate::data::{Mood, Number};
@@ -15,31 +15,31 @@ const SIZES: [usize; 44] = [
     262_145, 300_000, 524_288,
 ];
 
-/// Sizes for f16, which goes the ways of bf16, and f64: each variant costs a compilation.
+/// Sizes for f16, which takes the same paths as bf16, and f64: each variant costs a compilation.
 const FEW_SIZES: [usize; 13] = [1, 5, 64, 100, 256, 768, 1000, 1024, 1025, 4096, 40000, 262_144, 300_000];
 
-/// Rows that stream: one warp, several, several blocks; whole and with a part missing.
+/// Streaming rows: one warp, several warps, several blocks; full and partial.
 const STREAM_SIZES: [usize; 30] = [
     4096, 262_144, 1024, 5000, 40000, 16384, 320, 640, 768, 1000, 1032, 1536, 2048, 3000, 6144, 8192, 9216, 10240,
     12800, 14336, 16392, 18432, 20480, 24576, 28672, 32768, 65536, 66_688, 100_000, 131_072,
 ];
 
-/// Those that f16 goes through too, and RMS norm, f32 parameters and gaps.
+/// Sizes that are also checked with f16, RMS norm, f32 parameters and gaps.
 const FEW_STREAMS: [usize; 4] = [1000, 5000, 40000, 262_144];
 
 /// Cases that a thread takes at a time.
 const NEIGHBOURS: usize = 12;
 
-/// Short rows that a thread may have alone: of 64, 128 or 256 bytes in some type.
+/// Short rows for one thread per row: 64, 128 or 256 bytes in some type.
 const EACH_SIZES: [usize; 4] = [16, 32, 64, 128];
 
-/// Few rows: a part of a warp, a lane a thread (a block of 1024, several), a warp for each 1024, clusters.
+/// Few rows: part of a warp, one thread per lane (one block of 1024, or several), one warp per 1024, clusters.
 const SMALL_SIZES: [usize; 10] = [262_144, 1024, 5000, 64, 40000, 3000, 300, 4096, 1000, 2048];
 
-/// Those that f16 and f64 go through too.
+/// Sizes that are also checked with f16 and f64.
 const FEW_SMALL: [usize; 3] = [1024, 3000, 64];
 
-/// Too small to stand in for squares that vanish: 0; in f32; in f64, and 0 in f32.
+/// ε too small to hide squares that underflow: 0; tiny in f32; tiny in f64 and 0 in f32.
 const TINY: [f64; 3] = [0.0, 1e-30, 1e-320];
 
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ enum Case {
     Channels(channels::Case),
 }
 
-/// So many rows that every team has several, and the pipeline is full.
+/// Enough rows to give every team several and to fill the pipeline.
 fn stream_cases(n: usize, out: &mut Vec<Case>) {
     let teams = 132 * 16 * 1024 / n.next_multiple_of(1024);
     let base = rows::Case { kernel: Kernel::Stream, ..rows::Case::new(4 * teams + 37, n) };
@@ -66,17 +66,19 @@ fn stream_cases(n: usize, out: &mut Vec<Case>) {
         TINY.iter().for_each(|&eps| push(rows::Case { mood: Mood::Small, eps, ..few }));
         push(rows::Case { mood: Mood::Small, eps: 1e-30, centered: false, ..few });
     }
-    // More chunks than teams of several blocks: they take them in turn. Forward, blocks that come after the first.
+    // More chunks than teams of several blocks, which then loop over chunks. In the forward pass, later waves of
+    // blocks.
     if [16384, 16392].contains(&n) {
         push(rows::Case { rows: 64 * 67 + 9, ..base });
     }
-    // Sums for γ are not finite here, and done again.
+    // Here the sums for γ are not finite and are recomputed.
     if n <= 2048 {
         push(rows::Case { rows: 67, mood: Mood::Hard, ..base });
     }
 }
 
-/// A thread a row: less than a tile of rows, a part of the last one, more tiles than fit at once; and what is no case for it.
+/// One thread per row: less than a tile of rows, a partial last tile, more tiles than fit at once; and inputs that this
+/// kernel cannot take.
 fn each_cases(n: usize, out: &mut Vec<Case>) {
     let base = rows::Case { kernel: Kernel::Each, ..rows::Case::new(1000, n) };
     let mut push = |case| out.push(Case::Rows(case));
@@ -94,7 +96,7 @@ fn each_cases(n: usize, out: &mut Vec<Case>) {
     push(rows::Case { residual: true, ..base });
     push(rows::Case { gap: 8, ..base });
     push(rows::Case { shift: 1, ..base });
-    // So many that the library chooses it.
+    // Enough rows for the library to choose it.
     push(rows::Case { rows: 132 * 3 * 128 * 4 + 5, kernel: Kernel::Chosen, ..base });
 }
 
@@ -130,7 +132,8 @@ fn row_cases(n: usize, out: &mut Vec<Case>) {
     }
 }
 
-/// Few rows, by the library's choice: around every border of a chunk and of the tree of chunks, in every way to hold a row.
+/// Few rows, with the library's choice: around every boundary of a chunk and of the tree of chunks, for every way to
+/// hold a row.
 fn small_cases(n: usize, out: &mut Vec<Case>) {
     let hard = if n <= 3000 { Mood::Hard } else { Mood::Long };
     for rows in [1, 8, 63, 64, 65, 128, 129, 700] {
@@ -141,7 +144,7 @@ fn small_cases(n: usize, out: &mut Vec<Case>) {
         let mut push = |case| out.push(Case::Rows(case));
         push(base);
         push(rows::Case { mood: hard, ..base });
-        // Sums down the columns that are done again; rows that are, with plain gradients.
+        // Sums down the columns that are recomputed; or rows that are, with plain gradients.
         push(rows::Case { mood: if n <= 3000 { Mood::Large } else { Mood::Steep }, ..base });
         push(rows::Case { mood: Mood::Long, centered: false, shift: 1, gap: 3, ..base });
         push(rows::Case { residual: true, wide_params: true, gap: 2, ..base });
@@ -175,13 +178,13 @@ where
     }
 }
 
-/// Every kernel once or twice, with few numbers: what compute-sanitizer can watch in a minute.
+/// Every kernel once or twice, on little data: short enough for compute-sanitizer.
 fn reduced_work() -> Vec<(Type, Case)> {
     let base = |rows, n| rows::Case { kernel: Kernel::Held, fused: Some(true), ..rows::Case::new(rows, n) };
     let apart = |rows, n| rows::Case { fused: Some(false), ..base(rows, n) };
     let mut work = Vec::new();
     let mut push = |element, case| work.push((element, Case::Rows(case)));
-    // Rows in registers: parts of a warp, a warp, a block, a cluster; whole vectors, and single elements with gaps.
+    // Rows in registers: part of a warp, a warp, a block, a cluster; whole vectors, and single elements with gaps.
     for element in [Type::F32, Type::Bf16] {
         push(element, rows::Case { mood: Mood::Hard, ..base(67, 64) });
         push(element, rows::Case { shift: 1, gap: 3, ..apart(67, 100) });
@@ -196,12 +199,12 @@ fn reduced_work() -> Vec<(Type, Case)> {
     let chosen = |rows, n| rows::Case { kernel: Kernel::Chosen, ..rows::Case::new(rows, n) };
     push(Type::Bf16, chosen(2, 300_000));
     push(Type::F32, chosen(64 * 20 + 5, 64));
-    // Few rows: a thread a lane, sums for γ and β by a block a chunk and by warps, of clusters too.
+    // Few rows: one thread per lane; sums for γ and β with one block per chunk and with warps, also in clusters.
     push(Type::F32, rows::Case { mood: Mood::Hard, ..chosen(67, 1000) });
     push(Type::Bf16, rows::Case { mood: Mood::Large, ..chosen(131, 1024) });
     push(Type::F32, rows::Case { mood: Mood::Long, ..chosen(700, 300) });
     push(Type::Bf16, chosen(5, 20000));
-    // Rows that stream: one warp, several, several blocks, with more rows than there are teams.
+    // Streaming rows: one warp, several warps, several blocks, with more rows than teams.
     let streams = |rows, n, mood| rows::Case { kernel: Kernel::Stream, mood, ..rows::Case::new(rows, n) };
     push(Type::Bf16, streams(2117, 1024, Mood::Steep));
     push(Type::F32, streams(427, 5000, Mood::Long));
@@ -209,11 +212,11 @@ fn reduced_work() -> Vec<(Type, Case)> {
     push(Type::F32, streams(57, 12800, Mood::Long));
     push(Type::F32, streams(57, 40000, Mood::Steep));
     push(Type::Bf16, streams(57, 40000, Mood::Long));
-    // A thread a row.
+    // One thread per row.
     push(Type::Bf16, rows::Case { kernel: Kernel::Each, mood: Mood::Hard, ..rows::Case::new(500, 64) });
     push(Type::F16, base(9, 1000));
     push(Type::F64, apart(9, 1000));
-    // Rows whose squares vanish, in every kernel.
+    // Rows whose squares underflow, in every kernel.
     let small = |case: rows::Case| rows::Case { mood: Mood::Small, eps: 1e-30, ..case };
     push(Type::F32, small(base(67, 64)));
     push(Type::Bf16, small(apart(9, 1000)));
@@ -235,17 +238,17 @@ fn reduced_work() -> Vec<(Type, Case)> {
     work
 }
 
-/// Every size class, type and mood; `few`: those of few rows alone.
+/// Every size class, type and mood. `few`: only those with few rows.
 fn whole_work(few: bool) -> Vec<(Type, Case)> {
     let mut list = Vec::new();
     if !few {
-        // What is new comes first.
+        // The newest kernels first.
         EACH_SIZES.iter().for_each(|&n| each_cases(n, &mut list));
         STREAM_SIZES.iter().for_each(|&n| stream_cases(n, &mut list));
     }
     SMALL_SIZES.iter().for_each(|&n| small_cases(n, &mut list));
     if !few {
-        // Then what earlier runs were cut off before: longer rows, and channels.
+        // Then longer rows and channels, before the short rows.
         let (short, long): (Vec<usize>, Vec<usize>) = SIZES.iter().partition(|&&n| n <= 8192);
         long.iter().for_each(|&n| row_cases(n, &mut list));
         channel_cases(&mut list);
@@ -272,7 +275,8 @@ fn whole_work(few: bool) -> Vec<(Type, Case)> {
     work
 }
 
-/// Runs all, or few of them, or those of few rows; rows of these sizes alone if any are given. Gives the number that failed.
+/// Runs all cases, a reduced set, or those with few rows; only rows of the given sizes, if any. Returns the number of
+/// failures.
 pub fn run(device: &Device, reduced: bool, few: bool, sizes: &[usize]) -> usize {
     let mut work = if reduced { reduced_work() } else { whole_work(few) };
     if !sizes.is_empty() {
@@ -284,7 +288,8 @@ pub fn run(device: &Device, reduced: bool, few: bool, sizes: &[usize]) -> usize 
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                // Neighbours share their kernels: whoever takes one takes some more, so that none is compiled by all threads at once.
+                // Neighboring cases share their kernels. A thread takes several at a time, so that no kernel is
+                // compiled by all threads at once.
                 let mine = || work.chunks(NEIGHBOURS).nth(next.fetch_add(1, Ordering::Relaxed));
                 for (element, case) in std::iter::from_fn(mine).flatten() {
                     let began = std::time::Instant::now();
@@ -302,7 +307,7 @@ pub fn run(device: &Device, reduced: bool, few: bool, sizes: &[usize]) -> usize 
                         let mut failures = failures.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                         failures.push(format!("{element:?} {case:?}: {error}"));
                     }
-                    // A run that is cut off has said how far it came.
+                    // Shows progress, in case the run is interrupted.
                     let count = done.fetch_add(1, Ordering::Relaxed) + 1;
                     if count % 50 == 0 {
                         println!("{count} of {} cases done after {:.1} s", work.len(), start.elapsed().as_secs_f64());
@@ -313,7 +318,7 @@ pub fn run(device: &Device, reduced: bool, few: bool, sizes: &[usize]) -> usize 
     });
     let failures = failures.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     println!(
-        "{} of {} cases have the CPU's bits, in {:.1} s",
+        "{} of {} cases match the CPU's bits, in {:.1} s",
         work.len() - failures.len(),
         work.len(),
         start.elapsed().as_secs_f64()

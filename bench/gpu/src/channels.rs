@@ -1,4 +1,4 @@
-//! Group and batch norm: GPU and CPU side by side.
+//! Group and batch norm: the GPU compared with the CPU.
 
 use crate::data::{self, Mood, Number, difference};
 use layernorm::batch_norm::{self, BatchConfig, Moments, Momentum, RunningVariance};
@@ -9,13 +9,13 @@ use layernorm_cuda::{
     self as cuda, BatchBackward, BatchForward, BatchNorm, Device, GroupBackward, GroupNorm, Stats, Workspace,
 };
 
-/// What is normalized.
+/// Which norm.
 #[derive(Clone, Copy, Debug)]
 pub enum What {
     Group(usize),
-    /// With the batch's statistics, running ones updated.
+    /// Batch norm with the statistics of the batch; running statistics are updated.
     Batch,
-    /// With running statistics.
+    /// Batch norm with running statistics.
     Inference,
 }
 
@@ -57,12 +57,12 @@ impl<T: Number> Results<T> {
     }
 }
 
-/// The error of the first thing that differs.
+/// Returns the first difference as an error.
 pub fn compare<T: Number>(device: &Device, case: &Case) -> Result<(), String>
 where
     T::Acc: Number,
 {
-    // Whole rows of a mood are groups or channels of samples.
+    // A row of the mood is a group, or a channel of a sample.
     let per_row = match case.what {
         What::Group(groups) => case.channels / groups * case.space,
         _ => case.space,
@@ -161,7 +161,7 @@ where
     let work = Buffer::<u8>::new(device, bytes)?;
     let workspace = Workspace { address: work.at(0), bytes };
     let moments = cuda::Running { mean: running.0.at(0), var: running.1.at(0), factor: 0.1, unbiased: true };
-    // SAFETY: the buffers are as large as the shapes say and outlive the synchronization.
+    // SAFETY: the buffers are as large as the shapes require, and outlive the synchronization.
     unsafe {
         if let What::Group(groups) = case.what {
             group(groups).forward(device, x.at(0), y.at(0), Some(stats), stream.stream())?;
@@ -183,7 +183,7 @@ where
     dbias.read(0, &mut out.dbias)?;
     running.0.read(0, &mut out.running.0)?;
     running.1.read(0, &mut out.running.1)?;
-    // Inference writes none.
+    // Inference writes no statistics.
     if !matches!(case.what, What::Inference) {
         for (from, to) in saved.iter().zip([&mut out.saved.m, &mut out.saved.delta, &mut out.saved.rstd]) {
             from.read(0, to)?;

@@ -1,19 +1,19 @@
-//! Inputs: plain ones, and rows that broke other libraries or leave the range of numbers.
+//! Inputs: plain ones, and rows that broke other libraries or overflow.
 
 use half::{bf16, f16};
 use layernorm::Element;
 use layernorm_cuda::Type;
 use layernorm_cuda::memory::Plain;
 
-/// An element type on both sides.
+/// An element type, on the CPU and the GPU.
 pub trait Number: Element<Acc: Plain> + Plain {
-    /// The GPU's name for it.
+    /// The element type on the GPU.
     const TYPE: Type;
-    /// The largest power of ten whose square sums leave the arithmetic type.
+    /// A magnitude near the end of the range. Except for f16, sums of its squares overflow the arithmetic type.
     const HUGE: f64;
-    /// Nearest.
+    /// Rounds to nearest.
     fn from_f64(value: f64) -> Self;
-    /// All bits, with every NaN alike.
+    /// All bits, with every NaN mapped to the same value.
     fn bits(self) -> u64;
 }
 
@@ -26,7 +26,7 @@ macro_rules! number {
                 $from(value)
             }
             fn bits(self) -> u64 {
-                #[allow(clippy::eq_op, reason = "a NaN is what differs from itself")]
+                #[allow(clippy::eq_op, reason = "only a NaN differs from itself")]
                 if self != self { u64::MAX } else { self.to_bits() as u64 }
             }
         }
@@ -38,7 +38,7 @@ number!(f64, Type::F64, 1e307, |value| value);
 number!(f16, Type::F16, 6e4, f16::from_f64);
 number!(bf16, Type::Bf16, 1e37, bf16::from_f64);
 
-/// Random numbers by a seed (SplitMix64).
+/// Pseudorandom numbers from a seed (SplitMix64).
 pub struct Random(u64);
 
 impl Random {
@@ -54,27 +54,28 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// About normal: the sum of four uniform numbers, mean 0, variance 1/3.
+    /// Approximately normal: the sum of four uniform numbers, mean 0, variance 1/3.
     pub fn normal(&mut self) -> f64 {
         let bits = self.next();
         (0..4).map(|i| f64::from((bits >> (16 * i)) as u16) / 65536.0 - 0.5).sum()
     }
 }
 
-/// What a row is like.
+/// What the rows are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
-    /// Normal numbers.
+    /// Normally distributed numbers.
     Plain,
-    /// Every row of another kind: large means, constants, overflow, subnormals, NaN, infinity.
+    /// Each row of a different kind: large means, constants, overflow, subnormals, NaN, infinity.
     Hard,
-    /// So large that sums for γ and β overflow, and no NaN.
+    /// So large that the sums for γ and β overflow; no NaN.
     Large,
-    /// As [`Mood::Hard`], all finite, and with plain gradients. For long rows, where sums for γ and β that are done again are slow.
+    /// As [`Mood::Hard`], but all finite and with plain gradients. For long rows, where recomputing sums for γ and β is
+    /// slow.
     Long,
-    /// Rows here and there whose sums leave the range, though no sum down a column does. For gradients.
+    /// Some rows whose sums overflow, although no sum down a column does. For gradients.
     Steep,
-    /// Rows whose squares vanish, constant rows of every size, and plain gradients. For an ε that is 0 or tiny.
+    /// Rows whose squares underflow, constant rows of every magnitude, and plain gradients. For an ε that is 0 or tiny.
     Small,
 }
 
@@ -131,7 +132,7 @@ pub fn params<T: Number>(n: usize, mood: Mood, seed: u64) -> Vec<T> {
     (0..n).map(|i| T::from_f64(value(i, random.normal()))).collect()
 }
 
-/// The first place where two differ.
+/// Reports the first place where the two differ.
 pub fn difference<T: Number>(what: &str, ours: &[T], cpu: &[T]) -> Result<(), String> {
     let count = ours.iter().zip(cpu).filter(|(a, b)| a.bits() != b.bits()).count();
     match ours.iter().zip(cpu).position(|(a, b)| a.bits() != b.bits()) {

@@ -1,4 +1,4 @@
-// Results of two calls beside each other, in vectors of 16 bytes.
+// Compares the results of two calls, in vectors of 16 bytes.
 struct Params {
     const uint4* from;
     uint4* first;
@@ -6,13 +6,13 @@ struct Params {
     unsigned long long* count;
 };
 
-// The first call's are kept.
+// Keeps the results of the first call.
 extern "C" __global__ void keep(const __grid_constant__ Params p) {
     unsigned long long step = (unsigned long long)gridDim.x * blockDim.x;
     for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < p.vectors; i += step) p.first[i] = p.from[i];
 }
 
-// How many of a later call's differ in a bit.
+// Counts the vectors of a later call that differ in any bit.
 extern "C" __global__ void differ(const __grid_constant__ Params p) {
     unsigned long long found = 0, step = (unsigned long long)gridDim.x * blockDim.x;
     for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < p.vectors; i += step) {

@@ -1,7 +1,7 @@
-//! More than 2³¹ elements: rows that repeat, so that the CPU need only do each kind once.
+//! More than 2³¹ elements: the rows repeat, so that the CPU needs to compute each of them only once.
 //!
-//! y and dx of a row depend on the row alone. The sums for γ and β of a chunk of 64 rows depend on the chunk alone, and the chunks
-//! fold as adjacent pairs, padded with +0 (rule 5).
+//! y and dx of a row depend only on that row. The sums for γ and β of a chunk of 64 rows depend only on the chunk, and
+//! the chunks are folded as adjacent pairs, padded with +0 (rule 5).
 
 use crate::data::{self, Mood, Number, difference};
 use half::bf16;
@@ -10,12 +10,12 @@ use layernorm_cuda::memory::{Buffer, OwnedStream};
 use layernorm_cuda::{self as cuda, Backward, Device, Forward, RowNorm, Rows, Stats, Type, Workspace};
 
 const N: usize = 4096;
-/// Rows until they repeat: whole chunks.
+/// The period in rows: whole chunks.
 const PERIOD: usize = 512;
 const CHUNK: usize = 64;
 const ROWS: usize = (1 << 31) / N + 3 * CHUNK + 5;
 
-/// What the CPU says of the first rows: y, dx, and the sums of each chunk for γ and β.
+/// The CPU's results for the first period: y, dx, and the sums of each chunk for γ and β.
 struct Reference {
     y: Vec<bf16>,
     dx: Vec<bf16>,
@@ -49,7 +49,7 @@ fn reference(x: &[bf16], dy: &[bf16], gain: &[f32], bias: &[f32], rows: usize) -
     Ok(out)
 }
 
-/// The sums of all chunks, of which `last` ends the tensor and the others repeat.
+/// Folds the sums of all chunks: those of the period repeat, and `last` ends the tensor.
 fn fold(period: &[Vec<f32>], last: &[f32]) -> Vec<f32> {
     let chunks = ROWS.div_ceil(CHUNK);
     let column = |c: usize| {
@@ -64,7 +64,7 @@ fn fold(period: &[Vec<f32>], last: &[f32]) -> Vec<f32> {
     (0..N).map(column).collect()
 }
 
-/// What was checked, or what differs.
+/// Returns what was checked, or what differs as an error.
 pub fn run(device: &Device) -> Result<String, String> {
     let start = std::time::Instant::now();
     let x = data::rows::<bf16>(PERIOD, N, Mood::Plain, 11);
@@ -77,12 +77,19 @@ pub fn run(device: &Device) -> Result<String, String> {
     let found = on_gpu(device, [&x, &dy], [&gain, &bias], &whole).map_err(|error| error.to_string())?;
     for (what, rows) in [("y", &found.y), ("dx", &found.dx)] {
         if let Some(first) = rows.first() {
-            return Err(format!("{ROWS} rows of {N}: {what} differs in {} rows, the first is {first}", rows.len()));
+            return Err(format!(
+                "{ROWS} rows of {N}: {what} differs in {} rows, the first of which is {first}",
+                rows.len()
+            ));
         }
     }
     difference("dγ", &found.gain, &fold(&whole.sums[0], &last.sums[0][0]))?;
     difference("dβ", &found.bias, &fold(&whole.sums[1], &last.sums[1][0]))?;
-    Ok(format!("{ROWS} rows of {N}, {} elements: the CPU's bits, in {:.1} s", ROWS * N, start.elapsed().as_secs_f64()))
+    Ok(format!(
+        "{ROWS} rows of {N}, {} elements: match the CPU's bits, in {:.1} s",
+        ROWS * N,
+        start.elapsed().as_secs_f64()
+    ))
 }
 
 /// Rows of y and of dx that differ; dγ; dβ.
@@ -93,7 +100,7 @@ struct Found {
     bias: Vec<f32>,
 }
 
-/// `inputs`: x and dy of the rows that repeat. `params`: γ and β.
+/// `inputs`: x and dy of one period. `params`: γ and β.
 fn on_gpu(
     device: &Device,
     inputs: [&[bf16]; 2],
@@ -123,7 +130,7 @@ fn on_gpu(
         Backward { x: rows(&tensors[0]), dy: rows(&tensors[1]), dh: None, stats, dx: Some(rows(&out)), gradients };
     let work = Buffer::<u8>::new(device, norm.workspace(&gradients))?;
     let workspace = Workspace { address: work.at(0), bytes: work.len() };
-    // SAFETY: the buffers are as large as the shapes say and outlive the synchronization.
+    // SAFETY: the buffers are as large as the shapes require, and outlive the synchronization.
     unsafe { norm.forward(device, &forward, stream.stream())? };
     stream.synchronize()?;
     let y = differing(&out, &expected.y)?;
@@ -137,7 +144,7 @@ fn on_gpu(
     Ok(found)
 }
 
-/// The rows in which a tensor differs from rows that repeat.
+/// The rows in which a tensor differs from the repeated expected rows.
 fn differing(out: &Buffer<bf16>, expected: &[bf16]) -> Result<Vec<usize>, cuda::Error> {
     let mut found = Vec::new();
     let mut rows = vec![bf16::ZERO; PERIOD * N];

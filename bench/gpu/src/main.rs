@@ -1,6 +1,6 @@
 //! Checks layernorm-cuda against the CPU library, bit for bit, and measures it against a device copy.
 //!
-//! `--help` says what it takes.
+//! See `--help` for the arguments.
 
 mod cases;
 mod channels;
@@ -13,7 +13,7 @@ mod time;
 
 use layernorm_cuda::{Device, Error, Type};
 
-/// The type and size that are timed alone, for a profiler.
+/// The only type and size to be timed, for use with a profiler.
 fn only(words: &[String]) -> Option<(Type, usize)> {
     words.iter().find_map(|word| {
         let (name, n) = word.split_once(':')?;
@@ -22,24 +22,24 @@ fn only(words: &[String]) -> Option<(Type, usize)> {
 }
 
 const HELP: &str = "\
-layernorm-gpu-bench: the norms on this machine's GPU, against the CPU and against a device copy
+layernorm-gpu-bench: the norms on this machine's GPU, compared with the CPU and with a device copy
 
 layernorm-gpu-bench [check] [large] [repeat] [time] [small] [sweep] [N…] [f32:N | bf16:N] [--reduced] [--few] [--held]
 
-  check      every size class, type and hard input against the CPU, bit for bit; N…: of these sizes only
-             --reduced: a few of each kernel, for compute-sanitizer; --few: calls of few rows
-  large      more than 2^31 elements
-  repeat     the same calls hundreds of times, each result against the first, bit for bit; N…: of these sizes only
-  time       TB/s of tensors of 512 MiB, and small calls; N…: of these sizes only; f32:N or bf16:N: one alone, for a profiler
-  small      µs of calls of few rows
-  sweep      launch geometries beside each other; N…: of these sizes only; --held: of rows in registers
-Without a word: check, large and time. Status: 0 if all holds, 1 if not, 2 for wrong words or no GPU.";
+  check      compare every size class, type and hard input with the CPU, bit for bit; N…: only these row lengths
+             --reduced: a few cases per kernel, for compute-sanitizer; --few: only calls with few rows
+  large      compare a tensor of more than 2^31 elements with the CPU
+  repeat     repeat the same calls hundreds of times and compare each result with the first, bit for bit; N…: as above
+  time       TB/s on tensors of 512 MiB, and small calls; N…: as above; f32:N or bf16:N: only this one, for a profiler
+  small      µs per call with few rows
+  sweep      compare launch geometries; N…: as above; --held: also those that keep rows in registers
+Without a command: check, large and time. Exit status: 0 on success, 1 on failure, 2 for bad arguments or no GPU.";
 
 const WORK: [&str; 6] = ["check", "large", "repeat", "time", "small", "sweep"];
-/// What is done if nothing is named.
+/// What runs if no command is given.
 const ALL: [&str; 3] = ["check", "large", "time"];
 
-/// The first word that means nothing.
+/// The first argument that is not recognized.
 fn unknown(words: &[String]) -> Option<&String> {
     let size = |word: &str| word.parse::<usize>().is_ok_and(|n| n > 0);
     let known = |word: &String| {
@@ -51,22 +51,22 @@ fn unknown(words: &[String]) -> Option<&String> {
     words.iter().find(|word| !known(word))
 }
 
-/// Whether there is such work to do: it was named, or nothing was and it is part of all.
+/// Whether a command should run: it was given, or none was given and it is one of the defaults.
 fn wanted(words: &[String], work: &str) -> bool {
     let named = |work: &str| words.iter().any(|word| word == work);
     named(work) || (ALL.contains(&work) && !WORK.iter().any(|work| named(work)))
 }
 
-/// What is said to sizes that cannot be timed.
+/// The error message for sizes that cannot be measured.
 fn refused(words: &[String]) -> Option<String> {
     let (time, sweep) = (wanted(words, "time"), wanted(words, "sweep"));
     let (least, most) = (*time::Bench::TAKES.start(), *time::Bench::TAKES.end());
     words.iter().filter_map(|word| word.split(':').next_back()?.parse::<usize>().ok()).find_map(|n| {
         if time && !(least..=most).contains(&n) {
-            return Some(format!("{n}: time takes rows of {least} to {most} elements"));
+            return Some(format!("{n}: `time` needs rows of {least} to {most} elements"));
         }
         let wrong = sweep && (n > most || !n.is_multiple_of(8));
-        wrong.then(|| format!("{n}: sweep takes rows of whole vectors, a multiple of 8 elements, of up to {most}"))
+        wrong.then(|| format!("{n}: `sweep` needs rows of a multiple of 8 elements, at most {most}"))
     })
 }
 

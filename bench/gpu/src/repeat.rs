@@ -1,8 +1,9 @@
-//! The same call many times: every result has the first one's bits, and all of them are looked at, on the GPU.
+//! Runs the same call many times. Every result must have the bits of the first, and all of them are compared, on the
+//! GPU.
 //!
-//! A mistake in the order of reads and copies may show once in thousands of rows, and racecheck does not see copies that the device
-//! makes by itself. `check` holds a call of each kind against the CPU; this holds many calls of many rows against each other: alone,
-//! and beside a copy on another stream, which takes turns with them at the same memory.
+//! A wrong order of reads and copies may show once in thousands of rows, and racecheck does not see bulk copies.
+//! `check` compares one call of each kind with the CPU. This compares many calls of many rows with each other: alone,
+//! and next to a copy on another stream that competes for memory.
 
 use crate::time::{Bench, SIZES, Shape, TENSOR, prepare};
 use layernorm_cuda::config::Geometry;
@@ -12,10 +13,10 @@ use layernorm_cuda::{Device, Error, Launch, Source, Type, Variant};
 static DIFFER: Source =
     Source { name: "differ.cu", text: include_str!("differ.cu"), headers: &[], layout: Source::NO_LAYOUT };
 
-/// Calls of each kind alone, and as many beside a copy.
+/// Calls of each kind alone, and as many next to a copy.
 const CALLS: usize = 100;
 
-/// Bytes that are copied beside a call.
+/// Bytes that are copied next to a call.
 const BESIDE: usize = 32 << 20;
 
 /// As in differ.cu.
@@ -28,7 +29,7 @@ struct DifferParams {
     count: u64,
 }
 
-/// A call to repeat; without a geometry, the library's choice.
+/// A call to repeat; without a geometry, with the library's choice.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     pub shape: Shape,
@@ -52,7 +53,7 @@ pub struct Found {
     pub vectors: u64,
 }
 
-/// What the first call gave, and where differences are counted.
+/// The results of the first call, and the counters of differences.
 pub struct Repeat<'a> {
     bench: &'a Bench<'a>,
     first: Buffer<u8>,
@@ -71,7 +72,7 @@ impl<'a> Repeat<'a> {
         })
     }
 
-    /// Calls alone, and calls beside a copy.
+    /// Runs calls alone and calls next to a copy.
     pub fn look(&mut self, call: &Call) -> Result<[Found; 2], Error> {
         call.run(self.bench)?;
         self.on_results(call, "keep", 0)?;
@@ -93,30 +94,31 @@ impl<'a> Repeat<'a> {
         Ok(Found { calls: counts.iter().filter(|&&count| count > 0).count(), vectors: counts.iter().sum() })
     }
 
-    /// Runs a kernel of differ.cu over all that a call gave.
+    /// Runs a kernel of differ.cu over all results of a call.
     fn on_results(&self, call: &Call, entry: &'static str, count: u64) -> Result<(), Error> {
         let device = self.bench.device;
         let function = device.function(&Variant::new(&DIFFER, entry))?;
         let mut at = 0;
         for (from, bytes) in self.bench.results(&call.shape, call.back) {
-            // What lies behind them is not written, and stays the same.
+            // The bytes after the results are not written and do not change.
             let bytes = bytes.next_multiple_of(16);
             assert!(at + bytes <= self.first.len(), "{bytes} bytes at {at}");
             let params = DifferParams { from, first: self.first.at(at), vectors: bytes as u64 / 16, count };
             at += bytes;
             let launch = Launch::new(2 * device.properties().multiprocessors, 1024);
-            // SAFETY: the structure is the kernel's; both places have so many bytes.
+            // SAFETY: the structure has the kernel's layout; source and destination have that many bytes.
             unsafe { launch.run(&function, self.bench.stream.stream(), &params)? };
         }
         Ok(())
     }
 }
 
-/// Every size that is timed, forward and backward; `sizes`: only these, if any are given. Gives the number of kinds that differ.
+/// Every size that is timed, forward and backward; only the given `sizes`, if any. Returns the number of kinds of calls
+/// that differ.
 pub fn run(device: &Device, sizes: &[usize]) -> Result<usize, Error> {
     let (mut bench, start) = (Bench::new(device)?, std::time::Instant::now());
     let mut failed = 0;
-    println!("| type | N | | calls that differ, of {CALLS} | beside a copy | vectors |\n|---|---|---|---|---|---|");
+    println!("| type | N | | calls of {CALLS} that differ | during a copy | vectors |\n|---|---|---|---|---|---|");
     for element in [Type::F32, Type::Bf16] {
         bench.fill(element)?;
         let wanted = SIZES.into_iter().filter(|n| sizes.is_empty() || sizes.contains(n));
@@ -126,7 +128,7 @@ pub fn run(device: &Device, sizes: &[usize]) -> Result<usize, Error> {
         let mut repeat = Repeat::new(&bench)?;
         for &shape in &shapes {
             for back in [false, true] {
-                // Backward has the statistics that forward left just before.
+                // Backward uses the statistics that the preceding forward pass wrote.
                 let [alone, beside] = repeat.look(&Call { shape, back, geometry: None })?;
                 failed += usize::from(alone.calls + beside.calls > 0);
                 let direction = if back { "backward" } else { "forward" };
@@ -138,6 +140,6 @@ pub fn run(device: &Device, sizes: &[usize]) -> Result<usize, Error> {
             }
         }
     }
-    println!("{failed} kinds of calls differ, in {:.1} s", start.elapsed().as_secs_f64());
+    println!("{failed} kinds of calls differ ({:.1} s)", start.elapsed().as_secs_f64());
     Ok(failed)
 }

@@ -1,4 +1,4 @@
-//! Layer norm and RMS norm of rows: GPU and CPU side by side.
+//! Layer norm and RMS norm of rows: the GPU compared with the CPU.
 
 use crate::data::{self, Mood, Number, difference};
 use layernorm::{Affine, Context, Gradients, NormConfig, Param, ParamMut, Saved, View, ViewMut, layer_norm, rms_norm};
@@ -6,36 +6,36 @@ use layernorm_cuda::config::{self, Geometry};
 use layernorm_cuda::memory::{Buffer, OwnedStream};
 use layernorm_cuda::{self as cuda, Backward, Device, Forward, RowNorm, Rows, Stats, Workspace};
 
-/// Which kernels do it.
+/// Which kernels are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// What the library chooses.
+    /// The library's choice.
     Chosen,
     /// Rows in registers.
     Held,
-    /// Rows that stream through shared memory; those of the library's choice where none can.
+    /// Rows that stream through shared memory; the library's choice if they cannot.
     Stream,
-    /// A thread a row, forward; the library's choice where that is not possible, and backward.
+    /// One thread per row in the forward pass; the library's choice if that is not possible, and backward.
     Each,
 }
 
-/// A call to compare.
+/// A call to be compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub rows: usize,
     pub n: usize,
     pub centered: bool,
     pub mood: Mood,
-    /// γ and β are f32 whatever the input is.
+    /// Whether γ and β are f32 whatever the input is.
     pub wide_params: bool,
     pub affine: bool,
-    /// The gain is 1 + γ.
+    /// Whether the gain is 1 + γ.
     pub zero_centered: bool,
     pub residual: bool,
     /// Elements before the first row, and between rows.
     pub shift: usize,
     pub gap: usize,
-    /// Whether the sums for γ and β go with dx; `None` for what the library chooses.
+    /// Whether the sums for γ and β are fused with dx; `None` for the library's choice.
     pub fused: Option<bool>,
     pub eps: f64,
     pub kernel: Kernel,
@@ -61,7 +61,7 @@ impl Case {
     }
 }
 
-/// What a call gives.
+/// The results of a call.
 struct Results<T: Number> {
     h: Vec<T>,
     y: Vec<T>,
@@ -81,7 +81,7 @@ struct Inputs<T: Number> {
     wide: (Vec<f32>, Vec<f32>),
 }
 
-/// The error of the first thing that differs.
+/// Returns the first difference as an error.
 pub fn compare<T: Number>(device: &Device, case: &Case) -> Result<(), String>
 where
     T::Acc: Number,
@@ -170,7 +170,7 @@ fn on_cpu<T: Number>(case: &Case, inputs: &Inputs<T>) -> Result<Results<T>, laye
     Ok(out)
 }
 
-/// Rows in a buffer of their own, shifted and apart; what lies between is poison.
+/// Rows in their own buffer, shifted and with gaps, which are filled with poison.
 struct Placed<T> {
     buffer: Buffer<T>,
     case: Case,
@@ -193,19 +193,19 @@ impl<T: Number> Placed<T> {
         Rows { address: self.buffer.at(self.case.shift), stride: (self.case.n + self.case.gap) as i64 }
     }
 
-    /// The rows, if nothing was written between them.
+    /// Reads the rows; fails if anything was written between them.
     fn read(&self) -> Result<Vec<T>, cuda::Error> {
         let Case { rows, n, shift, gap, .. } = self.case;
         let mut all = vec![T::default(); self.buffer.len()];
         self.buffer.read(0, &mut all)?;
         let untouched = |part: &[T]| part.iter().all(|value| value.bits() == u64::MAX);
-        assert!(untouched(&all[..shift]), "written before the first row");
-        assert!(untouched(&all[shift + rows * (n + gap)..]), "written behind the last row");
+        assert!(untouched(&all[..shift]), "wrote before the first row");
+        assert!(untouched(&all[shift + rows * (n + gap)..]), "wrote past the last row");
         let mut out = Vec::with_capacity(rows * n);
         for row in 0..rows {
             let at = shift + row * (n + gap);
             out.extend_from_slice(&all[at..at + n]);
-            assert!(untouched(&all[at + n..at + n + gap]), "written between rows {row} and {}", row + 1);
+            assert!(untouched(&all[at + n..at + n + gap]), "wrote between rows {row} and {}", row + 1);
         }
         Ok(out)
     }
@@ -276,7 +276,7 @@ fn on_gpu<T: Number>(device: &Device, case: &Case, inputs: &Inputs<T>) -> Result
     let dh_rows = case.residual.then(|| dh.rows());
     let backward =
         Backward { x: from.rows(), dy: dy.rows(), dh: dh_rows, stats: saved, dx: Some(dx.rows()), gradients };
-    // SAFETY: the buffers are as large as the shapes say and outlive the synchronization.
+    // SAFETY: the buffers are as large as the shapes require, and outlive the synchronization.
     unsafe {
         match forward_geometry(case, T::TYPE, device) {
             Some(chosen) => norm.forward_with(device, &forward, chosen, stream.stream())?,
@@ -294,7 +294,7 @@ fn on_gpu<T: Number>(device: &Device, case: &Case, inputs: &Inputs<T>) -> Result
     };
     let both = |narrow: &Buffer<T>, wide: &Buffer<f32>| -> Result<(Vec<T>, Vec<f32>), cuda::Error> {
         let mut to = (vec![T::default(); n], vec![0.0; n]);
-        // The other one has not been written.
+        // Only one of the two was written.
         if case.wide_params {
             wide.read(0, &mut to.1)?
         } else {

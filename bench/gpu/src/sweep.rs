@@ -1,4 +1,4 @@
-//! Geometries beside each other, so that the tables of `config` can be set from one run.
+//! Compares launch geometries, so that the tables of `config` can be set from one run.
 
 use crate::time::{Bench, Shape, prepare};
 use layernorm_cuda::config::{self, Flow, Geometry};
@@ -10,11 +10,11 @@ const SIZES: [usize; 14] = [4096, 262_144, 1024, 16384, 65536, 8192, 768, 32768,
 struct Candidate {
     shape: Shape,
     geometry: Geometry,
-    /// Backward, with the sums for γ and β.
+    /// Whether it is a backward pass, with the sums for γ and β.
     back: bool,
 }
 
-/// The library's choice of a geometry that streams, and those that differ from it in one thing.
+/// The library's streaming geometry, and those that differ from it in one respect.
 fn stream_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     let (element, n, properties) = (shape.element, shape.n, device.properties());
     let mut list = Vec::new();
@@ -48,7 +48,7 @@ fn stream_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
                 ..base
             });
         }
-        // Other teams a block, or warps a multiprocessor; each with the longest ring that there is room for.
+        // Other numbers of teams per block or of warps per multiprocessor, each with the longest ring that fits.
         for (threads, blocks) in
             [1, 2, 4, 8, 16].iter().flat_map(|teams| [1, 2, 3, 4, 6, 7, 8, 12, 14].map(|blocks| (one * teams, blocks)))
         {
@@ -62,7 +62,7 @@ fn stream_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
                 found.extend((1..=4 * pieces).rev().map(with).find(fits));
             }
         }
-        // Blocks that come and go with some rows each.
+        // Several waves of blocks with a few rows each.
         let few = |&(threads, blocks): &(usize, usize)| threads <= 512 && (256..=640).contains(&(threads * blocks));
         let shapes = [1, 2, 4, 8, 16].into_iter().flat_map(|teams| (1..=16).map(move |blocks| (one * teams, blocks)));
         for (threads, blocks) in shapes.filter(|shape| !back && few(shape)) {
@@ -115,7 +115,7 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
             let rings: Vec<usize> =
                 if back { vec![0, steps + 1, steps + 2, 2 * steps, 3 * steps] } else { vec![0, 2 * steps, 3 * steps] };
             for ring in rings {
-                // Fewer blocks have more registers: backward holds two sums an element.
+                // Fewer blocks have more registers: the backward pass holds two sums per element.
                 let choices =
                     if back { [most.div_ceil(2), (most * 3).div_ceil(4), most] } else { [most, most * 2, most * 2] };
                 for blocks in choices.into_iter().collect::<std::collections::BTreeSet<_>>() {
@@ -139,7 +139,7 @@ fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     list
 }
 
-/// 16 bits in vectors of four, in blocks that come and go with their rows.
+/// 16-bit types in vectors of four, in short-lived blocks.
 fn four_candidates(shape: Shape) -> Vec<Candidate> {
     if shape.element.bytes() != 2 || shape.n > 1024 {
         return Vec::new();
@@ -155,7 +155,7 @@ fn four_candidates(shape: Shape) -> Vec<Candidate> {
     list
 }
 
-/// A thread a row, in blocks that stay and in those that come and go.
+/// One thread per row, in persistent and in short-lived blocks.
 fn each_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     let all = [(3, 128, 4), (2, 128, 4), (2, 128, 5), (2, 128, 3), (3, 128, 2), (3, 64, 8)];
     let each = |(ring, threads, blocks)| Geometry::each(shape.element, shape.n, ring, threads, blocks);
@@ -164,26 +164,26 @@ fn each_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     found.flat_map(|one| [1, 4].map(|waves| candidate(Geometry { waves, ..one }))).collect()
 }
 
-/// What there is to compare for a size. `held`: rows in registers too, not only those that stream.
+/// The candidates for a size. `held`: also rows in registers, not only streaming ones.
 fn all_candidates(shapes: &[Shape], device: &Device, held: bool) -> Vec<Candidate> {
     let mut list: Vec<Candidate> = shapes.iter().flat_map(|&shape| stream_candidates(shape, device)).collect();
-    // What rows in registers have.
+    // The library's choice for rows in registers.
     list.extend(shapes.iter().filter_map(|&shape| {
         let geometry = config::forward(shape.element, shape.rows, shape.n, true, 1, device.properties())?;
         Some(Candidate { shape, geometry, back: false })
     }));
     list.extend(shapes.iter().flat_map(|&shape| each_candidates(shape, device)));
     list.extend(shapes.iter().flat_map(|&shape| four_candidates(shape)));
-    // Short rows have no others.
+    // Short rows have no other candidates.
     list.extend(shapes.iter().filter(|shape| held || shape.n <= 512).flat_map(|&shape| candidates(shape, device)));
     list
 }
 
-/// Size by size, so that a run that is cut off has said something. `held`: rows in registers too; `sizes`: only these, if any are
-/// given.
+/// Size by size, so that an interrupted run has printed some results. `held`: also rows in registers; only the given
+/// `sizes`, if any.
 pub fn run(device: &Device, held: bool, sizes: &[usize]) -> Result<(), Error> {
     let mut bench = Bench::new(device)?;
-    // Two bf16 are one f32 of the second's size: the same bytes serve both types.
+    // Two bf16 make one f32 whose magnitude is that of the second, so the same bytes serve both types.
     bench.fill(Type::Bf16)?;
     let sizes = if sizes.is_empty() { &SIZES } else { sizes };
     for &n in sizes {
@@ -195,7 +195,7 @@ pub fn run(device: &Device, held: bool, sizes: &[usize]) -> Result<(), Error> {
         device.synchronize()?;
         println!("N={n}: {} candidates, built in {:.1} s", list.len(), start.elapsed().as_secs_f64());
         for shape in &shapes {
-            // The statistics that backward reads.
+            // Writes the statistics that backward reads.
             bench.forward(shape, None)?;
             for back in [false, true] {
                 let mine = list.iter().filter(|one| one.back == back && one.shape.element == shape.element);
@@ -214,7 +214,7 @@ fn launch(bench: &Bench, one: &Candidate) -> Result<(), Error> {
     }
 }
 
-/// The library's choice, the best six, and the worst two.
+/// Prints the library's choice, the best six and the worst two.
 fn report<'a>(
     bench: &Bench,
     shape: &Shape,

@@ -1,4 +1,4 @@
-//! Speed against a device copy, measured in the same run. Bytes are those that must move.
+//! Speed compared with a device copy, measured in the same run. Counts only the bytes that must move.
 
 use crate::data::{self, Mood};
 use half::bf16;
@@ -9,14 +9,14 @@ use layernorm_cuda::{
     Workspace,
 };
 
-/// Bytes of a tensor.
+/// Bytes per tensor.
 pub const TENSOR: usize = 512 << 20;
 pub const SIZES: [usize; 11] = [64, 256, 768, 1024, 4096, 8192, 16384, 32768, 65536, 131_072, 262_144];
 const REPEATS: usize = 9;
-/// Bytes for γ, β and their gradients, each.
+/// Bytes for each of γ, β and their gradients.
 const PARAM: usize = 1 << 21;
 
-/// Tensors of 512 MiB, and what belongs to them.
+/// Tensors of 512 MiB, with parameters, statistics and workspace.
 pub struct Bench<'a> {
     pub device: &'a Device,
     pub stream: OwnedStream,
@@ -26,7 +26,7 @@ pub struct Bench<'a> {
     work: Buffer<u8>,
 }
 
-/// A shape to time.
+/// A shape to be timed.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub element: Type,
@@ -45,9 +45,9 @@ impl Shape {
 }
 
 impl<'a> Bench<'a> {
-    /// Elements of rows that it takes: there is room for their statistics, and for γ and β.
+    /// Supported row lengths: those for which the statistics, γ and β fit into the buffers.
     pub const TAKES: std::ops::RangeInclusive<usize> = TENSOR / 2 / Self::ROWS..=PARAM / 4;
-    /// Rows that there is room for, and bytes of their statistics.
+    /// Maximum number of rows, and bytes of their statistics.
     pub const ROWS: usize = TENSOR / 64;
     pub const STATS: usize = 3 * 4 * Self::ROWS;
 
@@ -64,7 +64,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Random numbers of the type into x, dy, γ and β.
+    /// Fills x, dy, γ and β with random numbers of the type.
     pub fn fill(&mut self, element: Type) -> Result<(), Error> {
         let count = 1 << 22;
         let bytes: Vec<u8> = match element {
@@ -135,7 +135,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Address and bytes of all that a call gives: y and the statistics; or dx, dγ and dβ.
+    /// Address and size in bytes of all results of a call: y and the statistics; or dx, dγ and dβ.
     pub fn results(&self, shape: &Shape, back: bool) -> Vec<(u64, usize)> {
         let Shape { element, rows, n } = *shape;
         let mut places = vec![(self.tensors[2].at(0), rows * n * element.bytes())];
@@ -146,8 +146,8 @@ impl<'a> Bench<'a> {
         places
     }
 
-    /// The median of several runs, in seconds. All of them wait in the stream behind a first one, so that the device never waits
-    /// for the host: what a launch costs there is in no time of a large call.
+    /// The median of several runs, in seconds. All of them are queued on the stream behind a first one, so that the
+    /// device never waits for the host: the launch overhead of the host does not show in the times of large calls.
     pub fn median(&self, repeats: usize, work: impl Fn() -> Result<(), Error>) -> Result<f64, Error> {
         let pair = |_| Ok((Event::new(self.device)?, Event::new(self.device)?));
         let events: Vec<(Event, Event)> = (0..repeats).map(pair).collect::<Result<_, Error>>()?;
@@ -163,12 +163,12 @@ impl<'a> Bench<'a> {
         Ok(times[repeats / 2])
     }
 
-    /// Seconds a call inside a graph of many.
+    /// Seconds per call inside a graph of many calls.
     fn in_graph(&self, work: impl Fn() -> Result<(), Error>) -> Result<f64, Error> {
         const CALLS: usize = 50;
         work()?;
         let graph = self.stream.capture(|_| (0..CALLS).try_for_each(|_| work()))?;
-        // SAFETY: the work is on buffers of `self`, which are still there.
+        // SAFETY: the work uses buffers of `self`, which still exist.
         Ok(self.median(REPEATS, || unsafe { graph.launch(self.stream.stream()) })? / CALLS as f64)
     }
 
@@ -177,7 +177,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Builds what `work` needs on all of the host's threads.
+/// Runs `work`, which compiles kernels, on all of the host's threads.
 pub fn prepare<T: Sync>(list: &[T], work: impl Fn(&T) -> Result<(), Error> + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -193,8 +193,8 @@ pub fn prepare<T: Sync>(list: &[T], work: impl Fn(&T) -> Result<(), Error> + Syn
     });
 }
 
-/// How many clusters run at a time, each block on a multiprocessor of its own: clusters lie in one part of the chip each, and
-/// parts differ in size.
+/// How many clusters are resident at a time with one block per multiprocessor: a cluster lies within one GPC, and GPCs
+/// differ in size.
 fn clusters(device: &Device) -> Result<(), Error> {
     let whole = Variant { large_clusters: true, ..Variant::new(&NOOP, "noop").shared(200 << 10) };
     let noop = device.function(&whole)?;
@@ -207,7 +207,7 @@ fn clusters(device: &Device) -> Result<(), Error> {
     Ok(())
 }
 
-/// The table; `only`: of this type and size; `sizes`: of these, if any are given, and both types.
+/// Prints the table. `only`: for this type and size; `sizes`: for these, if any are given, in both types.
 pub fn run(device: &Device, only: Option<(Type, usize)>, sizes: &[usize]) -> Result<(), Error> {
     clusters(device)?;
     let mut bench = Bench::new(device)?;
@@ -247,7 +247,7 @@ pub fn run(device: &Device, only: Option<(Type, usize)>, sizes: &[usize]) -> Res
     if only.is_some() || !sizes.is_empty() { Ok(()) } else { small(&bench, copy) }
 }
 
-/// Small calls alone.
+/// Only the small calls.
 pub fn small_alone(device: &Device) -> Result<(), Error> {
     let mut bench = Bench::new(device)?;
     bench.fill(Type::Bf16)?;
@@ -270,14 +270,14 @@ const SMALL: [(usize, usize); 12] = [
     (8, 262_144),
 ];
 
-/// Small calls, inside a graph. The bytes of a small tensor come from L2.
+/// Small calls, inside a graph. The data of a small tensor comes from L2.
 fn small(bench: &Bench, copy: f64) -> Result<(), Error> {
     let noop = bench.device.function(&Variant::new(&NOOP, "noop"))?;
     // SAFETY: the kernel reads nothing.
     let empty = bench.in_graph(|| unsafe { Launch::new(1, 32).run(&noop, bench.stream.stream(), &0u64) })?;
-    println!("\nan empty kernel in a graph: {:.2} µs", empty * 1e6);
+    println!("\nempty kernel in a graph: {:.2} µs", empty * 1e6);
     println!(
-        "| type | rows | N | forward µs | of it in registers | launch + bytes | dx µs | with dγ, dβ µs | launch + bytes | copy of the tensor µs |\n|---|---|---|---|---|---|---|---|---|---|"
+        "| type | rows | N | forward µs | with rows in registers µs | launch + bytes | dx µs | with dγ, dβ µs | launch + bytes | copy of the tensor µs |\n|---|---|---|---|---|---|---|---|---|---|"
     );
     let shapes = SMALL.iter().flat_map(|&(rows, n)| [Type::F32, Type::Bf16].map(|element| Shape { element, rows, n }));
     let shapes: Vec<Shape> = shapes.collect();

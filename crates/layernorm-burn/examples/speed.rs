@@ -1,5 +1,5 @@
-//! The two bars of this crate, measured side by side: a training step of the paper's MLP with our layer norm and with Burn's, and
-//! a training step of our LSTM and of Burn's. Both sides are first shown to compute the same.
+//! The two benchmarks of this crate: a training step of the paper's MLP with our layer norm and with Burn's, and a
+//! training step of our LSTM and of Burn's. Both sides are first shown to compute the same.
 //!
 //! `cargo run --release -p layernorm-burn --example speed`
 
@@ -12,7 +12,7 @@ use burn::tensor::{Device, Distribution, Int, Tensor};
 use layernorm_burn::LstmConfig;
 use std::time::{Duration, Instant};
 
-/// Steps of each side before the clock, and rounds of one step a side, one after the other, on it.
+/// Warm-up steps per side, and measured rounds of one step per side, alternating.
 const WARM: usize = 3;
 const ROUNDS: usize = 31;
 
@@ -23,7 +23,7 @@ macro_rules! mlp {
             use $config as NormConfig;
             use $norm as Norm;
 
-            /// 784-1000-1000-10, a layer norm before each relu.
+            /// 784-1000-1000-10, with a layer norm before each ReLU.
             #[derive(Module, Debug)]
             pub struct Mlp {
                 linears: Vec<Linear>,
@@ -75,7 +75,7 @@ impl<M: Module> Trainer<M> {
         Trainer { model: Some(model), optimizer: AdamConfig::new().init() }
     }
 
-    /// Forward, backward and Adam.
+    /// One step: forward, backward and Adam.
     fn step(&mut self, loss: impl Fn(&M) -> Tensor<1>) -> f32 {
         let model = self.model.take().expect("there is a model between steps");
         let loss = loss(&model);
@@ -86,7 +86,7 @@ impl<M: Module> Trainer<M> {
     }
 }
 
-/// Runs both sides in turn, and gives their times.
+/// Runs both sides alternately and returns their times.
 fn race(mut ours: impl FnMut() -> f32, mut theirs: impl FnMut() -> f32) -> [Vec<Duration>; 2] {
     let mut times = [Vec::new(), Vec::new()];
     for round in 0..WARM + ROUNDS {
@@ -103,7 +103,7 @@ fn race(mut ours: impl FnMut() -> f32, mut theirs: impl FnMut() -> f32) -> [Vec<
     times
 }
 
-/// Least and median, in milliseconds.
+/// Minimum and median, in milliseconds.
 fn summary(times: &mut [Duration]) -> (f64, f64) {
     times.sort_unstable();
     (times[0].as_secs_f64() * 1e3, times[times.len() / 2].as_secs_f64() * 1e3)
@@ -146,7 +146,7 @@ fn mlp(device: &Device) {
     device.seed(1);
     let mut ours = Trainer::new(with_ours::Mlp::new(device));
     let burns = with_burns::Mlp::new(device);
-    // The same start, by a record: the names are the same.
+    // Both start from the same record, because the parameter names are the same.
     let record = ours.model.clone().expect("there is a model").into_record();
     let mut theirs = Trainer::new(burns.load_record(record));
     let our_loss = |model: &with_ours::Mlp| model.loss(&data);
@@ -157,14 +157,14 @@ fn mlp(device: &Device) {
     report("MLP 784-1000-1000-10, batch 128, LayerNorm, Adam", "burn::nn::LayerNorm", times);
 }
 
-/// Rows of images read one after the other; the class is told from the last state.
+/// Reads the rows of an image one after the other and classifies it from the last state.
 #[derive(Module, Debug)]
 struct Reader<L: Module> {
     lstm: L,
     last: Linear,
 }
 
-/// Burn's LSTM has no norms: beside `none` it computes the same, beside another variant it computes less.
+/// Burn's LSTM has no norms. With `none` both compute the same; with another variant Burn's computes less.
 fn lstm(device: &Device, variant: &str) {
     let [batch, steps, input, hidden] = [64, 28, 28, 128];
     let x = Tensor::<3>::random([batch, steps, input], Distribution::Normal(0.0, 1.0), device);
@@ -186,7 +186,7 @@ fn lstm(device: &Device, variant: &str) {
     report(&format!("LSTM `{variant}` (64, 28, 28, 128), Adam"), "burn::nn::Lstm", times);
 }
 
-/// Burn's LSTM with our weights gives our outputs.
+/// Checks that Burn's LSTM with our weights gives our outputs.
 fn same_function(ours: &layernorm_burn::Lstm, mut theirs: burn::nn::Lstm, x: &Tensor<3>) {
     let (cell, hidden) = (&ours.net.cells[0], ours.net.config().hidden);
     let gate = |place: usize, controller: &mut burn::nn::GateController| {

@@ -9,20 +9,20 @@ use burn::tensor::{Device, Tensor};
 /// Configuration of a [`BatchNorm`].
 #[derive(Config, Debug)]
 pub struct BatchNormConfig {
-    /// How many channels.
+    /// Number of channels.
     pub num_features: usize,
     /// ε, under the root. Default: 1e-5
     #[config(default = 1e-5)]
     pub epsilon: f64,
-    /// How much a batch counts in the running statistics, 0 to 1. Default: 0.1
+    /// Weight of the current batch in the running statistics, 0 to 1. Default: 0.1
     #[config(default = 0.1)]
     pub momentum: f64,
 }
 
-/// Batch normalization, as [`burn::nn::BatchNorm`]: every channel to mean 0 and variance 1.
+/// Batch normalization, as [`burn::nn::BatchNorm`]: normalizes every channel to mean 0 and variance 1.
 ///
-/// In training (on a device with autodiff, unless the layer is frozen) mean and variance are those of the batch, and the
-/// running ones take their part of them; else they are the running ones. The variance is divided by N, as Burn's is.
+/// In training (on a device with autodiff, unless the layer is frozen) it uses the mean and variance of the batch and
+/// updates the running statistics; otherwise it uses the running statistics. The variance is divided by N, as in Burn.
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct BatchNorm {
@@ -36,22 +36,22 @@ pub struct BatchNorm {
     pub running_mean: RunningState<Tensor<1>>,
     /// The running variance `[num_features]`.
     pub running_var: RunningState<Tensor<1>>,
-    /// How much a batch counts in the running statistics.
+    /// Weight of the current batch in the running statistics.
     pub momentum: f64,
     /// ε.
     pub epsilon: f64,
 }
 
 impl BatchNormConfig {
-    /// γ = 1 and β = 0, running mean 0 and variance 1.
+    /// Creates the module with γ = 1, β = 0, running mean 0 and running variance 1.
     ///
     /// # Panics
-    /// If ε is not a finite number, 0 or more, or the momentum is not from 0 to 1.
+    /// If ε is negative or not finite, or if the momentum is not between 0 and 1.
     pub fn init(&self, device: &Device) -> BatchNorm {
         checks::or_panic(self.try_init(device))
     }
 
-    /// [`BatchNormConfig::init`], with an error in place of a panic.
+    /// [`BatchNormConfig::init`], but returns an error instead of panicking.
     pub fn try_init(&self, device: &Device) -> Result<BatchNorm, layernorm::Error> {
         checks::batch_norm(self.num_features, self.epsilon, self.momentum)?;
         Ok(BatchNorm {

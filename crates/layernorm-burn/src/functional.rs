@@ -1,26 +1,27 @@
-//! The operations as functions of tensors: fused on flex, composed of Burn's own operations ([`crate::fallback`]) elsewhere.
+//! The operations as functions of tensors: fused on flex, composed of Burn's own operations ([`crate::fallback`])
+//! elsewhere.
 //!
-//! All of them are differentiable. Parameters have the input's type or f32; others are cast to the input's type.
+//! All of them are differentiable. Parameters have the input's type or f32; other types are cast to the input's type.
 //!
 //! # Panics
-//! All of them, on shapes that do not fit, with the message of [`layernorm::Error`] or [`layernorm_rnn::Error`].
+//! All of them panic on shape mismatches, with the message of [`layernorm::Error`] or [`layernorm_rnn::Error`].
 
 use crate::ops::{Affine, FusedOps, Initial, Norm, is_fused};
 use crate::{Recurrent, checks, fallback};
 use burn::backend::Dispatch;
 use burn::tensor::{DType, FloatDType, Tensor};
 
-/// The type that arithmetic on tensors of this type is done in.
+/// The arithmetic type for tensors of this type.
 pub(crate) fn wide(dtype: DType) -> FloatDType {
     if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 }
 }
 
-/// The tensor in this type.
+/// The tensor converted to this type.
 pub(crate) fn in_type<const D: usize>(tensor: Tensor<D>, dtype: FloatDType) -> Tensor<D> {
     if tensor.dtype() == DType::from(dtype) { tensor } else { tensor.cast(dtype) }
 }
 
-/// A parameter in a type that the core takes beside the input's.
+/// A parameter in a type that the core accepts for this input type.
 fn parameter<const D: usize>(tensor: Tensor<D>, input: DType) -> Tensor<D> {
     if tensor.dtype() == DType::F32 { tensor } else { in_type(tensor, input.into()) }
 }
@@ -30,7 +31,7 @@ fn affine(gamma: Option<Tensor<1>>, beta: Option<Tensor<1>>, input: DType) -> Af
     Affine::new(gamma.map(part), beta.map(part))
 }
 
-/// The fused operation if x is where it can run, else the other one.
+/// The fused operation if x is on a backend that supports it, else the fallback.
 fn norm<const D: usize>(
     x: Tensor<D>,
     gamma: Option<Tensor<1>>,
@@ -71,7 +72,7 @@ pub fn rms_norm<const D: usize>(
     norm(x, gamma, beta, Norm::Rms { eps: epsilon }, |x, gamma, beta| fallback::rms_norm(x, gamma, beta, epsilon))
 }
 
-/// Group norm: x and y `[N, C, …]`, γ and β `[C]`; as many groups as channels are instance norm.
+/// Group norm: x and y `[N, C, …]`, γ and β `[C]`. With as many groups as channels, it is instance norm.
 pub fn group_norm<const D: usize>(
     x: Tensor<D>,
     gamma: Option<Tensor<1>>,
@@ -84,18 +85,18 @@ pub fn group_norm<const D: usize>(
     })
 }
 
-/// What [`batch_norm_train`] gives.
+/// The results of [`batch_norm_train`].
 #[derive(Clone, Debug)]
 pub struct BatchNormTrained<const D: usize> {
     /// y, of the input's shape.
     pub output: Tensor<D>,
-    /// The running mean `[C]` with its part of this batch.
+    /// The updated running mean `[C]`.
     pub running_mean: Tensor<1>,
-    /// The running variance `[C]` with its part of this batch's, which is divided by N and not by N − 1, as Burn's is.
+    /// The updated running variance `[C]`. The variance of the batch is divided by N and not by N − 1, as in Burn.
     pub running_var: Tensor<1>,
 }
 
-/// Batch norm by the batch's own statistics: x and y `[N, C, …]`, all else `[C]`.
+/// Batch norm with the statistics of the batch: x and y `[N, C, …]`, everything else `[C]`.
 ///
 /// running = (1 − momentum)·running + momentum·batch
 pub fn batch_norm_train<const D: usize>(
@@ -119,7 +120,7 @@ pub fn batch_norm_train<const D: usize>(
     BatchNormTrained { output: Tensor::from_dispatch(output), running_mean, running_var }
 }
 
-/// Batch norm by given statistics, which are constants: x and y `[N, C, …]`, all else `[C]`.
+/// Batch norm with given statistics, which are constants: x and y `[N, C, …]`, everything else `[C]`.
 pub fn batch_norm<const D: usize>(
     x: Tensor<D>,
     gamma: Option<Tensor<1>>,
@@ -136,8 +137,8 @@ pub fn batch_norm<const D: usize>(
     Tensor::from_dispatch(Dispatch::batch_norm_infer(x, affine(gamma, beta, dtype), mean, var, epsilon))
 }
 
-/// Weight norm: w = g·v/‖v‖, v and w of one shape. Along an axis, g has one length for each of its indices; without one, g has
-/// a single length, that of the whole tensor.
+/// Weight norm: w = g·v/‖v‖, with v and w of the same shape. Along an axis, g has one length per index of the axis;
+/// without an axis, g has a single length, that of the whole tensor.
 pub fn weight_norm<const D: usize>(v: Tensor<D>, g: Tensor<1>, axis: Option<usize>) -> Tensor<D> {
     let g = in_type(g, v.dtype().into());
     let v = v.into_dispatch();
@@ -148,7 +149,7 @@ pub fn weight_norm<const D: usize>(v: Tensor<D>, g: Tensor<1>, axis: Option<usiz
     }
 }
 
-/// A state: h `[L·D, B, P]` and, of an LSTM, c `[L·D, B, H]`; what is absent is 0.
+/// A state: h `[L·D, B, P]` and, for an LSTM, c `[L·D, B, H]`. `None` means 0.
 pub type States = [Option<Tensor<3>>; 2];
 
 /// A recurrent network over sequences: y and the last state. See [`Recurrent::forward`].

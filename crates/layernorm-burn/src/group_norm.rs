@@ -9,21 +9,22 @@ use burn::tensor::{Device, Tensor};
 /// Configuration of a [`GroupNorm`].
 #[derive(Config, Debug)]
 pub struct GroupNormConfig {
-    /// How many groups: a divisor of the channels.
+    /// Number of groups; must divide the number of channels.
     pub num_groups: usize,
-    /// How many channels.
+    /// Number of channels.
     pub num_channels: usize,
     /// ε, under the root. Default: 1e-5
     #[config(default = 1e-5)]
     pub epsilon: f64,
-    /// Whether there are γ and β, one of each a channel. Default: true
+    /// Whether there are γ and β, one of each per channel. Default: true
     #[config(default = true)]
     pub affine: bool,
 }
 
-/// Group normalization, as [`burn::nn::GroupNorm`]: the channels of a sample in groups, each group to mean 0 and variance 1.
+/// Group normalization, as [`burn::nn::GroupNorm`]: divides the channels of a sample into groups and normalizes each
+/// group to mean 0 and variance 1.
 ///
-/// y = (x − mean)/sqrt(var + ε)·γ + β, mean and variance those of the group, γ and β those of the channel.
+/// y = (x − mean)/sqrt(var + ε)·γ + β, with the mean and variance of the group, and γ and β of the channel.
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct GroupNorm {
@@ -31,26 +32,26 @@ pub struct GroupNorm {
     pub gamma: Option<Param<Tensor<1>>>,
     /// β `[num_channels]`.
     pub beta: Option<Param<Tensor<1>>>,
-    /// How many groups.
+    /// Number of groups.
     pub num_groups: usize,
-    /// How many channels.
+    /// Number of channels.
     pub num_channels: usize,
     /// ε.
     pub epsilon: f64,
-    /// Whether it started with γ and β.
+    /// Whether it was created with γ and β.
     pub affine: bool,
 }
 
 impl GroupNormConfig {
-    /// γ = 1 and β = 0.
+    /// Creates the module with γ = 1 and β = 0.
     ///
     /// # Panics
-    /// If the groups do not divide the channels, or ε is not a finite number, 0 or more.
+    /// If the number of groups does not divide the number of channels, or if ε is negative or not finite.
     pub fn init(&self, device: &Device) -> GroupNorm {
         checks::or_panic(self.try_init(device))
     }
 
-    /// [`GroupNormConfig::init`], with an error in place of a panic.
+    /// [`GroupNormConfig::init`], but returns an error instead of panicking.
     pub fn try_init(&self, device: &Device) -> Result<GroupNorm, layernorm::Error> {
         checks::group_norm(self.num_groups, self.num_channels, self.epsilon)?;
         let start = |initializer: Initializer| self.affine.then(|| initializer.init([self.num_channels], device));

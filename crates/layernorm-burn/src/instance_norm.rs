@@ -9,19 +9,20 @@ use burn::tensor::{Device, Tensor};
 /// Configuration of an [`InstanceNorm`].
 #[derive(Config, Debug)]
 pub struct InstanceNormConfig {
-    /// How many channels.
+    /// Number of channels.
     pub num_channels: usize,
     /// ε, under the root. Default: 1e-5
     #[config(default = 1e-5)]
     pub epsilon: f64,
-    /// Whether there are γ and β, one of each a channel. Default: true
+    /// Whether there are γ and β, one of each per channel. Default: true
     #[config(default = true)]
     pub affine: bool,
 }
 
-/// Instance normalization, as [`burn::nn::InstanceNorm`]: every channel of every sample to mean 0 and variance 1.
+/// Instance normalization, as [`burn::nn::InstanceNorm`]: normalizes every channel of every sample to mean 0 and
+/// variance 1.
 ///
-/// y = (x − mean)/sqrt(var + ε)·γ + β, mean and variance those of the channel in its sample.
+/// y = (x − mean)/sqrt(var + ε)·γ + β, with the mean and variance of the channel in its sample.
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct InstanceNorm {
@@ -29,24 +30,24 @@ pub struct InstanceNorm {
     pub gamma: Option<Param<Tensor<1>>>,
     /// β `[num_channels]`.
     pub beta: Option<Param<Tensor<1>>>,
-    /// How many channels.
+    /// Number of channels.
     pub num_channels: usize,
     /// ε.
     pub epsilon: f64,
-    /// Whether it started with γ and β.
+    /// Whether it was created with γ and β.
     pub affine: bool,
 }
 
 impl InstanceNormConfig {
-    /// γ = 1 and β = 0.
+    /// Creates the module with γ = 1 and β = 0.
     ///
     /// # Panics
-    /// If ε is not a finite number, 0 or more.
+    /// If ε is negative or not finite.
     pub fn init(&self, device: &Device) -> InstanceNorm {
         checks::or_panic(self.try_init(device))
     }
 
-    /// [`InstanceNormConfig::init`], with an error in place of a panic.
+    /// [`InstanceNormConfig::init`], but returns an error instead of panicking.
     pub fn try_init(&self, device: &Device) -> Result<InstanceNorm, layernorm::Error> {
         checks::group_norm(self.num_channels, self.num_channels, self.epsilon)?;
         let start = |initializer: Initializer| self.affine.then(|| initializer.init([self.num_channels], device));

@@ -21,7 +21,8 @@ pub struct LayerNormConfig {
 
 /// Layer normalization over the last axis, as [`burn::nn::LayerNorm`].
 ///
-/// y = (x − mean)/sqrt(var + ε)·γ + β, mean and variance those of the last axis, the variance divided by its length.
+/// y = (x − mean)/sqrt(var + ε)·γ + β, with the mean and variance of the last axis. The variance is divided by its
+/// length.
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct LayerNorm {
@@ -34,15 +35,15 @@ pub struct LayerNorm {
 }
 
 impl LayerNormConfig {
-    /// γ = 1 and β = 0.
+    /// Creates the module with γ = 1 and β = 0.
     ///
     /// # Panics
-    /// If ε is not a finite number, 0 or more.
+    /// If ε is negative or not finite.
     pub fn init(&self, device: &Device) -> LayerNorm {
         checks::or_panic(self.try_init(device))
     }
 
-    /// [`LayerNormConfig::init`], with an error in place of a panic.
+    /// [`LayerNormConfig::init`], but returns an error instead of panicking.
     pub fn try_init(&self, device: &Device) -> Result<LayerNorm, layernorm::Error> {
         checks::row_norm(self.d_model, self.epsilon)?;
         let gamma = Initializer::Ones.init([self.d_model], device);

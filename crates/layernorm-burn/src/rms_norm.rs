@@ -29,15 +29,15 @@ pub struct RmsNorm {
 }
 
 impl RmsNormConfig {
-    /// γ = 1.
+    /// Creates the module with γ = 1.
     ///
     /// # Panics
-    /// If ε is not a finite number, 0 or more.
+    /// If ε is negative or not finite.
     pub fn init(&self, device: &Device) -> RmsNorm {
         checks::or_panic(self.try_init(device))
     }
 
-    /// [`RmsNormConfig::init`], with an error in place of a panic.
+    /// [`RmsNormConfig::init`], but returns an error instead of panicking.
     pub fn try_init(&self, device: &Device) -> Result<RmsNorm, layernorm::Error> {
         checks::row_norm(self.d_model, self.epsilon)?;
         Ok(RmsNorm { gamma: Initializer::Ones.init([self.d_model], device), epsilon: self.epsilon })

@@ -17,18 +17,18 @@ pub struct WeightNormLinearConfig {
     /// Whether there is a bias. Default: true
     #[config(default = true)]
     pub bias: bool,
-    /// How v and the bias start. Default: as those of [`burn::nn::Linear`]
+    /// How v and the bias are initialized. Default: as in [`burn::nn::Linear`]
     #[config(default = "Initializer::KaimingUniform{gain:1.0/f64::sqrt(3.0), fan_out_only:false}")]
     pub initializer: Initializer,
 }
 
-/// A linear layer whose weight is a direction times a length, one of each for an output.
+/// A linear layer whose weight is a direction times a length, one of each per output.
 ///
-/// O = I·W + b, column j of W being gⱼ·vⱼ/‖vⱼ‖.
+/// O = I·W + b, where column j of W is gⱼ·vⱼ/‖vⱼ‖.
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct WeightNormLinear {
-    /// v `[d_input, d_output]`: the directions. A column of zeros has none and becomes NaN.
+    /// v `[d_input, d_output]`: the directions. A column of zeros has no direction and becomes NaN.
     pub v: Param<Tensor<2>>,
     /// g `[d_output]`: the lengths.
     pub g: Param<Tensor<1>>,
@@ -37,7 +37,7 @@ pub struct WeightNormLinear {
 }
 
 impl WeightNormLinearConfig {
-    /// v and the bias as [`burn::nn::Linear`]'s weight and bias; g = ‖v‖, so that W = v.
+    /// Initializes v and the bias like the weight and bias of [`burn::nn::Linear`], and g = ‖v‖, so that W = v.
     pub fn init(&self, device: &Device) -> WeightNormLinear {
         let linear = LinearConfig::new(self.d_input, self.d_output)
             .with_bias(self.bias)

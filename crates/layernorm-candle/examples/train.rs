@@ -1,5 +1,5 @@
-//! Trains a layer-normalized LSTM with a layer norm and a linear layer behind it to add two numbers of a sequence: those that
-//! are marked. Takes seconds.
+//! Trains a layer-normalized LSTM, followed by a layer norm and a linear layer, to add the two marked numbers of a
+//! sequence. Takes seconds.
 //!
 //! `cargo run --release -p layernorm-candle --example train`
 
@@ -28,14 +28,14 @@ impl Adder {
         })
     }
 
-    /// Sequences `[B, T, 2]` to sums `[B]`.
+    /// Maps sequences `[B, T, 2]` to sums `[B]`.
     fn forward(&self, x: &Tensor) -> Result<Tensor> {
         let (_, state) = self.lstm.forward(x, None)?;
         self.head.forward(&self.norm.forward(&state.h.squeeze(0)?)?)?.squeeze(1)
     }
 }
 
-/// Sequences `[B, T, 2]` of numbers in 0 to 1 with marks at two of them, and the sums `[B]` of those two.
+/// Sequences `[B, T, 2]` of numbers between 0 and 1, two of which are marked, and the sums `[B]` of those two.
 fn batch(random: &mut impl FnMut() -> f32) -> Result<(Tensor, Tensor)> {
     let mut x = vec![0.0; BATCH * STEPS * 2];
     let mut sums = vec![0.0; BATCH];
@@ -64,7 +64,7 @@ fn main() -> Result<()> {
         let (x, sums) = batch(&mut random)?;
         let loss = (model.forward(&x)? - sums)?.sqr()?.mean_all()?;
         if step % 100 == 0 {
-            // Always answering 1 has a mean square error of 1/6.
+            // Always answering 1 gives a mean squared error of 1/6.
             println!("step {step:>4}: mean square error {:.5}", loss.to_scalar::<f32>()?);
         }
         optimizer.backward_step(&loss)?;

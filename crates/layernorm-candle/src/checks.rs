@@ -1,11 +1,11 @@
-//! Configurations are checked by the core itself, with an input that has no rows: so the errors are the core's.
+//! Configurations are checked by the core itself, with an input that has no rows, so that the errors are the core's.
 
 use crate::ops::refused;
 use candle_core::{Result, Tensor};
 use layernorm::group_norm::{self, GroupConfig};
 use layernorm::{Context, Error, NormConfig, View, ViewMut, layer_norm};
 
-/// Whether a norm over rows of this length can be.
+/// Checks a norm over rows of this length.
 pub(crate) fn row_norm(n: usize, eps: f64) -> Result<()> {
     let check = || {
         let (x, y) = (View::new(&[], &[0, n])?, ViewMut::new(&mut [], &[0, n])?);
@@ -14,7 +14,7 @@ pub(crate) fn row_norm(n: usize, eps: f64) -> Result<()> {
     check().map_err(refused)
 }
 
-/// Whether a norm over groups of channels can be.
+/// Checks a norm over groups of channels.
 pub(crate) fn group_norm(groups: usize, channels: usize, eps: f64) -> Result<()> {
     let check = || {
         let (x, y) = (View::new(&[], &[0, channels])?, ViewMut::new(&mut [], &[0, channels])?);
@@ -24,7 +24,7 @@ pub(crate) fn group_norm(groups: usize, channels: usize, eps: f64) -> Result<()>
     check().map_err(refused)
 }
 
-/// The core's error if a tensor `[N, C, …]` has other channels.
+/// Returns the core's error if a tensor `[N, C, …]` has another number of channels.
 pub(crate) fn channels(x: &Tensor, channels: usize) -> Result<()> {
     let error = match x.dims() {
         [_, found, ..] if *found == channels => return Ok(()),
@@ -37,7 +37,7 @@ pub(crate) fn channels(x: &Tensor, channels: usize) -> Result<()> {
     Err(refused(error))
 }
 
-/// The core's error if a parameter has another shape than `[n]`.
+/// Returns the core's error if a parameter does not have the shape `[n]`.
 pub(crate) fn parameter(what: &'static str, tensor: &Tensor, n: usize) -> Result<()> {
     match tensor.dims() {
         [found] if *found == n => Ok(()),

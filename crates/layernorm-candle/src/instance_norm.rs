@@ -4,12 +4,12 @@ use crate::{checks, ops};
 use candle_core::{Module, Result, Tensor};
 use candle_nn::{Init, VarBuilder};
 
-/// Configuration of an [`InstanceNorm`]. A number alone is ε.
+/// Configuration of an [`InstanceNorm`]. Can be created from a number, which is ε.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InstanceNormConfig {
     /// ε, under the root. Default: 1e-5
     pub eps: f64,
-    /// Whether there are weight and bias, one of each a channel. Default: false, as PyTorch has it
+    /// Whether there are weight and bias, one of each per channel. Default: false, as in PyTorch
     pub affine: bool,
 }
 
@@ -25,7 +25,8 @@ impl From<f64> for InstanceNormConfig {
     }
 }
 
-/// Instance normalization: every channel of every sample to mean 0 and variance 1. It is group norm with one channel a group.
+/// Instance normalization: normalizes every channel of every sample to mean 0 and variance 1. It is group norm with one
+/// channel per group.
 #[derive(Clone, Debug)]
 pub struct InstanceNorm {
     affine: Option<[Tensor; 2]>,
@@ -53,7 +54,7 @@ impl Module for InstanceNorm {
     }
 }
 
-/// An instance norm of so many channels. With `affine`, `weight` starts at 1 and `bias` at 0.
+/// Creates an instance norm for this many channels. With `affine`, `weight` starts at 1 and `bias` at 0.
 pub fn instance_norm<C: Into<InstanceNormConfig>>(
     num_channels: usize,
     config: C,

@@ -6,8 +6,8 @@ use candle_nn::{Init, LayerNormConfig, VarBuilder};
 
 /// Layer normalization over the last axis, as [`candle_nn::LayerNorm`], with gradients of x, weight and bias.
 ///
-/// y = (x − mean)/sqrt(var + ε)·weight + bias, mean and variance those of the last axis, the variance divided by its length.
-/// Without `remove_mean` it is y = x/sqrt(mean(x²) + ε)·weight + bias.
+/// y = (x − mean)/sqrt(var + ε)·weight + bias, with the mean and variance of the last axis. The variance is divided by
+/// its length. Without `remove_mean` it is y = x/sqrt(mean(x²) + ε)·weight + bias.
 #[derive(Clone, Debug)]
 pub struct LayerNorm {
     weight: Tensor,
@@ -17,17 +17,17 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
-    /// With weight and bias, `[d]` each.
+    /// Creates a layer norm with weight and bias, `[d]` each.
     pub fn new(weight: Tensor, bias: Tensor, eps: f64) -> Self {
         LayerNorm { weight, bias: Some(bias), remove_mean: true, eps }
     }
 
-    /// With a weight alone, `[d]`.
+    /// Creates a layer norm with a weight `[d]` and no bias.
     pub fn new_no_bias(weight: Tensor, eps: f64) -> Self {
         LayerNorm { weight, bias: None, remove_mean: true, eps }
     }
 
-    /// Without removing the mean, with a weight alone, `[d]`.
+    /// Creates a norm that does not remove the mean, with a weight `[d]` and no bias.
     pub fn rms_norm(weight: Tensor, eps: f64) -> Self {
         LayerNorm { weight, bias: None, remove_mean: false, eps }
     }
@@ -61,8 +61,8 @@ impl Module for LayerNorm {
     }
 }
 
-/// A layer norm over a last axis of this size, as [`candle_nn::layer_norm()`]: `weight` (or `gamma`) starts at 1, `bias` (or
-/// `beta`) at 0. The configuration is candle-nn's; a number alone is ε.
+/// Creates a layer norm over a last axis of this size, as [`candle_nn::layer_norm()`]: `weight` (or `gamma`) starts at
+/// 1, `bias` (or `beta`) at 0. The configuration is candle-nn's; a number is taken as ε.
 pub fn layer_norm<C: Into<LayerNormConfig>>(size: usize, config: C, vb: VarBuilder) -> Result<LayerNorm> {
     let LayerNormConfig { eps, remove_mean, affine } = config.into();
     checks::row_norm(size, eps)?;
@@ -75,7 +75,7 @@ pub fn layer_norm<C: Into<LayerNormConfig>>(size: usize, config: C, vb: VarBuild
     Ok(LayerNorm { weight, bias, remove_mean, eps })
 }
 
-/// A layer norm without a bias, as [`candle_nn::layer_norm_no_bias`].
+/// Creates a layer norm without a bias, as [`candle_nn::layer_norm_no_bias`].
 pub fn layer_norm_no_bias(size: usize, eps: f64, vb: VarBuilder) -> Result<LayerNorm> {
     layer_norm(size, LayerNormConfig { eps, remove_mean: true, affine: false }, vb)
 }

@@ -11,12 +11,12 @@ use candle_nn::{LayerNormConfig, VarBuilder};
 pub struct RmsNorm(LayerNorm);
 
 impl RmsNorm {
-    /// With a weight, `[d]`.
+    /// Creates an RMS norm with a weight `[d]`.
     pub fn new(weight: Tensor, eps: f64) -> Self {
         RmsNorm(LayerNorm::rms_norm(weight, eps))
     }
 
-    /// The layer norm that does not remove the mean.
+    /// The wrapped layer norm, which does not remove the mean.
     pub fn into_inner(self) -> LayerNorm {
         self.0
     }
@@ -31,7 +31,7 @@ impl RmsNorm {
         self.0.eps()
     }
 
-    /// The same as `forward`, which is differentiable here; candle-nn has it as a slower way for training.
+    /// The same as `forward`, which is differentiable here. In candle-nn it is a slower method for training.
     pub fn forward_diff(&self, x: &Tensor) -> Result<Tensor> {
         self.0.forward(x)
     }
@@ -44,7 +44,7 @@ impl Module for RmsNorm {
     }
 }
 
-/// An RMS norm over a last axis of this size, as [`candle_nn::rms_norm`]: `weight` starts at 1.
+/// Creates an RMS norm over a last axis of this size, as [`candle_nn::rms_norm`]: `weight` starts at 1.
 pub fn rms_norm(size: usize, eps: f64, vb: VarBuilder) -> Result<RmsNorm> {
     layer_norm(size, LayerNormConfig { eps, remove_mean: false, affine: false }, vb).map(RmsNorm)
 }

@@ -1,4 +1,4 @@
-//! A layer-normalized LSTM over a batch of sequences on the GPU, and beside it the CPU engine's result.
+//! A layer-normalized LSTM over a batch of sequences on the GPU, compared with the CPU engine.
 
 use layernorm_cuda::memory::{Buffer, OwnedStream};
 use layernorm_cuda::recurrent::{Layer, Number, Order, Parameters, Route, Run, Shape, State};
@@ -44,7 +44,7 @@ fn on_gpu(device: &Device, network: &Network<f32>, x: &[f32]) -> Result<Vec<f32>
         workspace: work.at(0),
     };
     let stream = OwnedStream::new(device)?;
-    // SAFETY: all buffers are of the sizes that the shape says, and live until the stream has been waited for.
+    // SAFETY: all buffers have the sizes that the shape requires, and live until the stream has been synchronized.
     unsafe { route.forward(stream.stream(), &run)? };
     stream.synchronize()?;
     route.check()?;

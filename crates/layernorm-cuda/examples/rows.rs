@@ -26,7 +26,7 @@ fn on_gpu(device: &Device, layer: &LayerNorm<f32>, x: &[f32], dy: &[f32], n: usi
 
     let there = Forward { x: at(&x), residual: None, y: at(&y), stats: Some(saved) };
     let back = Backward { x: at(&x), dy: at(&dy), dh: None, stats: saved, dx: Some(at(&dx)), gradients };
-    // SAFETY: the buffers are as large as the norm says, and live until the stream has been waited for.
+    // SAFETY: the buffers are as large as the norm requires, and live until the stream has been synchronized.
     unsafe {
         norm.forward(device, &there, stream.stream())?;
         norm.backward(device, &back, workspace, stream.stream())?;

@@ -1,17 +1,18 @@
-// Rows, backward (rule 4), and with SUMS the sums of each chunk of 64 rows for γ and β (rule 5):
+// Backward pass of rows (rule 4), and with SUMS the sums of each chunk of 64 rows for γ and β (rule 5):
 //
 //   g = dy·γ   x̂ = (d − δ)·r   a = sum(g)/N   b = sum(g·x̂)/N   dx = r·fma(−x̂, b, g − a)
 //   of a chunk, rows in order: fma(dy, x̂, ·) and · + dy
 //
-// With SUMS a team has a chunk and keeps its sums in registers; teams that share a warp fold theirs as adjacent pairs.
-// Else teams take rows in turn. x and dy are fetched ahead into a ring of shared memory, where they stay for both passes.
+// With SUMS, each team takes one chunk and keeps its sums in registers; teams that share a warp fold theirs as adjacent
+// pairs. Otherwise teams loop over rows. x and dy are prefetched into a ring in shared memory and stay there for both
+// passes.
 //
-// Rule 6: a row is extreme if its r says so (then it is scaled again, k) or a sum is not finite; it is done again with
-// g′ = (dy·2^j)·(γ·2^l), the powers of the row's largest |dy| and |γ|, and dx scaled back by k − j − l.
+// Rule 6: a row is extreme if its r says so (then it is rescaled by 2^k) or a sum is not finite. It is recomputed with
+// g′ = (dy·2^j)·(γ·2^l), using the powers of the row's largest |dy| and |γ|, and dx is scaled back by k − j − l.
 #include "stats.cuh"
 #include "params.cuh"
 
-// The statistics of a scaled row, and its power.
+// The statistics of a scaled row, and the exponent of its scaling.
 struct Line { A m, delta, r; int k; };
 
 typedef BackwardParams Params;
@@ -21,14 +22,14 @@ static_assert(VECS % PARTS == 0, "whole steps");
 
 __device__ inline i64 row_of(i64 turn, i64 team, i64 teams) { return SUMS ? team * CHUNK + turn : team + turn * teams; }
 
-// x and dy of the rows that a team takes, in order.
+// x and dy of the rows that a team processes, in order.
 struct Inputs {
     Words* mine;
     const T *x, *dy;           // of the row that is fetched next, at this thread's first vector
-    i64 x_next, dy_next;       // from there to the next
-    i64 left;                  // rows to fetch
+    i64 x_next, dy_next;       // stride to the next row
+    i64 left;                  // rows still to be fetched
     i64 room;                  // elements from this thread's first vector to the end of a row
-    int step, slot;            // what is fetched next
+    int step, slot;            // step and slot of the next fetch
 
     __device__ Inputs(const Params& p, const Team& team, Words* mine, i64 me, i64 teams, i64 turns) : mine(mine), step(0), slot(0) {
         i64 first = row_of(0, me, teams), by = SUMS ? 1 : teams;
@@ -42,7 +43,7 @@ struct Inputs {
         dy_next = by * p.stride_dy;
     }
 
-    // `read`: a word of each vector that lay in the slot.
+    // `read`: a word of each vector that was read from the slot.
     __device__ void fetch(const u32 (&read)[PARTS][2]) {
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
@@ -57,7 +58,7 @@ struct Inputs {
         if (++step == STEPS) {
             step = 0;
             left--;
-            // Past the last row nothing is read, and the addresses stay where they are.
+            // Past the last row nothing is read, and the addresses stay valid.
             if (left > 0) {
                 x += x_next;
                 dy += dy_next;
@@ -65,7 +66,7 @@ struct Inputs {
         }
     }
 
-    // Vector `part` of the step in `slot`.
+    // Reads vector v from the ring, where its step is in `slot`; without a ring, from global memory.
     __device__ void get(const Params& p, const Team& team, i64 row, i64 n, int slot, int v, A (&x)[VEC], A (&dy)[VEC],
                         u32 (&read)[2]) const {
         if (RING > 0) {
@@ -88,7 +89,7 @@ __device__ inline int after(int slot, int steps) {
     return RING > 0 && slot >= RING ? slot - RING : slot;
 }
 
-// Waits until step `step` of the row at hand has come: RING − 1 − step steps may be on their way.
+// Waits until step `step` of the current row has arrived; up to RING − 1 − step later steps may still be in flight.
 __device__ inline void wait_step(int step) {
 #if RING > 0
     switch (step) {
@@ -104,7 +105,8 @@ template <bool B> struct Flag { static constexpr bool value = B; };
 
 struct Terms { Stat stat; A a, b; int k, j, l; };
 
-// a and b of rule 4 from sums, given g and x̂ of every element by `of(v, j, g, x̂)`.
+// Computes a and b of rule 4. `of(v, lane)` adds the terms g and g·x̂ of vector v to the lanes. Returns whether the
+// sums are finite.
 template <class F> __device__ inline bool dots(Team& team, const Params& p, i64 n, Terms& terms, F of) {
     A lane[2][PARTS][VEC] = {}, sum[2];
 #pragma unroll
@@ -115,8 +117,8 @@ template <class F> __device__ inline bool dots(Team& team, const Params& p, i64 
     return finite(terms.a + terms.b);
 }
 
-// Calls `look(v, part, x, dy, γ)` for each vector of this thread, read again from where it lies. Rolled up: it is for rare rows,
-// and must not take registers from the others.
+// Calls `look(v, part, x, dy, γ)` for each vector of this thread, read again from where it is. Not unrolled: it is for
+// rare rows and must not take registers from the common path.
 template <class F> __device__ inline void each(const Team& team, const Params& p, const Inputs& inputs, i64 row, i64 n, int slot, const Span& span, F look) {
 #pragma unroll 1
     for (int step = 0; step < STEPS; step++)
@@ -132,14 +134,14 @@ template <class F> __device__ inline void each(const Team& team, const Params& p
         }
 }
 
-// Rule 6 where `wanted`. Others of the warp go along and keep what they have.
+// Rule 6 for the row, where `wanted`. Other teams of the warp run along and keep their results.
 __device__ inline void again(Team& team, const Params& p, const Inputs& inputs, i64 row, i64 n, int slot, const Span& span,
                              bool wanted, Terms& terms) {
     A infinity = A(1) / A(0), most_x = 0, most_dy = 0, most_gain = 0;
     each(team, p, inputs, row, n, slot, span, [&](int v, int, const A(&x)[VEC], const A(&dy)[VEC], const A(&gain)[VEC]) {
         for (int i = 0; i < VEC; i++)
             if (team.has<Any>(v, i, n)) {
-                // A NaN is not less than anything, and stays.
+                // A NaN fails the comparison and is kept as infinity.
                 most_x = magnitude(x[i]) <= most_x ? most_x : finite(x[i]) ? magnitude(x[i]) : infinity;
                 most_dy = magnitude(dy[i]) <= most_dy ? most_dy : finite(dy[i]) ? magnitude(dy[i]) : infinity;
                 most_gain = magnitude(gain[i]) <= most_gain ? most_gain : finite(gain[i]) ? magnitude(gain[i]) : infinity;
@@ -180,7 +182,7 @@ __device__ inline void again(Team& team, const Params& p, const Inputs& inputs, 
         }
         stat.r = A(1) / root(mean_square + scaled_eps(p.eps, k));
         if (CENTERED) {
-            // A constant row: all are the largest magnitude, or all its negative.
+            // Constant row: every element is the largest magnitude, or every element is its negative.
             A above = 0, below = 0;
             each(team, p, inputs, row, n, slot, span, [&](int v, int, const A(&x)[VEC], const A(&)[VEC], const A(&)[VEC]) {
                 for (int i = 0; i < VEC; i++)
@@ -226,7 +228,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
     __shared__ Exchange exchange;
     Team team(&exchange, nullptr, true);
     if (OVERLAPS) wait_for_earlier();
-    // The sums for γ and β that follow, if they do, read nothing of this but the statistics of scaled rows, and wait for those.
+    // The sums for γ and β that may follow read only the statistics of scaled rows from this kernel, and wait for
+    // those.
     let_next_start();
     i64 teams = i64(gridDim.x) / CLUSTER * TEAMS;
     i64 me = i64(blockIdx.x) / CLUSTER * TEAMS + (WHOLE_BLOCK ? 0 : threadIdx.x / TEAM);
@@ -249,14 +252,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
     for (i64 turn = 0; turn < turns; turn++) {
         i64 row = row_of(turn, me, teams);
         bool live = row < p.rows;
-        // All teams of a warp go on together; a team of its own stops at its last row.
+        // All teams of a warp continue together; a team that is a whole warp stops after its last row.
         if (TEAM == 32 && !live) break;
         i64 n = live ? p.n : 0;
         Terms terms = {next, 0, 0, 0, 0, 0};
         read_stat(turn + 1);
         const Stat& stat = terms.stat;
         Span span = span_of(live ? row : p.rows - 1, p.n, p.span, p.groups);
-        // A team with one row asks for γ before its sums.
+        // A team with one row loads γ before its sums.
         if (KEEP && !SUMS)
 #pragma unroll
             for (int v = 0; v < VECS; v++) load_params<GAIN>(p.gain, span, team.at(v), n, A(1), kept_gain[v]);
@@ -286,7 +289,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                 }
         });
         bool scaled = live && was_scaled(stat.r, p.eps), extreme = live && (!fine || scaled);
-        // The second pass twice: for plain rows, and with a look at everything. One branch a row, not one an element.
+        // The second pass exists twice: for ordinary rows, and with all checks. One branch per row instead of one per
+        // element.
         auto second = [&](auto careful) {
             constexpr bool CAREFUL = decltype(careful)::value;
 #pragma unroll
@@ -352,5 +356,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
                     }
         }
     }
-    // No block waits for the others here: who has all messages of the last exchange is sent no more.
+    // No cluster barrier is needed here: a block that has received all messages of the last exchange is sent nothing
+    // more.
 }

@@ -1,18 +1,18 @@
-// Batch norm between its sums (rule 5): statistics and running statistics, a and b, and the element-wise passes.
+// Batch norm apart from its sums (rule 5): statistics and running statistics, a and b, and the element-wise passes.
 //
 //   r = 1/sqrt(v + ε)      y = fma(x̂, γ, β)      dx = r·fma(−x̂, b, g − a), or r·g where the statistics are fixed
 //   running = fma(f, batch, (1 − f)·running)
 //
-// One block a channel decides what the channel's numbers are; a channel that overflows is done again by that block (rule 6).
+// One block per channel computes the channel's numbers; it also recomputes a channel that overflows (rule 6).
 #include "columns.cuh"
 
-// The types of dγ and dβ, where they are wanted.
+// The types of dγ and dβ, if they are wanted.
 #ifndef GAIN_TO
 #define GAIN_TO 0
 #define BIAS_TO 0
 #endif
 
-struct Numbers { A m, delta, r, a, b; int k, j, l; };  // of a channel, for the element-wise pass
+struct Numbers { A m, delta, r, a, b; int k, j, l; };  // per channel, for the element-wise pass
 
 struct Params {
     Columns c;
@@ -33,7 +33,8 @@ struct Params {
     i64 to_sample, to_column, to_place;
 };
 
-// Statistics of a column by rule 6: a constant one's, or scaled; k = 0 and `fine` false if an element is not finite.
+// Statistics of a column by rule 6: those of a constant column, or scaled. If an element is not finite, k = 0 and
+// `fine` is false.
 __device__ Line scaled_column(const Params& p, i64 column, A* shared, bool& fine, A& v) {
     i64 n = positions(p.c);
     auto value = [&](i64 i) { return x_at(p.c, i, column); };
@@ -58,7 +59,7 @@ __device__ Line scaled_column(const Params& p, i64 column, A* shared, bool& fine
     return line;
 }
 
-// What counts nothing must not make a NaN of an infinite variance.
+// A value with weight 0 must not count at all: 0·∞ would be NaN.
 __device__ inline A blend(A factor, A old, A fresh) {
     return factor == 0 ? old : factor == 1 ? fresh : fused(factor, fresh, (A(1) - factor) * old);
 }
@@ -93,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) statistics(const __grid_co
 }
 #endif
 
-// Statistics from running moments, into m, delta and rstd (of the workspace) and the numbers.
+// Statistics from running moments, written to m, delta and rstd (in the workspace) and to the numbers.
 #ifdef ENTRY_moments
 extern "C" __global__ void __launch_bounds__(THREADS) moments(const __grid_constant__ Params p) {
     i64 c = i64(blockIdx.x) * THREADS + threadIdx.x;
@@ -149,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) gradients(const __grid_con
 }
 #endif
 
-// One element of the output. BACK: dx.
+// One element of the output; with BACK, of dx.
 template <bool BACK> __device__ inline void element(const Params& p, i64 sample, i64 channel, i64 place, const Numbers& s, A gain, A bias) {
     A x = widen(p.c.x[sample * p.c.x_sample + channel * p.c.x_column + place * p.c.x_place]), out;
     if (s.k != 0) x = scale(x, s.k);

@@ -1,15 +1,15 @@
-// Whole pieces of memory, copied by the device itself, and the barriers that say when they have come. Compute capability 9.0 on.
+// Bulk copies (cp.async.bulk) and the mbarriers that signal their completion. Compute capability 9.0 and newer.
 //
-// A copy keeps no order with what threads do before they ask for it, other threads or the same: shared memory has two ways in
-// (PTX: the generic and the async proxy), and a read may still wait in its queue when a copy that was asked for later writes. So a
-// place that threads have read or written is copied to or from only after `before_copies` of each of them and a barrier. The other
-// way, `own_wait` is enough.
+// A bulk copy is not ordered after earlier accesses by threads, not even by the thread that issues it: shared memory is
+// accessed through two proxies (PTX: generic and async), and a read may still be queued when a copy issued later
+// writes. So memory that threads have read or written is copied to or from only after each of them has called
+// `before_copies`, followed by a barrier. In the other direction, `own_wait` is enough.
 #pragma once
 #include "number.cuh"
 
 __device__ inline u32 shared_address(const void* place) { return u32(__cvta_generic_to_shared(place)); }
 
-// ---- barriers of one's own block ----
+// ---- barriers of the own block ----
 
 __device__ inline void own_init(u64* barrier, u32 arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
@@ -27,7 +27,7 @@ __device__ inline void own_wait(u64* barrier, u32 parity) {
         "@!done bra again;\n}" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
 }
 
-// HINT & 1: what is read once need not stay in L2.
+// HINT & 1: data that is read once need not stay in L2.
 __device__ inline void bulk_load(void* to, const void* from, u32 bytes, u64* barrier, u64 policy) {
 #if HINT & 1
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
@@ -45,22 +45,24 @@ __device__ inline u64 read_once() {
     return policy;
 }
 
-// After barriers were made by one thread: seen by the copies and by the cluster. Then comes a barrier of all.
+// Called by the thread that has initialized barriers: makes them visible to copies and to the cluster. A barrier of all
+// threads must follow.
 __device__ inline void barriers_made() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
-// ---- places that copies fill or empty ----
+// ---- slots that copies fill or drain ----
 
 __device__ inline Words from_slot(const Words* place) { return *place; }
 __device__ inline void to_slot(Words* place, const Words& words) { *place = words; }
 
-// What this thread has read and written in shared memory comes before the copies that are asked for after the barrier that follows.
+// Orders this thread's reads and writes of shared memory before the copies that are issued after the barrier that
+// follows.
 __device__ inline void before_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// ---- from shared memory to global memory; by one thread, a group each ----
+// ---- from shared to global memory; issued by one thread, one group per copy ----
 
 __device__ inline void bulk_store(void* to, const void* from, u32 bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\ncp.async.bulk.commit_group;" ::"l"(to), "r"(shared_address(from)),
                  "r"(bytes) : "memory");
 }
-// All but the last LEFT have read what they copy.
+// Waits until all copies except the last LEFT have read their source.
 template <int LEFT> __device__ inline void stores_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(LEFT) : "memory"); }

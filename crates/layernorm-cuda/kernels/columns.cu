@@ -5,7 +5,8 @@
 //   TERMS 2   sum(dy·x̂), sum(dy)
 //   TERMS 3   sum(dy·x̂), sum(dy), sum(g·x̂), sum(g), g = dy·γ
 //
-// A thread takes one chunk of one column. Neighbours are columns where these lie side by side (ACROSS), else chunks.
+// Each thread takes one chunk of one column. Neighboring threads have neighboring columns if these are adjacent in
+// memory (ACROSS), else neighboring chunks.
 #include "columns.cuh"
 
 struct Params {
@@ -47,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) columns(const __grid_const
         A sum[KINDS] = {};
         A mean = TERMS == 1 ? c.m[column] : A(0), gain = TERMS == 3 ? gain_of(parameter<GAIN>(p.gain, column, A(1))) : A(1);
         for (i64 at = first; at < end; at += TOGETHER) {
-            // All loads first: they wait together.
+            // Issue all loads first, so that their latencies overlap.
             A x[TOGETHER], dy[TOGETHER];
             Line line[TOGETHER];
 #pragma unroll

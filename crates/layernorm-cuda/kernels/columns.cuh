@@ -1,13 +1,14 @@
-// Tensors seen as positions and columns: rows and features, or the places and channels of [N, C, …].
+// Tensors as positions and columns: rows and features, or the places and channels of [N, C, …].
 //
-// A column's sums go down its positions in chunks of 64, each from +0 in order, folded as adjacent pairs (rule 5). What is
-// here besides serves rule 6, where speed does not matter: sums by a whole block down a column.
+// The sums of a column run down its positions in chunks of 64, each from +0 in order, and the chunks are folded as
+// adjacent pairs (rule 5). The rest of this file serves rule 6, where speed does not matter: sums down a column by a
+// whole block.
 #pragma once
 #include "number.cuh"
 
 constexpr int CHUNK = 64;
 
-// Statistics that x̂ is made with; of a row that was scaled by 2^k, those of the scaled row.
+// Statistics from which x̂ is computed. For a row that was scaled by 2^k, those of the scaled row.
 struct Line { A m, delta, r; int k; };
 
 struct Columns {
@@ -16,17 +17,17 @@ struct Columns {
     i64 samples, columns, space;  // positions = samples·space
     i64 x_sample, x_column, x_place;
     i64 dy_sample, dy_column, dy_place;
-    const A* m;  // one a sample and group, or with groups = 0 one a column
+    const A* m;  // one per sample and group; if groups = 0, one per column
     const A* delta;
     const A* rstd;
     i64 groups;
-    i64 fixed;       // statistics that are not the tensor's own: no row was scaled
-    const Line* lines;  // of rows that were scaled
+    i64 fixed;       // running statistics: no row was scaled
+    const Line* lines;  // statistics of rows that were scaled
     A eps;
 };
 
-// FLAT: positions are samples, and statistics one a sample or one a column. Known to the compiler, so that no division stands
-// between loads that could wait together.
+// FLAT: positions are samples, and statistics are per sample or per column. Known at compile time, so that no division
+// separates loads whose latencies could overlap.
 #ifndef FLAT
 #define FLAT 0
 #endif
@@ -41,7 +42,7 @@ __device__ inline A dy_at(const Columns& c, i64 position, i64 column) {
     return widen(c.dy[sample_of(c, position) * c.dy_sample + column * c.dy_column + place_of(c, position) * c.dy_place]);
 }
 
-// Folds values that come in order as a balanced tree of adjacent pairs, padded with +0.
+// Folds values that arrive in order, as a balanced tree of adjacent pairs padded with +0.
 struct PairTree {
     A slot[40];
     u64 count;
@@ -57,7 +58,7 @@ struct PairTree {
         int height = 0;
         while (!(count >> height & 1)) height++;
         A right = slot[height];
-        // Padding makes +0 of a sum of zeros.
+        // Padding turns a sum of −0 into +0.
         if (count != u64(1) << height) right = right + A(0);
         for (height++; height < 40; height++)
             if (count >> height & 1) right = slot[height] + right;
@@ -70,25 +71,25 @@ __device__ inline A line_x_hat(const Line& line, A x) {
     return ((x - line.m) - line.delta) * line.r;
 }
 
-// Where the statistics of an element's row (or column) are.
+// Index of the statistics of an element's row (or column).
 __device__ inline i64 stat_at(const Columns& c, i64 position, i64 column) {
     if (c.groups == 0) return column;
     i64 sample = sample_of(c, position);
     return FLAT || c.groups == 1 ? sample : sample * c.groups + column / (c.columns / c.groups);
 }
 
-// What forward saved.
+// The statistics that the forward pass saved.
 __device__ inline Line saved_line(const Columns& c, i64 position, i64 column) {
     i64 at = stat_at(c, position, column);
     return Line{c.m ? c.m[at] : A(0), c.delta ? c.delta[at] : A(0), c.rstd[at], 0};
 }
 
-// A scaled row's x̂ is that of the scaled row, which the pass over the rows has left.
+// The statistics of a scaled row, which the pass over the rows has stored.
 __device__ inline Line scaled_line(const Columns& c, i64 position, i64 column, const Line& saved) {
     return c.lines && was_scaled(saved.r, c.eps) ? c.lines[stat_at(c, position, column)] : saved;
 }
 
-// The statistics that x̂ of an element is made with.
+// The statistics from which x̂ of an element is computed.
 __device__ inline Line line_of(const Columns& c, i64 position, i64 column) {
     return scaled_line(c, position, column, saved_line(c, position, column));
 }
@@ -114,7 +115,7 @@ template <class F> __device__ A largest_down(i64 n, A* shared, F value) {
     return block_largest(max, shared);
 }
 
-// Rule 5 down n positions: a thread takes an aligned power of two of chunks.
+// Rule 5 over n positions: each thread takes an aligned power of two of chunks.
 template <class F> __device__ A sum_down(i64 n, A* shared, F term) {
     i64 chunks = (n + CHUNK - 1) / CHUNK, each = 1;
     while (each * THREADS < chunks) each *= 2;
@@ -140,7 +141,8 @@ template <class F> __device__ A sum_down(i64 n, A* shared, F term) {
     return total;
 }
 
-// A sum that left the range, with the first factor scaled by the power of its largest; `plain` if a factor is not finite.
+// Recomputes a sum that is not finite, with the first factor scaled by the power of its largest magnitude. Returns
+// `plain` if a factor is not finite.
 template <class F, class G> __device__ A scaled_sum_down(i64 n, A* shared, A plain, F first, G second) {
     A max = largest_down(n, shared, first), other = largest_down(n, shared, second);
     if (!finite(max) || !finite(other)) return plain;

@@ -1,15 +1,16 @@
-// dγ and dβ of rows in one launch (rule 5), a warp for each chunk and tile of columns:
+// dγ and dβ of rows in one launch (rule 5), with one warp per chunk and tile of columns:
 //
 //   of a chunk of 64 rows, in order: fma(dy, x̂, ·) and · + dy      chunks: a tree of adjacent pairs
 //
-// A thread goes down WIDE columns, many rows of them on their way; the HIGH warps of a block have a power of two of chunks each.
+// Each thread sums WIDE columns, with many rows in flight. Each of the HIGH warps of a block has a power of two of
+// chunks.
 #include "down.cuh"
 
 constexpr int HIGH = THREADS / 32;
-constexpr int BATCH = BYTES > 8 ? 8 : BYTES > 4 ? 16 : 32;  // rows that are asked for at once: 64 registers of x and dy
+constexpr int BATCH = BYTES > 8 ? 8 : BYTES > 4 ? 16 : 32;  // rows loaded at once: 64 registers of x and dy
 static_assert(CHUNK % BATCH == 0, "whole batches");
 
-// The compiler of CUDA 13.2 crashes over the registers that more than 12 blocks leave each thread of an sm_100 or sm_103.
+// The compiler of CUDA 13.2 crashes with the register limit that more than 12 blocks imply on sm_100 and sm_103.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 1000
 constexpr int BLOCKS_AT_ONCE = MIN_BLOCKS < 12 ? MIN_BLOCKS : 12;
 #else
@@ -17,20 +18,20 @@ constexpr int BLOCKS_AT_ONCE = MIN_BLOCKS;
 #endif
 
 struct Shared {
-    Line lines[HIGH][CHUNK];            // of the rows of each warp's chunk
-    A stack[LEVELS][2][WIDE][THREADS];  // sums of powers of two of chunks; a warp has up to 2^LEVELS
+    Line lines[HIGH][CHUNK];            // statistics of the rows of each warp's chunk
+    A stack[LEVELS][2][WIDE][THREADS];  // partial sums over powers of two of chunks; a warp has up to 2^LEVELS chunks
     A warps[HIGH][2][TILE];
     Finish finish;
 };
 static_assert(sizeof(Shared) <= SHARED_BYTES, "what the launch gives");
 
-// The columns of a thread in the rows of a chunk.
+// A thread's columns in the rows of a chunk.
 struct Chunk {
     const T *x, *dy;  // of the row that is read next
     i64 x_next, dy_next;
     int rows;
 
-    // The next rows of x and dy, of which `first` is the number of the first.
+    // Loads the next rows of x and dy; `first` is the index of the first one.
     __device__ void load(int first, Raw (&xs)[BATCH], Raw (&dys)[BATCH]) {
 #pragma unroll
         for (int i = 0; i < BATCH; i++) {
@@ -59,7 +60,7 @@ struct Chunk {
             }
     }
 
-    // After `load` of the first rows.
+    // Must follow `load` of the first rows.
     __device__ void sum(Raw (&xs)[BATCH], Raw (&dys)[BATCH], const Line* lines, A (&gain)[WIDE], A (&bias)[WIDE]) {
 #pragma unroll 1
         for (int first = 0;;) {
@@ -70,7 +71,7 @@ struct Chunk {
         }
     }
 
-    // Some rows are scaled. From the first row on, one by one.
+    // For chunks with scaled rows: row by row, from the first one on.
     __device__ void sum_scaled(const Line* lines, A (&gain)[WIDE], A (&bias)[WIDE]) {
 #pragma unroll 1
         for (int row = 0; row < rows; row++, x += x_next, dy += dy_next)
@@ -83,7 +84,7 @@ struct Chunk {
     }
 };
 
-// The sums of a chunk. A warp's: the statistics of its rows go through shared memory.
+// The sums of a chunk, by one warp. The statistics of its rows go through shared memory.
 __device__ inline void chunk_sums(const Params& p, i64 chunk, i64 column, Line* lines, A (&gain)[WIDE], A (&bias)[WIDE]) {
     i64 first = chunk * CHUNK, left = p.c.samples - first;
     if (left <= 0) return;
@@ -115,7 +116,7 @@ __device__ inline void chunk_sums(const Params& p, i64 chunk, i64 column, Line* 
     __syncwarp();
 }
 
-// The tree over `each` chunks: the sum of 2^h of them waits at level h for the next.
+// The tree over `each` chunks: the sum of 2^h chunks waits at level h for its neighbor.
 __device__ inline void tree_sums(const Params& p, Shared& shared, i64 first, i64 column, A (&gain)[WIDE], A (&bias)[WIDE]) {
 #pragma unroll 1
     for (int turn = 0; turn < p.each; turn++) {
@@ -129,7 +130,7 @@ __device__ inline void tree_sums(const Params& p, Shared& shared, i64 first, i64
                 gain[j] = shared.stack[level][0][j][threadIdx.x] + gain[j];
                 bias[j] = shared.stack[level][1][j][threadIdx.x] + bias[j];
             }
-        // The last of a power of two has carried all the way.
+        // The last chunk of a power of two has been carried up to the root.
         if (turn + 1 < p.each)
 #pragma unroll
             for (int j = 0; j < WIDE; j++) {
@@ -142,15 +143,15 @@ __device__ inline void tree_sums(const Params& p, Shared& shared, i64 first, i64
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE) down(const __grid_constant__ Params p) {
     extern __shared__ __align__(128) Words memory[];
     Shared& shared = *(Shared*)memory;
-    // Nothing of this is read by the next launch before it has ended.
+    // The next launch reads nothing of this one before it has ended.
     let_next_start();
     u32 rank = block_rank();
     i64 base = i64(blockIdx.x) / CLUSTER * TILE;
-    // The same for all of a warp, which the compiler would not know otherwise.
+    // Uniform across the warp, which the compiler could not know otherwise.
     int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
     i64 column = base + lane * WIDE;
     A gain[WIDE], bias[WIDE];
-    // A thread without columns goes along with the last ones.
+    // Threads without columns of their own recompute the last ones.
     tree_sums(p, shared, (i64(rank) * HIGH + warp) * p.each, column < p.c.columns ? column : p.c.columns - WIDE, gain, bias);
     blocks_started();
 #pragma unroll

@@ -1,15 +1,15 @@
-// What both ways to sum down the rows share (rule 5): columns as they are read, and the tree over the blocks of a cluster.
+// Shared by both kernels that sum down the rows (rule 5): loads of columns, and the tree over the blocks of a cluster.
 //
-// A block has TILE = 32·WIDE columns and an aligned power of two of chunks; CLUSTER blocks, each with its own, make the whole tree,
-// padded with +0. Nothing waits for the pass over the rows but what needs the statistics of scaled rows (rule 6), which that pass
-// leaves at `lines`; so both run beside each other.
+// A block has TILE = 32·WIDE columns and an aligned power of two of chunks. CLUSTER blocks, each with its own chunks,
+// make up the whole tree, padded with +0. Only what needs the statistics of scaled rows (rule 6), which the pass over
+// the rows stores at `lines`, waits for that pass; everything else overlaps with it.
 #pragma once
 #define FLAT 1
 #include "columns.cuh"
 
 struct Params {
     Columns c;
-    i64 each;  // chunks of a warp
+    i64 each;  // chunks per warp
     void* dgain;
     void* dbias;
 };
@@ -48,8 +48,8 @@ __device__ inline void open(uint2 raw, A (&to)[WIDE]) {
 __device__ inline void open(uint4 raw, A (&to)[WIDE]) { unpack(raw, (A(&)[VEC])to); }
 #endif
 
-// What earlier launches have written, read before this one has waited for them: they have ended, but a multiprocessor may still hold
-// old lines of it, so not from its own cache.
+// Reads what earlier launches have written, before this launch has waited for them. They have ended, but the L1 cache
+// may still hold stale lines, so the read bypasses it.
 template <class W> __device__ inline W from_l2(const W* place) { return __ldcg(place); }
 
 // ---- blocks of a cluster ----
@@ -61,7 +61,7 @@ __device__ inline u32 block_rank() {
 #endif
     return rank;
 }
-// All blocks have started.
+// Waits until all blocks have started.
 __device__ inline void blocks_started() {
 #if CLUSTER > 1
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
@@ -74,7 +74,7 @@ __device__ inline void blocks_meet() {
     __syncthreads();
 #endif
 }
-// Writes into the first block's shared memory.
+// Writes into the shared memory of the cluster's first block.
 __device__ inline void put(A* place, A value) {
 #if CLUSTER > 1
     u32 own = u32(__cvta_generic_to_shared(place)), to;
@@ -89,14 +89,14 @@ __device__ inline void put(A* place, A value) {
 #endif
 }
 
-// The sums of the blocks of a cluster, in its first one.
+// The sums of all blocks of a cluster, in the first one.
 struct Finish {
     A blocks[CLUSTER][2][TILE];
     A again[THREADS];
     int bad[2][TILE];
 };
 
-// A tree of adjacent pairs.
+// Folds as a tree of adjacent pairs.
 template <int COUNT> __device__ inline A fold(A (&value)[COUNT]) {
 #pragma unroll
     for (int w = 1; w < COUNT; w *= 2)
@@ -113,7 +113,7 @@ __device__ inline void write(const Params& p, int kind, i64 column, A value) {
     else write<BIAS>(p.dbias, column, value);
 }
 
-// Rule 6: a sum that is not finite is done again scaled, by the whole block.
+// Rule 6: sums that are not finite are recomputed with scaling, by the whole block.
 __device__ __noinline__ void sums_again(const Params& p, Finish& shared, i64 base) {
     wait_for_earlier();
     for (int i = 0; i < 2 * TILE; i++) {
@@ -127,7 +127,7 @@ __device__ __noinline__ void sums_again(const Params& p, Finish& shared, i64 bas
     }
 }
 
-// Folds what all blocks have put, and writes it: the first block. All threads of all blocks come here.
+// The first block folds the sums of all blocks and writes the result. All threads of all blocks must call this.
 __device__ inline void finish(const Params& p, Finish& shared, u32 rank, i64 base) {
     blocks_meet();
     if (rank == 0) {
@@ -144,9 +144,9 @@ __device__ inline void finish(const Params& p, Finish& shared, u32 rank, i64 bas
             shared.bad[kind][at % TILE] = mine && !finite(sum);
             any |= mine && !finite(sum);
         }
-        // Nearly always there is nothing more to do.
+        // Almost never true.
         if (__syncthreads_or(any)) sums_again(p, shared, base);
     }
-    // This launch has ended only after the one that it runs beside.
+    // This launch must not end before the one that it overlaps with.
     wait_for_earlier();
 }

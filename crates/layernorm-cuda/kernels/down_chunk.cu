@@ -1,22 +1,23 @@
-// dγ and dβ of few rows in one launch (rule 5), a block for each chunk and tile of columns:
+// dγ and dβ of few rows in one launch (rule 5), with one block per chunk and tile of columns:
 //
 //   of a chunk of 64 rows, in order: fma(dy, x̂, ·) and · + dy      chunks: a tree of adjacent pairs
 //
-// All warps read rows of the chunk and leave x̂ and dy in shared memory; then a thread goes down each column of either.
+// All warps read rows of the chunk and store x̂ and dy in shared memory. Then one thread per column and gradient sums
+// down the rows.
 #include "down.cuh"
 
 constexpr int WARPS = THREADS / 32;
-constexpr int EACH = HEIGHT / WARPS;  // rows of a chunk that a warp reads; HEIGHT: rows of a chunk, if there is only one
+constexpr int EACH = HEIGHT / WARPS;  // rows that a warp reads; HEIGHT: maximum rows of a chunk
 static_assert(HEIGHT % WARPS == 0 && HEIGHT <= CHUNK && THREADS >= CHUNK, "whole rows a warp, and a thread for each row");
 
 struct Shared {
     A rows[HEIGHT][TILE][2];  // x̂ and dy of the chunk
-    Line lines[HEIGHT];       // of its rows
+    Line lines[HEIGHT];       // statistics of its rows
     Finish finish;
 };
 static_assert(sizeof(Shared) <= SHARED_BYTES, "what the launch gives");
 
-// What a thread has of the chunk: WIDE columns of EACH rows, and the statistics of one.
+// What a thread loads of the chunk: WIDE columns of EACH rows, and the statistics of one row.
 struct Chunk {
     Raw x[EACH], dy[EACH];
     Line line;
@@ -38,7 +39,7 @@ struct Chunk {
         if (threadIdx.x < rows) line = Line{p.c.m ? from_l2(p.c.m + own) : A(0), p.c.delta ? from_l2(p.c.delta + own) : A(0), from_l2(p.c.rstd + own), 0};
     }
 
-    // The statistics into shared memory; those of a scaled row are what the pass over the rows has left.
+    // Writes the statistics to shared memory; those of a scaled row come from the pass over the rows.
     __device__ void show_lines(const Params& p, i64 chunk, Line (&lines)[HEIGHT]) {
         if (threadIdx.x >= rows) return;
         if (p.c.lines && was_scaled(line.r, p.c.eps)) {
@@ -69,7 +70,7 @@ struct Chunk {
     }
 };
 
-// Down rows of a column of the chunk: for dγ, or for dβ, where x̂ is 1 and the product with it dy itself.
+// Sums ROWS rows of a column: for dγ, or for dβ with x̂ = 1, where the product is dy itself.
 template <int ROWS> __device__ inline A sum_rows(const A (&from)[HEIGHT][TILE][2], int first, int kind, int column, A sum) {
     A x_hat[ROWS], dy[ROWS];
 #pragma unroll
@@ -96,14 +97,14 @@ __device__ inline A sum_column(const A (&from)[HEIGHT][TILE][2], int kind, int c
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) down(const __grid_constant__ Params p) {
     extern __shared__ __align__(128) Words memory[];
     Shared& shared = *(Shared*)memory;
-    // Nothing of this is read by the next launch before it has ended.
+    // The next launch reads nothing of this one before it has ended.
     let_next_start();
     u32 rank = block_rank();
     i64 base = i64(blockIdx.x) / CLUSTER * TILE, column = base + threadIdx.x % 32 * WIDE;
-    // The same for all of a warp, which the compiler would not know otherwise.
+    // Uniform across the warp, which the compiler could not know otherwise.
     int warp = __shfl_sync(~0u, threadIdx.x / 32, 0);
     Chunk chunk;
-    // A thread without columns goes along with the last ones.
+    // Threads without columns of their own recompute the last ones.
     chunk.load(p, rank, column < p.c.columns ? column : p.c.columns - WIDE, warp);
     chunk.show_lines(p, rank, shared.lines);
     __syncthreads();

@@ -1,16 +1,16 @@
-// Short rows, forward (rule 3), a thread a row, so that no sum goes from thread to thread:
+// Forward pass of short rows (rule 3), with one thread per row, so that no sum crosses threads:
 //
 //   y = fma((d − δ)·r, γ, β)
 //
-// A row is VECS vectors of 16 bytes, a power of two of them, and rows lie one after the other. A warp has 32 of them (a tile), which
-// come as one copy into one of the warp's RING slots of shared memory; y goes where x was, and from there as one copy. γ and β lie in
-// shared memory, widened.
+// A row is VECS vectors of 16 bytes, a power of two, and rows are contiguous. A warp processes 32 rows (a tile), which
+// arrive as one bulk copy in one of the warp's RING slots of shared memory. y overwrites x there and leaves as one bulk
+// copy. γ and β are in shared memory, widened.
 //
-// Banks: the k-th vector that a thread has is number k ^ turned, so that eight neighbours read eight different banks of 16 bytes. The
-// tree of rule 2 adds lanes l and l + s, s a power of two; registers k and k + h then have vectors that differ in the same bit, and
-// which of two comes first does not change their sum.
+// Bank conflicts: the k-th vector that a thread reads is number k ^ turned, so that eight neighboring threads read
+// eight different 16-byte banks. The tree of rule 2 adds lanes l and l + s, s a power of two. Registers k and k + h
+// then hold vectors whose numbers differ in the same bit, and the order of the two does not change their sum.
 //
-// Rule 6: an extreme row is taken out of its slot again.
+// Rule 6: an extreme row is read from its slot again.
 #include "bulk.cuh"
 #include "params.cuh"
 
@@ -22,14 +22,14 @@ static_assert(RING >= 2, "one to write from while the next comes");
 static_assert(ELEM != F64, "vectors of four f32");
 
 struct Pipe {
-    uint4 params[2][QUARTERS][VECS];  // γ and β, four of a vector side by side
+    uint4 params[2][QUARTERS][VECS];  // γ and β, as vectors of four
     u64 full[HELD_WARPS * RING];
 };
 
 struct Stat { A m, delta, r; };
 typedef A Held[VECS][VEC];
 
-// Rule 2 from the place `L` on, in steps of S: lanes past N are +0, which only makes a sum of zeros +0.
+// Rule 2 for the lanes L, L + S, …. Lanes past N are +0, whose only effect is to turn a sum of −0 into +0.
 template <int S, int L, class F> __device__ inline A tree(const F& term) {
     if constexpr (S == N) return term(L / VEC, L % VEC);
     else return tree<2 * S, L>(term) + tree<2 * S, L + S>(term);
@@ -42,7 +42,7 @@ __device__ inline A variance_of(A mean_square, A delta) {
     return mean_square < 0 ? A(0) : mean_square;
 }
 
-// Leaves d in place of x.
+// Rule 3. Replaces x by d.
 __device__ inline Stat statistics(Held& x, const Count& count, A eps, bool& extreme) {
     Stat stat = {0, 0, 0};
     if (CENTERED) {
@@ -59,7 +59,7 @@ __device__ inline Stat statistics(Held& x, const Count& count, A eps, bool& extr
     return stat;
 }
 
-// Rule 6, rolled up and in local memory: for rare rows, which shall cost the others no registers.
+// Rule 6, not unrolled and in local memory: for rare rows, which must not take registers from the common path.
 
 template <class F> __device__ inline A rare_mean(const A (&x)[N], const Count& count, F term) {
     A lane[N];
@@ -72,7 +72,7 @@ template <class F> __device__ inline A rare_mean(const A (&x)[N], const Count& c
     return (lane[0] + A(0)) * count.inverse;
 }
 
-// The statistics of x·2^k, or NaN if an element is not finite; leaves d in place of x. Gives k.
+// Computes the statistics of x·2^k, or NaN if an element is not finite. Replaces x by d. Returns k.
 __device__ inline int scale_row(A (&x)[N], const Count& count, A eps, Stat& stat) {
     A most = 0;
     bool whole = true, same = CENTERED;
@@ -86,7 +86,7 @@ __device__ inline int scale_row(A (&x)[N], const Count& count, A eps, Stat& stat
         stat = Stat{nan_value(), nan_value(), nan_value()};
         return 0;
     }
-    // Of a constant row d is known, and its statistics but for m are those of d. −0 + 0 is 0.
+    // For a constant row, d is known to be 0, and all statistics except m follow from d. −0 + 0 is 0.
     A m = x[0] + A(0);
     int k = same ? 0 : scaling_power(most, eps);
 #pragma unroll 1
@@ -103,7 +103,7 @@ __device__ inline int scale_row(A (&x)[N], const Count& count, A eps, Stat& stat
     return k;
 }
 
-// γ and β, by all threads.
+// Loads γ and β; called by all threads.
 __device__ inline void fill_params(Pipe& pipe, const Params& p) {
     for (int i = threadIdx.x; i < QUARTERS * VECS; i += THREADS) {
         int v = i % VECS, quarter = i / VECS;
@@ -196,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
         __syncwarp();
         if (lane == 0) {
             bulk_store(p.y + tile * TILE * N, slots + slot * SLOT, bytes_of(tile));
-            // The slot of the tile before is free when its copy has read it.
+            // The slot of the previous tile is free once its copy has read it.
             stores_read<1>();
             if (tile != first) ask(tile + (RING - 1) * step, before);
         }
@@ -206,6 +206,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
             parity ^= 1;
         }
     }
-    // What copies read must stay.
+    // Shared memory must stay valid until all copies have read it.
     if (lane == 0) stores_read<0>();
 }

@@ -1,10 +1,11 @@
-// Folds the sums of chunks as adjacent pairs (rule 5) and writes what came of them:
+// Folds the sums of chunks as adjacent pairs (rule 5) and writes the result:
 //
 //   OUTPUT 0   the sums as they are, [kinds][columns]
 //   OUTPUT 1   sum/M, one kind
-//   OUTPUT 2   dγ and dβ, rounded once to their types; a sum that is not finite is done again scaled (rule 6)
+//   OUTPUT 2   dγ and dβ, rounded once to their types; a sum that is not finite is recomputed with scaling (rule 6)
 //
-// A block has WIDE columns of one kind; each of its THREADS/WIDE threads a column folds an aligned power of two of sums.
+// A block has WIDE columns of one kind. Each of its THREADS/WIDE threads per column folds an aligned power of two of
+// sums.
 #include "columns.cuh"
 
 struct Params {
@@ -25,7 +26,7 @@ template <int KIND> __device__ inline void write(void* to, i64 at, A value) {
     if (to) narrow(value, ((typename ParamType<KIND>::type*)to)[at]);
 }
 
-// The sum of `each` values from `first` on, a power of two; those past `parts` are +0.
+// The sum of `each` values starting at `first`, `each` being a power of two; values past `parts` count as +0.
 __device__ inline A fold_range(const A* from, i64 stride, i64 first, i64 each, i64 parts) {
     auto get = [&](i64 i) { return i < parts ? from[i * stride] : A(0); };
     if (each < TOGETHER) {
@@ -61,7 +62,7 @@ __device__ inline A fold_range(const A* from, i64 stride, i64 first, i64 each, i
             }
         }
     }
-    // The last of a power of two has carried all the way.
+    // The last value of a power of two has been carried up to the root.
     return carried;
 }
 
@@ -90,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) finish(const __grid_consta
             if (mine && kind == 1) write<BIAS>(p.dbias, column, sum);
             bool overflown = mine && wanted && !finite(sum);
             if (t == 0) bad[c] = overflown;
-            // Nearly always there is nothing more to do.
+            // Almost always the case.
             if (!__syncthreads_or(overflown)) continue;
             for (int i = 0; i < WIDE; i++) {
                 if (!bad[i]) continue;

@@ -1,9 +1,9 @@
-// Rows, forward (rule 3), with the residual of rule 7:
+// Forward pass of rows (rule 3), with the residual of rule 7:
 //
 //   h = x + residual, rounded to the type      y = fma((d − δ)·r, γ, β)
 //
-// Teams take rows in turn. Vectors are fetched ahead into a ring of shared memory that belongs to each thread alone, so no
-// barrier guards it; a row then lives in registers until it is written.
+// Teams loop over rows. Vectors are prefetched into a ring in shared memory. Each thread has its own part of the ring,
+// so no barrier is needed. A row then stays in registers until it is written.
 #include "stats.cuh"
 #include "params.cuh"
 
@@ -13,10 +13,10 @@ constexpr int INPUTS = RESIDUAL ? 2 : 1;
 static_assert(RING == 0 || (VECS % PARTS == 0 && WORD_BYTES == 16), "whole steps of whole vectors are fetched");
 
 struct Ring {
-    Words* mine;                 // this thread's first place
+    Words* mine;                 // this thread's first slot
     const T *x, *residual;       // of the row that is fetched next, at this thread's first vector
-    i64 x_next, residual_next;   // from there to the next
-    i64 left;                    // rows to fetch
+    i64 x_next, residual_next;   // stride to the next row
+    i64 left;                    // rows still to be fetched
     i64 room;                    // elements from this thread's first vector to the end of a row
     int step, slot;
 
@@ -30,7 +30,7 @@ struct Ring {
         residual_next = teams * p.stride_residual;
     }
 
-    // `read`: a word of each vector that lay in the slot.
+    // `read`: a word of each vector that was read from the slot.
     __device__ void fetch(const u32 (&read)[PARTS][INPUTS]) {
 #pragma unroll
         for (int part = 0; part < PARTS; part++) {
@@ -45,7 +45,7 @@ struct Ring {
         if (++step == STEPS) {
             step = 0;
             left--;
-            // Past the last row nothing is read, and the addresses stay where they are.
+            // Past the last row nothing is read, and the addresses stay valid.
             if (left > 0) {
                 x += x_next;
                 residual += residual_next;
@@ -81,7 +81,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
         i64 row = base + mine;
         bool live = row < p.rows;
         i64 n = live ? p.n : 0;
-        // A team without a row goes along with the last one's, and writes nothing.
+        // A team without a row recomputes the last one and writes nothing.
         i64 place = live ? row : p.rows - 1;
         Held x;
 #pragma unroll
@@ -127,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
                 store(p.h + row * p.stride_h, team.at(v), n, x[v]);
             }
         Span span = span_of(place, p.n, p.span, p.groups);
-        // A team with one row asks for γ and β before its sums.
+        // A team with one row loads γ and β before its sums.
         if (KEEP && RING == 0)
 #pragma unroll
             for (int v = 0; v < VECS; v++) {
@@ -171,5 +171,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
             store(p.y + row * p.stride_y, team.at(v), n, y);
         }
     }
-    // No block waits for the others here: who has all messages of the last exchange is sent no more.
+    // No cluster barrier is needed here: a block that has received all messages of the last exchange is sent nothing
+    // more.
 }

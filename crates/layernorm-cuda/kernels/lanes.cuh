@@ -1,9 +1,11 @@
-// Few rows: a thread a lane of the canonical sum (rule 2), so that a row is short work for 256 threads and not long work for 32.
+// Few rows: one thread per lane of the canonical sum (rule 2), so that a row is short work for 256 threads instead of
+// long work for 32.
 //
-// A thread block has a row of up to BLOCKS·1024 elements, 256 threads for each 1024. Thread t has the elements
-// ⌊t/256⌋·1024 + k·256 + t mod 256, k = 0..3: the chain of its lane. Lanes fold high bit first: the three high bits are the
-// warp, and every warp adds up the eight itself, from shared memory; the others are exchanged within a warp. Then blocks of
-// 1024 as adjacent pairs. So every thread has every sum after one barrier, or two.
+// A thread block has one row of up to BLOCKS·1024 elements, with 256 threads per 1024. Thread t has the elements
+// ⌊t/256⌋·1024 + k·256 + t mod 256, k = 0..3: the chain of its lane. Lanes fold high bit first. The three high bits are
+// the warp; every warp adds up the eight values itself, from shared memory. The other bits are folded by shuffles
+// within a warp. Then blocks of 1024 are folded as adjacent pairs. So every thread has every sum after one barrier, or
+// two.
 #pragma once
 #include "number.cuh"
 
@@ -15,28 +17,28 @@ struct Stat { A m, delta, r; };
 // Elements of this thread.
 typedef A Held[STEPS];
 
-// What threads show each other, twice: one set is read while the next is written.
+// Values exchanged between threads, double-buffered: one set is read while the next is written.
 struct Exchange {
     A lanes[2][2][THREADS];
     A blocks[2][2][PADDED];
 };
 
 struct Row {
-    int first;  // element of the first step
+    int first;  // index of the first element
     int turn;   // exchanges so far
     i64 n;
     Exchange* exchange;
 
     __device__ Row(Exchange* exchange, i64 n) : turn(0), n(n), exchange(exchange) {
         first = threadIdx.x / 256 * 1024 + threadIdx.x % 256;
-        // Places past the last block are +0, as the tree is padded; the first barrier comes before they are read.
+        // Entries past the last block are the +0 of the padded tree; the first barrier precedes their first read.
         if (PADDED > BLOCKS && threadIdx.x < 4) exchange->blocks[threadIdx.x / 2][threadIdx.x % 2][PADDED - 1] = 0;
     }
 
     __device__ int at(int step) const { return first + step * 256; }
     __device__ bool exists(int step) const { return FULL || at(step) < n; }
 
-    // Joins a value of each thread, NS times at once. All threads get what comes of it.
+    // Reduces one value per thread, NS reductions at once. All threads get the results.
     template <int NS, class F> __device__ void join(A (&value)[NS], F both) {
         int set = turn++ & 1, lane = threadIdx.x % 32, block = threadIdx.x / 256;
 #pragma unroll
@@ -77,7 +79,7 @@ struct Row {
         join<NS>(value, [](A a, A b) { return a + b; });
     }
 
-    // Whether every element is this number.
+    // Whether every element equals this number.
     __device__ bool all(const Held& x, A number) {
         A other[1] = {0};
         for (int k = 0; k < STEPS; k++)
@@ -86,7 +88,7 @@ struct Row {
         return other[0] == 0;
     }
 
-    // The largest magnitude in the row; infinity if something is not finite.
+    // The largest magnitude in the row; infinity if an element is not finite.
     __device__ A largest(const Held& x) {
         A infinity = A(1) / A(0), most[1] = {0};
         for (int k = 0; k < STEPS; k++)
@@ -99,7 +101,7 @@ struct Row {
     }
 };
 
-// Rule 3. Leaves d in place of x.
+// Rule 3. Replaces x by d.
 __device__ inline Stat statistics(Row& row, Held& x, const Count& count, A eps, bool& extreme) {
     Stat stat = {0, 0, 0};
     A mean_square;
@@ -137,8 +139,8 @@ __device__ inline Stat statistics(Row& row, Held& x, const Count& count, A eps, 
     return stat;
 }
 
-// Rule 6 for a row whose largest magnitude is `most`, a number: scales it by 2^k and gives the statistics of that. Of a constant row,
-// k = 0.
+// Rule 6 for a row with a finite largest magnitude `most`: scales it by 2^k and returns the statistics of the scaled
+// row. For a constant row, k = 0.
 __device__ inline Stat scaled_statistics(Row& row, Held& x, const Count& count, A eps, A most, int& k) {
     A m = most + A(0);
     bool same = CENTERED && row.all(x, m);

@@ -1,13 +1,14 @@
-// Few rows, backward (rule 4); the sums for γ and β are down.cu's, which runs beside this.
+// Backward pass of few rows (rule 4); the sums for γ and β are computed by down.cu, which overlaps with this kernel.
 //
 //   g = dy·γ   x̂ = (d − δ)·r   a = sum(g)/N   b = sum(g·x̂)/N   dx = r·fma(−x̂, b, g − a)
 //
-// A thread block a row. Rule 6 as in backward.cu: a row is extreme if its r says so (then it is scaled again, k) or a sum is not
-// finite; it is done again with g′ = (dy·2^j)·(γ·2^l), the powers of the row's largest |dy| and |γ|, and dx scaled back.
+// One thread block per row. Rule 6 as in backward.cu: a row is extreme if its r says so (then it is rescaled by 2^k) or
+// a sum is not finite. It is recomputed with g′ = (dy·2^j)·(γ·2^l), using the powers of the row's largest |dy| and |γ|,
+// and dx is scaled back.
 #include "lanes.cuh"
 #include "params.cuh"
 
-// The statistics of a scaled row, and its power.
+// The statistics of a scaled row, and the exponent of its scaling.
 struct Line { A m, delta, r; int k; };
 
 typedef BackwardParams Params;
@@ -56,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         if (RESIDUAL && DX) load(row, p.dh + i * p.stride_dh, dh);
 #pragma unroll
         for (int k = 0; k < STEPS; k++) {
-            // What does not exist is nothing's largest.
+            // Elements that do not exist must not count as the largest.
             gain[k] = row.exists(k) ? gain_of(gain[k]) : A(0);
             g[k] = dy[k] * gain[k];
         }

@@ -1,14 +1,15 @@
-// Few rows, forward (rule 3), with the residual of rule 7:
+// Forward pass of few rows (rule 3), with the residual of rule 7:
 //
 //   h = x + residual, rounded to the type      y = fma((d − δ)·r, γ, β)
 //
-// A thread block a row. γ and β are asked for with x, before the first sum.
+// One thread block per row. γ and β are loaded together with x, before the first sum.
 #include "lanes.cuh"
 #include "params.cuh"
 
 typedef ForwardParams Params;
 
-// Rule 6: d of x, read again, times 2^k, and its statistics; NaN if an element is not finite. `saved`: those of x itself.
+// Rule 6: reads x again and computes d of x·2^k and its statistics; NaN if an element is not finite. `saved`: the
+// statistics of x itself.
 __device__ inline Stat again(const Params& p, Row& row, const T* from, Held& x, Stat& saved) {
     load(row, from, x);
     A most = row.largest(x);

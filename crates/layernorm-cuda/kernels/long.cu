@@ -1,16 +1,17 @@
-// Rows that no team can hold: one block a row, which reads it once for each sum and once more to write. Slower and right.
+// Rows that no team can hold: one block per row, which reads it once for each sum and once more to write. Slow but
+// correct.
 //
-// Warps take aligned ranges of blocks of 1024 (a power of two of them), fold each as the others do, and the ranges as
-// adjacent pairs. Forward and dx, with rule 6 by a scaled look at every element.
+// Warps take aligned ranges of blocks of 1024 (a power of two of them), fold each block as the other kernels do, and
+// fold the ranges as adjacent pairs. Forward and dx. Rule 6 scales every element as it is read.
 #include "rows.cuh"
 #include "columns.cuh"
 
 struct Params {
     const T* x;
-    const T* other;  // residual, or dy
+    const T* other;  // residual (forward) or dy (backward)
     const T* dh;
     T* h;
-    T* to;           // y, or dx
+    T* to;           // y (forward) or dx (backward)
     const void* gain;
     const void* bias;
     A* m;
@@ -28,7 +29,7 @@ struct Row {
     Team& team;
     i64 n;
 
-    // NS sums of `term(i, lanes)` over the row: one warp a range.
+    // NS sums of `term(i, lanes)` over the row, with one warp per range.
     template <int NS, class F> __device__ void sum(A (&total)[NS], F term) {
         i64 blocks = (n + 1023) / 1024, each = 1;
         while (each * WARPS < blocks) each *= 2;
@@ -97,7 +98,8 @@ template <class F> __device__ Line statistics(Row& row, const Count& count, A ep
     return line;
 }
 
-// Rule 6: a constant row, or scaled by the power of the largest. False if an element is not finite.
+// Rule 6: the statistics of a constant row, or of the row scaled by the power of its largest magnitude. Returns false
+// if an element is not finite.
 template <class F> __device__ bool scaled(Row& row, const Params& p, F x, Line& line) {
     A max = row.largest(x), variance;
     if (!finite(max)) return false;

@@ -1,5 +1,5 @@
-// What blocks that run at the same time, but in no cluster, tell each other through global memory (TALKING): a number and its turn in
-// one word, so that nothing else need be ordered.
+// Messages through global memory between blocks that are resident at the same time but do not form a cluster (TALKING).
+// A message is a value and its turn in one 64-bit word, so no other memory ordering is needed.
 #pragma once
 #include "number.cuh"
 
@@ -18,7 +18,7 @@ __device__ inline u64 look_at_message(const u64* place) {
     return word;
 }
 
-// Waits for the message of this turn.
+// Polls until the message of this turn has arrived.
 __device__ inline float await_message(const u64* place, u32 turn) {
     u64 word;
     do word = look_at_message(place);
@@ -26,7 +26,7 @@ __device__ inline float await_message(const u64* place, u32 turn) {
     return __uint_as_float(u32(word));
 }
 
-// Of a team whose blocks talk through global memory. 0 before the launch. Sets are used in turn.
+// The messages of one team. Zeroed before the launch. The sets are used in rotation.
 struct Messages {
     u64 dots[4][2][CLUSTER];
     u64 rare[2][2][CLUSTER];

@@ -1,7 +1,7 @@
-// Element types, the types that arithmetic is done in, and exact powers of two.
+// Element types, arithmetic types, and exact powers of two.
 //
-// f16, bf16 and f32 are widened to f32; f64 stays f64. Compiled without contraction, so + and * are what they say, and
-// fma() is the only fused operation.
+// f16, bf16 and f32 are widened to f32; f64 stays f64. Compiled without contraction, so + and * are rounded separately,
+// and `fused` is the only fused operation.
 #pragma once
 
 #define F32 0
@@ -31,8 +31,9 @@ typedef float T;
 typedef float A;
 #endif
 
-// A vector: what a thread has side by side. Rows that stream, and some short ones, have four elements, so that threads of 16-bit types
-// hold as few lanes of a sum as those of f32, and fold as cheaply.
+// A vector: the contiguous elements that a thread accesses at once. Streaming rows, and some short ones, use vectors of
+// four elements, so that threads of 16-bit types hold as few lanes of a sum as those of f32, and folding costs as
+// little.
 #ifndef WORD_BYTES
 #define WORD_BYTES 16
 #endif
@@ -55,7 +56,7 @@ __device__ inline void narrow(double x, float& y) { y = float(x); }
 __device__ inline void narrow(float x, bfloat_t& y) { asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); }
 __device__ inline void narrow(float x, half_t& y) { asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x)); }
 
-// A vector of elements as it lies in memory. The compiler's own type: it is loaded and stored whole.
+// A vector as it lies in memory. A built-in type, so that it is loaded and stored as a whole.
 #if WORD_BYTES == 8
 typedef uint2 Words;
 #else
@@ -140,7 +141,7 @@ __device__ inline double root(double x) { return __dsqrt_rn(x); }
 __device__ inline bool finite(float x) { return (__float_as_uint(x) & 0x7f800000u) != 0x7f800000u; }
 __device__ inline bool finite(double x) { return (__double2hiint(x) & 0x7ff00000) != 0x7ff00000; }
 
-// floor(log2 |x|) of a finite x that is not 0.
+// ⌊log₂ |x|⌋ of a finite nonzero x.
 __device__ inline int exponent(double x) {
     int up = 0;
     if (fabs(x) < 0x1p-1022) {
@@ -158,7 +159,7 @@ __device__ inline float scale(float x, int e) {
     e = e > 600 ? 600 : e < -600 ? -600 : e;
     return float(double(x) * power_of_two(e));
 }
-// Every step but the last is exact: it keeps the number normal.
+// Every step but the last is exact, because it keeps the number normal.
 __device__ __noinline__ double scale(double x, int e) {
     if (x == 0 || !finite(x)) return x;
     while (e > 0) {
@@ -181,19 +182,19 @@ __device__ __noinline__ double scale(double x, int e) {
     return x;
 }
 
-// The power that brings a largest magnitude into [1, 2); 0 for zero.
+// The exponent that brings a largest magnitude into [1, 2); 0 for zero.
 __device__ inline int power(A max) { return max == 0 ? 0 : -exponent(max); }
 
 // ---- rule 6 ----
 
-// Whether a row with this v + ε, 0 or more, is extreme: not finite, or below LEAST_VARIANCE. The exponent says it.
+// Whether a row with this v + ε ≥ 0 is extreme: not finite, or below LEAST_VARIANCE. Decided from the exponent bits.
 __device__ inline bool is_extreme(float variance) { return __float_as_uint(variance) - 0x1f800000u >= 0x7f800000u - 0x1f800000u; }
 __device__ inline bool is_extreme(double variance) { return u32(__double2hiint(variance)) - 0x1ff00000u >= 0x7ff00000u - 0x1ff00000u; }
 
-// Whether the saved r of a row says that it was large or small.
+// Whether the saved r says that the row was large or small.
 __device__ inline bool was_scaled(A r, A eps) { return r < LEAST_RSTD || (eps < LEAST_VARIANCE && r > MOST_RSTD); }
 
-// The power k of a row with this largest magnitude: ε > 0 is brought to [1, 4) at the most.
+// The exponent k for a row with this largest magnitude; ε > 0 is scaled to at most [1, 4).
 __device__ inline int scaling_power(A max, A eps) {
     int k = power(max);
     if (eps > 0) {
@@ -203,17 +204,17 @@ __device__ inline int scaling_power(A max, A eps) {
     return k;
 }
 
-// ε of a row that is scaled by 2^k.
+// ε for a row scaled by 2^k.
 __device__ inline A scaled_eps(A eps, int k) {
     A scaled = scale(eps, 2 * k);
     return k < 0 && eps > 0 && scaled < MIN_POSITIVE ? A(MIN_POSITIVE) : scaled;
 }
 
-// N, and 1/N where N is a power of two: a product with it has then the bits of the quotient.
+// N, and 1/N if N is a power of two, else 0: multiplying by it then gives the bits of the quotient.
 struct Count { A n; A inverse; };
 __device__ inline A divide(A sum, const Count& count) { return count.inverse != 0 ? sum * count.inverse : sum / count.n; }
 
-// Gain and bias: of the element's type or f32. 0: absent, 1: of the type, 2: f32.
+// Type of gain and bias. 0: absent, 1: the element type, 2: f32.
 template <int KIND> struct ParamType { typedef float type; };
 template <> struct ParamType<1> { typedef T type; };
 
@@ -222,18 +223,19 @@ template <int KIND> __device__ inline A parameter(const void* from, i64 at, A ab
     return A(widen(((const typename ParamType<KIND>::type*)from)[at]));
 }
 
-// Zero-centred gain: 1 + γ stands for γ.
+// Zero-centered gain: 1 + γ takes the place of γ.
 __device__ inline A gain_of(A gain) { return ONE_PLUS ? A(1) + gain : gain; }
 
-// ---- launches that start before the one before them has ended (Launch::overlapping); without that, these do nothing ----
+// ---- programmatic dependent launch (Launch::overlapping); these do nothing in ordinary launches ----
 
-// Everything before this launch on its stream is done and can be read.
+// Waits until all earlier launches on the stream have ended and their writes are visible.
 __device__ inline void wait_for_earlier() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-// The next launch may start. After `wait_for_earlier`, so that whoever starts finds all that came before this launch done.
+// Allows the next launch to start. Row kernels call it after `wait_for_earlier`, so that a launch that reads before it waits
+// (down.cuh) finds everything before the row kernel complete.
 __device__ inline void let_next_start() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -1,4 +1,4 @@
-// What the kernels over rows are given, whichever of them a call takes. src/rows/params.rs has the same fields.
+// Parameters of all row kernels. src/rows/params.rs declares the same fields.
 #pragma once
 #include "number.cuh"
 
@@ -32,8 +32,8 @@ struct BackwardParams {
     const A* delta;
     const A* rstd;
     A* sums;   // [2][parts][n]
-    Line* lines;  // of scaled rows, for who needs their x̂ later
-    Messages* messages;  // for rows that stream
+    Line* lines;  // statistics of scaled rows, for kernels that need their x̂ later
+    Messages* messages;  // for streaming rows
     i64 rows, n, parts;
     i64 stride_x, stride_dy, stride_dh, stride_dx;
     i64 span, groups;

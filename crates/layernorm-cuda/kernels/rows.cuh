@@ -1,24 +1,25 @@
-// Rows on the GPU: who holds which element, and the canonical sum (rule 2) over them.
+// Rows on the GPU: which thread holds which element, and the canonical sum (rule 2) over them.
 //
-// A team works on a row: TEAM threads of a warp (rows of one block of 1024), or WARPS warps in each of CLUSTER thread blocks,
-// one warp a block of 1024. A thread block has one or more teams. The blocks of a team are a cluster of the device's, which
-// exchange sums through shared memory, or (TALKING) any blocks that run at the same time, which do so through global memory.
-// A thread holds VECS vectors of VEC elements; vector v of thread t starts at element
-// (v·TEAM + t)·VEC of the team's (or warp's) block. Lane bits from high to low are then: some bits of v, the thread, the
-// place in the vector. Steps of a lane (i, i + 256, …) are the rest of v, so a chain of four stays in one thread.
+// A team works on a row: TEAM threads of a warp (rows within one block of 1024 elements), or WARPS warps in each of
+// CLUSTER thread blocks, one warp per block of 1024. A thread block has one or more teams. The thread blocks of a team
+// form a cluster and exchange sums through shared memory, or (TALKING) are merely resident at the same time and
+// exchange them through global memory. A thread holds VECS vectors of VEC elements; vector v of thread t starts at
+// element (v·TEAM + t)·VEC of the team's (or warp's) block of 1024. So the lane bits, from high to low, are: some bits
+// of v, the thread, the position in the vector. The steps of a lane (i, i + 256, …) are the remaining bits of v, so a
+// chain of four stays in one thread.
 //
 //   STEPS × PARTS vectors, of which the last step may lack some:  v = step·PARTS + part
 //
-// The fold goes high bit first: parts in registers, threads by exchange (each keeps half of its values while it has more
-// than one), places in the vector last. Then blocks of 1024 as adjacent pairs, through shared memory. Nothing of TEAM,
-// WARPS or CLUSTER enters the order.
+// The fold goes high bit first: parts in registers, threads by shuffles (each keeps half of its values while it has
+// more than one), positions in the vector last. Then blocks of 1024 are folded as adjacent pairs, through shared
+// memory. The order does not depend on TEAM, WARPS or CLUSTER.
 #pragma once
 #include "number.cuh"
 
 #include "bulk.cuh"
 #include "messages.cuh"
 
-constexpr int SPREAD = TEAM * VEC;                          // elements that one vector of each thread covers
+constexpr int SPREAD = TEAM * VEC;                          // elements covered by one vector of each thread
 constexpr int LANE_PARTS = SPREAD >= 256 ? 1 : 256 / SPREAD;
 constexpr int PARTS = VECS < LANE_PARTS ? VECS : LANE_PARTS;
 constexpr int STEPS = (VECS + PARTS - 1) / PARTS;
@@ -26,20 +27,20 @@ static_assert(SPREAD <= 256, "a vector of each thread covers at most the 256 lan
 static_assert(FULL || VECS % PARTS == 0, "whole steps, of which vectors may be missing");
 static_assert(TEAM == 32 || (WARPS == 1 && CLUSTER == 1), "part of a warp is a team by itself");
 
-constexpr int BESIDE = VEC > TEAM ? VEC / TEAM : 1;          // values that a thread is left with when threads are folded
-constexpr int APART = VEC / BESIDE;                          // over so many threads
+constexpr int BESIDE = VEC > TEAM ? VEC / TEAM : 1;          // values left per thread after folding over the threads
+constexpr int APART = VEC / BESIDE;                          // threads over which the positions in a vector are spread
 
-constexpr int BLOCKS = WARPS * CLUSTER;                     // blocks of 1024 that a team holds
+constexpr int BLOCKS = WARPS * CLUSTER;                     // blocks of 1024 per team
 constexpr bool WHOLE_BLOCK = WARPS > 1 || CLUSTER > 1;      // whether a team is more than (part of) a warp
-constexpr int TEAM_THREADS = TEAM * WARPS;                  // of a team, in a block
-constexpr int TEAMS = THREADS / TEAM_THREADS;               // teams of a thread block
+constexpr int TEAM_THREADS = TEAM * WARPS;                  // threads per team in a thread block
+constexpr int TEAMS = THREADS / TEAM_THREADS;               // teams per thread block
 constexpr int padded(int n) { return n <= 1 ? 1 : 2 * padded((n + 1) / 2); }
 constexpr int PADDED_WARPS = padded(WARPS), PADDED_CLUSTER = padded(CLUSTER);
 static_assert(!WHOLE_BLOCK || TEAMS <= 16, "a barrier each");
 static_assert(!TALKING || CLUSTER <= 32, "a lane for each block's message");
 static_assert(CLUSTER == 1 || PADDED_WARPS == WARPS, "blocks of a cluster hold whole powers of two, which fold by themselves");
 
-// Whether a place in the tree over the blocks that share a row is one of theirs.
+// Whether an index in the padded tree over the blocks that share a row is that of a real block.
 __device__ inline bool in_cluster(int rank) { return CLUSTER == PADDED_CLUSTER || rank < CLUSTER; }
 
 __device__ inline u32 cluster_rank() {
@@ -58,7 +59,7 @@ __device__ inline void cluster_sync() {
 #endif
 }
 
-// The same in two parts, without order of memory: all blocks have started, and their barriers are made.
+// The same split in two, without memory ordering: all blocks have started and initialized their barriers.
 __device__ inline void cluster_arrive() {
 #if CLUSTER > 1
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -70,7 +71,7 @@ __device__ inline void cluster_wait() {
 #endif
 }
 
-// ---- messages between the blocks of a cluster: a value, and its bytes counted by a barrier of the receiver's ----
+// ---- messages between the blocks of a cluster: values, whose bytes are counted by a barrier of the receiver ----
 
 __device__ inline void barrier_init(u64* barrier) {
 #if CLUSTER > 1 && !TALKING
@@ -78,7 +79,7 @@ __device__ inline void barrier_init(u64* barrier) {
 #endif
 }
 
-// This phase is over when so many bytes have come.
+// The current phase ends when this many bytes have arrived.
 __device__ inline void barrier_expect(u64* barrier, u32 bytes) {
 #if CLUSTER > 1 && !TALKING
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
@@ -107,14 +108,14 @@ __device__ inline void send(A* place, u64* barrier, u32 rank, A value) {
 #endif
 }
 
-// Sums of the warps of a team, twice: one set is read while the next is written.
+// Sums of the warps of a team, double-buffered: one set is read while the next is written.
 struct Exchange {
     A sums[2][2][PADDED_WARPS];
     A ranks[2][2][TALKING ? 1 : CLUSTER];
     u64 barriers[2];
 };
 
-// All threads of a team in a block wait for each other.
+// Barrier for all threads of a team in a thread block.
 __device__ inline void team_sync(int own) {
     if (TEAMS == 1) __syncthreads();
     else asm volatile("bar.sync %0, %1;" ::"r"(own), "n"(TEAM_THREADS) : "memory");
@@ -139,13 +140,13 @@ template <int O, int LIVE> __device__ inline void exchange_halves(A (&lane)[VEC]
     }
 }
 
-// What a thread has of its vectors, as far as the code knows: those below WHOLE are there, from SOME on there are none, and between
-// `Team::has` finds out.
+// Which vectors of a thread exist, as far as is known at compile time: all below WHOLE, none from SOME on; `Team::has`
+// decides in between.
 template <int W, int S> struct Portion { static constexpr int WHOLE = W, SOME = S; };
 typedef Portion<FULL ? VECS : 0, VECS> Any;
 
-// Of rows with warps that do not have all of their vectors: how many the one with a row's end has, and whether some of its threads have
-// one more (MORE). −1: that is not known.
+// For rows in which not all warps have all of their vectors: how many the warp at the row's end has, and whether some
+// of its threads have one more (MORE). −1: not known.
 #ifndef LAST
 #define LAST -1
 #define MORE 0
@@ -154,22 +155,22 @@ typedef Portion<LAST, LAST + MORE> End;
 static_assert(LAST < 0 || LAST + MORE <= VECS, "no more than there is room for");
 static_assert(LAST < 0 || !WHOLE_BLOCK || VECS * SPREAD == 1024, "a warp has a block of 1024");
 
-// A chain's next value, of vector v. The first one starts it if no thread of the warp lacks it: 0 + value is value but for −0, and then a
-// sum of such values is −0 where it should be +0, and only where all are −0. `whole` makes that right. Not for sums of products,
-// which may be −0 by themselves: a product below all numbers.
+// Adds a value of vector v to a chain. If no thread of the warp lacks the first value, the chain starts with it: 0 +
+// value is value except for −0. A sum is then −0 instead of +0 only if all values are −0; `whole` corrects that. Not
+// for sums of products, which may be −0 on their own when a product underflows.
 template <class W> __device__ inline A chained(A chain, A value, int v) { return v < PARTS && v < W::WHOLE ? value : chain + value; }
 __device__ inline A whole(A sum) { return FULL || LAST >= 0 ? sum + A(0) : sum; }
 
 struct Team {
-    int thread;     // in the team's part of a warp
-    i64 first;      // first element that this thread's warp holds
-    int block;      // which block of 1024 of the row the warp holds
-    u32 turn;       // exchanges so far: sets are used in turn, and barriers change phase every second one
-    int own;        // which team of the thread block
+    int thread;     // index within the team's part of a warp
+    i64 first;      // first element of the row that this thread's warp holds
+    int block;      // index of the block of 1024 that the warp holds
+    u32 turn;       // exchanges so far: the sets alternate, and a barrier changes phase every second exchange
+    int own;        // index of the team in the thread block
     Exchange* exchange;
     Messages* messages;
 
-    // `exchanges`: one for each team of the block. `later`: `begin` follows, before the first exchange.
+    // `exchanges`: one per team of the block. `later`: `begin` will be called before the first exchange.
     __device__ Team(Exchange* exchanges, Messages* messages = nullptr, bool later = false) : turn(0), messages(messages) {
         thread = threadIdx.x % TEAM;
         own = threadIdx.x / TEAM_THREADS;
@@ -177,7 +178,8 @@ struct Team {
         block = WHOLE_BLOCK ? cluster_rank() * WARPS + warp() : 0;
         first = i64(block) * 1024;
         if (WHOLE_BLOCK) {
-            // Places past the last block of 1024 are +0, as the tree is padded. Those past the last of a cluster are not kept.
+            // Entries past the last block of 1024 are the +0 of the padded tree. Those past the last block of a cluster
+            // are not stored.
             if (PADDED_WARPS > WARPS)
                 for (int i = threadIdx.x % TEAM_THREADS; i < 2 * 2 * PADDED_WARPS; i += TEAM_THREADS) (&exchange->sums[0][0][0])[i] = 0;
             if (threadIdx.x % TEAM_THREADS == 0)
@@ -188,28 +190,28 @@ struct Team {
         }
     }
 
-    // What is asked for before this is on its way while the blocks start.
+    // Completes a constructor call with `later`. Loads issued before this are in flight while the blocks start.
     __device__ void begin() {
         if (!WHOLE_BLOCK) return;
         if (CLUSTER > 1) cluster_wait();
         else __syncthreads();
     }
 
-    // The warp's number in the team's part of the block.
+    // Index of the warp within the team's part of the thread block.
     __device__ static int warp() { return threadIdx.x / 32 % WARPS; }
 
-    // The element at which vector v of this thread starts.
+    // Index of the first element of this thread's vector v.
     __device__ i64 at(int v) const { return first + v * SPREAD + thread * VEC; }
 
-    // Whether element j of vector v exists in a row of n.
+    // Whether element j of vector v exists in a row of n elements.
     template <class W> __device__ bool has(int v, int j, i64 n) const {
-        // The same question as that of `load` and `store`, so that it is asked once.
+        // The same condition as in `load` and `store`, so that it is evaluated once.
         return v < W::WHOLE || (v < W::SOME && (ALIGNED ? at(v) : at(v) + j) < n);
     }
 
-    // Calls `work` with what the warp has of a row of n: all of its block of 1024, a row's end, or nothing. Where that is not known, or
-    // does not count (PORTIONS), every vector is looked at. No barrier of the block in `work`: warps would come to it from different
-    // places.
+    // Calls `work` with the portion of a row of n elements that the warp has: all of its block of 1024, the end of the
+    // row, or nothing. If that is not known at compile time, or not used (PORTIONS), every vector is checked. `work`
+    // must not contain a thread block barrier, because warps would reach it from different places.
     template <bool PORTIONS = true, class F> __device__ void by_portion(i64 n, F work) const {
         if constexpr (LAST < 0 || !PORTIONS) {
             work(Any{});
@@ -223,7 +225,7 @@ struct Team {
         }
     }
 
-    // One sum over a warp's (or smaller team's) lanes, given the lanes of this thread. All threads get it.
+    // One sum over the lanes of a warp (or smaller team), given the lanes of this thread. All threads get it.
     __device__ A fold(A (&lane)[PARTS][VEC]) const {
 #pragma unroll
         for (int h = padded(PARTS) / 2; h > 0; h /= 2)
@@ -233,7 +235,8 @@ struct Team {
 #pragma unroll
                     for (int j = 0; j < VEC; j++) lane[p][j] = lane[p][j] + lane[p + h][j];
         exchange_halves<TEAM / 2, VEC>(lane[0]);
-        // Places in the vector: the high ones lie apart in threads now, the low ones (if threads are few) side by side.
+        // Positions in the vector: the high ones are now spread over threads; the low ones (with few threads) are next
+        // to each other.
 #pragma unroll
         for (int o = TEAM / 2; o * APART >= TEAM; o /= 2)
 #pragma unroll
@@ -245,8 +248,8 @@ struct Team {
         return lane[0][0];
     }
 
-    // NS sums over the row. All threads of the team get them. `n` only says whether lanes are missing. `folded` is called as soon as
-    // the warp has its part, and has used all that it holds.
+    // NS sums over the row. All threads of the team get them. `n` only tells whether lanes are missing. `folded` is
+    // called as soon as the warp has folded its part and no longer needs its elements.
     template <int NS> __device__ void sum(A (&lane)[NS][PARTS][VEC], A (&total)[NS], i64 n) {
         sum(lane, total, n, [] {});
     }
@@ -255,7 +258,7 @@ struct Team {
         for (int s = 0; s < NS; s++) total[s] = fold(lane[s]);
         folded();
         if (!WHOLE_BLOCK) {
-            // A missing lane is +0, and so is a sum of zeros with it.
+            // A missing lane is +0, which turns a sum of −0 into +0.
             if (n < 256)
 #pragma unroll
                 for (int s = 0; s < NS; s++) total[s] = total[s] + A(0);
@@ -264,9 +267,9 @@ struct Team {
         blocks<NS>(total);
     }
 
-    // The tree over blocks of 1024, each warp bringing one: over the warps of each block of threads, then over the blocks of the
-    // cluster, to each of which one warp sends. A set is written again only after all have read it: who sends the next one has
-    // read this one.
+    // The tree over blocks of 1024, of which each warp contributes one: over the warps of each thread block, then over
+    // the blocks of the cluster, to each of which one warp sends. A set is overwritten only after all have read it:
+    // whoever sends the next one has read this one.
     template <int NS> __device__ void blocks(A (&total)[NS]) {
         share<NS>(total, [](A a, A b) { return a + b; });
     }
@@ -311,7 +314,7 @@ struct Team {
         turn++;
     }
 
-    // The largest of non-negative numbers over the team; a NaN or infinity comes out as infinity.
+    // The largest of non-negative numbers over the team; NaN and infinity become infinity.
     __device__ A largest(A value) {
         A infinity = A(1) / A(0);
         if (!(value < infinity)) value = infinity;
@@ -326,13 +329,14 @@ struct Team {
         return one[0];
     }
 
-    // Whether any team that must keep step with this one wants it.
+    // Whether any team that runs in lockstep with this one wants it.
     __device__ bool any(bool wanted) const { return WHOLE_BLOCK ? wanted : __any_sync(~0u, wanted); }
 };
 
 // ---- memory ----
 
-// `read`: a word of what was last read from the place. It orders this after that read without holding up any other.
+// `read`: a word last read from this place. The data dependency orders the copy after that read without delaying
+// anything else.
 __device__ inline void copy_async(void* to, const void* from, bool valid, u32 read) {
     u32 place = u32(__cvta_generic_to_shared(to)), bytes = valid ? 16 : 0;
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2; // %3" ::"r"(place), "l"(from), "r"(bytes), "r"(read));
@@ -343,8 +347,8 @@ template <int LEFT> __device__ inline void wait_async() { asm volatile("cp.async
 __device__ inline Words load_words(const T* from) { return *(const Words*)from; }
 __device__ inline void store_words(T* to, const Words& from) { __stcs((Words*)to, from); }
 
-// A vector of a row from element `at` on, of which those below n exist; the rest is 0. FULL: all vectors of all threads exist
-// in every row, and a row that does not exist (n = 0) is not written.
+// Loads the vector of a row that starts at element `at`; elements from n on are 0. FULL: all vectors of all threads
+// exist in every row, and a row that does not exist (n = 0) is not written.
 __device__ inline void load(const T* row, i64 at, i64 n, A (&to)[VEC]) {
 #if FULL
     unpack(load_words(row + at), to);
@@ -382,11 +386,11 @@ __device__ inline Span span_of(i64 row, i64 n, i64 span, i64 groups) {
 #ifndef OVERLAPS
 #define OVERLAPS 0
 #endif
-// A parameter is not written while a kernel runs. One that starts before the launch before it has ended must not read it before it has
-// waited, so the compiler must not know.
+// Parameters are not written while a kernel runs. But a kernel that starts before the previous launch has ended must
+// not read them before it has waited, so the compiler must not treat them as constant.
 template <class W> __device__ inline W read_parameter(const W* from) { return OVERLAPS ? *from : __ldg(from); }
 
-// VEC parameters from element `at` of a row on. SPREAD_PARAMS: one serves several elements.
+// Loads VEC parameters from element `at` of a row on. PER_CHANNEL: several elements share one.
 template <int KIND> __device__ inline void load_params(const void* from, const Span& span, i64 at, i64 n, A absent, A (&to)[VEC]) {
     if (KIND == 0) {
 #pragma unroll
@@ -407,7 +411,7 @@ template <int KIND> __device__ inline void load_params(const void* from, const S
     if constexpr (sizeof(P) == sizeof(T)) {
         unpack(read_parameter((const Words*)place), to);
     } else {
-        // f32 beside a 16-bit type (two vectors), or beside f64 (half of one).
+        // f32 parameters of a 16-bit type (two vectors) or of f64 (half a vector).
 #pragma unroll
         for (int j = 0; j < VEC; j += 2) {
             float2 two = read_parameter((const float2*)(place + j));

@@ -1,10 +1,11 @@
-// The statistics of a row that a team holds in registers (rule 3), and rule 6 for rows that are extreme.
+// The statistics of a row that a team holds in registers (rule 3), and rule 6 for extreme rows.
 //
 //   m = sum(x)/N   d = x − m   δ = sum(d)/N   v = max(0, fma(−δ, δ, sum(d·d)/N))   r = 1/sqrt(v + ε)
 //   RMS norm: m = δ = 0
 //
-// Extreme (v + ε not finite, or below LEAST_VARIANCE): all NaN if an element is not finite; m is the element and δ = v = 0 if all of
-// a centred row are equal; else again with x·2^k and ε·2^(2k), k = −⌊log₂ max|x|⌋ or what ε allows.
+// Extreme (v + ε not finite, or below LEAST_VARIANCE): all NaN if an element is not finite; m is the element and δ = v
+// = 0 if all elements of a centered row are equal; otherwise recomputed with x·2^k and ε·2^(2k), k = −⌊log₂ max|x|⌋ or
+// what ε allows.
 #pragma once
 #include "rows.cuh"
 
@@ -13,7 +14,7 @@ struct Stat { A m, delta, r; };
 // Elements of this thread: VECS vectors.
 typedef A Held[VECS][VEC];
 
-// Leaves d in place of x. `folded` is called once, when the warp has used all that it holds for the first time.
+// Rule 3. Replaces x by d. `folded` is called once, when the warp has used all of its elements for the first time.
 template <bool PORTIONS, class F>
 __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count, A eps, bool& extreme, F folded) {
     Stat stat = {0, 0, 0};
@@ -69,12 +70,12 @@ __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count
     return stat;
 }
 
-// Looks at every vector: for rows in registers, and for rare rows, which shall take little room.
+// Checks every vector: for rows in registers, and for rare rows, where code size matters more than speed.
 __device__ inline Stat statistics(Team& team, Held& x, i64 n, const Count& count, A eps, bool& extreme) {
     return statistics<false>(team, x, n, count, eps, extreme, [] {});
 }
 
-// The largest magnitude of what the team holds; infinity if something is not finite.
+// The largest magnitude of the team's elements; infinity if one is not finite.
 __device__ inline A largest(Team& team, const Held& x, i64 n) {
     A max = 0;
 #pragma unroll
@@ -89,7 +90,7 @@ __device__ inline A largest(Team& team, const Held& x, i64 n) {
     return team.largest(max);
 }
 
-// Whether all that the team holds is `max`, the largest magnitude, or all is −max; then that is `m`.
+// Whether all elements of the team equal `max`, the largest magnitude, or all equal −max; sets `m` accordingly.
 __device__ inline bool constant(Team& team, const Held& x, i64 n, A max, A& m) {
     A above = 0, below = 0;
 #pragma unroll
@@ -106,15 +107,15 @@ __device__ inline bool constant(Team& team, const Held& x, i64 n, A max, A& m) {
     return above == 0 || below == 0;
 }
 
-// Rule 6, where `wanted`: scales x, which the team holds, by 2^k and takes the statistics again, or makes them NaN. Leaves d in
-// place of x. Gives k.
+// Rule 6, where `wanted`: scales the team's x by 2^k and recomputes the statistics, or sets them to NaN. Replaces x by
+// d. Returns k.
 __device__ inline int scale_row(Team& team, Held& x, i64 n, const Count& count, A eps, bool wanted, Stat& stat) {
     A max = largest(team, x, n);
     bool scaled = wanted && finite(max), same = false;
     A m = 0;
     if (CENTERED) same = constant(team, x, n, max, m) && scaled;
     int k = scaled && !same ? scaling_power(max, eps) : 0;
-    // Of a constant row d is known, and its statistics but for m are those of d.
+    // For a constant row, d is known to be 0, and all statistics except m follow from d.
     if (scaled)
 #pragma unroll
         for (int v = 0; v < VECS; v++)

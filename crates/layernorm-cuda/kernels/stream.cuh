@@ -1,17 +1,18 @@
-// Rows that stream through shared memory, and sums over them that nobody waits for.
+// Rows that stream through shared memory, and sums over them that are computed asynchronously.
 //
-// Who holds what is as in rows.cuh: a warp has a block of 1024 of a row (TEAM = 32), a row has WARPS warps in each of CLUSTER
-// thread blocks.
+// Elements are distributed as in rows.cuh: a warp has a block of 1024 of a row (TEAM = 32), and a row has WARPS warps
+// in each of CLUSTER thread blocks.
 //
-//   Ring     of a warp's own: RING slots, each a piece (1/PIECES) of its part of a row, of TENSORS tensors. One lane asks for
-//            whole pieces (cp.async.bulk), a barrier a slot says when they have come. The warp that reads is the warp that asks
-//            for the next, so a fence and the warp's own barrier guard a slot (`release`).
-//   Channel  a sum on its way over the row. Each warp posts its part and goes on with another row; the warp that comes last
-//            folds them (and leaves the block's for the others); all take the sum when they need it, a pass later.
-//   Columns  γ or β of the block's columns, widened, in shared memory: no instructions to widen them again in every row.
+//   Ring     private to a warp: RING slots, each a piece (1/PIECES) of its part of a row, of TENSORS tensors. One lane issues a
+//            bulk copy per piece (cp.async.bulk); one barrier per slot signals its arrival. The warp that reads a slot also issues
+//            the next copy into it, so a fence and a warp barrier protect it (`release`).
+//   Channel  a sum over the row in progress. Each warp posts its part and continues with another row. The last warp to arrive
+//            folds the parts (and sends the block's sum to the other blocks). All warps take the sum one pass later.
+//   Columns  γ or β of the block's columns, widened once and kept in shared memory.
 //
-// Orders: the chain and the fold of a lane's block are Team::fold's. Warps fold as adjacent pairs, padded with +0, then the
-// blocks of the team, which hold powers of two, in the same way. Who comes last does not enter: it reads the parts by their places.
+// Order of the sums: chains and the fold of a block of 1024 are those of Team::fold. Warps fold as adjacent pairs,
+// padded with +0, then the blocks of the team, which hold powers of two, in the same way. It does not matter which warp
+// arrives last, because it reads the parts by index.
 #pragma once
 #include "stats.cuh"
 
@@ -20,12 +21,12 @@ static_assert(VEC == 4, "parameters lie as vectors of four");
 static_assert(PIECES == 1 || (STEPS % PIECES == 0 && VECS % PARTS == 0), "a piece is whole steps");
 
 constexpr int PIECE_VECS = VECS / PIECES;
-constexpr int SLOT_WORDS = PIECE_VECS * 32;                     // of one tensor
-constexpr int PIECE = PIECE_VECS * SPREAD;                      // elements of a piece
+constexpr int SLOT_WORDS = PIECE_VECS * 32;                     // per tensor
+constexpr int PIECE = PIECE_VECS * SPREAD;                      // elements per piece
 constexpr int HELD_WARPS = THREADS / 32;
 constexpr int RING_WORDS = HELD_WARPS * RING * TENSORS * SLOT_WORDS;
 
-// One more, and how many there were. Orders nothing.
+// Adds one and returns the previous value. No memory ordering.
 __device__ inline u32 count_one(u32* place) {
     u32 before;
     asm volatile("atom.relaxed.cta.shared::cta.add.u32 %0, [%1], 1;" : "=r"(before) : "r"(shared_address(place)) : "memory");
@@ -43,12 +44,13 @@ __device__ inline void write_words(T* to, const Words& from) {
 
 __device__ inline A infinite() { return __uint_as_float(0x7f800000u); }
 
-// The value is made here: else the compiler makes it where the loop ends, and keeps what it is made of until then.
+// Forces the value to be computed here. Otherwise the compiler computes it at the end of the loop and keeps its
+// operands alive until then.
 __device__ inline void made(A& value) { asm volatile("" : "+f"(value)); }
 
 // ---- a warp's ring ----
 
-// Slots are used in turn; a barrier changes its parity every time round.
+// Slots are used in rotation; a barrier changes its parity on every round.
 struct Cursor {
     int slot;
     u32 parity;
@@ -61,13 +63,13 @@ struct Cursor {
     }
 };
 
-// What it is asked for is a function of the row's turn, so that no addresses stay in registers. Pieces go round the ring in order, so
-// what is asked for after one of them is the piece RING later.
+// The source of a copy is a function of the row's turn, so that no addresses stay in registers. Pieces go round the
+// ring in order: a slot that is released receives the piece RING later.
 struct Ring {
-    Words* slots;  // this lane's first place
+    Words* slots;  // this lane's word in the first slot
     u64* full;
-    int room;      // elements of a row from the warp's first one on; 0 or less: it has none
-    int turns;     // rows to ask for
+    int room;      // elements of a row from the warp's first one on; 0 or less if it has none
+    int turns;     // number of rows to load
     u64 policy;
     int next_turn, next_piece;  // for `refill`
 
@@ -78,8 +80,8 @@ struct Ring {
         room = int(n - team.first < PIECE * PIECES ? n - team.first : PIECE * PIECES);
     }
 
-    // Asks for a piece of the row of a turn, if there is one; `from(t, turn)` is where the warp's part of that row of tensor t starts.
-    // A piece without elements has come at once.
+    // Issues the copies of a piece of the row of a turn, if there is one. `from(t, turn)` is the start of the warp's
+    // part of that row of tensor t. A piece without elements is complete at once.
     template <class F> __device__ void ask(int slot, int turn, int piece, F from) {
         if (turn < turns && threadIdx.x % 32 == 0) {
             int count = FULL ? PIECE : room - piece * PIECE;
@@ -93,20 +95,20 @@ struct Ring {
         }
     }
 
-    // The first rows.
+    // Loads the first rows.
     template <class F> __device__ void start(F from) {
         for (int slot = 0; slot < RING; slot++) ask(slot, slot / PIECES, slot % PIECES, from);
     }
 
-    // By all lanes, after their last reads of slots that are asked for again then. Without the fence copies overtook reads, and rows
-    // came out with elements of the team's next one (`layernorm-gpu-bench repeat` sees it): the barrier of the warp alone does not
-    // wait for reads to be carried out.
+    // Called by all lanes after their last reads of slots that are about to be refilled. Without the fence, copies
+    // overtook reads, and rows came out with elements of the team's next one (`layernorm-gpu-bench repeat` detects it):
+    // a warp barrier alone does not wait until reads have been performed.
     __device__ static void release() {
         before_copies();
         __syncwarp();
     }
 
-    // Asks again for the slots from `slot` on, in which the whole row of a turn was.
+    // Refills the slots from `slot` on that held the whole row of a turn.
     template <class F> __device__ void refill_row(int slot, int turn, F from) {
         if (turn + RING / PIECES >= turns) return;
         release();
@@ -114,7 +116,8 @@ struct Ring {
         for (int i = RING; i < RING + PIECES; i++, slot = slot + 1 == RING ? 0 : slot + 1) ask(slot, turn + i / PIECES, i % PIECES, from);
     }
 
-    // Asks again for a slot; slots come in turn. Where to go on is kept: with pieces apart, that takes fewer registers.
+    // Refills one slot; slots come in order. The position is kept in variables, which takes fewer registers if rows
+    // have several pieces.
     template <class F> __device__ void refill(int slot, F from) {
         if (next_turn >= turns) return;
         release();
@@ -127,7 +130,7 @@ struct Ring {
 
     __device__ void wait(const Cursor& at) const { own_wait(full + at.slot, at.parity); }
 
-    // Vector v of the row whose first piece is in `slot`.
+    // Vector v of the row whose first piece is in slot `first`.
     __device__ Words get(int first, int v, int t) const {
         int at = first + v / PIECE_VECS;
         if (PIECES > 1 && at >= RING) at -= RING;
@@ -135,27 +138,28 @@ struct Ring {
     }
 };
 
-// ---- sums on their way ----
+// ---- sums in progress ----
 
-// Over the blocks of a cluster the sum goes by messages to its shared memory, over others (TALKING) by those of global memory.
+// Within a cluster the sum travels as messages to shared memory; between other blocks (TALKING) as messages through
+// global memory.
 //
-// Two sums, of which four sets are on their way at most. A set is used again when all warps of all blocks have taken it: the user
-// says why that is so.
+// Two sums at once, with at most four sets in flight. A set is reused after all warps of all blocks have taken it; the
+// caller must ensure that.
 //
-// Who arrives at a barrier passes on what it has read and written itself, not what its warp has. So all lanes of a warp arrive: each
-// has read what others write next.
+// Arriving at a barrier publishes the reads and writes of the arriving thread, not those of its warp. So all lanes of a
+// warp arrive: each has read what others overwrite next.
 struct Channel {
     static constexpr int NS = 2, SETS = 4;
-    A parts[2][NS][PADDED_WARPS];  // of the warps; places past the last are +0
-    // Of a cluster, the sums of its blocks; else one place, what `finish` made of the sums.
+    A parts[2][NS][PADDED_WARPS];  // of the warps; entries past the last are +0
+    // In a cluster, the sums of its blocks; otherwise one entry, the result of `finish`.
     A found[SETS][NS][CLUSTER > 1 && !TALKING ? CLUSTER : 1];
     u64 ready[SETS];
     u64 gathered[2];
     u32 arrived[2];
-    // Asked for again only after all have the sum before.
+    // Overwritten only after all warps have the previous sum.
     alignas(16) u64 seen[NS][CLUSTER];
 
-    // By all threads, before the block's barrier.
+    // Called by all threads before a thread block barrier.
     __device__ void init() {
         for (int i = threadIdx.x; i < 2 * NS * PADDED_WARPS; i += THREADS) (&parts[0][0][0])[i] = 0;
         if (threadIdx.x == 0) {
@@ -171,20 +175,20 @@ struct Channel {
         own_arrive(&ready[set]);
     }
 
-    // This warp's part of sum number `turn`; says whether it was the first. A warp posts turn + 2 only after it has taken `turn`, so
-    // two sets of parts do.
+    // Posts this warp's part of sum number `turn`; returns whether it was the first to do so. A warp posts turn + 2
+    // only after it has taken `turn`, so two sets of parts are enough.
     template <class F> __device__ bool post(u32 turn, const A (&value)[NS], Messages* messages, F finish) {
         int lane = threadIdx.x % 32, half = turn & 1;
         u32 before = 0;
         if (lane == 0)
 #pragma unroll
             for (int s = 0; s < NS; s++) parts[half][s][Team::warp()] = value[s];
-        // The barrier passes the parts on; an atomic with release would wait for all of the thread's stores.
+        // The barrier publishes the parts; an atomic with release semantics would wait for all stores of the thread.
         own_arrive(&gathered[half]);
         if (lane == 0) before = count_one(&arrived[half]);
         before = __shfl_sync(~0u, before, 0) - turn / 2 * WARPS;
         if (before + 1 != WARPS) return before == 0;
-        // The last of the block that has counted; others' lanes may still arrive.
+        // This warp was the last of the block to count; lanes of others may still be arriving.
         own_wait(&gathered[half], turn / 2 & 1);
         A total[NS];
 #pragma unroll
@@ -212,15 +216,15 @@ struct Channel {
         return before == 0;
     }
 
-    // Asks for the messages of sum number `turn`: a pass after they were left, and a pass before they are needed. For one warp, the
-    // first that posted its part.
+    // Requests the messages of sum number `turn`, one pass after they were sent and one pass before they are needed.
+    // Called by one warp, the first that posted its part.
     __device__ void look(u32 turn, const Messages* messages) {
         int lane = threadIdx.x % 32;
         if (lane < CLUSTER) copy_async(&seen[0][0] + 2 * lane, &messages->dots[turn % SETS][0][0] + 2 * lane, true, 0);
         commit_async();
     }
 
-    // Sum number `turn` as `finish` makes it, for all lanes. `first`: whether this warp has looked.
+    // Sum number `turn`, after `finish`, for all lanes. `first`: whether this warp has called `look`.
     template <class F> __device__ void take(u32 turn, bool first, A (&value)[NS], const Messages* messages, F finish) {
         int set = turn % SETS, rank = threadIdx.x % PADDED_CLUSTER;
         if constexpr (CLUSTER > 1 && !TALKING) {
@@ -243,7 +247,7 @@ struct Channel {
                 total[s] = 0;
                 if (!in_cluster(rank)) continue;
                 u64 word = *(volatile u64*)&seen[s][rank];
-                // One that had not come yet is waited for.
+                // If a message had not arrived yet, wait for it.
                 total[s] = u32(word >> 32) == turn + 1 ? __uint_as_float(u32(word)) : await_message(&messages->dots[set][s][rank], turn);
             }
 #pragma unroll
@@ -263,10 +267,10 @@ struct Channel {
 
 template <int KIND> struct Columns {
     static constexpr int BYTES = KIND ? TEAM_THREADS * VECS * 16 : 0;
-    uint4* mine;  // this thread's first place
+    uint4* mine;  // this thread's first entry
 
-    // Every thread of a team has the same places as those of the other teams; all of them fill some. A barrier of the block must
-    // come before `get`.
+    // Corresponding threads of all teams share entries, and the teams divide the loading among them. A thread block
+    // barrier must precede `get`.
     __device__ Columns(const void* from, const Team& team, i64 n, void* memory) {
         mine = (uint4*)memory + Team::warp() * VECS * 32 + threadIdx.x % 32;
         if constexpr (KIND != 0)

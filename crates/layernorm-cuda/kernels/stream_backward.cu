@@ -1,24 +1,27 @@
-// Rows, backward (rule 4) with the sums of each chunk of 64 rows for γ and β (rule 5), streaming through shared memory:
+// Backward pass of rows (rule 4) with the sums of each chunk of 64 rows for γ and β (rule 5), streaming through shared
+// memory:
 //
 //   g = dy·γ   x̂ = (d − δ)·r   a = sum(g)/N   b = sum(g·x̂)/N   dx = r·fma(−x̂, b, g − a)
 //   of a chunk, rows in order: fma(dy, x̂, ·) and · + dy, in registers of the thread that has the column
 //
-// A team of one block has a chunk, one of several takes chunks in turn. With several warps, sum(g) and sum(g·x̂) of row q + 1 are posted, then row q is written, so that a
-// sum has a pass to come by; a warp alone has its sums at once.
+// A team of one block has one chunk; a team of several blocks loops over chunks. With several warps, sum(g) and
+// sum(g·x̂) of row q + 1 are posted before row q is written, so that a sum has one pass to complete; a single warp has
+// its sums at once.
 //
-// Blocks of a team are a cluster, or (TALKING) run at the same time (a cooperative launch) and leave each other messages:
-// clusters of 8 or 16 blocks leave every tenth multiprocessor out, and a chunk more than fit takes as long as all of them.
+// The blocks of a team form a cluster, or (TALKING) are resident at the same time (a cooperative launch) and exchange
+// messages: clusters of 8 or 16 blocks leave every tenth multiprocessor unused, and one chunk more than fit would
+// double the time.
 //
-// Why four sets of sums are enough: who sends those of row q + 4 has taken those of q + 2, for which all warps have posted theirs,
-// and each did so after it took those of q.
+// Why four sets of sums are enough: whoever sends the sums of row q + 4 has taken those of q + 2, for which all warps
+// have posted theirs, and each of them did so after it took those of q.
 //
-// Rule 6 as in backward.cu: all warps of a row see in the same pass that it is extreme, and do it again together, from where it
-// lies, with exchanges of its own (Team). Its x̂ enters the sums in the row's turn.
+// Rule 6 as in backward.cu: all warps of a row detect in the same pass that it is extreme, and recompute it together
+// from shared memory, with separate exchanges (Team). Its x̂ enters the sums at the row's turn.
 #define TENSORS 2
 #include "stream.cuh"
 #include "params.cuh"
 
-// The statistics of a scaled row, and its power.
+// The statistics of a scaled row, and the exponent of its scaling.
 struct Line { A m, delta, r; int k; };
 
 typedef BackwardParams Params;
@@ -26,13 +29,13 @@ typedef BackwardParams Params;
 constexpr int CHUNK = 64;
 constexpr int SKEW = WHOLE_BLOCK;
 static_assert(RING >= (1 + SKEW) * PIECES, "the rows at hand are there as a whole");
-// Teams of several blocks stay, and take chunks in turn.
+// Teams of several blocks are persistent and loop over chunks.
 constexpr bool IN_TURN = CLUSTER > 1;
 
 struct Pipe {
     Exchange exchange;
     Channel dots;
-    A stats[TEAMS][1 + IN_TURN][3][CHUNK];  // of this chunk's rows and the next one's
+    A stats[TEAMS][1 + IN_TURN][3][CHUNK];  // of the rows of this chunk and of the next one
     u64 full[HELD_WARPS * RING];
 };
 
@@ -40,7 +43,7 @@ template <bool B> struct Flag { static constexpr bool value = B; };
 
 struct Terms { Stat stat; A a, b; int k, j, l; };
 
-// Calls `look(part, x, dy, γ)` for each vector of this thread. Rolled up: for rare rows.
+// Calls `look(part, x, dy, γ)` for each vector of this thread. Not unrolled: for rare rows.
 template <class F> __device__ inline void each(const Team& team, const Ring& ring, int slot, const Params& p, F look) {
 #pragma unroll 1
     for (int step = 0; step < STEPS; step++)
@@ -58,11 +61,12 @@ template <class F> __device__ inline void each(const Team& team, const Ring& rin
 }
 
 __device__ inline void keep_most(A value, A& most) {
-    // A NaN is not less than anything, and stays.
+    // A NaN fails the comparison and is kept as infinity.
     most = magnitude(value) <= most ? most : finite(value) ? magnitude(value) : infinite();
 }
 
-// Whether all elements of the row in `slot` are the largest magnitude, or all its negative; then that is `m`.
+// Whether all elements of the row in `slot` equal the largest magnitude, or all equal its negative; sets `m`
+// accordingly.
 __device__ inline bool constant(Team& team, const Ring& ring, int slot, const Params& p, A most, A& m) {
     A above = 0, below = 0;
     each(team, ring, slot, p, [&](int, const A(&x)[VEC], const A(&)[VEC], const A(&)[VEC]) {
@@ -107,7 +111,7 @@ __device__ inline Stat scaled_stat(Team& team, const Ring& ring, int slot, const
     return stat;
 }
 
-// Rule 6 for the row in `slot`. Says whether its r said so.
+// Rule 6 for the row in `slot`. Returns whether its r says that it was scaled.
 __device__ inline bool again(Team& team, const Ring& ring, int slot, const Params& p, Terms& terms) {
     A most_x = 0, most_dy = 0, most_gain = 0;
     each(team, ring, slot, p, [&](int, const A(&x)[VEC], const A(&dy)[VEC], const A(&gain)[VEC]) {
@@ -149,7 +153,7 @@ __device__ inline bool again(Team& team, const Ring& ring, int slot, const Param
     return scaled;
 }
 
-// m, δ and r of the rows of a chunk, by `threads` threads of which this is number `me`.
+// Reads m, δ and r of the rows of a chunk, by `threads` threads of which this is number `me`.
 __device__ inline void read_stats(const Params& p, A (&to)[3][CHUNK], i64 chunk, int me, int threads) {
     for (int i = me; i < CHUNK; i += threads) {
         i64 row = chunk * CHUNK + i;
@@ -173,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
     Team team(&pipe.exchange, TALKING ? p.messages + group : nullptr);
     int first = group * TEAMS + team.own;
     i64 chunks = (p.rows + CHUNK - 1) / CHUNK;
-    // Rows of all chunks of the team; only the last chunk of all may be short.
+    // Rows of all chunks of the team; only the very last chunk may be partial.
     int turns = 0;
     if (first < chunks) {
         i64 rounds = IN_TURN ? (chunks - 1 - first) / teams : 0, left = p.rows - (first + rounds * teams) * CHUNK;
@@ -200,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         const A(&stats)[3][CHUNK] = pipe.stats[team.own][q / CHUNK % (1 + IN_TURN)];
         return Stat{stats[0][q % CHUNK], stats[1][q % CHUNK], stats[2][q % CHUNK]};
     };
-    // The sums of the chunk that ends before row q, for γ (0) or β (1); then they start again.
+    // Writes the sums of the chunk that ends before row q, for γ (0) or β (1), and resets them.
     auto leave = [&](Held& sums, int q, int which) {
         A* to = p.sums + (which * p.parts + chunk_of(q - 1)) * p.n;
         team.by_portion(p.n, [&](auto portion) {
@@ -215,7 +219,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         });
     };
 
-    // The sums of row q, and its dy to those of the chunk.
+    // The sums of row q; adds its dy to the sums of the chunk.
     auto dots = [&](int q) {
         Stat stat = stat_of(q);
         A lane[2][PARTS][VEC] = {};
@@ -252,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         }
     };
 
-    // dx of row q, and its dy·x̂ to the sums of the chunk.
+    // dx of row q; adds its dy·x̂ to the sums of the chunk.
     auto write = [&](int q, bool looks) {
         A mean[2];
         if (WHOLE_BLOCK) pipe.dots.take(q, looks, mean, team.messages, to_means);
@@ -304,12 +308,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
 
     for (int q = -SKEW; q < turns; q++) {
         int next = q + SKEW;
-        // The first with row q's part is the one that takes in what other blocks have of it.
+        // The warp that was first to post its part of row q collects the messages of the other blocks.
         bool looks = TALKING && q >= 0 && first_post;
         if (looks) pipe.dots.look(q, team.messages);
         if (next < turns) {
             if (IN_TURN && next > 0 && next % CHUNK == 0) leave(bias_sum, next, 1);
-            // A warp reads the next chunk's statistics, which the others need only after it has posted more sums.
+            // One warp reads the statistics of the next chunk. The others need them only after this warp has posted
+            // more sums.
             if (IN_TURN && next % CHUNK == CHUNK / 2 && next + CHUNK / 2 < turns && Team::warp() == 0)
                 read_stats(p, pipe.stats[team.own][(next / CHUNK + 1) % (1 + IN_TURN)], chunk_of(next + CHUNK), threadIdx.x, 32);
             dots(next);
@@ -323,6 +328,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         leave(gain_sum, turns, 0);
         leave(bias_sum, turns, 1);
     }
-    // Nobody goes while others may still send to it.
+    // No block may exit while others can still send to it.
     if (CLUSTER > 1) cluster_sync();
 }

@@ -1,13 +1,13 @@
-// Rows, forward (rule 3), that come through shared memory:
+// Forward pass of rows (rule 3) that stream through shared memory:
 //
 //   y = fma((d − δ)·r, γ, β)
 //
-// A team takes rows in turn, and has one in registers from its first sum to y, so that it is widened once and d is made once. While
-// it waits for a sum, other teams of the block have theirs. A warp's slots are asked for again as soon as it has its part of the
-// first sum (at once after the reads, the fence would wait for them), so what shared memory holds is on its way; γ and β of the
-// block's columns lie there too, once for all teams.
+// Teams loop over rows. A row stays in registers from its first sum to y, so it is widened once and d is computed once.
+// While one team waits for a sum, other teams of the block compute. A warp refills its slots as soon as it has its part
+// of the first sum (immediately after the reads, the fence would wait for them), so all of the ring is in flight. γ and
+// β of the block's columns are in shared memory too, once for all teams.
 //
-// Rule 6: an extreme row is read again.
+// Rule 6: an extreme row is read from global memory again.
 #define TENSORS 1
 #include "stream.cuh"
 #include "params.cuh"
@@ -89,6 +89,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
                 }
         });
     }
-    // Nobody goes while others may still send to it.
+    // No block may exit while others can still send to it.
     if (CLUSTER > 1) cluster_sync();
 }

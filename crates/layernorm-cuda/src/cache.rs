@@ -1,8 +1,9 @@
-//! Machine code on disk, so that a kernel is compiled once a machine and not once a process.
+//! Machine code on disk, so that a kernel is compiled once per machine and not once per process.
 //!
-//! An entry is a file `<key>.cubin`: a magic word, the SHA-256 of what follows, the machine code. The key is the SHA-256 of
-//! all that the code depends on. A damaged entry is no entry, nor is a link, a FIFO or what else is no file. Entries are replaced in one
-//! step, so processes may race. Where the folder cannot be used, or everybody may write to it, nothing is kept and nothing fails.
+//! An entry is a file `<key>.cubin`: a magic word, the SHA-256 of the rest, and the machine code. The key is the
+//! SHA-256 of everything that the code depends on. Damaged entries, links, FIFOs and anything else that is not a
+//! regular file are ignored. Entries are replaced atomically, so processes may race. If the folder cannot be used or is
+//! world-writable, nothing is cached and nothing fails.
 
 use crate::environment;
 use sha2::{Digest, Sha256};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"lncubin1";
 const HEAD: usize = MAGIC.len() + 32;
-/// Bytes of the largest entry that is read: a hundred times what a kernel has.
+/// Size limit of an entry in bytes: a hundred times the size of a kernel.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// A folder of compiled kernels.
@@ -22,22 +23,22 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The folder that the environment names, else one of the user's caches.
+    /// The folder from the environment, or else one in the user's cache folder.
     pub fn from_environment() -> Self {
         Cache { folder: environment::cache_folder() }
     }
 
-    /// This folder.
+    /// A cache in this folder.
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Cache { folder: Some(folder.into()) }
     }
 
-    /// Nothing is kept.
+    /// No cache: every kernel is compiled.
     pub fn none() -> Self {
         Cache { folder: None }
     }
 
-    /// The machine code of a key: from the folder, or made and put there.
+    /// Returns the machine code of a key: from the folder, or else from `make`, and stores it.
     pub fn get<E>(&self, key: &Key, make: impl FnOnce() -> Result<Vec<u8>, E>) -> Result<Vec<u8>, E> {
         let Some(folder) = &self.folder else { return make() };
         let path = folder.join(format!("{}.cubin", key.0));
@@ -45,13 +46,13 @@ impl Cache {
             return Ok(code);
         }
         let code = make()?;
-        // A cache that cannot be written is no reason to fail.
+        // Failing to write the cache is not an error.
         let _ = write(folder, &path, &code);
         Ok(code)
     }
 }
 
-/// What a piece of machine code depends on.
+/// Identifies a piece of machine code by everything it depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key(String);
 
@@ -60,7 +61,7 @@ impl Key {
     pub fn new<'a>(parts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hash = Sha256::new();
         for part in parts {
-            // Lengths keep "ab", "c" and "a", "bc" apart.
+            // The lengths distinguish "ab", "c" from "a", "bc".
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }
@@ -84,7 +85,7 @@ fn read(path: &Path) -> Option<Vec<u8>> {
 
 fn write(folder: &Path, path: &Path, code: &[u8]) -> io::Result<()> {
     create(folder)?;
-    // A link would be followed, and a FIFO waited for.
+    // A link would be followed, and opening a FIFO would block.
     let other = fs::symlink_metadata(path).is_ok_and(|found| !found.is_file());
     if other || is_open_to_all(folder) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -97,7 +98,7 @@ fn write(folder: &Path, path: &Path, code: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// The folder, for its user alone where it is made.
+/// Creates the folder, accessible to its user only.
 fn create(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -105,7 +106,7 @@ fn create(folder: &Path) -> io::Result<()> {
     builder.recursive(true).create(folder)
 }
 
-/// Whether any user of the machine may put code there.
+/// Whether the folder is world-writable, so that any user could put code there.
 #[cfg(unix)]
 fn is_open_to_all(folder: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Every kind of kernel variant, for compilers without a GPU: what a change breaks is found on any machine with NVRTC.
+//! One kernel variant of every kind, to be compiled without a GPU: any machine with NVRTC finds what a change breaks.
 
 use crate::config::{self, Flow, Geometry};
 use crate::device::Properties;
@@ -7,12 +7,12 @@ use crate::module::Variant;
 use crate::rows::RowNorm;
 use crate::types::{Affine, Param, Type};
 
-/// One size of each way that rows are spread.
+/// One size for each way in which rows are mapped onto the GPU.
 const SIZES: [usize; 4] = [60, 384, 4096, 262_144];
-/// For f16, which differs from bf16 in conversions alone, and f64.
+/// For f16, which differs from bf16 only in conversions, and for f64.
 const FEW_SIZES: [usize; 2] = [640, 1000];
 
-/// A device of a compute capability, as far as geometry asks.
+/// Properties of a device of this compute capability, as far as the choice of a geometry depends on them.
 pub(crate) fn properties(capability: u32) -> Properties {
     Properties {
         name: format!("compute capability {capability}"),
@@ -34,7 +34,7 @@ fn norm(element: Type, n: usize, wide: bool) -> RowNorm {
 }
 
 fn row_variants(element: Type, n: usize, properties: &Properties, out: &mut Vec<Variant>) {
-    // What changes the code most: whole vectors, fetched ahead; and single elements with everything optional.
+    // The two extremes: whole vectors with prefetching, and single elements with everything optional.
     for (aligned, other) in [(true, false), (false, true)] {
         let norm = norm(element, n, other);
         let rows = norm.rows;
@@ -60,7 +60,7 @@ fn row_variants(element: Type, n: usize, properties: &Properties, out: &mut Vec<
     }
 }
 
-/// Rows that stream: what the library chooses, and the other ways of the same kernels.
+/// Streaming rows: what the library chooses, and the other forms of the same kernels.
 fn stream_variants(element: Type, n: usize, properties: &Properties, out: &mut Vec<Variant>) {
     for wide in [false, true] {
         let norm = norm(element, n, wide);
@@ -76,7 +76,7 @@ fn stream_variants(element: Type, n: usize, properties: &Properties, out: &mut V
     }
 }
 
-/// Short rows, a thread each.
+/// Short rows, one thread per row.
 fn each_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>) {
     for n in [16, 32, 64, 128] {
         let norm = norm(element, n, n == 32);
@@ -84,7 +84,7 @@ fn each_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>)
     }
 }
 
-/// Few rows: whole ones and with a part missing, and sums for γ and β from a chunk to many.
+/// Few rows, full and partial, and the sums for γ and β over one chunk up to many.
 fn small_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>) {
     for (n, rows, other) in [(1024, 64, false), (2000, 100, true)] {
         let norm = RowNorm { rows, ..norm(element, n, other) };
@@ -95,7 +95,7 @@ fn small_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>
             }));
         }
     }
-    // Rows of one block or cluster each, for which all is asked for at once.
+    // Rows with one block or cluster each, which issues all loads at once.
     for (rows, n) in [(64, 16384), (8, 262_144)] {
         let norm = RowNorm { rows, ..norm(element, n, false) };
         if let Some(geometry) = config::forward(element, rows, n, true, 1, properties) {

@@ -1,9 +1,10 @@
-//! Norms of contiguous tensors `[N, C, …]` in device memory: group norm (instance norm is one channel a group) and batch norm.
+//! Norms of contiguous tensors `[N, C, …]` in device memory: group norm (instance norm is group norm with one channel
+//! per group) and batch norm.
 //!
 //! ```text
-//! group norm   m, δ, v, r and y, and dx, as layer norm's; a row is C/G channels of one sample
+//! group norm   m, δ, v, r, y and dx as for layer norm; a row is C/G channels of one sample
 //! batch norm   the same with sums down the positions of a channel: for each sample in order, each place in order
-//! both         γ and β one a channel;   dγ = Σ dy·x̂    dβ = Σ dy     over samples and places
+//! both         one γ and β per channel;   dγ = Σ dy·x̂    dβ = Σ dy     over samples and places
 //! ```
 
 pub(crate) mod batch;
@@ -15,7 +16,7 @@ pub use group::{GroupBackward, GroupNorm};
 use crate::columns::ColumnParams;
 use crate::types::Accumulator;
 
-/// Sizes of a tensor of channels.
+/// Sizes of a tensor with channels.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) samples: usize,
@@ -28,7 +29,7 @@ impl Shape {
         [(self.channels * self.space) as i64, self.space as i64, 1]
     }
 
-    /// Positions and channels, with no statistics yet.
+    /// The tensor as positions and channels, without statistics.
     pub(crate) fn view<A: Accumulator>(&self, x: u64, dy: u64, eps: f64) -> ColumnParams<A> {
         let [sample, column, place] = self.strides();
         ColumnParams {

@@ -1,4 +1,5 @@
-//! Sums down the columns of a tensor of positions and columns (rule 5), and the gradients of γ and β that come of them.
+//! Sums down the columns of a tensor of positions and columns (rule 5), and the gradients of γ and β computed from
+//! them.
 
 use crate::config::{self, CHUNK, Down};
 use crate::device::Device;
@@ -10,7 +11,7 @@ use crate::layout::{by_accumulator, device_struct};
 use crate::rows::{Backward, RowNorm};
 use crate::types::{Accumulator, Count, Param, Type, address, lines_assertion, product};
 
-/// Where the gradients of γ and β go; those that are `None` are not computed.
+/// Where the gradients of γ and β are written. A gradient that is `None` is not computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gradients {
     /// dγ.
@@ -20,15 +21,15 @@ pub struct Gradients {
 }
 
 impl Gradients {
-    /// Whether any is wanted.
+    /// Whether any gradient is wanted.
     pub fn wanted(&self) -> bool {
         self.gain.is_some() || self.bias.is_some()
     }
 
-    /// Over no rows they are 0.
+    /// Sets the gradients to 0, as they are for zero rows.
     ///
     /// # Safety
-    /// The places have `count` elements; the device's context is current.
+    /// The gradients have `count` elements each; the device's context is current.
     pub(crate) unsafe fn zero(&self, element: Type, count: usize, stream: Stream) -> Result<(), Error> {
         for param in [self.gain, self.bias].into_iter().flatten() {
             let bytes = product(&[count, if param.f32 { 4 } else { element.bytes() }]);
@@ -41,7 +42,7 @@ impl Gradients {
     }
 }
 
-/// Which sums are taken.
+/// Which sums are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Terms {
     /// sum(x).
@@ -65,8 +66,9 @@ impl Terms {
 }
 
 device_struct! {
-    /// A tensor as positions and columns: elements from a sample, a column, a place to the next. `groups` of columns share statistics
-    /// in a sample; 0 where statistics are a column's. `lines`: where the statistics of scaled rows are; 0 for nowhere.
+    /// A tensor as positions and columns, with strides for samples, columns and places. If `groups` > 0, each sample
+    /// has that many groups of columns that share statistics; if 0, statistics are per column. `lines`: address of the
+    /// statistics of scaled rows, or 0.
     pub(crate) struct ColumnParams<A> as "Columns" {
         x: u64,
         dy: u64,
@@ -89,33 +91,33 @@ device_struct! {
     }
 }
 
-/// What `columns.cuh` must agree with.
+/// Layout assertions for `columns.cuh`.
 fn view_layout() -> String {
     by_accumulator!(Count, ColumnParams) + &lines_assertion()
 }
 
-/// What `columns.cu` must agree with.
+/// Layout assertions for `columns.cu`.
 pub(crate) fn sums_layout() -> String {
     view_layout() + &by_accumulator!(SumParams)
 }
 
-/// What `finish.cu` must agree with.
+/// Layout assertions for `finish.cu`.
 pub(crate) fn finish_layout() -> String {
     view_layout() + &by_accumulator!(FinishParams)
 }
 
-/// What `down.cuh` must agree with.
+/// Layout assertions for `down.cuh`.
 pub(crate) fn down_layout() -> String {
     view_layout() + &by_accumulator!(DownParams)
 }
 
-/// What `batch.cu` must agree with, but for its own structures.
+/// Layout assertions for `batch.cu`, without its own structures.
 pub(crate) fn columns_layout() -> String {
     view_layout()
 }
 
 impl<A: Accumulator> ColumnParams<A> {
-    /// Rows and their features.
+    /// Rows as samples, their features as columns.
     pub(crate) fn rows(norm: &RowNorm, call: &Backward, lines: u64) -> Self {
         ColumnParams {
             x: call.x.address,
@@ -143,17 +145,17 @@ impl<A: Accumulator> ColumnParams<A> {
         (self.samples * self.space) as usize
     }
 
-    /// Chunks of its positions.
+    /// Number of chunks of positions.
     pub(crate) fn chunks(&self) -> usize {
         self.positions().div_ceil(CHUNK)
     }
 
-    /// Whether positions are samples, with statistics of a sample or a column.
+    /// Whether positions are samples, with statistics per sample or per column.
     fn flat(&self) -> bool {
         self.space == 1 && self.groups <= 1
     }
 
-    /// Whether neighbouring threads should have neighbouring columns.
+    /// Whether neighboring threads should have neighboring columns.
     pub(crate) fn across(&self) -> bool {
         self.x_column == 1
     }
@@ -167,7 +169,7 @@ device_struct! {
     }
 }
 
-/// The sums of every chunk, `[kinds][chunks][columns]`, to `sums`.
+/// Computes the sums of every chunk, `[kinds][chunks][columns]`, into `sums`.
 ///
 /// # Safety
 /// The addresses are valid; the device's context is current.
@@ -185,7 +187,7 @@ pub(crate) unsafe fn sums<A: Accumulator>(
     let work = view.chunks() * view.columns as usize;
     let blocks = work.div_ceil(COLUMN_THREADS as usize).min(i32::MAX as usize) as u32;
     let params = SumParams { c: *view, gain, sums };
-    // SAFETY: the structure is the kernel's; the caller vouches for the memory.
+    // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
     unsafe { Launch::new(blocks, COLUMN_THREADS).run(&function, stream, &params) }
 }
 
@@ -201,21 +203,21 @@ device_struct! {
     }
 }
 
-/// What is made of the sums of chunks.
+/// What is computed from the sums of the chunks.
 pub(crate) enum Output {
-    /// The sums, `[kinds][columns]`, at this address.
+    /// The sums, `[kinds][columns]`, written to this address.
     Raw(u64),
-    /// Their means, at this address.
+    /// Their means, written to this address.
     Mean(u64),
     /// dγ and dβ.
     Gradients(Gradients),
 }
 
-/// Folds `parts` sums of each of `terms`.
+/// Folds the sums of `parts` chunks, for each of `terms`.
 ///
 /// # Safety
 /// The addresses are valid; the device's context is current.
-#[allow(clippy::too_many_arguments, reason = "one structure of the kernel's, taken apart")]
+#[allow(clippy::too_many_arguments, reason = "the fields of one kernel structure")]
 pub(crate) unsafe fn finish<A: Accumulator>(
     device: &Device,
     kinds: &Kinds,
@@ -254,14 +256,14 @@ pub(crate) unsafe fn finish<A: Accumulator>(
     let function = device.function(&kernels::finish(kinds, terms.count(), number, shape))?;
     let blocks = grid((view.columns as usize).div_ceil(shape.0))?;
     let launch = Launch { grid: (blocks, terms.count() as u32, 1), ..Launch::new(blocks, shape.1 as u32) };
-    // SAFETY: the structure is the kernel's; the caller vouches for the memory.
+    // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
     unsafe { launch.run(&function, stream, &params) }
 }
 
-/// dγ and dβ from the sums of chunks.
+/// Computes dγ and dβ from the sums of the chunks.
 ///
 /// # Safety
-/// As [`finish`].
+/// As for [`finish`].
 pub(crate) unsafe fn finish_gradients<A: Accumulator>(
     device: &Device,
     kinds: &Kinds,
@@ -285,10 +287,10 @@ device_struct! {
     }
 }
 
-/// dγ and dβ of rows in one launch, which may run beside the pass over the rows that was launched before it; `None` where the rows are too
-/// many for that.
+/// The layout for dγ and dβ of rows in one launch, which may overlap with the pass over the rows launched before it;
+/// `None` if there are too many rows for that.
 pub(crate) fn down_shape<A: Accumulator>(kinds: &Kinds, view: &ColumnParams<A>, device: &Device) -> Option<Down> {
-    // The most elements at a time that keep every row of both tensors whole.
+    // The widest vectors to which the rows of both tensors are aligned.
     let bytes = kinds.element.bytes() as u64;
     let whole = |wide: u64| {
         let rows = |address: u64, stride: i64| address.is_multiple_of(wide * bytes) && stride % wide as i64 == 0;
@@ -299,7 +301,8 @@ pub(crate) fn down_shape<A: Accumulator>(kinds: &Kinds, view: &ColumnParams<A>, 
 }
 
 /// # Safety
-/// The addresses are valid; the device's context is current; the launch before this one on the stream is the pass over the rows.
+/// The addresses are valid; the device's context is current; the previous launch on the stream is the pass over the
+/// rows.
 pub(crate) unsafe fn down<A: Accumulator>(
     device: &Device,
     kinds: &Kinds,
@@ -319,6 +322,6 @@ pub(crate) unsafe fn down<A: Accumulator>(
     let blocks = (view.columns as usize).div_ceil(shape.tile()) * shape.cluster;
     let launch = Launch::new(grid(blocks)?, shape.threads() as u32).cluster(shape.cluster as u32);
     let launch = launch.overlapping(device.properties().clusters);
-    // SAFETY: the structure is the kernel's; the caller vouches for the memory.
+    // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
     unsafe { launch.run(&function, stream, &params) }
 }

@@ -1,4 +1,5 @@
-//! A GPU: its primary context (the one that PyTorch and CUDA's runtime use), what it has, and the kernels loaded on it.
+//! A GPU: its primary context (the one that PyTorch and the CUDA runtime use), its properties, and the kernels loaded
+//! on it.
 
 use crate::cache::Cache;
 use crate::driver::{self, call};
@@ -9,26 +10,26 @@ use crate::report::Report;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use std::sync::{Arc, OnceLock};
 
-/// What a GPU has.
+/// Properties of a GPU.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Properties {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
     /// Compute capability as one number: 90 for 9.0.
     pub capability: u32,
-    /// Multiprocessors.
+    /// Number of multiprocessors.
     pub multiprocessors: u32,
-    /// Shared memory that one block may have, in bytes.
+    /// Maximum shared memory per block, in bytes.
     pub shared_per_block: usize,
-    /// Shared memory of a multiprocessor, in bytes.
+    /// Shared memory per multiprocessor, in bytes.
     pub shared_per_multiprocessor: usize,
-    /// Threads that a multiprocessor holds.
+    /// Maximum resident threads per multiprocessor.
     pub threads_per_multiprocessor: u32,
-    /// Bytes of L2.
+    /// Size of L2 in bytes.
     pub l2: usize,
-    /// Whether blocks can be launched in clusters.
+    /// Whether it supports thread block clusters.
     pub clusters: bool,
-    /// Whether all blocks of a launch can be made to run at once.
+    /// Whether it supports cooperative launches, in which all blocks are resident at once.
     pub cooperative: bool,
 }
 
@@ -41,39 +42,39 @@ pub(crate) struct Inner {
     report: OnceLock<Report>,
 }
 
-// SAFETY: CUDA's contexts may be used from any thread; the modules are behind a lock.
+// SAFETY: CUDA contexts may be used from any thread; the modules are behind a lock.
 unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
-/// A GPU. Clones share it. Its context and the kernels loaded in it stay for the life of the process: handles of them, and graphs
-/// that were captured, may outlive every `Device`.
+/// A GPU. Clones share it. Its context and the kernels loaded in it stay for the life of the process, because handles
+/// of them and captured graphs may outlive every `Device`.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<Inner>);
 
 impl Device {
-    /// How many GPUs the driver shows.
+    /// The number of GPUs that the driver reports.
     pub fn count() -> Result<usize, Error> {
         driver::open()?;
         let mut count = 0;
-        // SAFETY: the driver is there.
+        // SAFETY: the driver is loaded.
         unsafe { call!(cuDeviceGetCount(&mut count))? };
         Ok(count as usize)
     }
 
-    /// The GPU of this number, with the user's folder for compiled kernels.
+    /// Opens the GPU with this ordinal, with the default folder for compiled kernels.
     pub fn open(ordinal: usize) -> Result<Self, Error> {
         Device::with_cache(ordinal, Cache::from_environment())
     }
 
-    /// [`Device::open`] with this folder for compiled kernels.
+    /// [`Device::open`] with a given folder for compiled kernels.
     pub fn with_cache(ordinal: usize, cache: Cache) -> Result<Self, Error> {
         let count = Device::count()?;
         if ordinal >= count {
             return Err(Error::NoDevice { ordinal, count });
         }
         let (mut device, mut context) = (0, std::ptr::null_mut());
-        // SAFETY: the driver is there, and so is the device.
+        // SAFETY: the driver is loaded, and the device exists.
         unsafe {
             call!(cuDeviceGet(&mut device, ordinal as i32))?;
             call!(cuDevicePrimaryCtxRetain(&mut context, device))?;
@@ -88,28 +89,28 @@ impl Device {
         })))
     }
 
-    /// What it has.
+    /// The device's properties.
     pub fn properties(&self) -> &Properties {
         &self.0.properties
     }
 
-    /// Its architecture.
+    /// The device's architecture.
     pub fn arch(&self) -> Arch {
         Arch::new(self.0.properties.capability)
     }
 
-    /// Makes the context this thread's current one. Every call of this crate that needs it does so itself.
+    /// Makes the context current on this thread. Every call of this crate that needs the context does so itself.
     pub fn bind(&self) -> Result<(), Error> {
         // SAFETY: the context is retained for the life of the process.
         unsafe { call!(cuCtxSetCurrent(self.0.context)) }
     }
 
-    /// A kernel, compiled and loaded: from memory, from disk, or by NVRTC.
+    /// A compiled and loaded kernel: from memory, from disk, or by NVRTC.
     pub fn function(&self, variant: &Variant) -> Result<Function, Error> {
         self.0.modules.get(self, variant)
     }
 
-    /// Waits until the GPU has done all that was asked of it, then [`Device::check`]s.
+    /// Waits until the GPU has finished all work, then calls [`Device::check`].
     pub fn synchronize(&self) -> Result<(), Error> {
         self.bind()?;
         // SAFETY: the context is current.
@@ -117,13 +118,13 @@ impl Device {
         self.check()
     }
 
-    /// [`Error::GaveUp`] if a recurrent pass has given up since this was asked last. It does not wait for the GPU: passes that are
-    /// still running count later. Every recurrent call asks before it launches anything.
+    /// Returns [`Error::GaveUp`] if a recurrent pass has given up since the last check. Does not wait for the GPU:
+    /// passes that are still running are reported later. Every recurrent call checks before it launches anything.
     pub fn check(&self) -> Result<(), Error> {
         self.0.report.get().map_or(Ok(()), |report| report.take(self.0.ordinal))
     }
 
-    /// The address of the word that a kernel sets when it gives up.
+    /// Device address of the word that a kernel sets when it gives up.
     pub(crate) fn report(&self) -> Result<u64, Error> {
         if let Some(report) = self.0.report.get() {
             return Ok(report.address);
@@ -144,7 +145,7 @@ fn attribute(device: sys::CUdevice, attribute: Attribute) -> Result<usize, Error
 
 fn read_properties(device: sys::CUdevice) -> Result<Properties, Error> {
     let mut name = [0u8; 256];
-    // SAFETY: the driver writes at most so many bytes, the last of them zero.
+    // SAFETY: the driver writes at most `name.len()` bytes, including a terminating zero.
     unsafe { call!(cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as i32, device))? };
     let get = |which| attribute(device, which);
     let capability = 10 * get(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?

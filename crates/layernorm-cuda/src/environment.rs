@@ -1,16 +1,16 @@
-//! The environment, read in this one place. Values are paths, so any bytes will do; an empty one counts as not set, but for the
-//! cache's folder, where it means none.
+//! All reads of environment variables. Values are paths, so any bytes are allowed. An empty value counts as unset,
+//! except for the cache folder, where it disables the cache.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// The environment variable that names NVRTC's file, where it is not on the loader's path.
+/// The environment variable with the path of the NVRTC library, if the loader does not find it by itself.
 pub const LIBRARY_VARIABLE: &str = "LAYERNORM_NVRTC";
 
-/// The environment variable that names the folder of compiled kernels; empty for none.
+/// The environment variable with the folder for compiled kernels. Empty: no cache.
 pub const FOLDER_VARIABLE: &str = "LAYERNORM_CUDA_CACHE";
 
-/// NVRTC's file.
+/// Path of the NVRTC library.
 pub(crate) fn nvrtc() -> Option<PathBuf> {
     nvrtc_from(&|name| std::env::var_os(name))
 }
@@ -19,7 +19,7 @@ fn nvrtc_from(get: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     get(LIBRARY_VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// The folder of compiled kernels: the one that is named, else one of the user's caches.
+/// The folder for compiled kernels: the one from the environment, or else one in the user's cache folder.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     cache_folder_from(&|name| std::env::var_os(name))
 }
@@ -28,7 +28,7 @@ fn cache_folder_from(get: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> 
     if let Some(folder) = get(FOLDER_VARIABLE) {
         return (!folder.is_empty()).then(|| folder.into());
     }
-    // A cache of the user's that is no whole path is none: the folder would depend on where the program is started.
+    // Relative paths are ignored: the folder would depend on the working directory.
     let user =
         |name: &str, rest: &str| get(name).map(PathBuf::from).filter(|at| at.is_absolute()).map(|at| at.join(rest));
     user("XDG_CACHE_HOME", "layernorm/cuda")

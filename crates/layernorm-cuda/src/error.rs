@@ -1,52 +1,52 @@
-//! What can be wrong with a call, with what was expected and what came.
+//! Errors, with the expected and the actual values.
 
 use std::fmt;
 
-/// Why a call was refused or failed.
+/// Why a call was rejected or failed.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The driver's library (`libcuda`) is not on this machine.
+    /// The driver library (`libcuda`) could not be opened.
     NoDriver {
-        /// What the loader said.
+        /// The loader's message.
         detail: String,
     },
-    /// The driver is there, and too old.
+    /// The driver is too old.
     OldDriver {
         /// The function that it lacks.
         missing: &'static str,
     },
     /// There is no such GPU.
     NoDevice {
-        /// The one asked for.
+        /// The requested GPU.
         ordinal: usize,
-        /// How many there are.
+        /// How many GPUs there are.
         count: usize,
     },
-    /// NVRTC, which compiles the kernels, is not on this machine.
+    /// NVRTC, which compiles the kernels, could not be opened.
     NoCompiler {
-        /// What the loader said.
+        /// The loader's message.
         detail: String,
     },
-    /// A kernel did not compile.
+    /// A kernel failed to compile.
     Compile {
-        /// Which source.
+        /// The source file.
         source: &'static str,
-        /// For which architecture and options.
+        /// The compiler options, including the architecture.
         options: String,
-        /// The compiler's words.
+        /// The compiler's messages.
         log: String,
     },
-    /// A call of the driver failed.
+    /// A driver call failed.
     Driver {
-        /// Which call.
+        /// The function that was called.
         call: &'static str,
-        /// The driver's number.
+        /// The driver's error code.
         code: u32,
-        /// The driver's words.
+        /// The driver's error message.
         detail: String,
     },
-    /// A pointer is null although there are elements, or a number of elements does not fit.
+    /// An argument is invalid: for example a null or misaligned address.
     Operand {
         /// Which argument.
         what: &'static str,
@@ -57,40 +57,40 @@ pub enum Error {
     Workspace {
         /// Bytes that the call needs.
         expected: usize,
-        /// Bytes that came.
+        /// Bytes that were given.
         found: usize,
     },
-    /// ε is not a finite number of 0 or more.
+    /// ε is negative or not finite.
     Epsilon {
-        /// What came.
+        /// The given value.
         found: f64,
     },
-    /// The shape, groups or momentum cannot be.
+    /// The shape, the number of groups or the momentum is invalid.
     Shape {
         /// What is wrong.
         why: String,
     },
-    /// A recurrent pass on this GPU gave up: its results, and all that was computed from them, are NaN.
+    /// A recurrent pass on this GPU gave up: its results, and everything computed from them, are NaN.
     GaveUp {
         /// Which GPU.
         ordinal: usize,
     },
-    /// Memory for the call could not be had.
+    /// Memory for the call could not be allocated.
     OutOfMemory {
-        /// Bytes that were asked for.
+        /// Bytes that were requested.
         bytes: usize,
         /// Whose memory: `host` or `device`.
         place: &'static str,
     },
-    /// The device cannot do what the call needs.
+    /// The device does not support what the call needs.
     Unsupported {
-        /// What it lacks.
+        /// What is missing.
         why: String,
     },
 }
 
 impl Error {
-    /// Whether memory was what there was not enough of.
+    /// Whether the call ran out of memory.
     pub fn is_out_of_memory(&self) -> bool {
         let code = cudarc::driver::sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY as u32;
         matches!(self, Error::OutOfMemory { .. }) || matches!(self, Error::Driver { code: found, .. } if *found == code)

@@ -1,4 +1,4 @@
-//! The kernels and how they are specialised.
+//! The kernels and their specialization.
 
 use crate::channels::batch;
 use crate::columns;
@@ -98,12 +98,12 @@ static BATCH: Source = Source {
     layout: batch::batch_layout,
 };
 
-/// Threads of a block that has a row of any length.
+/// Threads per block of the kernels for rows of any length.
 pub(crate) const LONG_THREADS: u32 = 512;
-/// Threads of a block of the kernels down the columns.
+/// Threads per block of the column kernels.
 pub(crate) const COLUMN_THREADS: u32 = 256;
 
-/// Where parameters are, as the kernels want to know it.
+/// Types of the elements and parameters, as the kernels' preprocessor definitions need them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kinds {
     pub(crate) element: Type,
@@ -126,7 +126,7 @@ impl From<RowNorm> for Kinds {
 }
 
 impl Kinds {
-    /// With these in place of γ and β: where gradients go.
+    /// With the types of these in place of γ and β: used for gradients.
     pub(crate) fn of(self, gain: Option<Param>, bias: Option<Param>) -> Self {
         Kinds { gain: kind(gain, self.element), bias: kind(bias, self.element), ..self }
     }
@@ -167,7 +167,7 @@ fn rows(
     Variant { large_clusters: geometry.cluster > 8, ..variant }
 }
 
-/// Few rows, a thread a lane of the canonical sum.
+/// Few rows, one thread per lane of the canonical sum.
 fn lanes(variant: Variant, norm: &RowNorm, geometry: &Geometry, residual: bool) -> Variant {
     variant
         .define("BLOCKS", geometry.threads / 256)
@@ -187,7 +187,7 @@ pub(crate) fn lanes_backward(norm: &RowNorm, geometry: &Geometry, residual: bool
     lanes(variant, norm, geometry, residual).define("DX", u32::from(dx))
 }
 
-/// Short rows, a thread each.
+/// Short rows, one thread per row.
 pub(crate) fn each_forward(norm: &RowNorm, geometry: &Geometry) -> Variant {
     Kinds::from(*norm)
         .define(Variant::new(&EACH_FORWARD, "forward"))
@@ -199,7 +199,7 @@ pub(crate) fn each_forward(norm: &RowNorm, geometry: &Geometry) -> Variant {
         .shared(geometry.ring_bytes(norm.element, 1))
 }
 
-/// The sums for γ and β in one launch; `kinds`: where they go.
+/// The sums for γ and β in one launch; `kinds` has the types of the gradients.
 pub(crate) fn down(kinds: Kinds, shape: &Down) -> Variant {
     let variant = match shape.height {
         Some(height) => Variant::new(&DOWN_CHUNK, "down").define("HEIGHT", height),
@@ -245,14 +245,14 @@ pub(crate) fn backward(
         .shared(geometry.ring_bytes(norm.element, 2))
 }
 
-/// The forward pass of rows that stream through shared memory.
+/// Forward pass of rows that stream through shared memory.
 pub(crate) fn stream_forward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
     let variant = Kinds::from(*norm).define(Variant::new(&STREAM_FORWARD, "forward"));
     let shared = geometry.ring_bytes(norm.element, 1) + geometry.columns_bytes(norm.params(true));
     flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow).shared(shared)
 }
 
-/// The backward pass of such rows, with dx and the sums for γ and β.
+/// Backward pass of such rows: dx and the sums for γ and β.
 pub(crate) fn stream_backward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
     let kinds = Kinds { bias: 0, ..Kinds::from(*norm) };
     let variant = kinds.define(Variant::new(&STREAM_BACKWARD, "backward"));
@@ -260,7 +260,7 @@ pub(crate) fn stream_backward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) 
     flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow).shared(shared)
 }
 
-/// Vectors of four elements, whatever their type.
+/// Sets the vector size to four elements, whatever their type.
 fn words_of_four(variant: Variant, norm: &RowNorm) -> Variant {
     variant.define("WORD_BYTES", Flow::VECTOR * norm.element.bytes())
 }
@@ -273,11 +273,11 @@ fn flows(variant: Variant, norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> 
         Some(end) => variant.define("LAST", end.whole).define("MORE", u32::from(end.more)),
         None => variant,
     };
-    // Who leaves messages is in no cluster.
+    // Blocks that exchange messages do not form a cluster.
     Variant { large_clusters: variant.large_clusters && !across, ..variant }
 }
 
-/// Of a source with several kernels only this one: each takes seconds to compile.
+/// Compiles only this kernel of a source with several, because each takes seconds.
 fn only(variant: Variant) -> Variant {
     let name = format!("ENTRY_{}", variant.entry);
     variant.define(&name, 1)
@@ -289,7 +289,7 @@ pub(crate) fn long(norm: &RowNorm, entry: &'static str, residual: bool) -> Varia
     rows(variant, norm, &Geometry { threads: LONG_THREADS as usize, ..geometry }, false, false, residual)
 }
 
-/// `across`: neighbouring threads have neighbouring columns. `flat`: positions are samples.
+/// `across`: neighboring threads have neighboring columns. `flat`: positions are samples.
 pub(crate) fn columns(kinds: Kinds, terms: u32, across: bool, flat: bool) -> Variant {
     Kinds { bias: 0, ..kinds }
         .define(Variant::new(&COLUMNS, "columns"))
@@ -299,7 +299,7 @@ pub(crate) fn columns(kinds: Kinds, terms: u32, across: bool, flat: bool) -> Var
         .define("ACROSS", u32::from(across))
 }
 
-/// `shape`: columns and threads of a block.
+/// `shape`: columns and threads per block.
 pub(crate) fn finish(kinds: Kinds, count: usize, output: u32, shape: (usize, usize)) -> Variant {
     kinds
         .define(Variant::new(&FINISH, "finish"))

@@ -1,5 +1,5 @@
-//! Launches on a caller's stream: plain, cooperative (all blocks at once) or in clusters. Nothing is allocated, so all of
-//! them can be captured in a graph.
+//! Launches on a caller's stream: plain, cooperative (all blocks resident at once) or in clusters. Nothing is
+//! allocated, so all of them can be captured in a graph.
 
 use crate::driver::call;
 use crate::error::Error;
@@ -7,7 +7,7 @@ use crate::module::Function;
 use cudarc::driver::sys::{self, CUlaunchAttributeID as Id};
 use std::marker::PhantomData;
 
-/// A stream that exists for as long as `'a`.
+/// A handle of a stream that lives at least for `'a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream<'a>(pub(crate) sys::CUstream, PhantomData<&'a ()>);
 
@@ -20,16 +20,16 @@ impl Stream<'_> {
     /// The default stream.
     pub const DEFAULT: Stream<'static> = Stream(std::ptr::null_mut(), PhantomData);
 
-    /// A stream from its handle as a number, as PyTorch gives it; 0 is the default stream.
+    /// A stream from its handle as an integer, as PyTorch returns it; 0 is the default stream.
     ///
     /// # Safety
-    /// The handle is that of a stream that is not destroyed before `'a` ends.
+    /// The handle must belong to a stream that is not destroyed before `'a` ends.
     pub unsafe fn from_raw<'a>(handle: usize) -> Stream<'a> {
         Stream(handle as sys::CUstream, PhantomData)
     }
 }
 
-/// So many blocks, if a grid has them.
+/// Converts a number of blocks; fails if it exceeds the maximum grid size.
 pub(crate) fn grid(blocks: usize) -> Result<u32, Error> {
     let most = i32::MAX as usize;
     if blocks <= most {
@@ -38,47 +38,48 @@ pub(crate) fn grid(blocks: usize) -> Result<u32, Error> {
     Err(Error::Shape { why: format!("a launch of {blocks} blocks is needed, and {most} are the most") })
 }
 
-/// The geometry of a launch.
+/// The configuration of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Blocks.
+    /// Grid size in blocks.
     pub grid: (u32, u32, u32),
-    /// Threads of a block.
+    /// Threads per block.
     pub threads: u32,
-    /// Blocks of a cluster along x; 1 for no clusters. Divides `grid.0`.
+    /// Blocks per cluster along x; 1 for no clusters. Must divide `grid.0`.
     pub cluster: u32,
-    /// Whether all blocks must run at once, as barriers of the whole grid need.
+    /// Whether all blocks must be resident at once, as grid-wide barriers require.
     pub cooperative: bool,
-    /// Whether it may start before the launch before it on the stream has ended. Its kernel then waits itself.
+    /// Whether it may start before the previous launch on the stream has ended. The kernel then waits for that launch
+    /// itself.
     pub overlapping: bool,
 }
 
 impl Launch {
-    /// So many blocks of so many threads.
+    /// `blocks` blocks of `threads` threads.
     pub fn new(blocks: u32, threads: u32) -> Self {
         Launch { grid: (blocks, 1, 1), threads, cluster: 1, cooperative: false, overlapping: false }
     }
 
-    /// In clusters of so many blocks.
+    /// In clusters of `blocks` blocks.
     pub fn cluster(self, blocks: u32) -> Self {
         Launch { cluster: blocks, ..self }
     }
 
-    /// All blocks at once.
+    /// With all blocks resident at once.
     pub fn cooperative(self) -> Self {
         Launch { cooperative: true, ..self }
     }
 
-    /// If `wanted`, before the launch before it has ended: for devices with clusters, which can do that.
+    /// If `wanted`, allows it to start before the previous launch has ended. Devices with clusters support that.
     pub fn overlapping(self, wanted: bool) -> Self {
         Launch { overlapping: wanted, ..self }
     }
 
-    /// Launches a kernel whose one parameter is the structure `params`.
+    /// Launches a kernel whose only parameter is the structure `params`.
     ///
     /// # Safety
-    /// `P` has the layout of the kernel's parameter, and what its pointers point to is valid until the kernel has run. The
-    /// device of the function is current.
+    /// `P` must have the layout of the kernel's parameter, and its pointers must stay valid until the kernel has run.
+    /// The function's device must be current.
     pub unsafe fn run<P: Copy>(&self, function: &Function, stream: Stream, params: &P) -> Result<(), Error> {
         let mut attributes = [attribute(Id::CU_LAUNCH_ATTRIBUTE_IGNORE); 3];
         let mut count = 0;

@@ -1,48 +1,48 @@
-//! Structures that a kernel takes, written twice: in Rust, and in CUDA's C++. `device_struct!` knows where Rust puts every field,
-//! and says so to the compiler of the kernels, as assertions behind their text: a kernel whose structure is another does not
-//! compile. `tests/layout.rs` compares the fields' names as well.
+//! Kernel parameter structures are declared twice: in Rust and in CUDA C++. `device_struct!` records where Rust places
+//! every field, and appends assertions about it to the kernel source, so a kernel whose structure differs does not
+//! compile. `tests/layout.rs` also compares the field names.
 
 use std::fmt::Write;
 
-/// A field: its name in both languages, its place and its size in bytes.
+/// A field: its name in both languages, its offset and its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     /// The name.
     pub name: &'static str,
-    /// Bytes before it.
+    /// Offset in bytes.
     pub offset: usize,
-    /// Bytes of it.
+    /// Size in bytes.
     pub size: usize,
 }
 
-/// A structure that kernels take, as Rust lays it out.
+/// A kernel parameter structure, as Rust lays it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Its name in the kernels.
     pub name: &'static str,
-    /// Bytes of it.
+    /// Size in bytes.
     pub size: usize,
     /// Its fields, in order.
     pub fields: Vec<Field>,
 }
 
 impl Layout {
-    /// Assertions that C++ lays it out so.
+    /// C++ assertions that the compiler lays it out the same way.
     pub fn assertions(&self) -> String {
         let Layout { name, size, fields } = self;
-        let mut out = format!("static_assert(sizeof({name}) == {size}, \"{name}: another size than the host's\");\n");
+        let mut out = format!("static_assert(sizeof({name}) == {size}, \"{name}: size differs from the host's\");\n");
         for Field { name: field, offset, size } in fields {
             let _ = writeln!(
                 out,
                 "static_assert(OFFSET_OF({name}, {field}) == {offset} && sizeof((({name} *)0)->{field}) == {size}, \
-                 \"{name}.{field}: not where the host puts it\");"
+                 \"{name}.{field}: offset or size differs from the host's\");"
             );
         }
         out
     }
 }
 
-/// What stands before assertions. NVRTC has no `offsetof`, but what others make it of.
+/// Precedes the assertions. NVRTC has no `offsetof`, but has the intrinsic that others define it with.
 pub(crate) const PREAMBLE: &str = "\
 #ifndef OFFSET_OF
 #ifdef __CUDACC_RTC__
@@ -53,14 +53,14 @@ pub(crate) const PREAMBLE: &str = "\
 #endif
 ";
 
-/// What [`device_struct!`] implements.
+/// Implemented by [`device_struct!`].
 pub(crate) trait Described {
     /// The layout.
     fn layout() -> Layout;
 }
 
-/// Declares a `repr(C)` structure with the layout of `$c` in the kernels. Fields have the same names there; `..field` is one whose
-/// fields are the kernels' own, side by side with the others.
+/// Declares a `repr(C)` structure with the layout of `$c` in the kernels. Fields have the same names there. `..field`
+/// is a nested structure whose fields stand directly in the kernel's structure.
 macro_rules! device_struct {
     (
         $(#[$meta:meta])*
@@ -79,7 +79,7 @@ macro_rules! device_struct {
 
         impl $(<$parameter>)? $crate::layout::Described for $name $(<$parameter>)? {
             fn layout() -> $crate::layout::Layout {
-                #[allow(unused_mut, reason = "not all have fields of others")]
+                #[allow(unused_mut, reason = "not every structure has a nested one")]
                 let mut fields = vec![$($crate::layout::Field {
                     name: stringify!($field),
                     offset: std::mem::offset_of!(Self, $field),
@@ -103,12 +103,12 @@ macro_rules! device_struct {
 }
 pub(crate) use device_struct;
 
-/// Assertions for a structure that differs with the arithmetic type.
+/// Assertions for a structure that depends on the arithmetic type.
 pub(crate) fn either(narrow: &Layout, wide: &Layout) -> String {
     format!("#if ELEM == F64\n{}#else\n{}#endif\n", wide.assertions(), narrow.assertions())
 }
 
-/// [`either`] of a structure over its arithmetic type.
+/// [`either`] for structures that are generic over the arithmetic type.
 macro_rules! by_accumulator {
     ($($name:ident),*) => {
         [$($crate::layout::either(

@@ -41,6 +41,6 @@ pub use nvrtc::{Arch, Source};
 pub use rows::{Backward, Forward, RowNorm};
 pub use types::{Affine, Param, Rows, Stats, Type, Workspace};
 
-/// A kernel that does nothing, for measuring what a launch costs.
+/// A kernel that does nothing, for measuring launch overhead.
 pub static NOOP: Source =
     Source { name: "noop.cu", text: include_str!("../kernels/noop.cu"), headers: &[], layout: Source::NO_LAYOUT };

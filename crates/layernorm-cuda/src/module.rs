@@ -1,4 +1,4 @@
-//! Kernels as data: which source, specialised how. Compiled once, kept in memory and on disk.
+//! Kernels as data: a source and its specialization. Each is compiled once, then cached in memory and on disk.
 
 use crate::cache::{Cache, Key};
 use crate::device::Device;
@@ -10,46 +10,46 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::Mutex;
 
-/// A kernel: a source, its specialisation, and the name of the function.
+/// A kernel: a source, its specialization, and the name of the function.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Variant {
-    /// Where it is written.
+    /// The source.
     pub source: &'static Source,
-    /// `NAME=VALUE`, for the preprocessor.
+    /// `NAME=VALUE` definitions for the preprocessor.
     pub defines: Vec<String>,
-    /// The function, `extern "C"`.
+    /// Name of the kernel function, which is `extern "C"`.
     pub entry: &'static str,
-    /// Whether it may use what only the device's own architecture has (`sm_90a`).
+    /// Whether it may use features that only the device's own architecture has (`sm_90a`).
     pub specific: bool,
-    /// Dynamic shared memory that a block of it will have, in bytes.
+    /// Dynamic shared memory per block, in bytes.
     pub shared: usize,
     /// Whether its clusters may have more than 8 blocks.
     pub large_clusters: bool,
 }
 
 impl Variant {
-    /// This function of this source, with nothing special.
+    /// A function of a source, without any specialization.
     pub fn new(source: &'static Source, entry: &'static str) -> Self {
         Variant { source, defines: Vec::new(), entry, specific: false, shared: 0, large_clusters: false }
     }
 
-    /// With `NAME=VALUE` for the preprocessor.
+    /// Adds a definition `NAME=VALUE` for the preprocessor.
     pub fn define(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.defines.push(format!("{name}={value}"));
         self
     }
 
-    /// With so much dynamic shared memory a block.
+    /// Sets the dynamic shared memory per block, in bytes.
     pub fn shared(self, bytes: usize) -> Self {
         Variant { shared: bytes, ..self }
     }
 
-    /// Compiled for an architecture, without a GPU and without a cache.
+    /// Compiles it for an architecture, without a GPU and without the cache.
     pub fn compile(&self, arch: Arch) -> Result<Vec<u8>, Error> {
         nvrtc::compile(self.source, Arch { specific: self.specific, ..arch }, &self.defines)
     }
 
-    /// All that its machine code depends on.
+    /// The cache key: everything that the machine code depends on.
     fn key(&self, arch: Arch) -> Result<Key, Error> {
         let versions = format!("nvrtc {:?} driver {}", nvrtc::version()?, driver::version()?);
         let options = nvrtc::options(Arch { specific: self.specific, ..arch }, &self.defines);
@@ -60,11 +60,11 @@ impl Variant {
     }
 }
 
-/// A kernel that is loaded on a device, for as long as the device is open.
+/// A kernel loaded on a device. It stays loaded for the life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     pub(crate) raw: sys::CUfunction,
-    /// Dynamic shared memory of a block, in bytes.
+    /// Dynamic shared memory per block, in bytes.
     pub shared: usize,
 }
 
@@ -74,7 +74,7 @@ unsafe impl Send for Function {}
 unsafe impl Sync for Function {}
 
 impl Function {
-    /// Registers a thread, and bytes of local memory a thread (spills show here).
+    /// Registers per thread, and bytes of local memory per thread (nonzero if registers are spilled).
     pub fn registers_and_local(&self) -> Result<(u32, u32), Error> {
         let read = |attribute| {
             let mut value = 0;
@@ -85,7 +85,7 @@ impl Function {
         Ok((read(Of::CU_FUNC_ATTRIBUTE_NUM_REGS)?, read(Of::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?))
     }
 
-    /// How many blocks of so many threads a multiprocessor holds.
+    /// How many blocks of `threads` threads fit on a multiprocessor.
     pub fn blocks_per_multiprocessor(&self, threads: u32) -> Result<u32, Error> {
         let mut blocks = 0;
         // SAFETY: the function is loaded.
@@ -115,7 +115,8 @@ impl Modules {
         }
         device.bind()?;
         let arch = device.arch();
-        // Not under the lock: several threads may compile at a time. Who comes second at the same kernel loads it in vain.
+        // Not under the lock: several threads may compile at a time. If two compile the same kernel, the second result
+        // is discarded.
         let code = self.cache.get(&variant.key(arch)?, || variant.compile(arch))?;
         // SAFETY: the device's context is current.
         let function = unsafe { load(&code, variant)? };
@@ -124,12 +125,12 @@ impl Modules {
 }
 
 /// # Safety
-/// The device's context is current. The module stays loaded until the context goes.
+/// The device's context must be current. The module stays loaded as long as the context exists.
 unsafe fn load(code: &[u8], variant: &Variant) -> Result<Function, Error> {
     use sys::CUfunction_attribute as Of;
     let (mut module, mut raw) = (std::ptr::null_mut(), std::ptr::null_mut());
     let entry = CString::new(variant.entry).unwrap_or_default();
-    // SAFETY: the machine code is whole; the driver copies it.
+    // SAFETY: the machine code is complete, and the driver copies it.
     unsafe {
         call!(cuModuleLoadData(&mut module, code.as_ptr().cast()))?;
         call!(cuModuleGetFunction(&mut raw, module, entry.as_ptr()))?;

@@ -1,4 +1,4 @@
-//! NVRTC: kernels from CUDA C++ to machine code. Needs the library, and no GPU.
+//! NVRTC: compiles kernels from CUDA C++ to machine code. Needs the library, but no GPU.
 
 use crate::error::Error;
 use cudarc::nvrtc::sys;
@@ -8,30 +8,30 @@ use std::sync::OnceLock;
 
 pub use crate::environment::LIBRARY_VARIABLE;
 
-/// CUDA C++ text with the headers that it includes by name. Equal are those in one place: every call looks its kernel up, and to
-/// hash the texts, tens of thousands of letters, would take longer than the call.
+/// CUDA C++ source with the headers that it includes by name. Two sources are equal if they are the same statics: every
+/// call looks up its kernel, and hashing tens of thousands of characters would take longer than the call itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
-    /// The file's name, for messages.
+    /// File name, for messages.
     pub name: &'static str,
-    /// The text.
+    /// The source text.
     pub text: &'static str,
     /// (name, text) of each header.
     pub headers: &'static [(&'static str, &'static str)],
-    /// Assertions on the structures that it shares with the host, compiled behind the text.
+    /// Returns assertions about the structures shared with the host; they are appended to the text.
     pub layout: fn() -> String,
 }
 
 impl Source {
-    /// Nothing is shared with the host.
+    /// For sources that share no structures with the host.
     pub const NO_LAYOUT: fn() -> String = String::new;
 
-    /// The text and the assertions behind it.
+    /// The text followed by the assertions.
     pub fn checked_text(&self) -> String {
         format!("{}\n{}", self.text, self.assertions())
     }
 
-    /// The assertions, for any C++ compiler.
+    /// The assertions, in a form that any C++ compiler accepts.
     pub fn assertions(&self) -> String {
         format!("{}{}", crate::layout::PREAMBLE, (self.layout)())
     }
@@ -51,31 +51,31 @@ impl std::hash::Hash for Source {
     }
 }
 
-/// An architecture: compute capability, and whether its own instructions are wanted (`sm_90a`).
+/// A GPU architecture: compute capability, and whether architecture-specific features are enabled (`sm_90a`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Arch {
     /// 90 for compute capability 9.0.
     pub capability: u32,
-    /// Whether the code may use what only this architecture has.
+    /// Whether the code may use features that only this architecture has.
     pub specific: bool,
 }
 
 impl Arch {
-    /// Compute capability as one number: 90 for 9.0.
+    /// The architecture of a compute capability given as one number: 90 for 9.0.
     pub const fn new(capability: u32) -> Self {
         Arch { capability, specific: false }
     }
 
-    /// The option that NVRTC wants.
+    /// The compiler option for NVRTC.
     pub fn option(self) -> String {
         format!("--gpu-architecture=sm_{}{}", self.capability, if self.specific { "a" } else { "" })
     }
 }
 
-/// Options that the numerical contract needs: nothing is contracted, flushed or approximated.
+/// Options that the numerical contract requires: no contraction, no flush to zero, no approximate division or root.
 const EXACT: [&str; 5] = ["--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--std=c++17"];
 
-/// Options in the order NVRTC gets them.
+/// All options, in the order in which NVRTC gets them.
 pub(crate) fn options(arch: Arch, defines: &[String]) -> Vec<String> {
     let mut options = vec![arch.option(), "--device-as-default-execution-space".into()];
     options.extend(EXACT.map(String::from));
@@ -83,11 +83,11 @@ pub(crate) fn options(arch: Arch, defines: &[String]) -> Vec<String> {
     options
 }
 
-/// Major and minor version of the library.
+/// Major and minor version of the NVRTC library.
 pub fn version() -> Result<(u32, u32), Error> {
     open()?;
     let (mut major, mut minor) = (0, 0);
-    // SAFETY: the library is there; both places are ours.
+    // SAFETY: the library is loaded; both pointers are to local variables.
     let result = unsafe { sys::nvrtcVersion(&mut major, &mut minor) };
     if result != sys::nvrtcResult::NVRTC_SUCCESS {
         return Err(Error::NoCompiler { detail: format!("nvrtcVersion gave {result:?}") });
@@ -95,7 +95,7 @@ pub fn version() -> Result<(u32, u32), Error> {
     Ok((major as u32, minor as u32))
 }
 
-/// Compiles to machine code for an architecture. `defines` are `NAME=VALUE`.
+/// Compiles a source to machine code for an architecture. `defines` are `NAME=VALUE`.
 pub fn compile(source: &Source, arch: Arch, defines: &[String]) -> Result<Vec<u8>, Error> {
     open()?;
     let options = options(arch, defines);
@@ -108,7 +108,7 @@ pub fn compile(source: &Source, arch: Arch, defines: &[String]) -> Result<Vec<u8
     let pointers = |strings: &[CString]| strings.iter().map(|s| s.as_ptr()).collect::<Vec<*const c_char>>();
     let (headers, names, wanted) = (pointers(&headers), pointers(&names), pointers(&wanted));
     let mut program = Program(std::ptr::null_mut());
-    // SAFETY: the library is there, and all strings outlive the program's compilation.
+    // SAFETY: the library is loaded, and all strings outlive the compilation.
     unsafe {
         let created = sys::nvrtcCreateProgram(
             &mut program.0,
@@ -129,14 +129,14 @@ pub fn compile(source: &Source, arch: Arch, defines: &[String]) -> Result<Vec<u8
     }
 }
 
-/// A program of NVRTC's, destroyed when dropped.
+/// An NVRTC program, destroyed on drop.
 struct Program(sys::nvrtcProgram);
 
 impl Program {
     /// The compiler's messages.
     unsafe fn log(&self) -> String {
         let mut size = 0;
-        // SAFETY: the program exists; the buffer has the size that was asked for, and its last byte is zero.
+        // SAFETY: the program exists; the buffer has at least the size that NVRTC asked for, and ends with a zero byte.
         unsafe {
             if sys::nvrtcGetProgramLogSize(self.0, &mut size) != sys::nvrtcResult::NVRTC_SUCCESS || size == 0 {
                 return String::new();
@@ -149,7 +149,7 @@ impl Program {
 
     unsafe fn cubin(&self) -> Result<Vec<u8>, sys::nvrtcResult> {
         let mut size = 0;
-        // SAFETY: the program is compiled; the buffer has the size that was asked for.
+        // SAFETY: the program is compiled; the buffer has the size that NVRTC asked for.
         unsafe {
             match sys::nvrtcGetCUBINSize(self.0, &mut size) {
                 sys::nvrtcResult::NVRTC_SUCCESS => {}
@@ -167,16 +167,16 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: the program is ours and not used again.
+            // SAFETY: we own the program, and it is not used again.
             unsafe { sys::nvrtcDestroyProgram(&mut self.0) };
         }
     }
 }
 
-/// Opens the library once. cudarc would panic where it is missing; this says so instead.
+/// Opens the library once. cudarc would panic if it is missing; this returns an error.
 fn open() -> Result<(), Error> {
     static OPENED: OnceLock<()> = OnceLock::new();
-    // Only that it is there is kept: what was not found may be named later.
+    // Only success is remembered: after a failure, a caller may still name the file.
     if OPENED.get().is_none() {
         find().map_err(|detail| Error::NoCompiler { detail })?;
         OPENED.get_or_init(|| ());
@@ -184,20 +184,21 @@ fn open() -> Result<(), Error> {
     Ok(())
 }
 
-/// Where a caller found the library.
+/// The library path given by the caller.
 static PREFERRED: OnceLock<PathBuf> = OnceLock::new();
 
-/// Names NVRTC's file for this process, as the environment variable does, which goes before it. False if one was named already.
+/// Sets the path of the NVRTC library for this process. The environment variable takes precedence. Returns false if a
+/// path was set before.
 ///
 /// # Safety
-/// The file is a library of NVRTC's: its code is run.
+/// The file must be an NVRTC library: its code is executed.
 pub unsafe fn prefer(path: PathBuf) -> bool {
     PREFERRED.set(path).is_ok()
 }
 
 fn find() -> Result<(), String> {
     if let Some(path) = crate::environment::nvrtc().or_else(|| PREFERRED.get().cloned()) {
-        // Its second half lies beside it and is opened by name, so it must be there first.
+        // NVRTC opens its companion library from the same folder by name, so that one must be loaded first.
         for file in path.parent().and_then(|folder| folder.read_dir().ok()).into_iter().flatten().flatten() {
             let name = file.file_name();
             let name = name.to_string_lossy();
@@ -208,9 +209,9 @@ fn find() -> Result<(), String> {
         keep(&path).map_err(|error| crate::driver::reason(&error))?;
     }
     let mut first = None;
-    // SAFETY: opening NVIDIA's library runs its initializers, which is what is wanted.
+    // SAFETY: loading NVIDIA's library only runs its own initializers.
     let found = names().into_iter().any(|name| match unsafe { libloading::Library::new(&name) } {
-        // Checked and let go; cudarc opens it again for itself. What was kept above is found by its name.
+        // Only a check: cudarc opens the library again by name, and finds the one kept open above.
         Ok(_) => true,
         Err(error) => {
             first.get_or_insert(crate::driver::reason(&error));
@@ -220,14 +221,14 @@ fn find() -> Result<(), String> {
     if found { Ok(()) } else { Err(first.unwrap_or_default()) }
 }
 
-/// Opens a library for the life of the process.
+/// Opens a library and never closes it.
 fn keep(path: &Path) -> Result<(), libloading::Error> {
     // SAFETY: as in `find`.
     std::mem::forget(unsafe { libloading::Library::new(path) }?);
     Ok(())
 }
 
-/// The names under which cudarc looks for NVRTC, those that exist in practice.
+/// The library names that cudarc tries and that exist in practice.
 fn names() -> Vec<String> {
     if cfg!(windows) {
         return ["nvrtc.dll", "nvrtc64.dll", "nvrtc64_130_0.dll", "nvrtc64_120_0.dll"].map(String::from).to_vec();

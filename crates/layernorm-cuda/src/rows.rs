@@ -7,7 +7,7 @@
 //! g = dy·γ    x̂ = (d − δ)·r    a = sum(g)/N    b = sum(g·x̂)/N    dx = r·fma(−x̂, b, g − a)
 //! dγ = Σ dy·x̂    dβ = Σ dy     over the rows
 //! ```
-//! Calls only launch: they return before the GPU has done the work, and allocate nothing.
+//! Calls are asynchronous: they launch kernels and return before the GPU has finished. They allocate nothing.
 
 mod job;
 mod launches;
@@ -22,74 +22,74 @@ use crate::error::Error;
 use crate::launch::Stream;
 use crate::types::{Affine, Rows, Stats, Type, Workspace, padded, product};
 
-/// What rows are normalized, and how.
+/// A norm over rows: sizes, ε and parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowNorm {
-    /// Type of the elements.
+    /// Element type.
     pub element: Type,
     /// Number of rows.
     pub rows: usize,
-    /// Elements of a row.
+    /// Elements per row.
     pub n: usize,
-    /// Layer norm; else RMS norm.
+    /// True for layer norm, false for RMS norm.
     pub centered: bool,
     /// ε: finite, 0 or more.
     pub eps: f64,
-    /// γ and β, one an element of a row.
+    /// γ and β, one per element of a row.
     pub affine: Affine,
 }
 
-/// A forward pass: y, and what is wanted besides.
+/// Operands of a forward pass.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forward {
     /// Input.
     pub x: Rows,
-    /// The residual that is added to x, and where h = x + residual goes.
+    /// The residual that is added to x, and where h = x + residual is written.
     pub residual: Option<(Rows, Rows)>,
     /// Output; may be the input itself.
     pub y: Rows,
-    /// Where the statistics go.
+    /// Where the statistics are written, if wanted.
     pub stats: Option<Stats>,
 }
 
-/// A backward pass: dx, dγ and dβ, those that are wanted.
+/// Operands of a backward pass. dx, dγ and dβ are optional.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backward {
-    /// What was normalized (h, where there was a residual).
+    /// What was normalized: x, or h if there was a residual.
     pub x: Rows,
     /// Gradient of the output.
     pub dy: Rows,
-    /// Gradient of h that comes from its other users.
+    /// Gradient of h from its other users.
     pub dh: Option<Rows>,
-    /// What forward saved.
+    /// The statistics that the forward pass saved.
     pub stats: Stats,
     /// Gradient of the input.
     pub dx: Option<Rows>,
-    /// Gradient of γ and of β.
+    /// Gradients of γ and β.
     pub gradients: Gradients,
 }
 
 impl RowNorm {
-    /// How many there are of γ, and with `bias` of β too.
+    /// Number of parameters: γ, and with `bias` also β.
     pub(crate) fn params(&self, bias: bool) -> usize {
         usize::from(self.affine.gain.is_some()) + usize::from(bias && self.affine.bias.is_some())
     }
 
-    /// y = norm(x), on a stream.
+    /// Computes y = norm(x) on a stream.
     ///
     /// # Safety
-    /// The addresses are those of device memory of the device, large enough, and stay valid until the stream has done it. The
-    /// output overlaps no input, but may be the input itself.
+    /// All addresses must be device memory of this device, large enough, and valid until the stream has finished. The
+    /// output must not overlap an input, but may be the input itself.
     pub unsafe fn forward(&self, device: &Device, call: &Forward, stream: Stream) -> Result<(), Error> {
         let job = Job { device, norm: *self, channels: Channels::FEATURES };
         // SAFETY: the caller's promise.
         unsafe { job.forward(call, None, stream) }
     }
 
-    /// [`RowNorm::forward`] with this geometry.
+    /// [`RowNorm::forward`] with a given geometry.
     ///
     /// # Safety
-    /// As there; and the geometry holds a row.
+    /// As for [`RowNorm::forward`]; and the geometry must hold a row.
     pub unsafe fn forward_with(
         &self,
         device: &Device,
@@ -102,7 +102,7 @@ impl RowNorm {
         unsafe { job.forward(call, Some(geometry), stream) }
     }
 
-    /// Bytes of workspace that [`RowNorm::backward`] takes; `usize::MAX` if they cannot be counted.
+    /// Bytes of workspace that [`RowNorm::backward`] needs; `usize::MAX` on overflow.
     pub fn workspace(&self, gradients: &Gradients) -> usize {
         if !gradients.wanted() {
             return 0;
@@ -111,7 +111,7 @@ impl RowNorm {
         self.lines_bytes().saturating_add(self.messages_bytes()).saturating_add(sums)
     }
 
-    /// Bytes for what blocks that share a row tell each other, after the statistics.
+    /// Bytes for the messages of blocks that share a row; they follow the statistics.
     pub(crate) fn messages_bytes(&self) -> usize {
         if self.n > BLOCK { MESSAGE_BYTES } else { 0 }
     }
@@ -121,11 +121,11 @@ impl RowNorm {
         padded(product(&[self.rows, self.element.line_bytes()]))
     }
 
-    /// Gradients, on a stream.
+    /// Computes the gradients on a stream.
     ///
     /// # Safety
-    /// As [`RowNorm::forward`]; dx overlaps no input where gradients of γ or β are wanted, whose sums may be taken beside it or after
-    /// it; the workspace is not used by anything else meanwhile.
+    /// As for [`RowNorm::forward`]. If gradients of γ or β are wanted, dx must not overlap an input, because their sums
+    /// may be computed at the same time or later. Nothing else may use the workspace meanwhile.
     pub unsafe fn backward(
         &self,
         device: &Device,
@@ -138,10 +138,10 @@ impl RowNorm {
         unsafe { job.backward(call, workspace, None, stream) }
     }
 
-    /// [`RowNorm::backward`] with this geometry: fused with the sums for γ and β, or apart from them.
+    /// [`RowNorm::backward`] with a given geometry, and whether the sums for γ and β are fused with dx.
     ///
     /// # Safety
-    /// As there; and the geometry holds a row.
+    /// As for [`RowNorm::backward`]; and the geometry must hold a row.
     pub unsafe fn backward_with(
         &self,
         device: &Device,

@@ -1,4 +1,4 @@
-//! What calls are made of: element types, device memory as rows, parameters, statistics.
+//! Types of the public calls: element types, rows in device memory, parameters, statistics.
 
 use crate::error::Error;
 use crate::layout::device_struct;
@@ -6,21 +6,21 @@ use crate::layout::device_struct;
 /// An element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
-    /// 32 bits.
+    /// IEEE single precision, 32 bits.
     F32,
-    /// 16 bits, 5 of them exponent.
+    /// IEEE half precision: 16 bits, 5 of them exponent.
     F16,
-    /// 16 bits, 8 of them exponent.
+    /// bfloat16: 16 bits, 8 of them exponent.
     Bf16,
-    /// 64 bits.
+    /// IEEE double precision, 64 bits.
     F64,
 }
 
 impl Type {
-    /// All of them.
+    /// All element types.
     pub const ALL: [Type; 4] = [Type::F32, Type::F16, Type::Bf16, Type::F64];
 
-    /// Bytes of an element.
+    /// Bytes per element.
     pub fn bytes(self) -> usize {
         match self {
             Type::F32 => 4,
@@ -29,22 +29,22 @@ impl Type {
         }
     }
 
-    /// Bytes of the type that arithmetic is done in, and statistics are.
+    /// Bytes of the arithmetic type, which is also the type of the statistics.
     pub fn accumulator_bytes(self) -> usize {
         if self == Type::F64 { 8 } else { 4 }
     }
 
-    /// Bytes of a scaled row's statistics, as the kernels leave them: three numbers and an exponent.
+    /// Bytes of a scaled row's statistics, as the kernels store them: three numbers and an exponent.
     pub(crate) fn line_bytes(self) -> usize {
         4 * self.accumulator_bytes()
     }
 
-    /// Elements of a 16-byte vector.
+    /// Elements per 16-byte vector.
     pub(crate) fn per_vector(self) -> usize {
         16 / self.bytes()
     }
 
-    /// As the kernels' `ELEM` has it.
+    /// The value of `ELEM` in the kernels.
     pub(crate) fn number(self) -> u32 {
         match self {
             Type::F32 => 0,
@@ -55,32 +55,34 @@ impl Type {
     }
 }
 
-/// What the kernels' `Line` must agree with.
+/// Asserts the size of `Line` in the kernels.
 pub(crate) fn lines_assertion() -> String {
-    let size =
-        |element: Type| format!("static_assert(sizeof(Line) == {}, \"Line: another size\");\n", element.line_bytes());
+    let size = |element: Type| {
+        format!("static_assert(sizeof(Line) == {}, \"Line: size differs from the host's\");\n", element.line_bytes())
+    };
     format!("#if ELEM == F64\n{}#else\n{}#endif\n", size(Type::F64), size(Type::F32))
 }
 
-/// Rows in device memory: where element 0 of row 0 is, and elements from a row to the next. Elements of a row are contiguous.
+/// Rows in device memory: the address of element 0 of row 0, and the stride from row to row. The elements of a row are
+/// contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows {
     /// Device address.
     pub address: u64,
-    /// Elements from a row to the next.
+    /// Stride from row to row, in elements.
     pub stride: i64,
 }
 
-/// γ, β or the place of a gradient: contiguous, of the input's type or f32.
+/// γ, β or one of their gradients: contiguous, in the input's type or f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param {
     /// Device address.
     pub address: u64,
-    /// f32 whatever the input is; else of the input's type.
+    /// Whether it is f32; otherwise it has the input's type.
     pub f32: bool,
 }
 
-/// As the kernels' `GAIN` and `BIAS` have it: 0 absent, 1 of the input's type, 2 f32.
+/// The value of `GAIN` and `BIAS` in the kernels: 0 absent, 1 the input's type, 2 f32.
 pub(crate) fn kind(param: Option<Param>, element: Type) -> u32 {
     match param {
         None => 0,
@@ -100,33 +102,33 @@ pub struct Affine {
     pub gain: Option<Param>,
     /// β.
     pub bias: Option<Param>,
-    /// Whether the gain is 1 + γ.
+    /// Whether the gain is 1 + γ (zero-centered).
     pub zero_centered: bool,
 }
 
-/// Device addresses of m, δ and r, one of each a row (a channel for batch norm), in the arithmetic type. RMS norm may leave
-/// `m` and `delta` 0.
+/// Device addresses of m, δ and r, one of each per row (batch norm: per channel), in the arithmetic type. For RMS norm,
+/// `m` and `delta` may be 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stats {
-    /// m.
+    /// The rounded mean m.
     pub m: u64,
-    /// δ.
+    /// δ, the rounding error of m.
     pub delta: u64,
     /// r = 1/σ.
     pub rstd: u64,
 }
 
-/// The caller's device memory for what a call needs in between. Its contents mean nothing between calls.
+/// Scratch device memory provided by the caller. Its contents need not be kept between calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workspace {
     /// Device address, a multiple of 16.
     pub address: u64,
-    /// Its size.
+    /// Size in bytes.
     pub bytes: usize,
 }
 
 impl Workspace {
-    /// None.
+    /// No workspace.
     pub const NONE: Workspace = Workspace { address: 0, bytes: 0 };
 
     pub(crate) fn check(&self, expected: usize) -> Result<(), Error> {
@@ -142,17 +144,17 @@ impl Workspace {
 }
 
 device_struct! {
-    /// N or M in the arithmetic type, and its inverse where that is exact and not needed otherwise.
+    /// N or M in the arithmetic type, and its inverse if that is exact, else 0.
     pub(crate) struct Count<A> as "Count" {
         n: A,
         inverse: A,
     }
 }
 
-/// The two types that arithmetic is done in.
+/// The two arithmetic types, f32 and f64.
 pub(crate) trait Accumulator: Copy {
     fn from_f64(value: f64) -> Self;
-    /// ε: −0 is 0, for the root of −0 would turn every sign.
+    /// ε, with −0 turned into 0: sqrt(−0) is −0, which would flip every sign.
     fn eps(value: f64) -> Self {
         Self::from_f64(value + 0.0)
     }
@@ -177,32 +179,33 @@ impl Accumulator for f64 {
     }
 }
 
-/// The product; `usize::MAX` where it cannot be counted. No memory is so large, so a call that needs it is refused.
+/// The product, or `usize::MAX` on overflow. No memory is that large, so the call is rejected.
 pub(crate) fn product(factors: &[usize]) -> usize {
-    // In another order the product may overflow before a 0 is met.
+    // A factor of 0 makes the product 0, even if the others would overflow before it is reached.
     if factors.contains(&0) { 0 } else { factors.iter().fold(1, |product, &factor| product.saturating_mul(factor)) }
 }
 
-/// Bytes rounded up to 16, as the parts of a workspace are.
+/// Bytes rounded up to 16, the alignment of the parts of a workspace.
 pub(crate) fn padded(bytes: usize) -> usize {
     bytes.checked_next_multiple_of(16).unwrap_or(usize::MAX)
 }
 
-/// The product of sizes, which the kernels count with signed numbers of 64 bits, and whose bytes must be counted too.
+/// The product of sizes. Fails if the kernels, which count elements and bytes in signed 64-bit integers, could
+/// overflow.
 pub(crate) fn counted(what: &str, factors: &[usize]) -> Result<usize, Error> {
-    /// More than the bytes of all that is kept of one element.
+    /// No element takes more than 64 bytes, over all tensors and saved values.
     const MOST: usize = (i64::MAX / 64) as usize;
     let product = product(factors);
     if product <= MOST { Ok(product) } else { Err(Error::Shape { why: format!("{what}: {factors:?} are too many") }) }
 }
 
-/// Whether ε is one in the type that arithmetic is done in.
+/// Checks that ε is finite and 0 or more in the arithmetic type.
 pub(crate) fn check_eps(eps: f64, element: Type) -> Result<(), Error> {
     let rounded = if element == Type::F64 { eps } else { f64::from(eps as f32) };
     if eps >= 0.0 && rounded.is_finite() { Ok(()) } else { Err(Error::Epsilon { found: eps }) }
 }
 
-/// An operand must be somewhere, and at a multiple of its element's size.
+/// Checks that an operand's address is not null and is aligned to its element size.
 pub(crate) fn check_address(what: &'static str, address: u64, bytes: usize) -> Result<(), Error> {
     if address == 0 {
         return Err(Error::Operand { what, why: "the address is null".into() });

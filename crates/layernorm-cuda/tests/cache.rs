@@ -1,4 +1,4 @@
-//! Compiled kernels on disk: damage, races, folders that cannot be used. No GPU and no compiler is needed.
+//! Compiled kernels on disk: damaged entries, races, unusable folders. Needs neither a GPU nor a compiler.
 use layernorm_cuda::{Cache, Key};
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -9,7 +9,7 @@ fn made(count: &Cell<usize>, code: &[u8]) -> impl FnOnce() -> Result<Vec<u8>, In
     move || Ok(code)
 }
 
-/// How often the code was made, over calls one after the other.
+/// Gets the code and counts in `makes` how often it was made.
 fn get(cache: &Cache, key: &Key, makes: &mut usize, code: &[u8]) -> Vec<u8> {
     let make = || -> Result<Vec<u8>, Infallible> {
         *makes += 1;
@@ -20,7 +20,7 @@ fn get(cache: &Cache, key: &Key, makes: &mut usize, code: &[u8]) -> Vec<u8> {
 
 fn only_file(folder: &std::path::Path) -> std::path::PathBuf {
     let files: Vec<_> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(files.len(), 1, "one entry and nothing beside it: {files:?}");
+    assert_eq!(files.len(), 1, "one entry and nothing else: {files:?}");
     files[0].clone()
 }
 
@@ -29,7 +29,7 @@ fn the_second_call_reads_what_the_first_made() {
     let folder = tempfile::tempdir().unwrap();
     let (cache, key, mut makes) = (Cache::at(folder.path()), Key::new(["source", "sm_90"]), 0);
     assert_eq!(get(&cache, &key, &mut makes, b"code"), b"code");
-    assert_eq!(get(&cache, &key, &mut makes, b"other"), b"code", "the first one's");
+    assert_eq!(get(&cache, &key, &mut makes, b"other"), b"code", "the first code");
     assert_eq!(makes, 1);
     assert_eq!(get(&cache, &Key::new(["source", "sm_80"]), &mut makes, b"other"), b"other", "another key");
 }
@@ -58,8 +58,8 @@ fn a_damaged_entry_is_made_again() {
         damage(&mut bytes);
         std::fs::write(&file, bytes).unwrap();
         assert_eq!(get(&cache, &key, &mut makes, b"fresh"), b"fresh");
-        assert_eq!(makes, 2, "the damaged one was not used");
-        assert_eq!(get(&cache, &key, &mut makes, b"never"), b"fresh", "and is whole again");
+        assert_eq!(makes, 2, "the damaged entry was not used");
+        assert_eq!(get(&cache, &key, &mut makes, b"never"), b"fresh", "and was replaced");
     }
 }
 
@@ -99,14 +99,14 @@ mod on_unix {
         let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (cache, key, mut makes) = (Cache::at(folder.path()), Key::new(["linked"]), 0);
         get(&cache, &key, &mut makes, b"code");
-        // To a whole entry: it would be taken for the code.
+        // A link to a valid entry: following it would return the code.
         let (entry, target) = (only_file(folder.path()), elsewhere.path().join("target"));
         std::fs::rename(&entry, &target).unwrap();
         symlink(&target, &entry).unwrap();
         let before = std::fs::read(&target).unwrap();
         assert_eq!(get(&cache, &key, &mut makes, b"fresh"), b"fresh", "made, not read through the link");
         assert_eq!(std::fs::read(&target).unwrap(), before, "and not written through it");
-        assert!(entry.symlink_metadata().unwrap().is_symlink(), "the link is another's");
+        assert!(entry.symlink_metadata().unwrap().is_symlink(), "the link stays");
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod on_unix {
         get(&cache, &key, &mut makes, b"code");
         assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(get(&cache, &key, &mut makes, b"fresh"), b"fresh", "anybody may have put the entry there");
+        assert_eq!(get(&cache, &key, &mut makes, b"fresh"), b"fresh", "any user could have written the entry");
         assert_eq!(makes, 2);
     }
 

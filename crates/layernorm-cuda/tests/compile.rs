@@ -1,4 +1,5 @@
-//! Every kind of kernel compiles for every architecture. No GPU is needed, but NVRTC: without it, all is reported as ignored.
+//! Every kind of kernel compiles for every architecture. Needs NVRTC but no GPU; without NVRTC, all tests are reported
+//! as ignored.
 mod harness;
 
 use layernorm_cuda::recurrent::all_variants;
@@ -6,7 +7,7 @@ use layernorm_cuda::{Arch, NOOP, Variant, nvrtc, variants};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The compiler's words about what did not compile: norms and recurrent layers.
+/// The compiler's messages about norms and recurrent layers that did not compile.
 fn failures(capability: u32) -> Option<String> {
     let mut list = variants(capability);
     let recurrent = all_variants(capability).expect("layers that every device has room for");
@@ -20,7 +21,7 @@ fn failures(capability: u32) -> Option<String> {
                 while let Some(variant) = list.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let wrong = match variant.compile(Arch::new(capability)) {
                         Ok(code) if code.starts_with(b"\x7fELF") => continue,
-                        Ok(code) => format!("{variant:?}: {} bytes that are no machine code", code.len()),
+                        Ok(code) => format!("{variant:?}: {} bytes that are not machine code", code.len()),
                         Err(error) => error.to_string(),
                     };
                     failed.lock().expect("no thread has panicked").push(wrong);

@@ -1,5 +1,5 @@
-//! On a GPU: the CPU's bits, a caller's stream, graphs, refusals. Without one, every test is reported as ignored. The whole
-//! list of sizes, types and hard inputs is `bench/gpu`.
+//! Tests on a GPU: the CPU's bits, a caller's stream, graphs, rejected calls. Without a GPU, every test is reported as
+//! ignored. `bench/gpu` covers the full list of sizes, types and hard inputs.
 mod harness;
 
 use layernorm::LayerNorm;
@@ -10,7 +10,7 @@ use layernorm_cuda::{
 };
 use layernorm_rnn::{Config, Kind, Slot, Variant};
 
-/// Layer norm of f32 rows with γ and β, and all its buffers.
+/// Layer norm of f32 rows with γ and β, and all of its buffers.
 struct Problem {
     device: Device,
     norm: RowNorm,
@@ -25,7 +25,7 @@ struct Problem {
     work: Buffer<u8>,
 }
 
-/// Numbers that look random.
+/// Pseudorandom numbers.
 fn numbers(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
     let mut next = || {
@@ -66,7 +66,7 @@ impl Problem {
         Rows { address: buffer.at(0), stride: self.norm.n as i64 }
     }
 
-    /// Forward and backward, on a stream.
+    /// Runs forward and backward on a stream.
     fn launch(&self, stream: Stream, workspace: Workspace) -> Result<(), Error> {
         let stats = Stats { m: self.stats[0].at(0), delta: self.stats[1].at(0), rstd: self.stats[2].at(0) };
         let param = |i: usize| Some(Param { address: self.params[i].at(0), f32: false });
@@ -74,7 +74,7 @@ impl Problem {
         let (x, dy, dx) = (self.rows(&self.x), self.rows(&self.dy), Some(self.rows(&self.dx)));
         let forward = Forward { x, residual: None, y: self.rows(&self.y), stats: Some(stats) };
         let backward = Backward { x, dy, dh: None, stats, dx, gradients };
-        // SAFETY: the buffers are as large as the shapes say and outlive the work.
+        // SAFETY: the buffers are as large as the shapes require, and outlive the work.
         unsafe {
             self.norm.forward(&self.device, &forward, stream)?;
             self.norm.backward(&self.device, &backward, workspace, stream)
@@ -85,7 +85,7 @@ impl Problem {
         Workspace { address: self.work.at(0), bytes: self.work.len() }
     }
 
-    /// y, dx, dγ and dβ are the CPU's, to the bit.
+    /// Checks that y, dx, dγ and dβ equal the CPU's, bit for bit.
     fn assert_same_bits(&self) {
         let (y, saved) = self.layer.forward_train(&self.host[0]).expect("the CPU's forward");
         let gradients = self.layer.backward(&self.host[0], &self.host[1], &saved).expect("the CPU's backward");
@@ -118,14 +118,14 @@ fn the_bits_of_the_cpu(device: &Device) -> Result<(), Error> {
 fn a_captured_graph_gives_them_again(device: &Device) -> Result<(), Error> {
     let stream = OwnedStream::new(device)?;
     let mut problem = Problem::new(device, 100, 768)?;
-    // Compiled before the capture, in which nothing may be loaded.
+    // Compiled before the capture, during which no kernel may be loaded.
     problem.launch(stream.stream(), problem.workspace())?;
     stream.synchronize()?;
     let graph = stream.capture(|stream| problem.launch(stream, problem.workspace()))?;
     for seed in 10..13 {
         problem.host[0] = numbers(100 * 768, seed);
         problem.x.write(0, &problem.host[0])?;
-        // SAFETY: all that was captured is still there.
+        // SAFETY: all memory used by the captured work still exists.
         unsafe { graph.launch(stream.stream())? };
         stream.synchronize()?;
         problem.assert_same_bits();
@@ -133,7 +133,7 @@ fn a_captured_graph_gives_them_again(device: &Device) -> Result<(), Error> {
     Ok(())
 }
 
-/// One input after the other in the same memory, and nobody waits: launches that overlap must not see what was there before.
+/// One input after another in the same memory, without synchronization: overlapping launches must not see stale data.
 fn calls_in_close_succession(device: &Device) -> Result<(), Error> {
     let stream = OwnedStream::new(device)?;
     for (rows, n) in [(1, 1024), (64, 1024), (130, 768), (8, 20_000)] {
@@ -200,12 +200,13 @@ impl Recurrence {
 
     fn launch(&self, stream: Stream) -> Result<(), Error> {
         assert!(self.workspace.len() >= self.plan.workspace_bytes() && self.buffers.len() > 2);
-        // SAFETY: the buffers are as large as the shape says and outlive the work.
+        // SAFETY: the buffers are as large as the shape requires, and outlive the work.
         unsafe { self.plan.forward(stream, &self.run) }
     }
 }
 
-/// The host hears of it without waiting, at the next call, at synchronization and from a graph; then all is well again.
+/// The host learns of it without waiting: at the next call, at synchronization, and from a graph. Afterwards everything
+/// works again.
 fn a_pass_that_gives_up_is_an_error(device: &Device) -> Result<(), Error> {
     let stream = OwnedStream::new(device)?;
     let (hasty, patient) = (Recurrence::new(device, true)?, Recurrence::new(device, false)?);
@@ -216,16 +217,16 @@ fn a_pass_that_gives_up_is_an_error(device: &Device) -> Result<(), Error> {
     assert!(matches!(error, Error::GaveUp { ordinal: 0 }), "{error}");
     stream.synchronize()?;
     let graph = stream.capture(|stream| hasty.launch(stream))?;
-    // SAFETY: what was captured is still there.
+    // SAFETY: all memory used by the captured work still exists.
     unsafe { graph.launch(stream.stream())? };
     while device.check().is_ok() {
         std::thread::yield_now();
     }
-    // The pass's other blocks give up a moment later, and may tell of it once more.
+    // The other blocks of the pass give up a moment later and may report it once more.
     let _ = stream.synchronize();
     stream.synchronize()?;
     hasty.launch(stream.stream())?;
-    // The default stream's copy waits for nothing of ours; the next call asks by itself.
+    // The copy on the default stream does not wait for our stream; the next call checks by itself.
     std::thread::sleep(std::time::Duration::from_secs(1));
     let refused = patient.launch(stream.stream());
     assert!(matches!(refused, Err(Error::GaveUp { .. })), "{refused:?}");
@@ -237,7 +238,7 @@ fn a_pass_that_gives_up_is_an_error(device: &Device) -> Result<(), Error> {
     Ok(())
 }
 
-/// More memory than any GPU has.
+/// Requests more memory than any GPU has.
 fn memory_that_is_not_there_is_an_error(device: &Device) -> Result<(), Error> {
     for count in [1 << 45, usize::MAX / 2, usize::MAX] {
         let refused = Buffer::<f32>::new(device, count).map(drop);

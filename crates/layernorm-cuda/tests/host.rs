@@ -1,5 +1,6 @@
-//! The kernels of rows on the CPU: their own text, compiled by the machine's C++ compiler, every thread a fiber, warps,
-//! copies and messages in random order, bit for bit against the contract. Without a compiler, all is reported as ignored.
+//! Runs the row kernels on the CPU: their source, compiled by the system's C++ compiler, with every thread as a fiber
+//! and with warps, copies and messages in random order, bit for bit against the contract. Without a compiler, all tests
+//! are reported as ignored.
 #[path = "host/cases.rs"]
 mod cases;
 #[path = "host/compiler.rs"]
@@ -17,7 +18,7 @@ use std::process::Command;
 use std::sync::Arc;
 use without::without;
 
-/// Functions of inline PTX in each file; `host/ptx.h` has others of the same names.
+/// Functions with inline PTX in each file; `host/ptx.h` replaces them by functions of the same names.
 const PTX: [(&str, &[&str]); 5] = [
     ("messages.cuh", &["leave_message", "look_at_message"]),
     ("down.cuh", &["block_rank", "blocks_started", "blocks_meet", "put"]),
@@ -59,7 +60,7 @@ const PTX: [(&str, &[&str]); 5] = [
     ("stream.cuh", &["count_one", "made"]),
 ];
 
-/// What else only a GPU's compiler knows, and what stands for it.
+/// Other code that only a GPU compiler accepts, and its replacement.
 const WORDS: [(&str, &str); 8] = [
     ("asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(y) : \"h\"(x.bits));", "simt::fail(\"f16\");"),
     ("asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(y.bits) : \"f\"(x));", "simt::fail(\"f16\");"),
@@ -102,7 +103,7 @@ const FILES: [&str; 19] = [
     "down_chunk.cu",
 ];
 
-/// The kernels with the CPU's functions in place of the GPU's, in a folder.
+/// Writes the kernels to a folder, with CPU functions in place of the GPU's.
 fn write_kernels(folder: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = [false; WORDS.len()];
@@ -115,7 +116,7 @@ fn write_kernels(folder: &Path) {
             *found |= text.contains(from);
             text = text.replace(from, to);
         }
-        // Where the first of them was.
+        // Include the replacements where the first of the functions was.
         for (file_with, include) in [("bulk.cuh", "#include \"number.cuh\""), ("down.cuh", "#include \"columns.cuh\"")]
         {
             if file == file_with {
@@ -126,14 +127,14 @@ fn write_kernels(folder: &Path) {
         std::fs::write(folder.join(file), text).expect("a file in our own folder");
     }
     for ((from, _), found) in WORDS.iter().zip(found) {
-        assert!(found, "the kernels no longer say {from}");
+        assert!(found, "the kernels no longer contain {from}");
     }
     for file in ["bits.h", "fiber.h", "simt.h", "ptx.h", "main.cpp"] {
         std::fs::copy(root.join("tests/host").join(file), folder.join(file)).expect("a file in our own folder");
     }
 }
 
-/// What the program or its compiler said, if not that all is well.
+/// Output of the program or the compiler if a test fails.
 fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
     let per = match (case.kind, case.element) {
         (Kind::Stream | Kind::Four, _) | (_, 0) => 4,
@@ -206,7 +207,7 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
     if !built.status.success() {
         return Some(String::from_utf8_lossy(&built.stderr).into_owned());
     }
-    // f32 meets small rows with the smallest ε, bf16 without ε.
+    // f32 gets small rows with the smallest ε, bf16 without ε.
     let hard = if matches!(case.kind, Kind::Down { .. } | Kind::Chunk { .. }) { 2 } else { 1 };
     let small = if case.element == 0 { 3 } else { 4 };
     for (overflow, seed) in [(0, 1), (1, 2), (hard, 3), (small, 4)] {
@@ -231,7 +232,7 @@ fn main() {
         })
     };
     let tests = CASES.iter().map(trial).collect();
-    // The process ends without going back up: the folder goes when the last test has run.
+    // The process exits without unwinding, so the folder must be deleted when the last test has run.
     drop(folder);
     harness::run(tests, false)
 }

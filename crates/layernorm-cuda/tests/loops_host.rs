@@ -1,6 +1,7 @@
-//! The time loops of recurrent layers on the CPU: their own text, compiled by the machine's C++ compiler, every thread of every
-//! block a fiber, warps, messages and copies in random order, against the cells in double. A layer has the same bits in every
-//! order, and its first sequences the same in every batch and wherever the matrix lies. Without a compiler, all is ignored.
+//! Runs the time loops of recurrent layers on the CPU: their source, compiled by the system's C++ compiler, with every
+//! thread of every block as a fiber and with warps, messages and copies in random order, compared with the cells in
+//! double precision. A layer gives the same bits in every order, and its first sequences give the same bits in every
+//! batch and wherever the matrix is kept. Without a compiler, all tests are ignored.
 #[path = "host/compiler.rs"]
 mod compiler;
 mod harness;
@@ -15,7 +16,7 @@ use std::process::Command;
 use std::sync::Arc;
 use without::without;
 
-/// A layer, and the ways in which it is run: its first sequences have the same bits in all of them.
+/// A layer, and the configurations in which it runs: its first sequences have the same bits in all of them.
 struct Case {
     name: &'static str,
     back: bool,
@@ -30,8 +31,8 @@ struct Case {
     ways: &'static [Way],
 }
 
-/// The norms of a cell: of the recurrent product or of the sum, of the input, of an LSTM's cell, and if that one is carried on; rows
-/// of the norms of the gates.
+/// The norms of a cell: of the recurrent product or of the sum, of the input, of an LSTM's cell, and whether the
+/// normalized cell is carried; rows of the norms of the gates.
 #[derive(Clone, Copy)]
 struct Norms {
     recurrent: bool,
@@ -47,7 +48,7 @@ const PER_GATE: Norms = Norms { carried: true, rows: 4, ..PAPER };
 const SUM: Norms = Norms { recurrent: false, sum: true, input: false, carried: true, ..PAPER };
 const NONE: Norms = Norms { recurrent: false, input: false, cell: false, ..PAPER };
 
-/// A batch, and how it is cut (kernels/recurrent/product.cuh).
+/// A batch, and how it is divided (kernels/recurrent/product.cuh).
 struct Way {
     batch: usize,
     columns: usize,
@@ -62,7 +63,7 @@ const fn way(batch: usize, columns: usize, tiles: usize, matrix: (usize, usize),
     Way { batch, columns, tiles, in_registers: matrix.0, in_shared: matrix.1, folded: fold.0, turns: fold.1 }
 }
 const FEW: Way = way(2, 8, 1, (9, 0), (8, 1));
-/// Three chunks; two, with neighbours added first and nothing but registers and L2; two groups; wide chunks.
+/// Three chunks; two chunks, with neighbors added first and only registers and L2; two groups; wide chunks.
 const THREE: Way = way(18, 24, 1, (1, 1), (8, 2));
 const TWO: Way = way(18, 24, 2, (1, 0), (4, 1));
 const GROUPS: Way = way(18, 16, 2, (0, 1), (8, 1));
@@ -99,10 +100,10 @@ static CASES: [Case; 14] = [
     Case { name: "backward_without_norms", norms: NONE, ways: &[FEW, TWO], ..BACK },
 ];
 
-/// Those that are run with a block that no other hears: messages of h, of dzh and of a team.
+/// Cases that are also run with a silent block, whose messages are lost: messages of h, of dzh and within a team.
 const SILENT: [&str; 3] = ["forward_tf32", "backward_f32_in_teams_of_four", "backward_without_norms"];
 
-/// Functions of inline PTX; `host/grid_ptx.h` has others of the same names, those that are needed.
+/// Functions with inline PTX; `host/grid_ptx.h` replaces those that are needed by functions of the same names.
 const PTX: [&str; 23] = [
     "tell_host",
     "narrow",
@@ -129,7 +130,7 @@ const PTX: [&str; 23] = [
     "idle",
 ];
 
-/// What else only a GPU's compiler knows, in which file, and what stands for it.
+/// Other code that only a GPU compiler accepts: file, original and replacement.
 const WORDS: [(&str, &str, &str); 4] = [
     ("common.cuh", "__device__ __forceinline__ float widen(", "#include \"grid_ptx.h\"\ninline float widen("),
     ("prepare.cu", "#include \"common.cuh\"\n", ""),
@@ -151,7 +152,7 @@ const FILES: [&str; 9] = [
     "prepare.cu",
 ];
 
-/// The kernels with the CPU's functions in place of the GPU's, in a folder.
+/// Writes the kernels to a folder, with CPU functions in place of the GPU's.
 fn write_kernels(folder: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for file in FILES {
@@ -160,7 +161,7 @@ fn write_kernels(folder: &Path) {
             text = PTX.iter().fold(text, |text, function| without(&text, function));
         }
         for (_, from, to) in WORDS.iter().filter(|word| word.0 == file) {
-            assert!(text.contains(from), "{file} no longer says {from}");
+            assert!(text.contains(from), "{file} no longer contains {from}");
             text = text.replace(from, to);
         }
         let text = layouts::checked(&format!("recurrent/{file}"), text);
@@ -171,7 +172,7 @@ fn write_kernels(folder: &Path) {
     }
 }
 
-/// Definitions of a kernel, as geometry.rs makes them, and of the program around it.
+/// Definitions of a kernel, as in geometry.rs, and of the program around it.
 fn defines(case: &Case, way: &Way) -> Vec<(&'static str, usize)> {
     const STEPS: usize = 3;
     let gates = if case.lstm { 4 } else { 3 };
@@ -230,7 +231,7 @@ fn defines(case: &Case, way: &Way) -> Vec<(&'static str, usize)> {
     ]
 }
 
-/// The program of a case in a way, or what its compiler said instead.
+/// Builds the program of a case in one configuration, or returns the compiler's output.
 fn build(case: &Case, way: &Way, compiler: &str, folder: &Path, suffix: &str) -> Result<PathBuf, String> {
     let program = folder.join(format!("{}-{suffix}", case.name));
     let mut build = Command::new(compiler);
@@ -244,7 +245,7 @@ fn build(case: &Case, way: &Way, compiler: &str, folder: &Path, suffix: &str) ->
     Ok(program)
 }
 
-/// The bits of the first two sequences in a way, or what the program or its compiler said instead.
+/// The bits of the first two sequences in one configuration, or the output of the program or its compiler.
 fn bits(case: &Case, way: &Way, compiler: &str, folder: &Path) -> Result<String, String> {
     let program = build(case, way, compiler, folder, "bits")?;
     let mut first = None;
@@ -256,13 +257,13 @@ fn bits(case: &Case, way: &Way, compiler: &str, folder: &Path) -> Result<String,
         }
         let found = said.split_whitespace().next().unwrap_or_default().to_owned();
         if *first.get_or_insert_with(|| found.clone()) != found {
-            return Err(format!("{} of {} sequences: other bits in another order", case.name, way.batch));
+            return Err(format!("{} of {} sequences: the bits depend on the order", case.name, way.batch));
         }
     }
     Ok(first.unwrap_or_default())
 }
 
-/// A block that no other hears: they give up instead of waiting for ever, and the host's word says so.
+/// With a silent block, the others give up instead of waiting forever, and tell the host.
 fn silence(case: &Case, compiler: &str, folder: &Path) -> Result<(), String> {
     let program = build(case, &FEW, compiler, folder, "silent")?;
     for block in ["0", "1"] {
@@ -274,25 +275,25 @@ fn silence(case: &Case, compiler: &str, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A structure of the kernels' that is not the host's: another order, a field more, another type.
+/// Kernel structures that differ from the host's: another order, an additional field, another type.
 const DRIFTS: [(&str, &str); 3] = [
     ("int steps, batch,", "int batch, steps,"),
     ("int reverse;", "int reverse, more, less;"),
     ("u32 patience;", "u64 patience;"),
 ];
 
-/// What drifted must not compile, and the compiler names the structure.
+/// A structure that has drifted must not compile, and the compiler must name it.
 fn drift(compiler: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().expect("a folder of our own");
     for (from, to) in DRIFTS {
         write_kernels(folder.path());
         let file = folder.path().join("forward.cu");
         let text = std::fs::read_to_string(&file).expect("the kernel's text");
-        assert!(text.contains(from), "forward.cu no longer says {from}");
+        assert!(text.contains(from), "forward.cu no longer contains {from}");
         std::fs::write(file, text.replacen(from, to, 1)).expect("a file in our own folder");
         match build(&F32, &FEW, compiler, folder.path(), "drifted") {
             Err(said) if said.contains("the host") && said.contains("Forward") => {}
-            Err(said) => return Err(format!("{to}: refused for another reason: {said}")),
+            Err(said) => return Err(format!("{to}: rejected for another reason: {said}")),
             Ok(_) => return Err(format!("{to}: it compiled")),
         }
     }
@@ -304,7 +305,9 @@ fn failure(case: &Case, compiler: &str, folder: &Path) -> Option<String> {
     for way in case.ways {
         match bits(case, way, compiler, folder) {
             Ok(found) if *first.get_or_insert_with(|| found.clone()) == found => {}
-            Ok(_) => return Some(format!("the first sequences of {}: other bits than in the first way", way.batch)),
+            Ok(_) => {
+                return Some(format!("the first sequences of {}: bits differ from the first configuration", way.batch));
+            }
             Err(said) => return Some(said),
         }
     }
@@ -333,7 +336,7 @@ fn main() {
     tests.push(harness::test("a_structure_that_is_not_the_hosts_does_not_compile", missing, move || {
         drift(compiler.unwrap_or_default())
     }));
-    // The process ends without going back up: the folder goes when the last test has run.
+    // The process exits without unwinding, so the folder must be deleted when the last test has run.
     drop(folder);
     harness::run(tests, false)
 }

@@ -1,4 +1,4 @@
-//! What is said where there is no driver and no such GPU. Where there is one, the first test is ignored.
+//! Error messages if there is no driver or no such GPU. With a driver, the first test is ignored.
 mod harness;
 
 use layernorm_cuda::{Device, Error};
@@ -6,7 +6,7 @@ use layernorm_cuda::{Device, Error};
 fn without_a_driver(error: &Error) -> Result<(), String> {
     let text = error.to_string();
     let said = text.contains("driver") && text.contains("libcuda");
-    if said { Ok(()) } else { Err(format!("expected what is missing, found: {text}")) }
+    if said { Ok(()) } else { Err(format!("expected a message about what is missing, found: {text}")) }
 }
 
 fn a_gpu_that_is_not_there() -> Result<(), String> {

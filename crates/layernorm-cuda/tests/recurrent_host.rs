@@ -1,5 +1,6 @@
-//! The recurrent loops in clusters on the CPU: their own text, compiled by the machine's C++ compiler, every thread a fiber, warps,
-//! copies and messages in random order, against the equations. Without a compiler, it is reported as ignored.
+//! Runs the recurrent loops in clusters on the CPU: their source, compiled by the system's C++ compiler, with every
+//! thread as a fiber and with warps, copies and messages in random order, compared with the equations. Without a
+//! compiler, the test is reported as ignored.
 #[path = "host/compiler.rs"]
 mod compiler;
 mod harness;
@@ -13,7 +14,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The files of the loops, from common.cuh on.
+/// The files of the loops, starting with common.cuh.
 const FILES: [&str; 7] = [
     "common.cuh",
     "cell.cuh",
@@ -24,10 +25,10 @@ const FILES: [&str; 7] = [
     "prepare.cu",
 ];
 
-/// Functions that have PTX only for other types.
+/// Functions that use PTX only for other types.
 const KEPT: [&str; 3] = ["widen", "narrow", "value"];
 
-/// What else only a GPU's compiler knows, and what stands for it.
+/// Other code that only a GPU compiler accepts, and its replacement.
 const WORDS: [(&str, &str); 2] = [
     ("asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(y) : \"f\"(x));", "y = bf16_of(x);"),
     (
@@ -36,7 +37,8 @@ const WORDS: [(&str, &str); 2] = [
     ),
 ];
 
-/// The text without its functions of inline PTX; `host/recurrent_ptx.h` has others of the same names, as far as they are needed.
+/// Removes the functions with inline PTX; `host/recurrent_ptx.h` replaces those that are needed by functions of the
+/// same names.
 fn without_ptx(text: &str) -> String {
     const MARK: &str = "__device__ __forceinline__ ";
     let (mut out, mut left) = (String::new(), text);
@@ -53,7 +55,7 @@ fn without_ptx(text: &str) -> String {
     out + left
 }
 
-/// The kernels with the CPU's functions in place of the GPU's, in a folder.
+/// Writes the kernels to a folder, with CPU functions in place of the GPU's.
 fn write_kernels(folder: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = [false; WORDS.len()];
@@ -67,7 +69,7 @@ fn write_kernels(folder: &Path) {
         let text = layouts::checked(&format!("recurrent/{file}"), text);
         std::fs::write(folder.join(file), text).expect("a file in our own folder");
     }
-    assert!(found.iter().all(|found| *found), "the kernels no longer say one of {WORDS:?}");
+    assert!(found.iter().all(|found| *found), "the kernels no longer contain one of {WORDS:?}");
     for file in ["bits.h", "fiber.h", "simt.h", "recurrent_ptx.h", "recurrent.cpp"] {
         std::fs::copy(root.join("tests/host").join(file), folder.join(file)).expect("a file in our own folder");
     }
@@ -77,7 +79,7 @@ fn get<'a>(variant: &'a Variant, name: &str) -> Option<&'a str> {
     variant.defines.iter().find_map(|define| define.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// The definitions of a backward loop in bf16 and of the forward loop that belongs to it, for those small enough.
+/// The definitions of each bf16 backward loop that is small enough, and of the matching forward loop.
 fn layers() -> Vec<Vec<String>> {
     let variants = all_variants(90).unwrap();
     let common = |variant: &Variant| {
@@ -101,7 +103,7 @@ fn layers() -> Vec<Vec<String>> {
     variants.iter().filter(small).map(pair).collect()
 }
 
-/// What the program or its compiler said, if not that all is well.
+/// Output of the program or the compiler if a test fails.
 fn failure(defines: &[String], index: usize, compiler: &str, folder: &Path) -> Option<String> {
     let program = folder.join(format!("layer{index}"));
     let mut build = Command::new(compiler);
@@ -111,9 +113,9 @@ fn failure(defines: &[String], index: usize, compiler: &str, folder: &Path) -> O
     if !built.status.success() {
         return Some(String::from_utf8_lossy(&built.stderr).into_owned());
     }
-    // Steps, sequences (a cluster has 8 or 16), whether from the end, a seed.
+    // Steps, sequences (a cluster has 8 or 16), whether reversed, seed.
     let runs = [["4", "3", "0", "1"], ["3", "11", "1", "2"]];
-    // Both for the first few, then by turns: each takes seconds.
+    // Both for the first few cases, then alternating: each takes seconds.
     for words in if index < 3 { &runs[..] } else { &runs[index % 2..][..1] } {
         let ran = Command::new(&program).args(words).output().expect("the program was built");
         if !ran.status.success() {
@@ -123,7 +125,7 @@ fn failure(defines: &[String], index: usize, compiler: &str, folder: &Path) -> O
     None
 }
 
-/// All that went wrong.
+/// All failures.
 fn failures(compiler: &str) -> Option<String> {
     let folder = tempfile::tempdir().expect("a folder of our own");
     write_kernels(folder.path());

@@ -1,4 +1,4 @@
-//! Sizes that no memory has: what they need is more than can be counted, not a small number that came around.
+//! Sizes beyond any memory: the required workspace saturates instead of wrapping around to a small number.
 use layernorm_cuda::{Affine, BatchNorm, Gradients, GroupNorm, Param, RowNorm, Type};
 
 const HUGE: [usize; 3] = [1 << 40, 1 << 62, usize::MAX];
@@ -31,6 +31,6 @@ fn what_can_be_counted_is_counted() {
     let norm = RowNorm { element: Type::F32, rows: 130, n: 100, centered: true, eps: 1e-5, affine: Affine::default() };
     assert_eq!(norm.workspace(&Gradients::default()), 0);
     assert!((2 * 3 * 100 * 4..100_000).contains(&norm.workspace(&gradients())));
-    // Rows without elements need their own statistics alone.
+    // Rows without elements need only their statistics.
     assert!(RowNorm { n: 0, ..norm }.workspace(&gradients()) < 10_000);
 }

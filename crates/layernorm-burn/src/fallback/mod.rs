@@ -1,7 +1,8 @@
-//! The operations composed of Burn's own, for backends other than flex; they can be called anywhere, to compare.
+//! The operations composed of Burn's own, for backends other than flex. They can be called on any backend, for
+//! comparison.
 //!
-//! They give the values of the fused operations within bounds that follow from the roundings alone. For a row of N numbers,
-//! with u the unit of the arithmetic type (2⁻²⁴, for f64 2⁻⁵³), x̂ = (x − mean)·r, r = 1/sqrt(var + ε), X = max |x̂| and
+//! They agree with the fused operations within bounds that follow from rounding alone. For a row of N numbers, with u
+//! the unit roundoff of the arithmetic type (2⁻²⁴, for f64 2⁻⁵³), x̂ = (x − mean)·r, r = 1/sqrt(var + ε), X = max |x̂|,
 //! κ = r·max |x|, and for gradients G = max |γ·dy| of the row:
 //!
 //! ```text
@@ -11,14 +12,14 @@
 //! |Δdβ| ≤ 2(R + 2)·u·Σ|dy|
 //! ```
 //!
-//! Why: the mean, a sum of N numbers in any order, is off by at most N·u·max |x|, and so is every x − mean, which is κ·N·u in
-//! x̂; the variance is off by the same relative to σ, twice, and by N·u from its own sum; r by half of that. The terms of dx
-//! are at most (1 + X)·r·G together, since the mean of |x̂| is at most 1, and each has such factors. The fused operations are
-//! well within the same bounds, hence the 2 in front.
+//! Why: the mean, a sum of N numbers in any order, has an error of at most N·u·max |x|, and so has every x − mean,
+//! which is κ·N·u in x̂. The variance has the same error relative to σ, twice, and N·u from its own sum; r has half of
+//! that. The terms of dx are at most (1 + X)·r·G together, since the mean of |x̂| is at most 1, and each has such
+//! factors. The fused operations are well within the same bounds, hence the leading factor 2.
 //!
-//! RMS norm and weight norm have no mean: κ = X. f16 and bf16 are computed in f32 and rounded at the end, which may add one
-//! unit of the type. Rows whose sums overflow, and rows whose squares vanish where ε is 0 or tiny, are right in the fused
-//! operations alone.
+//! RMS norm and weight norm have no mean: κ = X. f16 and bf16 are computed in f32 and rounded at the end, which may add
+//! one unit in the last place of the type. Only the fused operations are correct for rows whose sums overflow, and for
+//! rows whose squares underflow while ε is 0 or tiny.
 
 mod recurrent;
 
@@ -27,7 +28,7 @@ pub use recurrent::recurrent;
 use crate::functional::{BatchNormTrained, in_type, wide};
 use burn::tensor::Tensor;
 
-/// x̂·γ + β, γ and β of this shape.
+/// x̂·γ + β, with γ and β reshaped to this shape.
 fn affine<const D: usize>(
     x_hat: Tensor<D>,
     gamma: Option<Tensor<1>>,

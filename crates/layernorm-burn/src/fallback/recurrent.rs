@@ -1,5 +1,5 @@
-//! Every recurrent cell, composed of Burn's operations from the equations at the top of [`layernorm_rnn::Variant`]'s module:
-//! the input's product for all steps at once, then step after step.
+//! Every recurrent cell, composed of Burn's operations from the equations at the top of [`layernorm_rnn::Variant`]'s
+//! module: the input product for all steps at once, then step by step.
 
 use super::centred;
 use crate::functional::{States, in_type, wide};
@@ -9,13 +9,13 @@ use burn::tensor::module::linear;
 use burn::tensor::{Bool, DType, Tensor, TensorData};
 use layernorm_rnn::{Activation, Config, Direction, EpsPlace, Gate, Kind, Norm, Over, Reset, Slot, Update, Variant};
 
-/// What [`Recurrent::forward`] does, on any backend.
+/// Computes [`Recurrent::forward`] on any backend.
 ///
-/// The bounds of [`crate::fallback`] hold for each product and norm of a step; from step to step they grow as the cell
-/// lets a difference in its state grow.
+/// The bounds of [`crate::fallback`] hold for each product and norm of a step. From step to step they grow as the cell
+/// amplifies a difference in its state.
 ///
 /// # Panics
-/// On shapes that do not fit, with Burn's messages.
+/// On shape mismatches, with Burn's messages.
 pub fn recurrent(network: &Recurrent, x: Tensor<3>, initial: States, lengths: Option<&[usize]>) -> (Tensor<3>, States) {
     let (config, dtype) = (network.config(), x.dtype());
     let arithmetic = wide(dtype);
@@ -51,21 +51,21 @@ pub fn recurrent(network: &Recurrent, x: Tensor<3>, initial: States, lengths: Op
     (y, [Some(Tensor::stack(h, 0)), config.has_cell().then(|| Tensor::stack(c, 0))])
 }
 
-/// Where sequences have ended.
+/// Which steps are past the end of a sequence.
 struct Padding<'a> {
     lengths: &'a [usize],
     steps: usize,
 }
 
 impl Padding<'_> {
-    /// True behind the ends, `[B, width]`.
+    /// True past the ends of the sequences, `[B, width]`.
     fn at(&self, t: usize, like: &Tensor<2>) -> Tensor<2, Bool> {
         let [batch, width] = like.dims();
         let ended = self.lengths.iter().flat_map(|&length| std::iter::repeat_n(t >= length, width)).collect();
         Tensor::from_data(TensorData::new::<bool, _>(ended, [batch, width]), &like.device())
     }
 
-    /// 0 behind the ends, whatever was there.
+    /// Replaces everything past the ends by 0.
     fn blank(&self, x: Tensor<3>) -> Tensor<3> {
         let [_, batch, width] = x.dims();
         let ended = (0..self.steps).flat_map(|t| self.lengths.iter().map(move |&length| t >= length));
@@ -76,7 +76,7 @@ impl Padding<'_> {
     }
 }
 
-/// One cell's parameters, ready for products from the right, all in the arithmetic type.
+/// One cell's parameters, transposed for products from the right, all in the arithmetic type.
 struct Weights<'a> {
     config: &'a Config,
     cell: &'a Cell,
@@ -102,7 +102,7 @@ impl<'a> Weights<'a> {
         self.cell.values(slot).map(|values| in_type(values, self.dtype.into()))
     }
 
-    /// y `[T, B, P]` and the last h and c.
+    /// Runs all steps; returns y `[T, B, P]` and the last h and c.
     fn run(
         &self,
         x: Tensor<3>,
@@ -133,7 +133,7 @@ impl<'a> Weights<'a> {
         (Tensor::stack(y.into_iter().flatten().collect(), 0), [h, c])
     }
 
-    /// One step from zx = W x + bx: the new h and c.
+    /// One step from zx = W x + bx; returns the new h and c.
     fn step(&self, zx: Tensor<2>, h: &Tensor<2>, c: &Tensor<2>) -> (Tensor<2>, Tensor<2>) {
         let v = self.variant();
         let zh = linear(h.clone(), self.recurrent.clone(), self.vector(Slot::RecurrentBias));
@@ -161,7 +161,7 @@ impl<'a> Weights<'a> {
         self.norm(self.variant().sum_norm, s, Slot::SumNormGain, Slot::SumNormBias)
     }
 
-    /// A norm of the gates, over the groups that it says.
+    /// A norm of the gates, over the groups that it specifies.
     fn norm(&self, norm: Option<Norm>, x: Tensor<2>, gain: Slot, bias: Slot) -> Tensor<2> {
         let Some(norm) = norm else { return x };
         let (gates, hidden) = (self.variant().gates().len(), self.config.hidden);
@@ -185,7 +185,7 @@ impl<'a> Weights<'a> {
         }
     }
 
-    /// The gates one by one, with b and the offset added.
+    /// Splits the gates, after adding b and the offset.
     fn gates(&self, a: Tensor<2>) -> Vec<Tensor<2>> {
         let v = self.variant();
         let a = match self.vector(Slot::Bias) {
@@ -238,7 +238,7 @@ impl<'a> Weights<'a> {
     fn gru(&self, x: Tensor<2>, mut zh: Tensor<2>, h: &Tensor<2>) -> Tensor<2> {
         let (v, hidden) = (self.variant(), self.config.hidden);
         if v.reset == Reset::State {
-            // The candidate's part of zh is U (r∘h) + bh: r comes first.
+            // The candidate's part of zh is U (r∘h) + bh, so r must be computed first.
             let r = sigmoid(self.gates(x.clone().add(self.norm_h(zh.clone())))[0].clone());
             let late = self.recurrent.clone().narrow(1, 2 * hidden, hidden);
             let bias = self.vector(Slot::RecurrentBias).map(|bias| bias.narrow(0, 2 * hidden, hidden));

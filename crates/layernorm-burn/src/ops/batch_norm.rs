@@ -1,4 +1,5 @@
-//! Batch norm: in training by the batch's statistics, with running statistics beside; at inference by given ones.
+//! Batch norm: in training with the statistics of the batch, updating running statistics; for inference with given
+//! ones.
 
 use super::memory::{
     Number, Stored, Tracked, by_type, node, or_panic, room, shape, stats, stats_mut, tensor, view, with_context,
@@ -13,7 +14,7 @@ use burn::backend::flex::FlexTensor;
 use layernorm::batch_norm::{self, BatchConfig, Moments, Momentum, Running, RunningVariance};
 use layernorm::{Error, ViewMut};
 
-/// What a training pass gives. `saved` are m, δ and r of the channels, `[3, C]`.
+/// The results of a training pass. `saved` has m, δ and r of the channels, `[3, C]`.
 pub(super) struct Trained {
     pub(super) y: FlexTensor,
     pub(super) running_mean: FlexTensor,
@@ -21,7 +22,7 @@ pub(super) struct Trained {
     saved: FlexTensor,
 }
 
-/// The numbers of a small tensor of the arithmetic type, in a vector of its own.
+/// Copies the numbers of a small tensor of the arithmetic type into a vector.
 fn numbers<A: Stored>(tensor: &FlexTensor) -> Vec<A> {
     let tensor = tensor.to_contiguous();
     A::storage(&tensor).to_vec()
@@ -127,7 +128,7 @@ impl Backward<Flex, 3> for TrainBackward {
     }
 }
 
-/// With a graph: y, and the running statistics as plain tensors.
+/// With a graph. Returns y, and the running statistics as plain tensors.
 pub(super) fn tracked_train<C: CheckpointStrategy>(
     x: Tracked,
     (weight, bias): Pair<Tracked>,

@@ -1,4 +1,4 @@
-//! A flex tensor's memory as the core sees it: views of what is there (whatever its strides), vectors for what is new.
+//! A flex tensor's memory as the core sees it: views of existing tensors (with any strides), vectors for new ones.
 
 pub(crate) use crate::checks::or_panic;
 use burn::backend::autodiff::ops::NodeGuard;
@@ -17,11 +17,11 @@ pub(crate) type Tracked = FloatTensor<Autodiff<Flex>>;
 
 /// A type that a flex tensor can hold.
 pub(crate) trait Stored: burn::tensor::Element + Default {
-    /// All of the memory behind a tensor of this type.
+    /// The whole storage behind a tensor of this type.
     fn storage(tensor: &FlexTensor) -> &[Self];
 }
 
-/// The element types that both sides have.
+/// Element types that both Burn and the core support.
 pub(crate) trait Number: layernorm::Element<Acc: Driven + Stored> + Stored {}
 
 macro_rules! number {
@@ -64,12 +64,12 @@ macro_rules! by_type {
 }
 pub(crate) use by_type;
 
-/// Whether the fused operations take this tensor: on flex, and of a type that the core has.
+/// Whether the fused operations support this tensor: on flex, and of a type that the core supports.
 pub(crate) fn is_fused(tensor: &DispatchTensor) -> bool {
     let on_flex = match &tensor.kind {
         DispatchTensorKind::Flex(_) => true,
         DispatchTensorKind::Autodiff(inner) => matches!(**inner, DispatchTensorKind::Flex(_)),
-        #[allow(unreachable_patterns, reason = "there are others where the user's crate enables other backends")]
+        #[allow(unreachable_patterns, reason = "others exist if the user's crate enables other backends")]
         _ => false,
     };
     on_flex && matches!(tensor.dtype(), DType::F16 | DType::BF16 | DType::F32 | DType::F64)
@@ -79,28 +79,29 @@ pub(crate) fn shape(tensor: &FlexTensor) -> &[usize] {
     tensor.layout().shape().as_slice()
 }
 
-/// The tensor where it is.
+/// A view of the tensor in place.
 pub(crate) fn view<T: Number>(tensor: &FlexTensor) -> Result<View<'_, T>, Error> {
     let layout = tensor.layout();
     View::strided(T::storage(tensor), shape(tensor), layout.strides(), layout.start_offset())
 }
 
-/// A parameter of T or f32.
+/// A parameter of type T or f32.
 pub(crate) fn param<T: Number>(tensor: &FlexTensor) -> Result<Param<'_, T>, Error> {
     if tensor.dtype() == T::dtype() { view(tensor).map(Param::Same) } else { view(tensor).map(Param::F32) }
 }
 
-/// A tensor of these numbers, row-major, without a copy.
+/// A row-major tensor of these numbers, without copying.
 pub(crate) fn tensor<T: Stored>(numbers: Vec<T>, shape: &[usize]) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(numbers, shape.to_vec()))
 }
 
-/// Room for as many numbers as the shape has. A tensor that is expanded can have more than there is memory.
+/// Allocates a vector for a tensor of this shape. May fail: an expanded tensor can have more elements than fit in
+/// memory.
 pub(crate) fn room<T: layernorm::Element>(shape: &[usize]) -> Result<Vec<T>, Error> {
     memory::zeros(shape.iter().fold(1, |count: usize, &n| count.saturating_mul(n)))
 }
 
-/// Room for a parameter's gradient, of the parameter's type.
+/// A vector for a parameter's gradient, in the parameter's type.
 pub(crate) enum Room<T> {
     Same(Vec<T>),
     F32(Vec<f32>),
@@ -127,7 +128,7 @@ impl<T: Number> Room<T> {
     }
 }
 
-/// Room for the statistics that forward saves for backward, `[3, rows]`: m, δ and r of each row.
+/// A vector for the statistics that forward saves for backward, `[3, rows]`: m, δ and r of each row.
 pub(crate) fn stats_mut<A>(room: &mut [A]) -> StatsMut<'_, A> {
     let rows = room.len() / 3;
     let (m, rest) = room.split_at_mut(rows);
@@ -142,7 +143,7 @@ pub(crate) fn stats<A: Stored>(saved: &FlexTensor) -> StatsRef<'_, A> {
     StatsRef { m: &all[..rows], delta: &all[rows..2 * rows], rstd: &all[2 * rows..] }
 }
 
-/// The node of a tensor, or one that nothing depends on.
+/// The graph node of a tensor, or a node that nothing depends on.
 pub(crate) fn node(tensor: Option<&Tracked>, stand_in: &Tracked) -> NodeGuard {
     match tensor {
         Some(tensor) => tensor.node(),

@@ -1,7 +1,7 @@
-//! The fused operations as a backend extension: each is one node of Burn's graph. On flex they run the core's kernels; under
-//! autodiff they keep the core's statistics (or the recurrent tape) and run the core's backward kernels.
+//! The fused operations as a backend extension: each is one node of Burn's graph. On flex they run the core's kernels.
+//! Under autodiff they keep the core's statistics (or the recurrent tape) and run the core's backward kernels.
 //!
-//! Other backends never come here: [`crate::functional`] sends them to [`crate::fallback`].
+//! Other backends never reach this module: [`crate::functional`] sends them to [`crate::fallback`].
 
 mod batch_norm;
 mod memory;
@@ -56,13 +56,13 @@ pub(crate) enum Initial<B: Backend> {
     HiddenCell(FloatTensor<B>, FloatTensor<B>),
 }
 
-/// The fused operations. Shapes have been checked or are checked by the core; what does not fit panics with its error.
+/// The fused operations. Shapes are checked by the caller or by the core; a mismatch panics with the core's error.
 #[backend_extension(Flex, Autodiff)]
 pub(crate) trait FusedOps: Backend {
-    /// Layer, RMS or group norm: x and y of one shape.
+    /// Layer, RMS or group norm: x and y have the same shape.
     fn norm(x: FloatTensor<Self>, #[extension_type] affine: Affine<Self>, norm: Norm) -> FloatTensor<Self>;
 
-    /// Batch norm in training, x `[N, C, …]`: y, and the running mean and variance `[C]` with their part of this batch.
+    /// Batch norm in training, x `[N, C, …]`: returns y and the updated running mean and variance `[C]`.
     fn batch_norm_train(
         x: FloatTensor<Self>,
         #[extension_type] affine: Affine<Self>,
@@ -72,7 +72,7 @@ pub(crate) trait FusedOps: Backend {
         eps: f64,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
 
-    /// Batch norm by given statistics `[C]`, which are constants.
+    /// Batch norm with given statistics `[C]`, which are constants.
     fn batch_norm_infer(
         x: FloatTensor<Self>,
         #[extension_type] affine: Affine<Self>,
@@ -81,11 +81,11 @@ pub(crate) trait FusedOps: Backend {
         eps: f64,
     ) -> FloatTensor<Self>;
 
-    /// w = g·v/‖v‖ along an axis, or of the whole tensor.
+    /// w = g·v/‖v‖ along an axis, or over the whole tensor.
     fn weight_norm(v: FloatTensor<Self>, g: FloatTensor<Self>, axis: Option<usize>) -> FloatTensor<Self>;
 
-    /// A recurrent network over sequences: y, the last h and, of an LSTM, the last c. `parameters` are all of the network's,
-    /// one after the other as in [`layernorm_rnn::Params`].
+    /// A recurrent network over sequences: returns y, the last h and, for an LSTM, the last c. `parameters` has all
+    /// parameters of the network, one after the other as in [`layernorm_rnn::Params`].
     fn recurrent(
         x: FloatTensor<Self>,
         parameters: FloatTensor<Self>,

@@ -1,4 +1,4 @@
-//! Layer, RMS and group norm as one operation each, with statistics m, δ and r saved between forward and backward.
+//! Layer, RMS and group norm as one operation each. The statistics m, δ and r are saved between forward and backward.
 
 use super::memory::Number;
 use super::memory::{
@@ -14,7 +14,7 @@ use burn::backend::flex::FlexTensor;
 use layernorm::group_norm::{self, GroupConfig};
 use layernorm::{Affine, Error, Gradients, NormConfig, ViewMut, layer_norm, rms_norm};
 
-/// Which norm, with its ε.
+/// Which norm, and its ε.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Norm {
     /// Over the last axis; γ and β `[d]`.
@@ -26,7 +26,7 @@ pub(crate) enum Norm {
 }
 
 impl Norm {
-    /// How many rows have statistics. A shape without its axes gets its error from the core.
+    /// Number of rows that have statistics. If a shape lacks axes, the core reports the error.
     fn rows(&self, shape: &[usize]) -> usize {
         match (self, shape) {
             (Norm::Layer { .. } | Norm::Rms { .. }, [rows @ .., _]) => rows.iter().product(),
@@ -45,7 +45,7 @@ pub(super) fn affine<T: Number>((weight, bias): &Pair<FlexTensor>) -> Result<Aff
     Ok(Affine { weight, bias, zero_centered: false })
 }
 
-/// y, and with `save` the statistics.
+/// Computes y and, with `save`, the statistics.
 fn forward<T: Number>(
     x: &FlexTensor,
     parameters: &Pair<FlexTensor>,
@@ -64,7 +64,7 @@ fn forward<T: Number>(
     Ok((tensor(y, shape(x)), save.then(|| tensor(saved, &[3, rows]))))
 }
 
-/// Which gradients are wanted, and then those: of x, γ and β.
+/// Which gradients are wanted, or the gradients: of x, γ and β.
 pub(super) type Three<X> = [X; 3];
 
 fn backward<T: Number>(
@@ -92,16 +92,16 @@ fn backward<T: Number>(
     })
 }
 
-/// Room for a parameter's gradient, and its shape.
+/// A vector for a parameter's gradient, and its shape.
 type Place<'a, T> = (Room<T>, &'a [usize]);
 
-/// Room for a parameter's gradient, if there is a parameter and its gradient is wanted.
+/// Allocates a parameter's gradient, if there is a parameter and its gradient is wanted.
 fn place<T: Number>(parameter: &Option<FlexTensor>, wanted: bool) -> Result<Option<Place<'_, T>>, Error> {
     let parameter = parameter.as_ref().filter(|_| wanted);
     parameter.map(|parameter| Ok((Room::like(parameter)?, shape(parameter)))).transpose()
 }
 
-/// Makes room for the gradients that are wanted, has them computed, and gives them as tensors.
+/// Allocates the wanted gradients, computes them, and returns them as tensors.
 pub(super) fn gradients<T: Number>(
     x: &FlexTensor,
     (weight, bias): &Pair<FlexTensor>,
@@ -125,7 +125,7 @@ pub(super) fn plain(x: &FlexTensor, parameters: &Pair<FlexTensor>, norm: Norm) -
     or_panic(by_type!(x.dtype(), T => forward::<T>(x, parameters, norm, false))).0
 }
 
-/// The tensors of a norm that its backward pass asks the checkpointer for.
+/// The tensors that the backward pass of a norm retrieves from the checkpointer.
 #[derive(Clone, Debug)]
 pub(super) struct Kept {
     pub(super) x: NodeId,
@@ -139,7 +139,7 @@ impl Kept {
     }
 }
 
-/// Hands the gradients to the parents that want them.
+/// Registers the gradients with the parents that want them.
 pub(super) fn register<const N: usize, Node>(
     grads: &mut Grads,
     parents: [Option<Node>; N],
@@ -169,7 +169,7 @@ impl Backward<Flex, 3> for NormBackward {
     }
 }
 
-/// With a graph: one node with x, γ and β as its parents.
+/// With a graph: one node whose parents are x, γ and β.
 pub(super) fn tracked<C: CheckpointStrategy>(x: Tracked, (weight, bias): Pair<Tracked>, norm: Norm) -> Tracked {
     let nodes = [x.node(), node(weight.as_ref(), &x), node(bias.as_ref(), &x)];
     match NormBackward.prepare::<C>(nodes).compute_bound().stateful() {
@@ -179,7 +179,7 @@ pub(super) fn tracked<C: CheckpointStrategy>(x: Tracked, (weight, bias): Pair<Tr
             let parameters = (weight.map(|w| w.into_primitive()), bias.map(|b| b.into_primitive()));
             let x = x.into_primitive();
             let (y, saved) = or_panic(by_type!(x.dtype(), T => forward::<T>(&x, &parameters, norm, true)));
-            let saved = saved.expect("statistics were asked for");
+            let saved = saved.expect("statistics were requested");
             prep.finish((kept, saved, norm), y)
         }
         OpsKind::UnTracked(prep) => {

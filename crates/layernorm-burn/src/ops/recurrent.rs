@@ -1,5 +1,6 @@
-//! A recurrent network as one operation. Its outputs y, h and c are three nodes over one: a part's backward step leaves its
-//! gradient on the tape, and the step of the whole, which comes after all parts, runs the core's backward pass once.
+//! A recurrent network as one operation. Its outputs y, h and c are three nodes on top of one node for the whole
+//! network. The backward step of an output stores its gradient on the tape. The step of the whole, which comes after
+//! all outputs, runs the core's backward pass once.
 //!
 //! The tape is the core's own: the engine that ran forward, kept until backward.
 
@@ -17,7 +18,7 @@ use layernorm_rnn::{Config, Error, Layout, Sequences, State, Training};
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// What is run, and how its sequences lie.
+/// What is run, and the layout of its sequences.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) config: Config,
@@ -40,7 +41,7 @@ impl Call {
         [input[0], input[1], self.config.output() * self.config.directions()]
     }
 
-    /// Whether an initial state has its shapes. Their order matters, not only how many numbers there are.
+    /// Checks the shapes of an initial state. The order of the dimensions matters, not only the number of elements.
     pub(crate) fn check_states(
         &self,
         input: [usize; 3],
@@ -66,7 +67,7 @@ impl Call {
     }
 }
 
-/// The numbers of a tensor in row-major order, where they are if they lie so.
+/// Calls `use_them` with the numbers of a tensor in row-major order, without a copy if they already lie in that order.
 fn with_numbers<T: Stored, R>(tensor: &FlexTensor, use_them: impl FnOnce(&[T]) -> R) -> R {
     match tensor.layout().contiguous_offsets() {
         Some((start, end)) => use_them(&T::storage(tensor)[start..end]),
@@ -74,7 +75,7 @@ fn with_numbers<T: Stored, R>(tensor: &FlexTensor, use_them: impl FnOnce(&[T]) -
     }
 }
 
-/// The state of the core from tensors of the arithmetic type; what is absent is 0.
+/// The core's state from tensors of the arithmetic type; absent parts are 0.
 fn state<A: Driven + Stored>(parts: &[Option<FlexTensor>; 2], shapes: &[[usize; 3]]) -> Option<State<A>> {
     if parts.iter().all(Option::is_none) {
         return None;
@@ -132,7 +133,8 @@ pub(super) fn plain(
     or_panic(by_type!(x.dtype(), T => forward::<T>(x, parameters, initial, call, false).map(|(outputs, _)| outputs)))
 }
 
-/// What a backward pass needs: the engine that ran forward, the shapes, and the gradients of the parts as they come.
+/// What a backward pass needs: the engine that ran forward, the shapes, and the gradients of the outputs as they
+/// arrive.
 struct Recording<A: Driven + Stored> {
     engine: Lease<A>,
     call: Call,
@@ -141,7 +143,8 @@ struct Recording<A: Driven + Stored> {
     parts: [Option<FlexTensor>; 3],
 }
 
-/// The tape of one forward pass. Only the step of the whole holds it; the parts find it through that.
+/// The tape of one forward pass. Only the step of the whole network owns it; the steps of the outputs access it through
+/// a weak reference.
 struct Tape<A: Driven + Stored>(Arc<Mutex<Recording<A>>>);
 
 impl<A: Driven + Stored> Clone for Tape<A> {
@@ -180,13 +183,14 @@ impl<A: Driven + Stored> Backward<Flex, 1> for Part<A> {
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Grads, _: &mut Checkpointer) {
         let gradient = grads.consume::<Flex>(&ops.node);
         let PartOf(tape, part) = ops.state;
-        let tape = tape.upgrade().expect("the step of the whole comes after its parts and holds the tape");
+        let tape =
+            tape.upgrade().expect("the step of the whole network runs after those of its outputs and holds the tape");
         tape.lock().unwrap_or_else(PoisonError::into_inner).parts[part] = Some(gradient);
         register(grads, ops.parents, [Some(signal::<A>())], |node| node.id);
     }
 }
 
-/// What runs from the parts to the whole in place of a gradient.
+/// A placeholder that is passed from the outputs to the whole network in place of a gradient.
 fn signal<A: Stored>() -> FlexTensor {
     tensor(vec![A::default()], &[1])
 }
@@ -205,7 +209,7 @@ impl<T: Number> Backward<Flex, 4> for Whole<T> {
     }
 }
 
-/// The gradients of x, of the parameters, and of the initial h and c.
+/// Computes the gradients of x, of the parameters, and of the initial h and c.
 fn backward<T: Number>(tape: &mut Recording<T::Acc>) -> Result<[Option<FlexTensor>; 4], Error> {
     let (_, batch) = tape.call.steps_and_batch(&tape.input);
     let (output, shapes) = (tape.call.output_shape(&tape.input), tape.call.state_shapes(batch));
@@ -250,7 +254,7 @@ fn tracked_as<T: Number, C: CheckpointStrategy>(
         return outputs.into_iter().map(Autodiff::<Flex>::from_inner).collect();
     };
     let (outputs, engine) = or_panic(forward::<T>(&x, &parameters, &initial, &call, true));
-    let engine = engine.expect("the engine was asked for");
+    let engine = engine.expect("the engine was requested");
     let (input, parameters) = (shape(&x).to_vec(), parameters.dtype());
     let recording = Recording { engine, call, input, parameters, parts: [None, None, None] };
     let tape = Arc::new(Mutex::new(recording));

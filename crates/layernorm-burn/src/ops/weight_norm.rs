@@ -1,4 +1,4 @@
-//! Weight norm as one operation: w = g·v/‖v‖, with r = 1/‖v‖ saved between forward and backward.
+//! Weight norm as one operation: w = g·v/‖v‖. r = 1/‖v‖ is saved between forward and backward.
 
 use super::memory::{Number, Tracked, by_type, or_panic, room, shape, stats, stats_mut, tensor, view, with_context};
 use super::norm::register;
@@ -56,7 +56,7 @@ impl Backward<Flex, 2> for WeightBackward {
     }
 }
 
-/// With a graph: one node with v and g as its parents.
+/// With a graph: one node whose parents are v and g.
 pub(super) fn tracked<C: CheckpointStrategy>(v: Tracked, g: Tracked, axis: Option<usize>) -> Tracked {
     let (w, saved) = or_panic(by_type!(v.primitive().dtype(), T => forward::<T>(v.primitive(), g.primitive(), axis)));
     match WeightBackward.prepare::<C>([v.node(), g.node()]).compute_bound().stateful() {

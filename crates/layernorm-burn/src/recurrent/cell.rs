@@ -1,12 +1,13 @@
-//! The parameters of one cell, under the names of [`Slot`].
+//! The parameters of one cell, named as in [`Slot`].
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Element, Tensor, TensorData};
 use layernorm::Float;
 use layernorm_rnn::{Config, Params, Slot};
 
-/// The parameters of one layer in one direction: I is the layer's input, H hidden, P the numbers of h, G the gates. What the
-/// variant does not have is `None`. Gates follow each other as i, f, g, o (LSTM) and r, z, n (GRU).
+/// The parameters of one layer in one direction. I is the input size of the layer, H the number of hidden units, P the
+/// size of h, G the number of gates. Parameters that the variant does not have are `None`. The gates are in the order
+/// i, f, g, o (LSTM) and r, z, n (GRU).
 #[derive(Module, Debug)]
 pub struct Cell {
     /// W `[G·H, I]`.
@@ -35,7 +36,7 @@ pub struct Cell {
     pub cell_norm_gain: Option<Param<Tensor<1>>>,
     /// β of LNc `[H]`.
     pub cell_norm_bias: Option<Param<Tensor<1>>>,
-    /// p `[3, H]`: of i, f and o (coupled: `[2, H]`, of f and o).
+    /// p `[3, H]`: for i, f and o (coupled: `[2, H]`, for f and o).
     pub peephole: Option<Param<Tensor<2>>>,
     /// P `[P, H]`.
     pub projection: Option<Param<Tensor<2>>>,
@@ -43,7 +44,7 @@ pub struct Cell {
     pub projection_bias: Option<Param<Tensor<1>>>,
 }
 
-/// A parameter of the data's own type.
+/// A parameter in the data's own type.
 fn param<const D: usize>(data: TensorData, device: &Device) -> Param<Tensor<D>> {
     let dtype = data.dtype();
     Param::from_tensor(Tensor::from_data(data, (device, dtype)))
@@ -94,7 +95,7 @@ impl Cell {
         self.with(slot, |vector| vector.dims().to_vec(), |matrix| matrix.dims().to_vec())
     }
 
-    /// What one of two functions says of a parameter, if the cell has it.
+    /// Applies one of two functions to a parameter, if the cell has it.
     fn with<R>(
         &self,
         slot: Slot,
@@ -121,7 +122,7 @@ impl Cell {
         }
     }
 
-    /// All parameters that there are, in the order of [`Slot::ALL`], which is that of [`Params`].
+    /// All existing parameters, in the order of [`Slot::ALL`], which is that of [`Params`].
     pub(super) fn flat(&self) -> Vec<Tensor<1>> {
         Slot::ALL.into_iter().filter_map(|slot| self.values(slot)).collect()
     }

@@ -1,32 +1,33 @@
-//! What the configurations of the three kinds have in common.
+//! Shared by the configurations of the three kinds of networks.
 
-/// A configuration of one kind of network: fields, builder, and the network itself. The last argument is what only LSTMs have.
+/// A configuration of one kind of network: fields, builder, and the network itself. The last argument is for what only
+/// LSTMs have.
 macro_rules! recurrent_config {
     ($config:ident, $module:ident, $kind:expr, $names:literal $(, $projection:ident)?) => {
         #[doc = concat!("Configuration of ", stringify!($module), ".")]
         #[derive(Clone, Debug, PartialEq, burn::serde::Serialize, burn::serde::Deserialize)]
         #[serde(crate = "burn::serde")]
         pub struct $config {
-            /// I: numbers of the input at a step.
+            /// I: size of the input at each step.
             pub d_input: usize,
-            /// H: hidden units.
+            /// H: number of hidden units.
             pub d_hidden: usize,
-            #[doc = concat!("The cell: ", $names, " (docs/RECURRENT.md has their equations). Default: `none`")]
+            #[doc = concat!("Variant: ", $names, " (docs/RECURRENT.md has their equations). Default: `none`")]
             pub variant: String,
             /// ε of all norms. Default: that of the variant
             pub epsilon: Option<f64>,
-            /// How many layers. Default: 1
+            /// Number of layers. Default: 1
             pub layers: usize,
-            /// One cell each way, their outputs side by side. Default: false
+            /// Whether there is one cell per direction, with their outputs concatenated. Default: false
             pub bidirectional: bool,
-            /// From the last step to the first, where only one way is gone. Default: false
+            /// Whether a network with one direction runs from the last step to the first. Default: false
             pub reverse: bool,
-            /// Whether sequences are `[B, T, …]`; else they are `[T, B, …]`. Default: true
+            /// Whether sequences are `[B, T, …]` instead of `[T, B, …]`. Default: true
             pub batch_first: bool,
-            /// The seed of the start. Default: drawn from the device's random numbers
+            /// Seed of the initial parameters. Default: drawn from the device's random numbers
             pub seed: Option<u64>,
             $(
-                /// P: h is projected to so many numbers. Default: not
+                /// P: h is projected to this size. Default: no projection
                 pub $projection: Option<usize>,
             )?
         }
@@ -56,49 +57,49 @@ macro_rules! recurrent_config {
                 }
             }
 
-            /// The cell with this name.
+            /// Sets the variant of the cell by name.
             pub fn with_variant(self, variant: impl Into<String>) -> Self {
                 $config { variant: variant.into(), ..self }
             }
 
-            /// With this ε in all norms.
+            /// Sets ε of all norms.
             pub fn with_epsilon(self, epsilon: f64) -> Self {
                 $config { epsilon: Some(epsilon), ..self }
             }
 
-            /// So many layers.
+            /// Sets the number of layers.
             pub fn with_layers(self, layers: usize) -> Self {
                 $config { layers, ..self }
             }
 
-            /// One cell each way.
+            /// Sets whether there is one cell per direction.
             pub fn with_bidirectional(self, bidirectional: bool) -> Self {
                 $config { bidirectional, ..self }
             }
 
-            /// From the last step to the first.
+            /// Sets whether it runs from the last step to the first.
             pub fn with_reverse(self, reverse: bool) -> Self {
                 $config { reverse, ..self }
             }
 
-            /// `[B, T, …]` or `[T, B, …]`.
+            /// Sets whether sequences are `[B, T, …]` or `[T, B, …]`.
             pub fn with_batch_first(self, batch_first: bool) -> Self {
                 $config { batch_first, ..self }
             }
 
-            /// The start of this seed.
+            /// Sets the seed of the initial parameters.
             pub fn with_seed(self, seed: u64) -> Self {
                 $config { seed: Some(seed), ..self }
             }
 
             $(
-                /// With h projected to so many numbers.
+                /// Sets the size to which h is projected.
                 pub fn with_projection(self, projection: usize) -> Self {
                     $config { $projection: Some(projection), ..self }
                 }
             )?
 
-            /// What the core calls this network.
+            /// The core's configuration of this network.
             pub fn network(&self) -> Result<layernorm_rnn::Config, layernorm_rnn::Error> {
                 let mut variant = layernorm_rnn::Variant::named($kind, &self.variant)?;
                 if let Some(epsilon) = self.epsilon {
@@ -117,10 +118,10 @@ macro_rules! recurrent_config {
                 Ok(config)
             }
 
-            /// A new network, started as the variant's source does.
+            /// Creates a network, initialized as in the variant's source.
             ///
             /// # Panics
-            /// If the network cannot be, with the message of [`layernorm_rnn::Error`].
+            /// If the configuration is invalid, with the message of [`layernorm_rnn::Error`].
             pub fn init(&self, device: &burn::tensor::Device) -> $module {
                 crate::checks::or_panic(self.try_init(device))
             }

@@ -17,8 +17,8 @@ recurrent_config!(
 
 /// An LSTM of any variant.
 ///
-/// `LstmConfig::new(28, 128).with_variant("paper")` is the layer-normalized LSTM of the paper; `none` is the plain one of
-/// PyTorch.
+/// `LstmConfig::new(28, 128).with_variant("paper")` is the layer-normalized LSTM of the paper; `none` is PyTorch's
+/// plain LSTM.
 #[derive(Module, Debug)]
 pub struct Lstm {
     /// Its cells.
@@ -26,21 +26,22 @@ pub struct Lstm {
 }
 
 impl Lstm {
-    /// Runs the network over sequences, from zeros or from a state.
+    /// Runs the network over sequences, from zeros or from a given state.
     ///
     /// # Shapes
     /// - x: `[batch_size, steps, d_input]`, or `[steps, batch_size, d_input]` without `batch_first`
-    /// - output: `[batch_size, steps, D·P]` or `[steps, batch_size, D·P]`: P is `d_hidden` or the projection, D the directions
+    /// - output: `[batch_size, steps, D·P]` or `[steps, batch_size, D·P]`: P is `d_hidden` or the projection's size,
+    ///   with D directions
     /// - state: hidden `[layers·D, batch_size, P]`, cell `[layers·D, batch_size, d_hidden]`
     ///
     /// # Panics
-    /// If a shape does not fit, with the message of [`layernorm_rnn::Error`].
+    /// On a shape mismatch, with the message of [`layernorm_rnn::Error`].
     pub fn forward(&self, x: Tensor<3>, state: Option<LstmState<3>>) -> (Tensor<3>, LstmState<3>) {
         self.run(x, state, None)
     }
 
-    /// [`Lstm::forward`] over sequences of these lengths, 1 to `steps`. What is behind them is not read, and y is 0 there; the
-    /// state is that after each sequence's last step.
+    /// [`Lstm::forward`] over sequences of these lengths, 1 to `steps`. Steps past the end of a sequence are not read,
+    /// and y is 0 there. The returned state is that after each sequence's last step.
     pub fn forward_lengths(
         &self,
         x: Tensor<3>,

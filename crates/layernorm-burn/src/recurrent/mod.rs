@@ -1,4 +1,4 @@
-//! Recurrent networks: any variant of [`layernorm_rnn`], with its parameters as Burn's.
+//! Recurrent networks: any variant of [`layernorm_rnn`], with its parameters as Burn parameters.
 
 mod cell;
 mod config;
@@ -19,18 +19,18 @@ use layernorm::Float;
 use layernorm_rnn::{Config, Direction, Error, Init, Layout, Network, Params, Slot};
 use std::sync::Arc;
 
-/// A recurrent network of any kind and variant, in any number of layers and directions. [`Lstm`], [`Gru`] and [`Rnn`] are this
-/// with a state of their own kind.
+/// A recurrent network of any kind and variant, with any number of layers and directions. [`Lstm`], [`Gru`] and [`Rnn`]
+/// wrap it with their own type of state.
 #[derive(Module, Debug)]
 #[module(custom_display)]
 pub struct Recurrent {
-    /// The cells: layer after layer, in each one cell a direction.
+    /// The cells: layer by layer, and within a layer one per direction.
     pub cells: Vec<Cell>,
     #[module(skip)]
     plan: Plan,
 }
 
-/// What it computes, and the engines that do it.
+/// The configuration, and the engines that run it.
 #[derive(Clone, Debug)]
 struct Plan {
     config: Config,
@@ -39,8 +39,8 @@ struct Plan {
 }
 
 impl Recurrent {
-    /// A new network with the start of its variant's source ([`Init::for_variant`]). With the same seed it has the numbers of
-    /// [`Network::new`]; without one, the seed comes from the device's random numbers.
+    /// Creates a network, initialized as in the variant's source ([`Init::for_variant`]). With the same seed it has the
+    /// same numbers as [`Network::new`]; without one, the seed comes from the device's random numbers.
     pub fn try_new(config: Config, batch_first: bool, seed: Option<u64>, device: &Device) -> Result<Recurrent, Error> {
         config.check()?;
         let (init, seed) = (Init::for_variant(&config.variant), seed.unwrap_or_else(|| random_seed(device)));
@@ -51,8 +51,8 @@ impl Recurrent {
         }
     }
 
-    /// With the parameters of a network of the core, in its type: f32, also beside sequences of f16 or bf16, or f64. This is how
-    /// weights of other libraries come in: [`layernorm_rnn::weights`].
+    /// Creates a network with the parameters of a network of the core, in its type: f64, or f32, which also works with
+    /// f16 or bf16 sequences. Use this to import weights of other libraries: [`layernorm_rnn::weights`].
     ///
     /// # Errors
     /// If the network has noise in training: use Burn's own dropout.
@@ -71,7 +71,7 @@ impl Recurrent {
         Ok(Recurrent { cells, plan: Plan { config, batch_first, engines: Arc::default() } })
     }
 
-    /// The network of the core with these parameters, in f32 or f64.
+    /// A network of the core with these parameters, in f32 or f64.
     pub fn to_network<A>(&self) -> Result<Network<A>, Error>
     where
         A: Float + burn::tensor::Element,
@@ -92,34 +92,34 @@ impl Recurrent {
         Network::from_params(*config, params)
     }
 
-    /// What it computes.
+    /// The configuration.
     pub fn config(&self) -> &Config {
         &self.plan.config
     }
 
-    /// Whether sequences are `[B, T, …]`; else they are `[T, B, …]`.
+    /// Whether sequences are `[B, T, …]` instead of `[T, B, …]`.
     pub fn batch_first(&self) -> bool {
         self.plan.batch_first
     }
 
-    /// Runs the network over sequences, from zeros or from a state.
+    /// Runs the network over sequences, from zeros or from a given state.
     ///
     /// # Shapes
-    /// I is the input's size, H the hidden, P that of h (H without a projection), L the layers, D the directions.
+    /// I is the input size, H the number of hidden units, P the size of h (H without a projection), L the number of
+    /// layers, D that of directions.
     /// - x: `[B, T, I]` with `batch_first`, else `[T, B, I]`
-    /// - y: `[B, T, D·P]` or `[T, B, D·P]`: h of the last layer at every step, 0 behind a sequence's end
-    /// - states: h `[L·D, B, P]` and, of an LSTM, c `[L·D, B, H]`, in the type that arithmetic is done in: f64 for f64, else
-    ///   f32
-    /// - lengths: the valid steps of each sequence, 1 to T. What is behind them is not read.
+    /// - y: `[B, T, D·P]` or `[T, B, D·P]`: h of the last layer at every step, 0 past the end of a sequence
+    /// - states: h `[L·D, B, P]` and, for an LSTM, c `[L·D, B, H]`, in the arithmetic type: f64 for f64, else f32
+    /// - lengths: the number of valid steps of each sequence, 1 to T. Later steps are not read.
     ///
     /// # Panics
-    /// If a shape does not fit, with the message of [`layernorm_rnn::Error`].
+    /// On a shape mismatch, with the message of [`layernorm_rnn::Error`].
     pub fn forward(&self, x: Tensor<3>, initial: States, lengths: Option<&[usize]>) -> (Tensor<3>, States) {
         functional::recurrent(self, x, initial, lengths)
     }
 
-    /// Whether there are the parameters that the network has, each of its shape. Cells and records are the user's, and the
-    /// right number of numbers is not enough: a transposed weight would give other results.
+    /// Checks that all parameters of the network exist and have the right shapes. Users can change cells and records,
+    /// and the right number of elements is not enough: a transposed weight would give different results.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let config = &self.plan.config;
         let (found, expected) = (self.cells.len(), config.layers * config.directions());
@@ -156,7 +156,7 @@ impl Recurrent {
     }
 }
 
-/// A seed from the device's random numbers, so that `device.seed` fixes it.
+/// A seed from the device's random numbers, so that `device.seed` determines it.
 fn random_seed(device: &Device) -> u64 {
     let draw = Tensor::<1>::random([4], Distribution::Uniform(0.0, 1.0), (device, DType::F32));
     draw.into_data().iter::<f32>().fold(0u64, |seed, x| seed << 16 ^ u64::from((x * 65536.0) as u32))

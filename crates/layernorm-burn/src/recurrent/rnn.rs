@@ -1,4 +1,4 @@
-//! simple RNN.
+//! Simple RNN.
 
 use super::Recurrent;
 use super::config::recurrent_config;
@@ -21,21 +21,21 @@ pub struct Rnn {
 }
 
 impl Rnn {
-    /// Runs the network over sequences, from zeros or from a state.
+    /// Runs the network over sequences, from zeros or from a given state.
     ///
     /// # Shapes
     /// - x: `[batch_size, steps, d_input]`, or `[steps, batch_size, d_input]` without `batch_first`
-    /// - output: `[batch_size, steps, D·d_hidden]` or `[steps, batch_size, D·d_hidden]`, D the directions
+    /// - output: `[batch_size, steps, D·d_hidden]` or `[steps, batch_size, D·d_hidden]`, with D directions
     /// - state: `[layers·D, batch_size, d_hidden]`
     ///
     /// # Panics
-    /// If a shape does not fit, with the message of [`layernorm_rnn::Error`].
+    /// On a shape mismatch, with the message of [`layernorm_rnn::Error`].
     pub fn forward(&self, x: Tensor<3>, state: Option<Tensor<3>>) -> (Tensor<3>, Tensor<3>) {
         self.run(x, state, None)
     }
 
-    /// [`Rnn::forward`] over sequences of these lengths, 1 to `steps`. What is behind them is not read, and y is 0 there; the
-    /// state is that after each sequence's last step.
+    /// [`Rnn::forward`] over sequences of these lengths, 1 to `steps`. Steps past the end of a sequence are not read,
+    /// and y is 0 there. The returned state is that after each sequence's last step.
     pub fn forward_lengths(&self, x: Tensor<3>, lengths: &[usize], state: Option<Tensor<3>>) -> (Tensor<3>, Tensor<3>) {
         self.run(x, state, Some(lengths))
     }

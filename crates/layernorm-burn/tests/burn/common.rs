@@ -1,8 +1,8 @@
-//! Numbers from a seed, tensors from numbers, and equality of bits.
+//! Pseudorandom numbers, tensors made from them, and bitwise comparison.
 
 use burn::tensor::{Device, Element, Tensor, TensorData};
 
-/// Numbers in ±1 from a seed; every seventh is 30 times as large.
+/// Numbers within ±1 from a seed; every seventh is 30 times as large.
 pub fn numbers(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -12,7 +12,7 @@ pub fn numbers(seed: u64, count: usize) -> Vec<f64> {
     (0..count).map(|i| if i % 7 == 3 { 30.0 * next() } else { next() }).collect()
 }
 
-/// The same in a type.
+/// The numbers converted to a type.
 pub fn of<T: layernorm::Element>(numbers: &[f64]) -> Vec<T> {
     numbers.iter().map(|&x| T::narrow(<T::Acc as layernorm::Float>::from_f64(x))).collect()
 }
@@ -21,23 +21,23 @@ pub fn random<T: layernorm::Element>(seed: u64, count: usize) -> Vec<T> {
     of(&numbers(seed, count))
 }
 
-/// A tensor of its own type.
+/// A tensor of these numbers, in their own type.
 pub fn tensor<T: Element, const D: usize>(numbers: &[T], shape: [usize; D], device: &Device) -> Tensor<D> {
     Tensor::from_data(TensorData::new(numbers.to_vec(), shape), (device, T::dtype()))
 }
 
-/// A leaf that wants its gradient.
+/// A leaf tensor that requires a gradient.
 pub fn leaf<T: Element, const D: usize>(numbers: &[T], shape: [usize; D], device: &Device) -> Tensor<D> {
     tensor(numbers, shape, device).require_grad()
 }
 
-/// The numbers of a tensor, which must be of this type.
+/// The numbers of a tensor, which must have this type.
 pub fn values<T: Element, const D: usize>(tensor: &Tensor<D>) -> Vec<T> {
     assert_eq!(tensor.dtype(), T::dtype());
     tensor.to_data().try_to_vec().unwrap()
 }
 
-/// Equal to the bit.
+/// Asserts that the bits are equal.
 pub fn same<T: Element, const D: usize>(what: &str, tensor: &Tensor<D>, expected: &[T]) {
     let found = values::<T, D>(tensor);
     assert_eq!(found.len(), expected.len(), "{what}");

@@ -1,4 +1,4 @@
-//! What is composed of Burn's operations agrees with the fused operations within the bounds that `fallback` states.
+//! The composed operations agree with the fused ones within the bounds stated in `fallback`.
 
 use crate::common::{cpu, leaf, numbers, random, tensor, training, values};
 use burn::tensor::Tensor;
@@ -8,7 +8,7 @@ use layernorm_rnn::{Config, Direction, Init, Kind, Network, Variant};
 const U: f64 = 1.0 / (1u64 << 24) as f64;
 const EPS: f64 = 1e-5;
 
-/// Rows, each with its γ and β of one number an element; the truth in f64 is what the bounds are made of.
+/// Rows with one γ and β per element. The bounds are computed from exact values in f64.
 struct Rows {
     x: Vec<f64>,
     dy: Vec<f64>,
@@ -17,7 +17,7 @@ struct Rows {
     n: usize,
 }
 
-/// What the bounds of a row need.
+/// What the bounds of a row are computed from.
 struct Row {
     r: f64,
     kappa: f64,
@@ -26,7 +26,7 @@ struct Row {
 }
 
 impl Rows {
-    /// The facts of each row; without a centre, the mean is 0.
+    /// The quantities of each row; without centering, the mean is 0.
     fn facts(&self, centred: bool) -> Vec<Row> {
         let most = |values: &mut dyn Iterator<Item = f64>| values.fold(0.0f64, |most, x| most.max(x.abs()));
         let rows = self.x.chunks(self.n).zip(self.dy.chunks(self.n)).enumerate();
@@ -51,7 +51,7 @@ impl Rows {
     }
 }
 
-/// The largest share of its bound that a difference takes.
+/// The largest ratio of a difference to its bound.
 fn share(found: &[f32], expected: &[f32], bound: impl Fn(usize) -> f64) -> f64 {
     assert_eq!(found.len(), expected.len());
     let shares = found.iter().zip(expected).enumerate().map(|(i, (found, expected))| {
@@ -85,20 +85,20 @@ fn run(op: Op, x: &[f32], dy: &[f32], gamma: &[f32], beta: &[f32], shape: [usize
     }
 }
 
-/// An operation over x `[N, C, S]`: how it makes rows of it, and which parameter an element has.
+/// An operation over x `[N, C, S]`: how it divides x into rows, and which parameter an element has.
 struct Norm<'a> {
     name: &'a str,
     fused: Op<'a>,
     composed: Op<'a>,
     centred: bool,
-    /// Elements of x in the order of rows.
+    /// Elements of x in the order of the rows.
     order: Vec<usize>,
     n: usize,
     parameter: &'a dyn Fn(usize) -> usize,
     parameters: usize,
 }
 
-/// Numbers in ±1, a little off centre: none stands out, so that κ and X are small and the bounds sharp.
+/// Numbers within ±1, slightly off center: none stands out, so κ and X are small and the bounds are tight.
 fn even(seed: u64, count: usize) -> Vec<f32> {
     numbers(seed, 2 * count).into_iter().filter(|x| x.abs() <= 1.0).map(|x| x as f32 + 0.25).take(count).collect()
 }
@@ -202,7 +202,7 @@ fn norms_are_within_their_bounds() {
     );
 }
 
-/// Statistics, inference and weight norm: no sum of a norm is in the way, so the bounds are plain.
+/// Statistics, inference and weight norm: no sum over a norm is involved, so the bounds are simple.
 #[test]
 fn the_rest_is_within_its_bounds() {
     let shape @ [samples, channels, width] = [8, 6, 50];
@@ -212,7 +212,7 @@ fn the_rest_is_within_its_bounds() {
     let running = || [1.0f32, 2.0].map(|value| tensor(&vec![value; channels], [channels], &device));
     let fused = functional::batch_norm_train(x(), None, None, running(), 0.3, EPS);
     let composed = fallback::batch_norm_train(x(), None, None, running(), 0.3, EPS);
-    // A mean of M numbers of up to 30, and of their squares of up to 900 with the mean inside twice.
+    // The mean of M numbers of up to 30, and the mean of their squares of up to 900, which contains the mean twice.
     let m = (samples * width) as f64;
     for (one, other, size) in
         [(fused.running_mean, composed.running_mean, 30.0), (fused.running_var, composed.running_var, 3.0 * 900.0)]
@@ -222,7 +222,7 @@ fn the_rest_is_within_its_bounds() {
     let parameter = |seed| Some(tensor(&random::<f32>(seed, channels), [channels], &device));
     let fused = values(&functional::batch_norm(x(), parameter(3), parameter(4), running(), EPS));
     let composed = values(&fallback::batch_norm(x(), parameter(3), parameter(4), running(), EPS));
-    // Five roundings of numbers of up to (30 + 1)/sqrt(2)·30 + 30, the difference of two such results.
+    // Five roundings of numbers of up to (30 + 1)/sqrt(2)·30 + 30, for the difference of two such results.
     assert!(share(&fused, &composed, |_| 2.0 * 5.0 * U * 700.0) <= 1.0);
 
     for axis in [None, Some(0), Some(1), Some(2)] {
@@ -230,19 +230,20 @@ fn the_rest_is_within_its_bounds() {
         let g = || tensor(&random::<f32>(5, rows), [rows], &device);
         let fused: Vec<f32> = values(&functional::weight_norm(x(), g(), axis));
         let composed = values(&fallback::weight_norm(x(), g(), axis));
-        // r is off by half of what a sum of N squares is, plus four roundings.
+        // r has half of the error of a sum of N squares, plus four roundings.
         let n = (count / rows) as f64;
         assert!(share(&fused, &composed, |i| 2.0 * (n / 2.0 + 8.0) * U * f64::from(fused[i].abs())) <= 1.0);
     }
 }
 
-/// A fused and a composed run of every variant in f64. A step's roundings are of about 100 units; 2²⁰ units leave room for what
-/// eight steps, norms of small rows and the way back make of them, and are still far below what a wrong formula would give.
+/// A fused and a composed run of every variant in f64. The rounding errors of a step are about 100 units. 2²⁰ units
+/// leave room for what eight steps, norms of small rows and the backward pass make of them, and are still far below the
+/// effect of a wrong formula.
 #[test]
 fn every_recurrent_variant_agrees_in_f64() {
     const BOUND: f64 = (1u64 << 20) as f64 / (1u64 << 53) as f64;
     for variant in Kind::ALL.into_iter().flat_map(Variant::all) {
-        // Gates are as wide as norms need to be well posed.
+        // The gates are wide enough for the norms to be well conditioned.
         let mut config = Config::new(*variant, 6, 16).with_layers(2).with_direction(Direction::Both);
         if variant.name.starts_with("tflite") {
             config.projection = Some(5);
@@ -258,7 +259,8 @@ fn every_recurrent_variant_agrees_in_f64() {
     }
 }
 
-/// The largest difference between fused and composed results and gradients, relative to the largest number of their tensor.
+/// The largest difference between fused and composed results and gradients, relative to the largest number of their
+/// tensor.
 fn differences(network: &Network<f64>, lengths: Option<&[usize]>, batch_first: bool) -> f64 {
     let (config, device, steps, batch) = (*network.config(), training(), 8, 3);
     let shape = |width| if batch_first { [batch, steps, width] } else { [steps, batch, width] };

@@ -1,4 +1,4 @@
-//! One program, because linking Burn is what takes the time.
+//! A single test program, because linking Burn takes most of the time.
 
 mod common;
 mod fallback;

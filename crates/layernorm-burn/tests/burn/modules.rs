@@ -1,4 +1,4 @@
-//! Modules in Burn's conventions: configurations, errors, records, and names that can be exchanged.
+//! Modules follow Burn's conventions: configurations, errors, records, and interchangeable names.
 
 use crate::common::{cpu, numbers, random, tensor, training, values};
 use burn::config::Config as _;
@@ -10,7 +10,7 @@ use layernorm_burn::{
     LayerNormConfig, Lstm, LstmConfig, RmsNorm, RmsNormConfig, RnnConfig, WeightNormLinear, WeightNormLinearConfig,
 };
 
-/// The same program with Burn's modules and with ours: only the import differs.
+/// The same program with Burn's modules and with ours: only the imports differ.
 macro_rules! program {
     ($name:ident, $from:path) => {
         mod $name {
@@ -55,7 +55,7 @@ macro_rules! program {
 program!(burns, burn::nn);
 program!(ours, layernorm_burn);
 
-/// Rows of 10 to 60 numbers that are nearly 1 in size, in f32.
+/// For rows of 10 to 60 numbers of magnitude about 1, in f32.
 const CLOSE: f32 = 1e-4;
 
 #[test]
@@ -68,7 +68,7 @@ fn an_import_line_swaps_burns_modules_for_ours() {
             let pairs = values::<f32, 3>(burns).into_iter().zip(values::<f32, 3>(&ours));
             assert!(pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max) <= CLOSE);
         }
-        // The same names: a record of Burn's modules loads into ours.
+        // The names are the same: a record of Burn's modules loads into ours.
         assert_eq!(burns_norms.num_params(), ours_norms.num_params());
         let bytes = burns_norms.into_record().into_bytes().unwrap();
         ours_norms.try_load_record(ModuleRecord::from_bytes(bytes).unwrap()).unwrap();
@@ -206,7 +206,7 @@ fn what_does_not_fit_panics_with_the_cores_message() {
         &|| drop(GruConfig::new(3, 5).init(&cpu()).forward(zeros([2, 6, 3]), Some(zeros([2, 1, 5])))),
         "layernorm: initial h: expected shape [1, 2, 5], found [2, 1, 5]",
     );
-    // One number that is expanded to more than there is memory.
+    // One number that is expanded to more elements than fit in memory.
     let endless = || Tensor::<2>::zeros([1, 1], &cpu()).expand([1usize << 45, 4]);
     check(
         &|| drop(LayerNormConfig::new(4).init(&cpu()).forward(endless())),
@@ -222,7 +222,8 @@ fn what_does_not_fit_panics_with_the_cores_message() {
     );
 }
 
-/// Fields are public and records come from files: as many numbers in other shapes would give other results.
+/// Fields are public and records come from files: the same number of elements in other shapes would give different
+/// results.
 #[test]
 fn parameters_of_other_shapes_are_refused() {
     let check = |change: &dyn Fn(&mut Lstm), part: &str| {
@@ -240,7 +241,7 @@ fn parameters_of_other_shapes_are_refused() {
         &|lstm| lstm.net.cells[0].input_weight = matrix([10, 40]),
         "input_weight of cell 0: expected one of shape [20, 20], found one of shape [10, 40]",
     );
-    // One number less here and one more there: the sum is right.
+    // One number fewer here and one more there: the total is right.
     check(
         &|lstm| {
             lstm.net.cells[0].cell_norm_gain = Some(vector(4));
@@ -271,7 +272,7 @@ fn weight_norm_starts_where_linear_does() {
     assert_eq!(values::<f32, 2>(&linear.weight()), before);
 }
 
-/// Empty batches are fine, as they are in the core.
+/// Empty batches are accepted, as in the core.
 #[test]
 fn empty_batches_pass() {
     let device = cpu();

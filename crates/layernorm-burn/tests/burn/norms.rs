@@ -11,7 +11,7 @@ use layernorm::{
 };
 use layernorm_burn::functional;
 
-/// What the core gives.
+/// The core's results.
 struct Expected<T> {
     y: Vec<T>,
     dx: Vec<T>,
@@ -58,7 +58,7 @@ fn core<T: Element>(case: &Case<T>, rows: usize, forward: Forward<T>, backward: 
 
 type Op<'a> = &'a dyn Fn(Tensor<3>, Tensor<1>, Tensor<1>) -> Tensor<3>;
 
-/// Forward without and with a graph, then backward; also of an x that lies in another order.
+/// Forward without and with a graph, then backward; also with an x of another memory order.
 fn check<T: Element + BurnElement>(name: &str, case: &Case<T>, op: Op, expected: &Expected<T>) {
     let (name, n) = (format!("{name} of {}", <T as Element>::NAME), case.gamma.len());
     let device = cpu();
@@ -178,7 +178,7 @@ fn bf16_has_the_cores_bits() {
     all::<bf16>();
 }
 
-/// γ and β of f32 beside an input of f16: gradients are f32, from sums that were never rounded to f16.
+/// f32 γ and β with an f16 input: their gradients are f32, from sums that were never rounded to f16.
 #[test]
 fn parameters_may_be_f32() {
     let case = case::<f16>(SHAPE[2]);
@@ -226,7 +226,7 @@ fn running_statistics_are_the_cores() {
         same("running mean", &bn.running_mean.value_sync(), &mean);
         same("running variance", &bn.running_var.value_sync(), &var);
     }
-    // Without autodiff the running statistics are used, and stay.
+    // Without autodiff the running statistics are used and not updated.
     use burn::module::Module;
     let valid = bn.valid();
     let y = valid.forward(tensor(&case.x, SHAPE, &cpu()));
@@ -274,7 +274,7 @@ fn weight_norm_has_the_cores_bits() {
     weight_norm_case::<bf16>(Some(2));
 }
 
-/// What is not wanted is not asked of the core, and its absence changes nothing.
+/// Gradients that are not wanted are not computed, and their absence changes nothing else.
 #[test]
 fn frozen_and_absent_parameters() {
     let (case, n, device) = (case::<f32>(SHAPE[2]), SHAPE[2], training());
@@ -296,7 +296,7 @@ fn frozen_and_absent_parameters() {
     same("dx without γ", &x.grad(&without).unwrap(), &values::<f32, 3>(&x.grad(&with).unwrap()));
 }
 
-/// Gradient checkpointing asks for x again, which may have been computed again; the gradients stay.
+/// Gradient checkpointing retrieves x again, possibly recomputed; the gradients stay the same.
 #[test]
 fn checkpointing_changes_no_bit() {
     let (case, n) = (case::<f32>(SHAPE[2]), SHAPE[2]);

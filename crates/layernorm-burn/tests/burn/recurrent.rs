@@ -1,4 +1,4 @@
-//! Recurrent networks give the core's bits: outputs, states and all gradients, of every variant.
+//! Recurrent networks give the core's bits: outputs, states and all gradients, for every variant.
 
 use crate::common::{cpu, leaf, random, same, tensor, training, values};
 use burn::module::{Module, Param};
@@ -9,7 +9,7 @@ use layernorm_rnn::{
     Config, Direction, Init, Kind, Layout, Network, Output, Real, Runner, Sequences, Slot, State, Training, Variant,
 };
 
-/// Sizes that are no multiple of anything.
+/// Sizes that are not multiples of anything.
 const STEPS: usize = 7;
 const BATCH: usize = 5;
 const INPUT: usize = 6;
@@ -30,7 +30,7 @@ impl<T: Element<Acc: Real + BurnElement> + BurnElement> Case<T> {
     fn new(config: Config) -> Self {
         let init = Init::for_variant(&config.variant);
         let mut network = Network::<T::Acc>::new(config, init, 3).unwrap();
-        // Gains and biases that matter.
+        // Gains and biases that have an effect.
         for (i, value) in network.params_mut().values_mut().iter_mut().enumerate() {
             *value = *value + T::Acc::from_f64(0.01 * (i % 11) as f64);
         }
@@ -73,7 +73,7 @@ impl<T: Element<Acc: Real + BurnElement> + BurnElement> Case<T> {
         (output, gradients)
     }
 
-    /// Everything against the core.
+    /// Compares everything with the core.
     fn check(&self, name: &str) {
         let (config, (output, expected)) = (*self.network.config(), self.expected());
         let width = config.output() * config.directions();
@@ -188,12 +188,12 @@ fn other_types_have_the_cores_bits() {
     let config = Config::new(Variant::named(Kind::Lstm, "paper").unwrap(), INPUT, HIDDEN);
     Case::<f64>::new(config).check("f64");
     Case::<f64>::new(Config::new(Variant::named(Kind::Gru, "dreamer").unwrap(), INPUT, HIDDEN)).check("f64");
-    // Parameters of f32 beside sequences of f16 and bf16.
+    // f32 parameters with f16 and bf16 sequences.
     Case::<f16>::new(config).check("f16");
     Case::<bf16>::new(config).check("bf16");
 }
 
-/// Several forward passes before their backward passes, in any order, and graphs that are given up: each has a tape of its own.
+/// Several forward passes before their backward passes, in any order, and abandoned graphs: each has its own tape.
 #[test]
 fn tapes_do_not_mix() {
     let device = training();
@@ -216,7 +216,7 @@ fn tapes_do_not_mix() {
     }
 }
 
-/// Gradients flow through a state from one call to the next: two halves are one whole, with checkpointing too.
+/// Gradients flow through a state from one call to the next: two halves equal one whole, also with checkpointing.
 #[test]
 fn a_state_carries_gradients() {
     for device in [training(), training().gradient_checkpointing()] {
@@ -249,10 +249,10 @@ fn networks_go_in_and_out() {
     let module = Recurrent::from_network(&network, true, &cpu()).unwrap();
     assert_eq!(module.to_network::<f32>().unwrap(), network);
     assert_eq!(module.num_params(), network.params().values().len());
-    // The same seed is the same start.
+    // The same seed gives the same initial parameters.
     let again = Recurrent::try_new(config, true, Some(7), &cpu()).unwrap();
     assert_eq!(again.to_network::<f32>().unwrap(), network);
-    // Without a seed, the device's random numbers give it.
+    // Without a seed, it is drawn from the device's random numbers.
     let drawn = |seed| {
         cpu().seed(seed);
         Recurrent::try_new(config, true, None, &cpu()).unwrap().to_network::<f32>().unwrap()

@@ -1,11 +1,11 @@
-//! `set_threads`: no bit depends on it, and it is kept to.
+//! `set_threads` changes no bit, and the limit is respected.
 
 use crate::common::{cpu, leaf, random, tensor, training, values};
 use burn::tensor::{Device, Tensor};
 use layernorm_burn::{Lstm, LstmConfig, functional, set_threads};
 use std::num::NonZeroUsize;
 
-/// So large that three threads would share the work.
+/// Large enough for three threads to share the work.
 const ROWS: usize = 1024;
 const UNITS: usize = 96;
 
@@ -17,7 +17,7 @@ fn lstm(device: &Device) -> Lstm {
     LstmConfig::new(32, 64).with_variant("paper").with_seed(1).init(device)
 }
 
-/// y, the gradient of x, and that of a parameter, of each operation.
+/// y, the gradient of x and the gradient of a parameter, for each operation.
 fn all_bits(device: &Device) -> Vec<Vec<u32>> {
     let (x, gain) = (random::<f32>(1, ROWS * UNITS), random::<f32>(2, UNITS));
     let slopes = tensor(&random::<f32>(3, ROWS * UNITS), [ROWS, UNITS], device);
@@ -56,7 +56,7 @@ fn no_bit_depends_on_the_number_of_threads() {
     }
 }
 
-/// In a process of its own, for the threads of the core are counted, and other tests have some too.
+/// In a separate process, because the core's threads are counted, and other tests have some too.
 #[cfg(target_os = "linux")]
 #[test]
 fn operations_take_no_more_threads_than_they_may() {
@@ -74,13 +74,13 @@ fn operations_take_no_more_threads_than_they_may() {
     let sequences = tensor(&random::<f32>(4, 64 * 12 * 32), [64, 12, 32], &device);
     let norm = || values::<f32, 2>(&functional::layer_norm(x.clone(), None, None, 1e-5));
     let run = |lstm: &Lstm| values::<f32, 3>(&lstm.forward(sequences.clone(), None).0);
-    // Helpers stay until the process ends.
+    // Worker threads stay until the process exits.
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let at_first = threads();
     let helpers = || threads() - at_first;
 
     set_threads(NonZeroUsize::new(1));
-    // What another thread says is nothing to this one.
+    // The setting of another thread has no effect on this one.
     std::thread::spawn(|| set_threads(NonZeroUsize::new(8))).join().unwrap();
     let first = lstm(&device);
     norm();

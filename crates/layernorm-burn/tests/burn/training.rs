@@ -1,4 +1,4 @@
-//! Training with Burn's optimizers: gradients are those of the function (finite differences), and parameters before a norm move.
+//! Training with Burn's optimizers: gradients match finite differences, and parameters before a norm are updated.
 
 use crate::common::{leaf, numbers, tensor, training, values};
 use burn::module::Module;
@@ -66,7 +66,7 @@ struct Reader {
     last: Linear,
 }
 
-/// Which number came first, ten steps ago.
+/// The task: which number came first, ten steps ago.
 #[test]
 fn an_lstm_learns_to_remember() {
     let device = training();
@@ -92,8 +92,8 @@ fn an_lstm_learns_to_remember() {
     assert!(losses[119] < 0.3 * losses[0], "{losses:?}");
 }
 
-/// The slope of a loss along one number, in f64. The step is the cube root of the unit, which balances the error of the formula
-/// (of order h²) against that of rounding (of order u/h): both are near 10⁻¹⁰ of the loss's size.
+/// The slope of a loss along one number, in f64. The step is the cube root of the unit roundoff, which balances the
+/// truncation error (of order h²) against the rounding error (of order u/h): both are near 10⁻¹⁰ of the loss.
 fn slope(loss: impl Fn(f64) -> f64, at: f64) -> f64 {
     let h = 6e-6;
     (loss(at + h) - loss(at - h)) / (2.0 * h)
@@ -134,7 +134,7 @@ fn gradients_are_slopes() {
                 loss(tensor(&x, shape, &device)).into_scalar::<f64>()
             };
             let expected = slope(along, x[i]);
-            // Losses here are sums of 60 terms of up to 30·30.
+            // The losses here are sums of 60 terms of up to 30·30.
             assert!(
                 (gradient[i] - expected).abs() <= 1e-5 * (1.0 + expected.abs()),
                 "{name}: {} {expected}",

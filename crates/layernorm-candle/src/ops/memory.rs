@@ -1,4 +1,4 @@
-//! A tensor's memory as the core sees it: views of what is there (whatever its strides), vectors for what is new.
+//! A tensor's memory as the core sees it: views of existing tensors (with any strides), vectors for new ones.
 
 use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, Tensor, WithDType, bail};
 use layernorm::parts::memory;
@@ -7,7 +7,7 @@ use layernorm_rnn::engines::Driven;
 pub use layernorm_rnn::engines::set_threads;
 pub(crate) use layernorm_rnn::engines::{new_context, with_context};
 
-/// The element types that both sides have.
+/// Element types that both Candle and the core support.
 pub(crate) trait Number: layernorm::Element<Acc: Driven + WithDType> + WithDType {}
 
 impl Number for f16 {}
@@ -43,17 +43,17 @@ macro_rules! by_type {
 }
 pub(crate) use by_type;
 
-/// The type that arithmetic on tensors of this type is done in.
+/// The arithmetic type for tensors of this type.
 pub(crate) fn wide(dtype: DType) -> DType {
     if dtype == DType::F64 { DType::F64 } else { DType::F32 }
 }
 
-/// A refusal of the core's as candle's error, with the same words.
+/// Converts an error of the core to Candle's, with the same message.
 pub(crate) fn refused(error: impl std::fmt::Display) -> candle_core::Error {
     candle_core::Error::msg(format_args!("layernorm: {error}"))
 }
 
-/// `Ok` if the tensors are on the CPU, where the kernels are.
+/// Fails if one of the tensors is not on the CPU, where the kernels run.
 pub(crate) fn on_cpu<'a>(tensors: impl IntoIterator<Item = &'a Tensor>) -> Result<()> {
     match tensors.into_iter().find(|tensor| !tensor.device().is_cpu()) {
         Some(tensor) => Err(elsewhere(tensor)),
@@ -65,7 +65,7 @@ fn elsewhere(tensor: &Tensor) -> candle_core::Error {
     refused(format_args!("expected a tensor on the CPU, found one on {:?}", tensor.device().location()))
 }
 
-/// A tensor where it is: its memory and how it lies there.
+/// A tensor in place: its memory and its layout.
 #[derive(Clone, Copy)]
 pub(crate) struct Stored<'a> {
     pub(crate) storage: &'a CpuStorage,
@@ -77,19 +77,19 @@ impl<'a> Stored<'a> {
         self.layout.dims()
     }
 
-    /// The tensor where it is.
+    /// A view of the tensor in place.
     pub(crate) fn view<T: WithDType>(&self) -> Result<View<'a, T>> {
         let data = T::cpu_storage_as_slice(self.storage)?;
         let strides: Vec<isize> = self.layout.stride().iter().map(|&stride| stride as isize).collect();
         View::strided(data, self.shape(), &strides, self.layout.start_offset()).map_err(refused)
     }
 
-    /// A parameter of T or f32.
+    /// A parameter of type T or f32.
     pub(crate) fn param<T: Number>(&self) -> Result<Param<'a, T>> {
         if is_f32(self.storage) { self.view().map(Param::F32) } else { self.view().map(Param::Same) }
     }
 
-    /// Its numbers, which are in row-major order without gaps.
+    /// Its numbers; fails unless they are contiguous in row-major order.
     pub(crate) fn numbers<T: WithDType>(&self) -> Result<&'a [T]> {
         let data = T::cpu_storage_as_slice(self.storage)?;
         match self.layout.contiguous_offsets() {
@@ -103,7 +103,7 @@ fn is_f32(storage: &CpuStorage) -> bool {
     matches!(storage, CpuStorage::F32(_))
 }
 
-/// Reads a tensor where it is.
+/// Calls `read` with a tensor in place.
 pub(crate) fn with_stored<R>(tensor: &Tensor, read: impl FnOnce(Stored) -> Result<R>) -> Result<R> {
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {
@@ -112,22 +112,23 @@ pub(crate) fn with_stored<R>(tensor: &Tensor, read: impl FnOnce(Stored) -> Resul
     }
 }
 
-/// A tensor of these numbers, row-major, without a copy.
+/// A row-major tensor of these numbers, without copying.
 pub(crate) fn tensor<T: WithDType>(numbers: Vec<T>, shape: &[usize]) -> Result<Tensor> {
     Tensor::from_vec(numbers, shape, &Device::Cpu)
 }
 
-/// How many numbers a shape has; `usize::MAX` if they are more than can be counted.
+/// Number of elements of a shape; `usize::MAX` on overflow.
 pub(crate) fn count(shape: &[usize]) -> usize {
     shape.iter().fold(1, |count, &n| count.saturating_mul(n))
 }
 
-/// Room for as many numbers as the shape has. A tensor that is broadcast can have more than there is memory.
+/// Allocates a vector for a tensor of this shape. May fail: a broadcast tensor can have more elements than fit in
+/// memory.
 pub(crate) fn room<T: Element>(shape: &[usize]) -> Result<Vec<T>> {
     memory::zeros(count(shape)).map_err(refused)
 }
 
-/// Room for a parameter's gradient, of the parameter's type.
+/// A vector for a parameter's gradient, in the parameter's type.
 pub(crate) enum Room<T> {
     Same(Vec<T>),
     F32(Vec<f32>),

@@ -1,8 +1,8 @@
-//! The operations as functions of tensors, each differentiable in all its arguments.
+//! The operations as functions of tensors, each differentiable in all of its arguments.
 //!
-//! Tensors are on the CPU and of f16, bf16, f32 or f64, with any strides: nothing is copied to make them contiguous. Parameters
-//! have the input's type or f32; others are cast to the input's type. What does not fit is an error with the words of
-//! [`layernorm::Error`].
+//! Tensors must be on the CPU and of type f16, bf16, f32 or f64. Any strides are supported, without copying to make a
+//! tensor contiguous. Parameters have the input's type or f32; other types are cast to the input's type. A mismatch is
+//! an error with the message of [`layernorm::Error`].
 
 mod memory;
 mod norm;
@@ -30,7 +30,7 @@ pub fn rms_norm(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, eps:
     norm(x, weight, bias, Norm::Rms { eps })
 }
 
-/// Group norm: x and y `[N, C, …]`, γ and β `[C]`; as many groups as channels are instance norm.
+/// Group norm: x and y `[N, C, …]`, γ and β `[C]`. With as many groups as channels, it is instance norm.
 pub fn group_norm(
     x: &Tensor,
     weight: Option<&Tensor>,

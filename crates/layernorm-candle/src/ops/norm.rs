@@ -1,4 +1,4 @@
-//! Layer, RMS and group norm as one operation each, with statistics m, δ and r saved between forward and backward.
+//! Layer, RMS and group norm as one operation each. The statistics m, δ and r are saved between forward and backward.
 
 use super::memory::{Number, Room, Stored, by_type, on_cpu, refused, room, tensor, with_context, with_stored};
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
@@ -6,7 +6,7 @@ use layernorm::group_norm::{self, GroupConfig};
 use layernorm::{Affine, Gradients, NormConfig, Saved, ViewMut, layer_norm, rms_norm};
 use std::sync::OnceLock;
 
-/// Which norm, with its ε.
+/// Which norm, and its ε.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Norm {
     /// Over the last axis; γ and β `[d]`.
@@ -26,7 +26,7 @@ impl Norm {
         }
     }
 
-    /// How many rows have statistics. A shape without its axes gets its error from the core.
+    /// Number of rows that have statistics. If a shape lacks axes, the core reports the error.
     fn rows(self, shape: &[usize]) -> usize {
         match (self, shape) {
             (Norm::Layer { .. } | Norm::Rms { .. }, [rows @ .., _]) => rows.iter().product(),
@@ -36,11 +36,11 @@ impl Norm {
     }
 }
 
-/// One call of a norm. Its arguments are x and then γ and β, as many as there are.
+/// One call of a norm. Its arguments are x, then γ and β if they exist.
 struct Op<T: Number> {
     norm: Norm,
     has_weight: bool,
-    /// Whether a backward pass may come.
+    /// Whether a backward pass may follow.
     save: bool,
     saved: OnceLock<Saved<T::Acc>>,
 }
@@ -54,7 +54,7 @@ fn affine<'a, T: Number>((weight, bias): &Pair<Stored<'a>>) -> Result<Affine<'a,
 }
 
 impl<T: Number> Op<T> {
-    /// What follows x, as γ and β.
+    /// The arguments after x, as γ and β.
     fn pair<X: Clone>(&self, rest: &[X]) -> Pair<X> {
         match (rest, self.has_weight) {
             ([bias], false) => (None, Some(bias.clone())),
@@ -64,7 +64,7 @@ impl<T: Number> Op<T> {
 
     fn forward(&self, x: Stored, rest: &[Stored]) -> Result<(CpuStorage, Shape)> {
         let shape = x.shape();
-        // The view is what checks a shape, so it comes before any memory.
+        // Creating the view checks the shape, so it must come before any allocation.
         let (from, affine) = (x.view::<T>()?, affine(&self.pair(rest))?);
         let mut saved = Saved::try_new(if self.save { self.norm.rows(shape) } else { 0 }).map_err(refused)?;
         let mut y = room::<T>(shape)?;
@@ -133,7 +133,7 @@ impl<T: Number> Op<T> {
     }
 }
 
-/// Room for a parameter's gradient, if there is a parameter and its gradient is wanted.
+/// Allocates a parameter's gradient, if there is a parameter and its gradient is wanted.
 fn place<'a, T: Number>(parameter: &Option<Stored<'a>>, wanted: bool) -> Result<Option<(Room<T>, &'a [usize])>> {
     let parameter = parameter.as_ref().filter(|_| wanted);
     parameter.map(|parameter| Ok((Room::like(parameter)?, parameter.shape()))).transpose()
@@ -146,7 +146,7 @@ fn with_optional<R>(tensor: Option<&Tensor>, read: impl FnOnce(Option<Stored>) -
     }
 }
 
-/// One after the other out of a vector of gradients.
+/// Takes the next gradient.
 fn next(gradients: &mut impl Iterator<Item = Option<Tensor>>) -> Option<Tensor> {
     gradients.next().flatten()
 }
@@ -211,7 +211,7 @@ impl<T: Number> CustomOp3 for Op<T> {
     }
 }
 
-/// A norm of x. Parameters that are neither of x's type nor f32 are cast to x's type.
+/// A norm of x. Parameters whose type is neither that of x nor f32 are cast to the type of x.
 pub(crate) fn norm(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, norm: Norm) -> Result<Tensor> {
     on_cpu([Some(x), weight, bias].into_iter().flatten())?;
     let part = |tensor: Option<&Tensor>| tensor.map(|tensor| parameter(tensor, x)).transpose();

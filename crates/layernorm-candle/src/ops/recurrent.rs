@@ -1,8 +1,9 @@
-//! A recurrent network as one operation of x `[B, T, I]`, all parameters `[n]` and the initial state `[h, c]`. Its one output has
-//! y, h and c behind each other, in the type that arithmetic is done in, so that all of them stay differentiable; they are
-//! narrowed out of it. For f16 and bf16 that type holds y exactly, and y and its gradient pass through it unchanged.
+//! A recurrent network as one operation on x `[B, T, I]`, all parameters `[n]` and the initial state `[h, c]`. Its
+//! single output has y, h and c one after the other in the arithmetic type, so that all of them stay differentiable;
+//! they are split with `narrow`. For f16 and bf16 that type represents y exactly, so y and its gradient pass through it
+//! unchanged.
 //!
-//! The tape is the core's own: the engine that ran forward, kept as long as the graph is.
+//! The tape is the core's own: the engine that ran forward, kept as long as the graph exists.
 
 use super::memory::{Number, Stored, by_type, count, new_context, on_cpu, refused, room, tensor, wide, with_stored};
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout as Lay, Result, Shape, Tensor};
@@ -11,7 +12,7 @@ use layernorm_rnn::engines::{Engine, Engines, Lease};
 use layernorm_rnn::{Config, Layout, Sequences, State, Training};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is run, and how its sequences lie.
+/// What is run, and the layout of its sequences.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) config: Config,
@@ -20,7 +21,7 @@ pub(crate) struct Call {
     pub(crate) engines: Arc<Engines>,
 }
 
-/// h `[L·D, B, P]` and, of an LSTM, c `[L·D, B, H]`.
+/// h `[L·D, B, P]` and, for an LSTM, c `[L·D, B, H]`.
 pub(crate) type States = [Option<Tensor>; 2];
 
 impl Call {
@@ -44,7 +45,7 @@ impl Call {
         [Some([cells, batch, self.config.output()]), c]
     }
 
-    /// The shape of the input, if it is one.
+    /// The shape of the input, if it has three dimensions.
     fn input_shape(&self, x: &Tensor) -> Result<[usize; 3]> {
         let error = match *x.dims() {
             [first, second, input] if input == self.config.input => return Ok([first, second, input]),
@@ -59,7 +60,7 @@ impl Call {
         Err(refused(error))
     }
 
-    /// The initial state as one vector, in the type that arithmetic is done in; what is absent is 0.
+    /// The initial state as one vector in the arithmetic type; absent parts are 0.
     fn initial(&self, initial: [Option<&Tensor>; 2], batch: usize, x: &Tensor) -> Result<Option<Tensor>> {
         let mut parts = Vec::new();
         for ((what, shape), found) in ["initial h", "initial c"].into_iter().zip(self.state_shapes(batch)).zip(initial)
@@ -86,7 +87,7 @@ impl Call {
 struct Op<T: Number> {
     call: Call,
     input: [usize; 3],
-    /// The engine that ran forward, where a backward pass may come.
+    /// The engine that ran forward, if a backward pass may follow.
     tape: Option<Mutex<Option<Lease<T::Acc>>>>,
 }
 
@@ -97,7 +98,7 @@ impl<T: Number> Op<T> {
         [count(&self.call.output_shape(self.input)), h, c]
     }
 
-    /// h and c out of one vector.
+    /// Splits one vector into h and c.
     fn state(&self, numbers: &[T::Acc]) -> State<T::Acc> {
         let [_, h, _] = self.lengths();
         State { h: numbers[..h].to_vec(), c: numbers[h..].to_vec() }
@@ -108,7 +109,7 @@ impl<T: Number> Op<T> {
         lease.set_params(parameters.numbers()?).map_err(refused)?;
         let initial = initial.map(|initial| initial.numbers().map(|numbers| self.state(numbers))).transpose()?;
         let [outputs, h, c] = self.lengths();
-        // Room for the states is there from the start: they come behind y without another allocation.
+        // Room for the states is allocated from the start, so appending them to y needs no further allocation.
         let most = outputs.saturating_add(h).saturating_add(c);
         let mut y = memory::reserved(most).map_err(refused)?;
         y.resize(outputs, T::default());
@@ -125,7 +126,7 @@ impl<T: Number> Op<T> {
         if let Some(tape) = &self.tape {
             *tape.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease);
         }
-        // In place where the types are the same.
+        // In place if the types are the same.
         let mut packed: Vec<T::Acc> = y.into_iter().map(|value| value.widen()).collect();
         packed.extend(last.h);
         packed.extend(last.c);
@@ -133,7 +134,7 @@ impl<T: Number> Op<T> {
         Ok((<T::Acc as candle_core::WithDType>::to_cpu_storage_owned(packed), count.into()))
     }
 
-    /// The gradients of x, of the parameters and of the initial state.
+    /// Computes the gradients of x, of the parameters and of the initial state.
     fn backward(&self, gradient: &Tensor) -> Result<[Tensor; 3]> {
         let gradient = gradient.contiguous()?;
         let [outputs, ..] = self.lengths();
@@ -153,7 +154,7 @@ impl<T: Number> Op<T> {
     }
 }
 
-/// A gradient for an argument that wants it.
+/// The gradient, if the argument wants it.
 fn wanted(gradient: Tensor, argument: &Tensor) -> Option<Tensor> {
     argument.track_op().then_some(gradient)
 }
@@ -206,7 +207,7 @@ impl<T: Number> CustomOp3 for Op<T> {
     }
 }
 
-/// y and the last state. x is copied if it is not contiguous.
+/// Returns y and the last state. x is copied if it is not contiguous.
 pub(crate) fn recurrent(
     call: Call,
     x: &Tensor,

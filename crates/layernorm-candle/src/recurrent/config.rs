@@ -1,29 +1,31 @@
-//! What the three kinds can be told.
+//! Configuration of the three kinds of networks.
 
 use crate::ops::refused;
 use candle_core::Result;
 use layernorm_rnn::{Config, Direction, Kind, Variant};
 
-/// Configuration of an LSTM, a GRU or an RNN. The name of a variant alone is the rest by default: `lstm(28, 128, "paper", vb)`.
+/// Configuration of an LSTM, a GRU or an RNN. Can be created from the name of a variant, with defaults for the rest:
+/// `lstm(28, 128, "paper", vb)`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecurrentConfig {
-    /// The cell (docs/RECURRENT.md has their equations). Default: `none`, that of PyTorch and candle-nn
+    /// The variant of the cell (docs/RECURRENT.md has the equations). Default: `none`, that of PyTorch and candle-nn
     ///
-    /// - LSTM: `paper`, `theano`, `draw`, `fastrnns`, `torchaudio`, `keras`, `haste`, `tflite`, `tflite-cifg`, `per-gate`, `none`
+    /// - LSTM: `paper`, `theano`, `draw`, `fastrnns`, `torchaudio`, `keras`, `haste`, `tflite`, `tflite-cifg`,
+    ///   `per-gate`, `none`
     /// - GRU: `paper`, `theano`, `haste`, `dreamer`, `none`, `none-reset-before`
     /// - RNN: `paper`, `keras`, `split`, `none`, each with tanh or relu (`none-relu`)
     pub variant: String,
     /// ε of all norms. Default: that of the variant
     pub eps: Option<f64>,
-    /// How many layers. Default: 1
+    /// Number of layers. Default: 1
     pub layers: usize,
-    /// In which direction of time they go. Default: forward
+    /// Direction of time. Default: forward
     pub direction: Direction,
-    /// P: h is projected to so many numbers (LSTM). Default: not
+    /// P: h is projected to this size (LSTM only). Default: no projection
     pub projection: Option<usize>,
-    /// Whether sequences are `[B, T, …]`, as candle-nn's; else they are `[T, B, …]`. Default: true
+    /// Whether sequences are `[B, T, …]`, as in candle-nn, instead of `[T, B, …]`. Default: true
     pub batch_first: bool,
-    /// The seed of the start. Default: a random one
+    /// Seed of the initial parameters. Default: a random one
     pub seed: Option<u64>,
 }
 
@@ -48,7 +50,7 @@ impl From<&str> for RecurrentConfig {
 }
 
 impl RecurrentConfig {
-    /// What the core calls this network.
+    /// The core's configuration of this network.
     pub(super) fn network(&self, kind: Kind, input: usize, hidden: usize) -> Result<Config> {
         let variant = Variant::named(kind, &self.variant).map_err(refused)?;
         let variant = self.eps.map_or(variant, |eps| variant.with_eps(eps));

@@ -6,31 +6,32 @@ use candle_nn::VarBuilder;
 use candle_nn::rnn::{GRUState, RNN};
 use layernorm_rnn::Kind;
 
-/// A GRU of any variant; `none` is the plain one of PyTorch and candle-nn.
+/// A GRU of any variant; `none` is the plain GRU of PyTorch and candle-nn.
 #[derive(Clone, Debug)]
 pub struct Gru {
     /// Its cells.
     pub net: Recurrent,
 }
 
-/// A GRU, as [`candle_nn::gru`], with the parameters of a builder. See [`Recurrent::new`] for how new ones start.
+/// Creates a GRU, as [`candle_nn::gru`], with the parameters of a builder. See [`Recurrent::new`] for how new
+/// parameters are initialized.
 pub fn gru<C: Into<RecurrentConfig>>(in_dim: usize, hidden_dim: usize, config: C, vb: VarBuilder) -> Result<Gru> {
     Recurrent::of_kind(Kind::Gru, (in_dim, hidden_dim), config, vb).map(|net| Gru { net })
 }
 
 impl Gru {
-    /// Runs the network over sequences, from zeros or from a state.
+    /// Runs the network over sequences, from zeros or from a given state.
     ///
     /// # Shapes
     /// - x: `[batch, steps, in_dim]`, or `[steps, batch, in_dim]` without `batch_first`
-    /// - y: `[batch, steps, D·hidden_dim]` or `[steps, batch, D·hidden_dim]`, D the directions
+    /// - y: `[batch, steps, D·hidden_dim]` or `[steps, batch, D·hidden_dim]`, with D directions
     /// - state: h `[layers·D, batch, hidden_dim]`
     pub fn forward(&self, x: &Tensor, state: Option<&GRUState>) -> Result<(Tensor, GRUState)> {
         self.run(x, state, None)
     }
 
-    /// [`Gru::forward`] over sequences of these lengths, 1 to `steps`. What is behind them is not read, and y is 0 there; the
-    /// state is that after each sequence's last step.
+    /// [`Gru::forward`] over sequences of these lengths, 1 to `steps`. Steps past the end of a sequence are not read,
+    /// and y is 0 there. The returned state is that after each sequence's last step.
     pub fn forward_lengths(
         &self,
         x: &Tensor,
@@ -46,7 +47,7 @@ impl Gru {
     }
 }
 
-/// Steps one by one, for networks that go forward in time. A state has all layers: h `[layers, batch, hidden_dim]`.
+/// Runs step by step, for networks that run forward in time. A state has all layers: h `[layers, batch, hidden_dim]`.
 impl RNN for Gru {
     type State = GRUState;
 

@@ -6,32 +6,34 @@ use candle_nn::VarBuilder;
 use candle_nn::rnn::{LSTMState, RNN};
 use layernorm_rnn::Kind;
 
-/// An LSTM of any variant: `lstm(28, 128, "paper", vb)` is the layer-normalized one of the paper; `none` is the plain one of
-/// PyTorch and candle-nn.
+/// An LSTM of any variant: `lstm(28, 128, "paper", vb)` is the layer-normalized LSTM of the paper; `none` is the plain
+/// LSTM of PyTorch and candle-nn.
 #[derive(Clone, Debug)]
 pub struct Lstm {
     /// Its cells.
     pub net: Recurrent,
 }
 
-/// An LSTM, as [`candle_nn::lstm`], with the parameters of a builder. See [`Recurrent::new`] for how new ones start.
+/// Creates an LSTM, as [`candle_nn::lstm`], with the parameters of a builder. See [`Recurrent::new`] for how new
+/// parameters are initialized.
 pub fn lstm<C: Into<RecurrentConfig>>(in_dim: usize, hidden_dim: usize, config: C, vb: VarBuilder) -> Result<Lstm> {
     Recurrent::of_kind(Kind::Lstm, (in_dim, hidden_dim), config, vb).map(|net| Lstm { net })
 }
 
 impl Lstm {
-    /// Runs the network over sequences, from zeros or from a state.
+    /// Runs the network over sequences, from zeros or from a given state.
     ///
     /// # Shapes
     /// - x: `[batch, steps, in_dim]`, or `[steps, batch, in_dim]` without `batch_first`
-    /// - y: `[batch, steps, D·P]` or `[steps, batch, D·P]`: P is `hidden_dim` or the projection, D the directions
+    /// - y: `[batch, steps, D·P]` or `[steps, batch, D·P]`: P is `hidden_dim` or the projection's size, with D
+    ///   directions
     /// - state: h `[layers·D, batch, P]`, c `[layers·D, batch, hidden_dim]`
     pub fn forward(&self, x: &Tensor, state: Option<&LSTMState>) -> Result<(Tensor, LSTMState)> {
         self.run(x, state, None)
     }
 
-    /// [`Lstm::forward`] over sequences of these lengths, 1 to `steps`. What is behind them is not read, and y is 0 there; the
-    /// state is that after each sequence's last step.
+    /// [`Lstm::forward`] over sequences of these lengths, 1 to `steps`. Steps past the end of a sequence are not read,
+    /// and y is 0 there. The returned state is that after each sequence's last step.
     pub fn forward_lengths(
         &self,
         x: &Tensor,
@@ -48,7 +50,7 @@ impl Lstm {
     }
 }
 
-/// Steps one by one, for networks that go forward in time. A state has all layers: h `[layers, batch, P]`, c
+/// Runs step by step, for networks that run forward in time. A state has all layers: h `[layers, batch, P]`, c
 /// `[layers, batch, hidden_dim]`.
 impl RNN for Lstm {
     type State = LSTMState;

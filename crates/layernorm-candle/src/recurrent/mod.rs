@@ -1,4 +1,4 @@
-//! Recurrent networks: any variant of [`layernorm_rnn`], with its parameters as Candle's.
+//! Recurrent networks: any variant of [`layernorm_rnn`], with its parameters as Candle tensors.
 
 mod config;
 mod gru;
@@ -18,25 +18,26 @@ use layernorm::Float;
 use layernorm_rnn::{Config, Direction, Entry, Error, Kind, Layout, Network, Params};
 use std::sync::Arc;
 
-/// A recurrent network of any kind and variant, in any number of layers and directions. [`Lstm`], [`Gru`] and [`Rnn`] are this
-/// with a state of their own kind.
+/// A recurrent network of any kind and variant, with any number of layers and directions. [`Lstm`], [`Gru`] and [`Rnn`]
+/// wrap it with their own type of state.
 #[derive(Clone, Debug)]
 pub struct Recurrent {
-    /// What stands where in the core's vector of parameters, and the tensor that stands there.
+    /// The entries of the core's parameter vector, and the tensor of each.
     parameters: Vec<(Entry, Tensor)>,
     config: Config,
     batch_first: bool,
-    /// Clones share them.
+    /// Shared by clones.
     engines: Arc<Engines>,
 }
 
 impl Recurrent {
-    /// A network with the parameters of a builder. Those that a [`candle_nn::VarMap`] does not have yet start as the variant's
-    /// source does ([`layernorm_rnn::Init::for_variant`]); with the same seed they have the numbers of [`Network::new`].
-    /// Without one the seed is random.
+    /// Creates a network with the parameters of a builder. Parameters that a [`candle_nn::VarMap`] does not have yet
+    /// are initialized as in the variant's source ([`layernorm_rnn::Init::for_variant`]). With the same seed they have
+    /// the same numbers as [`Network::new`]; without one, the seed is random.
     ///
     /// # Errors
-    /// If the network cannot be, or has noise in training (use Candle's own dropout), or the builder has other shapes.
+    /// If the configuration is invalid or has noise in training (use Candle's own dropout), or if the builder's shapes
+    /// differ.
     pub fn new(config: Config, batch_first: bool, seed: Option<u64>, vb: VarBuilder) -> Result<Recurrent> {
         let mut start: Option<Vec<Tensor>> = None;
         Recurrent::build(config, batch_first, |number, entry| {
@@ -54,8 +55,9 @@ impl Recurrent {
         })
     }
 
-    /// With the parameters of a network of the core, written into the variables of a builder, which must have some (as that of a
-    /// [`candle_nn::VarMap`] does). This is how weights of other libraries come in: [`layernorm_rnn::weights`].
+    /// Creates a network with the parameters of a network of the core, written into the variables of a builder. The
+    /// builder must have variables (as that of a [`candle_nn::VarMap`] does). Use this to import weights of other
+    /// libraries: [`layernorm_rnn::weights`].
     pub fn from_network<A>(network: &Network<A>, batch_first: bool, vb: VarBuilder) -> Result<Recurrent>
     where
         A: Float + WithDType,
@@ -90,7 +92,7 @@ impl Recurrent {
         Ok(Recurrent { parameters: parameters.collect::<Result<_>>()?, config, batch_first, engines: Arc::default() })
     }
 
-    /// The network of the core with these parameters, in f32 or f64.
+    /// A network of the core with these parameters, in f32 or f64.
     pub fn to_network<A>(&self) -> Result<Network<A>>
     where
         A: Float + WithDType,
@@ -103,30 +105,30 @@ impl Recurrent {
         Network::from_params(self.config, params).map_err(refused)
     }
 
-    /// What it computes.
+    /// The configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Whether sequences are `[B, T, …]`; else they are `[T, B, …]`.
+    /// Whether sequences are `[B, T, …]` instead of `[T, B, …]`.
     pub fn batch_first(&self) -> bool {
         self.batch_first
     }
 
-    /// The parameters under the names that a builder knows them by: `weight_ih_l0` and so on.
+    /// The parameters with their names in a builder: `weight_ih_l0` and so on.
     pub fn named_parameters(&self) -> impl Iterator<Item = (String, &Tensor)> {
         self.parameters.iter().map(|(entry, tensor)| (names::name(&self.config, entry), tensor))
     }
 
-    /// Runs the network over sequences, from zeros or from a state.
+    /// Runs the network over sequences, from zeros or from a given state.
     ///
     /// # Shapes
-    /// I is the input's size, H the hidden, P that of h (H without a projection), L the layers, D the directions.
+    /// I is the input size, H the number of hidden units, P the size of h (H without a projection), L the number of
+    /// layers, D that of directions.
     /// - x: `[B, T, I]` with `batch_first`, else `[T, B, I]`; copied if it is not contiguous
-    /// - y: `[B, T, D·P]` or `[T, B, D·P]`: h of the last layer at every step, 0 behind a sequence's end
-    /// - states: h `[L·D, B, P]` and, of an LSTM, c `[L·D, B, H]`, in the type that arithmetic is done in: f64 for f64, else
-    ///   f32
-    /// - lengths: the valid steps of each sequence, 1 to T. What is behind them is not read.
+    /// - y: `[B, T, D·P]` or `[T, B, D·P]`: h of the last layer at every step, 0 past the end of a sequence
+    /// - states: h `[L·D, B, P]` and, for an LSTM, c `[L·D, B, H]`, in the arithmetic type: f64 for f64, else f32
+    /// - lengths: the number of valid steps of each sequence, 1 to T. Later steps are not read.
     pub fn forward(
         &self,
         x: &Tensor,
@@ -136,11 +138,11 @@ impl Recurrent {
         ops::recurrent(self.call(lengths, self.batch_first), x, &self.flat(x.dtype())?, initial)
     }
 
-    /// One step: x `[B, I]` to y `[B, P]` and the state after it. The same bits as that step of a whole sequence, which is the
-    /// faster way where all inputs are known.
+    /// One step: from x `[B, I]` to y `[B, P]` and the state after it. Gives the same bits as that step of a whole
+    /// sequence, which is faster if all inputs are known.
     ///
     /// # Errors
-    /// If the network does not go forward in time.
+    /// If the network does not run forward in time.
     pub fn step(&self, x: &Tensor, state: [Option<&Tensor>; 2]) -> Result<(Tensor, [Option<Tensor>; 2])> {
         if self.config.direction != Direction::Forward {
             let what = "step: expected a network that goes forward in time, found one that needs the end first".into();
@@ -150,7 +152,7 @@ impl Recurrent {
         Ok((y.squeeze(0)?, state))
     }
 
-    /// All parameters one after the other, as in [`Params`], in the type that arithmetic beside such sequences is done in.
+    /// All parameters one after the other, as in [`Params`], in the arithmetic type for sequences of this type.
     fn flat(&self, sequences: DType) -> Result<Tensor> {
         let parts = self.parameters.iter().map(|(_, tensor)| {
             ops::on_cpu([tensor])?;
@@ -165,7 +167,7 @@ impl Recurrent {
         Call { config: self.config, layout, lengths, engines: Arc::clone(&self.engines) }
     }
 
-    /// A state of zeros for so many sequences.
+    /// A state of zeros for this many sequences.
     fn zero_state(&self, batch: usize) -> Result<States> {
         let [(_, first), ..] = self.parameters.as_slice() else { candle_core::bail!("layernorm: no parameters") };
         let part = |shape: Option<[usize; 3]>| {
@@ -181,7 +183,7 @@ impl Recurrent {
         Tensor::stack(&hidden.map(|h| h.get(last)).collect::<Result<Vec<_>>>()?, 1)
     }
 
-    /// One of a kind, as its configuration says.
+    /// Creates a network of a kind, as its configuration says.
     fn of_kind(
         kind: Kind,
         (input, hidden): (usize, usize),
@@ -193,7 +195,7 @@ impl Recurrent {
     }
 }
 
-/// The parameters of a new network, in the order of its entries.
+/// The initial parameters of a new network, in the order of its entries.
 fn started(config: Config, seed: Option<u64>, dtype: DType) -> Result<Vec<Tensor>> {
     let seed = seed.map_or_else(random_seed, Ok)?;
     if dtype == DType::F64 { started_as::<f64>(config, seed, dtype) } else { started_as::<f32>(config, seed, dtype) }
@@ -216,7 +218,7 @@ fn random_seed() -> Result<u64> {
     Ok(draw.into_iter().fold(0, |seed, x| seed << 16 ^ u64::from((x * 65536.0) as u32)))
 }
 
-/// A part of a state that this kind of network has.
+/// Unwraps a part of a state that this kind of network has.
 fn part(part: Option<Tensor>) -> Result<Tensor> {
     part.ok_or_else(|| candle_core::Error::msg("layernorm: a network without this part of a state"))
 }

@@ -1,9 +1,9 @@
-//! What parameters are called in a checkpoint: as PyTorch and candle-nn call those that they have,
-//! and the rest as our Python package does, so that checkpoints go from one to the other.
+//! Names of parameters in a checkpoint: those of PyTorch and candle-nn where they have the parameter, otherwise those
+//! of our Python package, so that checkpoints can be exchanged.
 
 use layernorm_rnn::{Config, Direction, Entry, Slot};
 
-/// `weight_ih_l0`, `weight_ih_l0_reverse` for the cell that goes backward in time, and so on.
+/// `weight_ih_l0`, `weight_ih_l0_reverse` for the cell that runs backward in time, and so on.
 pub(super) fn name(config: &Config, entry: &Entry) -> String {
     let reverse = entry.direction == 1 || config.direction == Direction::Reverse;
     let reverse = if reverse { "_reverse" } else { "" };

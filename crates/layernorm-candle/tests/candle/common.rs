@@ -1,4 +1,4 @@
-//! Numbers from a seed, tensors from numbers, and equality of bits.
+//! Pseudorandom numbers, tensors made from them, and bitwise comparison.
 
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Device, Tensor, Var, WithDType};
@@ -7,7 +7,7 @@ use layernorm::{Element, Float};
 
 pub const CPU: Device = Device::Cpu;
 
-/// Numbers in ±1 from a seed; every seventh is 30 times as large.
+/// Numbers within ±1 from a seed; every seventh is 30 times as large.
 pub fn numbers(seed: u64, count: usize) -> Vec<f64> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut next = || {
@@ -31,18 +31,18 @@ pub fn var<T: WithDType>(numbers: &[T], shape: &[usize]) -> Var {
     Var::from_tensor(&tensor(numbers, shape)).unwrap()
 }
 
-/// The numbers of a tensor, which must be of this type.
+/// The numbers of a tensor, which must have this type.
 pub fn values<T: WithDType>(tensor: &Tensor) -> Vec<T> {
     assert_eq!(tensor.dtype(), T::DTYPE);
     tensor.flatten_all().unwrap().to_vec1().unwrap()
 }
 
-/// Equal to the bit.
+/// Asserts that the bits are equal.
 pub fn same<T: WithDType>(what: &str, tensor: &Tensor, expected: &[T]) {
     compare(what, tensor, expected, |x| x);
 }
 
-/// Equal to the bit, but for the sign of zeros: Candle adds every gradient to a 0 of its own, and −0 + 0 is 0.
+/// Asserts that the bits are equal, except for the sign of zeros: Candle adds every gradient to a 0, and −0 + 0 is 0.
 pub fn same_gradient<T: WithDType>(what: &str, gradients: &GradStore, of: &Tensor, expected: &[T]) {
     let gradient = gradients.get(of).unwrap_or_else(|| panic!("{what}: no gradient"));
     assert_eq!(gradient.dims(), of.dims(), "{what}");
@@ -58,7 +58,7 @@ fn compare<T: WithDType>(what: &str, tensor: &Tensor, expected: &[T], seen: impl
     }
 }
 
-/// A loss whose gradient in y is dy: Σ y·dy.
+/// A loss whose gradient with respect to y is dy: Σ y·dy.
 pub fn loss(y: &Tensor, dy: &Tensor) -> Tensor {
     (y * dy).unwrap().sum_all().unwrap()
 }

@@ -1,15 +1,15 @@
-//! Gradients against central differences of the forward pass, in f64.
+//! Gradients compared with central differences of the forward pass, in f64.
 
 use crate::common::{builder, loss, numbers, tensor, values};
 use candle_core::{DType, Tensor, Var};
 use layernorm_candle::{RecurrentConfig, gru, lstm, ops, rnn};
 use layernorm_rnn::Direction;
 
-/// The step of a difference: its truncation error h² and its rounding error ε/h are both far below the tolerance.
+/// The step of a difference. The truncation error h² and the rounding error ε/h are both far below the tolerance.
 const STEP: f64 = 1e-5;
 const TOLERANCE: f64 = 1e-6;
 
-/// Holds every gradient of Σ y·w against differences, number by number.
+/// Compares every gradient of Σ y·w with differences, number by number.
 fn check(name: &str, vars: &[&Var], f: impl Fn() -> Tensor) {
     let weights = numbers(77, f().elem_count());
     let value = || {
@@ -64,7 +64,8 @@ fn joined(parts: &[&Tensor]) -> Tensor {
 #[test]
 fn recurrent_networks() {
     let x = variable(1, &[2, 3, 4]);
-    // A seed: weights that happen to leave three units almost equal make norms too steep for differences.
+    // With a fixed seed: weights that happen to make three units almost equal would make the norms too steep for
+    // differences.
     let config =
         |variant: &str| RecurrentConfig { direction: Direction::Both, seed: Some(1), ..RecurrentConfig::from(variant) };
     let (h, c) = (variable(2, &[2, 2, 3]), variable(3, &[2, 2, 3]));

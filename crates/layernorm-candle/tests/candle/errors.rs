@@ -1,4 +1,4 @@
-//! What does not fit is an error with the core's words, never a panic.
+//! A mismatch is an error with the core's message, never a panic.
 
 use crate::common::{CPU, builder, tensor};
 use candle_core::{DType, Module, Result, Tensor};
@@ -39,7 +39,7 @@ fn norms() {
     refused(ops::group_norm(&zeros(&[4]), None, None, 2, 1e-5), "expected at least 2 dimensions, found 1");
     let whole = Tensor::zeros((2, 4), DType::U32, &CPU).unwrap();
     refused(ops::layer_norm(&whole, None, None, 1e-5), "expected a tensor of f16, bf16, f32 or f64, found u32");
-    // One number that is broadcast to more than there is memory.
+    // One number that is broadcast to more elements than fit in memory.
     let endless = zeros(&[1]).broadcast_as((1 << 45, 4)).unwrap();
     refused(ops::layer_norm(&endless, None, None, 1e-5), "out of memory: 562949953421312 bytes");
     refused(ops::group_norm(&endless, None, None, 2, 1e-5), "out of memory: 562949953421312 bytes");
@@ -59,7 +59,7 @@ fn constructors() {
     let norm = layernorm_candle::group_norm(2, 4, 1e-5, vb()).unwrap();
     refused(norm.forward(&zeros(&[2, 6, 3])), "input: expected shape [2, 4, 3], found [2, 6, 3]");
     refused(norm.forward(&zeros(&[4])), "input: expected at least 2 dimensions, found 1");
-    // A checkpoint that has not the tensors, or has them in other shapes.
+    // A checkpoint that lacks the tensors, or has them in other shapes.
     let none = VarBuilder::from_tensors(Default::default(), DType::F32, &CPU);
     refused(layernorm_candle::layer_norm(4, 1e-5, none.clone()), "weight");
     refused(lstm(4, 3, "paper", none), "weight_ih_l0");

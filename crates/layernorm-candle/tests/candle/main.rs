@@ -1,4 +1,4 @@
-//! One program, because linking is what takes the time.
+//! A single test program, because linking takes most of the time.
 
 mod common;
 mod differences;

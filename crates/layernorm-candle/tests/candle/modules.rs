@@ -1,4 +1,5 @@
-//! Modules take candle-nn's place: the same constructors, the same names in checkpoints, the same values within rounding.
+//! Modules can replace candle-nn's: the same constructors, the same names in checkpoints, the same values within
+//! rounding.
 
 use crate::common::{CPU, builder, numbers, tensor, values};
 use candle_core::{DType, Module, Tensor};
@@ -9,8 +10,8 @@ fn x() -> Tensor {
     tensor(&numbers(1, 3 * 8 * 5), &[3, 8, 5])
 }
 
-/// Two ways to write one formula: sums of at most 40 numbers of both signs, whose variance is of the order of their mean square.
-/// That leaves some units in the last place a term, of the largest output.
+/// Two ways to compute one formula: sums of at most 40 numbers of both signs, whose variance is of the order of their
+/// mean square. That leaves a few units in the last place per term, relative to the largest output.
 fn close(name: &str, ours: &dyn Module, theirs: &dyn Module, x: &Tensor) {
     let (ours, theirs) = (ours.forward(x).unwrap(), theirs.forward(x).unwrap());
     assert_eq!((ours.dtype(), ours.dims()), (theirs.dtype(), theirs.dims()), "{name}");
@@ -25,14 +26,14 @@ fn checkpoint(names: &[(&str, usize)], dtype: DType) -> VarBuilder<'static> {
     VarBuilder::from_tensors(tensors.collect::<HashMap<_, _>>(), dtype, &CPU)
 }
 
-/// In f32 where the input is contiguous, which candle-nn has kernels for, and in f64 where it is not: candle-nn refuses a
-/// contiguous one of f64.
+/// In f32 with a contiguous input, for which candle-nn has kernels, and in f64 with one that is not contiguous:
+/// candle-nn rejects contiguous f64.
 #[test]
 fn the_values_are_candles() {
     let turned = x().transpose(1, 2).unwrap().contiguous().unwrap().transpose(1, 2).unwrap();
     for x in [x().to_dtype(DType::F32).unwrap(), turned] {
         let rows = || checkpoint(&[("weight", 5), ("bias", 5)], x.dtype());
-        // candle-nn rounds ε to f32 on its fast path: 2⁻²⁰ is the same in both.
+        // candle-nn rounds ε to f32 on its fast path: 2⁻²⁰ is the same in both types.
         let eps = 2f64.powi(-20);
         let ours = layernorm_candle::layer_norm(5, eps, rows()).unwrap();
         close("layer norm", &ours, &candle_nn::layer_norm(5, eps, rows()).unwrap(), &x);
@@ -51,7 +52,7 @@ fn the_values_are_candles() {
     }
 }
 
-/// Rows of mean 10,000: E[x²] − E[x]² of f32 has no digit left there.
+/// Rows with mean 10,000: E[x²] − E[x]² in f32 has no correct digit left there.
 #[test]
 fn a_large_mean_costs_nothing_here() {
     let row: Vec<f32> = (0..64).map(|i| 10_000.0 + (i % 8) as f32).collect();
@@ -91,7 +92,7 @@ fn instance_norm_is_group_norm_of_single_channels() {
     assert_eq!(values::<f64>(&plain.forward(&x()).unwrap()), expected);
 }
 
-/// A checkpoint of ours is read by candle-nn and the other way round.
+/// candle-nn reads our checkpoints, and we read candle-nn's.
 #[test]
 fn checkpoints_go_both_ways() {
     let (map, vb) = builder(DType::F32);
@@ -109,7 +110,8 @@ fn checkpoints_go_both_ways() {
     other.load(&path).unwrap();
 }
 
-/// Modules go to other threads, as Candle's do, and clones of a recurrent one run at the same time with the same bits.
+/// Modules can be sent to other threads, as Candle's can, and clones of a recurrent module run at the same time with
+/// the same bits.
 #[test]
 fn modules_go_to_other_threads() {
     fn shared<T: Clone + Send + Sync + 'static>() {}

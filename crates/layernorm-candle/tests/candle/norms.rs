@@ -1,4 +1,4 @@
-//! Norms give the core's bits, forward and backward, of all types and strides.
+//! The norms give the core's bits, forward and backward, for all types and strides.
 
 use crate::common::{loss, random, same, same_gradient, tensor, var};
 use candle_core::{Tensor, WithDType};
@@ -24,7 +24,7 @@ struct Expected<T, P> {
     dbias: Vec<P>,
 }
 
-/// A parameter's type: the input's own, or f32.
+/// The type of a parameter: that of the input, or f32.
 trait ParamOf<T>: WithDType + Element {
     fn param(view: View<'_, Self>) -> Param<'_, T>;
     fn param_mut(view: ViewMut<'_, Self>) -> ParamMut<'_, T>;
@@ -77,7 +77,7 @@ impl<T: WithDType + Element, P: ParamOf<T>> Case<T, P> {
         Case { norm, shape: shape.to_vec(), features, rows, x, dy, weight: part(weight, 3), bias: part(bias, 4) }
     }
 
-    /// What the core gives.
+    /// The core's results.
     fn expected(&self) -> Expected<T, P> {
         let affine = Affine {
             weight: self.weight.as_deref().map(|values| P::param(View::new(values, &[self.features]).unwrap())),
@@ -126,7 +126,7 @@ impl<T: WithDType + Element, P: ParamOf<T>> Case<T, P> {
         .unwrap()
     }
 
-    /// With a graph and without, as variables and as constants.
+    /// With and without a graph, with variables and with constants.
     fn check(&self) {
         let name = format!("{:?} of {:?}, {}", self.norm, self.shape, T::NAME);
         let expected = self.expected();
@@ -142,7 +142,7 @@ impl<T: WithDType + Element, P: ParamOf<T>> Case<T, P> {
         let (x, dy) = (var(&self.x, &self.shape), tensor(&self.dy, &self.shape));
         let y = self.run(&x, weight, bias);
         same(&format!("{name}: y"), &y, &expected.y);
-        // The same graph can go backward more than once.
+        // The same graph can be used for backward more than once.
         for _ in 0..2 {
             let gradients = loss(&y, &dy).backward().unwrap();
             same_gradient(&format!("{name}: dx"), &gradients, &x, &expected.dx);
@@ -154,7 +154,7 @@ impl<T: WithDType + Element, P: ParamOf<T>> Case<T, P> {
             }
         }
 
-        // Constants get no gradient, and change none.
+        // Constants get no gradient, and do not change the others.
         let constant = self.run(&x, constant_weight.as_ref(), constant_bias.as_ref());
         let gradients = loss(&constant, &dy).backward().unwrap();
         same_gradient(&format!("{name}: dx of constants"), &gradients, &x, &expected.dx);
@@ -200,7 +200,7 @@ fn f32_parameters_go_with_any_input() {
     every_norm::<f64, f32>();
 }
 
-/// Transposed, narrowed, broadcast: the bits of the contiguous copy, and gradients where the tensor came from.
+/// Transposed, narrowed, broadcast: the bits of the contiguous copy, and gradients at the original tensor.
 #[test]
 fn strides_change_no_bit() {
     let x = var(&random::<f32>(1, 4 * 6 * 10), &[4, 6, 10]);
@@ -258,7 +258,7 @@ fn empty_tensors_stay_empty() {
     }
 }
 
-/// Threads change no bit.
+/// The number of threads changes no bit.
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
     let x = var(&random::<f32>(1, 700 * 512), &[700, 512]);

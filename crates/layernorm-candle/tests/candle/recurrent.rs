@@ -1,4 +1,4 @@
-//! Recurrent networks give the core's bits: outputs, states and all gradients, of every variant.
+//! Recurrent networks give the core's bits: outputs, states and all gradients, for every variant.
 
 use crate::common::{builder, loss, random, same, same_gradient, tensor, values, var};
 use candle_core::{DType, Tensor, Var, WithDType};
@@ -10,7 +10,7 @@ use layernorm_rnn::{
     Variant,
 };
 
-/// Sizes that are no multiple of anything.
+/// Sizes that are not multiples of anything.
 const STEPS: usize = 7;
 const BATCH: usize = 5;
 const INPUT: usize = 6;
@@ -31,7 +31,7 @@ impl<T: Element<Acc: Real + WithDType> + WithDType> Case<T> {
     fn new(config: Config) -> Self {
         let init = Init::for_variant(&config.variant);
         let mut network = Network::<T::Acc>::new(config, init, 3).unwrap();
-        // Gains and biases that matter.
+        // Gains and biases that have an effect.
         for (i, value) in network.params_mut().values_mut().iter_mut().enumerate() {
             *value += <T::Acc as Float>::from_f64(0.01 * (i % 11) as f64);
         }
@@ -67,7 +67,7 @@ impl<T: Element<Acc: Real + WithDType> + WithDType> Case<T> {
         (output, gradients)
     }
 
-    /// Everything against the core.
+    /// Compares everything with the core.
     fn check(&self, name: &str) {
         let (config, (output, expected)) = (*self.network.config(), self.expected());
         let width = config.output() * config.directions();
@@ -89,7 +89,7 @@ impl<T: Element<Acc: Real + WithDType> + WithDType> Case<T> {
                 total = (total + loss(part, &gradient.detach())).unwrap();
             }
         }
-        // The same graph can go backward more than once.
+        // The same graph can be used for backward more than once.
         for _ in 0..2 {
             let gradients = total.backward().unwrap();
             same_gradient(&format!("{name}: dx"), &gradients, &x, &expected.input);
@@ -156,12 +156,12 @@ fn layers_directions_and_layouts_have_the_cores_bits() {
 fn other_types_have_the_cores_bits() {
     Case::<f64>::new(named(Kind::Lstm, "paper")).check("f64");
     Case::<f64>::new(named(Kind::Gru, "dreamer")).check("f64");
-    // Parameters of f32 beside sequences of f16 and bf16.
+    // f32 parameters with f16 and bf16 sequences.
     Case::<f16>::new(named(Kind::Lstm, "paper")).check("f16");
     Case::<bf16>::new(named(Kind::Gru, "paper")).check("bf16");
 }
 
-/// Parameters of f16: widened exactly, and their gradients rounded once.
+/// f16 parameters: widened exactly, with gradients rounded once.
 #[test]
 fn half_parameters_are_those_of_f32_rounded() {
     let (_, half) = builder(DType::F16);
@@ -179,7 +179,7 @@ fn half_parameters_are_those_of_f32_rounded() {
     assert!(run(&net) == run(&wide));
 }
 
-/// Several forward passes before their backward passes, in any order, and graphs that are given up: each has a tape of its own.
+/// Several forward passes before their backward passes, in any order, and abandoned graphs: each has its own tape.
 #[test]
 fn tapes_do_not_mix() {
     let (_, vb) = builder(DType::F32);
@@ -200,7 +200,7 @@ fn tapes_do_not_mix() {
     }
 }
 
-/// Gradients flow through a state from one call to the next: two halves are one whole.
+/// Gradients flow through a state from one call to the next: two halves equal one whole.
 #[test]
 fn a_state_carries_gradients() {
     let (_, vb) = builder(DType::F32);
@@ -217,7 +217,7 @@ fn a_state_carries_gradients() {
     assert_eq!(gradient(last.h), gradient(whole.h));
 }
 
-/// Candle's own way of going through a sequence, step by step: the same bits, forward and backward in x.
+/// Candle's own way to process a sequence, step by step: the same bits, forward and for the gradient of x.
 #[test]
 fn steps_are_the_sequence() {
     let x = var(&random::<f32>(5, STEPS * BATCH * INPUT), &[BATCH, STEPS, INPUT]);
@@ -239,7 +239,7 @@ fn steps_are_the_sequence() {
     check("rnn", rnn.forward(&x, None).unwrap().0, steps);
 }
 
-/// Sequences that are not contiguous give the bits of their copy, forward and backward.
+/// Sequences that are not contiguous give the bits of their contiguous copy, forward and backward.
 #[test]
 fn strides_change_no_bit() {
     let lstm = lstm(INPUT, HIDDEN, "haste", builder(DType::F32).1).unwrap();
@@ -256,13 +256,13 @@ fn strides_change_no_bit() {
     assert!(run(turned, state_turned) == copied);
 }
 
-/// The plain cells are candle-nn's, from the same checkpoint, within rounding.
+/// The plain cells agree with candle-nn's, from the same checkpoint, within rounding.
 #[test]
 fn plain_cells_are_candles() {
     let x = tensor(&random::<f64>(5, BATCH * STEPS * INPUT), &[BATCH, STEPS, INPUT]);
     let close = |name: &str, ours: Tensor, theirs: Tensor| {
         let off = (ours - theirs).unwrap().abs().unwrap().max_all().unwrap().to_scalar::<f64>().unwrap();
-        // Sums of at most 30·6 + 9 terms of one magnitude, over 7 steps in f64; nothing here grows.
+        // Sums of at most 30·6 + 9 terms of similar magnitude, over 7 steps in f64; no error is amplified.
         assert!(off < 1e-12, "{name}: {off}");
     };
     let (map, vb) = builder(DType::F64);
@@ -289,12 +289,12 @@ fn networks_go_in_and_out() {
     assert_eq!(module.to_network::<f32>().unwrap(), network);
     let count: usize = map.all_vars().iter().map(|var| var.elem_count()).sum();
     assert_eq!(count, network.params().values().len());
-    // The same seed is the same start, and what a builder has is not started again.
+    // The same seed gives the same initial parameters, and existing parameters of a builder are not initialized again.
     let again = Recurrent::new(config, true, Some(7), builder(DType::F32).1).unwrap();
     assert_eq!(again.to_network::<f32>().unwrap(), network);
     let shared = Recurrent::new(config, true, Some(8), vb).unwrap();
     assert_eq!(shared.to_network::<f32>().unwrap(), network);
-    // Without a seed, no two are the same.
+    // Without a seed, no two networks are the same.
     let drawn = || Recurrent::new(config, true, None, builder(DType::F32).1).unwrap().to_network::<f32>().unwrap();
     assert_ne!(drawn(), drawn());
 }

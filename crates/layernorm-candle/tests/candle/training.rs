@@ -1,10 +1,10 @@
-//! Training moves the parameters before a norm, where candle-nn's norms stop the gradient.
+//! Training updates the parameters before a norm, where candle-nn's norms stop the gradient.
 
 use crate::common::{CPU, builder, numbers, tensor, values};
 use candle_core::{DType, Module, Tensor, Var};
 use candle_nn::{Optimizer, SGD, VarBuilder, VarMap};
 
-/// A linear layer, a norm, a linear layer: the loss after so many steps, and whether the first layer has moved.
+/// A linear layer, a norm, a linear layer: returns the losses, and whether the first layer has changed.
 fn train(norm: impl FnOnce(VarBuilder) -> Box<dyn Module>, steps: usize) -> (f32, f32, bool) {
     let (map, vb) = builder(DType::F32);
     let start = |name: &str, shape: &[usize], seed| {
@@ -53,21 +53,21 @@ fn parameters_before_our_norms_move() {
     }
 }
 
-/// What candle-nn 0.11.1 does: its layer norm (with a bias) and RMS norm of a contiguous input go through
-/// `apply_op3_no_bwd` and `apply_op2_no_bwd`, whose results have no graph. No error says so: weight, bias and everything before
-/// them silently stay as they are (candle issues 2168, 2977, 3011). If this test fails, Candle has mended it: then this file
-/// and the README are to be told.
+/// The behavior of candle-nn 0.11.1: its layer norm (with a bias) and RMS norm of a contiguous input use
+/// `apply_op3_no_bwd` and `apply_op2_no_bwd`, whose results have no graph. No error is reported: weight, bias and
+/// everything before them silently stay unchanged (candle issues 2168, 2977, 3011). If this test fails, Candle has
+/// fixed it: then update this file and the README.
 #[test]
 fn parameters_before_candles_norms_do_not() {
     let (_, _, moved) = train(|vb| boxed(candle_nn::layer_norm(8, 1e-5, vb)), 20);
     assert!(!moved, "candle-nn's layer norm lets gradients through now");
     let (_, _, moved) = train(|vb| boxed(candle_nn::rms_norm(8, 1e-5, vb)), 20);
     assert!(!moved, "candle-nn's RMS norm lets gradients through now");
-    // Without a bias its layer norm is composed of differentiable operations, and trains.
+    // Without a bias, its layer norm is composed of differentiable operations, and trains.
     let (_, _, moved) = train(|vb| boxed(candle_nn::layer_norm_no_bias(8, 1e-5, vb)), 20);
     assert!(moved);
 
-    // The same input and the same loss, side by side: ours has the gradient, theirs has none at all.
+    // The same input and the same loss: ours has a gradient, theirs has none at all.
     let x = Var::from_tensor(&tensor(&[1.0f32, 2.0, 4.0, 3.0], &[1, 4])).unwrap();
     let (weight, bias) = (tensor(&[1.0f32; 4], &[4]), tensor(&[0.0f32; 4], &[4]));
     let gradient = |norm: &dyn Module| {
@@ -79,7 +79,7 @@ fn parameters_before_candles_norms_do_not() {
     assert!(ours.iter().any(|&dx| dx.abs() > 0.1), "{ours:?}");
 }
 
-/// An LSTM and a norm behind it learn to hold the first number of a sequence.
+/// An LSTM followed by a norm learns to remember the first number of a sequence.
 #[test]
 fn recurrent_networks_learn() {
     let map = VarMap::new();

@@ -1,15 +1,15 @@
-// The time loop of an LSTM or GRU, backward: one launch for all steps.
+// Backward time loop of an LSTM or GRU: one launch for all steps.
 //
-//   dh = dy + Uᵀ dzh of the step behind it
-//   LSTM  dn = dh·o·(1 − tanh²)      dc = LNc'(dn) + what the next step's f let through
+//   dh = dy + Uᵀ dzh of the following step
+//   LSTM  dn = dh·o·(1 − tanh²)      dc = LNc'(dn) + dc₋ of the following step
 //         da_i = dc·g·i(1−i)   da_f = dc·c₋·f(1−f)   da_g = dc·i(1−g²)   da_o = dh·tanh·o(1−o)      dc₋ = dc·f
 //   GRU   dn = dh·(1−z)·(1−n²)   dz = dh·(h₋−n)·z(1−z)   dr = dn·h_n·r(1−r)   dh_n = dn·r   dh₋ += dh·z
 //   dzh = LNh'(da·GH)      dzx = LNx'(da·GX)      LN'(g) = r·(g − mean(g) − x̂·mean(g·x̂))
 //
-// Gates are computed again from the tape. Who owns what is as in forward.cu; a block's rows here are the units of its team of
-// SPLIT blocks, and its k is one part of all gates: it then reads that part of dzh only, and the team's blocks send each other
-// their sums, which are added in the order of the parts. Sums for the gradients of gains and biases are kept for each unit
-// and sequence, in order of time.
+// Gates are recomputed from the tape. Ownership is as in forward.cu, except that a block's rows are the units of its
+// team of SPLIT blocks, and its k is one part of all gates. So it reads only that part of dzh, and the blocks of a team
+// send each other their partial sums, which are added in the order of the parts. Sums for the gradients of gains and
+// biases are kept per unit and sequence, in the order of the time loop.
 #include "common.cuh"
 #include "cell.cuh"
 #define ROWS (SPLIT * UNITS)
@@ -23,17 +23,17 @@ struct Backward {
     const float *zx, *zh;   // the tape, as forward.cu left it
     const float *rh, *rx;   // 1/σ: [T, B, NGRP], and [rows, XGRP] of the input's norm
     const float *state, *cell;
-    elem *dzh;              // [T, B, G·HP], EMPTY at the start
+    elem *dzh;              // [T, B, G·HP], initially EMPTY
     elem *dzx;              // [rows, G·HP]
     uint2 *gates, *inputs;  // [T, B, NGRP, GS] and [T, B, XGRP, GS] messages
     uint2 *cells;           // [T, B, GS] messages
-    u64 *mail;              // [2, B, SPLIT, HP]: sums of a team, each with its step
+    u64 *mail;              // [2, B, SPLIT, HP]: partial sums within a team, each tagged with its step
     const float *consts;
     const elem *dy;
     long long y_time, y_batch;
     const float *dh_last, *dc_last;  // [B, H] or null
     float *dh0, *dc0;                // [B, H] or null
-    float *sums;                     // [B, 4·G·HP + 2·HP]: of every constant
+    float *sums;                     // [B, 4·G·HP + 2·HP]: gradients of all constants
     const int *lengths;
     u32 *fail, *report;
     int steps, batch, first, end, cols;
@@ -45,15 +45,16 @@ struct Backward {
 #define XGROUP(q) (XGRP == 1 ? 0 : XGRP == 2 ? ((q) == G - 1) : (q))
 #define XGATES(k) (XGRP == 1 ? G : XGRP == 2 ? ((k) ? 1 : G - 1) : 1)
 
-// A thread's own numbers of a share. Kept from step to step: dc, or dh of a GRU by way of the mixture, and the sums.
+// A thread's values per share. Kept from step to step: dc (GRU: the part of dh that bypasses the candidate), and the
+// sums.
 #define CARRY 0
 #define SUM_GX 1
 #define SUM_CX (1 + G)
 #define SUM_GH (1 + 2 * G)
-#define SUM_CELL (1 + 3 * G)  // of γ and β of the cell; the first is CH of the candidate in a GRU
+#define SUM_CELL (1 + 3 * G)  // for γ and β of the cell; in a GRU, the first is CH of the candidate
 #define NKEPT (3 + 3 * G)
-// From phase to phase: i, f, g and da_o, then dha; a GRU's dha and dxa of the candidate. Then dn·γ, or before that the product
-// where no team has to add it up. In registers also c₋ and ĉ, which otherwise are computed again.
+// Passed from phase to phase: i, f, g and da_o, then dha (GRU: dha, and dxa of the candidate). Then dn·γ, or before
+// that the product, if no team has to add it up. In registers also c₋ and ĉ, which are recomputed otherwise.
 #define GATE 0
 #define DN 4
 #define BEFORE 5
@@ -106,13 +107,13 @@ __device__ __forceinline__ void last_sums(const Backward &a, Own &o) {
     }
 }
 
-// dzh of the step behind.
+// dzh of the following step.
 __device__ __forceinline__ Vectors vectors_of(const Backward &a, const Block &k, int step, int part) {
     return {(const u32 *)(a.dzh + (size_t(step + 1) * a.batch + k.b0 + part * CC) * GW), GW / PER_WORD, k.count - part * CC};
 }
 
 #if LSTM
-// From dh to dn·γ and da_o, with the block's part of the sums of the cell's norm.
+// From dh to dn·γ and da_o, with the block's part of the sums for the cell's norm.
 __device__ __forceinline__ void cell_back(
     const Backward &a, Own &o, const Place &p, int share, const Cell &cell, float dh, const float xa[G], const float ha[G]) {
     const Block &k = o.k;
@@ -157,7 +158,7 @@ __device__ __forceinline__ void cell_back(
 }
 #endif
 
-// 1. dh, and what it means for the cell.
+// Phase 1: dh, and the gradients within the cell that follow from it.
 __device__ __forceinline__ void phase_cell(const Backward &a, Own &o, int step, int share, const Read &r) {
     Block &k = o.k;
     const Place p = place(a, k, step, share);
@@ -180,7 +181,7 @@ __device__ __forceinline__ void phase_cell(const Backward &a, Own &o, int step, 
     cell_back(a, o, p, share, cell_of(o, p, step, r.kept), dh, xa, ha);
 }
 
-// A block's part of Σ g and Σ g·x̂ for each row of a norm, g = da·γ.
+// Sends the block's part of Σ g and Σ g·x̂ for each row of a norm, g = da·γ.
 template <int ROWS_OF> __device__ __forceinline__ void send_row_sums(
     uint2 *to, const Own &o, const Place &p, int gain, const float da[G], const float x[G], int (*row_of_gate)(int)) {
 #pragma unroll
@@ -197,7 +198,7 @@ template <int ROWS_OF> __device__ __forceinline__ void send_row_sums(
     }
 }
 
-// 2. The gates, and each block's part of the sums that their norms need.
+// Phase 2: the gates, and each block's part of the sums that their norms need.
 __device__ __forceinline__ void phase_gates(const Backward &a, Own &o, int step, int share) {
     Block &k = o.k;
     const Place p = place(a, k, step, share);
@@ -245,7 +246,7 @@ __device__ __forceinline__ void keep_sums(
     }
     if (!LSTM) o.kept(share, SUM_CELL) = __fadd_rn(o.kept(share, SUM_CELL), dha[2]);
 }
-// dzx, through the norm of the input if it has one.
+// dzx, through the norm of the input if there is one.
 __device__ __forceinline__ void input_back(
     float dx[G], const Backward &a, Own &o, const Place &p, size_t row, const float x[G], const float dxa[G]) {
 #pragma unroll
@@ -268,7 +269,7 @@ __device__ __forceinline__ void input_back(
 #endif
 }
 
-// 3. Through the norms: dzh goes out, dzx and the sums are kept.
+// Phase 3: through the norms. Sends dzh; stores dzx and the sums.
 __device__ __forceinline__ void phase_norms(const Backward &a, Own &o, int step, int share) {
     Block &k = o.k;
     const Place p = place(a, k, step, share);
@@ -307,7 +308,7 @@ __device__ __forceinline__ void phase_norms(const Backward &a, Own &o, int step,
     if (step > 0) prefetch_tape(a, k, step - 1, share);
 }
 
-// dh's product of all chunks, on its way to those who own the units.
+// The product for dh over all chunks, sent to the owners of the units.
 __device__ __forceinline__ void multiply_back(const Backward &a, Own &o, Matrix &m, int step, int first) {
     Block &k = o.k;
     Window window;
@@ -316,7 +317,7 @@ __device__ __forceinline__ void multiply_back(const Backward &a, Own &o, Matrix 
         if (part == 0) ask(window, v, first, k.lane);
         product(k.parts, m, window, v, part, first, k.warp, k.lane, k.patience);
         __syncthreads();
-        // The next chunk's first vectors are on their way while the sums of this one are put together.
+        // Request the first vectors of the next chunk while the sums of this one are combined.
         if (part + 1 < chunks_of(k)) ask(window, vectors_of(a, k, step, part + 1), first, k.lane);
         send_sums(a, o, step, part);
     }
@@ -343,7 +344,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_backward(Backward a) {
         if (step < 0) break;
         if (k.worker) EACH_SHARE(k) phase_gates(a, o, step, share);
         if (k.worker) EACH_SHARE(k) phase_norms(a, o, step, share);
-        // Whoever has no more to do must not look for dzh in vain: that would slow the others.
+        // Threads that are done must not poll for dzh yet: polling would slow down the others.
         __syncthreads();
     }
     if (k.worker) last_sums(a, o);

@@ -1,16 +1,16 @@
-// A block of a time loop, and what its threads own: a block goes through up to ITEM chunks of sequences in every phase of a
-// step; a thread has one unit of one sequence in every share of a chunk.
+// A block of a time loop, and what its threads own. In every phase of a step, a block processes up to ITEM chunks of
+// sequences; a thread has one unit of one sequence in every share of a chunk.
 #define PCOLS (256 / UNITS)
-#define COLS (CC < PCOLS ? CC : PCOLS)  // sequences of a share
+#define COLS (CC < PCOLS ? CC : PCOLS)  // sequences per share
 #define CHUNK_SHARES (CC / COLS)
 #define SHARES (ITEM * CHUNK_SHARES)
-// Where a thread has one sequence only, its numbers are in registers.
+// If a thread has only one sequence, its values are in registers.
 #define IN_REGISTERS (SHARES == 1)
 
 struct Block {
     int tid, warp, lane;
-    int rank;       // in its group
-    int b0, count;  // first sequence of the group, and how many
+    int rank;       // rank in its group
+    int b0, count;  // first sequence of the group, and number of sequences
     int u, column, unit;
     bool worker, real;
     float inv_units;
@@ -18,26 +18,26 @@ struct Block {
     float *parts, *consts, *keeps, *temps;
 };
 
-// A look in vain takes as long as one that finds something, and slows the messages that it looks for. A block that has just sent
-// its own and has nothing else to do lets PAUSE cycles pass first.
+// An unsuccessful poll takes as long as a successful one, and slows down the messages it polls for. So a block that has
+// just sent its own message and has nothing else to do first waits for PAUSE cycles.
 __device__ __forceinline__ void hold_off() {
     if (IN_REGISTERS && PAUSE > 0) idle(PAUSE);
 }
-// Rows of a norm whose messages are waited for together: all where there are registers for them.
+// Rows of a norm whose messages are awaited together: all of them if there are enough registers.
 #define TOGETHER(rows) (IN_REGISTERS ? (rows) : 1)
 
 // A thread's sequence in a share of a chunk.
 struct Place {
     int b, length;
     bool mine, valid;  // whether the sequence exists; whether it has this step
-    long long time;    // of x and y
-    size_t at;         // [T, B]
+    long long time;    // time index in x and y
+    size_t at;         // row index in [T, B]
 };
 template <class Args> __device__ __forceinline__ Place place(const Args &a, const Block &k, int step, int share) {
     Place p;
     const int column = share * COLS + k.column;
     p.mine = k.worker && column < k.count;
-    p.b = k.b0 + (p.mine ? column : 0);  // some sequence that exists, so that its messages can be read
+    p.b = k.b0 + (p.mine ? column : 0);  // any existing sequence, so that its messages can be read
     p.length = p.mine && a.lengths ? a.lengths[p.b] : a.steps;
     p.valid = p.mine && step >= 0 && step < p.length;
     p.time = time_of(step, p.length, a.reverse);
@@ -48,13 +48,13 @@ template <class Args> __device__ __forceinline__ size_t row_of(const Args &a, co
     return size_t(p.time * a.row_time + p.b * (long long)a.row_batch);
 }
 
-// Chunks and shares in which there is a sequence.
+// Number of chunks and shares that contain a sequence.
 __device__ __forceinline__ int chunks_of(const Block &k) { return ITEM == 1 ? 1 : (k.count + CC - 1) / CC; }
 __device__ __forceinline__ int shares_of(const Block &k) { return SHARES == 1 ? 1 : (k.count + COLS - 1) / COLS; }
 #define EACH_SHARE(k) for (int share = 0; share < shares_of(k); share++)
 
-// What is in shared memory: parts, constants, numbers that are kept from step to step, numbers from phase to phase, and
-// behind them the matrix.
+// Sets up a block. Shared memory holds, in this order: partial sums, constants, values kept from step to step, values
+// passed from phase to phase, and the matrix.
 template <class Args> __device__ __forceinline__ Block enter(const Args &a, float *shared, int keeps, int temps, u32 **matrix) {
     Block k;
     k.tid = threadIdx.x, k.warp = k.tid >> 5, k.lane = k.tid & 31;

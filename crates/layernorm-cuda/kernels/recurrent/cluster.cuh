@@ -1,16 +1,16 @@
-// What the time loops of small 16-bit layers share: a cluster of blocks holds all of U in its registers, and its blocks hear
-// from each other through distributed shared memory alone. Clusters know nothing of each other, so a sequence's bits do not
-// depend on the batch, any number of clusters may run at a time, and none can wait for one that does not run.
+// Shared by the time loops of small 16-bit layers: a cluster of blocks holds all of U in registers, and its blocks
+// communicate only through distributed shared memory. Clusters are independent of each other. So the bits of a sequence
+// do not depend on the batch, any number of clusters may be resident, and none can wait for one that is not running.
 //
-//   CS = HP/32 blocks a cluster, 32 units a block; 8·NT sequences a cluster, NT a warp: w and w + 8; a lane is a unit
+//   CS = HP/32 blocks per cluster, 32 units per block; 8·NT sequences per cluster, NT per warp: w and w + 8; one unit per lane
 //
-// So beyond the product a warp is alone with its sequences: their statistics are shuffles, and it hears of them only from
-// the same warp of the other blocks. A message is stored in the receiver's shared memory by `st.async`, which counts its
-// bytes on the receiver's barrier; a barrier's phase ends when all blocks' bytes have come. Statistics have one place each:
-// nobody sends those of step s + 1 before it has this warp's h of step s + 1, which is sent after those of step s were read.
-// h has two places by turns, for the same reason one step further.
+// So except for the product, a warp handles its sequences alone: their statistics are shuffles, and messages about them
+// come only from the same warp of the other blocks. A message is stored in the receiver's shared memory by `st.async`,
+// which counts its bytes on the receiver's barrier; a phase of the barrier ends when the bytes of all blocks have
+// arrived. Statistics need only one buffer: nobody sends those of step s + 1 before it has this warp's h of step s + 1,
+// which is sent after those of step s were read. h is double-buffered, for the same reason one step further.
 #define CS (HP / 32)
-// Messages of a row, one of each block.
+// Messages per row, one from each block.
 #define ROW ((CS + 3) / 4 * 4)
 
 __device__ __forceinline__ u32 shared_at(const void *p) { return u32(__cvta_generic_to_shared(p)); }
@@ -19,7 +19,7 @@ __device__ __forceinline__ u32 block_of_cluster() {
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-// The same place in another block's shared memory.
+// The corresponding address in another block's shared memory.
 __device__ __forceinline__ u32 at_block(u32 at, int rank) {
     u32 there;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at), "r"(rank));
@@ -34,7 +34,7 @@ __device__ __forceinline__ void barrier_init(u32 bar) {
 __device__ __forceinline__ void barrier_arrive(u32 bar) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
-// The phase under way ends when so many bytes have come.
+// The current phase ends when this many bytes have arrived.
 __device__ __forceinline__ void barrier_expect(u32 bar, u32 bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
@@ -52,13 +52,13 @@ __device__ __forceinline__ void post4(u32 to, u32 bar, uint4 v) {
                  "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(bar) : "memory");
 }
 
-// The sum over the four lanes that share a row's messages, the same bits in each.
+// The sum over the four lanes that share a row's messages, with the same bits in each.
 __device__ __forceinline__ float sum_four(float x) {
     x = __fadd_rn(x, __shfl_xor_sync(0xffffffffu, x, 1));
     return __fadd_rn(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-// A lane's messages of a row: those of every fourth part of the blocks.
+// Each of four lanes reads a quarter of a row's messages.
 #define QUARTER ((CS + 3) / 4)
 __device__ __forceinline__ void read_row(float2 own[QUARTER], const float2 *row, int lane) {
     const float2 *from = row + (lane & 3) * QUARTER;
@@ -73,7 +73,8 @@ __device__ __forceinline__ void read_row(float2 own[QUARTER], const float2 *row,
         for (int j = 0; j < QUARTER; j++) own[j] = from[j];
 }
 
-// The blocks' (mean, Σ(x − mean)²) of a row, to its mean and 1/σ; about the first block's mean, so that one pass is enough.
+// Combines the blocks' (mean, Σ(x − mean)²) of a row into its mean and 1/σ; relative to the first block's mean, so that
+// one pass is enough.
 template <int GATES> __device__ __forceinline__ void row_of_cluster(
     const float2 *row, int lane, float eps, bool dev, float &mean, float &rstd) {
     float2 own[QUARTER];
@@ -95,7 +96,7 @@ template <int GATES> __device__ __forceinline__ void row_of_cluster(
     rstd = dev ? __fdiv_rn(1.0f, __fadd_rn(__fsqrt_rn(var), eps)) : rsqrtf(__fadd_rn(var, eps));
 }
 
-// Two sums of the blocks, both times a scale.
+// Two sums over the blocks, both multiplied by `scale`.
 __device__ __forceinline__ float2 cluster_sums(const float2 *row, int lane, float scale) {
     float2 own[QUARTER];
     read_row(own, row, lane);

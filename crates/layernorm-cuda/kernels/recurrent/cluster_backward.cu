@@ -1,13 +1,13 @@
-// The time loop of a small 16-bit LSTM or GRU, backward, in clusters of blocks (cluster.cuh). The step is that of backward.cu.
+// Backward time loop of a small 16-bit LSTM or GRU in clusters (cluster.cuh). The step is that of backward.cu.
 //
-// The tape of a step comes to shared memory while the step behind it is worked on, each thread's own part by its own copies.
+// The tape of a step is copied to shared memory while the following step is processed; each thread copies its own part.
 #include "common.cuh"
 #include "cell.cuh"
 #include "cluster.cuh"
 
 struct Backward {
     const u32 *ut;         // [block][warp][DW][2 tiles][G][2][lane][4 words]
-    const float *zx, *zh;  // the tape, as forward.cu says
+    const float *zx, *zh;  // the tape, as described in forward.cu
     const float *rh, *rx;  // 1/σ: [T, B, NGRP], and [rows, XGRP] of the input's norm
     const float *state, *cell;
     elem *dzh;             // [T, B, G·HP]
@@ -17,7 +17,7 @@ struct Backward {
     long long y_time, y_batch;
     const float *dh_last, *dc_last;  // [B, H] or null
     float *dh0, *dc0;                // [B, H] or null
-    float *sums;                     // [B, 4·G·HP + 2·HP]: of every constant
+    float *sums;                     // [B, 4·G·HP + 2·HP]: gradients of all constants
     const int *lengths;
     int steps, batch;
     int row_time, row_batch;
@@ -26,16 +26,16 @@ struct Backward {
 
 #define XGROUP(q) (XGRP == 1 ? 0 : XGRP == 2 ? ((q) == G - 1) : (q))
 #define XGATES(k) (XGRP == 1 ? G : XGRP == 2 ? ((k) ? 1 : G - 1) : 1)
-// Rows of sums: of the gates' norm, then of the input's.
+// Rows of sums: of the gates' norm, then of the input's norm.
 #define GROUPS (NORM * NGRP + XNORM * XGRP)
 #define ANY_GROUPS (GROUPS ? GROUPS : 1)
 
-// What a thread has of the tape for a step.
+// A thread's part of the tape of a step.
 #define TAPE_X 0
 #define TAPE_Z G
 #define TAPE_STATE (2 * G)
 #define TAPE_CELL (2 * G + 1)    // mean and 1/σ of c
-#define TAPE_BEFORE (2 * G + 3)  // the same of the step before
+#define TAPE_BEFORE (2 * G + 3)  // the same of the previous step
 #define TAPE_RH (2 * G + 5)
 #define TAPE_RX (TAPE_RH + NGRP)
 #define TAPES (TAPE_RX + XGRP)
@@ -43,13 +43,13 @@ struct Backward {
 #define SUM_GX 0
 #define SUM_CX G
 #define SUM_GH (2 * G)
-#define SUM_CELL (3 * G)  // of γ and β of the cell; the first is CH of the candidate in a GRU
+#define SUM_CELL (3 * G)  // for γ and β of the cell; in a GRU, the first is CH of the candidate
 #define SUMS (3 * G + 2)
 
 struct Shared {
-    u64 bars[2 + 16 * NT];                   // dh by turns; gates and cells of each sequence
-    float dh[2][CS][8 * NT][32];             // sums of all blocks for this one's units
-    u32 dz[2][G][NT][8][16];                 // of this block
+    u64 bars[2 + 16 * NT];                   // dh, double-buffered; gates and cells of each sequence
+    float dh[2][CS][8 * NT][32];             // partial sums of all blocks for this block's units
+    u32 dz[2][G][NT][8][16];                 // dzh of this block
     float2 gates[2][8 * NT][ANY_GROUPS][ROW];  // messages
     float2 cells[8 * NT][ROW];
     float tape[2][NT][TAPES][256];
@@ -62,7 +62,7 @@ static_assert(sizeof(Shared) == SHARED, "the host counts otherwise");
 __device__ __forceinline__ void fetch(float *to, const float *from) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_at(to)), "l"(from) : "memory");
 }
-// Until all that this thread fetched is there.
+// Waits for all copies issued by this thread.
 __device__ __forceinline__ void await_fetches() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backward a) {
@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
 
     if (tid == 0) {
         for (int i = 0; i < 2 + 16 * NT; i++) barrier_init(bar_dh + 8 * i);
-        // Nothing comes for the last step.
+        // Nothing arrives for the last step.
         barrier_arrive(bar_dh), barrier_expect(bar_dh + 8, DH_BYTES);
         for (int i = 0; i < 8 * NT; i++) barrier_expect(bar_gates + 8 * i, GATE_BYTES), barrier_expect(bar_cells + 8 * i, CELL_BYTES);
     }
@@ -91,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
     bool mine[NT];
     float carry[NT], after[NT];
     elem dy[NT];
-    // The tape of a step, on its way. Behind a sequence's end there is only its state.
+    // Copies the tape of a step asynchronously. Past the end of a sequence there is only its state.
     auto fetch_step = [&](int s) {
 #pragma unroll
         for (int n = 0; n < NT; n++) {
@@ -145,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
 #else
         float candidate[NT];
 #endif
-        // The gates again, while dh is on its way.
+        // Recompute the gates while dh is in flight.
         await_fetches();
 #pragma unroll
         for (int n = 0; n < NT; n++) {
@@ -184,10 +184,10 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
             gate[n][2] = tanh_of(fmaf(gate[n][0], ha[2], xa[2])), candidate[n] = ha[2];
 #endif
         }
-        // 1. dh, and what it means for the cell.
+        // Phase 1: dh, and the gradients within the cell that follow from it.
         barrier_wait(bar_dh + 8 * turn, it >> 1 & 1);
         if (tid == 0) barrier_expect(bar_dh + 8 * turn, DH_BYTES);
-        float da[NT][4];  // of the gates; a GRU's fourth is that of the candidate on the input's side
+        float da[NT][4];  // of the gates; in a GRU, the fourth is that of the candidate on the input's side
 #pragma unroll
         for (int n = 0; n < NT; n++) {
             float dh = valid[n] ? own_dy[n] : 0.0f;
@@ -216,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
             if (valid[n]) carry[n] = __fmul_rn(dh, old);
 #endif
         }
-        // 2. The gates, and this block's part of the sums that their norms need.
+        // Phase 2: the gates, and this block's part of the sums that their norms need.
 #pragma unroll
         for (int n = 0; n < NT; n++) {
             const float *tape = &sh.tape[s & 1][n][0][tid];
@@ -255,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
                     post2(at_block(shared_at(&sh.gates[turn][n * 8 + warp][k][rank]), lane), at_block(bar_gates + 8 * (n * 8 + warp), lane), sum, dot);
             }
         }
-        // 3. Through the norm: dzh, and its products go out.
+        // Phase 3: through the norm. Computes dzh and sends its products.
         float dz[NT][G];
 #pragma unroll
         for (int n = 0; n < NT; n++) {
@@ -283,13 +283,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
         }
         __syncthreads();
         send_products(m, sh, turn, turn ^ 1, rank, warp, lane);
-        // What nobody waits for: dzh and dzx for the products behind the loop, and the sums.
+        // Not on the critical path: dzh and dzx for the products after the loop, and the sums.
 #pragma unroll
         for (int n = 0; n < NT; n++) {
             const int b = b0 + n * 8 + warp;
             const float *tape = &sh.tape[s & 1][n][0][tid];
             float dxa[G], dx[G], x[G], z[G], sums[SUMS];
-            // All that is read before all that is written, or each would wait for the one before it.
+            // All reads before all writes; otherwise each read would wait for the previous write.
 #pragma unroll
             for (int k = 0; k < SUMS; k++) sums[k] = sh.sums[n][k][tid];
 #pragma unroll
@@ -354,6 +354,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_backward(Backwa
             to[CONST_CELL] = LSTM ? sums[SUM_CELL * 256] : 0.0f;
             to[CONST_CELL + HP] = LSTM ? sums[(SUM_CELL + 1) * 256] : 0.0f;
         }
-    // No block may go while another could still write to it.
+    // No block may exit while another could still write to it.
     cluster_barrier();
 }

@@ -1,8 +1,8 @@
-// Uᵀ dzh in a cluster: a block multiplies its own dzh, 32 units of each gate, with what U has for it and all H units, and
-// sends each block its 32 of the sums; dh is their sum over the blocks. So no block waits for dzh of another, and what
-// travels are H sums of f32 a sequence and block instead of G·H elements.
-#define DW ((CS + 7) / 8)         // blocks that a warp multiplies for, two tiles of 16 units each
-#define CHAINS (DW == 1 ? 2 : 1)  // sums of a tile, so that four of them are on their way at a time
+// Uᵀ dzh in a cluster: a block multiplies its own dzh, 32 units of each gate, by the corresponding part of U for all H
+// units, and sends each block the sums of its 32 units; dh is their sum over the blocks. So no block waits for dzh of
+// another, and per sequence and block only H sums in f32 are sent instead of G·H elements.
+#define DW ((CS + 7) / 8)         // blocks for which a warp computes products, two tiles of 16 units each
+#define CHAINS (DW == 1 ? 2 : 1)  // accumulators per tile, so that four of them are in flight
 
 struct Matrix {
     u32 w[DW][2][G][2][4];
@@ -18,7 +18,7 @@ __device__ __forceinline__ void load_matrix(Matrix &m, const u32 *packed, int ra
     }
 }
 
-// The block's share of dh, to all blocks.
+// Sends the block's contribution to dh to all blocks.
 __device__ __forceinline__ void send_products(const Matrix &m, Shared &sh, int from, int to, int rank, int warp, int lane) {
     if (warp * DW >= CS) return;
 #pragma unroll
@@ -39,7 +39,7 @@ __device__ __forceinline__ void send_products(const Matrix &m, Shared &sh, int f
                 }
             }
         }
-        // Rows g and g + 8 of both tiles are four neighbouring units; columns 2t and 2t + 1.
+        // Rows g and g + 8 of both tiles are four neighboring units; columns 2t and 2t + 1.
 #pragma unroll
         for (int d = 0; d < DW; d++) {
             const int block = warp * DW + d;
@@ -56,7 +56,7 @@ __device__ __forceinline__ void send_products(const Matrix &m, Shared &sh, int f
     }
 }
 
-// Σ over the blocks, as a tree of neighbours.
+// Σ over the blocks, as a tree of neighbors.
 __device__ __forceinline__ float sum_blocks(const float *first) {
     float part[CS];
 #pragma unroll

@@ -1,42 +1,42 @@
-// The time loop of a small 16-bit LSTM or GRU, forward, in clusters of blocks (cluster.cuh). The step is that of forward.cu,
-// and so is the tape.
+// Forward time loop of a small 16-bit LSTM or GRU in clusters (cluster.cuh). The step and the tape are those of
+// forward.cu.
 //
-// The product: rows in tiles of 16, 4 units with 4 gates each (a GRU's fourth is 0). Two warps share two tiles and take half
-// of k each; their sums meet in shared memory, where the lane of a unit finds its gates. Blocks send h to their nearer
-// neighbours first, so each begins its product with that half of k.
+// The product: rows in tiles of 16, 4 units with 4 gates each (a GRU's fourth is 0). Two warps share two tiles, and
+// each takes half of k. Their sums are combined in shared memory, where the lane of a unit finds its gates. Blocks send
+// h to their nearer neighbors first, so each block starts its product with that half of k.
 #include "common.cuh"
 #include "cell.cuh"
 #include "cluster.cuh"
-#define PW ((CS + 1) / 2)                   // pairs of k (32 units) a warp
-#define NEAR (CS % 4 == 0 ? CS / 2 : CS)    // blocks whose h is waited for first
-#define COLUMN 132                          // words of a sequence's sums: 32 units' gates, and room against meeting in a bank
+#define PW ((CS + 1) / 2)                   // pairs of k (32 units) per warp
+#define NEAR (CS % 4 == 0 ? CS / 2 : CS)    // blocks whose h is awaited first
+#define COLUMN 132                          // words per sequence: the gates of 32 units, padded against bank conflicts
 
 struct Forward {
     const u32 *u;         // [block][warp][PW][2 tiles][2][lane][4 words]
-    float *zx;            // [rows, G·HP]: LNx(W x) without γ and β, or W x; in training LNs of the sum takes its place
-    float *zh;            // [T, B, G·HP] tape: ẑ, where it is not in zx
+    float *zx;            // [rows, G·HP]: LNx(W x) without γ and β, or W x; in training overwritten by LNs of the sum
+    float *zh;            // [T, B, G·HP] tape: ẑ, unless it is in zx
     float *rh;            // [T, B, NGRP] tape: 1/σ
     float *state;         // [T + 1, B, HP] tape: c before its norm, or h of a GRU
     float *cell;          // [T, B, 2] tape: mean and 1/σ of c
-    elem *h;              // [T + 1, B, HP]: slot 0 is given, the rest tape
+    elem *h;              // [T + 1, B, HP]: slot 0 is given, the rest is tape
     const float *consts;  // GX, CX, GH, CH [G·HP] each, γ and β of the cell [HP]
     elem *y;
-    long long y_time, y_batch;  // elements from a step, a sequence, to the next
+    long long y_time, y_batch;  // strides in elements, by step and by sequence
     const float *h0, *c0;       // [B, H] or null
     float *h_last, *c_last;     // [B, H]
     const int *lengths;         // [B] or null
     int steps, batch;
-    int row_time, row_batch;    // rows of zx from a step, a sequence, to the next
+    int row_time, row_batch;    // strides of zx in rows, by step and by sequence
     int reverse;
 };
 
 struct Shared {
-    u64 bars[4 + 16 * NT];            // h by turns, near and far; gates and cells of each sequence
-    u32 h[2][CS][NT][8][16];          // of all blocks
+    u64 bars[4 + 16 * NT];            // h, double-buffered, near and far; gates and cells of each sequence
+    u32 h[2][CS][NT][8][16];          // h of all blocks
     u32 mine[8 * NT][16];             // h of this block, to be sent
     float2 gates[8 * NT][NGRP][ROW];  // messages
     float2 cells[8 * NT][ROW];
-    float parts[2][2][8 * NT][COLUMN];  // sums of zh by turns, of both halves of k: a block's barrier lies between two uses of a place
+    float parts[2][2][8 * NT][COLUMN];  // partial sums of zh for both halves of k, double-buffered
 };
 static_assert(sizeof(Shared) == SHARED, "the host counts otherwise");
 
@@ -54,12 +54,13 @@ __device__ __forceinline__ void load_matrix(Matrix &m, const u32 *packed, int ra
     }
 }
 
-// Which block's h a pair of a warp is: by its distance from this block, the nearer half first (rnn_pack_cluster agrees).
+// Which block's h belongs to a pair of a warp: by distance from this block, the nearer half first (as in
+// rnn_pack_cluster).
 __device__ __forceinline__ int distance_of(int warp, int p) {
     return NEAR < CS ? p / (CS / 4) * (CS / 2) + (warp & 1) * (CS / 4) + p % (CS / 4) : (warp & 1) * PW + p;
 }
 
-// The warp's sums of its two tiles over its half of k, to where the units' lanes find them.
+// Computes the warp's sums of its two tiles over its half of k, and stores them where the lanes of the units read them.
 __device__ __forceinline__ void product(const Matrix &m, Shared &sh, int turn, u32 bar_far, u32 parity, int rank, int warp, int lane) {
     float acc[2][2][NT][4];
 #pragma unroll
@@ -83,7 +84,7 @@ __device__ __forceinline__ void product(const Matrix &m, Shared &sh, int turn, u
                 }
             }
     }
-    // Rows g and g + 8 of a tile are two gates of unit g/2, the last two where g is odd; columns 2t and 2t + 1.
+    // Rows g and g + 8 of a tile are two gates of unit g/2, the last two if g is odd; columns 2t and 2t + 1.
     const int g = lane >> 2, t = lane & 3;
 #pragma unroll
     for (int n = 0; n < NT; n++)
@@ -110,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
 
     if (tid == 0) {
         for (int i = 0; i < 4 + 16 * NT; i++) barrier_init(bar_h + 8 * i);
-        // h of step 0 is there.
+        // h of step 0 is already there.
         barrier_arrive(bar_h), barrier_arrive(bar_h + 8);
         barrier_expect(bar_h + 16, NEAR_BYTES), barrier_expect(bar_h + 24, FAR_BYTES);
         for (int i = 0; i < 8 * NT; i++) barrier_expect(bar_gates + 8 * i, GATE_BYTES), barrier_expect(bar_cells + 8 * i, CELL_BYTES);
@@ -126,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
     for (int k = 0; k < 4 * G + 2; k++) fixed[k] = a.consts[k < 4 * G ? k / G * GW + k % G * HP + unit : CONST_CELL + (k - 4 * G) * HP + unit];
     auto constant = [&](int kind, int gate) { return fixed[kind * G + gate]; };
 
-    // A warp's sequences. Behind its end, a sequence reads and writes nothing but the tape of its state.
+    // The warp's sequences. Past its end, a sequence reads and writes nothing but its state on the tape.
     int length[NT];
     bool mine[NT];
     float x[NT][G], carried[NT], before[NT];
@@ -152,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
     cluster_barrier();
 
     for (int s = 0; s < a.steps; s++) {
-        // 1. The product, and this block's part of the gates' statistics.
+        // Phase 1: the product, and this block's part of the gates' statistics.
         const int turn = s & 1, next_turn = turn ^ 1;
         const u32 parity = s >> 1 & 1, bar = bar_h + 16 * turn;
         barrier_wait(bar, parity);
@@ -193,13 +194,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
             }
 #endif
         }
-        // The next step's input, while the statistics are on their way.
+        // Load the next step's input while the statistics are in flight.
 #pragma unroll
         for (int n = 0; n < NT; n++)
             if (s + 1 < length[n])
 #pragma unroll
                 for (int k = 0; k < G; k++) x[n][k] = __ldcg(row[n] + row_step + k * HP);
-        // 2. The gates; this block's part of the cell's statistics.
+        // Phase 2: the gates, and this block's part of the cell's statistics.
         float o[NT], c[NT], h[NT], rstd[NT][NGRP];
 #pragma unroll
         for (int n = 0; n < NT; n++) {
@@ -239,7 +240,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
             h[n] = real && s < length[n] ? mixed : before[n];
 #endif
         }
-        // 3. The cell's norm, and h goes to all blocks.
+        // Phase 3: the cell's norm; send h to all blocks.
         float cell_mean[NT], cell_rstd[NT], next[NT];
 #pragma unroll
         for (int n = 0; n < NT; n++) {
@@ -267,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
             if (mine[n] && lane < 4) *(uint4 *)(a.h + (size_t(s + 1) * a.batch + b) * HP + rank * 32 + 8 * lane) = v;
 #endif
         }
-        // What nobody waits for.
+        // Not on the critical path.
 #pragma unroll
         for (int n = 0; n < NT; n++) {
             const bool valid = s < length[n];
@@ -279,7 +280,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
 #pragma unroll
                 for (int k = 0; k < G; k++) kept[k * HP] = z[n][k];
             if (mine[n]) a.state[(at + a.batch) * HP + unit] = !LSTM ? h[n] : valid ? c[n] : carried[n];
-            // A block's share of what is one number a sequence.
+            // Values that exist once per sequence are written by different blocks.
             if (valid && lane == 0 && rank == warp % CS) {
 #pragma unroll
                 for (int k = 0; k < NGRP; k++)
@@ -301,6 +302,6 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward
             if (a.h_last) a.h_last[at] = before[n];
             if (LSTM && a.c_last) a.c_last[at] = carried[n];
         }
-    // No block may go while another could still write to it.
+    // No block may exit while another could still write to it.
     cluster_barrier();
 }

@@ -1,12 +1,13 @@
-// What all recurrent kernels share: element types, products on tensor cores, messages between blocks.
+// Shared by all recurrent kernels: element types, products on tensor cores, messages between blocks.
 //
-// TYPE is 0 for f32, 1 for f16, 2 for bf16. A word is 32 bits: one f32, or two 16-bit numbers. In words, the tensor cores'
-// m16n8k16 (16 bits) and m16n8k8 (tf32) have the same fragments, so everything here counts k in words:
+// TYPE is 0 for f32, 1 for f16, 2 for bf16. A word is 32 bits: one f32, or two 16-bit numbers. In words, the fragments
+// of m16n8k16 (16 bits) and m16n8k8 (tf32) are the same, so everything here counts k in words:
 //   A, lane 4g+t: words (g, t) (g+8, t) (g, t+4) (g+8, t+4)      B: words (t, g) (t+4, g)      C: (g, 2t) (g, 2t+1) (g+8, …)
-// The order of k inside a product is free as long as A and B agree: a lane reads 16 bytes, words 4t..4t+3 of 16, and they
+// The order of k within a product is free as long as A and B agree: a lane reads 16 bytes, words 4t..4t+3 of 16, which
 // serve two products ("a pair").
 //
-// Products of f32 are three of tf32, of a high and a low part of each number; with TF32 one, of numbers rounded to 11 bits.
+// Products of f32 are three tf32 products, of a high and a low part of each number. With TF32 they are one, of numbers
+// rounded to 11 bits.
 #ifndef TF32
 #define TF32 0
 #endif
@@ -34,7 +35,7 @@ __device__ __forceinline__ float widen(elem x) {
 #endif
 }
 
-// To nearest even. A NaN becomes the canonical one, so that no number looks like EMPTY.
+// Rounds to nearest even. A NaN becomes the canonical one, so that no number looks like EMPTY.
 __device__ __forceinline__ elem narrow(float x) {
 #if TYPE == 0
     return x == x ? x : __uint_as_float(0x7fffffffu);
@@ -55,8 +56,8 @@ __device__ __forceinline__ void mma_tf32(float c[4], const u32 a[4], u32 b0, u32
                  : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// x = high + low: 11 bits in high and the rest in low, of which tf32 sees 11 more. Volatile, so that the compiler does not
-// take the split out of the time loop and keep both parts in registers.
+// x = high + low: 11 bits in high and the rest in low, of which tf32 uses 11 more. Volatile, so that the compiler does
+// not hoist the split out of the time loop and keep both parts in registers.
 __device__ __forceinline__ void split(u32 x, u32 &high, u32 &low) {
 #if TF32
     high = x + 0x1000u, low = 0;
@@ -77,7 +78,7 @@ __device__ __forceinline__ void mma_16(float c[4], const u32 a[4], u32 b0, u32 b
 }
 #endif
 
-// A and B of one product, split where the type needs it.
+// Fragments A and B of one product, split if the type requires it.
 struct FragA {
     u32 w[4];
 #if TYPE == 0
@@ -108,7 +109,7 @@ __device__ __forceinline__ FragB frag_b(u32 b0, u32 b1) {
 #endif
     return f;
 }
-// c += A·B, in f32.
+// c += A·B, accumulated in f32.
 __device__ __forceinline__ void multiply(float c[4], const FragA &a, const FragB &b) {
 #if TYPE == 0
 #if !TF32
@@ -121,9 +122,9 @@ __device__ __forceinline__ void multiply(float c[4], const FragA &a, const FragB
 #endif
 }
 
-// Messages between blocks. Memory that will carry them is filled with EMPTY before the kernel starts; whoever waits for a
-// word reads it until it is not EMPTY. The word is the message and its own flag, so no fence is needed, and as every step
-// has its own memory nothing is ever cleared. No number is EMPTY: narrow() and the arithmetic give the canonical NaN.
+// Messages between blocks. Their memory is filled with EMPTY before the kernel starts; a receiver polls a word until it
+// is not EMPTY. The word is both message and flag, so no fence is needed. Every step has its own memory, so nothing
+// needs to be cleared. No number equals EMPTY, because `narrow` and the arithmetic return the canonical NaN.
 #define EMPTY 0xffffffffu
 
 __device__ __forceinline__ uint4 peek4(const void *p) {
@@ -151,7 +152,7 @@ __device__ __forceinline__ void send4(void *p, float a, float b, float c, float 
                  "r"(message(c)), "r"(message(d)) : "memory");
 }
 
-// A number and the step it belongs to, in one word: where memory is used again, that says whether it has come.
+// A number and its step in one word, for memory that is reused: the step says whether the number has arrived.
 __device__ __forceinline__ u64 peek_tagged(const u64 *p) {
     u64 v;
     asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p));
@@ -161,13 +162,13 @@ __device__ __forceinline__ void send_tagged(u64 *p, float x, u32 tag) {
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(u64(tag) << 32 | __float_as_uint(x)) : "memory");
 }
 
-// Copies of 16 bytes into shared memory that go on while the thread does; they are waited for in groups.
+// Asynchronous copies of 16 bytes into shared memory, awaited in groups.
 __device__ __forceinline__ u32 shared_address(const void *p) { return (u32)__cvta_generic_to_shared(p); }
 __device__ __forceinline__ void copy_aside(u32 to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 __device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Until all but the last LEFT groups have come.
+// Waits until all groups except the last LEFT have arrived.
 template <int LEFT> __device__ __forceinline__ void await_groups() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
@@ -176,10 +177,10 @@ __device__ __forceinline__ uint4 load_shared(u32 from) {
     asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(from) : "memory");
     return v;
 }
-// A barrier of two neighbouring warps.
+// A barrier for two neighboring warps.
 __device__ __forceinline__ void sync_neighbours(int warp) { asm volatile("bar.sync %0, 64;" ::"r"(1 + warp / 2) : "memory"); }
 
-// Lets so many cycles pass.
+// Waits for this many cycles.
 __device__ __forceinline__ void idle(int cycles) {
     u32 begun, now;
     asm volatile("mov.u32 %0, %%clock;" : "=r"(begun)::"memory");
@@ -187,7 +188,8 @@ __device__ __forceinline__ void idle(int cycles) {
     while (int(now - begun) < cycles);
 }
 
-// How often a thread may still look in vain. At 0 it gives up: the result is wrong, `fail` says so, and the GPU is free.
+// Number of unsuccessful polls left. At 0 the thread gives up: the result is wrong, `fail` is set, and the GPU is free
+// again.
 struct Patience {
     u32 left;
     u32 *fail;
@@ -198,23 +200,26 @@ __device__ __forceinline__ bool wait_more(Patience &p) {
     return true;
 }
 
-// At the end of a kernel: a thread that gave up tells the host, whose memory `to` is. The host's next call is an error then.
+// Called at the end of a kernel: a thread that gave up tells the host by setting `to`, a word in host memory. The
+// host's next call then fails.
 __device__ __forceinline__ void tell_host(u32 *to) { asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(to), "r"(1) : "memory"); }
 __device__ __forceinline__ void report(const Patience &p, u32 *to) {
     if (p.left == 0) tell_host(to);
 }
 
-// The sum over LANES neighbouring lanes (a power of 2), the same bits in each.
+// The sum over LANES neighboring lanes (a power of 2), with the same bits in each.
 template <int LANES> __device__ __forceinline__ float sum_lanes(float x) {
 #pragma unroll
     for (int d = LANES / 2; d; d /= 2) x = __fadd_rn(x, __shfl_xor_sync(0xffffffffu, x, d));
     return x;
 }
 
-// A variance that rounding took below 0. A NaN stays one, as on the CPU: a row with an infinite number is NaN.
+// Clamps a variance that rounding made negative. A NaN stays a NaN, as on the CPU: a row with an infinite element is
+// NaN.
 __device__ __forceinline__ float not_below_zero(float x) { return x < 0.0f ? 0.0f : x; }
 
-// The special functions of the hardware, right to about 2^-22, subnormal numbers as 0: that is far below the 1 they meet here.
+// Hardware approximations, accurate to about 2^-22, with subnormal numbers flushed to 0. That is far below the 1 that
+// they are added to.
 __device__ __forceinline__ float exp2_of(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -226,7 +231,7 @@ __device__ __forceinline__ float inverse_of(float x) {
     return y;
 }
 __device__ __forceinline__ float sigmoid(float x) { return inverse_of(__fadd_rn(1.0f, exp2_of(__fmul_rn(x, -1.44269504f)))); }
-// Near 0 the series, elsewhere 1 − 2/(1 + e^2x).
+// Near 0 the series; elsewhere 1 − 2/(1 + e^2x).
 __device__ __forceinline__ float tanh_of(float x) {
     const float q = __fmul_rn(x, x);
     float p = fmaf(q, 0.0218694885f, -0.0539682540f);

@@ -1,9 +1,9 @@
-// Gradients of gains and biases: sums over the sequences, in their order.
+// Gradients of gains and biases: sums over the sequences, in order.
 // PARAM is the type of the gradients: 0 f32, 1 f16, 2 bf16.
 #include "common.cuh"
 struct Finish {
-    const float *sums;  // [B, 4·G·HP + 2·HP]: of GX, CX, GH, CH and of γ and β of the cell
-    void *gx, *bx_norm, *gh, *bh_norm, *bias, *bx, *bh, *gc, *bc;  // null where there is none
+    const float *sums;  // [B, 4·G·HP + 2·HP]: for GX, CX, GH, CH and for γ and β of the cell
+    void *gx, *bx_norm, *gh, *bh_norm, *bias, *bx, *bh, *gc, *bc;  // null if absent
     int batch, hidden, padded, gates;
 };
 

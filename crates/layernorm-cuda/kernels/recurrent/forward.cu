@@ -1,13 +1,13 @@
-// The time loop of an LSTM or GRU, forward: one launch for all steps.
+// Forward time loop of an LSTM or GRU: one launch for all steps.
 //
 //   zh = U h      ẑ = LNh(zh) or LNs(zx + zh)      a = (GX·zx + CX) + (GH·ẑ + CH)
 //   LSTM  c = σ(a_f)·c + σ(a_i)·tanh(a_g)          h = σ(a_o)·tanh(LNc(c))
-//   GRU   n = tanh(x_n + σ(a_r)·h_n)               h = z·h + (1 − z)·n, or the other way round
+//   GRU   n = tanh(x_n + σ(a_r)·h_n)               h = z·h + (1 − z)·n, or with z and 1 − z exchanged
 //
-// A block owns all gates of UNITS units; a group of GS blocks owns all units of `cols` sequences. In a step, blocks wait
-// for each other up to three times: for h, for the statistics of the gates, for those of the cell (common.cuh: messages).
-// What a thread owns beyond the product is one unit of one sequence of each share of a chunk; lanes of a column are
-// neighbours, so statistics need no shared memory. Rows in a block: row = unit·G + gate.
+// A block owns all gates of UNITS units; a group of GS blocks owns all units of `cols` sequences. In a step, blocks
+// wait for each other up to three times: for h, for the statistics of the gates, and for those of the cell (messages,
+// common.cuh). Apart from the product, a thread owns one unit of one sequence in each share of a chunk. The lanes of a
+// column are neighbors, so statistics need no shared memory. Rows in a block: row = unit·G + gate.
 #include "common.cuh"
 #include "cell.cuh"
 #define MT ((UNITS * G + 15) / 16)
@@ -17,29 +17,29 @@
 
 struct Forward {
     const u32 *u;         // U, packed
-    float *zx;            // [rows, G·HP]: LNx(W x) without γ and β, or W x; in training LNs of the sum takes its place
-    float *zh;            // [T, B, G·HP] tape: ẑ, where it is not in zx
+    float *zx;            // [rows, G·HP]: LNx(W x) without γ and β, or W x; in training overwritten by LNs of the sum
+    float *zh;            // [T, B, G·HP] tape: ẑ, unless it is in zx
     float *rh;            // [T, B, NGRP] tape: 1/σ
     float *state;         // [T + 1, B, HP] tape: c before its norm, or h of a GRU
     float *cell;          // [T, B, 2] tape: mean and 1/σ of c
-    elem *h;              // [T + 1, B, HP]: h as the product sees it; slot 0 is given, the rest EMPTY
+    elem *h;              // [T + 1, B, HP]: h as the product reads it; slot 0 is given, the rest initially EMPTY
     uint2 *gates;         // [T, B, NGRP, GS] messages
     uint2 *cells;         // [T, B, GS] messages
     const float *consts;  // GX, CX, GH, CH [G·HP] each, γ and β of the cell [HP]
     elem *y;
-    long long y_time, y_batch;     // elements from a step, a sequence, to the next
+    long long y_time, y_batch;     // strides in elements, by step and by sequence
     const float *h0, *c0;          // [B, H] or null
     float *h_last, *c_last;        // [B, H]
     const int *lengths;            // [B] or null
-    u32 *fail, *report;            // what a pass that gives up sets, for the device and for the host
+    u32 *fail, *report;            // words that a pass sets when it gives up, for the device and for the host
     int steps, batch, first, end, cols;
-    int row_time, row_batch;       // rows of zx from a step, a sequence, to the next
+    int row_time, row_batch;       // strides of zx in rows, by step and by sequence
     int reverse;
     u32 patience;
 };
 
-// A thread's own numbers of a share. Kept from step to step: the cell as it is carried, h, and o and c on their way to the
-// cell's norm. From phase to phase: GX·zx + CX, and zh or zx + zh.
+// A thread's values per share. Kept from step to step: the cell as it is carried, h, and o and c until the cell's norm.
+// Passed from phase to phase: GX·zx + CX, and zh or zx + zh.
 #define KEEP_C 0
 #define KEEP_H 1
 #define KEEP_O 2
@@ -47,7 +47,7 @@ struct Forward {
 #define NKEPT 4
 #define NPASSED (2 * G)
 
-// Constants are in registers where the product leaves room.
+// Constants are in registers if the product leaves room.
 #define FIXED (IN_REGISTERS && PR * MT * 8 + (MT + DEPTH) * NT * 4 + (TYPE == 0 ? 32 : 0) <= 160)
 
 struct Own {
@@ -116,7 +116,7 @@ __device__ __forceinline__ void read_inputs(Inputs &in, const Forward &a, const 
     }
 }
 
-// (mean, Σ(x − mean)²) of a block's part of the rows of the gates' norm.
+// Sends (mean, Σ(x − mean)²) of the block's part of the rows of the gates' norm.
 __device__ __forceinline__ void send_gates(const Forward &a, const Block &k, const Place &p, const float z[G]) {
 #pragma unroll
     for (int group = 0; group < NGRP; group++) {
@@ -136,7 +136,7 @@ __device__ __forceinline__ void send_gates(const Forward &a, const Block &k, con
     }
 }
 
-// 1. The product, and each block's part of the gates' statistics.
+// Phase 1: the product, and each block's part of the gates' statistics.
 __device__ __forceinline__ void phase_product(const Forward &a, Own &o, const Inputs &in, int step, int part) {
 #pragma unroll
     for (int s = 0; s < CHUNK_SHARES; s++) {
@@ -172,7 +172,8 @@ __device__ __forceinline__ void keep_tape(
         for (int group = 0; group < NGRP; group++) a.rh[p.at * NGRP + group] = rstd[group];
 }
 
-// The cell from the gates' arguments; its part of the cell's statistics, or h. The state for the tape.
+// Computes the cell from the pre-activations; sends its part of the cell's statistics, or h. Returns the state for the
+// tape.
 __device__ __forceinline__ float cell_step(
     const Forward &a, Own &o, const Place &p, int share, const float x[G], const float ha[G]) {
     const Block &k = o.k;
@@ -206,7 +207,7 @@ __device__ __forceinline__ float cell_step(
 #endif
 }
 
-// 2. The gates; each block's part of the cell's statistics.
+// Phase 2: the gates, and each block's part of the cell's statistics.
 __device__ __forceinline__ void phase_gates(const Forward &a, Own &o, int step, int share) {
     const Place p = place(a, o.k, step, share);
     float ha[G], x[G], zn[G], mean[NGRP], rstd[NGRP];
@@ -239,7 +240,7 @@ __device__ __forceinline__ void phase_gates(const Forward &a, Own &o, int step, 
 
 #define CELL_PHASE (LSTM && CNORM)
 #if CELL_PHASE
-// 3. The cell's norm and h.
+// Phase 3: the cell's norm, and h.
 __device__ __forceinline__ void phase_cell(const Forward &a, Own &o, int step, int share) {
     const Place p = place(a, o.k, step, share);
     float mean, rstd;
@@ -284,13 +285,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) rnn_forward(Forward a) {
             if (part == 0) ask(window, v, first, k.lane);
             product(k.parts, m, window, v, part, first, k.warp, k.lane, k.patience);
             __syncthreads();
-            // The next chunk's first vectors are on their way while the sums of this one are put together.
+            // Request the first vectors of the next chunk while the sums of this one are combined.
             if (part + 1 < chunks_of(k)) ask(window, vectors_of(a, k, step, part + 1), first, k.lane);
             if (k.worker) phase_product(a, o, in, step, part);
         }
         if (k.worker) EACH_SHARE(k) phase_gates(a, o, step, share);
         if (k.worker && CELL_PHASE) EACH_SHARE(k) phase_cell(a, o, step, share);
-        // Whoever has no more to do must not look for h in vain: that would slow the others.
+        // Threads that are done must not poll for h yet: polling would slow down the others.
         __syncthreads();
     }
     if (k.worker) last_state(a, o);

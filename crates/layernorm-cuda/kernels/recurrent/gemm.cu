@@ -1,13 +1,13 @@
-// C [M, N] = A·B, the sum over k in one fixed order for each element of C, whatever M and N are.
+// C [M, N] = A·B. The sum over k has one fixed order for each element of C, whatever M and N are.
 //   TRANS_A 0: A [M, K]    1: A [K, M]          TRANS_B 0: B [N, K]    1: B [K, N]          OUT: type of C
-// Blocks of 128×128, 8 warps of 64×32, k in slices of 64 bytes, STAGES of them on their way. Rows of A and B start on 16
-// bytes and have numbers (or zeros) up to a multiple of 16 bytes.
+// Blocks of 128×128, 8 warps of 64×32, k in slices of 64 bytes, STAGES of them in flight. Rows of A and B are aligned
+// to 16 bytes and contain numbers (or zeros) up to a multiple of 16 bytes.
 #include "common.cuh"
 #define STAGES 4
-#define CHUNK (16 / (4 / PER_WORD))  // elements of 16 bytes
+#define CHUNK (16 / (4 / PER_WORD))  // elements in 16 bytes
 #define BK (4 * CHUNK)
 #define TILE_BYTES 8192
-// Tensor cores cut off what they add: sums of f32 are put together with proper rounding every so many slices.
+// Tensor cores truncate when they add, so sums of f32 are accumulated with proper rounding every few slices.
 #define PROMOTE (TYPE == 0 && !TF32)
 #define SLICES 4
 
@@ -23,8 +23,8 @@ __device__ __forceinline__ void copy16(u32 to, const void *from, bool there) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0));
 }
 
-// A slice of an operand into shared memory. TRANS 0: [128][4 chunks]; 1: [BK][128 / CHUNK chunks]. Swizzled so that neither
-// writing nor reading meets in a bank.
+// Loads a slice of an operand into shared memory. TRANS 0: [128][4 chunks]; 1: [BK][128 / CHUNK chunks]. Swizzled, so
+// that neither writes nor reads have bank conflicts.
 template <int TRANS> __device__ __forceinline__ u32 chunk_at(int row, int chunk) {
     if (TRANS == 0) return row * 64 + ((chunk ^ ((row >> 1) & 3)) << 4);
 #if TYPE == 0
@@ -62,7 +62,7 @@ template <int TRANS> __device__ __forceinline__ void load_matrix4(u32 r[4], u32 
 }
 #endif
 
-// The fragments of rows m..m+15 for the step `ks` of a slice.
+// The fragments of rows m..m+15 for step `ks` of a slice.
 __device__ __forceinline__ FragA get_a(u32 tile, const char *shared, int m, int ks, int lane) {
 #if TYPE != 0
     u32 r[4];
@@ -81,7 +81,7 @@ __device__ __forceinline__ FragA get_a(u32 tile, const char *shared, int m, int 
     return frag_a(at(m + g, k), at(m + g + 8, k), at(m + g, k + 4), at(m + g + 8, k + 4));
 #endif
 }
-// Those of columns n..n+15: two of them.
+// The fragments of columns n..n+15: two of them.
 __device__ __forceinline__ void get_b(FragB f[2], u32 tile, const char *shared, int n, int ks, int lane) {
 #if TYPE != 0
     u32 r[4];
@@ -125,7 +125,7 @@ __device__ __forceinline__ void put(void *c, size_t at, float x, int add) {
 extern "C" __global__ void __launch_bounds__(256, PROMOTE ? 1 : 2) rnn_gemm(Gemm p) {
     extern __shared__ __align__(128) char shared[];
     const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
-    // Tiles in bands of 8 rows of tiles, so that neighbours share what they read.
+    // Tiles are ordered in bands of 8 tile rows, so that neighboring blocks share what they read.
     const int across = (p.n + 127) / 128, down = (p.m + 127) / 128;
     const int band = blockIdx.x / (8 * across), in = blockIdx.x % (8 * across), height = min(8, down - band * 8);
     const int m0 = (band * 8 + in % height) * 128, n0 = in / height * 128;

@@ -1,5 +1,5 @@
-// LNx of every row of W x, without γ and β, in place: x̂ = (z − mean)·r, and r for the way back.
-// H, HP, G and NGRP as in cell.cuh. A block a row; the row stays in registers.
+// LNx of every row of W x, without γ and β, in place: x̂ = (z − mean)·r, and r for the backward pass.
+// H, HP, G and NGRP as in cell.cuh. One block per row; the row stays in registers.
 #include "common.cuh"
 #define GW (G * HP)
 #define EACH ((GW + 255) / 256)

@@ -1,5 +1,5 @@
-// What a pass needs before its time loop: the recurrent matrix in the order of the tensor cores, inputs and weights with
-// padding, biases joined. PARAM is the type of the parameters: 0 f32, 1 f16, 2 bf16.
+// What a pass needs before its time loop: the recurrent matrix in the order of the tensor core fragments, padded inputs
+// and weights, combined biases. PARAM is the type of the parameters: 0 f32, 1 f16, 2 bf16.
 #include "common.cuh"
 #define STRIDE_LOOP(i, n) for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < (n); i += size_t(gridDim.x) * blockDim.x)
 
@@ -24,8 +24,8 @@ struct Pack {
     const param *u;  // [G·H, H]
     u32 *packed;     // [GS][8][pairs][tiles][2][32][4]
     int hidden, padded, gates, units, group, pairs, tiles;
-    int split;       // blocks that have the same rows and parts of k
-    int back;        // rows are units and k goes over all gates
+    int split;       // blocks that have the same rows, and each one part of k
+    int back;        // rows are units, and k runs over all gates
 };
 
 extern "C" __global__ void rnn_pack(Pack p) {
@@ -72,7 +72,7 @@ __device__ __forceinline__ u32 two(const PackCluster &p, int gate, int row, int 
     return out;
 }
 
-// U as cluster_forward.cu wants it: a tile's rows g and g + 8 are two gates of unit g/2, the last two where g is odd.
+// U in the order of cluster_forward.cu: rows g and g + 8 of a tile are two gates of unit g/2, the last two if g is odd.
 extern "C" __global__ void rnn_pack_cluster(PackCluster p) {
     const int pairs = (p.blocks + 1) / 2, quarter = p.blocks / 4;
     STRIDE_LOOP(i, size_t(p.blocks) * 8 * pairs * 512) {
@@ -86,7 +86,7 @@ extern "C" __global__ void rnn_pack_cluster(PackCluster p) {
     }
 }
 
-// Uᵀ as cluster_backward.cu wants it: rows g and g + 8 of two tiles are four neighbouring units.
+// Uᵀ in the order of cluster_backward.cu: rows g and g + 8 of two tiles are four neighboring units.
 extern "C" __global__ void rnn_pack_cluster_back(PackCluster p) {
     const int peers = (p.blocks + 7) / 8;
     STRIDE_LOOP(i, size_t(p.blocks) * 8 * peers * 2 * p.gates * 256) {
@@ -117,7 +117,7 @@ extern "C" __global__ void rnn_pad_weight(PadWeight p) {
 
 struct PadInput {
     const elem *x;
-    long long x_time, x_batch;  // elements from a step, a sequence, to the next
+    long long x_time, x_batch;  // strides in elements, by step and by sequence
     elem *out;                  // [rows, IP]
     const int *lengths;
     int steps, batch, row_time, row_batch, input, input_padded;
@@ -127,7 +127,7 @@ extern "C" __global__ void rnn_pad_input(PadInput p) {
     STRIDE_LOOP(i, size_t(p.steps) * p.batch * p.input_padded) {
         int column = i % p.input_padded;
         size_t row = i / p.input_padded;
-        // One of the two strides is 1; a single step or sequence makes both 1.
+        // One of the two strides is 1; with a single step or sequence, both are.
         int t = row / p.row_time % p.steps, b = row / p.row_batch % p.batch;
         bool there = column < p.input && (!p.lengths || t < p.lengths[b]);
         p.out[i] = there ? p.x[t * p.x_time + b * p.x_batch + column] : narrow(0.0f);
@@ -148,7 +148,7 @@ extern "C" __global__ void rnn_start(Start p) {
 }
 
 struct Consts {
-    const param *gx, *bx_norm, *gh, *bh_norm, *bias, *bx, *bh, *gc, *bc;  // null where there is none
+    const param *gx, *bx_norm, *gh, *bh_norm, *bias, *bx, *bh, *gc, *bc;  // null if absent
     float *out;  // GX, CX, GH, CH [G·HP] each, γ and β of the cell [HP]
     int hidden, padded, gates, offset_gate;
     float offset;

@@ -1,24 +1,26 @@
-// The recurrent product of a chunk of sequences: rows of the block (MT tiles of 16) times a vector for each sequence.
+// The recurrent product of a chunk of sequences: the block's rows (MT tiles of 16) times one vector per sequence.
 //
-// A warp has PAIRS pairs of k and all rows, so that it alone reads its part of the vectors, straight from L2 into the
-// fragments; the warps' sums meet in shared memory and are added as a tree of neighbours. The matrix stays in registers
-// (first PR pairs) and shared memory (next PS); the rest is streamed from L2 through a ring of RING halves of a pair, of which
-// every lane copies exactly what it will read itself. Packed in the order in which lanes want it:
+// A warp has PAIRS pairs of k and all rows. So it alone reads its part of the vectors, straight from L2 into the
+// fragments. The warps' sums are combined in shared memory, as a tree of neighbors. The matrix stays in registers (the
+// first PR pairs) and in shared memory (the next PS). The rest is streamed from L2 through a ring of RING half pairs,
+// of which every lane copies exactly what it will read itself. The matrix is packed in the order in which lanes read
+// it:
 //   packed: [block][warp][pair][tile][2][lane][4 words]
-// With SPLIT above 1, blocks stand in teams of SPLIT: each has the rows of the whole team and one part of k.
-#define FRAG 128  // words of a fragment of all lanes
+// With SPLIT > 1, blocks form teams of SPLIT: each has the rows of the whole team and one part of k.
+#define FRAG 128  // words per fragment, over all lanes
 #define ROWS_PAD (16 * MT + 4)
 #define STREAMED (PAIRS - PR - PS)
-#define HALF (MT * FRAG)  // words of half a pair
-// Warps whose sums stand in shared memory (8, or 4 where room is short: neighbours are then added before), TURNS times.
+#define HALF (MT * FRAG)  // words per half pair
+// FOLDED: number of partial sums in shared memory, one per warp (8), or per two neighboring warps (4) if memory is
+// short. TURNS: number of such buffers.
 #define PARTS_SIZE (FOLDED * CC * ROWS_PAD)
 
 struct Matrix {
     u32 regs[PR > 0 ? PR : 1][MT][2][4];
-    const u32 *packed;  // this warp's
-    u32 *shared;        // this lane's in the first fragment of the warp's pairs
-    u32 ring;           // the same of the ring, as an address of shared memory
-    int stage, half;    // where the next half of a pair will be found, and which is copied next
+    const u32 *packed;  // this warp's part
+    u32 *shared;        // this lane's words in the first fragment of the warp's pairs
+    u32 ring;           // the same in the ring, as a shared memory address
+    int stage, half;    // slot of the next half pair, and which half pair is copied next
 };
 
 __device__ __forceinline__ void copy_half(Matrix &m) {
@@ -29,13 +31,13 @@ __device__ __forceinline__ void copy_half(Matrix &m) {
         copy_aside(m.ring + (m.stage * HALF + i * FRAG) * 4, from + i * 2 * FRAG);
     end_group();
     m.stage = m.stage + 1 == RING ? 0 : m.stage + 1;
-    // Halves of a pair lie between each other: [tile][2].
+    // The halves of a pair are interleaved: [tile][2].
     m.half += m.half & 1 ? 2 * MT - 1 : 1;
     if (m.half == STREAMED * 2 * MT) m.half = 0;
 #endif
 }
 
-// `shared` has room for the pairs of all warps, then for their rings.
+// `shared` has room for the pairs of all warps, followed by their rings.
 __device__ __forceinline__ void load_matrix(Matrix &m, u32 *shared, const u32 *packed, int rank, int warp, int lane) {
     m.packed = packed + size_t(rank * WARPS + warp) * PAIRS * (2 * HALF) + lane * 4;
     m.shared = shared + warp * (PS * 2 * HALF) + lane * 4;
@@ -55,14 +57,14 @@ __device__ __forceinline__ void load_matrix(Matrix &m, u32 *shared, const u32 *p
     for (int i = 0; i < RING; i++) copy_half(m);
 }
 
-// Vectors of the chunk: sequence 8n+g of it starts at `vectors + (8n+g)·stride`, in words.
+// Vectors of the chunk: that of sequence 8n+g starts at `start + (8n+g)·stride`, in words.
 struct Vectors {
     const u32 *start;
     size_t stride;
-    int count;  // sequences of the chunk that exist
+    int count;  // existing sequences from the first of the chunk on
 };
 
-// Pairs that exist, of all warps together.
+// Number of existing pairs, over all warps.
 #define REAL_PAIRS ((WORDS + 15) / 16)
 
 __device__ __forceinline__ void peek_pair(uint4 b[NT], const Vectors &v, int pair, int lane) {
@@ -131,7 +133,7 @@ __device__ __forceinline__ void multiply_streamed(float acc[MT][NT][4], Matrix &
     }
 }
 
-// Padding: the ring goes on all the same.
+// For padding: advances the ring without multiplying.
 __device__ __forceinline__ void skip_streamed(Matrix &m) {
     for (int k = 0; k < 2; k++) {
         await_groups<RING - 1>();
@@ -143,13 +145,13 @@ __device__ __forceinline__ void multiply_streamed(float[MT][NT][4], Matrix &, co
 __device__ __forceinline__ void skip_streamed(Matrix &) {}
 #endif
 
-// AHEAD pairs are on their way at a time.
+// Number of pairs in flight.
 #ifndef AHEAD
 #define AHEAD (NT == 1 ? 8 : NT == 2 ? 4 : 2)
 #endif
 #define DEPTH (AHEAD < PAIRS ? AHEAD : PAIRS)
 
-// The first pairs of a product, asked for before it begins.
+// The first pairs of a product, requested before it starts.
 struct Window {
     uint4 b[DEPTH][NT];
 };
@@ -158,7 +160,7 @@ __device__ __forceinline__ void ask(Window &w, const Vectors &v, int first, int 
     for (int p = 0; p < DEPTH; p++)
         if (first + p < REAL_PAIRS) peek_pair(w.b[p], v, first + p, lane);
 }
-// Waits for all that are on their way.
+// Waits for all pairs in flight.
 __device__ __forceinline__ void settle(Window &w, const Vectors &v, int pair, int lane, Patience &patience) {
     while (true) {
         bool is = false;
@@ -180,7 +182,7 @@ __device__ __forceinline__ void clear(float x[MT][NT][4]) {
 #pragma unroll
             for (int k = 0; k < 4; k++) x[i][n][k] = 0;
 }
-// to += from, and from is 0.
+// to += from, then from = 0.
 __device__ __forceinline__ void flush(float to[MT][NT][4], float from[MT][NT][4]) {
 #pragma unroll
     for (int i = 0; i < MT; i++)
@@ -193,7 +195,7 @@ __device__ __forceinline__ void flush(float to[MT][NT][4], float from[MT][NT][4]
 
 __device__ __forceinline__ float *parts_of(float *parts, int part) { return parts + part % TURNS * PARTS_SIZE; }
 
-// An even warp's sums += those of the odd one behind it.
+// Adds the sums of each odd warp to those of the even warp before it.
 __device__ __forceinline__ void join_neighbours(float acc[MT][NT][4], float *slot, int warp, int lane) {
     float4 *swap = (float4 *)slot + lane;
     if (warp & 1)
@@ -214,13 +216,15 @@ __device__ __forceinline__ void join_neighbours(float acc[MT][NT][4], float *slo
     }
 }
 
-// The block's product of chunk `part` into [FOLDED][sequence][row], rows padded so that neither side meets in a bank. `first` is
-// the warp's first pair, and the first of them have been asked for. A barrier is needed before the sums are read.
+// The block's product for chunk `part`, stored as [FOLDED][sequence][row], with rows padded against bank conflicts.
+// `first` is the warp's first pair; the first pairs have been requested already. A barrier must precede the reads of
+// the sums.
 __device__ __forceinline__ void product(
     float *parts, Matrix &m, Window &w, const Vectors &v, int part, int first, int warp, int lane, Patience &patience) {
     float acc[MT][NT][4];
     clear(acc);
-    // Tensor cores cut off what they add: long sums of f32 are put together with proper rounding, where registers allow.
+    // Tensor cores truncate when they add, so long sums of f32 are accumulated with proper rounding, if there are
+    // enough registers.
     constexpr bool LONG = TYPE == 0 && !TF32 && (MT == 1 || PAIRS > 24);
     float total[MT][NT][4];
     if (LONG) clear(total);
@@ -238,7 +242,7 @@ __device__ __forceinline__ void product(
             skip_streamed(m);
         }
     if (LONG) flush(acc, total);
-    // The chunk before may still be read.
+    // The sums of the previous chunk may still be read.
     if (TURNS == 1 && part > 0) __syncthreads();
     float *slot = parts_of(parts, part) + warp * FOLDED / WARPS * (CC * ROWS_PAD);
     if (FOLDED < WARPS) {
@@ -256,7 +260,7 @@ __device__ __forceinline__ void product(
         }
 }
 
-// The warps' sums of N neighbouring rows, added as a tree of neighbours.
+// Adds the warps' sums of N neighboring rows, as a tree of neighbors.
 template <int N> __device__ __forceinline__ void fold_warps(float sum[N], const float *from) {
     float part[FOLDED][N];
 #pragma unroll

@@ -1,7 +1,8 @@
-// What backward.cu reads of the tape that forward.cu left.
+// What backward.cu reads from the tape that forward.cu left.
 
-// The cell of a step on the tape: c before its norm, before and behind the step, and the norm's mean and 1/σ; where the normalized
-// cell is carried, those of the step before too. A GRU's h before the step. As they were read: arithmetic would wait for them.
+// The cell of a step on the tape: c before its norm, before and after the step, and the norm's mean and 1/σ; if the
+// normalized cell is carried, also those of the previous step. In a GRU, h before the step. Raw values: arithmetic here
+// would wait for the loads.
 struct Kept {
     float before, behind, mean, rstd, mean_before, rstd_before;
 };
@@ -18,7 +19,7 @@ __device__ __forceinline__ Kept read_kept(const Backward &a, const Block &k, con
 #endif
     return r;
 }
-// What the cell was before the step, and ĉ. A GRU's h.
+// The cell before the step, and ĉ. In a GRU, h before the step.
 struct Cell {
     float before, chat;
 };
@@ -58,13 +59,13 @@ __device__ __forceinline__ Read read_tape(const Backward &a, const Own &o, int s
     r.kept = read_kept(a, k, p, step);
     return r;
 }
-// dh of the step's own output, and at a sequence's end of its last state.
+// dh from the step's own output and, at the end of a sequence, from its last state.
 __device__ __forceinline__ float own_dh(const Backward &a, const Block &k, const Place &p, int step, const Read &r) {
     if (!p.valid || !k.real) return 0.0f;
     const float dh = widen(r.dy);
     return step == p.length - 1 && a.dh_last ? __fadd_rn(dh, a.dh_last[size_t(p.b) * H + k.unit]) : dh;
 }
-// zx and ẑ again, for the norms of the gates and of the input.
+// Reads zx and ẑ again, for the norms of the gates and of the input.
 __device__ __forceinline__ void read_again(float x[G], float z[G], const Backward &a, const Block &k, const Place &p) {
 #pragma unroll
     for (int q = 0; q < G; q++) {
@@ -76,7 +77,7 @@ __device__ __forceinline__ void read_again(float x[G], float z[G], const Backwar
     }
 }
 
-// The step before, into L2.
+// Prefetches a step of the tape into L2.
 __device__ __forceinline__ void prefetch_tape(const Backward &a, const Block &k, int step, int share) {
     const Place p = place(a, k, step, share);
     if (!p.valid || !k.real) return;

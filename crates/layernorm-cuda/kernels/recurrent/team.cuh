@@ -1,8 +1,8 @@
-// How a block's product of backward.cu comes to those who own its rows: the blocks of its team, or the block itself.
+// How a block's product in backward.cu reaches the owners of its rows: the blocks of its team, or the block itself.
 
 #if SPLIT > 1
-// A sum and the step it belongs to are one word of 64 bits. A place is written again two steps later, when the team's blocks
-// have long read it: what is written then depends on dzh that they sent after that.
+// A sum and its step are one 64-bit word. A slot is reused two steps later. By then the blocks of the team have read
+// it, because what is written depends on dzh that they sent afterwards.
 __device__ __forceinline__ u64 *mail_at(const Backward &a, int step, int b, int part, int unit) {
     return a.mail + ((size_t(step & 1) * a.batch + b) * SPLIT + part) * HP + unit;
 }
@@ -38,7 +38,7 @@ __device__ __forceinline__ float take_sums(const Backward &a, Own &o, const Plac
     return sum[0];
 }
 #else
-// The sum is the block's own.
+// Without teams, the sums are the block's own.
 __device__ __forceinline__ void send_sums(const Backward &, Own &o, int, int part) {
     if (!o.k.worker) return;
 #pragma unroll

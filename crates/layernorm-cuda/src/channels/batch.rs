@@ -1,4 +1,4 @@
-//! Batch norm: sums down the channels, what they say of each channel, and a pass over the elements.
+//! Batch norm: sums down the channels, per-channel results from them, and a pass over the elements.
 
 use super::Shape;
 use crate::columns::{self, ColumnParams, Gradients, Output, Terms};
@@ -16,13 +16,13 @@ use crate::types::{
 /// Batch norm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchNorm {
-    /// Type of the elements.
+    /// Element type.
     pub element: Type,
-    /// N.
+    /// N, the number of samples.
     pub samples: usize,
-    /// C.
+    /// C, the number of channels.
     pub channels: usize,
-    /// Places of a sample and channel.
+    /// Places per sample and channel: the product of the dimensions after C.
     pub space: usize,
     /// ε: finite, 0 or more.
     pub eps: f64,
@@ -33,41 +33,42 @@ pub struct BatchNorm {
 /// Running statistics, `[C]` each, in the arithmetic type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Running {
-    /// Address of the means.
+    /// Device address of the means.
     pub mean: u64,
-    /// Address of the variances.
+    /// Device address of the variances.
     pub var: u64,
-    /// How much a batch counts: 0 to 1.
+    /// The weight of the current batch, 0 to 1.
     pub factor: f64,
-    /// Whether the variance is divided by M − 1; else by M.
+    /// Whether the variance is divided by M − 1 instead of M.
     pub unbiased: bool,
 }
 
-/// A forward pass of [`BatchNorm`]: in training with the batch's statistics, which are saved; else with the running ones.
+/// A forward pass of [`BatchNorm`]. Training uses the statistics of the batch and saves them; inference uses the
+/// running statistics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchForward {
-    /// Address of the input.
+    /// Device address of the input.
     pub x: u64,
-    /// Address of the output.
+    /// Device address of the output.
     pub y: u64,
-    /// Where the statistics go; `None` for inference.
+    /// Where the statistics of the batch are written; `None` for inference.
     pub stats: Option<Stats>,
-    /// What training updates and inference uses.
+    /// The running statistics, which training updates and inference uses.
     pub running: Option<Running>,
 }
 
 /// A backward pass of [`BatchNorm`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BatchBackward {
-    /// Address of the input.
+    /// Device address of the input.
     pub x: u64,
-    /// Address of the output's gradient.
+    /// Device address of the output's gradient.
     pub dy: u64,
-    /// What training saved; `None` for inference.
+    /// The statistics that training saved; `None` for inference.
     pub stats: Option<Stats>,
-    /// What inference used.
+    /// The running statistics that inference used.
     pub running: Option<Running>,
-    /// Address of the input's gradient; 0 if it is not wanted.
+    /// Device address of the input's gradient; 0 if it is not wanted.
     pub dx: u64,
     /// Gradients of γ and β.
     pub gradients: Gradients,
@@ -97,15 +98,19 @@ device_struct! {
     }
 }
 
-/// What `batch.cu` must agree with.
+/// Layout assertions for `batch.cu`.
 pub(crate) fn batch_layout() -> String {
-    let size =
-        |element| format!("static_assert(sizeof(Numbers) == {}, \"Numbers: another size\");\n", numbers_bytes(element));
+    let size = |element| {
+        format!(
+            "static_assert(sizeof(Numbers) == {}, \"Numbers: size differs from the host's\");\n",
+            numbers_bytes(element)
+        )
+    };
     let numbers = format!("#if ELEM == F64\n{}#else\n{}#endif\n", size(Type::F64), size(Type::F32));
     columns::columns_layout() + &by_accumulator!(BatchParams) + &numbers
 }
 
-/// Where things are in a workspace.
+/// Addresses of the parts of a workspace.
 struct Places {
     sums: u64,
     raw: u64,
@@ -113,7 +118,7 @@ struct Places {
     numbers: u64,
 }
 
-/// Bytes of what `batch.cu` keeps of a channel: five numbers and three exponents.
+/// Bytes that `batch.cu` stores per channel: five numbers and three exponents.
 fn numbers_bytes(element: Type) -> usize {
     (5 * element.accumulator_bytes() + 12).next_multiple_of(element.accumulator_bytes())
 }
@@ -127,7 +132,7 @@ impl BatchNorm {
         product(&[self.samples, self.space])
     }
 
-    /// Bytes of workspace that [`BatchNorm::forward`] and [`BatchNorm::backward`] take; `usize::MAX` if they cannot be counted.
+    /// Bytes of workspace that [`BatchNorm::forward`] and [`BatchNorm::backward`] need; `usize::MAX` on overflow.
     pub fn workspace(&self) -> usize {
         let chunks = self.positions().div_ceil(CHUNK);
         let each = product(&[4, chunks]).saturating_add(4 + 3);
@@ -185,7 +190,7 @@ impl BatchNorm {
         Ok(work)
     }
 
-    /// One block a channel, or a thread a channel.
+    /// Launches a kernel of `batch.cu`: per channel, one block or (`moments`) one thread; the maps over all elements.
     unsafe fn channels<A: Accumulator>(
         &self,
         device: &Device,
@@ -203,14 +208,14 @@ impl BatchNorm {
             _ => self.samples * self.channels,
         };
         let blocks = blocks.min(i32::MAX as usize) as u32;
-        // SAFETY: the structure is the kernels'; the caller vouches for the memory.
+        // SAFETY: the structure has the kernels' layout; the caller vouches for the memory.
         unsafe { Launch::new(blocks, COLUMN_THREADS).run(&function, stream, params) }
     }
 
-    /// y, and the statistics or with them, on a stream.
+    /// Computes y, and in training the statistics, on a stream.
     ///
     /// # Safety
-    /// As [`RowNorm::backward`].
+    /// As for [`RowNorm::backward`].
     pub unsafe fn forward(
         &self,
         device: &Device,
@@ -264,10 +269,10 @@ impl BatchNorm {
         }
     }
 
-    /// Gradients, on a stream.
+    /// Computes the gradients on a stream.
     ///
     /// # Safety
-    /// As [`RowNorm::backward`].
+    /// As for [`RowNorm::backward`].
     pub unsafe fn backward(
         &self,
         device: &Device,
@@ -321,7 +326,7 @@ impl BatchNorm {
         }
     }
 
-    /// a and b of every channel, and dγ and dβ, which may be of another type than γ and β.
+    /// Computes a and b of every channel, and dγ and dβ, whose type may differ from that of γ and β.
     unsafe fn gradient_channels<A: Accumulator>(
         &self,
         device: &Device,
@@ -335,7 +340,7 @@ impl BatchNorm {
             .define("GAIN_TO", to.gain)
             .define("BIAS_TO", to.bias);
         let function = device.function(&variant)?;
-        // SAFETY: the structure is the kernel's; the caller vouches for the memory.
+        // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
         unsafe { Launch::new(grid(self.channels)?, COLUMN_THREADS).run(&function, stream, params) }
     }
 
@@ -361,7 +366,7 @@ impl BatchNorm {
     }
 }
 
-/// A checked [`Running`].
+/// A checked [`Running`], with the correction for the unbiased variance.
 struct Update {
     mean: u64,
     var: u64,

@@ -1,4 +1,4 @@
-//! Group norm: its rows are groups of channels, its parameters the channels'.
+//! Group norm: rows are groups of channels, parameters are per channel.
 
 use super::Shape;
 use crate::columns::{self, ColumnParams, Gradients, Terms};
@@ -13,15 +13,15 @@ use crate::types::{Accumulator, Affine, Rows, Stats, Type, Workspace, counted, p
 /// Group norm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupNorm {
-    /// Type of the elements.
+    /// Element type.
     pub element: Type,
-    /// N.
+    /// N, the number of samples.
     pub samples: usize,
-    /// C.
+    /// C, the number of channels.
     pub channels: usize,
-    /// Places of a sample and channel.
+    /// Places per sample and channel: the product of the dimensions after C.
     pub space: usize,
-    /// G: a divisor of C.
+    /// G, the number of groups; must divide C.
     pub groups: usize,
     /// ε: finite, 0 or more.
     pub eps: f64,
@@ -29,23 +29,23 @@ pub struct GroupNorm {
     pub affine: Affine,
 }
 
-/// The tensors of a backward pass of [`GroupNorm`], all contiguous, and where the gradients go.
+/// Operands of a backward pass of [`GroupNorm`]; all tensors are contiguous.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupBackward {
-    /// Address of the input.
+    /// Device address of the input.
     pub x: u64,
-    /// Address of the output's gradient.
+    /// Device address of the output's gradient.
     pub dy: u64,
-    /// What forward saved, one of each a sample and group.
+    /// The statistics that the forward pass saved, one of each per sample and group.
     pub stats: Stats,
-    /// Address of the input's gradient; 0 if it is not wanted.
+    /// Device address of the input's gradient; 0 if it is not wanted.
     pub dx: u64,
     /// Gradients of γ and β.
     pub gradients: Gradients,
 }
 
 impl GroupNorm {
-    /// The rows of it, and which γ and β their elements have.
+    /// The groups as rows, and which γ and β their elements have.
     fn rows(&self) -> Result<(RowNorm, Channels), Error> {
         if self.groups == 0 || !self.channels.is_multiple_of(self.groups) {
             let why = format!("{} channels cannot be in {} groups of one size", self.channels, self.groups);
@@ -53,17 +53,17 @@ impl GroupNorm {
         }
         let n = counted("elements of a group", &[self.channels / self.groups, self.space])?;
         let (rows, affine) = (counted("groups of samples", &[self.samples, self.groups])?, self.affine);
-        // All of them, though a sample may have none.
+        // Checked on their own: the products above are 0 if one of the other sizes is.
         counted("channels", &[self.channels])?;
         counted("places", &[self.samples, self.space])?;
         let norm = RowNorm { element: self.element, rows, n, centered: true, eps: self.eps, affine };
         Ok((norm, Channels { groups: self.groups, span: self.space.max(1) }))
     }
 
-    /// y = norm(x), both contiguous, on a stream; `stats` gets one of each a sample and group.
+    /// Computes y = norm(x) on a stream, both contiguous. `stats` receives one of each per sample and group.
     ///
     /// # Safety
-    /// As [`RowNorm::forward`].
+    /// As for [`RowNorm::forward`].
     pub unsafe fn forward(
         &self,
         device: &Device,
@@ -79,7 +79,7 @@ impl GroupNorm {
         unsafe { Job { device, norm, channels }.forward(&call, None, stream) }
     }
 
-    /// Bytes of workspace that [`GroupNorm::backward`] takes; `usize::MAX` if they cannot be counted.
+    /// Bytes of workspace that [`GroupNorm::backward`] needs; `usize::MAX` on overflow.
     pub fn workspace(&self, gradients: &Gradients) -> usize {
         let chunks = product(&[self.samples, self.space]).div_ceil(CHUNK);
         if !gradients.wanted() {
@@ -93,10 +93,10 @@ impl GroupNorm {
         padded(product(&[self.samples, self.groups, self.element.line_bytes()]))
     }
 
-    /// Gradients, on a stream.
+    /// Computes the gradients on a stream.
     ///
     /// # Safety
-    /// As [`RowNorm::backward`].
+    /// As for [`RowNorm::backward`].
     pub unsafe fn backward(
         &self,
         device: &Device,

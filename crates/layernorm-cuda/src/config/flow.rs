@@ -1,8 +1,8 @@
-//! Rows that stream through shared memory: how many warps, teams and pieces of rows a multiprocessor has at a time.
+//! Rows that stream through shared memory: how many warps, teams and pieces of rows are on a multiprocessor at a time.
 //!
-//! A thread has vectors of four elements, whatever their type. Forward holds a row in registers, with several teams a multiprocessor;
-//! backward leaves the rows in shared memory, two of them at hand, and has the sums for γ and β in registers. Measured on an H200
-//! with `layernorm-gpu-bench sweep`; `bench/notes/gpu-norms.md` has the figures.
+//! Each thread has vectors of four elements, whatever their type. The forward pass holds a row in registers and runs
+//! several teams per multiprocessor. The backward pass keeps two rows in shared memory and the sums for γ and β in
+//! registers. Measured on an H200 with `layernorm-gpu-bench sweep`; `bench/notes/gpu-norms.md` has the figures.
 
 use super::{BLOCK, CHUNK, Geometry, MOST_WARPS, most_cluster};
 use crate::device::Properties;
@@ -11,64 +11,66 @@ use crate::types::Type;
 /// How rows stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// Pieces of a warp's part of a row, each copied at once.
+    /// Pieces into which a warp's part of a row is split; each is one bulk copy.
     pub pieces: usize,
-    /// 1: what is read may leave L2 first. 2: stores are ordinary ones. Added up.
+    /// Cache hints, added up. 1: lines that are read are evicted from L2 first. 2: stores are ordinary stores.
     pub hint: u32,
-    /// Backward: whether blocks that share rows leave each other messages in the workspace, all of them running at the same time;
-    /// else they are a cluster.
+    /// Backward only: whether the blocks that share rows run at the same time and exchange messages through the
+    /// workspace. Otherwise they form a cluster.
     pub across: bool,
 }
 
 impl Flow {
-    /// Elements of a thread's vector.
+    /// Elements per vector of a thread.
     pub(crate) const VECTOR: usize = 4;
 
-    /// In so many pieces, nothing special.
+    /// Splits rows into `pieces`, with no hints and no messages.
     pub fn new(pieces: usize) -> Self {
         Flow { pieces, hint: 0, across: false }
     }
 }
 
-/// Elements of a vector of each thread of a warp.
+/// Elements covered by one vector of each thread of a warp.
 const SPREAD: usize = 32 * Flow::VECTOR;
 
-/// Rows that a team must have for its start to be worth it.
+/// Minimum rows per team for persistent blocks to pay off.
 const LEAST_TURNS: usize = 4;
 
-/// Threads of a multiprocessor, forward: they have 128 registers each. Twice as many have 64, which 32 elements and what is done to
-/// them fill; they do better only where much time goes by waiting for other blocks. Two teams of 11 to 14 warps have 72 to 88.
+/// Threads per multiprocessor in a forward pass, with 128 registers each. Twice as many threads have 64 registers,
+/// which 32 elements and their temporaries fill; that pays off only where much time is spent waiting for other blocks.
+/// Two teams of 11 to 14 warps have 72 to 88.
 const FORWARD_THREADS: usize = 512;
 
-/// The same with 96 registers.
+/// The same with about 96 registers per thread.
 const MORE_THREADS: usize = FORWARD_THREADS * 5 / 4;
 
-/// Blocks of a backward team, at most: a lane of a warp reads each one's message.
+/// Maximum blocks per backward team: each lane of a warp reads the message of one block.
 const MOST_ACROSS: usize = 32;
 
-/// Blocks that leave each other messages, at most, over all teams: nearly all of the four of each of 132 multiprocessors.
+/// Maximum number of blocks that exchange messages, over all teams: nearly four per multiprocessor on a device with
+/// 132.
 const MOST_TALKING: usize = 512;
 
-/// Bytes of workspace for the messages of blocks that share a row: each of a block's in six sets of two, as `Messages` in
+/// Bytes of workspace for the messages of blocks that share a row: per block six sets of two, as in `Messages` of
 /// messages.cuh.
 pub(crate) const MESSAGE_BYTES: usize = MOST_TALKING * 6 * 2 * 8;
 
-/// Bytes of messages of each team.
+/// Bytes of messages per team.
 pub(crate) fn team_message_bytes(geometry: &Geometry) -> usize {
     geometry.cluster * 6 * 2 * 8
 }
 
-/// Teams of several blocks for so many lines, with so many blocks on the device at the same time.
+/// Number of teams of several blocks for `lines` rows or chunks, if `blocks` blocks are resident on the device.
 pub(crate) fn talking_teams(geometry: &Geometry, lines: usize, blocks: usize) -> usize {
     geometry.evenly(lines, (blocks.min(MOST_TALKING) / geometry.cluster).max(1))
 }
 
-/// What a pass needs to know of its tensors.
+/// What a pass loads.
 #[derive(Clone, Copy)]
 struct Load {
     element: Type,
     back: bool,
-    /// How many of γ and β (backward: of γ) there are.
+    /// Number of parameters: γ and β, in a backward pass only γ.
     params: usize,
 }
 
@@ -77,7 +79,7 @@ impl Load {
         1 + usize::from(self.back)
     }
 
-    /// Shared memory beside the ring and the parameters: `Pipe` in the kernels.
+    /// Shared memory besides the ring and the parameters: `Pipe` in the kernels.
     fn own_bytes(&self, geometry: &Geometry) -> usize {
         let Geometry { cluster, warps, threads, ring, .. } = *geometry;
         let warps_padded = warps.next_power_of_two();
@@ -93,17 +95,17 @@ impl Load {
         (sums + threads / 32 * ring * 8).next_multiple_of(128)
     }
 
-    /// Whether a multiprocessor holds as many blocks of it as the geometry says.
+    /// Whether a multiprocessor holds as many blocks as the geometry asks for.
     fn fits(&self, geometry: &Geometry, properties: &Properties) -> bool {
         let bytes = geometry.ring_bytes(self.element, self.tensors())
             + geometry.columns_bytes(self.params)
             + self.own_bytes(geometry);
-        // The system has 1 KiB of every block's.
+        // The system reserves 1 KiB per block.
         let share = properties.shared_per_multiprocessor / geometry.blocks - 1024;
         bytes <= share.min(properties.shared_per_block)
     }
 
-    /// The geometry in so many pieces and with the longest ring of `least` to `most` of them, if there is room.
+    /// The geometry with rows split into `pieces` and the longest ring of `least` to `most` pieces, if there is room.
     fn with(
         &self,
         base: &Geometry,
@@ -118,16 +120,16 @@ impl Load {
     }
 }
 
-/// What the warp with a row's end has of its vectors.
+/// How many vectors the warp at the end of a row has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RowEnd {
-    /// Those that all of its threads have.
+    /// Vectors that all of its threads have.
     pub(crate) whole: usize,
-    /// Whether some of them have one more.
+    /// Whether some threads have one more.
     pub(crate) more: bool,
 }
 
-/// The end of rows in which some warps do not have all of their vectors.
+/// The end of a row, if some warps do not have all of their vectors.
 pub(crate) fn row_end(geometry: &Geometry, element: Type, n: usize) -> Option<RowEnd> {
     let end = (n - 1) % BLOCK + 1;
     let found = RowEnd { whole: end / SPREAD, more: !end.is_multiple_of(SPREAD) };
@@ -141,28 +143,29 @@ fn cuts(geometry: &Geometry, element: Type) -> bool {
     pieces == 1 || (whole && geometry.steps(element).is_multiple_of(pieces))
 }
 
-/// Multiprocessors, about, of a part of the chip (a GPC): a cluster lies in one of them.
+/// Approximate number of multiprocessors per GPC. A cluster lies within one GPC.
 const PART_OF_CHIP: usize = 16;
 
-/// Warps of a block at least where others than the most are tried: below, messages would be too many.
+/// Minimum warps per block when fewer than the maximum are tried. With fewer, there would be too many messages.
 const LEAST_WARPS: usize = 4;
 
-/// The blocks that share a row.
+/// How many blocks share a row.
 #[derive(Clone, Copy)]
 struct Sharing {
-    /// About how many there are.
+    /// Approximate number of blocks.
     about: usize,
-    /// How many there may be.
+    /// Maximum number of blocks.
     most: usize,
-    /// Whether they leave each other messages, and are no cluster.
+    /// Whether they exchange messages instead of forming a cluster.
     across: bool,
 }
 
 impl Sharing {
     const NONE: Sharing = Sharing { about: 1, most: 1, across: false };
 
-    /// How many blocks share a row of n elements, and the warps of each. They fold their own warps first, so each has a power of two of
-    /// them: the one that leaves the fewest idle, be it for want of elements or because clusters do not fill a part of the chip.
+    /// How many blocks share a row of n elements, and the warps per block. Blocks fold their own warps first, so the
+    /// number of warps is a power of two. Chosen so that the fewest multiprocessors and warps are idle, be it because a
+    /// row has too few elements or because clusters do not fill a GPC.
     fn blocks_and_warps(&self, n: usize) -> (usize, usize) {
         let parts = n.div_ceil(BLOCK);
         if self.about == 1 {
@@ -175,17 +178,18 @@ impl Sharing {
             1000 * beside * parts / (blocks * warps)
         };
         let allowed = |warps: &usize| *warps == most || (*warps >= LEAST_WARPS && parts.div_ceil(*warps) <= self.most);
-        // Of those that are as good, the one with the most warps.
+        // `max_by_key` returns the last maximum: among equally good choices, the one with the most warps.
         let best = [most / 4, most / 2, most].into_iter().filter(allowed).max_by_key(|warps| at_work(*warps));
         let warps = best.unwrap_or(most);
         (parts.div_ceil(warps), warps)
     }
 }
 
-/// A team of a warp for each 1024 elements, over these blocks, with `teams` teams a block.
+/// A team with one warp per 1024 elements, over the given blocks, with `teams` teams per block.
 fn spread(n: usize, sharing: &Sharing, teams: usize) -> Geometry {
     let (cluster, warps) = sharing.blocks_and_warps(n);
-    // Without vectors that no thread has; else whole steps, which are two: a vector of each of 32 threads is half of the 256 lanes.
+    // Only vectors that exist, or else whole steps. A step is two vectors: one vector of each of 32 threads covers half
+    // of the 256 lanes.
     let vectors = match n < BLOCK && n.is_multiple_of(SPREAD) {
         true => n / SPREAD,
         false => n.min(BLOCK).div_ceil(2 * SPREAD) * 2,
@@ -195,13 +199,14 @@ fn spread(n: usize, sharing: &Sharing, teams: usize) -> Geometry {
     Geometry { warps, cluster, vectors, ring: 1, threads, flow, ..Geometry::NONE }
 }
 
-/// Whether there are kernels for it: whole 16-byte vectors, a device with bulk copies, rows of so many elements at least.
+/// Whether streaming kernels exist: whole 16-byte vectors, a device with bulk copies, and at least `least` elements per
+/// row.
 fn possible(element: Type, n: usize, least: usize, properties: &Properties) -> bool {
     let whole = n.is_multiple_of(element.per_vector());
     element != Type::F64 && properties.clusters && properties.capability >= 90 && n >= least && whole
 }
 
-/// A forward pass of rows that stream; `None` where none can. `params`: how many of γ and β there are.
+/// Layout of a streaming forward pass; `None` if the rows cannot stream. `params`: number of parameters (γ, β).
 pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Properties) -> Option<Geometry> {
     if !possible(element, n, BLOCK / 2 + 1, properties) {
         return None;
@@ -212,7 +217,8 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
         return None;
     }
     let long = least > 1 && element.bytes() == 2;
-    // Long rows of 16 bits wait for other blocks half of their time: as many teams as there are registers for.
+    // Long rows in 16 bits spend half of the time waiting for other blocks, so use as many teams as there are registers
+    // for.
     let (cluster, threads) = match long {
         true if least == most => (least, 2 * FORWARD_THREADS),
         true => (2 * least, 3 * FORWARD_THREADS / 2),
@@ -226,26 +232,27 @@ pub fn stream_forward(element: Type, n: usize, params: usize, properties: &Prope
     let (pieces, ring) = forward_ring(element, n);
     let with = |blocks: usize, threads: usize| {
         let teams = (threads / blocks / one).max(1);
-        // Blocks of one team where those of several leave room for more.
+        // Use blocks of one team if blocks of several teams would leave threads unused.
         let (blocks, teams) = match cluster == 1 && blocks > 1 && threads / one > blocks * teams {
             true => (threads / one, 1),
             false => (blocks, teams),
         };
         load.with(&Geometry { blocks, waves, ..spread(n, &sharing, teams) }, pieces, (pieces, ring), properties)
     };
-    // Each block has γ and β of its columns: on devices with less shared memory, fewer blocks; then fewer teams.
+    // Each block holds γ and β of its columns. On devices with less shared memory, try fewer blocks, then fewer teams.
     let found = with(blocks, threads).or_else(|| with(1, threads)).or_else(|| with(1, FORWARD_THREADS.min(threads)));
-    // What they read leaves room in L2.
+    // Evict what was read first, so that L2 has room for the rest.
     let hinted = |flow: Flow| Flow { hint: u32::from(long), ..flow };
     found.map(|found| Geometry { flow: found.flow.map(hinted), ..found })
 }
 
-/// Threads of a multiprocessor, forward, where a block has a whole row. Where a team does not divide 512, many of them would be left out.
+/// Threads per multiprocessor in a forward pass where one block has a whole row. If the team size does not divide 512,
+/// many threads would be left over.
 fn forward_threads(element: Type, n: usize) -> usize {
     let one = 32 * n.div_ceil(BLOCK);
     match (element.bytes(), n) {
         (2, ..=1024) => MORE_THREADS,
-        // 16 bits have more rows on their way instead; shorter rows of f32 hardly ever stream.
+        // 16-bit types have more rows in flight instead; shorter rows of f32 hardly ever stream.
         (2, 4097..=8192) | (4, ..=8192) => FORWARD_THREADS,
         // Two teams.
         (2, 10241..=14336) => 2 * one,
@@ -255,9 +262,9 @@ fn forward_threads(element: Type, n: usize) -> usize {
     }
 }
 
-/// Blocks of a multiprocessor, forward, and how many times as many come one after the other: these even out what some take longer
-/// for, and start while others of the multiprocessor work. Where a block has a large part of γ and β, few do. `about`: blocks that share
-/// a row, before it is known how many exactly.
+/// Blocks per multiprocessor in a forward pass, and the number of waves. Later waves even out differences in run time,
+/// and start up while other blocks of the multiprocessor compute. Where a block loads a large part of γ and β, there
+/// are few waves. `about`: approximate number of blocks that share a row.
 fn forward_blocks(element: Type, n: usize, about: usize) -> (usize, usize) {
     match (element.bytes(), n) {
         (2, ..=1024) => (10, 32),
@@ -271,7 +278,8 @@ fn forward_blocks(element: Type, n: usize, about: usize) -> (usize, usize) {
     }
 }
 
-/// Pieces of a row and the longest ring of them, forward: one row to four that come while the last is worked on.
+/// Pieces per row and the longest ring of them in a forward pass: one to four rows are loaded while the previous one is
+/// processed.
 fn forward_ring(element: Type, n: usize) -> (usize, usize) {
     match (element.bytes(), n) {
         (2, 4097..8192) => (1, 4),
@@ -281,13 +289,13 @@ fn forward_ring(element: Type, n: usize) -> (usize, usize) {
     }
 }
 
-/// Whether a forward pass of so many rows is better off streaming.
+/// Whether streaming is faster for a forward pass of this many rows.
 pub fn streams_forward(element: Type, rows: usize, n: usize, geometry: &Geometry, properties: &Properties) -> bool {
     let threads = geometry.blocks * geometry.threads;
-    // A second team for want of a better use of registers does not ask for more rows.
+    // A second team that only fills otherwise unused registers does not raise the required number of rows.
     let threads = if n > BLOCK && geometry.cluster == 1 { threads.min(FORWARD_THREADS) } else { threads };
     let teams = properties.multiprocessors as usize * (threads / (32 * geometry.warps)) / geometry.cluster;
-    // Others are faster in blocks that come and go with a row each.
+    // Other lengths are faster with short-lived blocks of one row each.
     let faster = match element.bytes() {
         2 => n > BLOCK / 2,
         _ => n > 8 * BLOCK || n.div_ceil(BLOCK) == 6,
@@ -295,24 +303,29 @@ pub fn streams_forward(element: Type, rows: usize, n: usize, geometry: &Geometry
     faster && rows >= LEAST_TURNS * teams
 }
 
-/// A backward pass with dx and the sums for γ and β, of rows that stream; `None` where none can. `params`: whether there is a γ.
+/// Layout of a streaming backward pass that computes dx and the sums for γ and β; `None` if the rows cannot stream.
+/// `params`: 1 if there is a γ, else 0.
 pub fn stream_backward(element: Type, n: usize, params: usize, properties: &Properties) -> Option<Geometry> {
-    // Rows of up to 512 have kernels of their own, which look at every vector where one is missing; 16 bits are better off here then.
+    // Rows of up to 512 elements have their own kernels, which check every vector if one is missing. In that case
+    // 16-bit types are faster here.
     let short = element.bytes() == 2 && n < BLOCK / 2;
     if !possible(element, n, if short { BLOCK / 4 + 1 } else { BLOCK / 2 + 1 }, properties) {
         return None;
     }
-    // Two sums an element are 64 registers: 8 warps have 255 registers each, 16 have 128, which hold 16 bits without spills.
+    // Two sums per element take 64 registers. 8 warps have 255 registers per thread; 16 have 128, which is enough for
+    // 16-bit types without spilling.
     let most = if element.bytes() == 2 { MOST_WARPS } else { MOST_WARPS / 2 };
     let cluster = n.div_ceil(BLOCK * most).next_power_of_two();
-    // More than two blocks that share a row are no cluster, but run at the same time, which the device must be able to promise.
+    // More than two blocks that share a row do not form a cluster. They must all be resident at the same time, which
+    // the device must be able to guarantee.
     let most_across = if properties.cooperative { MOST_ACROSS.min(properties.multiprocessors as usize) } else { 2 };
     if cluster > most_across {
         return None;
     }
     let load = Load { element, back: true, params };
     if n <= BLOCK {
-        // A warp has a chunk of its own, and its sums at once. Few in a block, so that chunks are spread evenly.
+        // Each warp has its own chunk and completes its sums itself. Few warps per block, so that chunks are spread
+        // evenly.
         let (teams, blocks) = if element.bytes() == 2 && n <= BLOCK * 3 / 4 { (4, 4) } else { (2, 4) };
         let base = Geometry { blocks, ..spread(n, &Sharing::NONE, teams) };
         return [(1, 2, 4), (2, 3, 4)]
@@ -323,18 +336,19 @@ pub fn stream_backward(element: Type, n: usize, params: usize, properties: &Prop
     let across = base.cluster > 2;
     let flow = base.flow.map(|flow| Flow { across, ..flow });
     let base = Geometry { blocks: (most * 32 / base.threads).max(1), flow, ..base };
-    // Two rows at hand, and what comes next. Pieces let blocks that wait for each other ask sooner.
+    // Two rows in use, plus what is prefetched. Smaller pieces let blocks that wait for each other issue the next load
+    // sooner.
     let whole = [(1, 3, 4), (2, 5, 6), (1, 2, 2), (4, 9, 12)];
     let rings = if across { &whole[1..] } else { &whole[..] };
     rings.iter().find_map(|&(pieces, least, most)| load.with(&base, pieces, (least, most), properties))
 }
 
-/// Whether a geometry that streams holds the rows at hand and has room on a multiprocessor.
+/// Whether a streaming geometry has room for the rows in use and fits on a multiprocessor.
 pub fn stream_fits(geometry: &Geometry, element: Type, back: bool, params: usize, properties: &Properties) -> bool {
     let Some(flow) = geometry.flow else { return false };
     let rows = if back && (geometry.warps > 1 || geometry.cluster > 1) { 2 } else { 1 };
     let whole = cuts(geometry, element) && geometry.ring >= rows * flow.pieces;
-    // Backward, a block of several warps has one team.
+    // In a backward pass, a block of several warps has one team.
     let teams = rows < 2 || geometry.teams() == 1;
     whole && teams && Load { element, back, params }.fits(geometry, properties)
 }
@@ -344,7 +358,7 @@ mod tests {
     use super::*;
     use crate::catalog::properties;
 
-    /// Every size that can stream gets a geometry that holds its rows and that the device can hold.
+    /// Every size that can stream gets a geometry that holds its rows and fits on the device.
     #[test]
     fn rows_fit() {
         let device = properties(90);
@@ -374,7 +388,7 @@ mod tests {
         }
     }
 
-    /// No kernels for f64, for devices without bulk copies, for rows that no cluster holds.
+    /// No streaming kernels for f64, for devices without bulk copies, or for rows that no cluster holds.
     #[test]
     fn others_stay() {
         assert_eq!(stream_forward(Type::F64, 4096, 2, &properties(90)), None);
@@ -387,7 +401,7 @@ mod tests {
         }
     }
 
-    /// Long rows are shared out so that few warps have nothing to do.
+    /// Long rows are distributed so that few warps are idle.
     #[test]
     fn few_are_idle() {
         let device = properties(90);
@@ -408,7 +422,7 @@ mod tests {
         }
     }
 
-    /// What the last warp has: all vectors where others have none, or some.
+    /// Vectors of the last warp: full rows, whole vectors only, and a partial one.
     #[test]
     fn ends_of_rows() {
         let end = |element, n, back| {
@@ -425,7 +439,7 @@ mod tests {
         assert_eq!(end(Type::Bf16, 640, false), None);
     }
 
-    /// A device with a third of the shared memory.
+    /// A device with less than half of the shared memory.
     #[test]
     fn fewer_blocks() {
         let device = properties(90);
@@ -444,8 +458,8 @@ mod tests {
         }
     }
 
-    /// Blocks that leave messages: as many teams as fit, as few as make no more turns if each block has a multiprocessor, and no more
-    /// than there is room for messages.
+    /// Blocks that exchange messages: as many teams as fit; with one block per multiprocessor, as few as need no
+    /// additional turn; and no more than there is room for messages.
     #[test]
     fn teams_that_talk() {
         let three = Geometry { cluster: 3, ..Geometry::NONE };
@@ -461,7 +475,7 @@ mod tests {
         }
     }
 
-    /// Rows that are not whole for their own kernels.
+    /// Short rows that do not consist of whole vectors for the kernels of their own.
     #[test]
     fn short_rows_backward() {
         let device = properties(90);

@@ -1,4 +1,5 @@
-//! Few rows: many threads a row, and the sums for γ and β in one launch beside dx. `bench/notes/gpu-norms.md` has the measurements.
+//! Few rows: many threads per row, and the sums for γ and β in one launch that overlaps with dx.
+//! `bench/notes/gpu-norms.md` has the measurements.
 
 use super::{BLOCK, CHUNK, Geometry};
 use crate::device::Properties;
@@ -6,13 +7,13 @@ use crate::types::Type;
 
 /// Lanes of the canonical sum.
 const LANES: usize = 256;
-/// Rows of 1024 elements a multiprocessor up to which many threads a row are faster.
+/// Rows of 1024 elements per multiprocessor up to which many threads per row are faster.
 const ROWS: usize = 4;
-/// Longer rows have more warps anyway; forward and backward.
+/// Maximum row length, forward and backward. Longer rows have more warps anyway.
 const LONGEST: [usize; 2] = [1024, 4096];
 
-/// A thread a lane of the canonical sum: for rows that are few, and neither so short that most threads have nothing nor longer
-/// than a block of threads holds.
+/// One thread per lane of the canonical sum. Used for few rows that are long enough to occupy most threads, and short
+/// enough for one thread block.
 pub fn lanes(rows: usize, n: usize, back: bool, properties: &Properties) -> Option<Geometry> {
     let blocks = n.div_ceil(BLOCK);
     let few = rows * blocks <= ROWS * properties.multiprocessors as usize;
@@ -21,40 +22,43 @@ pub fn lanes(rows: usize, n: usize, back: bool, properties: &Properties) -> Opti
     (few && fits).then_some(Geometry { warps: threads / 32, threads, lanes: true, overlaps: true, ..Geometry::NONE })
 }
 
-/// How the sums down the rows are spread: warps or blocks have a tile of columns and an aligned power of two of chunks each.
+/// How the sums down the rows are distributed: each warp or block has a tile of columns and an aligned power-of-two
+/// number of chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Down {
-    /// Columns of a thread.
+    /// Columns per thread.
     pub wide: usize,
-    /// Warps of a block that have chunks of their own; 1 where a block has one chunk.
+    /// Warps per block that have their own chunks; 1 if a block has one chunk.
     pub high: usize,
-    /// Blocks of a cluster, likewise.
+    /// Blocks per cluster, likewise.
     pub cluster: usize,
-    /// Chunks of a warp.
+    /// Chunks per warp.
     pub each: usize,
-    /// Where a block has one chunk: its rows, at most.
+    /// If a block has one chunk: its maximum number of rows.
     pub height: Option<usize>,
 }
 
-/// Blocks of a cluster that every device with clusters has.
+/// Cluster size that every device with clusters supports.
 const MOST_CLUSTER: usize = 8;
-/// Warps of a block.
+/// Warps per block.
 const WARPS: usize = 8;
-/// Chunks of a warp, one after the other.
+/// Maximum number of chunks that a warp takes one after the other.
 const MOST_EACH: usize = 16;
-/// Blocks a multiprocessor up to which a whole block has a chunk; with more, a warp has, which takes fewer instructions.
+/// Blocks per multiprocessor up to which a whole block takes a chunk. Above that a warp does, which takes fewer
+/// instructions.
 const CHUNK_BLOCKS: usize = 2;
-/// Warps a multiprocessor that more than 4 bytes a thread must leave; and that several chunks a warp must.
+/// Minimum warps per multiprocessor for more than 4 bytes per thread, and for several chunks per warp.
 const LEAST_WARPS: [usize; 2] = [8, 4];
 
-/// The sums down so many rows, which can be read `whole` elements at a time; `None` if there are too many.
+/// Layout of the sums down `rows` rows, which can be read `whole` elements at a time; `None` if there are too many
+/// rows.
 pub fn down(element: Type, rows: usize, n: usize, whole: usize, properties: &Properties) -> Option<Down> {
     let multiprocessors = properties.multiprocessors as usize;
     let chunks = rows.div_ceil(CHUNK);
     let padded = chunks.next_power_of_two();
     let most = whole.min(element.per_vector());
     let tiles = |wide: usize| n.div_ceil(32 * wide);
-    // 4 bytes a thread are whole sectors of memory for a warp.
+    // With 4 bytes per thread, a warp reads whole memory sectors.
     let narrow = (4 / element.bytes()).clamp(1, most);
     let cluster = padded.min(if properties.clusters { MOST_CLUSTER } else { 1 });
     if cluster == padded && tiles(narrow) * cluster <= CHUNK_BLOCKS * multiprocessors {
@@ -72,27 +76,27 @@ pub fn down(element: Type, rows: usize, n: usize, whole: usize, properties: &Pro
 }
 
 impl Down {
-    /// Threads of a block.
+    /// Threads per block.
     pub(crate) fn threads(&self) -> usize {
         32 * if self.height.is_some() { WARPS } else { self.high }
     }
 
-    /// Blocks that a multiprocessor should hold: as many as leave the registers that they are written for.
+    /// Resident blocks per multiprocessor that leave the number of registers the kernels are written for.
     pub(crate) fn blocks(&self) -> usize {
         (if self.height.is_some() { 1024 } else { 512 }) / self.threads()
     }
 
-    /// Columns of a block.
+    /// Columns per block.
     pub(crate) fn tile(&self) -> usize {
         32 * self.wide
     }
 
-    /// Sums of powers of two of chunks that a warp has on their way.
+    /// Number of partial sums, each over a power of two of chunks, that a warp carries along.
     pub(crate) fn levels(&self) -> usize {
         self.each.ilog2().max(1) as usize
     }
 
-    /// Bytes of shared memory of a block: `Shared` in `down.cu` and `down_chunk.cu`.
+    /// Shared memory per block in bytes: `Shared` in `down.cu` and `down_chunk.cu`.
     pub(crate) fn shared(&self, element: Type) -> usize {
         let sum = element.accumulator_bytes();
         let finish = (2 * self.tile() * self.cluster + self.threads()) * sum + 2 * self.tile() * 4;
@@ -109,7 +113,7 @@ mod tests {
     use super::*;
     use crate::catalog::properties;
 
-    /// Together they have all chunks, and no level of the tree is there twice.
+    /// Together the blocks cover all chunks, and each level of the tree exists once.
     #[test]
     fn chunks_are_a_tree() {
         for capability in [80, 90] {
@@ -132,7 +136,7 @@ mod tests {
         }
     }
 
-    /// Few rows of some hundred to some thousand elements.
+    /// Few rows of a few hundred to a few thousand elements.
     #[test]
     fn rows_for_many_threads() {
         let device = properties(90);

@@ -1,4 +1,5 @@
-//! The backward pass: the time loop from its end, then the products for dx, dW and dU, and the sums for gains and biases.
+//! The backward pass: the time loop from the last step to the first, then the products for dx, dW and dU, and the sums
+//! for gains and biases.
 
 use super::kernels::{BackwardArgs, FinishArgs, GemmArgs};
 use super::plan::{BackFunctions, Plan, RunBack, aligned};
@@ -7,10 +8,10 @@ use crate::launch::{Launch, Stream};
 use layernorm_rnn::Slot;
 
 impl Plan {
-    /// The gradients of a forward pass in training. [`Error::GaveUp`] as for [`Plan::forward`].
+    /// Computes the gradients of a forward pass in training. Fails with [`Error::GaveUp`] as [`Plan::forward`] does.
     ///
     /// # Safety
-    /// As for [`Plan::forward`]; the tape is as that left it.
+    /// As for [`Plan::forward`]; the tape must be as that pass left it.
     pub unsafe fn backward(&self, stream: Stream, run: &RunBack) -> Result<(), Error> {
         self.device.bind()?;
         self.device.check()?;
@@ -20,7 +21,7 @@ impl Plan {
         })?;
         self.check_backward(run)?;
         let work = |at: usize| run.workspace + at as u64;
-        // SAFETY: the caller's promise, and the plan's own layout.
+        // SAFETY: the caller's promise, and the plan's own memory layout.
         unsafe {
             self.begin(run.workspace, stream)?;
             if let Some(cluster) = &self.cluster {
@@ -123,7 +124,7 @@ impl Plan {
             (params.get(Slot::RecurrentWeight), self.back.dzh, h, self.geometry.padded, self.layer.hidden),
         ];
         let (g, width) = (&self.geometry, self.geometry.width(&self.cell));
-        // With padding between the gates, each is a product of its own.
+        // With padding between the gates, each gate is a separate product.
         let (parts, part) =
             if g.padded == g.hidden { (1, self.cell.gates * g.hidden) } else { (self.cell.gates, g.hidden) };
         for (to, gradient, other, pitch, columns) in products.into_iter().filter(|product| product.0 != 0) {

@@ -1,39 +1,39 @@
-//! A cell of `layernorm_rnn` as what the kernels are specialised by.
+//! A cell of `layernorm_rnn` as the set of constants by which the kernels are specialized.
 
 use crate::error::Error;
 use layernorm_rnn::{EpsPlace, Kind, Norm, Over, Reset, Update, Variant};
 
-/// The type of numbers in memory.
+/// Number type in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Number {
-    /// 32 bits.
+    /// IEEE single precision, 32 bits.
     F32,
-    /// IEEE's 16 bits.
+    /// IEEE half precision, 16 bits.
     F16,
-    /// The upper half of f32.
+    /// bfloat16: the upper half of an f32.
     Bf16,
 }
 
 impl Number {
-    /// All of them.
+    /// All number types.
     pub const ALL: [Number; 3] = [Number::F32, Number::F16, Number::Bf16];
 
-    /// Its number in the kernels.
+    /// The value of `TYPE` in the kernels.
     pub(crate) fn code(self) -> u32 {
         self as u32
     }
 
-    /// Bytes of one.
+    /// Bytes per number.
     pub fn bytes(self) -> usize {
         if self == Number::F32 { 4 } else { 2 }
     }
 }
 
-/// What the kernels know of a cell.
+/// A cell as the kernels see it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cell {
     pub(crate) lstm: bool,
-    /// G.
+    /// G, the number of gates.
     pub(crate) gates: usize,
     pub(crate) input_norm: Option<Norm>,
     pub(crate) recurrent_norm: Option<Norm>,
@@ -52,7 +52,7 @@ fn groups(norm: Option<Norm>, gates: usize) -> usize {
     }
 }
 
-/// Whether rows can be small in the sense of rule 6, which the kernels do not follow.
+/// Whether rows can be small in the sense of rule 6, which the kernels do not implement.
 fn squares_may_vanish(norm: Norm) -> bool {
     let limit = match norm.eps_place {
         EpsPlace::Deviation => 2f64.powi(-32),
@@ -62,7 +62,7 @@ fn squares_may_vanish(norm: Norm) -> bool {
 }
 
 impl Cell {
-    /// What a variant is to the kernels, or why they do not have it.
+    /// Converts a variant, or says why the kernels do not support it.
     pub(crate) fn of(variant: &Variant) -> Result<Cell, Error> {
         let refuse =
             |why: &str| Err(Error::Unsupported { why: format!("the recurrent cell `{}` {why}", variant.name) });
@@ -79,7 +79,7 @@ impl Cell {
         if !lstm && variant.reset == Reset::State {
             return refuse("multiplies the state by its reset gate, which takes two products a step");
         }
-        // With LNs the sum is not kept apart; without it a GRU's candidate has both sides.
+        // With LNs, the kernels do not keep the parts of the sum apart. Without it, a GRU's candidate needs both parts.
         if variant.sum_norm.is_some() && (variant.input_norm.is_some() || variant.recurrent_norm.is_some()) {
             return refuse("has a norm of the sum and norms of its parts");
         }
@@ -115,17 +115,17 @@ impl Cell {
         self.recurrent_norm.or(self.sum_norm)
     }
 
-    /// Rows of the time loop's norm.
+    /// Number of rows that the time loop normalizes per step.
     pub(crate) fn groups(&self) -> usize {
         groups(self.loop_norm(), self.gates)
     }
 
-    /// Rows of the input's norm.
+    /// Number of rows per step of the input's norm.
     pub(crate) fn input_groups(&self) -> usize {
         groups(self.input_norm, self.gates)
     }
 
-    /// Definitions for the preprocessor (kernels/recurrent/cell.cuh).
+    /// Preprocessor definitions (kernels/recurrent/cell.cuh).
     pub(crate) fn defines(&self) -> Vec<(&'static str, String)> {
         let flag = |is: bool| String::from(if is { "1" } else { "0" });
         let eps = |norm: Option<Norm>| format!("{:e}f", norm.map_or(0.0, |norm| norm.eps + 0.0) as f32);

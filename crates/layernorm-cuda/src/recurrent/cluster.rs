@@ -1,5 +1,6 @@
-//! The time loops of small 16-bit layers, in clusters of blocks (kernels/recurrent/cluster.cuh). Whether a layer runs so depends
-//! on its size, its type and the device, never on the batch: the order of its sums is another than that of the other loops.
+//! Time loops of small 16-bit layers, in thread block clusters (kernels/recurrent/cluster.cuh). Whether a layer runs
+//! this way depends on its size, its type and the device, never on the batch, because these loops sum in a different
+//! order from the others.
 
 use super::cell::{Cell, Number};
 use super::kernels::{self, Address};
@@ -12,29 +13,29 @@ use crate::module::{Function, Variant};
 use crate::nvrtc::Source;
 use layernorm_rnn::Slot;
 
-/// Units of a block.
+/// Units per block.
 const UNITS: usize = 32;
-/// Blocks of the largest cluster that there is: 8 on every device that has clusters, 16 on some.
+/// Largest cluster size: 8 on every device with clusters, 16 on some.
 const MOST_BLOCKS: usize = 16;
 
-/// A layer cut into the blocks of a cluster.
+/// A layer divided among the blocks of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cluster {
     pub(crate) hidden: usize,
-    /// CS.
+    /// CS, the number of blocks.
     pub(crate) blocks: usize,
-    /// NT: tiles of 8 sequences that a cluster takes.
+    /// NT: tiles of 8 sequences per cluster.
     pub(crate) tiles: usize,
 }
 
-/// The time loops of a cluster; that back in training.
+/// The time loops of a cluster; the backward loop only in training.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loops {
     pub(super) forward: Function,
     pub(super) backward: Option<Function>,
 }
 
-/// Whether the driver says that the device never holds such a cluster.
+/// Whether this driver error means that the device does not support such a cluster.
 fn refuses(code: u32) -> bool {
     use cudarc::driver::sys::CUresult as Of;
     [Of::CUDA_ERROR_INVALID_CLUSTER_SIZE, Of::CUDA_ERROR_INVALID_VALUE, Of::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES]
@@ -43,13 +44,13 @@ fn refuses(code: u32) -> bool {
 }
 
 impl Cluster {
-    /// How a layer is cut, if it is of a size and type for that.
+    /// How a layer is divided, if its size and type are suitable.
     pub(crate) fn of(hidden: usize, number: Number, tiles: usize) -> Option<Cluster> {
         let blocks = hidden.div_ceil(UNITS);
         (number != Number::F32 && (2..=MOST_BLOCKS).contains(&blocks)).then_some(Cluster { hidden, blocks, tiles })
     }
 
-    /// The cluster and its loops for a batch; none where the device has no clusters of that size.
+    /// The cluster and its loops for a batch; `None` if the device does not support clusters of that size.
     pub(super) fn choose(
         device: &Device,
         cell: &Cell,
@@ -61,20 +62,21 @@ impl Cluster {
         if !device.properties().clusters {
             return Ok(None);
         }
-        // Both passes, whether there is a backward one or not: training and inference have the same bits.
+        // Both passes must fit, even without a backward pass: training and inference must give the same bits.
         let room = device.properties().shared_per_block;
         let fits = |cluster: &Cluster| cluster.shared(cell).max(cluster.shared_back(cell)) <= room;
         if !fits(&cluster) {
             return Ok(None);
         }
         let loops = cluster.loops(device, cell, layer.number, training)?;
-        // A device may refuse the size, as one in parts does.
+        // A device may reject the size, as a partitioned one does.
         let at_once = match cluster.launch(batch).active_clusters(&loops.forward) {
             Ok(0) => return Ok(None),
             Err(Error::Driver { code, .. }) if refuses(code) => return Ok(None),
             held => held? as usize,
         };
-        // One tile while all sequences run at once so: a step takes less time. Two take less of it for each sequence.
+        // One tile while all sequences are resident that way, because a step takes less time. Two tiles take less time
+        // per sequence.
         let two = Cluster { tiles: 2, ..cluster };
         if batch <= 8 * at_once || !fits(&two) {
             return Ok(Some((cluster, loops)));
@@ -91,7 +93,7 @@ impl Cluster {
         Launch::new((batch.div_ceil(8 * self.tiles) * self.blocks) as u32, 256).cluster(self.blocks as u32)
     }
 
-    /// Bytes of U as the forward loop reads it, and of Uᵀ as the other does.
+    /// Bytes of U in the order of the forward loop.
     pub(super) fn packed(&self) -> usize {
         self.blocks * 8 * self.blocks.div_ceil(2) * 2048
     }
@@ -100,18 +102,18 @@ impl Cluster {
         self.blocks * 8 * self.blocks.div_ceil(8) * 2 * cell.gates * 1024
     }
 
-    /// Bytes of the messages of a row, for all sequences.
+    /// Bytes of the messages of one normalized row, for all sequences.
     fn rows(&self) -> usize {
         8 * self.tiles * 8 * self.blocks.next_multiple_of(4)
     }
 
-    /// Bytes of `Shared` of cluster_forward.cu.
+    /// Size of `Shared` in cluster_forward.cu, in bytes.
     fn shared(&self, cell: &Cell) -> usize {
         let h = (2 * self.blocks + 1) * self.tiles * 512;
         8 * (4 + 16 * self.tiles) + h + (cell.groups() + 1) * self.rows() + 2 * 2 * 8 * self.tiles * 528
     }
 
-    /// Bytes of `Shared` of cluster_backward.cu.
+    /// Size of `Shared` in cluster_backward.cu, in bytes.
     fn shared_back(&self, cell: &Cell) -> usize {
         let groups = cell.loop_norm().map_or(0, |_| cell.groups()) + cell.input_norm.map_or(0, |_| cell.input_groups());
         let dh = 2 * self.blocks * self.tiles * 1024 + 2 * cell.gates * self.tiles * 512;
@@ -140,13 +142,13 @@ impl Cluster {
         Variant { large_clusters: self.blocks > 8, ..variant }
     }
 
-    /// The time loop forward.
+    /// The forward time loop.
     pub(super) fn forward(&self, cell: &Cell, number: Number, training: bool) -> Variant {
         self.variant(&kernels::CLUSTER_FORWARD, "rnn_cluster_forward", cell, number, self.shared(cell))
             .define("TRAIN", u8::from(training))
     }
 
-    /// The time loop backward.
+    /// The backward time loop.
     pub(super) fn backward(&self, cell: &Cell, number: Number) -> Variant {
         self.variant(&kernels::CLUSTER_BACKWARD, "rnn_cluster_backward", cell, number, self.shared_back(cell))
     }
@@ -221,7 +223,7 @@ device_struct! {
 }
 
 impl Plan {
-    /// U or Uᵀ in the order of a loop.
+    /// Packs U or Uᵀ in the order in which a loop reads it.
     pub(super) unsafe fn pack_cluster(
         &self,
         cluster: &Cluster,

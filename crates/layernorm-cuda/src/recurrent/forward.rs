@@ -1,4 +1,4 @@
-//! The forward pass: W x for all steps, LNx of its rows, the time loop.
+//! The forward pass: W x for all steps, LNx of its rows, then the time loop.
 
 use super::kernels::{
     ConstsArgs, ForwardArgs, GemmArgs, InputNormArgs, PackArgs, PadInputArgs, PadWeightArgs, StartArgs,
@@ -9,18 +9,19 @@ use crate::launch::{Launch, Stream};
 use layernorm_rnn::{EpsPlace, Slot};
 
 impl Plan {
-    /// Runs the layer over a batch of sequences. [`Error::GaveUp`] if a recurrent pass on this device gave up before; then nothing is
-    /// launched.
+    /// Runs the layer over a batch of sequences. If an earlier recurrent pass on this device gave up, returns
+    /// [`Error::GaveUp`] and launches nothing.
     ///
     /// # Safety
-    /// Addresses are of memory on this device, of the sizes that [`Run`] says, valid until the stream has come past this call.
+    /// All addresses must be memory of this device with the sizes given in [`Run`], valid until the stream has finished
+    /// this call.
     pub unsafe fn forward(&self, stream: Stream, run: &Run) -> Result<(), Error> {
         self.device.bind()?;
         self.device.check()?;
         self.check_forward(run)?;
         let work = |at: usize| run.workspace + at as u64;
         let tape = if self.sizes.training { run.tape } else { work(self.there.tape) };
-        // SAFETY: the caller's promise, and the plan's own layout.
+        // SAFETY: the caller's promise, and the plan's own memory layout.
         unsafe {
             self.prepare(stream, run, tape)?;
             self.project(stream, run, tape)?;
@@ -57,7 +58,7 @@ impl Plan {
         Ok(())
     }
 
-    /// U packed, biases joined, h before the first step.
+    /// Packs U, combines the biases, and writes h before the first step.
     unsafe fn prepare(&self, stream: Stream, run: &Run, tape: u64) -> Result<(), Error> {
         let (g, f, cell) = (&self.geometry, &self.functions, &self.cell);
         let consts = ConstsArgs {
@@ -89,7 +90,7 @@ impl Plan {
         }
     }
 
-    /// U or Uᵀ in the order of the tensor cores.
+    /// Packs U or Uᵀ in the order of the tensor core fragments.
     pub(super) unsafe fn pack(&self, stream: Stream, params: &Parameters, to: u64, back: bool) -> Result<(), Error> {
         let g = &self.geometry;
         let product = if back { &g.backward } else { &g.forward };
@@ -111,7 +112,7 @@ impl Plan {
         unsafe { self.over(&self.functions.pack, words, stream, &args) }
     }
 
-    /// W as the products read it `[G·HP, IP]`: the caller's, or a padded copy.
+    /// W as the products read it, `[G·HP, IP]`: the caller's, or a padded copy.
     pub(super) unsafe fn weight(&self, stream: Stream, params: &Parameters, copy: u64) -> Result<u64, Error> {
         let given = params.get(Slot::InputWeight);
         if !self.sizes.pads_w {
@@ -132,7 +133,7 @@ impl Plan {
         Ok(copy)
     }
 
-    /// zx = W x for all steps, and LNx.
+    /// Computes zx = W x for all steps, and LNx.
     unsafe fn project(&self, stream: Stream, run: &Run, tape: u64) -> Result<(), Error> {
         let (rows, width) = (self.sizes.rows(), self.geometry.width(&self.cell));
         let (zx, mut x) = (tape + self.tape.zx as u64, run.x);

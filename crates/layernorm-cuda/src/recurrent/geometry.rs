@@ -1,54 +1,56 @@
-//! How a layer is cut into blocks. Only what depends on the layer and the type enters the order of a sum; the rest (groups,
-//! chunks, where the matrix lies) follows the batch and changes no bit.
+//! How a layer is divided among thread blocks. The order of a sum depends only on the layer and the type. Everything
+//! else (groups, chunks, where the matrix is kept) depends on the batch as well, and changes no bit.
 
 use super::cell::{Cell, Number};
 use crate::device::Properties;
 use crate::error::Error;
 
-/// Warps of a block of the time loop.
+/// Warps per block of the time loop.
 const WARPS: usize = 8;
-/// Sequences that a group takes in one launch at most; more go into further launches.
+/// Maximum number of sequences that a group processes per launch; the rest goes into further launches.
 const MOST_COLUMNS: usize = 64;
-/// Halves of pairs that are on their way from L2 where a matrix does not fit on the chip: as many as there is room for.
+/// Depths of the ring, in half pairs, through which a matrix that does not fit on chip is streamed from L2. The first
+/// that fits is used.
 const RINGS: [usize; 3] = [4, 2, 1];
 
-/// How a block does its product, and where its part of the recurrent matrix lies (kernels/recurrent/product.cuh).
+/// How a block computes its product, and where its part of the recurrent matrix is kept
+/// (kernels/recurrent/product.cuh).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Product {
     /// Tiles of 16 rows.
     pub(crate) tiles: usize,
-    /// Blocks of a team: they have the same rows, and each one part of k.
+    /// Blocks per team. They have the same rows, and each has one part of k.
     pub(crate) split: usize,
-    /// Pairs of k of each warp, and how many of them are in registers and in shared memory.
+    /// Pairs of k per warp, and how many of them are kept in registers and in shared memory.
     pub(crate) pairs: usize,
     pub(crate) in_registers: usize,
     pub(crate) in_shared: usize,
-    /// Halves of pairs in the ring through which the others are streamed.
+    /// Half pairs in the ring through which the other pairs are streamed.
     ring: usize,
-    /// Warps whose sums stand in shared memory, and how often.
+    /// Warps whose partial sums are in shared memory at a time, and the number of such buffers.
     folded: usize,
     turns: usize,
     /// Chunks of sequences.
     chunks: usize,
-    /// Cycles from a message to the first look for the others', where a thread has one sequence.
+    /// Cycles from sending a message to the first poll for those of the others, if a thread has one sequence.
     pause: usize,
-    /// Dynamic shared memory of the block, in bytes.
+    /// Dynamic shared memory per block, in bytes.
     pub(crate) shared: usize,
 }
 
-/// A layer cut into blocks, for a batch.
+/// A layer divided among blocks, for a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Geometry {
     pub(crate) hidden: usize,
-    /// HP: H rounded up to 32.
+    /// HP: H rounded up to a multiple of 32.
     pub(crate) padded: usize,
-    /// Units of a block, and blocks of a group.
+    /// Units per block, and blocks per group.
     pub(crate) units: usize,
     pub(crate) group: usize,
-    /// Groups that run at once, and sequences of each.
+    /// Groups that run at once, and sequences per group.
     pub(crate) groups: usize,
     pub(crate) columns: usize,
-    /// Tiles of 8 sequences of a chunk.
+    /// Tiles of 8 sequences per chunk.
     pub(crate) tiles: usize,
     pub(crate) forward: Product,
     pub(crate) backward: Product,
@@ -64,7 +66,8 @@ impl Geometry {
     ) -> Result<Self, Error> {
         let padded = hidden.next_multiple_of(32);
         let most = gpu.multiprocessors as usize;
-        // 16 units a block fill a tile of 16 rows for each gate. f32 needs twice the room, so 8 where that keeps U on the chip.
+        // 16 units per block fill a tile of 16 rows for each gate. f32 needs twice the room, so it uses 8 where that
+        // keeps U on chip.
         let fine = number == Number::F32 && padded > 512 && padded / 8 <= most;
         let units = if fine { 8 } else { [16, 32].into_iter().find(|units| padded / units <= most).unwrap_or(0) };
         if units == 0 {
@@ -75,8 +78,8 @@ impl Geometry {
         let group = padded / units;
         let groups = (most / group).min(batch.div_ceil(8)).max(1);
         let columns = batch.div_ceil(groups).next_multiple_of(8).min(MOST_COLUMNS);
-        // A backward block reads G times what a forward block reads. Above H = 512 that costs more than a team's exchange; with
-        // 32 units, a team's rows would be too many.
+        // A backward block reads G times as much as a forward block. Above H = 512 that costs more than the exchange
+        // within a team; with 32 units per block, a team would have too many rows.
         let team = if padded > 512 && units <= 16 {
             [4, 2, 1].into_iter().find(|team| group.is_multiple_of(*team)).unwrap_or(1)
         } else {
@@ -94,8 +97,8 @@ impl Geometry {
         };
         let mut tiles = if columns <= 8 || units == 32 { 1 } else { 2 };
         let (mut forward, mut backward) = cut(tiles)?;
-        // What is streamed from L2 is streamed once for each chunk; chunks of 32 sequences then. The three products of f32
-        // have no registers for that.
+        // What is streamed from L2 is streamed once per chunk, so use chunks of 32 sequences. The three products of f32
+        // leave no registers for that.
         if tf32 && number == Number::F32 && columns > 16 && tiles == 2 && forward.ring > 0 {
             tiles = 4;
             (forward, backward) = cut(tiles)?;
@@ -103,12 +106,12 @@ impl Geometry {
         Ok(Geometry { hidden, padded, units, group, groups, columns, tiles, forward, backward })
     }
 
-    /// G·HP.
+    /// G·HP, the padded width of all gates.
     pub(crate) fn width(&self, cell: &Cell) -> usize {
         cell.gates * self.padded
     }
 
-    /// Definitions of both time loops.
+    /// Preprocessor definitions of both time loops.
     pub(crate) fn defines(&self, product: &Product) -> Vec<(&'static str, String)> {
         [
             ("H", self.hidden),
@@ -131,8 +134,8 @@ impl Geometry {
     }
 }
 
-/// How long a block's messages take to come to the others of its group, forward and backward, in cycles: what was best on an
-/// H200 (bench/notes/gpu-recurrent.md). Small groups were not measured, and a GRU gains nothing.
+/// How long a block's messages take to reach the other blocks of its group, forward and backward, in cycles: the best
+/// values on an H200 (bench/notes/gpu-recurrent.md). Small groups were not measured, and a GRU gains nothing.
 fn pauses(cell: &Cell, group: usize) -> (usize, usize) {
     match group {
         _ if !cell.lstm => (0, 0),
@@ -142,8 +145,8 @@ fn pauses(cell: &Cell, group: usize) -> (usize, usize) {
     }
 }
 
-/// Numbers of a thread in shared memory for each of its sequences: from step to step, from phase to phase, and all of them
-/// where it has one sequence and the others are in registers (kernels/recurrent/block.cuh).
+/// Numbers that a thread keeps in shared memory per sequence: from step to step, from phase to phase, and in total if
+/// it has a single sequence and the rest stays in registers (kernels/recurrent/block.cuh).
 #[derive(Clone, Copy)]
 struct Slots {
     kept: usize,
@@ -151,25 +154,25 @@ struct Slots {
     alone: usize,
 }
 
-/// What a block has to do, and with what.
+/// The work of a block, and its limits.
 #[derive(Clone, Copy)]
 struct Block {
     gates: usize,
     units: usize,
     columns: usize,
     number: Number,
-    /// Tiles of 8 sequences of a chunk.
+    /// Tiles of 8 sequences per chunk.
     tiles: usize,
-    /// Bytes of shared memory that a block may have.
+    /// Maximum shared memory per block, in bytes.
     most: usize,
 }
 
 impl Block {
-    /// Where a matrix of so many rows lies, of whose `k` columns a block has one of `split` parts.
+    /// Decides where a matrix of `rows` rows is kept. A block has one of `split` parts of its `k` columns.
     fn product(&self, rows: usize, k: usize, split: usize, slots: Slots) -> Result<Product, Error> {
         let row_tiles = rows.div_ceil(16);
         let pairs = (k * self.number.bytes() / 4).div_ceil(16).div_ceil(WARPS * split);
-        // Words a thread: what the compiler takes without spilling (bench/notes/gpu-recurrent.md).
+        // Words per thread that the compiler keeps in registers without spilling (bench/notes/gpu-recurrent.md).
         let words = match (self.number, self.tiles) {
             (Number::F32, 4) => 64,
             (Number::F32, _) => 96,
@@ -190,7 +193,8 @@ impl Block {
                 why: format!("{bytes} bytes of shared memory a block, {} are there", self.most),
             })
         };
-        // The quickest way to put the warps' sums together that leaves room for the matrix, or the smallest.
+        // The fastest way to combine the warps' sums that leaves room for the matrix; otherwise the one that takes the
+        // least memory.
         let ways: &[(usize, usize)] =
             if chunks == 1 { &[(WARPS, 1)] } else { &[(WARPS, 2), (WARPS, 1), (WARPS / 2, 1)] };
         let fits = |way: &&(usize, usize)| fixed(**way) + rest * pair <= self.most;
@@ -212,7 +216,7 @@ mod tests {
     use crate::catalog::properties;
     use layernorm_rnn::{Kind, Variant};
 
-    /// All that the kernels take runs, whatever the batch; and what a sum's order follows from does not depend on the batch.
+    /// Every supported size fits for any batch, and the order of the sums does not depend on the batch.
     #[test]
     fn every_size_fits() {
         let gpu = properties(90);

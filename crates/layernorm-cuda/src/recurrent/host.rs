@@ -1,8 +1,8 @@
-//! The slower way, for layers that the kernels do not have: the CPU engine, with copies to and from the device.
+//! The slower path for layers that the kernels do not support: the CPU engine, with copies to and from the device.
 //!
-//! It takes the calls of a [`Plan`](super::Plan) and gives the CPU's results for them: of every cell, every size. It waits for the
-//! stream and for the copies, so it cannot be captured in a graph. What the backward pass needs is computed again from x; the
-//! tape holds the state before the first step alone.
+//! It takes the same calls as a [`Plan`](super::Plan) and returns the CPU's results, for every cell and every size. It
+//! waits for the stream and for the copies, so it cannot be captured in a graph. The backward pass recomputes what it
+//! needs from x; the tape holds only the state before the first step.
 
 use super::cell::Number;
 use super::plan::{Layer, Order, Parameters, Run, RunBack, Shape, State, aligned, check, check_params};
@@ -17,7 +17,7 @@ use layernorm_rnn as rnn;
 use layernorm_rnn::{Config, Direction, Layout, Network, Params, Runner, Sequences, Training};
 use std::sync::Mutex;
 
-/// A layer for one shape of batch, run by the CPU.
+/// A layer for one batch shape, run on the CPU.
 #[derive(Debug)]
 pub struct HostPlan {
     device: Device,
@@ -35,7 +35,7 @@ fn refused(error: rnn::Error) -> Error {
     }
 }
 
-/// So many zeros, or an error where there is no memory for them.
+/// A vector of zeros, or an error if there is no memory for it.
 fn zeros<T: Copy + Default>(count: usize) -> Result<Vec<T>, Error> {
     let mut found = Vec::new();
     let refused = |_| Error::OutOfMemory { bytes: count.saturating_mul(size_of::<T>()), place: "host" };
@@ -44,7 +44,7 @@ fn zeros<T: Copy + Default>(count: usize) -> Result<Vec<T>, Error> {
     Ok(found)
 }
 
-/// The numbers in another type, or an error where there is no memory for them.
+/// The numbers converted to another type, or an error if there is no memory for them.
 fn converted<A: Copy, B>(from: &[A], convert: impl Fn(A) -> B) -> Result<Vec<B>, Error> {
     let mut found = Vec::new();
     let refused = |_| Error::OutOfMemory { bytes: size_of::<B>().saturating_mul(from.len()), place: "host" };
@@ -53,7 +53,7 @@ fn converted<A: Copy, B>(from: &[A], convert: impl Fn(A) -> B) -> Result<Vec<B>,
     Ok(found)
 }
 
-/// Rows of a tensor on the device, `pitch` elements apart. Who makes one promises that they are there.
+/// Rows of a tensor on the device, `pitch` elements apart. Whoever creates one guarantees that the memory is valid.
 #[derive(Clone, Copy)]
 struct Pitched {
     address: u64,
@@ -64,12 +64,13 @@ struct Pitched {
 
 impl Pitched {
     /// # Safety
-    /// The host's side has rows × width elements; they are only read if not `out`.
+    /// `host` must point to rows × width elements; they are only read unless `out`.
     unsafe fn copy<T>(&self, host: *mut T, out: bool) -> Result<(), Error> {
         let (width, pitch) = (self.width * size_of::<T>(), self.pitch * size_of::<T>());
         if self.rows == 1 || width == pitch {
             let bytes = self.rows * width;
-            // SAFETY: the promises for the device's side and for the host's.
+            // SAFETY: the device memory is valid, as promised when `self` was created; the host memory, by the caller's
+            // promise.
             return unsafe {
                 match out {
                     true => call!(cuMemcpyDtoH_v2(host.cast(), self.address, bytes)),
@@ -77,7 +78,7 @@ impl Pitched {
                 }
             };
         }
-        // SAFETY: a structure of numbers and null pointers.
+        // SAFETY: a structure of integers and pointers, for which all zeros is valid.
         let mut args: sys::CUDA_MEMCPY2D = unsafe { std::mem::zeroed() };
         let (device, memory) = (sys::CUmemorytype::CU_MEMORYTYPE_DEVICE, sys::CUmemorytype::CU_MEMORYTYPE_HOST);
         (args.WidthInBytes, args.Height) = (width, self.rows);
@@ -88,33 +89,34 @@ impl Pitched {
             (args.srcMemoryType, args.srcHost, args.srcPitch) = (memory, host.cast_const().cast(), width);
             (args.dstMemoryType, args.dstDevice, args.dstPitch) = (device, self.address, pitch);
         }
-        // SAFETY: the promises for the device's side and for the host's.
+        // SAFETY: the device memory is valid, as promised when `self` was created; the host memory, by the caller's
+        // promise.
         unsafe { call!(cuMemcpy2DUnaligned_v2(&args)) }
     }
 
     fn read<T: Element>(&self) -> Result<Vec<T>, Error> {
         let mut to = zeros(self.rows * self.width)?;
-        // SAFETY: the host's side has so many elements.
+        // SAFETY: the vector has rows × width elements.
         unsafe { self.copy::<T>(to.as_mut_ptr(), true)? };
         Ok(to)
     }
 
     fn write<T: Element>(&self, from: &[T]) -> Result<(), Error> {
         assert_eq!(from.len(), self.rows * self.width, "elements of both sides");
-        // SAFETY: the host's side has so many elements.
+        // SAFETY: the slice has rows × width elements.
         unsafe { self.copy::<T>(from.as_ptr().cast_mut(), false) }
     }
 }
 
-/// Elements that lie side by side.
+/// Contiguous elements.
 ///
 /// # Safety
-/// They are there.
+/// `count` elements at `address` must be valid.
 unsafe fn flat(address: u64, count: usize) -> Pitched {
     Pitched { address, rows: 1, width: count, pitch: count }
 }
 
-/// Numbers of a type, as f32.
+/// Reads numbers of a given type as f32.
 fn read_wide(number: Number, from: Pitched) -> Result<Vec<f32>, Error> {
     match number {
         Number::F32 => from.read::<f32>(),
@@ -131,10 +133,10 @@ fn write_narrow(number: Number, to: Pitched, values: &[f32]) -> Result<(), Error
     }
 }
 
-/// A state on the device: zeros where there is none.
+/// Reads a state from the device; an address of 0 gives zeros.
 ///
 /// # Safety
-/// What is not at 0 is there.
+/// Addresses other than 0 must be valid for that many elements.
 unsafe fn read_state(state: &State, h: usize, c: usize) -> Result<rnn::State<f32>, Error> {
     // SAFETY: the caller's promise.
     let read = |address, count| if address == 0 { zeros(count) } else { unsafe { flat(address, count) }.read() };
@@ -142,7 +144,7 @@ unsafe fn read_state(state: &State, h: usize, c: usize) -> Result<rnn::State<f32
 }
 
 /// # Safety
-/// As [`read_state`].
+/// As for [`read_state`].
 unsafe fn write_state(state: &State, from: &rnn::State<f32>) -> Result<(), Error> {
     for (address, values) in [(state.h, &from.h), (state.c, &from.c)] {
         if address != 0 && !values.is_empty() {
@@ -153,14 +155,15 @@ unsafe fn write_state(state: &State, from: &rnn::State<f32>) -> Result<(), Error
     Ok(())
 }
 
-/// Waits for copies to the device: they may be on their way when their calls return, and other streams do not wait for them.
+/// Waits for copies to the device: they may still be in flight when the call returns, and other streams do not wait for
+/// them.
 fn written() -> Result<(), Error> {
     // SAFETY: the default stream always exists.
     unsafe { call!(cuStreamSynchronize(std::ptr::null_mut())) }
 }
 
 impl HostPlan {
-    /// A layer for a shape, in training or not.
+    /// Creates a plan for a layer and a batch shape, for training or inference.
     pub fn new(device: &Device, layer: Layer, shape: Shape, training: bool) -> Result<HostPlan, Error> {
         check(&layer, &shape)?;
         let direction = if layer.reverse { Direction::Reverse } else { Direction::Forward };
@@ -170,29 +173,29 @@ impl HostPlan {
         Ok(HostPlan { device: device.clone(), layer, shape, config, training, runner })
     }
 
-    /// Bytes that the forward pass leaves for the backward pass; 0 if not in training.
+    /// Bytes that the forward pass stores for the backward pass; 0 for inference.
     pub fn tape_bytes(&self) -> usize {
         let (h, c) = self.state_sizes();
         if self.training { 4 * (h + c) } else { 0 }
     }
 
-    /// Numbers of h and of c.
+    /// Number of elements of h and of c.
     fn state_sizes(&self) -> (usize, usize) {
         let h = self.shape.batch * self.layer.hidden;
         (h, if self.config.has_cell() { h } else { 0 })
     }
 
-    /// The state before the first step, as the tape has it.
+    /// The state before the first step, as stored on the tape.
     fn taped(&self, tape: u64) -> State {
         let (h, c) = self.state_sizes();
         State { h: tape, c: if c > 0 { tape + 4 * h as u64 } else { 0 } }
     }
 
-    /// Waits for the stream, so that what it computes is there.
+    /// Waits for the stream, so that its results are available. Fails if the stream is being captured.
     fn wait(&self, stream: Stream) -> Result<(), Error> {
         self.device.bind()?;
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: the caller's stream.
+        // SAFETY: the caller's stream exists.
         unsafe {
             call!(cuStreamIsCapturing(stream.0, &mut status))?;
             if status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
@@ -204,7 +207,7 @@ impl HostPlan {
     }
 
     /// # Safety
-    /// The parameters are there.
+    /// The parameters' addresses must be valid.
     unsafe fn network(&self, params: &Parameters) -> Result<Network<f32>, Error> {
         check_params(&self.layer, params)?;
         let mut values = Params::zeros(&self.config).map_err(refused)?;
@@ -218,7 +221,7 @@ impl HostPlan {
     }
 
     /// # Safety
-    /// They are there, if there are any.
+    /// If not 0, the address must be valid for B lengths.
     unsafe fn lengths(&self, address: u64) -> Result<Option<Vec<usize>>, Error> {
         if self.shape.lengths != (address != 0) {
             let why = format!("the plan's shape says {}", if self.shape.lengths { "there are some" } else { "none" });
@@ -230,12 +233,12 @@ impl HostPlan {
         let mut found = zeros::<i32>(self.shape.batch)?;
         // SAFETY: the caller's promise.
         unsafe { call!(cuMemcpyDtoH_v2(found.as_mut_ptr().cast(), address, 4 * found.len()))? };
-        // A length below 0 is refused by the engine, as one above T is.
+        // The engine rejects negative lengths, just as it rejects lengths above T.
         converted(&found, |length| usize::try_from(length).unwrap_or(usize::MAX)).map(Some)
     }
 
     /// # Safety
-    /// Rows of this width and pitch are there for all steps of all sequences.
+    /// Rows of this width and pitch must exist for all steps of all sequences.
     unsafe fn tensor(&self, what: &'static str, address: u64, width: usize, pitch: usize) -> Result<Pitched, Error> {
         if address == 0 || pitch < width {
             let why = format!("expected rows of {width} elements or more, found {pitch} at {address:#x}");
@@ -252,10 +255,10 @@ impl HostPlan {
         Sequences { data, steps: self.shape.steps, batch: self.shape.batch, layout, lengths }
     }
 
-    /// As [`Plan::forward`](super::Plan::forward); the results are there when it returns.
+    /// As [`Plan::forward`](super::Plan::forward), but the results are complete when it returns.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Plan::forward`](super::Plan::forward).
     pub unsafe fn forward(&self, stream: Stream, run: &Run) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         unsafe {
@@ -268,7 +271,7 @@ impl HostPlan {
     }
 
     /// # Safety
-    /// The caller's promise, as for the pass.
+    /// As for [`HostPlan::forward`].
     unsafe fn forward_as<T: Element<Acc = f32>>(&self, stream: Stream, run: &Run) -> Result<(), Error> {
         if self.training {
             aligned("tape", run.tape)?;
@@ -283,7 +286,7 @@ impl HostPlan {
                 self.tensor("y", run.y, self.layer.hidden, run.y_pitch)?,
             )
         };
-        // Steps behind a sequence's end stay as they are.
+        // Steps past the end of a sequence must stay unchanged.
         let mut y = to.read::<T>()?;
         let (h, c) = self.state_sizes();
         // SAFETY: the caller's promise.
@@ -302,10 +305,10 @@ impl HostPlan {
         written()
     }
 
-    /// As [`Plan::backward`](super::Plan::backward); the results are there when it returns.
+    /// As [`Plan::backward`](super::Plan::backward), but the results are complete when it returns.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Plan::backward`](super::Plan::backward).
     pub unsafe fn backward(&self, stream: Stream, run: &RunBack) -> Result<(), Error> {
         if !self.training {
             let why = "expected one for training, found one without a tape".into();
@@ -322,7 +325,7 @@ impl HostPlan {
     }
 
     /// # Safety
-    /// The caller's promise, as for the pass.
+    /// As for [`HostPlan::backward`].
     unsafe fn backward_as<T: Element<Acc = f32>>(&self, stream: Stream, run: &RunBack) -> Result<(), Error> {
         aligned("tape", run.tape)?;
         self.wait(stream)?;
@@ -347,7 +350,7 @@ impl HostPlan {
     }
 
     /// # Safety
-    /// As for the pass.
+    /// As for [`HostPlan::backward`].
     unsafe fn hand_back<T: Element<Acc = f32>>(&self, run: &RunBack, found: &rnn::Gradients<T>) -> Result<(), Error> {
         let wanted = &run.gradients;
         if wanted.x != 0 {

@@ -1,4 +1,4 @@
-//! The kernels by name, and the structures that they take.
+//! The kernels by name, and their parameter structures.
 
 use super::cell::{Cell, Number};
 use super::cluster::{self, Cluster};
@@ -45,20 +45,20 @@ pub(super) fn with(mut variant: Variant, defines: Vec<(&'static str, String)>) -
     variant
 }
 
-/// The time loop forward.
+/// The forward time loop.
 pub(super) fn forward(cell: &Cell, geometry: &Geometry, number: Number, tf32: bool, training: bool) -> Variant {
     let base = Variant::new(&FORWARD, "rnn_forward").define("TYPE", number.code()).define("TRAIN", u8::from(training));
     let base = base.define("TF32", u8::from(tf32));
     with(with(base, cell.defines()), geometry.defines(&geometry.forward)).shared(geometry.forward.shared)
 }
 
-/// The time loop backward.
+/// The backward time loop.
 pub(super) fn backward(cell: &Cell, geometry: &Geometry, number: Number, tf32: bool) -> Variant {
     let base = Variant::new(&BACKWARD, "rnn_backward").define("TYPE", number.code()).define("TF32", u8::from(tf32));
     with(with(base, cell.defines()), geometry.defines(&geometry.backward)).shared(geometry.backward.shared)
 }
 
-/// C = A·B; whether A is `[K, M]`, whether B is `[K, N]`, and the type of C.
+/// C = A·B. `trans`: whether A is `[K, M]`, and whether B is `[K, N]`. `out`: type of C.
 pub(super) fn gemm(number: Number, tf32: bool, trans: (bool, bool), out: Number) -> Variant {
     Variant::new(&GEMM, "rnn_gemm")
         .define("TYPE", number.code())
@@ -84,13 +84,14 @@ pub(super) fn input_norm(cell: &Cell, geometry: &Geometry) -> Variant {
         .define("NGRP", cell.input_groups())
 }
 
-/// Sums of the gains' and biases' gradients.
+/// Sums the gradients of gains and biases over the batch.
 pub(super) fn finish(params: Number) -> Variant {
     Variant::new(&FINISH, "rnn_finish").define("TYPE", 0).define("PARAM", params.code())
 }
 
-/// Every kernel in the ways that matter, to be compiled without a GPU: each cell in one type, each type with `paper`, and for
-/// that also a size whose matrix lies in registers, in shared memory and in L2; for a device of this compute capability.
+/// One variant of every kernel, to be compiled without a GPU for a device of this compute capability: each cell in one
+/// type, and each type with the cell `paper`, also in a size whose matrix is kept in registers, in shared memory and in
+/// L2.
 pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
     let gpu = properties(capability);
     let mut all = Vec::new();
@@ -140,11 +141,11 @@ pub fn all_variants(capability: u32) -> Result<Vec<Variant>, Error> {
     Ok(all)
 }
 
-/// An address on the device; 0 is null.
+/// A device address; 0 is null.
 pub(super) type Address = u64;
 
 device_struct! {
-    /// How `Forward` and `Backward` end: the sequences of one launch of a time loop.
+    /// The last part of `Forward` and `Backward`: the sequences of one launch of a time loop.
     #[derive(Default)]
     pub(super) struct Round as "Round" {
         lengths: Address,
@@ -290,7 +291,7 @@ device_struct! {
 }
 
 device_struct! {
-    /// The parameters that are no matrices, or their gradients.
+    /// The parameters that are not matrices, or their gradients.
     #[derive(Default)]
     pub(super) struct Vectors as "Vectors" {
         gx: Address,

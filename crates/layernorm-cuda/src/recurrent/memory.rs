@@ -1,10 +1,10 @@
-//! Where everything lies in the caller's tape and workspace. Offsets are in bytes, each on 256.
+//! Memory layout of the caller's tape and workspace. Offsets are in bytes, aligned to 256.
 
 use super::cell::{Cell, Number};
 use super::cluster::Cluster;
 use super::geometry::{Geometry, Product};
 
-/// Hands out one part after the other.
+/// Allocates one part after the other.
 #[derive(Clone, Copy, Debug, Default)]
 struct Room(usize);
 
@@ -16,7 +16,7 @@ impl Room {
     }
 }
 
-/// What the backward pass needs of the forward pass.
+/// What the forward pass stores for the backward pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tape {
     pub(super) zx: usize,
@@ -36,7 +36,7 @@ pub(super) struct Tape {
 pub(super) struct Work {
     pub(super) matrix: usize,
     pub(super) weight: usize,
-    /// Messages: of the gates, of the input's norm, of the cell, of a team; and where they end.
+    /// Messages: of the gates, of the input's norm, of the cell, and within a team; and where they end.
     pub(super) gates: usize,
     pub(super) inputs: usize,
     pub(super) cells: usize,
@@ -45,20 +45,20 @@ pub(super) struct Work {
     pub(super) dzh: usize,
     pub(super) dzx: usize,
     pub(super) sums: usize,
-    /// Where the tape lies if none is kept.
+    /// Where the tape lies if it is not kept.
     pub(super) tape: usize,
     pub(super) bytes: usize,
 }
 
-/// Sizes that decide how much is needed.
+/// Sizes that determine how much memory is needed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     pub(super) steps: usize,
     pub(super) batch: usize,
-    /// I, rounded up to 16 bytes.
+    /// I, rounded up to a multiple of 16 bytes.
     pub(super) input: usize,
     pub(super) number: Number,
-    /// Whether a padded copy of x, and of W, is needed.
+    /// Whether padded copies of x and of W are needed.
     pub(super) pads_x: bool,
     pub(super) pads_w: bool,
     pub(super) training: bool,
@@ -97,10 +97,10 @@ fn weight(cell: &Cell, geometry: &Geometry, sizes: &Sizes) -> usize {
     if sizes.pads_w { geometry.width(cell) * sizes.input * sizes.number.bytes() } else { 0 }
 }
 
-/// The forward pass. The first part of both workspaces is the word that says whether a pass gave up.
+/// Workspace of the forward pass. Both workspaces start with the word that says whether a pass gave up.
 pub(super) fn forward(cell: &Cell, geometry: &Geometry, cluster: Option<&Cluster>, sizes: &Sizes, tape: &Tape) -> Work {
     let matrix = cluster.map_or_else(|| packed(geometry, &geometry.forward), Cluster::packed);
-    // Clusters keep theirs in shared memory.
+    // Clusters keep their messages in shared memory.
     let messages = if cluster.is_some() { 0 } else { sizes.rows() * geometry.group * 8 };
     let mut room = Room::default();
     room.take(4);
@@ -124,7 +124,7 @@ pub(super) fn forward(cell: &Cell, geometry: &Geometry, cluster: Option<&Cluster
     }
 }
 
-/// The backward pass. `dzh` follows the messages: it is one of them.
+/// Workspace of the backward pass. `dzh` lies with the messages, because it is one of them.
 pub(super) fn backward(cell: &Cell, geometry: &Geometry, cluster: Option<&Cluster>, sizes: &Sizes) -> Work {
     let matrix = cluster.map_or_else(|| packed(geometry, &geometry.backward), |cluster| cluster.packed_back(cell));
     let (rows, width) = (sizes.rows(), geometry.width(cell));

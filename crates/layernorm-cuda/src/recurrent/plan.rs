@@ -1,4 +1,4 @@
-//! A layer for one shape of batch: kernels chosen and loaded, memory laid out.
+//! A layer for one batch shape: kernels chosen and loaded, memory laid out.
 
 use super::cell::{Cell, Number};
 use super::cluster::{Cluster, Loops};
@@ -18,21 +18,21 @@ use layernorm_rnn::{Config, Slot, Variant};
 pub struct Layer {
     /// The cell.
     pub variant: Variant,
-    /// I.
+    /// I, the input size.
     pub input: usize,
-    /// H.
+    /// H, the number of hidden units.
     pub hidden: usize,
-    /// The type of x, y and their gradients, and of the products.
+    /// The type of x, y and their gradients, and of the operands of the products.
     pub number: Number,
     /// The type of the parameters and their gradients: `number` or f32.
     pub params: Number,
-    /// Whether products of f32 may round their operands to 11 bits (tf32), as cuDNN's do. Three times the speed.
+    /// Whether f32 products may round their operands to 11 bits (tf32), as cuDNN's do: one product instead of three.
     pub tf32: bool,
-    /// From each sequence's last step to its first.
+    /// Whether the layer runs from each sequence's last step to its first.
     pub reverse: bool,
 }
 
-/// Which index of a batch of sequences comes first in memory.
+/// Memory order of a batch of sequences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// `[T, B, …]`.
@@ -44,28 +44,28 @@ pub enum Order {
 /// The shape of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// T.
+    /// T, the number of steps.
     pub steps: usize,
-    /// B.
+    /// B, the number of sequences.
     pub batch: usize,
-    /// Of x, y and their gradients.
+    /// Memory order of x, y and their gradients.
     pub order: Order,
-    /// Whether sequences have lengths of their own.
+    /// Whether the sequences have individual lengths.
     pub lengths: bool,
 }
 
-/// Device addresses of a layer's parameters, or of their gradients; each in the shape of its [`Slot`].
+/// Device addresses of a layer's parameters or of their gradients, each in the shape of its [`Slot`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parameters([Address; Slot::ALL.len()]);
 
 impl Parameters {
-    /// With the address of one of them.
+    /// Sets the address of one parameter.
     pub fn with(mut self, slot: Slot, address: u64) -> Self {
         self.0[slot as usize] = address;
         self
     }
 
-    /// The address of one of them, or 0.
+    /// The address of one parameter, or 0.
     pub fn get(&self, slot: Slot) -> u64 {
         self.0[slot as usize]
     }
@@ -86,71 +86,71 @@ impl Parameters {
     }
 }
 
-/// Device addresses of a state or its gradient, f32 `[B, H]` each; 0 for none (zeros, or not wanted).
+/// Device addresses of a state or its gradient, f32 `[B, H]` each. 0: an input is zeros, an output is not wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// h.
     pub h: u64,
-    /// c of an LSTM.
+    /// c; only for an LSTM.
     pub c: u64,
 }
 
-/// Device addresses of a forward pass.
+/// Operands of a forward pass, as device addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// The parameters.
     pub params: Parameters,
-    /// `[T, B, I]`, on 16 bytes.
+    /// Input `[T, B, I]`, aligned to 16 bytes.
     pub x: u64,
-    /// `[T, B, H]`, rows `y_pitch` elements apart. Steps behind a sequence's end are not written.
+    /// Output `[T, B, H]`, with rows `y_pitch` elements apart. Steps past the end of a sequence are not written.
     pub y: u64,
-    /// At least H.
+    /// Elements from row to row of y; at least H.
     pub y_pitch: usize,
     /// The state before the first step.
     pub first: State,
-    /// The state after the last step; written.
+    /// Where the state after the last step is written.
     pub last: State,
-    /// i32 `[B]`, each 1 to T, if the plan's shape has lengths.
+    /// i32 `[B]`, each from 1 to T, if the plan's shape has lengths; else 0.
     pub lengths: u64,
-    /// [`Plan::tape_bytes`], in training.
+    /// [`Plan::tape_bytes`] bytes; only for training.
     pub tape: u64,
-    /// [`Plan::workspace_bytes`].
+    /// [`Plan::workspace_bytes`] bytes.
     pub workspace: u64,
 }
 
-/// Gradients of parameters and input; written, not added (but see `add_x`).
+/// Gradients of parameters and input. They are overwritten, not accumulated (except with `add_x`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gradients {
-    /// Those that are not 0 are computed.
+    /// Gradients of the parameters; those with address 0 are not computed.
     pub params: Parameters,
-    /// `[T, B, I]`; 0 if not wanted.
+    /// Gradient of x, `[T, B, I]`; 0 if not wanted.
     pub x: u64,
-    /// Whether the gradient of x is added to what is there, as the second direction's is.
+    /// Whether the gradient of x is added to the existing values, as for the second direction.
     pub add_x: bool,
-    /// Of the state before the first step.
+    /// Gradient of the state before the first step.
     pub first: State,
 }
 
-/// Device addresses of a backward pass.
+/// Operands of a backward pass, as device addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct RunBack {
     /// As in the forward pass.
     pub params: Parameters,
     /// As in the forward pass.
     pub x: u64,
-    /// `[T, B, H]`, rows `dy_pitch` elements apart.
+    /// Gradient of y, `[T, B, H]`, with rows `dy_pitch` elements apart.
     pub dy: u64,
-    /// At least H.
+    /// Elements from row to row of dy; at least H.
     pub dy_pitch: usize,
-    /// The gradient of the last state.
+    /// Gradient of the state after the last step.
     pub dlast: State,
     /// As in the forward pass.
     pub lengths: u64,
-    /// As the forward pass left it. It is not changed.
+    /// As the forward pass left it. It is not modified.
     pub tape: u64,
-    /// [`Plan::workspace_bytes`].
+    /// [`Plan::workspace_bytes`] bytes.
     pub workspace: u64,
-    /// What is computed.
+    /// Where the gradients are written.
     pub gradients: Gradients,
 }
 
@@ -165,7 +165,7 @@ pub(super) struct Functions {
     pub(super) input_norm: Option<Function>,
     pub(super) project: Function,
     pub(super) forward: Function,
-    /// dx, dW and dU, the time loop and the sums: in training.
+    /// Kernels of the backward pass, in training: dx, dW and dU, the time loop and the sums.
     pub(super) back: Option<BackFunctions>,
 }
 
@@ -178,7 +178,7 @@ pub(super) struct BackFunctions {
     pub(super) finish: Function,
 }
 
-/// A layer for one shape of batch. It holds no device memory; calls allocate nothing and can be captured in a graph.
+/// A layer for one batch shape. It owns no device memory; calls allocate nothing and can be captured in a graph.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(super) device: Device,
@@ -186,22 +186,22 @@ pub struct Plan {
     pub(super) shape: Shape,
     pub(super) cell: Cell,
     pub(super) geometry: Geometry,
-    /// How the time loops are cut, where they run in clusters.
+    /// How the time loops are divided, if they run in clusters.
     pub(super) cluster: Option<Cluster>,
     pub(super) sizes: Sizes,
     pub(super) tape: Tape,
     pub(super) there: Work,
     pub(super) back: Work,
     pub(super) functions: Functions,
-    /// Where a time loop that gives up tells the host, and how often a thread looks in vain before that.
+    /// Device address of the word that a time loop sets when it gives up, and the number of polls before it does.
     pub(super) report: u64,
     pub(super) patience: u32,
 }
 
 impl Plan {
-    /// A layer for a shape, in training or not.
+    /// Creates a plan for a layer and a batch shape, for training or inference.
     pub fn new(device: &Device, layer: Layer, shape: Shape, training: bool) -> Result<Plan, Error> {
-        // What is asked of the driver below is asked of this device.
+        // The driver queries below refer to the current device.
         device.bind()?;
         let gpu = device.properties();
         if !gpu.cooperative {
@@ -246,13 +246,14 @@ impl Plan {
         })
     }
 
-    /// For tests: threads give up at the first look in vain, which comes at once where blocks wait for each other.
+    /// For tests: threads give up at the first unsuccessful poll, which happens at once where blocks wait for each
+    /// other.
     #[doc(hidden)]
     pub fn impatient(self) -> Plan {
         Plan { patience: 1, ..self }
     }
 
-    /// Bytes that the forward pass leaves for the backward pass; 0 if not in training.
+    /// Bytes that the forward pass stores for the backward pass; 0 for inference.
     pub fn tape_bytes(&self) -> usize {
         if self.sizes.training { self.tape.bytes } else { 0 }
     }
@@ -262,7 +263,7 @@ impl Plan {
         if self.sizes.training { self.there.bytes.max(self.back.bytes) } else { self.there.bytes }
     }
 
-    /// Registers, bytes of spilled registers, and dynamic shared memory of the time loops.
+    /// Registers per thread, bytes of local memory per thread (spills), and dynamic shared memory, for each time loop.
     pub fn resources(&self) -> Result<Vec<(u32, u32, usize)>, Error> {
         let loops = [Some(self.functions.forward), self.functions.back.map(|back| back.backward)];
         loops
@@ -272,7 +273,7 @@ impl Plan {
             .collect()
     }
 
-    /// Rows of x from a step, and from a sequence, to the next.
+    /// Row strides of x: from step to step, and from sequence to sequence.
     pub(super) fn strides(&self) -> (usize, usize) {
         match self.shape.order {
             Order::TimeFirst => (self.shape.batch, 1),
@@ -280,7 +281,7 @@ impl Plan {
         }
     }
 
-    /// A kernel over so many items.
+    /// Launches a kernel over `items` items.
     pub(super) unsafe fn over<P: Copy>(
         &self,
         function: &Function,
@@ -299,20 +300,20 @@ impl Plan {
         unsafe { Launch::new(grid(tiles)?, 256).run(function, stream, args) }
     }
 
-    /// Fills memory with the words that mean "nothing has come yet".
+    /// Fills memory with the words that mean "not received yet".
     pub(super) unsafe fn empty(&self, from: u64, to: u64, stream: Stream) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         unsafe { call!(cuMemsetD32Async(from, u32::MAX, ((to - from) / 4) as usize, stream.0)) }
     }
 
-    /// No thread has given up yet.
+    /// Clears the word that says whether a pass gave up.
     pub(super) unsafe fn begin(&self, workspace: u64, stream: Stream) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         unsafe { call!(cuMemsetD32Async(workspace, 0, 1, stream.0)) }
     }
 
-    /// Waits for the GPU and says whether the passes of its recurrent layers came to their end. A pass gives up after seconds in
-    /// which a block got no answer from another, as when other work keeps some of the blocks from running.
+    /// Waits for the GPU and reports whether all recurrent passes on it completed. A pass gives up if a block gets no
+    /// answer from another one for seconds, for example because other work keeps some of the blocks from running.
     pub fn check(&self) -> Result<(), Error> {
         self.device.synchronize()
     }
@@ -322,7 +323,7 @@ impl Plan {
     }
 }
 
-/// No parameter that the layer has is missing.
+/// Checks that all parameters of the layer are given.
 pub(super) fn check_params(layer: &Layer, params: &Parameters) -> Result<(), Error> {
     let config = Config::new(layer.variant, layer.input, layer.hidden);
     for slot in Slot::ALL {

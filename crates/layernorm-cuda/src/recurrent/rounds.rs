@@ -1,14 +1,14 @@
-//! The launches of a time loop: as many sequences at a time as groups of blocks can take.
+//! The launches of a time loop, each with as many sequences as the groups of blocks can take.
 
 use super::kernels::Round;
 use super::plan::Plan;
 use crate::launch::Launch;
 
-/// How often a thread looks in vain before it gives up: about two seconds.
+/// Number of unsuccessful polls before a thread gives up: about two seconds.
 pub(super) const PATIENCE: u32 = 1 << 22;
 
 impl Plan {
-    /// Rounds of groups, each a launch of a time loop.
+    /// Divides the sequences into rounds, each one launch of a time loop.
     pub(super) fn rounds(&self, lengths: u64, fail: u64) -> impl Iterator<Item = (Round, Launch)> + use<> {
         let (batch, geometry, (row_time, row_batch)) = (self.shape.batch, self.geometry, self.strides());
         let (report, patience) = (self.report, self.patience);

@@ -1,4 +1,4 @@
-//! The way of a layer: the kernels where they have it, else the CPU.
+//! Chooses where a layer runs: on the GPU if the kernels support it, else on the CPU.
 
 use super::host::HostPlan;
 use super::plan::{Layer, Plan, Run, RunBack, Shape};
@@ -6,22 +6,23 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Stream;
 
-/// A layer for one shape of batch, by the fastest way that there is for it.
+/// A layer for one batch shape, on the fastest path that supports it.
 #[derive(Debug)]
 pub enum Route {
     /// On the device.
     Device(Box<Plan>),
-    /// By the CPU: slower, and not in graphs.
+    /// On the CPU: slower, and cannot be captured in a graph.
     Host {
-        /// What runs it.
+        /// The plan that runs it.
         plan: Box<HostPlan>,
-        /// What the kernels lack.
+        /// What the kernels do not support.
         why: String,
     },
 }
 
 impl Route {
-    /// A layer for a shape, in training or not. Cells and sizes that the kernels do not have go by way of the host.
+    /// Creates a plan for a layer and a batch shape, for training or inference. Cells and sizes that the kernels do not
+    /// support run on the CPU.
     pub fn new(device: &Device, layer: Layer, shape: Shape, training: bool) -> Result<Route, Error> {
         match Plan::new(device, layer, shape, training) {
             Ok(plan) => Ok(Route::Device(Box::new(plan))),
@@ -56,7 +57,7 @@ impl Route {
         }
     }
 
-    /// As [`Plan::resources`]; nothing where the CPU runs it.
+    /// As [`Plan::resources`]; empty if the layer runs on the CPU.
     pub fn resources(&self) -> Result<Vec<(u32, u32, usize)>, Error> {
         match self {
             Route::Device(plan) => plan.resources(),
@@ -67,7 +68,7 @@ impl Route {
     /// As [`Plan::forward`].
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Plan::forward`].
     pub unsafe fn forward(&self, stream: Stream, run: &Run) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         unsafe {
@@ -81,7 +82,7 @@ impl Route {
     /// As [`Plan::backward`].
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Plan::backward`].
     pub unsafe fn backward(&self, stream: Stream, run: &RunBack) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         unsafe {

@@ -1,4 +1,4 @@
-//! A checked call as launches: which kernel, with which geometry and parameters.
+//! Turns a checked call into launches: which kernel, with which geometry and parameters.
 
 use super::params::{BackwardParams, ForwardParams, LongParams};
 use super::{Backward, Forward, RowNorm};
@@ -11,7 +11,8 @@ use crate::kernels;
 use crate::launch::{Launch, Stream};
 use crate::types::{Accumulator, Rows, Stats, Type, Workspace, address, check_address, check_eps, counted};
 
-/// Which γ and β an element has: `groups` rows in turn, each with one for every `span` elements.
+/// Which γ and β an element has. Parameters repeat every `groups` rows; within a row there is one of each per `span`
+/// elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Channels {
     pub(crate) groups: usize,
@@ -19,11 +20,11 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    /// One of each an element, the same for all rows.
+    /// One of each per element of a row, the same for all rows.
     pub(crate) const FEATURES: Channels = Channels { groups: 1, span: 1 };
 }
 
-/// A norm whose shapes are checked, with where its parameters are.
+/// A norm on a device, with the mapping from elements to parameters.
 #[derive(Clone, Copy)]
 pub(crate) struct Job<'a> {
     pub(crate) device: &'a Device,
@@ -31,7 +32,7 @@ pub(crate) struct Job<'a> {
     pub(crate) channels: Channels,
 }
 
-/// Makes NaN of so many bytes of each statistic.
+/// Sets `bytes` bytes of each statistic to NaN.
 unsafe fn fill(stats: Option<Stats>, bytes: usize, stream: Stream, device: &Device) -> Result<(), Error> {
     let Some(Stats { m, delta, rstd }) = stats.filter(|_| bytes > 0) else { return Ok(()) };
     device.bind()?;
@@ -47,7 +48,7 @@ fn rows_or_null(rows: Option<Rows>) -> Rows {
 }
 
 impl Job<'_> {
-    /// Whether all operands can be read and written by whole vectors.
+    /// Whether all operands can be accessed as whole 16-byte vectors.
     fn aligned(&self, operands: &[Rows]) -> bool {
         let RowNorm { element, n, affine, .. } = self.norm;
         let per = element.per_vector();
@@ -66,7 +67,7 @@ impl Job<'_> {
         check_address(what, rows.address, self.norm.element.bytes())
     }
 
-    /// ε and the sizes, which come from outside.
+    /// Checks ε and the sizes, which come from the caller.
     fn check_norm(&self) -> Result<(), Error> {
         check_eps(self.norm.eps, self.norm.element)?;
         counted("rows", &[self.norm.rows])?;
@@ -92,7 +93,7 @@ impl Job<'_> {
         if self.is_empty() {
             // A row without elements has no mean. All bits set is a NaN.
             let rows = if self.norm.n == 0 { self.norm.rows } else { 0 };
-            // SAFETY: the caller vouches for the places of the statistics.
+            // SAFETY: the caller vouches for the addresses of the statistics.
             return unsafe { fill(call.stats, rows * self.norm.element.accumulator_bytes(), stream, self.device) };
         }
         self.check("input", call.x)?;
@@ -131,7 +132,7 @@ impl Job<'_> {
         };
         let few = || config::lanes(rows, n, false, properties).filter(|_| self.channels == Channels::FEATURES);
         let fallback = || config::forward(element, rows, n, aligned, tensors, properties);
-        // A thread a row: rows one after the other, without gaps.
+        // One thread per row requires contiguous rows without gaps.
         let packed = [call.x, call.y].iter().all(|rows| rows.stride == n as i64);
         let each = || config::each_forward(element, rows, n, properties);
         let possible = |one: &Geometry| !one.each || (plain && packed);
@@ -162,7 +163,7 @@ impl Job<'_> {
                 eps: A::eps(eps),
             };
             let function = self.device.function(&kernels::long(&self.norm, "forward", residual.is_some()))?;
-            // SAFETY: the structure is the kernel's; the caller vouches for the memory.
+            // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
             return unsafe { Launch::new(self.long_grid(), kernels::LONG_THREADS).run(&function, stream, &params) };
         };
         let variant = match &geometry.flow {
@@ -192,7 +193,7 @@ impl Job<'_> {
             count: A::count(n),
             eps: A::eps(eps),
         };
-        // SAFETY: the structure is the kernel's; the caller vouches for the memory.
+        // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
         unsafe { self.launch(&variant, &geometry, rows, geometry.ring > 0, stream, &params) }
     }
 
@@ -206,7 +207,7 @@ impl Job<'_> {
         self.check_norm()?;
         self.device.bind()?;
         if self.is_empty() {
-            // SAFETY: the caller vouches for the places of the gradients.
+            // SAFETY: the caller vouches for the addresses of the gradients.
             return unsafe { call.gradients.zero(self.norm.element, self.norm.n, stream) };
         }
         for (what, rows) in [("input", Some(call.x)), ("gradient of the output", Some(call.dy)), ("dh", call.dh)] {
@@ -223,7 +224,8 @@ impl Job<'_> {
         }
     }
 
-    /// dx of groups, whose γ and β are a channel's; scaled rows are left at `lines`, for the sums of the channels.
+    /// Computes dx of groups, whose γ and β are per channel. The statistics of scaled rows are stored at `lines`, for
+    /// the sums per channel.
     pub(crate) unsafe fn rows_of_groups(&self, call: &Backward, lines: u64, stream: Stream) -> Result<(), Error> {
         self.check_norm()?;
         if self.is_empty() || (call.dx.is_none() && lines == 0) {
@@ -277,7 +279,7 @@ impl Job<'_> {
         let fallback = || config::backward(element, rows, n, aligned, fused, properties).map(|found| (found, fused));
         let chosen = geometry.or_else(few).or_else(streams).or_else(fallback);
         let fused = chosen.is_some_and(|(_, fused)| fused);
-        // The statistics of scaled rows come first, then messages between blocks, then the sums.
+        // Layout of the workspace: the statistics of scaled rows, then messages between blocks, then the sums.
         let lines = if wanted { workspace.address } else { 0 };
         let messages = workspace.address + self.norm.lines_bytes() as u64;
         let sums = messages + self.norm.messages_bytes() as u64;
@@ -362,7 +364,7 @@ impl Job<'_> {
             return unsafe { self.launch_across(&variant, geometry, lines, messages, stream, &params) };
         }
         let in_turn = (!fused && !geometry.lanes) || (geometry.flow.is_some() && geometry.cluster > 1);
-        // SAFETY: the structure is the kernel's; the caller vouches for the memory.
+        // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
         unsafe { self.launch(&variant, geometry, lines, in_turn, stream, &params) }
     }
 
@@ -394,7 +396,7 @@ impl Job<'_> {
             eps: A::eps(eps),
         };
         let function = self.device.function(&kernels::long(&self.norm, "backward", call.dh.is_some()))?;
-        // SAFETY: the structure is the kernel's; the caller vouches for the memory.
+        // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
         unsafe { Launch::new(self.long_grid(), kernels::LONG_THREADS).run(&function, stream, &params) }
     }
 }

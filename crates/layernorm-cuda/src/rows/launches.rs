@@ -1,4 +1,4 @@
-//! How many blocks a row kernel has, and its launch.
+//! The grid size of a row kernel, and its launch.
 
 use super::Job;
 use crate::config::{self, Geometry};
@@ -8,7 +8,8 @@ use crate::launch::{Launch, Stream};
 use crate::module::Variant;
 
 impl Job<'_> {
-    /// Launches a row kernel. `in_turn`: blocks stay and take rows in turn; else there is a team a line.
+    /// Launches a row kernel. `in_turn`: persistent blocks loop over the rows; otherwise there is one team per line (a
+    /// row or a chunk).
     pub(super) unsafe fn launch<P: Copy>(
         &self,
         variant: &Variant,
@@ -21,10 +22,10 @@ impl Job<'_> {
         let function = self.device.function(variant)?;
         let mut groups = lines.div_ceil(geometry.teams());
         let multiprocessors = self.device.properties().multiprocessors as usize;
-        // A few run at once in any case; to ask the driver how many more would take longer than they do.
+        // Small grids are fully resident anyway; asking the driver for the occupancy would take longer than the kernel.
         if in_turn && groups * geometry.cluster > multiprocessors {
             let held = if geometry.flow.is_some() && geometry.cluster > 1 {
-                // Clusters lie in one part of the chip each, which may leave some multiprocessors out.
+                // A cluster lies within one GPC, so some multiprocessors may stay unused.
                 let cluster = geometry.cluster as u32;
                 Launch::new(cluster, geometry.threads as u32).cluster(cluster).active_clusters(&function)? as usize
             } else {
@@ -33,7 +34,7 @@ impl Job<'_> {
             };
             groups = geometry.in_turn(groups, held.max(1));
         }
-        // More blocks than a grid has come in turn.
+        // If there are more groups than a grid can have, blocks loop over them.
         let groups = groups.min((i32::MAX as usize) / geometry.cluster);
         let launch =
             Launch::new((groups * geometry.cluster) as u32, geometry.threads as u32).cluster(geometry.cluster as u32);
@@ -42,8 +43,8 @@ impl Job<'_> {
         unsafe { launch.run(&function, stream, params) }
     }
 
-    /// Launches a kernel whose teams are several blocks that leave each other messages: all run at the same time, and take lines
-    /// in turn.
+    /// Launches a kernel whose teams are several blocks that exchange messages: all blocks are resident at once and
+    /// loop over the lines.
     pub(super) unsafe fn launch_across<P: Copy>(
         &self,
         variant: &Variant,
@@ -59,7 +60,7 @@ impl Job<'_> {
         let teams = config::talking_teams(geometry, lines, blocks);
         let bytes = teams * config::team_message_bytes(geometry);
         let launch = Launch::new((teams * geometry.cluster) as u32, geometry.threads as u32).cooperative();
-        // SAFETY: the messages are the workspace's; the rest is the caller's promise.
+        // SAFETY: the messages lie in the workspace; the caller guarantees the rest.
         unsafe {
             call!(cuMemsetD8Async(messages, 0, bytes, stream.0))?;
             launch.run(&function, stream, params)

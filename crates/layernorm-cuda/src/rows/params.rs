@@ -1,25 +1,25 @@
-//! The kernels' parameters, field by field, as `kernels/params.cuh` and `long.cu` have them.
+//! Kernel parameters, field by field, as declared in `kernels/params.cuh` and `long.cu`.
 
 use crate::layout::{by_accumulator, device_struct};
 use crate::types::{Count, lines_assertion};
 
-/// What `params.cuh` must agree with.
+/// Layout assertions for `params.cuh`.
 pub(crate) fn forward_layout() -> String {
     by_accumulator!(Count, ForwardParams, BackwardParams)
 }
 
-/// The same where the statistics of scaled rows are written.
+/// The same for kernels that write the statistics of scaled rows.
 pub(crate) fn backward_layout() -> String {
     forward_layout() + &lines_assertion()
 }
 
-/// What `long.cu` must agree with.
+/// Layout assertions for `long.cu`.
 pub(crate) fn long_layout() -> String {
     by_accumulator!(Count, LongParams) + &lines_assertion()
 }
 
 device_struct! {
-    /// As `params.cuh` has them.
+    /// As declared in `params.cuh`.
     pub(super) struct ForwardParams<A> as "ForwardParams" {
         x: u64,
         residual: u64,
@@ -44,7 +44,7 @@ device_struct! {
 }
 
 device_struct! {
-    /// As `params.cuh` has them.
+    /// As declared in `params.cuh`.
     pub(super) struct BackwardParams<A> as "BackwardParams" {
         x: u64,
         dy: u64,
@@ -72,7 +72,7 @@ device_struct! {
 }
 
 device_struct! {
-    /// As `long.cu` has them.
+    /// As declared in `long.cu`.
     pub(super) struct LongParams<A> as "Params" {
         x: u64,
         other: u64,

@@ -1,9 +1,9 @@
-//! What the tests share that may lack something: a GPU, NVRTC, a C++ compiler. libtest-mimic is the standard harness as a library:
-//! it catches panics, knows the same command line, and lets a test be ignored at run time. The reason stands in the test's kind:
-//! `test [no GPU: …] name ... ignored`.
+//! Shared by tests that may lack something: a GPU, NVRTC, a C++ compiler. libtest-mimic is the standard harness as a
+//! library: it catches panics, has the same command line, and allows a test to be ignored at run time. The reason is
+//! shown as the test's kind: `test [no GPU: …] name ... ignored`.
 use libtest_mimic::{Arguments, Failed, Trial};
 
-/// A test; ignored where something is `missing`, for the reason that is given.
+/// A test; ignored if something is `missing`, for the given reason.
 pub fn test(
     name: impl Into<String>,
     missing: Option<&str>,
@@ -20,8 +20,8 @@ fn first_line(why: &str) -> String {
     why.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Runs the tests that the command line asks for and ends the program. `alone`: one after the other, because each of them uses all
-/// cores or the one GPU. What cannot run stays ignored, whatever `--ignored` and `--include-ignored` say.
+/// Runs the tests that the command line selects, and exits. `alone`: one after the other, because each of them uses all
+/// cores or the only GPU. Tests that cannot run stay ignored, whatever `--ignored` and `--include-ignored` say.
 pub fn run(tests: Vec<Trial>, alone: bool) -> ! {
     let mut arguments = Arguments::from_args();
     if alone {

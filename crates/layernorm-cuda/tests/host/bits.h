@@ -1,4 +1,4 @@
-// A number as another type of the same bits.
+// Reinterprets the bits of a number as another type.
 #pragma once
 #include <cstring>
 

@@ -1,17 +1,17 @@
-//! What `host.rs` runs.
+//! The cases of `host.rs`.
 
-/// One way to spread rows, and rows to spread.
+/// A layout of a kernel, and the rows it is tested with.
 pub struct Case {
     pub name: &'static str,
     pub back: bool,
     /// 0: f32. 2: bf16.
     pub element: usize,
-    /// Threads of a warp that share a row: with fewer than 32, the kernels that hold rows in registers.
+    /// Threads of a warp that share a row. With fewer than 32, the kernels that hold rows in registers.
     pub team: usize,
     pub warps: usize,
-    /// Blocks of a team.
+    /// Blocks per team.
     pub cluster: usize,
-    /// Teams of a block.
+    /// Teams per block.
     pub teams: usize,
     pub ring: usize,
     pub pieces: usize,
@@ -19,12 +19,12 @@ pub struct Case {
     pub rows: usize,
     pub centered: bool,
     pub affine: bool,
-    /// Whether the blocks of a team leave each other messages; else they are a cluster.
+    /// Whether the blocks of a team exchange messages; otherwise they form a cluster.
     pub across: bool,
     pub kind: Kind,
 }
 
-/// Which kernels.
+/// Which kernels are tested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Stream,
@@ -32,18 +32,18 @@ pub enum Kind {
     Held {
         keep: bool,
     },
-    /// The same in vectors of four.
+    /// The same with vectors of four elements.
     Four,
-    /// A thread a row.
+    /// One thread per row.
     Each,
-    /// A thread a lane of the sum: `warps` are eight for each 1024 elements.
+    /// One thread per lane of the sum; `warps` is eight per 1024 elements.
     Lanes,
-    /// Sums for γ and β alone: so many columns a thread, chunks a warp.
+    /// Only the sums for γ and β: columns per thread, chunks per warp.
     Down {
         wide: usize,
         each: usize,
     },
-    /// The same, a chunk a block: rows of it at most.
+    /// The same with one chunk per block, and its maximum number of rows.
     Chunk {
         wide: usize,
         height: usize,

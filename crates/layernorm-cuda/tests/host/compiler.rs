@@ -1,15 +1,15 @@
-//! What the tests of kernels on the CPU share.
+//! Shared by the tests that run kernels on the CPU.
 use std::process::Command;
 
 pub const NO_COMPILER: &str = "no C++ compiler for Linux";
 
-/// The machine's C++ compiler. Fibers are glibc's, so only on Linux.
+/// The system's C++ compiler. Only on Linux, because the fibers use glibc.
 pub fn compiler() -> Option<&'static str> {
     let there = |name: &&str| Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success());
     if cfg!(target_os = "linux") { ["c++", "g++", "clang++"].into_iter().find(there) } else { None }
 }
 
-/// Where the braces that open first close again.
+/// The end of the first pair of braces, including those nested in it.
 pub fn end_of(text: &str) -> usize {
     let mut depth = 0;
     for (at, letter) in text.char_indices() {
@@ -20,5 +20,5 @@ pub fn end_of(text: &str) -> usize {
             _ => {}
         }
     }
-    panic!("a function has no end: {text}")
+    panic!("unbalanced braces: {text}")
 }

@@ -1,12 +1,12 @@
-// Fibers: the threads of a kernel on the CPU. glibc's swapcontext asks the system for the signal mask at every switch, which took most
-// of a test's time, so x86-64 has a switch of its own; other processors take glibc's.
+// Fibers: the threads of a kernel on the CPU. glibc's swapcontext makes a system call for the signal mask at every
+// switch, which took most of a test's time. So x86-64 has its own switch; other processors use glibc's.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
 #if defined(__x86_64__)
 
-// Saves what a call must keep and the stack of `from`, and goes on with the stack of `to`.
+// Saves the callee-saved registers and the stack pointer to `from`, and continues on the stack `to`.
 extern "C" void fiber_switch(void **from, void *to);
 asm(R"(
     .text
@@ -34,7 +34,7 @@ fiber_switch:
 struct FiberContext {
     void *stack = nullptr;
 
-    // `entry` starts at the first switch and never returns: it leaves by a last switch.
+    // `entry` starts at the first switch and never returns: it leaves with a last switch.
     void start(char *memory, size_t bytes, void (*entry)()) {
         uintptr_t *top = (uintptr_t *)((uintptr_t)(memory + bytes) / 16 * 16) - 2;
         top[0] = (uintptr_t)entry;

@@ -1,6 +1,6 @@
-// A grid of blocks that run at once on the CPU: every thread is a fiber. Warps run in random order and at random speeds; what one
-// block sends to another, and what is copied aside, arrives late and in random order. At the end, what the functions of inline
-// PTX in kernels/recurrent do.
+// A grid of simultaneously resident blocks on the CPU: every thread is a fiber. Warps run in random order and at random
+// speeds. Messages between blocks and asynchronous copies arrive late and in random order. The replacements for the
+// inline PTX of kernels/recurrent are at the end.
 #pragma once
 #include "bits.h"
 #include "fiber.h"
@@ -32,7 +32,7 @@ namespace grid {
 constexpr int THREADS = 256, STACK = 49152, GUARD = 64;
 struct Index { unsigned x; };
 struct Meeting { int arrived = 0; unsigned held = 0; };
-// What a lane shows the others of its warp: twice, so that one meeting is enough for each exchange.
+// What a lane shows to the others of its warp. Double-buffered, so that one barrier per exchange is enough.
 struct Deposit { unsigned words[2][6]; };
 struct Fiber {
     FiberContext context;
@@ -40,17 +40,17 @@ struct Fiber {
     int thread, block;
     bool done;
     unsigned exchanges, group;
-    std::map<unsigned, int> copies;                                // on their way, of each group
-    std::vector<std::pair<unsigned, std::function<void()>>> late;  // those that come when they are waited for
+    std::map<unsigned, int> copies;                                // in flight, per group
+    std::vector<std::pair<unsigned, std::function<void()>>> late;  // copies that arrive only when they are awaited
     Deposit deposit;
 };
 
 inline std::vector<Fiber> fibers;
-inline int now, blocks, silent = -1;  // what the silent block sends never arrives
+inline int now, blocks, silent = -1;  // messages of the silent block never arrive
 inline FiberContext scheduler;
 inline std::mt19937 chance;
 inline std::vector<std::function<void()>> under_way;
-inline std::vector<char *> shared;  // of each block
+inline std::vector<char *> shared;  // per block
 inline std::vector<Meeting> warps, neighbours, all;
 
 inline Fiber &self() { return fibers[now]; }
@@ -64,7 +64,7 @@ inline void meet(Meeting &meeting, int count) {
     if (++meeting.arrived == count) meeting.arrived = 0, meeting.held++;
     while (meeting.held == held) yield();
 }
-// Shows words to the warp; afterwards seen(lane) are those of another lane.
+// Shows words to the warp; afterwards `seen(lane)` returns those of another lane.
 inline unsigned turn;
 inline void show(const unsigned *words, int count) {
     Fiber &me = self();
@@ -74,7 +74,8 @@ inline void show(const unsigned *words, int count) {
 }
 inline const unsigned *seen(int lane) { return fibers[now / 32 * 32 + lane].deposit.words[turn]; }
 
-// Runs `entry` in every thread of so many blocks with so much shared memory, which is not touched beyond its end.
+// Runs `entry` in every thread of `count` blocks with `bytes` of shared memory, and checks that nothing past its end is
+// written.
 inline void run(int count, size_t bytes, void (*entry)()) {
     blocks = count;
     under_way.clear();

@@ -1,4 +1,4 @@
-// In place of the functions of inline PTX of kernels/recurrent/common.cuh.
+// Replacements for the functions with inline PTX in kernels/recurrent/common.cuh.
 #pragma once
 
 inline unsigned short bf16_of(float x) {
@@ -14,7 +14,7 @@ inline elem narrow(float x) {
 }
 inline float of_word(u32 word, int half) { return TYPE == 0 ? __uint_as_float(word) : __uint_as_float(half ? word & 0xffff0000u : word << 16); }
 
-// c += A·B of m16n8, k as many words as a fragment has: added up in double, rounded once.
+// c += A·B of m16n8, with as many words of k as a fragment has: accumulated in double, rounded once.
 inline void mma(float c[4], const u32 a[4], u32 b0, u32 b1) {
     const u32 words[6] = {a[0], a[1], a[2], a[3], b0, b1};
     grid::show(words, 6);
@@ -55,7 +55,7 @@ inline uint2 peek2(const void *p) {
     aligned(p, 8);
     return *(const uint2 *)p;
 }
-// Words of one message may come one after the other.
+// The words of one message may arrive one after the other.
 inline void send1(void *p, u32 a) {
     aligned(p, 4);
     if (grid::self().block == grid::silent) return;
@@ -78,7 +78,7 @@ inline u32 shared_address(const void *p) { return (const char *)p - grid::shared
 inline void copy_aside(u32 to, const void *from) {
     char *place = grid::shared[grid::self().block] + to;
     aligned(place, 16), aligned(from, 16);
-    // Until it has come, there is nothing to read: NaN.
+    // Until the copy has arrived, reads give NaN.
     memset(place, 0xff, 16);
     const int fiber = grid::now;
     const unsigned group = grid::self().group;

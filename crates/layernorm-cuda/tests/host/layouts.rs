@@ -1,4 +1,4 @@
-//! What the kernels' text must agree with, where it is compiled for the CPU.
+//! Layout assertions for kernel sources that are compiled for the CPU.
 use layernorm_cuda::{Source, recurrent, variants};
 
 /// Every source, once.
@@ -13,7 +13,8 @@ pub fn sources() -> Vec<&'static Source> {
     all
 }
 
-/// The kernel's text with the assertions on its structures behind it; text that is no kernel's own stays as it is.
+/// The kernel source followed by the assertions about its structures; files that are not kernels of their own are
+/// returned unchanged.
 #[allow(dead_code, reason = "not every test compiles kernels")]
 pub fn checked(file: &str, text: String) -> String {
     let source = sources().into_iter().find(|source| source.name == file);

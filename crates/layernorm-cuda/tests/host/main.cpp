@@ -1,8 +1,9 @@
-// A kernel over some rows, bit for bit against rules 2 to 6 of NUMERICS.md, word for word.
+// Runs a kernel over some rows and compares bit for bit with a literal implementation of rules 2 to 6 of NUMERICS.md.
 //
 //   program N ROWS TEAMS OVERFLOW SEED      TEAMS: blocks or clusters of the grid
 //
-// HELD: rows in registers. EACH: a thread a row. LANES: a thread a lane of the sum. BACK: backward. DOWN: sums for γ and β alone, CHUNKS a warp, or with CHUNK_A_BLOCK one a block.
+// HELD: rows in registers. EACH: one thread per row. LANES: one thread per lane of the sum. BACK: backward. DOWN: only
+// the sums for γ and β, with CHUNKS chunks per warp, or with CHUNK_A_BLOCK one chunk per block.
 #include "simt.h"
 #if defined(CHUNK_A_BLOCK)
 #include "down_chunk.cu"
@@ -51,7 +52,7 @@ static void entry() {
 
 // ---- the rules ----
 
-// Rule 2. `step(i, lane)` takes element i into its lane.
+// Rule 2. `step(i, lane)` adds element i to its lane.
 template <class F> float canonical(long n, F step) {
     long blocks = (n + 1023) / 1024, padded = 1;
     while (padded < blocks) padded *= 2;
@@ -95,7 +96,7 @@ template <class X> Rule3 rule_3(long n, float eps, X x, float& variance) {
 static bool extreme(float variance) { return !std::isfinite(variance) || variance < 0x1p-64f; }
 static bool says_so(float r, float eps) { return r < 0x1p-64f || (eps < 0x1p-64f && r > 0x1p32f); }
 
-// Rule 6, forward: the statistics of the scaled row, and its power.
+// Rule 6, forward: the statistics of the scaled row, and the exponent of the scaling.
 template <class X> Rule3 rule_6(long n, float eps, X x, int& power) {
     float most = 0, variance;
     power = 0;
@@ -115,7 +116,7 @@ template <class X> Rule3 rule_6(long n, float eps, X x, int& power) {
 
 // ---- tensors ----
 
-// A thread's rows lie one after the other.
+// One thread per row requires contiguous rows.
 #if defined(EACH)
 constexpr long GAP = 0;
 #else
@@ -149,8 +150,8 @@ static void make_small(long row, bool constant, float& v, float& d) {
     }
 }
 
-// `overflow`: 0 for plain rows, 1 for hard ones too; 2: some of whose sums down the columns leave the range, and no NaN; 3: small ones, with
-// the smallest ε; 4: small ones without ε.
+// `overflow`: 0 plain rows; 1 also hard ones; 2 rows whose sums down the columns overflow, without NaN; 3 small rows,
+// with the smallest ε; 4 small rows without ε.
 static void fill(Tensor& x, Tensor& dy, long rows, long n, int overflow) {
     std::mt19937 random(7);
     std::normal_distribution<float> normal;
@@ -233,7 +234,7 @@ template <class F, class G> float sum_of_column(long rows, F a, G b) {
     return sums[0];
 }
 
-// With rule 6.
+// The same with rule 6.
 template <class F, class G> float column(long rows, F a, G b) {
     float plain = sum_of_column(rows, a, b), most = 0;
     for (long row = 0; row < rows; row++) {
@@ -290,7 +291,7 @@ static void check(Rows& it, int teams) {
     }
 }
 #else
-// Rules 4 to 6 of a row; its dy and dy·x̂ join the sums.
+// Rules 4 to 6 of a row; adds its dy and dy·x̂ to the sums.
 static void check_row(Rows& it, const std::vector<Line>& lines, long row, std::vector<float>& gain_sum, std::vector<float>& bias_sum) {
     Rule3 stat = it.saved[row];
     int k = 0, j = 0, l = 0;
@@ -336,7 +337,7 @@ static void check(Rows& it, int teams) {
 #ifdef LANES
     long groups = teams;
 #else
-    // Teams of several blocks are fewer than the chunks, and take them in turn.
+    // There are fewer teams of several blocks than chunks, so they loop over chunks.
     long groups = !TAKES_SUMS ? teams : TALKING ? (chunks + 2) / 3 : (chunks + TEAMS - 1) / TEAMS;
 #endif
     std::vector<float> sums(2 * parts * n, -7.0f);
@@ -361,7 +362,7 @@ static void check(Rows& it, int teams) {
                     gain_sums[at][i] = gain_sums[at][i] + gain_sums[at + w][i];
                     bias_sums[at][i] = bias_sums[at][i] + bias_sums[at + w][i];
                 }
-        // Those of lanes are another kernel's.
+        // For LANES, another kernel computes them.
         for (long i = 0; i < n && TAKES_SUMS; i++) {
             expect("the chunk's sum for gamma", part, i, sums[part * n + i], gain_sums[0][i]);
             expect("the chunk's sum for beta", part, i, sums[(parts + part) * n + i], bias_sums[0][i]);

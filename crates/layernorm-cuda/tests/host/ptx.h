@@ -1,4 +1,4 @@
-// What the kernels' functions of inline PTX do, for `simt.h`. They stand in for those of the same name.
+// Replacements, based on `simt.h`, for the kernels' functions with inline PTX; they have the same names.
 #pragma once
 
 inline u32 cluster_rank() { return simt::self().block; }
@@ -8,7 +8,7 @@ inline void team_sync(int own) { simt::meet(simt::team_meetings[16 * simt::self(
 inline void cluster_sync() { simt::meet(simt::cluster_meeting, simt::threads * simt::cluster); }
 inline void cluster_arrive() {}
 inline void cluster_wait() { cluster_sync(); }
-// Copies of a thread's own, which it waits for itself: at once.
+// Copies that a thread awaits itself; done immediately.
 inline void copy_async(void* to, const void* from, bool valid, u32) {
     if ((size_t)to % 16 != 0 || (valid && (size_t)from % 16 != 0)) simt::fail("a copy that is not aligned");
     if (valid) memcpy(to, from, 16);
@@ -43,8 +43,8 @@ inline void send(A* place, u64* barrier, u32 rank, A value) {
         come(counted, sizeof(A));
     });
 }
-// A copy comes after the fences of all that have used its place, or it may overtake a read. Here none does, so the rule itself is
-// watched.
+// A copy must follow the fences of all threads that have used its slot, or it may overtake a read. Here no copy
+// overtakes, so the rule itself is checked.
 inline Words from_slot(const Words* place) {
     simt::unfenced[simt::now].insert((const char*)place);
     return *place;
@@ -63,14 +63,14 @@ inline void check_fences(const void* place, u32 bytes) {
 inline void bulk_load(void* to, const void* from, u32 bytes, u64* barrier, u64) {
     check_fences(to, bytes);
     if ((size_t)from % 16 != 0 || (size_t)to % 16 != 0 || bytes % 16 != 0) simt::fail("a bulk copy that is not aligned");
-    // Until it has come, there is nothing to read: NaN.
+    // Until the copy has arrived, reads give NaN.
     memset(to, 0xff, bytes);
     simt::under_way.push_back([=] {
         memcpy(to, from, bytes);
         come(barrier, bytes);
     });
 }
-// A message is seen some time after it was left.
+// A message becomes visible some time after it was sent.
 inline void leave_message(u64* place, u32 turn, float value) {
     u64 word = u64(turn + 1) << 32 | __float_as_uint(value);
     simt::under_way.push_back([=] { *place = word; });
@@ -79,8 +79,8 @@ inline u64 look_at_message(const u64* place) {
     simt::yield();
     return *place;
 }
-// Until it has read, what it copies must stay: it reads some time later.
-inline std::map<int, std::vector<std::shared_ptr<bool>>> stores;  // of each thread, in order
+// The source must stay unchanged until the copy has read it, which happens some time later.
+inline std::map<int, std::vector<std::shared_ptr<bool>>> stores;  // per thread, in order
 inline void bulk_store(void* to, const void* from, u32 bytes) {
     check_fences(from, bytes);
     if ((size_t)from % 16 != 0 || (size_t)to % 16 != 0 || bytes % 16 != 0) simt::fail("a bulk copy that is not aligned");

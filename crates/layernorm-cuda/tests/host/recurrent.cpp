@@ -1,4 +1,4 @@
-// A recurrent layer in clusters, forward and backward, against its equations in double, in bf16.
+// A recurrent layer in clusters, forward and backward, in bf16, compared with its equations in double precision.
 //
 //   program STEPS BATCH REVERSE SEED
 #include "simt.h"
@@ -59,9 +59,9 @@ static double of_cell(int kind, int unit) { return consts[4 * G * HP + kind * HP
 static int row_of(int s, int b) { return (reverse ? lengths[b] - 1 - s : s) * batch + b; }
 static int group(int count, int gate) { return count == 1 ? 0 : count == 2 ? gate == G - 1 : gate; }
 
-// The equations, one sequence.
+// The equations for one sequence.
 struct Step {
-    Row x, z, xa, ha, c, carried, n, h;  // z is normalized; carried and h are those before the step
+    Row x, z, xa, ha, c, carried, n, h;  // z is normalized; carried and h are the values before the step
     double rh[G], mean, rstd;
 };
 static double sigma(double x) { return 1 / (1 + std::exp(-x)); }
@@ -120,8 +120,8 @@ static Row through(const Row& g, const Row& hat, int count, int gates, const dou
 }
 
 struct Gradient {
-    Row dh, carry, sums;  // sums as the kernel has them
-    Row dzh, dzx;         // of the step
+    Row dh, carry, sums;  // sums in the kernel's layout
+    Row dzh, dzx;         // of the current step
 };
 
 static void cell_back(const Step& t, Gradient& d, Row& dha, Row& dxa) {
@@ -176,7 +176,7 @@ static void step_back(const Step& t, Gradient& d, const float* rx_row) {
     }
 }
 
-// Gaps and norms of each result.
+// Distances and norms of each result.
 static std::map<std::string, std::pair<double, double>> gaps;
 static void compare(const char* what, double found, double wanted) {
     gaps[what].first += found == found ? (found - wanted) * (found - wanted) : INFINITY;
@@ -262,9 +262,9 @@ int main(int count, char** words) {
     Memory m;
     run_kernels(m);
     for (int b = 0; b < batch; b++) compare_sequence(m, b);
-    // y and dz are rounded to bf16, by 2^-9 of the norm at most. h and dzh are rounded here and there alike, but for a number
-    // now and then that lies between two: 2^-8 of it, and it is one of G·H in a sum, 2^-8/√(G·H) or some 2^-12 of their norm.
-    // Eight times that; f32 itself is far below.
+    // y and dz are rounded to bf16, by at most 2^-9 of the norm. h and dzh are rounded the same way on both sides,
+    // except for an occasional number that lies between two bf16 values: 2^-8 of it, and it is one of G·H in a sum, so
+    // 2^-8/√(G·H) or about 2^-12 of their norm. The bound is eight times that; the errors of f32 itself are far below.
     bool good = true;
     for (auto& [what, gap] : gaps) {
         double off = std::sqrt(gap.first / std::max(gap.second, 1e-30)), bound = what == "y" || what[1] == 'z' ? 0x1.2p-9 : 0x1p-9;

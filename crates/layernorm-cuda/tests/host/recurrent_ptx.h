@@ -1,4 +1,5 @@
-// What the functions of inline PTX of the recurrent cluster kernels do, for `simt.h`. They stand in for those of the same name.
+// Replacements, based on `simt.h`, for the functions with inline PTX of the recurrent cluster kernels; they have the
+// same names.
 #pragma once
 #define __forceinline__ inline
 #define __align__(bytes) alignas(bytes)
@@ -27,7 +28,7 @@ inline void send1(void*, unsigned) { simt::fail("not for these kernels"); }
 inline void send2(void*, float, float) { simt::fail("not for these kernels"); }
 inline void send4(void*, float, float, float, float) { simt::fail("not for these kernels"); }
 
-// An address of shared memory: which block's, and where.
+// A shared memory address: which block's, and the offset.
 inline unsigned shared_at(const void* place) {
     size_t at = (const char*)place - simt::shared[simt::self().block].data();
     if (at >= simt::shared[0].size()) simt::fail("an address that is not in shared memory");
@@ -61,7 +62,7 @@ template <class V> void post(unsigned to, unsigned bar, V value) {
 inline void post2(unsigned to, unsigned bar, float a, float b) { post(to, bar, float2{a, b}); }
 inline void post4(unsigned to, unsigned bar, uint4 v) { post(to, bar, v); }
 
-// Copies of a thread to its own shared memory; until they have come, there is NaN.
+// Copies of a thread to its own shared memory; until they have arrived, reads give NaN.
 inline std::vector<int> fetching;
 inline void fetch(float* to, const float* from) {
     fetching.resize(simt::fibers.size());
@@ -73,7 +74,7 @@ inline void await_fetches() {
     while (!fetching.empty() && fetching[simt::now] > 0) simt::yield();
 }
 
-// m16n8k16, its fragments as common.cuh has them.
+// m16n8k16, with the fragments of common.cuh.
 inline std::vector<unsigned> fragments;
 inline void mma_16(float c[4], const unsigned a[4], unsigned b0, unsigned b1) {
     fragments.resize(simt::fibers.size() * 6);

@@ -1,8 +1,8 @@
-// A time loop, forward or (BACK) backward, against the same cell in double. The host defines what the kernel is specialised by, and
-// STEPS, BATCH, COLUMNS (sequences of a group) and SHARED (bytes).
+// A time loop, forward or (BACK) backward, compared with the same cell in double precision. The host defines the
+// constants by which the kernel is specialized, and STEPS, BATCH, COLUMNS (sequences per group) and SHARED (bytes).
 //
 //   program SEED SHOWN          prints the bits of the first SHOWN sequences, as one number
-//   program SEED SHOWN BLOCK    nothing that this block says arrives: the others must give up and tell the host
+//   program SEED SHOWN BLOCK    messages of this block never arrive: the others must give up and tell the host
 #include "grid.h"
 #ifdef BACK
 #include "backward.cu"
@@ -12,14 +12,14 @@
 #include "prepare.cu"
 
 typedef std::vector<double> Row;
-// How often a thread looks in vain; less where it is to give up.
+// Unsuccessful polls before a thread gives up; fewer if it is supposed to.
 static u32 patience = 1 << 20;
 static constexpr int T = STEPS, B = BATCH, GROUPS = (BATCH + COLUMNS - 1) / COLUMNS;
 
 static double rounded(double x) { return widen(narrow(float(x))); }
 static double sigma(double x) { return 1 / (1 + std::exp(-x)); }
 
-// Numbers within ±1, of a sequence or of the layer: the same whatever the batch is.
+// Numbers within ±1, per sequence or for the layer: the same whatever the batch is.
 struct Numbers {
     std::mt19937 random;
     explicit Numbers(int of) : random(of) {}
@@ -42,7 +42,7 @@ struct Layer {
     double weight(int gate, int unit, int other) const { return widen(u[(size_t(gate) * H + unit) * H + other]); }
 };
 
-// One norm: values [count] to (x − mean)·r.
+// One norm: replaces values [count] by (x − mean)·r.
 static double normalise(std::vector<double *> &row, double eps, double *mean = nullptr) {
     double sum = 0, square = 0;
     for (double *x : row) sum += *x;
@@ -61,7 +61,7 @@ static void denormalise(std::vector<double *> &g, const std::vector<double> &x, 
     for (size_t i = 0; i < g.size(); i++) *g[i] = r * (*g[i] - sum - x[i] * dot);
 }
 
-// A sequence: what is given, the tape, and the gradients.
+// A sequence: the inputs, the tape, and the gradients.
 struct Sequence {
     int length;
     std::vector<Row> zx, zh, y, state, dy, dzh, dzx;  // [step][gate·H + unit], [step][unit]
@@ -198,18 +198,18 @@ void Sequence::backward(const Layer &layer) {
     }
 }
 
-// ---- what the kernel gets, and what it gave ----
+// ---- the kernel's inputs, and its results ----
 
 static int wrong;
 static double worst;
-// Of norms ‖found − expected‖ ≤ tolerance·‖expected‖.
+// Checks ‖found − expected‖ ≤ tolerance·‖expected‖.
 struct Gap {
     const char *what;
     double gap = 0, norm = 0;
     void add(double found, double expected) { gap += (found - expected) * (found - expected), norm += expected * expected; }
     ~Gap() {
-        // As in bench/gpu (check.rs): u·(1 + √T) forward, three times that backward, u half a unit of the type's last place, and
-        // 2^-20 for f32, whose products are three of tf32.
+        // As in bench/gpu (check.rs): u·(1 + √T) forward, three times that backward. u is half a unit in the last place
+        // of the type, and 2^-20 for f32, whose products are three tf32 products.
         const double u = TYPE == 0 ? std::ldexp(1.0, TF32 ? -11 : -20) : std::ldexp(1.0, -8);
 #ifdef BACK
         const double tolerance = 3 * u * (1 + std::sqrt(double(T)));

@@ -1,5 +1,5 @@
-// A block cluster on the CPU: every thread is a fiber. Warps run in random order and at random speeds; copies and messages arrive
-// late, in random order. What the PTX instructions of the kernels do is at the end.
+// A thread block cluster on the CPU: every thread is a fiber. Warps run in random order and at random speeds; copies
+// and messages arrive late, in random order. CUDA's intrinsics are at the end.
 #pragma once
 #include "bits.h"
 #include "fiber.h"
@@ -19,7 +19,7 @@
 #define __grid_constant__
 #define __noinline__
 #define __launch_bounds__(threads, blocks)
-// glibc has one.
+// glibc declares its own `finite`.
 #define finite kernel_finite
 
 struct uint2 { unsigned x, y; };
@@ -41,12 +41,12 @@ inline FiberContext scheduler;
 inline std::mt19937 chance;
 inline std::map<const void*, Barrier> barriers;
 inline std::vector<std::function<void()>> under_way;
-inline std::vector<std::vector<char>> shared;  // of each block
-inline std::vector<Meeting> warp_meetings, block_meetings, team_meetings;  // teams: 16 a block
+inline std::vector<std::vector<char>> shared;  // per block
+inline std::vector<Meeting> warp_meetings, block_meetings, team_meetings;  // teams: 16 per block
 inline Meeting cluster_meeting;
 inline std::vector<unsigned> deposits;
-inline std::vector<char> votes;  // of each block
-inline std::vector<std::set<const char*>> unfenced;  // of each thread: places of copies that it has used since its last fence
+inline std::vector<char> votes;  // per block
+inline std::vector<std::set<const char*>> unfenced;  // per thread: slots that it has accessed since its last fence
 inline int threads, cluster, grid, first_block;
 
 inline Fiber& self() { return fibers[now]; }
@@ -86,7 +86,7 @@ inline void settle(Barrier& barrier) {
     barrier.phase++;
 }
 
-// The same place in another block's shared memory.
+// The corresponding address in another block's shared memory.
 template <class P> P* of_block(P* place, int block) {
     return (P*)((char*)place - shared[self().block].data() + shared[block].data());
 }
@@ -178,7 +178,7 @@ inline double __dsqrt_rn(double x) { return std::sqrt(x); }
 template <class W> W __ldg(const W* place) { return *place; }
 template <class W> W __ldcg(const W* place) { return *place; }
 template <class W> void __stcs(W* place, W value) { *place = value; }
-// To nearest even.
+// Rounds to nearest even.
 inline unsigned short bf16_of(float x) {
     unsigned bits = __float_as_uint(x);
     return x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;

@@ -1,4 +1,4 @@
-//! Kernels' text without what only a GPU has.
+//! Removes code that only a GPU compiler accepts from kernel sources.
 use crate::compiler::end_of;
 
 /// The text without the function of this name.

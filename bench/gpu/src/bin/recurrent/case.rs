@@ -1,4 +1,4 @@
-//! One layer with its data, and both ways to run it: on the GPU, and by the CPU engine.
+//! One layer with its data, and both ways to run it: on the GPU, and with the CPU engine.
 
 use half::{bf16, f16};
 use layernorm_cuda::memory::{Buffer, OwnedStream};
@@ -7,7 +7,7 @@ use layernorm_cuda::{Device, Error, Stream};
 use layernorm_rnn as rnn;
 use layernorm_rnn::{Config, Direction, Layout, Network, Params, Runner, Sequences, Training};
 
-/// What is run.
+/// A layer and a batch shape to be run.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
     pub variant: rnn::Variant,
@@ -70,7 +70,7 @@ impl Case {
         Config::new(self.variant, self.input, self.hidden).with_direction(direction)
     }
 
-    /// Compiles its kernels, unless they are there.
+    /// Compiles its kernels if they are not cached.
     pub fn compile(&self, device: &Device) -> Result<(), Error> {
         for training in [true, false] {
             Route::new(device, self.layer(), self.shape(), training)?;
@@ -99,7 +99,7 @@ impl Case {
     }
 }
 
-/// Random numbers within ±1, the same in every run.
+/// Pseudorandom numbers within ±1, the same in every run.
 pub struct Rng(pub u64);
 
 impl Rng {
@@ -121,7 +121,7 @@ pub fn rounded(x: f32, number: Number) -> f32 {
     }
 }
 
-/// Numbers of f32 in a type's bytes.
+/// Converts f32 numbers to the bytes of a type.
 pub fn bytes(values: &[f32], number: Number) -> Vec<u8> {
     match number {
         Number::F32 => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
@@ -130,7 +130,7 @@ pub fn bytes(values: &[f32], number: Number) -> Vec<u8> {
     }
 }
 
-/// And back.
+/// The reverse of [`bytes`].
 pub fn floats(bytes: &[u8], number: Number) -> Vec<f32> {
     let two = |b: &[u8]| [b[0], b[1]];
     match number {
@@ -140,7 +140,7 @@ pub fn floats(bytes: &[u8], number: Number) -> Vec<f32> {
     }
 }
 
-/// Inputs, parameters and gradients that come in.
+/// Inputs, parameters and incoming gradients.
 pub struct Data {
     pub network: Network<f32>,
     pub x: Vec<f32>,
@@ -151,7 +151,7 @@ pub struct Data {
 }
 
 impl Data {
-    /// Every parameter matters: gains around 1, matrices so that products are about 1.
+    /// Random data in which every parameter matters: gains around 1, matrices scaled so that products are about 1.
     pub fn random(case: &Case, seed: u64) -> Data {
         let (mut rng, config) = (Rng(seed), case.config());
         let mut params = Params::zeros(&config).unwrap();
@@ -183,10 +183,10 @@ impl Data {
     }
 }
 
-/// Everything that comes out, by name.
+/// All results, by name.
 pub type Results = Vec<(String, Vec<f32>)>;
 
-/// The CPU engine, in f32, by one thread: several cases run side by side.
+/// Runs the CPU engine in f32 on one thread: several cases run in parallel.
 pub fn on_cpu(case: &Case, data: &Data) -> Results {
     let mut runner = Runner::<f32>::new(layernorm::Context::new().with_threads(1).unwrap());
     let sequences = Sequences {
@@ -208,7 +208,7 @@ pub fn on_cpu(case: &Case, data: &Data) -> Results {
     results
 }
 
-/// Device memory with a byte in every place.
+/// Device memory with every byte set.
 fn filled(device: &Device, bytes: usize, byte: u8) -> Result<Buffer<u8>, Error> {
     let mut buffer = Buffer::new(device, bytes)?;
     if bytes > 0 {
@@ -218,7 +218,7 @@ fn filled(device: &Device, bytes: usize, byte: u8) -> Result<Buffer<u8>, Error> 
     Ok(buffer)
 }
 
-/// A layer with all its memory on the GPU.
+/// A layer with all of its memory on the GPU.
 pub struct OnGpu {
     pub plan: Route,
     pub run: Run,
@@ -251,7 +251,7 @@ impl OnGpu {
         let lengths = Buffer::from_slice(device, &lengths)?;
         let length_address = if case.lengths { lengths.at(0) } else { 0 };
         inputs.push(lengths);
-        // Poisoned with NaN, but zeros where the CPU writes zeros: behind a sequence's end.
+        // Poisoned with NaN, except where the CPU writes zeros: past the end of a sequence.
         let mut room = |name: &str, count: usize, number: Number, poison: u8| -> Result<u64, Error> {
             let buffer = filled(device, count * number.bytes(), poison)?;
             outputs.push((name.to_string(), buffer, number));
@@ -302,9 +302,9 @@ impl OnGpu {
         Ok(OnGpu { plan, run, back, outputs, _inputs: inputs })
     }
 
-    /// Forward, and backward where there is a tape; then everything that came out.
+    /// Runs forward and, with a tape, backward; returns all results.
     pub fn results(&self, training: bool) -> Result<Results, Error> {
-        // SAFETY: all addresses are of this structure's buffers, of the sizes that the plan wants.
+        // SAFETY: all addresses belong to this structure's buffers, which have the sizes that the plan requires.
         unsafe { self.plan.forward(Stream::DEFAULT, &self.run)? };
         self.plan.check()?;
         if training {
@@ -315,7 +315,7 @@ impl OnGpu {
         self.read()
     }
 
-    /// The same work captured in a graph and replayed, into outputs that were cleared. `None` where the CPU does the work.
+    /// The same work captured in a graph and replayed, into outputs that were cleared. `None` if the CPU does the work.
     pub fn replayed(&mut self, device: &Device) -> Result<Option<Results>, Error> {
         if matches!(self.plan, Route::Host { .. }) {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The GPU against the CPU engine; the same bits twice; the same bits in another batch.
+//! The GPU compared with the CPU engine; the same bits in repeated runs; the same bits in another batch.
 
 use crate::case::{Case, Data, OnGpu, Results, on_cpu};
 use layernorm_cuda::recurrent::{Number, supports};
@@ -6,14 +6,14 @@ use layernorm_cuda::{Device, Error};
 use layernorm_rnn::{Kind, Variant};
 use std::sync::{Mutex, MutexGuard};
 
-/// Cases are prepared side by side, and have the GPU one after the other.
+/// Cases are prepared in parallel, but use the GPU one after the other.
 static GPU: Mutex<()> = Mutex::new(());
 
 fn alone_on_gpu() -> MutexGuard<'static, ()> {
     GPU.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// ‖a − b‖ / ‖b‖. NaN where a is not a number.
+/// ‖a − b‖ / ‖b‖. NaN if a contains a NaN.
 fn distance(a: &[f32], b: &[f32]) -> f64 {
     let square = |x: f64| x * x;
     let gap: f64 = a.iter().zip(b).map(|(a, b)| square(f64::from(*a) - f64::from(*b))).sum();
@@ -21,11 +21,12 @@ fn distance(a: &[f32], b: &[f32]) -> f64 {
     if gap == 0.0 { 0.0 } else { (gap / norm.max(1e-30)).sqrt() }
 }
 
-/// What a result may differ by, as a part of its norm. u is half a unit of the type's last place. A step rounds h (or dz)
-/// once to the type: u of its norm, independent errors, so U h is off by u too, and gates, norms and cell do not enlarge it
-/// much; T steps add as √T, and a result is rounded once more. Backward there is the forward pass's error in every gate, and
-/// each product's operands are rounded again: three times as much. f32's products are
-/// right to 2^-21, and tensor cores cut off in adding: 2^-20 here. tf32 rounds operands to 11 bits.
+/// How much a result may differ, relative to its norm. u is half a unit in the last place of the type. A step rounds h
+/// (or dz) once to the type: an error of u relative to its norm, with independent errors, so U h is off by u too, and
+/// gates, norms and cell hardly amplify it. The errors of T steps add up as √T, and a result is rounded once more.
+/// Backward, every gate has the error of the forward pass, and the operands of each product are rounded again: three
+/// times as much. f32 products are accurate to 2^-21, and tensor cores truncate when they add: 2^-20 here. tf32 rounds
+/// operands to 11 bits.
 fn bound(case: &Case, backward: bool) -> f64 {
     let u = match case.number {
         Number::F32 if case.tf32 => 2f64.powi(-11),
@@ -41,7 +42,7 @@ fn is_backward(name: &str) -> bool {
     !matches!(name, "y" | "last h" | "last c")
 }
 
-/// The largest share of its bound that a result takes, and which.
+/// The result with the largest error relative to its bound: that ratio, the error, and its name.
 fn worst(case: &Case, gpu: &Results, cpu: &Results) -> (f64, f64, String) {
     let mut worst = (0.0, 0.0, String::new());
     for (name, expected) in cpu {
@@ -66,7 +67,7 @@ fn word(same: bool) -> &'static str {
     if same { "same" } else { "DIFFER" }
 }
 
-/// Whether a case holds; prints a line if it does not, or always when asked to.
+/// Whether a case passes; prints a line if it does not, or if `loud`.
 pub fn check(device: &Device, case: &Case, loud: bool) -> Result<bool, Error> {
     let data = Data::random(case, 7 + case.hidden as u64);
     let cpu = on_cpu(case, &data);
@@ -80,12 +81,12 @@ pub fn check(device: &Device, case: &Case, loud: bool) -> Result<bool, Error> {
     drop(gpu_is_ours);
     let (share, gap, name) = worst(case, &first, &cpu);
     let same = same_bits(&first, &again);
-    // y and the last state, which come first.
+    // y and the last state are the first results.
     let inference = same_bits(&plain[..3].to_vec(), &first[..3].to_vec());
     let good = share <= 1.0 && same && inference && graph;
     if !good || loud {
         println!(
-            "{} {}: {name} off by {gap:.2e}, {share:.2} of its bound; bits twice {}; without tape {}; in a graph {}",
+            "{} {}: {name} off by {gap:.2e}, {share:.2} of its bound; bits repeated: {}; without tape: {}; in a graph: {}",
             if good { "ok  " } else { "FAIL" },
             case.name(),
             word(same),
@@ -102,7 +103,7 @@ pub fn check(device: &Device, case: &Case, loud: bool) -> Result<bool, Error> {
     Ok(good)
 }
 
-/// Sequences alone and among others: y, dx and the last state have the same bits.
+/// Sequences alone and in a larger batch: y, dx and the last state have the same bits.
 pub fn independent(device: &Device, case: &Case, few: usize) -> Result<bool, Error> {
     let data = Data::random(case, 3);
     let alone = Case { batch: few, ..*case };
@@ -131,18 +132,18 @@ pub fn independent(device: &Device, case: &Case, few: usize) -> Result<bool, Err
         let differing = expected.iter().zip(&found).filter(|(a, b)| a.to_bits() != b.to_bits()).count();
         if differing > 0 {
             good = false;
-            println!("FAIL {}: {name} of {few} sequences alone differs in {differing} numbers", case.name());
+            println!("FAIL {}: {name} of {few} sequences run alone differs in {differing} numbers", case.name());
         }
     }
     Ok(good)
 }
 
-/// Every named variant. Those that the kernels do not have are run by the CPU, with copies to and fro.
+/// Every named variant. Those that the kernels do not support run on the CPU, with copies to and from the device.
 fn variants() -> Vec<Variant> {
     Kind::ALL.into_iter().flat_map(Variant::all).copied().collect()
 }
 
-/// A few small ones that touch every kernel, for compute-sanitizer.
+/// A few small cases that use every kernel, for compute-sanitizer.
 pub fn reduced() -> Vec<Case> {
     let of = |kind, name, number, size| Case::new(Variant::named(kind, name).unwrap(), number, size);
     let mut all = Vec::new();
@@ -154,13 +155,13 @@ pub fn reduced() -> Vec<Case> {
     let reverse = of(Kind::Lstm, "torchaudio", Number::F16, (3, 3, 20, 33));
     all.push(Case { reverse: true, batch_first: true, lengths: true, ..reverse });
     all.push(Case { tf32: true, ..of(Kind::Lstm, "paper", Number::F32, (3, 5, 64, 64)) });
-    // Several blocks, and a matrix that registers do not hold.
+    // Several blocks, and a matrix that does not fit in registers.
     all.push(Case { params: Number::F16, ..of(Kind::Lstm, "paper", Number::F16, (3, 16, 64, 512)) });
     all.push(of(Kind::Gru, "none", Number::F32, (3, 8, 64, 512)));
     all
 }
 
-/// All cases: every variant and type at small odd sizes with every option, a few at large ones.
+/// All cases: every variant and type at small odd sizes with every option, and a few at large sizes.
 pub fn cases(quick: bool) -> Vec<Case> {
     let mut all = Vec::new();
     for variant in variants() {
@@ -177,7 +178,7 @@ pub fn cases(quick: bool) -> Vec<Case> {
     if quick {
         return all;
     }
-    // Clusters of 3, 6, 10, 12 and 15 blocks (those above are of 2, 4 and 16), the last one not full.
+    // Clusters of 3, 6, 10, 12 and 15 blocks (those above have 2, 4 and 16), with a partial last block.
     for (kind, hidden) in
         [Kind::Lstm, Kind::Gru].into_iter().flat_map(|kind| [90, 170, 300, 370, 450].map(|h| (kind, h)))
     {
@@ -202,14 +203,14 @@ pub fn cases(quick: bool) -> Vec<Case> {
         all.push(case((5, 1, 20, 33)));
         all.push(Case { reverse: true, ..case((2, 600, 24, 90)) });
     }
-    // Two groups of blocks, the second with one sequence of a chunk, and with a part of it.
+    // Two groups of blocks, the second with a single sequence in a chunk, or with part of a chunk.
     for (kind, number) in [Kind::Lstm, Kind::Gru].into_iter().flat_map(|kind| Number::ALL.map(|number| (kind, number)))
     {
         let variant = Variant::named(kind, "paper").unwrap();
         all.push(Case { state: true, lengths: true, ..Case::new(variant, number, (4, 17, 40, 1000)) });
         all.push(Case { state: true, reverse: true, ..Case::new(variant, number, (3, 33, 40, 1000)) });
     }
-    // More units than the kernels have room for.
+    // More units than the kernels support.
     let paper = Variant::named(Kind::Lstm, "paper").unwrap();
     all.push(Case { state: true, ..Case::new(paper, Number::F32, (2, 2, 16, 4300)) });
     let sizes = [

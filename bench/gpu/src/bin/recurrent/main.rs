@@ -1,6 +1,6 @@
-//! The recurrent kernels: checked against the CPU engine, then timed. Runs where there is a GPU; needs nothing else.
+//! The recurrent kernels: checked against the CPU engine, or timed. Needs a GPU and nothing else.
 //!
-//! `--help` says what it takes.
+//! See `--help` for the arguments.
 
 mod case;
 mod check;
@@ -11,13 +11,13 @@ use layernorm_cuda::{Device, Error};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const HELP: &str = "\
-recurrent: LSTMs and GRUs on this machine's GPU, against the CPU engine, and their times
+recurrent: LSTMs and GRUs on this machine's GPU, compared with the CPU engine, and timed
 
 recurrent check [quick | reduced | part of a case's name]
-recurrent time [loop] [lstm | gru] [f32 | tf32 | f16 | bf16] [H B]…     µs a step; loop: without the products around it
-recurrent warm K N [quick | what is to be timed]                        compiles every N-th case's kernels, from the K-th on
+recurrent time [loop] [lstm | gru] [f32 | tf32 | f16 | bf16] [H B]…     µs per step; loop: little but the time loop
+recurrent warm K N [quick | arguments of time]                          compile every N-th case's kernels, from index K on
 
-Status: 0 if all holds, 1 if not, 2 for wrong words or no GPU.";
+Exit status: 0 on success, 1 on failure, 2 for bad arguments or no GPU.";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -41,8 +41,8 @@ fn main() {
     std::process::exit(i32::from(!good));
 }
 
-/// Compiles the kernels of every n-th case, from the k-th on: several processes fill the folder of kernels together. The
-/// cases are those of the quick check, or those to be timed that the other arguments name.
+/// Compiles the kernels of every n-th case, starting at index k, so that several processes can fill the kernel cache
+/// together. The cases are those of the quick check, or the cases to be timed that the other arguments select.
 fn warm(device: &Device, arguments: &[String]) -> bool {
     let number = |i: usize| arguments.get(i).and_then(|a| a.parse::<usize>().ok()).unwrap_or(1);
     let quick = arguments.iter().any(|a| a == "quick");
@@ -57,7 +57,7 @@ fn warm(device: &Device, arguments: &[String]) -> bool {
     good
 }
 
-/// How many of the cases hold, with as many at a time as there are processors; an error counts as one that does not.
+/// How many of the cases pass, with as many at a time as there are processors; an error counts as a failure.
 fn count_good(cases: &[&Case], holds: impl Fn(&Case) -> Result<bool, Error> + Sync) -> usize {
     let (next, good) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let threads = std::thread::available_parallelism().map_or(4, |count| count.get());
@@ -88,7 +88,7 @@ fn check_all(device: &Device, which: Option<&str>) -> bool {
     };
     let wanted: Vec<&Case> = cases.iter().filter(|case| case.name().contains(filter)).collect();
     if wanted.is_empty() {
-        eprintln!("no case's name has \"{filter}\" in it");
+        eprintln!("no case matches \"{filter}\"");
         return false;
     }
     let held = count_good(&wanted, |case| check::check(device, case, case.hidden > 512));

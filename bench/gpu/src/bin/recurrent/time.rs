@@ -1,4 +1,4 @@
-//! Microseconds a step: the whole call, T = 256, I = H (or 16).
+//! Microseconds per step of the whole call, with T = 256 and I = H (or 16).
 
 use crate::case::{Case, Data, OnGpu};
 use layernorm_cuda::memory::Event;
@@ -8,7 +8,7 @@ use layernorm_rnn::{Kind, Variant};
 
 const STEPS: usize = 256;
 
-/// The median time of some calls, in microseconds a step.
+/// The median time of several calls, in microseconds per step.
 fn median(device: &Device, mut call: impl FnMut() -> Result<(), Error>) -> Result<f64, Error> {
     for _ in 0..2 {
         call()?;
@@ -25,7 +25,7 @@ fn median(device: &Device, mut call: impl FnMut() -> Result<(), Error>) -> Resul
     Ok(times[times.len() / 2] * 1e6 / STEPS as f64)
 }
 
-/// Forward without a tape, forward and backward with one, and what the time loops take of a multiprocessor.
+/// Forward without a tape, forward and backward with one, and the resources that the time loops use.
 struct Times {
     there: f64,
     both: f64,
@@ -37,7 +37,7 @@ fn measure(device: &Device, case: &Case) -> Result<Times, Error> {
     let data = Data::random(case, 1);
     let there = {
         let gpu = OnGpu::new(device, case, &data, false)?;
-        // SAFETY: all addresses are of that structure's buffers.
+        // SAFETY: all addresses belong to that structure's buffers.
         let time = median(device, || unsafe { gpu.plan.forward(Stream::DEFAULT, &gpu.run) })?;
         gpu.plan.check()?;
         time
@@ -54,7 +54,7 @@ fn measure(device: &Device, case: &Case) -> Result<Times, Error> {
     Ok(Times { there, both, resources: gpu.plan.resources()? })
 }
 
-/// What is timed: `paper` of the kinds, types and sizes that are named, all if none are.
+/// The cases to be timed: the cell `paper` of the given kinds, types and sizes; all if none are given.
 pub fn cases(arguments: &[String]) -> Vec<Case> {
     let wants = |name: &str, of: &[&str]| {
         !arguments.iter().any(|a| of.contains(&a.as_str())) || arguments.iter().any(|a| a == name)
@@ -83,7 +83,7 @@ pub fn cases(arguments: &[String]) -> Vec<Case> {
 }
 
 pub fn all(device: &Device, arguments: &[String]) -> bool {
-    // With `loop` as an argument I is 16, which leaves the time loop.
+    // With the argument `loop`, I is 16, so that little but the time loop remains.
     let input = arguments.iter().any(|a| a == "loop").then_some(16);
     println!("| cell | type | H | B | fwd | fwd+bwd | registers, spills, shared |");
     println!("|---|---|---|---|---|---|---|");
