@@ -42,7 +42,7 @@ class Tape:
         self._shapes, self._tape, self._batch = shapes, tape, batch
         self._x, self._y = (x.shape, x.dtype), (y.shape, y.dtype)
 
-    def backward(self, dy: ArrayLike, dstate: Any = None) -> RecurrentGradients:
+    def backward(self, dy: ArrayLike, dstate: _State | None = None) -> RecurrentGradients:
         """Computes the gradients of the recorded pass. It may be called more than once.
 
         Args:
@@ -130,6 +130,9 @@ class _Recurrent:
     """Base class of the recurrent networks."""
 
     _kind: ClassVar[str] = ""
+    variant: str
+    batch_first: bool
+    dtype: np.dtype[Any]
     parameters: dict[str, np.ndarray]
 
     def __init__(
@@ -266,7 +269,9 @@ class _Recurrent:
         del keep_alive
         return x, y, last, batch, tape
 
-    def forward(self, x: ArrayLike, state: Any = None, lengths: Sequence[int] | None = None) -> tuple[np.ndarray, Any]:
+    def forward(
+        self, x: ArrayLike, state: _State | None = None, lengths: Sequence[int] | None = None
+    ) -> tuple[np.ndarray, _State]:
         """Runs the network over sequences. Calling the network does the same.
 
         Args:
@@ -291,12 +296,12 @@ class _Recurrent:
     def train(
         self,
         x: ArrayLike,
-        state: Any = None,
+        state: _State | None = None,
         lengths: Sequence[int] | None = None,
         *,
         seed: int = 0,
         recompute: bool = False,
-    ) -> tuple[np.ndarray, Any, Tape]:
+    ) -> tuple[np.ndarray, _State, Tape]:
         """Runs the network in training mode, with dropout and zoneout, and records what the gradients need.
 
         Args:
@@ -314,7 +319,7 @@ class _Recurrent:
         read, y, last, batch, tape = self._run(x, state, lengths, (_seed(seed), bool(recompute)))
         return y, self._shapes.public(last), Tape(self._shapes, tape, read, y, batch)
 
-    def step(self, x: ArrayLike, state: Any = None) -> tuple[np.ndarray, Any]:
+    def step(self, x: ArrayLike, state: _State | None = None) -> tuple[np.ndarray, _State]:
         """Runs one step, for streams. Gives the same bits as a pass over the whole sequence.
 
         Args:

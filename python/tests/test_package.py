@@ -1,4 +1,4 @@
-"""The package as a whole: its import, its examples, its stubs."""
+"""The package as a whole: import time, version and examples."""
 
 import doctest
 import importlib

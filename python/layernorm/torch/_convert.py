@@ -30,7 +30,7 @@ class Conversion:
         return "\n".join(lines)
 
 
-def _is_norm(module):
+def _is_norm(module: nn.Module) -> bool:
     return isinstance(module, tuple(_OURS)) or "norm" in type(module).__name__.lower()
 
 
@@ -72,7 +72,7 @@ def convert(model: nn.Module) -> Conversion:
     return done
 
 
-def _unfuse(model):
+def _unfuse(model: nn.Module) -> list[str]:
     """Disables fused paths that would bypass the converted norms, and returns the names of their modules."""
     found = []
     for name, module in model.named_modules():

@@ -169,7 +169,7 @@ def _dropout(how, layer, shape, dtype, device):
     return found.transpose(0, 1) if how.batch_first else found
 
 
-def check_cuda(device=None) -> None:
+def check_cuda(device: torch.device | str | int | None = None) -> None:
     """Waits for a GPU and raises RuntimeError if a recurrent pass on it gave up.
 
     A pass gives up, and its results are NaN, if its blocks could not communicate for seconds because other programs occupied the

@@ -26,11 +26,12 @@ _lock = threading.RLock()
 _looking = False
 _limit = DEFAULT_LIMIT
 # `(storage, bytes)`, most recently used last.
-_blocks: list[tuple[torch.UntypedStorage, int]] = []
+_Block = tuple[torch.UntypedStorage, int]
+_blocks: list[_Block] = []
 _holders = getattr(torch._C, "_storage_Use_Count", None)
 
 
-def _new_lock():
+def _new_lock() -> None:
     """Replaces the lock in a forked process, where the thread that holds it may not exist."""
     global _lock, _looking
     _lock, _looking = threading.RLock(), False
@@ -40,7 +41,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_new_lock)
 
 
-def _held(block):
+def _held(block: _Block) -> tuple[int, int]:
     """Returns the reference counts of a storage in PyTorch and in Python."""
     storage = block[0]
     return _holders(storage._cdata), sys.getrefcount(storage)
@@ -50,17 +51,17 @@ def _held(block):
 _FREE = _held((torch.UntypedStorage(1), 1)) if _holders else None
 
 
-def _is_free(block):
+def _is_free(block: _Block) -> bool:
     return _held(block) == _FREE
 
 
-def _is_whole(block):
+def _is_whole(block: _Block) -> bool:
     """Returns whether a block is still reusable: neither resized by its last user nor moved to shared memory."""
     storage, size = block
     return storage.nbytes() == size and not storage.is_shared()
 
 
-def _take(size):
+def _take(size: int) -> torch.UntypedStorage | None:
     """Returns a free block of this size, or None. Drops blocks that are not reusable."""
     _blocks[:] = [block for block in _blocks if not _is_free(block) or _is_whole(block)]
     for at in range(len(_blocks) - 1, -1, -1):
@@ -70,7 +71,7 @@ def _take(size):
     return None
 
 
-def _make_room(size):
+def _make_room(size: int) -> bool:
     """Drops the least recently used free blocks until ``size`` more bytes fit, and returns whether they fit."""
     excess = sum(held for _, held in _blocks) + size - _limit
     at = 0
@@ -82,7 +83,7 @@ def _make_room(size):
     return excess <= 0
 
 
-def empty_like(x):
+def empty_like(x: torch.Tensor) -> torch.Tensor:
     """Like ``torch.empty_like``, but contiguous, and with cached memory if x is large."""
     global _looking
     size = x.nbytes
@@ -98,7 +99,7 @@ def empty_like(x):
             _looking = False
 
 
-def _kept_like(x, size):
+def _kept_like(x: torch.Tensor, size: int) -> torch.Tensor:
     storage = _take(size)
     if storage is None:
         found = torch.empty(x.shape, dtype=x.dtype, device="cpu")

@@ -4,6 +4,8 @@ keys are inherited; only ``forward`` differs.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torch import Tensor, nn
 
 from . import functional as F
@@ -12,7 +14,7 @@ from ._eager import row_norm
 _LAST_AXIS = ("layer", 1)
 
 
-def _parameter(module, name):
+def _parameter(module: nn.Module, name: str) -> Tensor | None:
     """Returns a parameter, faster than attribute access, which is used only for parametrizations."""
     parameters = module._parameters
     return parameters[name] if name in parameters else getattr(module, name)
@@ -38,6 +40,10 @@ class LayerNorm(nn.LayerNorm):
         torch.Size([4, 768])
     """
 
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor) -> Tensor: ...
+
     def forward(self, input: Tensor) -> Tensor:
         shape, parameters = self.normalized_shape, self._parameters
         # The checks of `functional.layer_norm`, inlined because calls dominate the time for small tensors.
@@ -59,6 +65,10 @@ class RMSNorm(nn.RMSNorm):
         Input ``(*, *normalized_shape)``, output the same.
     """
 
+    if TYPE_CHECKING:
+
+        def __call__(self, x: Tensor) -> Tensor: ...
+
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, _parameter(self, "weight"), self.eps)
 
@@ -77,11 +87,19 @@ class GroupNorm(nn.GroupNorm):
         Input ``(N, C, *)``, output the same.
     """
 
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor) -> Tensor: ...
+
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
 
 class _InstanceNorm:
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor) -> Tensor: ...
+
     def _apply_instance_norm(self, input: Tensor) -> Tensor:
         return F.instance_norm(
             input,
@@ -120,6 +138,10 @@ class InstanceNorm3d(_InstanceNorm, nn.InstanceNorm3d):
 
 
 class _BatchNorm:
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor) -> Tensor: ...
+
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
         factor = 0.0 if self.momentum is None else self.momentum

@@ -7,6 +7,8 @@ D = 2 if bidirectional, otherwise 1.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
@@ -21,16 +23,22 @@ from ._foreign import read_foreign
 from ._sequences import Spec, check_parameters, core_of, sequences
 from ._types import CODES
 
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+# h and c; None for zeros, and for the c of a cell without one.
+_Pair = Sequence["Tensor | None"]
+
 # Outside the modules, because packed weights are neither copied nor pickled.
-_ENGINES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+_ENGINES: weakref.WeakKeyDictionary[nn.Module, dict[Spec, Recurrent]] = weakref.WeakKeyDictionary()
 
 
-def _random():
+def _random() -> int:
     """Draws a seed from PyTorch's generator on the CPU, whatever the default device."""
     return int(torch.randint(2**62, (), device="cpu").item())
 
 
-def _state_part(name, part, shape):
+def _state_part(name: str, part: Tensor | None, shape: Sequence[int]) -> Tensor | None:
     """Checks shape and type of h or c."""
     if part is not None and tuple(part.shape) != tuple(shape):
         raise ValueError(f"state: expected {name} of shape {list(shape)}, found {list(part.shape)}")
@@ -39,7 +47,7 @@ def _state_part(name, part, shape):
     return part
 
 
-def _check_arguments(sizes, switches):
+def _check_arguments(sizes: dict[str, int], switches: dict[str, bool]) -> None:
     """Raises unless sizes are positive integers (``proj_size`` may be 0) and switches are bools."""
     for name, value in sizes.items():
         if not isinstance(value, int):
@@ -57,8 +65,12 @@ class _Network(nn.Module):
 
     _kind = ""
     _suffix = True
+    input_size: int
+    hidden_size: int
+    bias: bool
+    variant: str
 
-    def _build(self, spec, device, dtype):
+    def _build(self, spec: Spec, device: torch.device | str | int | None, dtype: torch.dtype | None) -> None:
         self._spec = spec
         dtype = dtype or torch.get_default_dtype()
         if dtype not in CODES:
@@ -83,18 +95,18 @@ class _Network(nn.Module):
         core.start_into(_random(), flat("parameters", start))
         self._fill(start)
 
-    def _fill(self, values):
+    def _fill(self, values: Tensor) -> None:
         with torch.no_grad():
             for name, shape, at, count in named_places(core_of(self._spec), self._suffix):
                 self._parameters[name].copy_(values[at : at + count].view(shape))
 
-    def _weights(self):
+    def _weights(self) -> list[Tensor]:
         # As attributes, where parametrizations and `torch.func.functional_call` put theirs.
         found = [getattr(self, name) for name in self._names]
         check_parameters(self._names, self._shapes, found)
         return found
 
-    def _seed(self):
+    def _seed(self) -> int | None:
         """Returns the seed of the noise of a pass; None outside training."""
         if not self.training:
             return None
@@ -102,7 +114,9 @@ class _Network(nn.Module):
             return _random()
         return 0
 
-    def _pass(self, x, state, lengths, batch_first):
+    def _pass(
+        self, x: Tensor, state: _Pair, lengths: Tensor | None, batch_first: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         spec = self._spec
         # Outside training there is no dropout. Zoneout stays, because its expectation is used.
         if not self.training and any(spec.noise) and not any(spec.noise[3:]):
@@ -110,7 +124,7 @@ class _Network(nn.Module):
         h, c = state
         return sequences(spec, self._engine, x, h, c, self._weights(), lengths, batch_first, self._seed())
 
-    def _engine(self, spec):
+    def _engine(self, spec: Spec) -> Recurrent:
         """Returns this module's own network, so that modules of the same sizes do not repack each other's weights."""
         own = _ENGINES.setdefault(self, {})
         if spec not in own:
@@ -119,6 +133,16 @@ class _Network(nn.Module):
 
 
 class _Recurrent(_Network):
+    """Base class of the networks."""
+
+    mode: str
+    num_layers: int
+    batch_first: bool
+    dropout: float
+    bidirectional: bool
+    proj_size: int
+    eps: float | None
+
     def __init__(
         self,
         input_size: int,
@@ -129,8 +153,8 @@ class _Recurrent(_Network):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device=None,
-        dtype=None,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
         *,
         variant: str = "paper",
         eps: float | None = None,
@@ -180,7 +204,7 @@ class _Recurrent(_Network):
         ends = [f"_l{layer}{direction}" for layer in range(self.num_layers) for direction in directions]
         return [[self._parameters[name] for name in self._names if name.endswith(end)] for end in ends]
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> Any:
         """Runs the network over sequences.
 
         Args:
@@ -210,10 +234,10 @@ class _Recurrent(_Network):
             y, h, c = y.squeeze(0 if self.batch_first else 1), h.squeeze(1), None if c is None else c.squeeze(1)
         return y, self._public(h, c)
 
-    def _public(self, h, c):
+    def _public(self, h: Tensor, c: Tensor | None) -> Any:
         return (h, c) if self._kind == "lstm" else h
 
-    def _check(self, x):
+    def _check(self, x: Tensor) -> None:
         if x.shape[-1] != self.input_size:
             raise ValueError(f"input: expected the last dimension {self.input_size}, found {x.shape[-1]}")
         weight = getattr(self, self._names[0])
@@ -222,7 +246,7 @@ class _Recurrent(_Network):
         ):
             raise TypeError(f"input: expected {str(weight.dtype)[6:]}, found {str(x.dtype)[6:]}")
 
-    def _state(self, hx, batch, alone):
+    def _state(self, hx: Any, batch: int, alone: bool) -> _Pair:
         if hx is None:
             return None, None
         parts = tuple(hx) if self._kind == "lstm" else (hx, None)
@@ -234,7 +258,7 @@ class _Recurrent(_Network):
             _state_part(name, part, shape)
         return parts
 
-    def _packed(self, packed, hx):
+    def _packed(self, packed: PackedSequence, hx: Any) -> Any:
         x, lengths = pad_packed_sequence(packed)
         self._check(x)
         state = self._state(hx, x.shape[1], False)
@@ -247,7 +271,7 @@ class _Recurrent(_Network):
         return output, self._public(h, c)
 
     @classmethod
-    def from_module(cls, module: nn.Module):
+    def from_module(cls, module: nn.Module) -> Self:
         """Creates a network with the sizes, settings and weights of another module. The weights are copied.
 
         Args:
@@ -275,7 +299,7 @@ class _Recurrent(_Network):
         return ours.train(module.training)
 
     @classmethod
-    def _from_torch(cls, module):
+    def _from_torch(cls, module: nn.RNNBase) -> Self:
         expected = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}[cls._kind]
         if not isinstance(module, expected):
             raise TypeError(f"module: expected {expected.__name__}, found {type(module).__name__}")
@@ -297,6 +321,15 @@ class _Recurrent(_Network):
         # As attributes, where parametrizations such as weight_norm put what they compute.
         ours.load_state_dict({name: getattr(module, name).detach() for name in ours._names})
         return ours.train(module.training)
+
+
+class _Options(TypedDict, total=False):
+    """Keyword arguments that GRU and RNN pass on."""
+
+    eps: float | None
+    recurrent_dropout: float
+    drop_connect: float
+    zoneout: float
 
 
 class LSTM(_Recurrent):
@@ -335,6 +368,19 @@ class LSTM(_Recurrent):
 
     _kind = "lstm"
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(
+            self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+        ) -> tuple[Tensor, tuple[Tensor, Tensor]]: ...
+        @overload
+        def __call__(
+            self, input: PackedSequence, hx: tuple[Tensor, Tensor] | None = None
+        ) -> tuple[PackedSequence, tuple[Tensor, Tensor]]: ...
+        def __call__(self, input: Any, hx: Any = None) -> Any: ...
+        def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Tensor, Tensor]]: ...
+
 
 class GRU(_Recurrent):
     """Gated recurrent unit (GRU) network, with or without normalization.
@@ -348,6 +394,15 @@ class GRU(_Recurrent):
 
     _kind = "gru"
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(self, input: PackedSequence, hx: Tensor | None = None) -> tuple[PackedSequence, Tensor]: ...
+        def __call__(self, input: Any, hx: Any = None) -> Any: ...
+        def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]: ...
+
     def __init__(
         self,
         input_size: int,
@@ -357,12 +412,25 @@ class GRU(_Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device=None,
-        dtype=None,
-        **options,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        variant: str = "paper",
+        **options: Unpack[_Options],
     ) -> None:
         super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype, **options
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            0,
+            device,
+            dtype,
+            variant=variant,
+            **options,
         )
 
 
@@ -377,6 +445,16 @@ class RNN(_Recurrent):
     """
 
     _kind = "rnn"
+    nonlinearity: str
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(self, input: PackedSequence, hx: Tensor | None = None) -> tuple[PackedSequence, Tensor]: ...
+        def __call__(self, input: Any, hx: Any = None) -> Any: ...
+        def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]: ...
 
     def __init__(
         self,
@@ -388,11 +466,11 @@ class RNN(_Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device=None,
-        dtype=None,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
         *,
         variant: str = "paper",
-        **options,
+        **options: Unpack[_Options],
     ) -> None:
         variant = _activated(variant, nonlinearity)
         super().__init__(
@@ -412,13 +490,15 @@ class RNN(_Recurrent):
         self.nonlinearity = nonlinearity
 
 
-def _activated(variant, nonlinearity):
+def _activated(variant: str, nonlinearity: str) -> str:
     if nonlinearity not in ("tanh", "relu"):
         raise ValueError(f"nonlinearity: expected tanh or relu, found {nonlinearity!r}")
     return variant if nonlinearity == "tanh" or variant.endswith("-relu") else variant + "-relu"
 
 
 class _Cell(_Network):
+    """Base class of the cells."""
+
     _suffix = False
 
     def __init__(
@@ -426,8 +506,8 @@ class _Cell(_Network):
         input_size: int,
         hidden_size: int,
         bias: bool = True,
-        device=None,
-        dtype=None,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
         *,
         variant: str = "paper",
         eps: float | None = None,
@@ -445,7 +525,7 @@ class _Cell(_Network):
             said += f", bias={self.bias}"
         return said + f", variant={self.variant!r}"
 
-    def forward(self, input: Tensor, hx=None):
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
         """Computes one step.
 
         Args:
@@ -487,6 +567,11 @@ class LSTMCell(_Cell):
 
     _kind = "lstm"
 
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]: ...
+        def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]: ...
+
 
 class GRUCell(_Cell):
     """One step of a GRU, with or without normalization.
@@ -499,6 +584,11 @@ class GRUCell(_Cell):
 
     _kind = "gru"
 
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor, hx: Tensor | None = None) -> Tensor: ...
+        def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor: ...
+
 
 class RNNCell(_Cell):
     """One step of a simple RNN, with or without normalization.
@@ -510,6 +600,12 @@ class RNNCell(_Cell):
     """
 
     _kind = "rnn"
+    nonlinearity: str
+
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor, hx: Tensor | None = None) -> Tensor: ...
+        def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor: ...
 
     def __init__(
         self,
@@ -517,8 +613,8 @@ class RNNCell(_Cell):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device=None,
-        dtype=None,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
         *,
         variant: str = "paper",
         eps: float | None = None,

@@ -10,7 +10,7 @@ CODES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3
 UNALIGNED = {dtype: dtype.itemsize - 1 for dtype in CODES}
 
 
-def code_of(what, dtype):
+def code_of(what: str, dtype: torch.dtype) -> int:
     """Returns the extension module's code of a type. Raises TypeError if the type is not supported."""
     code = CODES.get(dtype)
     if code is None:
@@ -18,6 +18,6 @@ def code_of(what, dtype):
     return code
 
 
-def acc_of(dtype):
+def acc_of(dtype: torch.dtype) -> torch.dtype:
     """Returns the accumulation type."""
     return torch.float64 if dtype == torch.float64 else torch.float32

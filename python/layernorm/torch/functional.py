@@ -15,7 +15,7 @@ from ._types import acc_of, code_of
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
 
-def _trailing(input, normalized_shape):
+def _trailing(input: Tensor, normalized_shape: tuple[int, ...]) -> int:
     """Checks ``normalized_shape`` and returns its number of axes."""
     count = len(normalized_shape)
     if count == 0:
@@ -107,12 +107,12 @@ def group_norm(
     return norm(input, weight, bias, ("group", num_groups), eps)
 
 
-def _at_least_two(input):
+def _at_least_two(input: Tensor) -> None:
     if input.dim() < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {input.dim()}")
 
 
-def _check_running(input, running_mean, running_var):
+def _check_running(input: Tensor, running_mean: Tensor, running_var: Tensor) -> None:
     """Raises for running statistics that cannot be read or updated."""
     for what, t in (("running_mean", running_mean), ("running_var", running_var)):
         if t.layout is not torch.strided:
@@ -177,7 +177,7 @@ def instance_norm(
     return norm(input, weight, bias, ("group", input.shape[1]), eps)
 
 
-def _several_values(input, shape):
+def _several_values(input: Tensor, shape: Sequence[int]) -> None:
     count = 1
     for dim in shape:
         count *= dim
