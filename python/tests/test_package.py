@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def test_import_is_quick_and_without_torch():
-    # NumPy's own time does not count; the best of several, for the machine may be busy.
+    # Without NumPy's own time; the best of several runs, because the machine may be busy.
     code = (
         "import sys, time, numpy; start = time.perf_counter(); import layernorm;"
         "print(time.perf_counter() - start); assert 'torch' not in sys.modules"

@@ -86,7 +86,7 @@ def test_a_users_code_by_mypy(tmp_path):
     pytest.importorskip("mypy", reason="mypy is missing: a user's code is not checked")
     pytest.importorskip("torch", reason="PyTorch is missing: a user's code is not checked")
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path), str(HERE / "consumer.py")]
-    # Elsewhere than in the sources, so that the package is the installed one.
+    # Not in the source folder, so that mypy finds the installed package.
     found = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert found.returncode == 0, found.stdout + found.stderr
     assert (PACKAGE / "py.typed").exists()
