@@ -88,9 +88,7 @@ impl From<Failure> for PyErr {
             Failure::Count { what, expected, found } => {
                 PyValueError::new_err(format!("{what}: expected {expected} elements, found {found}"))
             }
-            Failure::Memory { what } => {
-                PyValueError::new_err(format!("{what}: expected aligned memory of its own, found none"))
-            }
+            Failure::Memory { what } => PyValueError::new_err(format!("{what}: expected aligned memory, found none")),
             Failure::Order(what) => PyRuntimeError::new_err(what),
         }
     }

@@ -24,7 +24,7 @@ def memory(place, shape, strides=None):
         for size in reversed(shape[1:]):
             strides.insert(0, strides[0] * size)
     count = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
-    assert count <= elements, "the compiled half would refuse this"
+    assert count <= elements, "the extension module would raise"
     flat = torch.frombuffer((ctypes.c_char * (4 * count)).from_address(address), dtype=torch.float32)
     return flat.as_strided(shape, strides)
 

@@ -176,7 +176,7 @@ assert rounds_to_tf32(), "PyTorch's choice if nothing is said"
 for allowed in (False, True):
     torch.backends.cudnn.allow_tf32 = allowed
     assert rounds_to_tf32() == allowed
-# Since PyTorch 2.9 recurrent layers have a switch of their own.
+# Since PyTorch 2.9 recurrent layers have their own setting.
 if hasattr(torch.backends.cudnn, "rnn"):
     for precision, allowed in (("ieee", False), ("tf32", True)):
         torch.backends.cudnn.rnn.fp32_precision = precision

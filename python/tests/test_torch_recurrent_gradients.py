@@ -107,7 +107,7 @@ def test_the_penalty_of_a_gradient_trains():
     ours, x = lt.LSTM(3, 4), torch.randn(5, 2, 3, requires_grad=True)
     (slope,) = torch.autograd.grad(ours(x)[0].sum(), x, create_graph=True)
     once = torch.autograd.grad(ours(x)[0].sum(), x)[0]
-    assert torch.equal(slope, once), "the first gradient is the compiled half's, in either case"
+    assert torch.equal(slope, once), "the extension module computes the first gradient in either case"
     slope.square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in ours.parameters())
 

@@ -109,7 +109,7 @@ def test_the_compiled_half_counts():
     ):
         with pytest.raises(ValueError, match=f"^{name}: expected {count} elements, found 1"):
             forward(**{given: short})
-    with pytest.raises(ValueError, match="input: expected aligned memory of its own, found none"):
+    with pytest.raises(ValueError, match="input: expected aligned memory, found none"):
         core.forward(list(map(flat, parameters)), (0, 2, 30), (5, 2, False), None, (None, None), flat(y), (flat(h), None), None, (1, False))  # fmt: skip
     with pytest.raises(TypeError, match="output: expected float32, found float64"):
         core.forward(list(map(flat, parameters)), flat(x), (5, 2, False), None, (None, None), (y.data_ptr(), 3, 20), (flat(h), None), None, (1, False))  # fmt: skip
