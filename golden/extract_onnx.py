@@ -23,20 +23,20 @@ OUT = pathlib.Path(__file__).parent / "onnx"
 
 
 def attributes(node, schema):
-    """All attributes of the node as strings, with the defaults filled in."""
+    """Returns all attributes of the node as strings, with defaults filled in."""
     found = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     for name, attribute in schema.attributes.items():
         if name not in found:
             if attribute.required:
                 sys.exit(f"{node.op_type}: {name} is required and not there")
             found[name] = onnx.helper.get_attribute_value(attribute.default_value)
-    # ONNX stores floats as f32. The widened value is written, because it reads
+    # ONNX stores floats as f32. The widened value is written, because it parses
     # back to the same number both as f32 and as f64.
     return {name: repr(value) for name, value in found.items()}
 
 
 def tensors(folder, kind, names, formal):
-    """The tensors of one side (input or output) under the formal names."""
+    """Returns the tensors of one side (input or output) by formal name."""
     if len(list(folder.glob(f"{kind}_*.pb"))) != len(names):
         sys.exit(f"{folder.name}: not {len(names)} {kind} files")
     result = {}
@@ -45,7 +45,7 @@ def tensors(folder, kind, names, formal):
             sys.exit(f"{folder.name}: {kind} {i} is left out, which is not handled")
         tensor = onnx.load_tensor(str(folder / f"{kind}_{i}.pb"))
         array = onnx.numpy_helper.to_array(tensor)
-        # safetensors takes the memory as it lies, whatever the strides say.
+        # safetensors ignores strides.
         # ascontiguousarray alone would turn 0-D into 1-D.
         result[formal[i].name] = np.ascontiguousarray(array).reshape(array.shape)
     return result
@@ -64,7 +64,7 @@ def main():
         if len(graph.node) != 1 or graph.initializer:
             sys.exit(f"{case.name}: not exactly one node fed by inputs only")
         node = graph.node[0]
-        # The files are in graph order; the node must use the same order.
+        # The files are in graph order, and the node must have the same order.
         if list(node.input) != [i.name for i in graph.input]:
             sys.exit(f"{case.name}: the graph orders its inputs otherwise")
         if list(node.output) != [o.name for o in graph.output]:

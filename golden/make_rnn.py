@@ -3,7 +3,7 @@
     python golden/make_rnn.py [source ...]
 
 Without names: all sources of the main environment. `addons` and `contrib` each
-need a Python of their own; README.md says which.
+need another version of Python; see README.md.
 """
 
 import importlib
@@ -37,7 +37,7 @@ def main():
     if not set(OWN_PYTHON) & set(sources):
         import torch
 
-        # One thread, so that sums are not split by the number of cores.
+        # One thread, so that sums do not depend on the number of cores.
         torch.set_num_threads(1)
     for source in sources:
         importlib.import_module(MODULES[source]).SOURCES[source]()

@@ -29,7 +29,7 @@ class Inputs:
         return (values * std + mean).to(self.dtype)
 
     def x(self, shape):
-        # Neither centred nor of unit variance, so that no term drops out.
+        # Neither centered nor of unit variance, so that no term vanishes.
         return self.normal(shape, 0.5, 1.5)
 
     def weight(self, shape):
@@ -39,7 +39,7 @@ class Inputs:
         return self.normal(shape, 0.1, 0.3)
 
     def affine(self, shape, kind):
-        """Weight and bias: both, the weight only, or none."""
+        """Returns weight and bias: both, only the weight, or none."""
         result = {}
         if kind in ("both", "weight"):
             result["weight"] = self.weight(shape)
@@ -49,7 +49,7 @@ class Inputs:
 
 
 def gradients(outputs, inputs, upstream):
-    """Runs autograd; the results are named after the inputs with a leading d."""
+    """Runs autograd. Results have the names of the inputs with a leading d."""
     grads = torch.autograd.grad(outputs, list(inputs.values()), upstream)
     return {f"d{name}": grad for name, grad in zip(inputs, grads)}
 
@@ -59,7 +59,7 @@ def leaves(tensors, dtype):
 
 
 def both_precisions(compute, inputs, dtype):
-    """The results in dtype, and those in f64 under names that end in 64."""
+    """Returns the results in dtype, and those in f64 with names that end in 64."""
     result = compute(leaves(inputs, dtype))
     # f64 holds every value of the narrower types, so widening changes nothing.
     wide = compute(leaves(inputs, torch.float64))
@@ -78,12 +78,12 @@ def by_shape(shape):
 
 
 def trailing(count):
-    """Metadata for the last `count` axes."""
+    """Returns the metadata for the last `count` axes."""
     return ",".join(str(axis) for axis in range(-count, 0))
 
 
 def norm(op, leaf, shape, eps, h):
-    """Layer or RMS norm of h over its trailing axes of the given shape."""
+    """Applies layer or RMS norm to h, over the trailing axes of the given shape."""
     if op.startswith("layer_norm"):
         return F.layer_norm(h, shape, leaf.get("weight"), leaf.get("bias"), eps)
     return F.rms_norm(h, shape, leaf.get("weight"), eps)
@@ -121,7 +121,7 @@ def residual(op, shape, kind, eps):
         results = {"h": h, "y": y, **gradients([y, h], leaf, [dy, dh])}
 
         # The f64 results start from the rounded h: otherwise they would differ
-        # from the others by the rounding of h, which is no error of the norm.
+        # from the others by the rounding of h, which is not an error of the norm.
         wide = leaves({"x": h, **affine}, torch.float64)
         y64 = norm(op, wide, inner, eps, wide["x"])
         upstream = [dy.double(), dh.double()]
@@ -220,7 +220,7 @@ def batch_norm(shape, mode, eps):
 def weight_norm(shape, dim):
     dim_name = "none" if dim is None else str(dim)
     op, label = "weight_norm", f"{by_shape(shape)}_dim{dim_name}"
-    # As in torch.nn.utils.parametrizations.weight_norm: here -1 stands for "the
+    # As in torch.nn.utils.parametrizations.weight_norm: here -1 means "the
     # norm of the whole tensor", not for the last axis.
     torch_dim = -1 if dim is None else dim
     for name, dtype in DTYPES.items():
@@ -239,11 +239,11 @@ def weight_norm(shape, dim):
 
 
 def main():
-    # One thread, so that sums are not split by the number of cores.
+    # One thread, so that sums do not depend on the number of cores.
     torch.set_num_threads(1)
     OUT.mkdir(exist_ok=True)
 
-    # A large eps in some cases, so that bf16 can see it too.
+    # A large eps in some cases, so that it also affects bf16.
     for shape, last, eps in [
         ((5, 7), 1, 1e-5),
         ((3, 4, 10), 1, 1e-5),
@@ -258,7 +258,7 @@ def main():
     layer_or_rms("layer_norm", (2, 1030), 1, "none", 1e-5)
     layer_or_rms("layer_norm", (33, 257), 1, "both", 1e-5)
 
-    # eps is always given: left out, torch takes the epsilon of the dtype.
+    # eps is always given: the default of torch is the epsilon of the dtype.
     for shape, eps in [((5, 7), 1e-6), ((3, 4, 10), 0.1), ((9, 300), 1e-5)]:
         for kind in ("weight", "none"):
             layer_or_rms("rms_norm", shape, 1, kind, eps)

@@ -32,12 +32,12 @@ CASES = [
 
 
 def uncounted(name):
-    """rnn/layer_norm_lstm_cell_3/kernel:0 without the count of cells and the :0."""
+    """Removes the cell counter and the :0 from names like rnn/layer_norm_lstm_cell_3/kernel:0."""
     return re.sub(r"_cell_\d+/", "_cell/", name.split(":")[0])
 
 
 def record(draw, given, parameters, forward):
-    """As in rnn_autograd, with TensorFlow's tape; forward gives the outputs."""
+    """Like rnn_autograd.record, with TensorFlow's tape; forward returns the outputs."""
     with tf.GradientTape() as tape:
         tape.watch(list(given.values()))
         outputs = forward()
@@ -63,7 +63,7 @@ def case(file, cell, label, size=SIZE, eps=None, lengths=False, zero_state=False
         return_state=True,
         name="rnn",
     )
-    # A call and not build(), which would leave the names without their scopes.
+    # A call instead of build(), which would omit the scopes from the names.
     rnn(tf.zeros((batch, steps, inputs), tf.float64))
     parameters = {uncounted(v.name): v for v in rnn.trainable_variables}
     for name, variable in sorted(parameters.items()):
@@ -100,7 +100,7 @@ def case(file, cell, label, size=SIZE, eps=None, lengths=False, zero_state=False
 
 
 def make():
-    # Of the whole library: the norms inside a cell do not take over its dtype.
+    # Set globally, because the norms inside a cell do not inherit its dtype.
     tf.keras.backend.set_floatx("float64")
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)

@@ -1,4 +1,4 @@
-"""Runs a recurrent network of PyTorch forward and backward and records it."""
+"""Runs a recurrent PyTorch network forward and backward and records the results."""
 
 import torch
 
@@ -8,7 +8,7 @@ def leaf(array):
 
 
 def set_parameters(draw, parameters):
-    """Gives each parameter, in the order of its name, random values."""
+    """Sets the parameters, in the order of their names, to random values."""
     with torch.no_grad():
         for name, parameter in sorted(parameters.items()):
             values = draw.parameter(name, tuple(parameter.shape))
@@ -16,12 +16,12 @@ def set_parameters(draw, parameters):
 
 
 def array(tensor):
-    # A copy: NumPy would share the memory of the tensor.
+    # A copy, because NumPy would share the memory of the tensor.
     return tensor.detach().clone().numpy()
 
 
 def record(draw, inputs, parameters, outputs):
-    """The tensors of a case, with the gradients of
+    """Returns the tensors of a case, with the gradients of
     sum(y*dy) + sum(hn*dhn) + sum(cn*dcn) for random dy, dhn and dcn.
 
     inputs: leaves under the names x, h0, c0; outputs: under y, hn, cn.

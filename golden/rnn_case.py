@@ -1,7 +1,7 @@
-"""The random inputs and the file format of the recurrent golden files.
+"""Random inputs and the file format of the recurrent golden files.
 
-Needs NumPy and safetensors only, and runs on Python 3.7, so that the scripts of
-every environment share it.
+Needs only NumPy and safetensors, and runs on Python 3.7, so that the scripts of
+all environments can use it.
 """
 
 import json
@@ -16,14 +16,14 @@ import stable
 
 OUT = pathlib.Path(__file__).parent / "rnn"
 
-# What the originals call the gain of a normalization.
+# Names of the gain of a normalization in the original libraries.
 GAIN = re.compile(r"gamma|alpha|coefficients|scale|norm\w*[./]weight|(^|_)(s\d|g)$")
 
 
 class Draw:
     """Random numbers with a fixed seed per case.
 
-    NumPy freezes the stream of RandomState, so every version draws the same. The
+    NumPy guarantees the stream of RandomState, so every version draws the same. The
     numbers are drawn in f64 and then rounded to the dtype of the case.
     """
 
@@ -36,11 +36,11 @@ class Draw:
         return values.astype(self.dtype)
 
     def x(self, shape):
-        # Neither centred nor of unit variance, so that no term drops out.
+        # Neither centered nor of unit variance, so that no term vanishes.
         return self.normal(shape, 0.2, 1.2)
 
     def parameter(self, name, shape):
-        """A gain lies around 1, a vector around 0.1, a matrix around 0."""
+        """Draws a parameter: a gain around 1, a vector around 0.1, a matrix around 0."""
         if GAIN.search(name):
             return self.normal(shape, 1.0, 0.3)
         if len(shape) == 1:
@@ -48,14 +48,14 @@ class Draw:
         return self.normal(shape, 0.0, 1.5 / np.sqrt(max(shape[0], shape[1])))
 
     def lengths(self, batch, steps):
-        """Lengths of which one is full, one is 1, and which are not sorted."""
+        """Draws unsorted lengths, of which one is full and one is 1."""
         lengths = self.state.randint(1, steps + 1, size=batch)
         lengths[0], lengths[1], lengths[-1] = steps - 2, steps, 1
         return lengths.astype(np.int64)
 
 
 def settings(cell, source, size, **others):
-    """The settings of a case, with the defaults of the plain case filled in.
+    """Returns the settings of a case, with the defaults of the plain case filled in.
 
     size: (steps, batch, input, hidden).
     """
@@ -95,7 +95,7 @@ class File:
             array = np.asarray(array)
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise ValueError(f"{case}/{name} is not finite")
-            # safetensors takes the memory as it lies, whatever the strides say.
+            # safetensors ignores strides.
             contiguous = np.ascontiguousarray(array).reshape(array.shape)
             self.tensors[f"{case}/{name}"] = contiguous
 

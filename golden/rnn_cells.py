@@ -1,7 +1,7 @@
-"""Variants whose originals are no package: one step of each, in our own words.
+"""Variants whose originals are not in a package: one step of each, reimplemented.
 
-Each was written from the text of the original or of the paper. The parameters have
-the original's names and shapes: `x @ W` in one and `x @ W.T` in another is no slip.
+Each follows the original source or the paper. Parameters have the original's names
+and shapes: `x @ W` in one and `x @ W.T` in another is intended.
 
 A step maps (p, x, state, eps) to the new state, a tuple with h first. p holds the
 parameters by name, x is [B, I], h and c are [B, H].
@@ -17,7 +17,7 @@ def ln(x, gain, bias, eps):
 
 
 def numbered(name, *sizes):
-    """Shapes of vectors that are called name1, name2, ..."""
+    """Returns the shapes of vectors called name1, name2, ..."""
     return {f"{name}{i}": (size,) for i, size in enumerate(sizes, 1)}
 
 
@@ -133,7 +133,7 @@ def theano_gru_shapes(inputs, hidden):
 def draw_step(power):
     """LSTM_LN.lua and LayerNormalization.lua of ryankiros/layer-norm.
 
-    The centred c is divided by (mean of squares) ** power + eps.
+    The centered c is divided by (mean of squares) ** power + eps.
     """
 
     def step(p, x, state, eps):
@@ -162,7 +162,7 @@ def draw_shapes(inputs, hidden):
 
 
 def dreamer(parts, h):
-    """The gates of the dreamer GRU, from the normalized projection."""
+    """Computes the gates of the dreamer GRU from the normalized projection."""
     reset, candidate, update = parts.chunk(3, -1)
     candidate = (reset.sigmoid() * candidate).tanh()
     update = (update - 1).sigmoid()

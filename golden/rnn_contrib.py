@@ -17,13 +17,13 @@ EPS = 1e-12  # Fixed in tf.contrib.layers.layer_norm, except for float16.
 
 
 def gradients(loss, leaves):
-    """Zeros for a variable that the original makes and does not use."""
+    """Returns gradients, with zeros for a variable that the original creates but does not use."""
     grads = tf.gradients(loss, list(leaves.values()))
     return {name: tf.zeros_like(leaf) if grad is None else grad for (name, leaf), grad in zip(leaves.items(), grads)}
 
 
 def case(file, name, make, values, size=SIZE, lengths=False, zero_state=False, dtype="float64"):
-    """Runs a cell with tf.nn.dynamic_rnn; make() gives the cell."""
+    """Runs a cell with tf.nn.dynamic_rnn; make() returns the cell."""
     steps, batch, inputs, hidden = size
     draw = Draw("contrib-" + name, dtype)
     tf.reset_default_graph()
@@ -73,7 +73,7 @@ def basic(file, label, forget_bias=1.0, layer_norm=True, size=SIZE, **others):
 
 
 def full(file, label, peephole=False, cell_clip=None, proj=None, proj_clip=None):
-    """LayerNormLSTMCell. Its norms make f32 variables only, so it runs in f32."""
+    """LayerNormLSTMCell. It runs in f32, because its norms only create f32 variables."""
     values = {
         "variant": "per-gate",
         "eps": EPS,

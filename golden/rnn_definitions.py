@@ -22,7 +22,7 @@ def parameters(draw, shapes):
 
 
 def run(step, p, x, state, eps, lengths=None, reverse=False):
-    """The time loop. Past its length a sequence keeps its state."""
+    """The time loop. After its end a sequence keeps its state."""
     outputs = [None] * len(x)
     for t in reversed(range(len(x))) if reverse else range(len(x)):
         new = step(p, x[t], state, eps)
@@ -123,7 +123,7 @@ def dreamer_source():
 
 
 def fastrnns_layer(name, p, x, states, eps, bidirectional):
-    """StackedLSTM and StackedLSTM2 of the original: one layer of them."""
+    """One layer of StackedLSTM and StackedLSTM2 of the original."""
     outputs, finals = [], []
     for direction, state in enumerate(states):
         prefix = f"{name}.directions.{direction}.cell." if bidirectional else f"{name}.cell."

@@ -38,7 +38,7 @@ CASES = [
 
 
 def stacked(finals, states, bidirectional):
-    """hn and cn, [B, H], or [2, B, H] with the forward direction first."""
+    """Returns hn and cn, [B, H], or [2, B, H] with the forward direction first."""
     if not bidirectional:
         return dict(zip(("hn", "cn"), finals))
     each = len(states)
@@ -66,7 +66,7 @@ def case(file, cell, label, bidirectional=False, lengths=None, zero_state=False,
     layer = build(cell, size, bidirectional, lengths, arguments)
     for variable in sorted(layer.trainable_variables, key=lambda v: v.path):
         variable.assign(draw.parameter(variable.path, tuple(variable.shape)))
-    # Variable.value is the torch parameter that the layer computes with.
+    # Variable.value is the torch parameter that the layer uses.
     parameters = {v.path: v.value for v in layer.trainable_variables}
 
     given = {"x": leaf(draw.x((batch, steps, inputs)))}
@@ -103,7 +103,7 @@ def case(file, cell, label, bidirectional=False, lengths=None, zero_state=False,
 
 def make():
     keras.config.set_floatx("float64")
-    # Otherwise matmul rounds to f32 on every backend but TensorFlow.
+    # Otherwise matmul rounds to f32 on every backend except TensorFlow.
     BIT64_TO_BIT32_DTYPE["float64"] = "float64"
     file = File(
         f"LSTM, GRU and SimpleRNN of Keras {keras.__version__} with its PyTorch backend "

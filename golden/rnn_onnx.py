@@ -1,4 +1,4 @@
-"""The ONNX backend node tests of LSTM, GRU and RNN."""
+"""ONNX backend node tests of LSTM, GRU and RNN."""
 
 import pathlib
 import sys
@@ -9,14 +9,14 @@ from onnx.backend.test.loader import load_model_tests
 import onnx
 from rnn_case import File, settings
 
-# Formal names of the op, and ours. The others are parameters.
+# Formal names of the op and ours. All others are parameters.
 INPUTS = {"X": "x", "initial_h": "h0", "initial_c": "c0", "sequence_lens": "lengths"}
 OUTPUTS = {"Y": "y", "Y_h": "hn", "Y_c": "cn"}
 EXPECTED = 12
 
 
 def attributes(node):
-    """The attributes of the node, with the defaults of the op written out."""
+    """Returns the attributes of the node, with the defaults of the op filled in."""
     found = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     result = {"direction": "forward", "layout": 0, "clip": None, **found}
     if node.op_type == "LSTM":
@@ -37,7 +37,7 @@ def attributes(node):
 
 
 def tensors(folder, kind, names, formal, ours):
-    """The tensors of one side (input or output); a name of "" is left out."""
+    """Returns the tensors of one side (input or output), except those named ""."""
     result = {}
     files = iter(sorted(folder.glob(f"{kind}_*.pb")))
     for name, parameter in zip(names, formal):

@@ -1,7 +1,7 @@
-"""LSTM, GRU and RNN of ONNX as ONNX Runtime computes them, forward only.
+"""LSTM, GRU and RNN of ONNX, computed by ONNX Runtime, forward only.
 
-The node tests of ONNX itself leave out most attributes: direction, clip,
-input_forget, linear_before_reset, and lengths that differ.
+The node tests of ONNX itself do not cover most attributes: direction, clip,
+input_forget, linear_before_reset and different lengths.
 """
 
 import numpy as np
@@ -47,7 +47,7 @@ CASES = [
 
 
 def inputs(op, draw, directions, lengths, peephole):
-    """The inputs of the node by their formal names."""
+    """Returns the inputs of the node by formal name."""
     steps, batch, size, hidden = SIZE
     count = len(GATES[op])
     result = {
@@ -67,7 +67,7 @@ def inputs(op, draw, directions, lengths, peephole):
 
 
 def run(op, given, attributes):
-    """The outputs of the node by their formal names."""
+    """Returns the outputs of the node by formal name."""
     names = INPUTS if op == "LSTM" else INPUTS[:6]
     outputs = ["Y", "Y_h", "Y_c"] if op == "LSTM" else ["Y", "Y_h"]
     node = helper.make_node(op, [n if n in given else "" for n in names], outputs, hidden_size=SIZE[3], **attributes)

@@ -1,8 +1,8 @@
 """torchaudio's _CustomLSTM and haste's LayerNormLSTM and LayerNormGRU.
 
-Both are Python on top of PyTorch, in packages that cannot be imported as a whole:
-torchaudio checks that its CUDA is that of PyTorch, and haste builds CUDA kernels.
-So only the files needed are imported, from the packages as published.
+Both are Python code on top of PyTorch, in packages that cannot be imported as a whole:
+torchaudio requires PyTorch's version of CUDA, and haste builds CUDA kernels. So only
+the files needed are imported, from the published packages.
 """
 
 import importlib
@@ -29,7 +29,7 @@ def hollow(name, folder, **members):
 
 
 def given(draw, size, names, batch_first=False):
-    """Leaves for x and the states in names; a state is [*lead, B, H]."""
+    """Returns leaf tensors for x and the named states; a state is [*lead, B, H]."""
     steps, batch, inputs, hidden = size
     shape = (batch, steps) if batch_first else (steps, batch)
     result = {"x": leaf(draw.x((*shape, inputs)))}
@@ -78,7 +78,7 @@ def haste():
     except KeyError:
         sys.exit("HASTE_SOURCE: the folder of the unpacked sdist of haste_pytorch")
     hollow("haste_pytorch", folder)
-    # The CUDA kernels. Parameters on the CPU take the path in Python.
+    # The CUDA kernels. Parameters on the CPU use the Python implementation.
     hollow("haste_pytorch_lib", folder)
     classes = {
         "lstm": importlib.import_module("haste_pytorch.layer_norm_lstm").LayerNormLSTM,

@@ -1,8 +1,8 @@
 """UNIDIRECTIONAL_SEQUENCE_LSTM of TensorFlow Lite, with layer normalization.
 
 TensorFlow Lite has no gradients. So y, hn, cn and the gradients come from the
-definition below, written from the text of lstm_eval.cc and run in f64, and the
-same inputs run through the interpreter, whose f32 results lie under `original/`.
+definition below, which follows lstm_eval.cc and runs in f64. The interpreter runs on
+the same inputs; its f32 results are stored under `original/`.
 """
 
 import importlib.metadata
@@ -20,7 +20,7 @@ from rnn_case import Draw, File, settings
 SIZE = (6, 3, 4, 5)
 EPS = 1e-8
 GATES = ("input", "forget", "cell", "output")
-# Input 0 of the op is x, 18 and 19 are the states, the others are these.
+# Input 0 of the op is x, 18 and 19 are the states; these are the others.
 NAMES = {
     **{1 + i: f"input_to_{gate}_weights" for i, gate in enumerate(GATES)},
     **{5 + i: f"recurrent_to_{gate}_weights" for i, gate in enumerate(GATES)},
@@ -70,7 +70,7 @@ def definition(p, x, h, c, cell_clip, proj_clip):
         f = gate("forget", c).sigmoid()
         i = gate("input", c).sigmoid() if "input_gate_bias" in p else 1 - f
         c = clip(f * c + i * gate("cell").tanh(), cell_clip)
-        # The output gate looks at the new c, after the clip.
+        # The output gate uses the new c, after the clip.
         h = gate("output", c).sigmoid() * c.tanh()
         if "projection_weights" in p:
             h = clip(F.linear(h, p["projection_weights"], p["projection_bias"]), proj_clip)
@@ -79,7 +79,7 @@ def definition(p, x, h, c, cell_clip, proj_clip):
 
 
 def model(p, x, h, c, cell_clip, proj_clip):
-    """A TensorFlow Lite model of this one op, as bytes."""
+    """Returns a TensorFlow Lite model with only this op, as bytes."""
     result, graph = schema.ModelT(), schema.SubGraphT()
     result.version, result.buffers, graph.tensors = 3, [schema.BufferT()], []
 
@@ -121,7 +121,7 @@ def model(p, x, h, c, cell_clip, proj_clip):
 
 
 def original(p, x, h, c, cell_clip, proj_clip):
-    """y, hn and cn of the interpreter."""
+    """Returns y, hn and cn of the interpreter."""
     content = model(p, x, h, c, cell_clip, proj_clip)
     interpreter = Interpreter(model_content=content, num_threads=1)
     interpreter.allocate_tensors()
@@ -141,7 +141,7 @@ def case(file, label, size=SIZE, cifg=False, peephole=False, proj=0, norm=True, 
     h32, c32 = draw.normal((batch, proj or hidden)), draw.normal((batch, hidden))
     expected = original(p32, x32, h32, c32, cell_clip, proj_clip)
 
-    # The same numbers, widened, so that both compute from the same inputs.
+    # The same numbers, widened, so that both use the same inputs.
     p = {n: leaf(values.astype("float64")) for n, values in p32.items()}
     given = {n: leaf(v.astype("float64")) for n, v in (("x", x32), ("h0", h32), ("c0", c32))}
     found = definition(p, *given.values(), cell_clip, proj_clip)  # type: ignore[call-arg]

@@ -9,7 +9,7 @@ from rnn_case import Draw, File, settings
 SMALL = (6, 3, 4, 5)
 LARGE = (11, 5, 28, 33)
 
-# The keyword arguments of the module; `lengths` and `zero_state` are ours.
+# Keyword arguments of the module, and our `lengths` and `zero_state`.
 CASES = {
     "plain": {},
     "zero_state": {"zero_state": True},
@@ -40,7 +40,7 @@ CELLS = {
 
 
 def forward(module, x, states, lengths):
-    """y, and the final states as a list."""
+    """Returns y, and the final states as a list."""
     given = x
     if lengths is not None:
         given = pack_padded_sequence(x, lengths, module.batch_first, enforce_sorted=False)
@@ -104,7 +104,7 @@ def torch_small():
 
 
 def torch_large():
-    """Apart from the others, for the size of the files."""
+    """Separate from the others because of the size of the files."""
     file = File(f"torch.nn.LSTM and GRU of PyTorch {torch.__version__}, run in f64 on the CPU")
     case(file, "lstm", "large", LARGE)
     case(file, "gru", "large", LARGE)

@@ -1,13 +1,13 @@
-"""layernorm.torch on a GPU beside PyTorch, torch.compile and cuDNN: first that the results are right, then one table.
+"""Compares layernorm.torch on a GPU with PyTorch, torch.compile and cuDNN: checks the results, then prints one table.
 
     python bench/gpu/compare.py [--quick] [--only check norms recurrent] [--seconds 280] [--types bf16 tf32 f32 f16]
 
-Norms: tensors of 512 MiB, bandwidth of the bytes that must move (forward: x and y; backward: x, dy and dx) as a part of a device
-copy's; torch.compile at a few sizes, for it takes seconds each. Recurrent: T = 256 steps, as many inputs as hidden units,
-microseconds a step, whole calls as users make them: forward without gradients, and forward with backward (gradients of input and
+Norms: tensors of 512 MiB; bandwidth of the bytes that must move (forward: x and y; backward: x, dy and dx) relative to a device
+copy; torch.compile at a few sizes, because compilation takes seconds each. Recurrent: T = 256 steps, as many inputs as hidden
+units, microseconds per step of whole calls: forward without gradients, and forward with backward (gradients of input and
 parameters). Both sides have the same precision: tf32 is float32 with torch.backends.cudnn.allow_tf32, which is PyTorch's default
-for recurrent layers and which layernorm.torch asks too; f32 is float32 without. Medians of CUDA events. Kernels are compiled
-beforehand, on all cores; --seconds is for all of it, and what no longer fits is left out and said.
+for recurrent layers and which layernorm.torch follows; f32 is float32 without it. Times are medians of CUDA events. Kernels are
+compiled in advance, on all cores. --seconds limits the total time; cases that do not fit are skipped and reported.
 """
 
 import argparse
@@ -18,18 +18,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def main():
-    """0 if all checks hold, 1 if not, 2 where there is no GPU. The command line is read before anything of CUDA is imported."""
+    """Returns 0 if all checks pass, 1 if not, 2 without a GPU. Parses the command line before CUDA is loaded."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a few sizes, bf16 and tf32")
     parser.add_argument(
         "--only", nargs="+", default=["check", "norms", "recurrent"], choices=["check", "norms", "recurrent", "ready"]
     )
     parser.add_argument(
-        "--types", nargs="+", default=None, choices=["bf16", "tf32", "f32", "f16"], help="of the recurrent part"
+        "--types", nargs="+", default=None, choices=["bf16", "tf32", "f32", "f16"], help="types of the recurrent part"
     )
     parser.add_argument("--seconds", type=float, default=280.0)
     parser.add_argument(
-        "--compile-until", type=float, default=None, help="seconds after which torch.compile is left out"
+        "--compile-until", type=float, default=None, help="seconds after which torch.compile is skipped"
     )
     options = parser.parse_args()
     try:
@@ -45,7 +45,7 @@ def main():
 
 
 def compare(options, torch, lt):
-    """All that is wanted, with PyTorch and layernorm.torch."""
+    """Runs the selected parts."""
     import compare_norms
     import compare_recurrent
     from compare_common import FAILED, elapsed
@@ -59,7 +59,7 @@ def compare(options, torch, lt):
     )
     found = compare_recurrent.cases(types, hidden, batches)
     warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
-    # A first call: the compiler of kernels is found, and the device is there for all threads.
+    # A first call finds the kernel compiler and initializes the device for all threads.
     lt.functional.layer_norm(torch.ones(1, 4, device="cuda"), (4,))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         if {"check", "recurrent", "ready"} & {*options.only}:

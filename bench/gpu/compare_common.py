@@ -1,4 +1,4 @@
-"""What the parts of compare.py share: the clock, what failed, types."""
+"""Shared by the parts of compare.py: clock, failures, types."""
 
 import statistics
 import time
@@ -15,7 +15,7 @@ def elapsed():
 
 
 def median_ms(call, seconds=0.1, least=3):
-    """The median time of a call, within about so many seconds and at least so often."""
+    """Returns the median time of a call, measured for about the given seconds and at least the given number of times."""
     call()
     torch.cuda.synchronize()
     start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Norms of layernorm.torch on a GPU: the CPU's bits, and their speed beside PyTorch's."""
+"""Norms of layernorm.torch on a GPU: the same bits as on the CPU, and their speed compared with PyTorch."""
 
 import functools
 import os
@@ -30,7 +30,7 @@ def norm_results(norm, x, dy):
 
 
 def load_norm(op, x, dy, weight, bias):
-    """Compiles a row norm's kernels. Not through autograd, which has one thread for all backward passes of a GPU."""
+    """Compiles the kernels of a row norm. Not through autograd, which runs all backward passes of a GPU in one thread."""
     rows = x.numel() // x.shape[-1]
     _cuda.forward(x, op, weight, bias, 1e-5, False, rows)
     _, stats = _cuda.forward(x, op, weight, bias, 1e-5, True, rows)
@@ -38,7 +38,7 @@ def load_norm(op, x, dy, weight, bias):
 
 
 def differing(make, shape, dtype):
-    """How many numbers differ from the CPU's in any bit, forward and backward."""
+    """Returns how many numbers differ from the CPU's in any bit, forward and backward."""
     cpu, gpu = make(dtype=dtype), make(dtype=dtype, device="cuda")
     with torch.no_grad():
         for parameter in cpu.parameters():
@@ -50,13 +50,13 @@ def differing(make, shape, dtype):
         load_norm(op, x.cuda(), dy.cuda(), gpu.weight.detach(), getattr(gpu, "bias", None))
     pairs = zip(norm_results(cpu, x.clone(), dy), norm_results(gpu, x.cuda(), dy.cuda()))
     found = sum(int((bits(a) != bits(b)).sum()) for a, b in pairs)
-    # Running statistics, where there are some.
+    # Running statistics, if there are any.
     buffers = [pair for pair in zip(cpu.buffers(), gpu.buffers()) if pair[0].is_floating_point()]
     return found + sum(int((bits(a) != bits(b)).sum()) for a, b in buffers)
 
 
 def check_norms(pool, sizes):
-    """0 differing bits against the CPU, forward and backward. In threads: kernels are compiled on all cores."""
+    """Checks that forward and backward give the same bits as the CPU. Uses threads, so that kernels are compiled on all cores."""
     torch.manual_seed(1)
     cases = {}
     for name in ("f32", "bf16"):
@@ -88,7 +88,7 @@ def norm_sides(n, dtype, compiles):
 
 
 def time_norm(n, name, compiles):
-    """Milliseconds of each side, forward and backward."""
+    """Returns the milliseconds of each side, forward and backward."""
     x, dy, parameters, sides = norm_sides(n, TYPES[name], compiles)
     there, back = {}, {}
     for side, call in sides.items():
@@ -101,7 +101,7 @@ def time_norm(n, name, compiles):
 
 
 def copy_speed():
-    """Bytes a second that a device copy reads and writes: the best of a few pairs of tensors, for where they lie counts."""
+    """Returns the bytes per second that a device copy reads and writes: the best of a few pairs of tensors, because their addresses matter."""
     found = []
     for _ in range(4):
         a = torch.randn(BYTES // 4, device="cuda")
@@ -114,13 +114,13 @@ def copy_speed():
 
 def norms(options, sizes):
     copy = copy_speed()
-    print(f"\ncopy: {copy / 1e12:.2f} TB/s. Layer norm, 512 MiB a tensor, % of that and ms:\n")
+    print(f"\ncopy: {copy / 1e12:.2f} TB/s. Layer norm, 512 MiB per tensor, % of that and ms:\n")
     print(
         "| type | N | pass | ours % | torch % | compile % | ours ms | torch ms | compile ms |\n|---|---|---|---|---|---|---|---|---|"
     )
     for name in ("f32", "bf16"):
         for n in sizes:
-            # A size costs the compiler some seconds; the recurrent part comes after this one.
+            # Each size takes some seconds to compile, and the recurrent part comes after this one.
             found = time_norm(n, name, n in COMPILED_SIZES and elapsed() < options.compile_until)
             for what, tensors, times in (("forward", 2, found[0]), ("backward", 3, found[1])):
                 part = {side: 100 * tensors * BYTES / (ms * 1e-3) / copy for side, ms in times.items()}
@@ -132,7 +132,7 @@ def norms(options, sizes):
 
 
 def small_norm():
-    """64 rows of 1024: where the call costs more than the numbers. Eager, and in a graph."""
+    """64 rows of 1024, where call overhead dominates. Eager, and in a graph."""
     x = torch.randn(64, 1024, device="cuda")
     ours, theirs = lt.LayerNorm(1024).cuda(), nn.LayerNorm(1024).cuda()
     for name, norm in (("ours", ours), ("torch", theirs)):
@@ -154,13 +154,13 @@ def small_norm():
 
 
 def ready_norm(n, name):
-    """One call of each kind, so that its kernels are compiled."""
+    """Makes one call of each kind, to compile its kernels."""
     x, dy, parameters, _ = norm_sides(n, TYPES[name], False)
     load_norm(("layer", 1), x.detach(), dy, *(p.detach() for p in parameters))
 
 
 def make_norms_ready(sizes):
-    """Kernels depend on the shape: whole tensors, as many at once as there is memory for."""
+    """Compiles all kernels. They depend on the shape, so this uses whole tensors, as many at once as fit in memory."""
     start, room = time.perf_counter(), torch.cuda.mem_get_info()[0] // (8 * BYTES)
     with ThreadPoolExecutor(max(1, min(os.cpu_count(), room))) as pool:
         for done in [pool.submit(ready_norm, n, name) for name in ("f32", "bf16") for n in sizes]:

@@ -1,4 +1,4 @@
-"""Recurrent layers of layernorm.torch on a GPU: the CPU's results within a bound, and their speed beside cuDNN's."""
+"""Recurrent layers of layernorm.torch on a GPU: results within a bound of the CPU's, and their speed compared with cuDNN."""
 
 import copy
 import functools
@@ -14,12 +14,12 @@ from layernorm.torch import _cuda_sequences, _sequences
 from torch import nn
 
 HIDDEN, BATCHES, STEPS = [512, 1024, 2048], [1, 16, 64], 256
-# Half a unit of the last place, as the recurrent kernels round (docs of crates/layernorm-cuda).
+# Half a unit in the last place, as the recurrent kernels round (see the docs of crates/layernorm-cuda).
 UNITS = {"f32": 2.0**-20, "tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8}
 
 
 def kinds_of(types):
-    """The cells, each with its types. GRUs go LSTMs' ways: one 16-bit type is enough."""
+    """Returns the cells, each with its types. GRUs take the same paths as LSTMs: one 16-bit type is enough."""
     return {"LSTM": types, "GRU": [name for name in types if name != "f16"]}
 
 
@@ -31,7 +31,7 @@ def cases(types, hidden, batches):
 
 @functools.cache
 def _made(kind, h):
-    # Without the variant's own starting point, which is slow to compute for many units.
+    # Without the variant's initialization, which is slow for many units.
     torch.manual_seed(h)
     made = nn.utils.skip_init(getattr(lt, kind), h, h)
     for name, p in made.named_parameters():
@@ -42,12 +42,12 @@ def _made(kind, h):
 
 
 def network(kind, h, name, device):
-    """A layer-normalized network of H inputs and units; the same numbers for every type."""
+    """Returns a layer-normalized network with H inputs and units; the same numbers for every type."""
     return copy.deepcopy(_made(kind, h)).to(device, TYPES[name])
 
 
 def precision(name):
-    """The same for all: cuDNN and layernorm.torch ask the first, the products of a network that is written out the second."""
+    """Sets the same precision for all: cuDNN and layernorm.torch follow the first setting, the products of the eager network the second."""
     torch.backends.cudnn.allow_tf32 = name == "tf32"
     torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")
 
@@ -58,7 +58,7 @@ def distance(found, expected):
 
 
 def check_recurrent(types, hidden):
-    """Within what roundings allow (python/tests/test_cuda_recurrent.py says why), of the CPU's results."""
+    """Checks that results are within a rounding bound of the CPU's; python/tests/test_cuda_recurrent.py derives it."""
     steps, batch = 6, 16
     for kind, names in kinds_of(types).items():
         for name in names:
@@ -80,7 +80,7 @@ def check_recurrent(types, hidden):
 
 
 class EagerLstm(nn.Module):
-    """The paper's layer-normalized LSTM as it is written in PyTorch."""
+    """The layer-normalized LSTM of the paper as it is usually written in PyTorch."""
 
     def __init__(self, like):
         super().__init__()
@@ -106,7 +106,7 @@ def _plain_name(name):
 
 
 def make_ready(pool, found):
-    """Compiles and loads the kernels of all cases, on all cores; those that are on disk are read."""
+    """Compiles and loads the kernels of all cases, on all cores; cached ones are read from disk."""
     start = time.perf_counter()
 
     def load(case):
@@ -127,7 +127,7 @@ def make_ready(pool, found):
 
 
 def step_times(layer, x, dy, seconds=0.1, least=3):
-    """Microseconds a step: forward, and forward with backward."""
+    """Returns microseconds per step: forward, and forward with backward."""
     with torch.no_grad():
         there = median_ms(lambda: layer(x)[0], seconds, least)
     given = [x, *layer.parameters()]
@@ -136,24 +136,24 @@ def step_times(layer, x, dy, seconds=0.1, least=3):
 
 
 def eager_times(ours, x, dy, name):
-    """Those of the same network written out, which is shown to be the same first."""
+    """Returns the times of the same network in eager PyTorch, after checking that it computes the same."""
     eager = EagerLstm(ours)
     with torch.no_grad():
         gap = distance(eager(x[:8])[0], ours(x[:8])[0])
-    # Eight steps round twice as often as ours: products and gates in the type.
+    # Eight steps; it rounds twice as often as ours, because products and gates are in the type.
     if not gap <= UNITS[name] * 16:
         report(f"eager LN-LSTM {name} {ours.hidden_size}×{x.shape[1]} is the same network", False, f"{gap:.1e}")
     return step_times(eager, x, dy, 0.0, 2)
 
 
 def time_recurrent(kind, name, h, b):
-    """``[ours, cuDNN's, eager's]`` of a case, each forward and both; eager's for LSTMs, in float32 at one batch size."""
+    """Returns ``[ours, cuDNN, eager]`` of a case, each as (forward, both); eager only for LSTMs, in float32 at one batch size."""
     precision(name)
     x = torch.randn(STEPS, b, h, device="cuda", dtype=TYPES[name], requires_grad=True)
     dy = torch.randn(STEPS, b, h, device="cuda", dtype=TYPES[name])
     ours = network(kind, h, name, "cuda")
     plain = getattr(nn, kind)(h, h, device="cuda", dtype=TYPES[name])
-    # Of bfloat16 PyTorch flattens no parameters: cuDNN's calls copy them, and warn. That is 0.1 µs a step where they are most.
+    # PyTorch does not flatten bfloat16 parameters: cuDNN's calls copy them, and warn. That costs at most 0.1 µs per step.
     plain.flatten_parameters()
     rows = [step_times(ours, x, dy), step_times(plain, x, dy)]
     with torch.no_grad():
@@ -166,7 +166,7 @@ def time_recurrent(kind, name, h, b):
 
 def recurrent(options, found):
     print(
-        f"\nRecurrent layers, T = {STEPS}, µs a step. cuDNN's have no norms; tf32 and f32 are the same on both sides:\n"
+        f"\nRecurrent layers, T = {STEPS}, µs per step. cuDNN's have no norms; tf32 and f32 are the same on both sides:\n"
     )
     print(
         "| cell | type | H | B | fwd ours | cuDNN | eager LN | fwd+bwd ours | cuDNN | eager LN |\n|---|---|---|---|---|---|---|---|---|---|"
@@ -188,7 +188,7 @@ def recurrent(options, found):
 
 
 def summarize(measured):
-    """How many times as long the others take, and where they take less."""
+    """Prints how many times as fast ours is, and where it is slower."""
     print()
     for (kind, name), cases in measured.items():
         for side, which in ((1, "cuDNN's plain"), (2, "eager LN")):

@@ -1,7 +1,7 @@
 """Layer norm on the CPU: PyTorch and ours, side by side in one process.
 
-Builds the library, proves its results right, then times PyTorch, ours with fresh results, ours into given memory and a
-copy in turns, and prints two tables.
+Builds the library, checks its results, then times PyTorch, ours with newly allocated results, ours with preallocated results
+and a copy in turns, and prints two tables.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def main():
 
 
 def measurements(options, contexts, parts):
-    """The rows of the tables, one after the other. Adds the largest errors to `parts`, by type and result."""
+    """Yields the rows of the tables. Adds the largest errors to `parts`, by type and result."""
     for shape in options.shapes:
         for dtype in options.dtypes:
             case = Case(Problem(shape, dtype), contexts)
@@ -59,26 +59,26 @@ def measurements(options, contexts, parts):
 
 
 def write_whole(path, text):
-    """Never leaves half a file."""
+    """Writes a file atomically."""
     part = path.with_name(path.name + ".tmp")
     part.write_text(text, encoding="utf-8")
     part.replace(path)
 
 
 class Case:
-    """A shape and a type, at every thread count."""
+    """A shape and a type, with every thread count."""
 
     def __init__(self, problem, contexts):
         self.problem, self.contexts = problem, contexts
         p = problem
-        # Initialized, so that memory is there before the clock runs and what is not written is seen.
+        # Initialized, so that pages are mapped before the timing and missing writes are noticed.
         nan = float("nan")
         self.stats = torch.full((3, p.shape.rows), nan)
         self.y = torch.full_like(p.x, nan)
         self.gradients = [torch.full_like(like, nan) for like in (p.x, p.gain, p.bias)]
 
     def prove(self):
-        """The errors as parts of their bounds, with the first thread count; the others must give the same bits."""
+        """Returns the errors relative to their bounds for the first thread count; the others must give the same bits."""
         say(f"{self.problem.shape} {self.problem.dtype}: proving")
         first, *others = self.contexts.values()
         torch.set_num_threads(max(self.contexts))
@@ -140,12 +140,12 @@ def parse():
     parser.add_argument("--dtypes", type=listed(dtype), default="f32,bf16", metavar="TYPE,...")
     parser.add_argument("--threads", type=listed(positive(int)), default="1,2", metavar="COUNT,...")
     parser.add_argument(
-        "--seconds", type=positive(float), help=f"for each row of a table, {ROUNDS} rounds at least; default: {SECONDS}"
+        "--seconds", type=positive(float), help=f"time of each row, with at least {ROUNDS} rounds; default: {SECONDS}"
     )
     parser.add_argument(
-        "--quick", action="store_true", help=f"small shapes, {QUICK_SECONDS} s and {QUICK_ROUNDS} rounds at least"
+        "--quick", action="store_true", help=f"small shapes, {QUICK_SECONDS} s and at least {QUICK_ROUNDS} rounds"
     )
-    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the page to this file as well")
+    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="also write the page to this file")
     options = parser.parse_args()
     if options.markdown and not options.markdown.absolute().parent.is_dir():
         parser.error(f"--markdown: expected a file in a folder that exists, found {options.markdown}")
@@ -158,7 +158,7 @@ def parse():
 
 
 def command(options):
-    """The command that gives this page again, without the file it was written to."""
+    """Returns the command that reproduces this page, without the output file."""
     words = ["python bench/pytorch/compare.py"] + ["--quick"] * options.quick
     for name in ("shapes", "dtypes", "threads"):
         words.append(f"--{name} {','.join(map(str, getattr(options, name)))}")

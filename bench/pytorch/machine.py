@@ -1,4 +1,4 @@
-"""The machine that a page belongs to, and how busy others kept it."""
+"""The machine of a measurement, and its load from other programs."""
 
 import os
 import pathlib
@@ -24,13 +24,13 @@ def cpu_model():
 
 
 class Others:
-    """What other programs, and other guests of the same hardware, take of the processor from now on."""
+    """Processor time used by other programs, and by other guests of the same hardware, from now on."""
 
     def __init__(self):
         self._start = self._read()
 
     def share(self):
-        """Of all cores, between 0 and 1; None where the system does not tell."""
+        """Returns their share of all cores, from 0 to 1; None if the system does not report it."""
         end = self._read()
         if end is None or self._start is None:
             return None
@@ -39,7 +39,7 @@ class Others:
 
     @staticmethod
     def _read():
-        """Busy, total and this process's seconds, summed over the cores."""
+        """Returns busy, total and this process's seconds, summed over the cores."""
         stat = pathlib.Path("/proc/stat")
         if not stat.exists():
             return None

@@ -1,7 +1,8 @@
-"""A layer-normalized LSTM that reads MNIST row by row: PyTorch's, written the usual way, beside `layernorm train`.
+"""A layer-normalized LSTM that reads MNIST row by row: eager PyTorch compared with `layernorm train`.
 
-Both train the same network (hidden 128, batches of 64, Adam, a falling rate) on the same images, one after the other on the same cores. PyTorch's
-is a loop over time steps with nn.LayerNorm, as people write it; ours is the command. The times are of training steps alone.
+Both train the same network (hidden size 128, batches of 64, Adam, a decaying learning rate) on the same images, one after the
+other on the same cores. In PyTorch it is a loop over time steps with nn.LayerNorm, as it is usually written; ours is the
+command. The times include only training steps.
 """
 
 import argparse
@@ -23,7 +24,7 @@ HIDDEN, BATCH, RATE = 128, 64, 2e-3
 
 
 class Cell(nn.Module):
-    """The paper's cell: LN(W x) + LN(U h) + b, and LN of the cell on its way out."""
+    """The cell of the paper: LN(W x) + LN(U h) + b, and LN of c before the output."""
 
     def __init__(self, inputs, hidden):
         super().__init__()
@@ -43,7 +44,7 @@ class Cell(nn.Module):
 
 
 class Reader(nn.Module):
-    """An LSTM over the rows of an image, and the class from its last state."""
+    """An LSTM over the rows of an image, with a classifier of its last state."""
 
     def __init__(self):
         super().__init__()
@@ -71,7 +72,7 @@ def digits(folder, part):
 
 
 def theirs(folder, epochs):
-    """Seconds of an epoch and the accuracy on the test images."""
+    """Returns the seconds per epoch and the accuracy on the test images."""
     torch.manual_seed(1)
     images, labels = digits(folder, "train")
     held_back = len(images) // 12
@@ -93,7 +94,7 @@ def theirs(folder, epochs):
             optimizer.step()
             falling.step()
         took += time.perf_counter() - begun
-        print(f"PyTorch: epoch {epoch + 1}, {took / (epoch + 1):.1f} s an epoch", file=sys.stderr)
+        print(f"PyTorch: epoch {epoch + 1}, {took / (epoch + 1):.1f} s per epoch", file=sys.stderr)
     images, labels = digits(folder, "t10k")
     x, y = torch.from_numpy((images - mean) / deviation), torch.from_numpy(labels)
     with torch.no_grad():
@@ -102,12 +103,12 @@ def theirs(folder, epochs):
 
 
 def ours(folder, epochs):
-    """The same of the command."""
+    """The same for the command."""
     command = ["cargo", "run", "--release", "--quiet", "--", "train", "--data", str(folder), "--epochs", str(epochs)]
     command += ["--batch-size", str(BATCH), "--lr", str(RATE), "--size", str(HIDDEN)]
     with tempfile.TemporaryDirectory() as out:
         done = subprocess.run([*command, "--out", out], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    seconds = re.search(r"took ([\d.]+) s an epoch", done.stdout)
+    seconds = re.search(r"took ([\d.]+) s (?:an|per) epoch", done.stdout)
     accuracy = re.search(r"test accuracy ([\d.]+) %", done.stdout)
     if not seconds or not accuracy:
         sys.exit(f"expected the time of an epoch and the test accuracy, found {done.stdout!r}")
@@ -116,12 +117,12 @@ def ours(folder, epochs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=pathlib.Path, help="folder with MNIST's four files")
+    parser.add_argument("data", type=pathlib.Path, help="folder with the four files of MNIST")
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--pytorch-epochs", type=int, help="fewer for PyTorch, if only its time is wanted")
+    parser.add_argument("--pytorch-epochs", type=int, help="number of epochs for PyTorch, if only its time matters")
     options = parser.parse_args()
     folder = options.data.resolve()
-    print("| | s an epoch | test accuracy | epochs |\n|---|---:|---:|---:|")
+    print("| | s per epoch | test accuracy | epochs |\n|---|---:|---:|---:|")
     epochs = options.pytorch_epochs or options.epochs
     their_time, their_accuracy = theirs(folder, epochs)
     print(

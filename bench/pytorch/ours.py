@@ -1,4 +1,4 @@
-"""Our layer norm through the C interface of src/lib.rs."""
+"""Our layer norm, through the C interface of src/lib.rs."""
 
 import ctypes
 import json
@@ -39,7 +39,7 @@ class Backward(ctypes.Structure):
 
 
 class Failed(Exception):
-    """A call of the library gave an error."""
+    """A call of the library failed."""
 
 
 class Library:
@@ -78,8 +78,8 @@ class Library:
 class Ours:
     """Layer norm with a number of threads.
 
-    `forward` and `backward` prepare everything and give back a function without arguments that makes the call. With
-    `into`, results go to that memory; without, each call allocates its results, as PyTorch's does.
+    `forward` and `backward` prepare everything and return a function without arguments that makes the call. With `into`,
+    results are written to that memory; without it, each call allocates its results, as PyTorch does.
     """
 
     def __init__(self, library, threads):
@@ -101,11 +101,11 @@ class Ours:
         return text.value.decode()
 
     def _context_for(self, into):
-        """Memory that was just allocated is in the cache already: our calls are told which it is."""
+        """Returns the context for results that were just allocated, and so are in the cache, or that were not."""
         return self._fresh if into is None else self._context
 
     def forward(self, problem, stats, into=None):
-        """Stats are m, delta and rstd, f32 [3, R], which must be initialized; `into` is y [R, N]."""
+        """`stats` are m, delta and rstd, f32 [3, R], which must be initialized; `into` is y [R, N]."""
         p = problem
         call = Forward(CODES[p.dtype], p.shape.rows, p.shape.n, eps=EPS)
         _point(call, x=p.x, gain=p.gain, bias=p.bias, m=stats[0], delta=stats[1], rstd=stats[2])
@@ -129,7 +129,7 @@ class Ours:
         return _keeping(given, p, stats, into)
 
     def backward(self, problem, stats, into=None):
-        """Stats are what forward saved; `into` is dx [R, N], dgain and dbias [N]."""
+        """`stats` are those saved by forward; `into` is dx [R, N], dgain and dbias [N]."""
         p = problem
         call = Backward(CODES[p.dtype], p.shape.rows, p.shape.n)
         _point(call, x=p.x, dy=p.dy, gain=p.gain, m=stats[0], delta=stats[1], rstd=stats[2])
@@ -162,6 +162,6 @@ def _point(call, **tensors):
 
 
 def _keeping(function, *memory):
-    # The call holds addresses only: the tensors must live as long as it.
+    # The call holds only addresses, so the tensors must outlive it.
     function.memory = memory
     return function

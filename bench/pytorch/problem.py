@@ -1,4 +1,4 @@
-"""The tensors of one comparison, and PyTorch's layer norm on them."""
+"""Tensors of one comparison, and PyTorch's layer norm of them."""
 
 import dataclasses
 import zlib
@@ -43,25 +43,25 @@ class Problem:
             values = torch.randn(sizes, generator=generator).mul_(deviation).add_(mean)
             return values.to(DTYPES[dtype])
 
-        # Neither centred nor of unit variance, so that no term drops out.
+        # Neither centered nor of unit variance, so that no term vanishes.
         self.x = normal(0.5, 1.5, shape.rows, shape.n)
         self.dy = normal(0.0, 1.0, shape.rows, shape.n)
         self.gain = normal(1.0, 0.3, shape.n)
         self.bias = normal(0.1, 0.3, shape.n)
 
     def torch_forward(self):
-        """A call of PyTorch's layer norm as its users write it."""
+        """Returns a call of PyTorch's layer norm, as users write it."""
         x, row, gain, bias = self.x, (self.shape.n,), self.gain, self.bias
         return lambda: F.layer_norm(x, row, gain, bias, EPS)
 
     def torch_backward(self):
-        """A call of what autograd calls for layer norm, with the statistics of PyTorch's own forward."""
+        """Returns a call of the function that autograd uses for layer norm, with the statistics of PyTorch's forward pass."""
         x, dy, row, gain, bias = self.x, self.dy, [self.shape.n], self.gain, self.bias
         _, mean, rstd = torch.ops.aten.native_layer_norm.default(x, row, gain, bias, EPS)
         backward, wanted = torch.ops.aten.native_layer_norm_backward.default, [True, True, True]
         return lambda: backward(dy, x, row, mean, rstd, gain, bias, wanted)
 
     def copy(self):
-        """A copy of x: what moving the memory costs by itself."""
+        """Returns a copy of x: the cost of moving the memory alone."""
         x, y = self.x, torch.zeros_like(self.x)
         return lambda: y.copy_(x)

@@ -1,22 +1,22 @@
-"""Proof that what is timed is right: every element against PyTorch in float64, within a bound that is derived here.
+"""Checks the results before they are timed: every element against PyTorch in float64, within a bound that is derived here.
 
-u = 2^-24 is the rounding of f32, in which all arithmetic is done; w is that of the element type, or 0 where that is f32
-too. bf16 has w = 2^-8, which most of its bound is: errors close to all of the bound are what rounding the exact result
-would give as well.
+u = 2^-24 is the rounding error of f32, in which all arithmetic is done; w is that of the element type, or 0 if that is also
+f32. bf16 has w = 2^-8, which is most of its bound: rounding the exact result would also give errors close to the whole
+bound.
 
-A sum over a row takes four elements a lane, folds 256 lanes and then the blocks of 1024: its depth is
-k = 4 + 8 + ceil(log2 blocks), and its error at most k u sum|term|. A sum down R rows takes 64 of them in order and
-folds the chunks: c = 64 + ceil(log2 chunks). Terms in u^2 are left out; the constants are rounded up by more than that.
+A sum over a row adds four elements per lane, then 256 lanes, then the blocks of 1024: its depth is
+k = 4 + 8 + ceil(log2 blocks), and its error at most k u sum|term|. A sum down R rows adds 64 of them in order and then
+the chunks: c = 64 + ceil(log2 chunks). Terms in u^2 are omitted; the constants are rounded up by more than that.
 
 normalized value z = (x - mean) r
-    The mean is taken twice, and with sum|d| <= N sigma its error is at most (k+1) u sigma. v is off by (k+3) u of
-    itself, r therefore by half of that and 3 roundings; d, d - delta and the product add 3. Together
+    The mean is computed twice, and with sum|d| <= N sigma its error is at most (k+1) u sigma. The relative error of v is
+    (k+3) u, that of r therefore half of that and 3 roundings; d, d - delta and the product add 3. Together
     |dev z| <= u (k+10) (1 + |z|).
 y = z gain + bias
     |dev y| <= |gain| |dev z| + (2u + w) |y|
 dx = r (g - a - z b) with g = dy gain, a = mean g, b = mean(g z); G = sqrt(mean g^2)
     |dev a| <= (k+1) u G, and |dev b| <= mean|g dev z| + (k+1) u G <= (3k+21) u G. So |dev(z b)| is at most
-    u G (1+|z|) (4k+31); the other roundings are within 8u (|g| + G (1+|z|)), and r is off by (k+5) u of itself:
+    u G (1+|z|) (4k+31); the other roundings are within 8u (|g| + G (1+|z|)), and the relative error of r is (k+5) u:
     |dev dx| <= r u (6k+45) (|g| + G (1+|z|)) + w |dx|
 dgain = sum of dy z and dbias = sum of dy, down the rows
     |dev dgain| <= sum|dy dev z| + (c+1) u sum|dy z| + w |dgain|
@@ -31,7 +31,7 @@ from problem import DTYPES, EPS
 U = 2.0**-24
 BLOCK, CHUNK = 1024, 64
 
-# Rows are compared in pieces of about this many elements, since float64 takes much memory.
+# Rows are compared in chunks of about this many elements, because float64 takes much memory.
 PIECE = 1 << 20
 
 
@@ -40,7 +40,7 @@ class Wrong(Exception):
 
 
 def prove(problem, y, dx, dgain, dbias):
-    """The largest error of each result as a part of its bound, all at most 1; or Wrong."""
+    """Returns the largest error of each result relative to its bound, at most 1. Raises Wrong otherwise."""
     p = problem
     w = 0.0 if p.dtype == "f32" else torch.finfo(DTYPES[p.dtype]).eps / 2
     depth = CHUNK + log2_ceil(p.shape.rows, CHUNK)
@@ -69,7 +69,7 @@ def log2_ceil(count, size):
 
 
 class Exact:
-    """PyTorch's results for some rows in float64, and how far ours may be from them."""
+    """PyTorch's results for some rows in float64, with the bounds of our errors."""
 
     def __init__(self, x, dy, gain, bias, w):
         n = x.shape[1]
@@ -85,13 +85,13 @@ class Exact:
         g = dy * gain
         spread = g.square().mean(1, keepdim=True).sqrt()
         self.dx_bound = r * U * (6 * k + 45) * (g.abs() + spread * reach) + w * self.dx.abs()
-        # Of these, the bounds of dgain and dbias are made once all rows are there.
+        # The bounds of dgain and dbias are computed from these after all rows.
         terms = dy.abs()
         self.sums = torch.stack([dgain, dbias, (terms * z_bound).sum(0), (terms * z.abs()).sum(0), terms.sum(0)])
 
 
 def largest(part, found, exact, bound):
-    """The larger of `part` and the largest error as a part of its bound; NaN if there is one."""
+    """Returns the larger of `part` and the largest error relative to its bound; NaN if there is one."""
     here = ((found.double() - exact).abs() / bound).max().item()
     return here if math.isnan(here) or here > part else part
 

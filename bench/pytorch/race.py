@@ -1,4 +1,4 @@
-"""Measures several contestants in turn, many rounds, so that what disturbs the machine disturbs all of them alike."""
+"""Measures several contestants in turns, over many rounds, so that disturbances affect all of them alike."""
 
 import dataclasses
 import gc
@@ -11,20 +11,20 @@ try:
 except ImportError:  # not a Unix
     resource = None
 
-# A timed stretch lasts at least this long: shorter calls are timed several at once.
+# Minimum duration of a measurement: several shorter calls are timed together.
 STRETCH_NS = 200_000
 
-# Before a turn whose calls are longer than this there is no call that is not timed.
+# Calls longer than this have no warm-up call before a turn.
 LONG_US = 50_000
 
-# The helper threads of PyTorch's OpenMP keep spinning after a call (4 ms were measured with libgomp; other runtimes
-# take up to 200 ms). A call of ours right after it would have to share a core with them.
+# The threads of PyTorch's OpenMP keep spinning after a call (4 ms were measured with libgomp; other runtimes
+# take up to 200 ms). A call of ours right after it would compete with them for a core.
 QUIET_S, PATIENCE_S = 0.002, 0.3
 
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """Microseconds a call, and page faults a call (None where the system does not count them)."""
+    """Microseconds per call, and page faults per call (None if the system does not count them)."""
 
     best: float
     median: float
@@ -32,16 +32,16 @@ class Timing:
     faults: float | None
 
 
-# Rounds are judged in blocks of this long, and the machine before them for this long: the system counts the processor's
-# time in steps of 10 ms.
+# Rounds are judged in blocks of this duration, and the machine for this duration before them, because the system counts
+# processor time in steps of 10 ms.
 BLOCK_S, CALM_S = 0.25, 0.1
 
-# So many calm rounds are enough to leave the others out.
+# With this many calm rounds, the others are ignored.
 FEWEST_CALM = 3
 
 
 def race(contestants, seconds, least_rounds, threads):
-    """`contestants` maps names to functions without arguments; gives a Timing of each name."""
+    """Returns a Timing for each name in `contestants`, which maps names to functions without arguments."""
     rounds = Rounds(contestants, threads)
     with rounds:
         start = time.perf_counter()
@@ -51,11 +51,11 @@ def race(contestants, seconds, least_rounds, threads):
 
 
 def calm_race(contestants, seconds, least_rounds, threads, patience, others, limit, stretch_ns=STRETCH_NS):
-    """The same on a machine that others use: only rounds in which they took at most `limit` of the processor count.
+    """The same on a shared machine: only rounds in which other programs used at most `limit` of the processor count.
 
-    `others()` starts a watch whose `share()` says what they took. The race goes on for up to `patience` seconds beyond
-    `seconds` until there are enough calm rounds; if there never are, all rounds count. Gives the Timings and the
-    share of others in the rounds that count.
+    `others()` starts a measurement whose `share()` returns their share. The race continues for up to `patience` seconds beyond
+    `seconds` until there are enough calm rounds; if there are never enough, all rounds count. Returns the Timings and the
+    share of other programs in the rounds that count.
     """
     rounds = Rounds(contestants, threads, stretch_ns)
     calm, shares, calm_s, start = [], [], 0.0, time.perf_counter()
@@ -78,12 +78,12 @@ def calm_race(contestants, seconds, least_rounds, threads, patience, others, lim
 
 
 class Rounds:
-    """Rounds in which every contestant has its turn; the garbage collector rests meanwhile."""
+    """Rounds in which every contestant has a turn, with the garbage collector disabled."""
 
     def __init__(self, contestants, threads, stretch_ns=STRETCH_NS):
         self.contestants, self.threads = contestants, threads
         self.counts = {name: calls_in_a_stretch(call, stretch_ns) for name, call in contestants.items()}
-        self.taken = []  # {name: (microseconds, page faults) a call} of each round
+        self.taken = []  # {name: (microseconds, page faults) per call} of each round
 
     def __enter__(self):
         self._collecting = gc.isenabled()
@@ -95,7 +95,7 @@ class Rounds:
 
     def take(self):
         names = list(self.contestants)
-        # Every other round goes backwards: none always follows the same one.
+        # Every other round is in reverse order, so that none always follows the same one.
         if len(self.taken) % 2:
             names.reverse()
         self.taken.append({name: self.turn(name) for name in names})
@@ -104,7 +104,7 @@ class Rounds:
         call, count = self.contestants[name], self.counts[name]
         if self.threads > 1:
             wait_until_quiet()
-        # A long call fills the caches by itself.
+        # A long call warms the caches itself.
         if not self.taken or self.taken[-1][name][0] < LONG_US:
             call()
         before = page_faults()
@@ -121,7 +121,7 @@ def summary(times, faults):
 
 
 def stretch(call, count):
-    """Nanoseconds for so many calls. A result is dropped before the next one is made."""
+    """Returns the nanoseconds of `count` calls. A result is dropped before the next call."""
     repeat = itertools.repeat(None, count)
     start = time.perf_counter_ns()
     for _ in repeat:
@@ -132,14 +132,14 @@ def stretch(call, count):
 def calls_in_a_stretch(call, stretch_ns):
     call()
     count = 1
-    # A quarter more than needed: the race may go faster than this.
+    # A quarter more than needed, because calls may be faster in the race.
     while (taken := stretch(call, count)) < stretch_ns * 5 // 4:
         count = max(count + 1, min(2 * count, count * stretch_ns * 3 // 2 // max(taken, 1)))
     return count
 
 
 def wait_until_quiet():
-    """Waits until no thread of this process runs."""
+    """Waits until no other thread of this process is running."""
     end = time.perf_counter() + PATIENCE_S
     while time.perf_counter() < end:
         cpu, wall = time.process_time(), time.perf_counter()
@@ -149,7 +149,7 @@ def wait_until_quiet():
 
 
 def wait_until_calm(others, limit, end):
-    """Waits until other programs leave the processor alone, or until the time `end`."""
+    """Waits until other programs are idle, or until the time `end`."""
     while time.perf_counter() < end:
         watch = others()
         time.sleep(CALM_S)

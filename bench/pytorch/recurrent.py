@@ -1,7 +1,7 @@
 """Recurrent networks on the CPU: PyTorch and ours, side by side in one process.
 
-Builds the library, proves its results right, then times plain PyTorch, PyTorch's layer-normalized cell and ours in
-turns: forward, a training step, and single steps.
+Builds the library, checks its results, then times plain PyTorch, a layer-normalized cell in PyTorch and ours in turns:
+forward, a training step, and single steps.
 """
 
 import argparse
@@ -28,13 +28,13 @@ STEPS = [Size(1, 1, 512, 512), Size(1, 1, 128, 128)]
 SECONDS, ROUNDS, PATIENCE = 3.0, 9, 30.0
 QUICK_SECONDS, QUICK_ROUNDS, QUICK_PATIENCE = 0.6, 3, 6.0
 
-# A program that makes single steps has its weights in the cache: so long that loading them does not count.
+# A program that runs single steps has its weights in the cache: long enough that loading them does not matter.
 STREAM_NS = 10_000_000
 
 
 @dataclasses.dataclass
 class Run:
-    """What the page says beside its rows. `errors`: network → result → (ours, PyTorch in f32, largest number)."""
+    """The data of a page besides its rows. `errors`: network → result → (ours, PyTorch in f32, largest number)."""
 
     command: str
     library_version: str
@@ -141,25 +141,31 @@ class Case:
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--threads", type=int, default=2, metavar="COUNT", help="of both sides; default: 2")
     parser.add_argument(
-        "--only", metavar="NAME,...", help="cases whose names have one of these parts, as lstm-64x28 or gru-step-512"
+        "--threads", type=int, default=2, metavar="COUNT", help="number of threads of both sides; default: 2"
     )
     parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_SECONDS} s and {QUICK_ROUNDS} rounds at least; for trying out"
+        "--only",
+        metavar="NAME,...",
+        help="run cases whose names contain one of these, such as lstm-64x28 or gru-step-512",
     )
-    parser.add_argument("--seconds", type=float, help=f"for each row, {ROUNDS} rounds at least; default: {SECONDS}")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{QUICK_SECONDS} s and at least {QUICK_ROUNDS} rounds; for a trial run"
+    )
+    parser.add_argument(
+        "--seconds", type=float, help=f"time of each row, with at least {ROUNDS} rounds; default: {SECONDS}"
+    )
     parser.add_argument(
         "--patience",
         type=float,
         metavar="SECONDS",
-        help=f"for rounds without other programs, a row; default: {PATIENCE:g}, quick {QUICK_PATIENCE:g}",
+        help=f"additional seconds per row to wait for calm rounds; default: {PATIENCE:g}, quick {QUICK_PATIENCE:g}",
     )
     parser.add_argument(
-        "--hoist-norm", action="store_true", help="PyTorch's LN cell also norms its inputs for all steps at once"
+        "--hoist-norm", action="store_true", help="PyTorch's LN cell also normalizes its inputs for all steps at once"
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of the page")
-    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="write the page to this file as well")
+    parser.add_argument("--markdown", type=pathlib.Path, metavar="FILE", help="also write the page to this file")
     options = parser.parse_args()
     if options.threads < 1:
         parser.error(f"--threads: expected 1 or more, found {options.threads}")
@@ -184,7 +190,7 @@ def parse():
 
 
 def command(options):
-    """The command that gives this page again, without the file it was written to."""
+    """Returns the command that reproduces this page, without the output file."""
     words = ["python bench/pytorch/recurrent.py"] + ["--quick"] * options.quick
     words += [f"--only {options.only}"] if options.only else []
     words += ["--hoist-norm"] * options.hoist_norm

@@ -1,4 +1,4 @@
-"""The recurrent networks of one comparison as PyTorch has them, with the same parameters on every side.
+"""Recurrent networks of one comparison in PyTorch, with the same parameters on all sides.
 
 Shapes: T steps, B sequences, I inputs, H hidden units, G gates (LSTM i, f, g, o; GRU r, z, n). Weights are `[G·H, I]`
 and `[G·H, H]`, as in `torch.nn`.
@@ -53,7 +53,7 @@ class Plain(torch.nn.Module):
         return self.network(x)[0]
 
     def stepper(self):
-        """A function of x `[1, I]` that gives h `[1, H]` and keeps the state."""
+        """Returns a function that maps x `[1, I]` to h `[1, H]` and keeps the state."""
         state, cell = None, self.cell
 
         def step(x):
@@ -65,8 +65,8 @@ class Plain(torch.nn.Module):
 
 
 class Paper(torch.nn.Module):
-    """The layer-normalized cell as a good user of PyTorch writes it: the input's product is taken for all steps at
-    once, the rest step by step. With `hoisted`, the norm of that product is taken for all steps at once, too.
+    """The layer-normalized cell as an experienced PyTorch user writes it: the product with the input is computed for all steps
+    at once, the rest step by step. With `hoisted`, the norm of that product is also computed for all steps at once.
     """
 
     def __init__(self, kind, parameters, hoisted=False):
@@ -97,7 +97,7 @@ class Paper(torch.nn.Module):
         return (zeros, zeros) if self.kind == "lstm" else (zeros,)
 
     def stepper(self):
-        """A function of x `[1, I]` that gives h `[1, H]` and keeps the state."""
+        """Returns a function that maps x `[1, I]` to h `[1, H]` and keeps the state."""
         norm, step, state = self.norm, self.step, self.zero_state(1, self.recurrent_weight.dtype)
 
         def one(x):
@@ -121,7 +121,7 @@ class Paper(torch.nn.Module):
         return torch.sigmoid(o) * torch.tanh(shown), c
 
     def gru_norm(self, z):
-        """LN(W x): of both gates together, and of the candidate."""
+        """LN(W x): over both gates together, and over the candidate."""
         return self.split_norm(z, self.input_norm_gain, self.input_norm_bias)
 
     def gru_step(self, inputs, state):
@@ -134,7 +134,7 @@ class Paper(torch.nn.Module):
 
     @staticmethod
     def split_norm(z, gain, bias):
-        """Norms of 2H and H of the numbers."""
+        """Normalizes the first 2H and the last H numbers separately."""
         hidden = z.shape[-1] // 3
         parts = (tensor.split([2 * hidden, hidden], -1) for tensor in (z, gain, bias))
         return [F.layer_norm(part, part.shape[-1:], g, b, EPS) for part, g, b in zip(*parts)]
@@ -152,33 +152,33 @@ class Problem:
             return torch.randn(sizes, generator=generator).mul_(deviation).add_(mean)
 
         def uniform(*sizes):
-            bound = size.hidden**-0.5  # as torch.nn starts
+            bound = size.hidden**-0.5  # initialized as in torch.nn
             return torch.rand(sizes, generator=generator).mul_(2 * bound).sub_(bound)
 
         self.x = normal(0.0, 1.0, size.steps, size.batch, size.input)
         self.dy = normal(0.0, 1.0, size.steps, size.batch, size.hidden)
         weights = {"input_weight": uniform(width, size.input), "recurrent_weight": uniform(width, size.hidden)}
         paper = dict(weights)
-        # Gains and biases are not 1 and 0, so that no term drops out.
+        # Gains and biases are not 1 and 0, so that no term vanishes.
         if kind == "lstm":
             paper["bias"] = normal(0.0, 0.1, width)
         norms = ["input_norm", "recurrent_norm"] + ["cell_norm"] * (kind == "lstm")
         for norm in norms:
             count = size.hidden if norm == "cell_norm" else width
-            # With a recurrent gain of 1 the LSTM is chaotic: after 100 steps PyTorch's f32 is off by 1e-4 itself.
+            # With a recurrent gain of 1 the LSTM is chaotic: after 100 steps PyTorch's own f32 error is 1e-4.
             mean = 0.5 if norm == "recurrent_norm" else 1.0
             paper[f"{norm}.gain"], paper[f"{norm}.bias"] = normal(mean, 0.1, count), normal(0.0, 0.1, count)
         none = weights | {"input_bias": uniform(width), "recurrent_bias": uniform(width)}
         self.parameters = {"paper": paper, "none": none}
 
     def module(self, variant):
-        """PyTorch's network with the parameters of a variant."""
+        """Returns PyTorch's network with the parameters of a variant."""
         if variant == "none":
             return Plain(self.kind, self.parameters["none"])
         return Paper(self.kind, self.parameters["paper"], self.hoisted)
 
 
 def gradients(module, x, dy):
-    """y, and the gradients of x and of the module's parameters, `module.named`, in their order."""
+    """Returns y, and the gradients of x and of the parameters `module.named`, in order."""
     y = module(x)
     return y, torch.autograd.grad(y, [x, *module.named.values()], dy)

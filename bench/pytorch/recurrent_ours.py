@@ -1,4 +1,4 @@
-"""Our recurrent networks through the C interface of src/recurrent.rs."""
+"""Our recurrent networks, through the C interface of src/recurrent.rs."""
 
 import ctypes
 
@@ -19,7 +19,7 @@ class Pass(ctypes.Structure):
 
 
 def declare(library):
-    """Tells ctypes the arguments of the functions."""
+    """Declares the argument types of the functions to ctypes."""
     for name, arguments in {
         "create": [_CODE, _CODE, _SIZE, _SIZE, _SIZE, ctypes.POINTER(_POINTER)],
         "destroy": [_POINTER],
@@ -36,8 +36,8 @@ def declare(library):
 
 
 class Network:
-    """One of our networks. `forward`, `train` and `step` prepare everything and give back a function without arguments
-    that makes the call."""
+    """One of our networks. `forward`, `train` and `step` prepare everything and return a function without arguments that
+    makes the call."""
 
     def __init__(self, library, problem, variant, threads):
         self._library, self._problem = library, problem
@@ -63,11 +63,11 @@ class Network:
             raise self._library.failure()
 
     def forward(self, y=None):
-        """Into y `[T, B, H]`; without, every call allocates its results."""
+        """Writes to y `[T, B, H]`; without y, every call allocates its results."""
         return self._prepared("forward", y)
 
     def train(self, y=None):
-        """Forward, then all gradients from 0; weights are packed anew, as after an optimizer's step."""
+        """Forward and backward, with gradients starting from 0; weights are packed again, as after an optimizer step."""
         return self._prepared("train", y)
 
     def _prepared(self, name, y):
@@ -99,11 +99,11 @@ class Network:
         self._call("reset", self._network)
 
     def output(self):
-        """y of the last call that allocated."""
+        """Returns y of the last call that allocated it."""
         return self._read(Y, (*self._problem.x.shape[:2], self._problem.size.hidden))
 
     def gradients(self):
-        """Those of the last training step: of x, and of each parameter by its name."""
+        """Returns the gradients of the last training step: of x, and of each parameter by name."""
         parameters = self._problem.parameters["none" if "input_bias" in self._names else "paper"]
         shapes = [parameters[name].shape for name in self._names]
         flat = self._read(DPARAMS, (sum(shape.numel() for shape in shapes),))

@@ -1,12 +1,12 @@
-"""Proof that what is timed is right: our results against PyTorch's network in float64 with the same parameters.
+"""Checks our results, before they are timed, against PyTorch's network in float64 with the same parameters.
 
-Each result (y, dx and the gradient of every parameter) must be within TOLERANCE of the largest number of PyTorch's.
-Where it comes from: a sum of I + H products in f32 is off by about sqrt(I + H) u of its terms, u = 2^-24, for roundings
-are as often up as down: 1.7e-6 at 768. The parameters are chosen so that the networks forget: what a step is off by
-fades within some steps, forward and backward, and does not grow with T; sums over all steps grow no slower than their
-errors. A factor of 12 is for these some steps, the norms' division by a deviation below 1, and the largest of a million
-numbers. It is a measure and no bound, so PyTorch's own f32 is measured as well and printed beside ours. A wrong formula
-is off by 1e-2.
+The error of each result (y, dx and the gradient of every parameter) must be at most TOLERANCE times the largest number of
+PyTorch's result. Derivation: the error of a sum of I + H products in f32 is about sqrt(I + H) u of its terms, u = 2^-24,
+because roundings go up as often as down: 1.7e-6 at 768. The parameters are chosen so that the networks forget: the error of a
+step decays within a few steps, forward and backward, and does not grow with T; sums over all steps grow at least as fast as
+their errors. A factor of 12 covers these few steps, the norms' division by a standard deviation below 1, and the maximum over
+a million numbers. It is an estimate and not a bound, so PyTorch's own f32 error is measured as well and printed next to ours.
+The error of a wrong formula is 1e-2.
 """
 
 import torch
@@ -17,7 +17,7 @@ TOLERANCE = 2e-5
 
 
 def prove(name, problem, variant, ours):
-    """{result: (largest error of ours, that of PyTorch in f32, largest number)}, errors absolute; or Wrong."""
+    """Returns {result: (our largest error, that of PyTorch in f32, largest number)}, with absolute errors, or raises Wrong."""
     module = problem.module(variant)
     exact = run(module.double(), problem.x.double(), problem.dy.double())
     # `double` may have changed the module in place.
@@ -34,7 +34,7 @@ def prove(name, problem, variant, ours):
 
 
 def prove_steps(name, problem, variant, ours, steps=20):
-    """The same for single steps with the same x; gives the errors of y after so many."""
+    """The same for single steps with the same x; returns the errors of y after that many steps."""
     y = torch.full((1, problem.size.hidden), float("nan"))
     ours.reset()
     call = ours.step(y)
@@ -56,7 +56,7 @@ def run(module, x, dy):
 
 
 def results(problem, ours):
-    """Ours; every way to make a call must give the same bits."""
+    """Returns our results; every kind of call must give the same bits."""
     shape = (*problem.x.shape[:2], problem.size.hidden)
     y, trained = torch.full(shape, float("nan")), torch.full(shape, float("nan"))
     ours.forward(y)()

@@ -1,4 +1,4 @@
-"""The page of recurrent.py: what was measured as Markdown, or as JSON."""
+"""The page of recurrent.py: measurements as Markdown or JSON."""
 
 import dataclasses
 import platform
@@ -10,14 +10,14 @@ from race import Timing
 from recurrent_cells import Size
 from report import DISTURBED, render
 
-# At most so much of plain PyTorch's time, and so many times as fast as PyTorch's layer-normalized cell.
+# Upper bound of our time relative to plain PyTorch, and lower bound of the speedup over PyTorch's layer-normalized cell.
 PAPER_BAR, NONE_BAR, STEP_BAR = 1.2, 1.1, 5.0
 EAGER_BARS = {(64, 28, 28, 128): 3.0, (1, 28, 28, 128): 8.0, (32, 100, 128, 256): 2.5, (64, 100, 256, 512): 1.6}
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One comparison. `allocating` is our `paper` with results that are allocated (None for single steps)."""
+    """One comparison. `allocating` is our `paper` with allocated results (None for single steps)."""
 
     cell: str
     size: Size
@@ -30,7 +30,7 @@ class Row:
     others: float | None
 
     def ratios(self):
-        """(numerator, denominator, bar, whether the bar is a least)."""
+        """Returns (numerator, denominator, bar, whether the bar is a minimum)."""
         eager = STEP_BAR if self.work == "step" else None
         if self.work == "training step":
             eager = EAGER_BARS.get(dataclasses.astuple(self.size))
@@ -48,7 +48,7 @@ class Row:
         return self.others is not None and self.others > DISTURBED
 
     def verdicts(self):
-        """For each ratio that has a bar: whether it is met, by the best. A disturbed row says nothing."""
+        """Returns, for each ratio with a bar, whether the best times meet it. Disturbed rows do not count."""
         ratios = [] if self.is_disturbed() else self.ratios()
         return [
             (self.ratio(over, under, "best") >= bar) == least for over, under, bar, least in ratios if bar is not None
@@ -137,7 +137,7 @@ def header(run):
 
 
 def as_json(rows, run):
-    """All that the page is made of."""
+    """Returns the data of the page."""
 
     def plain(row):
         whole = dataclasses.asdict(row)

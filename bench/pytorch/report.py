@@ -1,4 +1,4 @@
-"""Turns measurements into the page that is printed and written: Markdown that can be read as it is."""
+"""Turns measurements into a page of readable Markdown."""
 
 import dataclasses
 import math
@@ -10,14 +10,14 @@ import torch
 from problem import Shape
 from race import Timing
 
-# If others take more of the processor than this while a row is measured, it says nothing: with two threads, PyTorch's
-# calls of 10 µs then take 20 ms, since its threads spin while they wait for one that does not run.
+# If other programs use more of the processor than this while a row is measured, the row does not count: with two threads,
+# PyTorch's calls of 10 µs then take 20 ms, because its threads spin while they wait for one that is not running.
 DISTURBED = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One comparison: PyTorch, ours with fresh results, ours into given memory, and a copy."""
+    """One comparison: PyTorch, ours with newly allocated results, ours with preallocated results, and a copy."""
 
     shape: Shape
     dtype: str
@@ -27,7 +27,7 @@ class Row:
     allocating: Timing
     given: Timing
     copy: Timing
-    # What others took of the processor meanwhile, from 0 to 1, or None.
+    # Share of the processor used by other programs, from 0 to 1, or None.
     others: float | None
 
     def label(self):
@@ -39,7 +39,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """One of the two comparisons: `contestant` is the field of Row that is ours."""
+    """One of the two tables: `contestant` is the field of Row with our time."""
 
     title: str
     words: str
@@ -68,16 +68,16 @@ TABLES = [
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a page says about the run as a whole."""
+    """The run as a whole."""
 
     command: str
     library_version: str
     isa: str
-    # The largest errors as parts of their bounds, by type and result.
+    # The largest errors relative to their bounds, by type and result.
     parts: dict
-    # What others took of the processor, from 0 to 1, or None.
+    # Share of the processor used by other programs, from 0 to 1, or None.
     others: float | None
-    # Rows that should be there; fewer are, if the run was interrupted.
+    # Expected number of rows; there are fewer if the run was interrupted.
     expected: int
 
 
@@ -134,7 +134,7 @@ def ratios(table, row):
 
 
 def render(headings, body):
-    """A Markdown table with columns of even width; all but the names are set right."""
+    """Returns a Markdown table with aligned columns; all but the names are right-aligned."""
     names = 2
     widths = [max(map(len, column)) for column in zip(headings, *body)]
 
@@ -147,7 +147,7 @@ def render(headings, body):
 
 
 def means(table, rows):
-    """Geometric means of the ratios: over all rows and over each direction."""
+    """Returns geometric means of the ratios: over all rows and over each direction."""
     groups = {"all": rows}
     for direction in dict.fromkeys(row.direction for row in rows):
         groups[direction] = [row for row in rows if row.direction == direction]
@@ -170,7 +170,7 @@ def geometric_mean(values):
 
 
 def slower(table, rows):
-    """The rows where ours is slower, by the best or by the median."""
+    """Returns the rows where ours is slower, by the best or by the median time."""
     found = [row for row in rows if min(table.ratio(row, "best"), table.ratio(row, "median")) < 1]
     if not found:
         return f"Ours is slower in none of {len(rows)} rows."

@@ -1,12 +1,12 @@
-"""How fast the package is, against PyTorch and NumPy: in one process, interleaved, the best of many.
+"""Compares the speed of the package with PyTorch and NumPy, in one process. Calls alternate, and the best time counts.
 
     python bench/compare.py norms [--threads 1 2] [--seconds 1.0]
     python bench/compare.py recurrent [--threads 1 2]
     python bench/compare.py numpy
     python bench/compare.py import
 
-Every comparison first proves that both sides compute the same. Times are of whole calls, as users make them: results in fresh
-memory, gradients of input, weight and bias. A ratio above 1 says how many times faster ours is.
+Every comparison first checks that both sides compute the same. Times are of whole calls, including the allocation of results
+and, in a training step, the gradients of input, weight and bias. A ratio above 1 means that the package is faster.
 """
 
 import argparse
@@ -22,7 +22,7 @@ SHAPES = [(64, 128), (4096, 64), (1024, 768), (8192, 1024), (4096, 4096), (512, 
 
 
 def race(sides, seconds):
-    """Best time of each side in seconds; they take turns, in lots of at least 200 microseconds."""
+    """Returns the best time of each side in seconds. They take turns, in batches of at least 200 microseconds."""
     lots = {}
     for name, call in sides.items():
         call()
@@ -82,7 +82,7 @@ def norm_sides(torch, LayerNorm, shape, dtype):
     theirs, ours = (make(shape[1], dtype=dtype) for make in (torch.nn.LayerNorm, LayerNorm))
     x = torch.randn(shape, dtype=dtype, requires_grad=True)
     dy = torch.randn(shape, dtype=dtype)
-    # Both round once to the type; numbers are below 8.
+    # Both round to the type once; numbers are below 8.
     torch.testing.assert_close(ours(x), theirs(x), rtol=0, atol=16 * torch.finfo(dtype).eps)
 
     def forward(module):
@@ -111,7 +111,7 @@ def recurrent(options):
     from layernorm.torch import LSTM
 
     class Eager(torch.nn.Module):
-        """The paper's LSTM as people write it: step by step, with LayerNorm modules."""
+        """The LSTM of the paper as it is usually written: step by step, with LayerNorm modules."""
 
         def __init__(self, ours):
             super().__init__()
@@ -198,14 +198,14 @@ def imports(options):
     times = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(10)]
     whole = "import time; start = time.perf_counter(); import layernorm; print(time.perf_counter() - start)"
     with_numpy = [float(subprocess.check_output([sys.executable, "-c", whole])) for _ in range(10)]
-    print(f"import layernorm: {min(times) * 1e3:.1f} ms after NumPy's, {min(with_numpy) * 1e3:.1f} ms with NumPy's own")
+    print(f"import layernorm: {min(times) * 1e3:.1f} ms without NumPy, {min(with_numpy) * 1e3:.1f} ms including NumPy")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["norms", "recurrent", "numpy", "import"])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--seconds", type=float, default=1.0, help="for each comparison")
+    parser.add_argument("--seconds", type=float, default=1.0, help="minimum time of each comparison")
     options = parser.parse_args()
     {"norms": norms, "recurrent": recurrent, "numpy": numpy, "import": imports}[options.what](options)
 

@@ -1,4 +1,4 @@
-"""For users of recurrent networks: a layer-normalized LSTM learns to repeat the first number of a sequence at its end.
+"""Recurrent networks: a layer-normalized LSTM learns to repeat the first number of a sequence at its end.
 
 python python/examples/recurrent.py
 """
@@ -8,13 +8,13 @@ import layernorm.torch
 import torch
 from torch import nn
 
-print("LSTMs:", ", ".join(layernorm.LSTM.variants()))
+print("LSTM variants:", ", ".join(layernorm.LSTM.variants()))
 torch.manual_seed(0)
 network = layernorm.torch.LSTM(2, 32, variant="paper")
 readout = nn.Linear(32, 1)
 optimizer = torch.optim.Adam([*network.parameters(), *readout.parameters()], 1e-2)
 for _ in range(150):
-    x = torch.rand(15, 64, 2)  # [T, B, I]: numbers, and beside the first one a flag
+    x = torch.rand(15, 64, 2)  # [T, B, I]: random numbers, and a flag at the first one
     x[:, :, 1] = 0
     x[0, :, 1] = 1
     y, (h, c) = network(x)  # [T, B, H], ([1, B, H], [1, B, H])
@@ -22,10 +22,10 @@ for _ in range(150):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-print(f"mean square error {loss.item():.4f} (guessing ½ gives {1 / 12:.4f})")
+print(f"mean squared error {loss.item():.4f} (guessing ½ gives {1 / 12:.4f})")
 assert loss.item() < 1 / 24
 
-# The same network on NumPy arrays, step by step as a stream comes: the same bits.
+# The same network on NumPy arrays, step by step as in a stream, gives the same bits.
 stream = layernorm.LSTM(2, 32, variant="paper")
 stream.parameters = {name: value.numpy() for name, value in network.state_dict().items()}
 state, whole = None, network(x)[0].detach().numpy()
@@ -33,7 +33,7 @@ for t in range(15):
     one, state = stream.step(x[t].numpy(), state)
     assert (one == whole[t]).all()
 
-# A trained nn.LSTM comes over as it is.
+# Convert a trained nn.LSTM.
 trained = nn.LSTM(8, 16, num_layers=2, bidirectional=True)
 ours = layernorm.torch.LSTM.from_module(trained)
 x = torch.randn(5, 3, 8)

@@ -1,4 +1,4 @@
-"""For users of PyTorch: an existing model gets these norms, and is trained.
+"""PyTorch: converts the norms of an existing model and trains it.
 
 python python/examples/torch_model.py
 """
@@ -24,7 +24,7 @@ for _ in range(20):
 print(f"loss {losses[0]:.3f} → {losses[-1]:.3f}")
 assert losses[-1] < losses[0] - 0.1
 
-# A row gives the same bits alone and in any batch.
+# A row gives the same bits by itself and in any batch.
 norm = layernorm.torch.LayerNorm(768)
 rows = torch.randn(64, 768)
 assert torch.equal(norm(rows)[5], norm(rows[5]))

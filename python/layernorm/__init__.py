@@ -1,6 +1,6 @@
-"""Layer normalization and its family: exact, the same bits on every machine, at memory speed.
+"""Layer normalization and its relatives for NumPy: accurate, and the same bits on every machine.
 
-Functions on NumPy arrays are here; :mod:`layernorm.torch` has modules and functions for PyTorch.
+This module has functions and recurrent networks for NumPy arrays; :mod:`layernorm.torch` has modules and functions for PyTorch.
 
 >>> import numpy as np, layernorm
 >>> x = np.array([[1.0, 2.0, 3.0, 4.0]], dtype=np.float32)

@@ -1,7 +1,7 @@
-"""NumPy arrays as the compiled half takes them: address, type, shape and strides.
+"""Converts NumPy arrays to arguments of the extension module: address, type, shape and strides.
 
-Every array passes here once. What comes out is a plain ``numpy.ndarray``, never an instance of a subclass: Python code could
-say anything about its shape, its flags or where its memory is, and the compiled half would believe it.
+Every array is checked here once. The result is always a plain ``numpy.ndarray``: a subclass can override its shape, flags or
+address, and the extension module would trust them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-# A tensor as the compiled half takes it: address, type, shape, strides in elements.
+# A tensor as the extension module takes it: address, type, shape, strides in elements.
 Tensor = tuple[int, int, tuple[int, ...], tuple[int, ...]]
-# Numbers that follow each other: address, type, how many.
+# A contiguous array: address, type, number of elements.
 Flat = tuple[int, int, int]
 
-# Places in the compiled half's list of types.
+# Type codes of the extension module.
 FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = range(4)
 
 _CODES: dict[np.dtype[Any], int] = {
@@ -28,11 +28,11 @@ _SUPPORTED = "float16, bfloat16 (of ml_dtypes), float32 or float64"
 
 
 def code_of(what: str, dtype: np.dtype[Any]) -> int:
-    """The number of a type, or TypeError."""
+    """Returns the code of a type. Raises TypeError if the type is not supported."""
     code = _CODES.get(dtype)
     if code is not None:
         return code
-    # A type of ml_dtypes is known by its name, so that the package need not be there.
+    # Recognize bfloat16 by name, so that ml_dtypes need not be installed.
     if dtype.name == "bfloat16" and dtype.itemsize == 2 and dtype.isnative:
         _CODES[dtype] = BFLOAT16
         return BFLOAT16
@@ -40,7 +40,7 @@ def code_of(what: str, dtype: np.dtype[Any]) -> int:
 
 
 def acc_of(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The type that arithmetic is done in: float64 for float64, else float32."""
+    """Returns the accumulation type: float64 for float64, otherwise float32."""
     return _DOUBLE if dtype == _DOUBLE else _SINGLE
 
 
@@ -48,7 +48,7 @@ _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 
 
 def plain(what: str, value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray:
-    """An array, or what NumPy makes of the value, as a plain array over the same memory. A mask would be lost: TypeError."""
+    """Converts a value to a plain array, without a copy if it is an array. Raises TypeError for masked arrays."""
     if type(value) is not np.ndarray:
         masked = sys.modules.get("numpy.ma")
         if masked is not None and isinstance(value, masked.MaskedArray):
@@ -59,7 +59,7 @@ def plain(what: str, value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarr
 
 
 def array(what: str, value: Any) -> np.ndarray:
-    """An array to read. It is copied only if its bytes are swapped, or not where its elements should be."""
+    """Converts an input. Copies it only if it is byte-swapped or misaligned."""
     found = value if type(value) is np.ndarray else plain(what, value)
     if not found.dtype.isnative:
         found = found.astype(found.dtype.newbyteorder("="))
@@ -68,7 +68,7 @@ def array(what: str, value: Any) -> np.ndarray:
 
 
 def numbers(what: str, value: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """Real numbers to read, converted to a type."""
+    """Converts an input of real numbers to a type."""
     found = plain(what, value)
     if not np.can_cast(found.dtype, dtype, "same_kind"):
         raise TypeError(f"{what}: expected real numbers, found {found.dtype}")
@@ -76,7 +76,7 @@ def numbers(what: str, value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def contiguous(what: str, value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray:
-    """An array to read whose elements follow each other, of the type if one is given; copied only if it is not that already."""
+    """Converts an input to a contiguous array, of the given type if there is one. Copies only if needed."""
     found = np.ascontiguousarray(array(what, value) if dtype is None else numbers(what, value, dtype))
     return found if found.flags.aligned else found.copy()
 
@@ -87,7 +87,7 @@ def _aligned(found: np.ndarray) -> bool:
 
 
 def written(what: str, found: Any) -> np.ndarray:
-    """An array to write, as a plain array over the same memory."""
+    """Converts an output to a plain array over the same memory. Raises if it is not writable."""
     if not isinstance(found, np.ndarray):
         raise TypeError(f"{what}: expected an array that can be written, found {type(found).__name__}")
     place = found if type(found) is np.ndarray else plain(what, found)
@@ -97,7 +97,7 @@ def written(what: str, found: Any) -> np.ndarray:
 
 
 def output(what: str, found: Any, like: np.ndarray) -> np.ndarray:
-    """An array to write, of the shape and type of ``like``."""
+    """Converts an output that must have the shape and type of ``like``."""
     place = written(what, found)
     if place.dtype != like.dtype:
         raise TypeError(f"{what}: expected {like.dtype}, found {place.dtype}")
@@ -109,16 +109,16 @@ def output(what: str, found: Any, like: np.ndarray) -> np.ndarray:
 
 
 def apart(what: str, place: np.ndarray) -> None:
-    """Refuses an array to write some of whose elements are the same memory."""
+    """Raises ValueError if elements of an output overlap."""
     reach = 0
     for stride, count in sorted((abs(stride), count) for stride, count in zip(place.strides, place.shape) if count > 1):
         if stride < reach + place.itemsize and place.size:
-            raise ValueError(f"{what}: expected elements apart, found strides {place.strides} that make them overlap")
+            raise ValueError(f"{what}: expected elements that do not overlap, found strides {place.strides}")
         reach += stride * (count - 1)
 
 
 def tensor(found: np.ndarray) -> Tensor:
-    """``(address, type, shape, strides in elements)``. The caller keeps the array alive."""
+    """Returns ``(address, type, shape, strides in elements)``. The caller must keep the array alive."""
     size = found.itemsize
     strides = tuple([stride // size for stride in found.strides])
     return (address(found), _CODES[found.dtype], found.shape, strides)
@@ -130,10 +130,10 @@ def optional(found: np.ndarray | None) -> Tensor | None:
 
 
 def flat(found: np.ndarray) -> Flat:
-    """``(address, type, count)`` of a contiguous array. The caller keeps it alive."""
+    """Returns ``(address, type, count)`` of a contiguous array. The caller must keep it alive."""
     return (address(found), _CODES[found.dtype], found.size)
 
 
 def address(found: np.ndarray) -> int:
-    """Where element 0 is."""
+    """Returns the address of the first element."""
     return found.__array_interface__["data"][0] if found.dtype.kind == "f" else found.ctypes.data

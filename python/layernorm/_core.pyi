@@ -1,4 +1,4 @@
-"""The compiled half. It takes addresses and trusts them: call what ``layernorm`` and ``layernorm.torch`` have instead."""
+"""The extension module. Private: it trusts the addresses that it receives. Use ``layernorm`` and ``layernorm.torch``."""
 
 from collections.abc import Sequence
 from typing import Any, final
@@ -7,15 +7,15 @@ from typing import Any, final
 _Tensor = tuple[int, int, Sequence[int], Sequence[int]]
 # ("layer" | "rms", trailing axes or axes), ("group", groups), ("batch", None).
 _Op = tuple[str, int | tuple[int, ...] | None]
-# (address, type, count) of numbers that follow each other.
+# (address, type, count) of a contiguous array.
 _Flat = tuple[int, int, int]
-# m, δ and 1/σ of the rows, one after the other.
+# m, δ and 1/σ of all rows: [3, rows].
 _Stats = _Flat
-# Mean and variance.
+# Running mean and variance.
 _Running = tuple[_Flat, _Flat]
-# (threads or 0, whether outputs are fresh memory).
+# (threads or 0, whether outputs were just allocated).
 _How = tuple[int, bool]
-# Of h and c.
+# h and c.
 _Pair = tuple[_Flat | None, _Flat | None]
 
 def forward(
@@ -82,7 +82,7 @@ def batch_infer_backward(
     /,
 ) -> None: ...
 
-# The shortest way of contiguous rows. Its arguments are the matter of `layernorm.torch._eager` alone.
+# The fast path for contiguous rows. Only `layernorm.torch._eager` calls it.
 def rows_forward(*arguments: Any) -> Any: ...
 def rows_backward(*arguments: Any) -> Any: ...
 
@@ -149,7 +149,7 @@ class Tape:
 def describe(network: Recurrent, /) -> dict[str, Any]: ...
 def noise_hits(network: Recurrent, what: str, seed: int, layer: int, direction: int, count: int, /) -> list[bool]: ...
 
-# On a GPU: (device, handle of the stream).
+# (device, stream handle).
 _Place = tuple[int, int]
 # (kind, type, (rows, n, 0, 0) or (N, C, places, groups), eps).
 _CudaNorm = tuple[str, int, tuple[int, int, int, int], float]
@@ -157,9 +157,9 @@ _CudaNorm = tuple[str, int, tuple[int, int, int, int], float]
 _Vector = tuple[int, int, int] | None
 # (address of the mean, address of the variance, elements of each, momentum).
 _Moments = tuple[int, int, int, float]
-# (address, elements from there on).
+# (address, elements from that address).
 _Memory = tuple[int, int]
-# (address, elements from a row to the next, elements from there on).
+# (address, elements between rows, elements from that address).
 _Matrix = tuple[int, int, int]
 # (address, type, elements).
 _CudaParameter = tuple[int, int, int]

@@ -1,4 +1,4 @@
-"""How calls run on this machine."""
+"""Threads and instruction sets."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from . import _core
 
 
 class Info(NamedTuple):
-    """What :func:`info` says."""
+    """Settings that calls use, as returned by :func:`info`."""
 
     threads: int
-    """Threads that a large call uses."""
+    """Number of threads that a large call uses."""
     isa: str
-    """The instruction set that calls use."""
+    """Instruction set that calls use, such as ``"avx2"``."""
     available: tuple[str, ...]
-    """The instruction sets of this machine, slowest first."""
+    """Instruction sets that this machine supports, slowest first."""
 
 
 def info() -> Info:
-    """How calls run now: threads, the instruction set, and those that the machine has."""
+    """Returns the number of threads and the instruction set that calls use, and the instruction sets of this machine.
+
+    :func:`set_num_threads` and :func:`set_isa` change the first two. Neither changes a bit of any result.
+    """
     threads, isa, available = _core.settings()
     return Info(threads, isa, tuple(available))

@@ -1,4 +1,4 @@
-"""Names of recurrent parameters: torch.nn's where it has them."""
+"""Names of recurrent parameters: those of torch.nn where it has them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SLOTS = {
 
 
 def named_places(core: Recurrent, suffix: bool = True) -> list[tuple[str, tuple[int, ...], int, int]]:
-    """``(name, shape, offset, count)`` of every parameter of a network, in the compiled half's order."""
+    """Returns ``(name, shape, offset, count)`` of every parameter of a network, in the order of the extension module."""
     found = []
     for layer, direction, slot, shape, offset in core.places():
         name = SLOTS[slot]

@@ -1,7 +1,8 @@
-"""The normalizations on NumPy arrays.
+"""Normalizations of NumPy arrays.
 
 Every function takes arrays of float16, bfloat16 (of ml_dtypes), float32 or float64 with any strides, computes in float32
-(float64 for float64) and rounds once. Weights and biases are of the input's type or float32. Results have the input's type.
+(float64 for float64) and rounds the result once. Weights and biases have the input's type or float32. Results have the
+input's type.
 """
 
 from __future__ import annotations
@@ -16,23 +17,26 @@ from numpy.typing import ArrayLike
 from . import _core
 from ._arrays import acc_of, address, apart, array, contiguous, flat, numbers, optional, output, plain, tensor, written
 
-# All cores unless `set_num_threads` says otherwise; results that we make are fresh memory.
 _Axes = int | Sequence[int] | None
-# What the compiled half calls a norm: its name, and trailing axes, axes, groups or nothing.
+# A norm as the extension module takes it: its name, and a number of trailing axes, the axes, a number of groups, or None.
 _Op = tuple[str, int | tuple[int, ...] | None]
+# (threads, fresh): 0 means all cores unless `set_num_threads` was called; fresh outputs were just allocated.
 _FRESH = (0, True)
 _GIVEN = (0, False)
 
 
 class Stats(NamedTuple):
-    """What forward saves for backward, one of each a row, in the arithmetic type. The mean of a row is ``m + delta``."""
+    """Statistics of each row that a forward pass saves for the backward pass, in float32 (float64 for float64).
+
+    The mean of a row is ``m + delta``. For batch norm a row is a channel, for group norm a group of a sample.
+    """
 
     m: np.ndarray
-    """The rounded mean; 0 in RMS norm."""
+    """The rounded mean; 0 for RMS norm."""
     delta: np.ndarray
-    """What the rounding of ``m`` left behind."""
+    """The rounding error of ``m``."""
     rstd: np.ndarray
-    """1/sqrt(variance + eps)."""
+    """``1/sqrt(variance + eps)``; for RMS norm ``1/sqrt(mean(x²) + eps)``."""
 
     @property
     def mean(self) -> np.ndarray:
@@ -41,18 +45,18 @@ class Stats(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """What a backward pass gives. Those of parameters that were not given are None."""
+    """Gradients, as returned by a backward pass. Those of parameters that were not given are None."""
 
     x: np.ndarray
-    """Of the input (and of the residual, where there is one)."""
+    """Gradient of the input, and of the residual if there was one."""
     weight: np.ndarray | None
-    """Of the weight, in its type."""
+    """Gradient of the weight, in its type."""
     bias: np.ndarray | None
-    """Of the bias, in its type."""
+    """Gradient of the bias, in its type."""
 
 
 def _parameter(what: str, value: ArrayLike | None, like: np.ndarray) -> np.ndarray | None:
-    """A weight or bias; what is no array yet (a list, a number) takes the input's type."""
+    """Converts a weight or bias. Lists and numbers take the input's type."""
     if value is None:
         return None
     if not isinstance(value, np.ndarray):
@@ -65,7 +69,7 @@ def _integers(value: Any) -> tuple[int, ...]:
 
 
 def _rows(x: np.ndarray, normalized_shape: _Axes, axis: _Axes) -> tuple[int | tuple[int, ...], tuple[int, ...]]:
-    """What makes a row: a number of trailing axes, or a tuple of axes; and the shape that the statistics have."""
+    """Returns the axes of a row (a number of trailing axes, or a tuple of axes) and the shape of the statistics."""
     if axis is not None:
         if normalized_shape is not None:
             raise ValueError("expected normalized_shape or axis, found both")
@@ -88,7 +92,7 @@ def _count(shape: Sequence[int]) -> int:
 
 
 def _room(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
-    """Memory for statistics ``[3, *shape]``."""
+    """Allocates statistics ``[3, *shape]``."""
     return np.empty((3, *shape), dtype=acc_of(dtype))
 
 
@@ -97,7 +101,7 @@ def _stats(whole: np.ndarray) -> Stats:
 
 
 def _is_part(part: Any, whole: np.ndarray, at: int) -> bool:
-    """Whether an array is ``whole[at]``."""
+    """Returns whether an array is ``whole[at]``."""
     return (
         type(part) is np.ndarray
         and part.base is whole
@@ -108,7 +112,7 @@ def _is_part(part: Any, whole: np.ndarray, at: int) -> bool:
 
 
 def _stats_argument(stats: Iterable[ArrayLike], shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
-    """Saved statistics as memory ``[3, …]``. They are used where they are if they came from a forward pass of ours."""
+    """Returns saved statistics as one array ``[3, *shape]``, without a copy if they came from a forward pass."""
     m, delta, rstd = stats
     whole = m.base if type(m) is np.ndarray else None
     acc = acc_of(dtype)
@@ -125,7 +129,7 @@ def _stats_argument(stats: Iterable[ArrayLike], shape: Sequence[int], dtype: np.
 def _result(
     x: np.ndarray, out: np.ndarray | None, others: Iterable[np.ndarray | None]
 ) -> tuple[np.ndarray, np.ndarray | None, tuple[int, bool]]:
-    """Where the result is written, and where it goes from there: None if it is there already."""
+    """Returns the array to compute into, the array to copy that to afterwards (or None), and ``(threads, fresh)``."""
     if out is None:
         return np.empty_like(x, subok=False), None, _FRESH
     place = output("out", out, x)
@@ -139,7 +143,7 @@ def _result(
 
 
 def _finish(y: np.ndarray, to: np.ndarray | None, out: np.ndarray | None) -> np.ndarray:
-    """The result: what the caller gave as ``out``, if anything."""
+    """Copies y to its destination and returns ``out`` if it was given, otherwise y."""
     if to is not None:
         to[...] = y
     return y if out is None else out
@@ -250,13 +254,40 @@ def layer_norm(
     return_stats: bool = False,
     zero_centered: bool = False,
 ) -> Any:
-    """Every row to mean 0 and variance 1, then gain and bias: ``(x − mean)/sqrt(var + eps)·weight + bias``.
+    """Applies layer normalization: ``y = (x − mean)/sqrt(var + eps)·weight + bias``.
 
-    A row is the last axis, the trailing axes of ``normalized_shape`` (an int or a tuple, as in PyTorch), or the axes that
-    ``axis`` names. ``weight`` and ``bias`` have the shape of those axes, in the order of x. With ``zero_centered`` the gain is ``1 + weight``.
+    Mean and variance are computed over each row: the last axis, the trailing axes of ``normalized_shape``, or the axes given
+    by ``axis``.
 
-    Returns ``y``, of the shape and type of x. With a ``residual`` of x's shape, ``h = x + residual`` is rounded to the type
-    and normalized: ``(y, h)``. With ``return_stats``, :class:`Stats` come last. ``out`` is where y is written; it may be x.
+    Args:
+        x: input of any shape.
+        normalized_shape: int or tuple, the shape of the trailing axes to normalize over, as in PyTorch.
+        weight: gain, of the shape of the normalized axes, in the order of x. Default: 1.
+        bias: bias, of the same shape as ``weight``. Default: 0.
+        eps: added to the variance.
+        axis: int or tuple, the axes to normalize over, instead of ``normalized_shape``.
+        residual: array of x's shape. ``h = x + residual``, rounded to x's type, is normalized instead of x.
+        out: array of x's shape and type to write y to. It may be x.
+        return_stats: whether to return :class:`Stats` for :func:`layer_norm_backward`.
+        zero_centered: whether the gain is ``1 + weight`` instead of ``weight``.
+
+    Returns:
+        y, of the shape and type of x. With ``residual``: ``(y, h)``. With ``return_stats``, :class:`Stats` come last:
+        ``(y, stats)`` or ``(y, h, stats)``.
+
+    Raises:
+        TypeError: if a type is not supported, or an array is masked.
+        ValueError: if shapes do not match, or ``out`` is read-only.
+
+    Example:
+        >>> import numpy as np, layernorm
+        >>> x = np.arange(8, dtype=np.float32).reshape(2, 4)
+        >>> layernorm.layer_norm(x, 4).round(3)
+        array([[-1.342, -0.447,  0.447,  1.342],
+               [-1.342, -0.447,  0.447,  1.342]], dtype=float32)
+        >>> y, stats = layernorm.layer_norm(x, 4, return_stats=True)
+        >>> stats.mean
+        array([1.5, 5.5], dtype=float32)
     """
     return _row_norm("layer", x, normalized_shape, weight, bias, eps, axis, residual, out, return_stats, zero_centered)
 
@@ -274,10 +305,31 @@ def layer_norm_backward(
     dh: ArrayLike | None = None,
     zero_centered: bool = False,
 ) -> Gradients:
-    """Gradients of :func:`layer_norm` from ``dy``, of x's shape.
+    """Computes the gradients of :func:`layer_norm`.
 
-    ``stats`` are those that the forward pass returned; without them they are computed again. Where there was a residual, x is
-    h, and ``dh`` is the gradient that comes from h's other users. Of ``bias`` only shape and type matter.
+    Args:
+        dy: gradient of y, of x's shape.
+        x: input of the forward pass; with a residual, the returned ``h``.
+        normalized_shape, weight, eps, axis, zero_centered: as in the forward pass.
+        bias: bias of the forward pass. Only its shape and type are used.
+        stats: :class:`Stats` returned by the forward pass. Without them, they are computed again.
+        dh: gradient of ``h`` from its other uses, of x's shape; added to the gradient of the input.
+
+    Returns:
+        :class:`Gradients` of x (and of the residual, which has the same gradient), weight and bias.
+
+    Raises:
+        TypeError: if a type is not supported, or an array is masked.
+        ValueError: if shapes do not match.
+
+    Example:
+        >>> import numpy as np, layernorm
+        >>> x = np.arange(8, dtype=np.float32).reshape(2, 4)
+        >>> weight = np.full(4, 2.0, np.float32)
+        >>> y, stats = layernorm.layer_norm(x, 4, weight, return_stats=True)
+        >>> gradients = layernorm.layer_norm_backward(np.ones_like(x), x, 4, weight, stats=stats)
+        >>> gradients.weight.round(3)
+        array([-2.683, -0.894,  0.894,  2.683], dtype=float32)
     """
     return _row_norm_backward("layer", dy, x, normalized_shape, weight, bias, eps, axis, stats, dh, zero_centered)
 
@@ -295,9 +347,15 @@ def rms_norm(
     return_stats: bool = False,
     zero_centered: bool = False,
 ) -> Any:
-    """Every row divided by its root mean square, then gain: ``x/sqrt(mean(x²) + eps)·weight``, plus ``bias`` if there is one.
+    """Applies RMS normalization: ``y = x/sqrt(mean(x²) + eps)·weight``, plus ``bias`` if given.
 
-    Arguments, results and their shapes are those of :func:`layer_norm`. PyTorch's default for eps is the type's machine epsilon.
+    Arguments, return values, their shapes and the exceptions are those of :func:`layer_norm`. PyTorch's default for ``eps``
+    is the machine epsilon of the type; here it is 10⁻⁵.
+
+    Example:
+        >>> import numpy as np, layernorm
+        >>> layernorm.rms_norm(np.array([[3.0, 4.0]], np.float32)).round(3)
+        array([[0.849, 1.131]], dtype=float32)
     """
     return _row_norm("rms", x, normalized_shape, weight, bias, eps, axis, residual, out, return_stats, zero_centered)
 
@@ -315,7 +373,10 @@ def rms_norm_backward(
     dh: ArrayLike | None = None,
     zero_centered: bool = False,
 ) -> Gradients:
-    """Gradients of :func:`rms_norm` from ``dy``, of x's shape, as :func:`layer_norm_backward`."""
+    """Computes the gradients of :func:`rms_norm`.
+
+    Arguments, return values, their shapes and the exceptions are those of :func:`layer_norm_backward`.
+    """
     return _row_norm_backward("rms", dy, x, normalized_shape, weight, bias, eps, axis, stats, dh, zero_centered)
 
 
@@ -336,7 +397,7 @@ def _channel_norm(
     outer: tuple[int, ...],
 ) -> Any:
     weight, bias = _parameter("weight", weight, x), _parameter("bias", bias, x)
-    # Only rows can be normalized where they are.
+    # Only row norms can work in place.
     y, to, how = _result(x, out, (x, weight, bias) if out is not None else ())
     stats = _room(outer, x.dtype) if return_stats or op[0] == "batch" else None
     place = None if stats is None else flat(stats)
@@ -385,7 +446,7 @@ def _channel_norm_backward(
 def _group_op(x: np.ndarray, num_groups: int) -> tuple[_Op, tuple[int, ...]]:
     groups = operator.index(num_groups)
     channels = _channels(x)
-    # Before memory for so many statistics is asked for.
+    # Checked before the statistics are allocated.
     if groups < 1 or channels % groups:
         raise ValueError(f"groups: expected a divisor of the {channels} channels, found {groups}")
     return ("group", groups), (x.shape[0], groups)
@@ -401,9 +462,30 @@ def group_norm(
     out: np.ndarray | None = None,
     return_stats: bool = False,
 ) -> Any:
-    """Group norm of x ``[N, C, …]``: the channels of a sample in ``num_groups`` groups, each to mean 0 and variance 1.
+    """Applies group normalization: splits the channels of each sample into groups and normalizes each group.
 
-    ``weight`` and ``bias`` are ``[C]``. Returns y, and with ``return_stats`` also :class:`Stats` ``[N, num_groups]``.
+    Args:
+        x: input ``[N, C, …]``.
+        num_groups: number of groups, a divisor of C.
+        weight: gain ``[C]``. Default: 1.
+        bias: bias ``[C]``. Default: 0.
+        eps: added to the variance.
+        out: array of x's shape and type to write y to.
+        return_stats: whether to return :class:`Stats` for :func:`group_norm_backward`.
+
+    Returns:
+        y ``[N, C, …]``, of x's type. With ``return_stats``: ``(y, stats)`` with :class:`Stats` ``[N, num_groups]``.
+
+    Raises:
+        TypeError: if a type is not supported, or an array is masked.
+        ValueError: if shapes do not match, ``num_groups`` does not divide C, or ``out`` is read-only.
+
+    Example:
+        >>> import numpy as np, layernorm
+        >>> x = np.arange(8, dtype=np.float32).reshape(1, 4, 2)
+        >>> layernorm.group_norm(x, 2).round(3)[0, 2:]
+        array([[-1.342, -0.447],
+               [ 0.447,  1.342]], dtype=float32)
     """
     x = array("input", x)
     op, outer = _group_op(x, num_groups)
@@ -420,7 +502,22 @@ def group_norm_backward(
     *,
     stats: Stats | None = None,
 ) -> Gradients:
-    """Gradients of :func:`group_norm` from ``dy`` ``[N, C, …]``: of x ``[N, C, …]``, weight and bias ``[C]``."""
+    """Computes the gradients of :func:`group_norm`.
+
+    Args:
+        dy: gradient of y ``[N, C, …]``.
+        x: input of the forward pass ``[N, C, …]``.
+        num_groups, weight, eps: as in the forward pass.
+        bias: bias of the forward pass ``[C]``. Only its shape and type are used.
+        stats: :class:`Stats` ``[N, num_groups]`` returned by the forward pass. Without them, they are computed again.
+
+    Returns:
+        :class:`Gradients` of x ``[N, C, …]``, weight and bias ``[C]``.
+
+    Raises:
+        TypeError: if a type is not supported, or an array is masked.
+        ValueError: if shapes do not match, or ``num_groups`` does not divide C.
+    """
     x = array("input", x)
     op, outer = _group_op(x, num_groups)
     return _channel_norm_backward(op, dy, x, weight, bias, eps, stats, outer)
@@ -435,9 +532,28 @@ def instance_norm(
     out: np.ndarray | None = None,
     return_stats: bool = False,
 ) -> Any:
-    """Instance norm of x ``[N, C, …]``: every channel of every sample by itself, i.e. group norm with C groups.
+    """Applies instance normalization: normalizes each channel of each sample. The same as group norm with C groups.
 
-    ``weight`` and ``bias`` are ``[C]``. Returns y, and with ``return_stats`` also :class:`Stats` ``[N, C]``.
+    Args:
+        x: input ``[N, C, …]``.
+        weight: gain ``[C]``. Default: 1.
+        bias: bias ``[C]``. Default: 0.
+        eps: added to the variance.
+        out: array of x's shape and type to write y to.
+        return_stats: whether to return :class:`Stats` for :func:`instance_norm_backward`.
+
+    Returns:
+        y ``[N, C, …]``, of x's type. With ``return_stats``: ``(y, stats)`` with :class:`Stats` ``[N, C]``.
+
+    Raises:
+        TypeError: if a type is not supported, or an array is masked.
+        ValueError: if shapes do not match, or ``out`` is read-only.
+
+    Example:
+        >>> import numpy as np, layernorm
+        >>> x = np.arange(8, dtype=np.float32).reshape(1, 2, 4)
+        >>> layernorm.instance_norm(x).round(3)[0, 1]
+        array([-1.342, -0.447,  0.447,  1.342], dtype=float32)
     """
     x = array("input", x)
     channels = _channels(x)
@@ -453,14 +569,29 @@ def instance_norm_backward(
     *,
     stats: Stats | None = None,
 ) -> Gradients:
-    """Gradients of :func:`instance_norm` from ``dy`` ``[N, C, …]``: of x ``[N, C, …]``, weight and bias ``[C]``."""
+    """Computes the gradients of :func:`instance_norm`.
+
+    Args:
+        dy: gradient of y ``[N, C, …]``.
+        x: input of the forward pass ``[N, C, …]``.
+        weight, eps: as in the forward pass.
+        bias: bias of the forward pass ``[C]``. Only its shape and type are used.
+        stats: :class:`Stats` ``[N, C]`` returned by the forward pass. Without them, they are computed again.
+
+    Returns:
+        :class:`Gradients` of x ``[N, C, …]``, weight and bias ``[C]``.
+
+    Raises:
+        TypeError: if a type is not supported, or an array is masked.
+        ValueError: if shapes do not match.
+    """
     x = array("input", x)
     channels = _channels(x)
     return _channel_norm_backward(("group", channels), dy, x, weight, bias, eps, stats, x.shape[:2])
 
 
 def _running(what: str, given: ArrayLike, channels: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """Running statistics ``[channels]`` to read, in the arithmetic type; what is no array yet (a list) takes that type."""
+    """Converts running statistics ``[channels]`` to the accumulation type."""
     acc = acc_of(dtype)
     if not isinstance(given, np.ndarray):
         given = plain(what, given, acc)
@@ -471,14 +602,14 @@ def _running(what: str, given: ArrayLike, channels: int, dtype: np.dtype[Any]) -
 
 
 def _changed(names: Sequence[str], given: Sequence[ArrayLike], out: np.ndarray | None) -> list[np.ndarray]:
-    """Where running statistics are written. Each is memory of its own, and not that of the result."""
+    """Checks running statistics that will be updated: they must overlap neither each other nor the result."""
     places = [written(what, found) for what, found in zip(names, given)]
     for what, place in zip(names, places):
         apart(what, place)
         if out is not None and np.may_share_memory(place, out):
-            raise ValueError(f"{what} and out: expected memory of their own, found the same")
+            raise ValueError(f"{what} and out: must not share memory")
     if np.shares_memory(places[0], places[1]):
-        raise ValueError("running_mean and running_var: expected memory of their own, found the same")
+        raise ValueError("running_mean and running_var: must not share memory")
     return places
 
 
@@ -496,18 +627,47 @@ def batch_norm(
     return_stats: bool = False,
     num_batches_tracked: int = 0,
 ) -> Any:
-    """Batch norm of x ``[N, C, …]``: every channel to mean 0 and variance 1 over the batch, or by running statistics.
+    """Applies batch normalization: normalizes each channel over the batch, or with running statistics.
 
-    In ``training``, or without running statistics, the batch's own are used; running ones ``[C]`` (arrays, changed in place)
-    take the part ``momentum`` of them, or with ``momentum=None`` the plain average over all batches, of which there were
-    ``num_batches_tracked`` before. ``weight`` and ``bias`` are ``[C]``.
+    With ``training``, or without running statistics, mean and variance are those of the batch. With ``training`` the running
+    statistics are updated in place.
 
-    Returns y, and with ``return_stats`` also :class:`Stats` ``[C]`` of the batch.
+    Args:
+        x: input ``[N, C, …]``.
+        running_mean: running mean ``[C]``, a floating-point array.
+        running_var: running variance ``[C]``, a floating-point array.
+        weight: gain ``[C]``. Default: 1.
+        bias: bias ``[C]``. Default: 0.
+        training: whether to normalize with the statistics of the batch.
+        momentum: weight of the batch in the running statistics. None: running statistics are the average over all batches.
+        eps: added to the variance.
+        out: array of x's shape and type to write y to.
+        return_stats: whether to return :class:`Stats` for :func:`batch_norm_backward`.
+        num_batches_tracked: number of earlier batches, for ``momentum=None``.
+
+    Returns:
+        y ``[N, C, …]``, of x's type. With ``return_stats``: ``(y, stats)`` with :class:`Stats` ``[C]`` of the batch.
+
+    Raises:
+        TypeError: if a type is not supported, or an array is masked.
+        ValueError: if shapes do not match, only one of the running statistics is given, an array to be written is read-only
+            or shares memory with another one, or ``return_stats`` is given with running statistics and no ``training``.
+
+    Example:
+        >>> import numpy as np, layernorm
+        >>> x = np.array([[1.0, 10.0], [3.0, 30.0]], np.float32)
+        >>> layernorm.batch_norm(x).round(3)
+        array([[-1., -1.],
+               [ 1.,  1.]], dtype=float32)
+        >>> mean, var = np.zeros(2, np.float32), np.ones(2, np.float32)
+        >>> y = layernorm.batch_norm(x, mean, var, training=True, momentum=0.5)
+        >>> mean
+        array([ 1., 10.], dtype=float32)
     """
     x = array("input", x)
     channels = _channels(x)
     if (running_mean is None) != (running_var is None):
-        raise ValueError("expected running_mean and running_var, found one of them")
+        raise ValueError("expected both running_mean and running_var, found only one")
     if running_mean is None or running_var is None:
         return _channel_norm(("batch", None), x, weight, bias, eps, out, return_stats, (channels,))
     weight, bias = _parameter("weight", weight, x), _parameter("bias", bias, x)
@@ -515,7 +675,7 @@ def batch_norm(
     mean, var = (_running(what, found, channels, x.dtype) for what, found in zip(names, given))
     if not training:
         if return_stats:
-            raise ValueError("return_stats: expected training, found running statistics, which have none of a batch")
+            raise ValueError("return_stats: not available with running statistics")
         y, to, how = _result(x, out, (x, weight, bias, mean, var))
         parameters = (optional(weight), optional(bias))
         _core.batch_infer(tensor(x), tensor(y), *parameters, eps, (flat(mean), flat(var)), how)
@@ -524,7 +684,7 @@ def batch_norm(
         raise ValueError(f"num_batches_tracked: expected 0 or more, found {num_batches_tracked}")
     y, to, how = _result(x, out, (x, weight, bias))
     places = _changed(names, given, out)
-    # What is read is not changed before the end.
+    # Inputs must not change while they are read.
     mean, var = (
         found.copy() if any(o is not None and np.may_share_memory(found, o) for o in (x, weight, bias)) else found
         for found in (mean, var)
@@ -561,16 +721,32 @@ def batch_norm_backward(
     *,
     stats: Stats | None = None,
 ) -> Gradients:
-    """Gradients of :func:`batch_norm` from ``dy`` ``[N, C, …]``: of x ``[N, C, …]``, weight and bias ``[C]``.
+    """Computes the gradients of :func:`batch_norm`.
 
-    In training through the batch's statistics; otherwise the running ones ``[C]`` are fixed.
+    With ``training``, or without running statistics, gradients flow through the statistics of the batch. Otherwise the running
+    statistics are constants.
+
+    Args:
+        dy: gradient of y ``[N, C, …]``.
+        x: input of the forward pass ``[N, C, …]``.
+        running_mean, running_var: running statistics ``[C]``.
+        weight, training, eps: as in the forward pass.
+        bias: bias of the forward pass ``[C]``. Only its shape and type are used.
+        stats: :class:`Stats` ``[C]`` returned by the forward pass. Without them, they are computed again.
+
+    Returns:
+        :class:`Gradients` of x ``[N, C, …]``, weight and bias ``[C]``.
+
+    Raises:
+        TypeError: if a type is not supported, or an array is masked.
+        ValueError: if shapes do not match, or ``running_var`` is missing.
     """
     x = array("input", x)
     channels = _channels(x)
     if training or running_mean is None:
         return _channel_norm_backward(("batch", None), dy, x, weight, bias, eps, stats, (channels,))
     if running_var is None:
-        raise ValueError("expected running_mean and running_var, found one of them")
+        raise ValueError("expected both running_mean and running_var, found only one")
     dy = array("gradient of the output", dy)
     weight, bias = _parameter("weight", weight, x), _parameter("bias", bias, x)
     mean = _running("running_mean", running_mean, channels, x.dtype)

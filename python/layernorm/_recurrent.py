@@ -1,6 +1,7 @@
-"""Recurrent networks on NumPy arrays: LSTM, GRU and RNN in every variant of docs/RECURRENT.md.
+"""Recurrent networks for NumPy arrays: LSTM, GRU and RNN in the variants of docs/RECURRENT.md.
 
-Letters: T steps, B sequences, I input_size, H hidden_size, P proj_size or else H, L layers, D directions.
+Shapes: T steps, B sequences, I = input_size, H = hidden_size, P = proj_size or H without a projection, L = num_layers,
+D = 2 if bidirectional, otherwise 1.
 """
 
 from __future__ import annotations
@@ -18,31 +19,43 @@ from ._names import named_places
 
 _HOW = (0, False)
 
-# h, or (h, c) of an LSTM: as users have it, and as the compiled half takes it.
+# The state as users see it (h, or (h, c) of an LSTM), and as the extension module takes it.
 _State = np.ndarray | tuple[np.ndarray, np.ndarray]
 _Pair = tuple[np.ndarray | None, np.ndarray | None]
 
 
 class RecurrentGradients(NamedTuple):
-    """What :meth:`Tape.backward` gives."""
+    """Gradients of a recurrent network, as returned by ``tape.backward``."""
 
     x: np.ndarray
-    """Of the input."""
+    """Gradient of the input, of its shape and type."""
     parameters: dict[str, np.ndarray]
-    """Of the parameters, by their names."""
+    """Gradients of the parameters, by name."""
     state: _State
-    """Of the initial state."""
+    """Gradient of the initial state: ``(h, c)`` for an LSTM, otherwise h."""
 
 
 class Tape:
-    """What a forward pass in training leaves for its gradients."""
+    """A recorded forward pass, as returned by ``network.train``. It can be neither copied nor pickled."""
 
     def __init__(self, shapes: _Shapes, tape: _core.Tape, x: np.ndarray, y: np.ndarray, batch: int) -> None:
         self._shapes, self._tape, self._batch = shapes, tape, batch
         self._x, self._y = (x.shape, x.dtype), (y.shape, y.dtype)
 
-    def backward(self, dy: ArrayLike, dstate: Any = None) -> RecurrentGradients:
-        """Gradients from those of y, of its shape, and of the final state (zeros if absent). It may be called again."""
+    def backward(self, dy: ArrayLike, dstate: _State | None = None) -> RecurrentGradients:
+        """Computes the gradients of the recorded pass. It may be called more than once.
+
+        Args:
+            dy: gradient of y, of its shape and type.
+            dstate: gradient of the final state: ``(h, c)`` for an LSTM, otherwise h. Default: zeros.
+
+        Returns:
+            :class:`RecurrentGradients` of the input, the parameters and the initial state.
+
+        Raises:
+            TypeError: if ``dy`` has another type than y.
+            ValueError: if shapes do not match.
+        """
         shapes = self._shapes
         shape, dtype = self._y
         dy = _contiguous("gradient of the output", dy, dtype)
@@ -70,7 +83,7 @@ def _pair(state: _Pair) -> tuple[Flat | None, Flat | None]:
 
 
 class _Shapes:
-    """What the compiled network says about the shapes of its parameters and states. Nothing of it changes."""
+    """Shapes of the parameters and states of a network. Immutable."""
 
     def __init__(self, kind: str, core: _core.Recurrent) -> None:
         self.inputs, self.hidden, self.layers, self.directions, self.projection = core.sizes()
@@ -94,7 +107,7 @@ class _Shapes:
         return state if self.has_cell else state[0]
 
     def state(self, what: str, state: Any, batch: int, acc: np.dtype[Any]) -> _Pair:
-        """A given state as ``(h, c)``, contiguous and in the arithmetic type."""
+        """Converts a state to ``(h, c)``, contiguous and in the accumulation type."""
         if state is None:
             return (None, None)
         parts = tuple(state) if self.has_cell else (state, None)
@@ -114,13 +127,12 @@ class _Shapes:
 
 
 class _Recurrent:
-    """A recurrent network with its parameters.
-
-    ``parameters`` maps names (torch.nn's, where it has them: ``weight_ih_l0`` …) to arrays, which may be changed in place or
-    replaced by others of the same shape. They start as in the variant's source, from ``seed``.
-    """
+    """Base class of the recurrent networks."""
 
     _kind: ClassVar[str] = ""
+    variant: str
+    batch_first: bool
+    dtype: np.dtype[Any]
     parameters: dict[str, np.ndarray]
 
     def __init__(
@@ -143,6 +155,31 @@ class _Recurrent:
         dtype: DTypeLike = np.float32,
         seed: int = 0,
     ) -> None:
+        """Creates a network with initial parameters.
+
+        Args:
+            input_size: number of features I of the input.
+            hidden_size: number of hidden units H.
+            variant: how the cell is normalized; :meth:`variants` lists the names. ``"paper"`` is that of Ba et al. (2016),
+                ``"none"`` is the plain cell of torch.nn.
+            num_layers: number of layers L.
+            bidirectional: whether each layer also reads the sequence backward.
+            batch_first: whether inputs and outputs are ``[B, T, …]`` instead of ``[T, B, …]``.
+            bias: whether the cell has biases.
+            proj_size: size P of the projection of h (LSTM only). 0: no projection.
+            dropout: dropout rate between layers, in :meth:`train` only, as are the next two.
+            recurrent_dropout: dropout rate of h in the recurrent connection.
+            drop_connect: dropout rate of the recurrent weights.
+            zoneout: probability that a unit of h keeps its previous value; outside training its expectation is used.
+            zoneout_cell: the same for c (LSTM only).
+            eps: ε of the norms. Default: that of the variant.
+            dtype: type of the parameters, float32 or float64.
+            seed: seed of the initial values.
+
+        Raises:
+            TypeError: if ``dtype`` is neither float32 nor float64.
+            ValueError: if a size is out of range, or the variant does not exist or does not support an option.
+        """
         self.variant, self.batch_first, self.dtype = variant, bool(batch_first), np.dtype(dtype)
         if self.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
             raise TypeError(f"dtype: expected float32 or float64, found {self.dtype}")
@@ -158,13 +195,13 @@ class _Recurrent:
         self.parameters = self._shapes.split(start.astype(self.dtype, copy=False))
 
     def _compile(self, arguments: tuple[Any, ...]) -> None:
-        """The compiled network of these arguments. It can be made again from them, and holds nothing else worth keeping."""
+        """Creates the network of the extension module. Copies and pickles keep the arguments and create it again."""
         self._arguments = arguments
         self._core = _core.Recurrent(self._kind, *arguments)
         self._shapes = _Shapes(self._kind, self._core)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What copies and pickles have: the arguments and the parameters, not the compiled network and its memory."""
+        """Leaves out the network of the extension module, which is created again from the arguments."""
         return {name: value for name, value in vars(self).items() if name not in ("_core", "_shapes")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -173,7 +210,7 @@ class _Recurrent:
 
     @classmethod
     def variants(cls) -> list[str]:
-        """The names that ``variant`` can have."""
+        """Returns the names of the variants."""
         return _core.Recurrent.variants(cls._kind)
 
     def __repr__(self) -> str:
@@ -185,7 +222,7 @@ class _Recurrent:
         )
 
     def _parameters(self) -> tuple[list[Flat], list[np.ndarray]]:
-        """Addresses, and the arrays that must live as long as they are used."""
+        """Returns the addresses of the parameters, and the arrays that must be kept alive while the addresses are used."""
         names = [name for name, *_ in self._shapes.places]
         if list(self.parameters) != names:
             raise ValueError(f"parameters: expected {names}, found {list(self.parameters)}")
@@ -232,11 +269,24 @@ class _Recurrent:
         del keep_alive
         return x, y, last, batch, tape
 
-    def forward(self, x: ArrayLike, state: Any = None, lengths: Sequence[int] | None = None) -> tuple[np.ndarray, Any]:
-        """Runs over x ``[T, B, I]`` (``[B, T, I]`` with batch_first): ``(y, state)``.
+    def forward(
+        self, x: ArrayLike, state: _State | None = None, lengths: Sequence[int] | None = None
+    ) -> tuple[np.ndarray, _State]:
+        """Runs the network over sequences. Calling the network does the same.
 
-        y is ``[T, B, D·P]`` in x's order and type, 0 behind a sequence's end. The state is ``(h, c)`` of an LSTM, else h:
-        h ``[L·D, B, P]``, c ``[L·D, B, H]``, in the arithmetic type. ``lengths`` are the valid steps of each sequence.
+        Args:
+            x: input ``[T, B, I]``, or ``[B, T, I]`` with ``batch_first``.
+            state: initial state, ``(h, c)`` for an LSTM, otherwise h: h is ``[L·D, B, P]``, c is ``[L·D, B, H]``. Default:
+                zeros.
+            lengths: number of valid steps of each sequence, B integers from 1 to T. Default: T.
+
+        Returns:
+            ``(y, state)``: y ``[T, B, D·P]`` (``[B, T, D·P]`` with ``batch_first``) in x's type, 0 after the end of a
+            sequence, and the final state in the type of the parameters.
+
+        Raises:
+            TypeError: if the type of x does not match that of the parameters.
+            ValueError: if shapes or lengths do not match.
         """
         _, y, last, _, _ = self._run(x, state, lengths, None)
         return y, self._shapes.public(last)
@@ -246,23 +296,45 @@ class _Recurrent:
     def train(
         self,
         x: ArrayLike,
-        state: Any = None,
+        state: _State | None = None,
         lengths: Sequence[int] | None = None,
         *,
         seed: int = 0,
         recompute: bool = False,
-    ) -> tuple[np.ndarray, Any, Tape]:
-        """The same in training: ``(y, state, tape)``; :meth:`Tape.backward` gives gradients.
+    ) -> tuple[np.ndarray, _State, Tape]:
+        """Runs the network in training mode, with dropout and zoneout, and records what the gradients need.
 
-        ``seed`` is that of dropout and zoneout. With ``recompute`` the tape keeps less and backward computes it again.
+        Args:
+            x, state, lengths: as in :meth:`forward`.
+            seed: seed of dropout and zoneout.
+            recompute: whether to save memory by recording less and computing it again in the backward pass.
+
+        Returns:
+            ``(y, state, tape)``; ``tape.backward(dy)`` returns :class:`RecurrentGradients`.
+
+        Raises:
+            TypeError: if the type of x does not match that of the parameters.
+            ValueError: if shapes or lengths do not match.
         """
         read, y, last, batch, tape = self._run(x, state, lengths, (_seed(seed), bool(recompute)))
         return y, self._shapes.public(last), Tape(self._shapes, tape, read, y, batch)
 
-    def step(self, x: ArrayLike, state: Any = None) -> tuple[np.ndarray, Any]:
-        """One step: x ``[B, I]`` to ``(y [B, P], state)``, with the bits of that step of a whole sequence."""
+    def step(self, x: ArrayLike, state: _State | None = None) -> tuple[np.ndarray, _State]:
+        """Runs one step, for streams. Gives the same bits as a pass over the whole sequence.
+
+        Args:
+            x: input ``[B, I]``.
+            state: state after the previous step, as in :meth:`forward`. Default: zeros.
+
+        Returns:
+            ``(y, state)`` with y ``[B, P]``.
+
+        Raises:
+            TypeError: if the type of x does not match that of the parameters.
+            ValueError: if shapes do not match, or the network is bidirectional.
+        """
         if self._shapes.directions != 1:
-            raise ValueError("step: expected a network that goes forward in time, found one that needs the end first")
+            raise ValueError("step: expected a network with one direction, found a bidirectional one")
         x = plain("input", x)
         axis = 1 if self.batch_first else 0
         y, state = self.forward(np.expand_dims(x, axis), state)
@@ -284,17 +356,47 @@ def _seed(value: int) -> int:
 
 
 class LSTM(_Recurrent):
-    __doc__ = f"Long short-term memory: ``LSTM(input_size, hidden_size, variant='paper', …)``.\n\n{_Recurrent.__doc__}"
+    """Long short-term memory (LSTM) network, with or without normalization.
+
+    ``parameters`` maps names (those of torch.nn where it has them, such as ``weight_ih_l0``) to arrays. Change the arrays in
+    place, or replace them by others of the same shape. Their initial values follow the library or paper of the variant.
+
+    Example:
+        >>> import numpy as np, layernorm
+        >>> network = layernorm.LSTM(3, 5, variant="paper", num_layers=2)
+        >>> x = np.zeros((7, 2, 3), np.float32)  # [T, B, I]
+        >>> y, (h, c) = network(x)
+        >>> y.shape, h.shape
+        ((7, 2, 5), (2, 2, 5))
+        >>> y, state, tape = network.train(x)
+        >>> tape.backward(np.ones_like(y)).parameters["weight_ih_l0"].shape
+        (20, 3)
+    """
+
     _kind = "lstm"
 
 
 class GRU(_Recurrent):
-    __doc__ = f"Gated recurrent units: ``GRU(input_size, hidden_size, variant='paper', …)``.\n\n{_Recurrent.__doc__}"
+    """Gated recurrent unit (GRU) network, with or without normalization.
+
+    Arguments, parameters and shapes are those of :class:`LSTM`, except that there is no projection, and that the state is h
+    alone.
+
+    Example:
+        >>> import numpy as np, layernorm
+        >>> y, h = layernorm.GRU(3, 5)(np.zeros((7, 2, 3), np.float32))
+        >>> y.shape, h.shape
+        ((7, 2, 5), (1, 2, 5))
+    """
+
     _kind = "gru"
 
 
 class RNN(_Recurrent):
-    __doc__ = (
-        f"The simple recurrent network: ``RNN(input_size, hidden_size, variant='paper', …)``.\n\n{_Recurrent.__doc__}"
-    )
+    """Simple recurrent network (Elman RNN) with tanh or, in the variants that end in ``-relu``, ReLU.
+
+    Arguments, parameters and shapes are those of :class:`LSTM`, except that there is no projection, and that the state is h
+    alone.
+    """
+
     _kind = "rnn"

@@ -1,4 +1,4 @@
-//! What a network is, as data: for those who compute the same in operations of their own.
+//! Description of a network as data, for Python code that composes it of PyTorch operations.
 
 use crate::failure::Failure;
 use crate::recurrent::Recurrent;
@@ -46,7 +46,7 @@ pub fn describe<'py>(py: Python<'py>, network: &Recurrent) -> PyResult<Bound<'py
     Ok(found)
 }
 
-/// Which of so many numbers the noise of a training pass hits.
+/// Mask of the first `count` elements that the noise of a training pass hits.
 #[pyfunction]
 #[pyo3(signature = (network, what, seed, layer, direction, count, /))]
 pub fn noise_hits(

@@ -1,43 +1,43 @@
-//! What goes wrong, as Python's exceptions with the library's words.
+//! Conversion of the library's errors to Python exceptions.
 
 use crate::tensor::Dtype;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyMemoryError, PyNotImplementedError, PyRuntimeError, PyTypeError, PyValueError};
 
-/// Why a call was refused.
+/// An error of a call.
 #[derive(Debug)]
 pub enum Failure {
-    /// An operation's error: MemoryError where memory is lacking, else ValueError.
+    /// Error of a norm: MemoryError if memory is exhausted, otherwise ValueError.
     Norm(layernorm::Error),
-    /// A recurrent network's error: likewise.
+    /// Error of a recurrent network: likewise.
     Recurrent(layernorm_rnn::Error),
-    /// A GPU's error: MemoryError where memory is lacking, NotImplementedError for what its kernels lack, ValueError for arguments,
-    /// else RuntimeError.
+    /// Error of a GPU: MemoryError if memory is exhausted, NotImplementedError for what its kernels lack, ValueError for arguments,
+    /// otherwise RuntimeError.
     Cuda(layernorm_cuda::Error),
-    /// An array of another type than is needed: TypeError.
+    /// Wrong element type: TypeError.
     Type {
-        /// Which argument.
+        /// Name of the argument.
         what: &'static str,
-        /// The types that it can have.
+        /// Supported types.
         expected: &'static str,
-        /// The type that came.
+        /// Actual type.
         found: Dtype,
     },
-    /// Another number of elements than is needed: ValueError.
+    /// Wrong number of elements: ValueError.
     Count {
-        /// Which argument.
+        /// Name of the argument.
         what: String,
-        /// How many are needed.
+        /// Required number.
         expected: usize,
-        /// How many came.
+        /// Actual number.
         found: usize,
     },
-    /// A tensor whose elements cannot be read where it says that they are: ValueError.
+    /// A tensor without memory, or with misaligned memory: ValueError.
     Memory {
-        /// Which argument.
+        /// Name of the argument.
         what: String,
     },
-    /// Calls that do not follow each other as they must: RuntimeError.
+    /// Calls in the wrong order, or with arguments that only this package passes: RuntimeError.
     Order(&'static str),
 }
 
@@ -88,9 +88,7 @@ impl From<Failure> for PyErr {
             Failure::Count { what, expected, found } => {
                 PyValueError::new_err(format!("{what}: expected {expected} elements, found {found}"))
             }
-            Failure::Memory { what } => {
-                PyValueError::new_err(format!("{what}: expected aligned memory of its own, found none"))
-            }
+            Failure::Memory { what } => PyValueError::new_err(format!("{what}: expected aligned memory, found none")),
             Failure::Order(what) => PyRuntimeError::new_err(what),
         }
     }

@@ -1,5 +1,4 @@
-//! Numbers that follow each other in memory, as Python hands them over: with their type and how many there are, so that nothing
-//! is read or written beyond them.
+//! Contiguous arrays as Python passes them: address, type and number of elements, so that nothing is accessed out of bounds.
 
 use crate::failure::Failure;
 use crate::tensor::{Dtype, slice, slice_mut};
@@ -23,22 +22,22 @@ impl<'py> FromPyObject<'_, 'py> for Flat {
 }
 
 impl Flat {
-    /// The address of the first.
+    /// Address of the first element.
     pub fn address(&self) -> usize {
         self.address
     }
 
-    /// The type.
+    /// Element type.
     pub fn dtype(&self) -> Dtype {
         self.dtype
     }
 
-    /// How many there are.
+    /// Number of elements.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// The address, if so many numbers are there and can be read as what they are.
+    /// Returns the address if there are `count` elements in aligned memory.
     pub fn checked(&self, what: impl Fn() -> String, count: usize) -> Result<usize, Failure> {
         if self.count != count {
             return Err(Failure::Count { what: what(), expected: count, found: self.count });
@@ -49,7 +48,7 @@ impl Flat {
         Ok(self.address)
     }
 
-    /// Refuses numbers of another type, or not so many.
+    /// Checks type and number of elements.
     pub fn fits(&self, what: &'static str, dtype: Dtype, count: usize) -> Result<(), Failure> {
         self.typed(what, dtype, count).map(|_| ())
     }
@@ -61,19 +60,19 @@ impl Flat {
         self.checked(|| what.to_owned(), count)
     }
 
-    /// So many numbers of the type `dtype`, to read.
+    /// Returns `count` elements of type `dtype` for reading.
     ///
     /// # Safety
-    /// The memory is what the caller said and stays so for `'a`; `dtype` is `T`.
+    /// The memory is as described and stays valid for `'a`; `dtype` is `T`.
     pub unsafe fn read<'a, T>(&self, what: &'static str, dtype: Dtype, count: usize) -> Result<&'a [T], Failure> {
-        // SAFETY: the caller's promise; as many as this are there.
+        // SAFETY: guaranteed by the caller; the count was checked.
         Ok(unsafe { slice(self.typed(what, dtype, count)?, count) })
     }
 
-    /// The same to write.
+    /// The same for writing.
     ///
     /// # Safety
-    /// As for [`Flat::read`], and nothing else uses the memory.
+    /// As for [`Flat::read`], and nothing else accesses the memory.
     pub unsafe fn write<'a, T>(&self, what: &'static str, dtype: Dtype, count: usize) -> Result<&'a mut [T], Failure> {
         // SAFETY: as above.
         Ok(unsafe { slice_mut(self.typed(what, dtype, count)?, count) })

@@ -1,5 +1,5 @@
-//! The compiled half of the Python package `layernorm`: it turns addresses into views and calls the library. What Python
-//! users see, with its checks of arrays and their types, is in `layernorm/*.py`.
+//! The extension module of the Python package `layernorm`. It turns addresses into views and calls the library. The public
+//! interface, which checks arrays and their types, is in `layernorm/*.py`.
 
 mod cuda;
 mod describe;

@@ -1,4 +1,4 @@
-//! The norms: each call takes tensors, makes views of them and calls the library.
+//! Norms: each call makes views of tensors and calls the library.
 
 use crate::failure::Failure;
 use crate::flat::Flat;
@@ -12,16 +12,16 @@ use layernorm::{
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-/// Which norm, with what it alone needs.
+/// A norm with its own arguments.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Layer norm over these axes, or over so many trailing ones.
+    /// Layer norm over these axes, or over this number of trailing axes.
     Layer(Rows),
-    /// RMS norm over the same.
+    /// RMS norm over such axes.
     Rms(Rows),
-    /// Group norm with so many groups.
+    /// Group norm with this number of groups.
     Group(usize),
-    /// Batch norm by the batch's own statistics.
+    /// Batch norm with the statistics of the batch.
     Batch,
 }
 
@@ -62,10 +62,10 @@ impl<'py> FromPyObject<'_, 'py> for Op {
     }
 }
 
-/// m, δ and r of the rows, which follow each other as `[3, rows]` in the arithmetic type.
+/// m, δ and r of the rows: `[3, rows]` in the accumulation type.
 type Stats = Flat;
 
-/// How many rows there are statistics of.
+/// Number of rows with statistics.
 fn stats_rows(stats: &Stats) -> Result<usize, Failure> {
     if !stats.count().is_multiple_of(3) {
         let what = "statistics".to_owned();
@@ -75,20 +75,20 @@ fn stats_rows(stats: &Stats) -> Result<usize, Failure> {
 }
 
 /// # Safety
-/// The memory is what was said, and nothing else uses it; `acc` is `A`.
+/// The memory is as described, and nothing else accesses it; `acc` is `A`.
 unsafe fn stats_mut<'a, A>(stats: Stats, acc: Dtype) -> Result<StatsMut<'a, A>, Failure> {
     let rows = stats_rows(&stats)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let (m, rest) = unsafe { stats.write("statistics", acc, 3 * rows)? }.split_at_mut(rows);
     let (delta, rstd) = rest.split_at_mut(rows);
     Ok(StatsMut { m, delta, rstd })
 }
 
 /// # Safety
-/// The memory is what was said; `acc` is `A`.
+/// The memory is as described; `acc` is `A`.
 unsafe fn stats_ref<'a, A>(stats: Stats, acc: Dtype) -> Result<StatsRef<'a, A>, Failure> {
     let rows = stats_rows(&stats)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let (m, rest) = unsafe { stats.read("statistics", acc, 3 * rows)? }.split_at(rows);
     let (delta, rstd) = rest.split_at(rows);
     Ok(StatsRef { m, delta, rstd })
@@ -129,7 +129,7 @@ pub fn forward(
 fn forward_of<T: Element>(call: &Forward, cx: &mut Context) -> Result<(), Failure> {
     let dtype = call.x.dtype;
     call.y.same_type("output", dtype)?;
-    // SAFETY: Python keeps the arrays alive, they are what it says, and those to be written are its own and apart.
+    // SAFETY: Python keeps the arrays alive and describes them correctly; outputs are exclusive and do not overlap.
     unsafe {
         let affine = call.parameters.affine::<T>(dtype)?;
         let stats = call.stats.map(|stats| stats_mut(stats, dtype.acc())).transpose()?;
@@ -158,7 +158,7 @@ unsafe fn row_forward<T: Element>(
     centered: bool,
     cx: &mut Context,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let y: ViewMut<'_, T> = call.y.view_mut()?;
         if let Some((residual, h)) = &call.residual {
@@ -191,7 +191,7 @@ struct Backward {
     dbias: Option<Tensor>,
 }
 
-/// Gradients from dy, x (h, where there was a residual) and the saved statistics; those that are None are not computed.
+/// Computes gradients from dy, x (h with a residual) and the saved statistics, except those that are None.
 #[pyfunction]
 #[pyo3(signature = (op, x, dy, dh, weight, zero_centered, eps, stats, dx, dweight, dbias, how, /))]
 #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
@@ -216,7 +216,7 @@ pub fn backward(
 }
 
 fn backward_of<T: Element>(call: &Backward, cx: &mut Context) -> Result<(), Failure> {
-    // SAFETY: Python keeps the arrays alive, they are what it says, and those to be written are its own and apart.
+    // SAFETY: Python keeps the arrays alive and describes them correctly; outputs are exclusive and do not overlap.
     unsafe {
         let (x, dy, affine, gradients) = backward_views::<T>(call)?;
         let stats = call.stats.ok_or(Failure::Order("gradients need the statistics"))?;
@@ -251,7 +251,7 @@ unsafe fn backward_views<'a, T: Element>(call: &Backward) -> Result<BackwardView
     if let Some(dx) = &call.dx {
         dx.same_type("gradient of the input", dtype)?;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let parameters = Parameters { weight: call.weight, bias: None, zero_centered: call.zero_centered };
         let gradients = Gradients {
@@ -263,16 +263,16 @@ unsafe fn backward_views<'a, T: Element>(call: &Backward) -> Result<BackwardView
     }
 }
 
-/// Running mean and variance, in the arithmetic type.
+/// Running mean and variance, in the accumulation type.
 type RunningStats = (Flat, Flat);
 
-/// The channels of `[N, C, …]`; 0 if there are none, which the operations refuse.
+/// Number of channels of `[N, C, …]`; 0 if there is no such axis, which is an error in the operations.
 fn channels(x: &Tensor) -> usize {
     x.shape().get(1).copied().unwrap_or(0)
 }
 
-/// Batch norm in training that also updates running statistics: with the factor `momentum`, or as the plain average over all
-/// batches if it is None, of which there were `batches` before.
+/// Batch norm in training, which also updates running statistics: with weight `momentum`, or, if it is None, as the average over
+/// all batches, of which there were `batches` before.
 #[pyfunction]
 #[pyo3(signature = (x, y, weight, bias, eps, stats, running, momentum, batches, how, /))]
 #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
@@ -314,7 +314,7 @@ pub fn batch_running(
     run(py, how, move |cx| with_type!(call.x.dtype, of(&call, running, momentum, cx)))
 }
 
-/// Batch norm by running statistics.
+/// Batch norm with running statistics.
 #[pyfunction]
 #[pyo3(signature = (x, y, weight, bias, eps, running, how, /))]
 #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
@@ -342,16 +342,16 @@ pub fn batch_infer(
 }
 
 /// # Safety
-/// The memory is what was said; the arithmetic type of x is `A`.
+/// The memory is as described; the accumulation type of x is `A`.
 unsafe fn moments<'a, A>((mean, var): RunningStats, x: &Tensor) -> Result<Moments<'a, A>, Failure> {
     let (acc, count) = (x.dtype.acc(), channels(x));
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         Ok(Moments { mean: mean.read("running mean", acc, count)?, var: var.read("running variance", acc, count)? })
     }
 }
 
-/// Gradients of [`batch_infer`].
+/// Computes the gradients of [`batch_infer`].
 #[pyfunction]
 #[pyo3(signature = (x, dy, weight, eps, running, dx, dweight, dbias, how, /))]
 #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]

@@ -1,11 +1,11 @@
-//! PyTorch's threads, for our work. Its OpenMP threads spin for milliseconds after each operation; threads of our own would
-//! share the cores with them.
+//! Runs work on PyTorch's OpenMP threads. They spin for milliseconds after each operation; a second thread pool would compete
+//! with them for the cores.
 
 use layernorm::parts::use_threads;
 use pyo3::prelude::*;
 use std::sync::OnceLock;
 
-/// The two entries of an OpenMP library, as GCC's has them; LLVM's and Intel's have them too.
+/// Two functions of GCC's OpenMP library, which LLVM's and Intel's also have.
 #[derive(Clone, Copy)]
 struct Library {
     parallel: Parallel,
@@ -18,27 +18,27 @@ type Parallel = unsafe extern "C" fn(extern "C" fn(*mut Work<'_>), *mut Work<'_>
 /// `omp_get_num_threads()`.
 type Present = unsafe extern "C" fn() -> i32;
 
-/// What the threads are to do.
+/// The work of a thread.
 type Work<'a> = &'a (dyn Fn(usize) + Sync);
 
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
-/// Looks for OpenMP among the libraries that this loaded one depends on (the file of `libtorch_cpu`). If it is there, all work
-/// of this process is done on its threads from now on; else it stays with ours. Says which.
+/// Looks for OpenMP among the dependencies of a loaded library (the file of `libtorch_cpu`). If it is found, all work of this
+/// process runs on its threads from now on; otherwise on our own. Returns whether it was found.
 #[pyfunction]
 #[pyo3(signature = (library, /))]
 pub fn use_openmp_of(library: &[u8]) -> bool {
     let name = std::ffi::CString::new(library).ok();
     let found = name.and_then(|name| find(&name));
-    // SAFETY: OpenMP's threads of a team are there at the same time, run the work once each and know their number; the call
-    // returns when all are done.
+    // SAFETY: the threads of an OpenMP team run concurrently, each runs the work once and knows its number; the call returns
+    // when all are done.
     found.is_some_and(|found| LIBRARY.set(found).is_ok() && unsafe { use_threads(fork) })
 }
 
 #[cfg(target_os = "linux")]
 fn find(library: &std::ffi::CStr) -> Option<Library> {
-    // SAFETY: nothing is loaded that is not there already. The handle is kept: the addresses stay good. Each entry is of the
-    // type that its name has had in every version.
+    // SAFETY: only libraries that are already loaded are opened. The handle is kept, so the addresses stay valid. Each function
+    // has had this type in every version.
     unsafe {
         let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
         if handle.is_null() {

@@ -1,8 +1,8 @@
-//! Recurrent networks: a network's description, its passes over sequences, and the tapes that training passes leave.
+//! Recurrent networks: descriptions, passes over sequences, and tapes of training passes.
 //!
-//! Parameters are the caller's tensors. A pass takes a *seat*, a network with its runner, copies the parameters that differ
-//! into it (weights are packed again only then), and runs. In training the seat stays with the tape until that is dropped, so
-//! that any number of passes can wait for their gradients.
+//! Parameters are the caller's tensors. A pass takes a *seat* (a network with its runner), copies the parameters that have changed
+//! into it (only then are weights packed again), and runs. In training the tape keeps the seat until it is dropped, so that any
+//! number of passes can wait for their gradients.
 
 use crate::detach::detached;
 use crate::failure::Failure;
@@ -20,26 +20,26 @@ use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// What runs a pass, and the memory of its results.
+/// A network with its runner, and memory for results.
 struct Seat<A: Element<Acc = A>> {
     network: Network<A>,
     runner: Runner<A>,
-    /// The settings that the runner was made with.
+    /// Settings that the runner was created with.
     settings: (usize, Option<Isa>),
     initial: State<A>,
     last: State<A>,
-    /// Memory for gradients of parameters and of the state.
+    /// Memory for gradients of the parameters and the state.
     gradients: Option<(Params<A>, State<A>)>,
 }
 
-/// Seats that are free.
+/// Free seats.
 #[derive(Default)]
 struct Seats {
     single: Mutex<Vec<Seat<f32>>>,
     double: Mutex<Vec<Seat<f64>>>,
 }
 
-/// The two types that arithmetic is done in.
+/// The two accumulation types.
 trait Kept: Real + Element<Acc = Self> {
     fn free(seats: &Seats) -> MutexGuard<'_, Vec<Seat<Self>>>;
     fn record(seat: Seat<Self>) -> Recorded;
@@ -72,7 +72,7 @@ kept!(f64, double, Double);
 enum Recorded {
     Single(Box<Seat<f32>>),
     Double(Box<Seat<f64>>),
-    /// It has gone back.
+    /// The seat was returned.
     Gone,
 }
 
@@ -87,7 +87,7 @@ fn kind_of(name: &str) -> Result<Kind, Failure> {
     Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or(Failure::Order("kind: expected lstm, gru or rnn"))
 }
 
-/// A named variant, with another ε where one is given.
+/// Returns a variant by name, with another ε if one is given.
 fn variant_of(kind: &str, name: &str, eps: Option<f64>) -> Result<Variant, Failure> {
     let variant = Variant::named(kind_of(kind)?, name)?;
     Ok(eps.map_or(variant, |eps| variant.with_eps(eps)))
@@ -99,7 +99,7 @@ type Place = (usize, usize, &'static str, Vec<usize>, usize);
 /// `(name, shape, numbers)` of a float64 tensor.
 type Named = (String, Vec<usize>, Flat);
 
-/// h and c, in the arithmetic type, where they are.
+/// h and c, in the accumulation type.
 type Pair = (Option<Flat>, Option<Flat>);
 
 #[derive(Clone)]
@@ -111,7 +111,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    /// Steps of all sequences. What is too large for a number is more than any tensor has.
+    /// Total number of steps of all sequences. Saturates, because no tensor is that large.
     fn rows(&self) -> usize {
         self.steps.saturating_mul(self.batch)
     }
@@ -148,8 +148,8 @@ impl Recurrent {
         Ok(Recurrent { config, seats: Arc::default() })
     }
 
-    /// What another library's tensors are, read off their names and shapes: the network, and its parameters as float64, one
-    /// after the other.
+    /// Reads tensors of another library by their names and shapes. Returns the network and all its parameters as one float64
+    /// list.
     #[staticmethod]
     #[pyo3(signature = (kind, variant, format, tensors, eps, noise_of_layers, /))]
     fn from_tensors(
@@ -168,7 +168,7 @@ impl Recurrent {
             let mut found = BTreeMap::new();
             for (name, shape, numbers) in tensors {
                 let count = shape.iter().fold(1, |count: usize, &n| count.saturating_mul(n));
-                // SAFETY: Python keeps the arrays alive.
+                // SAFETY: Python keeps the arrays alive and describes them correctly.
                 let values = memory::copied(unsafe { numbers.read::<f64>("weights", Dtype::F64, count)? })?;
                 found.insert(name, weights::Tensor { shape, values });
             }
@@ -178,25 +178,25 @@ impl Recurrent {
         Ok(read()?)
     }
 
-    /// Names of the variants of a kind.
+    /// Returns the names of the variants of a kind.
     #[staticmethod]
     fn variants(kind: &str) -> PyResult<Vec<&'static str>> {
         Ok(Variant::all(kind_of(kind)?).map(|variant| variant.name).collect())
     }
 
-    /// `(input, hidden, layers, directions, projection or None)`.
+    /// Returns `(input, hidden, layers, directions, projection or None)`.
     fn sizes(&self) -> (usize, usize, usize, usize, Option<usize>) {
         let config = &self.config;
         (config.input, config.hidden, config.layers, config.directions(), config.projection)
     }
 
-    /// Whether any bias is there that `bias=False` would take away.
+    /// Whether there is a bias that `bias=False` would remove.
     fn has_bias(&self) -> bool {
         let variant = &self.config.variant;
         variant.input_bias || variant.recurrent_bias || variant.bias
     }
 
-    /// What stands where among the parameters. Nothing of their size is allocated: passes ask for it.
+    /// Returns slot, shape and offset of every parameter. Allocates nothing of the size of the parameters.
     fn places(&self) -> Vec<Place> {
         let (config, mut found, mut offset) = (&self.config, Vec::new(), 0);
         for layer in 0..config.layers {
@@ -212,27 +212,27 @@ impl Recurrent {
         found
     }
 
-    /// Starting parameters, one after the other: those of the variant's source.
+    /// Returns all initial parameters as one list, initialized as in the variant's source.
     fn start(&self, seed: u64) -> PyResult<Vec<f64>> {
         let network = Network::<f64>::new(self.config, Init::for_variant(&self.config.variant), seed);
         Ok(network.map_err(Failure::from)?.params().values().to_vec())
     }
 
-    /// The same, written to float64 in memory: a list of millions of numbers takes seconds.
+    /// The same, written to a float64 array, because a list of millions of numbers takes seconds.
     #[pyo3(signature = (seed, to, /))]
     fn start_into(&self, py: Python<'_>, seed: u64, to: Flat) -> PyResult<()> {
         let start = || -> Result<(), Failure> {
             let network = Network::<f64>::new(self.config, Init::for_variant(&self.config.variant), seed)?;
             let values = network.params().values();
-            // SAFETY: Python keeps the memory alive, and nothing else uses it.
+            // SAFETY: Python keeps the memory alive, and nothing else accesses it.
             unsafe { to.write("parameters", Dtype::F64, values.len())? }.copy_from_slice(values);
             Ok(())
         };
         Ok(detached(py, start)?)
     }
 
-    /// Runs over sequences x `[T, B, I]` (or `[B, T, I]`); writes y, of the same type, and the last h and c (in the arithmetic
-    /// type). With `training = (seed, recompute)` it gives a tape. `parameters` are in the order of `places`.
+    /// Runs over sequences x `[T, B, I]` (or `[B, T, I]`); writes y, of the same type, and the last h and c (in the accumulation
+    /// type). With `training = (seed, recompute)` it returns a tape. `parameters` are in the order of `places`.
     #[pyo3(signature = (parameters, x, sizes, lengths, state, y, last, training, how, /))]
     #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
     fn forward(
@@ -269,7 +269,7 @@ struct Call {
 }
 
 impl Recurrent {
-    /// What it is.
+    /// The configuration.
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
@@ -278,7 +278,7 @@ impl Recurrent {
         Ok(Params::zeros(&self.config)?)
     }
 
-    /// A free seat, or a new one, with the present settings.
+    /// Returns a free seat, or a new one, with the current settings.
     fn seat<A: Kept>(&self, how: How) -> Result<Seat<A>, Failure> {
         let context = configured(Context::new(), (how.0, false))?;
         let settings = (context.threads(), Some(context.isa()?));
@@ -301,7 +301,7 @@ impl Recurrent {
         Ok(seat)
     }
 
-    /// Numbers of h and c for so many sequences.
+    /// Number of elements of h and c for a batch.
     fn state_sizes(&self, batch: usize) -> (usize, usize) {
         let config = &self.config;
         let cells = (config.layers * config.directions()).saturating_mul(batch);
@@ -317,7 +317,7 @@ where
     let counts = recurrent.state_sizes(sizes.batch);
     let rows = sizes.rows();
     let mut seat = recurrent.seat::<T::Acc>(call.how)?;
-    // SAFETY: Python keeps the tensors alive, contiguous and of the sizes that it says, and those to be written are its own.
+    // SAFETY: Python keeps the tensors alive, contiguous and of the given sizes; outputs are exclusive.
     unsafe {
         take_parameters(&mut seat.network, &call.parameters)?;
         let sequences = Sequences {
@@ -346,15 +346,15 @@ where
     Ok(Some(Tape { recorded, seats: recurrent.seats.clone(), config: *config, dtype, rows, counts }))
 }
 
-/// The numbers of y at a step of a sequence.
+/// Returns the range of y at a step of a sequence.
 fn width(config: &Config) -> usize {
     config.output() * config.directions()
 }
 
-/// Copies parameters that differ from those that the network has.
+/// Copies parameters that differ from those of the network.
 ///
 /// # Safety
-/// The memory is what was said.
+/// The memory is as described.
 unsafe fn take_parameters<A: Kept>(network: &mut Network<A>, from: &[Flat]) -> Result<(), Failure> {
     let entries = network.params().entries().len();
     if from.len() != entries {
@@ -366,9 +366,9 @@ unsafe fn take_parameters<A: Kept>(network: &mut Network<A>, from: &[Flat]) -> R
         let entry = &network.params().entries()[i];
         let range = entry.range.clone();
         let address = numbers.checked(|| entry.name(), range.len())?;
-        // SAFETY: the caller's promise; as many as this are there.
+        // SAFETY: guaranteed by the caller; the count was checked.
         let found = unsafe { with_type!(numbers.dtype(), converted(address, range.len(), &mut room;)) }?;
-        // Bits, not numbers: −0 is another parameter than 0, and NaN the same as NaN.
+        // Compare bits: −0 differs from 0, and NaN equals itself.
         if bytes(found) != bytes(&network.params().values()[range.clone()]) {
             network.params_mut().values_mut()[range].copy_from_slice(found);
         }
@@ -376,29 +376,29 @@ unsafe fn take_parameters<A: Kept>(network: &mut Network<A>, from: &[Flat]) -> R
     Ok(())
 }
 
-/// The bytes of numbers, to compare them fast.
+/// Returns the bytes of numbers, for a fast comparison.
 fn bytes<A: Kept>(numbers: &[A]) -> &[u8] {
     // SAFETY: f32 and f64 have no padding.
     unsafe { std::slice::from_raw_parts(numbers.as_ptr().cast(), size_of_val(numbers)) }
 }
 
-/// Numbers in the arithmetic type: where they are, or converted.
+/// Returns numbers in the accumulation type, borrowed or converted.
 ///
 /// # Safety
 /// As for [`slice`].
 unsafe fn converted<T: Element, A: Kept>(address: usize, count: usize, room: &mut Vec<A>) -> Result<&[A], Failure> {
     if std::any::TypeId::of::<T>() == std::any::TypeId::of::<A>() {
-        // SAFETY: the caller's promise; the types are the same.
+        // SAFETY: guaranteed by the caller; the types are the same.
         return Ok(unsafe { slice::<A>(address, count) });
     }
     room.clear();
     room.try_reserve_exact(count).map_err(|_| memory::out_of_memory::<A>(count))?;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     room.extend(unsafe { slice::<T>(address, count) }.iter().map(|x| A::from_f64(x.widen().to_f64())));
     Ok(room)
 }
 
-/// Refuses h and c of other types and sizes.
+/// Checks types and sizes of h and c.
 fn check_state(what: &'static str, state: &Pair, acc: Dtype, counts: (usize, usize)) -> Result<(), Failure> {
     for (part, count) in [(state.0, counts.0), (state.1, counts.1)] {
         if let Some(part) = part {
@@ -408,7 +408,7 @@ fn check_state(what: &'static str, state: &Pair, acc: Dtype, counts: (usize, usi
     Ok(())
 }
 
-/// Copies a state that the caller has, zeros for what is missing of it; false if there is none.
+/// Copies the state of the caller, with zeros for missing parts. Returns false if there is none.
 ///
 /// # Safety
 /// As for [`Flat::read`].
@@ -427,7 +427,7 @@ unsafe fn take_state<A: Kept>(
         match part {
             None => memory::refill(numbers, count, A::ZERO)?,
             Some(part) => {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 let found = unsafe { part.read(what, acc, count)? };
                 numbers.try_reserve_exact(count).map_err(|_| memory::out_of_memory::<A>(count))?;
                 numbers.extend_from_slice(found);
@@ -437,21 +437,21 @@ unsafe fn take_state<A: Kept>(
     Ok(true)
 }
 
-/// Copies a state to where the caller wants it.
+/// Copies a state to the caller's memory.
 ///
 /// # Safety
 /// As for [`Flat::write`].
 unsafe fn give_state<A: Kept>(what: &'static str, from: &State<A>, to: &Pair, acc: Dtype) -> Result<(), Failure> {
     for (numbers, part) in [(&from.h, to.0), (&from.c, to.1)] {
         if let Some(part) = part {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { part.write(what, acc, numbers.len())? }.copy_from_slice(numbers);
         }
     }
     Ok(())
 }
 
-/// What a pass in training leaves for its gradients.
+/// A recorded training pass.
 #[pyclass(frozen, module = "layernorm._core")]
 pub struct Tape {
     recorded: Mutex<Recorded>,
@@ -459,15 +459,14 @@ pub struct Tape {
     config: Config,
     dtype: Dtype,
     rows: usize,
-    /// Numbers of h and c.
+    /// Number of elements of h and c.
     counts: (usize, usize),
 }
 
 #[pymethods]
 impl Tape {
-    /// Writes gradients from those of y and of the last h and c: of x, of the parameters (one after the other, in the
-    /// arithmetic type) and of the first h and c. Those that are None are not written, and that of x not computed. It may be
-    /// called again.
+    /// Writes the gradients of x, of the parameters (joined, in the accumulation type) and of the first h and c, from those of y
+    /// and of the last h and c. Those that are None are not written; that of x is then not computed. May be called again.
     #[pyo3(signature = (dy, dlast, dx, dparameters, dfirst, /))]
     fn backward(
         &self,
@@ -499,7 +498,7 @@ where
     let mut recorded = tape.recorded.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let seat = T::Acc::recorded(&mut recorded).ok_or(Failure::Order("the tape is of another type"))?;
     let inputs = if ends.dx.is_some() { tape.rows.saturating_mul(config.input) } else { 0 };
-    // SAFETY: Python keeps the tensors alive, contiguous and of the sizes that it says, and those to be written are its own.
+    // SAFETY: Python keeps the tensors alive, contiguous and of the given sizes; outputs are exclusive.
     unsafe {
         let dy = ends.dy.read::<T>("gradient of the output", dtype, tape.rows.saturating_mul(width(config)))?;
         let dx = ends.dx.map(|dx| dx.write::<T>("gradient of the input", dtype, inputs)).transpose()?;
@@ -512,7 +511,7 @@ where
             Some(kept) => kept,
             None => (seat.network.params().try_zeros_like()?, State::default()),
         };
-        // The runner adds.
+        // The runner accumulates.
         params.values_mut().fill(T::Acc::ZERO);
         let mut gradients = Gradients { input: memory::zeros(inputs)?, params, state };
         seat.runner.backward_into(&seat.network, dy, dlast, 0, &mut gradients)?;

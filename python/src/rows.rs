@@ -1,5 +1,5 @@
-//! Layer and RMS norm of contiguous rows: the shortest way from Python, for tensors so small that the call is what costs.
-//! The same operations as in `norms.rs`, and so the same bits.
+//! Fast path for layer and RMS norm of contiguous rows, for tensors so small that call overhead dominates. It runs the same
+//! operations as `norms.rs` and gives the same bits.
 
 use crate::failure::Failure;
 use crate::flat::Flat;
@@ -12,12 +12,12 @@ use layernorm::{
 };
 use pyo3::prelude::*;
 
-/// Statistics that a forward pass has saved: m, δ and r, each so many times.
+/// Statistics saved by a forward pass: m, δ and r of each row.
 #[pyclass(frozen, module = "layernorm._core")]
 pub struct Saved {
     numbers: Numbers,
     shape: Shape,
-    /// Addresses of x and γ, to be known again.
+    /// Addresses of x and γ, to detect replaced tensors.
     of: (usize, Option<usize>),
 }
 
@@ -28,7 +28,7 @@ enum Numbers {
 
 #[pymethods]
 impl Saved {
-    /// `(address, type, count)`, as the general functions take statistics. They stay where they are as long as this lives.
+    /// `(address, type, count)` as the general functions take statistics. Valid as long as this object lives.
     #[getter]
     fn place(&self) -> (usize, usize, usize) {
         let (address, count) = match &self.numbers {
@@ -39,7 +39,7 @@ impl Saved {
     }
 }
 
-/// Which rows: `[rows, n]` of a type.
+/// Rows `[rows, n]` of a type.
 #[derive(Clone, Copy, PartialEq)]
 struct Shape {
     centered: bool,
@@ -52,7 +52,7 @@ struct Shape {
 /// `(address, dtype)` of γ, β or their gradients, `[n]`.
 type Vector = Option<(usize, Dtype)>;
 
-/// γ or β, if it is there, as Python hands it over: of `n` numbers, which Python compares with its shape.
+/// γ or β, if given, as Python passes it. Python has checked that its shape has `n` elements.
 fn vector(address: Option<usize>, code: usize, n: usize) -> PyResult<Vector> {
     let Some(address) = address else { return Ok(None) };
     let dtype = Dtype::number(code)?;
@@ -61,27 +61,27 @@ fn vector(address: Option<usize>, code: usize, n: usize) -> PyResult<Vector> {
 }
 
 /// # Safety
-/// The memory is there, contiguous, of `rows·n` elements of type `T`.
+/// There are `rows·n` contiguous elements of type `T`.
 unsafe fn matrix<'a, T>(address: usize, shape: Shape) -> Result<View<'a, T>, Failure> {
     let pointer = std::ptr::with_exposed_provenance(address);
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     Ok(unsafe { View::from_raw_parts(pointer, &[shape.rows, shape.n], &[shape.n as isize, 1]) }?)
 }
 
 /// # Safety
-/// As for [`matrix`], and nothing else uses the memory.
+/// As for [`matrix`], and nothing else accesses the memory.
 unsafe fn matrix_mut<'a, T>(address: usize, shape: Shape) -> Result<ViewMut<'a, T>, Failure> {
     let pointer = std::ptr::with_exposed_provenance_mut(address);
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     Ok(unsafe { ViewMut::from_raw_parts(pointer, &[shape.rows, shape.n], &[shape.n as isize, 1]) }?)
 }
 
 /// # Safety
-/// The memory is there, contiguous, of `n` elements of the type of x or f32.
+/// There are `n` contiguous elements of the type of x or f32.
 unsafe fn parameter<'a, T: Element>(vector: Vector, shape: Shape) -> Result<Option<Param<'a, T>>, Failure> {
     let Some((address, dtype)) = vector else { return Ok(None) };
     parameter_type("parameter", dtype, shape.dtype)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     Ok(Some(unsafe {
         if dtype == shape.dtype {
             Param::Same(View::from_raw_parts(std::ptr::with_exposed_provenance(address), &[shape.n], &[1])?)
@@ -92,11 +92,11 @@ unsafe fn parameter<'a, T: Element>(vector: Vector, shape: Shape) -> Result<Opti
 }
 
 /// # Safety
-/// As for [`parameter`], and nothing else uses the memory.
+/// As for [`parameter`], and nothing else accesses the memory.
 unsafe fn parameter_mut<'a, T: Element>(vector: Vector, shape: Shape) -> Result<Option<ParamMut<'a, T>>, Failure> {
     let Some((address, dtype)) = vector else { return Ok(None) };
     parameter_type("gradient of a parameter", dtype, shape.dtype)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     Ok(Some(unsafe {
         if dtype == shape.dtype {
             ParamMut::Same(ViewMut::from_raw_parts(std::ptr::with_exposed_provenance_mut(address), &[shape.n], &[1])?)
@@ -106,7 +106,7 @@ unsafe fn parameter_mut<'a, T: Element>(vector: Vector, shape: Shape) -> Result<
     }))
 }
 
-/// y = norm(x) over rows `[rows, n]`, all of it contiguous; the statistics if they are to be saved.
+/// Computes y = norm(x) for contiguous rows `[rows, n]`, and returns the statistics if they are to be saved.
 #[pyfunction]
 #[pyo3(signature = (centered, dtype, rows, n, x, y, weight, weight_type, bias, bias_type, eps, save, threads, /))]
 #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
@@ -159,7 +159,7 @@ struct Forward {
 
 fn forward_of<T: Element>(call: &Forward, cx: &mut Context) -> Result<(), Failure> {
     let shape = call.shape;
-    // SAFETY: Python keeps the tensors alive, contiguous and of these sizes, and those to be written are its own.
+    // SAFETY: Python keeps the tensors alive, contiguous and of these sizes; outputs are exclusive.
     unsafe {
         let affine =
             Affine { weight: parameter(call.weight, shape)?, bias: parameter(call.bias, shape)?, zero_centered: false };
@@ -174,8 +174,8 @@ fn forward_of<T: Element>(call: &Forward, cx: &mut Context) -> Result<(), Failur
     }
 }
 
-/// Gradients from what [`rows_forward`] saved; those that are None are not computed. False, and nothing is done, if x or γ is not
-/// where it was, or not what it was: hooks may have replaced it. Counts are of elements.
+/// Computes gradients from what [`rows_forward`] saved, except those that are None. Returns false and does nothing if the address or
+/// size of x or γ has changed, because hooks may have replaced them. Counts are of elements.
 #[pyfunction]
 #[pyo3(signature = (
     centered, dtype, n, x, count, dy, weight, weight_type, weight_count, eps, saved, dx, dweight, dbias, bias_type, threads, /

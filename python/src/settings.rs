@@ -1,4 +1,4 @@
-//! How calls run: the settings of the process, and a context a thread that keeps its scratch memory.
+//! Settings of the process, and one context per thread, which keeps its scratch memory.
 
 use crate::detach::detached;
 use crate::failure::Failure;
@@ -9,22 +9,22 @@ use std::cell::RefCell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Threads that the user asked for; 0 if none were.
+/// Number of threads set by the user; 0 if not set.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
-/// The instruction set that the user asked for: its place in `Isa::ALL` + 1; 0 if none was.
+/// Instruction set chosen by the user: its index in `Isa::ALL` + 1; 0 if not set.
 static ISA: AtomicUsize = AtomicUsize::new(0);
-/// So that two settings at once leave one of them whole.
+/// Serializes changes of the instruction set.
 static SETTING: Mutex<()> = Mutex::new(());
 
-/// What a call says about how it runs: `(threads, fresh)`. The threads (0: all) count where the user has set none; `fresh`
-/// says that outputs were just allocated.
+/// `(threads, fresh)` of a call. `threads` (0: all cores) applies unless the user has set a number; `fresh` means that outputs were
+/// just allocated.
 pub type How = (usize, bool);
 
 thread_local! {
     static CONTEXT: RefCell<Context> = RefCell::new(Context::new());
 }
 
-/// A context of the present settings, with the scratch memory of the one given.
+/// Returns a context with the current settings and the scratch memory of the given one.
 pub fn configured(context: Context, (threads, fresh): How) -> Result<Context, Failure> {
     let mut context = context.with_fresh_outputs(fresh);
     let asked = match THREADS.load(Ordering::Relaxed) {
@@ -53,7 +53,13 @@ pub fn run(py: Python<'_>, how: How, call: impl FnOnce(&mut Context) -> Result<(
     Ok(result?)
 }
 
-/// Threads for every call from now on, in all Python threads; None: as many as the machine has cores, or as PyTorch uses.
+/// Sets the number of threads that large calls use, in all Python threads. Does not change results.
+///
+/// Args:
+///     threads: number of threads, 1 or more. None: one per core, or for layernorm.torch those of PyTorch.
+///
+/// Raises:
+///     ValueError: if the number is less than 1.
 #[pyfunction]
 #[pyo3(signature = (threads, /))]
 pub fn set_num_threads(threads: Option<Bound<'_, PyAny>>) -> PyResult<()> {
@@ -68,13 +74,19 @@ pub fn set_num_threads(threads: Option<Bound<'_, PyAny>>) -> PyResult<()> {
             THREADS.store(count, Ordering::Relaxed);
             Ok(())
         }
-        // A whole number, below 0 or beyond any machine.
+        // An integer that is negative or too large.
         Err(error) if error.is_instance_of::<PyOverflowError>(asked.py()) => Err(refused()),
         Err(error) => Err(error),
     }
 }
 
-/// The instruction set for every call from now on; None: the widest that the machine has.
+/// Sets the instruction set that calls use. Does not change results.
+///
+/// Args:
+///     name: "scalar", "avx2", "avx512" or "neon"; `info().available` lists those of this machine. None: the widest one.
+///
+/// Raises:
+///     ValueError: if the name is unknown or this machine does not support the instruction set.
 #[pyfunction]
 #[pyo3(signature = (name, /))]
 pub fn set_isa(name: Option<&str>) -> PyResult<()> {
@@ -90,7 +102,7 @@ pub fn set_isa(name: Option<&str>) -> PyResult<()> {
     Ok(())
 }
 
-/// `(threads, instruction set, those of the machine)`.
+/// Returns `(threads, instruction set, instruction sets of this machine)`.
 #[pyfunction]
 pub fn settings() -> PyResult<(usize, &'static str, Vec<&'static str>)> {
     let context = configured(Context::new(), (0, false))?;

@@ -1,5 +1,5 @@
-//! Tensors as Python hands them over: an address, a type, shape and strides. The Python half of the package takes them
-//! from arrays that it keeps alive during the call.
+//! Tensors as Python passes them: address, type, shape and strides. The Python code takes them from arrays that it keeps alive
+//! during the call.
 
 use crate::failure::Failure;
 use layernorm::{Affine, Element, MAX_RANK, Param, ParamMut, View, ViewMut};
@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-/// The type of the elements.
+/// Element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dtype {
     /// float16
@@ -23,12 +23,12 @@ pub enum Dtype {
 impl Dtype {
     const ALL: [Dtype; 4] = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64];
 
-    /// The type with this number in the order of [`Dtype::ALL`].
+    /// Returns the type with this index in [`Dtype::ALL`].
     pub fn number(code: usize) -> PyResult<Dtype> {
         Dtype::ALL.get(code).copied().ok_or_else(|| PyValueError::new_err(format!("no type has number {code}")))
     }
 
-    /// The bytes of an element.
+    /// Size of an element in bytes.
     pub fn size(self) -> usize {
         match self {
             Dtype::F16 | Dtype::Bf16 => 2,
@@ -37,12 +37,12 @@ impl Dtype {
         }
     }
 
-    /// The type that arithmetic is done in.
+    /// Accumulation type.
     pub fn acc(self) -> Dtype {
         if self == Dtype::F64 { Dtype::F64 } else { Dtype::F32 }
     }
 
-    /// The name in NumPy and PyTorch.
+    /// Name in NumPy and PyTorch.
     pub fn name(self) -> &'static str {
         match self {
             Dtype::F16 => "float16",
@@ -74,12 +74,12 @@ macro_rules! with_type {
 }
 pub(crate) use with_type;
 
-/// `(address, dtype, shape, strides)`, strides in elements. The dtype is its place in [`Dtype::ALL`].
+/// `(address, dtype, shape, strides)`, strides in elements. The dtype is its index in [`Dtype::ALL`].
 #[derive(Clone, Copy, Debug)]
 pub struct Tensor {
-    /// Address of element 0.
+    /// Address of the first element.
     pub address: usize,
-    /// The type of the elements.
+    /// Element type.
     pub dtype: Dtype,
     rank: usize,
     shape: [usize; MAX_RANK],
@@ -100,8 +100,8 @@ where
     Ok(tuple.len())
 }
 
-/// Refuses elements at address 0, as PyTorch's tensors without memory say (on its device `meta`, freed, or zeros that are never
-/// stored), and such as are not at multiples of their size.
+/// Checks that a tensor has aligned memory. PyTorch's tensors without memory (on the device `meta`, freed, or zero tensors) have
+/// address 0.
 pub fn has_memory(address: usize, dtype: Dtype, empty: bool) -> Result<(), Failure> {
     if !empty && (address == 0 || !address.is_multiple_of(dtype.size())) {
         return Err(Failure::Memory { what: "tensor".to_owned() });
@@ -127,41 +127,41 @@ impl<'py> FromPyObject<'_, 'py> for Tensor {
 }
 
 impl Tensor {
-    /// The shape.
+    /// Shape.
     pub fn shape(&self) -> &[usize] {
         &self.shape[..self.rank]
     }
 
-    /// Whether the other is the same memory, seen in the same way.
+    /// Whether the other tensor is the same memory with the same shape and strides.
     pub fn is_same(&self, other: &Tensor) -> bool {
         let layout = |tensor: &Tensor| (tensor.address, tensor.dtype, tensor.shape, tensor.strides);
         layout(self) == layout(other)
     }
 
-    /// The address as a pointer. An empty tensor may have none, which a slice or view does not allow.
+    /// Returns the address as a pointer. An empty tensor may have address 0, which slices and views do not allow.
     fn pointer<T>(&self) -> *mut T {
         if self.address == 0 { std::ptr::dangling_mut() } else { std::ptr::with_exposed_provenance_mut(self.address) }
     }
 
-    /// To read.
+    /// Returns a view for reading.
     ///
     /// # Safety
-    /// The memory is what the caller said, of the type `T`, and stays so for `'a`.
+    /// The memory is as described, of type `T`, and stays valid for `'a`.
     pub unsafe fn view<'a, T>(&self) -> Result<View<'a, T>, Failure> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         Ok(unsafe { View::from_raw_parts(self.pointer(), self.shape(), &self.strides[..self.rank]) }?)
     }
 
-    /// To write.
+    /// Returns a view for writing.
     ///
     /// # Safety
-    /// As for [`Tensor::view`], and nothing else uses the memory.
+    /// As for [`Tensor::view`], and nothing else accesses the memory.
     pub unsafe fn view_mut<'a, T>(&self) -> Result<ViewMut<'a, T>, Failure> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         Ok(unsafe { ViewMut::from_raw_parts(self.pointer(), self.shape(), &self.strides[..self.rank]) }?)
     }
 
-    /// Refuses another type than that of `like`.
+    /// Checks that the type is that of `like`.
     pub fn same_type(&self, what: &'static str, like: Dtype) -> Result<(), Failure> {
         if self.dtype == like { Ok(()) } else { Err(Failure::Type { what, expected: like.name(), found: self.dtype }) }
     }
@@ -171,7 +171,7 @@ impl Tensor {
     }
 }
 
-/// Refuses parameters of another type than the input's or float32.
+/// Checks that a parameter has the input's type or float32.
 pub fn parameter_type(what: &'static str, found: Dtype, input: Dtype) -> Result<(), Failure> {
     if found == input || found == Dtype::F32 {
         return Ok(());
@@ -197,7 +197,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// As the library wants them.
+    /// Converts the parameters for the library.
     ///
     /// # Safety
     /// As for [`Tensor::view`]; `input` is `T`.
@@ -205,7 +205,7 @@ impl Parameters {
         let parameter = |what, tensor: Option<Tensor>| -> Result<Option<Param<'a, T>>, Failure> {
             let Some(tensor) = tensor else { return Ok(None) };
             tensor.parameter_type(what, input)?;
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             Ok(Some(unsafe {
                 if tensor.dtype == input { Param::Same(tensor.view()?) } else { Param::F32(tensor.view()?) }
             }))
@@ -218,7 +218,7 @@ impl Parameters {
     }
 }
 
-/// Where the gradient of a parameter goes.
+/// Returns the output for the gradient of a parameter.
 ///
 /// # Safety
 /// As for [`Tensor::view_mut`]; `input` is `T`.
@@ -229,25 +229,25 @@ pub unsafe fn gradient<'a, T: Element>(
 ) -> Result<Option<ParamMut<'a, T>>, Failure> {
     let Some(tensor) = tensor else { return Ok(None) };
     tensor.parameter_type(what, input)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     Ok(Some(unsafe {
         if tensor.dtype == input { ParamMut::Same(tensor.view_mut()?) } else { ParamMut::F32(tensor.view_mut()?) }
     }))
 }
 
-/// So many numbers that follow each other at an address.
+/// Returns the `count` contiguous numbers at an address.
 ///
 /// # Safety
-/// They are there, of the type `A` (any bytes are such numbers), for `'a`.
+/// They exist, of type `A` (for which any bytes are valid), for `'a`.
 pub unsafe fn slice<'a, A>(address: usize, count: usize) -> &'a [A] {
-    // SAFETY: the caller's promise; where there are none, any aligned address will do.
+    // SAFETY: guaranteed by the caller; without elements any aligned address is valid.
     unsafe { std::slice::from_raw_parts(nonempty(address, count), count) }
 }
 
-/// The same to write.
+/// The same for writing.
 ///
 /// # Safety
-/// As for [`slice`], and nothing else uses the memory.
+/// As for [`slice`], and nothing else accesses the memory.
 pub unsafe fn slice_mut<'a, A>(address: usize, count: usize) -> &'a mut [A] {
     // SAFETY: as above.
     unsafe { std::slice::from_raw_parts_mut(nonempty(address, count), count) }

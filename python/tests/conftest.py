@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures of all tests."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ import layernorm
 
 @pytest.fixture(autouse=True)
 def settings():
-    """Every test starts with the settings of a new process."""
+    """Restores the default settings before every test."""
     yield
     layernorm.set_num_threads(None)
     layernorm.set_isa(None)

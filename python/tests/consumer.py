@@ -1,4 +1,4 @@
-"""Code of a user, for mypy: it must find nothing here but what is said to be wrong. It is never run."""
+"""User code for mypy, which must report only the marked errors. It is never run."""
 
 import numpy as np
 from torch.nn.utils.rnn import PackedSequence, pack_sequence

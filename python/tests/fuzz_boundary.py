@@ -1,11 +1,11 @@
-"""A fuzzer of the Python boundary: random calls with good and bad arguments, in processes of their own.
+"""Fuzzes the public functions with random good and bad arguments, in separate processes.
 
     python fuzz_boundary.py [--seconds 30] [--seed 0] [--torch]
-    python fuzz_boundary.py [--torch] --case SEED        one case again, with its arguments
+    python fuzz_boundary.py [--torch] --case SEED        repeats one case and prints its arguments
 
-A call may raise an exception of a sensible type with a message; if it returns, the result is compared with float64. Anything
-else is a failure: a wrong result, another exception, an input that changed, a process that died or did not come back. Every
-case has a seed of its own. Processes have a limit on their memory, so that what is too large is refused here as elsewhere.
+A call may raise an exception of an expected type with a message; if it returns, the result is compared with float64. Anything
+else is a failure: a wrong result, another exception, a changed input, a process that crashed or hung. Every case has its own
+seed. The memory of the processes is limited, so that allocations that are too large fail.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import traceback
 import warnings
 
 BATCH = 2000
-# Bytes of address space; PyTorch's libraries alone take several GB of it.
+# Bytes of address space; PyTorch's libraries alone take several GB.
 LIMIT = {"numpy": 3 << 30, "torch": 24 << 30}
 PATIENCE = 120.0
 
 
 class Wrong(Exception):
-    """A case whose result is not what it should be."""
+    """A wrong result."""
 
 
 def outcome(make, seed, allowed, show=None):
-    """Runs a case: None, or what is wrong with it."""
+    """Runs a case. Returns None, or a description of the failure."""
     import numpy as np
 
     try:
@@ -47,9 +47,9 @@ def outcome(make, seed, allowed, show=None):
             check()
     except Wrong as wrong:
         return str(wrong)
-    except MemoryError:  # of the fuzzer's own arrays
+    except MemoryError:  # of the fuzzer's arrays
         return None
-    except BaseException as error:  # Rust's panics are no Exception
+    except BaseException as error:  # Rust panics are not subclasses of Exception
         if isinstance(error, KeyboardInterrupt):
             raise
         if show:
@@ -64,7 +64,7 @@ def cases(kind):
 
 
 def batch(kind, first, seconds):
-    """A process of the fuzzer: runs cases, and says which before each, for the case that ends it."""
+    """Runs cases in a worker process. Prints the seed before each case, to identify one that crashes."""
     resource.setrlimit(resource.RLIMIT_AS, (LIMIT[kind], LIMIT[kind]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     make, allowed = cases(kind)
@@ -113,8 +113,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--torch", action="store_true", help="layernorm.torch instead of NumPy's functions")
-    parser.add_argument("--case", type=int, help="run one case and show it")
+    parser.add_argument("--torch", action="store_true", help="fuzz layernorm.torch instead of the NumPy functions")
+    parser.add_argument("--case", type=int, help="run one case and print its arguments")
     parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     kind = "torch" if options.torch else "numpy"
@@ -130,5 +130,5 @@ def main():
 
 
 if __name__ == "__main__":
-    # As the module that the cases import, so that there is one `Wrong`.
+    # Run as the module that the cases import, so that there is only one class `Wrong`.
     importlib.import_module("fuzz_boundary").main()

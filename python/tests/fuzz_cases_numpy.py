@@ -1,4 +1,4 @@
-"""Cases of `fuzz_boundary.py` for the functions and networks on NumPy arrays."""
+"""Cases of `fuzz_boundary.py` for the NumPy functions and networks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ layernorm.set_num_threads(2)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [np.dtype(np.float16), BFLOAT16, np.dtype(np.float32), np.dtype(np.float64)]
 OTHERS = ["i4", "u1", "?", "c8", "O", "U3", "M8[s]", "g", "V3", [("a", "f4")]]
-# Half a unit in the last place, 16 times: sums, the root, and the rounding of the result.
+# 16 times half a unit in the last place: sums, the square root, and the rounding of the result.
 CLOSE = {dtype.name: 16 * float(eps) for dtype, eps in zip(FLOATS, (2.0**-11, 2.0**-8, 2.0**-24, 2.0**-53))}
 EPS = [1e-5, 1e-3, 1.0, 1e-5, np.float32(1e-5)]
 BAD_EPS = [-1.0, float("nan"), float("inf"), "x", None, 1j]
 
 
 class Lies(np.ndarray):
-    """A subclass that says what is not so."""
+    """A subclass with wrong attributes."""
 
     shape = property(lambda self: (2, 2))
     strides = property(lambda self: (8, 4))
@@ -35,17 +35,17 @@ def pick(rng, values):
 
 
 def shape_of(rng, low=0, high=5):
-    """A shape: mostly small, at times with a 0, at times beyond all memory."""
+    """Draws a shape: usually small, sometimes with a 0, sometimes larger than any memory."""
     shape = [int(pick(rng, [1, 2, 3, 4, 5, 7, 8, 16, 17, 33])) for _ in range(rng.integers(low, high + 1))]
     roll = rng.random()
     if shape and roll < 0.08:
         shape[rng.integers(len(shape))] = 0
     elif shape and roll < 0.12:
-        # At most 2^58 elements: NumPy itself has no arrays of more bytes than 2^63.
+        # At most 2^58 elements: NumPy arrays have at most 2^63 bytes.
         at = rng.integers(len(shape))
         shape = [int(pick(rng, [2**31, 2**32 + 1, 2**40])) if i == at else min(n, 8) for i, n in enumerate(shape)]
     elif shape and roll < 0.16 and len(shape) > 1:
-        # Empty, but rows or statistics without end.
+        # Empty, but with a huge number of rows or statistics.
         shape = [int(pick(rng, [2**16, 2**31, 2**40])), *(1 for _ in shape[2:]), 0]
     elif roll < 0.17:
         shape = [1] * int(rng.integers(15, 33))
@@ -53,7 +53,7 @@ def shape_of(rng, low=0, high=5):
 
 
 def filled(rng, shape, dtype):
-    """Numbers in memory of some layout."""
+    """Draws an array with a random layout."""
     dtype = np.dtype(dtype)
     if np.prod([float(n) for n in shape]) > 2**20:
         return as_strided(np.ones(1, dtype) if dtype.kind != "U" else np.array(["1"]), shape, (0,) * len(shape))
@@ -66,11 +66,11 @@ def filled(rng, shape, dtype):
 
 
 def laid_out(rng, plain):
-    """The same numbers in another layout."""
+    """Returns the same numbers in another layout."""
     how, rank = int(rng.integers(12)), plain.ndim
     if how == 0:
         return np.asfortranarray(plain)
-    if how == 1 and rank:  # every second element of more memory
+    if how == 1 and rank:  # every second element of a larger array
         room = np.zeros([2 * n for n in plain.shape], plain.dtype)[(slice(None, None, 2),) * rank]
         room[...] = plain
         return room
@@ -87,7 +87,7 @@ def laid_out(rng, plain):
     if how == 6 and plain.size:
         axis = int(rng.integers(rank)) if rank else None
         return plain if axis is None else np.broadcast_to(plain.take([0], axis), plain.shape)
-    if how == 7 and rank and plain.size:  # windows that overlap
+    if how == 7 and rank and plain.size:  # overlapping windows
         step = plain.itemsize
         line = plain.ravel()[: sum(n - 1 for n in plain.shape) + 1]
         return as_strided(line.copy(), plain.shape, (step,) * rank) if line.size else plain
@@ -105,7 +105,7 @@ def memory_view(memory, plain):
 
 
 def spoiled(rng, value, shape):
-    """An argument that may be wrong in some way."""
+    """Returns an argument, sometimes made invalid."""
     how = int(rng.integers(10))
     if how == 0:
         other = [*shape, 1] if rng.random() < 0.5 else [*shape][1:]
@@ -131,7 +131,7 @@ def maybe(rng, value, shape, rate=0.06):
 
 
 def wide(value):
-    """An argument in float64, as the library should have read it."""
+    """Returns an argument in float64, as the library should read it."""
     if isinstance(value, np.ma.MaskedArray):
         raise Wrong("a masked array was accepted")
     found = np.asarray(value)
@@ -154,7 +154,7 @@ def unchanged(before, but=()):
 
 
 def same(what, found, wanted, scale, dtype, terms=1.0):
-    """Compares with float64; ``scale`` is the size of what was summed."""
+    """Compares with float64; ``scale`` is the magnitude of the summands."""
     found = np.asarray(found)
     if found.shape != wanted.shape:
         raise Wrong(f"{what}: shape {found.shape} instead of {wanted.shape}")
@@ -175,7 +175,7 @@ def parameter(rng, shape, dtype):
 
 
 def result_memory(rng, x, shape, dtype):
-    """``out``: None, the input, memory that overlaps it, or other memory."""
+    """Draws ``out``: None, the input, memory that overlaps it, or other memory."""
     roll = rng.random()
     if roll < 0.5:
         return None
@@ -187,7 +187,7 @@ def result_memory(rng, x, shape, dtype):
 
 
 def grouped(name, shape, axes, groups):
-    """``(shape to compute in, axes to reduce, shape of the parameters there)``."""
+    """Returns ``(shape to compute in, axes to reduce, shape of the parameters)``."""
     if name in ("layer", "rms"):
         return shape, axes, tuple(shape[a] for a in axes)
     n, c, *rest = shape
@@ -198,7 +198,7 @@ def grouped(name, shape, axes, groups):
 
 
 def reference(name, x, axes, groups, weight, bias, eps, zero_centered, given=None):
-    """x̂, 1/σ, the gain and y in float64."""
+    """Returns x̂, 1/σ, the gain and y in float64."""
     split, reduce, parameters = grouped(name, x.shape, axes, groups)
     v = x.reshape(split)
     mean = np.zeros_like(v) if name == "rms" else v.mean(reduce, keepdims=True)
@@ -247,7 +247,7 @@ def make_norm(rng, show):
             options["axis"] = pick(rng, [axes, axes, axes, (0, 0), 99, -99, 2**70, 1.5])
         if options.get("axis", axes) != axes:
             axes = None
-        else:  # Parameters have the order of x, whatever that of the axes.
+        else:  # Parameters have the axis order of x, whatever the order of `axis`.
             axes = tuple(sorted(axes))
         options["zero_centered"] = bool(rng.random() < 0.2)
     elif name == "group":
@@ -436,7 +436,7 @@ def make_network(rng, show):
 
 
 def check_network(cls, network, x, lengths, gradients, options):
-    """The same numbers from contiguous copies; close to a network in float64 with the same parameters."""
+    """Compares with the result of contiguous copies (equal) and of a float64 network with the same parameters (close)."""
     clean = np.ascontiguousarray(np.asarray(x)).astype(np.asarray(x).dtype.newbyteorder("="))
     y, _ = network(x, lengths=lengths)
     again, _ = network(clean, lengths=lengths)
@@ -453,7 +453,7 @@ def check_network(cls, network, x, lengths, gradients, options):
     if np.isfinite(wanted).all() and all(
         np.abs(np.asarray(p, np.float64)).max(initial=0) < 2 for p in network.parameters.values()
     ):
-        # Five steps, two layers; norms of rows of one or two numbers magnify what is below their ε.
+        # Five steps, two layers; norms of rows with one or two elements magnify errors below their ε.
         same("y", y, wanted, 1.0 if clean.size and np.abs(clean.astype(np.float64)).max() < 8 else np.inf, kind, 4096)
 
 

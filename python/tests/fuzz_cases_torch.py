@@ -10,19 +10,19 @@ from fuzz_boundary import Wrong
 from fuzz_cases_numpy import pick, shape_of
 from torch import nn
 
-# PyTorch has no MemoryError: too little memory is a RuntimeError.
+# PyTorch raises RuntimeError, not MemoryError, if memory is exhausted.
 ALLOWED = (TypeError, ValueError, RuntimeError, NotImplementedError, MemoryError, OverflowError)
 torch.set_num_threads(2)
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 OTHERS = [torch.int32, torch.bool, torch.complex64, torch.uint8]
-# Half a unit in the last place, 64 times: sums, the root, and the rounding of results.
+# 64 times half a unit in the last place: sums, the square root, and the rounding of results.
 CLOSE = {torch.float16: 64 * 2.0**-11, torch.bfloat16: 64 * 2.0**-8, torch.float32: 64 * 2.0**-24}
 CLOSE[torch.float64] = 64 * 2.0**-53
 
 
 def filled(rng, shape, dtype):
-    """Numbers in memory of some layout."""
+    """Draws a tensor with a random layout."""
     generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
     count = 1.0
     for n in shape:
@@ -37,7 +37,7 @@ def filled(rng, shape, dtype):
         return torch.stack([plain, plain], -1)[..., 0]
     if how == 2 and plain.ndim and plain.numel():
         return plain[:1].expand(shape)
-    if how == 3 and plain.ndim and plain.numel():  # windows that overlap
+    if how == 3 and plain.ndim and plain.numel():  # overlapping windows
         line = plain.flatten()[: sum(n - 1 for n in shape) + 1].clone()
         return line.as_strided(shape, [1] * len(shape)) if line.numel() else plain
     if how == 4 and plain.ndim == 4:
@@ -48,7 +48,7 @@ def filled(rng, shape, dtype):
 
 
 def spoiled(rng, value, shape):
-    """An argument that may be wrong in some way."""
+    """Returns an argument, sometimes made invalid."""
     how = int(rng.integers(9))
     if how == 0:
         return filled(rng, [*shape, 1] if rng.random() < 0.5 else [*shape][1:], torch.float32)
@@ -76,7 +76,7 @@ def maybe(rng, value, shape, rate=0.06):
 
 
 def leaf(rng, value):
-    """A tensor that wants a gradient, or not."""
+    """Returns a leaf tensor that may require a gradient."""
     if torch.is_tensor(value) and value.is_floating_point() and value.numel() < 2**20 and rng.random() < 0.5:
         return value.detach().requires_grad_()
     return value

@@ -1,4 +1,4 @@
-"""What the tests on a GPU share."""
+"""Helpers of the GPU tests."""
 
 import pytest
 
@@ -12,7 +12,7 @@ TYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 
 
 def same_bits(found, expected):
-    """Whether two tensors, wherever they are, have the same bits; NaN is NaN."""
+    """Returns whether two tensors on any devices have the same bits; NaN equals NaN."""
     found, expected = found.detach().cpu(), expected.detach().cpu()
     assert found.dtype == expected.dtype and found.shape == expected.shape
     width = {2: torch.int16, 4: torch.int32, 8: torch.int64}[found.element_size()]
@@ -21,14 +21,14 @@ def same_bits(found, expected):
 
 
 def distance(found, expected):
-    """‖a − b‖ / ‖b‖ in float64."""
+    """Returns ‖a − b‖ / ‖b‖ in float64."""
     a, b = found.detach().cpu().double(), expected.detach().cpu().double()
     assert a.shape == b.shape
     return ((a - b).norm() / b.norm().clamp(min=1e-30)).item()
 
 
 def no_waiting():
-    """PyTorch refuses what waits for the GPU."""
+    """Makes PyTorch raise for operations that wait for the GPU."""
 
     class Strict:
         def __enter__(self):
@@ -42,8 +42,8 @@ def no_waiting():
 
 
 def graphed(call):
-    """The results of a call that was captured in a CUDA graph (after it ran once, which compiles its kernels), and a function that
-    runs it again into the same memory.
+    """Captures a call in a CUDA graph, after running it once to compile its kernels. Returns the results, and a function that
+    replays the graph into the same memory.
     """
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())

@@ -1,4 +1,4 @@
-"""What results are held against: the numerical contract (docs/NUMERICS.md) in plain NumPy, and formulas in float64."""
+"""Reference results: the numerical contract (docs/NUMERICS.md) in plain NumPy, and formulas in float64."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ CHUNK, LANES, BLOCK = 64, 256, 1024
 
 
 def fma(a, b, c):
-    """The true fused multiply-add in float32.
+    """Computes an exact fused multiply-add in float32.
 
-    The product is exact in float64. Their sum is rounded to odd there, so that the second rounding, to float32, is as if
-    there had been no first.
+    The product is exact in float64. The sum is rounded to odd there, so that the second rounding, to float32, gives the correctly
+    rounded result.
     """
     p, c = np.asarray(a, np.float64) * np.asarray(b, np.float64), np.asarray(c, np.float64)
     s = p + c
@@ -91,12 +91,12 @@ def contract_layer_norm_backward(dy, x, weight, eps):
 
 
 def wide(a):
-    """In the widest type that NumPy has here."""
+    """Converts to the widest type that NumPy has on this platform."""
     return np.asarray(a).astype(np.float64).astype(np.longdouble)
 
 
 def normalize(x, axes, eps, centered=True):
-    """x̂ and 1/σ in the widest type."""
+    """Returns x̂ and 1/σ in the widest type."""
     x = wide(x)
     if centered:
         x = x - x.mean(axis=axes, keepdims=True)
@@ -105,28 +105,28 @@ def normalize(x, axes, eps, centered=True):
 
 
 def normalize_backward(g, x_hat, r, axes, centered=True):
-    """dx from g = dy·γ."""
+    """Returns dx from g = dy·γ."""
     b = (g * x_hat).mean(axis=axes, keepdims=True)
     a = g.mean(axis=axes, keepdims=True) if centered else 0
     return r * (g - a - x_hat * b)
 
 
 def unit(dtype):
-    """Half the distance from 1 to the next number: the largest relative error of one rounding."""
+    """Returns half the distance from 1 to the next number: the largest relative error of one rounding."""
     name = np.dtype(dtype).name
     return {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}[name]
 
 
 def acc_unit(dtype):
-    """The same of the type that arithmetic is done in."""
+    """The same for the accumulation type."""
     return unit("float64") if np.dtype(dtype).name == "float64" else unit("float32")
 
 
 def assert_close(found, expected, scale, dtype, roundings=24):
-    """Within one rounding to the type, and so many of the arithmetic's type relative to ``scale``.
+    """Asserts agreement within one rounding to the type plus ``roundings`` of the accumulation type, relative to ``scale``.
 
-    ``scale`` is the largest number that enters the sum behind an element. A row of N takes 4·⌈N/1024⌉ + log₂ N additions
-    in a lane's path and about ten operations after that; 24 covers the rows of these tests (N ≤ 2048).
+    ``scale`` is the largest summand of an element. A row of N takes 4·⌈N/1024⌉ + log₂ N additions in sequence and about ten
+    operations after that; 24 covers the rows of these tests (N ≤ 2048).
     """
     assert found.dtype == np.dtype(dtype)
     found, expected = wide(found), wide(expected) if not isinstance(expected, np.ndarray) else expected

@@ -1,6 +1,6 @@
-"""The same input gives the same bits to users of NumPy, of PyTorch and of Rust.
+"""The same input gives the same bits in NumPy, PyTorch and Rust.
 
-Rust's are those of ``tests/rust/bits.rs``, a program against the crates, which is built here and sent the inputs.
+The Rust results come from ``tests/rust/bits.rs``, which is built here and receives the inputs.
 """
 
 import pathlib
@@ -39,7 +39,7 @@ RECURRENT = [
 
 @pytest.fixture(scope="module")
 def rust():
-    """The program. What builds the package builds this; where only a wheel is, there may be no compiler."""
+    """Builds and starts the Rust program. Skips if there is no compiler, as where only a wheel is installed."""
     if shutil.which("cargo") is None or not (HERE.parent / "Cargo.toml").exists():
         pytest.skip("cargo is missing: Rust's bits are not compared")
     build = ["cargo", "build", "--release", "--example", "bits", "--manifest-path", str(HERE.parent / "Cargo.toml")]
@@ -67,7 +67,7 @@ def dtype_of(name):
 
 
 def to_torch(a, dtype):
-    """The same bits; torch cannot read ml_dtypes."""
+    """Converts to a tensor with the same bits, because torch cannot read ml_dtypes."""
     if dtype == "bfloat16":
         return torch.from_numpy(a.view(np.int16).copy()).view(torch.bfloat16)
     return torch.from_numpy(a.copy())
@@ -111,7 +111,7 @@ def by_torch(kind, groups, x, weight, bias, dy, eps=1e-5):
 def test_norms(rust, rng, kind, dtype):
     groups, shape = NORMS[kind]
     width = shape[-1] if kind in ("layer", "rms") else shape[1]
-    # A mean far from 0, where roundings show.
+    # A mean far from 0, where rounding errors show.
     numbers = (
         5 + rng.standard_normal(shape),
         rng.standard_normal(width),
@@ -126,7 +126,7 @@ def test_norms(rust, rng, kind, dtype):
         assert mine.tobytes() == theirs, f"NumPy's {what}"
     if torch is None:
         pytest.skip("PyTorch is missing: its bits are not compared")
-    # torch.nn.functional's rms_norm has no bias.
+    # torch.nn.functional.rms_norm has no bias.
     if kind != "rms":
         found = by_torch(kind, groups, *(to_torch(a, dtype) for a in arrays))
         for what, mine, theirs in zip(("y", "dx", "dγ", "dβ"), found, expected):

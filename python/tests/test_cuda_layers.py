@@ -1,5 +1,5 @@
-"""How layers and directions are put together on a GPU, with the CPU in the place of its kernels: addresses, distances of rows, order
-of states, dropout and gradients are those of the real calls.
+"""Combination of layers and directions on a GPU, with kernels replaced by the CPU. Addresses, row strides, order of states, dropout
+and gradients are those of the real calls.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from layernorm.torch import _calls, _composed, _cuda, _cuda_sequences, _eager, _
 
 
 def memory(place, shape, strides=None):
-    """The float32 numbers of ``(address, …, elements)``; None for address 0. There are as many as the shape asks for."""
+    """Returns the float32 numbers at ``(address, …, elements)``, of the given shape; None for address 0."""
     address, elements = place[0], place[-1]
     if address == 0:
         return None
@@ -24,13 +24,13 @@ def memory(place, shape, strides=None):
         for size in reversed(shape[1:]):
             strides.insert(0, strides[0] * size)
     count = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides))
-    assert count <= elements, "the compiled half would refuse this"
+    assert count <= elements, "the extension module would raise"
     flat = torch.frombuffer((ctypes.c_char * (4 * count)).from_address(address), dtype=torch.float32)
     return flat.as_strided(shape, strides)
 
 
 class Layer:
-    """The compiled half's CudaLayer, over addresses of the CPU's memory."""
+    """A CudaLayer that reads and writes CPU memory."""
 
     def __init__(self, device, core, place, types, tf32, sizes, training):
         self.core, self.place, (self.steps, self.batch, self.batch_first, _) = core, place, sizes
@@ -45,7 +45,7 @@ class Layer:
         return 40, 24
 
     def _at(self, place, width, pitch=None):
-        """``[T, B, width]`` in either order of memory."""
+        """Returns ``[T, B, width]`` in either memory order."""
         pitch = pitch or width
         steps, batch = (pitch, self.steps * pitch) if self.batch_first else (self.batch * pitch, pitch)
         return memory(place, (self.steps, self.batch, width), (steps, batch, 1))
@@ -107,8 +107,8 @@ class Layer:
 
 @pytest.fixture
 def kernels(monkeypatch):
-    """Calls of the GPU's half on tensors of the CPU."""
-    # The state before the first step is on the real tape.
+    """Redirects calls for GPUs to CPU tensors."""
+    # The real tape also holds the initial state.
     forward = Layer.forward
 
     def keeping(self, *arguments):
@@ -146,7 +146,7 @@ def test_layers_and_directions(kernels, kind, options, lengths):
     *expected, tape = how.run(x, h, c, parameters, True)
     stack = _cuda_sequences.stack_of(how, x, parameters, True)
     *found, kept = _cuda_sequences.run(how, stack, x, h, c, parameters)
-    # A dozen steps in float32 with sums of a few dozen numbers, in two orders.
+    # A dozen steps in float32, with sums of a few dozen numbers in two orders.
     for a, b in zip(expected, found):
         assert (a is None) == (b is None) and (a is None or distance(b, a) < 64 * 2.0**-24)
     cotangents = [None if t is None else torch.randn_like(t) for t in expected]
@@ -154,7 +154,7 @@ def test_layers_and_directions(kernels, kind, options, lengths):
     gotten = _cuda_sequences.gradients(how, kept, x, h, c, parameters, cotangents, True)
     for at, (a, b) in enumerate(zip(wanted, gotten)):
         assert (a is None) == (b is None) and (a is None or distance(b, a) < 256 * 2.0**-24), at
-    # Without a tape, without a state, with cotangents that nobody gave.
+    # Without a tape, without a state, with missing cotangents.
     plain = _cuda_sequences.stack_of(how, x, parameters, False)
     assert plain.bytes == 0
     again = _cuda_sequences.run(how, plain, x, None, None, parameters)[:3]
@@ -181,7 +181,7 @@ def test_a_pass_that_gave_up_is_nan(kernels, monkeypatch):
 
 
 def test_norms_keep_their_operands_alive_and_in_place(monkeypatch):
-    """What the compiled half is handed: addresses within tensors that are alive, distances of rows, parameters' types."""
+    """Arguments passed to the extension module: addresses within live tensors, row strides, types of the parameters."""
     calls = []
     monkeypatch.setattr(_cuda, "_current_device", lambda: None)
     monkeypatch.setattr(_cuda, "stream_of", lambda device: 7)
@@ -222,7 +222,7 @@ def test_norms_keep_their_operands_alive_and_in_place(monkeypatch):
     "dtype, parameters", [(torch.float32, torch.float32), (torch.bfloat16, torch.float32)], ids=str
 )
 def test_the_short_way_of_rows(monkeypatch, dtype, parameters):
-    """Contiguous rows in one piece, with the CPU in the place of the GPU: operands, results, gradients once and twice."""
+    """The fast path of contiguous rows, with the CPU in place of the GPU: operands, results, first and second gradients."""
     torch.manual_seed(5)
     x = torch.randn(3, 4, 8).to(dtype).requires_grad_()
     weight, bias = (torch.randn(8, dtype=parameters, requires_grad=True) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Norms on a GPU: the CPU's bits, on PyTorch's stream, compiled and captured."""
+"""Norms on a GPU: the same bits as on the CPU, on PyTorch's stream, compiled and captured."""
 
 import pytest
 
@@ -14,12 +14,12 @@ from torch import nn
 
 pytestmark = needs_gpu
 
-# Rows shorter and longer than a warp's, a block's and a cluster's share, odd ones, few and many rows.
+# Rows shorter and longer than what a warp, a block and a cluster handle, odd lengths, few and many rows.
 ROWS = [(3, 1), (7, 5), (130, 64), (65, 257), (9, 1000), (200, 1024), (3, 4097), (5, 16384), (2, 70001)]
 
 
 def both(call, tensors):
-    """Results and gradients of a call on the CPU and on the GPU: ``(CPU's, GPU's)``."""
+    """Returns results and gradients of a call on the CPU and on the GPU: ``(cpu, gpu)``."""
     found = []
     for device in ("cpu", "cuda"):
         there = [None if t is None else t.detach().to(device).requires_grad_(t.requires_grad) for t in tensors]
@@ -42,7 +42,7 @@ def numbers(*shape, dtype=torch.float32):
     return (torch.randn(shape, dtype=torch.float64) * 3 + 1).to(dtype).requires_grad_()
 
 
-# float16 goes bfloat16's ways, and bench/gpu has every type at every size: a kernel takes seconds to compile.
+# float16 takes the same paths as bfloat16, and bench/gpu has every type at every size: a kernel takes seconds to compile.
 @pytest.mark.parametrize(
     "shape, dtype",
     [
@@ -69,7 +69,7 @@ def test_parameters_of_float32(dtype):
 
 
 def test_without_gradients():
-    """The shortest way: contiguous rows, nothing kept for gradients."""
+    """The fast path: contiguous rows, without gradients."""
     torch.manual_seed(13)
     for dtype, parameters in ((torch.float32, torch.float32), (torch.bfloat16, torch.float32)):
         x, weight, bias = numbers(6, 7, 64, dtype=dtype), numbers(64, dtype=parameters), numbers(64, dtype=parameters)
@@ -117,7 +117,7 @@ def test_running_statistics(make):
         if t.is_floating_point() and "Instance" not in type(cpu).__name__:
             assert same_bits(gpu.state_dict()[name], t), name
         else:
-            # Averages over the samples are PyTorch's, whose sums have another order on a GPU.
+            # PyTorch computes the average over the samples, and sums in another order on a GPU.
             torch.testing.assert_close(gpu.state_dict()[name].cpu(), t)
     assert same_bits(gpu.eval()(x.cuda()), cpu.eval()(x)) or "Instance" in type(cpu).__name__
 
@@ -126,7 +126,7 @@ def test_strides():
     torch.manual_seed(5)
     wide = numbers(6, 5, 40)
     weight, bias = numbers(24), numbers(24)
-    # Rows apart; rows of two axes apart; axes exchanged; every second number.
+    # Rows with gaps; rows of two axes with gaps; swapped axes; every second number.
     views = [
         lambda t: t[..., 8:32],
         lambda t: t[:, 1:4, :24],
@@ -137,7 +137,7 @@ def test_strides():
         assert_same(lambda x, w, b: F.layer_norm(view(x), (24,), w, b), [wide, weight, bias])
     gain = numbers(12)
     assert_same(lambda x, w: F.layer_norm(x[..., :12], (12,), w), [numbers(6, 24), gain])
-    # An address that no vector starts at.
+    # An address that is not aligned to a vector.
     assert_same(lambda x, w: F.rms_norm(x.flatten()[1:25].view(2, 12), (12,), w), [numbers(5, 5), gain])
 
 
@@ -195,7 +195,7 @@ def test_compiled(dynamic):
         torch.testing.assert_close(y, expected)
         wanted = torch.autograd.grad(expected.square().sum(), [x, *net.parameters()])
         found = torch.autograd.grad(y.square().sum(), [x, *net.parameters()])
-        # GELU and the sums of PyTorch's compiler have roundings of their own; gradients are of size 10.
+        # GELU and the sums of PyTorch's compiler round differently; gradients are of magnitude 10.
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
 
 
@@ -233,7 +233,7 @@ def test_captured_in_a_graph():
 
 
 def test_autocast():
-    """Norms give their input's type; nn.LayerNorm would give float32 here."""
+    """Norms return their input's type; nn.LayerNorm would return float32 here."""
     torch.manual_seed(12)
     linear, norm = nn.Linear(64, 64).cuda(), lt.LayerNorm(64).cuda()
     x = torch.randn(8, 64, device="cuda")

@@ -1,4 +1,4 @@
-"""Recurrent networks on a GPU: the CPU engine's results within a bound, gradients, lengths, compiled and captured."""
+"""Recurrent networks on a GPU: results within a bound of the CPU's, gradients, lengths, compiled and captured."""
 
 import pytest
 
@@ -12,27 +12,28 @@ import layernorm.torch as lt
 
 pytestmark = needs_gpu
 
-# Half a unit of the last place. A float32 product on tensor cores is three of tf32, right to 2⁻²¹, and their adding cuts off.
+# Half a unit in the last place. A float32 product on tensor cores is three tf32 products, accurate to 2⁻²¹, whose sum is
+# truncated.
 UNIT = {torch.float32: 2.0**-20, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 
 
 @pytest.fixture(autouse=True)
 def whole_float32():
-    """Products in float32 and not in tf32, PyTorch's choice for recurrent layers if nothing is said."""
+    """Disables tf32, which is PyTorch's default for recurrent layers."""
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         yield
 
 
 def bound(dtype, steps, layers, backward):
-    """What a result may be off by, as a part of its norm: each step rounds h (backward dz) to the type once, independently, so T
-    steps add as √T, and the result is rounded once more. Backward adds the error of the forward pass in every gate and rounds the
-    operands of each product again: three times as much. Each layer starts from what the one below is off by.
+    """Returns the error bound of a result relative to its norm. Each step rounds h (backward: dz) to the type once, independently,
+    so the errors of T steps add up as √T, and the result is rounded once more. Backward adds the error of the forward pass in every
+    gate and rounds the operands of each product again: three times as much. Each layer starts with the error of the one below.
     """
     return UNIT[dtype] * (1 + steps**0.5) * layers * (3 if backward else 1)
 
 
 def pair(kind, sizes, dtype=torch.float32, parameters=None, **options):
-    """The same network on the CPU and on the GPU."""
+    """Returns the same network on the CPU and on the GPU."""
     torch.manual_seed(3)
     cpu = getattr(lt, kind)(*sizes, dtype=parameters or dtype, **options)
     gpu = getattr(lt, kind)(*sizes, dtype=parameters or dtype, device="cuda", **options)
@@ -45,7 +46,7 @@ def parts(state):
 
 
 def passes(network, x, state, device):
-    """y, the last state, and gradients of x, the first state and the parameters."""
+    """Returns y, the last state, and gradients of x, the first state and the parameters."""
     x = x.detach().to(device).requires_grad_()
     state = [t.detach().to(device).requires_grad_() for t in state]
     given = (tuple(state) if network._kind == "lstm" else state[0]) if state else None
@@ -154,7 +155,7 @@ def test_what_the_kernels_lack_is_composed(kind, options):
     results, gradients = passes(cpu, x, [], "cpu")
     torch.manual_seed(9)
     found, found_gradients = passes(gpu, x, [], "cuda")
-    # Ordinary float32 (or float64) sums of PyTorch's own order.
+    # Ordinary float32 (or float64) sums in PyTorch's order.
     least = 2.0**-20 if dtype == torch.float32 else 2.0**-48
     for a, b in zip((*results, *gradients), (*found, *found_gradients)):
         assert b.is_cuda and distance(b, a) <= 16 * least
@@ -162,7 +163,7 @@ def test_what_the_kernels_lack_is_composed(kind, options):
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_tf32_as_pytorch_says(kind):
-    """float32 rounds operands to tf32's 11 bits where cuDNN may, as in nn.LSTM."""
+    """float32 products use tf32 (11 bits) if cuDNN may, as in nn.LSTM."""
     cpu, gpu = pair(kind, (20, 48))
     x = torch.randn(6, 5, 20)
     (y, *_), expected = passes(cpu, x, [], "cpu")
@@ -245,7 +246,7 @@ def test_compiled():
     [
         ("GRU", (20, 48), {"bidirectional": True}, torch.float32),
         ("LSTM", (20, 48), {"num_layers": 2}, torch.float32),
-        # Sizes of the kernels for larger networks, and 16 bits.
+        # Sizes that select the kernels for larger networks, and 16-bit types.
         ("LSTM", (512, 512), {}, torch.bfloat16),
     ],
     ids=str,

@@ -1,4 +1,4 @@
-"""The GPU's half where there is no GPU: what is chosen, what is said, and that nothing of CUDA is needed."""
+"""GPU code on machines without a GPU: choice of kernels, messages, and that CUDA is not required."""
 
 import itertools
 import subprocess
@@ -47,7 +47,7 @@ def test_arguments_are_checked_before_the_gpu():
     norm = ("layer", 0, (1, 4, 0, 0), 1e-5)
     with pytest.raises(TypeError, match="weight: expected float16 or float32, found bfloat16"):
         _core.cuda_forward((0, 0), norm, (16, 4, 4), (16, 4, 4), (16, 1, 4), None, None, None, (0, 0))
-    # Elements that are not there, and memory that was given back.
+    # Too few elements, and freed memory.
     for weight, found in (((16, 0, 3), 3), ((0, 0, 4), 0)):
         with pytest.raises(ValueError, match=f"weight: expected 4 elements, found {found}"):
             _core.cuda_forward((0, 0), norm, (16, 4, 4), (16, 4, 4), weight, None, None, None, (0, 0))
@@ -76,7 +76,7 @@ def test_arguments_are_checked_before_the_gpu():
 
 
 def test_workspaces():
-    # Two sums a column in float32 for every 64 rows, at least.
+    # At least two float32 sums per column for every 64 rows.
     assert _core.cuda_workspace(("layer", 1, (130, 100, 0, 0), 1e-5), True) >= 2 * 3 * 100 * 4
     assert _core.cuda_workspace(("rms", 1, (130, 100, 0, 0), 1e-5), False) == 0
     assert _core.cuda_workspace(("group", 3, (2, 6, 33, 3), 1e-5), True) >= 2 * 2 * 6 * 8
@@ -150,10 +150,10 @@ def test_networks_that_they_lack(found, dtype, types, sizes, words):
 @pytest.mark.parametrize("to_deviation", [False, True])
 @pytest.mark.parametrize("eps", [0.0, 1e-30])
 def test_composed_norms_of_small_rows(eps, to_deviation):
-    """What the kernels leave to PyTorch's operations has no squares that vanish: values and gradients as in float64."""
+    """Composed passes do not underflow in squares: values and gradients are as in float64."""
     t = torch.tensor([[1e-25, 2e-25, 4e-25, -3e-25], [1.0, 2.0, 4.0, -3.0], [0.0, 0.0, 0.0, 1e-38]])
     found, expected = (_composed._norm(("all", eps, to_deviation), a, None, None, 1) for a in (t, t.double()))
-    # Six roundings in all, of the mean, the differences, their squares and the root.
+    # Six roundings in all: of the mean, the differences, their squares and the square root.
     torch.testing.assert_close(found.double(), expected, rtol=6 * 2**-23, atol=0)
     once, twice = ([] for _ in range(2))
     for a in (t[:2].clone(), t[:2].double()):
@@ -167,7 +167,7 @@ def test_composed_norms_of_small_rows(eps, to_deviation):
 
 
 def test_tf32_is_cudnns_switch():
-    """In a process of its own: PyTorch's test inputs, which others here import, freeze its switches."""
+    """Runs in a separate process, because PyTorch's test inputs, which other tests import, freeze this setting."""
     code = """
 import torch
 from layernorm.torch._cuda_sequences import rounds_to_tf32
@@ -176,7 +176,7 @@ assert rounds_to_tf32(), "PyTorch's choice if nothing is said"
 for allowed in (False, True):
     torch.backends.cudnn.allow_tf32 = allowed
     assert rounds_to_tf32() == allowed
-# Since PyTorch 2.9 recurrent layers have a switch of their own.
+# Since PyTorch 2.9 recurrent layers have their own setting.
 if hasattr(torch.backends.cudnn, "rnn"):
     for precision, allowed in (("ieee", False), ("tf32", True)):
         torch.backends.cudnn.rnn.fp32_precision = precision
@@ -195,7 +195,7 @@ def test_noise_is_the_engines(what):
 
 
 def test_results_of_tensors_without_data():
-    """What operations say of tensors on a GPU is what they give there: device, type, shape, strides."""
+    """Fake implementations return the device, type, shape and strides of the real results on a GPU."""
     with FakeTensorMode():
         x = torch.empty(4, 6, 5, 3, device="cuda:0", dtype=torch.bfloat16).to(memory_format=torch.channels_last)
         weight = torch.empty(6, device="cuda:0")
@@ -242,7 +242,7 @@ def test_the_compiler_is_found_among_pytorchs_packages(tmp_path, monkeypatch):
 
 
 def test_packed_sequences_need_no_device_of_indices():
-    # Lengths are sorted, not looked up by indices, which on a GPU are there.
+    # Lengths are sorted, not indexed, because on a GPU the indices are there.
     network = lt.GRU(3, 4)
     sequences = [torch.randn(length, 3) for length in (2, 4, 1)]
     packed = torch.nn.utils.rnn.pack_sequence(sequences, enforce_sorted=False)
@@ -253,7 +253,7 @@ def test_packed_sequences_need_no_device_of_indices():
 def test_what_gave_up_is_asked_of_a_gpu():
     with pytest.raises(ValueError, match="device: expected a CUDA device, found cpu"):
         lt.check_cuda("cpu")
-    # No call has used this one: there is nothing to wait for, and nothing of CUDA is opened.
+    # No call has used this device: there is nothing to wait for, and CUDA is not loaded.
     lt.check_cuda("cuda:100" if torch.cuda.is_available() else "cuda:0")
 
 

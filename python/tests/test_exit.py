@@ -1,4 +1,4 @@
-"""The end of a process whose threads are inside calls."""
+"""Exit of a process whose threads are inside calls."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def forever(call):
 
 @pytest.mark.parametrize("name", ["norm", "forward", "backward"])
 def test_daemon_threads_inside_calls(name):
-    # Before Python 3.14 a thread that comes back while the interpreter shuts down is unwound, which no Rust frame survives.
+    # Before Python 3.14 a thread that returns during interpreter shutdown is unwound, which aborts at a Rust frame.
     code = f"{SETUP}\nfor _ in range(3): threading.Thread(target=forever, args=(calls[{name!r}],), daemon=True).start()"
     for _ in range(2):
         ended = subprocess.run(

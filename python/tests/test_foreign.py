@@ -1,7 +1,7 @@
-"""Weights of other libraries' recurrent modules: torchaudio's own class, and PyTorch's fastrnns.
+"""Weights of recurrent modules of other libraries: torchaudio, and PyTorch's fastrnns.
 
-fastrnns is in PyTorch's repository (``benchmarks/fastrnns/custom_lstms.py``) but in no package; its layers are made again here,
-with its names and equations. So is torchaudio's class, for where torchaudio cannot be had.
+fastrnns is in PyTorch's repository (``benchmarks/fastrnns/custom_lstms.py``) but in no package; its layers are reimplemented here,
+with its names and equations. So is torchaudio's class, for when torchaudio is not installed.
 """
 
 import importlib.util
@@ -17,12 +17,12 @@ torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch
 import layernorm.torch as lt
 from torch import nn
 
-# Some steps with sums over a few dozen numbers of size 1; both sides are off by that much.
+# A few steps with sums over a few dozen numbers of magnitude 1, with errors on both sides.
 CLOSE = dict(rtol=0, atol=512 * 2.0**-24)
 
 
 def torchaudio_folder():
-    """Where torchaudio is: among the packages, or where LAYERNORM_TORCHAUDIO says, apart from them."""
+    """Returns the folder of torchaudio: an installed package, or the folder LAYERNORM_TORCHAUDIO."""
     if "LAYERNORM_TORCHAUDIO" in os.environ:
         return pathlib.Path(os.environ["LAYERNORM_TORCHAUDIO"], "torchaudio")
     spec = importlib.util.find_spec("torchaudio")
@@ -30,7 +30,7 @@ def torchaudio_folder():
 
 
 def torchaudio_class():
-    """``_CustomLSTM`` from torchaudio's file. The package itself refuses to be imported beside another version of PyTorch."""
+    """Loads ``_CustomLSTM`` from its file, because torchaudio cannot be imported with another version of PyTorch."""
     root = torchaudio_folder()
     if not (root / "models" / "rnnt.py").exists():
         pytest.skip("torchaudio is missing: its own class is not taken over")
@@ -49,7 +49,7 @@ def torchaudio_class():
 
 
 class _CustomLSTM(nn.Module):
-    """As torchaudio 2.11's `models/rnnt.py` has it."""
+    """As in `models/rnnt.py` of torchaudio 2.11."""
 
     def __init__(self, inputs, hidden, layer_norm=False, layer_norm_epsilon=1e-5):
         super().__init__()
@@ -71,7 +71,7 @@ class _CustomLSTM(nn.Module):
 
 
 class _Cell(nn.Module):
-    """fastrnns's LayerNormLSTMCell, or with two biases and no norms its LSTMCell."""
+    """LayerNormLSTMCell of fastrnns, or, with two biases and no norms, its LSTMCell."""
 
     def __init__(self, inputs, hidden, norms):
         super().__init__()
@@ -137,7 +137,7 @@ class _Stacked(nn.Module):
 
 
 def moved(module):
-    """Norms away from where they start."""
+    """Changes the norms' parameters from their initial values."""
     with torch.no_grad():
         for name, parameter in module.named_parameters():
             if "norm" in name:
@@ -169,7 +169,7 @@ def test_fastrnns(norms, bidirectional):
     ours = lt.LSTM.from_module(module)
     assert ours.variant == ("fastrnns" if norms else "none") and ours.num_layers == 3
     x = torch.randn(6, 4, 5)
-    # Weights of deviation 1, as fastrnns starts them: sums of size 4, and without norms errors grow from layer to layer.
+    # Weights of standard deviation 1, as fastrnns initializes them: sums of magnitude 4; without norms, errors grow with each layer.
     torch.testing.assert_close(ours(x)[0], module(x), rtol=0, atol=4096 * 2.0**-24)
     alone = moved(_Layer(5, 8, norms, False))
     torch.testing.assert_close(lt.LSTM.from_module(alone)(x)[0], alone(x), rtol=0, atol=1024 * 2.0**-24)

@@ -1,4 +1,4 @@
-"""A forked process computes, although its parent's threads are not in it."""
+"""Calls in a forked process, which lacks the threads of its parent."""
 
 import multiprocessing
 import signal
@@ -17,7 +17,7 @@ def _in_child(compute, want, queue):
 
 
 def same_in_child(compute):
-    """Whether a forked process computes the same, with threads, after this one has."""
+    """Returns whether a forked process computes the same results, with threads, after this one has used threads."""
     want = np.asarray(compute())
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
@@ -48,7 +48,7 @@ def test_torch(two_threads):
 
     x = torch.randn(4096, 64)
     norm, network = LayerNorm(64).requires_grad_(False), LSTM(28, 128).requires_grad_(False)
-    # PyTorch's own operations do not come back in a forked process that has threads; ours do.
+    # PyTorch's own operations hang in a forked process with threads; ours do not.
     assert same_in_child(lambda: norm(x).numpy())
     sequences = torch.randn(28, 64, 28)
     assert same_in_child(lambda: network(sequences)[0].numpy())

@@ -1,4 +1,4 @@
-"""Too little memory: MemoryError, and the process goes on."""
+"""Exhausted memory raises MemoryError, and the process continues."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ assert network(small)[0].tobytes() == before
 @pytest.mark.parametrize(
     "call, words",
     [
-        # Room for y, 128 MiB, is there; that for the tape is not.
+        # There is enough memory for y, 128 MiB, but not for the tape.
         ("network.train(x)", "out of memory: "),
         ("network(np.zeros((1 << 15, 16, 1), 'f4'))", "Unable to allocate"),
         ("layernorm.LSTM(1, 1 << 14)", "Unable to allocate"),

@@ -1,4 +1,4 @@
-"""The norms on NumPy arrays: values, types, layouts, gradients, errors."""
+"""Norms of NumPy arrays: values, types, layouts, gradients, errors."""
 
 import threading
 
@@ -71,7 +71,7 @@ def test_rows_of_every_type(rng, dtype, centered, parameters):
 
 
 def layouts(x):
-    """The same numbers in other memory."""
+    """Returns the same numbers in other layouts."""
     yield "fortran", np.asfortranarray(x)
     yield "transposed", np.ascontiguousarray(x.transpose(2, 0, 1)).transpose(1, 2, 0)
     spaced = np.zeros((*x.shape[:-1], 2 * x.shape[-1]), x.dtype)
@@ -190,7 +190,7 @@ def test_group_and_instance_norm(rng, dtype, space, groups):
     found = ln.group_norm_backward(dy, x, groups, weight, bias, stats=stats)
     g = wide(dy) * gain
     dx = normalize_backward(g.reshape(shape), x_hat, r, axes).reshape(x.shape)
-    # Where a group has one or few equal numbers, r is up to 1/sqrt(ε).
+    # If a group has one number or a few equal ones, r is up to 1/sqrt(ε).
     assert_close(found.x, dx, np.abs(g).max() * 8 * r.max(), dtype)
     others = (0, *range(2, x.ndim))
     assert_close(found.weight, (wide(dy) * x_hat.reshape(x.shape)).sum(others), 60 * 8, dtype)

@@ -1,6 +1,7 @@
-"""The package as a whole: its import, its examples, its stubs."""
+"""The package as a whole: import time, version and examples."""
 
 import doctest
+import importlib
 import importlib.metadata
 import pathlib
 import subprocess
@@ -14,7 +15,7 @@ HERE = pathlib.Path(__file__).parent
 
 
 def test_import_is_quick_and_without_torch():
-    # NumPy's own time does not count; the best of several, for the machine may be busy.
+    # Without NumPy's own time; the best of several runs, because the machine may be busy.
     code = (
         "import sys, time, numpy; start = time.perf_counter(); import layernorm;"
         "print(time.perf_counter() - start); assert 'torch' not in sys.modules"
@@ -28,14 +29,16 @@ def test_one_version():
 
 
 def test_examples():
-    assert doctest.testmod(layernorm).failed == 0
+    for name in ("layernorm", "layernorm._norms", "layernorm._recurrent"):
+        result = doctest.testmod(importlib.import_module(name))
+        assert result.attempted and result.failed == 0, name
 
 
 def test_examples_of_the_readme_and_of_torch():
     pytest.importorskip("torch", reason="PyTorch is missing: the README's examples are not run")
-    import layernorm.torch
-
-    assert doctest.testmod(layernorm.torch).failed == 0
+    for name in ("torch", "torch._convert", "torch._modules", "torch._recurrent"):
+        result = doctest.testmod(importlib.import_module(f"layernorm.{name}"))
+        assert result.attempted and result.failed == 0, name
     result = doctest.testfile(str(HERE.parent / "README.md"), module_relative=False)
     assert result.attempted > 15 and result.failed == 0
 

@@ -1,4 +1,4 @@
-"""Recurrent networks on NumPy arrays."""
+"""Recurrent networks for NumPy arrays."""
 
 import copy
 import pickle
@@ -45,7 +45,7 @@ def test_the_papers_equations(rng):
     x = rng.standard_normal((7, 3, 5)).astype(np.float32)
     y, (h, c) = network(x)
     expected, last_h, last_c = paper_lstm(network, x)
-    # Seven steps, each with sums over a few dozen numbers of size 1 and functions that do not stretch.
+    # Seven steps, each with sums over a few dozen numbers of magnitude 1 and functions with slopes of at most 1.
     for found, wanted in ((y, expected), (h[0], last_h), (c[0], last_c)):
         assert np.abs(found - wanted).max() < 7 * 64 * 2.0**-24
     double = ln.LSTM(5, 8, dtype=np.float64)
@@ -79,8 +79,8 @@ def test_gradients_are_those_of_differences(rng, kind, variant):
         array[index] = kept
         return (up - down) / (2 * eps)
 
-    # Central differences are off by ε²·f''' and by rounding/ε, each about 10^-9 of numbers that are about 10. relu's kink is
-    # nowhere near these numbers.
+    # Central differences have errors of ε²·f''' and rounding/ε, each about 10^-9 for numbers of about 10. These numbers are not
+    # near the kink of relu.
     for array, gradient in [(x, found.x), *((network.parameters[n], found.parameters[n]) for n in network.parameters)]:
         index = tuple(rng.integers(0, dim) for dim in array.shape)
         assert abs(slope(array, index) - gradient[index]) < 1e-6
@@ -159,7 +159,7 @@ def test_half_precision_in_and_out(rng):
         (lambda: ln.LSTM(3, 4)(np.ones((5, 2, 3))), TypeError, "computed in float32, found float64"),
         (lambda: ln.GRU(3, 4)(np.ones((5, 2, 3), "f4"), np.ones((1, 1, 4))), ValueError, "h of shape [1, 2, 4]"),
         (lambda: ln.GRU(3, 4)(np.ones((5, 2, 3), "f4"), lengths=[6, 1]), ValueError, "6"),
-        (lambda: ln.GRU(3, 4, bidirectional=True).step(np.ones((2, 3), "f4")), ValueError, "needs the end first"),
+        (lambda: ln.GRU(3, 4, bidirectional=True).step(np.ones((2, 3), "f4")), ValueError, "found a bidirectional one"),
     ],
 )
 def test_errors(call, error, words):
@@ -169,7 +169,7 @@ def test_errors(call, error, words):
 
 
 class Named(ln.GRU):
-    """A network with something of its own."""
+    """A subclass with an additional attribute."""
 
     def __init__(self, name, **options):
         super().__init__(3, 4, **options)
@@ -207,7 +207,7 @@ def test_copies(rng, network, again):
     dy = np.ones_like(y)
     found, wanted = tape2.backward(dy), tape.backward(dy)
     assert bits(found.x) == bits(wanted.x) and list(found.parameters) == list(wanted.parameters)
-    # Each has parameters of its own.
+    # Each has its own parameters.
     next(iter(other.parameters.values()))[...] = 7
     assert bits(network.train(x, seed=3)[0]) == bits(y) != bits(other.train(x, seed=3)[0])
 

@@ -1,4 +1,4 @@
-"""layernorm.torch's norms against torch.nn's, and everything that PyTorch does with a module."""
+"""Norms of layernorm.torch compared with torch.nn, and everything that PyTorch does with a module."""
 
 import copy
 import pickle
@@ -41,7 +41,7 @@ CASES = {
 
 
 def pair(name, dtype=torch.float32, training=True):
-    """torch.nn's module and ours, with the same random parameters."""
+    """Returns torch.nn's module and ours, with the same random parameters."""
     make, shape = CASES[name]
     torch.manual_seed(7)
     theirs, ours = make(nn), make(lt)
@@ -53,9 +53,9 @@ def pair(name, dtype=torch.float32, training=True):
 
 
 def close(found, expected, dtype, scale=None, roundings=64):
-    """Both differ from the exact result by a rounding to the type and by some roundings of the arithmetic.
+    """Asserts that two results agree up to one rounding to the type and some roundings of the accumulation type.
 
-    PyTorch's sums over a few hundred numbers are off by at most about 30 roundings of the largest; with ours, 64.
+    PyTorch's sums over a few hundred numbers have errors of at most about 30 roundings of the largest; together with ours, 64.
     """
     assert found.shape == expected.shape
     acc = 2.0**-53 if dtype == torch.float64 else 2.0**-24
@@ -76,7 +76,7 @@ def test_as_torch_nn(name, dtype, training):
     dy = torch.randn(shape).to(dtype)
     assert ours(x).dtype == theirs(x).dtype and ours(x).shape == theirs(x).shape
     if dtype in (torch.float16, torch.bfloat16):
-        # In half precision PyTorch rounds statistics and sums in between; its float64 is what both should be.
+        # In half precision PyTorch rounds intermediate statistics and sums; its float64 results are the reference.
         theirs = theirs.double()
     theirs.load_state_dict(ours.state_dict())
     x2 = x.detach().to(torch.float64 if dtype in (torch.float16, torch.bfloat16) else dtype).requires_grad_()
@@ -99,7 +99,7 @@ def test_gradients_once_and_twice(name, training):
     state = copy.deepcopy(dict(ours.named_buffers()))
 
     def call(x, *parameters):
-        # Running statistics move with every call; each is to start from the same.
+        # Running statistics change with every call; each call must start from the same ones.
         buffers = {n: b.clone() for n, b in state.items()}
         return torch.func.functional_call(ours, {**dict(zip(names, parameters)), **buffers}, (x,))
 
@@ -110,7 +110,7 @@ def test_gradients_once_and_twice(name, training):
 
 @pytest.mark.parametrize("name", ["layer", "rms", "group", "batch-own"])
 def test_the_operations_take_the_same_way(name):
-    """What is compiled or transformed gives the bits of what is called."""
+    """Compiled and transformed calls give the same bits as plain calls."""
     _, ours, shape = pair(name)
     x = torch.randn(shape, requires_grad=True)
     y = ours(x)
@@ -143,7 +143,7 @@ def test_compiled_by_inductor(name):
     y2 = torch.nn.functional.gelu(again(x2))
     y.sum().backward()
     y2.sum().backward()
-    # GELU and its gradient differ by some roundings.
+    # GELU and its gradient differ by a few roundings.
     close(y, y2, torch.float32)
     close(x.grad, x2.grad, torch.float32, 16)
     for a, b in zip(ours.buffers(), again.buffers()):
@@ -188,7 +188,7 @@ def test_batch_norm_outside_training_under_torch_func():
 
 @pytest.mark.parametrize("name", ["layer", "group", "batch-2d"])
 def test_forward_mode_is_refused(name):
-    """With words, not with a tangent of 0."""
+    """Forward mode raises, instead of returning a zero tangent."""
     _, ours, shape = pair(name, training=False)
     x = torch.randn(shape)
     with pytest.raises(NotImplementedError, match="jvp"):

@@ -1,4 +1,4 @@
-"""Modules as torch.export takes them."""
+"""Modules in torch.export."""
 
 import pytest
 

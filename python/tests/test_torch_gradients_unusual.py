@@ -1,5 +1,4 @@
-"""Gradients that are zeros without memory, many at once, or yet to be negated; and a PyTorch without the private names that are
-asked for."""
+"""Gradients that are zero tensors, batched or lazily negated; and a PyTorch without the private functions that are used."""
 
 import subprocess
 import sys
@@ -56,7 +55,7 @@ def test_zeros_without_memory_as_gradients(name):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_penalty_of_the_gradients_absolute_values(name):
-    """The gradient of |·| has a gradient of zeros without memory. Held against the same penalty without it."""
+    """The gradient of |·| has a zero tensor as its gradient. Compared with the same penalty without it."""
     module, x = made(name)
     found = []
     for size in (lambda t: t.abs(), lambda t: t * t.detach().sign()):
@@ -147,7 +146,7 @@ def test_batch_norm_without_running_statistics(affine):
     theirs = torch.nn.BatchNorm1d(6, affine=affine, track_running_stats=False)
     ours = lt.BatchNorm1d(6, affine=affine, track_running_stats=False)
     x = torch.randn(5, 6)
-    # f32 of sums of 5 numbers.
+    # float32 sums of 5 numbers.
     close = dict(rtol=1e-5, atol=1e-6)
     for training in (True, False):
         expected = theirs.train(training)(x)
@@ -180,7 +179,7 @@ def test_contiguous_views_that_are_yet_to_be_negated():
     network = lt.GRU(8, 3)
     assert torch.equal(network(x.unsqueeze(1))[0], network(x.clone().unsqueeze(1))[0])
     assert torch.equal(F.layer_norm(x, (8,), w, w), F.layer_norm(x.clone(), (8,), w.clone(), w.clone()))
-    # Of one number.
+    # A single number.
     one = torch.randn(1, dtype=torch.complex64).conj().imag.view(1, 1)
     assert torch.equal(F.layer_norm(one, (1,), one[0]), F.layer_norm(one.clone(), (1,), one[0].clone()))
 

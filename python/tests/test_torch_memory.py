@@ -1,4 +1,4 @@
-"""Memory of large results: used again when nobody holds it, and never before."""
+"""Memory of large results: reused when nothing references it, and never earlier."""
 
 import multiprocessing
 import os
@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from layernorm.torch import _memory, cached_bytes, clear_cache, functional, set_cache_limit
 
-# Exactly large.
+# The smallest large result.
 SHAPE = (64, 131072)
 BYTES = _memory.LARGE_BYTES
 assert SHAPE[0] * SHAPE[1] * 4 == BYTES
@@ -101,7 +101,7 @@ def test_bounded(x):
     assert cached_bytes() == 2 * BYTES
     assert len({y.data_ptr() for y in live}) == 4
     del live
-    # Another size: one of the free blocks makes room.
+    # Another size: one of the free blocks is dropped.
     wide = torch.zeros(SHAPE[0], SHAPE[1] + 64)
     y = norm(wide)
     assert cached_bytes() <= 2 * BYTES and y.shape == wide.shape
@@ -141,7 +141,7 @@ def test_results_are_ordinary_tensors(x):
     y.resize_(SHAPE[0] + 1, SHAPE[1])
     assert torch.equal(y[:-1], want)
     del y
-    # The block has another size now, and is not used again.
+    # The block has another size now, and is not reused.
     assert norm(x).untyped_storage().nbytes() == BYTES
     y = norm(x)
     y.share_memory_()
@@ -205,16 +205,16 @@ def test_compiled(x):
 
 
 def test_a_finalizer_in_the_middle_gets_other_memory(monkeypatch):
-    """Python may run finalizers anywhere, also while a block is looked at."""
+    """Python may run finalizers at any time, even while a block is being examined."""
     x = torch.empty(_memory.LARGE_BYTES // 4)
     _memory.clear_cache()
-    _memory.empty_like(x)  # and gone: a free block
+    _memory.empty_like(x)  # dropped at once: a free block
     inner, asked, times = [], _memory._is_free, []
 
     def interrupted(block):
         answer = asked(block)
         times.append(answer)
-        # The second time says that the block is given out.
+        # The second call is the one that reuses the block.
         if len(times) == 2:
             inner.append(_memory.empty_like(x))
         return answer

@@ -1,4 +1,4 @@
-"""Whole models, converted."""
+"""Converted models."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def encoder(**options):
 
 
 def losses(model, inputs, logits, classes, steps=30):
-    """The curve of a model that learns some labels by heart."""
+    """Returns the loss curve of a model that memorizes some labels."""
     torch.manual_seed(2)
     target = torch.randint(classes, logits(model, inputs).shape[:-1])
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
@@ -54,17 +54,17 @@ def losses(model, inputs, logits, classes, steps=30):
     return torch.tensor(curve, dtype=torch.float64)
 
 
-# Outputs: five norms and four blocks between them, each of which keeps numbers near 1 and adds some roundings of float32.
+# Outputs: five norms with four blocks between them; each keeps numbers near 1 and adds a few float32 roundings.
 OUTPUTS = dict(rtol=0, atol=200 * 2.0**-24)
 
 
 def same_curve(theirs, ours, inputs, logits, classes):
-    """Both learn, and along the same curve.
+    """Asserts that both models learn, and with the same loss curve.
 
-    In float64 the same two models differ by 2^29 times less, which says what of the difference is rounding. Adam divides a
-    gradient by its own size: where that is near 0, its rounding turns a step of 10^-3 round. So after t steps parameters
-    differ by at most 2·10^-3·t, and the loss by much less, for those are the parameters that matter least. What is left to
-    the curves is 10^-4 of a loss that falls by tenths; in float64 they agree to 10^-9.
+    In float64 the same two models differ by a factor of 2^29 less, which shows how much of the difference is rounding. Adam
+    divides a gradient by its own magnitude: if that is near 0, a rounding error can reverse a step of 10^-3. So after t steps
+    parameters differ by at most 2·10^-3·t, and the loss by much less, because these are the parameters that matter least. The
+    curves may differ by 10^-4, while the loss falls by tenths; in float64 they agree to 10^-9.
     """
     expected = losses(theirs, inputs, logits, classes)
     assert expected[-1] < expected[0] - 0.1, "it learns"
@@ -95,9 +95,9 @@ def test_a_transformer_trains_to_the_same_curve(options):
 
 
 def test_a_transformer_outside_training(monkeypatch):
-    """PyTorch's fused path, which reads parameters and calls no norm, is off: the norms are ours there, too."""
+    """PyTorch's fused inference path, which does not call the norms, is disabled."""
     theirs, ours, done = pair_of(lambda: encoder()[0].eval())
-    assert done.unfused == ["layers.0", "layers.1"] and "layers.1: fused path" in str(done)
+    assert done.unfused == ["layers.0", "layers.1"] and "layers.1: fused inference path disabled" in str(done)
     calls, forward = [], lt.LayerNorm.forward
     monkeypatch.setattr(lt.LayerNorm, "forward", lambda self, x: (calls.append(1), forward(self, x))[1])
     x = torch.randn(3, 7, 32)
@@ -123,7 +123,7 @@ def test_a_transformer_of_the_transformers_package():
         return transformers.BertForMaskedLM(config)
 
     theirs, ours, done = pair_of(bert)
-    # Embeddings, two a layer, and the head's.
+    # Embeddings, two per layer, and the head.
     assert len(done.changed) == 6 and not done.left
     torch.manual_seed(4)
     ids = torch.randint(50, (8, 10))

@@ -1,4 +1,4 @@
-"""The inputs that PyTorch tests its own modules and operations with, and what differs by intention."""
+"""Inputs that PyTorch tests its own modules and operations with, and the intended differences."""
 
 import pytest
 
@@ -27,12 +27,12 @@ NAMES = [
 
 
 def plain(name):
-    """torch.nn's own cells."""
+    """Returns the arguments that select the plain cells of torch.nn."""
     return {"variant": "none"} if name.startswith(("LSTM", "GRU", "RNN")) else {}
 
 
 def flat(values):
-    """The tensors in tuples, in their order."""
+    """Returns the tensors of nested tuples, in order."""
     if torch.is_tensor(values):
         return [values]
     return [t for value in values if value is not None for t in flat(value)]
@@ -83,7 +83,7 @@ def test_pytorchs_own_module_inputs(info, name, training):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("info, name", module_inputs(errors=True))
 def test_pytorchs_own_wrong_inputs(info, name, training):
-    """What torch.nn refuses, ours does, with ValueError or TypeError and words of our own."""
+    """Inputs that torch.nn rejects raise ValueError or TypeError here, with our own messages."""
     cases = info.module_error_inputs_func(
         info, device="cpu", dtype=torch.float64, requires_grad=False, training=training
     )
@@ -101,9 +101,9 @@ def test_pytorchs_own_wrong_inputs(info, name, training):
 
 
 def accepted(name, kwargs, case):
-    """Inputs that differ by intention: what torch.nn refuses and ours accepts.
+    """Returns whether an input is rejected by torch.nn and accepted here, as intended.
 
-    - ε = 0 of a batch norm: the contract has it, with IEEE's result where a channel is constant.
+    - ε = 0 in batch norm: the contract allows it, with the IEEE result for a constant channel.
     """
     return name.startswith("BatchNorm") and kwargs.get("eps") == 0
 
@@ -125,20 +125,20 @@ def op_infos():
     return [pytest.param(op, id=op.name) for op in op_db if op.name in OPS]
 
 
-# Half a unit in the last place of each type: what rounding a result to it may cost.
+# Half a unit in the last place of each type: the error of rounding a result.
 ROUNDING = {torch.float64: 2.0**-53, torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
 
 
 def bounds(dtype, r):
-    """``(rtol, atol)`` of results against float64. Arithmetic is float32's, or float64's, and is off by some 64 units of what it
-    sums: numbers near 1 for y, and up to ``r`` times the gradients that come in, which may cancel. Then comes one rounding.
+    """Returns ``(rtol, atol)`` for results compared with float64. Errors of float32 (or float64) arithmetic are about 64 units of
+    the summands: numbers near 1 for y, and up to ``r`` times the incoming gradients, which may cancel. One rounding follows.
     """
     unit = ROUNDING[dtype if dtype == torch.float64 else torch.float32]
     return 2 * ROUNDING[dtype], 64 * unit * r
 
 
 def like(sample, requires_grad, dtype):
-    """The sample with tensors of its own, of a type that holds its numbers."""
+    """Returns a copy of the sample with tensors of a given type."""
 
     def own(t):
         return t.detach().clone().to(dtype).requires_grad_(requires_grad and t.requires_grad)
@@ -158,7 +158,7 @@ def test_pytorchs_own_operation_inputs(op, dtype, requires_grad):
         theirs, mine = like(sample, requires_grad, torch.float64), like(sample, requires_grad, dtype)
         eps = 1e-5
         if op.name.endswith("rms_norm"):
-            # Its default is the epsilon of the input's type, which differs here.
+            # The default eps is the epsilon of the input's type, which differs here.
             eps = sample.kwargs.get("eps") or torch.finfo(dtype).eps
             theirs.kwargs["eps"] = mine.kwargs["eps"] = eps
         expected = op(theirs.input, *theirs.args, **theirs.kwargs)
@@ -172,17 +172,17 @@ def test_pytorchs_own_operation_inputs(op, dtype, requires_grad):
             dy = torch.randn_like(found)
             a = torch.autograd.grad(found, mine.input, dy)[0]
             b = torch.autograd.grad(expected, theirs.input, dy.double())[0]
-            # 1/σ is at most 1/sqrt(ε); 8 for dy, γ and what they add up to.
+            # 1/σ is at most 1/sqrt(ε); a factor of 8 for dy, γ and their sums.
             rtol, atol = bounds(dtype, 8 * size * eps**-0.5)
             torch.testing.assert_close(a.double(), b, rtol=rtol, atol=atol)
     assert count
 
 
 def refused(name, sample):
-    """Inputs that differ by intention: what torch.nn accepts and ours refuses.
+    """Returns whether an input is accepted by torch.nn and rejected here, as intended.
 
-    - ε below 0: the root of a negative number is no norm.
-    - A momentum outside 0..1: running statistics would run away.
+    - Negative ε: the square root of a negative number is not a norm.
+    - A momentum outside 0..1: running statistics would diverge.
     - Batch norm of an empty tensor with one dimension: there are no channels.
     """
     eps, momentum = sample.kwargs.get("eps"), sample.kwargs.get("momentum")

@@ -1,4 +1,4 @@
-"""layernorm.torch's recurrent modules: against torch.nn's, and what PyTorch does with them."""
+"""Recurrent modules of layernorm.torch: compared with torch.nn, and what PyTorch does with them."""
 
 import copy
 import pickle
@@ -17,7 +17,7 @@ import layernorm.torch as lt
 from torch import nn
 
 KINDS = ["LSTM", "GRU", "RNN"]
-# Some steps with sums over a few dozen numbers of size 1; both sides are off by that much.
+# A few steps with sums over a few dozen numbers of magnitude 1, with errors on both sides.
 CLOSE = dict(rtol=0, atol=512 * 2.0**-24)
 
 
@@ -118,7 +118,7 @@ def test_cells_are_steps(kind):
     assert torch.equal(parts(alone)[0], y[0, 0])
     y[-1].sum().backward()
     parts(state)[0].sum().backward()
-    # The sums over time are taken in another order.
+    # Sums over time have another order.
     scale = ours.weight_hh_l0.grad.abs().max().item()
     torch.testing.assert_close(cell.weight_hh.grad, ours.weight_hh_l0.grad, rtol=0, atol=64 * 2.0**-24 * max(1, scale))
     plain = getattr(nn, kind + "Cell")(5, 8)

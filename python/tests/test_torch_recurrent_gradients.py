@@ -1,4 +1,4 @@
-"""Gradients of layernorm.torch's recurrent modules: twice, outside training, compiled, under torch.func."""
+"""Gradients of the recurrent modules of layernorm.torch: second ones, outside training, compiled, under torch.func."""
 
 import gc
 from typing import Any
@@ -32,13 +32,13 @@ def make(kind, variant, hidden=4, **options):
     ours = getattr(lt, kind)(3, hidden, variant=variant, dtype=DOUBLE, **options)
     with torch.no_grad():
         for parameter in ours.parameters():
-            # Away from where a variant starts: biases at 0 and gains at 1 would hide some terms.
+            # Not the initial values: biases of 0 and gains of 1 would hide some terms.
             parameter.add_(0.3 * torch.randn_like(parameter))
     return ours
 
 
 def twice(ours, *inputs, seed=None):
-    """gradcheck and gradgradcheck by all inputs and parameters."""
+    """Runs gradcheck and gradgradcheck for all inputs and parameters."""
     names = [name for name, _ in ours.named_parameters()]
 
     def call(*given):
@@ -103,11 +103,11 @@ def test_packed_sequences_twice():
 
 
 def test_the_penalty_of_a_gradient_trains():
-    """What a double backward is for: a penalty on gradients, in float32, gives parameters a gradient."""
+    """A typical use of double backward: a gradient penalty, in float32, gives parameters a gradient."""
     ours, x = lt.LSTM(3, 4), torch.randn(5, 2, 3, requires_grad=True)
     (slope,) = torch.autograd.grad(ours(x)[0].sum(), x, create_graph=True)
     once = torch.autograd.grad(ours(x)[0].sum(), x)[0]
-    assert torch.equal(slope, once), "the first gradient is the compiled half's, in either case"
+    assert torch.equal(slope, once), "the extension module computes the first gradient in either case"
     slope.square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in ours.parameters())
 
@@ -127,13 +127,13 @@ def test_what_is_composed_is_what_is_compiled(kind, variant, training):
     mode = (seed, False) if training else None
     expected = sequences.run(spec, core, x, h, c, parameters, lengths, False, mode)[:3]
     for a, b in zip(composed(core, spec, x, h, c, parameters, lengths, False, seed), expected):
-        # Some 20 steps in all layers, of sums over at most 6 numbers of size 5: far below 10^-11.
+        # About 20 steps in all layers, with sums over at most 6 numbers of magnitude 5: far below 10^-11.
         assert (a is None and b is None) or (a - b).abs().max() < 1e-11
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_zoneout_outside_training(kind):
-    """h is the expectation, p·(old h) + (1 − p)·(new h), and has its gradients."""
+    """h is the expectation p·(old h) + (1 − p)·(new h), with its gradients."""
     rates = {"zoneout": 0.2, **({"zoneout_cell": 0.3} if kind == "LSTM" else {})}
     ours = make(kind, "paper", **rates).eval()
     x = randn(3, 2, 3)
@@ -219,7 +219,7 @@ def test_under_torch_func(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_autocast(kind):
-    """Networks compute in the type of their input, whatever autocast says: its operations are others'."""
+    """Networks compute in the type of their input: autocast does not apply to their operations."""
     ours = getattr(lt, kind)(5, 8)
     x = torch.randn(6, 4, 5)
     with torch.autocast("cpu", torch.bfloat16):

@@ -1,5 +1,5 @@
-"""Tensors of other sizes than a module needs, freed ones, and those that change between a pass and its gradients: never a wrong
-number, never memory that is not theirs."""
+"""Tensors of wrong sizes, freed tensors, and tensors that change between a pass and its gradients: never a wrong number, never an
+access out of bounds."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ NORMS: dict[str, Any] = {
 
 
 def total(found):
-    """A number of what a module gives."""
+    """Returns the sum of the outputs of a module."""
     return found.sum() if torch.is_tensor(found) else sum(total(part) for part in found)
 
 
@@ -56,7 +56,7 @@ def test_parameters_of_other_shapes(kind, way):
         shape = list(getattr(module, name).shape)
         with pytest.raises(ValueError, match=rf"^{name}: expected shape \[{shape[0]}.*\], found \[1\]$"):
             way(module, name, torch.ones(1))(x)[0].sum().backward()
-        # As many numbers in another shape are other numbers.
+        # The same number of elements in another shape.
         turned = torch.ones(*reversed(shape)) if len(shape) == 2 else torch.ones(1, *shape)
         if list(turned.shape) != shape:
             with pytest.raises(ValueError, match=rf"^{name}: expected shape"):
@@ -109,7 +109,7 @@ def test_the_compiled_half_counts():
     ):
         with pytest.raises(ValueError, match=f"^{name}: expected {count} elements, found 1"):
             forward(**{given: short})
-    with pytest.raises(ValueError, match="input: expected aligned memory of its own, found none"):
+    with pytest.raises(ValueError, match="input: expected aligned memory, found none"):
         core.forward(list(map(flat, parameters)), (0, 2, 30), (5, 2, False), None, (None, None), flat(y), (flat(h), None), None, (1, False))  # fmt: skip
     with pytest.raises(TypeError, match="output: expected float32, found float64"):
         core.forward(list(map(flat, parameters)), flat(x), (5, 2, False), None, (None, None), (y.data_ptr(), 3, 20), (flat(h), None), None, (1, False))  # fmt: skip
@@ -131,7 +131,7 @@ def test_the_compiled_half_counts():
 
 
 def other_tensors(module, x, change):
-    """Backward with saved tensors that hooks have changed."""
+    """Runs backward with saved tensors that hooks have changed."""
     with graph.saved_tensors_hooks(lambda t: t, change):
         y = module(x)
     total(y).backward()
@@ -150,7 +150,7 @@ CHANGES = {
 def test_saved_tensors_that_hooks_replace(name, change):
     module = NETWORKS[name](4, 6) if name in NETWORKS else NORMS[name]()
     x = torch.randn(3, 2, 4, requires_grad=True) if name in NETWORKS else norm_input(name, requires_grad=True)
-    # All at once, then each by itself.
+    # All at once, then one at a time.
     changes = [CHANGES[change]]
     for chosen in range(4):
         count = iter(range(100))
@@ -161,7 +161,7 @@ def test_saved_tensors_that_hooks_replace(name, change):
         except (ValueError, TypeError) as error:
             assert "expected" in str(error)
         except RuntimeError as error:
-            # PyTorch's own word on gradients that do not fit.
+            # PyTorch's own message about gradients of the wrong shape.
             assert "gradient" in str(error) or "shape" in str(error) or "size" in str(error)
         else:
             assert change == "double" or one is not changes[0]
@@ -242,9 +242,7 @@ def test_running_statistics_that_share_memory():
     for mean, var in ((base[:4], base[:4]), (base[:4], base[3:7]), (base[:8:2], base[2:6]), (base[:4], base[:8:2])):
         wide = x.unsqueeze(-1).expand(6, 4, 3)
         for call in (lambda m, v: F.batch_norm(x, m, v, training=True), lambda m, v: F.instance_norm(wide, m, v)):
-            with pytest.raises(
-                ValueError, match="running_mean and running_var: expected memory of their own, found the same"
-            ):
+            with pytest.raises(ValueError, match="running_mean and running_var: must not share memory"):
                 call(mean, var)
 
 

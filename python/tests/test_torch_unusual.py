@@ -1,4 +1,4 @@
-"""Tensors that are not what their memory says, and those that change between a pass and its gradients."""
+"""Lazily negated tensors and zero tensors, and tensors that change between a pass and its gradients."""
 
 import warnings
 
@@ -22,7 +22,7 @@ def test_tensors_that_are_yet_to_be_negated(name, arguments):
     for norm in pair(name, arguments):
         x = z.conj().imag
         assert x.is_neg()
-        # Read without its sign, x would give −y: no rounding hides that.
+        # Without the sign of x the result would be −y, which rounding cannot hide.
         torch.testing.assert_close(norm(x), norm(x.clone()), rtol=0, atol=0)
 
 
@@ -34,7 +34,7 @@ def test_gradients_that_are_yet_to_be_negated(name, arguments):
         x = b.clone().requires_grad_()
         (torch.complex(a, norm(x)).conj() * w).abs().sum().backward()
         found.append(x.grad)
-    # Three rounded steps of numbers near 1.
+    # Three rounded steps with numbers near 1.
     torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
 
 
@@ -140,5 +140,5 @@ def test_convert_leaves_a_replaced_forward():
 def test_parametrized_weights_come_over():
     plain = torch.nn.utils.parametrizations.weight_norm(torch.nn.LSTM(3, 5), "weight_hh_l0")
     x = torch.randn(4, 2, 3)
-    # f32 through 4 steps of sums of 8 numbers below 1.
+    # float32 through 4 steps, with sums of 8 numbers below 1.
     torch.testing.assert_close(ours.LSTM.from_module(plain)(x)[0], plain(x)[0], rtol=1e-5, atol=1e-6)

@@ -1,4 +1,4 @@
-"""Mistakes on NumPy's side: each is refused with words, or does what it says."""
+"""Unusual NumPy arguments: each raises with a message, or works as documented."""
 
 import threading
 
@@ -52,7 +52,7 @@ def test_running_statistics_of_another_kind_are_refused(dtype, training):
 
 
 def running(make):
-    """Running statistics after a batch, in memory that ``make`` gives."""
+    """Returns running statistics after a batch, in memory created by ``make``."""
     mean, var = make()
     mean[...], var[...] = 0.25, 2.0
     layernorm.batch_norm(X, mean, var, training=True)
@@ -63,7 +63,7 @@ def test_running_statistics_in_any_memory():
     plain = running(lambda: np.empty((2, 4), np.float32))
     apart = np.empty(16, np.float32)
     for make in (
-        lambda: (apart[:8:2], apart[1:8:2]),  # one between the other, which is no overlap
+        lambda: (apart[:8:2], apart[1:8:2]),  # interleaved, which is not an overlap
         lambda: (apart[7::-2], apart[8::2]),
         lambda: np.empty((2, 4), ">f4"),
         lambda: np.empty((2, 4)),
@@ -82,13 +82,13 @@ def test_running_statistics_that_overlap_are_refused():
     memory, var = np.zeros(32, np.float32), np.ones(4, np.float32)
     run = lambda mean, var, **rest: layernorm.batch_norm(X, mean, var, training=True, **rest)
     for mean, other in ((memory[:8:2], memory[2:10:2]), (memory[:4], memory[3:7]), (memory[6::-2], memory[:7:2])):
-        with pytest.raises(ValueError, match="running_mean and running_var: expected memory of their own"):
+        with pytest.raises(ValueError, match="running_mean and running_var: must not share memory"):
             run(mean, other)
     for strides in ((0,), (2,), (-2,)):
-        with pytest.raises(ValueError, match="running_mean: expected elements apart, found strides"):
+        with pytest.raises(ValueError, match="running_mean: expected elements that do not overlap, found strides"):
             run(as_strided(memory[16:], (4,), strides), var)
     out = memory[:12].reshape(3, 4)
-    with pytest.raises(ValueError, match="running_var and out: expected memory of their own"):
+    with pytest.raises(ValueError, match="running_var and out: must not share memory"):
         run(var, memory[8:12], out=out)
     assert not memory.any() and (var == 1).all()
 
@@ -96,13 +96,13 @@ def test_running_statistics_that_overlap_are_refused():
 def test_running_statistics():
     mean, var = np.zeros(4, np.float32), np.ones(4, np.float32)
     run = lambda mean, var, **rest: layernorm.batch_norm(X, mean, var, training=True, **rest)
-    with pytest.raises(ValueError, match="memory of their own"):
+    with pytest.raises(ValueError, match="must not share memory"):
         run(mean, mean)
     with pytest.raises(ValueError, match="read-only"):
         run(np.broadcast_to(np.float32(0), 4), var)
     with pytest.raises(ValueError, match="num_batches_tracked: expected 0 or more, found -1"):
         run(mean, var, momentum=None, num_batches_tracked=-1)
-    # Not where its elements should be: computed in a copy and written back.
+    # Misaligned: computed in a copy and written back.
     odd = np.zeros(17, np.uint8)[1:].view(np.float32)
     assert not odd.flags.aligned
     run(odd, var.copy())
@@ -137,7 +137,7 @@ CALLS = {
 
 
 class Liar(np.ndarray):
-    """An array that says of itself what is not so."""
+    """An array with wrong attributes."""
 
     shape = property(lambda self: (3, 4))
     strides = property(lambda self: (16, 4))
@@ -158,7 +158,7 @@ def test_subclasses_are_what_their_memory_is(name):
     y = call(X)
     liar = X.copy().view(Liar)
     assert np.array_equal(call(liar), y)
-    # It is written where its memory is, and comes back as it is.
+    # Its memory is written, and the object itself is returned.
     assert call(X, out=liar) is liar and np.array_equal(np.asarray(liar), y)
     with pytest.raises(ValueError, match=r"out: expected shape \[3, 4\], found \[1\]"):
         call(X, out=np.zeros(1, np.float32).view(Liar))

@@ -1,12 +1,15 @@
-"""The norms as PyTorch modules, with torch.nn's arguments and state_dict keys, and as functions.
+"""Norms and recurrent networks for PyTorch, with the arguments and state_dict keys of their torch.nn namesakes.
 
 >>> import torch, layernorm.torch
 >>> norm = layernorm.torch.LayerNorm(4)
 >>> norm(torch.tensor([[1.0, 2.0, 3.0, 4.0]])).detach().round(decimals=3)
 tensor([[-1.3420, -0.4470,  0.4470,  1.3420]])
 
-They run on the CPU and, by kernels of their own, on NVIDIA GPUs. Autograd (also twice), ``torch.compile(fullgraph=True)``,
-autocast, ``torch.func``, checkpointing and CUDA graphs work as with torch.nn's. Threads are as many as ``torch.get_num_threads()`` unless ``layernorm.set_num_threads`` says otherwise.
+Modules and functions run on CPUs and NVIDIA GPUs. Norms give the same bits on both. Recurrent networks on a GPU equal the
+CPU's results up to rounding, with the same bits in every run and batch.
+
+First and second gradients, ``torch.compile(fullgraph=True)``, autocast, ``torch.func``, checkpointing and CUDA graphs work as
+with torch.nn. Calls use ``torch.get_num_threads()`` threads unless ``layernorm.set_num_threads`` was called.
 """
 
 try:

@@ -1,8 +1,9 @@
-"""Tensors to the compiled half and back: no autograd here. Those on a GPU go on to ``_cuda.py``. A norm is ``op = (kind, number)``:
+"""Calls of the extension module with tensors, without autograd. Tensors on a GPU go to ``_cuda.py``. A norm is
+``op = (kind, number)``:
 
 - ``("layer", k)``, ``("rms", k)``: over the k trailing axes;
-- ``("group", G)``: of ``[N, C, …]`` in G groups;
-- ``("batch", 0)``: of ``[N, C, …]``, channel by channel over the batch.
+- ``("group", G)``: of ``[N, C, …]``, in G groups;
+- ``("batch", 0)``: of ``[N, C, …]``, each channel over the batch.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ._readable import check_shape, readable
 from ._types import CODES, acc_of
 from ._types import code_of as _code
 
-# Work goes to PyTorch's own threads where they are OpenMP's: threads of ours would share the cores with those.
+# Use PyTorch's OpenMP threads if it has them: a second pool would compete with them for the cores.
 _core.use_openmp_of(bytes(pathlib.Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
 
 _forward, _backward = _core.forward, _core.backward
@@ -27,14 +28,14 @@ _threads, _empty, _empty_like = torch.get_num_threads, torch.empty, torch.empty_
 
 @functools.cache
 def gpu():
-    """The GPU's half, imported when a tensor is there."""
+    """Returns the module for GPUs, imported on first use."""
     from . import _cuda
 
     return _cuda
 
 
 def _tensor(what, t):
-    """``(address, type, shape, strides)``, or None; with a word on types that there are none of, and on tensors elsewhere."""
+    """Returns ``(address, type, shape, strides)``, or None. Raises for unsupported types and other devices."""
     if t is None:
         return None
     if not t.is_cpu:
@@ -43,12 +44,12 @@ def _tensor(what, t):
 
 
 def flat(what, t):
-    """``(address, type, count)`` of a contiguous tensor, or None."""
+    """Returns ``(address, type, count)`` of a contiguous tensor, or None."""
     return None if t is None else (t.data_ptr(), _code(what, t.dtype), t.numel())
 
 
 def flats(what, tensors):
-    """The same of several tensors, in one go: networks have many parameters."""
+    """Returns :func:`flat` of several tensors at once: networks have many parameters."""
     try:
         return [(t.data_ptr(), CODES[t.dtype], t.numel()) for t in tensors]
     except KeyError:
@@ -60,7 +61,7 @@ def _affine(weight, bias):
 
 
 def stats_count(op, shape):
-    """How many rows there are, of which each has statistics."""
+    """Returns the number of rows, each of which has statistics."""
     kind, number = op
     least = number if kind in ("layer", "rms") else 2
     if len(shape) < least:
@@ -80,28 +81,28 @@ def _product(dims):
 
 
 def result_like(op, x):
-    """Memory for y or dx: row norms give contiguous results, the others keep the memory format, as torch.nn's."""
+    """Allocates y or dx: contiguous for row norms, in x's memory format for the others, as in torch.nn."""
     if op[0] in ("layer", "rms"):
         return _empty_like(x, memory_format=torch.contiguous_format)
     return _empty_like(x)
 
 
 def _result(op, x):
-    """The same of tensors that have data: large ones in memory that is used again."""
+    """Like :func:`result_like`, but large results use cached memory."""
     if x.numel() >= _memory.LARGE_COUNT and (op[0] in ("layer", "rms") or x.is_contiguous()):
         return _memory.empty_like(x)
     return result_like(op, x)
 
 
 def forward(op, x, weight, bias, eps, with_stats):
-    """y, and the statistics ``[3, rows]`` or None."""
+    """Returns y, and the statistics ``[3, rows]`` or None."""
     x, (weight, bias) = readable("input", x), _affine(weight, bias)
     if x.is_cuda:
         return gpu().forward(x, op, weight, bias, eps, with_stats, stats_count(op, x.shape))
     at = _tensor("input", x)
     y = _result(op, x)
     stats = None
-    # Batch norm without running statistics is training: its statistics are needed in any case.
+    # Batch norm without running statistics always computes the statistics of the batch.
     if with_stats or op[0] == "batch":
         stats = _empty((3, stats_count(op, x.shape)), dtype=acc_of(x.dtype), device="cpu")
     _forward(
@@ -120,7 +121,7 @@ def forward(op, x, weight, bias, eps, with_stats):
 
 
 def _stats_place(stats, op, x):
-    """Saved statistics as the compiled half takes them, and the tensor that must live as long as they are used."""
+    """Returns saved statistics as the extension module takes them, and the object to keep alive meanwhile."""
     if not isinstance(stats, torch.Tensor):
         return stats.place, stats
     check_shape("statistics", stats, (3, stats_count(op, x.shape)))
@@ -131,25 +132,23 @@ def _stats_place(stats, op, x):
 
 
 def parameter_shape(op, x):
-    """Of γ and β."""
+    """Returns the shape of γ and β."""
     return x.shape[x.dim() - op[1] :] if op[0] in ("layer", "rms") else x.shape[1:2]
 
 
 def _bias_gradient(op, x, bias_type, device):
-    """Memory for the gradient of β, of which backward knows nothing but the type: it may have changed since."""
+    """Allocates the gradient of β, of which only the type was saved, because β may have changed since."""
     return None if bias_type is None else _empty(parameter_shape(op, x), dtype=bias_type, device=device)
 
 
 def _check_input(x, dy):
-    """Hooks may hand out another input than was saved."""
+    """Checks the saved input, which hooks may have replaced."""
     if x.shape != dy.shape:
         raise ValueError(f"input: expected shape {list(dy.shape)}, as its gradient has, found {list(x.shape)}")
 
 
 def backward(op, dy, x, weight, bias_type, stats, eps, mask):
-    """dx, dweight and dbias; None where the mask says that they are not wanted. The statistics are a tensor ``[3, rows]``, or
-    what the compiled half has kept.
-    """
+    """Returns dx, dweight and dbias; None where the mask is False. The statistics are a tensor ``[3, rows]``, or a ``_core.Saved``."""
     _check_input(x, dy)
     dy, x, weight = readable("gradient of the output", dy), readable("input", x), readable("weight", weight)
     if x.is_cuda:
@@ -181,7 +180,7 @@ def _running(mean, var):
 
 
 def _moment(what, t, x):
-    """Running statistics as the compiled half reads them."""
+    """Converts running statistics for the extension module."""
     check_shape(what, t, (x.shape[1],))
     if not t.is_cpu:
         raise ValueError(f"{what}: expected a tensor on the CPU, where the input is, found one on {t.device}")
@@ -190,7 +189,7 @@ def _moment(what, t, x):
 
 
 def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
-    """Batch norm in training: y, statistics, and running mean and variance as they are after this batch."""
+    """Batch norm in training. Returns y, the statistics, and the updated running mean and variance."""
     x, (weight, bias) = readable("input", x), _affine(weight, bias)
     if x.is_cuda:
         return gpu().batch_train(x, weight, bias, running_mean, running_var, momentum, eps)
@@ -218,7 +217,7 @@ def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
 
 
 def batch_infer(x, weight, bias, running_mean, running_var, eps):
-    """Batch norm by running statistics."""
+    """Batch norm with running statistics."""
     x, (weight, bias) = readable("input", x), _affine(weight, bias)
     if x.is_cuda:
         return gpu().batch_infer(x, weight, bias, running_mean, running_var, eps)
@@ -240,7 +239,7 @@ def batch_infer(x, weight, bias, running_mean, running_var, eps):
 
 
 def batch_infer_backward(dy, x, weight, bias_type, running_mean, running_var, eps, mask):
-    """Gradients of :func:`batch_infer`."""
+    """Computes the gradients of :func:`batch_infer`."""
     _check_input(x, dy)
     dy, x, weight = readable("gradient of the output", dy), readable("input", x), readable("weight", weight)
     if x.is_cuda:

@@ -1,15 +1,14 @@
-"""Recurrent passes composed of PyTorch's operations, which can be differentiated as often as wanted. They are slow, and used
-where the compiled half has no answer: gradients of gradients, gradients of zoneout's expectation, and on a GPU what its kernels
-have not.
+"""Recurrent passes composed of PyTorch operations, which can be differentiated any number of times. They are slow, and used for
+what the extension module lacks: second gradients, gradients of zoneout's expectation, and on a GPU whatever its kernels lack.
 
-With W, U the weights on x and h, LN a layer norm (the identity where a variant has none), every cell is an instance of
+With W and U the weights of x and h, and LN a layer norm (the identity if a variant has none), every cell is an instance of
 
     zx = W x + bx        zh = U h + bh        s = LNx(zx) + LNh(zh) + p∘c        a = LNs(s) + b + offset
     LSTM  c = σ(a_f)∘c + σ(a_i)∘tanh(a_g)     h = σ(a_o)∘tanh(LNc(c)), then a projection
     GRU   r = σ(a_r)  z = σ(a_z)  n = tanh(…)  h = z∘h + (1 − z)∘n
     RNN   h = tanh(a) or relu(a)
 
-What a variant has of it is the compiled half's description; ``crates/layernorm-rnn/src/variant.rs`` has the whole.
+``_core.describe`` returns the parts that a variant has; ``crates/layernorm-rnn/src/variant.rs`` has the full definition.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ._types import acc_of
 
 
 def _norm(norm, t, gain, bias, gates):
-    """A layer norm over the last axis: ``(over, eps, to_deviation)``; γ and β may be None."""
+    """Applies a layer norm ``(over, eps, to_deviation)`` over the last axis; γ and β may be None."""
     if norm is None:
         return t
     over, eps, to_deviation = norm
@@ -33,7 +32,7 @@ def _norm(norm, t, gain, bias, gates):
         d = part - part.mean(-1, keepdim=True)
         beside = eps
         if eps < (2**-32 if to_deviation else 2**-64):
-            # Squares may vanish: a row is scaled by its largest element, or by ε where that is larger, and ε with it.
+            # Squares may underflow: scale the row by its largest element, or by ε if that is larger, and ε with it.
             scale = d.detach().abs().amax(-1, keepdim=True).clamp(min=eps if to_deviation else eps**0.5)
             scale = torch.where(scale > 0, scale, torch.ones_like(scale))
             d, beside = d / scale, eps / scale if to_deviation else eps / scale / scale
@@ -51,7 +50,7 @@ def _plus(t, *others):
 
 
 class _Cell:
-    """One layer in one direction: ``p`` has its parameters by the compiled half's names."""
+    """One layer in one direction. ``p`` maps the extension module's names to its parameters."""
 
     def __init__(self, core, spec, p, layer, direction, seed):
         self.v, self.p, self.kind = _core.describe(core), p, spec.kind
@@ -63,12 +62,12 @@ class _Cell:
         self.bias = self._bias()
 
     def _bias(self):
-        """b with the offset, or None."""
+        """Returns b plus the offset, or None."""
         bias, offset = self.p.get("bias"), self.v["offset"]
         if offset == 0.0:
             return bias
         whole = torch.zeros_like(self.p["input_weight"][:, 0])
-        # The forget gate of an LSTM stands last but two, the update gate of a GRU last but one.
+        # The forget gate of an LSTM is third from the end, the update gate of a GRU second.
         at = (self.gates - (3 if self.kind == "lstm" else 2)) * self.hidden
         whole[at : at + self.hidden] = offset
         return whole if bias is None else whole + bias
@@ -77,14 +76,14 @@ class _Cell:
         return _noise.hits(what, self.rates[what], self.seed, *self.place, shape, self.device)
 
     def _dropped(self, what, like):
-        """What a dropout multiplies by: 1 outside training and where there is none."""
+        """Returns the factor of a dropout: 1 outside training or if its rate is 0."""
         rate = self.rates[what]
         if self.seed is None or rate == 0.0:
             return 1.0
         return _noise.factor(rate, self._hits(what, like.shape), like.dtype)
 
     def input(self, x):
-        """What the layer below hands over, with its dropout: the same for both directions."""
+        """Applies dropout to the output of the layer below. Both directions share the mask."""
         return x * self._dropped("dropout", x)
 
     def norm(self, name, t):
@@ -92,14 +91,14 @@ class _Cell:
         return _norm(self.v[name], t, self.p.get(name + ".gain"), self.p.get(name + ".bias"), gates)
 
     def sides(self, x, h):
-        """LNx(zx) and LNh(zh)."""
+        """Returns LNx(zx), LNh(zh) and zh."""
         own = self.p.get("bias") if self.v["tied_bias"] else self.p.get("input_bias")
         zx = _plus(x @ self.p["input_weight"].mT, own)
         zh = _plus(h @ self.u.mT, self.p.get("recurrent_bias"))
         return self.norm("input_norm", zx), self.norm("recurrent_norm", zh), zh
 
     def step(self, x, h, c):
-        """New h and c from x, h (with its dropout) and c; h without it is what a GRU mixes with."""
+        """Computes one step and returns the new h and c. A GRU interpolates with h before its dropout."""
         seen = h * self.mask
         if self.kind == "lstm":
             return self._lstm(x, seen, c)
@@ -109,7 +108,7 @@ class _Cell:
         return (a.relu() if self.v["relu"] else a.tanh()), None
 
     def _peep(self, s, c, which):
-        """s with p∘c in the gates ``which`` (None: in all but the candidate's and the output's)."""
+        """Adds p∘c to the gates ``which`` of s (None: to all but the candidate and the output gate)."""
         p = self.p["peephole"]
         parts = list(s.chunk(self.gates, -1))
         early = list(range(len(p) - 1))
@@ -160,14 +159,14 @@ class _Cell:
         return z * h + (1 - z) * n if v["keeps_old"] else (1 - z) * h + z * n
 
     def _zoned(self, what, t, old, new):
-        """The old in place of the new here and there, or outside training their mean."""
+        """Applies zoneout: keeps some old values; outside training, returns the expectation."""
         rate = self.rates[what]
         if rate == 0.0 or new is None:
             return new
         return rate * old + (1 - rate) * new if self.seed is None else torch.where(self.kept[what][t], old, new)
 
     def over(self, x, h, c, lengths):
-        """x ``[T, B, I]`` to y, last h, last c."""
+        """Runs over x ``[T, B, I]`` and returns y, last h and last c."""
         self.mask = self._dropped("recurrent_dropout", h)
         self.kept = {
             what: self._hits(what, (len(x), *state.shape))
@@ -193,7 +192,7 @@ def _tail(t, start):
 
 
 def composed(core, spec, x, h, c, parameters, lengths, batch_first, seed):
-    """y, last h and last c (or None) as the compiled half gives them, up to rounding. ``seed`` is None outside training."""
+    """Returns y, last h and last c (or None): the results of the extension module up to rounding. ``seed`` is None outside training."""
     acc, dtype = acc_of(x.dtype), x.dtype
     x = x.to(acc)
     x = x.transpose(0, 1) if batch_first else x
@@ -224,13 +223,13 @@ def _present(tensors):
 
 
 def _spread(found, like):
-    """Numbers for those that are there, None for the others."""
+    """Returns ``found`` in the places of the tensors of ``like``, and None in the others."""
     found = iter(found)
     return [None if t is None else next(found) for t in like]
 
 
 def _pulled(how, tensors, cotangents):
-    """Gradients of ``tensors = (x, h, c, *parameters)``, of those that are there, from those of y, h and c."""
+    """Computes the gradients of those of ``tensors = (x, h, c, *parameters)`` that are not None, from those of y, h and c."""
     core, spec, lengths, batch_first, seed = how
 
     def forward(*given):
@@ -241,12 +240,12 @@ def _pulled(how, tensors, cotangents):
 
 
 def gradients(how, tensors, cotangents):
-    """Gradients of ``tensors``; None where there is no tensor."""
+    """Computes the gradients of ``tensors``; None where there is no tensor."""
     return _spread(_pulled(how, tensors, _present(cotangents)), tensors)
 
 
 def gradients_of_gradients(how, tensors, cotangents, u):
-    """Gradients of ``⟨u, gradients(how, tensors, cotangents)⟩`` by the cotangents and by the tensors."""
+    """Computes the gradients of ``⟨u, gradients(how, tensors, cotangents)⟩`` with respect to the cotangents and the tensors."""
     outer, count = _present(cotangents), len(_present(cotangents))
 
     def backward(*given):

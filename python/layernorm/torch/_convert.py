@@ -1,4 +1,4 @@
-"""An existing model with our norms in place of torch.nn's."""
+"""Replaces the norms of an existing model."""
 
 from __future__ import annotations
 
@@ -13,42 +13,55 @@ _OURS = {nn.LayerNorm: LayerNorm, nn.RMSNorm: RMSNorm, nn.GroupNorm: GroupNorm}
 
 @dataclass
 class Conversion:
-    """What :func:`convert` did."""
+    """The changes that :func:`convert` made. ``print`` it for a summary."""
 
     changed: dict[str, str] = field(default_factory=dict)
-    """Names of modules that are ours now, with their description."""
+    """Names of the converted modules, with their ``repr``."""
     left: dict[str, str] = field(default_factory=dict)
-    """Names of modules that look like norms and were left as they are, with their class."""
+    """Names of modules that look like norms and were not converted, with their class."""
     unfused: list[str] = field(default_factory=list)
-    """Names of nn.TransformerEncoderLayers whose fused path, which has norms of its own, was switched off."""
+    """Names of nn.TransformerEncoderLayer modules whose fused inference path, which has its own norms, was disabled."""
 
     def __str__(self) -> str:
         lines = [f"{len(self.changed)} norms changed, {len(self.left)} left"]
         lines += [f"  {name or '(the model)'}: {what}" for name, what in self.changed.items()]
-        lines += [f"  {name or '(the model)'}: {what}, left as it is" for name, what in self.left.items()]
-        lines += [f"  {name or '(the model)'}: fused path of inference switched off" for name in self.unfused]
+        lines += [f"  {name or '(the model)'}: {what}, not converted" for name, what in self.left.items()]
+        lines += [f"  {name or '(the model)'}: fused inference path disabled" for name in self.unfused]
         return "\n".join(lines)
 
 
-def _is_norm(module):
+def _is_norm(module: nn.Module) -> bool:
     return isinstance(module, tuple(_OURS)) or "norm" in type(module).__name__.lower()
 
 
 def convert(model: nn.Module) -> Conversion:
-    """Gives every nn.LayerNorm, nn.RMSNorm and nn.GroupNorm of the model our arithmetic, in place, and says what it did.
+    """Converts every nn.LayerNorm, nn.RMSNorm and nn.GroupNorm of a model to the classes of this package, in place.
 
-    The modules stay the same objects: parameters, hooks, training mode and what an optimizer holds are untouched. Subclasses
-    of those classes, norms of other libraries, and modules whose forward was replaced, may compute something else; they are
-    left and named.
+    Modules stay the same objects: parameters, hooks, training mode and optimizers are not affected. Subclasses of these
+    classes, norms of other libraries and modules with a replaced ``forward`` may compute something else; they are listed in the
+    result and not converted.
 
-    In inference nn.TransformerEncoderLayer has a fused path that reads its norms' parameters and never calls them. It is
-    switched off where its norms are ours now. Padded positions then hold numbers, as they do in training, instead of zeros.
+    In inference, nn.TransformerEncoderLayer has a fused path that reads the parameters of its norms without calling them.
+    This path is disabled for layers with converted norms. Padded positions of the output are then not zero, as in training.
+
+    Args:
+        model: the model, or a single norm.
+
+    Returns:
+        :class:`Conversion`, which lists the converted modules and the ones that look like norms and were not converted.
+
+    Example:
+        >>> import torch, layernorm.torch
+        >>> model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.LayerNorm(4))
+        >>> print(layernorm.torch.convert(model))
+        1 norms changed, 0 left
+          1: LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)
     """
     done = Conversion()
     for name, module in model.named_modules():
         ours = _OURS.get(type(module))
         if ours is not None and "forward" in vars(module):
-            # It would be called instead of ours.
+            # The replaced forward would be called instead.
             done.left[name] = f"{type(module).__name__} with a forward of its own"
         elif ours is not None:
             module.__class__ = ours
@@ -59,16 +72,16 @@ def convert(model: nn.Module) -> Conversion:
     return done
 
 
-def _unfuse(model):
-    """Switches the fused paths off that would go round our norms; their names."""
+def _unfuse(model: nn.Module) -> list[str]:
+    """Disables fused paths that would bypass the converted norms, and returns the names of their modules."""
     found = []
     for name, module in model.named_modules():
         if isinstance(module, nn.TransformerEncoderLayer) and isinstance(module.norm1, LayerNorm):
-            # 0 says that the activation is another one, for which there is no fused path.
+            # 0 means an activation without a fused path.
             if module.activation_relu_or_gelu:
                 module.activation_relu_or_gelu = 0
                 found.append(name)
         elif isinstance(module, nn.TransformerEncoder) and any(isinstance(m, LayerNorm) for m in module.modules()):
-            # Nested tensors are for the fused path alone.
+            # Only the fused path supports nested tensors.
             module.use_nested_tensor = False
     return found

@@ -1,9 +1,9 @@
-"""Norms of tensors on an NVIDIA GPU: on PyTorch's current stream, in memory that PyTorch allocates. No autograd here; the functions
-are those of ``_calls.py``, with their results, bit for bit.
+"""Norms on an NVIDIA GPU: on PyTorch's current stream, with memory allocated by PyTorch, without autograd. The functions are those
+of ``_calls.py`` and give the same bits.
 
-Rows may be apart (a slice of a wider tensor); what else is not contiguous is made so on the GPU first. Nothing waits for the GPU,
-and nothing is copied to the CPU. The first call of a kernel compiles it (NVRTC); inside a CUDA graph's capture it has to be there
-already, so run what is captured once before.
+Rows may have a stride (a slice of a wider tensor); other tensors that are not contiguous are copied on the GPU first. Nothing waits
+for the GPU, and nothing is copied to the CPU. The first call of a kernel compiles it with NVRTC, which is not possible while a CUDA
+graph is captured: run once before capturing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
 @functools.cache
 def _find_compiler():
-    """Names NVRTC to the compiled half, if it is among PyTorch's own packages: the version that PyTorch runs with."""
+    """Passes the path of NVRTC to the extension module if it is among PyTorch's packages, in the version that PyTorch uses."""
     version = (torch.version.cuda or "").split(".")[0]
     spec = importlib.util.find_spec("nvidia")
     folders = [*(spec.submodule_search_locations or [])] if spec else []
@@ -40,20 +40,20 @@ def _find_compiler():
 
 
 def stream_of(device):
-    """The handle of PyTorch's current stream on a device."""
+    """Returns the handle of PyTorch's current stream on a device."""
     if _raw_stream is not None:
         return _raw_stream(device.index)
     return torch.cuda.current_stream(device).cuda_stream
 
 
 def as_current(index):
-    """Makes a device PyTorch's current one for a while, as kernels expect it, with their compiler named."""
+    """Returns a context with PyTorch's current device set, as the kernels expect, after finding their compiler."""
     _find_compiler()
     return contextlib.nullcontext() if index == _current_device() else torch.cuda.device(index)
 
 
 def on_device(function):
-    """Runs a function with its first argument's device as PyTorch's current one, as kernels expect it."""
+    """Decorates a function to run with its first argument's device as PyTorch's current one, as the kernels expect."""
 
     @functools.wraps(function)
     def wrapped(*arguments):
@@ -68,7 +68,7 @@ def on_device(function):
 
 
 def same_device(x, **others):
-    """Refuses tensors on other devices than x's."""
+    """Raises ValueError for tensors on another device than x."""
     for name, t in others.items():
         if t is not None and t.device != x.device:
             raise ValueError(f"{name}: expected a tensor on {x.device}, where the input is, found one on {t.device}")
@@ -79,7 +79,7 @@ def _place(x):
 
 
 def _workspace(norm, gradients, x):
-    """Memory that lives until the call is launched: PyTorch's allocator gives it to later work of this stream alone."""
+    """Allocates memory that may be freed after the launch: PyTorch's allocator reuses it only for later work on this stream."""
     size = _core.cuda_workspace(norm, gradients)
     return torch.empty(size, dtype=torch.uint8, device=x.device) if size else None
 
@@ -89,7 +89,7 @@ def _memory(t):
 
 
 def rows_of(x, count):
-    """x with rows along its ``count`` trailing axes that kernels can read, and the elements from a row to the next."""
+    """Returns x with rows along its ``count`` trailing axes as kernels can read them, and the number of elements between rows."""
     n = prod(x.shape[x.dim() - count :])
     if x.is_contiguous():
         return x, n
@@ -108,17 +108,17 @@ def rows_of(x, count):
 
 
 def vector(t):
-    """``(address, type, elements)`` of a contiguous tensor, or None."""
+    """Returns ``(address, type, elements)`` of a contiguous tensor, or None."""
     return None if t is None else (t.data_ptr(), CODES[t.dtype], t.numel())
 
 
 def _saved(stats):
-    """``(address, elements)`` of statistics, or None."""
+    """Returns ``(address, elements)`` of statistics, or None."""
     return None if stats is None else (stats.data_ptr(), stats.numel())
 
 
 def _parameter(what, t, shape):
-    """``(tensor, (address, type, elements))`` of γ or β; the tensor has to live until the call is made."""
+    """Returns ``(tensor, (address, type, elements))`` of γ or β. The caller must keep the tensor alive until the call."""
     if t is None:
         return None, None
     code_of(what, t.dtype)
@@ -129,7 +129,7 @@ def _parameter(what, t, shape):
 
 
 def _described(op, x, eps):
-    """The compiled half's description of a norm of x, and the shape of γ and β."""
+    """Returns the description of a norm of x for the extension module, and the shape of γ and β."""
     kind, number = op
     code = code_of("input", x.dtype)
     shape = x.shape
@@ -143,12 +143,12 @@ def _described(op, x, eps):
 
 
 def _matrix(t, stride):
-    """``(address, distance of rows, elements from the address on)``."""
+    """Returns ``(address, elements between rows, elements from that address)``."""
     return t.data_ptr(), stride, extent_of(t)
 
 
 def _operand(what, op, x):
-    """x as the kernels of a norm read it, and its :func:`_matrix`."""
+    """Returns x as the kernels of a norm read it, and its :func:`_matrix`."""
     x = readable(what, x)
     if op[0] in ("layer", "rms"):
         x, stride = rows_of(x, op[1])
@@ -158,20 +158,20 @@ def _operand(what, op, x):
 
 
 def _result(op, x):
-    """Contiguous memory for a result like x, and its place."""
+    """Allocates a contiguous result like x and returns it with its matrix arguments."""
     y = torch.empty_like(x) if x.is_contiguous() else torch.empty(x.shape, dtype=x.dtype, device=x.device)
     return y, (y.data_ptr(), prod(x.shape[x.dim() - op[1] :]) if op[0] in ("layer", "rms") else 0, y.numel())
 
 
 def _laid_out(op, y, x):
-    """y in the memory format that the CPU's result has: row norms contiguous, the others as x is."""
+    """Returns y in the memory format of the CPU's result: contiguous for row norms, otherwise that of x."""
     if op[0] in ("layer", "rms") or x.is_contiguous():
         return y
     return torch.empty_like(x).copy_(y)
 
 
 def _gradient(t, wanted):
-    """Contiguous memory for the gradient of a parameter, and its place."""
+    """Allocates the gradient of a parameter, contiguous, and returns it with its vector arguments."""
     if not wanted:
         return None, None
     to = torch.empty(t.shape, dtype=t.dtype, device=t.device)
@@ -180,8 +180,8 @@ def _gradient(t, wanted):
 
 @on_device
 def rows_forward(x, weight, bias, how, with_stats):
-    """:func:`forward` of contiguous rows with parameters that fit, ``how`` being ``(op, n, eps)``. In one piece, with nothing asked
-    again: for small tensors every call counts.
+    """:func:`forward` for contiguous rows and checked parameters, with ``how = (op, n, eps)``. Inlined, because calls dominate the
+    time for small tensors.
     """
     op, n, eps = how
     if x.is_neg() or x._is_zerotensor():
@@ -205,14 +205,14 @@ def rows_forward(x, weight, bias, how, with_stats):
 
 @on_device
 def forward(x, op, weight, bias, eps, with_stats, count):
-    """y, and the statistics ``[3, count]`` or None."""
+    """Returns y, and the statistics ``[3, count]`` or None."""
     same_device(x, weight=weight, bias=bias)
     norm, shape = _described(op, x, eps)
     weight, gain = _parameter("weight", weight, shape)
     bias, shift = _parameter("bias", bias, shape)
     read, at = _operand("input", op, x)
     y, to = _result(op, x)
-    # Batch norm without running statistics is training: its statistics are needed in any case.
+    # Batch norm without running statistics always computes the statistics of the batch.
     kept = with_stats or op[0] == "batch"
     stats = torch.empty((3, count), dtype=acc_of(x.dtype), device=x.device) if kept else None
     work = _workspace(norm, False, x) if op[0] == "batch" else None
@@ -222,7 +222,7 @@ def forward(x, op, weight, bias, eps, with_stats, count):
 
 @on_device
 def backward(x, op, dy, weight, bias, stats, eps, mask):
-    """dx, dweight and dbias; None where the mask says that they are not wanted."""
+    """Returns dx, dweight and dbias; None where the mask is False."""
     same_device(x, gradient=dy, weight=weight, bias=bias, statistics=stats)
     return _gradients(op, x, dy, weight, bias, stats, None, eps, mask)
 
@@ -245,14 +245,14 @@ def _gradients(op, x, dy, weight, bias, stats, running, eps, mask):
 
 
 def _as(gradient, parameter):
-    """A gradient with its parameter's strides, as on the CPU."""
+    """Returns a gradient with its parameter's strides, as on the CPU."""
     if gradient is None or parameter.is_contiguous():
         return gradient
     return torch.empty_like(parameter).copy_(gradient)
 
 
 def _moments(x, running_mean, running_var):
-    """Running statistics in the arithmetic type, in memory of their own."""
+    """Returns copies of the running statistics in the accumulation type."""
     found = []
     for what, t in (("running mean", running_mean), ("running variance", running_var)):
         if t.shape != (x.shape[1],):
@@ -267,7 +267,7 @@ def _running(mean, var, momentum):
 
 @on_device
 def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
-    """Batch norm in training: y, statistics, and running mean and variance as they are after this batch."""
+    """Batch norm in training. Returns y, the statistics, and the updated running mean and variance."""
     same_device(x, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     op = ("batch", 0)
     norm, shape = _described(op, x, eps)
@@ -285,7 +285,7 @@ def batch_train(x, weight, bias, running_mean, running_var, momentum, eps):
 
 @on_device
 def batch_infer(x, weight, bias, running_mean, running_var, eps):
-    """Batch norm by running statistics."""
+    """Batch norm with running statistics."""
     same_device(x, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     op = ("batch", 0)
     norm, shape = _described(op, x, eps)
@@ -302,7 +302,7 @@ def batch_infer(x, weight, bias, running_mean, running_var, eps):
 
 @on_device
 def batch_infer_backward(x, dy, weight, bias, running_mean, running_var, eps, mask):
-    """Gradients of :func:`batch_infer`."""
+    """Computes the gradients of :func:`batch_infer`."""
     same_device(x, gradient=dy, weight=weight, bias=bias, running_mean=running_mean, running_var=running_var)
     mean, var = _moments(x, running_mean, running_var)
     return _gradients(("batch", 0), x, dy, weight, bias, None, _running(mean, var, 0.0), eps, mask)

@@ -1,10 +1,10 @@
-"""Recurrent passes on an NVIDIA GPU: the compiled half has one layer in one direction, here they are put together.
+"""Recurrent passes on an NVIDIA GPU. The extension module runs one layer in one direction; this module combines them.
 
     x₀ = x        y_l = [forward(x_l), reverse(x_l)]        x_{l+1} = y_l, with its dropout        y = y_{L−1}
 
-Everything is PyTorch's memory on its current stream: the tape is one tensor, with the layers' tapes and the x_l of all layers but
-the first. The types are float16, bfloat16 and float32; what the kernels have not is composed of PyTorch's operations
-(``_composed.py``), which run on the GPU too and are slow.
+All memory is allocated by PyTorch, on its current stream. The tape is one tensor, which holds the tapes of the layers and the x_l
+of all layers but the first. The types are float16, bfloat16 and float32. What the kernels lack is composed of PyTorch operations
+(``_composed.py``), which also run on the GPU but are slow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ._types import CODES
 
 
 def lacks(spec, core, dtype, parameter_types, sizes):
-    """Why the kernels cannot run a network of such types and ``(steps, batch)``, or None. Needs no GPU."""
+    """Returns why the kernels cannot run a network with these types and ``(steps, batch)``, or None. Needs no GPU."""
     if dtype not in (torch.float16, torch.bfloat16, torch.float32):
         return f"{str(dtype)[6:]} (the types are float16, bfloat16 and float32)"
     kinds = set(parameter_types)
@@ -42,7 +42,7 @@ def _lacking_cell(core):
 
 
 def _aligned(what, t):
-    """Contiguous, on 16 bytes as the kernels read it."""
+    """Returns t contiguous and aligned to 16 bytes, as the kernels read it."""
     t = readable(what, t.detach()).contiguous()
     return t.clone() if t.data_ptr() % 16 else t
 
@@ -52,7 +52,7 @@ def _round(size):
 
 
 class Stack:
-    """The layers of a network for one shape of batch, and where their memory lies in the tape."""
+    """The layers of a network for one batch shape, with the offsets of their memory in the tape."""
 
     def __init__(self, spec, core, device, types, tf32, sizes, training):
         steps, batch, _, _ = sizes
@@ -78,7 +78,7 @@ class Stack:
         self.bytes = end if training else 0
 
     def input_of(self, tape, layer, shape):
-        """Memory for what a layer but the first reads."""
+        """Returns the memory for the input of a layer other than the first."""
         count = shape[0] * shape[1] * self.width
         if not self.bytes:
             return torch.empty((*shape[:2], self.width), dtype=self.dtype, device=tape.device)
@@ -87,11 +87,11 @@ class Stack:
         return part.view(self.dtype).view(*shape[:2], self.width)
 
     def vectors(self, parameters):
-        """``(address, type, elements)`` of the parameters of each layer and direction, in the order of the states."""
+        """Returns ``(address, type, elements)`` of the parameters of each layer and direction, in the order of the states."""
         return [[vector(parameters[index]) for index in of_one] for of_one in self.slots.values()]
 
     def places(self):
-        """``(layer, direction, the kernels, offset of its tape)`` in the order of the states."""
+        """Returns ``(layer, direction, kernels, offset of the tape)`` in the order of the states."""
         flat = ((l, d, layer) for l, directions in enumerate(self.layers) for d, layer in enumerate(directions))
         return [(*place, at) for place, at in zip(flat, self.at)]
 
@@ -99,24 +99,24 @@ class Stack:
 @functools.lru_cache(maxsize=512)
 def _stack(spec, core, device, types, tf32, sizes, training):
     try:
-        # Kernels are loaded, which makes their device the driver's current one; PyTorch's stays what it was.
+        # Loading kernels changes the driver's current device, but not PyTorch's.
         with as_current(device):
             _tell_at_exit(device)
             return Stack(spec, core, device, types, tf32, sizes, training)
     except NotImplementedError:
-        # More units than this GPU holds, or a GPU without cooperative launches.
+        # Too many units for this GPU, or a GPU without cooperative launches.
         return None
 
 
 def rounds_to_tf32():
-    """Whether float32 products may round their operands to tf32: PyTorch's switch for cuDNN, which nn.LSTM asks too."""
+    """Returns whether float32 products may use tf32: PyTorch's setting for cuDNN, which nn.LSTM also follows."""
     rnn = getattr(torch.backends.cudnn, "rnn", None)
-    # Since PyTorch 2.9 recurrent layers have a precision of their own, which the old switch sets.
+    # Since PyTorch 2.9 recurrent layers have their own precision, which the old setting also sets.
     return torch.backends.cudnn.allow_tf32 if rnn is None else rnn.fp32_precision == "tf32"
 
 
 def stack_of(how, x, parameters, training):
-    """The kernels of a pass, loaded; None where it is composed."""
+    """Loads the kernels of a pass, or returns None if it must be composed."""
     steps, batch = (x.shape[1], x.shape[0]) if how.batch_first else (x.shape[0], x.shape[1])
     if lacks(how.spec, how.core, x.dtype, [p.dtype for p in parameters], (steps, batch)) is not None:
         return None
@@ -127,7 +127,7 @@ def stack_of(how, x, parameters, training):
 
 
 class Tape:
-    """What a pass in training leaves: its kernels, and memory."""
+    """A recorded pass: its kernels and memory."""
 
     def __init__(self, stack, memory):
         self.stack, self.memory = stack, memory
@@ -138,12 +138,12 @@ def _lengths(how, device):
 
 
 def _memory(t, at=0):
-    """``(address of element at, elements from there on)``; address 0 where there is no tensor."""
+    """Returns ``(address of element at, elements from there)``; address 0 if there is no tensor."""
     return (0, 0) if t is None else (t.data_ptr() + at * t.element_size(), t.numel() - at)
 
 
 def _rows(t, at, pitch):
-    """``(address of element at, elements from a row to the next, elements from there on)``."""
+    """Returns ``(address of element at, elements between rows, elements from there)``."""
     address, count = _memory(t, at)
     return address, pitch, count
 
@@ -160,7 +160,7 @@ def _single(what, t):
 
 
 def _dropout(how, layer, shape, dtype, device):
-    """What the input of a layer but the first is multiplied by, or None. Its numbers are counted time first."""
+    """Returns the dropout factor of a layer's input, or None. Its elements are numbered with time first."""
     rate = how.spec.noise[0]
     if how.seed is None or rate == 0.0:
         return None
@@ -169,12 +169,19 @@ def _dropout(how, layer, shape, dtype, device):
     return found.transpose(0, 1) if how.batch_first else found
 
 
-def check_cuda(device=None) -> None:
-    """Waits for a GPU (PyTorch's current one) and raises RuntimeError if a recurrent pass on it gave up: if for seconds its blocks
-    did not hear from each other, because other programs kept some of them from running.
+def check_cuda(device: torch.device | str | int | None = None) -> None:
+    """Waits for a GPU and raises RuntimeError if a recurrent pass on it gave up.
 
-    Every recurrent call asks the same of the passes that have ended by then, without waiting. Call this after the last one, and
-    after replays of a CUDA graph, which make no calls.
+    A pass gives up, and its results are NaN, if its blocks could not communicate for seconds because other programs occupied the
+    GPU. Every recurrent call checks earlier passes that have finished, without waiting. Call this function after the last one, and
+    after replays of a CUDA graph.
+
+    Args:
+        device: a CUDA device. Default: PyTorch's current one.
+
+    Raises:
+        RuntimeError: if a recurrent pass gave up.
+        ValueError: if ``device`` is not a CUDA device.
     """
     found = torch.device("cuda" if device is None else device)
     if found.type != "cuda":
@@ -184,7 +191,7 @@ def check_cuda(device=None) -> None:
 
 @functools.cache
 def _tell_at_exit(index):
-    """Once for every device: a pass that gave up and that no later call told of is told of when the program ends."""
+    """Registers, once per device, a message at exit for a pass that gave up and that no later call reported."""
 
     def tell():
         try:
@@ -196,8 +203,8 @@ def _tell_at_exit(index):
 
 
 def _spoil(workspace, *tensors):
-    """Makes NaN of results whose pass gave up, which the workspace's first byte says: without waiting for the GPU. The next call, and
-    :func:`check_cuda`, raise.
+    """Sets results to NaN if their pass gave up, according to the first byte of the workspace, without waiting for the GPU. The next
+    call and :func:`check_cuda` raise.
     """
     gave_up = workspace[:1].view(torch.bool)
     for t in tensors:
@@ -242,7 +249,7 @@ def _forward(x, how, stack, h, c, parameters):
 
 
 def _output(stack, tape, layer, spec, x, lengths):
-    """Memory for what a layer gives. Steps behind a sequence's end are not written: zeros."""
+    """Allocates the output of a layer. It is zeroed if there are lengths, because steps after the end are not written."""
     shape = (*x.shape[:2], stack.width)
     if layer + 1 == spec.layers:
         y = torch.empty(shape, dtype=x.dtype, device=x.device)
@@ -252,13 +259,13 @@ def _output(stack, tape, layer, spec, x, lengths):
 
 
 def run(how, stack, x, h, c, parameters):
-    """y, last h, last c (or None) and the tape."""
+    """Returns y, last h, last c (or None) and the tape."""
     y, last_h, last_c, tape = _forward(x, how, stack, h, c, parameters)
     return y, last_h.to(x.dtype), None if last_c is None else last_c.to(x.dtype), tape
 
 
 def _parameter_gradients(parameters):
-    """Memory for them. Those of vectors lie in one tensor, so that all of them can be spoiled at once."""
+    """Allocates the gradients. Those of vectors share one tensor, so that one operation can set them to NaN."""
     counts = [p.numel() if p.dim() == 1 else 0 for p in parameters]
     flat = torch.empty(sum(counts), dtype=parameters[0].dtype, device=parameters[0].device)
     parts = flat.split(counts)
@@ -310,7 +317,7 @@ def _backward(x, how, stack, memory, h, c, parameters, dy, dh, dc, for_x):
 
 
 def gradients(how, tape, x, h, c, parameters, cotangents, for_x):
-    """Of x (None if not wanted), h, c and the parameters; None where there is no tensor."""
+    """Returns the gradients of x (None unless ``for_x``), h, c and the parameters; None where there is no tensor."""
     dx, first_h, first_c, found = _backward(x, how, tape.stack, tape.memory, h, c, parameters, *cotangents, for_x)
     state = [None if t is None else g.to(t.dtype) for t, g in ((h, first_h), (c, first_c))]
     return dx, *state, *found

@@ -1,5 +1,5 @@
-"""The short way for plain tensors: autograd without the dispatcher, whose Python operations cost some tens of microseconds a
-call. What it computes is what ``_ops.py`` does.
+"""The fast path for plain tensors: autograd without the dispatcher, whose Python operations cost tens of microseconds per call.
+It computes the same as ``_ops.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._core import rows_backward, rows_forward
-from . import _calls, _memory, _ops  # noqa: F401  (the operations are registered)
+from . import _calls, _memory, _ops  # noqa: F401  (registers the operations)
 from ._memory import LARGE_COUNT
 from ._modes import apply_of, differentiates_forward, is_batched
 from ._modes import dispatch_modes as _dispatch_modes
@@ -37,7 +37,7 @@ def _plain(t):
 
 
 def together(x, *others):
-    """Whether tensors are on one device. Where they are not, an operation says so."""
+    """Returns whether tensors are on one device. If not, the operations raise."""
     return (
         all(t is None or t.is_cpu for t in others)
         if x.is_cpu
@@ -46,27 +46,27 @@ def together(x, *others):
 
 
 def has_data(*tensors):
-    """Whether plain tensors have memory that can be asked for: not while a graph is made, nor under a transformation."""
+    """Returns whether all tensors are plain ones with memory: not while tracing, nor under a transformation."""
     known = not _compiling() and not _dispatch_modes() and all(map(_plain, tensors))
     return known and not any(map(is_batched, tensors))
 
 
 def check_saved(*tensors):
-    """Refuses saved tensors that were freed since, before PyTorch's operations read them."""
+    """Raises for saved tensors whose memory was freed, before PyTorch's operations read them."""
     for t in tensors:
         if t is not None and has_data(t):
             check_memory("saved tensor", t)
 
 
 class _Rows(torch.autograd.Function):
-    """Layer and RMS norm of contiguous rows. Their statistics are no tensor: an allocation of PyTorch's costs a microsecond."""
+    """Layer and RMS norm of contiguous rows. Their statistics are not a tensor, because its allocation would cost a microsecond."""
 
     @staticmethod
     def forward(ctx, x, weight, bias, how):
         op, n, eps = how
         y, saved = _rows_forward(x, weight, bias, op, n, eps, True)
         ctx.save_for_backward(x, weight)
-        # Of β backward needs nothing but its type.
+        # Backward needs only the type of β.
         ctx.how = (op, n, eps, saved, None if bias is None else bias.dtype)
         return y
 
@@ -75,7 +75,7 @@ class _Rows(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         op, n, eps, saved, bias_type = ctx.how
         for_x, for_weight, for_bias, _ = ctx.needs_input_grad
-        # A gradient may be one of several at once, or zeros without memory; the parameters may have been freed since.
+        # The gradient may be batched or a zero tensor; the parameters may have been freed.
         if (
             _grad_enabled()
             or is_batched(dy)
@@ -108,11 +108,11 @@ class _Rows(torch.autograd.Function):
             CODES[bias_type] if for_bias else 0,
             _threads(),
         )
-        # Saved tensors may come back elsewhere and in another layout: from hooks, or with their `data` replaced.
+        # Hooks, or assignments to `data`, may have replaced saved tensors by others with another address or layout.
         return (dx, dweight, dbias, None) if done else _general_backward(ctx, dy, x, weight)
 
 
-# What `Function.apply` does before this one, about transformations and their dead wrappers, `_short` has ruled out.
+# `row_norm` has ruled out transformations and their dead wrappers, which `Function.apply` would check for.
 _rows_apply = apply_of(_Rows)
 
 
@@ -122,9 +122,9 @@ def _general_backward(ctx, dy, x, weight):
 
 
 def _gradients(dy, x, weight, bias_type, stats, op, eps, mask):
-    """dx, dweight and dbias, by a function that can be differentiated or transformed where that is asked for."""
+    """Returns dx, dweight and dbias, by a function that can be differentiated or transformed if required."""
     if is_batched(dy):
-        # An operation is mapped over several gradients. It takes statistics as a tensor; here they are computed again.
+        # Batched gradients need an operation with a vmap rule, which takes statistics as a tensor: compute them again.
         stats = torch.ops.layernorm.norm(x.detach(), None, None, *op, eps)[1]
         found = torch.ops.layernorm.norm_backward(dy, x, weight, bias_type, stats, *op, eps, list(mask))
         return tuple(t if wanted else None for t, wanted in zip(found, mask))
@@ -158,7 +158,7 @@ def _rows_forward(x, weight, bias, op, n, eps, save):
 
 
 def _fits(parameter, x, shape):
-    """Whether a parameter is one that contiguous rows can have. What it is not, the general way refuses with words."""
+    """Returns whether the fast path takes a parameter. If not, the general path converts it or raises."""
     return (
         (parameter.dtype is x.dtype or parameter.dtype is _FLOAT32)
         and parameter.shape == shape
@@ -186,7 +186,7 @@ class _Norm(torch.autograd.Function):
 
 
 class _GpuRows(_Norm):
-    """The same for contiguous rows on a GPU, whose parameters fit."""
+    """The same for contiguous rows on a GPU, with checked parameters."""
 
     @staticmethod
     def forward(ctx, x, weight, bias, how):
@@ -219,7 +219,7 @@ class _NormBackward(torch.autograd.Function):
 
 
 def _short(x, weight, bias):
-    """Whether plain tensors meet no mode or transformation that wants to see operations."""
+    """Returns whether all tensors are plain ones and no mode or transformation must see operations."""
     return (
         not _compiling()
         and _plain(x)
@@ -234,7 +234,7 @@ def _short(x, weight, bias):
 
 
 def refuse_tangents(*tensors):
-    """Forward-mode differentiation: without this word a tangent would be lost in silence."""
+    """Raises NotImplementedError for tensors with tangents, which would be lost silently."""
     if differentiates_forward() and not _compiling() and _transform() is None:
         for t in tensors:
             if t is not None and forward_ad.unpack_dual(t).tangent is not None:
@@ -244,7 +244,7 @@ def refuse_tangents(*tensors):
 
 
 def same_device(x, *others):
-    """Of a tensor on `meta` among others PyTorch would make results without numbers."""
+    """Raises ValueError for tensors on different devices. PyTorch itself would return `meta` tensors if one is on `meta`."""
     on_cpu = x.is_cpu
     for t in others:
         if t is not None and not (on_cpu and t.is_cpu) and t.device != x.device:
@@ -258,7 +258,7 @@ def _needs_grad(x, weight, bias):
 
 
 def transformed():
-    """Whether ``torch.func`` is at work."""
+    """Returns whether a transformation of ``torch.func`` is active."""
     return not _compiling() and _transform() is not None
 
 
@@ -272,7 +272,7 @@ def _long(x, weight, bias, op, eps):
 
 
 def norm(x, weight, bias, op, eps):
-    """y, by the short way where that is possible."""
+    """Returns y, by the fast path if possible."""
     refuse_tangents(x, weight, bias)
     if not _short(x, weight, bias):
         return _long(x, weight, bias, op, eps)
@@ -282,9 +282,9 @@ def norm(x, weight, bias, op, eps):
 
 
 def row_norm(x, weight, bias, op, shape, eps):
-    """The same for layer and RMS norm, by the shortest way where rows are contiguous.
+    """The same for layer and RMS norm, by the fastest path if rows are contiguous.
 
-    It asks what :func:`norm` does, in one piece: for small tensors every call counts.
+    It makes the checks of :func:`norm` inline, because calls dominate the time for small tensors.
     """
     if (
         _compiling()

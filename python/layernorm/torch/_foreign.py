@@ -1,4 +1,4 @@
-"""Recurrent modules of other libraries, known by the names of their tensors."""
+"""Reads recurrent modules of other libraries, detected by their tensor names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._readable import readable
 
 
 def _eps_of_norms(module):
-    """The ε of the module's norms, none or one: the compiled half has one for all."""
+    """Returns a list with the ε of the module's norms, or an empty one. All norms must have the same ε."""
     found = {
         name: float(norm.eps)
         for name, norm in module.named_modules()
@@ -24,7 +24,7 @@ def _eps_of_norms(module):
 
 
 def read_foreign(kind, module):
-    """Arguments of our constructor, the parameters one after the other as float64, and a parameter to be like."""
+    """Returns constructor arguments, all parameters as one float64 tensor, and one tensor whose device and type to use."""
     tensors = {name: value.detach() for name, value in module.state_dict().items() if value.is_floating_point()}
     if any(name.endswith("x2g.weight") for name in tensors):
         format = "torchaudio"
@@ -39,9 +39,9 @@ def read_foreign(kind, module):
     eps = _eps_of_norms(module)
     wide = {name: readable(name, value).to("cpu", torch.float64).contiguous() for name, value in tensors.items()}
     named = [(name, list(value.shape), flat(name, value)) for name, value in wide.items()]
-    # fastrnns's own norm has no ε.
+    # The norm of fastrnns has no ε.
     eps = eps[0] if eps else 0.0
-    # Both libraries have the same layers without norms, too.
+    # Both libraries also have these layers without norms.
     variant = format if any("norm" in name for name in tensors) else "none"
     core, values = _core.Recurrent.from_tensors(kind, variant, format, named, eps, 0.0)
     inputs, hidden, layers, directions, projection = core.sizes()

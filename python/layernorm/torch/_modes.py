@@ -1,7 +1,7 @@
-"""What PyTorch is doing around a call: modes, transformations and tracers that want to see operations.
+"""Detects modes, transformations and tracers of PyTorch, which must see operations.
 
-PyTorch has no public names for it. Where a private one is missing, nothing can be said, and calls take the longer way through the
-dispatcher, which asks for none of this.
+PyTorch has no public functions for this. If a private one is missing, calls take the slower path through the dispatcher, which
+needs none of them.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if not KNOWN:
 
 
 def differentiates_forward():
-    """Whether tensors may have tangents."""
+    """Returns whether tensors may have tangents."""
     return getattr(forward_ad, "_current_level", 0) >= 0
 
 
 def is_batched(t):
-    """Whether a tensor stands for several at once, as gradients do with ``is_grads_batched`` or under ``torch.vmap``."""
+    """Returns whether a tensor is a batch, as gradients are with ``is_grads_batched`` or under ``torch.vmap``."""
     if transform() is not None:
         return True
     try:
@@ -54,5 +54,5 @@ def is_batched(t):
 
 
 def apply_of(function):
-    """``function.apply`` without what ``torch.autograd.Function`` does before: about transformations, which are ruled out."""
+    """Returns ``function.apply`` without the handling of transformations, for callers that have ruled them out."""
     return getattr(super(torch.autograd.Function, function), "apply", function.apply)

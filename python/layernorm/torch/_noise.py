@@ -1,5 +1,6 @@
-"""The noise of training passes, in PyTorch's operations on any device: the hits of ``crates/layernorm-rnn/src/noise.rs``, the same
-for the same seed. SplitMix64's finalizer makes the n-th number of a stream out of n; int64 arithmetic wraps as it needs.
+"""Dropout and zoneout masks in PyTorch operations, on any device. For the same seed they equal those of
+``crates/layernorm-rnn/src/noise.rs``. The finalizer of SplitMix64 computes the n-th number of a stream from n; int64 arithmetic
+wraps around as required.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ def _signed(word):
 
 
 def _mix(z):
-    """Of a whole number below 2⁶⁴."""
+    """Applies the finalizer to an integer below 2⁶⁴."""
     z = ((z ^ (z >> 30)) * _FIRST) & _WORD
     z = ((z ^ (z >> 27)) * _SECOND) & _WORD
     return z ^ (z >> 31)
 
 
 def _mix_each(z):
-    """The same of a tensor of int64, whose shift to the right is signed."""
+    """Applies the finalizer to an int64 tensor, whose right shift is signed."""
 
     def shifted(t, by):
         return (t >> by) & ((1 << (64 - by)) - 1)
@@ -37,15 +38,15 @@ def _mix_each(z):
 
 
 def hits(what, rate, seed, layer, direction, shape, device):
-    """Which of the numbers of a tensor the noise ``what`` hits, with probability ``rate`` each."""
+    """Returns a mask of the elements of a tensor that the noise ``what`` hits, with probability ``rate`` each."""
     stream = (1 + NAMES.index(what)) << 48 | layer << 8 | direction
     key = _mix(_mix((seed + _GOLDEN) & _WORD) ^ (stream * _STREAM & _WORD))
     index = torch.arange(prod(shape), dtype=torch.int64, device=device)
     bits = _mix_each(_mix_each(index * _signed(_GOLDEN) + _signed(key)) ^ _signed(key))
-    # 53 bits as a number in 0..1, exactly.
+    # 53 bits, exactly converted to a number in [0, 1).
     return (((bits >> 11) & ((1 << 53) - 1)).to(torch.float64) * 2.0**-53 < rate).view(shape)
 
 
 def factor(rate, hit, dtype):
-    """What a dropout multiplies by: 0 where it hits."""
+    """Returns the factor of a dropout: 0 where it hits."""
     return (~hit).to(dtype) * (1.0 / (1.0 - rate))

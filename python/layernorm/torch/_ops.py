@@ -1,11 +1,10 @@
-"""The operations that PyTorch knows: ``torch.ops.layernorm.*``, with what they give on tensors without data and their
-gradients. ``torch.compile``, dispatch modes and tensor subclasses come through here; plain tensors take the
-shorter way of ``_eager.py``, which computes the same.
+"""Custom operations ``torch.ops.layernorm.*``, with their fake implementations and gradients. They serve ``torch.compile``,
+dispatch modes and tensor subclasses; plain tensors take the faster path of ``_eager.py``, which computes the same.
 """
 
 from __future__ import annotations
 
-# PyTorch 2.5 knows no `list[…]` in the signatures of operations.
+# PyTorch 2.5 does not accept `list[…]` in the signatures of operations.
 from typing import List  # noqa: UP035
 
 import torch
@@ -15,7 +14,7 @@ from . import _calls
 from ._transforms import map_each
 from ._twice import infer_backward_backward, norm_backward_backward
 
-# PyTorch takes the GPU's way if any tensor is there; the calls refuse those that are elsewhere than the input.
+# PyTorch selects CUDA if any tensor is there; the calls raise if the tensors are on different devices.
 _DEVICES = ("cpu", "cuda")
 
 
@@ -31,7 +30,7 @@ def _present(t, wanted):
 def norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, kind: str, number: int, eps: float
 ) -> tuple[Tensor, Tensor]:
-    """y and the statistics ``[3, rows]``."""
+    """Returns y and the statistics ``[3, rows]``."""
     return _calls.forward((kind, number), x, weight, bias, eps, True)
 
 
@@ -54,7 +53,7 @@ def norm_backward(
     eps: float,
     mask: List[bool],  # noqa: UP006
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """dx, dweight, dbias; empty where the mask is False."""
+    """Returns dx, dweight and dbias; empty where the mask is False."""
     found = _calls.backward((kind, number), dy, x, weight, bias_type, stats, eps, mask)
     return tuple(_or_empty(t, x) for t in found)
 
@@ -74,7 +73,7 @@ def _type_of(t):
 
 def _norm_setup(ctx, inputs, output):
     x, weight, bias, ctx.kind, ctx.number, ctx.eps = inputs
-    # β itself may be changed before backward, as with torch.nn's.
+    # β itself may change before backward, as with torch.nn.
     ctx.bias_type = _type_of(bias)
     ctx.save_for_backward(x, weight, output[1])
     ctx.mark_non_differentiable(output[1])
@@ -120,7 +119,7 @@ def batch_norm_train(
     momentum: float,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """y, the statistics ``[3, C]``, and running mean and variance as they are after this batch."""
+    """Returns y, the statistics ``[3, C]``, and the updated running mean and variance."""
     return _calls.batch_train(x, weight, bias, running_mean, running_var, momentum, eps)
 
 
@@ -159,7 +158,7 @@ def batch_norm_infer(
     running_var: Tensor,
     eps: float,
 ) -> Tensor:
-    """Batch norm by running statistics."""
+    """Batch norm with running statistics."""
     return _calls.batch_infer(x, weight, bias, running_mean, running_var, eps)
 
 
@@ -179,7 +178,7 @@ def batch_norm_infer_backward(
     eps: float,
     mask: List[bool],  # noqa: UP006
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """dx, dweight, dbias; empty where the mask is False."""
+    """Returns dx, dweight and dbias; empty where the mask is False."""
     found = _calls.batch_infer_backward(dy, x, weight, bias_type, running_mean, running_var, eps, mask)
     return tuple(_or_empty(t, x) for t in found)
 

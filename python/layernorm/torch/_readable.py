@@ -1,4 +1,4 @@
-"""Tensors whose numbers can be read where they say: what PyTorch has left for later is done, what has no memory is refused."""
+"""Makes tensors readable at their address: resolves lazy negation and zero tensors, and raises for tensors without memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _STRIDED = torch.strided
 
 
 def extent_of(t):
-    """Elements from the first to the last in memory."""
+    """Returns the number of elements that a tensor spans in memory."""
     if t.is_contiguous():
         return t.numel()
     extent = 1
@@ -20,8 +20,8 @@ def extent_of(t):
 
 
 def is_stored(t):
-    """Whether the numbers of a dense tensor lie in memory one after the other as they are, all of them in its storage: that may have
-    been freed or shrunk. An address of 0 is still to be asked for: zeros that are never stored have it.
+    """Returns whether a dense tensor is contiguous, not lazily negated, and within its storage, which may have been freed or shrunk.
+    The caller must still check for address 0, which zero tensors have.
     """
     if not t.is_contiguous() or t.is_neg():
         return False
@@ -30,13 +30,13 @@ def is_stored(t):
 
 
 def check_memory(what, t):
-    """Refuses a tensor whose memory was freed, or that has none. Zeros that are never stored need none."""
+    """Raises for a tensor whose memory was freed, or that has none. Zero tensors need none."""
     if t is not None and not t._is_zerotensor():
         _address(what, t)
 
 
 def _address(what, t):
-    """The address of a tensor whose memory is there; 0 if it has no elements or no data."""
+    """Returns the address of a tensor after checking its storage; 0 for a tensor without elements or data."""
     if t.layout is not _STRIDED:
         raise TypeError(f"{what}: expected a dense tensor, found one with layout {t.layout}")
     extent, at = extent_of(t), t.data_ptr()
@@ -49,12 +49,12 @@ def _address(what, t):
 
 
 def readable(what, t):
-    """The tensor, or None, with its numbers in memory as they are, aligned: zeros that PyTorch never stored (``torch.sgn`` has such
-    gradients) and views that it has yet to negate are written out. Freed memory is refused. Its strides may be any.
+    """Returns a tensor (or None) that can be read at its address, with any strides. Materializes zero tensors (the gradients of
+    ``torch.sgn``, for example) and lazily negated views, and copies misaligned tensors. Raises if the memory was freed.
     """
     if t is None:
         return None
-    # What most tensors are, with few questions.
+    # The common case, with few checks.
     if t.layout is _STRIDED and is_stored(t) and (at := t.data_ptr()) and not at & 7:
         return t
     if t._is_zerotensor():
@@ -66,19 +66,19 @@ def readable(what, t):
 
 
 def check_shape(what, t, shape):
-    """Refuses a tensor of another shape."""
+    """Raises ValueError if a tensor has another shape."""
     if t.shape != shape:
         raise ValueError(f"{what}: expected shape {list(shape)}, found {list(t.shape)}")
 
 
 def _bytes(t):
-    """The addresses of all bytes of a tensor with one dimension."""
+    """Returns the addresses of all bytes of a one-dimensional tensor."""
     size, start = t.element_size(), t.data_ptr()
     return {start + (i * t.stride(0)) * size + byte for i in range(len(t)) for byte in range(size)}
 
 
 def share_memory(a, b):
-    """Whether two tensors with one dimension have bytes in common."""
+    """Returns whether two one-dimensional tensors share memory."""
     if not (a.numel() and b.numel()):
         return False
     at_a, at_b = a.data_ptr(), b.data_ptr()

@@ -1,8 +1,14 @@
-"""LSTM, GRU and RNN with torch.nn's arguments, and the variants of docs/RECURRENT.md."""
+"""LSTM, GRU and RNN with the arguments of torch.nn, in the variants of docs/RECURRENT.md.
+
+Shapes: T steps, B sequences, I = input_size, H = hidden_size, P = proj_size or H without a projection, L = num_layers,
+D = 2 if bidirectional, otherwise 1.
+"""
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
@@ -11,23 +17,29 @@ from torch import Tensor, nn
 
 from .._core import Recurrent
 from .._names import named_places
-from . import _sequence_ops  # noqa: F401  (the operations are registered)
+from . import _sequence_ops  # noqa: F401  (registers the operations)
 from ._calls import flat
 from ._foreign import read_foreign
 from ._sequences import TENSORS, Spec, check_parameters, core_of, sequences
 from ._types import CODES
 
-# Beside the modules, not in them: what is packed is neither copied nor pickled.
-_ENGINES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+if TYPE_CHECKING:
+    from typing_extensions import Self, Unpack
+
+# h and c; None for zeros, and for the c of a cell without one.
+_Pair = Sequence["Tensor | None"]
+
+# Outside the modules, because packed weights are neither copied nor pickled.
+_ENGINES: weakref.WeakKeyDictionary[nn.Module, dict[Spec, Recurrent]] = weakref.WeakKeyDictionary()
 
 
-def _random():
-    """A seed of PyTorch's generator, whatever the default device is."""
+def _random() -> int:
+    """Draws a seed from PyTorch's generator on the CPU, whatever the default device."""
     return int(torch.randint(2**62, (), device="cpu").item())
 
 
-def _state_part(name, part, shape):
-    """h or c, of this shape."""
+def _state_part(name: str, part: Tensor | None, shape: Sequence[int]) -> Tensor | None:
+    """Checks shape and type of h or c."""
     if part is not None and tuple(part.shape) != tuple(shape):
         raise ValueError(f"state: expected {name} of shape {list(shape)}, found {list(part.shape)}")
     if part is not None and part.dtype not in CODES:
@@ -35,8 +47,8 @@ def _state_part(name, part, shape):
     return part
 
 
-def _check_arguments(sizes, switches):
-    """Sizes are whole numbers of 1 or more (a projection may be absent: 0), switches are bools."""
+def _check_arguments(sizes: dict[str, int], switches: dict[str, bool]) -> None:
+    """Raises unless sizes are positive integers (``proj_size`` may be 0) and switches are bools."""
     for name, value in sizes.items():
         if not isinstance(value, int):
             raise TypeError(f"{name}: expected an int, found {type(value).__name__}")
@@ -49,18 +61,22 @@ def _check_arguments(sizes, switches):
 
 
 class _Network(nn.Module):
-    """What networks and single cells share: a description, and parameters by their names."""
+    """Base class of networks and cells: a description, and named parameters."""
 
     _kind = ""
     _suffix = True
+    input_size: int
+    hidden_size: int
+    bias: bool
+    variant: str
 
-    def _build(self, spec, device, dtype):
+    def _build(self, spec: Spec, device: torch.device | str | int | None, dtype: torch.dtype | None) -> None:
         self._spec = spec
         dtype = dtype or torch.get_default_dtype()
         if dtype not in CODES:
             raise TypeError(f"dtype: expected float16, bfloat16, float32 or float64, found {str(dtype)[6:]}")
         self._names = []
-        # Kept, because torch.compile cannot ask the compiled half for them.
+        # Kept, because torch.compile cannot call the extension module for them.
         self._shapes = []
         for name, shape, _, _ in named_places(core_of(spec), self._suffix):
             self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
@@ -69,9 +85,9 @@ class _Network(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Parameters as the variant's source starts them, from a seed of PyTorch's generator."""
+        """Initializes the parameters as the library or paper of the variant does, with PyTorch's generator."""
         if self._parameters[self._names[0]].is_meta:
-            # No memory, no numbers: `torch.nn.utils.skip_init` makes a network so, whose starting point would take long.
+            # `torch.nn.utils.skip_init` creates modules on `meta` to skip the initialization.
             return
         core = core_of(self._spec)
         count = sum(count for *_, count in named_places(core, self._suffix))
@@ -79,37 +95,39 @@ class _Network(nn.Module):
         core.start_into(_random(), flat("parameters", start))
         self._fill(start)
 
-    def _fill(self, values):
+    def _fill(self, values: Tensor) -> None:
         with torch.no_grad():
             for name, shape, at, count in named_places(core_of(self._spec), self._suffix):
                 self._parameters[name].copy_(values[at : at + count].view(shape))
 
-    def _weights(self):
-        # By attribute: parametrizations and `torch.func.functional_call` put theirs there.
+    def _weights(self) -> list[Tensor]:
+        # As attributes, where parametrizations and `torch.func.functional_call` put theirs.
         found = [getattr(self, name) for name in self._names]
         # Plain tensors of a network are checked where they are read; those of a cell have other names there.
         if torch.compiler.is_compiling() or not self._suffix or not all(type(t) in TENSORS for t in found):
             check_parameters(self._names, self._shapes, found)
         return found
 
-    def _seed(self):
-        """The seed of this pass's noise; None outside training."""
+    def _seed(self) -> int | None:
+        """Returns the seed of the noise of a pass; None outside training."""
         if not self.training:
             return None
         if any(self._spec.noise):
             return _random()
         return 0
 
-    def _pass(self, x, state, lengths, batch_first):
+    def _pass(
+        self, x: Tensor, state: _Pair, lengths: Tensor | None, batch_first: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         spec = self._spec
-        # Outside training there is no dropout. Zoneout stays: its expectation is taken.
+        # Outside training there is no dropout. Zoneout stays, because its expectation is used.
         if not self.training and any(spec.noise) and not any(spec.noise[3:]):
             spec = spec.quiet()
         h, c = state
         return sequences(spec, self._engine, x, h, c, self._weights(), lengths, batch_first, self._seed())
 
-    def _engine(self, spec):
-        """A network of this module's own, so that modules of the same sizes do not pack their weights in turn."""
+    def _engine(self, spec: Spec) -> Recurrent:
+        """Returns this module's own network, so that modules of the same sizes do not repack each other's weights."""
         own = _ENGINES.setdefault(self, {})
         if spec not in own:
             own[spec] = Recurrent(*spec)
@@ -117,6 +135,16 @@ class _Network(nn.Module):
 
 
 class _Recurrent(_Network):
+    """Base class of the networks."""
+
+    mode: str
+    num_layers: int
+    batch_first: bool
+    dropout: float
+    bidirectional: bool
+    proj_size: int
+    eps: float | None
+
     def __init__(
         self,
         input_size: int,
@@ -127,8 +155,8 @@ class _Recurrent(_Network):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: int = 0,
-        device=None,
-        dtype=None,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
         *,
         variant: str = "paper",
         eps: float | None = None,
@@ -169,19 +197,30 @@ class _Recurrent(_Network):
         return said + f", variant={self.variant!r}"
 
     def flatten_parameters(self) -> None:
-        """Nothing: weights are packed by themselves. Here for code that calls it on torch.nn's."""
+        """Does nothing: weights are packed automatically. For compatibility with torch.nn."""
 
     @property
     def all_weights(self) -> list[list[nn.Parameter]]:
-        """The parameters of each layer and direction."""
+        """The parameters of each layer and direction, as lists."""
         directions = ("", "_reverse") if self.bidirectional else ("",)
         ends = [f"_l{layer}{direction}" for layer in range(self.num_layers) for direction in directions]
         return [[self._parameters[name] for name in self._names if name.endswith(end)] for end in ends]
 
-    def forward(self, input, hx=None):
-        """``(output, state)``, as torch.nn's: input ``(T, B, I)``, ``(B, T, I)`` with batch_first, ``(T, I)``, or packed.
+    def forward(self, input: Tensor | PackedSequence, hx: Any = None) -> Any:
+        """Runs the network over sequences.
 
-        The state is ``(h, c)`` of an LSTM, else h: h ``(L·D, B, P)``, c ``(L·D, B, H)``.
+        Args:
+            input: tensor ``(T, B, I)``, ``(B, T, I)`` with ``batch_first``, or ``(T, I)`` without a batch; or a PackedSequence.
+            hx: initial state, ``(h, c)`` for an LSTM, otherwise h: h is ``(L·D, B, P)``, c is ``(L·D, B, H)``, both without B if
+                the input has no batch. Default: zeros.
+
+        Returns:
+            ``(output, state)``: output ``(T, B, D·P)``, ``(B, T, D·P)`` or ``(T, D·P)``, or a PackedSequence, as the input;
+            and the final state, shaped like ``hx``. Both have the input's type.
+
+        Raises:
+            TypeError: if the type of the input or state is not supported, or does not match that of the parameters.
+            ValueError: if shapes or devices do not match.
         """
         if isinstance(input, PackedSequence):
             return self._packed(input, hx)
@@ -197,10 +236,10 @@ class _Recurrent(_Network):
             y, h, c = y.squeeze(0 if self.batch_first else 1), h.squeeze(1), None if c is None else c.squeeze(1)
         return y, self._public(h, c)
 
-    def _public(self, h, c):
+    def _public(self, h: Tensor, c: Tensor | None) -> Any:
         return (h, c) if self._kind == "lstm" else h
 
-    def _check(self, x):
+    def _check(self, x: Tensor) -> None:
         if x.shape[-1] != self.input_size:
             raise ValueError(f"input: expected the last dimension {self.input_size}, found {x.shape[-1]}")
         weight = getattr(self, self._names[0])
@@ -209,7 +248,7 @@ class _Recurrent(_Network):
         ):
             raise TypeError(f"input: expected {str(weight.dtype)[6:]}, found {str(x.dtype)[6:]}")
 
-    def _state(self, hx, batch, alone):
+    def _state(self, hx: Any, batch: int, alone: bool) -> _Pair:
         if hx is None:
             return None, None
         parts = tuple(hx) if self._kind == "lstm" else (hx, None)
@@ -221,22 +260,38 @@ class _Recurrent(_Network):
             _state_part(name, part, shape)
         return parts
 
-    def _packed(self, packed, hx):
+    def _packed(self, packed: PackedSequence, hx: Any) -> Any:
         x, lengths = pad_packed_sequence(packed)
         self._check(x)
         state = self._state(hx, x.shape[1], False)
         y, h, c = self._pass(x, state, lengths, False)
         if packed.sorted_indices is not None:
-            # Lengths are on the CPU wherever the indices are.
+            # Lengths are always on the CPU, unlike the indices.
             y, lengths = y.index_select(1, packed.sorted_indices), lengths.sort(descending=True).values
         data = pack_padded_sequence(y, lengths, enforce_sorted=True).data
         output = PackedSequence(data, packed.batch_sizes, packed.sorted_indices, packed.unsorted_indices)
         return output, self._public(h, c)
 
     @classmethod
-    def from_module(cls, module: nn.Module):
-        """A network with the sizes, settings and weights of another library's: torch.nn's, torchaudio's ``_CustomLSTM`` or a
-        layer of PyTorch's fastrnns. The weights are copied.
+    def from_module(cls, module: nn.Module) -> Self:
+        """Creates a network with the sizes, settings and weights of another module. The weights are copied.
+
+        Args:
+            module: a network of torch.nn, torchaudio's ``_CustomLSTM`` or a layer of PyTorch's fastrnns.
+
+        Returns:
+            A network of this class, on the device and of the type of the module's weights.
+
+        Raises:
+            TypeError: if the module is of another class or cell.
+            ValueError: if the norms of the module do not all have the same eps.
+
+        Example:
+            >>> import torch, layernorm.torch
+            >>> plain = torch.nn.LSTM(3, 5, num_layers=2)
+            >>> ours = layernorm.torch.LSTM.from_module(plain)
+            >>> ours.variant
+            'none'
         """
         if isinstance(module, nn.RNNBase):
             return cls._from_torch(module)
@@ -246,7 +301,7 @@ class _Recurrent(_Network):
         return ours.train(module.training)
 
     @classmethod
-    def _from_torch(cls, module):
+    def _from_torch(cls, module: nn.RNNBase) -> Self:
         expected = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}[cls._kind]
         if not isinstance(module, expected):
             raise TypeError(f"module: expected {expected.__name__}, found {type(module).__name__}")
@@ -265,24 +320,90 @@ class _Recurrent(_Network):
             device=like.device,
             dtype=like.dtype,
         )
-        # By attribute: there parametrizations, such as weight_norm, have what they compute.
+        # As attributes, where parametrizations such as weight_norm put what they compute.
         ours.load_state_dict({name: getattr(module, name).detach() for name in ours._names})
         return ours.train(module.training)
 
 
+class _Options(TypedDict, total=False):
+    """Keyword arguments that GRU and RNN pass on."""
+
+    eps: float | None
+    recurrent_dropout: float
+    drop_connect: float
+    zoneout: float
+
+
 class LSTM(_Recurrent):
-    """:class:`torch.nn.LSTM`'s arguments and shapes, with ``variant`` (``"paper"``, ``"none"`` = torch.nn's, … see
-    ``layernorm.LSTM.variants()``), ``eps`` for its norms, and noise: ``recurrent_dropout``, ``drop_connect``, ``zoneout``,
-    ``zoneout_cell``. Gates follow each other as i, f, g, o.
+    """Long short-term memory (LSTM) network, with or without normalization.
+
+    Takes the arguments of :class:`torch.nn.LSTM` and some more. The gates are in the order i, f, g, o.
+
+    Args:
+        input_size: number of features I of the input.
+        hidden_size: number of hidden units H.
+        num_layers: number of layers L.
+        bias: whether the cell has biases.
+        batch_first: whether inputs and outputs are ``(B, T, …)`` instead of ``(T, B, …)``.
+        dropout: dropout rate between layers.
+        bidirectional: whether each layer also reads the sequence backward.
+        proj_size: size P of the projection of h. 0: no projection.
+        device, dtype: of the parameters.
+        variant: how the cell is normalized; ``layernorm.LSTM.variants()`` lists the names. ``"paper"`` is that of Ba et al.
+            (2016), ``"none"`` is the plain LSTM of torch.nn.
+        eps: ε of the norms. Default: that of the variant.
+        recurrent_dropout: dropout rate of h in the recurrent connection.
+        drop_connect: dropout rate of the recurrent weights.
+        zoneout: probability that a unit of h keeps its previous value; outside training its expectation is used.
+        zoneout_cell: the same for c.
+
+    Shape:
+        Input ``(T, B, I)``, output ``(T, B, D·P)``, state ``(h, c)`` with h ``(L·D, B, P)`` and c ``(L·D, B, H)``, as in torch.nn.
+
+    Example:
+        >>> import torch, layernorm.torch
+        >>> lstm = layernorm.torch.LSTM(28, 128, variant="paper")
+        >>> output, (h, c) = lstm(torch.randn(10, 16, 28))
+        >>> output.shape, h.shape
+        (torch.Size([10, 16, 128]), torch.Size([1, 16, 128]))
     """
 
     _kind = "lstm"
 
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(
+            self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+        ) -> tuple[Tensor, tuple[Tensor, Tensor]]: ...
+        @overload
+        def __call__(
+            self, input: PackedSequence, hx: tuple[Tensor, Tensor] | None = None
+        ) -> tuple[PackedSequence, tuple[Tensor, Tensor]]: ...
+        def __call__(self, input: Any, hx: Any = None) -> Any: ...
+        def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Tensor, Tensor]]: ...
+
 
 class GRU(_Recurrent):
-    """:class:`torch.nn.GRU`'s arguments and shapes, with ``variant`` and noise as :class:`LSTM`'s. Gates: r, z, n."""
+    """Gated recurrent unit (GRU) network, with or without normalization.
+
+    Takes the arguments of :class:`torch.nn.GRU`, and ``variant``, ``eps``, ``recurrent_dropout``, ``drop_connect`` and ``zoneout``
+    as :class:`LSTM` does. ``layernorm.GRU.variants()`` lists the variants. The gates are in the order r, z, n.
+
+    Shape:
+        Input ``(T, B, I)``, output ``(T, B, D·H)``, state h ``(L·D, B, H)``, as in torch.nn.
+    """
 
     _kind = "gru"
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(self, input: PackedSequence, hx: Tensor | None = None) -> tuple[PackedSequence, Tensor]: ...
+        def __call__(self, input: Any, hx: Any = None) -> Any: ...
+        def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]: ...
 
     def __init__(
         self,
@@ -293,19 +414,49 @@ class GRU(_Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device=None,
-        dtype=None,
-        **options,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        variant: str = "paper",
+        **options: Unpack[_Options],
     ) -> None:
         super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device, dtype, **options
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            0,
+            device,
+            dtype,
+            variant=variant,
+            **options,
         )
 
 
 class RNN(_Recurrent):
-    """:class:`torch.nn.RNN`'s arguments and shapes, with ``variant`` and noise as :class:`LSTM`'s."""
+    """Simple recurrent network (Elman RNN) with tanh or ReLU, with or without normalization.
+
+    Takes the arguments of :class:`torch.nn.RNN`, and ``variant``, ``eps``, ``recurrent_dropout``, ``drop_connect`` and ``zoneout``
+    as :class:`LSTM` does. ``layernorm.RNN.variants()`` lists the variants; ``nonlinearity="relu"`` selects those in ``-relu``.
+
+    Shape:
+        Input ``(T, B, I)``, output ``(T, B, D·H)``, state h ``(L·D, B, H)``, as in torch.nn.
+    """
 
     _kind = "rnn"
+    nonlinearity: str
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __call__(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(self, input: PackedSequence, hx: Tensor | None = None) -> tuple[PackedSequence, Tensor]: ...
+        def __call__(self, input: Any, hx: Any = None) -> Any: ...
+        def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]: ...
 
     def __init__(
         self,
@@ -317,11 +468,11 @@ class RNN(_Recurrent):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device=None,
-        dtype=None,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
         *,
         variant: str = "paper",
-        **options,
+        **options: Unpack[_Options],
     ) -> None:
         variant = _activated(variant, nonlinearity)
         super().__init__(
@@ -341,13 +492,15 @@ class RNN(_Recurrent):
         self.nonlinearity = nonlinearity
 
 
-def _activated(variant, nonlinearity):
+def _activated(variant: str, nonlinearity: str) -> str:
     if nonlinearity not in ("tanh", "relu"):
         raise ValueError(f"nonlinearity: expected tanh or relu, found {nonlinearity!r}")
     return variant if nonlinearity == "tanh" or variant.endswith("-relu") else variant + "-relu"
 
 
 class _Cell(_Network):
+    """Base class of the cells."""
+
     _suffix = False
 
     def __init__(
@@ -355,8 +508,8 @@ class _Cell(_Network):
         input_size: int,
         hidden_size: int,
         bias: bool = True,
-        device=None,
-        dtype=None,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
         *,
         variant: str = "paper",
         eps: float | None = None,
@@ -374,8 +527,20 @@ class _Cell(_Network):
             said += f", bias={self.bias}"
         return said + f", variant={self.variant!r}"
 
-    def forward(self, input: Tensor, hx=None):
-        """One step: input ``(B, I)`` or ``(I,)`` to ``(h, c)`` of an LSTM, else h: ``(B, H)`` or ``(H,)``."""
+    def forward(self, input: Tensor, hx: Any = None) -> Any:
+        """Computes one step.
+
+        Args:
+            input: tensor ``(B, I)`` or ``(I,)``.
+            hx: state, ``(h, c)`` for an LSTM, otherwise h, each ``(B, H)`` or ``(H,)``. Default: zeros.
+
+        Returns:
+            The new state, shaped like ``hx``.
+
+        Raises:
+            TypeError: if a type is not supported.
+            ValueError: if shapes or devices do not match.
+        """
         if input.dim() not in (1, 2):
             raise ValueError(f"input: expected 1 or 2 dimensions, found {input.dim()}")
         if input.shape[-1] != self.input_size:
@@ -394,21 +559,55 @@ class _Cell(_Network):
 
 
 class LSTMCell(_Cell):
-    """:class:`torch.nn.LSTMCell`'s arguments and shapes, with ``variant``."""
+    """One step of an LSTM, with or without normalization.
+
+    Takes the arguments of :class:`torch.nn.LSTMCell`, and ``variant`` and ``eps`` as :class:`LSTM` does.
+
+    Shape:
+        Input ``(B, I)``, state and result ``(h, c)``, each ``(B, H)``, as in torch.nn.
+    """
 
     _kind = "lstm"
 
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]: ...
+        def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]: ...
+
 
 class GRUCell(_Cell):
-    """:class:`torch.nn.GRUCell`'s arguments and shapes, with ``variant``."""
+    """One step of a GRU, with or without normalization.
+
+    Takes the arguments of :class:`torch.nn.GRUCell`, and ``variant`` and ``eps`` as :class:`LSTM` does.
+
+    Shape:
+        Input ``(B, I)``, state and result h ``(B, H)``, as in torch.nn.
+    """
 
     _kind = "gru"
 
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor, hx: Tensor | None = None) -> Tensor: ...
+        def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor: ...
+
 
 class RNNCell(_Cell):
-    """:class:`torch.nn.RNNCell`'s arguments and shapes, with ``variant``."""
+    """One step of a simple RNN, with or without normalization.
+
+    Takes the arguments of :class:`torch.nn.RNNCell`, and ``variant`` and ``eps`` as :class:`LSTM` does.
+
+    Shape:
+        Input ``(B, I)``, state and result h ``(B, H)``, as in torch.nn.
+    """
 
     _kind = "rnn"
+    nonlinearity: str
+
+    if TYPE_CHECKING:
+
+        def __call__(self, input: Tensor, hx: Tensor | None = None) -> Tensor: ...
+        def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor: ...
 
     def __init__(
         self,
@@ -416,8 +615,8 @@ class RNNCell(_Cell):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device=None,
-        dtype=None,
+        device: torch.device | str | int | None = None,
+        dtype: torch.dtype | None = None,
         *,
         variant: str = "paper",
         eps: float | None = None,

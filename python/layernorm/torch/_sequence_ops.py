@@ -1,10 +1,10 @@
-"""Recurrent passes as operations that PyTorch knows: ``torch.ops.layernorm.recurrent`` and its backward, with what they give on
-tensors without data and their gradients. ``torch.compile``, dispatch modes and tensor subclasses come through here.
+"""Recurrent passes as custom operations: ``torch.ops.layernorm.recurrent`` and its backward, with their fake implementations and
+gradients. They serve ``torch.compile``, dispatch modes and tensor subclasses.
 """
 
 from __future__ import annotations
 
-# PyTorch 2.5 knows no `list[…]` in the signatures of operations.
+# PyTorch 2.5 does not accept `list[…]` in the signatures of operations.
 from typing import List  # noqa: UP035
 
 import torch
@@ -39,7 +39,7 @@ def _how_of(text, lengths, batch_first, seed):
 
 
 def _alone(t):
-    """A tensor with memory of its own: an operation must not give parts of one tensor."""
+    """Returns a tensor with its own storage: results of an operation must not be views of one tensor."""
     return t if t.untyped_storage().nbytes() == t.nbytes else t.clone()
 
 
@@ -55,7 +55,7 @@ def recurrent(
     seed: int | None,
     record: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """y, the last h and c (empty where there is none), and the tape (empty unless it is to be recorded)."""
+    """Returns y, the last h and c (empty if there is none), and the tape (empty unless ``record``)."""
     same_device(x, h, c, *parameters)
     how = _how_of(spec, lengths, batch_first, seed)
     y, last_h, last_c, tape = how.run(x, h, c, parameters, record and not how.expectation)
@@ -78,7 +78,7 @@ def _fake_tape(x, parameters, lengths, spec, batch_first, seed, record):
         if stack is not None:
             size = stack.bytes
         elif not fixed and lacks is None:
-            # Of shapes that are not known yet, the size is known when the pass has run.
+            # For symbolic shapes the size is known only after the pass.
             size = torch.library.get_ctx().new_dynamic_size()
     return x.new_empty((size,), dtype=torch.uint8)
 
@@ -108,7 +108,7 @@ def recurrent_backward(
     batch_first: bool,
     seed: int | None,
 ) -> tuple[Tensor, Tensor, Tensor, List[Tensor]]:  # noqa: UP006
-    """Gradients of x, h and c (empty where there is none), and the parameters."""
+    """Returns the gradients of x, h and c (empty if there is none) and of the parameters."""
     same_device(x, h, c, *parameters)
     how = _how_of(spec, lengths, batch_first, seed)
     dx, dh, dc, *parts = _backward(how, tape, (x, h, c, *parameters), (dy, dh, dc))
@@ -149,7 +149,7 @@ def _backward_setup(ctx, inputs, output):
 
 
 def _twice(how, saved, u, u_h, u_c, u_parameters):
-    """Gradients of the gradients: by the cotangents, and by x, h, c and the parameters."""
+    """Returns second gradients, with respect to the cotangents, and to x, h, c and the parameters."""
     dy, dh, dc, lengths, *tensors = saved
     text, batch_first, seed = how
     given = (u, None if tensors[1] is None else u_h, None if tensors[2] is None else u_c, *u_parameters)
@@ -179,7 +179,7 @@ def recurrent_gradients(
     batch_first: bool,
     seed: int | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """:func:`recurrent_backward` with the parameters one after the other: PyTorch maps no operation that has lists of tensors."""
+    """:func:`recurrent_backward` with the parameters joined, because vmap does not support lists of tensors."""
     how = _how_of(spec, lengths, batch_first, seed)
     parts = _split(parameters, how.core)
     dx, dh, dc, *parts = _backward(how, tape, (x, h, c, *parts), (dy, dh, dc))

@@ -1,11 +1,11 @@
 """Recurrent passes on tensors, with their gradients.
 
-Plain tensors go through an autograd function that keeps a tape between forward and backward, ``torch.func`` through one of the
-form that it wants, ``torch.compile`` and tensors without data through the operation of ``_sequence_ops.py``. The last
-two hand on the tape as a tensor (``_tapes.py``; on a GPU it is one). Gradients of gradients, and those of zoneout's expectation,
-are composed of PyTorch's operations (``_composed.py``), and so is on a GPU (``_cuda_sequences.py``) what its kernels have not.
+Plain tensors go through an autograd function that keeps a tape between forward and backward, ``torch.func`` through one with
+``setup_context``, ``torch.compile`` and tensors without data through the operation of ``_sequence_ops.py``. The last two pass
+the tape as a tensor (``_tapes.py``; on a GPU it is one). Second gradients, and gradients of zoneout's expectation, are composed of
+PyTorch operations (``_composed.py``); on a GPU (``_cuda_sequences.py``) so is whatever its kernels lack.
 
-Letters: T steps, B sequences, I inputs, H hidden units, P the numbers of h, L layers, D directions.
+Shapes: T steps, B sequences, I inputs, H hidden units, P elements of h, L layers, D directions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ._types import acc_of, code_of
 
 
 class Spec(NamedTuple):
-    """What a network is. As text it can be an argument of an operation."""
+    """Description of a network. As text it can be an argument of an operation."""
 
     kind: str
     variant: str
@@ -56,18 +56,18 @@ class Spec(NamedTuple):
         return self.projection or self.hidden
 
     def quiet(self) -> Spec:
-        """The same without noise."""
+        """Returns the same description without noise."""
         return self._replace(noise=(0.0,) * 5)
 
     def shapes(self, batch):
-        """Of h and c; None where there is no c."""
+        """Returns the shapes of h and c; None if there is no c."""
         cells = self.layers * self.directions
         return (cells, batch, self.output), ((cells, batch, self.hidden) if self.kind == "lstm" else None)
 
 
 @functools.lru_cache(maxsize=256)
 def core_of(spec: Spec) -> _core.Recurrent:
-    """The network of a description; the same one for the same description, with the memory that it keeps."""
+    """Returns the network of a description; the same object, with its memory, for the same description."""
     return _core.Recurrent(*spec)
 
 
@@ -78,13 +78,13 @@ def spec_of(text: str) -> Spec:
 
 @functools.lru_cache(maxsize=256)
 def shapes_of(core: _core.Recurrent) -> list[tuple[int, ...]]:
-    """The shapes of a network's parameters."""
+    """Returns the shapes of a network's parameters."""
     return [tuple(shape) for *_, shape, _ in core.places()]
 
 
 @functools.lru_cache(maxsize=256)
 def names_of(core: _core.Recurrent) -> list[str]:
-    """The names of a network's parameters."""
+    """Returns the names of a network's parameters."""
     return [name for name, *_ in named_places(core)]
 
 
@@ -92,20 +92,20 @@ TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 
 def check_parameter(name, shape, p):
-    """Refuses what is no tensor or of another shape."""
+    """Raises for a parameter that is not a tensor or has another shape."""
     if not isinstance(p, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor, found {type(p).__name__}")
     check_shape(name, p, shape)
 
 
 def check_parameters(names, shapes, parameters):
-    """Refuses parameters that are no tensors or of other shapes."""
+    """Raises for parameters that are not tensors or have other shapes."""
     for name, shape, p in zip(names, shapes, parameters):
         check_parameter(name, shape, p)
 
 
 def _gpu():
-    """The GPU's half, imported when a tensor is there."""
+    """Returns the module for GPUs, imported on first use."""
     from . import _cuda_sequences
 
     return _cuda_sequences
@@ -124,7 +124,7 @@ def _sizes(x, batch_first):
 
 
 def run(spec, core, x, h, c, parameters, lengths, batch_first, training):
-    """y, last h, last c (or None) and the tape (or None). ``training`` is ``(seed, recompute)`` or None."""
+    """Returns y, last h, last c (or None) and the tape (or None). ``training`` is ``(seed, recompute)`` or None."""
     code_of("input", x.dtype)
     acc = acc_of(x.dtype)
     x = x.contiguous()
@@ -150,7 +150,7 @@ def run(spec, core, x, h, c, parameters, lengths, batch_first, training):
 
 
 def gradients(spec, tape, x, dy, dh, dc, parameters, batch_first, for_x=True):
-    """Of x (None if not wanted), h, c and the parameters. Cotangents that are None are zeros."""
+    """Returns the gradients of x (None unless ``for_x``), h, c and the parameters. Cotangents that are None are zeros."""
     acc = acc_of(x.dtype)
     _, batch = _sizes(x, batch_first)
     if dy is None:
@@ -173,7 +173,7 @@ def gradients(spec, tape, x, dy, dh, dc, parameters, batch_first, for_x=True):
 
 
 class _How(NamedTuple):
-    """A pass, without its tensors. ``seed`` is None outside training."""
+    """A pass without its tensors. ``seed`` is None outside training."""
 
     core: _core.Recurrent
     spec: Spec
@@ -187,7 +187,7 @@ class _How(NamedTuple):
             raise ValueError(f"input: expected {order} with I = {self.spec.input}, found shape {list(x.shape)}")
 
     def _read(self, x, h, c, parameters):
-        """The tensors of a pass as the compiled half can read them, of the shapes that the network has."""
+        """Checks the shapes of a pass and returns its tensors as the extension module can read them."""
         self._check_input(x)
         same_device(x, h, c, *parameters)
         for name, t, shape in zip("hc", (h, c), self.spec.shapes(_sizes(x, self.batch_first)[1])):
@@ -198,7 +198,7 @@ class _How(NamedTuple):
             raise ValueError(f"parameters: expected {len(names)} tensors, found {len(parameters)}")
         found = []
         for name, shape, p in zip(names, shapes_of(self.core), parameters):
-            # What nearly all are, with few questions.
+            # The common case, with few checks.
             if type(p) in TENSORS and p.shape == shape and is_stored(p) and (at := p.data_ptr()) and not at & 7:
                 found.append(p)
                 continue
@@ -207,7 +207,7 @@ class _How(NamedTuple):
         return readable("input", x), readable("state h", h), readable("state c", c), found
 
     def _read_cotangents(self, x, cotangents):
-        """The same of the gradients of y, and of the last h and c."""
+        """Does the same for the gradients of y, last h and last c."""
         shapes = self.spec.shapes(_sizes(x, self.batch_first)[1])
         shapes = ((*x.shape[:2], self.spec.directions * self.spec.output), *shapes)
         for t, shape in zip(cotangents, shapes):
@@ -217,7 +217,7 @@ class _How(NamedTuple):
         return [readable("gradient of the output or state", t) for t in cotangents]
 
     def check_saved(self, tensors, cotangents):
-        """Refuses saved tensors that were freed or replaced since, before PyTorch's operations read them."""
+        """Raises for saved tensors that were freed or replaced, before PyTorch's operations read them."""
         if all(t is None or has_data(t) for t in (*tensors, *cotangents)):
             x, *_ = self._read(*tensors[:3], tensors[3:])
             self._read_cotangents(x, cotangents)
@@ -225,7 +225,7 @@ class _How(NamedTuple):
             check_saved(*tensors, *cotangents)
 
     def run(self, x, h, c, parameters, record):
-        """y, last h, last c (or None) and the tape (or None)."""
+        """Returns y, last h, last c (or None) and the tape (or None)."""
         x, h, c, parameters = self._read(x, h, c, parameters)
         if x.is_cuda:
             stack = _gpu().stack_of(self, x, parameters, record)
@@ -237,13 +237,13 @@ class _How(NamedTuple):
         return run(self.spec, self.core, x, h, c, parameters, self.lengths, self.batch_first, mode)
 
     def gradients(self, tape, tensors, cotangents, for_x=True):
-        """Of ``tensors = (x, h, c, *parameters)``; None where there is no tensor."""
+        """Returns the gradients of ``tensors = (x, h, c, *parameters)``; None where there is no tensor."""
         x, h, c, *parameters = tensors
         if x.is_cuda:
             x, h, c, parameters = self._read(x, h, c, parameters)
             cotangents = self._read_cotangents(x, cotangents)
             return _gpu().gradients(self, tape, x, h, c, parameters, cotangents, for_x)
-        # The tape has their numbers: of saved tensors only shapes and types are asked for, and hooks may hand out others.
+        # The tape holds the numbers, so only shapes and types of saved tensors matter; hooks may return other tensors.
         self._check_input(x)
         for name, shape, p in zip(names_of(self.core), shapes_of(self.core), parameters):
             if p.shape != shape:
@@ -254,32 +254,32 @@ class _How(NamedTuple):
         return dx, *state, *parts
 
     def composed(self, x, h, c, parameters):
-        """y, last h and last c (or None), in PyTorch's operations."""
+        """Returns y, last h and last c (or None), computed with PyTorch operations."""
         return _composed.composed(self.core, self.spec, x, h, c, parameters, self.lengths, self.batch_first, self.seed)
 
     def composes(self, x, parameters, record=True):
-        """Whether a GPU's kernels have not this pass."""
+        """Returns whether this pass is on a GPU whose kernels do not support it."""
         return x.is_cuda and _gpu().stack_of(self, x, parameters, record) is None
 
     @property
     def expectation(self):
-        """Whether zoneout's expectation is taken, of which the compiled half has no gradients."""
+        """Whether the expectation of zoneout is used, for which the extension module has no gradients."""
         return self.seed is None and any(self.spec.noise[3:])
 
 
 def _joined(parameters):
-    """Parameters one after the other: of their type, or of the widest."""
+    """Concatenates parameters, in their common type."""
     return torch.cat([p.flatten() for p in parameters])
 
 
 def _split(joined, core):
-    """The parameters that were joined."""
+    """Splits parameters that were joined."""
     shapes = shapes_of(core)
     return [p.view(shape) for p, shape in zip(joined.split([prod(shape) for shape in shapes]), shapes)]
 
 
 def mapped_gradients(text, batch_first, seed, tape, tensors, cotangents, lengths):
-    """Of x, h, c and the parameters, from several cotangents at once (``is_grads_batched``): by an operation that is mapped."""
+    """Returns the gradients of x, h, c and the parameters from batched cotangents (``is_grads_batched``)."""
     x, h, c, *parameters = tensors
     dx, dh, dc, joined = torch.ops.layernorm.recurrent_gradients(
         *cotangents, tape, x, h, c, _joined(parameters), lengths, text, batch_first, seed
@@ -295,7 +295,7 @@ class _Recurrent(torch.autograd.Function):
         y, last_h, last_c, ctx.tape = how.run(x, h, c, parameters, True)
         ctx.how = how
         ctx.save_for_backward(x, h, c, *parameters)
-        # Most often nobody asks for the gradients of the last state.
+        # The last state rarely has a gradient.
         ctx.set_materialize_grads(False)
         ctx.shapes = [None if t is None else t.shape for t in (y, last_h, last_c)]
         return y, last_h, last_c
@@ -338,7 +338,7 @@ class _RecurrentBackward(torch.autograd.Function):
 
 
 class _Expected(torch.autograd.Function):
-    """Zoneout's expectation: forward by the compiled half, backward composed."""
+    """The expectation of zoneout: forward by the extension module, backward composed."""
 
     @staticmethod
     def forward(ctx, how, x, h, c, *parameters):
@@ -353,7 +353,7 @@ class _Expected(torch.autograd.Function):
 
 
 class _Transformed(torch.autograd.Function):
-    """For ``torch.func``: y, last h, last c (or None) and the tape as a tensor."""
+    """For ``torch.func``: returns y, last h, last c (or None) and the tape as a tensor."""
 
     @staticmethod
     def forward(how, x, h, c, *parameters):
@@ -377,7 +377,7 @@ class _Transformed(torch.autograd.Function):
 
 
 def _backward(how, tape, tensors, cotangents):
-    """Gradients by the tape that a tensor holds, or by one made again."""
+    """Returns gradients from the tape of a tensor, or from a new one if there is none."""
     if how.expectation or how.composes(tensors[0], tensors[3:]):
         return _composed.gradients(how, tensors, cotangents)
     if tape.is_cuda:
@@ -422,14 +422,14 @@ def _by_operation(spec, x, h, c, parameters, lengths, batch_first, seed, record)
 
 
 def _known(*tensors):
-    """Whether these are tensors with data, on one device, and no mode wants to see operations."""
+    """Returns whether all tensors have data and are on one device, and no mode must see operations."""
     plain = not dispatch_modes() and not function_modes() and tracing() is None and all(map(_plain, tensors))
     return plain and together(*tensors)
 
 
 def sequences(spec, engine, x, h, c, parameters, lengths, batch_first, seed):
-    """y, last h and last c (or None). ``seed`` is None outside training; ``lengths`` is a tensor or None. ``engine(spec)`` is
-    the network that keeps this module's packed weights.
+    """Returns y, last h and last c (or None). ``seed`` is None outside training; ``lengths`` is a tensor or None. ``engine(spec)``
+    returns the network that keeps this module's packed weights.
     """
     record = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (x, h, c, *parameters))
     refuse_tangents(x, h, c, *parameters)
@@ -437,7 +437,7 @@ def sequences(spec, engine, x, h, c, parameters, lengths, batch_first, seed):
         same_device(x, h, c, *parameters)
         return _by_operation(spec, x, h, c, parameters, lengths, batch_first, seed, record)
     transformed = transform() is not None
-    # On a GPU nothing is packed beforehand, so one network does for all modules.
+    # On a GPU weights are not packed in advance, so all modules share one network.
     core = core_of(spec) if transformed or x.is_cuda else engine(spec)
     how = _How(core, spec, _lengths(lengths), batch_first, seed)
     if how.composes(x, parameters, record):

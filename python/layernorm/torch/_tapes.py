@@ -1,7 +1,7 @@
-"""Tapes as tensors: what a custom operation gives has to be a tensor.
+"""Tapes as tensors, because custom operations can only return tensors.
 
-A tape's tensor is known by its address, and its memory holds the tape: that lives as long as the tensor's memory does, wherever
-PyTorch keeps it. A copy of the tensor is at another address; whoever finds no tape there computes it again.
+A tape is looked up by the address of its tensor. The memory of the tensor owns the tape, which therefore lives as long as PyTorch
+keeps that memory. A copy of the tensor has another address; if no tape is found there, the pass is computed again.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _KEPT: weakref.WeakValueDictionary = weakref.WeakValueDictionary()
 
 
 class _Held(np.ndarray):
-    """Memory that holds a tape."""
+    """Memory that owns a tape."""
 
     tape = None
 
 
 def tensor_of(tape):
-    """A tensor ``[1]`` that holds the tape. Its number says nothing."""
+    """Returns a tensor ``[1]`` that owns the tape. Its value has no meaning."""
     held = np.zeros(1, np.int64).view(_Held)
     held.tape = tape
     _KEPT[held.ctypes.data] = held
@@ -30,6 +30,6 @@ def tensor_of(tape):
 
 
 def tape_of(tensor):
-    """The tape, or None if the tensor holds none."""
+    """Returns the tape of a tensor, or None."""
     held = _KEPT.get(tensor.data_ptr())
     return None if held is None else held.tape

@@ -1,4 +1,4 @@
-"""The way of ``torch.func`` (grad, jacrev, vmap, …), which wants gradients in a form of its own."""
+"""Autograd functions for ``torch.func`` (grad, jacrev, vmap, …), which requires ``setup_context`` and ``vmap``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ._twice import infer_backward_backward, norm_backward_backward
 
 
 def each(function, info, in_dims, args):
-    """One call for each of the mapped tensors, stacked."""
+    """Calls a function once per element of the mapped dimension and stacks the results."""
 
-    # Of what is no tensor, a tuple among them, every call gets the whole.
+    # Arguments that are not tensors, such as tuples, are passed to every call.
     def at(arg, dim, i):
         if isinstance(dim, int):
             return arg.select(dim, i)
@@ -29,7 +29,7 @@ def each(function, info, in_dims, args):
 
 
 def map_each(definition, operation):
-    """Maps an operation (``torch.vmap``, gradients of several cotangents at once) by one call each."""
+    """Registers a vmap rule for an operation (``torch.vmap``, batched cotangents): one call per element."""
 
     def tupled(*args):
         found = operation(*args)
@@ -43,7 +43,7 @@ def map_each(definition, operation):
 
 
 class Norm(torch.autograd.Function):
-    """y and the statistics."""
+    """Computes y and the statistics."""
 
     @staticmethod
     def forward(x, weight, bias, op, eps):
@@ -68,7 +68,7 @@ class Norm(torch.autograd.Function):
 
 
 class NormBackward(torch.autograd.Function):
-    """dx, dweight and dbias; None where the mask is False."""
+    """Computes dx, dweight and dbias; None where the mask is False."""
 
     @staticmethod
     def forward(dy, x, weight, bias_type, stats, op, eps, mask):
@@ -90,7 +90,7 @@ class NormBackward(torch.autograd.Function):
 
 
 class Infer(torch.autograd.Function):
-    """Batch norm by running statistics: y alone, in a tuple."""
+    """Batch norm with running statistics; returns ``(y,)``."""
 
     @staticmethod
     def forward(x, weight, bias, running_mean, running_var, eps):
@@ -114,7 +114,7 @@ class Infer(torch.autograd.Function):
 
 
 class InferBackward(torch.autograd.Function):
-    """dx, dweight and dbias; None where the mask is False."""
+    """Computes dx, dweight and dbias; None where the mask is False."""
 
     @staticmethod
     def forward(dy, x, weight, bias_type, running_mean, running_var, eps, mask):

@@ -1,6 +1,6 @@
-"""The gradient of a norm's gradient, composed of PyTorch's operations, so that it can be differentiated again.
+"""Second gradients of the norms, composed of PyTorch operations, so that they can be differentiated again.
 
-With the mean of a row written ‾, x̂ = (x − x̄)·r and P(v) = v − v̄ − x̂·mean(v·x̂) (RMS norm: x̂ = x·r, no v̄):
+With v̄ the mean of a row, x̂ = (x − x̄)·r and P(v) = v − v̄ − x̂·mean(v·x̂) (RMS norm: x̂ = x·r, no v̄):
 
     dx = r·P(g), g = dy·γ        dγ = Σ dy·x̂        dβ = Σ dy
 
@@ -19,7 +19,7 @@ from ._types import acc_of
 
 
 def _places(op, x, weight):
-    """x's shape with rows along ``dims``, and the shape in which γ multiplies it."""
+    """Returns x's shape with rows along ``dims``, those dims, and the shape to which γ is reshaped."""
     kind, number = op
     shape = tuple(x.shape)
     if kind == "batch":
@@ -31,7 +31,7 @@ def _places(op, x, weight):
 
 
 def norm_backward_backward(op, eps, dy, x, weight, u, u_weight, u_bias):
-    """Gradients by dy, x and weight. ``u``, ``u_weight`` and ``u_bias`` are those of dx, dweight and dbias, or None."""
+    """Computes gradients of dy, x and weight from ``u``, ``u_weight`` and ``u_bias``, those of dx, dweight and dbias (or None)."""
     acc = acc_of(x.dtype)
     shape, dims, parameter_shape = _places(op, x, weight)
     centered = op[0] != "rms"
@@ -82,7 +82,7 @@ def norm_backward_backward(op, eps, dy, x, weight, u, u_weight, u_bias):
 
 
 def infer_backward_backward(eps, dy, x, weight, running_mean, running_var, u, u_weight, u_bias):
-    """The same for batch norm by running statistics, where x̂ = (x − mean)·r and dx = r·dy·γ with r fixed."""
+    """The same for batch norm with running statistics, where x̂ = (x − mean)·r and dx = r·dy·γ with constant r."""
     acc = acc_of(x.dtype)
     parameter_shape = (1, x.shape[1]) + (1,) * (x.dim() - 2)
 

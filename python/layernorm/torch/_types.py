@@ -1,4 +1,4 @@
-"""The four element types and the two that arithmetic is done in."""
+"""Element types and accumulation types."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import torch
 
 CODES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2, torch.float64: 3}
 
-# The bits of an address that are 0 where an element of a type can be.
+# The bits of an address that are 0 if an element of the type is aligned.
 UNALIGNED = {dtype: dtype.itemsize - 1 for dtype in CODES}
 
 
-def code_of(what, dtype):
-    """The compiled half's number of a type, with a word on types that there are none of."""
+def code_of(what: str, dtype: torch.dtype) -> int:
+    """Returns the extension module's code of a type. Raises TypeError if the type is not supported."""
     code = CODES.get(dtype)
     if code is None:
         raise TypeError(f"{what}: expected float16, bfloat16, float32 or float64, found {str(dtype)[6:]}")
     return code
 
 
-def acc_of(dtype):
-    """The type that arithmetic is done in."""
+def acc_of(dtype: torch.dtype) -> torch.dtype:
+    """Returns the accumulation type."""
     return torch.float64 if dtype == torch.float64 else torch.float32

@@ -1,4 +1,4 @@
-"""The norms as functions with the signatures of :mod:`torch.nn.functional`."""
+"""Norms as functions, with the signatures of :mod:`torch.nn.functional`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ._types import acc_of, code_of
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"]
 
 
-def _trailing(input, normalized_shape):
-    """How many trailing axes make a row."""
+def _trailing(input: Tensor, normalized_shape: tuple[int, ...]) -> int:
+    """Checks ``normalized_shape`` and returns its number of axes."""
     count = len(normalized_shape)
     if count == 0:
         raise ValueError("normalized_shape: expected at least one dimension, found none")
@@ -34,7 +34,22 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Layer norm over the trailing axes ``normalized_shape``; ``weight`` and ``bias`` have that shape."""
+    """Applies layer normalization over the trailing axes, like :func:`torch.nn.functional.layer_norm`.
+
+    Args:
+        input: tensor ``(*, *normalized_shape)``.
+        normalized_shape: shape of the trailing axes.
+        weight: gain of shape ``normalized_shape``. Default: 1.
+        bias: bias of shape ``normalized_shape``. Default: 0.
+        eps: added to the variance.
+
+    Returns:
+        Tensor of the shape and type of ``input``.
+
+    Raises:
+        TypeError: if a type is not supported.
+        ValueError: if shapes or devices do not match.
+    """
     shape = tuple(normalized_shape)
     return row_norm(input, weight, bias, ("layer", _trailing(input, shape)), shape, eps)
 
@@ -42,7 +57,21 @@ def layer_norm(
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """RMS norm over the trailing axes ``normalized_shape``. Without eps it is the arithmetic type's epsilon."""
+    """Applies RMS normalization over the trailing axes, like :func:`torch.nn.functional.rms_norm`.
+
+    Args:
+        input: tensor ``(*, *normalized_shape)``.
+        normalized_shape: shape of the trailing axes.
+        weight: gain of shape ``normalized_shape``. Default: 1.
+        eps: added to the mean square. Default: the machine epsilon of the accumulation type, float32 or float64.
+
+    Returns:
+        Tensor of the shape and type of ``input``.
+
+    Raises:
+        TypeError: if a type is not supported.
+        ValueError: if shapes or devices do not match.
+    """
     if eps is None:
         eps = torch.finfo(acc_of(input.dtype)).eps
     shape = tuple(normalized_shape)
@@ -56,20 +85,35 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Group norm of ``[N, C, …]`` in ``num_groups`` groups; ``weight`` and ``bias`` are ``[C]``."""
+    """Applies group normalization, like :func:`torch.nn.functional.group_norm`.
+
+    Args:
+        input: tensor ``(N, C, *)``.
+        num_groups: number of groups, a divisor of C.
+        weight: gain ``(C,)``. Default: 1.
+        bias: bias ``(C,)``. Default: 0.
+        eps: added to the variance.
+
+    Returns:
+        Tensor of the shape and type of ``input``.
+
+    Raises:
+        TypeError: if a type is not supported.
+        ValueError: if shapes or devices do not match, or ``num_groups`` does not divide C.
+    """
     _at_least_two(input)
     if num_groups < 1:
         raise ValueError(f"groups: expected a divisor of the {input.shape[1]} channels, found {num_groups}")
     return norm(input, weight, bias, ("group", num_groups), eps)
 
 
-def _at_least_two(input):
+def _at_least_two(input: Tensor) -> None:
     if input.dim() < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {input.dim()}")
 
 
-def _check_running(input, running_mean, running_var):
-    """Refuses running statistics that cannot be read, or whose changes would be lost."""
+def _check_running(input: Tensor, running_mean: Tensor, running_var: Tensor) -> None:
+    """Raises for running statistics that cannot be read or updated."""
     for what, t in (("running_mean", running_mean), ("running_var", running_var)):
         if t.layout is not torch.strided:
             raise TypeError(f"{what}: expected a dense tensor, found one with layout {t.layout}")
@@ -81,7 +125,7 @@ def _check_running(input, running_mean, running_var):
         if known:
             readable(what, t)
     if known and share_memory(running_mean, running_var):
-        raise ValueError("running_mean and running_var: expected memory of their own, found the same")
+        raise ValueError("running_mean and running_var: must not share memory")
 
 
 def instance_norm(
@@ -94,9 +138,25 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Instance norm of ``[N, C, …]``: every channel of every sample by itself, or by running statistics ``[C]``.
+    """Applies instance normalization, like :func:`torch.nn.functional.instance_norm`.
 
-    With ``use_input_stats``, running statistics take their part of the samples' average.
+    Args:
+        input: tensor ``(N, C, *)``.
+        running_mean: running mean ``(C,)``, updated in place if ``use_input_stats``.
+        running_var: running variance ``(C,)``, updated in place if ``use_input_stats``.
+        weight: gain ``(C,)``. Default: 1.
+        bias: bias ``(C,)``. Default: 0.
+        use_input_stats: whether to normalize each channel of each sample with its own statistics, instead of the running ones.
+        momentum: weight of the input's statistics, averaged over the samples, in the running statistics.
+        eps: added to the variance.
+
+    Returns:
+        Tensor of the shape and type of ``input``.
+
+    Raises:
+        TypeError: if a type is not supported.
+        ValueError: if shapes or devices do not match, there is only one value per channel, running statistics share memory, or
+            they are missing and ``use_input_stats`` is False.
     """
     _at_least_two(input)
     if not use_input_stats:
@@ -117,7 +177,7 @@ def instance_norm(
     return norm(input, weight, bias, ("group", input.shape[1]), eps)
 
 
-def _several_values(input, shape):
+def _several_values(input: Tensor, shape: Sequence[int]) -> None:
     count = 1
     for dim in shape:
         count *= dim
@@ -135,7 +195,26 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Batch norm of ``[N, C, …]``; running statistics ``[C]`` are used, or in training take their part of the batch's."""
+    """Applies batch normalization, like :func:`torch.nn.functional.batch_norm`.
+
+    Args:
+        input: tensor ``(N, C, *)``.
+        running_mean: running mean ``(C,)``, updated in place in training.
+        running_var: running variance ``(C,)``, updated in place in training.
+        weight: gain ``(C,)``. Default: 1.
+        bias: bias ``(C,)``. Default: 0.
+        training: whether to normalize with the statistics of the batch, instead of the running ones.
+        momentum: weight of the batch in the running statistics.
+        eps: added to the variance.
+
+    Returns:
+        Tensor of the shape and type of ``input``.
+
+    Raises:
+        TypeError: if a type is not supported.
+        ValueError: if shapes or devices do not match, there is only one value per channel in training, running statistics share
+            memory, or they are missing outside training.
+    """
     _at_least_two(input)
     refuse_tangents(input, weight, bias)
     same_device(input, weight, bias, running_mean, running_var)

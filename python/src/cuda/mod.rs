@@ -1,5 +1,5 @@
-//! Calls on NVIDIA GPUs: device addresses from PyTorch, on its streams, in its contexts (a device's primary one), with memory
-//! that PyTorch has allocated. Nothing of CUDA is opened before the first call.
+//! Calls on NVIDIA GPUs, with device memory, streams and contexts (the primary one of a device) of PyTorch. CUDA is not loaded
+//! before the first call.
 
 mod norms;
 mod recurrent;
@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// `(device, stream)`: the device's number, and the stream's handle as PyTorch gives it.
+/// `(device, stream)`: the device's index, and the handle of a PyTorch stream.
 pub type Place = (usize, usize);
 
 static OPENED: Mutex<BTreeMap<usize, Device>> = Mutex::new(BTreeMap::new());
 
-/// A device, opened once.
+/// Returns a device, which is opened once.
 fn open(ordinal: usize) -> Result<Device, Failure> {
     let mut devices = OPENED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if let Some(device) = devices.get(&ordinal) {
@@ -31,22 +31,23 @@ fn open(ordinal: usize) -> Result<Device, Failure> {
     Ok(device)
 }
 
-/// Runs a call without the interpreter's lock: a kernel's first call compiles it.
+/// Runs a call without the interpreter's lock, because the first call of a kernel compiles it.
 fn run(py: Python<'_>, place: Place, call: impl FnOnce(&Device, Stream) -> Result<(), Failure> + Send) -> PyResult<()> {
     // SAFETY: the handle is that of PyTorch's current stream, which lives as long as its device.
     Ok(detached(py, || call(&open(place.0)?, unsafe { Stream::from_raw(place.1) }))?)
 }
 
-/// The file of NVRTC, which compiles the kernels; without it, it is looked for by its names. False if it was opened already.
+/// Sets the file of NVRTC, which compiles the kernels. By default it is looked for by name. Returns false if it was already
+/// loaded.
 #[pyfunction]
 #[pyo3(signature = (path, /))]
 pub fn cuda_use_nvrtc(path: PathBuf) -> bool {
-    // SAFETY: the caller found it among PyTorch's own libraries, by NVRTC's name.
+    // SAFETY: the caller found it among PyTorch's libraries, under NVRTC's name.
     unsafe { nvrtc::prefer(path) }
 }
 
-/// RuntimeError if a recurrent pass on this device gave up since this was asked last. `wait`: after all that was asked of the GPU;
-/// else of what is done already, which costs nothing. A device that no call has used has nothing to tell.
+/// Raises RuntimeError if a recurrent pass on this device gave up since the last check. With `wait`, waits for all work on the GPU;
+/// otherwise checks only finished passes, which costs nothing. Does nothing for a device that no call has used.
 #[pyfunction]
 #[pyo3(signature = (device, wait, /))]
 pub fn cuda_check(py: Python<'_>, device: usize, wait: bool) -> PyResult<()> {

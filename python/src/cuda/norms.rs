@@ -1,4 +1,4 @@
-//! Norms of tensors in device memory, with the bits of those in `norms.rs`.
+//! Norms of tensors in device memory, with the same bits as `norms.rs`.
 
 use super::{Place, run};
 use crate::failure::Failure;
@@ -9,20 +9,20 @@ use layernorm_cuda::{
 };
 use pyo3::prelude::*;
 
-/// `(kind, dtype, sizes, eps)`: sizes are `(rows, n, 0, 0)` for `layer` and `rms`, `(N, C, places, groups)` for `group`,
-/// `(N, C, places, 0)` for `batch`.
+/// `(kind, dtype, sizes, eps)`: sizes are `(rows, n, 0, 0)` for `layer` and `rms`, `(N, C, positions, groups)` for
+/// `group`, `(N, C, positions, 0)` for `batch`.
 type Described = (String, usize, (usize, usize, usize, usize), f64);
 
 /// `(address, dtype, elements)` of γ, β or their gradients.
 type Vector = Option<(u64, usize, usize)>;
 
-/// `(address, elements from a row to the next, elements from the address on)`; the distance counts for rows alone.
+/// `(address, elements between rows, elements from the address)`; the second is used for row norms only.
 type Matrix = (u64, i64, usize);
 
-/// `(mean, variance, elements of each, momentum)`: addresses of `[C]` in the arithmetic type.
+/// `(mean, variance, elements of each, momentum)`: addresses of `[C]` in the accumulation type.
 type Moments = (u64, u64, usize, f64);
 
-/// `(address, elements)` of `[3, rows]` in the arithmetic type.
+/// `(address, elements)` of `[3, rows]` in the accumulation type.
 type Saved = Option<(u64, usize)>;
 
 enum Norm {
@@ -31,11 +31,11 @@ enum Norm {
     Batch(BatchNorm),
 }
 
-/// What a description says, with its parameters.
+/// Returns the norm of a description, with its parameters.
 fn norm_of((kind, dtype, sizes, eps): Described, weight: Vector, bias: Vector) -> Result<(Norm, Dtype), Failure> {
     let dtype = Dtype::number(dtype).map_err(|_| Failure::Order("no type has this number"))?;
     let (element, (a, b, c, d)) = (element_of(dtype), sizes);
-    // Of rows and of channels alike, the second size is that of the parameters.
+    // The second size, of rows or of channels, is that of the parameters.
     let affine = Affine {
         gain: parameter("weight", weight, dtype, b)?,
         bias: parameter("bias", bias, dtype, b)?,
@@ -59,7 +59,7 @@ fn element_of(dtype: Dtype) -> Type {
     }
 }
 
-/// A parameter that is there has as many elements as the norm needs, and memory.
+/// Checks that a parameter, if given, has memory and the number of elements that the norm needs.
 fn parameter(what: &'static str, vector: Vector, input: Dtype, expected: usize) -> Result<Option<Param>, Failure> {
     let Some((address, code, found)) = vector else { return Ok(None) };
     let dtype = Dtype::number(code).map_err(|_| Failure::Order("no type has this number"))?;
@@ -68,21 +68,21 @@ fn parameter(what: &'static str, vector: Vector, input: Dtype, expected: usize) 
     Ok(Some(Param { address, f32: dtype == Dtype::F32 }))
 }
 
-/// Memory is there for exactly so many elements.
+/// Checks that there is memory for exactly `expected` elements.
 fn counted(what: &'static str, address: u64, found: usize, expected: usize) -> Result<(), Failure> {
-    // A tensor whose memory was given back has an address of 0.
+    // A tensor whose memory was freed has address 0.
     let found = if address == 0 { 0 } else { found };
     if found == expected { Ok(()) } else { Err(Failure::Count { what: what.into(), expected, found }) }
 }
 
-/// m, δ and r, one after the other, each `count` times.
+/// m, δ and r: `[3, count]`.
 fn stats_at(address: u64, count: usize, element: Type) -> Stats {
     let each = (count * element.accumulator_bytes()) as u64;
     Stats { m: address, delta: address + each, rstd: address + 2 * each }
 }
 
 impl Norm {
-    /// How many rows have statistics.
+    /// Number of rows with statistics.
     fn rows(&self) -> usize {
         match self {
             Norm::Rows(norm) => norm.rows,
@@ -91,12 +91,13 @@ impl Norm {
         }
     }
 
-    /// A tensor of the input's shape: its memory reaches to the end of the last row. Rows may be apart, or lie on each other.
+    /// Checks a tensor of the input's shape: its memory must contain the last row. Rows may have gaps or overlap.
     fn tensor(&self, what: &'static str, (address, stride, found): Matrix) -> Result<Rows, Failure> {
         let expected = match self {
             Norm::Rows(norm) if norm.rows == 0 || norm.n == 0 => 0,
             Norm::Rows(norm) => {
-                let stride = usize::try_from(stride).map_err(|_| Failure::Order("expected rows that ascend in memory"))?;
+                let stride =
+                    usize::try_from(stride).map_err(|_| Failure::Order("expected rows that ascend in memory"))?;
                 stride.saturating_mul(norm.rows - 1).saturating_add(norm.n)
             }
             Norm::Group(GroupNorm { samples, channels, space, .. })
@@ -104,7 +105,7 @@ impl Norm {
                 samples.saturating_mul(*channels).saturating_mul(*space)
             }
         };
-        // A tensor whose memory was given back has an address of 0.
+        // A tensor whose memory was freed has address 0.
         let found = if address == 0 { 0 } else { found };
         if found < expected {
             return Err(Failure::Count { what: what.into(), expected, found });
@@ -112,18 +113,18 @@ impl Norm {
         Ok(Rows { address, stride })
     }
 
-    /// Statistics, whose memory is there for all rows.
+    /// Checks that statistics have memory for all rows.
     fn stats(&self, saved: Saved) -> Result<Option<Stats>, Failure> {
         let (Norm::Rows(RowNorm { element, .. })
         | Norm::Group(GroupNorm { element, .. })
         | Norm::Batch(BatchNorm { element, .. })) = self;
         let Some((address, found)) = saved else { return Ok(None) };
         counted("statistics", address, found, self.rows().saturating_mul(3))?;
-        // Of no rows there is no memory.
+        // Without rows there is no memory.
         Ok(Some(stats_at(address, self.rows(), *element)))
     }
 
-    /// Running statistics, whose memory is there for all channels.
+    /// Checks that running statistics have memory for all channels.
     fn running(&self, moments: Option<Moments>) -> Result<Option<Running>, Failure> {
         let Some((mean, var, found, factor)) = moments else { return Ok(None) };
         counted("running mean", mean, found, self.rows())?;
@@ -132,8 +133,8 @@ impl Norm {
     }
 }
 
-/// y = norm(x) on a stream. `stats` is where `[3, rows]` in the arithmetic type go, if they are wanted. Batch norm: with statistics it
-/// is training, and running ones, where given, are updated; without, they are used.
+/// Computes y = norm(x) on a stream. `stats` is the output for the statistics `[3, rows]` in the accumulation type, or None. Batch
+/// norm with `stats` is training and updates the running statistics, if given; without `stats` it normalizes with them.
 #[pyfunction]
 #[pyo3(signature = (place, norm, x, y, weight, bias, stats, running, workspace, /))]
 #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
@@ -154,8 +155,8 @@ pub fn cuda_forward(
     let (stats, running) = (norm.stats(stats)?, norm.running(running)?);
     let workspace = Workspace { address: workspace.0, bytes: workspace.1 };
     run(py, place, |device, stream| {
-        // SAFETY: Python keeps the tensors alive, on this device, until the stream has come past the call; that they have the
-        // elements that the norm needs was checked.
+        // SAFETY: Python keeps the tensors alive, on this device, until the stream has passed the call; their sizes were
+        // checked.
         unsafe {
             match norm {
                 Norm::Rows(norm) => {
@@ -173,7 +174,8 @@ pub fn cuda_forward(
     })
 }
 
-/// Gradients on a stream; those of which there is none are not computed (dx: whose address is 0). Without statistics, batch norm is by running ones.
+/// Computes gradients on a stream, except those that are None (dx: whose address is 0). Without statistics, batch norm uses the
+/// running ones.
 #[pyfunction]
 #[pyo3(signature = (place, norm, x, dy, weight, stats, running, dx, dweight, dbias, workspace, /))]
 #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
@@ -203,7 +205,7 @@ pub fn cuda_backward(
     let workspace = Workspace { address: workspace.0, bytes: workspace.1 };
     run(py, place, |device, stream| {
         let dx_address = dx.map_or(0, |dx| dx.address);
-        // Of no rows there are no statistics, and none are read.
+        // Without rows there are no statistics, and none are read.
         let none = (norm.rows() == 0).then_some(Stats { m: 0, delta: 0, rstd: 0 });
         let saved = || stats.or(none).ok_or(Failure::Order("expected statistics"));
         // SAFETY: as in `cuda_forward`.
@@ -214,11 +216,13 @@ pub fn cuda_backward(
                     norm.backward(device, &call, workspace, stream)?;
                 }
                 Norm::Group(norm) => {
-                    let call = GroupBackward { x: x.address, dy: dy.address, stats: saved()?, dx: dx_address, gradients };
+                    let call =
+                        GroupBackward { x: x.address, dy: dy.address, stats: saved()?, dx: dx_address, gradients };
                     norm.backward(device, &call, workspace, stream)?;
                 }
                 Norm::Batch(norm) => {
-                    let call = BatchBackward { x: x.address, dy: dy.address, stats, running, dx: dx_address, gradients };
+                    let call =
+                        BatchBackward { x: x.address, dy: dy.address, stats, running, dx: dx_address, gradients };
                     norm.backward(device, &call, workspace, stream)?;
                 }
             }
@@ -227,7 +231,7 @@ pub fn cuda_backward(
     })
 }
 
-/// Bytes of workspace that a call takes. `gradients`: a backward pass that computes dγ or dβ.
+/// Returns the size of the workspace of a call in bytes. `gradients`: a backward pass that computes dγ or dβ.
 #[pyfunction]
 #[pyo3(signature = (norm, gradients, /))]
 pub fn cuda_workspace(norm: Described, gradients: bool) -> PyResult<usize> {

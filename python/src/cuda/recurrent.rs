@@ -1,4 +1,4 @@
-//! One layer of a recurrent network in one direction, for one shape of batch, in device memory.
+//! One layer of a recurrent network in one direction, for one batch shape, in device memory.
 
 use super::open;
 use crate::detach::detached;
@@ -12,7 +12,7 @@ use layernorm_cuda::recurrent::{
 use layernorm_rnn::Slot;
 use pyo3::prelude::*;
 
-/// Why the GPU's kernels do not have this network, or None.
+/// Returns why the GPU's kernels do not support this network, or None.
 #[pyfunction]
 #[pyo3(signature = (network, /))]
 pub fn cuda_lacks(network: &Recurrent) -> Option<String> {
@@ -32,28 +32,28 @@ fn number_of(code: usize) -> Result<Number, Failure> {
     }
 }
 
-/// Kernels chosen and loaded. It holds no device memory.
+/// Selected and loaded kernels. Holds no device memory.
 #[pyclass(frozen, module = "layernorm._core")]
 pub struct CudaLayer {
     plan: Plan,
     sizes: Sizes,
 }
 
-/// What the plan is for: how much memory its calls need.
+/// Sizes that determine how much memory the calls need.
 struct Sizes {
     layer: Layer,
     shape: Shape,
-    /// The parameters that the layer has, each with its number of elements.
+    /// Parameters of the layer, each with its number of elements.
     slots: Vec<(Slot, usize)>,
 }
 
-/// `(address, elements from there on)`: bytes for a tape and a workspace. The address is 0 where there is none.
+/// `(address, elements from there)`; bytes for a tape and a workspace. The address is 0 if there is none.
 type Memory = (u64, usize);
 
-/// `(address, elements from a row to the next, elements from there on)`.
+/// `(address, elements between rows, elements from there)`.
 type Matrix = (u64, usize, usize);
 
-/// `(address, dtype, elements)` of a parameter or its gradient; the address is 0 for a gradient that is not wanted.
+/// `(address, dtype, elements)` of a parameter or its gradient; the address is 0 for a gradient that is not needed.
 type Parameter = (u64, usize, usize);
 
 /// h and c, or their gradients: f32 `[B, H]`; address 0 for none.
@@ -62,7 +62,7 @@ type Pair = (Memory, Memory);
 #[pymethods]
 impl CudaLayer {
     /// `place` is `(layer, direction)` of the network, `types` those of x and of the parameters, `shape` is
-    /// `(T, B, batch first, lengths)`.
+    /// `(T, B, batch_first, has_lengths)`.
     #[new]
     #[pyo3(signature = (device, network, place, types, tf32, shape, training, /))]
     #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
@@ -95,13 +95,13 @@ impl CudaLayer {
         Ok(CudaLayer { plan, sizes })
     }
 
-    /// Bytes of the tape and of the workspace.
+    /// Returns the sizes of the tape and of the workspace in bytes.
     fn bytes(&self) -> (usize, usize) {
         (self.plan.tape_bytes(), self.plan.workspace_bytes())
     }
 
-    /// Runs the layer on a stream. Parameters come in the order of the network's `places`. RuntimeError if a recurrent pass on this
-    /// device gave up before.
+    /// Runs the layer on a stream. Parameters are in the order of the network's `places`. Raises RuntimeError if an earlier
+    /// recurrent pass on this device gave up.
     #[pyo3(signature = (stream, parameters, x, y, first, last, lengths, tape, workspace, /))]
     #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
     fn forward(
@@ -129,12 +129,12 @@ impl CudaLayer {
             tape: enough("tape", tape, self.plan.tape_bytes())?,
             workspace: enough("workspace", workspace, self.plan.workspace_bytes())?,
         };
-        // SAFETY: Python keeps the tensors alive, on the plan's device, until the stream has come past the call; that they have
-        // the elements that the plan needs was checked.
+        // SAFETY: Python keeps the tensors alive, on the plan's device, until the stream has passed the call; their sizes were
+        // checked.
         Ok(detached(py, || unsafe { self.plan.forward(Stream::from_raw(stream), &run) }).map_err(Failure::from)?)
     }
 
-    /// Gradients on a stream; those whose address is 0 are not computed. `dx` is `(address, whether to add)`.
+    /// Computes gradients on a stream, except those whose address is 0. `dx` is `(address, whether to add)`.
     #[pyo3(signature = (stream, parameters, x, dy, dlast, lengths, tape, workspace, dparameters, dx, dfirst, /))]
     #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
     fn backward(
@@ -175,7 +175,7 @@ impl CudaLayer {
     }
 }
 
-/// The address of memory for at least so many elements.
+/// Returns the address of memory for at least `expected` elements.
 fn enough(what: &str, (address, found): Memory, expected: usize) -> Result<u64, Failure> {
     if found < expected {
         return Err(Failure::Count { what: what.into(), expected, found });
@@ -183,18 +183,18 @@ fn enough(what: &str, (address, found): Memory, expected: usize) -> Result<u64, 
     Ok(address)
 }
 
-/// The same of memory that must be there.
+/// The same for memory that is required.
 fn there(what: &str, memory: Memory, expected: usize) -> Result<u64, Failure> {
     enough(what, if memory.0 == 0 { (0, 0) } else { memory }, expected)
 }
 
 impl Sizes {
-    /// The address of `[T, B, I]`.
+    /// Returns the address of `[T, B, I]`.
     fn input(&self, what: &str, memory: Memory) -> Result<u64, Failure> {
         there(what, memory, self.shape.steps * self.shape.batch * self.layer.input)
     }
 
-    /// The address of `[T, B, H]`, whose rows may be apart.
+    /// Returns the address of `[T, B, H]`, whose rows may have gaps.
     fn rows(&self, what: &str, (address, pitch, found): Matrix) -> Result<u64, Failure> {
         let rows = self.shape.steps * self.shape.batch;
         there(what, (address, found), pitch.saturating_mul(rows - 1).saturating_add(self.layer.hidden))
@@ -210,7 +210,7 @@ impl Sizes {
         Ok(State { h: at(h)?, c: at(c)? })
     }
 
-    /// The addresses of all parameters.
+    /// Returns the addresses of all parameters.
     fn parameters(&self, from: &[Parameter]) -> Result<Parameters, Failure> {
         if let Some(i) = from.iter().position(|parameter| parameter.0 == 0) {
             let (what, expected) = self.slots.get(i).map_or(("parameters", 0), |(slot, count)| (slot.name(), *count));
@@ -219,7 +219,7 @@ impl Sizes {
         self.gradients(from)
     }
 
-    /// The addresses of those gradients that are wanted.
+    /// Returns the addresses of the gradients that are needed.
     fn gradients(&self, from: &[Parameter]) -> Result<Parameters, Failure> {
         if from.len() != self.slots.len() {
             return Err(Failure::Order("expected as many parameters as the layer has"));

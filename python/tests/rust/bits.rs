@@ -1,6 +1,6 @@
-//! What a Rust user gets for the inputs that `test_bits.py` sends: norms and recurrent networks, forward and backward.
+//! Results in Rust for the inputs that `test_bits.py` sends: norms and recurrent networks, forward and backward.
 //!
-//! A case is a line of words and then its arrays, a line of hexadecimal bytes each; the answer is its results in the same form.
+//! A case is a line of words followed by its arrays, one line of hexadecimal bytes each. The answer has the same form.
 //!
 //! ```text
 //! norm <layer|rms|group|instance|batch> <type> <groups> <ε> <shape>     x, γ, β, dy           → y, dx, dγ, dβ
@@ -19,7 +19,7 @@ use std::io::{BufRead, StdinLock, Write};
 
 type Answer = Result<(), Box<dyn Error>>;
 
-/// A type whose numbers can be read and written as bytes, low byte first.
+/// An element type that can be read and written as little-endian bytes.
 trait Bits: Element {
     fn from_bytes(bytes: &[u8]) -> Vec<Self>;
     fn to_hex(values: &[Self]) -> String;
