@@ -140,7 +140,7 @@ fn options_that_do_not_fit_the_operation() {
     ] {
         let name = op.split(' ').next().unwrap();
         let flag = option.split(' ').next().unwrap();
-        let message = format!("{flag} does not fit {name}: expected with {fits}");
+        let message = format!("{flag} does not apply to {name}: expected {fits}");
         folder.refuse(&format!("{op} --input x.npy --output y.npy {option}"), &[&message]);
     }
 }
@@ -157,10 +157,10 @@ fn options_that_need_others() {
         ("--grad-output x.npy --grad-input g.npy --grad-residual-output x.npy", "--residual"),
         ("--grad-output x.npy", "--grad-input, --grad-weight or --grad-bias"),
     ] {
-        folder.refuse(&format!("{LAYER} {option}"), &[&format!("expected {companion} with it, found none")]);
+        folder.refuse(&format!("{LAYER} {option}"), &[&format!("expected {companion}, found none")]);
     }
-    folder.refuse(&format!("{BATCH} --running-mean w4.npy"), &["--running-mean: expected --running-var with it"]);
-    folder.refuse(&format!("{BATCH} --running-var w4.npy"), &["--running-var: expected --running-mean with it"]);
+    folder.refuse(&format!("{BATCH} --running-mean w4.npy"), &["--running-mean: expected --running-var, found none"]);
+    folder.refuse(&format!("{BATCH} --running-var w4.npy"), &["--running-var: expected --running-mean, found none"]);
     folder.refuse("layer-norm --input x.npy", &["expected --output or --grad-output"]);
     folder.refuse("layer-norm --output y.npy", &["--input"]);
     folder.refuse("--input x.npy --output y.npy", &["<OP>"]);
@@ -189,7 +189,7 @@ fn two_results_in_one_place() {
 fn places_that_cannot_be() {
     let folder = folder();
     folder.save("y.npy", &[1], &[7.0f32]);
-    let none = "expected a place in a folder that exists";
+    let none = "expected a path in an existing folder";
     folder.refuse(&format!("{LAYER} --rstd-output none/s.npy"), &["--rstd-output", "none/s.npy", none]);
     folder.refuse("layer-norm --input x.npy --output none/y.npy", &["--output", "none/y.npy", none]);
     folder.refuse(&format!("{LAYER} --mean-output x.npy/m.npy"), &["--mean-output", "x.npy/m.npy"]);
@@ -205,8 +205,7 @@ fn many_rows_without_elements() {
     let rows: usize = 1 << 29;
     folder.save::<f32>("rows.npy", &[rows, 0], &[]);
     folder.save::<f32>("channels.npy", &[2, rows, 0], &[]);
-    let words =
-        ["rows.npy", "expected at most 1048576 rows or channels in a tensor without elements", "[536870912, 0]"];
+    let words = ["rows.npy", "expected at most 1048576 rows or channels in an empty tensor", "[536870912, 0]"];
     for op in ["layer-norm", "rms-norm", "instance-norm", "batch-norm", "group-norm --groups 1"] {
         // Two dimensions are samples and channels, of which there are none.
         let file = if op.starts_with('b') || op.starts_with('g') || op.starts_with('i') { "channels" } else { "rows" };
@@ -215,6 +214,6 @@ fn many_rows_without_elements() {
     }
     folder.succeed("weights init w.safetensors --cell rnn --input 3 --hidden 4");
     folder.save::<f32>("batch.npy", &[0, rows, 3], &[]);
-    let expected = "expected at most 1048576 steps or sequences in a tensor without elements";
+    let expected = "expected at most 1048576 steps or sequences in an empty tensor";
     folder.refuse("rnn --weights w.safetensors --input batch.npy --output y.npy", &[expected, "[0, 536870912, 3]"]);
 }

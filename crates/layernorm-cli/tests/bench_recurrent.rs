@@ -79,7 +79,7 @@ fn bad_arguments_end_with_status_2_and_say_what_was_expected() {
         (&["--op", "lstm", "--shapes", "64,28,28"], "expected sizes B, T, I and H, as in 64x28x28x128"),
         (&["--op", "lstm", "--shapes", "64x28x28x0"], "expected sizes of 1 or more"),
         (&["--op", "gru", "--shapes", "1000000x1000x100x100"], "memory"),
-        (&["--variant", "paper"], "--variant: expected with --op lstm, gru or rnn"),
+        (&["--variant", "paper"], "--variant: expected --op lstm, gru or rnn"),
         (&["--implementations", "--op", "lstm"], "cannot be used with"),
     ];
     for (args, expected) in cases {

@@ -92,7 +92,7 @@ fn two_studies_leave_records_and_a_report_and_are_not_repeated() {
     for command in [command.to_owned(), format!("{command} --resume")] {
         let again = place.succeed(&command);
         assert_eq!(again.out, first.out);
-        assert!(again.err.contains("3 runs are finished in out") && !again.err.contains('['), "{}", again.err);
+        assert!(again.err.contains("3 runs are already finished in out") && !again.err.contains('['), "{}", again.err);
         assert_eq!((&records(&place.path("out")), times()), (&before, when.clone()));
     }
     // The number of jobs changes no byte.
@@ -147,7 +147,11 @@ fn a_run_that_fails_is_reported_at_the_end_and_the_others_go_on() {
     // Once it can, it goes on from there.
     fs::remove_dir(place.path("lab-out/runs/implementations-512x64.times.json")).unwrap();
     let said = place.succeed("study worked-example implementations");
-    assert!(said.err.contains("3 runs are finished") && said.err.contains("implementations-512x64"), "{}", said.err);
+    assert!(
+        said.err.contains("3 runs are already finished") && said.err.contains("implementations-512x64"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]

@@ -62,7 +62,9 @@ fn show_tells_format_sizes_and_tensors() {
     assert_eq!(tensors[4]["name"], "weight_hh_l0");
     assert_eq!((&tensors[4]["dtype"], &tensors[4]["shape"]), (&"f32".into(), &vec![20, 5].into()));
     let text = folder.succeed("weights show w.safetensors");
-    for part in ["format torch, seen from the names", "8 tensors", "lstm, variant none: input 4, hidden 5, 2 layers"] {
+    for part in
+        ["format torch, detected from the names", "8 tensors", "lstm, variant none: input 4, hidden 5, 2 layers"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     // Tensors of something else are shown all the same.
@@ -71,7 +73,7 @@ fn show_tells_format_sizes_and_tensors() {
     std::fs::write(folder.path().join("other.safetensors"), bytes).unwrap();
     let shown = json(&folder, "weights show other.safetensors --json");
     assert_eq!((&shown["format"], shown["tensors"].as_array().unwrap().len()), (&Value::Null, 1));
-    assert!(folder.succeed("weights show other.safetensors").contains("no format that is known"));
+    assert!(folder.succeed("weights show other.safetensors").contains("unknown format"));
 }
 
 /// There and back is the same network, for every variant and every format that holds it.
@@ -238,11 +240,11 @@ fn what_does_not_fit_is_refused_and_nothing_is_written() {
         ("convert a.safetensors b.safetensors --to tensorflow", "possible values: native, torch"),
         ("convert a.safetensors b.safetensors --to native --variant keras", "expected \"paper\""),
         ("convert a.safetensors b.safetensors --to native --cell gru", "expected weights of gru, found those of lstm"),
-        ("convert a.safetensors none/b.safetensors --to native", "expected a place in a folder that exists"),
+        ("convert a.safetensors none/b.safetensors --to native", "expected a path in an existing folder"),
         ("convert none.safetensors b.safetensors --to native", "none.safetensors: cannot read"),
         ("convert t.safetensors b.safetensors --to native", "rnn none, rnn none-relu"),
         ("convert t.safetensors b.safetensors --to native --variant papier", "gru: paper, theano"),
-        ("convert t.safetensors b.safetensors --to native --cell gru", "found none that does"),
+        ("convert t.safetensors b.safetensors --to native --cell gru", "found none that do"),
         ("convert t.safetensors b.safetensors --to native --variant none --prefix x.", "x."),
         ("init b.safetensors --cell lstm --variant papier --input 3 --hidden 4", "expected one of paper, theano"),
         ("init b.safetensors --cell lstm --input 0 --hidden 4", "input: expected 1 to 16777216, found 0"),
@@ -251,7 +253,7 @@ fn what_does_not_fit_is_refused_and_nothing_is_written() {
         ("init b.safetensors --cell gru --input 3 --hidden 4 --projection 2", "projection: expected an LSTM"),
         ("init b.safetensors --cell lstm --input 3 --hidden 4 --eps NaN", "eps: expected a finite number"),
         ("init b.safetensors --cell lstm --input 3 --hidden 4 --format torch", "format torch, variant paper"),
-        ("init none/b.safetensors --cell lstm --input 3 --hidden 4", "expected a place in a folder that exists"),
+        ("init none/b.safetensors --cell lstm --input 3 --hidden 4", "expected a path in an existing folder"),
         ("init b.safetensors --cell lstm --input 3 --hidden 4 --bidirectional --reverse", "cannot be used with"),
         ("init b.safetensors --cell lstm --input 3 --hidden 4 --init xavier", "possible values: paper"),
         ("init b.safetensors --input 3 --hidden 4", "--cell"),
