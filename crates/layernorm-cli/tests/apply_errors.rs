@@ -1,4 +1,4 @@
-//! `layernorm apply` refuses what it cannot do: status 2, a message with what was expected and what came, no file.
+//! `layernorm apply` rejects bad input: status 2, a message with what was expected and what was found, no output file.
 
 mod apply_common;
 
@@ -24,7 +24,7 @@ const LAYER: &str = "layer-norm --input x.npy --output y.npy";
 const BATCH: &str = "batch-norm --input c.npy --output y.npy";
 
 #[test]
-fn files_that_are_not_there_or_no_arrays() {
+fn missing_files_and_files_that_are_not_arrays() {
     let folder = folder();
     folder.refuse("layer-norm --input none.npy --output y.npy", &["--input", "none.npy", "cannot open"]);
     for option in ["--weight", "--bias", "--residual"] {
@@ -124,7 +124,7 @@ fn wrong_numbers_and_names() {
 }
 
 #[test]
-fn options_that_do_not_fit_the_operation() {
+fn options_that_do_not_apply_to_the_operation() {
     let folder = folder();
     for (op, option, fits) in [
         ("layer-norm", "--groups 2", "group-norm"),
@@ -167,7 +167,7 @@ fn options_that_need_others() {
 }
 
 #[test]
-fn two_results_in_one_place() {
+fn two_results_in_one_file() {
     let folder = folder();
     let twice = ["--output and --rstd-output: expected different files", "y.npy twice"];
     folder.refuse(&format!("{LAYER} --rstd-output y.npy"), &twice);
@@ -184,9 +184,9 @@ fn two_results_in_one_place() {
     }
 }
 
-/// What could be written is not written either, and a file that is there stays.
+/// No result is written, and an existing file is kept.
 #[test]
-fn places_that_cannot_be() {
+fn output_paths_that_cannot_exist() {
     let folder = folder();
     folder.save("y.npy", &[1], &[7.0f32]);
     let none = "expected a path in an existing folder";
@@ -198,7 +198,7 @@ fn places_that_cannot_be() {
     assert_eq!(folder.load::<f32>("y.npy", &[1]), [7.0]);
 }
 
-/// Shapes that a file of 100 bytes can have. Nothing is allocated for them.
+/// Shapes that a file of 100 bytes can have. No memory is allocated for them.
 #[test]
 fn many_rows_without_elements() {
     let folder = folder();
@@ -207,7 +207,7 @@ fn many_rows_without_elements() {
     folder.save::<f32>("channels.npy", &[2, rows, 0], &[]);
     let words = ["rows.npy", "expected at most 1048576 rows or channels in an empty tensor", "[536870912, 0]"];
     for op in ["layer-norm", "rms-norm", "instance-norm", "batch-norm", "group-norm --groups 1"] {
-        // Two dimensions are samples and channels, of which there are none.
+        // In two dimensions there are samples and no channels.
         let file = if op.starts_with('b') || op.starts_with('g') || op.starts_with('i') { "channels" } else { "rows" };
         let words = if file == "rows" { &words[..] } else { &["channels.npy", words[1], "[2, 536870912, 0]"] };
         folder.refuse(&format!("{op} --input {file}.npy --output y.npy"), words);

@@ -1,11 +1,11 @@
-//! `layernorm apply lstm`, `gru` and `rnn` refuse what they cannot do: status 2, a message with what was expected and what
-//! came, no file.
+//! `layernorm apply lstm`, `gru` and `rnn` reject bad input: status 2, a message with what was expected and what was found, no
+//! output file.
 
 mod apply_common;
 
 use apply_common::Folder;
 
-/// Weights of an LSTM, its file from PyTorch, a GRU, an LSTM in both directions; x is [3, 2, 4].
+/// Weights of an LSTM, of an LSTM from PyTorch, of a GRU and of a bidirectional LSTM; x is [3, 2, 4].
 fn folder() -> Folder {
     let folder = Folder::new();
     let init = |name: &str, options: &str| {
@@ -25,7 +25,7 @@ const LSTM: &str = "lstm --weights lstm.safetensors --input x.npy --output y.npy
 const GRU: &str = "gru --weights gru.safetensors --input x.npy --output y.npy";
 
 #[test]
-fn files_that_are_not_there_or_something_else() {
+fn missing_files_and_files_of_another_kind() {
     let folder = folder();
     let missing = ["--weights", "none.safetensors", "cannot read"];
     folder.refuse("lstm --weights none.safetensors --input x.npy --output y.npy", &missing);
@@ -43,7 +43,7 @@ fn files_that_are_not_there_or_something_else() {
 }
 
 #[test]
-fn options_that_are_missing_or_do_not_fit() {
+fn missing_options_and_options_that_do_not_apply() {
     let folder = folder();
     folder.refuse("lstm", &["apply lstm: expected --weights, found none"]);
     folder.refuse("lstm --weights lstm.safetensors", &["apply lstm: expected --input, found none"]);
@@ -76,7 +76,7 @@ fn weights_of_another_network() {
     folder.refuse(other, &["lstm.safetensors", "expected weights of gru, found those of lstm"]);
     let torch = "lstm --weights torch.safetensors --input x.npy --output y.npy";
     folder.refuse(&format!("{torch} --variant papier"), &["--variant", "expected one of paper, theano", "papier"]);
-    // What the tensors would fit, but PyTorch does not compute.
+    // A variant that would fit the tensors, but that PyTorch does not compute.
     folder.refuse(&format!("{torch} --variant paper"), &["torch.safetensors", "format torch, variant paper"]);
     folder.refuse(&format!("{torch} --variant none --format keras"), &["torch.safetensors", "kernel"]);
     folder.refuse(&format!("{torch} --prefix encoder."), &["torch.safetensors", "encoder."]);
@@ -127,7 +127,7 @@ fn wrong_lengths() {
 }
 
 #[test]
-fn places_that_cannot_be() {
+fn output_paths_that_cannot_exist() {
     let folder = folder();
     folder.refuse(&format!("{LSTM} --final-h y.npy"), &["--output and --final-h: expected different files"]);
     folder.refuse(&format!("{LSTM} --final-h none/h.npy"), &["--final-h", "expected a path in an existing folder"]);

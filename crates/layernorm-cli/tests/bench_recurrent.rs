@@ -1,4 +1,4 @@
-//! `layernorm bench --op lstm`, `gru` and `rnn` on tiny sizes: it proves, times and reports; bad arguments are refused.
+//! `layernorm bench --op lstm`, `gru` and `rnn` on tiny sizes: it proves, times and reports; bad arguments are rejected.
 
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -18,7 +18,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().expect(key)
 }
 
-/// Proofs hold, times are positive, and the plain variant is 1.
+/// Checks that proofs hold, times are positive, and the ratio of the plain variant is 1.
 fn check(report: &Value, shapes: usize, variants: usize) {
     assert_eq!(list(report, "shapes").len(), shapes);
     for shape in list(report, "shapes") {
