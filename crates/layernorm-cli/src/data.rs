@@ -1,4 +1,4 @@
-//! `layernorm data`: datasets from the network, checked.
+//! `layernorm data`: downloads datasets and verifies them.
 
 use crate::failure::Failure;
 use crate::show;
@@ -13,9 +13,9 @@ const EXAMPLES: &str = "\
 Examples:
   layernorm data get mnist                       into data/mnist
   layernorm data get fashion-mnist --to clothes
-  layernorm study all --full --data data/mnist   what to do with it";
+  layernorm study all --full --data data/mnist   run the studies on it";
 
-/// Fetch datasets.
+/// Download datasets.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -28,19 +28,19 @@ enum Command {
     Get(Get),
 }
 
-/// Fetch a dataset, for `layernorm study --data`.
+/// Download a dataset for `layernorm study --data`.
 ///
-/// Each file is compared with its known checksum, and is either there and right or not there. A download that was broken
-/// off is taken up where it was; files that are there and right are not fetched again.
+/// Every file is verified against its checksum. Interrupted downloads are resumed; files that are already complete are not
+/// downloaded again.
 #[derive(Debug, clap::Args)]
 struct Get {
-    /// Which one
+    /// Dataset
     #[arg(value_name = "NAME", value_parser = names())]
     name: String,
-    /// The folder to put it into [default: data/NAME]
+    /// Output folder [default: data/NAME]
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// The address of a folder that has the files [default: the publishers' and their mirrors]
+    /// URL of a folder with the files [default: the publisher's site and its mirrors]
     #[arg(long, value_name = "URL")]
     from: Option<String>,
 }
@@ -52,7 +52,7 @@ fn names() -> PossibleValuesParser {
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
     let Command::Get(Get { name, to, from }) = args.command;
-    let source = catalog::find(&name).ok_or_else(|| Failure::bad_input(format!("there is no dataset {name:?}")))?;
+    let source = catalog::find(&name).ok_or_else(|| Failure::bad_input(format!("unknown dataset {name:?}")))?;
     let to = to.unwrap_or_else(|| Path::new("data").join(&name));
     let mut shown = Shown::new();
     let result = get(source, &to, &Options { from, ..Options::default() }, &mut |event| shown.event(event));
@@ -62,7 +62,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     show::print(&format!("{name} is in {folder} ({}).\nNext:\n  layernorm study all --data {folder}\n", source.licence))
 }
 
-/// A bar for each file on a terminal, else a line.
+/// Shows progress: a bar for each file on a terminal, a line elsewhere.
 struct Shown {
     plain: bool,
     bar: ProgressBar,
@@ -90,7 +90,7 @@ impl Shown {
         }
         self.bar.finish_and_clear();
         let style = ProgressStyle::with_template(BAR).unwrap_or_else(|_| ProgressStyle::default_bar());
-        // What was there before is no part of the speed.
+        // Bytes from an earlier download do not count towards the speed.
         self.bar = ProgressBar::new(file.bytes).with_style(style).with_prefix(file.name).with_position(from);
         self.bar.reset_eta();
     }
@@ -98,9 +98,9 @@ impl Shown {
     fn finish(&mut self, file: &Remote, outcome: Outcome) {
         self.clear();
         let words = match outcome {
-            Outcome::Kept => "there and right",
-            Outcome::Fetched => "fetched and right",
-            Outcome::Replaced => "replaced, and right now",
+            Outcome::Kept => "already complete, checksum OK",
+            Outcome::Fetched => "downloaded, checksum OK",
+            Outcome::Replaced => "replaced, checksum OK",
         };
         show::say(&format!("{}: {words}", file.name));
     }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_template_is_right() {
+    fn the_template_is_valid() {
         assert!(ProgressStyle::with_template(BAR).is_ok());
     }
 }

@@ -1,11 +1,11 @@
-//! The four element types by name, and what the checks need to know of each.
+//! The four element types by name, and what the checks need to know about each.
 
 use clap::ValueEnum;
 use layernorm::{Element, bf16, f16};
 use serde::Serialize;
 use std::fmt;
 
-/// An element type, as the command line names it.
+/// An element type by its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Dtype {
@@ -13,9 +13,9 @@ pub enum Dtype {
     F32,
     /// 64-bit float
     F64,
-    /// 16-bit float of IEEE 754
+    /// 16-bit IEEE 754 float
     F16,
-    /// the upper half of a 32-bit float
+    /// 16-bit brain float, the upper half of a 32-bit float
     Bf16,
 }
 
@@ -30,9 +30,9 @@ impl fmt::Display for Dtype {
     }
 }
 
-/// A number's own bits.
+/// Access to the bits of a number.
 pub trait Bits: Copy {
-    /// The bits; every NaN has the same.
+    /// The bits; all NaNs map to the same ones.
     fn bits(self) -> u64;
 }
 
@@ -42,11 +42,11 @@ pub trait Type: Element<Acc: Bits> + Bits {
     const DTYPE: Dtype;
     /// Half a unit in the last place of 1: the largest relative error of rounding to this type.
     const ROUNDOFF: f64;
-    /// The same of the type that arithmetic is done in.
+    /// The same for the type that arithmetic is done in.
     const ARITHMETIC: f64;
-    /// The smallest positive number: what rounding may lose where the relative error says nothing.
+    /// The smallest positive number: the rounding error where the relative bound does not apply.
     const TINY: f64;
-    /// A size near the upper end of the range, whose square overflows the arithmetic where that can happen at all.
+    /// A value near the upper end of the range, whose square overflows the arithmetic type if that is possible at all.
     const HUGE: f64;
 }
 

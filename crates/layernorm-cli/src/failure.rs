@@ -1,17 +1,17 @@
-//! Why a command did not succeed: what is printed and with which status the program ends.
+//! Why a command failed: the message to print and the exit status.
 
 use std::fmt;
 
 /// A message for the user and the exit status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What is wrong: what was expected and what came.
+    /// What is wrong: what was expected and what was found.
     pub message: String,
     /// 1: a result is out of contract, or a run failed. 2: the input or the arguments are bad. 130: stopped by Ctrl-C.
     pub status: u8,
 }
 
-/// The status of a program that Ctrl-C has ended, as shells have it: 128 and the signal's number.
+/// The exit status after Ctrl-C, following shells: 128 plus the number of the signal.
 pub const STOPPED: u8 = 130;
 
 impl Failure {
@@ -25,7 +25,7 @@ impl Failure {
         Failure { message: message.into(), status: 1 }
     }
 
-    /// The user has stopped it: status 130.
+    /// The user stopped the command: status 130.
     pub fn stopped(message: impl Into<String>) -> Self {
         Failure { message: message.into(), status: STOPPED }
     }

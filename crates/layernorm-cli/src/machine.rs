@@ -1,21 +1,21 @@
-//! The machine and the versions that a result belongs to.
+//! The machine and the program version that a result was measured with.
 
 use layernorm::{Context, Error};
 use serde::Serialize;
 use std::fmt;
 
-/// What a table was measured on.
+/// The machine and the settings of a measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
-    /// The processor's name for itself.
+    /// The processor's model name.
     pub cpu: String,
     /// The architecture and operating system.
     pub target: String,
-    /// Threads that can run at the same time.
+    /// Number of threads that can run at the same time.
     pub cores: usize,
-    /// Threads that large calls use here.
+    /// Number of threads that large calls use.
     pub threads: usize,
-    /// The instruction set that calls use here.
+    /// The instruction set that calls use.
     pub isa: String,
     /// This program's version.
     pub version: String,
@@ -24,7 +24,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine, used through that context.
+    /// Describes this machine and the settings of the context.
     pub fn new(cx: &Context) -> Result<Self, Error> {
         Ok(Machine {
             cpu: cpu_model().unwrap_or_else(|| "unknown processor".to_owned()),
@@ -37,7 +37,7 @@ impl Machine {
         })
     }
 
-    /// The processor and the system.
+    /// The processor, the system and the instruction set as text.
     pub fn words(&self) -> String {
         let Machine { cpu, target, cores, isa, .. } = self;
         format!("{cpu} ({target}, {cores} core{}), {isa}", plural(*cores))
@@ -52,11 +52,11 @@ impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let threads = self.threads;
         write!(f, "{}, {threads} thread{}, layernorm {}", self.words(), plural(threads), self.version)?;
-        if self.optimized { Ok(()) } else { f.write_str(", DEBUG BUILD: its times say nothing") }
+        if self.optimized { Ok(()) } else { f.write_str(", DEBUG BUILD: times are meaningless") }
     }
 }
 
-/// The processor's name, where the system tells it.
+/// The processor's model name, if the system provides it.
 fn cpu_model() -> Option<String> {
     field(&std::fs::read_to_string("/proc/cpuinfo").ok()?, "model name")
 }

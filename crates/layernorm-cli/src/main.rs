@@ -1,8 +1,8 @@
 //! The `layernorm` command: parse, call, print.
 //!
-//! Exit status: 0 if all is well, 1 if a result is outside the numerical contract or a run failed, 2 if the input or the
-//! arguments are bad, 130 if Ctrl-C has ended a study. A signal that ends another command ends it as if nothing had been heard,
-//! but leaves no temporary file.
+//! Exit status: 0 on success, 1 if a result is outside the numerical contract or a run failed, 2 if the input or the arguments
+//! are bad, 130 if Ctrl-C stopped a study. A signal stops any other command with the signal's usual status, but leaves no
+//! temporary file.
 
 #![forbid(unsafe_code)]
 
@@ -31,10 +31,10 @@ use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 
-/// Layer normalization and its family: exact, the same bits on every machine, at memory speed.
+/// Layer normalization and its relatives: accurate, and the same bits on every machine.
 ///
-/// Without a subcommand: `layernorm study all`, in its quick size: networks with and without normalization on real digits,
-/// and one report of what it does.
+/// Without a subcommand, runs `layernorm study all` in its quick size: trains networks with and without normalization on real
+/// digits and writes one report.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
@@ -49,16 +49,16 @@ enum Command {
     Train(train::Args),
     Predict(predict::Args),
     Data(data::Args),
-    // Boxed, since its arguments are many times as large as those of the others.
+    // Boxed because its arguments are many times larger than those of the others.
     Apply(Box<apply::Args>),
     Verify(verify::Args),
     Bench(bench::Args),
     Weights(weights::Args),
-    /// Show what the library promises: a short verify, a short bench, and what they mean.
+    /// Demonstrate the library: a short verify and a short bench, explained
     Tour,
-    /// Print shell completions, to be sourced or put where the shell looks for them.
+    /// Print shell completions
     Completions {
-        /// The shell.
+        /// Shell
         shell: clap_complete::Shell,
     },
 }
@@ -75,9 +75,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<(), Failure> {
-    // Once for all: whatever computes later would meet the same error, each in its own way.
+    // Checked once here: everything that computes later would fail with the same error.
     layernorm::Isa::detect()?;
-    // A study stops at its next step instead, with a handler of its own.
+    // A study installs its own handler, which stops it at the next step.
     if !matches!(cli.command, Some(Command::Study(_)) | None) {
         signals::clean_up()?;
     }

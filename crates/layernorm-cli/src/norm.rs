@@ -1,4 +1,4 @@
-//! Layer norm and RMS norm over rows in plain slices: what both the checks and the measurements call.
+//! Layer norm and RMS norm over rows in plain slices, called by both the checks and the measurements.
 
 use layernorm::{Affine, Context, Element, Error, Gradients, NormConfig, StatsMut, StatsRef, View, ViewMut};
 use layernorm::{layer_norm, rms_norm};
@@ -6,7 +6,7 @@ use layernorm::{layer_norm, rms_norm};
 /// ε in every check and measurement.
 pub const EPS: f64 = 1e-5;
 
-/// Which normalization.
+/// The kind of normalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Norm {
     /// Layer normalization.
@@ -15,7 +15,7 @@ pub enum Norm {
     Rms,
 }
 
-/// What goes in. `[R, N]` are R rows of N elements.
+/// The inputs. `[R, N]` means R rows of N elements.
 #[derive(Debug)]
 pub struct Inputs<'a, T> {
     /// N.
@@ -30,7 +30,7 @@ pub struct Inputs<'a, T> {
     pub bias: &'a [T],
 }
 
-/// Where the gradients go.
+/// The gradients to write.
 #[derive(Debug)]
 pub struct GradientSlices<'a, T> {
     /// The gradient of x, `[R, N]`.
@@ -53,12 +53,12 @@ impl<T: Element> Inputs<'_, T> {
 }
 
 impl Norm {
-    /// Whether rows are centred.
+    /// Whether the mean of each row is subtracted.
     pub fn centered(self) -> bool {
         self == Norm::Layer
     }
 
-    /// y and the statistics that backward needs.
+    /// Computes y and the statistics that backward needs.
     pub fn forward<T: Element>(
         self,
         of: &Inputs<T>,
@@ -71,7 +71,7 @@ impl Norm {
         forward(View::new(of.x, &shape)?, ViewMut::new(y, &shape)?, Some(stats), &of.config()?, cx)
     }
 
-    /// h = x + residual and y = norm(h). The inputs' dy stands for the residual: any tensor of that shape does.
+    /// Computes h = x + residual and y = norm(h). The residual is the inputs' dy: any tensor of that shape will do.
     pub fn forward_residual<T: Element>(
         self,
         of: &Inputs<T>,
@@ -86,7 +86,7 @@ impl Norm {
         forward(x, residual, ViewMut::new(h, &shape)?, ViewMut::new(y, &shape)?, Some(stats), &of.config()?, cx)
     }
 
-    /// All three gradients.
+    /// Computes all three gradients.
     pub fn backward<T: Element>(
         self,
         of: &Inputs<T>,

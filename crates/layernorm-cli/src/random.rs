@@ -1,4 +1,4 @@
-//! Seeded numbers, the same on every machine: no library function whose last bit could differ enters.
+//! Seeded random numbers, the same on every machine: no library function is used whose last bit could differ.
 
 use layernorm::{Element, Float};
 
@@ -7,7 +7,7 @@ use layernorm::{Element, Float};
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of this seed.
+    /// A generator with this seed.
     pub fn new(seed: u64) -> Self {
         Random(seed)
     }
@@ -26,7 +26,7 @@ impl Random {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Mean 0, variance 1, and normal but for the far tails: a sum of twelve uniform numbers, each of variance 1/12.
+    /// Mean 0, variance 1, normal except in the far tails: a sum of twelve uniform numbers, each of variance 1/12.
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }

@@ -1,4 +1,4 @@
-//! What the commands on recurrent networks share: cells, variants, formats and types by name.
+//! Shared by the commands for recurrent networks: cells, variants, formats and types by name.
 
 use crate::failure::Failure;
 use crate::show::Table;
@@ -9,7 +9,7 @@ use layernorm_rnn::{Config, Direction, EpsPlace, Kind, Norm, Over, Params, Varia
 use serde::Serialize;
 use std::fmt;
 
-/// A kind of cell, as the command line names it.
+/// A kind of cell by its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Cell {
@@ -17,7 +17,7 @@ pub enum Cell {
     Lstm,
     /// Gated recurrent unit
     Gru,
-    /// A single layer of tanh or relu
+    /// Simple recurrent network with tanh or relu
     Rnn,
 }
 
@@ -25,7 +25,7 @@ impl Cell {
     /// All of them.
     pub const ALL: [Cell; 3] = [Cell::Lstm, Cell::Gru, Cell::Rnn];
 
-    /// As the library has it.
+    /// The library's value for this cell.
     pub fn kind(self) -> Kind {
         match self {
             Cell::Lstm => Kind::Lstm,
@@ -34,7 +34,7 @@ impl Cell {
         }
     }
 
-    /// The other way round.
+    /// The cell for a value of the library.
     pub fn of(kind: Kind) -> Self {
         match kind {
             Kind::Lstm => Cell::Lstm,
@@ -43,7 +43,7 @@ impl Cell {
         }
     }
 
-    /// A variant by its name; the failure lists the names there are.
+    /// Finds a variant by name; the error lists the valid names.
     pub fn variant(self, name: &str) -> Result<Variant, Failure> {
         Variant::named(self.kind(), name).map_err(|error| Failure::bad_input(format!("--variant: {error}")))
     }
@@ -55,37 +55,37 @@ impl fmt::Display for Cell {
     }
 }
 
-/// The names of all formats of weights, for the command line.
+/// Parses the name of a weight format on the command line.
 pub fn formats() -> impl TypedValueParser<Value = Format> {
     PossibleValuesParser::new(Format::ALL.map(Format::name)).try_map(|name| name.parse::<Format>())
 }
 
-/// The types that weights can be written in, for the command line.
+/// Parses the name of a type of weights on the command line.
 pub fn dtypes() -> impl TypedValueParser<Value = Dtype> {
     PossibleValuesParser::new(Dtype::ALL.map(Dtype::name)).try_map(|name| name.parse::<Dtype>())
 }
 
-/// A network in words.
+/// The description of a network.
 #[derive(Clone, Debug, Serialize)]
 pub struct Described {
-    /// Its kind of cell.
+    /// Kind of cell.
     pub cell: Cell,
-    /// The variant's name.
+    /// Name of the variant.
     pub variant: &'static str,
-    /// I.
+    /// Input size.
     pub input: usize,
-    /// H.
+    /// Hidden size.
     pub hidden: usize,
-    /// How many layers.
+    /// Number of layers.
     pub layers: usize,
     /// `forward`, `reverse` or `both`.
     pub direction: &'static str,
-    /// P, where h is projected.
+    /// Projection size, if h is projected.
     pub projection: Option<usize>,
 }
 
 impl Described {
-    /// This network.
+    /// Describes a network.
     pub fn new(config: &Config) -> Self {
         Described {
             cell: Cell::of(config.variant.kind),
@@ -115,7 +115,7 @@ impl fmt::Display for Described {
     }
 }
 
-/// A table of the variants of a cell: what each normalizes, its ε, and the formats that hold its weights.
+/// A table of a cell's variants: what each normalizes, its ε, and the formats that can store its weights.
 pub fn list(cell: Cell) -> String {
     let mut table = Table::new(4, ["variant", "norms", "ε", "formats"]);
     for variant in Variant::all(cell.kind()) {
@@ -124,7 +124,7 @@ pub fn list(cell: Cell) -> String {
         let norms = if norms.is_empty() { "none".to_owned() } else { norms.join(", ") };
         table.row([variant.name.to_owned(), norms, eps, formats_of(variant).join(", ")]);
     }
-    format!("Variants of {cell}; docs/RECURRENT.md has their equations and where they come from.\n\n{}", table.render())
+    format!("Variants of {cell}; docs/RECURRENT.md has their equations and sources.\n\n{}", table.render())
 }
 
 fn norm_in_words(variant: &Variant, name: &str, norm: Norm) -> String {
@@ -132,23 +132,23 @@ fn norm_in_words(variant: &Variant, name: &str, norm: Norm) -> String {
         _ if name == "cell_norm" => "",
         Over::AllGates => "",
         Over::EachGate => ", each gate",
-        Over::GatesAndCandidate => ", candidate apart",
+        Over::GatesAndCandidate => ", candidate separately",
     };
     match name {
         "input_norm" => format!("W x{over}"),
         "recurrent_norm" => format!("U h{over}"),
         "sum_norm" => format!("W x + U h{over}"),
         _ if variant.cell_norm.is_some_and(|norm| norm.carried) => "c (carried)".to_owned(),
-        _ => "c (shown)".to_owned(),
+        _ => "c (output only)".to_owned(),
     }
 }
 
 fn eps_in_words(norm: Norm) -> String {
-    let place = if norm.eps_place == EpsPlace::Deviation { " on the deviation" } else { "" };
+    let place = if norm.eps_place == EpsPlace::Deviation { " added to σ" } else { "" };
     format!("{:e}{place}", norm.eps)
 }
 
-/// The formats that a variant can be written in: those that do not refuse it.
+/// The formats that can store a variant: those that do not reject it.
 fn formats_of(variant: &Variant) -> Vec<&'static str> {
     let config = Config::new(*variant, 2, 3);
     let Ok(params) = Params::<f32>::zeros(&config) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! `layernorm report`: the report of records that are there, without running anything.
+//! `layernorm report`: makes a report from existing records, without running anything.
 
 use crate::failure::Failure;
 use crate::{show, study};
@@ -7,16 +7,16 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  layernorm report lab-out          what `layernorm study` has left there, also while it still runs
-  layernorm report lab-out/old-1    runs that made room for others";
+  layernorm report lab-out          the records of `layernorm study`, even while it is running
+  layernorm report lab-out/old-1    older runs that were moved aside";
 
-/// Make the report of a folder again, from its records.
+/// Make the report of a folder again from its records.
 ///
-/// Nothing is run: DIR/runs is read, finished runs are told of, and DIR/report.html is replaced.
+/// Trains nothing: reads DIR/runs, reports finished runs and replaces DIR/report.html.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The folder, as given to `layernorm study --out`
+    /// Folder given to `layernorm study --out`
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

@@ -1,11 +1,11 @@
-//! What reaches the user: text and JSON on stdout, aligned tables, lines on stderr. All of the program's output goes through here:
-//! `println!` and `eprintln!` panic where nothing can be written.
+//! All of the program's output: text and JSON on stdout, aligned tables, lines on stderr. It goes through this module because
+//! `println!` and `eprintln!` panic if they cannot write.
 
 use crate::failure::Failure;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 
-/// Prints to stdout. A reader who has gone away (as `head` does) is no failure.
+/// Prints to stdout. A closed pipe, as with `head`, is not an error.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -16,7 +16,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line to stderr. Nothing depends on it: where stderr is closed or full, the line is lost and all goes on.
+/// Prints a line to stderr. If stderr is closed or full, the line is lost and the program continues.
 pub fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -27,7 +27,7 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }
 
-/// A whole number with commas between the thousands.
+/// An integer with commas between the thousands.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -40,7 +40,7 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// A number that is 0 or more, to two or three significant digits: 0.54, 3.4, 57.1, 6,180.
+/// A non-negative number with two or three significant digits: 0.54, 3.4, 57.1, 6,180.
 pub fn significant(number: f64) -> String {
     match number {
         0.0 => "0".to_owned(),
@@ -54,7 +54,7 @@ pub fn significant(number: f64) -> String {
     }
 }
 
-/// Rows of cells in aligned columns: the first `left` columns to the left, the others to the right.
+/// Rows of cells in aligned columns: the first `left` columns are left-aligned, the others right-aligned.
 #[derive(Debug)]
 pub struct Table {
     left: usize,
@@ -83,7 +83,7 @@ impl Table {
         for row in &self.rows {
             let mut line = String::new();
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-                // Not by a width in the format, which may not be over 65,535.
+                // Not a width in the format string, which is limited to 65,535.
                 let padding = " ".repeat(width - cell.chars().count());
                 line += &if column < self.left { format!("  {cell}{padding}") } else { format!("  {padding}{cell}") };
             }
@@ -94,14 +94,14 @@ impl Table {
     }
 }
 
-/// A line on stderr that says what is being done, if stderr is a terminal; it is gone at the end.
+/// A progress line on stderr, if that is a terminal; removed at the end.
 #[derive(Debug)]
 pub struct Progress {
     terminal: bool,
 }
 
 impl Progress {
-    /// Shows nothing yet.
+    /// Starts without a line.
     pub fn new() -> Self {
         Progress { terminal: io::stderr().is_terminal() }
     }
@@ -109,7 +109,7 @@ impl Progress {
     /// Replaces the line.
     pub fn say(&self, text: &str) {
         if self.terminal {
-            // Nothing depends on this line, so a failure to write it is ignored.
+            // A progress line may be lost, so a failure to write it is ignored.
             let _ = write!(io::stderr(), "\r\x1b[2K{text} …");
         }
     }

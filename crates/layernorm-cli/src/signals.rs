@@ -1,21 +1,21 @@
-//! Signals that end the program: SIGINT (Ctrl-C), SIGTERM and SIGHUP. Temporary files are removed first, and outputs that are
-//! replaced together are replaced all or not at all.
+//! Signals that end the program: SIGINT (Ctrl-C), SIGTERM and SIGHUP. Temporary files are removed first. Outputs that are
+//! replaced together are either all replaced or all left unchanged.
 
 use crate::failure::Failure;
 
-/// From now on, a signal that ends the program ends it without leaving temporary files. The status is the signal's own.
+/// Installs handlers that remove temporary files before a signal ends the program. The exit status is the signal's own.
 #[cfg(unix)]
 pub fn clean_up() -> Result<(), Failure> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-    let cannot = |error: std::io::Error| Failure::bad_input(format!("signals cannot be heard: {error}"));
+    let cannot = |error: std::io::Error| Failure::bad_input(format!("cannot install signal handlers: {error}"));
     let hang_up = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     let ours = [SIGINT, SIGTERM].into_iter().chain(hang_up);
     let mut signals = signal_hook::iterator::Signals::new(ours).map_err(cannot)?;
     let end = move || {
         if let Some(signal) = signals.forever().next() {
             let _halted = layernorm_files::remove_unfinished();
-            // It does not return unless it fails.
+            // Returns only if it fails.
             let _ = signal_hook::low_level::emulate_default_handler(signal);
             std::process::exit(128 + signal);
         }
@@ -23,7 +23,7 @@ pub fn clean_up() -> Result<(), Failure> {
     std::thread::Builder::new().name("signals".into()).spawn(end).map(drop).map_err(cannot)
 }
 
-/// Whether whoever started the program wants it to ignore a signal, as `nohup` does with SIGHUP: then it stays ignored.
+/// Whether the parent process has set the signal to be ignored, as `nohup` does with SIGHUP; it then stays ignored.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -31,12 +31,12 @@ fn is_ignored(signal: i32) -> bool {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Elsewhere only Ctrl-C is known.
+/// On other systems only Ctrl-C is handled.
 #[cfg(not(unix))]
 pub fn clean_up() -> Result<(), Failure> {
     let end = || {
         let _halted = layernorm_files::remove_unfinished();
         std::process::exit(i32::from(crate::failure::STOPPED));
     };
-    ctrlc::set_handler(end).map_err(|error| Failure::bad_input(format!("Ctrl-C cannot be heard: {error}")))
+    ctrlc::set_handler(end).map_err(|error| Failure::bad_input(format!("cannot install a handler for Ctrl-C: {error}")))
 }

@@ -1,16 +1,16 @@
-//! The ways in which layer norm is usually written, beside ours: plain Rust over f32, without γ and β.
+//! Common implementations of layer norm to compare with ours: plain Rust on f32, without γ and β.
 
 use crate::norm::EPS;
 use layernorm::{Context, Error, NormConfig, View, ViewMut, layer_norm};
 
-/// A way to compute a layer norm.
+/// An implementation of layer norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// This library.
     Ours,
     /// The formula in three plain loops.
     ThreeLoops,
-    /// The same with several accumulators.
+    /// The same formula with several accumulators.
     TwoPass,
     /// The variance as a difference of two large numbers.
     Squares,
@@ -18,7 +18,7 @@ pub enum Way {
     Welford,
 }
 
-/// Accumulators that the faster ways keep, so that additions do not wait for each other and the compiler can use vectors.
+/// Number of accumulators in the faster implementations, so that additions are independent and can be vectorized.
 const LANES: usize = 16;
 
 impl Way {
@@ -36,31 +36,33 @@ impl Way {
         }
     }
 
-    /// What it is.
+    /// A short description.
     pub fn what(self) -> &'static str {
         match self {
-            Way::Ours => "the mean, then what its rounding left behind, then the variance corrected by that",
-            Way::ThreeLoops => "the formula as it stands: sum, sum of squared deviations, normalize; one accumulator",
-            Way::TwoPass => "the same formula with 16 accumulators, so that the compiler can use vectors",
+            Way::Ours => "the mean, then its rounding error, then a variance corrected by that error",
+            Way::ThreeLoops => {
+                "the formula taken literally: sum, sum of squared deviations, normalize; one accumulator"
+            }
+            Way::TwoPass => "the same formula with 16 accumulators, so that the compiler can vectorize it",
             Way::Squares => "both sums in one pass over x, variance = mean of squares − square of the mean",
             Way::Welford => "running mean and variance in one pass, with a division for every element",
         }
     }
 
-    /// Where it fails.
+    /// Where it loses accuracy.
     pub fn fails(self) -> &'static str {
         match self {
-            Way::Ours => "fails nowhere here: rows whose sums overflow are scaled by a power of two and done again",
-            Way::ThreeLoops => "fails as two-pass does, and its error grows with N; every addition waits for the last",
-            Way::TwoPass => "fails where |mean| ≫ σ: the mean's own rounding stays in every output",
-            Way::Squares => {
-                "fails where |mean| ≫ σ: both terms agree in their leading digits, and what is left is noise"
+            Way::Ours => "does not fail here: rows whose sums overflow are scaled by a power of two and computed again",
+            Way::ThreeLoops => {
+                "fails like two-pass, with an error that grows with N; each addition waits for the one before"
             }
-            Way::Welford => "fails where |mean| ≫ σ, as two-pass does; slow, since every step waits for a division",
+            Way::TwoPass => "fails where |mean| ≫ σ: the rounding error of the mean is in every output",
+            Way::Squares => "fails where |mean| ≫ σ: the leading digits cancel and only rounding noise is left",
+            Way::Welford => "fails where |mean| ≫ σ, like two-pass; slow, because each step waits for a division",
         }
     }
 
-    /// y = (x − mean)/σ for each row of `n` elements.
+    /// Computes y = (x − mean)/σ for each row of `n` elements.
     pub fn run(self, x: &[f32], n: usize, y: &mut [f32], cx: &mut Context) -> Result<(), Error> {
         let row: fn(&[f32], &mut [f32]) = match self {
             Way::Ours => return ours(x, n, y, cx),
@@ -107,14 +109,14 @@ fn two_pass(x: &[f32], y: &mut [f32]) {
 fn squares(x: &[f32], y: &mut [f32]) {
     let n = x.len() as f32;
     let (mut total, mut squares) = (0.0, 0.0);
-    // One pass over memory: a block is in the nearest cache when its second sum is taken. Both sums in one loop would be
-    // slower, since the compiler then mixes the two into one vector.
+    // One pass over memory: a block is still in the L1 cache when its second sum is computed. Both sums in one loop would be
+    // slower, because the compiler then mixes the two in one vector.
     for block in x.chunks(1024) {
         total += sum(block, |x| x);
         squares += sum(block, |x| x * x);
     }
     let mean = total / n;
-    // Rounding can make the difference negative, which would give NaN; careful code stops at 0.
+    // Rounding can make the difference negative, which would give NaN; careful implementations clamp it to 0.
     scale(x, y, mean, (squares / n - mean * mean).max(0.0));
 }
 
@@ -165,7 +167,7 @@ mod tests {
     use crate::reference::{distance, normalized};
 
     #[test]
-    fn all_ways_agree_where_it_is_easy() {
+    fn all_ways_agree_on_easy_rows() {
         let cx = &mut Context::new();
         for n in [1, 2, 15, 16, 17, 100] {
             let x: Vec<f32> = Random::new(7).normals(n, |z| z);
@@ -174,7 +176,7 @@ mod tests {
                 let mut y = vec![f32::NAN; n];
                 way.run(&x, n, &mut y, cx).unwrap();
                 let error = distance(&y, &reference);
-                // Each sum has at most N roundings, and they enter y with their relative size.
+                // Each sum has at most N rounding errors, which enter y with their relative size.
                 assert!(error.within(8.0 + n as f64), "{}, N={n}: {error}", way.name());
             }
         }

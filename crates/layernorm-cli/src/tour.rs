@@ -1,9 +1,9 @@
-//! `layernorm tour`: what the library promises, shown on this machine in a few seconds.
+//! `layernorm tour`: a short verify and a short bench on this machine, with an explanation.
 
 use crate::failure::Failure;
 use crate::{bench, show, verify};
 
-/// Verifies, measures, and says what it shows.
+/// Runs both, prints the tables and explains them.
 pub fn run() -> Result<(), Failure> {
     let report = verify::Report::new(true)?;
     show::print(&format!("{}\n", report.render()))?;
@@ -11,17 +11,18 @@ pub fn run() -> Result<(), Failure> {
     let (table, ratio) = bench::short()?;
     show::print(&format!(
         "{table}\n\
-         What this shows. Accuracy: rows whose mean is large beside their spread, or whose sums overflow, come out right to\n\
-         the last digits, where the usual ways lose most or all of them. Bits: instruction set, thread count and the batch\n\
-         around a row change nothing, so a result can be compared by ==. Speed: on one thread, forward takes at most {ratio:.2}\n\
-         times as long as multiplying the tensor by a constant.\n\n\
+         What this shows. Accuracy: where the mean of a row is large relative to its spread, or its sums overflow, the\n\
+         error stays within 4 units in the last place, and common implementations lose most or all digits.\n\
+         Reproducibility: the instruction set, the number of threads and the batch around a row change no bit, so\n\
+         results can be compared with ==. Speed: on one thread, forward takes at most {ratio:.2} times as long as\n\
+         multiplying the tensor by a constant.\n\n\
          Next:\n  \
          layernorm bench                     all shapes, against copy, scale and triad (under a minute)\n  \
-         layernorm bench --implementations   the textbook ways, in speed and in error\n  \
-         layernorm verify                    the full check, large tensors too\n  \
+         layernorm bench --implementations   common implementations of layer norm, in speed and in error\n  \
+         layernorm verify                    the full check, including large tensors\n  \
          layernorm apply --help              normalize the arrays in your files\n  \
-         layernorm bench --op lstm           the paper's LSTM beside the plain one (under a minute)\n  \
-         layernorm weights --help            recurrent networks: make, look at and convert their weights\n  \
+         layernorm bench --op lstm           the paper's LSTM compared with the plain one (under a minute)\n  \
+         layernorm weights --help            create, inspect and convert weights of recurrent networks\n  \
          layernorm study                     what normalization does to networks, on real digits\n"
     ))
 }

@@ -1,7 +1,7 @@
-//! `layernorm train`: one network, trained and saved.
+//! `layernorm train`: trains one network and saves it.
 //!
 //! ```text
-//! arguments → Spec → records (DIR/train.jsonl) and model (DIR/model.layernorm) → accuracy, time of an epoch
+//! arguments → Spec → records (DIR/train.jsonl) and model (DIR/model.layernorm) → accuracy, time per epoch
 //! ```
 
 use crate::failure::Failure;
@@ -22,68 +22,68 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The name of the run, and of its records.
+/// The name of the run and of its records.
 const RUN: &str = "train";
-/// The saved network.
+/// The file name of the saved network.
 const MODEL: &str = "model.layernorm";
 
 const EXAMPLES: &str = "\
 Examples:
-  layernorm train                                     an LSTM with layer norm on the digits that the program carries
+  layernorm train                                     an LSTM with layer norm on the embedded digits
   layernorm train --model cnn --norm batch --epochs 5 --out cnn
   layernorm train --data data/mnist --epochs 3        the LSTM on all of MNIST
-  layernorm predict trained/model.layernorm --test 7  what it says of the test image number 7
+  layernorm predict trained/model.layernorm --test 7  classify test image 7
 
-A run that was stopped (Ctrl-C, a crash) goes on where it was when the same command is given again. A run for which there is not
-enough memory is refused before it begins.";
+If a run was stopped (Ctrl-C, a crash), run the same command again to continue it. A run that needs more memory than is
+available fails before it starts.";
 
 /// Train one network on images and save it.
 ///
-/// The LSTM reads an image row by row, the Transformer looks at all rows at once, CNN and MLP see the whole image. The same
+/// The LSTM reads an image row by row; the Transformer sees all rows at once; CNN and MLP see the whole image. The same
 /// arguments give the same records, to the bit.
 ///
-/// Exit status: 0 if all is well, 2 if the arguments or files are bad, 130 after Ctrl-C.
+/// Exit status: 0 on success, 1 if training diverged, 2 if the arguments or files are bad, 130 after Ctrl-C.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The network
+    /// Network
     #[arg(long, value_enum, default_value_t = Kind::Lstm)]
     model: Kind,
-    /// Its norm: none, batch, layer, rms, group, instance or weight
+    /// Normalization: none, batch, layer, rms, group, instance or weight
     #[arg(long, value_name = "NAME", default_value = "layer", value_parser = norm)]
     norm: Norm,
-    /// Hidden units of the LSTM or of each layer of the MLP, width of the Transformer, channels of the CNN's second layer
+    /// Hidden units of the LSTM or of each MLP layer, width of the Transformer, or channels of the CNN's second layer
     /// [default: 128; MLP 1000, Transformer 64, CNN 32]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = size)]
     size: Option<usize>,
-    /// The LSTM reads 784 pixels one by one instead of 28 rows
+    /// Read 784 pixels one by one instead of 28 rows (LSTM)
     #[arg(long)]
     pixels: bool,
-    /// The Transformer's norms stand after the sums instead of before the parts
+    /// Post-norm: normalize after each residual connection instead of before each sublayer (Transformer)
     #[arg(long)]
     post_norm: bool,
-    /// What makes steps of gradients
+    /// Optimizer
     #[arg(long, value_enum, default_value_t = How::Adam)]
     optimizer: How,
-    /// The learning rate at first; it falls evenly to a tenth of it, unless --constant-lr is given
+    /// Initial learning rate; decays linearly to a tenth unless --constant-lr is given
     #[arg(long, value_name = "X", default_value = "0.002", allow_negative_numbers = true, value_parser = study::learning_rate)]
     lr: f64,
-    /// The learning rate stays as it is
+    /// Keep the learning rate constant
     #[arg(long)]
     constant_lr: bool,
-    /// Images of a batch
+    /// Batch size
     #[arg(long, value_name = "N", default_value = "64", allow_negative_numbers = true, value_parser = study::whole)]
     batch_size: NonZeroUsize,
-    /// How often every image is seen
+    /// Number of epochs
     #[arg(long, value_name = "N", default_value = "3", allow_negative_numbers = true, value_parser = study::epochs)]
     epochs: usize,
-    /// The seed of weights and order
+    /// Random seed for weights and batch order
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
-    /// A folder with MNIST, Fashion-MNIST or the like as idx files [default: 12,000 digits that the program carries]
+    /// Folder with MNIST, Fashion-MNIST or similar idx files [default: 12,000 embedded digits]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// The folder of records and model
+    /// Output folder for records and model
     #[arg(long, value_name = "DIR", default_value = "trained")]
     out: PathBuf,
 }
@@ -102,11 +102,11 @@ enum How {
     Sgd,
 }
 
-/// More units than a network of this program has use for.
+/// Upper limit of --size, far above what these networks need.
 const MOST_UNITS: usize = 16_384;
-/// So often the validation images are looked at, at the most.
+/// Upper limit on the number of validations in a run.
 const MOST_EVALUATIONS: usize = 200;
-/// Heads of the Transformer.
+/// Number of attention heads of the Transformer.
 const HEADS: usize = 4;
 
 fn size(text: &str) -> Result<usize, String> {
@@ -130,18 +130,18 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let _lock = Lock::take(&args.out)?;
     let header = Header::new("train", RUN, json!({"spec": spec}));
     let mut file = RunFile::open(&args.out, header)
-        .map_err(|error| Failure::bad_input(format!("{error}; --out DIR puts this one elsewhere")))?;
+        .map_err(|error| Failure::bad_input(format!("{error}; use --out DIR for another folder")))?;
     let model = args.out.join(MODEL);
     if file.record().finished && SavedModel::load(&model).is_ok() {
         let told = told(&file, None, &model, args.data.as_deref());
-        return show::print(&format!("This network was trained before, with the same settings.\n{told}"));
+        return show::print(&format!("This network has already been trained with the same settings.\n{told}"));
     }
-    // Whether it can be written is better known before the training than after it.
+    // Checked before the training, so that a path that cannot be written is reported early.
     drop(Replacement::own(&model).map_err(|error| Failure::bad_input(error.to_string()))?);
     let outcome = train(&spec, &data, &mut file, &args.out)?;
     if let Some(step) = Trained::read(file.record()).and_then(|trained| trained.diverged) {
         return Err(Failure::failed(format!(
-            "the loss was no longer a number after step {step}, and no model was saved: try a smaller --lr, or a norm"
+            "training diverged at step {step} and no model was saved: try a smaller --lr, or a norm"
         )));
     }
     let took = epoch(&outcome, &spec);
@@ -151,13 +151,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// Options that mean nothing for the network are refused.
+    /// Rejects options that do not apply to the network.
     fn check(&self) -> Result<(), Failure> {
         let (lstm, transformer) = (matches!(self.model, Kind::Lstm), matches!(self.model, Kind::Transformer));
         match self.size {
-            _ if self.pixels && !lstm => Err(Failure::bad_input("--pixels: expected with --model lstm alone")),
+            _ if self.pixels && !lstm => Err(Failure::bad_input("--pixels works only with --model lstm")),
             _ if self.post_norm && !transformer => {
-                Err(Failure::bad_input("--post-norm: expected with --model transformer alone"))
+                Err(Failure::bad_input("--post-norm works only with --model transformer"))
             }
             Some(size) if transformer && !size.is_multiple_of(HEADS) => Err(Failure::bad_input(format!(
                 "--size: expected a multiple of {HEADS} for a Transformer, found {size}"
@@ -179,7 +179,7 @@ impl Args {
             }
         };
         let mut spec = Spec::new(arch, self.norm, self.seed, &data.label());
-        // A twelfth of the training images tells how well it does on what it has not seen: 5,000 of MNIST's.
+        // A twelfth of the training images is held out for validation: 5,000 of MNIST's 60,000.
         spec.validation = (data.train.len() / 12).max(1);
         spec.train = data.train.len() - spec.validation.min(data.train.len());
         spec.test = data.test.len();
@@ -195,7 +195,7 @@ impl Args {
     }
 }
 
-/// Trains, and shows how it goes.
+/// Trains the network and shows progress.
 fn train(spec: &Spec, data: &Dataset, file: &mut RunFile, out: &Path) -> Result<Outcome, Failure> {
     let view = Arc::new(View::new());
     interrupt::listen(&view)?;
@@ -206,14 +206,14 @@ fn train(spec: &Spec, data: &Dataset, file: &mut RunFile, out: &Path) -> Result<
     view.clear();
     outcome.map_err(|error| match error {
         studies::Error::Stopped => Failure::stopped(format!(
-            "stopped; the same command goes on from here ({} has what was done)",
+            "stopped; run the same command again to continue (progress is in {})",
             out.display()
         )),
         other => Failure::bad_input(other.to_string()),
     })
 }
 
-/// One run is the whole.
+/// The progress of a session with a single run.
 fn whole(done: f64, left: Option<std::time::Duration>) -> Whole {
     Whole { ended: 0, total: 1, done, left }
 }
@@ -234,14 +234,14 @@ impl Observer for Watch<'_> {
     }
 }
 
-/// Seconds of an epoch, if enough steps were made to tell.
+/// Seconds per epoch, if there were enough steps to tell.
 fn epoch(outcome: &Outcome, spec: &Spec) -> Option<f64> {
     let steps = spec.steps_of_epoch();
     (outcome.steps >= steps.min(100) && outcome.steps > 0)
         .then(|| outcome.training_time.as_secs_f64() / outcome.steps as f64 * steps as f64)
 }
 
-/// What came out.
+/// The results as text.
 fn told(file: &RunFile, epoch: Option<f64>, model: &Path, data: Option<&Path>) -> String {
     let trained = Trained::read(file.record());
     let percent = |share: Option<f64>| share.map_or("–".to_owned(), |share| format!("{:.2} %", 100.0 * share));
@@ -257,12 +257,12 @@ fn told(file: &RunFile, epoch: Option<f64>, model: &Path, data: Option<&Path>) -
         );
         if let Some(seconds) = epoch {
             let images = show::thousands((trained.spec.steps_of_epoch() * trained.spec.batch_size) as u64);
-            text += &format!("Training took {seconds:.1} s an epoch of {images} images.\n");
+            text += &format!("Training took {seconds:.1} s per epoch of {images} images.\n");
         }
     }
     let data = data.map_or(String::new(), |folder| format!(" --data {}", folder.display()));
     text + &format!(
-        "Records: {}\nModel: {}\n\nNext:\n  layernorm predict {} --test 0{data}   what it says of a test image\n",
+        "Records: {}\nModel: {}\n\nNext:\n  layernorm predict {} --test 0{data}   classify a test image\n",
         file.path().display(),
         model.display(),
         model.display()

@@ -7,7 +7,7 @@ use apply_common::oracle::Kind;
 use apply_common::{Folder, Random, wide};
 use layernorm::f16;
 
-/// [N, C], [N, C, L] and [N, C, H, W], with one position a sample and with many.
+/// [N, C], [N, C, L] and [N, C, H, W], with one position per sample and with many.
 const SHAPES: [&[usize]; 4] = [&[7, 6], &[3, 6, 11], &[2, 6, 3, 5], &[70, 6, 2]];
 
 fn instance(shape: &[usize]) -> Case {
@@ -25,7 +25,7 @@ fn group(shape: &[usize], groups: usize) -> Case {
     Case { set, stats_shape: vec![shape[0], groups], ..case }
 }
 
-/// f32 with and without γ, β and the rest, and the other types with all of it.
+/// Checks f32 with and without γ, β and other options, and the other types with all of them.
 fn every_choice(case: Case) {
     for choice in 0..4u64 {
         let (weight, bias) = (choice & 1 == 0, choice & 2 == 0);
@@ -39,7 +39,7 @@ fn every_choice(case: Case) {
 
 #[test]
 fn instance_norm_is_what_the_formula_gives() {
-    // One position a sample gives y = β whatever x is; elsewhere there are more.
+    // With one position per sample y is β for any x; the other shapes have more positions.
     SHAPES[1..].iter().for_each(|shape| every_choice(instance(shape)));
 }
 
@@ -78,7 +78,7 @@ fn batch_norm_with_running_statistics_is_what_the_formula_gives() {
 }
 
 #[test]
-fn running_mean_is_reported_as_it_is() {
+fn running_mean_is_written_unchanged() {
     let folder = Folder::new();
     folder.save("x.npy", &[1, 3], &[1.0f32, 2.0, 3.0]);
     folder.save("rm.npy", &[3], &[-0.0f32, 0.1, 1e-40]);

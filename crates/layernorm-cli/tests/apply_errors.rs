@@ -1,4 +1,4 @@
-//! `layernorm apply` refuses what it cannot do: status 2, a message with what was expected and what came, no file.
+//! `layernorm apply` rejects bad input: status 2, a message with what was expected and what was found, no output file.
 
 mod apply_common;
 
@@ -24,7 +24,7 @@ const LAYER: &str = "layer-norm --input x.npy --output y.npy";
 const BATCH: &str = "batch-norm --input c.npy --output y.npy";
 
 #[test]
-fn files_that_are_not_there_or_no_arrays() {
+fn missing_files_and_files_that_are_not_arrays() {
     let folder = folder();
     folder.refuse("layer-norm --input none.npy --output y.npy", &["--input", "none.npy", "cannot open"]);
     for option in ["--weight", "--bias", "--residual"] {
@@ -124,7 +124,7 @@ fn wrong_numbers_and_names() {
 }
 
 #[test]
-fn options_that_do_not_fit_the_operation() {
+fn options_that_do_not_apply_to_the_operation() {
     let folder = folder();
     for (op, option, fits) in [
         ("layer-norm", "--groups 2", "group-norm"),
@@ -140,7 +140,7 @@ fn options_that_do_not_fit_the_operation() {
     ] {
         let name = op.split(' ').next().unwrap();
         let flag = option.split(' ').next().unwrap();
-        let message = format!("{flag} does not fit {name}: expected with {fits}");
+        let message = format!("{flag} does not apply to {name}: expected {fits}");
         folder.refuse(&format!("{op} --input x.npy --output y.npy {option}"), &[&message]);
     }
 }
@@ -157,17 +157,17 @@ fn options_that_need_others() {
         ("--grad-output x.npy --grad-input g.npy --grad-residual-output x.npy", "--residual"),
         ("--grad-output x.npy", "--grad-input, --grad-weight or --grad-bias"),
     ] {
-        folder.refuse(&format!("{LAYER} {option}"), &[&format!("expected {companion} with it, found none")]);
+        folder.refuse(&format!("{LAYER} {option}"), &[&format!("expected {companion}, found none")]);
     }
-    folder.refuse(&format!("{BATCH} --running-mean w4.npy"), &["--running-mean: expected --running-var with it"]);
-    folder.refuse(&format!("{BATCH} --running-var w4.npy"), &["--running-var: expected --running-mean with it"]);
+    folder.refuse(&format!("{BATCH} --running-mean w4.npy"), &["--running-mean: expected --running-var, found none"]);
+    folder.refuse(&format!("{BATCH} --running-var w4.npy"), &["--running-var: expected --running-mean, found none"]);
     folder.refuse("layer-norm --input x.npy", &["expected --output or --grad-output"]);
     folder.refuse("layer-norm --output y.npy", &["--input"]);
     folder.refuse("--input x.npy --output y.npy", &["<OP>"]);
 }
 
 #[test]
-fn two_results_in_one_place() {
+fn two_results_in_one_file() {
     let folder = folder();
     let twice = ["--output and --rstd-output: expected different files", "y.npy twice"];
     folder.refuse(&format!("{LAYER} --rstd-output y.npy"), &twice);
@@ -184,12 +184,12 @@ fn two_results_in_one_place() {
     }
 }
 
-/// What could be written is not written either, and a file that is there stays.
+/// No result is written, and an existing file is kept.
 #[test]
-fn places_that_cannot_be() {
+fn output_paths_that_cannot_exist() {
     let folder = folder();
     folder.save("y.npy", &[1], &[7.0f32]);
-    let none = "expected a place in a folder that exists";
+    let none = "expected a path in an existing folder";
     folder.refuse(&format!("{LAYER} --rstd-output none/s.npy"), &["--rstd-output", "none/s.npy", none]);
     folder.refuse("layer-norm --input x.npy --output none/y.npy", &["--output", "none/y.npy", none]);
     folder.refuse(&format!("{LAYER} --mean-output x.npy/m.npy"), &["--mean-output", "x.npy/m.npy"]);
@@ -198,23 +198,22 @@ fn places_that_cannot_be() {
     assert_eq!(folder.load::<f32>("y.npy", &[1]), [7.0]);
 }
 
-/// Shapes that a file of 100 bytes can have. Nothing is allocated for them.
+/// Shapes that a file of 100 bytes can have. No memory is allocated for them.
 #[test]
 fn many_rows_without_elements() {
     let folder = folder();
     let rows: usize = 1 << 29;
     folder.save::<f32>("rows.npy", &[rows, 0], &[]);
     folder.save::<f32>("channels.npy", &[2, rows, 0], &[]);
-    let words =
-        ["rows.npy", "expected at most 1048576 rows or channels in a tensor without elements", "[536870912, 0]"];
+    let words = ["rows.npy", "expected at most 1048576 rows or channels in an empty tensor", "[536870912, 0]"];
     for op in ["layer-norm", "rms-norm", "instance-norm", "batch-norm", "group-norm --groups 1"] {
-        // Two dimensions are samples and channels, of which there are none.
+        // In two dimensions there are samples and no channels.
         let file = if op.starts_with('b') || op.starts_with('g') || op.starts_with('i') { "channels" } else { "rows" };
         let words = if file == "rows" { &words[..] } else { &["channels.npy", words[1], "[2, 536870912, 0]"] };
         folder.refuse(&format!("{op} --input {file}.npy --output y.npy"), words);
     }
     folder.succeed("weights init w.safetensors --cell rnn --input 3 --hidden 4");
     folder.save::<f32>("batch.npy", &[0, rows, 3], &[]);
-    let expected = "expected at most 1048576 steps or sequences in a tensor without elements";
+    let expected = "expected at most 1048576 steps or sequences in an empty tensor";
     folder.refuse("rnn --weights w.safetensors --input batch.npy --output y.npy", &[expected, "[0, 536870912, 3]"]);
 }

@@ -1,4 +1,4 @@
-//! `layernorm apply` and its files: order, places, types, and that threads and instruction sets change no bit.
+//! `layernorm apply` and its files: order, paths, types, and the same bits for all threads and instruction sets.
 
 mod apply_common;
 
@@ -44,7 +44,7 @@ fn fortran_order_gives_the_bits_of_c_order() {
 
 #[test]
 fn threads_and_instruction_sets_change_no_bit() {
-    // Large enough for several threads to be used.
+    // Large enough to use several threads.
     for case in operations(&[64, 24, 100]) {
         let folder = Folder::new();
         case.prepare::<f32, f32>(&folder, 32);
@@ -61,7 +61,7 @@ fn threads_and_instruction_sets_change_no_bit() {
 }
 
 #[test]
-fn forward_and_backward_may_be_run_apart() {
+fn forward_and_backward_may_be_run_separately() {
     for case in operations(&[4, 6, 10]) {
         let folder = Folder::new();
         case.prepare::<f32, f32>(&folder, 36);
@@ -75,7 +75,7 @@ fn forward_and_backward_may_be_run_apart() {
 }
 
 #[test]
-fn a_result_may_take_the_inputs_place() {
+fn a_result_may_replace_the_input() {
     let folder = Folder::new();
     let case = Case::new("layer-norm", &[3, 8], &[0], &[1]);
     case.prepare::<f32, f32>(&folder, 33);
@@ -85,9 +85,9 @@ fn a_result_may_take_the_inputs_place() {
     assert!(folder.bytes("x.npy") == y && folder.bytes("dy.npy") == dx);
 }
 
-/// m alone is not the mean where the rounding of a long sum left something behind.
+/// m alone is not the mean if the long sum has a rounding error.
 #[test]
-fn the_mean_is_that_of_both_parts() {
+fn the_mean_is_the_sum_of_both_parts() {
     let (folder, shape) = (Folder::new(), [8, 5000]);
     let x: Vec<f32> = Random(37).numbers(8 * 5000, 1000.0);
     folder.save("x.npy", &shape, &x);
@@ -112,9 +112,9 @@ fn gradients_of_absent_parameters_have_the_inputs_type() {
     folder.load::<f16>("db.npy", &[8]);
 }
 
-/// Each option for a result works by itself.
+/// Each output option works alone.
 #[test]
-fn any_one_result_can_be_asked_for() {
+fn any_single_result_can_be_requested() {
     let folder = Folder::new();
     let case = Case::new("layer-norm", &[3, 8], &[0], &[1]);
     case.prepare::<f32, f32>(&folder, 35);

@@ -1,5 +1,5 @@
-//! `layernorm apply lstm`, `gru` and `rnn`: the bits of the library, whatever the layout of the files, threads and
-//! instruction set.
+//! `layernorm apply lstm`, `gru` and `rnn` give the bits of the library, for any file layout, number of threads and instruction
+//! set.
 
 mod apply_common;
 
@@ -18,7 +18,7 @@ fn named(kind: Kind, name: &str) -> Config {
     Config::new(Variant::named(kind, name).unwrap(), I, H)
 }
 
-/// Writes the network as a file of our own, in f64.
+/// Writes the network as a native file in f64.
 fn save(folder: &Folder, config: Config) -> Network<f64> {
     let network = Network::new(config, Init::for_variant(&config.variant), 3).unwrap();
     weights::save(&network, Format::Native, Dtype::F64, folder.path().join("w.safetensors")).unwrap();
@@ -30,14 +30,14 @@ fn rounded<A: Real>(network: &Network<f64>) -> Network<A> {
     weights::load_native(&bytes).unwrap()
 }
 
-/// x in a file, and as it is.
+/// Writes x to a file and returns it.
 fn save_x<N: Element + Scalar>(folder: &Folder, shape: &[usize]) -> Vec<N> {
     let x = Random(5).numbers(shape.iter().product(), 0.0);
     folder.save("x.npy", shape, &x);
     x
 }
 
-/// Runs the command and holds y and the last state against the library's.
+/// Runs the command and compares y and the final state with the library's.
 fn check<N>(folder: &Folder, command: &str, config: &Config, expected: &Output<N>)
 where
     N: Element<Acc: Scalar + std::fmt::Debug> + Scalar + PartialEq + std::fmt::Debug,
@@ -79,7 +79,7 @@ fn every_variant_gives_the_bits_of_the_library() {
     every_variant::<f16>();
 }
 
-/// Two layers, both directions, a projection, lengths, a first state, another ε.
+/// Two layers, bidirectional, a projection, lengths, an initial state, another ε.
 #[test]
 fn everything_at_once() {
     let folder = Folder::new();
@@ -102,7 +102,7 @@ fn everything_at_once() {
         let command = format!("--batch-first --lengths {lengths}.npy --h0 h0.npy --c0 c0.npy --eps 0.25");
         check(&folder, &command, &eps, &expected);
     }
-    // What is not given is 0.
+    // Missing parts of the state are 0.
     let half = State { h: initial.h.clone(), c: vec![0.0; initial.c.len()] };
     let expected = Runner::default().forward(&network, &sequences, Some(&half)).unwrap();
     check(&folder, "--batch-first --lengths n8.npy --h0 h0.npy --eps 0.25", &eps, &expected);
@@ -130,7 +130,7 @@ fn a_single_sequence_has_no_dimension_for_the_batch() {
     folder.apply(command);
     assert_eq!(folder.load::<f32>("y.npy", &[T, H]), expected.y);
     assert_eq!(folder.load::<f32>("hn.npy", &[1, H]), expected.state.h);
-    // The last state of one call is the first of the next, with and without the batch.
+    // The final state of one call is the initial state of the next, with and without a batch dimension.
     let next = Runner::default().forward(&network, &Sequences::new(&x, T, 1), Some(&expected.state)).unwrap();
     folder.save("c0.npy", &[1, 1, H], &expected.state.c);
     folder.apply("lstm --weights w.safetensors --input x.npy --output y.npy --h0 hn.npy --c0 c0.npy");
@@ -151,7 +151,7 @@ fn order_threads_and_instruction_sets_change_no_bit() {
     check(&folder, "", &config, &expected);
 }
 
-/// f16 input: arithmetic and states are f32, and a first state may be either.
+/// f16 input: arithmetic and states are f32, and an initial state may be either.
 #[test]
 fn half_precision_has_states_of_f32() {
     let folder = Folder::new();

@@ -1,11 +1,11 @@
-//! `layernorm apply lstm`, `gru` and `rnn` refuse what they cannot do: status 2, a message with what was expected and what
-//! came, no file.
+//! `layernorm apply lstm`, `gru` and `rnn` reject bad input: status 2, a message with what was expected and what was found, no
+//! output file.
 
 mod apply_common;
 
 use apply_common::Folder;
 
-/// Weights of an LSTM, its file from PyTorch, a GRU, an LSTM in both directions; x is [3, 2, 4].
+/// Weights of an LSTM, of an LSTM from PyTorch, of a GRU and of a bidirectional LSTM; x is [3, 2, 4].
 fn folder() -> Folder {
     let folder = Folder::new();
     let init = |name: &str, options: &str| {
@@ -25,7 +25,7 @@ const LSTM: &str = "lstm --weights lstm.safetensors --input x.npy --output y.npy
 const GRU: &str = "gru --weights gru.safetensors --input x.npy --output y.npy";
 
 #[test]
-fn files_that_are_not_there_or_something_else() {
+fn missing_files_and_files_of_another_kind() {
     let folder = folder();
     let missing = ["--weights", "none.safetensors", "cannot read"];
     folder.refuse("lstm --weights none.safetensors --input x.npy --output y.npy", &missing);
@@ -43,7 +43,7 @@ fn files_that_are_not_there_or_something_else() {
 }
 
 #[test]
-fn options_that_are_missing_or_do_not_fit() {
+fn missing_options_and_options_that_do_not_apply() {
     let folder = folder();
     folder.refuse("lstm", &["apply lstm: expected --weights, found none"]);
     folder.refuse("lstm --weights lstm.safetensors", &["apply lstm: expected --input, found none"]);
@@ -52,7 +52,7 @@ fn options_that_are_missing_or_do_not_fit() {
     let nothing = "gru --weights gru.safetensors --input x.npy";
     folder.refuse(nothing, &["expected --output or --final-h, found none"]);
     for option in ["--c0", "--final-c"] {
-        let message = format!("{option} does not fit gru, which has no c: expected with lstm");
+        let message = format!("{option} does not apply to gru, which has no c: expected lstm");
         folder.refuse(&format!("{GRU} {option} c.npy"), &[&message]);
     }
     folder.refuse(&format!("{LSTM} --residual r.npy"), &["--residual"]);
@@ -64,7 +64,7 @@ fn options_that_are_missing_or_do_not_fit() {
     let plain = "lstm --weights torch.safetensors --input x.npy --output y.npy";
     folder.refuse(&format!("{plain} --eps 1e-3"), &["--eps: expected a variant with norms, found none"]);
     let both = "lstm --weights both.safetensors --input x.npy --output y.npy";
-    folder.refuse(&format!("{both} --reverse"), &["--reverse: expected weights of one direction, found those of both"]);
+    folder.refuse(&format!("{both} --reverse"), &["--reverse: expected weights of one direction, found both"]);
 }
 
 #[test]
@@ -76,14 +76,14 @@ fn weights_of_another_network() {
     folder.refuse(other, &["lstm.safetensors", "expected weights of gru, found those of lstm"]);
     let torch = "lstm --weights torch.safetensors --input x.npy --output y.npy";
     folder.refuse(&format!("{torch} --variant papier"), &["--variant", "expected one of paper, theano", "papier"]);
-    // What the tensors would fit, but PyTorch does not compute.
+    // A variant that would fit the tensors, but that PyTorch does not compute.
     folder.refuse(&format!("{torch} --variant paper"), &["torch.safetensors", "format torch, variant paper"]);
     folder.refuse(&format!("{torch} --variant none --format keras"), &["torch.safetensors", "kernel"]);
     folder.refuse(&format!("{torch} --prefix encoder."), &["torch.safetensors", "encoder."]);
     let rnn = "rnn --weights rnn.safetensors --input x.npy --output y.npy";
-    folder.refuse(rnn, &["expected the cell and --variant", "rnn none, rnn none-relu"]);
+    folder.refuse(rnn, &["choose one with the cell and --variant", "rnn none, rnn none-relu"]);
     let gru = "gru --weights torch.safetensors --input x.npy --output y.npy";
-    folder.refuse(gru, &["torch.safetensors", "found none that does"]);
+    folder.refuse(gru, &["torch.safetensors", "found none that do"]);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn wrong_shapes_and_types() {
     folder.save("x1.npy", &[4], &[0.5f32; 4]);
     folder.save("xi.npy", &[3, 2, 4], &[1i32; 24]);
     let input = |file: &str| format!("lstm --weights lstm.safetensors --output y.npy --input {file}");
-    let shape = "expected shape [T, B, 4] or [T, 4], since the weights take 4 numbers, found";
+    let shape = "expected shape [T, B, 4] or [T, 4], because the weights have input size 4, found";
     folder.refuse(&input("x5.npy"), &["--input: x5.npy", shape, "[3, 2, 5]"]);
     folder.refuse(&input("x1.npy"), &["--input: x1.npy", shape, "[4]"]);
     folder.refuse(&(input("x5.npy") + " --batch-first"), &["[B, T, 4]", "[3, 2, 5]"]);
@@ -117,20 +117,20 @@ fn wrong_lengths() {
     for lengths in [[3i64, 4], [0, 3], [3, -1], [i64::MAX, 1]] {
         folder.save("n.npy", &[2], &lengths);
         let bad = lengths.into_iter().find(|n| !(1..=3).contains(n)).unwrap();
-        let message = format!("expected 1 to 3 valid steps, as many as there are at most, found {bad} for sequence");
+        let message = format!("expected 1 to 3 valid steps, found {bad} for sequence");
         folder.refuse(&format!("{LSTM} --lengths n.npy"), &["--lengths: n.npy", &message]);
     }
     folder.save("n.npy", &[3], &[1i32; 3]);
-    folder.refuse(&format!("{LSTM} --lengths n.npy"), &["expected shape [2], one for each sequence, found [3]"]);
+    folder.refuse(&format!("{LSTM} --lengths n.npy"), &["expected shape [2], one per sequence, found [3]"]);
     folder.save("n.npy", &[2], &[1.0f32; 2]);
     folder.refuse(&format!("{LSTM} --lengths n.npy"), &["expected int32, int64 or uint8, found float32"]);
 }
 
 #[test]
-fn places_that_cannot_be() {
+fn output_paths_that_cannot_exist() {
     let folder = folder();
     folder.refuse(&format!("{LSTM} --final-h y.npy"), &["--output and --final-h: expected different files"]);
-    folder.refuse(&format!("{LSTM} --final-h none/h.npy"), &["--final-h", "expected a place in a folder that exists"]);
+    folder.refuse(&format!("{LSTM} --final-h none/h.npy"), &["--final-h", "expected a path in an existing folder"]);
     folder.save("y.npy", &[1], &[7.0f32]);
     folder.refuse(&format!("{LSTM} --lengths none.npy"), &["--lengths"]);
     assert_eq!(folder.load::<f32>("y.npy", &[1]), [7.0], "what is there stays");

@@ -1,4 +1,4 @@
-//! `layernorm apply lstm`, `gru` and `rnn` with the weights of other libraries: their results from their own files.
+//! `layernorm apply lstm`, `gru` and `rnn` with weights of other libraries, compared with the results of those libraries.
 
 mod apply_common;
 
@@ -15,7 +15,7 @@ struct Golden<'a> {
 }
 
 impl Golden<'_> {
-    /// A tensor of a case, if it has it: shape and numbers.
+    /// The shape and numbers of a tensor of a case, if present.
     fn get(&self, case: &str, name: &str) -> Option<(Vec<usize>, Vec<f64>)> {
         let view = self.tensors.tensor(&format!("{case}/{name}")).ok()?;
         fn each<const N: usize>(data: &[u8], number: impl Fn([u8; N]) -> f64) -> Vec<f64> {
@@ -30,7 +30,7 @@ impl Golden<'_> {
         Some((view.shape().to_vec(), numbers))
     }
 
-    /// The options for a case, or why there are none.
+    /// The options for a case, or why it is skipped.
     fn options(&self, case: &str, s: &Value) -> Result<String, &'static str> {
         let number = |key: &str| s[key].as_f64().is_some_and(|x| x > 0.0);
         if ["clip", "cell_clip", "proj_clip", "zoneout"].into_iter().any(number) {
@@ -87,7 +87,7 @@ impl Golden<'_> {
         folder.apply(&format!(
             "{cell} --weights {weights} --prefix {case}/param/ {options} --output y.npy --final-h hn.npy"
         ));
-        // ONNX's own results have f32 and, with many directions, another order of y.
+        // ONNX results are f32 and, with several directions, order y differently.
         let onnx = self.file.starts_with("onnx");
         let tolerance = if onnx || s["dtype"] == "float32" { 3e-6 } else { 1e-11 };
         if let Some((shape, mut y)) = self.get(case, "y").filter(|_| !onnx) {
@@ -106,7 +106,7 @@ impl Golden<'_> {
     }
 }
 
-/// The shape `[L·D, B, H]` of a state, which some libraries have as `[B, H]` or `[B, 1, H]`.
+/// The shape `[L·D, B, H]` of a state, which some libraries store as `[B, H]` or `[B, 1, H]`.
 fn with_cells(shape: &[usize], s: &Value) -> Vec<usize> {
     let (batch, width) = (s["batch"].as_u64().unwrap() as usize, *shape.last().unwrap());
     vec![shape.iter().product::<usize>() / batch / width, batch, width]

@@ -1,4 +1,4 @@
-//! `layernorm apply layer-norm` and `rms-norm`: forward and backward against the oracle, with residual, by any axes.
+//! `layernorm apply layer-norm` and `rms-norm`: forward and backward against the oracle, with residuals, over any axes.
 
 mod apply_common;
 
@@ -71,7 +71,7 @@ fn many_rows_and_long_rows() {
     }
 }
 
-/// The bits of x + r rounded, then the norm of that file.
+/// Compares with the bits of x + r, rounded, followed by the norm of that file.
 fn residual<T: Number>(op: &'static str) {
     let folder = Folder::new();
     let case = Case::new(op, &[5, 33], &[0], &[1]);
@@ -93,7 +93,7 @@ fn residual<T: Number>(op: &'static str) {
     let apart = ["y2.npy", "s2.npy", "dx2.npy", "dw.npy", "db.npy"].map(|name| folder.bytes(name));
     assert!(fused == apart, "{op}: fused is not as apart");
 
-    // The gradient of h from elsewhere is added to the rounded one.
+    // The gradient of h from its other uses is added to the rounded one.
     let dh: Vec<T> = random.numbers(5 * 33, 0.0);
     folder.save("dh.npy", &case.shape, &dh);
     folder.apply(&format!("{command} --residual r.npy --grad-residual-output dh.npy {backward} dx3.npy"));

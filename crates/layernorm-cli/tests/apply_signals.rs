@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The second output is a FIFO that nobody reads: the program waits there, with the first output complete beside its place.
+/// The second output is a FIFO that nobody reads: the program waits there while the first output is complete, not yet renamed.
 #[test]
 fn signals_leave_no_temporary_file() {
     for (name, number) in [("INT", 2), ("TERM", 15)] {
@@ -36,7 +36,7 @@ fn signals_leave_no_temporary_file() {
     }
 }
 
-/// The last output cannot be written: the ones before it stay as they were.
+/// The last output cannot be written, so the ones before it are unchanged.
 #[cfg(target_os = "linux")]
 #[test]
 fn outputs_are_replaced_together_or_not_at_all() {

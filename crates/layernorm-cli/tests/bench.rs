@@ -1,4 +1,4 @@
-//! `layernorm bench` on tiny shapes: it proves, times and reports; bad arguments are refused with what was expected.
+//! `layernorm bench` on tiny shapes: it proves, times and reports; bad arguments are rejected with what was expected.
 
 use serde_json::Value;
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! `layernorm bench --op lstm`, `gru` and `rnn` on tiny sizes: it proves, times and reports; bad arguments are refused.
+//! `layernorm bench --op lstm`, `gru` and `rnn` on tiny sizes: it proves, times and reports; bad arguments are rejected.
 
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -18,7 +18,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().expect(key)
 }
 
-/// Proofs hold, times are positive, and the plain variant is 1.
+/// Checks that proofs hold, times are positive, and the ratio of the plain variant is 1.
 fn check(report: &Value, shapes: usize, variants: usize) {
     assert_eq!(list(report, "shapes").len(), shapes);
     for shape in list(report, "shapes") {
@@ -79,7 +79,7 @@ fn bad_arguments_end_with_status_2_and_say_what_was_expected() {
         (&["--op", "lstm", "--shapes", "64,28,28"], "expected sizes B, T, I and H, as in 64x28x28x128"),
         (&["--op", "lstm", "--shapes", "64x28x28x0"], "expected sizes of 1 or more"),
         (&["--op", "gru", "--shapes", "1000000x1000x100x100"], "memory"),
-        (&["--variant", "paper"], "--variant: expected with --op lstm, gru or rnn"),
+        (&["--variant", "paper"], "--variant: expected --op lstm, gru or rnn"),
         (&["--implementations", "--op", "lstm"], "cannot be used with"),
     ];
     for (args, expected) in cases {

@@ -1,4 +1,4 @@
-//! What is outside of the program is not what it expects: the environment, the places that it prints and writes to, memory.
+//! Unexpected surroundings: environment variables, output that cannot be written, foreign files, too little memory.
 #![cfg(unix)]
 
 mod study_common;
@@ -12,7 +12,7 @@ use study_common::{Place, Said};
 const TRAIN: &str = "train --model mlp --size 4 --epochs 1";
 
 #[test]
-fn an_instruction_set_that_cannot_be_is_told_once() {
+fn an_impossible_instruction_set_is_reported_once() {
     let place = Place::new();
     let other = if cfg!(target_arch = "aarch64") { "avx2" } else { "neon" };
     for arguments in
@@ -29,7 +29,7 @@ fn an_instruction_set_that_cannot_be_is_told_once() {
     assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0, "nothing is written");
 }
 
-/// The shell runs the program with these arguments, its output going where `redirect` says.
+/// Runs the program from a shell, with its output redirected by `redirect`.
 fn shell(place: &Place, before: &str, arguments: &str, redirect: &str) -> Said {
     let script = format!("{before} {} {arguments} {redirect}", env!("CARGO_BIN_EXE_layernorm"));
     let mut command = Command::new("sh");
@@ -39,9 +39,9 @@ fn shell(place: &Place, before: &str, arguments: &str, redirect: &str) -> Said {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_behind_stderr_or_stdout_is_no_panic() {
+fn a_full_disk_behind_stderr_or_stdout_causes_no_panic() {
     let place = Place::new();
-    // Status 2 with nobody to tell it to; and lines of progress that are lost.
+    // The status is 2 even if the message cannot be printed; progress lines are lost.
     for arguments in ["report nowhere", "train --norm bach", "data get mnist --from http://127.0.0.1:1 --to x"] {
         assert_eq!(shell(&place, "", arguments, "2>/dev/full").status, Some(2), "{arguments}");
         assert_eq!(shell(&place, "", arguments, "2>&-").status, Some(2), "{arguments}");
@@ -51,7 +51,7 @@ fn a_full_disk_behind_stderr_or_stdout_is_no_panic() {
     for arguments in ["study --list", "completions bash", "predict --help"] {
         let said = shell(&place, "", arguments, ">/dev/full");
         assert!(!said.err.contains("panicked"), "{arguments}: {}", said.err);
-        // A reader that has gone away, as `head` does, is no failure.
+        // A closed pipe, as with `head`, is not an error.
         shell(&place, "{", arguments, "; echo $? > status; } | true");
         assert_eq!(fs::read_to_string(place.path("status")).unwrap(), "0\n", "{arguments}");
     }
@@ -60,9 +60,9 @@ fn a_full_disk_behind_stderr_or_stdout_is_no_panic() {
 }
 
 #[test]
-fn a_run_without_memory_for_it_is_refused_before_it_begins() {
+fn a_run_that_needs_too_much_memory_fails_before_it_starts() {
     let place = Place::new();
-    // 4 GB of addresses, whatever the machine has.
+    // 4 GB of address space on any machine.
     let limit = "ulimit -v 4000000;";
     for arguments in [
         "train --size 16384",
@@ -84,7 +84,7 @@ fn a_run_without_memory_for_it_is_refused_before_it_begins() {
 }
 
 #[test]
-fn links_and_files_of_others_stay_as_they_are() {
+fn links_and_foreign_files_are_left_unchanged() {
     let place = Place::new();
     let mine = place.path("mine");
     let link = |name: &str| {
@@ -115,7 +115,7 @@ fn links_and_files_of_others_stay_as_they_are() {
     fs::write(place.path("h/.lock"), "of another program").unwrap();
     place.refuse("study epsilon --out h", &["h/.lock: expected a lock of this program, found another file"]);
     assert_eq!(fs::read(place.path("h/.lock")).unwrap(), b"of another program");
-    // Notes of the user's under a run's name, without an end of line.
+    // The user's notes under the name of a run, without a newline at the end.
     fs::create_dir_all(place.path("i/runs")).unwrap();
     fs::write(place.path("i/runs/epsilon-1.jsonl"), "notes").unwrap();
     place.refuse("study epsilon --seeds 1 --out i", &["epsilon-1.jsonl, line 1: expected a record, found \"notes\""]);

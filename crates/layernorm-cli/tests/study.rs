@@ -1,4 +1,4 @@
-//! `layernorm study`, `report` and `data`: what they print and leave, and what they refuse.
+//! `layernorm study`, `report` and `data`: what they print, write and reject.
 
 mod study_common;
 
@@ -64,7 +64,7 @@ fn two_studies_leave_records_and_a_report_and_are_not_repeated() {
     let place = Place::new();
     let command = "study epsilon worked-example --seeds 2 --out out";
     let first = place.succeed(command);
-    // Plain lines where stderr is no terminal, one a run.
+    // Plain lines if stderr is not a terminal, one per run.
     assert!(!first.err.contains(['\r', '\x1b']), "{:?}", first.err);
     for run in ["epsilon-1", "epsilon-2", "worked-example"] {
         assert_eq!(
@@ -92,15 +92,15 @@ fn two_studies_leave_records_and_a_report_and_are_not_repeated() {
     for command in [command.to_owned(), format!("{command} --resume")] {
         let again = place.succeed(&command);
         assert_eq!(again.out, first.out);
-        assert!(again.err.contains("3 runs are finished in out") && !again.err.contains('['), "{}", again.err);
+        assert!(again.err.contains("3 runs are already finished in out") && !again.err.contains('['), "{}", again.err);
         assert_eq!((&records(&place.path("out")), times()), (&before, when.clone()));
     }
-    // The number of jobs changes no byte.
+    // The number of jobs does not change any byte.
     for jobs in [1, 2, 5] {
         place.succeed(&format!("study epsilon worked-example --seeds 2 --out jobs-{jobs} --jobs {jobs}"));
         assert_eq!(records(&place.path(&format!("jobs-{jobs}"))), before);
     }
-    // Another study joins in, and its table is of it alone.
+    // Another study is added; its table shows only that study.
     let more = place.succeed("study invariance --seeds 1 --out out");
     assert!(more.out.contains("Table 1") && !more.out.contains("What ε does"), "{}", more.out);
     let all = place.succeed("report out");
@@ -108,7 +108,7 @@ fn two_studies_leave_records_and_a_report_and_are_not_repeated() {
 }
 
 #[test]
-fn runs_of_other_settings_are_set_aside_and_can_be_shown() {
+fn runs_with_other_settings_are_moved_aside_and_can_be_shown() {
     let place = Place::new();
     place.succeed("study batch-size --batch-size 100 --epochs 1 --seeds 2 --out out");
     let one = records(&place.path("out"));
@@ -126,7 +126,7 @@ fn runs_of_other_settings_are_set_aside_and_can_be_shown() {
 }
 
 #[test]
-fn a_setting_that_does_not_fit_the_data_is_told_once() {
+fn a_setting_that_does_not_fit_the_data_is_reported_once() {
     let place = Place::new();
     let words =
         ["batch-size-small-none-1000000-1", "batch size: expected 1 to 1500, found 1000000", "nor can 2 others"];
@@ -135,19 +135,23 @@ fn a_setting_that_does_not_fit_the_data_is_told_once() {
 }
 
 #[test]
-fn a_run_that_fails_is_reported_at_the_end_and_the_others_go_on() {
+fn a_failed_run_is_reported_at_the_end_and_the_others_continue() {
     let place = Place::new();
-    // A folder where the run wants to write a file.
+    // A folder in place of a file that the run writes.
     fs::create_dir_all(place.path("lab-out/runs/implementations-512x64.times.json")).unwrap();
     let said = place.run("study worked-example implementations");
     assert_eq!(said.status, Some(1), "{}", said.err);
     let end = said.err.split("error: ").last().unwrap();
     assert!(end.starts_with("1 of 4 runs failed:\n  implementations-512x64: "), "{}", said.err);
     assert!(said.out.contains("worked example") && place.path("lab-out/report.html").is_file());
-    // Once it can, it goes on from there.
+    // Once it can write the file, the run continues.
     fs::remove_dir(place.path("lab-out/runs/implementations-512x64.times.json")).unwrap();
     let said = place.succeed("study worked-example implementations");
-    assert!(said.err.contains("3 runs are finished") && said.err.contains("implementations-512x64"), "{}", said.err);
+    assert!(
+        said.err.contains("3 runs are already finished") && said.err.contains("implementations-512x64"),
+        "{}",
+        said.err
+    );
 }
 
 #[test]
@@ -167,7 +171,7 @@ fn a_damaged_record_is_named() {
         place.refuse("report lab-out", &["epsilon-1.jsonl", what]);
         assert_eq!(fs::read(&path).unwrap(), damaged, "it is left as it is");
     }
-    // A last line that is cut off is no damage: the run goes on from the line before.
+    // A truncated last line is not damage: the run continues from the line before.
     fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
     place.succeed("study epsilon --seeds 1");
     assert_eq!(fs::read(&path).unwrap(), bytes);
@@ -182,7 +186,7 @@ fn a_report_needs_records() {
 }
 
 #[test]
-fn data_that_does_not_come_is_an_error_with_the_address() {
+fn a_failed_download_is_an_error_with_the_address() {
     let place = Place::new();
     place.refuse("data get cifar", &["possible values: mnist, fashion-mnist"]);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -11,13 +11,13 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use study_common::{Place, Said, is_finished, records};
 
-/// Studies whose records must survive anything, with what keeps them short.
+/// Studies whose records must survive anything, with options that keep them short.
 const STUDIES: &str =
     "study worked-example batch-size invariance epsilon gain-bias train-test implementations --seeds 1 --batch-size 1";
-/// One that goes on for a while and has many steps.
+/// A study that takes a while and has many steps.
 const LONG: &str = "study implementations --full --jobs 1";
 
-/// Numbers that differ from test to test.
+/// Random numbers that differ from test to test.
 struct Random(u64);
 
 impl Random {
@@ -48,7 +48,7 @@ fn signal(name: &str, child: &Child) {
     assert!(Command::new("kill").args([name, &child.id().to_string()]).status().unwrap().success());
 }
 
-/// Whether a run is in the middle of its steps.
+/// Whether a run is in progress.
 fn going_on(folder: &Path) -> bool {
     let begun = |bytes: &Vec<u8>| bytes.iter().filter(|&&b| b == b'\n').count() > 3 && !is_finished(bytes);
     records(folder).values().any(begun)
@@ -60,7 +60,7 @@ fn size(folder: &Path) -> usize {
 }
 
 #[test]
-fn killed_ten_times_it_ends_with_the_records_of_an_unbroken_one() {
+fn a_study_killed_ten_times_ends_with_the_records_of_an_uninterrupted_one() {
     const KILLS: usize = 10;
     let place = Place::new();
     place.succeed(&format!("{STUDIES} --out unbroken"));
@@ -74,7 +74,7 @@ fn killed_ten_times_it_ends_with_the_records_of_an_unbroken_one() {
     for kill in 0..KILLS {
         let resume = if kill > 0 { "--resume" } else { "" };
         let mut child = place.command(&format!("{STUDIES} --out broken {resume}")).spawn().unwrap();
-        // At some point in each tenth of the work, and a little later, so that it may be anywhere in a step or a line.
+        // At some point in each tenth of the work, plus a little, so that it may be anywhere in a step or a line.
         let point = whole as f64 * (kill as f64 + random.next()) / KILLS as f64;
         wait_until("records", || size(&broken) as f64 >= point || child.try_wait().unwrap().is_some());
         sleep(Duration::from_secs_f64(0.05 * random.next()));
@@ -84,7 +84,7 @@ fn killed_ten_times_it_ends_with_the_records_of_an_unbroken_one() {
         for (name, bytes) in &now {
             assert!(unbroken[name].starts_with(bytes), "{name} after kill {kill}: a beginning of the unbroken one");
         }
-        // A run that trains may go back to its last checkpoint; one that is finished stays so.
+        // A training run may go back to its last checkpoint; a finished run stays finished.
         finished.push(now.values().filter(|bytes| is_finished(bytes)).count());
         bytes.push(size(&broken));
     }
@@ -93,7 +93,7 @@ fn killed_ten_times_it_ends_with_the_records_of_an_unbroken_one() {
     assert!(finished.is_sorted() && finished[KILLS] > finished[1] && finished[1] < unbroken.len(), "{steps}");
     place.succeed(&format!("{STUDIES} --out broken --resume"));
     assert!(records(&broken) == unbroken, "the same bytes, after {steps}");
-    // And nothing else is left behind than in the unbroken folder.
+    // Nothing else is left behind than in the uninterrupted folder.
     let names = |folder: &str| {
         let mut names: Vec<_> =
             fs::read_dir(place.path(folder)).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -105,7 +105,7 @@ fn killed_ten_times_it_ends_with_the_records_of_an_unbroken_one() {
 }
 
 #[test]
-fn ctrl_c_ends_cleanly_and_says_how_to_go_on() {
+fn ctrl_c_stops_cleanly_and_says_how_to_continue() {
     let place = Place::new();
     let child = place.command(&format!("{LONG} --out lab")).spawn().unwrap();
     wait_until("run", || going_on(&place.path("lab")));
@@ -117,7 +117,7 @@ fn ctrl_c_ends_cleanly_and_says_how_to_go_on() {
     let hint = format!("{program} {LONG} --out lab --resume");
     assert_eq!(said.err.lines().last().map(str::trim), Some(&*hint), "{}", said.err);
     assert!(said.err.contains("of 5 runs are finished") && !said.err.contains("error"), "{}", said.err);
-    // The hint works, and repeats nothing.
+    // The suggested command works and repeats nothing.
     let before = records(&place.path("lab"));
     let said = place.succeed(hint.strip_prefix(program).unwrap());
     assert!(said.out.contains("lab/report.html"), "{}", said.out);
@@ -141,14 +141,14 @@ fn without_arguments_it_runs_all_studies() {
 }
 
 #[test]
-fn a_folder_that_is_written_to_is_refused_with_who_writes() {
+fn a_folder_in_use_is_rejected_with_the_process_that_uses_it() {
     let place = Place::new();
     let mut child = place.command(&format!("{LONG} --out lab")).spawn().unwrap();
     wait_until("run", || going_on(&place.path("lab")));
     place.refuse("study epsilon --out lab", &["lab: ", &format!("process {} is writing here", child.id())]);
     assert!(!place.path("lab/runs/epsilon-1.jsonl").exists());
     place.succeed("study epsilon --seeds 1 --out other");
-    // A report may be made of what is finished so far; here there may be nothing yet.
+    // A report may be made from the runs finished so far; here there may be none yet.
     assert!(matches!(place.run("report lab").status, Some(0 | 2)));
     child.kill().unwrap();
     child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! `layernorm study` on a terminal. Where there is no `script`, which makes one, the test is ignored, and its kind says so.
+//! `layernorm study` on a terminal. Without the program `script`, which provides one, the test is reported as ignored.
 
 mod study_common;
 

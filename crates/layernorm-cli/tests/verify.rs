@@ -1,4 +1,4 @@
-//! `layernorm verify` on this machine: within the contract, and its JSON says so.
+//! `layernorm verify` on this machine: everything is within the contract, and the JSON says so.
 
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -7,7 +7,7 @@ fn layernorm(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_layernorm")).args(args).output().expect("the program starts")
 }
 
-/// The whole check where the program is optimized, else all but the larger shapes.
+/// Runs the whole check if the program is optimized, otherwise all but the larger shapes.
 fn verify(args: &[&str]) -> Output {
     let mut all = vec!["verify"];
     if cfg!(debug_assertions) {
@@ -32,7 +32,7 @@ fn the_contract_holds_here_and_the_json_says_so() {
         let units = ours.expect("ours")["units"].as_f64().expect("a number");
         assert!(units <= 4.0, "{row}");
     }
-    // The inputs are hard: every other way fails on some of them.
+    // The inputs are hard: every other implementation fails on some of them.
     for way in ["two-pass", "E[x²]−E[x]²", "Welford", "three loops"] {
         let fails = |row: &Value| {
             let errors = row["errors"].as_array().expect("errors");
@@ -64,7 +64,7 @@ fn the_contract_holds_here_and_the_json_says_so() {
 }
 
 #[test]
-fn arguments_that_do_not_exist_are_refused() {
+fn unknown_arguments_are_rejected() {
     let output = layernorm(&["verify", "--josn"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--json"), "the message names what was meant");

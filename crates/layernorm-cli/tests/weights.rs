@@ -1,4 +1,4 @@
-//! `layernorm weights`: what is made can be shown, converted and run; what does not fit is refused.
+//! `layernorm weights`: files can be created, shown, converted and run; bad input is rejected.
 
 mod apply_common;
 
@@ -31,7 +31,7 @@ fn init_makes_the_network_of_the_library() {
 }
 
 #[test]
-fn every_start_and_variant_can_be_made() {
+fn every_initialization_and_variant_can_be_created() {
     let folder = Folder::new();
     for variant in Kind::ALL.into_iter().flat_map(Variant::all) {
         let (cell, name) = (variant.kind.name(), variant.name);
@@ -62,19 +62,21 @@ fn show_tells_format_sizes_and_tensors() {
     assert_eq!(tensors[4]["name"], "weight_hh_l0");
     assert_eq!((&tensors[4]["dtype"], &tensors[4]["shape"]), (&"f32".into(), &vec![20, 5].into()));
     let text = folder.succeed("weights show w.safetensors");
-    for part in ["format torch, seen from the names", "8 tensors", "lstm, variant none: input 4, hidden 5, 2 layers"] {
+    for part in
+        ["format torch, detected from the names", "8 tensors", "lstm, variant none: input 4, hidden 5, 2 layers"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // Tensors of something else are shown all the same.
+    // Tensors of an unknown format are shown as well.
     let other = safetensors::tensor::TensorView::new(safetensors::Dtype::I64, vec![1], &[0; 8]).unwrap();
     let bytes = safetensors::serialize([("embedding", other)], None).unwrap();
     std::fs::write(folder.path().join("other.safetensors"), bytes).unwrap();
     let shown = json(&folder, "weights show other.safetensors --json");
     assert_eq!((&shown["format"], shown["tensors"].as_array().unwrap().len()), (&Value::Null, 1));
-    assert!(folder.succeed("weights show other.safetensors").contains("no format that is known"));
+    assert!(folder.succeed("weights show other.safetensors").contains("unknown format"));
 }
 
-/// There and back is the same network, for every variant and every format that holds it.
+/// Converting there and back gives the same network, for every variant and every format that can store it.
 #[test]
 fn convert_there_and_back_changes_nothing() {
     let folder = Folder::new();
@@ -116,13 +118,13 @@ fn convert_finds_what_is_in_a_file() {
     assert_eq!(network.config().variant.sum_norm.unwrap().eps, 1e-5);
     let shown = json(&folder, "weights show b.safetensors --json");
     assert!(shown["tensors"].as_array().unwrap().iter().all(|tensor| tensor["dtype"] == "f16"));
-    // Without --dtype, that of the file.
+    // Without --dtype, the type of the file.
     folder.succeed("weights convert b.safetensors c.safetensors --to dreamer-torch");
     let shown = json(&folder, "weights show c.safetensors --json");
     assert_eq!((&shown["format"], &shown["tensors"][0]["dtype"]), (&"dreamer-torch".into(), &"f16".into()));
 }
 
-/// A network without norms whose biases are all these.
+/// A network without norms, with all biases set to these values.
 fn save_biases(folder: &Folder, format: Format, dtype: Dtype, [x, h]: [f64; 2]) {
     let config = Config::new(Variant::named(Kind::Lstm, "none").unwrap(), 3, 4);
     let mut network = Network::<f64>::new(config, Init::torch(), 2).unwrap();
@@ -133,7 +135,7 @@ fn save_biases(folder: &Folder, format: Format, dtype: Dtype, [x, h]: [f64; 2]) 
 }
 
 #[test]
-fn rounding_is_refused_without_lossy() {
+fn rounding_is_rejected_without_lossy() {
     let folder = Folder::new();
     let to_keras = "weights convert a.safetensors b.safetensors --to keras";
     save_biases(&folder, Format::Torch, Dtype::BF16, [1.0, 1.0 / 512.0]);
@@ -141,7 +143,7 @@ fn rounding_is_refused_without_lossy() {
     folder.refuse_any(to_keras, &words);
     let said = folder.succeed(&format!("{to_keras} --lossy"));
     assert_eq!(said, "b.safetensors: 16 numbers rounded, by at most 2.0e-3 (in \"lstm/lstm_cell/bias\")\n");
-    // A type that holds the sums, or sums that the type holds: nothing to say.
+    // Nothing is rounded if the type can hold the sums.
     assert_eq!(folder.succeed(&format!("{to_keras} --dtype f32")), "");
     save_biases(&folder, Format::Torch, Dtype::BF16, [1.0, 0.5]);
     assert_eq!(folder.succeed(to_keras), "");
@@ -160,7 +162,7 @@ fn rounding_is_refused_without_lossy() {
     assert_eq!(before, after);
 }
 
-/// What OUT is stays what it is: devices, links, FIFOs, permissions.
+/// OUT keeps its kind: devices, links, FIFOs, permissions.
 #[cfg(unix)]
 #[test]
 fn out_may_be_a_device_a_link_or_a_private_file() {
@@ -194,7 +196,7 @@ fn out_may_be_a_device_a_link_or_a_private_file() {
 }
 
 #[test]
-fn names_in_files_cannot_steer_the_terminal() {
+fn names_in_files_cannot_control_the_terminal() {
     let folder = Folder::new();
     let view = || safetensors::tensor::TensorView::new(safetensors::Dtype::F32, vec![1], &[0; 4]).unwrap();
     let long = "x".repeat(70_000);
@@ -207,7 +209,7 @@ fn names_in_files_cannot_steer_the_terminal() {
     assert!(said.contains(r"none\u{1b}[2J: cannot read") && !said.contains('\x1b'), "{said}");
 }
 
-/// A file of 2 KB that says it has 10,000 hidden units.
+/// A file of 2 KB that claims 10,000 hidden units.
 #[test]
 fn sizes_in_a_description_are_not_trusted() {
     let folder = Folder::new();
@@ -226,7 +228,7 @@ fn sizes_in_a_description_are_not_trusted() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_and_nothing_is_written() {
+fn bad_input_is_rejected_and_nothing_is_written() {
     let folder = Folder::new();
     folder.succeed("weights init a.safetensors --cell lstm --input 3 --hidden 4");
     folder.succeed("weights init t.safetensors --cell rnn --variant none --input 3 --hidden 4 --format torch");
@@ -238,11 +240,11 @@ fn what_does_not_fit_is_refused_and_nothing_is_written() {
         ("convert a.safetensors b.safetensors --to tensorflow", "possible values: native, torch"),
         ("convert a.safetensors b.safetensors --to native --variant keras", "expected \"paper\""),
         ("convert a.safetensors b.safetensors --to native --cell gru", "expected weights of gru, found those of lstm"),
-        ("convert a.safetensors none/b.safetensors --to native", "expected a place in a folder that exists"),
+        ("convert a.safetensors none/b.safetensors --to native", "expected a path in an existing folder"),
         ("convert none.safetensors b.safetensors --to native", "none.safetensors: cannot read"),
         ("convert t.safetensors b.safetensors --to native", "rnn none, rnn none-relu"),
         ("convert t.safetensors b.safetensors --to native --variant papier", "gru: paper, theano"),
-        ("convert t.safetensors b.safetensors --to native --cell gru", "found none that does"),
+        ("convert t.safetensors b.safetensors --to native --cell gru", "found none that do"),
         ("convert t.safetensors b.safetensors --to native --variant none --prefix x.", "x."),
         ("init b.safetensors --cell lstm --variant papier --input 3 --hidden 4", "expected one of paper, theano"),
         ("init b.safetensors --cell lstm --input 0 --hidden 4", "input: expected 1 to 16777216, found 0"),
@@ -251,7 +253,7 @@ fn what_does_not_fit_is_refused_and_nothing_is_written() {
         ("init b.safetensors --cell gru --input 3 --hidden 4 --projection 2", "projection: expected an LSTM"),
         ("init b.safetensors --cell lstm --input 3 --hidden 4 --eps NaN", "eps: expected a finite number"),
         ("init b.safetensors --cell lstm --input 3 --hidden 4 --format torch", "format torch, variant paper"),
-        ("init none/b.safetensors --cell lstm --input 3 --hidden 4", "expected a place in a folder that exists"),
+        ("init none/b.safetensors --cell lstm --input 3 --hidden 4", "expected a path in an existing folder"),
         ("init b.safetensors --cell lstm --input 3 --hidden 4 --bidirectional --reverse", "cannot be used with"),
         ("init b.safetensors --cell lstm --input 3 --hidden 4 --init xavier", "possible values: paper"),
         ("init b.safetensors --input 3 --hidden 4", "--cell"),

@@ -1,11 +1,11 @@
-//! What went wrong, and where.
+//! Errors: the path, the action that failed and the cause.
 
 use crate::shown;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a file could not be opened, written or put in its place. It converts into an [`io::Error`] of the same kind.
+/// Why a file could not be opened, written or renamed into place. It converts into an [`io::Error`] of the same kind.
 #[derive(Debug)]
 pub struct Error {
     path: PathBuf,
@@ -14,27 +14,27 @@ pub struct Error {
 }
 
 impl Error {
-    /// For `map_err`: what was tried with the file at `path`.
+    /// For `map_err`: the error of `action` on the file at `path`.
     pub(crate) fn of<'a>(path: &'a Path, action: &'static str) -> impl Fn(io::Error) -> Self + 'a {
         move |source| Self { path: path.to_path_buf(), action, source }
     }
 
-    /// The path, as the caller gave it.
+    /// The path as given by the caller.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What was tried: `write`, `rename into place`, …
+    /// The action that failed: `write`, `rename into place`, …
     pub fn action(&self) -> &'static str {
         self.action
     }
 
-    /// What came of it.
+    /// The kind of the underlying I/O error.
     pub fn kind(&self) -> io::ErrorKind {
         self.source.kind()
     }
 
-    /// The three parts: path, action, and what came of it, for callers with an error type of their own.
+    /// The path, the action and the I/O error, for callers with their own error type.
     pub fn into_parts(self) -> (PathBuf, &'static str, io::Error) {
         (self.path, self.action, self.source)
     }
@@ -48,7 +48,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // Not `source` itself: the message says it already.
+        // Not `source` itself: the message already contains it.
         self.source.source()
     }
 }

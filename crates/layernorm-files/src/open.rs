@@ -1,4 +1,4 @@
-//! Files with fixed names that are opened again: locks, checkpoints, downloads in parts.
+//! Files with fixed names that are reopened: locks, checkpoints, partial downloads.
 
 use crate::Error;
 use crate::replacement::sync_directory;
@@ -6,11 +6,11 @@ use std::fs::{self, File, FileType, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Opens a regular file as `options` say, and nothing else: a link is an error and its target stays as it is; a FIFO is an
-/// error and does not block; so are directories, devices and sockets.
+/// Opens a regular file with `options`. Anything else is an error: a link is not followed, a FIFO does not block, and directories,
+/// devices and sockets are rejected.
 ///
-/// The name alone is guarded: directories on the way to it may be links. On Unix and Windows the check holds for the file
-/// that is opened, whatever happens to its name meanwhile. `options` must not have custom flags: they are replaced.
+/// Only the last component is guarded: directories on the path may be links. On Unix and Windows the check applies to the file
+/// that is actually opened, whatever happens to its name in the meantime. Custom flags in `options` are replaced.
 ///
 /// ```
 /// use std::fs::OpenOptions;
@@ -24,7 +24,7 @@ use std::path::Path;
 pub fn open_regular(path: impl AsRef<Path>, options: &OpenOptions) -> Result<File, Error> {
     let path = path.as_ref();
     let failed = Error::of(path, "open");
-    // First by name, since opening some devices has effects; then what was opened.
+    // Checked by name first, because opening some devices has side effects; then the opened file is checked.
     if let Ok(metadata) = fs::symlink_metadata(path) {
         expect_regular(metadata.file_type()).map_err(&failed)?;
     }
@@ -34,7 +34,7 @@ pub fn open_regular(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Fil
     Ok(file)
 }
 
-/// Options that neither follow a link nor wait for the other end of a FIFO.
+/// Options that neither follow a link nor block on a FIFO.
 fn guarded(options: &OpenOptions) -> OpenOptions {
     #[allow(unused_mut, reason = "changed on Unix and Windows only")]
     let mut options = options.clone();
@@ -42,7 +42,7 @@ fn guarded(options: &OpenOptions) -> OpenOptions {
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_NOFOLLOW | libc::O_NONBLOCK);
     #[cfg(windows)]
     {
-        /// Opens a link itself, which then is no regular file.
+        /// Opens a link itself, which is then not a regular file.
         const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
         std::os::windows::fs::OpenOptionsExt::custom_flags(&mut options, FILE_FLAG_OPEN_REPARSE_POINT);
     }
@@ -78,8 +78,8 @@ fn special(_: FileType) -> &'static str {
     "something else"
 }
 
-/// Puts a finished part in its place: brings `file`, which is what is open at `part`, to disk and renames it to `path`. A
-/// regular file or a link at `path` is replaced, all else is an error. On an error the part stays, to be continued.
+/// Publishes a finished partial file: syncs `file`, which is open at `part`, to disk and renames it to `path`. Replaces a regular
+/// file or a link at `path`; anything else there is an error. On an error the partial file is kept, so that it can be continued.
 pub fn publish(file: File, part: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<(), Error> {
     let (part, path) = (part.as_ref(), path.as_ref());
     if let Ok(metadata) = fs::symlink_metadata(path)
@@ -87,8 +87,8 @@ pub fn publish(file: File, part: impl AsRef<Path>, path: impl AsRef<Path>) -> Re
     {
         expect_regular(metadata.file_type()).map_err(Error::of(path, "replace"))?;
     }
-    file.sync_all().map_err(Error::of(part, "bring to disk"))?;
-    // Some systems do not rename what is open.
+    file.sync_all().map_err(Error::of(part, "sync to disk"))?;
+    // Some systems cannot rename an open file.
     drop(file);
     fs::rename(part, path).map_err(Error::of(path, "rename into place"))?;
     sync_directory(path);

@@ -1,4 +1,4 @@
-//! A file that takes the place of another in one step.
+//! A file that replaces another atomically.
 
 use crate::target::{Target, create_beside};
 use crate::{Error, unfinished};
@@ -6,21 +6,21 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// What is going to be at a path. It is an [`io::Write`], with a buffer; nothing is at the path before
-/// [`commit`](Self::commit), and nothing changes if it is dropped without.
+/// The new contents of a path. It is a buffered [`io::Write`]. The path does not change before [`commit`](Self::commit), and
+/// nothing changes if the value is dropped without it.
 ///
-/// What is no regular file, like a FIFO or `/dev/null`, is written to directly and at once.
+/// A path that is not a regular file, such as a FIFO or `/dev/null`, is written to directly.
 #[derive(Debug)]
 pub struct Replacement {
-    /// As the caller gave it.
+    /// As given by the caller.
     path: PathBuf,
-    /// `None` once it is complete.
+    /// `None` once everything is written.
     writer: Option<BufWriter<File>>,
-    /// `None` for what is written to directly.
+    /// `None` if the path is written to directly.
     place: Option<Place>,
 }
 
-/// Absolute paths: the working directory may change.
+/// Absolute paths, because the working directory may change.
 #[derive(Debug)]
 struct Place {
     temporary: PathBuf,
@@ -28,14 +28,14 @@ struct Place {
 }
 
 impl Replacement {
-    /// Begins to write what is going to be at `path`: creates a temporary file beside it, or opens what is no file.
-    /// Opening a FIFO waits for its reader.
+    /// Starts new contents for `path`: creates a temporary file beside it, or opens it if it is not a regular file.
+    /// Opening a FIFO blocks until it has a reader.
     pub fn new(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::at(path.as_ref(), Target::find)
     }
 
-    /// The same under a name that the program chose and not its user: what is no regular file is an error, and a link that is
-    /// put there in the meantime is replaced, not followed.
+    /// Like [`new`](Self::new), for a name chosen by the program rather than its user: anything but a regular file is an error, and
+    /// a link that appears there in the meantime is replaced, not followed.
     pub fn own(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::at(path.as_ref(), Target::own)
     }
@@ -43,7 +43,7 @@ impl Replacement {
     fn at(path: &Path, find: impl Fn(&Path) -> io::Result<Target>) -> Result<Self, Error> {
         let (file, place) = match find(path).map_err(Error::of(path, "write"))? {
             Target::File(target, old) => {
-                // Held, so that no signal comes between the file and its entry.
+                // The lock is held, so that no signal arrives between creating the file and registering it.
                 let mut unfinished = unfinished::lock();
                 let (temporary, file) =
                     create_beside(&target, old.as_ref()).map_err(Error::of(path, "create a file beside it"))?;
@@ -55,27 +55,27 @@ impl Replacement {
         Ok(Self { path: path.to_path_buf(), writer: Some(BufWriter::new(file)), place })
     }
 
-    /// The path, as the caller gave it.
+    /// The path as given by the caller.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether bytes go to a device or a FIFO at once, and cannot be taken back.
+    /// Whether bytes go directly to a device or a FIFO and cannot be undone.
     pub fn is_stream(&self) -> bool {
         self.place.is_none()
     }
 
-    /// Brings the file to disk and puts it in its place. On an error the path is as it was.
+    /// Syncs the file to disk and renames it into place. On an error the path is unchanged.
     pub fn commit(self) -> Result<(), Error> {
         commit_all([self])
     }
 
-    /// Everything written and on disk, under the temporary name.
+    /// Writes everything and syncs it to disk, under the temporary name.
     fn complete(&mut self) -> Result<(), Error> {
         let Some(writer) = self.writer.take() else { return Ok(()) };
         let file = writer.into_inner().map_err(|error| Error::of(&self.path, "write")(error.into_error()))?;
-        // Devices and FIFOs have no disk to bring bytes to.
-        if self.place.is_some() { file.sync_all().map_err(Error::of(&self.path, "bring to disk")) } else { Ok(()) }
+        // Devices and FIFOs cannot be synced.
+        if self.place.is_some() { file.sync_all().map_err(Error::of(&self.path, "sync to disk")) } else { Ok(()) }
     }
 
     fn written<T>(&self, result: io::Result<T>) -> io::Result<T> {
@@ -83,10 +83,10 @@ impl Replacement {
     }
 }
 
-/// Errors name the path.
+/// Errors contain the path.
 impl Write for Replacement {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // There is a writer until the value is consumed.
+        // The writer exists until the value is consumed.
         let result = self.writer.as_mut().map_or(Ok(0), |writer| writer.write(bytes));
         self.written(result)
     }
@@ -100,31 +100,31 @@ impl Write for Replacement {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if let Some(writer) = self.writer.take() {
-            // Not by dropping the writer, which would still write what it holds.
+            // Dropping the writer would flush its buffer.
             let (_closed, _unwritten) = writer.into_parts();
         }
         if let Some(place) = self.place.take() {
             let mut unfinished = unfinished::lock();
             if unfinished.remove(&place.temporary) {
-                // Nothing more can be done about one that stays.
+                // If the file cannot be removed, nothing more can be done.
                 let _ = fs::remove_file(&place.temporary);
             }
         }
     }
 }
 
-/// Puts several files in their places together.
+/// Renames several files into place together.
 ///
-/// All are complete and on disk before the first is renamed: an error before that (a full disk, say) leaves every path as
-/// it was. Renaming itself hardly ever fails; if it does, files before that one in the order are in place, and the others
-/// are as they were. Signal handlers that use [`remove_unfinished`](crate::remove_unfinished) wait until all are in place.
+/// All files are complete and on disk before the first is renamed: an error before that, such as a full disk, leaves every path
+/// unchanged. Renaming itself rarely fails; if it does, the files before that one are in place and the others are unchanged.
+/// Signal handlers that use [`remove_unfinished`](crate::remove_unfinished) wait until all are in place.
 pub fn commit_all(replacements: impl IntoIterator<Item = Replacement>) -> Result<(), Error> {
     let mut replacements: Vec<Replacement> = replacements.into_iter().collect();
     for replacement in &mut replacements {
         replacement.complete()?;
     }
     let renamed = rename_all(&mut replacements);
-    // Those that are not in place remove their temporary files, and need the lock for it.
+    // Files that are not in place remove their temporary files when dropped, which needs the lock.
     drop(replacements);
     renamed
 }
@@ -141,9 +141,9 @@ fn rename_all(replacements: &mut [Replacement]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lets `fill` write what belongs at `path`, and commits. If `fill` fails, nothing changes.
+/// Calls `fill` to write the new contents of `path`, and commits them. If `fill` fails, nothing changes.
 ///
-/// `E` may be [`Error`], [`io::Error`] or any other that [`Error`] converts into.
+/// `E` may be [`Error`], [`io::Error`] or any other type that [`Error`] converts into.
 pub fn replace<E: From<Error>>(
     path: impl AsRef<Path>,
     fill: impl FnOnce(&mut Replacement) -> Result<(), E>,
@@ -153,7 +153,7 @@ pub fn replace<E: From<Error>>(
     Ok(replacement.commit()?)
 }
 
-/// As [`replace`], under a name that the program chose: see [`Replacement::own`].
+/// Like [`replace`], for a name chosen by the program: see [`Replacement::own`].
 pub fn replace_own<E: From<Error>>(
     path: impl AsRef<Path>,
     fill: impl FnOnce(&mut Replacement) -> Result<(), E>,
@@ -163,7 +163,7 @@ pub fn replace_own<E: From<Error>>(
     Ok(replacement.commit()?)
 }
 
-/// Brings a rename to disk, where the system can. If it cannot, the file is in its place all the same.
+/// Syncs a rename to disk, if the system can. If it cannot, the file is in place anyway.
 pub(crate) fn sync_directory(target: &Path) {
     if cfg!(unix)
         && let Some(directory) = target.parent()

@@ -1,4 +1,4 @@
-//! Text from files and paths, printed so that it cannot steer a terminal.
+//! Displays text from files and paths without letting it control the terminal.
 
 use std::fmt::{self, Display, Write};
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a>(&'a str);
 
-/// A text on one line of a terminal: control characters and those that change the direction of writing are printed as
-/// escapes (`\n`, `\u{1b}`), all else as it is.
+/// A text on one line of a terminal: control characters and those that change the text direction are printed as escapes
+/// (`\n`, `\u{1b}`), everything else unchanged.
 ///
 /// ```
 /// assert_eq!(layernorm_files::escaped("ü\x1b[2J\n").to_string(), r"ü\u{1b}[2J\n");
@@ -39,7 +39,7 @@ fn steers(character: char) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a>(&'a Path);
 
-/// A path as [`Path::display`] prints it, with the characters escaped that [`escaped`] escapes.
+/// A path as [`Path::display`] prints it, escaped as by [`escaped`].
 pub fn shown(path: &Path) -> Shown<'_> {
     Shown(path)
 }

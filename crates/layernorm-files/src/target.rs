@@ -1,4 +1,4 @@
-//! What writing to a path means, and temporary files with the right permissions.
+//! Where writing to a path goes, and temporary files with the right permissions.
 
 use crate::open::expect_regular;
 use std::ffi::OsString;
@@ -7,23 +7,23 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Links in a row after which the system gives up, too.
+/// The maximum number of links to follow, as in the operating system.
 const MOST_LINKS: usize = 40;
 
-/// Names tried before a directory is given up in which every random name is taken.
+/// The number of random names to try in a directory.
 const MOST_NAMES: usize = 100;
 
 pub(crate) enum Target {
-    /// Put a file in this place, which is absolute; its present metadata, where there is one.
+    /// Put a file at this absolute path; the metadata of the existing file, if any.
     File(PathBuf, Option<Metadata>),
-    /// Write into what is there.
+    /// Write into the existing device or FIFO.
     Stream,
 }
 
 impl Target {
     pub(crate) fn find(path: &Path) -> io::Result<Self> {
         if path.as_os_str().is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected the name of a file, found none"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a file name, found none"));
         }
         let metadata = match fs::metadata(path) {
             Ok(metadata) => metadata,
@@ -44,7 +44,7 @@ impl Target {
 }
 
 impl Target {
-    /// What a program writes under a name of its own choice: a regular file's place, or nobody's.
+    /// The target for a name chosen by the program: a regular file or a free name.
     pub(crate) fn own(path: &Path) -> io::Result<Self> {
         let old = match fs::symlink_metadata(path) {
             Ok(old) => Some(old),
@@ -56,28 +56,28 @@ impl Target {
     }
 }
 
-/// The name that a link without a file leads to.
+/// The path that a dangling link leads to.
 fn end_of_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
     for _ in 0..MOST_LINKS {
         match fs::read_link(&path) {
             Ok(next) => path = path.parent().unwrap_or(Path::new("")).join(next),
-            // No link, or nothing at all.
+            // Not a link, or nothing there.
             Err(_) => return Ok(path),
         }
     }
     Err(io::Error::other(format!("expected at most {MOST_LINKS} links in a row, found more")))
 }
 
-/// A new file in the directory of `place`, under a random name. `create_new` neither opens what is there nor follows a
-/// link. The file has the permissions of `old`, or those of any new file.
+/// Creates a file with a random name in the directory of `place`. `create_new` neither opens an existing file nor follows a
+/// link. The file gets the permissions of `old`, or those of any new file.
 pub(crate) fn create_beside(place: &Path, old: Option<&Metadata>) -> io::Result<(PathBuf, File)> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-        // The system takes the umask off. What is replaced begins as its owner's alone.
+        // The system applies the umask. A replacement is accessible only to its owner at first.
         options.mode(old.map_or(0o666, |old| old.mode() & 0o600));
     }
     for _ in 0..MOST_NAMES {
@@ -85,7 +85,7 @@ pub(crate) fn create_beside(place: &Path, old: Option<&Metadata>) -> io::Result<
         match options.open(&temporary) {
             Ok(file) => {
                 if let Err(error) = keep_permissions(&file, old) {
-                    // What matters is the error above.
+                    // The error above is the one to report.
                     let _ = fs::remove_file(&temporary);
                     return Err(error);
                 }
@@ -98,12 +98,12 @@ pub(crate) fn create_beside(place: &Path, old: Option<&Metadata>) -> io::Result<
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-/// Each `RandomState` has keys from the system's random numbers, and another key than the one before.
+/// Each `RandomState` has different keys, derived from the system's random numbers.
 fn random_name() -> OsString {
     format!(".layernorm-{:016x}.tmp", RandomState::new().build_hasher().finish()).into()
 }
 
-/// Owner, group and permission bits of `old`. Where the group cannot be kept, the new group may do only what all may.
+/// Copies owner, group and permission bits of `old`. If the group cannot be kept, the new group gets only what everyone may do.
 #[cfg(unix)]
 fn keep_permissions(file: &File, old: Option<&Metadata>) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};

@@ -1,4 +1,4 @@
-//! The temporary files of this process that are not in their places yet.
+//! The temporary files of this process that are not in place yet.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,19 +7,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// The set. A set stays whole where a thread panicked.
+/// Locks the set. It stays valid if a thread panicked.
 pub(crate) fn lock() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As long as it lives, other threads wait before they make a temporary file or put one in its place.
-#[must_use = "hold it until the process ends: without it, other threads go on to make files"]
+/// While it lives, other threads wait before they create a temporary file or rename one into place.
+#[must_use = "hold it until the process ends: without it, other threads continue to create files"]
 #[derive(Debug)]
 pub struct Halted {
     _held: MutexGuard<'static, BTreeSet<PathBuf>>,
 }
 
-/// Removes the temporary files of this process. For handlers of signals, which then end the process while they hold the
+/// Removes the temporary files of this process. For signal handlers, which must end the process while they hold the
 /// result:
 ///
 /// ```no_run
@@ -29,13 +29,13 @@ pub struct Halted {
 /// drop(halted);
 /// ```
 ///
-/// It waits for a [`commit_all`](crate::commit_all) that is renaming, so either all of its files are in place or none.
-/// It must run on a thread of its own, as handlers of the crate `ctrlc` do, and not inside the signal itself: it takes a
-/// lock. A [`Replacement`](crate::Replacement) whose file it removed fails at its commit.
+/// It waits for a [`commit_all`](crate::commit_all) that is renaming, so that either all of its files are in place or none.
+/// Call it from a separate thread, as handlers of the crate `ctrlc` do, and not from the signal handler itself: it takes a
+/// lock. A [`Replacement`](crate::Replacement) whose file was removed fails when it is committed.
 pub fn remove_unfinished() -> Halted {
     let mut held = lock();
     for temporary in held.iter() {
-        // Nothing more can be done about one that stays.
+        // If the file cannot be removed, nothing more can be done.
         let _ = fs::remove_file(temporary);
     }
     held.clear();

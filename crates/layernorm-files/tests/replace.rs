@@ -107,7 +107,7 @@ fn errors_name_the_path_and_what_was_tried() {
     assert_eq!(converted.to_string(), format!("{}: cannot write: is a directory", directory.path().display()));
 
     let error = Replacement::new("").unwrap_err();
-    assert_eq!(error.to_string(), ": cannot write: expected the name of a file, found none");
+    assert_eq!(error.to_string(), ": cannot write: expected a file name, found none");
 }
 
 #[test]

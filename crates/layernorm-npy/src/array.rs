@@ -1,11 +1,11 @@
-//! An array in memory, and the one place where shapes are checked.
+//! An array in memory, and the only place where shapes are checked.
 
 use crate::{DType, Data, Error, Scalar};
 
-/// The most dimensions an array may have, as in NumPy 2.
+/// The maximum number of dimensions, as in NumPy 2.
 pub const MAX_DIMENSIONS: usize = 64;
 
-/// Which index runs fastest through the elements.
+/// Which index varies fastest in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The last index, NumPy's default
@@ -14,7 +14,7 @@ pub enum Order {
     Fortran,
 }
 
-/// An array as its file has it: a shape, an order and the elements.
+/// An array as stored in its file: shape, order and elements.
 ///
 /// The number of elements is always the product of the shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,19 +25,19 @@ pub struct Array {
 }
 
 impl Array {
-    /// An array in C order. Fails where `values` are not as many as `shape` says.
+    /// Creates an array in C order. Fails if the number of `values` is not that of `shape`.
     pub fn new<T: Scalar>(shape: impl Into<Vec<usize>>, values: Vec<T>) -> Result<Self, Error> {
         Self::from_data(shape, Order::C, T::wrap(values))
     }
 
-    /// An array whose elements lie in the given order. Fails where `data` has not as many elements as `shape` says.
+    /// Creates an array with elements in the given order. Fails if the number of elements is not that of `shape`.
     pub fn from_data(shape: impl Into<Vec<usize>>, order: Order, data: Data) -> Result<Self, Error> {
         let shape = shape.into();
         check_length(&shape, data.dtype(), data.len())?;
         Ok(Self { shape, order, data })
     }
 
-    /// Only for a shape that [`element_count`] accepted and as many elements as it said.
+    /// For a shape that [`element_count`] accepted, with that many elements.
     pub(crate) fn from_checked(shape: Vec<usize>, order: Order, data: Data) -> Self {
         Self { shape, order, data }
     }
@@ -54,7 +54,7 @@ impl Array {
 
     /// The distance, in elements, between neighbours along each dimension.
     ///
-    /// A dimension of length zero counts as one here, so that no stride of an empty array is zero.
+    /// A dimension of length 0 counts as 1 here, so no stride of an empty array is 0.
     pub fn strides(&self) -> Vec<isize> {
         let mut strides = vec![0; self.shape.len()];
         let mut step = 1_isize;
@@ -95,12 +95,12 @@ impl Array {
         self.data
     }
 
-    /// The elements, in [`order`](Self::order), as a slice of `T`. Fails where they are of another type.
+    /// The elements, in [`order`](Self::order), as a slice of `T`. Fails if they have another type.
     pub fn as_slice<T: Scalar>(&self) -> Result<&[T], Error> {
         T::slice(&self.data).ok_or(Error::DTypeMismatch { expected: T::DTYPE, found: self.dtype() })
     }
 
-    /// The elements, in [`order`](Self::order), as a `Vec<T>`. Fails where they are of another type.
+    /// The elements, in [`order`](Self::order), as a `Vec<T>`. Fails if they have another type.
     pub fn into_vec<T: Scalar>(self) -> Result<Vec<T>, Error> {
         T::take(self.data).map_err(|data| Error::DTypeMismatch { expected: T::DTYPE, found: data.dtype() })
     }
@@ -108,8 +108,8 @@ impl Array {
 
 /// The number of elements of a shape.
 ///
-/// It leaves zeros out of the product that it checks, because strides are products of parts of the shape and must not
-/// overflow for an empty array either.
+/// The overflow check leaves out zeros, because strides are products of parts of the shape and must not overflow for an
+/// empty array either.
 pub(crate) fn element_count(shape: &[usize], dtype: DType) -> Result<usize, Error> {
     if shape.len() > MAX_DIMENSIONS {
         return Err(Error::TooManyDimensions { limit: MAX_DIMENSIONS, found: shape.len() });
@@ -123,7 +123,7 @@ pub(crate) fn element_count(shape: &[usize], dtype: DType) -> Result<usize, Erro
     if shape.contains(&0) { Ok(0) } else { Ok(bytes / dtype.size()) }
 }
 
-/// Fails where `found` elements are not what `shape` says.
+/// Fails if `found` is not the number of elements of `shape`.
 pub(crate) fn check_length(shape: &[usize], dtype: DType, found: usize) -> Result<(), Error> {
     let expected = element_count(shape, dtype)?;
     if expected == found { Ok(()) } else { Err(Error::LengthMismatch { shape: shape.to_vec(), expected, found }) }

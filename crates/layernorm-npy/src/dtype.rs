@@ -1,10 +1,10 @@
-//! The element types: their names, their storage and their bytes.
+//! The element types: their names, storage and byte representation.
 
 use std::fmt;
 
 use half::f16;
 
-/// The type of an array's elements. It displays as NumPy's name of it.
+/// The type of an array's elements. Displays as its NumPy name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DType {
     /// `float16`, IEEE 754 binary16
@@ -22,7 +22,7 @@ pub enum DType {
 }
 
 impl DType {
-    /// Every type there is, in the order in which messages list them.
+    /// All types, in the order in which messages list them.
     pub const ALL: [Self; 6] = [Self::F16, Self::F32, Self::F64, Self::I32, Self::I64, Self::U8];
 
     /// NumPy's name: `float16`, `float32`, …
@@ -47,7 +47,7 @@ impl DType {
         }
     }
 
-    /// What a header calls the type, after the mark of the byte order: `f4`.
+    /// The type code in a header, after the byte order: `f4`.
     pub(crate) const fn code(self) -> &'static str {
         match self {
             Self::F16 => "f2",
@@ -59,7 +59,7 @@ impl DType {
         }
     }
 
-    /// What this crate writes into a header: little-endian, and no byte order where there is only one byte.
+    /// The type as written to a header: little-endian, without a byte order for one-byte types.
     pub(crate) const fn descr(self) -> &'static str {
         match self {
             Self::F16 => "<f2",
@@ -78,7 +78,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// Elements of one of the supported types, in the order in which the file has them.
+/// Elements of one of the supported types, in the order of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
     /// `float16`
@@ -134,26 +134,26 @@ impl Data {
     }
 }
 
-/// A Rust type that is an element type of `.npy` files: [`struct@f16`], `f32`, `f64`, `i32`, `i64` and `u8`.
+/// A Rust type for elements of `.npy` files: [`struct@f16`], `f32`, `f64`, `i32`, `i64` and `u8`.
 ///
-/// It is sealed: the types are those of [`DType`].
+/// Sealed: the types are those of [`DType`].
 pub trait Scalar: Copy + bytes::Bytes {
-    /// The same type as a value.
+    /// The [`DType`] of this type.
     const DTYPE: DType;
 
-    /// Elements of this type as [`Data`].
+    /// Wraps elements of this type as [`Data`].
     fn wrap(values: Vec<Self>) -> Data;
 
-    /// The elements, where they are of this type.
+    /// The elements, if they have this type.
     fn slice(data: &Data) -> Option<&[Self]>;
 
-    /// The elements by value, where they are of this type; otherwise `data` unchanged.
+    /// The elements by value, if they have this type; otherwise `data` unchanged.
     fn take(data: Data) -> Result<Vec<Self>, Data>;
 }
 
 /// Private, so that no other type can be a [`Scalar`].
 pub(crate) mod bytes {
-    /// Conversion from and to the bytes of a file, a piece at a time.
+    /// Converts from and to the bytes of a file, a piece at a time.
     pub trait Bytes: Sized {
         /// Appends the elements that `bytes` holds; bytes after the last whole element are ignored.
         fn decode(bytes: &[u8], big_endian: bool, out: &mut Vec<Self>);
@@ -190,7 +190,7 @@ macro_rules! scalar {
         impl bytes::Bytes for $type {
             fn decode(bytes: &[u8], big_endian: bool, out: &mut Vec<Self>) {
                 let (elements, _) = bytes.as_chunks::<{ size_of::<Self>() }>();
-                // Two loops, so that each is a plain copy or a plain swap.
+                // Two loops, so that each is a plain copy or a plain byte swap.
                 if big_endian {
                     out.extend(elements.iter().map(|bytes| Self::from_be_bytes(*bytes)));
                 } else {

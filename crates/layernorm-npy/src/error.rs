@@ -1,4 +1,4 @@
-//! What can go wrong, with what was expected and what came.
+//! Errors, with what was expected and what was found.
 
 use std::fmt;
 use std::io;
@@ -6,27 +6,27 @@ use std::path::{Path, PathBuf};
 
 use crate::DType;
 
-/// Why an array could not be read, made or written.
+/// Why an array could not be read, created or written.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Any of the others, of a file whose path is known.
+    /// Another error, in a file whose path is known.
     InFile {
-        /// The path as the caller gave it.
+        /// The path as given by the caller.
         path: PathBuf,
-        /// What went wrong there; never `InFile` itself.
+        /// The error; never `InFile` itself.
         error: Box<Error>,
     },
-    /// The operating system refused, or the reader or writer failed.
+    /// The operating system, the reader or the writer failed.
     Io {
-        /// What was tried: `open`, `read`, …
+        /// The action that failed: `open`, `read`, …
         action: &'static str,
-        /// What came of it.
+        /// The underlying error.
         source: io::Error,
     },
     /// The first six bytes are not `\x93NUMPY`.
     NotNpy {
-        /// The bytes that are there.
+        /// The bytes found.
         found: [u8; 6],
     },
     /// A format version other than 1.0, 2.0 and 3.0.
@@ -38,34 +38,34 @@ pub enum Error {
     },
     /// The file ends early.
     Truncated {
-        /// Where it ends.
+        /// The part in which it ends.
         part: Part,
-        /// The bytes that this part has according to what came before it.
+        /// The length of this part in bytes, according to what precedes it.
         expected: u64,
-        /// The bytes that are there.
+        /// The bytes found.
         found: u64,
     },
     /// There are bytes after the data.
     TrailingBytes {
-        /// The bytes of data that the header announces.
+        /// The bytes of data according to the header.
         expected: u64,
-        /// The bytes that are there. A reader is not read to its end to count them, so there may be more.
+        /// The bytes found. The reader is not read to its end, so there may be more.
         found: u64,
     },
     /// The header is longer than [`MAX_HEADER_LEN`](crate::MAX_HEADER_LEN).
     HeaderTooLong {
-        /// The longest that is read.
+        /// The maximum length.
         limit: usize,
-        /// The length that the file announces.
+        /// The length according to the file.
         found: u64,
     },
-    /// The header is not the Python dictionary that it has to be.
+    /// The header is not the expected Python dictionary.
     Header {
-        /// Characters of the header before the place where it goes wrong.
+        /// The position of the error, in characters.
         offset: usize,
-        /// What had to stand there.
+        /// What was expected there.
         expected: &'static str,
-        /// What stands there, cut off after a few characters.
+        /// What was found there, truncated after a few characters.
         found: String,
     },
     /// The header lacks one of its three keys.
@@ -73,45 +73,45 @@ pub enum Error {
         /// `descr`, `fortran_order` or `shape`.
         key: &'static str,
     },
-    /// An element type that this crate does not read.
+    /// An element type that this crate does not support.
     UnsupportedDType {
-        /// The type as the header has it, cut off where it is long.
+        /// The type in the header, truncated if long.
         descr: String,
     },
     /// More dimensions than [`MAX_DIMENSIONS`](crate::MAX_DIMENSIONS).
     TooManyDimensions {
-        /// The most there may be.
+        /// The maximum number.
         limit: usize,
-        /// How many there are.
+        /// The number found.
         found: usize,
     },
-    /// An array of that shape has more bytes than this machine can address. Dimensions of length zero do not excuse
-    /// the others, because strides would overflow all the same.
+    /// An array of this shape has more bytes than this machine can address. Dimensions of length 0 are left out of the
+    /// product, because strides would overflow anyway.
     ShapeTooLarge {
         /// The shape.
         shape: Vec<usize>,
         /// The type of the elements.
         dtype: DType,
     },
-    /// The elements are not as many as the shape says.
+    /// The number of elements does not match the shape.
     LengthMismatch {
         /// The shape.
         shape: Vec<usize>,
-        /// Its product.
+        /// The number of elements of the shape.
         expected: usize,
-        /// The elements there are.
+        /// The number of elements found.
         found: usize,
     },
-    /// The elements are of another type than the one asked for.
+    /// The elements do not have the requested type.
     DTypeMismatch {
-        /// The type asked for.
+        /// The requested type.
         expected: DType,
-        /// The type they have.
+        /// The actual type.
         found: DType,
     },
-    /// There is no memory for the elements.
+    /// There is not enough memory for the elements.
     OutOfMemory {
-        /// The bytes that were asked for.
+        /// The bytes requested.
         bytes: u64,
     },
 }
@@ -141,7 +141,7 @@ impl fmt::Display for Part {
 }
 
 impl Error {
-    /// The file it is about, where that is known.
+    /// The file it is about, if known.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::InFile { path, .. } => Some(path),
@@ -161,7 +161,7 @@ impl Error {
         Self::InFile { path: path.to_path_buf(), error: Box::new(self) }
     }
 
-    /// For `map_err`: an I/O error of what was tried.
+    /// For `map_err`: the I/O error of an action.
     pub(crate) fn io(action: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io { action, source }
     }
@@ -181,10 +181,10 @@ impl fmt::Display for Error {
                 write!(f, "expected format version 1.0, 2.0 or 3.0, found {major}.{minor}")
             }
             Self::Truncated { part, expected, found } => {
-                write!(f, "the {part} is cut short: expected {expected} bytes, found {found}")
+                write!(f, "the {part} is truncated: expected {expected} bytes, found {found}")
             }
             Self::TrailingBytes { expected, found } => {
-                write!(f, "there are bytes after the data: expected {expected} bytes, found at least {found}")
+                write!(f, "extra bytes after the data: expected {expected} bytes, found at least {found}")
             }
             Self::HeaderTooLong { limit, found } => {
                 write!(f, "the header is too long: expected at most {limit} bytes, found {found}")
@@ -206,7 +206,7 @@ impl fmt::Display for Error {
             Self::DTypeMismatch { expected, found } => {
                 write!(f, "expected an array of {expected}, found {found}")
             }
-            Self::OutOfMemory { bytes } => write!(f, "no memory for {bytes} bytes"),
+            Self::OutOfMemory { bytes } => write!(f, "not enough memory for {bytes} bytes"),
         }
     }
 }
@@ -228,7 +228,7 @@ fn write_unsupported(f: &mut fmt::Formatter<'_>, descr: &str) -> fmt::Result {
     Ok(())
 }
 
-/// What NumPy calls the kind of type that a header names by one letter.
+/// NumPy's name for the kind of type that a header denotes by one letter.
 fn kind(descr: &str) -> Option<&'static str> {
     let letter = descr.trim_start_matches(['<', '>', '=', '|']).chars().next()?;
     Some(match letter {
@@ -251,7 +251,7 @@ fn kind(descr: &str) -> Option<&'static str> {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            // Not `error` and `source` themselves: the message says them already.
+            // Not `error` and `source` themselves: the message already contains them.
             Self::InFile { error, .. } => error.source(),
             Self::Io { source, .. } => source.source(),
             _ => None,

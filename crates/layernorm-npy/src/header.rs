@@ -1,23 +1,23 @@
-//! The header: a Python dictionary with three keys, in text.
+//! The header: a Python dictionary with three keys, as text.
 
 use crate::literal::Literal;
 use crate::{DType, Error, Order};
 
-/// The longest header that is read, in bytes.
+/// The maximum length of a header, in bytes.
 ///
-/// It is NumPy's own limit (`max_header_size` of `numpy.load`), so that what NumPy loads is not refused for its length.
-/// The longest header of a supported type has less than a fifth of it: 64 dimensions of 20 digits.
+/// This is NumPy's limit (`max_header_size` of `numpy.load`), so no file that NumPy loads is rejected for its length. The longest
+/// header of a supported type, with 64 dimensions of 20 digits, takes less than a fifth of it.
 pub const MAX_HEADER_LEN: usize = 10_000;
 
 pub(crate) const MAGIC: [u8; 6] = *b"\x93NUMPY";
 
-/// Data begins at a multiple of this many bytes, as `numpy.save` has it.
+/// Data starts at a multiple of this many bytes, as with `numpy.save`.
 const ALIGN: usize = 64;
 
-/// NumPy leaves room for this many digits of the slowest dimension, so that a file can grow in place.
+/// NumPy reserves this many digits for the slowest dimension, so that a file can grow in place.
 const GROWTH_DIGITS: usize = 21;
 
-/// What a header says. The shape is not checked yet.
+/// The contents of a header. The shape is not checked yet.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Header {
     pub(crate) dtype: DType,
@@ -27,10 +27,10 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads the dictionary of a file of format version `major`.0.
+    /// Parses the dictionary of a file of format version `major`.0.
     ///
-    /// Keys may come in any order, each once. Beyond what NumPy writes today, it takes what Python 2 wrote: `u'…'`,
-    /// and in versions 1.0 and 2.0 numbers that end in `L`.
+    /// Keys may come in any order, each once. In addition to what NumPy writes today, it accepts the output of Python 2: `u'…'`, and
+    /// numbers that end in `L` in versions 1.0 and 2.0.
     pub(crate) fn parse(bytes: &[u8], major: u8) -> Result<Self, Error> {
         let text = decode(bytes, major)?;
         let mut literal = Literal::new(&text, major < 3);
@@ -90,7 +90,7 @@ fn parse_descr(literal: &mut Literal<'_>) -> Result<(DType, bool), Error> {
     }
     let descr = literal.string("a type in quotes")?;
     let native = cfg!(target_endian = "big");
-    // NumPy reads a missing mark and '|' as the machine's own order.
+    // NumPy reads a missing byte order or '|' as the native one.
     let (big_endian, code) = match descr.split_at_checked(1) {
         Some(("<", code)) => (false, code),
         Some((">", code)) => (true, code),
@@ -121,9 +121,9 @@ fn parse_order(literal: &mut Literal<'_>) -> Result<Order, Error> {
     }
 }
 
-/// Everything before the data, as `numpy.save` writes it: version 1.0, with the same padding to the byte.
+/// Everything before the data, byte for byte as `numpy.save` writes it: version 1.0, with the same padding.
 ///
-/// `shape` has been checked to have at most [`MAX_DIMENSIONS`](crate::MAX_DIMENSIONS).
+/// `shape` has already been checked to have at most [`MAX_DIMENSIONS`](crate::MAX_DIMENSIONS) dimensions.
 pub(crate) fn preamble(dtype: DType, order: Order, shape: &[usize]) -> Vec<u8> {
     let (fortran_order, slowest) = match effective_order(order, shape) {
         Order::C => ("False", shape.first()),
@@ -137,7 +137,7 @@ pub(crate) fn preamble(dtype: DType, order: Order, shape: &[usize]) -> Vec<u8> {
     }
 
     let before = MAGIC.len() + 4;
-    // NumPy pads by a whole 64 bytes where the end is aligned already.
+    // NumPy adds a full 64 bytes if the end is already aligned.
     let padding = ALIGN - (before + text.len() + 1) % ALIGN;
     text.push_str(&" ".repeat(padding));
     text.push('\n');
@@ -151,7 +151,7 @@ pub(crate) fn preamble(dtype: DType, order: Order, shape: &[usize]) -> Vec<u8> {
     bytes
 }
 
-/// NumPy says C where both orders are the same: no elements, or at most one dimension that is not 1.
+/// NumPy writes C if both orders are the same: no elements, or at most one dimension that is not 1.
 fn effective_order(order: Order, shape: &[usize]) -> Order {
     let same = shape.contains(&0) || shape.iter().filter(|&&length| length != 1).count() <= 1;
     if same { Order::C } else { order }

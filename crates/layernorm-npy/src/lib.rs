@@ -4,7 +4,7 @@
 //!
 //! - [`read()`], [`write()`], [`to_writer`]: files and streams.
 //! - [`Array`]: shape, [`Order`] and elements; [`Array::from_bytes`] and [`Array::from_reader`] read without a path.
-//! - [`DType`]: the element types. [`Error`]: what can go wrong.
+//! - [`DType`]: the element types. [`Error`]: the errors.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! As much of Python's literals as headers need: strings, whole numbers and tuples of them.
+//! The part of Python's literals that headers need: strings, whole numbers and tuples of them.
 
 use crate::Error;
 
-/// Reads literals one after the other. Space before each is skipped.
+/// Parses literals one after the other. Whitespace before each is skipped.
 pub(crate) struct Literal<'a> {
     text: &'a str,
-    /// A byte offset into `text`, always at a character.
+    /// A byte offset into `text`, always at a character boundary.
     at: usize,
     /// Whether numbers may end in `L`, as Python 2 wrote them.
     long_suffix: bool,
@@ -16,9 +16,9 @@ impl<'a> Literal<'a> {
         Self { text, at: 0, long_suffix }
     }
 
-    /// Where the next thing stands.
+    /// Skips whitespace and returns the position of the next literal.
     pub(crate) fn position(&mut self) -> usize {
-        // What Python takes as space inside brackets.
+        // What Python accepts as whitespace inside brackets.
         let rest = self.text[self.at..].trim_start_matches([' ', '\t', '\n', '\r', '\x0c']);
         self.at = self.text.len() - rest.len();
         self.at
@@ -29,7 +29,7 @@ impl<'a> Literal<'a> {
         &self.text[at..]
     }
 
-    /// Takes `wanted` if it comes next.
+    /// Consumes `wanted` if it comes next.
     pub(crate) fn eat(&mut self, wanted: char) -> bool {
         let found = self.rest().starts_with(wanted);
         if found {
@@ -38,7 +38,7 @@ impl<'a> Literal<'a> {
         found
     }
 
-    /// Takes `wanted` if it comes next as a whole word.
+    /// Consumes `wanted` if it comes next as a whole word.
     pub(crate) fn eat_word(&mut self, wanted: &str) -> bool {
         let found = match self.rest().strip_prefix(wanted) {
             Some(after) => !after.starts_with(|c: char| c.is_alphanumeric() || c == '_'),
@@ -54,13 +54,13 @@ impl<'a> Literal<'a> {
         if self.eat(wanted) { Ok(()) } else { Err(self.error(expected)) }
     }
 
-    /// Nothing but space may follow.
+    /// Fails if anything but whitespace follows.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
         if self.rest().is_empty() { Ok(()) } else { Err(self.error("nothing after the dictionary")) }
     }
 
-    /// A string in either kind of quotes, perhaps with Python 2's `u`. No name in a header that can be read needs an
-    /// escape, so there are none.
+    /// A string in either kind of quotes, optionally with Python 2's `u`. Escapes are not supported, because no supported
+    /// header needs them.
     pub(crate) fn string(&mut self, expected: &'static str) -> Result<&'a str, Error> {
         let rest = self.rest();
         let quoted = rest.strip_prefix(['u', 'U']).unwrap_or(rest);
@@ -70,13 +70,13 @@ impl<'a> Literal<'a> {
         let body = &quoted[1..];
         let end = body.find([quote, '\\', '\n']);
         let Some(end) = end.filter(|&end| body[end..].starts_with(quote)) else {
-            return Err(self.error("a string that ends, without escapes"));
+            return Err(self.error("a closed string without escapes"));
         };
         self.at += rest.len() - body.len() + end + 1;
         Ok(&body[..end])
     }
 
-    /// A tuple of whole numbers: `()`, `(2,)`, `(2, 3)`, `(2, 3,)`; not `(2)`, which to Python is a number.
+    /// A tuple of whole numbers: `()`, `(2,)`, `(2, 3)`, `(2, 3,)`; not `(2)`, which is a number in Python.
     pub(crate) fn shape(&mut self) -> Result<Vec<usize>, Error> {
         let mut shape = Vec::new();
         self.expect('(', "a tuple of whole numbers")?;
@@ -99,13 +99,13 @@ impl<'a> Literal<'a> {
         let rest = self.rest();
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let number = &rest[..digits];
-        // Python refuses leading zeros too.
+        // Python rejects leading zeros too.
         let zero_first = number.starts_with('0') && !number.bytes().all(|digit| digit == b'0');
         if number.is_empty() || zero_first {
             return Err(self.error("a length of zero or more in decimal digits"));
         }
         let Ok(length) = number.parse() else {
-            return Err(self.error("a length that fits into this machine's words"));
+            return Err(self.error("a length that fits into a machine word"));
         };
         self.at += digits;
         if self.long_suffix && self.text[self.at..].starts_with('L') {
@@ -114,7 +114,7 @@ impl<'a> Literal<'a> {
         Ok(length)
     }
 
-    /// If a list or tuple comes next, takes it whole, whatever it holds.
+    /// If a list or tuple comes next, consumes all of it, whatever it contains.
     pub(crate) fn bracketed(&mut self) -> Option<&'a str> {
         let rest = self.rest();
         if !rest.starts_with(['[', '(']) {
@@ -131,7 +131,7 @@ impl<'a> Literal<'a> {
         self.error_at(at, expected)
     }
 
-    /// An error about what stands at a [`position`](Self::position).
+    /// An error about what is at a [`position`](Self::position).
     pub(crate) fn error_at(&self, at: usize, expected: &'static str) -> Error {
         const LONGEST: usize = 24;
         let (before, after) = self.text.split_at(at);
@@ -143,7 +143,7 @@ impl<'a> Literal<'a> {
     }
 }
 
-/// Where the bracket that opens `text` is closed, or the end of `text` if it never is.
+/// The position at which the bracket that opens `text` is closed, or the end of `text` if it never is.
 fn bracket_end(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut quote = None;

@@ -1,4 +1,4 @@
-//! Reading: preamble → header → shape checked → data, in pieces.
+//! Reading: preamble → header → check the shape → data, in pieces.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,8 +10,8 @@ use crate::array::element_count;
 use crate::header::{Header, MAGIC, MAX_HEADER_LEN};
 use crate::{Array, DType, Error, Part, Scalar};
 
-/// Data is read in pieces of this many bytes, so that memory grows with what arrives and not with what the header
-/// says. A multiple of every element's size; small enough to stay in a core's own cache while it is converted.
+/// Data is read in pieces of this many bytes, so that memory grows with the data received and not with what the header claims.
+/// A multiple of every element size, and small enough to stay in a core's own cache during conversion.
 const PIECE: u64 = 64 * 1024;
 
 /// Reads the array in a file.
@@ -27,23 +27,23 @@ fn read_file(path: &Path) -> Result<Array, Error> {
 }
 
 impl Array {
-    /// Reads one array, to the end of `reader`: bytes after it are an error.
+    /// Reads one array, up to the end of `reader`: bytes after it are an error.
     ///
-    /// Memory grows with the bytes that arrive, so a reader without an end takes as much as its header asks for; put a
-    /// limit on one that is not trusted with [`Read::take`].
+    /// Memory grows with the bytes received, so an endless reader can use as much as its header asks for. Limit an untrusted reader
+    /// with [`Read::take`].
     pub fn from_reader(mut reader: impl Read) -> Result<Self, Error> {
         read_array(&mut reader, 0)
     }
 
-    /// Reads the array in the bytes of a file.
+    /// Reads an array from the bytes of a file.
     pub fn from_bytes(mut bytes: &[u8]) -> Result<Self, Error> {
         let length = bytes.len() as u64;
         read_array(&mut bytes, length)
     }
 }
 
-/// Reads one array. `length` is how many bytes are known to be there, zero where nothing is known. It only saves
-/// growing the memory step by step, and makes an error's number more exact.
+/// Reads one array. `length` is the number of bytes known to be available, 0 if unknown. It only avoids growing the memory
+/// step by step, and makes the number in an error more exact.
 fn read_array(source: &mut dyn Read, length: u64) -> Result<Array, Error> {
     let (header, before) = read_header(source)?;
     let count = element_count(&header.shape, header.dtype)?;
@@ -86,7 +86,7 @@ fn read_header(source: &mut dyn Read) -> Result<(Header, u64), Error> {
     Ok((Header::parse(text, major)?, before))
 }
 
-/// Fills `buffer`, or says how much of it there was.
+/// Fills `buffer`; fails with the number of bytes found if there are fewer.
 fn fill(source: &mut dyn Read, buffer: &mut [u8], part: Part) -> Result<(), Error> {
     let expected = buffer.len();
     let mut found = 0;
@@ -103,18 +103,18 @@ fn fill(source: &mut dyn Read, buffer: &mut [u8], part: Part) -> Result<(), Erro
     Ok(())
 }
 
-/// What comes after the header.
+/// Everything after the header.
 struct Rest<'a> {
     source: &'a mut dyn Read,
-    /// Elements that the header announces; their bytes fit into an `isize`.
+    /// Number of elements according to the header; their bytes fit into an `isize`.
     count: usize,
     big_endian: bool,
-    /// Bytes known to be there.
+    /// Bytes known to be available.
     known: u64,
 }
 
 impl Rest<'_> {
-    /// All the elements and nothing after them.
+    /// Reads all elements; fails if bytes follow them.
     fn elements<T: Scalar>(self) -> Result<Vec<T>, Error> {
         let expected = (self.count * size_of::<T>()) as u64;
         let mut values = Vec::new();

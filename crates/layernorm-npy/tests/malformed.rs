@@ -35,8 +35,8 @@ fn descr_error(descr: &str) -> String {
 
 #[test]
 fn before_the_header() {
-    assert_eq!(error(b""), "the magic string is cut short: expected 8 bytes, found 0");
-    assert_eq!(error(b"\x93NUMP"), "the magic string is cut short: expected 8 bytes, found 5");
+    assert_eq!(error(b""), "the magic string is truncated: expected 8 bytes, found 0");
+    assert_eq!(error(b"\x93NUMP"), "the magic string is truncated: expected 8 bytes, found 5");
     assert_eq!(
         error(b"PK\x03\x04 zipped"),
         "not an .npy file: expected it to begin with \"\\x93NUMPY\", found \"PK\\x03\\x04 z\""
@@ -46,16 +46,16 @@ fn before_the_header() {
         bytes.extend([major, minor, 0, 0, 0, 0]);
         assert_eq!(error(&bytes), format!("expected format version 1.0, 2.0 or 3.0, found {major}.{minor}"));
     }
-    assert_eq!(error(b"\x93NUMPY\x01\x00v"), "the length of the header is cut short: expected 2 bytes, found 1");
+    assert_eq!(error(b"\x93NUMPY\x01\x00v"), "the length of the header is truncated: expected 2 bytes, found 1");
     assert_eq!(
         error(b"\x93NUMPY\x02\x00v\x00\x00"),
-        "the length of the header is cut short: expected 4 bytes, found 3"
+        "the length of the header is truncated: expected 4 bytes, found 3"
     );
 }
 
 #[test]
 fn header_length() {
-    assert_eq!(error(b"\x93NUMPY\x01\x00v\x00{'descr'"), "the header is cut short: expected 118 bytes, found 8");
+    assert_eq!(error(b"\x93NUMPY\x01\x00v\x00{'descr'"), "the header is truncated: expected 118 bytes, found 8");
     assert_eq!(
         error(b"\x93NUMPY\x02\x00\xff\xff\xff\xff{}"),
         "the header is too long: expected at most 10000 bytes, found 4294967295"
@@ -79,7 +79,7 @@ fn at(offset: usize, expected: &str, found: &str) -> String {
 
 #[test]
 fn dictionary() {
-    let unended = "a string that ends, without escapes";
+    let unended = "a closed string without escapes";
     for (header, expected) in [
         ("", at(0, "'{'", "")),
         ("  \n", at(3, "'{'", "")),
@@ -157,7 +157,7 @@ fn shapes() {
         ("(2.0,)", at(52, "','", ".0,)}")),
         ("(1, 2 3)", at(56, "',' or ')'", "3)}")),
         ("(2, ", at(54, digits, "}")),
-        ("(18446744073709551616,)", at(51, "a length that fits into this machine's words", "18446744073709551616,)}")),
+        ("(18446744073709551616,)", at(51, "a length that fits into a machine word", "18446744073709551616,)}")),
     ] {
         assert_eq!(shape_error(shape), expected, "{shape:?}");
     }
@@ -223,22 +223,22 @@ fn data_length() {
     for found in 0..8 {
         assert_eq!(
             error(&file(1, header, &[0; 8][..found])),
-            format!("the data is cut short: expected 8 bytes, found {found}")
+            format!("the data is truncated: expected 8 bytes, found {found}")
         );
     }
     let long = file(1, header, &[0; 20]);
-    assert_eq!(error(&long), "there are bytes after the data: expected 8 bytes, found at least 20");
+    assert_eq!(error(&long), "extra bytes after the data: expected 8 bytes, found at least 20");
     assert_eq!(
         Array::from_reader(&long[..]).unwrap_err().to_string(),
-        "there are bytes after the data: expected 8 bytes, found at least 9"
+        "extra bytes after the data: expected 8 bytes, found at least 9"
     );
     let empty = b"{'descr': '<f4', 'fortran_order': False, 'shape': (0,)}";
-    assert_eq!(error(&file(1, empty, b"\n")), "there are bytes after the data: expected 0 bytes, found at least 1");
+    assert_eq!(error(&file(1, empty, b"\n")), "extra bytes after the data: expected 0 bytes, found at least 1");
     // More than one piece, cut in the middle of an element.
     let header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (100000,)}";
     assert_eq!(
         error(&file(1, header, &vec![0; 700_003])),
-        "the data is cut short: expected 800000 bytes, found 700003"
+        "the data is truncated: expected 800000 bytes, found 700003"
     );
 }
 
@@ -250,7 +250,7 @@ fn claims_take_no_memory() {
         let header = format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({length},)}}");
         assert_eq!(
             error(&file(1, header.as_bytes(), &[0; 8])),
-            format!("the data is cut short: expected {} bytes, found 8", length * 8)
+            format!("the data is truncated: expected {} bytes, found 8", length * 8)
         );
     }
 }

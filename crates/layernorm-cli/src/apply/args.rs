@@ -1,4 +1,4 @@
-//! The options of `layernorm apply` with a normalization, and which of them go together.
+//! The options of `layernorm apply` for normalizations, and which of them go together.
 
 use crate::failure::Failure;
 use clap::ValueEnum;
@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 /// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Op {
-    /// The chosen axes to mean 0 and variance 1.
+    /// Layer norm: normalize the chosen axes to mean 0 and variance 1
     #[value(name = "layer-norm")]
     Layer,
-    /// The chosen axes divided by their root mean square.
+    /// RMS norm: divide the chosen axes by their root mean square
     #[value(name = "rms-norm")]
     Rms,
-    /// Each channel of [N, C, ...] over the whole batch, or by running statistics.
+    /// Batch norm: normalize each channel of [N, C, ...] over the batch, or with running statistics
     #[value(name = "batch-norm")]
     Batch,
-    /// Each group of channels of each sample of [N, C, ...].
+    /// Group norm: normalize each group of channels of each sample of [N, C, ...]
     #[value(name = "group-norm")]
     Group,
-    /// Each channel of each sample of [N, C, ...].
+    /// Instance norm: normalize each channel of each sample of [N, C, ...]
     #[value(name = "instance-norm")]
     Instance,
 }
@@ -35,79 +35,79 @@ impl fmt::Display for Op {
 /// The options of the normalizations.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The operation.
+    /// Operation
     #[arg(value_enum)]
     pub(super) op: Op,
-    /// x, the tensor to normalize.
+    /// Input x, the tensor to normalize
     #[arg(long, value_name = "X.npy")]
     pub(super) input: PathBuf,
-    /// Where y goes. Needed unless --grad-output is given.
+    /// Output file for y; required unless --grad-output is given
     #[arg(long, value_name = "Y.npy")]
     pub(super) output: Option<PathBuf>,
-    /// The axes that are normalized together, such as -1 or 1,2; by default the last (layer-norm, rms-norm).
+    /// Axes that are normalized together, such as -1 or 1,2 [default: the last] (layer-norm, rms-norm)
     #[arg(long, value_delimiter = ',', allow_hyphen_values = true, value_name = "AXES")]
     pub(super) axes: Option<Vec<isize>>,
-    /// The number of groups that the channels are cut into (group-norm).
+    /// Number of channel groups (group-norm)
     #[arg(long, value_name = "G")]
     pub(super) groups: Option<usize>,
-    /// γ: of the input's type or float32; the shape of the axes in ascending order, or one per channel.
+    /// γ, in the input's type or float32: the shape of the axes in ascending order, or one value per channel
     #[arg(long, value_name = "W.npy")]
     pub(super) weight: Option<PathBuf>,
-    /// β: of the input's type or float32; the shape of the axes in ascending order, or one per channel.
+    /// β, in the input's type or float32: the shape of the axes in ascending order, or one value per channel
     #[arg(long, value_name = "B.npy")]
     pub(super) bias: Option<PathBuf>,
-    /// ε, added to the variance or the mean square: finite, 0 or more.
+    /// ε, added to the variance or the mean square: finite, 0 or more
     #[arg(long, default_value = "1e-5", allow_hyphen_values = true, value_name = "E")]
     pub(super) eps: f64,
-    /// The gain is 1 + γ instead of γ.
+    /// Use 1 + γ as the gain instead of γ
     #[arg(long)]
     pub(super) zero_centered: bool,
-    /// r: the norm is that of h = x + r, rounded to the type (layer-norm, rms-norm).
+    /// Residual r: normalize h = x + r, rounded to the type (layer-norm, rms-norm)
     #[arg(long, value_name = "R.npy")]
     pub(super) residual: Option<PathBuf>,
-    /// Where h = x + r goes.
+    /// Output file for h = x + r
     #[arg(long, value_name = "H.npy")]
     pub(super) residual_output: Option<PathBuf>,
 
-    /// Where the means go: float32, or float64 for float64 input (not rms-norm, which has none).
+    /// Output file for the means: float32, or float64 for float64 input (not rms-norm, which has none)
     #[arg(long, value_name = "M.npy", help_heading = "Statistics")]
     pub(super) mean_output: Option<PathBuf>,
-    /// Where 1/sqrt(variance + ε) goes, or 1/sqrt(mean square + ε): float32, or float64 for float64 input.
+    /// Output file for 1/sqrt(variance + ε) or 1/sqrt(mean square + ε): float32, or float64 for float64 input
     #[arg(long, value_name = "S.npy", help_heading = "Statistics")]
     pub(super) rstd_output: Option<PathBuf>,
-    /// The mean of each channel, instead of the batch's own (batch-norm, with --running-var).
+    /// Mean of each channel, used instead of the batch's (batch-norm, with --running-var)
     #[arg(long, value_name = "RM.npy", help_heading = "Statistics")]
     pub(super) running_mean: Option<PathBuf>,
-    /// The variance of each channel, instead of the batch's own (batch-norm, with --running-mean).
+    /// Variance of each channel, used instead of the batch's (batch-norm, with --running-mean)
     #[arg(long, value_name = "RV.npy", help_heading = "Statistics")]
     pub(super) running_var: Option<PathBuf>,
 
-    /// The gradient of y, from which the others are computed.
+    /// Gradient of y, from which the other gradients are computed
     #[arg(long, value_name = "DY.npy", help_heading = "Backward")]
     pub(super) grad_output: Option<PathBuf>,
-    /// The gradient of h from its other users, added to the gradient of the input (with --residual).
+    /// Gradient of h from its other uses, added to the gradient of the input (with --residual)
     #[arg(long, value_name = "DH.npy", help_heading = "Backward")]
     pub(super) grad_residual_output: Option<PathBuf>,
-    /// Where the gradient of x goes; with a residual, that of h.
+    /// Output file for the gradient of x; with a residual, for the gradient of h
     #[arg(long, value_name = "DX.npy", help_heading = "Backward")]
     pub(super) grad_input: Option<PathBuf>,
-    /// Where the gradient of γ goes, of γ's type.
+    /// Output file for the gradient of γ, in γ's type
     #[arg(long, value_name = "DW.npy", help_heading = "Backward")]
     pub(super) grad_weight: Option<PathBuf>,
-    /// Where the gradient of β goes, of β's type.
+    /// Output file for the gradient of β, in β's type
     #[arg(long, value_name = "DB.npy", help_heading = "Backward")]
     pub(super) grad_bias: Option<PathBuf>,
 
-    /// At most so many threads; by default as many as there are cores. It changes no bit.
+    /// Maximum number of threads [default: number of cores]. Does not change results
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub(super) threads: Option<usize>,
-    /// The instruction set: scalar, avx2, avx512 or neon; by default the machine's widest. It changes no bit.
+    /// Instruction set: scalar, avx2, avx512 or neon [default: the widest available]. Does not change results
     #[arg(long, value_name = "ISA", help_heading = "Machine")]
     pub(super) isa: Option<Isa>,
 }
 
 impl Args {
-    /// Everything that is wrong with the options whatever the files hold.
+    /// Checks everything about the options that does not depend on the files.
     pub(super) fn check(&self) -> Result<(), Failure> {
         self.check_operation()?;
         self.check_companions()?;
@@ -117,7 +117,7 @@ impl Args {
         }
     }
 
-    /// Each option with the operations that it is for.
+    /// Fails if an option does not apply to the operation.
     fn check_operation(&self) -> Result<(), Failure> {
         const ROWS: &[Op] = &[Op::Layer, Op::Rms];
         const CENTERED: &[Op] = &[Op::Layer, Op::Batch, Op::Group, Op::Instance];
@@ -134,14 +134,14 @@ impl Args {
         match fits.into_iter().find(|(_, given, ops)| *given && !ops.contains(&self.op)) {
             Some((option, _, ops)) => {
                 let names: Vec<_> = ops.iter().map(Op::to_string).collect();
-                let message = format!("{option} does not fit {}: expected with {}", self.op, names.join(" or "));
+                let message = format!("{option} does not apply to {}: expected {}", self.op, names.join(" or "));
                 Err(Failure::bad_input(message))
             }
             None => Ok(()),
         }
     }
 
-    /// Each option with the one that it makes no sense without.
+    /// Fails if an option is given without the one it needs.
     fn check_companions(&self) -> Result<(), Failure> {
         let backward = self.grad_output.is_some();
         let gradients = [&self.grad_input, &self.grad_weight, &self.grad_bias].map(Option::is_some);
@@ -161,13 +161,13 @@ impl Args {
         ];
         match needs.into_iter().find(|(_, given, _, present)| *given && !present) {
             Some((option, _, companion, _)) => {
-                Err(Failure::bad_input(format!("{option}: expected {companion} with it, found none")))
+                Err(Failure::bad_input(format!("{option}: expected {companion}, found none")))
             }
             None => Ok(()),
         }
     }
 
-    /// Every file that is to be written, with its option.
+    /// Every output file, with its option.
     pub(super) fn outputs(&self) -> Vec<(&'static str, &Path)> {
         let places = [
             ("--output", &self.output),

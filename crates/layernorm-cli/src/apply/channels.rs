@@ -9,7 +9,7 @@ use layernorm::group_norm::{self, GroupConfig};
 use layernorm::instance_norm::{self, InstanceConfig};
 use layernorm::{Context, Error, Float, ViewMut};
 
-/// Forward, then backward if there is a gradient of the output.
+/// Forward, then backward if a gradient of the output is given.
 pub(super) fn run<T: Number>(args: &Args, inputs: &Inputs, cx: &mut Context) -> Result<Results<T>, Failure> {
     let (samples, channels) = match *inputs.x.shape() {
         [samples, channels, ..] => (samples, channels),
@@ -32,7 +32,7 @@ pub(super) fn run<T: Number>(args: &Args, inputs: &Inputs, cx: &mut Context) -> 
     }
 }
 
-/// The number of groups if the channels can be cut into so many: before memory is taken for their statistics.
+/// Returns the number of groups if it divides the channels. Called before memory is allocated for the statistics.
 fn divisor(groups: usize, channels: usize) -> Result<usize, Error> {
     let fits = groups > 0 && channels.is_multiple_of(groups);
     if fits { Ok(groups) } else { Err(Error::Groups { groups, channels }) }
@@ -73,7 +73,7 @@ fn instance<T: Number>(
     Ok(results)
 }
 
-/// Batch norm by the batch's own statistics.
+/// Batch norm with the statistics of the batch.
 fn batch<T: Number>(
     args: &Args,
     inputs: &Inputs,
@@ -90,7 +90,7 @@ fn batch<T: Number>(
     Ok(results)
 }
 
-/// Batch norm by running statistics, which are then also the ones reported.
+/// Batch norm with running statistics, which are also the ones written to the files.
 fn infer<T: Number>(
     args: &Args,
     inputs: &Inputs,
@@ -107,7 +107,7 @@ fn infer<T: Number>(
     }
     let eps = T::Acc::from_f64(args.eps);
     results.saved.m.copy_from_slice(moments.mean);
-    // Adding −0 leaves every mean as it is.
+    // Adding −0 does not change a mean.
     results.saved.delta.fill(T::Acc::NEG_ZERO);
     for (rstd, &var) in results.saved.rstd.iter_mut().zip(moments.var) {
         *rstd = T::Acc::ONE / (var + eps).sqrt();

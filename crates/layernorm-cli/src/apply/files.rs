@@ -1,4 +1,4 @@
-//! The files that are read, and their arrays as views: a Fortran-ordered one is a strided view of what was read.
+//! The input files, and views of their arrays. An array in Fortran order becomes a strided view; nothing is copied.
 
 use super::args::Args;
 use super::results::room;
@@ -9,12 +9,12 @@ use layernorm_npy::{Array, DType, Order, Scalar};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// An element type of files that can be normalized. Its arithmetic type is one too.
+/// An element type of files that can be normalized; so can its arithmetic type.
 pub(super) trait Number: Element<Acc: Scalar> + Scalar {}
 
 impl<T: Element<Acc: Scalar> + Scalar> Number for T {}
 
-/// An array, and where it came from for messages.
+/// An array, and where it came from, for error messages.
 #[derive(Debug)]
 pub(super) struct Input {
     option: &'static str,
@@ -39,7 +39,7 @@ impl Input {
         self.array.shape()
     }
 
-    /// The elements as a tensor, where they are.
+    /// The elements as a tensor, without copying.
     pub(super) fn view<T: Scalar>(&self) -> Result<View<'_, T>, Failure> {
         let values = self.array.as_slice()?;
         Ok(View::strided(values, self.array.shape(), &self.array.strides(), 0)?)
@@ -50,7 +50,7 @@ impl Input {
         Ok(if self.dtype() == T::DTYPE { Param::Same(self.view()?) } else { Param::F32(self.view()?) })
     }
 
-    /// Fails where the elements are neither of the input's type `T` nor of the other type that may be.
+    /// Fails unless the elements are of the input's type `T` or of the other permitted type.
     fn of_type<T: Scalar>(self, other: DType) -> Result<Self, Failure> {
         match self.dtype() {
             found if found == T::DTYPE || found == other => Ok(self),
@@ -59,17 +59,17 @@ impl Input {
         }
     }
 
-    /// The failure that says which types this file might have had.
+    /// The error for a file of the wrong type.
     pub(super) fn wrong_type(&self, expected: &str, found: DType) -> Failure {
         self.wrong(expected, &found)
     }
 
-    /// The failure that says what this file might have held.
+    /// The error for a file with the wrong contents.
     pub(super) fn wrong(&self, expected: &str, found: &dyn fmt::Display) -> Failure {
         Failure::bad_input(format!("{}: {}: expected {expected}, found {found}", self.option, shown(&self.path)))
     }
 
-    /// The elements in C order.
+    /// A copy of the elements in C order.
     pub(super) fn contiguous<T: Scalar>(&self) -> Result<Vec<T>, Failure> {
         let values = self.array.as_slice::<T>()?;
         let mut copy = room(values.len())?;
@@ -82,7 +82,7 @@ impl Input {
         let mut at = 0;
         let next = |_| {
             let value = values[at];
-            // The last index runs fastest; each that is done starts again.
+            // The last index runs fastest; an index that reaches its end starts again at 0.
             for axis in (0..shape.len()).rev() {
                 index[axis] += 1;
                 at += strides[axis] as usize;
@@ -98,7 +98,7 @@ impl Input {
         Ok(copy)
     }
 
-    /// One element per channel, in the arithmetic type. They have this type or the input's, as [`Inputs::read`] checked.
+    /// One element per channel, in the arithmetic type. The file has this type or the input's; [`Inputs::read`] checks it.
     pub(super) fn per_channel<T: Number>(&self, channels: usize) -> Result<Vec<T::Acc>, Failure> {
         if self.shape() != [channels] {
             let (option, path, found) = (self.option, shown(&self.path), self.shape());
@@ -115,7 +115,7 @@ impl Input {
     }
 }
 
-/// Everything that an operation reads, each file of a type that fits the input's.
+/// All inputs of an operation. Each file has a type that fits the input's.
 #[derive(Debug)]
 pub(super) struct Inputs {
     /// x.
@@ -124,11 +124,11 @@ pub(super) struct Inputs {
     pub(super) weight: Option<Input>,
     /// β.
     pub(super) bias: Option<Input>,
-    /// What is added to x.
+    /// The residual, which is added to x.
     pub(super) residual: Option<Input>,
     /// The gradient of the output.
     pub(super) dy: Option<Input>,
-    /// The gradient of h from its other users.
+    /// The gradient of h from its other uses.
     pub(super) dh: Option<Input>,
     /// Batch norm's running mean.
     pub(super) running_mean: Option<Input>,
@@ -137,7 +137,7 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// Reads the files of all options but the input's own, and checks their types. `T` is the input's type.
+    /// Reads the files of all other options and checks their types. `T` is the type of `x`.
     pub(super) fn read<T: Number>(args: &Args, x: Input) -> Result<Self, Failure> {
         let read = |option, path: &Option<PathBuf>, other: DType| {
             let file = path.as_deref().map(|path| Input::read(option, path)?.of_type::<T>(other));
@@ -156,7 +156,7 @@ impl Inputs {
         })
     }
 
-    /// γ and β as the operations take them.
+    /// γ and β in the form the operations take.
     pub(super) fn affine<T: Number>(&self, zero_centered: bool) -> Result<Affine<'_, T>, Failure> {
         let weight = self.weight.as_ref().map(Input::parameter).transpose()?;
         let bias = self.bias.as_ref().map(Input::parameter).transpose()?;

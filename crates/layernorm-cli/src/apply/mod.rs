@@ -1,6 +1,6 @@
-//! `layernorm apply`: a normalization or a recurrent network over a tensor in a file.
+//! `layernorm apply`: runs a normalization or a recurrent network on a tensor in a file.
 //!
-//! Options checked → files read → the operation, by element type → every result written.
+//! Check options → read files → run the operation for the element type → write all results.
 
 mod args;
 mod channels;
@@ -22,7 +22,7 @@ Examples:
   Layer norm of the last axis, with the statistics of every row:
     layernorm apply layer-norm --input x.npy --weight w.npy --bias b.npy --output y.npy \\
       --mean-output mean.npy --rstd-output rstd.npy
-  Its gradients from that of the output:
+  Its gradients, given the gradient of the output:
     layernorm apply layer-norm --input x.npy --weight w.npy --bias b.npy --grad-output dy.npy \\
       --grad-input dx.npy --grad-weight dw.npy --grad-bias db.npy
   RMS norm of x + r over the last two axes:
@@ -37,8 +37,7 @@ Examples:
 /// Apply a normalization, forward or backward, or a recurrent network to the tensor in an .npy file.
 ///
 /// Files hold float16, float32 or float64, in C or Fortran order. Results have the input's type and are in C order.
-/// Everything is computed before anything is written, and files are written beside their places and then renamed into them, all
-/// together.
+/// All results are computed before any file is written; files are then renamed into place together.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(subcommand_help_heading = "Recurrent networks", subcommand_value_name = "lstm|gru|rnn")]
@@ -49,7 +48,7 @@ pub struct Args {
     recurrent: Option<recurrent::Command>,
 }
 
-/// Computes everything that was asked for, then writes it.
+/// Computes all results, then writes them.
 pub fn run(args: Args) -> Result<(), Failure> {
     match (args.recurrent, args.norm) {
         (Some(command), _) => recurrent::run(command),
@@ -70,7 +69,7 @@ fn normalize(args: &args::Args) -> Result<(), Failure> {
     }
 }
 
-/// The types that an input may have.
+/// The types an input may have.
 const FLOATS: &str = "float16, float32 or float64";
 
 fn apply<T: Number>(args: &args::Args, x: Input) -> Result<(), Failure> {
@@ -83,7 +82,7 @@ fn apply<T: Number>(args: &args::Args, x: Input) -> Result<(), Failure> {
     results.write(args)
 }
 
-/// How to run: what the options say, else all cores and the machine's widest instruction set.
+/// The context that the options ask for; by default all cores and the widest available instruction set.
 fn context(threads: Option<usize>, isa: Option<Isa>) -> Result<Context, Failure> {
     let mut cx = Context::new();
     if let Some(threads) = threads {

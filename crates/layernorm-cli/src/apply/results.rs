@@ -1,4 +1,4 @@
-//! What an operation makes, in memory of its own, and the files that it goes to.
+//! The results of an operation in memory, and the files they are written to.
 
 use super::args::Args;
 use super::files::{Input, Inputs, Number};
@@ -8,7 +8,7 @@ use layernorm_files::{Replacement, commit_all, shown};
 use layernorm_npy::{Error, Scalar};
 use std::path::{Path, PathBuf};
 
-/// Everything that an operation makes. `T` is the input's type.
+/// All results of an operation. `T` is the input's type.
 #[derive(Debug)]
 pub(super) struct Results<T: Number> {
     /// The shape of x, and so of y, h and the gradient of x.
@@ -21,12 +21,12 @@ pub(super) struct Results<T: Number> {
     pub(super) h: Option<Vec<T>>,
     /// m, δ and 1/σ.
     pub(super) saved: Saved<T::Acc>,
-    /// What backward makes.
+    /// The results of the backward pass.
     pub(super) gradients: GradientMemory<T>,
 }
 
 impl<T: Number> Results<T> {
-    /// Memory for all that the options ask for.
+    /// Allocates memory for everything that the options ask for.
     pub(super) fn new(
         args: &Args,
         inputs: &Inputs,
@@ -36,7 +36,7 @@ impl<T: Number> Results<T> {
         let len = count(inputs.x.shape());
         let rows = count(&stats_shape);
         if len == 0 && rows.max(count(&parameter_shape)) > MOST_WITHOUT_ELEMENTS {
-            let expected = format!("at most {MOST_WITHOUT_ELEMENTS} rows or channels in a tensor without elements");
+            let expected = format!("at most {MOST_WITHOUT_ELEMENTS} rows or channels in an empty tensor");
             return Err(inputs.x.wrong(&expected, &format_args!("shape {:?}", inputs.x.shape())));
         }
         Ok(Results {
@@ -49,7 +49,7 @@ impl<T: Number> Results<T> {
         })
     }
 
-    /// Writes the results that have a place, all of them together.
+    /// Writes all results that have an output file, together.
     pub(super) fn write(&self, args: &Args) -> Result<(), Failure> {
         let gradients = &self.gradients;
         let mut files = Outputs::default();
@@ -80,7 +80,7 @@ pub(super) struct GradientMemory<T> {
     bias: Option<ParameterGradient<T>>,
 }
 
-/// The gradient of γ or β: of the parameter's type, which is the input's or f32.
+/// The gradient of γ or β, in the parameter's type, which is the input's or f32.
 #[derive(Debug)]
 enum ParameterGradient<T> {
     Same(Vec<T>),
@@ -105,7 +105,7 @@ impl<T: Number> GradientMemory<T> {
         })
     }
 
-    /// For a backward pass to write. `shape` is that of x.
+    /// Views for a backward pass to write to. `shape` is the shape of x.
     pub(super) fn as_mut(&mut self, shape: &[usize]) -> Result<Gradients<'_, T>, Failure> {
         let parameter_shape = &self.parameter_shape;
         Ok(Gradients {
@@ -125,23 +125,23 @@ impl<T> ParameterGradient<T> {
     }
 }
 
-/// A tensor without elements can have any shape in a file of 100 bytes. Statistics and gradients of more rows or channels than
-/// this would take memory and time that no byte of the file stands for.
+/// An empty tensor can have any shape in a file of 100 bytes. Statistics and gradients for more rows or channels than this
+/// would take memory and time out of proportion to the file.
 pub(super) const MOST_WITHOUT_ELEMENTS: usize = 1 << 20;
 
-/// The number of elements of a shape. Where it is no number, there is no memory either.
+/// The number of elements of a shape. If it overflows, the allocation that follows fails.
 fn count(shape: &[usize]) -> usize {
     shape.iter().fold(1, |count, &dim| count.saturating_mul(dim))
 }
 
-/// So many zeros, or a failure where there is no memory for them.
+/// A vector of `count` zeros; fails if there is not enough memory.
 pub(super) fn zeros<T: Clone + Default>(count: usize) -> Result<Vec<T>, Failure> {
     let mut values = room(count)?;
     values.resize(count, T::default());
     Ok(values)
 }
 
-/// An empty vector with room for so many, or a failure where there is none.
+/// An empty vector with the capacity `count`; fails if there is not enough memory.
 pub(super) fn room<T>(count: usize) -> Result<Vec<T>, Failure> {
     let mut values = Vec::new();
     let bytes = (count as u64).saturating_mul(size_of::<T>() as u64);
@@ -149,12 +149,12 @@ pub(super) fn room<T>(count: usize) -> Result<Vec<T>, Failure> {
     Ok(values)
 }
 
-/// The files of a command, complete beside their places until all of them are written.
+/// The output files of a command, kept under temporary names until all are written.
 #[derive(Debug, Default)]
 pub(super) struct Outputs(Vec<Replacement>);
 
 impl Outputs {
-    /// Writes a result beside its place, if it has one.
+    /// Writes a result under a temporary name, if it has an output file.
     pub(super) fn add<T: Scalar>(
         &mut self,
         place: &Option<PathBuf>,
@@ -164,20 +164,20 @@ impl Outputs {
         let (Some(place), Some(values)) = (place, values) else { return Ok(()) };
         let mut file = Replacement::new(place)?;
         match layernorm_npy::to_writer(&mut file, shape, values) {
-            // It names the file already.
+            // The error already names the file.
             Err(Error::Io { source, .. }) => Err(Failure::bad_input(source.to_string())),
             written => Ok(written.map(|()| self.0.push(file))?),
         }
     }
 
-    /// Puts all of them in their places: until here none has changed.
+    /// Renames all files into place. Nothing has changed on disk before this call.
     pub(super) fn commit(self) -> Result<(), Failure> {
         Ok(commit_all(self.0)?)
     }
 }
 
-/// Fails where two results have the same place, or one has a place that cannot be: before anything is computed, so that
-/// a mistyped path costs nothing and leaves no part of the results behind.
+/// Fails if two results have the same output file or an output file cannot be created. Runs before anything is computed, so
+/// that a mistyped path costs no time and leaves no partial results.
 pub fn check_places(outputs: &[(&'static str, &Path)]) -> Result<(), Failure> {
     let mut places: Vec<(&str, PathBuf)> = Vec::new();
     for &(option, path) in outputs {
@@ -191,7 +191,7 @@ pub fn check_places(outputs: &[(&'static str, &Path)]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The one name of a place that a path leads to.
+/// The canonical path of an output file.
 fn place(option: &str, path: &Path) -> Result<PathBuf, Failure> {
     let bad = |expected: &str, found: &dyn std::fmt::Display| {
         Failure::bad_input(format!("{option}: {}: expected {expected}, found {found}", shown(path)))
@@ -200,13 +200,13 @@ fn place(option: &str, path: &Path) -> Result<PathBuf, Failure> {
         return Err(bad("a file", &"a folder"));
     }
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(bad("a file", &"no name"));
+        return Err(bad("a file name", &"none"));
     };
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     match (path.canonicalize(), folder.canonicalize()) {
         (Ok(file), _) => Ok(file),
         (_, Ok(folder)) if folder.is_dir() => Ok(folder.join(name)),
-        (_, Ok(_)) => Err(bad("a place in a folder", &format_args!("that {} is none", shown(folder)))),
-        (_, Err(error)) => Err(bad("a place in a folder that exists", &error)),
+        (_, Ok(_)) => Err(bad("a path in a folder", &format_args!("{}, which is not a folder", shown(folder)))),
+        (_, Err(error)) => Err(bad("a path in an existing folder", &error)),
     }
 }

@@ -1,4 +1,4 @@
-//! Layer norm and RMS norm: chosen axes make a row.
+//! Layer norm and RMS norm: the chosen axes form a row.
 
 use super::args::{Args, Op};
 use super::files::{Input, Inputs, Number};
@@ -6,10 +6,10 @@ use super::results::Results;
 use crate::failure::Failure;
 use layernorm::{Axes, Context, NormConfig, View, ViewMut, layer_norm, rms_norm};
 
-/// The axes that are normalized where nothing is said.
+/// The default axes.
 const LAST: &[isize] = &[-1];
 
-/// Forward, then backward if there is a gradient of the output.
+/// Forward, then backward if a gradient of the output is given.
 pub(super) fn run<T: Number>(args: &Args, inputs: &Inputs, cx: &mut Context) -> Result<Results<T>, Failure> {
     let axes = args.axes.as_deref().unwrap_or(LAST);
     let (rest, row) = split(inputs.x.shape(), axes);
@@ -64,8 +64,8 @@ fn backward<T: Number>(
     Ok(backward(h, dy.view()?, dh, results.saved.as_ref(), gradients, config, cx)?)
 }
 
-/// The dimensions that the rows are counted by and those of a row, each in order. An axis that does not exist takes
-/// nothing: the operation refuses it.
+/// Splits the shape into the dimensions that count rows and those within a row, each in order. Axes that do not exist are
+/// ignored here; the operation rejects them.
 fn split(shape: &[usize], axes: &[isize]) -> (Vec<usize>, Vec<usize>) {
     let rank = shape.len() as isize;
     let (mut rest, mut row) = (Vec::new(), Vec::new());

@@ -1,10 +1,10 @@
-//! Memory for a measurement: allocated and written once, before any clock runs, and aligned to a cache line.
+//! Memory for a measurement: allocated and written once, before timing starts, and aligned to a cache line.
 
 use crate::failure::Failure;
 
 const LINE_BYTES: usize = 64;
 
-/// A slice that starts at a cache line, as tensors of the frameworks do.
+/// A slice that starts at a cache line, like the tensors of frameworks.
 #[derive(Debug)]
 pub struct Buffer<T> {
     memory: Vec<T>,
@@ -13,27 +13,24 @@ pub struct Buffer<T> {
 }
 
 impl<T: Copy> Buffer<T> {
-    /// `len` elements, each of them written.
+    /// Allocates `len` elements and writes each of them.
     pub fn new(len: usize, mut value: impl FnMut() -> T) -> Result<Self, Failure> {
         let spare = LINE_BYTES / size_of::<T>();
         let mut memory = Vec::new();
         memory.try_reserve_exact(len + spare).map_err(|_| {
-            Failure::bad_input(format!(
-                "memory: expected room for {} bytes, found less",
-                (len + spare) * size_of::<T>()
-            ))
+            Failure::bad_input(format!("memory: expected {} free bytes, found less", (len + spare) * size_of::<T>()))
         })?;
         memory.extend((0..len + spare).map(|_| value()));
         let start = memory.as_ptr().align_offset(LINE_BYTES).min(spare);
         Ok(Buffer { memory, start, len })
     }
 
-    /// To read.
+    /// The elements, read-only.
     pub fn get(&self) -> &[T] {
         &self.memory[self.start..self.start + self.len]
     }
 
-    /// To write.
+    /// The elements, mutable.
     pub fn get_mut(&mut self) -> &mut [T] {
         &mut self.memory[self.start..self.start + self.len]
     }

@@ -1,4 +1,4 @@
-//! `layernorm bench --implementations`: the ways in which layer norm is usually written, in speed and in error.
+//! `layernorm bench --implementations`: common implementations of layer norm, in speed and in error.
 
 use super::buffer::Buffer;
 use super::race::{Rules, Timing, race};
@@ -14,7 +14,7 @@ use crate::textbook::Way;
 use layernorm::Context;
 use serde::Serialize;
 
-/// Rows whose error is looked at, at most.
+/// The maximum number of rows whose error is computed.
 const ERROR_ROWS: usize = 16;
 
 /// The inputs: a name, the mean and the standard deviation.
@@ -31,7 +31,7 @@ struct Report {
     shapes: Vec<ShapeReport>,
 }
 
-/// A way, in words.
+/// The description of an implementation.
 #[derive(Debug, Serialize)]
 struct WayReport {
     way: &'static str,
@@ -46,7 +46,7 @@ struct ShapeReport {
     results: Vec<Measured>,
 }
 
-/// One way on one shape.
+/// One implementation on one shape.
 #[derive(Debug, Serialize)]
 struct Measured {
     way: &'static str,
@@ -71,7 +71,7 @@ pub fn run(shapes: Vec<Shape>, seconds: f64, json: bool, cx: &mut Context) -> Re
     let machine = Machine::new(cx)?;
     let mut reports = Vec::new();
     for shape in shapes {
-        progress.say(&format!("comparing the ways on {shape}"));
+        progress.say(&format!("comparing implementations on {shape}"));
         reports.push(compare(shape, seconds, cx)?);
     }
     progress.clear();
@@ -81,7 +81,7 @@ pub fn run(shapes: Vec<Shape>, seconds: f64, json: bool, cx: &mut Context) -> Re
     if json { show::print_json(&report) } else { show::print(&report.render()) }
 }
 
-/// Errors first, then times.
+/// Computes errors first, then times.
 fn compare(shape: Shape, seconds: f64, cx: &mut Context) -> Result<ShapeReport, Failure> {
     let n = shape.n();
     let bytes = (shape.len() * size_of::<f32>()) as u64;
@@ -107,7 +107,7 @@ fn compare(shape: Shape, seconds: f64, cx: &mut Context) -> Result<ShapeReport, 
     Ok(ShapeReport { shape, results })
 }
 
-/// The largest error of each way.
+/// The largest error of each implementation.
 fn input_errors(
     (input, mean, deviation): (&'static str, f64, f64),
     rows: usize,
@@ -130,7 +130,8 @@ fn input_errors(
 impl Report {
     fn render(&self) -> String {
         let inputs = INPUTS.map(|(input, ..)| format!("error: {input}"));
-        let headings = ["shape", "way", "ns/element", "× ours"].into_iter().chain(inputs.iter().map(String::as_str));
+        let headings =
+            ["shape", "implementation", "ns/element", "× ours"].into_iter().chain(inputs.iter().map(String::as_str));
         let mut table = Table::new(2, headings);
         for shape in &self.shapes {
             for (i, result) in shape.results.iter().enumerate() {
@@ -150,9 +151,10 @@ impl Report {
         }
         format!(
             "{}\n\
-             Ways to compute a layer norm of f32, without γ and β, one thread, into given memory, best of many rounds taken\n\
-             in turns. Errors are the largest in units in the last place (of the larger of |y| and a tenth of the row's\n\
-             largest |y|) against a reference of 106 bits. All but ours are plain Rust as the compiler vectorises it.\n\n\
+             Implementations of layer norm in f32, without γ and β, on one thread, into given memory; best of many\n\
+             rounds taken in turns. Errors are the largest against a reference of 106 bits, in units in the last\n\
+             place of the larger of |y| and a tenth of the row's largest |y|. All but ours are plain Rust, vectorized\n\
+             by the compiler.\n\n\
              {}\n\n{words}",
             self.machine,
             table.render().trim_end(),

@@ -1,4 +1,4 @@
-//! `layernorm bench`: how fast, beside what the memory allows. First the proof that the result is right, then the clock.
+//! `layernorm bench`: measures speed relative to memory bandwidth. Results are proved right before they are timed.
 
 mod buffer;
 mod implementations;
@@ -25,50 +25,50 @@ use work::{Contestant, Work};
 
 const EXAMPLES: &str = "\
 Examples:
-  layernorm bench                                  layer norm, eight shapes, beside a copy of the same memory
+  layernorm bench                                  layer norm on eight shapes, compared with memcpy
   layernorm bench --op rms-norm --dtype bf16 --threads 2
-  layernorm bench --op lstm                        the paper's LSTM beside the plain one, four sizes
+  layernorm bench --op lstm                        the paper's LSTM and the plain one at four sizes
   layernorm bench --op gru --variant all           all GRUs at one size
   layernorm bench --op lstm --variant keras --shapes 64x28x28x128,1x28x28x128";
 
-/// Measure the speed: of normalizations beside a copy of the same memory, of recurrent networks beside the plain cell.
+/// Measure speed: norms against copying the same memory, recurrent networks against the plain cell.
 ///
-/// For each shape the contestants take turns, many rounds: memcpy, y = a·x, z = a·x + y over as many bytes, and the
-/// normalization forward and backward into memory that is given. The table has the best and the median time, the bytes a
-/// second that had to move, and the ratio to the copy and to the loop that moves the same tensors.
+/// For each shape, the contestants take turns over many rounds: memcpy, y = a·x, z = a·x + y over as many bytes, and the norm
+/// forward and backward into given memory. The table shows the best and the median time, the bytes that must move per second,
+/// and the ratio to the copy and to the loop that moves the same tensors.
 ///
-/// With --op lstm, gru or rnn, a variant and the plain cell take turns: forward, a training step (forward and backward),
-/// and a single step as in streaming. The table has times, operations a second and the ratio to the plain cell.
+/// With --op lstm, gru or rnn, a variant and the plain cell take turns: forward, a training step (forward and backward), and a
+/// single step as in streaming. The table shows times, operations per second and the ratio to the plain cell.
 ///
-/// A result is first proved right against a slow reference, and only then timed.
+/// Results are proved right against a slow reference before they are timed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// What to measure
+    /// Operation to measure
     #[arg(long, value_enum, default_value_t = Op::LayerNorm)]
     op: Op,
-    /// The variant of a recurrent network, or all of them at one size (lstm, gru, rnn) [default: paper]
+    /// Variant of a recurrent network, or all of them at one size (lstm, gru, rnn) [default: paper]
     #[arg(long, value_name = "NAME|all")]
     variant: Option<String>,
-    /// Shapes, separated by commas; the last size is the length of a row
+    /// Shapes, separated by commas; the last dimension is the row length
     /// [default: 64x128,4096x64,1024x768,8192x1024,4096x4096,512x16384,64x262144,65536x256].
-    /// Of recurrent networks, BxTxIxH: sequences, steps, inputs, hidden units
+    /// For recurrent networks BxTxIxH: sequences, steps, inputs, hidden units
     /// [default: 64x28x28x128,1x28x28x128,32x100x128x256,64x100x256x512]
     #[arg(long, value_delimiter = ',', value_name = "SHAPES")]
     shapes: Vec<Shape>,
-    /// The element type
+    /// Element type
     #[arg(long, value_enum, default_value_t = Dtype::F32)]
     dtype: Dtype,
-    /// Threads, for the plain loops as well
+    /// Number of threads, for the plain loops as well
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = threads)]
     threads: usize,
-    /// The instruction set: scalar, avx2, avx512 or neon [default: the widest that the machine has]
+    /// Instruction set: scalar, avx2, avx512 or neon [default: the widest available]
     #[arg(long)]
     isa: Option<Isa>,
-    /// Seconds of measuring for each shape
+    /// Seconds to measure each shape
     #[arg(long, default_value_t = 3.0, allow_negative_numbers = true, value_parser = seconds)]
     seconds: f64,
-    /// Compare the ways in which layer norm is usually written, in speed and in error (f32, one thread)
+    /// Compare common implementations of layer norm, in speed and in error (f32, one thread)
     #[arg(long, conflicts_with_all = ["op", "dtype", "threads"])]
     implementations: bool,
     /// Print one JSON object instead of a table
@@ -76,7 +76,7 @@ pub struct Args {
     json: bool,
 }
 
-/// What to measure.
+/// The operation to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Op {
@@ -84,7 +84,7 @@ pub enum Op {
     LayerNorm,
     /// RMS normalization, forward and backward
     RmsNorm,
-    /// Layer normalization of x + residual in one step, beside plain forward
+    /// Layer normalization of x + residual in one step, compared with the plain forward pass
     Residual,
     /// An LSTM: forward, a training step, and one step as in streaming
     Lstm,
@@ -95,7 +95,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The recurrent cell, if it is one.
+    /// The recurrent cell, if the operation is one.
     fn cell(self) -> Option<Cell> {
         match self {
             Op::Lstm => Some(Cell::Lstm),
@@ -124,11 +124,11 @@ impl Op {
     }
 }
 
-/// Rows and their length, where no shapes are given.
+/// The default shapes: number of rows and row length.
 const DEFAULT_SHAPES: [(usize, usize); 8] =
     [(64, 128), (4096, 64), (1024, 768), (8192, 1024), (4096, 4096), (512, 16384), (64, 262_144), (65_536, 256)];
 
-/// A tensor of this size leaves nothing in the caches that the next call could use.
+/// A tensor of this size is too large for the caches to help the next call.
 const BEYOND_CACHE: u64 = 32 << 20;
 
 fn threads(text: &str) -> Result<usize, String> {
@@ -160,7 +160,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         });
     }
     if args.variant.is_some() {
-        return Err(Failure::bad_input("--variant: expected with --op lstm, gru or rnn, found with another operation"));
+        return Err(Failure::bad_input("--variant: expected --op lstm, gru or rnn, found another operation"));
     }
     let cx = Context::new().with_threads(args.threads)?;
     let mut cx = match args.isa {
@@ -205,7 +205,7 @@ fn measure_shape<T: Type>(op: Op, shape: Shape, seconds: f64, cx: &mut Context) 
     Ok(ShapeReport::new(shape, bytes, proof, &contestants, &timings))
 }
 
-/// An error, before anything is allocated, if the machine has not that much memory to give.
+/// Fails, before anything is allocated, if not enough memory is available.
 fn check_memory(shape: &impl std::fmt::Display, need: u64) -> Result<(), Failure> {
     match layernorm_lab::memory::available() {
         Some(available) if need > available => Err(Failure::bad_input(format!(
@@ -217,7 +217,7 @@ fn check_memory(shape: &impl std::fmt::Display, need: u64) -> Result<(), Failure
     }
 }
 
-/// A short measurement, for the program's front page: its table, and the worst ratio of forward to y = a·x.
+/// A short measurement for `layernorm tour`: its table, and the worst ratio of forward to y = a·x.
 pub fn short() -> Result<(String, f64), Failure> {
     let mut cx = Context::new().with_threads(1)?;
     let shapes = [(1024, 768), (8192, 1024)].map(|(rows, n)| Shape::new(rows, n)).to_vec();

@@ -1,20 +1,20 @@
-//! Proof that what is timed is right: some rows and columns against the reference, within a bound that is derived here.
+//! Proof that the timed results are right: checks some rows and columns against the reference, within the bound derived here.
 //!
-//! u is half a unit in the last place of 1 in the arithmetic type, w the same of the element type (w counts only where the
-//! two differ). The canonical sum over a row has depth k = 4 + 8 + ⌈log₂ blocks⌉, so its error is at most k·u·Σ|term|.
+//! u is half a unit in the last place of 1 in the arithmetic type, w the same in the element type (w counts only if the two
+//! differ). The canonical sum over a row has depth k = 4 + 8 + ⌈log₂ blocks⌉, so its error is at most k·u·Σ|term|.
 //!
-//! **x̂.** With deviations in units of σ: the two sums for the mean leave an error of at most (k+1)·u, since Σ|d| ≤ N·σ; v
-//! is off by (k+3)·u of itself, so r by half of that and 3 roundings; d − δ and the product add 3. With 2 more for the
-//! reference's own rounding to f64, |Δx̂| ≤ u·(k+10)·(1+|x̂|).
+//! **x̂.** With deviations in units of σ: the two sums for the mean leave an error of at most (k+1)·u, because Σ|d| ≤ N·σ. The
+//! relative error of v is (k+3)·u, so that of r is half of it plus 3 roundings; d − δ and the product add 3. With 2 more for
+//! the reference's own rounding to f64, |Δx̂| ≤ u·(k+10)·(1+|x̂|).
 //!
-//! **y** = x̂·γ + β: |Δy| ≤ |γ|·|Δx̂| + (2u+w)·|y| and the smallest number there is.
+//! **y** = x̂·γ + β: |Δy| ≤ |γ|·|Δx̂| + (2u+w)·|y| plus the smallest positive number.
 //!
 //! **dx** = r·(g − a − x̂·b), with G² the mean of g²: |Δa| ≤ (k+1)·u·G. |Δb| is at most the mean of |g·Δx̂|, which is
-//! below 2·(k+10)·u·G, and (k+1)·u·G. So |Δ(x̂·b)| ≤ u·G·(1+|x̂|)·(4k+31). The roundings of g and of the differences,
-//! here and in the reference, are within 8·u·(|g| + G·(1+|x̂|)), and r is off by (k+5)·u of itself. Together
+//! below 2·(k+10)·u·G, plus (k+1)·u·G. So |Δ(x̂·b)| ≤ u·G·(1+|x̂|)·(4k+31). The roundings of g and of the differences,
+//! here and in the reference, are within 8·u·(|g| + G·(1+|x̂|)), and the relative error of r is (k+5)·u. Together
 //! |Δdx| ≤ r·u·(6k+45)·(|g| + G·(1+|x̂|)) + w·|dx|.
 //!
-//! **dγ** = Σ dy·x̂ and **dβ** = Σ dy down R rows have depth c = 64 + ⌈log₂ chunks⌉:
+//! **dγ** = Σ dy·x̂ and **dβ** = Σ dy over R rows have depth c = 64 + ⌈log₂ chunks⌉:
 //! |Δdγ| ≤ Σ|dy·Δx̂| + (c+1)·u·Σ|dy·x̂| + w·|dγ|, and |Δdβ| ≤ c·u·Σ|dy| + w·|dβ|.
 
 use super::work::{Contestant, Work};
@@ -25,21 +25,21 @@ use crate::reference::{Stat, Wide};
 use layernorm::{Context, Element, Float};
 use serde::Serialize;
 
-/// Rows and columns that are looked at, at most: the first, the last, and some between.
+/// The maximum number of rows and columns checked: the first, the last, and some between.
 const SAMPLES: usize = 16;
 
-/// What was looked at.
+/// What was checked.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Proof {
     /// Rows whose y and dx were compared.
     pub rows: usize,
     /// Columns whose dγ and dβ were compared.
     pub columns: usize,
-    /// The largest error as a part of what is allowed.
+    /// The largest error as a fraction of the bound.
     pub largest_part_of_bound: f64,
 }
 
-/// Runs the contestants once and compares what they give with the reference.
+/// Runs the contestants once and compares their results with the reference.
 pub fn prove<T: Type>(work: &mut Work<T>, contestants: &[Contestant], cx: &mut Context) -> Result<Proof, Failure> {
     let mut largest = Largest::default();
     let mut proof = Proof { rows: 0, columns: 0, largest_part_of_bound: 0.0 };
@@ -62,14 +62,14 @@ pub fn prove<T: Type>(work: &mut Work<T>, contestants: &[Contestant], cx: &mut C
     proof.largest_part_of_bound = largest.part;
     match largest.what {
         Some(what) if largest.part > 1.0 || largest.part.is_nan() => Err(Failure::out_of_contract(format!(
-            "out of contract: {what}: expected an error within the bound, found {:.3e} times as much; nothing was timed",
+            "out of contract: {what}: expected an error within the bound, found {:.3e} times it; nothing was timed",
             largest.part
         ))),
         _ => Ok(proof),
     }
 }
 
-/// The largest error so far, as a part of what is allowed, and where.
+/// The largest error so far, as a fraction of the bound, and its position.
 #[derive(Debug, Default)]
 struct Largest {
     part: f64,
@@ -79,14 +79,14 @@ struct Largest {
 impl Largest {
     fn add(&mut self, found: f64, exact: f64, bound: f64, what: impl Fn() -> String) {
         let part = (found - exact).abs() / bound;
-        // A NaN is larger than everything, and stays.
+        // A NaN counts as larger than everything and stays.
         if part > self.part || (part.is_nan() && !self.part.is_nan()) {
             *self = Largest { part, what: Some(what()) };
         }
     }
 }
 
-/// The last rounding, where the element type is narrower than the arithmetic.
+/// The final rounding, if the element type is narrower than the arithmetic type.
 fn narrowing<T: Type>() -> f64 {
     if T::ROUNDOFF > T::ARITHMETIC { T::ROUNDOFF } else { 0.0 }
 }
@@ -96,7 +96,7 @@ fn depth(n: usize) -> f64 {
     12.0 + (n.div_ceil(1024) as f64).log2().ceil()
 }
 
-/// The bound of |Δx̂|.
+/// The bound on |Δx̂|.
 fn x_hat_bound<T: Type>(n: usize, x_hat: f64) -> f64 {
     T::ARITHMETIC * (depth(n) + 10.0) * (1.0 + x_hat.abs())
 }
@@ -111,7 +111,7 @@ fn wide<T: Element>(x: T) -> f64 {
     x.widen().to_f64()
 }
 
-/// Compares y on some rows; the number of rows.
+/// Compares y on some rows; returns the number of rows.
 fn check_y<T: Type>(norm: Norm, of: &Inputs<T>, y: &[T], largest: &mut Largest) -> usize {
     let (n, u, w) = (of.n, T::ARITHMETIC, narrowing::<T>());
     let rows = samples(of.x.len() / n);
@@ -152,7 +152,7 @@ fn check_dx<T: Type>(norm: Norm, of: &Inputs<T>, dx: &[T], largest: &mut Largest
     }
 }
 
-/// Compares dγ and dβ on some columns; the number of columns.
+/// Compares dγ and dβ on some columns; returns the number of columns.
 fn check_sums<T: Type>(work: &Work<T>, largest: &mut Largest) -> usize {
     let of = work.inputs();
     let (n, u, w) = (of.n, T::ARITHMETIC, narrowing::<T>());
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// The largest error that a check finds, as a part of what is allowed; infinite for NaN.
+    /// The largest error that a check finds, as a fraction of the bound; infinite for NaN.
     fn part(check: impl Fn(&mut Largest)) -> f64 {
         let mut largest = Largest::default();
         check(&mut largest);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_results_are_seen() {
+    fn wrong_results_are_detected() {
         let mut work = Work::<f32>::new(Norm::Layer, &Shape::new(4, 100)).unwrap();
         prove(&mut work, &ALL, &mut Context::new()).unwrap();
         for factor in [1.0001, f32::NAN] {

@@ -1,32 +1,32 @@
-//! Measures several contestants in turn, many rounds, so that what disturbs the machine disturbs all of them alike.
+//! Measures several contestants in turn over many rounds, so that disturbances of the machine affect all of them alike.
 
 use std::time::{Duration, Instant};
 
-/// A timed stretch lasts at least this long: calls shorter than that are timed several at once.
+/// The minimum duration of a timed stretch: shorter calls are timed several at once.
 const STRETCH: Duration = Duration::from_micros(50);
 
-/// Rounds that are run however long they take.
+/// The minimum number of rounds, however long they take.
 const LEAST_ROUNDS: usize = 3;
 
-/// How long one call takes.
+/// The time of one call.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
     /// The best of all rounds, in seconds.
     pub best: f64,
     /// The median of all rounds, in seconds.
     pub median: f64,
-    /// How many rounds.
+    /// Number of rounds.
     pub rounds: usize,
 }
 
 /// How to measure.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// How many contestants.
+    /// Number of contestants.
     pub contestants: usize,
-    /// Seconds for all of them together.
+    /// Total seconds for all contestants.
     pub seconds: f64,
-    /// Whether a call that is not timed precedes each timed stretch, so that what fits into the cache is in it.
+    /// Whether an untimed call precedes each timed stretch, so that whatever fits into the cache is in it.
     pub warm: bool,
 }
 
@@ -44,7 +44,7 @@ pub fn race<E>(rules: Rules, mut call: impl FnMut(usize) -> Result<(), E>) -> Re
     let mut round = 0;
     while round < LEAST_ROUNDS || start.elapsed().as_secs_f64() < seconds {
         for turn in 0..contestants {
-            // Another one begins each round: none always follows the same one.
+            // Each round starts with another contestant.
             let contestant = (turn + round) % contestants;
             if warm {
                 call(contestant)?;
@@ -56,7 +56,7 @@ pub fn race<E>(rules: Rules, mut call: impl FnMut(usize) -> Result<(), E>) -> Re
     Ok(times.into_iter().map(summary).collect())
 }
 
-/// Seconds for each of so many calls.
+/// Seconds per call, averaged over several calls.
 fn time<E>(calls: usize, mut call: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
     let start = Instant::now();
     for _ in 0..calls {
@@ -67,7 +67,7 @@ fn time<E>(calls: usize, mut call: impl FnMut() -> Result<(), E>) -> Result<f64,
 
 fn summary(mut times: Vec<f64>) -> Timing {
     times.sort_by(f64::total_cmp);
-    // A clock that stands still must not divide by zero later.
+    // Guards against a later division by zero if the clock does not advance.
     let at = |i: usize| times[i].max(1e-10);
     Timing { best: at(0), median: at(times.len() / 2), rounds: times.len() }
 }

@@ -1,4 +1,4 @@
-//! What a measurement shows, for people and as JSON.
+//! The results of a measurement, as text and as JSON.
 
 use super::Op;
 use super::proof::Proof;
@@ -15,15 +15,15 @@ use serde::Serialize;
 pub struct Report {
     /// `bench`.
     pub command: &'static str,
-    /// Where it ran.
+    /// The machine it ran on.
     pub machine: Machine,
     /// Which operation.
     pub op: Op,
     /// The element type.
     pub dtype: Dtype,
-    /// Where results go: into memory that the caller gives, as opposed to fresh memory.
+    /// Where results are written: to given memory, as opposed to newly allocated memory.
     pub memory: &'static str,
-    /// Seconds of measuring a shape.
+    /// Seconds to measure each shape.
     pub seconds_per_shape: f64,
     /// The shapes.
     pub shapes: Vec<ShapeReport>,
@@ -34,9 +34,9 @@ pub struct Report {
 pub struct ShapeReport {
     /// The shape.
     pub shape: Shape,
-    /// What was proved before anything was timed.
+    /// What was proved before timing.
     pub proof: Proof,
-    /// One for each contestant.
+    /// One per contestant.
     pub results: Vec<Measured>,
 }
 
@@ -49,22 +49,22 @@ pub struct Measured {
     pub best_us: f64,
     /// Microseconds of the median round.
     pub median_us: f64,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Bytes that must move.
+    /// Bytes that must be moved.
     pub bytes: u64,
-    /// 10⁹ of these bytes a second, in the best round.
+    /// GB/s (10⁹ of these bytes per second) in the best round.
     pub gb_per_s: f64,
     /// Its best time as a multiple of the copy's.
     pub times_copy: f64,
     /// The contestant that moves the same tensors.
     pub peer: Option<&'static str>,
-    /// Its best time as a multiple of that one's.
+    /// Its best time as a multiple of the peer's.
     pub times_peer: Option<f64>,
 }
 
 impl ShapeReport {
-    /// From what was timed, in the order of the contestants. `bytes` are those of one tensor.
+    /// Builds the report from the timings, in the order of the contestants. `bytes` is the size of one tensor.
     pub fn new(shape: Shape, bytes: u64, proof: Proof, contestants: &[Contestant], timings: &[Timing]) -> Self {
         let best = |contestant: Contestant| {
             contestants.iter().zip(timings).find(|(c, _)| **c == contestant).map(|(_, timing)| timing.best)
@@ -95,7 +95,7 @@ impl ShapeReport {
 }
 
 impl Report {
-    /// The table for people.
+    /// The table as text.
     pub fn render(&self) -> String {
         let mut table = Table::new(2, ["shape", "what", "best µs", "median µs", "GB/s", "× copy", "× its peer"]);
         for shape in &self.shapes {
@@ -123,7 +123,7 @@ impl Report {
         let (moved, peers) = match self.op {
             Op::Residual => (
                 "forward x and y; residual forward x, the residual, h and y",
-                "forward's peer is scale, which moves the same tensors; that of residual forward is forward.",
+                "The peer of forward is scale, which moves the same tensors; the peer of residual forward is forward.",
             ),
             _ => (
                 "forward x and y; backward x, dy and dx",
@@ -132,11 +132,11 @@ impl Report {
         };
         format!(
             "{} of {} over the last axis, with γ, β and saved statistics, into given memory: all buffers are\n\
-             allocated and written before the first round, and every round uses the same ones. Contestants take turns;\n\
-             ratios are between best times. GB/s counts the bytes that must move ({moved}).\n\
-             copy is memcpy, scale y = a·x, triad z = a·x + y, over as many bytes of f32.\n\
+             allocated and written before the first round and reused in every round. Contestants take turns; ratios\n\
+             compare best times. GB/s counts the bytes that must move ({moved}).\n\
+             copy is memcpy, scale is y = a·x, triad is z = a·x + y, all over as many bytes of f32.\n\
              {peers}\n\
-             Proved right before it was timed: no error above {:.0}% of the derived bound.",
+             Proved right before timing: no error is above {:.0}% of the derived bound.",
             self.op.title(),
             self.dtype,
             (100.0 * proof).ceil(),

@@ -1,37 +1,37 @@
-//! Shapes as the command line takes them: `1024x768`.
+//! Shapes on the command line, such as `1024x768`.
 
 use crate::failure::Failure;
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// Sizes of a tensor; the last one is the length of a row.
+/// The dimensions of a tensor; the last one is the row length.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Shape(Vec<usize>);
 
 impl Shape {
-    /// A tensor of so many rows.
+    /// A tensor of `rows` rows of `n` elements.
     pub fn new(rows: usize, n: usize) -> Self {
         Shape(vec![rows, n])
     }
 
-    /// Elements of a row.
+    /// Row length.
     pub fn n(&self) -> usize {
         self.0.last().copied().unwrap_or(1)
     }
 
-    /// Rows: the product of all sizes but the last.
+    /// Number of rows: the product of all dimensions except the last.
     pub fn rows(&self) -> usize {
         self.len() / self.n()
     }
 
-    /// The sizes.
+    /// The dimensions.
     pub fn sizes(&self) -> &[usize] {
         &self.0
     }
 
-    /// Elements.
+    /// Number of elements.
     pub fn len(&self) -> usize {
         self.0.iter().product()
     }
@@ -54,7 +54,7 @@ impl FromStr for Shape {
         let count = sizes.iter().try_fold(1usize, |count, &size| count.checked_mul(size)).unwrap_or(usize::MAX);
         match count {
             0 => Err(expected()),
-            // 2⁴⁸ elements are beyond any machine's memory; up to there no count of bytes overflows.
+            // 2⁴⁸ elements exceed the memory of any machine; below that, byte counts do not overflow.
             n if n >> 48 != 0 => Err(Failure::bad_input(format!("expected fewer than 2⁴⁸ elements, found {text:?}"))),
             _ => Ok(Shape(sizes)),
         }

@@ -1,4 +1,4 @@
-//! The contestants of a measurement and the memory they work on.
+//! The contestants of a measurement and the memory they use.
 
 use super::buffer::Buffer;
 use super::shape::Shape;
@@ -8,7 +8,7 @@ use crate::norm::{GradientSlices, Inputs, Norm};
 use crate::random::Random;
 use layernorm::{Context, Element, Float, Saved, baseline};
 
-/// What is timed.
+/// What to time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contestant {
     /// `memcpy`.
@@ -26,7 +26,7 @@ pub enum Contestant {
 }
 
 impl Contestant {
-    /// As tables say it.
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Contestant::Copy => "copy",
@@ -38,7 +38,7 @@ impl Contestant {
         }
     }
 
-    /// Tensors that must be read and written: γ, β, statistics and their gradients are small beside them.
+    /// Number of tensors that must be read and written. γ, β, statistics and their gradients are small and not counted.
     pub fn tensors(self) -> usize {
         match self {
             Contestant::Copy | Contestant::Scale | Contestant::Forward => 2,
@@ -58,22 +58,22 @@ impl Contestant {
     }
 }
 
-/// Tensors of the shape that [`Work`] holds, with those of the plain loops.
+/// Number of tensors of this shape in [`Work`], including those of the plain loops.
 const TENSORS: usize = 7;
 
-/// The memory of one shape, and the calls on it. Every round uses the same memory.
+/// The memory for one shape, and the calls on it. Every round uses the same memory.
 #[derive(Debug)]
 pub struct Work<T: Element> {
-    /// Which normalization.
+    /// The kind of normalization.
     pub norm: Norm,
     n: usize,
     x: Buffer<T>,
     dy: Buffer<T>,
     gain: Buffer<T>,
     bias: Buffer<T>,
-    /// What forward gave.
+    /// The output of forward.
     pub y: Buffer<T>,
-    /// What backward gave, or the sum of x and the residual.
+    /// The output of backward, or the sum of x and the residual.
     pub dx: Buffer<T>,
     /// dγ.
     pub dgain: Buffer<T>,
@@ -113,12 +113,12 @@ impl<T: Type> Work<T> {
         })
     }
 
-    /// What goes in.
+    /// The inputs.
     pub fn inputs(&self) -> Inputs<'_, T> {
         Inputs { n: self.n, x: self.x.get(), dy: self.dy.get(), gain: self.gain.get(), bias: self.bias.get() }
     }
 
-    /// One call.
+    /// Makes one call.
     pub fn call(&mut self, contestant: Contestant, cx: &mut Context) -> Result<(), layernorm::Error> {
         let Work { norm, n, x, dy, gain, bias, y, dx, dgain, dbias, saved, loops: [a, b, c] } = self;
         let of = Inputs { n: *n, x: x.get(), dy: dy.get(), gain: gain.get(), bias: bias.get() };

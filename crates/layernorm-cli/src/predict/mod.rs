@@ -1,4 +1,4 @@
-//! `layernorm predict`: what a trained network says of an image.
+//! `layernorm predict`: classifies an image with a trained network.
 
 mod picture;
 
@@ -13,28 +13,28 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  layernorm predict trained/model.layernorm --test 7      test image number 7 of the digits that the program carries
-  layernorm predict trained/model.layernorm digit.png     a picture of your own
+  layernorm predict trained/model.layernorm --test 7      test image 7 of the embedded digits
+  layernorm predict trained/model.layernorm digit.png     your own image
   layernorm predict trained/model.layernorm digit.png --json
 
-A picture is made grey, brought to the size that the network knows, and turned to light on dark if it is dark on light. What is
-transparent is laid over white or black, whichever shows more. A picture that is blank gets an answer like any other, and a
+A picture is converted to grey, scaled to the network's input size, and inverted if it is dark on light. Transparent
+pixels are laid over white or black, whichever gives more contrast. A blank picture is classified like any other, with a
 warning on stderr.";
 
-/// Say which digit an image shows, with a network that `layernorm train` saved.
+/// Classify an image with a network saved by `layernorm train`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The network, as `layernorm train` has saved it
+    /// Network saved by `layernorm train`
     #[arg(value_name = "MODEL")]
     model: PathBuf,
-    /// A picture: PNG
+    /// PNG image
     #[arg(value_name = "IMAGE", required_unless_present = "test", conflicts_with = "test")]
     image: Option<PathBuf>,
-    /// Take the test image of this number, from 0
+    /// Use test image N, counted from 0
     #[arg(long, value_name = "N")]
     test: Option<usize>,
-    /// The folder that the test image is from [default: the digits that the program carries]
+    /// Folder of the test image [default: the embedded digits]
     #[arg(long, value_name = "DIR", requires = "test")]
     data: Option<PathBuf>,
     /// Print JSON
@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     show::print(&format!("{}\n{}", picture::drawn(&pixels, columns), words(&prediction, label)))
 }
 
-/// A picture of the user's, with a warning where there is nothing to see in it.
+/// Reads the user's picture; warns if it is blank.
 fn seen(path: &Path, [rows, columns]: [usize; 2]) -> Result<Vec<u8>, Failure> {
     let refuse = |what: String| Failure::bad_input(format!("{}: {what}", shown(path)));
     let bytes = fs::read(path).map_err(|error| refuse(error.to_string()))?;
@@ -87,20 +87,20 @@ fn test_image(args: &Args, number: usize, [rows, columns]: [usize; 2]) -> Result
     let found = (data.test.rows(), data.test.columns());
     if found != (rows, columns) {
         return Err(Failure::bad_input(format!(
-            "images: expected {rows}×{columns} pixels, as the network was trained on, found {}×{}; --data DIR has others",
+            "images: expected {rows}×{columns} pixels, as in the network's training, found {}×{}; use --data DIR",
             found.0, found.1
         )));
     }
     Ok((data.test.image(number).to_vec(), Some(data.test.labels()[number])))
 }
 
-/// The answer, and how sure it is of every class.
+/// The predicted class and the probability of every class.
 fn words(prediction: &Prediction, label: Option<u8>) -> String {
     let mut text = format!("This is a {}", prediction.class);
     text += &match label {
         None => ".\n".to_owned(),
-        Some(label) if usize::from(label) == prediction.class => ", and so says its label.\n".to_owned(),
-        Some(label) => format!("; its label says {label}.\n"),
+        Some(label) if usize::from(label) == prediction.class => " (its label agrees).\n".to_owned(),
+        Some(label) => format!("; its label is {label}.\n"),
     };
     for (class, &probability) in prediction.probabilities.iter().enumerate() {
         let length = (40.0 * probability).round().clamp(0.0, 40.0) as usize;

@@ -1,47 +1,47 @@
-//! Pictures: from the bytes of a PNG to the grey values of a small image, and to letters on a terminal.
+//! Pictures: decodes a PNG into the grey values of a small image, and draws an image as text on a terminal.
 //!
 //! ```text
-//! PNG → samples as the file has them → grey and opacity → over white or over black → light on dark → small
+//! PNG → samples as stored in the file → grey and opacity → over white or black → light on dark → scaled down
 //! ```
 //!
-//! What is transparent has no colour of its own. It is laid over white or over black, whichever leaves more contrast, so that
-//! strokes of either colour are seen; where both leave the same, over white, as paper is.
+//! A transparent pixel is laid over white or black, whichever gives the picture more contrast, so that strokes of either colour
+//! are visible. If both give the same contrast, it is white, like paper.
 //!
-//! Any bytes give a picture or an error. Sizes are looked at first: no more than [`MOST_BYTES`] are unpacked, in rows of at most
-//! [`MOST_SIDE`] pixels, and little is allocated beside them.
+//! Any input gives a picture or an error. Sizes are checked first: at most [`MOST_BYTES`] are decompressed, in rows of at most
+//! [`MOST_SIDE`] pixels, and little else is allocated.
 
 use std::io::Cursor;
 
-/// The most bytes that a picture may have once it is unpacked: 80 megapixels in colour.
+/// The maximum size of a decompressed picture in bytes: 80 megapixels in colour.
 const MOST_BYTES: usize = 256 << 20;
-/// The most pixels of a picture, however few bits they have.
+/// The maximum number of pixels of a picture, at any bit depth.
 const MOST_PIXELS: u64 = 1 << 27;
-/// The most pixels of a side.
+/// The maximum width and height in pixels.
 const MOST_SIDE: u32 = 1 << 17;
-/// A byte of deflate is at most so many bytes once it is unpacked.
+/// The largest expansion of deflate: bytes of output per byte of input.
 const MOST_EXPANSION: usize = 1032;
-/// Grey values that differ by less than this are no strokes.
+/// Grey values that differ by less than this do not count as strokes.
 const LEAST_CONTRAST: u8 = 32;
 
-/// Grey values, 0 being background, row by row.
+/// Grey values row by row; 0 is the background.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Picture {
     pub pixels: Vec<u8>,
-    /// The smallest and the largest of them.
+    /// The smallest and the largest grey value of the picture.
     range: (u8, u8),
 }
 
 impl Picture {
-    /// What a user should know before an answer is believed.
+    /// A warning if the picture is blank or nearly blank.
     pub fn warning(&self) -> Option<String> {
         let (least, most) = self.range;
         (most - least < LEAST_CONTRAST).then(|| {
-            format!("the picture is blank or nearly so: its grey values go from {least} to {most} of 255, and there is no digit")
+            format!("the picture is blank or nearly blank: its grey values range from {least} to {most} of 255")
         })
     }
 }
 
-/// A PNG in this size.
+/// Decodes a PNG and scales it to this size.
 pub fn read(png: &[u8], rows: usize, columns: usize) -> Result<Picture, String> {
     let image = Samples::decode(png)?;
     let Backing { background, mean } = image.backing();
@@ -55,19 +55,19 @@ pub fn read(png: &[u8], rows: usize, columns: usize) -> Result<Picture, String> 
     Ok(Picture { pixels, range })
 }
 
-/// An unpacked picture, its samples as the file has them.
+/// A decompressed picture with its samples as stored in the file.
 struct Samples {
     width: usize,
     height: usize,
-    /// Bits of a sample: 1, 2, 4, 8 or 16.
+    /// Bits per sample: 1, 2, 4, 8 or 16.
     depth: usize,
-    /// Bytes of a row.
+    /// Bytes per row.
     line: usize,
     bytes: Vec<u8>,
     colours: Colours,
 }
 
-/// What the samples of a pixel mean. Grey values are from 0 to 255, opacities from 0 to 1.
+/// The meaning of a pixel's samples. Grey values range from 0 to 255, opacities from 0 to 1.
 enum Colours {
     Grey {
         transparent: Option<usize>,
@@ -86,7 +86,7 @@ impl Samples {
         let refused = |error: png::DecodingError| format!("expected a PNG, found {error}");
         let limits = png::Limits { bytes: MOST_BYTES };
         let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
-        // Nothing is expanded by the decoder: palettes that are cut short made it panic.
+        // The decoder must not expand anything: it panicked on truncated palettes.
         decoder.set_transformations(png::Transformations::IDENTITY);
         decoder.set_ignore_text_chunk(true);
         decoder.set_ignore_iccp_chunk(true);
@@ -94,7 +94,7 @@ impl Samples {
         let (width, height) = (header.width, header.height);
         if width.max(height) > MOST_SIDE || u64::from(width) * u64::from(height) > MOST_PIXELS {
             return Err(format!(
-                "expected a picture of at most {MOST_PIXELS} pixels, {MOST_SIDE} a side, found {width}×{height}"
+                "expected a picture of at most {MOST_PIXELS} pixels, {MOST_SIDE} per side, found {width}×{height}"
             ));
         }
         let mut reader = decoder.read_info().map_err(refused)?;
@@ -102,12 +102,10 @@ impl Samples {
         let size = reader.output_buffer_size().filter(|&size| size <= MOST_BYTES).ok_or_else(too_large)?;
         if size / MOST_EXPANSION > bytes.len() {
             let found = bytes.len();
-            return Err(format!(
-                "expected the pixels of {width}×{height}, found a file of {found} bytes, too few for them"
-            ));
+            return Err(format!("expected the pixels of {width}×{height}, found a file of only {found} bytes"));
         }
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(size).map_err(|_| format!("no memory for the {size} bytes of the picture"))?;
+        bytes.try_reserve_exact(size).map_err(|_| format!("not enough memory for a picture of {size} bytes"))?;
         bytes.resize(size, 0);
         let frame = reader.next_frame(&mut bytes).map_err(refused)?;
         let colours = Colours::of(reader.info())?;
@@ -148,17 +146,17 @@ impl Samples {
                 (brightness(rgb.map(grey)), opaque(*transparent != Some(rgb)))
             }
             Colours::RgbAndOpacity => (brightness([one(4), two(4), three(4)].map(grey)), share(four(4))),
-            // An index that the palette does not have is black, as the format's readers agree on.
+            // An index outside the palette is black, as in other decoders.
             Colours::Palette(entries) => entries.get(one(1)).copied().unwrap_or((0.0, 1.0)),
         }
     }
 
-    /// How bright a pixel is over a background, 0 to 255.
+    /// The brightness of a pixel over a background, 0 to 255.
     fn over(&self, background: f64, x: usize, y: usize) -> f64 {
         laid(self.pixel(x, y), background)
     }
 
-    /// White or black, over which the picture has more contrast.
+    /// White or black, whichever gives the picture more contrast.
     fn backing(&self) -> Backing {
         let mut moments = [WHITE, BLACK].map(|background| (background, 0.0, 0.0));
         for (x, y) in (0..self.height).flat_map(|y| (0..self.width).map(move |x| (x, y))) {
@@ -173,7 +171,7 @@ impl Samples {
             let mean = sum / count;
             (Backing { background, mean }, squares / count - mean * mean)
         });
-        // Where nothing is transparent, both are the same.
+        // Without transparency, both are the same.
         if black.1 > white.1 { black.0 } else { white.0 }
     }
 }
@@ -181,7 +179,7 @@ impl Samples {
 const WHITE: f64 = 255.0;
 const BLACK: f64 = 0.0;
 
-/// What a picture lies on, and how bright it is then.
+/// A background, and the mean brightness of the picture over it.
 struct Backing {
     background: f64,
     mean: f64,
@@ -193,10 +191,10 @@ fn laid((grey, opacity): (f64, f64), background: f64) -> f64 {
 }
 
 impl Colours {
-    /// What a header says. Palettes and transparent colours are looked at here, and nothing in them is trusted.
+    /// Reads the colour type from the header. Palettes and transparent colours are validated here.
     fn of(info: &png::Info<'_>) -> Result<Colours, String> {
         let opacity = info.trns.as_deref();
-        // The decoder leaves one byte of each transparent sample where samples have no more bits.
+        // At 8 bits or less, the decoder stores each transparent sample in one byte.
         let colour = |at: usize| match info.bit_depth {
             png::BitDepth::Sixteen => Some(usize::from(u16::from_be_bytes(*opacity?.get(2 * at..)?.first_chunk()?))),
             _ => Some(usize::from(*opacity?.get(at)?)),
@@ -225,14 +223,14 @@ impl Colours {
     }
 }
 
-/// How bright a colour is, 0 to 255.
+/// The brightness of a colour, 0 to 255.
 fn brightness([red, green, blue]: [f64; 3]) -> f64 {
     0.299 * red + 0.587 * green + 0.114 * blue
 }
 
-/// Each pixel is the mean of what lies under it.
+/// Scales down: each pixel is the mean of the area it covers.
 fn small(grey: impl Fn(usize, usize) -> f64, [height, width]: [usize; 2], [rows, columns]: [usize; 2]) -> Vec<u8> {
-    // From where to where a pixel reaches: at least one, the nearest.
+    // The range that a pixel covers: at least the nearest one.
     let reach = |place: usize, of: usize, side: usize| {
         let from = place * side / of;
         from..((place + 1) * side / of).max(from + 1).min(side)
@@ -249,7 +247,7 @@ fn small(grey: impl Fn(usize, usize) -> f64, [height, width]: [usize; 2], [rows,
     pixels
 }
 
-/// The image in letters, two a pixel.
+/// Draws the image as text, two characters per pixel.
 pub fn drawn(pixels: &[u8], columns: usize) -> String {
     let letters = [' ', '░', '▒', '▓', '█'];
     let letter = |&pixel: &u8| letters[(usize::from(pixel) * letters.len()) / 256];

@@ -1,14 +1,14 @@
-//! A recurrent cell, slowly and plainly in f64, from the equations at the top of layernorm-rnn's `variant.rs`: one layer,
-//! forward in time, one sequence, without a projection.
+//! A slow and plain recurrent cell in f64, from the equations at the top of layernorm-rnn's `variant.rs`: one layer, forward in
+//! time, one sequence, without a projection.
 //!
-//! It also says how well posed a case is: with `shake` = u, every product, norm and nonlinearity is moved, up or down by
-//! chance, by as much as rounding with unit u moves it: a sum of k products by √k·u·Σ|product|, since roundings have both
-//! signs, the rest by a few u.
+//! It also measures how well conditioned a case is: with `shake` = u, every product, norm and nonlinearity is perturbed with a
+//! random sign by as much as rounding with unit u would: a sum of k products by √k·u·Σ|product|, because rounding errors have
+//! both signs, the rest by a few u.
 
 use crate::random::Random;
 use layernorm_rnn::{Activation, Config, EpsPlace, Kind, Norm, Over, Params, Reset, Slot, Update};
 
-/// The loop over the steps.
+/// The loop over time steps.
 #[derive(Debug)]
 pub struct Loop<'a> {
     config: &'a Config,
@@ -18,17 +18,17 @@ pub struct Loop<'a> {
 }
 
 impl<'a> Loop<'a> {
-    /// Exact but for f64's own rounding.
+    /// Exact up to f64's own rounding.
     pub fn new(config: &'a Config, params: &'a Params<f64>) -> Self {
         Loop { config, params, shake: 0.0, random: Random::new(0) }
     }
 
-    /// Moved by roundings of unit `shake`.
+    /// Perturbed as if rounded with unit `shake`.
     pub fn shaken(self, shake: f64, seed: u64) -> Self {
         Loop { shake, random: Random::new(seed), ..self }
     }
 
-    /// h at every step, `[T, H]`, of a sequence x, `[T, I]`, from a state of zeros.
+    /// Runs a sequence x, `[T, I]`, from a zero state. Returns h at every step, `[T, H]`.
     pub fn run(&mut self, x: &[f64]) -> Vec<f64> {
         let (mut h, mut c) = (vec![0.0; self.config.hidden], vec![0.0; self.config.hidden]);
         let mut y = Vec::new();
@@ -47,7 +47,7 @@ impl<'a> Loop<'a> {
         self.params.get(0, 0, slot)
     }
 
-    /// A number that rounding has moved by up to `units` of its unit.
+    /// A number perturbed by up to `units` times the rounding unit.
     fn moved(&mut self, value: f64, units: f64) -> f64 {
         if self.shake == 0.0 {
             return value;
@@ -55,7 +55,7 @@ impl<'a> Loop<'a> {
         if self.random.bits() >> 63 == 0 { value + self.shake * units } else { value - self.shake * units }
     }
 
-    /// Rows `from..` of M v + b, as many as there are hidden units for each of `gates`.
+    /// Rows of M v + b for `gates` gates, starting at row `from`.
     fn product(&mut self, slot: Slot, bias: Option<&[f64]>, v: &[f64], from: usize, gates: usize) -> Vec<f64> {
         let m = self.get(slot).unwrap_or_default();
         let rows = from * self.config.hidden..(from + gates) * self.config.hidden;
@@ -74,12 +74,12 @@ impl<'a> Loop<'a> {
         self.product(Slot::InputWeight, bias, x, 0, self.config.variant.gates().len())
     }
 
-    /// U h + bh, of some gates.
+    /// U h + bh for some of the gates.
     fn zh(&mut self, h: &[f64], from: usize, gates: usize) -> Vec<f64> {
         self.product(Slot::RecurrentWeight, self.get(Slot::RecurrentBias), h, from, gates)
     }
 
-    /// A norm of the gates from number `from` on, each row of it by itself.
+    /// The norm of the gates starting at gate `from`, each row separately.
     fn gate_norm(&mut self, norm: Option<Norm>, slots: [Slot; 2], v: Vec<f64>, from: usize) -> Vec<f64> {
         let Some(norm) = norm else { return v };
         let (gates, hidden) = (self.config.variant.gates().len(), self.config.hidden);
@@ -96,7 +96,7 @@ impl<'a> Loop<'a> {
         y
     }
 
-    /// One row; its γ and β begin at `at`.
+    /// The norm of one row, whose γ and β start at `at`.
     fn norm(&mut self, norm: Norm, slots: [Slot; 2], row: &[f64], at: usize) -> Vec<f64> {
         let n = row.len() as f64;
         let mean = row.iter().sum::<f64>() / n;
@@ -106,7 +106,7 @@ impl<'a> Loop<'a> {
             EpsPlace::Deviation => 1.0 / (variance.sqrt() + norm.eps),
         };
         let [gain, bias] = slots.map(|slot| self.get(slot));
-        // x̂ is off by (k + 10)·u·(1 + |x̂|), with k the depth of the sum: see bench/proof.rs.
+        // The error of x̂ is at most (k + 10)·u·(1 + |x̂|), where k is the depth of the sum: see bench/proof.rs.
         let depth = 12.0 + (n / 1024.0).log2().ceil().max(0.0);
         let element = |(i, x): (usize, &f64)| {
             let x_hat = (x - mean) * r;
@@ -126,7 +126,7 @@ impl<'a> Loop<'a> {
         (zx, zh)
     }
 
-    /// LNs(s) + b, where b is that of the gates from number `from` on.
+    /// LNs(s) + b, with the bias of the gates starting at gate `from`.
     fn sum(&mut self, s: Vec<f64>, from: usize) -> Vec<f64> {
         let mut a = self.gate_norm(self.config.variant.sum_norm, [Slot::SumNormGain, Slot::SumNormBias], s, from);
         if let Some(bias) = self.get(Slot::Bias) {
@@ -149,7 +149,7 @@ impl<'a> Loop<'a> {
         let (zx, zh) = self.sides(x, h);
         let mut s: Vec<f64> = zx.iter().zip(&zh).map(|(x, h)| x + h).collect();
         let peephole = self.get(Slot::Peephole);
-        // Coupled cells have no input gate: f, g and o stand one place further to the front.
+        // Coupled cells have no input gate, so f, g and o move one place to the front.
         let first = usize::from(variant.coupled);
         let [f, g, o] = [1 - first, 2 - first, 3 - first];
         if let Some(p) = peephole {
@@ -218,7 +218,7 @@ impl<'a> Loop<'a> {
 
 const RECURRENT: [Slot; 2] = [Slot::RecurrentNormGain, Slot::RecurrentNormBias];
 
-/// Σ a·b and Σ |a·b|, in lanes so that the compiler can use vectors.
+/// Σ a·b and Σ |a·b|, in lanes so that the compiler can vectorize it.
 fn dot(a: &[f64], b: &[f64]) -> (f64, f64) {
     let (mut sums, mut sizes) = ([0.0; 8], [0.0; 8]);
     for (a, b) in a.chunks(8).zip(b.chunks(8)) {

@@ -1,7 +1,7 @@
-//! A slow and precise normalization that the results are held against, and the unit that errors are counted in.
+//! A slow and precise normalization to check results against, and the unit of errors.
 //!
-//! It follows the formula, not the contract's order of operations: sums, division and root in [`Wide`] numbers of 106
-//! bits, the result rounded to f64 at the end. For f32 inputs the reference is thus off by about 2⁻⁵³ of |y|, which is
+//! It follows the formula, not the contract's order of operations. Sums, division and square root use [`Wide`] numbers of 106
+//! bits; the result is rounded to f64 at the end. For f32 inputs the error of the reference is about 2⁻⁵³ of |y|, which is
 //! 2⁻²⁹ of a unit in the last place of f32: far below the last digit of any table here.
 
 mod cell;
@@ -22,7 +22,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// Of a row. `eps` is rounded to the arithmetic type first, as the library does: that rounding is the caller's.
+    /// The statistics of a row. `eps` is first rounded to the arithmetic type, as in the library.
     pub fn of<T: Element>(x: &[T], centered: bool, eps: f64) -> Stat {
         let count = Wide::from(x.len() as f64);
         let eps = T::Acc::from_f64(eps).to_f64();
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_that_can_be_done_by_hand() {
+    fn a_row_computed_by_hand() {
         // Mean 10⁴ + 1, deviations −1, 0, 1, variance 2/3.
         let y = normalized(&[10_000f32, 10_001.0, 10_002.0], true, 0.0);
         assert!((y[2] - 1.5f64.sqrt()).abs() < 1e-15 && y[1] == 0.0 && y[0] == -y[2]);

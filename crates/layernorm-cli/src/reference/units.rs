@@ -1,34 +1,34 @@
-//! How far a row of f32 is from the reference, in units in the last place.
+//! The error of a row of f32 against the reference, in units in the last place.
 
 use layernorm::Float;
 use serde::Serialize;
 use std::fmt;
 
-/// How far outputs are from what they should be.
+/// The error of outputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Distance {
     /// The largest error, in units in the last place of the larger of |y| and a tenth of the row's largest |y|.
     Units(f64),
-    /// A row came out all zero that is not.
+    /// A row is all zero but should not be.
     AllZero,
-    /// A row came out other than zero that is all zero: there is no unit to count in.
+    /// A row is not zero but should be all zero, so there is no unit to count in.
     NotZero,
-    /// An output is NaN or infinite that is not.
+    /// An output is NaN or infinite but should not be.
     NotFinite,
 }
 
 impl Distance {
-    /// The larger of the two; a row that is wrong altogether is larger than any number.
+    /// The larger error; a row that is entirely wrong is larger than any number.
     pub fn max(self, other: Distance) -> Distance {
         if other.rank() > self.rank() { other } else { self }
     }
 
-    /// Whether the error is a number and at most this many units.
+    /// Whether the error is a number of at most `limit` units.
     pub fn within(self, limit: f64) -> bool {
         self.rank() <= limit
     }
 
-    /// The units, if the error is a number of them.
+    /// The error in units, if it is a number.
     pub fn units(self) -> Option<f64> {
         match self {
             Distance::Units(units) => Some(units),
@@ -64,7 +64,7 @@ impl fmt::Display for Distance {
     }
 }
 
-/// As `{"units": 1.5, "failure": null}` or `{"units": null, "failure": "NaN"}`.
+/// Serialized as `{"units": 1.5, "failure": null}` or `{"units": null, "failure": "NaN"}`.
 impl Serialize for Distance {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -76,13 +76,13 @@ impl Serialize for Distance {
     }
 }
 
-/// The unit in the last place of an f32 of this size: the distance to the next larger one.
+/// The unit in the last place of an f32 of this magnitude: the distance to the next larger one.
 fn unit(size: f64) -> f64 {
     let exponent = if size == 0.0 { -126 } else { Float::exponent(size).max(-126) };
     2f64.powi(exponent - 23)
 }
 
-/// The largest error of a row's outputs.
+/// The largest error of a row.
 pub fn distance(y: &[f32], reference: &[f64]) -> Distance {
     let largest = reference.iter().fold(0.0, |max: f64, y| max.max(y.abs()));
     if y.iter().any(|y| !y.is_finite()) {
@@ -110,13 +110,13 @@ mod tests {
         assert_eq!(unit(0.0), f64::from(f32::from_bits(1)));
         let next = |x: f32, n: u32| f32::from_bits(x.to_bits() + n);
         assert_eq!(distance(&[next(1.5, 3), -1.0], &[1.5, -1.0]), Distance::Units(3.0));
-        // A small element is counted in the unit of a tenth of the largest, here that of 0.15.
+        // The unit of a small element is that of a tenth of the largest, here 0.15.
         assert_eq!(distance(&[1.5, 1e-3], &[1.5, 1e-3f32 as f64]), Distance::Units(0.0));
         assert_eq!(distance(&[1.5, 2f32.powi(-26)], &[1.5, 0.0]), Distance::Units(1.0));
     }
 
     #[test]
-    fn rows_that_are_wrong_altogether() {
+    fn rows_that_are_entirely_wrong() {
         assert_eq!(distance(&[0.0, 0.0], &[1.0, -1.0]), Distance::AllZero);
         assert_eq!(distance(&[0.0, 1e-20], &[0.0, 0.0]), Distance::NotZero);
         assert_eq!(distance(&[0.0, f32::NAN], &[1.0, -1.0]), Distance::NotFinite);

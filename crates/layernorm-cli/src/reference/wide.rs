@@ -1,7 +1,7 @@
 //! Numbers of 106 bits, each the unevaluated sum of two f64 ("double-double": Dekker 1971, Knuth's TAOCP 4.2.2).
 //!
-//! Every operation has a relative error below 2⁻¹⁰⁰. A sum of f32, whose significands have 24 bits, is even exact as long
-//! as its terms lie within a factor of 2⁶⁴ of each other (and are no more than 2¹⁸).
+//! Every operation has a relative error below 2⁻¹⁰⁰. A sum of f32, whose significands have 24 bits, is exact as long as its terms
+//! are within a factor of 2⁶⁴ of each other and there are at most 2¹⁸ of them.
 
 use std::ops::{Add, Div, Mul, Sub};
 
@@ -12,20 +12,20 @@ pub struct Wide {
     lo: f64,
 }
 
-/// a + b and what rounding left of it.
+/// a + b and its rounding error.
 fn two_sum(a: f64, b: f64) -> Wide {
     let hi = a + b;
     let back = hi - a;
     Wide { hi, lo: (a - (hi - back)) + (b - back) }
 }
 
-/// The same where |a| ≥ |b|.
+/// The same for |a| ≥ |b|.
 fn quick_two_sum(a: f64, b: f64) -> Wide {
     let hi = a + b;
     Wide { hi, lo: b - (hi - a) }
 }
 
-/// a·b and what rounding left of it.
+/// a·b and its rounding error.
 fn two_product(a: f64, b: f64) -> Wide {
     let hi = a * b;
     Wide { hi, lo: a.mul_add(b, -hi) }
@@ -37,7 +37,7 @@ impl Wide {
         self.hi + self.lo
     }
 
-    /// The square root: one Newton step in double the precision on top of the f64 root.
+    /// The square root: one Newton step in double-double precision on the f64 root.
     pub fn sqrt(self) -> Wide {
         let root = self.hi.sqrt();
         if root == 0.0 {

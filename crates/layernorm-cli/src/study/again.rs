@@ -1,8 +1,8 @@
-//! The command that was given, as it can be given again.
+//! Reconstructs the command line, so that it can be shown and run again.
 
 use std::ffi::OsString;
 
-/// The user's command without the way to the program: what a report says of itself.
+/// The user's command without the path of the program, for the report.
 pub fn command() -> String {
     let mut words = words();
     words[0] = "layernorm".to_owned();
@@ -10,12 +10,12 @@ pub fn command() -> String {
     join(&words)
 }
 
-/// The user's command that goes on where it was.
+/// The command that continues the user's.
 pub fn resume() -> String {
     join(&resuming(words()))
 }
 
-/// The command as words: the program first, and the default command with its name.
+/// The command as words: the program first, and the default subcommand spelled out.
 fn words() -> Vec<String> {
     named(std::env::args_os().map(lossy).collect())
 }
@@ -35,7 +35,7 @@ fn named(mut words: Vec<String>) -> Vec<String> {
 }
 
 fn resuming(mut words: Vec<String>) -> Vec<String> {
-    // Behind `--` there are names only.
+    // Only names follow `--`.
     let options = words.iter().position(|word| word == "--").unwrap_or(words.len());
     if !words[..options].iter().any(|word| word == "--resume") {
         words.insert(options, "--resume".to_owned());
@@ -43,7 +43,7 @@ fn resuming(mut words: Vec<String>) -> Vec<String> {
     words
 }
 
-/// Words as a shell takes them.
+/// Joins words, quoted for a shell.
 fn join(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_go_on() {
+    fn commands_are_resumed() {
         assert_eq!(again(&["target/release/layernorm"]), "target/release/layernorm study --resume");
         assert_eq!(again(&["layernorm", "study", "--seeds", "2"]), "layernorm study --seeds 2 --resume");
         assert_eq!(again(&["l", "study", "--resume", "epsilon"]), "l study --resume epsilon");

@@ -1,4 +1,4 @@
-//! Progress on a terminal: a bar for the session, and below it one for each run that is going on.
+//! Progress on a terminal: one bar for the session and one below it for each active run.
 
 use super::view::so_far;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -6,16 +6,16 @@ use layernorm_lab::session::{Ending, Event, Whole};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// The length of a bar: thousandths.
+/// The length of a bar, in thousandths.
 const LENGTH: u64 = 1000;
 const WHOLE: &str = "{elapsed_precise} {bar:30} {percent:>3} % {wide_msg}";
 const RUN: &str = "  {prefix:32!} {bar:20.dim} {percent:>3} % {wide_msg:.dim}";
 
-/// Bars on stderr.
+/// Progress bars on stderr.
 pub struct Bars {
     all: MultiProgress,
     whole: ProgressBar,
-    /// One a worker, made when it takes up its first run.
+    /// One per worker, created when it starts its first run.
     runs: Mutex<Vec<ProgressBar>>,
 }
 
@@ -44,9 +44,9 @@ impl Bars {
         }
     }
 
-    /// A line above the bars.
+    /// Prints a line above the bars.
     pub fn say(&self, line: &str) {
-        // Nothing depends on this line, so a failure to write it is ignored.
+        // This line may be lost, so a failure to write it is ignored.
         let _ = self.all.println(line);
     }
 
@@ -55,11 +55,11 @@ impl Bars {
     }
 
     fn begin(&self, worker: usize, run: &str, resumed: bool) {
-        // Ticks keep the clock going while a run says nothing.
+        // Ticks keep the clock moving while a run reports nothing.
         self.whole.enable_steady_tick(Duration::from_secs(1));
         let bar = self.bar(worker);
         bar.set_prefix(run.to_owned());
-        bar.set_message(if resumed { "goes on" } else { "" });
+        bar.set_message(if resumed { "resumed" } else { "" });
         bar.set_position(0);
     }
 
@@ -76,7 +76,7 @@ fn thousandths(done: f64) -> u64 {
     (done.clamp(0.0, 1.0) * LENGTH as f64) as u64
 }
 
-/// A template of ours; one that is wrong is a plain bar, and a test says so.
+/// The style for a template; an invalid template gives a plain bar, and fails a test.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("█▌·")
 }
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn templates_are_right() {
+    fn templates_are_valid() {
         assert!([WHOLE, RUN].iter().all(|template| ProgressStyle::with_template(template).is_ok()));
         assert_eq!([f64::NAN, -1.0, 0.5, 2.0].map(thousandths), [0, 0, 500, 1000]);
     }

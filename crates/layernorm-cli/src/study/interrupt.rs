@@ -1,10 +1,10 @@
-//! Ctrl-C. The first one asks the runs to stop, which they do at their next step; the second one does not wait.
+//! Ctrl-C. The first one asks the runs to stop at their next step; the second one quits immediately.
 
 use super::view::View;
 use crate::failure::{Failure, STOPPED};
 use std::sync::Arc;
 
-/// Hears Ctrl-C from now on.
+/// Installs the handler for Ctrl-C.
 pub fn listen(view: &Arc<View>) -> Result<(), Failure> {
     let view = Arc::clone(view);
     let heard = move || {
@@ -12,7 +12,8 @@ pub fn listen(view: &Arc<View>) -> Result<(), Failure> {
             let _halted = layernorm_files::remove_unfinished();
             std::process::exit(i32::from(STOPPED));
         }
-        view.say("stopping after this step; Ctrl-C again ends at once");
+        view.say("stopping after this step; press Ctrl-C again to quit now");
     };
-    ctrlc::set_handler(heard).map_err(|error| Failure::bad_input(format!("Ctrl-C cannot be heard: {error}")))
+    ctrlc::set_handler(heard)
+        .map_err(|error| Failure::bad_input(format!("cannot install a handler for Ctrl-C: {error}")))
 }

@@ -1,4 +1,4 @@
-//! Progress where there is no terminal: a line for every run that ends, and now and then one of how far the others are.
+//! Progress without a terminal: a line for every run that ends, and now and then a line on the progress of the others.
 
 use super::view::{so_far, time};
 use crate::show;
@@ -6,10 +6,10 @@ use layernorm_lab::session::{Ending, Event, Whole};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The least time between a line and one of how far a run is.
+/// The minimum time between a line and the next progress line.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Lines on stderr.
+/// Progress lines on stderr.
 pub struct Lines {
     last: Mutex<Instant>,
 }

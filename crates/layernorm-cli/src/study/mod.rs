@@ -1,7 +1,7 @@
-//! `layernorm study`: questions asked of real digits. Runs become records, records one report.
+//! `layernorm study`: runs studies on real digits. Runs write records, and a report is made from the records.
 //!
 //! ```text
-//! arguments → studies, data → session (runs, a few at a time) → report.html → the findings in a table
+//! arguments → studies, data → session (runs, several in parallel) → report.html → table of findings
 //! ```
 
 mod again;
@@ -32,58 +32,58 @@ const OUT: &str = "lab-out";
 const EXAMPLES: &str = "\
 Examples:
   layernorm study                                  all studies, quick; the report is lab-out/report.html
-  layernorm study --list                           the studies and what they ask
-  layernorm study epsilon invariance --out eps     two of them, into another folder
-  layernorm study all --full --data data/mnist     all of MNIST (`layernorm data get mnist`), the full size
+  layernorm study --list                           the studies and their questions
+  layernorm study epsilon invariance --out eps     two studies, into another folder
+  layernorm study all --full --data data/mnist     the full size on all of MNIST (`layernorm data get mnist`)
   layernorm study all --full --data data/mnist --resume
-                                                   the same, where it was left
+                                                   continue it
 
-What is in the folder:
-  Runs that are there with the same settings are kept: finished ones are not repeated, others go on from their last record,
-  also after Ctrl-C or a crash. More seeds or more studies add to what is there. Runs of the same names with other settings
-  are never overwritten: they are moved to old-1/, old-2/, … in the folder, and `layernorm report` shows them as before. With
-  --resume nothing is moved; runs of other settings are then an error.";
+Existing runs in the folder:
+  Runs with the same settings are kept: finished runs are not repeated, others continue from their last record, also
+  after Ctrl-C or a crash. More seeds or studies add to them. Runs of the same names with other settings are never
+  overwritten: they are moved to old-1/, old-2/, … in the folder, and `layernorm report` still shows them. With --resume
+  nothing is moved, and runs with other settings are an error.";
 
-/// Run studies: what normalization does to networks, measured on real digits and told in one report.
+/// Run studies of what normalization does to networks, on real digits, and write one report.
 ///
-/// Each study asks one question. Its runs leave records in DIR/runs, one file a run; the report is made of the records and
-/// of nothing else. The same settings give the same records, to the bit, for any number of jobs.
+/// Each study asks one question. Each run writes its records to DIR/runs, one file per run. The report is made from the records,
+/// and from measured times stored beside them. The same settings give the same records, to the bit, for any number of jobs.
 ///
-/// Exit status: 0 if all is well, 1 if a run failed, 2 if the arguments or files are bad, 130 after Ctrl-C.
+/// Exit status: 0 on success, 1 if a run failed, 2 if the arguments or files are bad, 130 after Ctrl-C.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The studies, or all of them [default: all]
+    /// Studies to run [default: all]
     #[arg(value_name = "NAME|all")]
     names: Vec<String>,
-    /// List the studies and what they ask
+    /// List the studies and their questions
     #[arg(long, exclusive = true)]
     list: bool,
-    /// The full size instead of the quick one
+    /// Run the full size instead of the quick one
     #[arg(long)]
     full: bool,
-    /// A folder with MNIST, Fashion-MNIST or the like as idx files [default: 12,000 digits that the program carries]
+    /// Folder with MNIST, Fashion-MNIST or similar idx files [default: 12,000 embedded digits]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Seeds for each comparison [default: the study's]
+    /// Number of seeds per comparison [default: the study's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seeds)]
     seeds: Option<usize>,
-    /// Epochs of each training run [default: the study's]
+    /// Number of epochs per training run [default: the study's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = epochs)]
     epochs: Option<usize>,
-    /// Cases in a batch [default: the study's]
+    /// Batch size [default: the study's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
     batch_size: Option<NonZeroUsize>,
-    /// The learning rate [default: the study's]
+    /// Learning rate [default: the study's]
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = learning_rate)]
     lr: Option<f64>,
-    /// The folder of records and report
+    /// Output folder for records and report
     #[arg(long, value_name = "DIR", default_value = OUT)]
     out: PathBuf,
-    /// Runs at a time [default: as many as there are cores]
+    /// Number of parallel runs [default: number of cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
     jobs: Option<NonZeroUsize>,
-    /// Go on with what is in the folder, and refuse to if it has other settings
+    /// Continue the runs in the folder; fail if they have other settings
     #[arg(long)]
     resume: bool,
 }
@@ -106,7 +106,7 @@ impl Default for Args {
     }
 }
 
-/// More than anyone has time for.
+/// Upper limit of --seeds, far above what is practical.
 const MOST_SEEDS: usize = 1000;
 const MOST_EPOCHS: usize = 100_000;
 
@@ -114,12 +114,12 @@ fn seeds(text: &str) -> Result<usize, String> {
     up_to(MOST_SEEDS, text)
 }
 
-/// A number of epochs.
+/// Parses a number of epochs.
 pub fn epochs(text: &str) -> Result<usize, String> {
     up_to(MOST_EPOCHS, text)
 }
 
-/// A whole number from 1 to the most.
+/// Parses a whole number from 1 to `most`.
 pub fn up_to(most: usize, text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if (1..=most).contains(&number) => Ok(number),
@@ -127,12 +127,12 @@ pub fn up_to(most: usize, text: &str) -> Result<usize, String> {
     }
 }
 
-/// A whole number, 1 or more.
+/// Parses a whole number, 1 or more.
 pub fn whole(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| "expected a whole number, 1 or more".to_owned())
 }
 
-/// A learning rate.
+/// Parses a learning rate.
 pub fn learning_rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
@@ -155,7 +155,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let wanted = options.workers;
     let session = Session::open(options, data)?;
     if session.workers() < wanted {
-        show::say(&format!("memory is enough for {} of {wanted} runs at a time", session.workers()));
+        show::say(&format!("memory allows {} of {wanted} parallel runs", session.workers()));
     }
     let outcome = work(&session, &args.out)?;
     if outcome.stopped {
@@ -188,15 +188,15 @@ fn list() -> String {
     studies.iter().map(line).collect()
 }
 
-/// Does the runs, with Ctrl-C heard and progress shown.
+/// Executes the runs, with a handler for Ctrl-C and progress on stderr.
 fn work(session: &Session, out: &Path) -> Result<Outcome, Failure> {
     let view = Arc::new(View::new());
     if let Some(aside) = session.set_aside() {
-        view.say(&format!("runs of other settings were moved to {}", aside.display()));
+        view.say(&format!("runs with other settings were moved to {}", aside.display()));
     }
     if session.kept() > 0 {
         let words = if session.kept() == 1 { "run is" } else { "runs are" };
-        view.say(&format!("{} {words} finished in {} and not repeated", session.kept(), out.display()));
+        view.say(&format!("{} {words} already finished in {}", session.kept(), out.display()));
     }
     interrupt::listen(&view)?;
     let outcome = session.run(&*view);
@@ -204,11 +204,11 @@ fn work(session: &Session, out: &Path) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// What a user who has stopped the runs should know.
+/// The message after the user stopped the runs.
 fn stopped(outcome: &Outcome, out: &Path) -> Failure {
     let failed = failures(outcome).map_or_else(String::new, |failed| format!("{failed}\n"));
     Failure::stopped(format!(
-        "{failed}stopped: {} of {} runs are finished, and what is begun is kept in {}. To go on:\n  {}",
+        "{failed}stopped: {} of {} runs are finished; unfinished runs are kept in {}. To continue:\n  {}",
         outcome.finished,
         outcome.total,
         out.display(),
@@ -216,7 +216,7 @@ fn stopped(outcome: &Outcome, out: &Path) -> Failure {
     ))
 }
 
-/// The runs that failed, and why: those with the same reason in one line.
+/// The failed runs and the reasons; runs with the same reason share a line.
 fn failures(outcome: &Outcome) -> Option<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for failure in &outcome.failures {
@@ -233,21 +233,21 @@ fn failures(outcome: &Outcome) -> Option<String> {
     (!lines.is_empty()).then(|| format!("{} of {} runs failed:{lines}", outcome.failures.len(), outcome.total))
 }
 
-/// Makes the report, prints its findings, and says which runs failed.
+/// Makes the report, prints its findings and lists the failed runs.
 fn tell(out: &Path, names: &[&str], outcome: &Outcome) -> Result<(), Failure> {
     match session::report(out, about(again::command())?) {
         Ok(report) => {
             let stories = report.stories.iter().filter(|story| names.contains(&&*story.id));
             show::print(&format!("{}\n{}\n{}", found(stories), told(&out.join(REPORT)), summary::next()))?;
         }
-        // Where nothing is finished, the failures say why.
+        // If no run is finished, the failures explain why.
         Err(session::Error::Nothing { .. }) if !outcome.failures.is_empty() => {}
         Err(error) => return Err(error.into()),
     }
     failures(outcome).map_or(Ok(()), |failed| Err(Failure::failed(failed)))
 }
 
-/// Where a report comes from.
+/// The origin of a report: program, machine and command.
 pub fn about(command: String) -> Result<About, Failure> {
     Ok(About {
         program: format!("layernorm {}", env!("CARGO_PKG_VERSION")),
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_are_told_once_a_reason() {
+    fn failures_are_grouped_by_reason() {
         let failure = |(run, what): (&str, &str)| session::Failure { run: run.to_owned(), what: what.to_owned() };
         let all = [("a", "x"), ("b", "y"), ("c", "x"), ("d", "z"), ("e", "x"), ("f", "y")];
         let outcome = Outcome { total: 9, failures: all.map(failure).to_vec(), ..Outcome::default() };

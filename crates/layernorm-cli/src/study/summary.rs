@@ -1,14 +1,14 @@
-//! The findings as a table, and what to do next.
+//! The findings as a table, and suggestions for next steps.
 
 use layernorm_lab::report::Story;
 use std::path::Path;
 
-/// Letters in a line of the columns title, answer and verdict.
+/// Characters per line of the columns title, answer and verdict.
 const WIDTHS: [usize; 3] = [26, 58, 11];
 
-/// A table of stories: what was looked at, what was seen, whether that was expected.
+/// A table of stories: the study, its result, and whether that was expected.
 pub fn found<'a>(stories: impl Iterator<Item = &'a Story>) -> String {
-    let mut text = row(["study", "what was seen", "as expected"]);
+    let mut text = row(["study", "result", "as expected"]);
     for story in stories {
         let verdict = match story.as_expected {
             Some(true) => "yes",
@@ -23,20 +23,20 @@ pub fn found<'a>(stories: impl Iterator<Item = &'a Story>) -> String {
 
 /// Where the report is.
 pub fn told(path: &Path) -> String {
-    format!("Report, to be opened in a browser: {}\n", path.display())
+    format!("Report (open in a browser): {}\n", path.display())
 }
 
-/// What to try after a study.
+/// Suggestions after a study.
 pub fn next() -> &'static str {
     "Next:\n  \
-     layernorm study --list                      the questions; each can be asked alone\n  \
-     layernorm study NAME --seeds 5              one of them, with more seeds\n  \
-     layernorm data get mnist                    all of MNIST (needs a network), and then\n  \
+     layernorm study --list                      list the studies, each of which can be run alone\n  \
+     layernorm study NAME --seeds 5              run one study with more seeds\n  \
+     layernorm data get mnist                    download all of MNIST, and then\n  \
      layernorm study all --full --data data/mnist --out full\n  \
-     layernorm tour                              what the library promises, checked on this machine\n"
+     layernorm tour                              a short check and benchmark of this machine\n"
 }
 
-/// A row whose cells are broken into lines.
+/// A row whose cells are wrapped.
 fn row(cells: [&str; 3]) -> String {
     let cells: Vec<Vec<String>> = cells.iter().zip(WIDTHS).map(|(cell, width)| wrap(cell, width)).collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
@@ -49,7 +49,7 @@ fn row(cells: [&str; 3]) -> String {
     (0..height).map(line).collect()
 }
 
-/// Lines of at most so many letters, broken at blanks; a word that is longer stays whole.
+/// Wraps text at blanks into lines of at most `width` characters; a longer word stays whole.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

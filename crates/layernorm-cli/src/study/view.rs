@@ -1,4 +1,4 @@
-//! What a user sees of a session: bars on a terminal, lines elsewhere.
+//! The progress of a session: bars on a terminal, lines elsewhere.
 
 use super::bars::Bars;
 use super::lines::Lines;
@@ -8,7 +8,7 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A session on stderr.
+/// The view of a session on stderr.
 pub struct View {
     shown: Shown,
     stop: AtomicBool,
@@ -25,13 +25,13 @@ pub fn plain() -> bool {
 }
 
 impl View {
-    /// Nothing to see yet.
+    /// An empty view.
     pub fn new() -> View {
         let shown = if plain() { Shown::Lines(Lines::new()) } else { Shown::Bars(Bars::new()) };
         View { shown, stop: AtomicBool::new(false) }
     }
 
-    /// A line above the bars.
+    /// Prints a line above the bars.
     pub fn say(&self, line: &str) {
         match &self.shown {
             Shown::Bars(bars) => bars.say(line),
@@ -46,7 +46,7 @@ impl View {
         }
     }
 
-    /// Asks the runs to stop; whether they had been asked before.
+    /// Asks the runs to stop; returns whether they had already been asked.
     pub fn ask_to_stop(&self) -> bool {
         self.stop.swap(true, Ordering::SeqCst)
     }
@@ -76,14 +76,14 @@ pub fn time(time: Duration) -> String {
     }
 }
 
-/// How far the whole is, in words.
+/// The progress of the session as text.
 pub fn so_far(whole: &Whole) -> String {
     let left = whole.left.filter(|_| whole.ended < whole.total);
     let left = left.map_or_else(String::new, |left| format!(", about {} left", about(left)));
     format!("{} of {} runs{left}", whole.ended, whole.total)
 }
 
-/// A time that is only estimated, without digits that mean nothing.
+/// An estimated time, without meaningless digits.
 fn about(left: Duration) -> String {
     match left.as_secs() {
         seconds @ 0..60 => format!("{} s", seconds.max(1)),

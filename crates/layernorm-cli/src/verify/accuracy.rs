@@ -1,4 +1,4 @@
-//! How far the outputs are from the exact ones, for ours and for the ways in which layer norm is usually written.
+//! The error of our outputs, and of common implementations of layer norm, against a precise reference.
 
 use super::inputs::{self, Input};
 use crate::norm::EPS;
@@ -8,7 +8,7 @@ use crate::textbook::Way;
 use layernorm::{Context, Error};
 use serde::Serialize;
 
-/// The contract's bar for ours, in units in the last place.
+/// The contract's limit for our outputs, in units in the last place.
 const LIMIT: f64 = 4.0;
 
 /// The errors on all inputs.
@@ -16,9 +16,9 @@ const LIMIT: f64 = 4.0;
 pub struct Accuracy {
     /// Whether ours is within the limit everywhere.
     pub ok: bool,
-    /// What errors are counted in.
+    /// The unit of the errors.
     pub unit: &'static str,
-    /// The most units that ours may be off.
+    /// The largest error allowed for ours, in these units.
     pub limit: f64,
     /// ε.
     pub eps: f64,
@@ -29,22 +29,22 @@ pub struct Accuracy {
 /// The errors on one kind of input.
 #[derive(Debug, Serialize)]
 pub struct InputErrors {
-    /// What the rows are.
+    /// Description of the rows.
     pub input: String,
-    /// Elements of a row.
+    /// Elements per row.
     pub n: usize,
-    /// How many rows.
+    /// Number of rows.
     pub rows: usize,
     /// Whether ours is within the limit.
     pub ok: bool,
-    /// One for each way, in the order of [`Way::ALL`].
+    /// One per implementation, in the order of [`Way::ALL`].
     pub errors: Vec<WayError>,
 }
 
-/// The largest error of one way.
+/// The largest error of one implementation.
 #[derive(Debug, Serialize)]
 pub struct WayError {
-    /// The way's name.
+    /// Name of the implementation.
     pub way: &'static str,
     /// Its largest error.
     #[serde(flatten)]
@@ -83,7 +83,7 @@ impl InputErrors {
     }
 }
 
-/// The largest distance of any row.
+/// The largest error over all rows.
 fn largest(y: &[f32], n: usize, references: &[Vec<f64>]) -> Distance {
     y.chunks(n).zip(references).fold(Distance::Units(0.0), |max, (y, reference)| max.max(distance(y, reference)))
 }

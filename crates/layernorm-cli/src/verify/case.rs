@@ -1,4 +1,4 @@
-//! One norm of one tensor along every path, and the bits that differ.
+//! Runs one norm on one tensor along every path and counts differing bits.
 
 use crate::dtype::{Bits, Type};
 use crate::norm::{GradientSlices, Inputs, Norm};
@@ -6,10 +6,10 @@ use crate::random::Random;
 use layernorm::{Context, Element, Error, Float, Isa, Saved, StatsMut, StatsRef};
 use std::ops::Range;
 
-/// Thread counts that are compared.
+/// The thread counts to compare.
 pub const THREADS: [usize; 4] = [1, 2, 3, 5];
 
-/// How the batch is cut.
+/// How the batch is split.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Split {
     /// One call.
@@ -24,7 +24,7 @@ impl Split {
     /// All of them.
     pub const ALL: [Split; 3] = [Split::Whole, Split::Pieces, Split::OneByOne];
 
-    /// As the report says it.
+    /// The name in the report.
     pub fn name(self) -> &'static str {
         match self {
             Split::Whole => "whole",
@@ -33,7 +33,7 @@ impl Split {
         }
     }
 
-    /// The rows at which pieces start and end.
+    /// The boundaries between pieces, as row numbers.
     fn ends(self, rows: usize) -> Vec<usize> {
         match self {
             Split::Whole => vec![0, rows],
@@ -43,7 +43,7 @@ impl Split {
     }
 }
 
-/// Outputs compared and bits that differ.
+/// The number of outputs compared and of bits that differ.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
     /// Outputs compared.
@@ -53,7 +53,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// Compares outputs; any that is missing or too many counts as if all its bits differed.
+    /// Compares outputs; a missing or extra output counts as if all its bits differed.
     pub fn add<T: Bits>(&mut self, found: &[T], expected: &[T]) {
         let differing = |(f, e): (&T, &T)| u64::from((f.bits() ^ e.bits()).count_ones());
         self.outputs += found.len() as u64;
@@ -67,7 +67,7 @@ impl Count {
 pub struct Counts {
     /// y and the saved statistics.
     pub forward: Count,
-    /// The same with a residual, and h, against the two steps one after the other.
+    /// The same with a residual, and h, compared with adding first and normalizing then.
     pub residual: Count,
     /// dx, dγ and dβ.
     pub backward: Count,
@@ -86,7 +86,7 @@ pub struct Case<T> {
 }
 
 impl<T: Type> Case<T> {
-    /// Seeded inputs. Where there are more than two rows, the second has elements so large that its sums overflow.
+    /// Seeded inputs. If there are more than two rows, the second is so large that its sums overflow.
     pub fn new(norm: Norm, rows: usize, n: usize) -> Self {
         let mut random = Random::new((rows * 1_000_003 + n) as u64);
         let mut x = random.normals(rows * n, |z| 3.0 + 2.0 * z);
@@ -97,7 +97,7 @@ impl<T: Type> Case<T> {
         Case { norm, rows, n, x, dy, gain: random.normals(n, |z| 1.0 + z), bias: random.normals(n, |z| z) }
     }
 
-    /// Compares every path with plain Rust on one thread, for these ways to cut the batch.
+    /// Compares every path with plain Rust on one thread, for these splits of the batch.
     pub fn check(&self, splits: &[Split], counts: &mut Counts) -> Result<(), Error> {
         let mut plain = Context::new().with_isa(Isa::Scalar)?.with_threads(1)?;
         let mut expected = Outputs::unwritten(self.rows, self.n);
@@ -123,7 +123,7 @@ impl<T: Type> Case<T> {
         Ok(())
     }
 
-    /// h = x + dy (which stands for the residual) in the place of dx, and y = norm(h).
+    /// Computes h = x + dy (dy serves as the residual), stored in dx, and y = norm(h).
     fn add_then_norm(&self, to: &mut Outputs<T>, cx: &mut Context) -> Result<(), Error> {
         let Outputs { y, dx: h, saved, .. } = to;
         for ((h, x), residual) in h.iter_mut().zip(&self.x).zip(&self.dy) {
@@ -132,13 +132,13 @@ impl<T: Type> Case<T> {
         self.norm.forward(&self.inputs(h, 0..self.rows), y, saved.as_mut(), cx)
     }
 
-    /// Some rows of the inputs, with this x.
+    /// The inputs of some rows, with this x.
     fn inputs<'a>(&'a self, x: &'a [T], rows: Range<usize>) -> Inputs<'a, T> {
         let cells = rows.start * self.n..rows.end * self.n;
         Inputs { n: self.n, x: &x[cells.clone()], dy: &self.dy[cells], gain: &self.gain, bias: &self.bias }
     }
 
-    /// Forward and backward of every piece of the batch.
+    /// Runs forward and backward on every piece of the batch.
     fn run(&self, split: Split, to: &mut Outputs<T>, cx: &mut Context) -> Result<(), Error> {
         for ends in split.ends(self.rows).windows(2) {
             let rows = ends[0]..ends[1];
@@ -152,18 +152,18 @@ impl<T: Type> Case<T> {
     }
 }
 
-/// The statistics of some rows, to write.
+/// Mutable statistics of some rows.
 fn stats_mut<A>(saved: &mut Saved<A>, rows: Range<usize>) -> StatsMut<'_, A> {
     let Saved { m, delta, rstd } = saved;
     StatsMut { m: &mut m[rows.clone()], delta: &mut delta[rows.clone()], rstd: &mut rstd[rows] }
 }
 
-/// The statistics of some rows, to read.
+/// Statistics of some rows.
 fn stats_ref<A>(saved: &Saved<A>, rows: Range<usize>) -> StatsRef<'_, A> {
     StatsRef { m: &saved.m[rows.clone()], delta: &saved.delta[rows.clone()], rstd: &saved.rstd[rows] }
 }
 
-/// Everything that forward and backward give.
+/// All outputs of forward and backward.
 struct Outputs<T: Element> {
     y: Vec<T>,
     saved: Saved<T::Acc>,
@@ -186,7 +186,7 @@ impl<T: Type> Outputs<T> {
         outputs
     }
 
-    /// Makes everything NaN, which no result is, so that an output that is not written is seen.
+    /// Fills everything with NaN, which no result is, so that an output that is not written is detected.
     fn unwrite(&mut self) {
         let nan = T::Acc::from_f64(f64::NAN);
         for stats in [&mut self.saved.m, &mut self.saved.delta, &mut self.saved.rstd] {
@@ -207,7 +207,7 @@ impl<T: Type> Outputs<T> {
     fn compare(&self, expected: &Self, split: Split, counts: &mut Counts) {
         self.compare_forward(expected, &mut counts.forward);
         counts.backward.add(&self.dx, &expected.dx);
-        // dγ and dβ are sums over the batch: a part of the batch has others.
+        // dγ and dβ are sums over the batch, so those of a part are different.
         if split == Split::Whole {
             counts.backward.add(&self.dgain, &expected.dgain);
             counts.backward.add(&self.dbias, &expected.dbias);

@@ -1,4 +1,4 @@
-//! Whether every path gives the same bits: instruction sets, thread counts, and the batch whole, in pieces and row by row.
+//! Checks that every path gives the same bits: instruction sets, thread counts, and the batch whole, in pieces and row by row.
 
 use super::case::{Case, Count, Counts, Split, THREADS};
 use crate::dtype::{Dtype, Type};
@@ -7,23 +7,23 @@ use crate::show::Progress;
 use layernorm::{Error, Isa, bf16, f16};
 use serde::Serialize;
 
-/// Rows and their length: around the boundaries of vectors (16), lanes (256), blocks (1024) and chunks of rows (64). The
-/// last of them has work for five threads.
+/// Rows and row lengths around the sizes of vectors (16), lanes (256), blocks (1024) and chunks of rows (64). The last shape
+/// has enough work for five threads.
 const SHAPES: [(usize, usize); 6] = [(1, 1), (3, 5), (64, 15), (65, 17), (130, 257), (85, 1025)];
 
-/// More rows, and longer ones.
+/// Shapes with more and longer rows.
 const FURTHER_SHAPES: [(usize, usize); 3] = [(1000, 96), (25, 4099), (3, 40_001)];
 
-/// Bytes of a tensor so large that outputs go past the cache, by stores of their own; compared with the whole batch only.
+/// Bytes of a tensor so large that outputs are written with non-temporal stores; checked with the whole batch only.
 const LARGE_BYTES: usize = 9 << 20;
 
-/// Elements of its rows.
+/// Row length of that tensor.
 const LARGE_ROW: usize = 1000;
 
-/// The passes that are compared, with what they give.
+/// The passes to compare, with their outputs.
 pub const PASSES: [&str; 3] = ["forward: y, m, δ, r", "with residual: h, y, m, δ, r", "backward: dx, dγ, dβ"];
 
-/// What was compared, and what came of it.
+/// What was compared, and the result.
 #[derive(Debug, Serialize)]
 pub struct Identity {
     /// Whether no bit differs.
@@ -34,11 +34,11 @@ pub struct Identity {
     pub differing_bits: u64,
     /// The instruction sets compared.
     pub isas: Vec<&'static str>,
-    /// Those that exist and this machine lacks.
+    /// Existing instruction sets that this machine lacks.
     pub skipped_isas: Vec<&'static str>,
     /// The thread counts compared.
     pub threads: Vec<usize>,
-    /// How the batch was cut.
+    /// How the batch was split.
     pub splits: Vec<&'static str>,
     /// The shapes.
     pub shapes: Vec<String>,
@@ -62,7 +62,7 @@ pub struct Group {
 }
 
 impl Identity {
-    /// Compares everything; `quick` leaves out the larger shapes.
+    /// Compares everything; `quick` skips the larger shapes.
     pub fn new(quick: bool, progress: &Progress) -> Result<Self, Error> {
         let mut groups = Vec::new();
         of_type::<f32>(quick, progress, &mut groups)?;

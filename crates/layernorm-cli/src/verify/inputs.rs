@@ -1,31 +1,31 @@
-//! The rows whose accuracy is checked: the contract's own table, and further hard ones.
+//! The rows whose accuracy is checked: the contract's table, and further hard rows.
 
 use crate::random::Random;
 
 /// Rows of one kind.
 #[derive(Debug)]
 pub struct Input {
-    /// What they are.
+    /// Description of the rows.
     pub name: String,
-    /// Elements of a row.
+    /// Elements per row.
     pub n: usize,
     /// All rows, one after the other.
     pub x: Vec<f32>,
 }
 
 impl Input {
-    /// Random rows: `f` of normal numbers, of a seed that depends on the kind only.
+    /// Random rows: `f` of normal numbers, with a seed that depends only on the name.
     fn random(name: &str, n: usize, rows: usize, f: impl Fn(f64) -> f64) -> Self {
         let seed = name.bytes().fold(n as u64, |seed, byte| seed.wrapping_mul(31).wrapping_add(u64::from(byte)));
         Input { name: name.to_owned(), n, x: Random::new(seed).normals(n * rows, f) }
     }
 
-    /// One row: `f` of the position.
+    /// One row: `f` of the index.
     fn row(name: &str, n: usize, f: impl Fn(usize) -> f64) -> Self {
         Input { name: name.to_owned(), n, x: (0..n).map(|i| f(i) as f32).collect() }
     }
 
-    /// How many rows.
+    /// Number of rows.
     pub fn rows(&self) -> usize {
         self.x.len() / self.n
     }
@@ -43,7 +43,7 @@ fn of_the_contract() -> Vec<Input> {
     ]
 }
 
-/// Large means, tiny and huge numbers, no variance at all.
+/// Large means, tiny and huge numbers, zero variance.
 fn further() -> Vec<Input> {
     let ramp = |name: &str, mean: f64| Input::row(name, 16, move |i| mean + i as f64 * 1e-3);
     vec![

@@ -18,10 +18,10 @@ use serde::Serialize;
 
 /// Check the numerical contract on this machine.
 ///
-/// First the accuracy: f32 rows, easy and hard, against a reference of 106 bits, for this library and for the ways in which
-/// layer norm is usually written. Then the bits: every instruction set of this machine, several thread counts and several
-/// ways to cut the batch must give the same ones, for all four element types, forward and backward. Then the same of
-/// recurrent networks, with single steps beside whole sequences, and the error of f32 against f64.
+/// Accuracy: the error on easy and hard f32 rows against a reference of 106 bits, for this library and for common
+/// implementations of layer norm. Reproducibility: every instruction set of this machine, several thread counts and several
+/// ways to split the batch must give the same bits, for all four element types, forward and backward. The same is checked for
+/// recurrent networks, including single steps against whole sequences, together with the error of f32 against f64.
 ///
 /// Exit status 0 if everything is within the contract, 1 if anything is not.
 #[derive(Debug, Default, clap::Args)]
@@ -29,12 +29,12 @@ pub struct Args {
     /// Print one JSON object instead of tables
     #[arg(long)]
     json: bool,
-    /// Leave out the larger shapes and some recurrent variants, which take most of the time
+    /// Skip the larger shapes and some recurrent variants
     #[arg(long)]
     quick: bool,
 }
 
-/// What was found.
+/// The results of all checks.
 #[derive(Debug, Serialize)]
 pub struct Report {
     command: &'static str,
@@ -58,13 +58,13 @@ impl Report {
         Ok(Report { command: "verify", ok, machine, accuracy, identity, recurrent })
     }
 
-    /// The report for people.
+    /// The report as text.
     pub fn render(&self) -> String {
         let recurrent = self.recurrent.render();
         format!("{}\n\n{}\n{}\n{recurrent}", self.machine, self.render_accuracy(), self.render_identity())
     }
 
-    /// `Ok` if everything is within the contract.
+    /// Fails unless everything is within the contract.
     pub fn verdict(&self) -> Result<(), Failure> {
         let (accuracy, identity) = (&self.accuracy, &self.identity);
         if self.ok {
@@ -75,7 +75,8 @@ impl Report {
         let bad = accuracy.rows.iter().filter(|row| !row.ok).map(|row| row.input.as_str()).collect::<Vec<_>>();
         Err(Failure::out_of_contract(format!(
             "out of contract: expected errors of at most {} units and 0 differing bits, found {} differing bits{}; \
-             of recurrent networks errors of at most {} units and 0 differing bits, found {error:.1} units and {} bits",
+             recurrent networks: expected errors of at most {} units and 0 differing bits, found {error:.1} units and \
+             {} bits",
             accuracy.limit,
             identity.differing_bits,
             if bad.is_empty() { String::new() } else { format!(" and larger errors on: {}", bad.join("; ")) },
@@ -94,7 +95,7 @@ impl Report {
         format!(
             "Accuracy: largest error of y, f32, ε = 10⁻⁵, against a reference of 106 bits, in units in the last place\n\
              of the larger of |y| and a tenth of the row's largest |y|.\n\n{}\n\
-             Ours is {} {limit} units everywhere.\n",
+             Our error is {} {limit} units for all inputs.\n",
             table.render(),
             if *ok { "within" } else { "NOT within" },
         )
@@ -114,11 +115,11 @@ impl Report {
         let skipped = if skipped.is_empty() { "none".to_owned() } else { skipped.join(", ") };
         let threads: Vec<_> = identity.threads.iter().map(usize::to_string).collect();
         format!(
-            "Bits: outputs compared with those of plain Rust on one thread with the whole batch.\n\
-             Instruction sets: {}. Skipped, since this machine lacks them: {skipped}.\n\
+            "Bits: outputs compared with those of plain Rust on one thread for the whole batch.\n\
+             Instruction sets: {}. Skipped because this machine lacks them: {skipped}.\n\
              Threads: {}. Batch: {}.\n\
              Shapes: {}.\n\n{}\n\
-             {} outputs compared, {} differing bits. (dγ and dβ are sums over the batch: compared with the whole batch only.)\n",
+             {} outputs compared, {} differing bits. (dγ and dβ, sums over the batch, are compared for the whole batch only.)\n",
             identity.isas.join(", "),
             threads.join(", "),
             identity.splits.join(", "),

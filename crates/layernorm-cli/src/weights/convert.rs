@@ -1,4 +1,4 @@
-//! `layernorm weights convert`: from one library's tensors to another's.
+//! `layernorm weights convert`: converts weights from one format to another.
 
 use super::source::{Source, Wanted};
 use crate::apply::check_places;
@@ -9,44 +9,44 @@ use layernorm_files::shown;
 use layernorm_rnn::weights::{self, Dtype, Format, Rounding};
 use std::path::PathBuf;
 
-/// Write a network in the format of another library, or as a file that describes itself.
+/// Convert weights to the format of another library or to a self-describing file.
 ///
-/// The new file has exactly the same numbers, or nothing is written: --lossy allows rounding. Numbers are rounded by a --dtype
-/// that is narrower, and where two biases become one (or one takes up a constant such as tf.contrib's forget_bias) and the sum
-/// does not fit the type. A format whose library computes something else than the network's variant is refused.
+/// The new file has exactly the same numbers, or nothing is written; --lossy allows rounding. Rounding happens with a narrower
+/// --dtype, and when two biases are merged (or a bias absorbs a constant such as tf.contrib's forget_bias) and the sum does
+/// not fit the type. Fails if the format's library does not compute the network's variant.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The file to read
+    /// File to read
     #[arg(value_name = "IN")]
     from_file: PathBuf,
-    /// The file to write; it is replaced whole or not at all
+    /// File to write; replaced as a whole or not at all
     #[arg(value_name = "OUT")]
     to_file: PathBuf,
-    /// The format to write
+    /// Format to write
     #[arg(long, value_parser = formats())]
     to: Format,
-    /// Whose tensors IN has [default: seen from their names]
+    /// Format of IN [default: detected from the tensor names]
     #[arg(long, value_parser = formats())]
     from: Option<Format>,
-    /// The kind of cell [default: the one that the tensors fit]
+    /// Kind of cell [default: the one that fits the tensors]
     #[arg(long, value_enum)]
     cell: Option<Cell>,
-    /// The variant, such as paper [default: the one that the tensors fit]
+    /// Variant, such as paper [default: the one that fits the tensors]
     #[arg(long, value_name = "NAME")]
     variant: Option<String>,
-    /// Only look at tensors whose names begin with this, and use all of them
+    /// Use exactly the tensors whose names start with this prefix
     #[arg(long, default_value = "", hide_default_value = true)]
     prefix: String,
-    /// ε of all norms, which other libraries' files do not say [default: the variant's]
+    /// ε of all norms, which other libraries' files do not store [default: the variant's]
     #[arg(long, allow_hyphen_values = true, value_name = "E")]
     eps: Option<f64>,
-    /// The network goes from the last step to the first, which other libraries' files do not say
+    /// The network runs from the last step to the first, which other libraries' files do not store
     #[arg(long)]
     reverse: bool,
-    /// The type of the numbers [default: the widest in IN]
+    /// Type of the numbers [default: the widest in IN]
     #[arg(long, value_parser = dtypes())]
     dtype: Option<Dtype>,
-    /// Write the file even if numbers have to be rounded, and print by how much
+    /// Write the file even if numbers must be rounded, and print the rounding error
     #[arg(long)]
     lossy: bool,
 }
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         reverse: args.reverse,
     };
     let (format, config) = source.find(&wanted)?;
-    // In f64, so that no number of any file changes on the way.
+    // In f64, so that no number changes on the way.
     let network = source.load::<f64>(format, &config, &args.prefix)?;
     let dtype = args.dtype.map_or_else(|| source.widest(), Ok)?;
     let read = source.rounding(&network, format, &args.prefix)?;
@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     match &rounding {
         Some(rounding) if !args.lossy => {
             return Err(Failure::bad_input(format!(
-                "OUT: {out}: expected the same numbers in format {} as {}, found {}; --lossy writes them all the same",
+                "OUT: {out}: expected the same numbers in format {} as {}, found {}; --lossy allows rounding",
                 args.to.name(),
                 dtype.name(),
                 in_words(rounding)

@@ -1,4 +1,4 @@
-//! `layernorm weights init`: a new network.
+//! `layernorm weights init`: creates a network.
 
 use crate::apply::check_places;
 use crate::failure::Failure;
@@ -8,76 +8,76 @@ use layernorm_rnn::weights::{self, Dtype, Format};
 use layernorm_rnn::{Config, Direction, Init, Network, Slot};
 use std::path::PathBuf;
 
-/// Make a new network, with the starting values of the library that its variant comes from.
+/// Create a network with the initialization of its variant's library.
 ///
-/// The same seed gives the same numbers on every machine. The file describes itself, so that `layernorm apply` needs
-/// nothing else.
+/// The same seed gives the same numbers on every machine. A native file describes itself, so `layernorm apply` needs no other
+/// information.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The file to write; it is replaced whole or not at all
+    /// File to write; replaced as a whole or not at all
     #[arg(value_name = "OUT")]
     file: PathBuf,
-    /// The kind of cell
+    /// Kind of cell
     #[arg(long, value_enum)]
     cell: Cell,
-    /// The variant; `layernorm weights variants` lists them
+    /// Variant; `layernorm weights variants` lists them
     #[arg(long, value_name = "NAME", default_value = "paper")]
     variant: String,
-    /// I, the numbers of the input at a step
+    /// Input size I
     #[arg(long, value_name = "I")]
     input: usize,
-    /// H, the hidden units
+    /// Hidden size H
     #[arg(long, value_name = "H")]
     hidden: usize,
-    /// Layers
+    /// Number of layers
     #[arg(long, value_name = "L", default_value_t = 1)]
     layers: usize,
-    /// One cell each way in every layer
+    /// Bidirectional: one cell in each direction in every layer
     #[arg(long, conflicts_with = "reverse")]
     bidirectional: bool,
-    /// From the last step to the first
+    /// Run from the last step to the first
     #[arg(long)]
     reverse: bool,
-    /// Project h to so many numbers (lstm)
+    /// Projection size of h (lstm)
     #[arg(long, value_name = "P")]
     projection: Option<usize>,
     /// ε of all norms [default: the variant's]
     #[arg(long, allow_hyphen_values = true, value_name = "E")]
     eps: Option<f64>,
-    /// The seed of the starting values
+    /// Random seed of the initialization
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Whose starting values [default: those of the variant's own library]
+    /// Initialization [default: that of the variant's library]
     #[arg(long, value_enum, value_name = "SCHEME")]
     init: Option<Start>,
-    /// The format to write
+    /// Format to write
     #[arg(long, value_parser = formats(), default_value = "native")]
     format: Format,
-    /// The type of the numbers
+    /// Type of the numbers
     #[arg(long, value_parser = dtypes(), default_value = "f32")]
     dtype: Dtype,
 }
 
-/// Whose starting values.
+/// A library's initialization.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Start {
-    /// Xavier's W, orthogonal U, gate by gate
+    /// Xavier uniform W, orthogonal U, per gate
     Paper,
-    /// The paper's authors' Theano code
+    /// Theano code of the paper's authors
     Theano,
-    /// The authors' Torch module
+    /// Torch module of the paper's authors
     Draw,
-    /// PyTorch's fastrnns: all normal
+    /// PyTorch's fastrnns: normal
     Fastrnns,
-    /// Uniform by fan-in, as nn.Linear
+    /// Uniform by fan-in, as in nn.Linear
     Torchaudio,
-    /// Glorot's W, orthogonal U, forget bias 1
+    /// Glorot uniform W, orthogonal U, forget bias 1
     Keras,
-    /// Xavier's W, orthogonal U, gate by gate, forget bias 1
+    /// Xavier uniform W, orthogonal U, per gate, forget bias 1
     Haste,
-    /// tf.contrib: Glorot's uniform of W and U as one matrix
+    /// tf.contrib: Glorot uniform on W and U as one matrix
     Contrib,
-    /// DreamerV3: truncated normal of W and U as one matrix
+    /// DreamerV3: truncated normal on W and U as one matrix
     Dreamer,
     /// torch.nn: uniform in ±1/sqrt(H)
     Torch,
@@ -106,19 +106,19 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let config = args.config()?;
     check_memory(&config)?;
     let init = args.init.map_or_else(|| Init::for_variant(&config.variant), Start::init);
-    // In f64, so that a file of either type has the same numbers, rounded once.
+    // In f64, so that files of all types have the same numbers, rounded once.
     let network = Network::<f64>::new(config, init, args.seed)?;
     Ok(weights::save(&network, args.format, args.dtype, &args.file)?)
 }
 
-/// An error, before anything is allocated, if the machine has not the memory that the network needs on its way to the file:
-/// its numbers, those under the format's names, and the file's bytes.
+/// Fails, before anything is allocated, if there is not enough memory for the network, the tensors of the format and the
+/// bytes of the file.
 fn check_memory(config: &Config) -> Result<(), Failure> {
     let count = |layer: usize| {
         let shapes = Slot::ALL.iter().filter_map(|slot| slot.shape(config, layer));
         shapes.map(|shape| shape.iter().fold(1u64, |n, &dim| n.saturating_mul(dim as u64))).fold(0, u64::saturating_add)
     };
-    // All layers but the first are alike.
+    // All layers except the first have the same shapes.
     let inner = count(1).saturating_mul(config.layers as u64 - 1);
     let numbers = count(0).saturating_add(inner).saturating_mul(config.directions() as u64);
     let need = numbers.saturating_mul(3 * size_of::<f64>() as u64);

@@ -1,4 +1,4 @@
-//! `layernorm weights show`: the format, the networks that the tensors fit, and every tensor.
+//! `layernorm weights show`: prints the format, the networks that fit the tensors, and every tensor.
 
 use super::source::{Listed, Source, Wanted};
 use crate::failure::Failure;
@@ -9,16 +9,16 @@ use layernorm_rnn::weights::Format;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Show what is in a file: its format, which variants its tensors fit, their names, types and shapes.
+/// Show the contents of a file: its format, the variants that fit, and the names, types and shapes of its tensors.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The safetensors file
+    /// Safetensors file
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Whose tensors they are [default: seen from their names]
+    /// Format of the file [default: detected from the tensor names]
     #[arg(long, value_parser = formats())]
     format: Option<Format>,
-    /// Only look at tensors whose names begin with this
+    /// Show only tensors whose names start with this prefix
     #[arg(long, default_value = "", hide_default_value = true)]
     prefix: String,
     /// Print one JSON object instead of a table
@@ -30,7 +30,7 @@ pub struct Args {
 struct Report {
     command: &'static str,
     file: String,
-    /// Whether the format was given, or else found by the names.
+    /// Whether the format was given rather than detected from the names.
     format_given: bool,
     format: Option<&'static str>,
     networks: Vec<Described>,
@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let row = |Listed { name, dtype, shape }| Row { name, dtype: format!("{dtype:?}").to_lowercase(), shape };
     let listed = source.tensors()?.into_iter().filter(|tensor| tensor.name.starts_with(&args.prefix));
     let tensors: Vec<Row> = listed.map(row).collect();
-    // A file of no known format is shown all the same.
+    // A file of unknown format is shown as well.
     let format = source.format(args.format).ok();
     let wanted = Wanted { prefix: &args.prefix, ..Wanted::default() };
     let networks = format.map(|format| source.fits(format, &wanted)).transpose()?.unwrap_or_default();
@@ -77,9 +77,9 @@ impl Report {
     fn render(&self) -> String {
         let mut text = format!("{}: ", self.file);
         text += &match (self.format, self.format_given) {
-            (Some(format), false) => format!("format {format}, seen from the names"),
+            (Some(format), false) => format!("format {format}, detected from the names"),
             (Some(format), true) => format!("format {format}, as given"),
-            (None, _) => "no format that is known".to_owned(),
+            (None, _) => "unknown format".to_owned(),
         };
         let numbers = show::thousands(self.numbers as u64);
         text += &format!("; {} tensors, {numbers} numbers\n", self.tensors.len());
@@ -87,7 +87,7 @@ impl Report {
             text += &format!("  fits {network}\n");
         }
         if self.networks.is_empty() {
-            text += "  fits no variant as it is; `layernorm weights convert` says why\n";
+            text += "  fits no variant; `layernorm weights convert` explains why\n";
         }
         let mut table = Table::new(2, ["tensor", "type", "shape", "numbers"]);
         for row in &self.tensors {

@@ -1,4 +1,4 @@
-//! `layernorm weights`: files of recurrent networks looked at, carried from one library to another, and made.
+//! `layernorm weights`: shows, converts and creates files of recurrent networks.
 
 mod convert;
 mod init;
@@ -13,19 +13,19 @@ use crate::show;
 
 const EXAMPLES: &str = "\
 Examples:
-  A network to try things with, and what is in the file:
+  Create a network and show its file:
     layernorm weights init w.safetensors --cell lstm --variant paper --input 28 --hidden 128
     layernorm weights show w.safetensors
-  The LSTM inside a PyTorch model, as a file that describes itself:
+  Convert the LSTM of a PyTorch model to a self-describing file:
     layernorm weights convert model.safetensors w.safetensors --to native --prefix encoder.lstm.
-  Trained with Keras, to be run by ONNX:
+  Convert a GRU from Keras to ONNX:
     layernorm weights convert keras.safetensors onnx.safetensors --to onnx --cell gru --variant none";
 
-/// Look at, convert and make weights of recurrent networks, as safetensors files.
+/// Show, convert and create weights of recurrent networks (safetensors).
 ///
-/// Whose tensors a file has is seen from their names, and sizes, layers and directions from their shapes. Loading is strict:
-/// a tensor that is missing, left over or of another shape is refused, and so is a variant that computes something else than
-/// the library whose format it is. docs/RECURRENT.md has the formats and the variants.
+/// The format is detected from the tensor names, and sizes, layers and directions from the shapes. Loading is strict: a
+/// missing, extra or misshapen tensor is an error, and so is a variant that the format's library does not compute.
+/// docs/RECURRENT.md describes the formats and the variants.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -38,9 +38,9 @@ enum Command {
     Show(listing::Args),
     Convert(convert::Args),
     Init(init::Args),
-    /// List the variants: what each normalizes, its ε, and the formats that hold its weights.
+    /// List the variants: what each normalizes, its ε, and the formats that can store its weights.
     Variants {
-        /// The kind of cell [default: all three]
+        /// Kind of cell [default: all three]
         #[arg(value_enum)]
         cell: Option<Cell>,
     },

@@ -1,4 +1,4 @@
-//! A file of weights: read once, its format found, and what network is in it.
+//! A file of weights: reads it once, detects its format and finds the network it contains.
 
 use crate::failure::Failure;
 use crate::recurrent::Cell;
@@ -11,7 +11,7 @@ use safetensors::tensor::{Dtype as Stored, TensorView};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A file in memory, and where it came from for messages.
+/// A file in memory, and where it came from, for error messages.
 #[derive(Debug)]
 pub struct Source {
     option: &'static str,
@@ -19,20 +19,20 @@ pub struct Source {
     bytes: Vec<u8>,
 }
 
-/// What the command line says of a file; what it does not say is found out.
+/// What the command line specifies about a file; the rest is detected.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted<'a> {
     /// The kind of cell.
     pub cell: Option<Cell>,
     /// The variant's name.
     pub variant: Option<&'a str>,
-    /// Whose tensors they are.
+    /// The format of the file.
     pub format: Option<Format>,
-    /// What the names of the tensors begin with.
+    /// The prefix of the tensor names.
     pub prefix: &'a str,
-    /// Another ε than the variant's.
+    /// An ε that replaces the variant's.
     pub eps: Option<f64>,
-    /// From the last step to the first.
+    /// Whether the network runs from the last step to the first.
     pub reverse: bool,
 }
 
@@ -41,7 +41,7 @@ pub struct Wanted<'a> {
 pub struct Listed {
     /// Its name.
     pub name: String,
-    /// Its type as safetensors has it.
+    /// Its safetensors type.
     pub dtype: Stored,
     /// Its shape.
     pub shape: Vec<usize>,
@@ -59,7 +59,7 @@ impl Source {
         Failure::bad_input(format!("{}: {}: {what}", self.option, shown(&self.path)))
     }
 
-    /// A failure that says which file it is about.
+    /// An error that names the file.
     fn refused(&self, error: Error) -> Failure {
         match error {
             Error::Weights { what } => self.bad(what),
@@ -67,12 +67,10 @@ impl Source {
         }
     }
 
-    /// Every tensor, in the order of names.
+    /// All tensors, sorted by name.
     pub fn tensors(&self) -> Result<Vec<Listed>, Failure> {
         let parsed = SafeTensors::deserialize(&self.bytes).map_err(|error| {
-            self.bad(format_args!(
-                "expected a safetensors file, found one that is damaged or is something else: {error}"
-            ))
+            self.bad(format_args!("expected a safetensors file, found a damaged file or another format: {error}"))
         })?;
         let listed = |(name, view): (&str, TensorView)| Listed {
             name: name.to_owned(),
@@ -84,21 +82,19 @@ impl Source {
         Ok(tensors)
     }
 
-    /// The format that was given, else the one that the names of the tensors show.
+    /// The given format, or else the one detected from the tensor names.
     pub fn format(&self, given: Option<Format>) -> Result<Format, Failure> {
         self.tensors()?;
         match given.or_else(|| weights::detect(&self.bytes)) {
             Some(format) => Ok(format),
             None => {
                 let known = Format::ALL.map(Format::name).join(", ");
-                Err(self.bad(format_args!(
-                    "expected names of tensors of one of {known}, found others; --format says which it is"
-                )))
+                Err(self.bad(format_args!("expected tensor names of one of {known}, found others; use --format")))
             }
         }
     }
 
-    /// The network: what the file says of itself or, of another library's file, what its tensors fit.
+    /// The format and the network: from the file's own description or, for another library's file, from the tensors.
     pub fn find(&self, wanted: &Wanted) -> Result<(Format, Config), Failure> {
         let format = self.format(wanted.format)?;
         let config = match (wanted.cell, wanted.variant) {
@@ -112,12 +108,12 @@ impl Source {
         Ok((format, self.changed(config, wanted)?))
     }
 
-    /// The network's numbers.
+    /// Loads the numbers of the network.
     pub fn load<A: Float>(&self, format: Format, config: &Config, prefix: &str) -> Result<Network<A>, Failure> {
         weights::load(&self.bytes, format, config, prefix).map_err(|error| self.refused(error))
     }
 
-    /// What rounding changed when this network was loaded.
+    /// The rounding that loading this network caused.
     pub fn rounding<A: Float>(
         &self,
         network: &Network<A>,
@@ -127,7 +123,7 @@ impl Source {
         weights::load_rounding(network, &self.bytes, format, prefix).map_err(|error| self.refused(error))
     }
 
-    /// Whether it has a description, be it a good one or not.
+    /// Whether the file has a description, valid or not.
     fn describes_itself(&self) -> bool {
         let metadata = SafeTensors::read_metadata(&self.bytes);
         metadata.is_ok_and(|(_, metadata)| {
@@ -135,7 +131,7 @@ impl Source {
         })
     }
 
-    /// What a file of our own says, if that is what was asked for.
+    /// The network that a native file describes; fails if another one was asked for.
     fn described(&self, wanted: &Wanted) -> Result<Config, Failure> {
         let config = weights::native_config(&self.bytes).map_err(|error| self.refused(error))?;
         let found = Cell::of(config.variant.kind);
@@ -146,7 +142,7 @@ impl Source {
             Some(name) if name != config.variant.name => {
                 let found = config.variant.name;
                 Err(Failure::bad_input(format!(
-                    "--variant: expected {found:?}, which {} says that it is, or no --variant, found {name:?}",
+                    "--variant: expected {found:?}, the variant of {}, or no --variant, found {name:?}",
                     shown(&self.path)
                 )))
             }
@@ -154,7 +150,7 @@ impl Source {
         }
     }
 
-    /// ε and the direction, which other libraries' files do not say.
+    /// Applies ε and the direction, which other libraries' files do not store.
     fn changed(&self, config: Config, wanted: &Wanted) -> Result<Config, Failure> {
         let mut config = config;
         if let Some(eps) = wanted.eps {
@@ -167,14 +163,14 @@ impl Source {
         }
         match config.direction {
             Direction::Both if wanted.reverse => {
-                Err(Failure::bad_input("--reverse: expected weights of one direction, found those of both"))
+                Err(Failure::bad_input("--reverse: expected weights of one direction, found both"))
             }
             _ if wanted.reverse => Ok(config.with_direction(Direction::Reverse)),
             _ => Ok(config),
         }
     }
 
-    /// The one variant that the tensors fit.
+    /// The only network that fits the tensors.
     fn only_fit(&self, format: Format, wanted: &Wanted) -> Result<Config, Failure> {
         let fits = self.fits(format, wanted)?;
         match &fits[..] {
@@ -186,14 +182,14 @@ impl Source {
                     .map(|config| format!("{} {}", config.variant.kind.name(), config.variant.name))
                     .collect();
                 Err(self.bad(format_args!(
-                    "expected the cell and --variant to tell which network it is, since its tensors fit {}",
+                    "expected tensors that fit one network, found several ({}); choose one with the cell and --variant",
                     names.join(", ")
                 )))
             }
         }
     }
 
-    /// Why nothing fits: what the reading of a variant says that is likely meant.
+    /// The error if nothing fits: it says why the most likely variant of each cell does not.
     fn no_fit(&self, format: Format, wanted: &Wanted) -> Failure {
         let likely = |cell: Cell| {
             let names = [wanted.variant.unwrap_or(format.name()), "none", "paper"];
@@ -204,10 +200,10 @@ impl Source {
             Some(format!("{cell} {}: {why}", variant.name))
         };
         let reasons: Vec<_> = wanted.cells().filter_map(likely).collect();
-        self.bad(format_args!("expected tensors that a variant fits, found none that does; {}", reasons.join("; ")))
+        self.bad(format_args!("expected tensors that fit a variant, found none that do: {}", reasons.join("; ")))
     }
 
-    /// Every network that the tensors fit, by their names and shapes.
+    /// All networks that fit the names and shapes of the tensors.
     pub fn fits(&self, format: Format, wanted: &Wanted) -> Result<Vec<Config>, Failure> {
         wanted.check()?;
         if format == Format::Native && self.describes_itself() {
@@ -217,14 +213,14 @@ impl Source {
         let fit = |variant: &&'static Variant| {
             let config = weights::config_of_shapes(&shapes, format, **variant, wanted.prefix).ok()?;
             let named = wanted.variant.is_none_or(|name| name == variant.name);
-            // A file without a tensor may turn one variant into another, which is listed under its own name.
+            // Without some tensor, a file may fit another variant, which is listed under its own name.
             let same = config.variant.coupled == variant.coupled;
             let fits = named && same && weights::check_shapes(&shapes, format, &config, wanted.prefix).is_ok();
             fits.then_some(config)
         };
         let variants = wanted.cells().flat_map(|cell| Variant::all(cell.kind()));
         let mut fits: Vec<Config> = variants.filter_map(|variant| fit(&variant)).collect();
-        // Two that differ in ε alone are one, and the format's own ε is meant.
+        // Networks that differ only in ε count as one, with the format's own ε.
         let plain =
             |config: &Config| Config { variant: Variant { name: "", ..config.variant.with_eps(0.0) }, ..*config };
         let own: Vec<_> = fits.iter().filter(|config| config.variant.name == format.name()).map(plain).collect();
@@ -232,7 +228,7 @@ impl Source {
         Ok(fits)
     }
 
-    /// The widest of the types of its tensors.
+    /// The widest type among its tensors.
     pub fn widest(&self) -> Result<weights::Dtype, Failure> {
         let tensors = self.tensors()?;
         let has = |dtype| tensors.iter().any(|tensor| tensor.dtype == dtype);
@@ -251,7 +247,7 @@ impl Wanted<'_> {
         Cell::ALL.into_iter().filter(move |cell| wanted.is_none_or(|wanted| wanted == *cell))
     }
 
-    /// A name that no cell has is refused with those that there are.
+    /// Rejects a variant name that no cell has and lists the valid names.
     fn check(&self) -> Result<(), Failure> {
         let Some(name) = self.variant else { return Ok(()) };
         let unknown: Vec<_> = self.cells().map(|cell| cell.variant(name)).collect();

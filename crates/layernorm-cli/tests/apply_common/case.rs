@@ -1,4 +1,4 @@
-//! One operation on one shape, run forward and backward and held against the oracle.
+//! One operation on one shape, run forward and backward and compared with the oracle.
 
 use super::oracle::{Answer, Kind, Problem, assert_close, labels};
 use super::{Folder, Random, wide};
@@ -10,17 +10,17 @@ pub trait Number: Element<Acc: Scalar> + Scalar {}
 
 impl<T: Element<Acc: Scalar> + Scalar> Number for T {}
 
-/// Options for the results of forward, but for the mean, which RMS norm does not have.
+/// Options for the results of forward, except the mean, which RMS norm does not have.
 pub const FORWARD: &str = "--output y.npy --rstd-output s.npy";
 
 /// Options for the results of backward.
 pub const BACKWARD: &str = "--grad-output dy.npy --grad-input dx.npy --grad-weight dw.npy --grad-bias db.npy";
 
-/// What is run: an operation, its options, and what the oracle has to know.
+/// The operation to run, its options, and what the oracle needs to know.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub op: &'static str,
-    /// All options but files and ε.
+    /// All options except files and ε.
     pub options: String,
     pub shape: Vec<usize>,
     pub parameter_shape: Vec<usize>,
@@ -38,7 +38,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// An operation whose statistics are counted by some axes and whose parameters by others.
+    /// An operation with statistics indexed by some axes and parameters by others.
     pub fn new(op: &'static str, shape: &[usize], stats_axes: &[usize], parameter_axes: &[usize]) -> Self {
         let pick = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).collect();
         Case {
@@ -101,12 +101,12 @@ impl Case {
         command
     }
 
-    /// Runs forward and backward and holds every result against the oracle.
+    /// Runs forward and backward and compares every result with the oracle.
     pub fn check<T: Number, P: Number>(&self, seed: u64) {
         self.check_with::<T, P>(seed, |_| ());
     }
 
-    /// As [`check`](Self::check), with more files.
+    /// Like [`check`](Self::check), with more files.
     pub fn check_with<T: Number, P: Number>(&self, seed: u64, more: impl Fn(&Folder)) {
         let folder = Folder::new();
         more(&folder);

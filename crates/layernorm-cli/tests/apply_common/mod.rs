@@ -1,4 +1,4 @@
-//! What the tests of `layernorm apply` share: a folder to run the program in, numbers, and the oracle.
+//! Shared by the tests of `layernorm apply`: a folder to run the program in, random numbers, and the oracle.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 pub mod case;
@@ -21,7 +21,7 @@ impl Folder {
         self.save_array(name, Array::new(shape, values.to_vec()).unwrap());
     }
 
-    /// Writes the array that has these values in C order, in Fortran order.
+    /// Writes an array in Fortran order; `values` are in C order.
     pub fn save_fortran<T: Scalar>(&self, name: &str, shape: &[usize], values: &[T]) {
         let axes: Vec<usize> = (0..shape.len()).rev().collect();
         let mut data = values.to_vec();
@@ -31,14 +31,14 @@ impl Folder {
         self.save_array(name, Array::from_data(shape, Order::Fortran, T::wrap(data)).unwrap());
     }
 
-    /// Does not wait for the disk, unlike `Array::write`.
+    /// Does not sync to disk, unlike `Array::write`.
     fn save_array(&self, name: &str, array: Array) {
         let mut bytes = Vec::new();
         array.to_writer(&mut bytes).unwrap();
         std::fs::write(self.0.path().join(name), bytes).unwrap();
     }
 
-    /// An array that must have this shape and type, and be in C order.
+    /// Reads an array, which must have this shape and type and be in C order.
     #[track_caller]
     pub fn load<T: Scalar>(&self, name: &str, shape: &[usize]) -> Vec<T> {
         let array = layernorm_npy::read(self.0.path().join(name)).unwrap();
@@ -63,12 +63,12 @@ impl Folder {
         self.0.path()
     }
 
-    /// `layernorm apply` with these arguments, separated by blanks.
+    /// Runs `layernorm apply` with these arguments, separated by blanks.
     pub fn run(&self, arguments: &str) -> Output {
         self.layernorm(&format!("apply {arguments}"))
     }
 
-    /// `layernorm` with these arguments, separated by blanks.
+    /// Runs `layernorm` with these arguments, separated by blanks.
     pub fn layernorm(&self, arguments: &str) -> Output {
         Command::new(env!("CARGO_BIN_EXE_layernorm"))
             .args(arguments.split_whitespace())
@@ -78,7 +78,7 @@ impl Folder {
             .unwrap()
     }
 
-    /// As [`run`](Self::run); it must succeed and say nothing.
+    /// Like [`run`](Self::run); it must succeed and print nothing.
     #[track_caller]
     pub fn apply(&self, arguments: &str) {
         let output = self.run(arguments);
@@ -86,7 +86,7 @@ impl Folder {
         assert!(output.status.success() && said.is_empty(), "{arguments}: {said}");
     }
 
-    /// As [`layernorm`](Self::layernorm); it must succeed. What it printed.
+    /// Like [`layernorm`](Self::layernorm); it must succeed. Returns its output.
     #[track_caller]
     pub fn succeed(&self, arguments: &str) -> String {
         let output = self.layernorm(arguments);
@@ -95,13 +95,13 @@ impl Folder {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// As [`run`](Self::run); it must end with status 2, say each of `words`, and leave the folder as it was.
+    /// Like [`run`](Self::run); it must exit with status 2, print each of `words`, and leave the folder unchanged.
     #[track_caller]
     pub fn refuse(&self, arguments: &str, words: &[&str]) {
         self.refuse_any(&format!("apply {arguments}"), words);
     }
 
-    /// As [`refuse`](Self::refuse), of any command.
+    /// Like [`refuse`](Self::refuse), for any command.
     #[track_caller]
     pub fn refuse_any(&self, arguments: &str, words: &[&str]) {
         let before = self.names();
@@ -116,7 +116,7 @@ impl Folder {
     }
 }
 
-/// A small generator of the same numbers on every machine (splitmix64).
+/// A small random number generator with the same numbers on every machine (splitmix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -129,13 +129,13 @@ impl Random {
         ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
-    /// So many numbers around a centre, rounded to the type.
+    /// `n` numbers around a centre, rounded to the type.
     pub fn numbers<T: Element>(&mut self, count: usize, centre: f64) -> Vec<T> {
         (0..count).map(|_| T::narrow(T::Acc::from_f64(centre + self.uniform()))).collect()
     }
 }
 
-/// Exactly the same numbers in f64.
+/// The same numbers in f64.
 pub fn wide<T: Element>(values: &[T]) -> Vec<f64> {
     values.iter().map(|value| value.widen().to_f64()).collect()
 }

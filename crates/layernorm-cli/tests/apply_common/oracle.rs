@@ -1,21 +1,21 @@
-//! The formulas of every operation, plainly and in f64, each result with the scale that its error is measured by.
+//! The formulas of every operation in plain f64, each result with the scale of its error.
 //!
-//! All five are one: an element belongs to a set with common statistics and has a parameter; only which is different.
+//! All five operations are one: each element belongs to a set with common statistics and has a parameter; they differ in which.
 
 use layernorm::Element;
 
-/// How the statistics of a set come about.
+/// How the statistics of a set are computed.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// Mean and variance of the set.
     Centered,
     /// Mean 0 and the mean square of the set.
     Rms,
-    /// These means and variances, one of each a set; the gradient does not flow through them.
+    /// The given means and variances, one of each per set; the gradient does not flow through them.
     Fixed { mean: Vec<f64>, var: Vec<f64> },
 }
 
-/// What is normalized, and how.
+/// The tensor to normalize, and how.
 #[derive(Clone, Debug)]
 pub struct Problem {
     pub kind: Kind,
@@ -25,9 +25,9 @@ pub struct Problem {
     pub set: Vec<usize>,
     /// The parameter of each element.
     pub parameter: Vec<usize>,
-    /// What x̂ is multiplied by, one a parameter.
+    /// What x̂ is multiplied by, one per parameter.
     pub gain: Vec<f64>,
-    /// What is added then.
+    /// What is then added.
     pub bias: Vec<f64>,
     pub eps: f64,
 }
@@ -46,7 +46,7 @@ impl Approx {
     }
 }
 
-/// Every result of a problem.
+/// All results of a problem.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub y: Vec<Approx>,
@@ -63,7 +63,7 @@ impl Problem {
         let sets = mean.len();
         let x_hat = |i: usize| (self.x[i] - mean[self.set[i]].value) * rstd[self.set[i]].value;
         let g = |i: usize| self.dy[i] * self.gain[self.parameter[i]];
-        // An error of x̂ comes from d = x − mean and from 1/σ, so it is measured by |x̂| and by the 1 that is σ·1/σ.
+        // An error of x̂ comes from d = x − mean and from 1/σ, so its scale is |x̂| plus 1, which is σ·1/σ.
         let hat_scale = |i: usize| 1.0 + x_hat(i).abs();
         let elements = 0..self.x.len();
         let a = self.means(sets, |i| (g(i), g(i).abs()));
@@ -110,7 +110,7 @@ impl Problem {
         (mean, rstd)
     }
 
-    /// The mean of a quantity and of its scale over every set.
+    /// The mean of a quantity and of its scale in every set.
     fn means(&self, sets: usize, of: impl Fn(usize) -> (f64, f64)) -> Vec<Approx> {
         let mut sums = vec![Approx::default(); sets];
         let mut counts = vec![0.0; sets];
@@ -124,8 +124,8 @@ impl Problem {
     }
 }
 
-/// For each element of a tensor in C order, where its index along some axes is in a tensor of only these axes, which
-/// are in the order given.
+/// For each element of a tensor in C order, the offset of its index along some axes in a tensor of only these axes, in the order
+/// given.
 pub fn labels(shape: &[usize], axes: &[usize]) -> Vec<usize> {
     let count: usize = shape.iter().product();
     let label = |element: usize| {
@@ -135,14 +135,14 @@ pub fn labels(shape: &[usize], axes: &[usize]) -> Vec<usize> {
     (0..count).map(label).collect()
 }
 
-/// Roundings that any result of these tests goes through. A sum takes 12 at most over a row of 1,024 (4 steps of a lane,
-/// 8 folds) and 64 plus a tree of few levels down the rows; d, δ, 1/σ, x̂ and the product add less than 20. The longest
-/// way is dx of batch norm: variance, x̂, then the sum of g·x̂, which is under 3 · 64 + 40.
+/// The maximum number of roundings in any result of these tests. A sum takes at most 12 over a row of 1,024 (4 steps of a lane,
+/// 8 folds), and 64 plus a shallow tree over the rows; d, δ, 1/σ, x̂ and the product add less than 20. The longest chain is dx
+/// of batch norm: variance, x̂, then the sum of g·x̂, which is under 3 · 64 + 40.
 const ROUNDINGS: f64 = 256.0;
 
-/// Fails where a result is further from the oracle than the roundings of the arithmetic type `A`, the oracle's own and
-/// the last one, to the result's type, can explain. The oracle sums one after the other, so its error grows with the
-/// number of elements; its mean's error counts by |mean|/σ, which is under 8 in these tests.
+/// Fails if a result differs from the oracle by more than the roundings of the arithmetic type `A`, the oracle's own and the final
+/// one, to the result's type, can explain. The oracle sums sequentially, so its error grows with the number of elements; the
+/// error of its mean is scaled by |mean|/σ, which is under 8 in these tests.
 #[track_caller]
 pub fn assert_close<T: Element>(found: &[T], expected: &[Approx], what: &str) {
     let (unit, smallest) = match T::NAME {

@@ -1,4 +1,4 @@
-//! What the tests of `layernorm study` share: a folder to run the program in, and a look at its records.
+//! Shared by the tests of `layernorm study`: a folder to run the program in, and access to its records.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 /// A folder with the files of one test.
 pub struct Place(tempfile::TempDir);
 
-/// What a command said and how it ended.
+/// The output and exit status of a command.
 pub struct Said {
     pub status: Option<i32>,
     pub out: String,
@@ -31,7 +31,7 @@ impl Place {
         self.0.path().join(name)
     }
 
-    /// `layernorm` with these arguments, separated by blanks, in the folder.
+    /// The command `layernorm` with these arguments, separated by blanks, in the folder.
     pub fn command(&self, arguments: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_layernorm"));
         command.args(arguments.split_whitespace()).current_dir(self.0.path());
@@ -43,7 +43,7 @@ impl Place {
         self.command(arguments).output().unwrap().into()
     }
 
-    /// It must succeed.
+    /// Runs a command that must succeed.
     #[track_caller]
     pub fn succeed(&self, arguments: &str) -> Said {
         let said = self.run(arguments);
@@ -51,7 +51,7 @@ impl Place {
         said
     }
 
-    /// It must end with status 2, print nothing and say each of `words`.
+    /// Runs a command that must exit with status 2, write nothing to stdout and each of `words` to stderr.
     #[track_caller]
     pub fn refuse(&self, arguments: &str, words: &[&str]) {
         let said = self.run(arguments);
@@ -62,7 +62,7 @@ impl Place {
     }
 }
 
-/// The bytes of every record in a folder of `layernorm study`, by name. Times are no records.
+/// The bytes of every record in a folder of `layernorm study`, by name. Files with times are left out.
 pub fn records(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = folder.join("runs").read_dir().map(|entries| entries.map(|entry| entry.unwrap()));
     let records =

@@ -1,6 +1,6 @@
-//! `layernorm apply lstm`, `gru` and `rnn`: a recurrent network over sequences in a file.
+//! `layernorm apply lstm`, `gru` and `rnn`: runs a recurrent network on sequences in a file.
 //!
-//! Options checked → weights and arrays read → the network run, in the arithmetic of the input's type → results written.
+//! Check options → read weights and arrays → run the network in the arithmetic of the input's type → write the results.
 
 mod args;
 mod shape;
@@ -21,14 +21,14 @@ use shape::Shape;
 
 const EXAMPLES: &str = "\
 Examples:
-  A new network, run over the sequences in x.npy:
+  Create a network and run it on the sequences in x.npy:
     layernorm weights init w.safetensors --cell CELL --variant paper --input 28 --hidden 128
     layernorm apply CELL --weights w.safetensors --input x.npy --output y.npy
-  A network inside a PyTorch model, sequences of different lengths, the last state too:
+  Run a network from a PyTorch model on sequences of different lengths, and save the final state:
     layernorm apply CELL --weights model.safetensors --prefix encoder.CELL. --variant none --batch-first \\
       --input x.npy --lengths n.npy --output y.npy --final-h h.npy";
 
-/// The examples with the cell's own name.
+/// The examples with the name of the cell.
 fn examples(cell: Cell) -> String {
     EXAMPLES.replace("CELL", &cell.to_string())
 }
@@ -36,21 +36,21 @@ fn examples(cell: Cell) -> String {
 /// A recurrent network.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Command {
-    /// Run an LSTM: layer-normalized (any of the variants of docs/RECURRENT.md) or plain.
+    /// Run an LSTM: layer-normalized (any variant in docs/RECURRENT.md) or plain.
     #[command(after_help = examples(Cell::Lstm))]
     #[command(override_usage = "layernorm apply lstm --weights W.safetensors --input X.npy --output Y.npy [OPTIONS]")]
     Lstm(Box<Args>),
-    /// Run a GRU: layer-normalized (any of the variants of docs/RECURRENT.md) or plain.
+    /// Run a GRU: layer-normalized (any variant in docs/RECURRENT.md) or plain.
     #[command(after_help = examples(Cell::Gru))]
     #[command(override_usage = "layernorm apply gru --weights W.safetensors --input X.npy --output Y.npy [OPTIONS]")]
     Gru(Box<Args>),
-    /// Run a simple recurrent network of tanh or relu, layer-normalized or plain.
+    /// Run a simple recurrent network with tanh or relu, layer-normalized or plain.
     #[command(after_help = examples(Cell::Rnn))]
     #[command(override_usage = "layernorm apply rnn --weights W.safetensors --input X.npy --output Y.npy [OPTIONS]")]
     Rnn(Box<Args>),
 }
 
-/// Computes everything that was asked for, then writes it.
+/// Computes all results, then writes them.
 pub(super) fn run(command: Command) -> Result<(), Failure> {
     let (cell, args) = match command {
         Command::Lstm(args) => (Cell::Lstm, args),
@@ -102,7 +102,7 @@ fn apply<T: Number + Element<Acc: Real>>(
     files.commit()
 }
 
-/// The first state, if there is one: what is not given is 0.
+/// The initial state, if one is given; a missing part of it is 0.
 fn initial<T: Number>(args: &Args, config: &Config, shape: &Shape) -> Result<Option<State<T::Acc>>, Failure> {
     if args.h0.is_none() && args.c0.is_none() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The shapes of sequences, lengths and states, each checked against the network.
+//! The shapes of sequences, lengths and states, checked against the network.
 
 use crate::apply::files::{Input, Number};
 use crate::apply::results::{MOST_WITHOUT_ELEMENTS, room};
@@ -7,18 +7,18 @@ use layernorm::Float;
 use layernorm_npy::{DType, Scalar};
 use layernorm_rnn::{Config, Sequences};
 
-/// How many steps and sequences, and how they lie.
+/// The number of steps and sequences, and their memory layout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     steps: usize,
     batch: usize,
     batch_first: bool,
-    /// x is `[T, I]`: one sequence, and results have no dimension for it either.
+    /// x is `[T, I]`: a single sequence, so results have no batch dimension either.
     single: bool,
 }
 
 impl Shape {
-    /// That of an input which fits the network.
+    /// The shape of an input; fails if it does not fit the network.
     pub(super) fn of(x: &Input, config: &Config, batch_first: bool) -> Result<Self, Failure> {
         let shape = match *x.shape() {
             [steps, input] if input == config.input => Shape { steps, batch: 1, batch_first, single: true },
@@ -29,19 +29,19 @@ impl Shape {
             ref found => {
                 let (order, input) = (if batch_first { "B, T" } else { "T, B" }, config.input);
                 let expected =
-                    format!("shape [{order}, {input}] or [T, {input}], since the weights take {input} numbers");
+                    format!("shape [{order}, {input}] or [T, {input}], because the weights have input size {input}");
                 return Err(x.wrong(&expected, &format_args!("{found:?}")));
             }
         };
         let most = shape.steps.max(shape.batch);
         if shape.steps.min(shape.batch) == 0 && most > MOST_WITHOUT_ELEMENTS {
-            let expected = format!("at most {MOST_WITHOUT_ELEMENTS} steps or sequences in a tensor without elements");
+            let expected = format!("at most {MOST_WITHOUT_ELEMENTS} steps or sequences in an empty tensor");
             return Err(x.wrong(&expected, &format_args!("shape {:?}", x.shape())));
         }
         Ok(shape)
     }
 
-    /// The sequences in that shape.
+    /// The sequences of this shape.
     pub(super) fn sequences<'a, T>(&self, data: &'a [T], lengths: Option<&'a [usize]>) -> Sequences<'a, T> {
         let sequences = Sequences { lengths, ..Sequences::new(data, self.steps, self.batch) };
         if self.batch_first { sequences.batch_first() } else { sequences }
@@ -63,7 +63,7 @@ impl Shape {
         if self.single { vec![cells, width] } else { vec![cells, self.batch, width] }
     }
 
-    /// Zeros for a state.
+    /// Zeros for a state of this shape.
     pub(super) fn zero_state<T: Number>(&self, config: &Config, width: usize) -> Result<Vec<T::Acc>, Failure> {
         let count = self.state(config, width).iter().fold(1, |count: usize, &dim| count.saturating_mul(dim));
         let mut zeros = room(count)?;
@@ -71,7 +71,7 @@ impl Shape {
         Ok(zeros)
     }
 
-    /// A state from a file, in the arithmetic type.
+    /// Reads a state from a file, in the arithmetic type.
     pub(super) fn read_state<T: Number>(
         &self,
         file: &Input,
@@ -99,10 +99,10 @@ impl Shape {
         }
     }
 
-    /// The lengths from a file, each 1 to T.
+    /// Reads the lengths from a file and checks that each is 1 to T.
     pub(super) fn lengths(&self, file: &Input) -> Result<Vec<usize>, Failure> {
         if file.shape() != [self.batch] {
-            let expected = format!("shape [{}], one for each sequence", self.batch);
+            let expected = format!("shape [{}], one per sequence", self.batch);
             return Err(file.wrong(&expected, &format_args!("{:?}", file.shape())));
         }
         let lengths: Vec<i64> = match file.dtype() {
@@ -114,7 +114,7 @@ impl Shape {
         let check = |(sequence, length): (usize, i64)| match usize::try_from(length) {
             Ok(length) if (1..=self.steps).contains(&length) => Ok(length),
             _ => {
-                let expected = format!("1 to {} valid steps, as many as there are at most", self.steps);
+                let expected = format!("1 to {} valid steps", self.steps);
                 Err(file.wrong(&expected, &format_args!("{length} for sequence {sequence}")))
             }
         };

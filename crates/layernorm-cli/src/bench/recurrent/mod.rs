@@ -1,4 +1,4 @@
-//! `layernorm bench --op lstm`, `gru` and `rnn`: a variant beside the plain cell, and all variants beside each other.
+//! `layernorm bench --op lstm`, `gru` and `rnn`: compares a variant with the plain cell, or all variants with each other.
 
 mod proof;
 mod report;
@@ -22,26 +22,26 @@ use work::{Entrant, Number, Pass, Work};
 /// What to measure.
 #[derive(Debug)]
 pub(super) struct Job<'a> {
-    /// Which cell.
+    /// The cell.
     pub(super) cell: Cell,
     /// A variant's name, or `all`.
     pub(super) variant: &'a str,
-    /// Sizes; none means the default.
+    /// Sizes; empty for the default.
     pub(super) shapes: &'a [Shape],
     /// The element type.
     pub(super) dtype: Dtype,
-    /// Threads.
+    /// Number of threads.
     pub(super) threads: usize,
     /// The instruction set.
     pub(super) isa: Option<Isa>,
-    /// Seconds for each size.
+    /// Seconds per size.
     pub(super) seconds: f64,
-    /// For machines.
+    /// Whether to print JSON.
     pub(super) json: bool,
 }
 
 impl Job<'_> {
-    /// The variants that take part: the plain one is always among them.
+    /// The variants to compare; they always include the plain one.
     fn variants(&self) -> Result<Vec<Variant>, Failure> {
         if self.variant == "all" {
             return Ok(Variant::all(self.cell.kind()).copied().collect());

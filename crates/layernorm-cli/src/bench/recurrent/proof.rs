@@ -1,13 +1,14 @@
-//! Proof that what is timed is right, of some sequences of the batch.
+//! Proof that the timed results are right, for some sequences of the batch.
 //!
-//! 1. **y** is held against a slow loop in f64 ([`Loop`]). How much it may differ is found by the loop itself: run once more
-//!    with every intermediate result moved, up or down by chance, by as much as rounding in the arithmetic type moves it, it
-//!    shows how far such errors go in this network. [`SAFETY`] times the largest such distance so far is allowed, for one
-//!    throw of signs is not the worst, and the last rounding to the element type.
-//! 2. **The gradients**, all of them together: their product with a random direction is the slope of Σ dy·y along it, which
-//!    the slow loop gives from two runs; in [`DIRECTIONS`] of them. A term that is missing or wrong in any gradient changes it by about its own size.
-//! 3. **The bits**: the whole batch, with the threads and instruction set that are timed, gives the bits of those sequences
-//!    alone in plain Rust on one thread, y and dx; and a single step those of the first step.
+//! 1. **y** is compared with a slow loop in f64 ([`Loop`]). The tolerance comes from the loop itself: it runs again with every
+//!    intermediate result perturbed, with a random sign, by as much as rounding in the arithmetic type would, which shows how
+//!    far such errors grow in this network. The tolerance is [`SAFETY`] times the largest difference so far, because one choice
+//!    of signs is not the worst case, plus the final rounding to the element type.
+//! 2. **The gradients** are checked together: their product with a random direction is the slope of Σ dy·y along it, which two
+//!    runs of the slow loop give. This is done for [`DIRECTIONS`] directions. A missing or wrong term in any gradient changes
+//!    the product by about its own size.
+//! 3. **The bits**: y and dx of the whole batch, with the timed threads and instruction set, must equal those of the sequences
+//!    alone in plain Rust on one thread, and a single step must equal the first step.
 
 use super::work::{Entrant, Number, Pass, Work};
 use crate::failure::Failure;
@@ -17,38 +18,38 @@ use layernorm::{Context, Element, Float, Isa};
 use layernorm_rnn::{Config, Gradients, Network, Params, Runner, Sequences, Training};
 use serde::Serialize;
 
-/// Sequences that are looked at, at most: the first and the last.
+/// The maximum number of sequences checked: the first and the last.
 const SEQUENCES: usize = 2;
 
-/// How much farther than one throw of signs the errors may go.
+/// Factor by which errors may exceed those of one random choice of signs.
 const SAFETY: f64 = 8.0;
 
-/// How far a slope may be off, of the size that a sum of terms with random signs has. Gradients in f32 are off by about
-/// 10⁻⁵ of their largest, and slopes of large networks by 3·10⁻⁴; a mistake by about 1. Rounding of dx adds to it.
+/// Tolerance of a slope, relative to the size of a sum of terms with random signs. Gradients in f32 have an error of about 10⁻⁵
+/// of their largest, slopes of large networks of 3·10⁻⁴; a mistake changes it by about 1. Rounding of dx is added.
 const SLOPE: f64 = 2e-3;
 
-/// Directions in which it is looked at. An error that happens to be across one is not across all.
+/// Number of directions. An error that is orthogonal to one direction is not orthogonal to all.
 const DIRECTIONS: u64 = 3;
 
-/// The step along the direction: f64 rounds at 10⁻¹⁶, and the curvature enters by its square.
+/// Step along the direction: f64 rounds at 10⁻¹⁶, and the error from curvature is quadratic in the step.
 const STEP: f64 = 1e-6;
 
-/// What was looked at.
+/// What was checked.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Proof {
-    /// Sequences compared, at all their steps.
+    /// Number of sequences compared, at all steps.
     pub sequences: usize,
-    /// The largest error of y as a part of what is allowed.
+    /// The largest error of y as a fraction of the tolerance.
     pub largest_part_of_bound: f64,
-    /// The error of the slope as a part of what is allowed.
+    /// The error of the slope as a fraction of the tolerance.
     pub slope_part_of_bound: f64,
-    /// Outputs whose bits were compared; none differs.
+    /// Number of outputs whose bits were compared; none differs.
     pub outputs_compared: usize,
 }
 
-/// Some sequences of the batch, alone.
+/// Some sequences of the batch.
 struct Part<T> {
-    /// Which.
+    /// Their indices.
     picked: Vec<usize>,
     steps: usize,
     /// x, `[T, S, I]`.
@@ -57,7 +58,7 @@ struct Part<T> {
     dy: Vec<T>,
 }
 
-/// Runs an entrant and compares what it gives.
+/// Runs an entrant and checks its results.
 pub fn prove<T: Number>(work: &mut Work<T>, entrant: &mut Entrant<T>) -> Result<Proof, Failure> {
     let part = Part::of(work);
     let wide = widened(&entrant.network)?;
@@ -83,7 +84,7 @@ pub fn prove<T: Number>(work: &mut Work<T>, entrant: &mut Entrant<T>) -> Result<
     for (what, part) in [("y", proof.largest_part_of_bound), ("the gradients", proof.slope_part_of_bound)] {
         if part > 1.0 || part.is_nan() {
             return Err(Failure::out_of_contract(format!(
-                "out of contract: {what} of {}: expected an error within the bound, found {part:.3e} times as much; \
+                "out of contract: {what} of {}: expected an error within the bound, found {part:.3e} times it; \
                  nothing was timed",
                 entrant.name()
             )));
@@ -93,7 +94,7 @@ pub fn prove<T: Number>(work: &mut Work<T>, entrant: &mut Entrant<T>) -> Result<
     Ok(proof)
 }
 
-/// The same parameters in f64.
+/// The parameters in f64.
 fn widened<A: Float>(network: &Network<A>) -> Result<Params<f64>, Failure> {
     let mut wide = Params::zeros(network.config())?;
     let values = network.params().values().iter().map(|value| value.to_f64());
@@ -128,17 +129,17 @@ fn pick<T: Copy>(tensor: &[T], steps: usize, batch: usize, picked: &[usize]) -> 
     rows.flat_map(|row| &tensor[row * width..(row + 1) * width]).copied().collect()
 }
 
-/// The last rounding, where the element type is narrower than the arithmetic.
+/// The final rounding, if the element type is narrower than the arithmetic type.
 fn narrowing<T: Number>() -> f64 {
     if T::ROUNDOFF > T::ARITHMETIC { T::ROUNDOFF } else { 0.0 }
 }
 
-/// The larger of two; a NaN is larger than everything, and stays.
+/// The larger of two numbers; a NaN counts as larger than everything and stays.
 fn larger(a: f64, b: f64) -> f64 {
     if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
 }
 
-/// The largest error of y of a sequence as a part of what is allowed; NaN if there is one.
+/// The largest error of y in a sequence as a fraction of the tolerance; NaN if y contains one.
 fn check_y<T: Number>(config: &Config, params: &Params<f64>, x: &[f64], found: &[f64]) -> f64 {
     let exact = Loop::new(config, params).run(x);
     let shaken = Loop::new(config, params).shaken(T::ARITHMETIC, x.len() as u64).run(x);
@@ -154,7 +155,7 @@ fn check_y<T: Number>(config: &Config, params: &Params<f64>, x: &[f64], found: &
     worst
 }
 
-/// The error of the slope along a random direction of parameters and input, as a part of what is allowed.
+/// The error of the slope along a random direction of parameters and input, as a fraction of the tolerance.
 fn check_slope<T: Number>(
     config: &Config,
     params: &Params<f64>,
@@ -182,7 +183,7 @@ fn check_slope<T: Number>(
     (slope - expected).abs() / ((SLOPE + 2.0 * narrowing::<T>()) * squares.sqrt() + T::TINY)
 }
 
-/// Runs every pass as it will be timed and compares its bits with those of the sequences alone; how many were compared.
+/// Runs every pass as it will be timed and compares its bits with those of the sequences alone; returns their number.
 fn check_bits<T: Number>(
     work: &mut Work<T>,
     entrant: &mut Entrant<T>,
@@ -253,9 +254,9 @@ mod tests {
         }
     }
 
-    /// What is proved of one network does not hold of another that differs by one part in a thousand of one gate.
+    /// The proof of one network must fail for another that differs by a thousandth in one gate.
     #[test]
-    fn wrong_results_are_seen() {
+    fn wrong_results_are_detected() {
         let size = Size::new(2, 10, 8, 16);
         for kind in Kind::ALL {
             let variant = Variant::named(kind, "paper").unwrap();

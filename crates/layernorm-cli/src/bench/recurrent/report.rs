@@ -1,4 +1,4 @@
-//! What a measurement of recurrent networks shows, for people and as JSON.
+//! The results of a measurement of recurrent networks, as text and as JSON.
 
 use super::proof::Proof;
 use super::size::Size;
@@ -15,15 +15,15 @@ use serde::Serialize;
 pub struct Report {
     /// `bench`.
     pub command: &'static str,
-    /// Where it ran.
+    /// The machine it ran on.
     pub machine: Machine,
-    /// Which cell.
+    /// The cell.
     pub op: Cell,
     /// The element type.
     pub dtype: Dtype,
-    /// Seconds of measuring for each size.
+    /// Seconds to measure each size.
     pub seconds_per_shape: f64,
-    /// One for each size.
+    /// One per size.
     pub shapes: Vec<SizeReport>,
 }
 
@@ -32,9 +32,9 @@ pub struct Report {
 pub struct SizeReport {
     /// The sizes.
     pub shape: Size,
-    /// What was proved before anything was timed, of each variant.
+    /// What was proved of each variant before timing.
     pub proofs: Vec<Proved>,
-    /// One for each variant and pass.
+    /// One per variant and pass.
     pub results: Vec<Measured>,
 }
 
@@ -43,7 +43,7 @@ pub struct SizeReport {
 pub struct Proved {
     /// The variant.
     pub variant: &'static str,
-    /// What was looked at.
+    /// What was checked.
     #[serde(flatten)]
     pub proof: Proof,
 }
@@ -59,18 +59,18 @@ pub struct Measured {
     pub best_us: f64,
     /// Microseconds of the median round.
     pub median_us: f64,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
-    /// Microseconds of the best round for each step of all sequences.
+    /// Microseconds per step of all sequences, in the best round.
     pub us_per_step: f64,
-    /// 10⁹ operations of the products a second, in the best round.
+    /// GFLOP/s of the matrix products in the best round.
     pub gflop_per_s: f64,
-    /// Its best time as a multiple of that of the variant `none`.
+    /// Its best time as a multiple of the variant `none`'s.
     pub times_plain: f64,
 }
 
 impl SizeReport {
-    /// From what was timed: for each pass the variants in their order. `gates` are those of each variant.
+    /// Builds the report from the timings: for each pass the variants in order. `gates` has the number of gates per variant.
     pub fn new(shape: Size, proofs: Vec<Proved>, gates: &[usize], timings: &[Timing]) -> Self {
         let count = proofs.len().max(1);
         let plain = proofs.iter().position(|proof| proof.variant == "none");
@@ -96,7 +96,7 @@ impl SizeReport {
 }
 
 impl Report {
-    /// The table for people.
+    /// The table as text.
     pub fn render(&self) -> String {
         let headings = ["B×T×I×H", "what", "variant", "best µs", "median µs", "µs/step", "GFLOP/s", "× none"];
         let mut table = Table::new(3, headings);
@@ -128,12 +128,12 @@ impl Report {
         let outputs: usize = proofs().map(|proof| proof.outputs_compared).sum();
         format!(
             "{} of {}, one layer: B sequences of T steps, I inputs, H hidden units, into given memory. A training step is\n\
-             forward, and backward with the gradients of input, parameters and state. One step is that of all sequences, as in\n\
-             streaming. Variants take turns; ratios are between best times, to the variant none, which has no norms. GFLOP/s\n\
-             counts the products with W and U alone, backward as two of forward.\n\
-             Proved right before it was timed: y against a slow loop in f64, no error above {:.0}% of what rounding explains;\n\
-             the gradients against its slope, {:.0}% of the tolerance; {outputs} outputs have the bits of a sequence alone in\n\
-             plain Rust.",
+             forward and backward, with the gradients of input, parameters and state. One step advances all sequences\n\
+             by one step, as in streaming. Variants take turns; ratios compare best times with the variant none, which\n\
+             has no norms. GFLOP/s counts only the products with W and U, and backward as two forward passes.\n\
+             Proved right before timing: y against a slow loop in f64, with errors of at most {:.0}% of the tolerance\n\
+             for rounding; the gradients against its slope, {:.0}% of the tolerance; {outputs} outputs have the same\n\
+             bits as a sequence alone in plain Rust.",
             self.op.to_string().to_uppercase(),
             self.dtype,
             (100.0 * y).ceil(),

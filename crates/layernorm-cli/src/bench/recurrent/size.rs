@@ -12,14 +12,14 @@ pub struct Size {
     pub batch: usize,
     /// T: steps.
     pub steps: usize,
-    /// I: numbers of the input at a step.
+    /// I: input size.
     pub input: usize,
-    /// H: hidden units.
+    /// H: hidden size.
     pub hidden: usize,
 }
 
 impl Size {
-    /// Where none are given: small images row by row, one and many at a time; speech; text.
+    /// The default sizes: small images row by row, one and many at a time; speech; text.
     pub const DEFAULT: [Size; 4] = [
         Size::new(64, 28, 28, 128),
         Size::new(1, 28, 28, 128),
@@ -32,7 +32,7 @@ impl Size {
         Size { batch, steps, input, hidden }
     }
 
-    /// From shapes of the command line: `64x28x28x128`, or `64,28,28,128`, which comes as four shapes of one size each.
+    /// Parses shapes of the command line: `64x28x28x128`, or `64,28,28,128`, which arrives as four shapes of one dimension.
     pub fn from_shapes(shapes: &[Shape]) -> Result<Vec<Self>, Failure> {
         let sizes: Vec<&[usize]> = shapes.iter().map(Shape::sizes).collect();
         let bad = || {
@@ -50,7 +50,7 @@ impl Size {
         sizes.into_iter().map(of).collect()
     }
 
-    /// Multiplications and additions of the products of one forward pass with G gates; the rest is small beside them.
+    /// Multiplications and additions of the matrix products of one forward pass with G gates; the rest is small.
     pub fn operations(&self, gates: usize) -> f64 {
         2.0 * (self.batch * self.steps) as f64 * (gates * self.hidden) as f64 * (self.input + self.hidden) as f64
     }

@@ -1,4 +1,4 @@
-//! The contestants of a measurement of recurrent networks and the memory they work on.
+//! The contestants of a measurement of recurrent networks and the memory they use.
 
 use super::size::Size;
 use crate::bench::buffer::Buffer;
@@ -8,12 +8,12 @@ use crate::random::Random;
 use layernorm::{Context, Element, Float};
 use layernorm_rnn::{Config, Gradients, Init, Network, Real, Runner, Sequences, State, Training, Variant};
 
-/// What is timed.
+/// What to time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// All sequences, whole.
+    /// Forward over whole sequences.
     Forward,
-    /// The same in training, and its backward pass: all gradients.
+    /// A training step: forward and backward with all gradients.
     Training,
     /// One step of all sequences, as in streaming.
     Step,
@@ -23,7 +23,7 @@ impl Pass {
     /// All of them.
     pub const ALL: [Pass; 3] = [Pass::Forward, Pass::Training, Pass::Step];
 
-    /// As tables say it.
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Pass::Forward => "forward",
@@ -32,23 +32,23 @@ impl Pass {
         }
     }
 
-    /// Steps that it goes through.
+    /// Number of time steps.
     pub fn steps(self, size: &Size) -> usize {
         if self == Pass::Step { 1 } else { size.steps }
     }
 
-    /// Operations as multiples of those of a forward pass over as many steps: backward has two products for each of forward.
+    /// Operations relative to a forward pass over as many steps: backward has two products for each one of forward.
     pub fn products(self) -> f64 {
         if self == Pass::Training { 3.0 } else { 1.0 }
     }
 }
 
-/// An element type whose arithmetic networks can be run in.
+/// An element type with an arithmetic type that networks can run in.
 pub trait Number: Type + Element<Acc: Real> {}
 
 impl<T: Type + Element<Acc: Real>> Number for T {}
 
-/// What all networks of a size share.
+/// The memory that all networks of a size share.
 #[derive(Debug)]
 pub struct Work<T: Number> {
     /// The sizes.
@@ -57,12 +57,12 @@ pub struct Work<T: Number> {
     pub x: Buffer<T>,
     /// The gradient of y, `[T, B, H]`.
     pub dy: Buffer<T>,
-    /// y, `[T, B, H]`: what the last call gave.
+    /// y, `[T, B, H]`: the output of the last call.
     pub y: Buffer<T>,
 }
 
-/// One network with the memory of each pass. Each pass has a runner of its own, so that none packs weights or takes memory
-/// in the place of another.
+/// One network with the memory of each pass. Each pass has its own runner, so that no pass repacks weights or allocates memory
+/// for another.
 #[derive(Debug)]
 pub struct Entrant<T: Number> {
     /// The network.
@@ -70,12 +70,12 @@ pub struct Entrant<T: Number> {
     runners: [Runner<T::Acc>; 3],
     last: State<T::Acc>,
     stream: State<T::Acc>,
-    /// What a training step gave.
+    /// The gradients of a training step.
     pub gradients: Gradients<T>,
 }
 
 impl<T: Number> Work<T> {
-    /// Bytes that a size needs, roughly: the tensors, and what a training step of an LSTM with norms keeps.
+    /// Approximate bytes that a size needs: the tensors, and what a training step of a layer-normalized LSTM stores.
     pub fn bytes(size: &Size) -> u64 {
         let Size { batch, steps, input, hidden } = *size;
         let (rows, numbers) = ((batch * steps) as u64, (3 * input + 20 * hidden) as u64);
@@ -96,7 +96,7 @@ impl<T: Number> Work<T> {
         })
     }
 
-    /// One call.
+    /// Makes one call.
     pub fn call(&mut self, entrant: &mut Entrant<T>, pass: Pass) -> Result<(), Failure> {
         let Work { size, x, dy, y } = self;
         let Entrant { network, runners, last, stream, gradients } = entrant;
@@ -119,7 +119,7 @@ impl<T: Number> Work<T> {
 }
 
 impl<T: Number> Entrant<T> {
-    /// A network of this variant. Gains and biases, which start at 1 and 0, are moved, so that a proof sees them.
+    /// A network of this variant. Gains and biases, which start at 1 and 0, are changed so that the proof covers them.
     pub fn new(variant: Variant, size: &Size, cx: impl Fn() -> Result<Context, Failure>) -> Result<Self, Failure> {
         let config = Config::new(variant, size.input, size.hidden);
         let mut network = Network::<T::Acc>::new(config, Init::for_variant(&variant), 1)?;

@@ -1,7 +1,7 @@
 use super::*;
 use png::{BitDepth, ColorType};
 
-/// A PNG of these samples, 28 pixels a side, with a palette and opacities where they are given.
+/// A PNG of these samples, 28×28 pixels, with a palette and opacities if given.
 fn encoded(colour: ColorType, depth: BitDepth, samples: &[u8], palette: &[u8], opacities: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, 28, 28);
@@ -17,12 +17,12 @@ fn encoded(colour: ColorType, depth: BitDepth, samples: &[u8], palette: &[u8], o
     bytes
 }
 
-/// An upright bar: whether there is ink at each of 28×28 pixels.
+/// A vertical bar: whether there is ink at each of 28×28 pixels.
 fn bar() -> Vec<bool> {
     (0..28 * 28).map(|i| (5..23).contains(&(i / 28)) && (13..16).contains(&(i % 28))).collect()
 }
 
-/// The bar in a form that has these samples for ink and for what is around it.
+/// The bar with these samples for ink and background.
 fn drawn_with<const N: usize>(ink: [u8; N], around: [u8; N]) -> Vec<u8> {
     bar().into_iter().flat_map(|is_ink| if is_ink { ink } else { around }).collect()
 }
@@ -71,7 +71,7 @@ fn blank_pictures_have_a_warning() {
     {
         let png = encoded(ColorType::Grayscale, BitDepth::Eight, &samples, &[], &[]);
         let warning = read(&png, 28, 28).unwrap().warning().unwrap_or_default();
-        assert!(warning.contains("blank or nearly so: its grey values go from"), "{what}: {warning}");
+        assert!(warning.contains("blank or nearly blank: its grey values range from"), "{what}: {warning}");
     }
     let transparent = encoded(ColorType::Rgba, BitDepth::Eight, &[0; 4 * 784], &[], &[]);
     assert!(read(&transparent, 28, 28).unwrap().warning().is_some());
@@ -88,7 +88,7 @@ fn chunk(kind: &[u8; 4], data: &[u8]) -> Vec<u8> {
     [&(data.len() as u32).to_be_bytes()[..], &body, &crc(&body).to_be_bytes()].concat()
 }
 
-/// A PNG with this header and these chunks behind it.
+/// A PNG with this header followed by these chunks.
 fn raw(width: u32, height: u32, depth: u8, colour: u8, chunks: &[Vec<u8>]) -> Vec<u8> {
     let header = [&width.to_be_bytes()[..], &height.to_be_bytes(), &[depth, colour, 0, 0, 0]].concat();
     [b"\x89PNG\r\n\x1a\n".to_vec(), chunk(b"IHDR", &header), chunks.concat(), chunk(b"IEND", b"")].concat()
@@ -124,7 +124,7 @@ fn sizes_are_refused_before_they_are_allocated() {
 #[test]
 fn pixels_that_a_file_cannot_hold_are_refused_before_they_are_allocated() {
     let error = read(&raw(10_000, 10_000, 8, 0, &[chunk(b"IDAT", b"x")]), 28, 28).unwrap_err();
-    assert_eq!(error, "expected the pixels of 10000×10000, found a file of 58 bytes, too few for them");
+    assert_eq!(error, "expected the pixels of 10000×10000, found a file of only 58 bytes");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn damaged_files_give_errors() {
 
 #[test]
 fn pictures_are_brought_to_size() {
-    // 4×4 in quarters, each of one grey, to 2×2; and 1×1 to 2×2.
+    // 4×4 pixels with quarters of one grey each, scaled to 2×2; and 1×1 scaled to 2×2.
     let quarter = |x: usize, y: usize| if (y / 2 + x / 2).is_multiple_of(2) { 10.0 } else { 200.0 };
     assert_eq!(small(quarter, [4, 4], [2, 2]), [10, 200, 200, 10]);
     assert_eq!(small(|_, _| 7.0, [1, 1], [2, 2]), [7; 4]);

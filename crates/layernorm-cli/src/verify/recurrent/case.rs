@@ -1,4 +1,4 @@
-//! One network over one batch along every path, and the bits that differ.
+//! Runs one network on one batch along every path and counts differing bits.
 
 use crate::dtype::Type;
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use layernorm_rnn::{
     Config, Direction, Gradients, Init, Keep, Network, Output, Real, Runner, Sequences, State, Training,
 };
 
-/// An element type whose arithmetic networks can be run in.
+/// An element type with an arithmetic type that networks can run in.
 pub(super) trait Number: Type + Element<Acc: Real> {}
 
 impl<T: Type + Element<Acc: Real>> Number for T {}
@@ -17,15 +17,15 @@ impl<T: Type + Element<Acc: Real>> Number for T {}
 /// The counts of each comparison.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// y and the last state: the whole batch, and each sequence alone.
+    /// y and the final state: for the whole batch, and for each sequence alone.
     pub(super) forward: Count,
-    /// All gradients, in the same way; those of the parameters with the whole batch only.
+    /// All gradients, in the same way; those of the parameters for the whole batch only.
     pub(super) backward: Count,
-    /// y and the last state, step by step.
+    /// y and the final state, step by step.
     pub(super) streaming: Count,
 }
 
-/// A network, and a batch of T steps of B sequences.
+/// A network and a batch of B sequences of T steps.
 #[derive(Debug)]
 pub(super) struct Case<T: Number> {
     network: Network<T::Acc>,
@@ -37,11 +37,11 @@ pub(super) struct Case<T: Number> {
     initial: State<T::Acc>,
 }
 
-/// What a training step gives.
+/// The results of a training step.
 type Results<T> = (Output<T>, Gradients<T>);
 
 impl<T: Number> Case<T> {
-    /// Seeded numbers; gains and biases are moved away from 1 and 0. With `ragged`, sequences have different lengths.
+    /// Seeded numbers; gains and biases differ from 1 and 0. With `ragged`, sequences have different lengths.
     pub(super) fn new(config: Config, steps: usize, batch: usize, ragged: bool) -> Result<Self, Failure> {
         let mut random = Random::new((steps * 1009 + batch) as u64);
         let mut network = Network::<T::Acc>::new(config, Init::torch(), 1)?;
@@ -66,7 +66,7 @@ impl<T: Number> Case<T> {
         })
     }
 
-    /// Compares every path of these instruction sets with the first of them on one thread.
+    /// Compares every path of these instruction sets with the first one on one thread.
     pub(super) fn check(&self, isas: &[Isa], counts: &mut Counts) -> Result<(), Failure> {
         let first = isas.first().copied().unwrap_or(Isa::Scalar);
         let expected = self.whole(Context::new().with_isa(first)?.with_threads(1)?, Keep::All)?;
@@ -78,7 +78,7 @@ impl<T: Number> Case<T> {
                 counts.backward.add(found.1.params.values(), expected.1.params.values());
             }
             let cx = || Ok::<_, Failure>(Context::new().with_isa(isa)?.with_threads(THREADS[1])?);
-            // One by one (of many, the first, one between and the last), and in the opposite order.
+            // Each sequence alone (of many: the first, one in the middle and the last), and the batch in reverse order.
             let mut runner = Runner::new(cx()?);
             for b in (0..self.batch).filter(|b| self.batch < 10 || [0, self.batch / 2, self.batch - 1].contains(b)) {
                 compare(&self.part(&[b]).train(&mut runner, Keep::All)?, &self.pick(&expected, &[b]), counts);
@@ -105,7 +105,7 @@ impl<T: Number> Case<T> {
         Ok((output, gradients))
     }
 
-    /// Step by step.
+    /// Runs the network step by step.
     fn stream(&self, runner: &mut Runner<T::Acc>, expected: &Output<T>, count: &mut Count) -> Result<(), Failure> {
         let mut state = self.initial.clone();
         let mut y = vec![T::default(); expected.y.len() / self.steps];
@@ -119,7 +119,7 @@ impl<T: Number> Case<T> {
         Ok(())
     }
 
-    /// Some sequences of the batch, in this order.
+    /// A batch of some of the sequences, in this order.
     fn part(&self, order: &[usize]) -> Self {
         Case {
             network: self.network.clone(),
@@ -145,7 +145,7 @@ impl<T: Number> Case<T> {
         State { h: of(&state.h), c: of(&state.c) }
     }
 
-    /// The largest distance of y from that of the same network and batch in f64.
+    /// The largest difference of y from the same network and batch in f64.
     pub(super) fn error(&self) -> Result<f64, Failure> {
         let wide = |values: &[T::Acc]| values.iter().map(|value| Float::to_f64(*value)).collect::<Vec<f64>>();
         let mut params = layernorm_rnn::Params::zeros(self.network.config())?;
@@ -172,7 +172,7 @@ fn pick<T: Copy>(tensor: &[T], outer: usize, batch: usize, order: &[usize]) -> V
     rows.flat_map(|row| &tensor[row * width..(row + 1) * width]).copied().collect()
 }
 
-/// All but the gradients of the parameters, which are sums over the batch.
+/// Compares everything except the gradients of the parameters, which are sums over the batch.
 fn compare<T: Number>(found: &Results<T>, expected: &Results<T>, counts: &mut Counts) {
     counts.forward.add(&found.0.y, &expected.0.y);
     for (count, found, expected) in [

@@ -1,4 +1,4 @@
-//! Recurrent networks: the same bits along every path, and how far f32 is from f64.
+//! Recurrent networks: checks for the same bits along every path, and the error of f32 against f64.
 
 mod case;
 
@@ -11,7 +11,7 @@ use layernorm::{Isa, bf16, f16};
 use layernorm_rnn::{Config, Direction, Variant};
 use serde::Serialize;
 
-/// The variants that a quick check looks at: norms of both sides, of the sum, of each gate, and none.
+/// The variants of a quick check: norms of both sides, of the sum, of each gate, and none.
 const QUICK: [(Cell, &str); 6] = [
     (Cell::Lstm, "paper"),
     (Cell::Lstm, "tflite"),
@@ -21,12 +21,12 @@ const QUICK: [(Cell, &str); 6] = [
     (Cell::Rnn, "paper"),
 ];
 
-/// T, B, I and H: around the widths of vectors and tiles.
+/// T, B, I and H, around the widths of vectors and tiles.
 const SIZES: [(usize, usize, usize, usize); 3] = [(4, 3, 1, 1), (6, 5, 7, 9), (3, 9, 17, 40)];
 
-/// The same for each cell, f32 (and f64 unless it is to be quick): enough work for threads to share the sequences, and so few sequences with so large
-/// weights that they share each step. One layer, forward, and without plain Rust, which would take long and whose bits the
-/// sizes above compare.
+/// Further sizes for each cell, in f32 (and f64 unless quick): one with enough work for threads to share the sequences, and one
+/// with so few sequences and such large weights that they share each step. One layer, forward, without plain Rust, which would
+/// take long and is covered by the sizes above.
 fn team_sizes(cell: Cell) -> [(usize, usize, usize, usize); 2] {
     match cell {
         Cell::Lstm => [(8, 64, 16, 80), (2, 3, 16, 264)],
@@ -35,14 +35,14 @@ fn team_sizes(cell: Cell) -> [(usize, usize, usize, usize); 2] {
     }
 }
 
-/// Hidden units above which plain Rust is left out.
+/// Hidden size above which plain Rust is skipped.
 const WIDE: usize = 64;
 
-/// The most that y of f32 may be off, in units of 2⁻²⁴. A step adds a few units to what the steps before have left, and a
-/// norm magnifies that by its gain over the deviation of its row. Measured over all variants: 50.
+/// The largest error allowed for y in f32, in units of 2⁻²⁴. Each step adds a few units to the error of the steps before, and a
+/// norm multiplies it by its gain over the deviation of its row. The largest measured over all variants is 50.
 const LIMIT: f64 = 128.0;
 
-/// What was compared, and what came of it.
+/// What was compared, and the result.
 #[derive(Debug, Serialize)]
 pub struct Recurrent {
     /// Whether no bit differs and no error is above the limit.
@@ -51,7 +51,7 @@ pub struct Recurrent {
     pub outputs_compared: u64,
     /// Bits that differ.
     pub differing_bits: u64,
-    /// The most units of 2⁻²⁴ that y of f32 may be off.
+    /// The largest error allowed for y in f32, in units of 2⁻²⁴.
     pub limit: f64,
     /// The variants.
     pub variants: Vec<String>,
@@ -66,20 +66,20 @@ pub struct Group {
     pub dtype: Dtype,
     /// The cell.
     pub cell: Cell,
-    /// y and last states compared.
+    /// Number of values of y and final states compared.
     pub forward: u64,
-    /// Gradients compared.
+    /// Number of gradients compared.
     pub backward: u64,
-    /// y and last states compared, step by step.
+    /// Number of values of y and final states compared, step by step.
     pub streaming: u64,
     /// Bits that differ.
     pub differing_bits: u64,
-    /// The largest distance of y from f64's, in units of 2⁻²⁴ (f32 only).
+    /// The largest difference of y from the result in f64, in units of 2⁻²⁴ (f32 only).
     pub largest_error: Option<f64>,
 }
 
 impl Recurrent {
-    /// Compares everything; `quick` leaves out some variants.
+    /// Compares everything; `quick` skips some variants.
     pub fn new(quick: bool, progress: &Progress) -> Result<Self, Failure> {
         let mut groups = Vec::new();
         for cell in Cell::ALL {
@@ -100,7 +100,7 @@ impl Recurrent {
         })
     }
 
-    /// For people.
+    /// The report as text.
     pub fn render(&self) -> String {
         let headings = ["cell", "type", "forward: y, h, c", "backward", "step by step", "differing bits", "error"];
         let mut table = Table::new(2, headings);
@@ -117,11 +117,12 @@ impl Recurrent {
         }
         let sizes: Vec<_> = SIZES.iter().map(|(t, b, i, h)| format!("{t}×{b}×{i}×{h}")).collect();
         format!(
-            "Recurrent networks: outputs compared with those of one thread with the whole batch, of plain Rust where networks are\n\
-             small, over the same instruction sets and threads; each sequence alone, and the batch in the opposite order; step by step; with the\n\
-             tape kept and computed again. One layer, and two in both directions with sequences of different lengths.\n\
-             T×B×I×H: {}; and such that threads share sequences, and steps. Variants: {}.\n\
-             The error is the largest of y in f32 against the same network in f64, in units of 2⁻²⁴.\n\n{}\n\
+            "Recurrent networks: outputs compared with those of one thread for the whole batch (plain Rust if the network is\n\
+             small), over the same instruction sets and thread counts: the whole batch, each sequence alone, the batch in\n\
+             reverse order, and step by step; with activations stored and recomputed. One layer, and two bidirectional\n\
+             layers with sequences of different lengths. T×B×I×H: {}; and\n\
+             larger sizes at which threads share sequences or steps. Variants: {}.\n\
+             error: the largest difference of y in f32 from the same network in f64, in units of 2⁻²⁴.\n\n{}\n\
              {} outputs compared, {} differing bits; errors are {} {} units.\n",
             sizes.join(", "),
             self.variants.join(", "),
@@ -142,14 +143,14 @@ fn variants(cell: Cell, quick: bool) -> impl Iterator<Item = &'static Variant> {
     Variant::all(cell.kind()).filter(move |variant| !quick || QUICK.contains(&(cell, variant.name)))
 }
 
-/// All networks of one cell and type.
+/// Checks all networks of one cell and type.
 fn group<T: Number>(cell: Cell, quick: bool, progress: &Progress) -> Result<Group, Failure> {
     let (mut counts, mut error) = (Counts::default(), None::<f64>);
     let shared = T::DTYPE == Dtype::F32 || T::DTYPE == Dtype::F64 && !quick;
     let team = team_sizes(cell).into_iter().filter(|_| shared).map(|size| (size, false));
     let sizes: Vec<_> = SIZES.into_iter().flat_map(|size| [(size, false), (size, true)]).chain(team).collect();
     let all = Isa::available();
-    // Plain Rust is the first of them, and the only one on some machines.
+    // Plain Rust is the first one, and on some machines the only one.
     let wide = all.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(&all);
     for variant in variants(cell, quick) {
         progress.say(&format!("recurrent: {} {cell} {}", T::DTYPE, variant.name));
