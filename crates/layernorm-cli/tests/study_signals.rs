@@ -145,7 +145,7 @@ fn a_folder_that_is_written_to_is_refused_with_who_writes() {
     let place = Place::new();
     let mut child = place.command(&format!("{LONG} --out lab")).spawn().unwrap();
     wait_until("run", || going_on(&place.path("lab")));
-    place.refuse("study epsilon --out lab", &["lab: ", &format!("process {} is writing here", child.id())]);
+    place.refuse("study epsilon --out lab", &["lab: ", &format!("process {} is using this folder", child.id())]);
     assert!(!place.path("lab/runs/epsilon-1.jsonl").exists());
     place.succeed("study epsilon --seeds 1 --out other");
     // A report may be made of what is finished so far; here there may be nothing yet.

@@ -100,7 +100,7 @@ fn constant_table(constants: &[Constant]) -> Chart {
         "constant",
         "Constant rows",
         "With ε > 0, a constant row gives exactly β (0 in the third column), and its gradient is multiplied by 1/√ε. \
-         With ε = 0 the result is NaN.",
+         With ε = 0 the result is not a number.",
         Picture::Table(Table {
             columns: columns.map(str::to_owned).to_vec(),
             rows,
