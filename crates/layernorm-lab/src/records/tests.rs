@@ -83,8 +83,8 @@ fn lines_that_were_removed_doubled_moved_or_changed_are_found() {
     for line in 1..6 {
         let joined = |lines: &[&[u8]]| lines.concat();
         let (before, after) = lines.split_at(line);
-        refused(&joined(&[&joined(before), &joined(&after[1..])]), "changed, removed, doubled or moved");
-        refused(&joined(&[&joined(before), after[0], &joined(after)]), "changed, removed, doubled or moved");
+        refused(&joined(&[&joined(before), &joined(&after[1..])]), "changed, removed, duplicated or moved");
+        refused(&joined(&[&joined(before), after[0], &joined(after)]), "changed, removed, duplicated or moved");
         let mut moved = lines.clone();
         moved.swap(line - 1, line);
         refused(&joined(&moved), "expected a record");
@@ -99,7 +99,7 @@ fn lines_that_were_removed_doubled_moved_or_changed_are_found() {
         }
     }
     let ended = [&cut[..], b"{\"record\":\"end\"}\n"].concat();
-    refused(&ended, "line 5: expected a record, found no line with a checksum");
+    refused(&ended, "line 5: expected a record, found a line without a checksum");
     refused(&[&cut[..], b"\n"].concat(), "line 5");
 }
 

@@ -147,12 +147,12 @@ fn sizes_in_a_header_are_held_against_the_bytes() {
     // Parameters that fit in a megabyte, and activations that do not fit anywhere.
     let wide = json!({"kind": "cnn", "channels": [7000, 1]});
     let error = forged(&spec(wide, "none"), [448, 448], none.clone(), 1 << 20).unwrap_err();
-    assert!(error.contains("at most 1.1 GB for an image, found one that needs"), "{error}");
+    assert!(error.contains("at most 1.1 GB per image, found one that needs"), "{error}");
     // The network can be made, and the tensors are not its own.
     let small = spec(layers(vec![1]), "none");
     let numbers = 14 * 14 + 1 + 10 + 10;
     for (tensors, words) in [
-        (json!([]), "expected nothing behind the last tensor, found 868 bytes"),
+        (json!([]), "expected nothing after the last tensor, found 868 bytes"),
         (json!([{"name": "x", "shape": [numbers]}]), "found none"),
         (json!([{"name": "x", "shape": [huge, huge]}]), "expected the bytes of shape"),
         (
