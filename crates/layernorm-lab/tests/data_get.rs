@@ -221,7 +221,7 @@ fn nobody_there() {
             .get(&closed_port())
             .unwrap_err()
             .to_string()
-            .ends_with("is there a network, or a proxy in between?")
+            .ends_with("check the network connection and the proxy settings")
     );
     assert!(matches!(Case::new().fails("not an address"), Fault::Unreachable { .. }));
 }
@@ -291,7 +291,7 @@ fn a_server_that_is_too_slow_is_left() {
     let fault = case.fails(&server.url);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     let words = fault.to_string();
-    assert!(words.starts_with("too slow: expected 1000 bytes a second or more, found "), "{words}");
+    assert!(words.starts_with("too slow: expected 1000 bytes per second or more, found "), "{words}");
     // What came by then is kept.
     assert!(case.part().metadata().unwrap().len() > 0);
     case.fetches(&server.url);

@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn principal_directions_are_found_in_order() {
-        // Variance along three axes, none along the fourth.
+        // Variances in the ratio 9 : 4 : 1 along three axes, none along the fourth.
         let rows: Vec<Vec<f64>> = [[3.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]]
             .into_iter()
             .flat_map(|p| [p, p.map(|x: f64| -x)])
