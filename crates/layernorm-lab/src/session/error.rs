@@ -107,8 +107,7 @@ impl fmt::Display for Error {
                 let holder = if holder.is_empty() { "another process" } else { holder };
                 write!(
                     f,
-                    "{}: {holder} is using this folder; wait until it ends or choose another \
-                           folder",
+                    "{}: {holder} is using this folder; wait until it ends or choose another folder",
                     shown(folder)
                 )
             }
@@ -127,7 +126,7 @@ impl fmt::Display for Error {
             }
             Error::Unfit { run, what, others } => {
                 write!(f, "cannot run {run}: {what}")?;
-                if *others > 0 { write!(f, "; nor can {others} others") } else { Ok(()) }
+                if *others > 0 { write!(f, "; {others} others cannot run either") } else { Ok(()) }
             }
             Error::Memory { what } => f.write_str(what),
             Error::ForeignLock { path } => write!(
