@@ -75,7 +75,7 @@ fn a_run_that_needs_too_much_memory_fails_before_it_starts() {
     ] {
         let said = shell(&place, limit, arguments, "");
         assert_eq!((said.status, &*said.out), (Some(2), ""), "{arguments}: {}", said.err);
-        let words = ["error: the run needs about", "GB of memory, and", "choose smaller sizes or batches"];
+        let words = ["error: the run needs about", "GB of memory, but", "choose smaller sizes or batches"];
         assert!(words.iter().all(|word| said.err.contains(word)), "{arguments}: {}", said.err);
     }
     assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0, "nothing is written");

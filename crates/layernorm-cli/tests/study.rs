@@ -128,8 +128,12 @@ fn runs_with_other_settings_are_moved_aside_and_can_be_shown() {
 #[test]
 fn a_setting_that_does_not_fit_the_data_is_reported_once() {
     let place = Place::new();
-    let words =
-        ["batch-size-small-none-1000000-1", "batch size: expected 1 to 1500, found 1000000", "nor can 2 others"];
+    let words = [
+        "batch-size-small-none-1000000-1",
+        "batch size: expected 1 to 1500, found 1000000",
+        "2 others cannot run \
+             either",
+    ];
     place.refuse("study batch-size --batch-size 1000000 --epochs 1 --seeds 1", &words);
     assert!(!place.path("lab-out/runs").exists(), "nothing is left behind");
 }

@@ -145,7 +145,7 @@ fn a_folder_in_use_is_rejected_with_the_process_that_uses_it() {
     let place = Place::new();
     let mut child = place.command(&format!("{LONG} --out lab")).spawn().unwrap();
     wait_until("run", || going_on(&place.path("lab")));
-    place.refuse("study epsilon --out lab", &["lab: ", &format!("process {} is writing here", child.id())]);
+    place.refuse("study epsilon --out lab", &["lab: ", &format!("process {} is using this folder", child.id())]);
     assert!(!place.path("lab/runs/epsilon-1.jsonl").exists());
     place.succeed("study epsilon --seeds 1 --out other");
     // A report may be made from the runs finished so far; here there may be none yet.

@@ -1,9 +1,9 @@
 #![doc = include_str!("../README.md")]
 //!
-//! ## Where to look
+//! ## Modules
 //!
-//! Data flows one way: [`data`] → [`models`] → [`training`] → [`records`] on disk → [`report`]. [`studies`] has the questions and
-//! [`session`] runs them in one folder. [`memory`] estimates what a run needs before it starts.
+//! Data flows one way: [`data`] → [`models`] → [`training`] → [`records`] on disk → [`report`]. [`studies`] defines the
+//! questions and [`session`] runs them in a folder. [`memory`] estimates a run's memory before it starts.
 #![forbid(unsafe_code)]
 
 pub mod data;

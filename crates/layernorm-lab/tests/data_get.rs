@@ -1,4 +1,4 @@
-//! Fetching from a server on this machine that behaves as it is told.
+//! Downloads from a local server with scripted responses.
 
 mod data_server;
 
@@ -14,7 +14,7 @@ use layernorm_lab::data::{Error, Fault};
 
 const NAME: &str = "digits.gz";
 
-/// A dataset of the one file that the server has, to be fetched into a folder of its own.
+/// A dataset with the server's one file, downloaded into a temporary folder.
 struct Case {
     source: Source,
     dir: tempfile::TempDir,
@@ -46,7 +46,7 @@ impl Case {
         get(&self.source, self.dir.path(), &options, &mut |_| {}).map(|outcomes| outcomes[0])
     }
 
-    /// Fetches what must succeed and leave nothing but the file.
+    /// Downloads the file; must succeed and leave no other file.
     fn fetches(&self, url: &str) -> Outcome {
         let outcome = self.get(url).unwrap();
         assert_eq!(fs::read(self.target()).unwrap(), content());
@@ -54,7 +54,7 @@ impl Case {
         outcome
     }
 
-    /// Fetches what must fail without a file in its place, and gives the only fault.
+    /// Downloads the file; must fail without leaving the file. Returns the only fault.
     fn fails(&self, url: &str) -> Fault {
         let error = self.get(url).unwrap_err();
         assert!(error.to_string().contains(NAME), "{error}");
@@ -73,7 +73,7 @@ fn a_whole_file() {
 }
 
 #[test]
-fn events_tell_how_far_it_is() {
+fn events_report_progress() {
     let (case, server) = (Case::new(), Server::start([Answer::Cut(100_000), Answer::Ranges]));
     let options = Options { from: Some(format!("{}/", server.url)), ..Options::default() };
     let (mut starts, mut dones, mut finished) = (Vec::new(), Vec::new(), 0);
@@ -91,14 +91,14 @@ fn events_tell_how_far_it_is() {
 }
 
 #[test]
-fn a_cut_connection_is_taken_up_where_it_ended() {
+fn an_interrupted_connection_is_resumed() {
     let (case, server) = (Case::new(), Server::start([Answer::Cut(100_000), Answer::Cut(50_000), Answer::Ranges]));
     case.fetches(&server.url);
     assert_eq!(server.ranges(), [None, Some(100_000), Some(150_000)]);
 }
 
 #[test]
-fn the_next_run_takes_up_what_the_last_one_left() {
+fn the_next_run_resumes_the_download() {
     let case = Case::new();
     let server = Server::start([Answer::Cut(1_000), Answer::Status(503)]);
     assert!(matches!(case.fails(&server.url), Fault::Status { code: 503 }));
@@ -110,7 +110,7 @@ fn the_next_run_takes_up_what_the_last_one_left() {
 }
 
 #[test]
-fn endless_cuts_end() {
+fn endless_interruptions_end() {
     let (case, server) = (Case::new(), Server::start(vec![Answer::Cut(10); 20]));
     let fault = case.fails(&server.url);
     assert!(matches!(fault, Fault::Cut { found: 60, .. }), "{fault}");
@@ -134,7 +134,7 @@ fn a_server_that_sends_another_range_starts_over() {
 }
 
 #[test]
-fn an_answer_without_a_length_is_read_to_its_end() {
+fn a_response_without_a_length_is_read_to_its_end() {
     let (case, server) = (Case::new(), Server::start([Answer::NoLength(content())]));
     case.fetches(&server.url);
 
@@ -145,7 +145,7 @@ fn an_answer_without_a_length_is_read_to_its_end() {
 }
 
 #[test]
-fn a_wrong_sum_names_both_and_leaves_nothing() {
+fn a_wrong_checksum_names_both_and_leaves_no_file() {
     let mut wrong = content();
     wrong[12_345] ^= 1;
     let (case, server) = (Case::new(), Server::start([Answer::Other(wrong.clone())]));
@@ -155,14 +155,14 @@ fn a_wrong_sum_names_both_and_leaves_nothing() {
 }
 
 #[test]
-fn a_wrong_beginning_is_fetched_again() {
+fn a_wrong_start_is_downloaded_again() {
     let case = Case::new();
     fs::write(case.part(), vec![1; 5_000]).unwrap();
     let server = Server::start([Answer::Ranges, Answer::Ranges]);
     case.fetches(&server.url);
     assert_eq!(server.ranges(), [Some(5_000), None]);
 
-    // All bytes there, and more bytes than there are.
+    // All bytes present, and more bytes than expected.
     for (length, asked) in [(content().len(), 1), (content().len() + 1, 1)] {
         let case = Case::new();
         fs::write(case.part(), vec![1; length]).unwrap();
@@ -173,7 +173,7 @@ fn a_wrong_beginning_is_fetched_again() {
 }
 
 #[test]
-fn a_whole_part_needs_no_network() {
+fn a_complete_part_needs_no_network() {
     let case = Case::new();
     fs::write(case.part(), content()).unwrap();
     assert_eq!(case.fetches(&closed_port()), Outcome::Fetched);
@@ -188,7 +188,7 @@ fn not_found() {
 }
 
 #[test]
-fn a_page_instead_of_the_file_costs_nothing_that_was_there() {
+fn a_page_instead_of_the_file_keeps_earlier_bytes() {
     let case = Case::new();
     fs::write(case.part(), &content()[..777]).unwrap();
     let server = Server::start([Answer::Other(b"<html>please log in</html>".to_vec())]);
@@ -197,14 +197,14 @@ fn a_page_instead_of_the_file_costs_nothing_that_was_there() {
 }
 
 #[test]
-fn a_right_file_is_kept() {
+fn a_correct_file_is_kept() {
     let case = Case::new();
     fs::write(case.target(), content()).unwrap();
     assert_eq!(case.fetches(&closed_port()), Outcome::Kept);
 }
 
 #[test]
-fn a_wrong_file_is_replaced_once_the_right_one_is_there() {
+fn a_wrong_file_is_replaced_once_the_correct_one_is_complete() {
     let case = Case::new();
     fs::write(case.target(), b"something else").unwrap();
     case.get(&closed_port()).unwrap_err();
@@ -214,20 +214,20 @@ fn a_wrong_file_is_replaced_once_the_right_one_is_there() {
 }
 
 #[test]
-fn nobody_there() {
+fn an_unreachable_server() {
     assert!(matches!(Case::new().fails(&closed_port()), Fault::Unreachable { .. }));
     assert!(
         Case::new()
             .get(&closed_port())
             .unwrap_err()
             .to_string()
-            .ends_with("is there a network, or a proxy in between?")
+            .ends_with("check the network connection and the proxy settings")
     );
     assert!(matches!(Case::new().fails("not an address"), Fault::Unreachable { .. }));
 }
 
 #[test]
-fn silence_ends() {
+fn a_silent_server_times_out() {
     for silent in [Answer::Silent, Answer::Stall(1_000)] {
         let case = Case { silence: Duration::from_millis(300), ..Case::new() };
         let (server, start) = (Server::start([silent, Answer::Silent]), Instant::now());
@@ -238,7 +238,7 @@ fn silence_ends() {
 }
 
 #[test]
-fn the_next_address_goes_on_where_the_last_one_ended() {
+fn the_next_url_resumes_the_download() {
     let (cut, whole) = (Server::start([Answer::Cut(4_000), Answer::Status(500)]), Server::start([Answer::Ranges]));
     let mut case = Case::new();
     case.source.mirrors = Box::leak(Box::new([&*cut.url.clone().leak(), &*whole.url.clone().leak()]));
@@ -256,7 +256,7 @@ fn two_at_the_same_time_do_not_mix() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_is_named() {
+fn an_invalid_folder_is_named() {
     let case = Case::new();
     fs::write(case.dir.path().join("file"), b"").unwrap();
     let error = get(&case.source, &case.dir.path().join("file/below"), &Options::default(), &mut |_| {}).unwrap_err();
@@ -276,14 +276,14 @@ fn the_catalogue_is_sound() {
     assert!(catalog::find("imagenet").is_none());
 }
 
-/// An address at which nobody listens.
+/// A URL without a server.
 fn closed_port() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
 
 #[test]
-fn a_server_that_is_too_slow_is_left() {
+fn a_server_that_is_too_slow_is_skipped() {
     let mut case = Case::new();
     case.silence = Duration::from_millis(200);
     let server = Server::start([Answer::Trickle, Answer::Ranges]);
@@ -291,8 +291,8 @@ fn a_server_that_is_too_slow_is_left() {
     let fault = case.fails(&server.url);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     let words = fault.to_string();
-    assert!(words.starts_with("too slow: expected 1000 bytes a second or more, found "), "{words}");
-    // What came by then is kept.
+    assert!(words.starts_with("too slow: expected 1000 bytes per second or more, found "), "{words}");
+    // The bytes received so far are kept.
     assert!(case.part().metadata().unwrap().len() > 0);
     case.fetches(&server.url);
 }
@@ -313,7 +313,7 @@ fn passwords_are_sent_and_not_shown() {
     };
     get(&case.source, case.dir.path(), &options, &mut see).unwrap();
     assert!(shown.len() == 1 && shown[0].contains("***@") && !shown[0].contains("secret"), "{shown:?}");
-    // Nor where the address cannot be used at all.
+    // Nor if the URL is invalid.
     for url in ["http://me:secret@[::1/files", "http://me:secret@no such host/", "ftp://me:secret@127.0.0.1/"] {
         let error = Case::new().get(url).unwrap_err().to_string();
         assert!(!error.contains("secret"), "{error}");
@@ -322,7 +322,7 @@ fn passwords_are_sent_and_not_shown() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_no_file_is_refused() {
+fn special_files_are_rejected() {
     let fifo = |path: &Path| {
         assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
     };

@@ -1,4 +1,4 @@
-//! Folders of idx files, and the digits that the program carries.
+//! Folders of idx files, and the embedded digits.
 
 use std::fs;
 use std::io::Write;
@@ -60,7 +60,7 @@ fn standardized_digits_have_mean_zero_and_variance_one() {
 }
 
 #[test]
-fn opens_every_usual_name_packed_or_not() {
+fn opens_every_usual_name_compressed_or_not() {
     let dir = tempfile::tempdir().unwrap();
     let named = dir.path().join("shapes");
     fs::create_dir(&named).unwrap();
@@ -71,7 +71,7 @@ fn opens_every_usual_name_packed_or_not() {
     assert_eq!((data.train.labels(), data.test.labels()), (&[0, 9, 3, 1][..], &[5, 6][..]));
     assert_eq!(data.test.image(1), [8; 6]);
 
-    // Packed without saying so, and the other way round: the bytes decide.
+    // Compressed without the extension, and vice versa: the contents decide.
     fs::write(named.join("train-images-idx3-ubyte"), gzip(&idx(&[4, 2, 3], &[7; 24]))).unwrap();
     fs::write(named.join("t10k-labels.idx1-ubyte.gz"), idx(&[2], &[5, 6])).unwrap();
     assert_eq!(Dataset::open(&named).unwrap(), data);

@@ -1,20 +1,20 @@
-//! Passwords in addresses: `https://user:password@host/…` is shown as `https://***@host/…`.
+//! Passwords in URLs: `https://user:password@host/…` is shown as `https://***@host/…`.
 
 use std::ops::Range;
 
-/// Where an address has `user:password`.
+/// Position of `user:password` in a URL.
 fn place(url: &str) -> Option<Range<usize>> {
     let start = url.find("://").map_or(0, |at| at + 3);
     let authority = url[start..].split(['/', '?', '#']).next()?;
     Some(start..start + authority.rfind('@')?)
 }
 
-/// The `user:password` of an address.
+/// The `user:password` of a URL.
 pub(super) fn userinfo(url: &str) -> Option<&str> {
     place(url).map(|place| &url[place]).filter(|text| !text.is_empty())
 }
 
-/// An address that can be shown.
+/// The URL without its password, for display.
 pub(super) fn redacted(url: &str) -> String {
     let mut shown = url.to_owned();
     if let Some(place) = place(url) {

@@ -1,41 +1,41 @@
-//! What can be fetched, and where, as data.
+//! The datasets that can be downloaded, with their URLs.
 
-/// A dataset that can be fetched.
+/// A dataset that can be downloaded.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// Its name on the command line.
     pub name: &'static str,
-    /// Whose it is, and under which licence.
+    /// Authors and licence.
     pub licence: &'static str,
-    /// The addresses of folders that have the files, in the order in which they are tried; each ends with `/`.
+    /// URLs of folders with the files, in order of preference; each ends with `/`.
     pub mirrors: &'static [&'static str],
     /// The files.
     pub files: &'static [Remote],
-    /// The [fingerprint](super::Dataset::fingerprint) of the whole.
+    /// The [fingerprint](super::Dataset::fingerprint) of the dataset.
     pub fingerprint: &'static str,
 }
 
-/// A file that can be fetched.
+/// A file that can be downloaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// Its name, both there and here.
+    /// Its name, on the server and on disk.
     pub name: &'static str,
-    /// Its length.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// Its sha256, in hexadecimal digits.
+    /// Its SHA-256 in hexadecimal digits.
     pub sha256: &'static str,
 }
 
-/// The name of the digits that the program carries.
+/// Name of the embedded dataset.
 pub const EMBEDDED_NAME: &str = "mnist-12k";
 
-/// And their fingerprint.
+/// Fingerprint of the embedded dataset.
 const EMBEDDED_FINGERPRINT: &str = "3fa3f47f5b93062868e9124a642702b4c59948f6835f706ec4562c3263f65205";
 
-/// All that can be fetched.
+/// All datasets that can be downloaded.
 pub static SOURCES: [Source; 2] = [MNIST, FASHION_MNIST];
 
-/// 60,000 + 10,000 handwritten digits. The sums are of the files whose md5 are the published ones: f68b3c2d…,
+/// 60,000 + 10,000 handwritten digits. The checksums are those of the files with the published MD5 sums: f68b3c2d…,
 /// d53e105e…, 9fb629c4…, ec29112d….
 pub const MNIST: Source = Source {
     name: "mnist",
@@ -66,12 +66,12 @@ pub const MNIST: Source = Source {
     fingerprint: "9d72319f509d8b6e3adf86652f2130a7eabfef74ac355e8b14b104aab12c49f5",
 };
 
-/// 60,000 + 10,000 pictures of clothes. The sums are of the files whose md5 are the published ones: 8d4fb7e6…,
+/// 60,000 + 10,000 images of clothing. The checksums are those of the files with the published MD5 sums: 8d4fb7e6…,
 /// 25c81989…, bef4ecab…, bb300cfd….
 pub const FASHION_MNIST: Source = Source {
     name: "fashion-mnist",
     licence: "Zalando SE, MIT",
-    // The publisher's bucket has no https; the checksums make that safe.
+    // The publisher's bucket does not support HTTPS; the checksums make that safe.
     mirrors: &[
         "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
         "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
@@ -101,12 +101,12 @@ pub const FASHION_MNIST: Source = Source {
     fingerprint: "978eecade04dd16e3fd6742d9b01341519c7a80af5c5b2ec0d3515cca6e72d7d",
 };
 
-/// What has this name on the command line.
+/// The dataset with this name on the command line.
 pub fn find(name: &str) -> Option<&'static Source> {
     SOURCES.iter().find(|source| source.name == name)
 }
 
-/// What has this fingerprint.
+/// The dataset with this fingerprint.
 pub(super) fn name_of(fingerprint: &str) -> Option<&'static str> {
     let known = SOURCES.iter().map(|source| (source.fingerprint, source.name));
     let mut known = known.chain([(EMBEDDED_FINGERPRINT, EMBEDDED_NAME)]);

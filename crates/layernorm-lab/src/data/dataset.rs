@@ -1,4 +1,4 @@
-//! Four files make a dataset: images and labels, for training and for the test.
+//! A dataset consists of four files: images and labels, for training and testing.
 
 use std::path::{Path, PathBuf};
 
@@ -9,17 +9,17 @@ use super::error::{Error, Problem};
 use super::idx::{self, Idx};
 use super::{catalog, part};
 
-/// Digits to train with and digits to test with, of one size.
+/// Training and test images of equal size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dataset {
-    /// What it is: `mnist` and `fashion-mnist` where it is exactly that, `mnist-12k` where it is the embedded one, and
-    /// the folder's name otherwise.
+    /// Its name: `mnist` or `fashion-mnist` if it is exactly that, `mnist-12k` for the embedded one, and the folder's
+    /// name otherwise.
     pub name: String,
-    /// The images to train with.
+    /// Training images.
     pub train: Digits,
-    /// The images to test with.
+    /// Test images.
     pub test: Digits,
-    /// The sha256 of all sizes, pixels and labels, in hexadecimal digits; the same however the files are packed.
+    /// The SHA-256 of all sizes, pixels and labels in hexadecimal digits, independent of compression.
     pub fingerprint: String,
 }
 
@@ -30,8 +30,8 @@ macro_rules! asset {
 }
 
 impl Dataset {
-    /// The first 10,000 training and 2,000 test images of MNIST, which the program carries. `assets/LICENSE-MNIST`
-    /// says whose they are.
+    /// The embedded dataset: the first 10,000 training and 2,000 test images of MNIST. `assets/LICENSE-MNIST` has the
+    /// licence.
     pub fn embedded() -> Result<Self, Error> {
         let read = |(name, bytes): (PathBuf, &[u8])| match idx::read(bytes) {
             Ok(array) => Ok((name, array)),
@@ -44,8 +44,8 @@ impl Dataset {
         )
     }
 
-    /// A short name that tells its numbers from those of other data: for data that is not well known, the beginning of the
-    /// fingerprint, wherever it lies.
+    /// A short name that distinguishes its results from those of other data. For unknown data this is the start of the
+    /// fingerprint, whatever the folder.
     pub fn label(&self) -> String {
         match catalog::name_of(&self.fingerprint) {
             Some(name) => name.to_owned(),
@@ -53,10 +53,10 @@ impl Dataset {
         }
     }
 
-    /// The four files of a folder, under the names that MNIST and Fashion-MNIST have, packed or not:
+    /// Opens the four files of a folder, named as in MNIST and Fashion-MNIST, compressed or not:
     /// `train-images-idx3-ubyte`, `train-images.idx3-ubyte`, and so on, with or without `.gz`.
     ///
-    /// Images may have any size, the same in both files. More than ten classes are refused.
+    /// Images may have any size, the same in both files. More than ten classes are an error.
     pub fn open(dir: &Path) -> Result<Self, Error> {
         let read = |stem: &str| {
             let path = find(dir, stem)?;
@@ -83,7 +83,7 @@ impl Dataset {
     }
 }
 
-/// The file of that stem, the unpacked one first.
+/// The file with this stem; the uncompressed one has priority.
 fn find(dir: &Path, stem: &str) -> Result<PathBuf, Error> {
     if let Err(source) = dir.read_dir() {
         return Err(Problem::Io { action: "open the folder", source }.of(dir));
@@ -95,7 +95,7 @@ fn find(dir: &Path, stem: &str) -> Result<PathBuf, Error> {
     found.ok_or(Error::Missing { dir: dir.to_path_buf(), names })
 }
 
-/// Images and labels together.
+/// Combines images and labels.
 fn pair([(image_path, images), (label_path, labels)]: [(PathBuf, Idx); 2]) -> Result<Digits, Error> {
     let (expected, rows, columns) = images_of(&images).map_err(|problem| problem.of(&image_path))?;
     let found = labels_of(&labels).map_err(|problem| problem.of(&label_path))?;

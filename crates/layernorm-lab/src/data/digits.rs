@@ -5,10 +5,10 @@ use super::idx::Idx;
 use super::random::SplitMix64;
 use super::scaling::Scaling;
 
-/// How many classes there are; labels are below it.
+/// Number of classes; labels are smaller.
 pub const CLASSES: usize = 10;
 
-/// At least one image, all of one size, each with a label below [`CLASSES`].
+/// One or more images of equal size, each with a label below [`CLASSES`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Digits {
     rows: usize,
@@ -17,22 +17,22 @@ pub struct Digits {
     labels: Vec<u8>,
 }
 
-/// Which images a split takes off.
+/// Which images a split takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
     /// The last ones.
     Last,
-    /// Random ones; on either side they stay in the order they had.
+    /// Random ones; both parts keep the original order.
     Shuffled {
-        /// The same seed takes the same ones.
+        /// The random seed.
         seed: u64,
     },
 }
 
 impl Digits {
-    /// Images `[N, rows, columns]`, row major, and labels `[N]`.
+    /// Images `[N, rows, columns]` in row-major order, and labels `[N]`.
     ///
-    /// The error is of the labels, except where there are no pixels or not whole images.
+    /// The error concerns the labels, unless there are no pixels or incomplete images.
     pub fn new(rows: usize, columns: usize, images: Vec<u8>, labels: Vec<u8>) -> Result<Self, Problem> {
         let expected = rows.saturating_mul(columns).saturating_mul(labels.len());
         if expected == 0 {
@@ -47,7 +47,7 @@ impl Digits {
         Ok(Self { rows, columns, images, labels })
     }
 
-    /// How many images there are; at least one.
+    /// Number of images, at least one.
     #[expect(clippy::len_without_is_empty, reason = "there is always an image")]
     pub fn len(&self) -> usize {
         self.labels.len()
@@ -73,7 +73,7 @@ impl Digits {
         &self.images
     }
 
-    /// One image, `[rows, columns]`. Panics where there is none of that index.
+    /// One image, `[rows, columns]`. Panics if the index is out of range.
     pub fn image(&self, index: usize) -> &[u8] {
         &self.images[index * self.pixels()..][..self.pixels()]
     }
@@ -83,15 +83,15 @@ impl Digits {
         &self.labels
     }
 
-    /// The pixels of these images, scaled, `[B, rows · columns]`; what `out` held before is gone. Panics where there is
-    /// no image of an index.
+    /// Writes the scaled pixels of these images, `[B, rows · columns]`, to `out`, replacing its contents. Panics if an
+    /// index is out of range.
     pub fn gather(&self, indices: &[usize], scaling: &Scaling, out: &mut Vec<f32>) {
         out.clear();
         out.reserve(indices.len() * self.pixels());
         indices.iter().for_each(|&index| scaling.extend(out, self.image(index)));
     }
 
-    /// The first images: for a shorter run.
+    /// The first images, for a shorter run.
     pub fn first(&self, count: usize) -> Result<Self, Error> {
         if count == 0 || count > self.len() {
             return Err(Error::TooFew { asked: count, there: self.len() });
@@ -99,7 +99,7 @@ impl Digits {
         Ok(self.select(0..count))
     }
 
-    /// Takes images off, for validation: what stays, and what was taken. Both keep at least one image.
+    /// Splits off images, for validation. Returns the rest and the images taken; both have at least one image.
     pub fn split(&self, count: usize, which: Split) -> Result<(Self, Self), Error> {
         if count == 0 || count >= self.len() {
             return Err(Error::TooFew { asked: count, there: self.len() });
@@ -125,7 +125,7 @@ impl Digits {
     }
 }
 
-/// Images `[N, rows, columns]` of a file; the error is of that file.
+/// Reads images `[N, rows, columns]` from a file; errors name it.
 pub(super) fn images_of(array: &Idx) -> Result<(usize, usize, usize), Problem> {
     match array.shape[..] {
         [_, rows, columns] if array.bytes.is_empty() || rows == 0 || columns == 0 => {
@@ -136,7 +136,7 @@ pub(super) fn images_of(array: &Idx) -> Result<(usize, usize, usize), Problem> {
     }
 }
 
-/// Labels `[N]` of a file; the error is of that file.
+/// Reads labels `[N]` from a file; errors name it.
 pub(super) fn labels_of(array: &Idx) -> Result<usize, Problem> {
     match array.shape[..] {
         [count] => Ok(count),

@@ -1,4 +1,4 @@
-//! What can go wrong, with the file, what was expected and what came.
+//! Errors, with the file, the expectation and what was found.
 
 use layernorm_files::shown;
 use std::fmt;
@@ -6,13 +6,13 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why data could not be had.
+/// Why data could not be loaded.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file is there and cannot be used.
+    /// A file cannot be used.
     File {
-        /// The file; of embedded data its name.
+        /// The file, or the name of embedded data.
         path: PathBuf,
         /// What is wrong with it.
         problem: Problem,
@@ -21,194 +21,194 @@ pub enum Error {
     Missing {
         /// The folder.
         dir: PathBuf,
-        /// The names that were looked for.
+        /// The accepted names.
         names: Vec<String>,
     },
-    /// There are not as many labels as images.
+    /// The numbers of labels and images differ.
     Count {
-        /// The file of the images.
+        /// The image file.
         images: PathBuf,
-        /// How many images there are.
+        /// Number of images.
         expected: usize,
-        /// The file of the labels.
+        /// The label file.
         labels: PathBuf,
-        /// How many labels there are.
+        /// Number of labels.
         found: usize,
     },
-    /// Test images of another size than the training images.
+    /// Test and training images differ in size.
     Size {
-        /// The file of the test images.
+        /// The file with the test images.
         path: PathBuf,
         /// Rows and columns of the training images.
         expected: (usize, usize),
         /// Rows and columns of the test images.
         found: (usize, usize),
     },
-    /// More images were asked for than there are. A split must leave at least one on either side.
+    /// More images were requested than available. A split must leave at least one image on either side.
     TooFew {
-        /// How many were asked for.
+        /// Number of requested images.
         asked: usize,
-        /// How many there are.
+        /// The actual number.
         there: usize,
     },
-    /// No address gave the file.
+    /// The file could not be downloaded from any URL.
     Download {
-        /// Where the file was to be.
+        /// Destination of the file.
         path: PathBuf,
-        /// What was tried, in order.
+        /// The attempts, in order.
         attempts: Vec<Attempt>,
     },
-    /// Another process is fetching this file.
+    /// Another process is downloading this file.
     Busy {
         /// The unfinished file.
         path: PathBuf,
     },
 }
 
-/// One address that did not give the file.
+/// A failed download attempt.
 #[derive(Debug)]
 pub struct Attempt {
-    /// The address.
+    /// The URL.
     pub url: String,
-    /// What came instead.
+    /// Why it failed.
     pub fault: Fault,
 }
 
-/// Why an address did not give a file.
+/// Why a download failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// No network, no such host, refused, not trusted, too slow, or an answer that is not HTTP.
+    /// No network, unknown host, connection refused, untrusted certificate, timeout, or a response that is not HTTP.
     Unreachable {
-        /// What the network said.
+        /// The network error.
         reason: String,
     },
-    /// The server answered with something else than the file.
+    /// The server did not return the file.
     Status {
         /// The HTTP status.
         code: u16,
     },
-    /// The answer has another length than the file.
+    /// The response has the wrong length.
     Length {
-        /// The bytes of the file.
+        /// Size of the file in bytes.
         expected: u64,
-        /// The bytes of the answer, or more than were expected.
+        /// Size of the response, or a number above the expected size.
         found: u64,
     },
-    /// The connection ended early, more often than it was taken up again.
+    /// The connection was closed early too many times.
     Cut {
-        /// The bytes of the file.
+        /// Size of the file in bytes.
         expected: u64,
-        /// The bytes that are there; the next download goes on from them.
+        /// Bytes received so far; the next download resumes from there.
         found: u64,
-        /// What the network said.
+        /// The network error.
         reason: String,
     },
-    /// The server sends so slowly that it is left.
+    /// The server is too slow.
     Slow {
-        /// The bytes of the file.
+        /// Size of the file in bytes.
         expected: u64,
-        /// The bytes that are there; the next download goes on from them.
+        /// Bytes received so far; the next download resumes from there.
         found: u64,
-        /// The bytes that came in the time.
+        /// Bytes received in the interval.
         bytes: u64,
-        /// The time.
+        /// The interval.
         time: Duration,
-        /// The bytes a second that would be enough.
+        /// The minimum rate in bytes per second.
         slowest: u64,
     },
-    /// All bytes came and they are not the file. They were removed.
+    /// The checksum of the download is wrong. The download was removed.
     Checksum {
-        /// The sha256 of the file, in hexadecimal digits.
+        /// The expected SHA-256 in hexadecimal digits.
         expected: String,
-        /// The sha256 of what came.
+        /// The SHA-256 of the download.
         found: String,
     },
 }
 
-/// What is wrong with a file.
+/// A problem with a file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Problem {
-    /// The operating system refused.
+    /// An I/O error.
     Io {
-        /// What was tried: `open`, `read`, …
+        /// The action: `open`, `read`, …
         action: &'static str,
-        /// What came of it.
+        /// The system's error.
         source: io::Error,
     },
-    /// The gzip stream cannot be unpacked.
+    /// The gzip stream cannot be decompressed.
     Gzip {
-        /// The bytes that could be.
+        /// Number of bytes decompressed.
         after: u64,
-        /// What the unpacker said.
+        /// The decompressor's error.
         source: io::Error,
     },
-    /// The first two bytes are not zero, or there are no four.
+    /// The first two bytes are not zero, or there are fewer than four.
     NotIdx {
         /// The first bytes, at most four.
         found: Vec<u8>,
     },
-    /// Elements of another type than unsigned bytes.
+    /// The elements are not unsigned bytes.
     Type {
         /// The type's code.
         found: u8,
     },
-    /// Other dimensions than images (3) or labels (1) have.
+    /// The number of dimensions is not that of images (3) or labels (1).
     Dimensions {
-        /// How many there must be.
+        /// The expected number.
         expected: usize,
-        /// How many there are.
+        /// The actual number.
         found: usize,
     },
     /// A dimension of length zero.
     Empty {
-        /// All lengths.
+        /// The shape.
         shape: Vec<usize>,
     },
-    /// More than is read at all: [`idx::MAX_BYTES`](super::idx::MAX_BYTES).
+    /// The file is larger than [`idx::MAX_BYTES`](super::idx::MAX_BYTES).
     TooLarge {
-        /// The lengths that the header promises.
+        /// The shape in the header.
         shape: Vec<usize>,
-        /// The most bytes that are read.
+        /// The maximum number of bytes.
         limit: u64,
     },
-    /// The file ends early.
+    /// The file is truncated.
     Truncated {
-        /// The bytes that header and lengths promise.
+        /// The size according to the header.
         expected: u64,
-        /// The bytes that are there (unpacked).
+        /// The actual size (decompressed).
         found: u64,
     },
     /// There are bytes after the last element.
     Trailing {
-        /// The bytes that there must be (unpacked).
+        /// The expected size (decompressed).
         expected: u64,
     },
-    /// A label that is no digit.
+    /// A label is not a digit.
     Label {
-        /// Which one, from zero.
+        /// Index of the label, from 0.
         index: usize,
         /// The label.
         found: u8,
-        /// The largest that there may be.
+        /// The largest valid label.
         largest: u8,
     },
 }
 
 impl Problem {
-    /// For `map_err`: an I/O error of what was tried.
+    /// For `map_err`: an I/O error of an action.
     pub(super) fn io(action: &'static str) -> impl Fn(io::Error) -> Self {
         move |source| Self::Io { action, source }
     }
 
-    /// The error, of what came of a file.
+    /// Converts a file error.
     pub(super) fn file(error: layernorm_files::Error) -> Error {
         let (path, action, source) = error.into_parts();
         Self::Io { action, source }.of(path)
     }
 
-    /// The error, of this file.
+    /// Adds the file to the problem.
     pub(super) fn of(self, path: impl Into<PathBuf>) -> Error {
         Error::File { path: path.into(), problem: self }
     }
@@ -223,25 +223,29 @@ impl fmt::Display for Error {
             }
             Self::Count { images, expected, labels, found } => write!(
                 f,
-                "{}: expected {expected} labels, as many as there are images in {}, found {found}",
+                "{}: expected {expected} labels, one per image in {}, found {found}",
                 shown(labels),
                 shown(images)
             ),
             Self::Size { path, expected, found } => write!(
                 f,
-                "{}: expected images of {}×{}, as those for training, found {}×{}",
+                "{}: expected images of {}×{}, like the training images, found {}×{}",
                 shown(path),
                 expected.0,
                 expected.1,
                 found.0,
                 found.1
             ),
-            Self::TooFew { asked, there } => write!(f, "cannot take {asked} of {there} images: at least one must stay"),
+            Self::TooFew { asked, there } => write!(
+                f,
+                "cannot take {asked} of {there} images: at least one must be \
+                 left"
+            ),
             Self::Download { path, attempts } => {
-                write!(f, "{}: cannot be downloaded", shown(path))?;
+                write!(f, "{}: download failed", shown(path))?;
                 attempts.iter().try_for_each(|Attempt { url, fault }| write!(f, "\n  {url}: {fault}"))?;
                 match attempts.iter().all(|attempt| matches!(attempt.fault, Fault::Unreachable { .. })) {
-                    true => f.write_str("\n  is there a network, or a proxy in between?"),
+                    true => f.write_str("\n  check the network connection and the proxy settings"),
                     false => Ok(()),
                 }
             }
@@ -253,20 +257,24 @@ impl fmt::Display for Error {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable { reason } => write!(f, "cannot be reached: {reason}"),
+            Self::Unreachable { reason } => write!(f, "not reachable: {reason}"),
             Self::Status { code } => write!(f, "expected the file, found HTTP status {code}"),
             Self::Length { expected, found } => write!(f, "expected {expected} bytes, found {found}"),
             Self::Cut { expected, found, reason } => {
-                write!(f, "cut off after {found} of {expected} bytes ({reason}); the next download goes on from there")
+                write!(
+                    f,
+                    "interrupted after {found} of {expected} bytes ({reason}); the next download resumes from \
+                           there"
+                )
             }
             Self::Slow { expected, found, bytes, time, slowest } => write!(
                 f,
-                "too slow: expected {slowest} bytes a second or more, found {bytes} in {:.0} s; {found} of {expected} bytes are \
-                 there, and the next download goes on from them",
+                "too slow: expected {slowest} bytes per second or more, found {bytes} in {:.0} s; the next download \
+                 resumes after {found} of {expected} bytes",
                 time.as_secs_f64()
             ),
             Self::Checksum { expected, found } => {
-                write!(f, "wrong checksum: expected sha256 {expected}, found {found}; what came was removed")
+                write!(f, "wrong checksum: expected SHA-256 {expected}, found {found}; the download was removed")
             }
         }
     }
@@ -277,12 +285,12 @@ impl fmt::Display for Problem {
         match self {
             Self::Io { action, source } => write!(f, "cannot {action}: {source}"),
             Self::Gzip { after, source } => {
-                write!(f, "the gzip stream is damaged: unpacked {after} bytes, then: {source}")
+                write!(f, "the gzip stream is damaged: decompressed {after} bytes, then: {source}")
             }
             Self::NotIdx { found } => {
                 write!(
                     f,
-                    "not an idx file: expected it to begin with \"\\x00\\x00\\x08\", found \"{}\"",
+                    "not an idx file: expected it to start with \"\\x00\\x00\\x08\", found \"{}\"",
                     found.escape_ascii()
                 )
             }
@@ -299,10 +307,10 @@ impl fmt::Display for Problem {
             }
             Self::Empty { shape } => write!(f, "expected at least one image, found shape {shape:?}"),
             Self::TooLarge { shape, limit } => {
-                write!(f, "the header promises shape {shape:?}; expected at most {limit} bytes")
+                write!(f, "the header has shape {shape:?}; expected at most {limit} bytes")
             }
             Self::Truncated { expected, found } => {
-                write!(f, "cut short: expected {expected} bytes, found {found}")
+                write!(f, "truncated: expected {expected} bytes, found {found}")
             }
             Self::Trailing { expected } => write!(f, "expected {expected} bytes, found more"),
             Self::Label { index, found, largest } => {
@@ -312,7 +320,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What idx calls its types.
+/// Names of the idx types.
 fn type_name(code: u8) -> &'static str {
     match code {
         0x08 => "unsigned bytes",
@@ -321,10 +329,10 @@ fn type_name(code: u8) -> &'static str {
         0x0c => "32-bit integers",
         0x0d => "32-bit floats",
         0x0e => "64-bit floats",
-        _ => "no type of idx",
+        _ => "not an idx type",
     }
 }
 
-// No `source`: the messages say what is below them already.
+// No `source`: the messages already include it.
 impl std::error::Error for Error {}
 impl std::error::Error for Problem {}

@@ -1,13 +1,13 @@
-//! Fetching a dataset: each file is either there and right, or not there.
+//! Downloads datasets. A file appears under its name only after its checksum was verified.
 //!
 //! ```text
-//! right already? → NAME.part (taken up where it ends) → all bytes → sha256 → on disk → renamed to NAME
+//! complete already? → NAME.part (resumed if it exists) → all bytes → SHA-256 → on disk → renamed to NAME
 //! ```
 //!
-//! Addresses are tried one after the other. A connection that ends early is taken up again as long as it brings
-//! something; what came by then stays in `NAME.part` for the next time. Bytes that turn out wrong are removed. A server that
-//! is silent, or so slow that it might as well be, is left. Links and what else is no file are neither read nor written.
-//! Passwords in addresses are sent and never shown.
+//! URLs are tried in order. An interrupted connection is resumed as long as it makes progress; the bytes so far stay in
+//! `NAME.part` for the next time. Downloads with a wrong checksum are removed. Servers that do not respond or are too
+//! slow are skipped. Symbolic links and special files are neither read nor written. Passwords in URLs are sent but
+//! never shown.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -22,19 +22,19 @@ use super::catalog::{Remote, Source};
 use super::error::{Attempt, Error, Fault, Problem};
 use super::part::{Part, sha256};
 
-/// How often one address may cut off a file.
+/// Maximum number of interruptions per URL.
 const MAX_RESUMES: u32 = 5;
 
-/// How to fetch.
+/// Download options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The address of a folder that has the files, instead of the known ones.
+    /// URL of a folder with the files, instead of the known mirrors.
     pub from: Option<String>,
-    /// How long a connection may take to come about.
+    /// Timeout for connecting.
     pub connect: Duration,
-    /// How long a server may be silent.
+    /// Timeout for receiving data.
     pub silence: Duration,
-    /// The bytes a second that must come at least, looked at whenever that time has passed.
+    /// Minimum rate in bytes per second, checked at intervals of `silence`.
     pub slowest: u64,
 }
 
@@ -44,47 +44,47 @@ impl Default for Options {
     }
 }
 
-/// What became of a file.
+/// Result for a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was there and right; nothing was asked of the network.
+    /// It was already complete; the network was not used.
     Kept,
-    /// It was not there and now is.
+    /// It was downloaded.
     Fetched,
-    /// Something else was there under its name and is replaced.
+    /// It replaced another file of this name.
     Replaced,
 }
 
-/// What happens while a file is fetched.
+/// Progress of a download.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A server has answered and its bytes follow.
+    /// A server has responded, and data follow.
     Started {
         /// The file.
         file: &'a Remote,
-        /// The address, without a password.
+        /// The URL, without the password.
         url: &'a str,
-        /// How many bytes are there already.
+        /// Number of bytes already present.
         from: u64,
     },
-    /// More bytes are there.
+    /// More bytes have arrived.
     Progress {
         /// The file.
         file: &'a Remote,
-        /// How many of its bytes are there now.
+        /// Number of bytes present now.
         done: u64,
     },
-    /// The file is there.
+    /// The file is complete.
     Finished {
         /// The file.
         file: &'a Remote,
-        /// What became of it.
+        /// The result.
         outcome: Outcome,
     },
 }
 
-/// Fetches all files of a dataset into a folder, which is made where it is not there. The outcomes are in the order of
-/// the files; the first file that no address gives ends it, and those before it stay.
+/// Downloads all files of a dataset into a folder, which is created if it does not exist. The outcomes are in the order
+/// of the files. Fails at the first file that cannot be downloaded and keeps those before it.
 pub fn get(
     dataset: &Source,
     to: &Path,
@@ -110,7 +110,7 @@ fn agent(options: &Options, mirrors: &[&str]) -> Agent {
     let mut config = Agent::config_builder()
         .http_status_as_error(false)
         .user_agent(concat!("layernorm/", env!("CARGO_PKG_VERSION")))
-        // The files are packed already, and a range must be one of the file itself.
+        // The files are already compressed, and ranges must refer to the file itself.
         .accept_encoding("identity")
         .timeout_resolve(Some(options.connect))
         .timeout_connect(Some(options.connect))
@@ -122,13 +122,13 @@ fn agent(options: &Options, mirrors: &[&str]) -> Agent {
     config.build().new_agent()
 }
 
-/// Whether an address is on this machine, where no proxy leads.
+/// Whether a URL is on this machine, for which no proxy is used.
 fn is_local(base: &str) -> bool {
     let uri = base.parse::<Uri>().ok();
     uri.as_ref().and_then(Uri::host).is_some_and(|host| matches!(host, "localhost" | "127.0.0.1" | "[::1]"))
 }
 
-/// One file on its way.
+/// One file being downloaded.
 struct Fetch<'a> {
     file: &'a Remote,
     agent: &'a Agent,
@@ -142,7 +142,7 @@ impl Fetch<'_> {
             return Ok(Outcome::Kept);
         }
         let mut part = Part::open(target)?;
-        // Another process may have finished between the look and the lock.
+        // Another process may have finished between the check and the lock.
         if self.is_right(target)? {
             part.leave()?;
             return Ok(Outcome::Kept);
@@ -165,7 +165,7 @@ impl Fetch<'_> {
 
     fn is_right(&self, path: &Path) -> Result<bool, Error> {
         let look = || -> io::Result<bool> {
-            // Before it is opened: opening a FIFO would wait for a writer.
+            // Checked before opening, because opening a FIFO would block.
             let metadata = fs::metadata(path)?;
             if !metadata.is_file() {
                 return Err(io::Error::new(
@@ -181,7 +181,7 @@ impl Fetch<'_> {
         }
     }
 
-    /// Fills the rest from one address. The outer error is of this machine, the inner one of the address.
+    /// Downloads the rest from one URL. The outer error is local, the inner one is that of the URL.
     fn fill(&mut self, url: &str, part: &mut Part) -> Result<Result<(), Fault>, Error> {
         part.inherited = part.len() > 0;
         let mut resumes = 0;
@@ -203,7 +203,7 @@ impl Fetch<'_> {
             if found == self.file.sha256 {
                 return Ok(Ok(()));
             }
-            // The wrong bytes may be those that were there before, so the address gets a second chance.
+            // The wrong bytes may be from an earlier download, so the URL is tried again.
             let again = part.inherited;
             part.restart()?;
             if !again {
@@ -212,7 +212,7 @@ impl Fetch<'_> {
         }
     }
 
-    /// One request and its answer.
+    /// One request and its response.
     fn receive(&mut self, url: &str, part: &mut Part) -> Result<Result<(), Fault>, Error> {
         let mut request = self.agent.get(url);
         if part.len() > 0 {
@@ -232,14 +232,14 @@ impl Fetch<'_> {
         let start = match response.status() {
             StatusCode::OK => 0,
             StatusCode::PARTIAL_CONTENT if part.len() > 0 && range_start(&response) == Some(part.len()) => part.len(),
-            // Another range than the one asked for, or none: without a range there is nothing to misunderstand.
+            // The server sent another range than requested, or none: retry without a range.
             StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if part.len() > 0 => {
                 part.restart()?;
                 return self.receive(url, part);
             }
             status => return Ok(Err(Fault::Status { code: status.as_u16() })),
         };
-        // Before anything is thrown away: a page that a hotel's network sends instead is no reason to.
+        // Checked before anything is discarded, because a captive portal may send its own page.
         let (expected, rest) = (self.file.bytes, response.body().content_length());
         if let Some(found) = rest.map(|rest| start.saturating_add(rest)).filter(|&found| found != expected) {
             return Ok(Err(Fault::Length { expected, found }));
@@ -283,7 +283,7 @@ impl Fetch<'_> {
     }
 }
 
-/// Where the range of an answer starts: `Content-Range: bytes 100-199/200`.
+/// Start of the range of a response: `Content-Range: bytes 100-199/200`.
 fn range_start(response: &Response<Body>) -> Option<u64> {
     let value = response.headers().get(header::CONTENT_RANGE)?.to_str().ok()?;
     value.strip_prefix("bytes ")?.split_once('-')?.0.trim().parse().ok()

@@ -1,10 +1,10 @@
-//! Reading idx files of unsigned bytes, packed with gzip or not.
+//! Reads idx files of unsigned bytes, with or without gzip.
 //!
 //! ```text
 //! 00 00 08 D | length of dimension 1 … D, 4 bytes each, big endian | elements, row major
 //! ```
 //!
-//! Any bytes give a value or an error, and never more memory than [`MAX_BYTES`] or a few times the unpacked input.
+//! Any input gives a value or an error, and uses at most [`MAX_BYTES`] or a few times the decompressed input in memory.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -14,8 +14,8 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::error::{Error, Problem};
 
-/// The most elements that are read: 640 MiB. The largest set of this kind, EMNIST by class, has 522. A packed file of less than a
-/// megabyte can hold that many, and training copies them once, for its validation images.
+/// Maximum number of elements: 640 MiB. The largest dataset of this kind, EMNIST by class, has 522 MiB. A compressed
+/// file of less than a megabyte can contain that many, and training copies them once, for its validation images.
 pub const MAX_BYTES: u64 = 640 << 20;
 
 const UNSIGNED_BYTES: u8 = 0x08;
@@ -24,9 +24,9 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// An array of unsigned bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idx {
-    /// The length of each dimension; there may be none of them.
+    /// The length of each dimension; can be empty.
     pub shape: Vec<usize>,
-    /// The elements, row major: as many as the product of the lengths.
+    /// The elements in row-major order, as many as the product of the lengths.
     pub bytes: Vec<u8>,
 }
 
@@ -35,7 +35,7 @@ pub fn open(path: &Path) -> Result<Idx, Error> {
     File::open(path).map_err(Problem::io("open")).and_then(read).map_err(|problem| problem.of(path))
 }
 
-/// Reads an array to the end of a reader. What begins as gzip does is unpacked.
+/// Reads an array to the end of a reader. Gzip input is detected and decompressed.
 pub fn read(mut reader: impl Read) -> Result<Idx, Problem> {
     let mut start = Vec::with_capacity(GZIP.len());
     reader.by_ref().take(GZIP.len() as u64).read_to_end(&mut start).map_err(Problem::io("read"))?;
@@ -66,7 +66,7 @@ fn unpacked(mut input: Counted<impl Read>) -> Result<Idx, Problem> {
     Ok(Idx { shape, bytes })
 }
 
-/// The product of the lengths. Zeros do not excuse the other lengths.
+/// The product of the lengths. Large lengths are rejected even if another one is zero.
 fn element_count(shape: &[usize]) -> Result<u64, Problem> {
     let product = |skip_zeros: bool| {
         let mut lengths = shape.iter().map(|&length| length as u64).filter(|&length| !(skip_zeros && length == 0));
@@ -78,7 +78,7 @@ fn element_count(shape: &[usize]) -> Result<u64, Problem> {
     }
 }
 
-/// A reader that knows how far it is.
+/// A reader that counts its bytes.
 struct Counted<R> {
     reader: R,
     count: u64,
@@ -86,7 +86,7 @@ struct Counted<R> {
 }
 
 impl<R: Read> Counted<R> {
-    /// The next bytes, fewer only at the end. Memory grows with what comes, not with what was promised.
+    /// The next bytes, fewer only at the end. Memory grows with the actual input, not with the sizes in the header.
     fn up_to(&mut self, limit: u64) -> Result<Vec<u8>, Problem> {
         let mut bytes = Vec::new();
         let result = self.reader.by_ref().take(limit).read_to_end(&mut bytes);
@@ -95,7 +95,7 @@ impl<R: Read> Counted<R> {
         Ok(bytes)
     }
 
-    /// The next bytes, all of them, after `before` others.
+    /// Exactly the next `expected` bytes, after `before` others.
     fn exactly(&mut self, expected: u64, before: u64) -> Result<Vec<u8>, Problem> {
         let bytes = self.up_to(expected)?;
         match bytes.len() as u64 {
@@ -163,11 +163,11 @@ mod tests {
     #[test]
     fn refuses_what_no_memory_holds() {
         let huge = idx(&[1 << 20, 1 << 20, 1 << 20], b"");
-        assert!(message(&huge).contains("promises shape [1048576, 1048576, 1048576]"));
+        assert!(message(&huge).contains("has shape [1048576, 1048576, 1048576]"));
         assert!(message(&gzip(&huge)).contains("at most 671088640 bytes"));
         assert!(matches!(read(&*idx(&[u32::MAX; 255], b"")), Err(Problem::TooLarge { .. })));
         assert!(matches!(read(&*idx(&[0, u32::MAX, 2], b"")), Err(Problem::TooLarge { .. })));
-        // Promised but not there: refused without the memory for it.
+        // In the header but not in the file: rejected without allocating memory for it.
         assert!(matches!(read(&*idx(&[MAX_BYTES as u32], b"abc")), Err(Problem::Truncated { found: 11, .. })));
     }
 
@@ -180,7 +180,7 @@ mod tests {
         let mut wrong_sum = whole.clone();
         let place = whole.len() - 8;
         wrong_sum[place] ^= 1;
-        assert!(message(&wrong_sum).starts_with("the gzip stream is damaged: unpacked"));
+        assert!(message(&wrong_sum).starts_with("the gzip stream is damaged: decompressed"));
     }
 
     proptest! {

@@ -1,11 +1,11 @@
-//! Images of digits: embedded, from a folder, or fetched.
+//! Images of digits: embedded, from a folder, or downloaded.
 //!
 //! ```text
 //! file or embedded bytes → idx (checked) → Digits (checked) → Dataset → split → batches of indices → f32
 //! ```
 //!
-//! What a file claims is checked where it is read and where [`Digits`] is made; nothing after that checks again. Every
-//! error names the file. All orders come from a seed and are the same on every machine.
+//! Files are validated when they are read and when [`Digits`] is created; later code does not check again. Every error
+//! names the file. All random orders are derived from a seed and are the same on every machine.
 //!
 //! ```
 //! use layernorm_lab::data::{Dataset, Scaling, Split, batches};

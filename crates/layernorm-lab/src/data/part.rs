@@ -1,4 +1,4 @@
-//! A file that is not finished: it lies beside its place as `NAME.part` and takes it when it is right.
+//! An unfinished download: stored as `NAME.part` and renamed to `NAME` once it is verified.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -9,23 +9,23 @@ use sha2::{Digest, Sha256};
 
 use super::error::{Error, Problem};
 
-/// An unfinished file, which no other process writes at the same time.
+/// An unfinished file, locked against other processes.
 pub(super) struct Part {
     file: File,
     path: PathBuf,
     target: PathBuf,
     len: u64,
-    /// Whether there are bytes that did not come from the present address.
+    /// Whether there are bytes from another URL.
     pub(super) inherited: bool,
 }
 
 impl Part {
-    /// Takes up what an earlier download left, or begins.
+    /// Opens the rest of an earlier download, or creates a new file.
     pub(super) fn open(target: &Path) -> Result<Self, Error> {
         let path = part_path(target);
         let options = File::options().create(true).truncate(false).read(true).write(true).to_owned();
         let mut file = open_regular(&path, &options).map_err(Problem::file)?;
-        // A file system without locks is used without.
+        // File systems without locks are used without locking.
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
             return Err(Error::Busy { path });
         }
@@ -43,7 +43,7 @@ impl Part {
         Ok(())
     }
 
-    /// Throws away what there is.
+    /// Discards the contents.
     pub(super) fn restart(&mut self) -> Result<(), Error> {
         let result = self.file.set_len(0).and_then(|()| self.file.rewind());
         result.map_err(|source| self.problem("empty", source))?;
@@ -51,18 +51,18 @@ impl Part {
         Ok(())
     }
 
-    /// The sum of all bytes.
+    /// The checksum of all bytes.
     pub(super) fn sha256(&mut self) -> Result<String, Error> {
         let result = self.file.rewind().and_then(|()| sha256(&mut self.file));
         result.map_err(|source| self.problem("read", source))
     }
 
-    /// Puts the file in its place, once it is on disk.
+    /// Syncs the file to disk and renames it.
     pub(super) fn finish(self) -> Result<(), Error> {
         publish(self.file, &self.path, &self.target).map_err(Problem::file)
     }
 
-    /// Leaves what is there for the next time; nothing where nothing is there.
+    /// Keeps the contents for the next time; removes an empty file.
     pub(super) fn leave(self) -> Result<(), Error> {
         match self.len {
             0 => fs::remove_file(&self.path).map_err(|source| self.problem("remove", source)),
@@ -82,7 +82,7 @@ fn part_path(target: &Path) -> PathBuf {
     path.into()
 }
 
-/// The sha256 of all that a reader gives, in hexadecimal digits.
+/// The SHA-256 of a reader's contents in hexadecimal digits.
 pub(super) fn sha256(mut reader: impl Read) -> io::Result<String> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];

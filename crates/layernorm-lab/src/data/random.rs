@@ -1,4 +1,4 @@
-//! Random orders that are the same on every machine, from a seed alone.
+//! Random orders that depend only on the seed and are the same on every machine.
 
 use std::num::NonZeroUsize;
 use std::slice::Chunks;
@@ -10,12 +10,12 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// The generator of a seed, as in its authors' code.
+    /// The generator for a seed, as in the original code.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// One of many generators of a seed, for instance one for every epoch.
+    /// One of many generators for a seed, for instance one per epoch.
     pub fn stream(seed: u64, stream: u64) -> Self {
         Self(mix(mix(seed.wrapping_add(GOLDEN)).wrapping_add(stream)))
     }
@@ -26,9 +26,9 @@ impl SplitMix64 {
         mix(self.0)
     }
 
-    /// A number below `bound`, all of them equally likely (Lemire, 2019); 0 where `bound` is 0.
+    /// A uniform number below `bound` (Lemire, 2019); 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // Of the 2⁶⁴ values this many are too many for all results to come equally often.
+        // This many of the 2⁶⁴ values are rejected, so that all results are equally likely.
         let surplus = bound.wrapping_neg().checked_rem(bound).unwrap_or(0);
         loop {
             let product = u128::from(self.next_u64()) * u128::from(bound);
@@ -38,7 +38,7 @@ impl SplitMix64 {
         }
     }
 
-    /// Puts the items in a random order (Fisher and Yates).
+    /// Shuffles the items (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);
@@ -67,18 +67,18 @@ pub struct Batches {
 }
 
 /// The batches of an epoch: every index below `len` once, in an order that depends on seed and epoch only, so that a
-/// run can be taken up at any epoch.
+/// run can be resumed at any epoch.
 pub fn batches(len: usize, size: NonZeroUsize, seed: u64, epoch: u64) -> Batches {
     Batches { order: SplitMix64::stream(seed, epoch).permutation(len), size }
 }
 
 impl Batches {
-    /// The batches one after the other. The last one has fewer indices where the size does not divide the number.
+    /// The batches in order. The last one is smaller if the batch size does not divide the number of indices.
     pub fn iter(&self) -> Chunks<'_, usize> {
         self.order.chunks(self.size.get())
     }
 
-    /// The whole order.
+    /// All indices in order.
     pub fn order(&self) -> &[usize] {
         &self.order
     }

@@ -1,8 +1,8 @@
-//! From bytes to the numbers that a network sees.
+//! Converts grey values to network inputs.
 
 use super::digits::Digits;
 
-/// What each of the 256 grey values becomes.
+/// The input value for each of the 256 grey values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaling {
     table: [f32; 256],
@@ -14,28 +14,28 @@ impl Scaling {
         Self { table: std::array::from_fn(|pixel| pixel as f32 / 255.0) }
     }
 
-    /// Mean 0 and variance 1 over all pixels of these images: `(p − μ) / σ`; without the division where all are equal.
+    /// Mean 0 and variance 1 over all pixels of these images: `(p − μ) / σ`; without the division if all are equal.
     ///
-    /// Sums are of integers and exact, so that the table is the same on every machine. Take the training images, and
-    /// the same scaling for the others.
+    /// Sums are exact integers, so the table is the same on every machine. Compute it from the training images and use
+    /// it for the others too.
     pub fn standard(digits: &Digits) -> Self {
         let (mean, deviation) = moments(digits.images());
         let divisor = if deviation > 0.0 { deviation } else { 1.0 };
         Self { table: std::array::from_fn(|pixel| ((pixel as f64 - mean) / divisor) as f32) }
     }
 
-    /// What this grey value becomes.
+    /// The input value for this grey value.
     pub fn of(&self, pixel: u8) -> f32 {
         self.table[usize::from(pixel)]
     }
 
-    /// What these grey values become, appended.
+    /// Appends the input values for these grey values.
     pub fn extend(&self, out: &mut Vec<f32>, pixels: &[u8]) {
         out.extend(pixels.iter().map(|&pixel| self.of(pixel)));
     }
 }
 
-/// Mean and standard deviation of at least one byte, at most 2⁴⁰ of them.
+/// Mean and standard deviation of 1 to 2⁴⁰ bytes.
 fn moments(bytes: &[u8]) -> (f64, f64) {
     let mut counts = [0u64; 256];
     bytes.iter().for_each(|&byte| counts[usize::from(byte)] += 1);

@@ -1,17 +1,17 @@
-//! Memory that can be had.
+//! Available memory.
 
 use std::fs;
 
-/// Bytes of memory that can be had without swapping, where the system tells it: on Linux, and there the least of what is free
-/// and of what the process's control group has left. A [`None`] elsewhere.
+/// Bytes of memory available without swapping, on Linux: the smaller of the free memory and the rest of the process's
+/// control group limit. [`None`] elsewhere.
 pub fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let free = kibibytes(&text, "MemAvailable")?;
     Some(control_group().map_or(free, |left| free.min(left)))
 }
 
-/// What is left of the limit of this process's control group, as containers have it (version 2, else 1). Cached files count
-/// as free: they make room.
+/// The rest of the limit of this process's control group (version 2, else 1), which containers use. Cached files count
+/// as free, because they can be evicted.
 fn control_group() -> Option<u64> {
     let read = |folder: &str, name: &str| fs::read_to_string(format!("/sys/fs/cgroup/{folder}{name}")).ok();
     let left = |folder: &str, [limit, used, cache]: [&str; 3]| {
@@ -23,18 +23,18 @@ fn control_group() -> Option<u64> {
         .or_else(|| left("memory/", ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"]))
 }
 
-/// The number of the first line `name N`.
+/// The number in the first line `name N`.
 fn counter(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
-/// The bytes of the first line `name: N kB`.
+/// The bytes in the first line `name: N kB`.
 fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'))?;
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes.
 pub(super) fn shown(bytes: f64) -> String {
     match bytes {
         ..1e6 => format!("{bytes:.0} bytes"),

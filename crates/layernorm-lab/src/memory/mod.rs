@@ -1,5 +1,5 @@
-//! Memory: what a network or a run takes, reckoned before anything of it is taken, and what can be had. Allocations inside Burn
-//! end the process where there is no memory, so a run that cannot fit is refused before it begins.
+//! Estimates the memory of a network or a run before it is allocated, and reads how much is available. If an allocation
+//! within Burn fails, the process aborts, so a run that does not fit is rejected before it starts.
 //!
 //! ```text
 //! sizes → numbers of parameters and of activations → bytes, a little more than measured → compared with
@@ -15,30 +15,30 @@ use crate::training::Spec;
 use available::shown;
 use std::num::NonZeroUsize;
 
-/// Bytes of a number.
+/// Bytes per number.
 const NUMBER: f64 = 4.0;
-/// Copies of every parameter in training: itself, its gradient, two moments of Adam, all of these once more while a step
-/// replaces them, and those that a checkpoint is written from.
+/// Copies of every parameter in training: the parameter, its gradient, Adam's two moments, all of these a second time
+/// while a step replaces them, and the copies for writing a checkpoint.
 const COPIES: f64 = 12.0;
-/// What the program takes beside it: the data, the code, threads.
+/// Other memory of the program: data, code, threads.
 const BESIDE: f64 = 256.0 * 1024.0 * 1024.0;
-/// Images of a batch in evaluations, the most.
+/// Maximum batch size in evaluations.
 const EVALUATED: usize = 250;
-/// The part of its activations that a network without gradients has at a time.
+/// Fraction of the activations that exist at once without gradients.
 const PASSING: f64 = 0.25;
-/// The most that one image may take in a network from a file.
+/// Maximum memory per image for a network loaded from a file.
 const LARGEST_ANSWER: f64 = (1u64 << 30) as f64;
 
-/// How large a network is, in numbers. As f64, sizes of any header can be multiplied.
+/// Size of a network, in numbers. They are f64, so that the sizes in any header can be multiplied.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Size {
-    /// Parameters.
+    /// Number of parameters.
     parameters: f64,
-    /// Numbers that an image leaves for backward.
+    /// Numbers saved per image for the backward pass.
     activations: f64,
 }
 
-/// How large a network for images of this size would be. Parameters are counted from below, activations from above.
+/// Size of a network for images of this size: a lower bound for parameters, an upper bound for activations.
 fn size(arch: &Arch, norm: Norm, [rows, columns]: [usize; 2]) -> Size {
     let [rows, columns] = [rows, columns].map(|side| side as f64);
     let pixels = rows * columns;
@@ -59,9 +59,10 @@ fn size(arch: &Arch, norm: Norm, [rows, columns]: [usize; 2]) -> Size {
                 Reads::Pixels => (pixels, 1.0),
             };
             let cells = 4.0 * hidden * (input + hidden + 1.0) + 10.0 * (hidden + 1.0);
-            // Running means and variances of every step: of the input's and the state's gates, and of the cell.
+            // Running means and variances for every step: of the input and recurrent gates and of the cell.
             let running = if norm == Norm::Batch { steps * 2.0 * 9.0 * hidden } else { 0.0 };
-            // One fused operation leaves its gates, states and normed sums; single operations leave all that lies between them.
+            // The fused operation saves its gates, states and normalized sums; separate operations save all
+            // intermediate results.
             let left = if matches!(norm, Norm::Batch | Norm::Rms) { 100.0 } else { 24.0 };
             Size { parameters: cells + running, activations: 2.0 * pixels + steps * (left * hidden + 4.0 * input) }
         }
@@ -70,7 +71,7 @@ fn size(arch: &Arch, norm: Norm, [rows, columns]: [usize; 2]) -> Size {
             let (half, quarter) =
                 ((rows / 2.0).ceil() * (columns / 2.0).ceil(), (rows / 4.0).ceil() * (columns / 4.0).ceil());
             let parameters = 9.0 * first * (1.0 + second) + 10.0 * (second * quarter + 1.0);
-            // A convolution also spreads its input: nine numbers for each pixel that is left.
+            // A convolution also unfolds its input: nine numbers per output pixel.
             let spread = 9.0 * (half + first * quarter);
             Size { parameters, activations: 2.0 * pixels + 8.0 * (first * half + second * quarter) + 2.0 * spread }
         }
@@ -84,7 +85,8 @@ fn size(arch: &Arch, norm: Norm, [rows, columns]: [usize; 2]) -> Size {
     }
 }
 
-/// Whether a network of these sizes can be in a file with so many bytes of parameters, and answer with little memory.
+/// Checks that a network of these sizes fits a file with `bytes` bytes of parameters and needs little memory for
+/// inference.
 pub(crate) fn fits_file(arch: &Arch, norm: Norm, image: [usize; 2], bytes: usize) -> Result<(), String> {
     arch.check_image(image)?;
     let Size { parameters, activations } = size(arch, norm, image);
@@ -98,16 +100,14 @@ pub(crate) fn fits_file(arch: &Arch, norm: Norm, image: [usize; 2], bytes: usize
     let answer = NUMBER * PASSING * activations;
     if answer > LARGEST_ANSWER {
         let (most, answer) = (shown(LARGEST_ANSWER), shown(answer));
-        return Err(format!(
-            "expected a network that needs at most {most} for an image, found one that needs {answer}"
-        ));
+        return Err(format!("expected a network that needs at most {most} per image, found one that needs {answer}"));
     }
     Ok(())
 }
 
-/// Bytes that a training run takes, roughly and rather too many than too few.
+/// Estimated bytes of a training run; errs on the high side.
 pub(crate) fn of_run(spec: &Spec, image: [usize; 2]) -> f64 {
-    // Statistics of batch norm in an LSTM are taken as in training.
+    // The statistics of batch norm in an LSTM are computed in training mode.
     let evaluated = if spec.norm == Norm::Batch { 1.0 } else { PASSING };
     let trials = spec.trials.iter().map(|trial| {
         let part = if trial.as_in_training { 1.0 } else { evaluated };
@@ -121,8 +121,7 @@ pub(crate) fn of_run(spec: &Spec, image: [usize; 2]) -> f64 {
     NUMBER * (COPIES * size(&spec.arch, spec.norm, image).parameters + most)
 }
 
-/// How many of these runs can go on at a time, at most `wanted` and at least one: as many as there is memory for, even if those
-/// are the largest.
+/// How many of these runs fit in memory in parallel, even if they are the largest: at least one and at most `wanted`.
 pub(crate) fn at_a_time(mut bytes: Vec<f64>, wanted: NonZeroUsize) -> NonZeroUsize {
     let Some(there) = available() else { return wanted };
     bytes.sort_by(|a, b| b.total_cmp(a));
@@ -130,28 +129,29 @@ pub(crate) fn at_a_time(mut bytes: Vec<f64>, wanted: NonZeroUsize) -> NonZeroUsi
         *sum += bytes;
         Some(*sum)
     });
-    // Runs that are not in the list take next to nothing.
+    // Runs that are not in the list need almost no memory.
     match sums.take(wanted.get()).take_while(|&sum| sum <= there as f64).count() {
         all if all == bytes.len() => wanted,
         some => NonZeroUsize::new(some).unwrap_or(NonZeroUsize::MIN),
     }
 }
 
-/// Whether so many bytes can be had, for `what`. The error says how many there are.
+/// Checks that `needed` bytes are available for `what`. The error says how many there are.
 pub(crate) fn check(bytes: f64, what: &str) -> Result<(), String> {
     let needed = bytes + BESIDE;
     let refuse = |there: String| {
-        Err(format!("{what} needs about {} of memory, {there}: choose smaller sizes or batches", shown(needed)))
+        Err(format!("{what} needs about {} of memory, {there}; choose smaller sizes or batches", shown(needed)))
     };
     match available() {
-        Some(there) if needed > there as f64 => refuse(format!("and {} can be had", shown(there as f64))),
-        // Where the system tells nothing, or has other limits (`ulimit -v`), it is asked; nothing of it is touched.
-        _ if !can_reserve(needed) => refuse("and the system gives no such block".to_owned()),
+        Some(there) if needed > there as f64 => refuse(format!("but only {} are available", shown(there as f64))),
+        // If the system does not tell, or has other limits (`ulimit -v`), try to reserve the memory without touching
+        // it.
+        _ if !can_reserve(needed) => refuse("but the system cannot allocate it".to_owned()),
         _ => Ok(()),
     }
 }
 
-/// Whether the system would give so much at once. It is given back untouched.
+/// Whether the system can reserve this much. The memory is released untouched.
 fn can_reserve(bytes: f64) -> bool {
     Vec::<u8>::new().try_reserve_exact(bytes as usize).is_ok()
 }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn what_no_system_has_is_refused_with_its_bytes() {
         let error = check(1e18, "the run").unwrap_err();
-        assert!(error.starts_with("the run needs about 1000000000.3 GB of memory, and "), "{error}");
+        assert!(error.starts_with("the run needs about 1000000000.3 GB of memory, but "), "{error}");
         assert!(check(0.0, "the run").is_ok());
     }
 }

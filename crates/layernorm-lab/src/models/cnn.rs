@@ -1,4 +1,4 @@
-//! Two convolutions 3×3 of stride 2, each with a norm and relu; then logits of all that is left.
+//! Two 3×3 convolutions of stride 2, each with a norm and ReLU, and a linear layer for the logits.
 
 use super::dense::{Dense, lengths, normalized};
 use super::norm::NormLayer;

@@ -1,4 +1,4 @@
-//! A product with a weight, plain or weight-normalized: O = I·W + b, W = v or g·v/‖v‖ by column.
+//! A linear layer, plain or weight-normalized: O = I·W + b, W = v or g·v/‖v‖ by column.
 
 use super::start::Draw;
 use super::{Norm, Weight};

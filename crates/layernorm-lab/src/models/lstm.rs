@@ -1,12 +1,12 @@
-//! An LSTM over the rows or the pixels of an image; the class is told from its last state.
+//! An LSTM over the rows or the pixels of an image; its last state is classified.
 //!
 //! ```text
-//! none, layer, group   one fused operation: variants `none`, `paper`, and `paper` with each gate normalized by itself
+//! none, layer, group   one fused operation: variants `none`, `paper`, and `paper` with each gate normalized separately
 //! weight               the fused plain cell on W = g·v/‖v‖ and U likewise
-//! batch, rms           step by step ([`StepLstm`]), with norms where the paper's cell has its layer norms
+//! batch, rms           one step at a time ([`StepLstm`]), with norms at the positions of the paper's layer norms
 //! ```
 //!
-//! W, U and b are those of the seed in all of them; the forget gate's bias starts at 1.
+//! All of them use the seed's W, U and b; the forget gate's bias starts at 1.
 
 use super::dense::{Dense, lengths, normalized};
 use super::start::Draw;
@@ -18,7 +18,7 @@ use burn::tensor::{Device, Tensor};
 use layernorm_burn::{Lstm, Recurrent};
 use layernorm_rnn::{Config, Init, Kind, Network, Over, Slot, Variant};
 
-/// An LSTM and the product that tells the class.
+/// An LSTM with a linear classifier.
 #[derive(Module, Debug)]
 pub struct Reader {
     cells: Cells,
@@ -33,11 +33,11 @@ pub struct Reader {
 pub enum Cells {
     /// One fused operation.
     Fused(FusedLstm),
-    /// Step by step.
+    /// One step at a time.
     Steps(StepLstm),
 }
 
-/// A fused LSTM, its weights normalized or not.
+/// A fused LSTM, with or without weight norm.
 #[derive(Module, Debug)]
 pub struct FusedLstm {
     lstm: Lstm,
@@ -99,7 +99,7 @@ impl Reader {
         (self.last.forward(h), states)
     }
 
-    /// `[B, steps, numbers of a step]`.
+    /// `[B, steps, inputs per step]`.
     fn sequence(&self, images: Tensor<3>) -> Tensor<3> {
         let [batch, rows, columns] = images.dims();
         match self.reads {
@@ -108,7 +108,7 @@ impl Reader {
         }
     }
 
-    /// Whether it keeps statistics; if so, a batch counts this much in them from now on.
+    /// Sets the momentum of the running statistics; returns whether there are any.
     pub(super) fn set_momentum(&mut self, momentum: f64) -> bool {
         match &mut self.cells {
             Cells::Fused(_) => false,
@@ -131,8 +131,8 @@ impl Reader {
     }
 }
 
-/// The same state, by which the loss can be differentiated: a zero is added that has a gradient, which is the state's. Without
-/// autodiff there is no gradient, and the zero is one.
+/// The same state plus a zero with a gradient, which equals the gradient of the state. Without autodiff there is no
+/// gradient.
 pub(super) fn marked(state: Tensor<3>, marks: &mut Vec<Tensor<3>>) -> Tensor<3> {
     let device = state.device();
     let zero = Tensor::zeros(state.dims(), &device);
@@ -151,7 +151,7 @@ impl FusedLstm {
         Ok(FusedLstm { lstm: Lstm { net }, lengths })
     }
 
-    /// With its weights normalized, if they are.
+    /// With weight norm applied, if it is used.
     fn weighted(&self) -> Lstm {
         let mut lstm = self.lstm.clone();
         if let (Some(lengths), Some(cell)) = (&self.lengths, lstm.net.cells.first_mut()) {
@@ -163,7 +163,7 @@ impl FusedLstm {
     }
 }
 
-/// The starting values, as the core has them.
+/// The initial values, in the layout of layernorm-rnn.
 fn network(
     norm: Norm,
     input: usize,

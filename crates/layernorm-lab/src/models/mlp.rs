@@ -1,4 +1,4 @@
-//! Layers that see everything: h = φ(norm(h·W + b)), and logits at the end.
+//! Fully connected layers: h = φ(norm(h·W + b)), with logits at the end.
 
 use super::dense::Dense;
 use super::norm::NormLayer;

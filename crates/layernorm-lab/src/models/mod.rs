@@ -1,12 +1,12 @@
-//! Networks for images, each with a normalization of choice.
+//! Networks for images, each with a configurable normalization.
 //!
 //! ```text
 //! images [B, R, C] → MLP | LSTM over rows or pixels | CNN | Transformer over rows → logits [B, 10]
 //! ```
 //!
-//! All weights of a seed are drawn here, each from a stream of its own, so that networks that differ in their norm alone start
-//! from the same weights, on every machine. Batch norm alone computes something else in training (on a device with autodiff)
-//! than it does after it.
+//! All weights are drawn here from the seed, each from a separate random stream, so networks that differ only in the
+//! norm start from the same weights on every machine. Only batch norm computes differently in training (on a device
+//! with autodiff) and at inference.
 
 mod cnn;
 mod dense;
@@ -31,11 +31,11 @@ use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 use start::Draw;
 
-/// What kind of network, and how large.
+/// Type and size of a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Arch {
-    /// Layers that see everything: a norm between each product and its nonlinearity.
+    /// Fully connected layers, with a norm between each product and its nonlinearity.
     Mlp {
         /// Units of each hidden layer.
         hidden: Vec<usize>,
@@ -44,32 +44,33 @@ pub enum Arch {
         /// Whether the logits are normalized too.
         output_norm: bool,
     },
-    /// An LSTM; the class is told from its last state.
+    /// An LSTM whose last state is classified.
     Lstm {
         /// Hidden units.
         hidden: usize,
-        /// What it reads at a step.
+        /// Input of a time step.
         reads: Reads,
     },
-    /// Two convolutions 3×3 of stride 2, each with a norm and relu, and a product.
+    /// Two 3×3 convolutions of stride 2, each with a norm and ReLU, and a linear layer.
     Cnn {
         /// Channels after each convolution.
         channels: [usize; 2],
     },
-    /// Blocks of attention and two products over the rows of an image.
+    /// A Transformer over the rows of an image: blocks of attention and a two-layer MLP.
     Transformer {
-        /// Numbers of a position.
+        /// Width of a position.
         width: usize,
-        /// Heads of attention.
+        /// Number of attention heads.
         heads: usize,
-        /// Blocks.
+        /// Number of blocks.
         blocks: usize,
-        /// Whether norms stand before attention and products (as is usual today) or after the sums (as at first).
+        /// Pre-norm (norms before attention and MLP, usual today) or post-norm (after each residual connection, as
+        /// originally).
         pre_norm: bool,
     },
 }
 
-/// What an LSTM reads at a step.
+/// Input of an LSTM at a time step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reads {
@@ -90,7 +91,7 @@ pub enum Activation {
 }
 
 impl Arch {
-    /// What people call it.
+    /// The display name.
     pub fn name(&self) -> &'static str {
         match self {
             Arch::Mlp { .. } => "MLP",
@@ -100,25 +101,25 @@ impl Arch {
         }
     }
 
-    /// An MLP of relus whose logits are not normalized.
+    /// An MLP with ReLU whose logits are not normalized.
     pub fn mlp(hidden: &[usize]) -> Arch {
         Arch::Mlp { hidden: hidden.to_vec(), activation: Activation::Relu, output_norm: false }
     }
 
-    /// Why this norm cannot be in this network; `None` if it can.
+    /// Why this network does not support the norm; `None` if it does.
     pub fn refuses(&self, norm: Norm) -> Option<&'static str> {
         match (self, norm) {
-            (Arch::Mlp { .. }, Norm::Instance) => Some(
-                "instance norm needs several positions for each unit, and an MLP has one: nothing but β would be left",
-            ),
+            (Arch::Mlp { .. }, Norm::Instance) => {
+                Some("instance norm needs several positions per unit, and an MLP has only one: the output would be β")
+            }
             (Arch::Lstm { .. }, Norm::Instance) => {
-                Some("instance norm is over positions, which an LSTM sees one after the other")
+                Some("instance norm normalizes over positions, which an LSTM reads one at a time")
             }
             _ => None,
         }
     }
 
-    /// What is wrong with its sizes, or with this norm in it.
+    /// Checks the sizes and whether the norm is supported.
     pub(crate) fn check(&self, norm: Norm) -> Result<(), String> {
         self.check_sizes()?;
         match self.refuses(norm) {
@@ -127,7 +128,7 @@ impl Arch {
         }
     }
 
-    /// What is wrong with images of this size.
+    /// Checks whether images of this size are supported.
     pub(crate) fn check_image(&self, [rows, columns]: [usize; 2]) -> Result<(), String> {
         let pixels = rows.checked_mul(columns).filter(|&pixels| pixels <= MOST_PIXELS);
         let Some(pixels) = pixels.filter(|&pixels| pixels > 0) else {
@@ -182,7 +183,7 @@ pub enum Net {
 }
 
 impl Net {
-    /// A new network for images of `[rows, columns]`. The error says what cannot be.
+    /// Creates a network for images of `[rows, columns]`. The error says what is not supported.
     pub fn new(arch: &Arch, norm: Norm, image: [usize; 2], start: &Start, device: &Device) -> Result<Net, String> {
         arch.check(norm)?;
         start.check()?;
@@ -212,12 +213,12 @@ impl Net {
         }
     }
 
-    /// The network for inference. An LSTM with batch norm gets statistics of every time step over these batches of training
-    /// images, on a device with autodiff; others stay as they are.
+    /// The network for inference. For an LSTM with batch norm, the statistics of every time step are computed over
+    /// these batches of training images, on a device with autodiff; other networks are unchanged.
     pub fn settled(&self, batches: impl Iterator<Item = Tensor<3>>) -> Net {
         let mut net = self.valid().train();
         for (number, images) in (1u32..).zip(batches) {
-            // The mean of all batches so far.
+            // Mean over all batches so far.
             let keeps = match &mut net {
                 Net::Lstm(reader) => reader.set_momentum(1.0 / f64::from(number)),
                 _ => false,
@@ -230,8 +231,8 @@ impl Net {
         net.valid()
     }
 
-    /// The logits, and h of every time step, each of which the loss can be differentiated by; `None` if the network has no time
-    /// steps. The logits are those of [`Net::forward`] to the bit.
+    /// The logits and the hidden state h of every time step, so that the loss can be differentiated by each h; `None`
+    /// if the network has no time steps. The logits are bit-identical to those of [`Net::forward`].
     pub fn forward_through_time(&self, images: Tensor<3>) -> Option<(Tensor<2>, Vec<Tensor<3>>)> {
         match self {
             Net::Lstm(net) => Some(net.forward_through_time(images)),
@@ -239,7 +240,7 @@ impl Net {
         }
     }
 
-    /// The weights of its layers, in the order in which they are used, with their names.
+    /// The named weights of its layers, in order of use.
     pub fn weights(&self) -> Vec<(String, Weight)> {
         match self {
             Net::Mlp(net) => net.weights(),
@@ -250,7 +251,7 @@ impl Net {
     }
 }
 
-/// A weight, by its parameter's number.
+/// A weight, by its parameter id.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Weight {
     /// A matrix.
@@ -259,12 +260,12 @@ pub enum Weight {
     Filters(burn::module::ParamId),
 }
 
-/// The most pixels of an image: a header that claims more is wrong, or no image for these networks.
+/// Maximum number of pixels of an image; a header with more is damaged or unsuitable for these networks.
 const MOST_PIXELS: usize = 1 << 24;
-/// The most time steps, one after the other: more take longer than anyone waits for an answer.
+/// Maximum number of time steps; more would take too long.
 const MOST_STEPS: usize = 1 << 14;
-/// The most hidden layers of an MLP.
+/// Maximum number of hidden layers of an MLP.
 const MOST_LAYERS: usize = 1 << 10;
 
-/// How many logits there are.
+/// Number of logits.
 const LOGITS: usize = CLASSES;

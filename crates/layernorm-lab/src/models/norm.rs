@@ -1,4 +1,4 @@
-//! The normalizations of hidden units, over the shapes that networks have.
+//! The normalizations of hidden units, for the shapes that occur in the networks.
 //!
 //! ```text
 //!              vectors [N, C]       positions [B, T, C]        images [B, C, H, W]
@@ -9,7 +9,7 @@
 //! instance     –                    each unit over T           each channel over H and W
 //! ```
 //!
-//! Weight norm changes no activations but the weights: see [`super::dense`].
+//! Weight norm normalizes the weights instead of the activations: see [`super::dense`].
 
 use super::start::Draw;
 use burn::module::{Module, Param};
@@ -20,19 +20,20 @@ use layernorm_burn::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Which normalization.
+/// A normalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Norm {
     /// None.
     None,
-    /// Batch norm (Ioffe and Szegedy, 2015); in an LSTM with statistics of every time step (Cooijmans and others, 2016).
+    /// Batch norm (Ioffe and Szegedy, 2015); in an LSTM with separate statistics for every time step (Cooijmans et al.,
+    /// 2016).
     Batch,
     /// Layer norm (Ba, Kiros and Hinton, 2016).
     Layer,
     /// RMS norm (Zhang and Sennrich, 2019).
     Rms,
-    /// Group norm (Wu and He, 2018); in an LSTM, layer norm of each gate by itself.
+    /// Group norm (Wu and He, 2018); in an LSTM, layer norm of each gate separately.
     Group,
     /// Instance norm (Ulyanov, Vedaldi and Lempitsky, 2016).
     Instance,
@@ -45,7 +46,7 @@ impl Norm {
     pub const ALL: [Norm; 7] =
         [Norm::None, Norm::Batch, Norm::Layer, Norm::Rms, Norm::Group, Norm::Instance, Norm::Weight];
 
-    /// Its name, as the command takes it.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Norm::None => "none",
@@ -58,7 +59,7 @@ impl Norm {
         }
     }
 
-    /// The norm of this name.
+    /// The norm with this name.
     pub fn named(name: &str) -> Option<Norm> {
         Norm::ALL.into_iter().find(|norm| norm.name() == name)
     }
@@ -86,7 +87,7 @@ pub enum NormLayer {
 }
 
 impl NormLayer {
-    /// Over vectors or positions of `units`; `None` where nothing is normalized here.
+    /// For vectors or positions of `units`; `None` if activations are not normalized.
     pub(super) fn of_units(norm: Norm, units: usize, draw: &Draw<'_>) -> Option<NormLayer> {
         let epsilon = draw.start.epsilon;
         Some(match norm {
@@ -103,7 +104,7 @@ impl NormLayer {
         })
     }
 
-    /// Over images of `[channels, height, width]`.
+    /// For images of `[channels, height, width]`.
     pub(super) fn of_images(norm: Norm, [channels, height, width]: [usize; 3], draw: &Draw<'_>) -> Option<NormLayer> {
         Some(match norm {
             Norm::None | Norm::Weight => return None,
@@ -166,8 +167,8 @@ impl NormLayer {
     }
 }
 
-/// Batch norm whose running variance is unbiased, as its inventors have it. Burn's is divided by n, which at inference makes
-/// small batches look worse than they are.
+/// Batch norm with unbiased running variance, as in the original paper. Burn divides by n, which makes results with
+/// small batches worse at inference.
 fn batch_norm<const D: usize>(norm: &BatchNorm, x: Tensor<D>) -> Tensor<D> {
     let [all, units] = [x.shape().num_elements(), x.dims()[1]];
     if !x.device().is_autodiff() {
@@ -179,8 +180,8 @@ fn batch_norm<const D: usize>(norm: &BatchNorm, x: Tensor<D>) -> Tensor<D> {
     y
 }
 
-/// (1 − m)·before + m·v with v divided by n, turned into the same with v divided by n − 1. Of one case there is no such
-/// variance: it stays.
+/// Converts (1 − m)·before + m·v from v divided by n to v divided by n − 1. For a single sample this is undefined, and
+/// the value is kept.
 pub(super) fn unbiased(running: Tensor<1>, before: Tensor<1>, momentum: f64, count: usize) -> Tensor<1> {
     if count < 2 {
         return running;
@@ -209,10 +210,10 @@ fn bias(units: usize, draw: &Draw<'_>) -> Param<Tensor<1>> {
     draw.constant(units, draw.start.bias)
 }
 
-/// Groups have at least so many units or channels: of two values, their signs would be all that is left.
+/// Minimum number of units or channels per group: of two normalized values, only the signs would be left.
 const LEAST: usize = 4;
 
-/// Eight groups or fewer: the most of 8, 4, 2 and 1 that divide the units and leave enough of them in each.
+/// The largest of 8, 4, 2 and 1 groups that divides the units and leaves enough of them in each group.
 fn groups(units: usize) -> usize {
     [8, 4, 2].into_iter().find(|&groups| units.is_multiple_of(groups) && units / groups >= LEAST).unwrap_or(1)
 }

@@ -1,5 +1,5 @@
-//! A network's parameters as plain numbers, with their paths as names; and their ids, which are the same in every network of one
-//! kind: Burn's are random, and an optimizer's state is kept by them.
+//! A network's parameters as plain numbers, named by their paths, and parameter ids that are the same in every network
+//! of one architecture. Burn's ids are random, and the optimizer's state is keyed by them.
 
 use super::Net;
 use crate::training::tensors::{Entry, Named};
@@ -8,16 +8,17 @@ use burn::tensor::{Tensor, TensorData};
 use std::collections::BTreeMap;
 
 impl Net {
-    /// Every parameter and every running statistic, in the order in which modules have them.
+    /// Every parameter and running statistic, in module order.
     ///
-    /// Running statistics are only among them once they were asked for, which [`Module::valid`] does.
+    /// Running statistics are included only after they have been read once, which [`Module::valid`] does.
     pub(crate) fn numbers(&self) -> Result<Vec<Named>, String> {
         let mut reader = Reader { path: Vec::new(), found: Ok(Vec::new()) };
         self.visit(&mut reader);
         reader.found
     }
 
-    /// The network with these numbers: one tensor for each of its own, of the same shape. The error says what does not fit.
+    /// The network with these numbers: one tensor of the same shape for each of its own. The error says what does not
+    /// fit.
     pub(crate) fn with_numbers(self, tensors: Vec<Named>) -> Result<Net, String> {
         let mut given = BTreeMap::new();
         for Named { entry: Entry { name, shape }, numbers } in tensors {
@@ -29,12 +30,12 @@ impl Net {
         let net = self.map(&mut writer);
         match (writer.wrong, writer.given.keys().next()) {
             (Some(wrong), _) => Err(wrong),
-            (None, Some(name)) => Err(format!("tensor {name:?}: expected none of this name")),
+            (None, Some(name)) => Err(format!("tensor {name:?}: not part of this network")),
             (None, None) => Ok(net),
         }
     }
 
-    /// The network with ids that follow from the order of its parameters.
+    /// The network with ids derived from the order of its parameters.
     pub(super) fn numbered(self) -> Net {
         self.map(&mut Numberer { next: 0 })
     }

@@ -1,32 +1,32 @@
-//! How a network starts: weights uniform in ±k/sqrt(f), f the numbers that a unit sees, from one stream a parameter.
+//! Initialization: weights uniform in ±k/sqrt(f), where f is the fan-in, from one random stream per parameter.
 
 use crate::data::SplitMix64;
 use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
-/// How a network starts.
+/// Initialization of a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// The seed of the weights.
+    /// Random seed of the weights.
     pub seed: u64,
-    /// k: all weights (not the biases) are multiplied by this.
+    /// k, the factor for all weights (not biases).
     pub weight_scale: f64,
-    /// What the gains γ of the norms start at. In an LSTM with batch norm this is multiplied by 0.1, as its inventors advise.
+    /// Initial gain γ of the norms. In an LSTM with batch norm this is multiplied by 0.1, as its authors recommend.
     pub gain: f64,
-    /// What the biases β of the norms start at.
+    /// Initial bias β of the norms.
     pub bias: f64,
     /// ε of the norms.
     pub epsilon: f64,
 }
 
 impl Start {
-    /// The usual start: γ = 1, β = 0, ε = 1e-5.
+    /// The default: γ = 1, β = 0, ε = 1e-5.
     pub fn new(seed: u64) -> Start {
         Start { seed, weight_scale: 1.0, gain: 1.0, bias: 0.0, epsilon: 1e-5 }
     }
 
-    /// What is wrong with it.
+    /// Checks the values.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (what, value) in [("weight scale", self.weight_scale), ("gain", self.gain), ("bias", self.bias)] {
             if !value.is_finite() {
@@ -40,7 +40,7 @@ impl Start {
     }
 }
 
-/// Draws parameters, one after the other.
+/// Draws parameters in sequence.
 pub(super) struct Draw<'a> {
     pub(super) start: &'a Start,
     pub(super) device: &'a Device,
@@ -52,13 +52,13 @@ impl<'a> Draw<'a> {
         Draw { start, device, drawn: 0 }
     }
 
-    /// A weight whose units see `fan_in` numbers.
+    /// A weight with this fan-in.
     pub(super) fn weight<const D: usize>(&mut self, shape: [usize; D], fan_in: usize) -> Param<Tensor<D>> {
         let bound = self.start.weight_scale / (fan_in.max(1) as f64).sqrt();
         self.uniform(shape, bound)
     }
 
-    /// A bias of units that see `fan_in` numbers.
+    /// A bias with this fan-in.
     pub(super) fn bias(&mut self, units: usize, fan_in: usize) -> Param<Tensor<1>> {
         self.uniform([units], 1.0 / (fan_in.max(1) as f64).sqrt())
     }
@@ -72,7 +72,7 @@ impl<'a> Draw<'a> {
         self.param(numbers, shape)
     }
 
-    /// All the same.
+    /// Constant values.
     pub(super) fn constant(&self, units: usize, value: f64) -> Param<Tensor<1>> {
         self.param(vec![value as f32; units], [units])
     }
@@ -81,7 +81,7 @@ impl<'a> Draw<'a> {
         Param::from_tensor(Tensor::from_data(TensorData::new(numbers, shape), self.device))
     }
 
-    /// A seed for what draws its own numbers.
+    /// A seed for modules that draw their own numbers.
     pub(super) fn seed(&mut self) -> u64 {
         self.drawn += 1;
         SplitMix64::stream(self.start.seed, self.drawn - 1).next_u64()

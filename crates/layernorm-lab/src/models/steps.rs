@@ -1,14 +1,14 @@
-//! An LSTM step by step, for norms that the fused one does not have:
+//! An LSTM computed one step at a time, for norms that the fused one does not support:
 //!
 //! ```text
 //! a = Nx(W x) + Nh(U h) + b      i = σ(aᵢ)  f = σ(a_f)  g = tanh(a_g)  o = σ(a_o)
 //! c = f∘c + i∘g                  h = o∘tanh(Nc(c))
 //! ```
 //!
-//! Batch norm keeps statistics of every time step by itself: the first steps see other distributions than the later ones
-//! (Cooijmans and others, 2016). Steps beyond those of training take the statistics of the last one. For inference, statistics
-//! are taken over many training images, each counting as much ([`super::Net::settled`]): the first rows of an image are mostly
-//! blank, and a running mean of what is rare is mostly wrong.
+//! Batch norm keeps separate statistics for every time step, because the distributions differ between early and later
+//! steps (Cooijmans et al., 2016). Steps beyond the training length use the statistics of the last one. For inference,
+//! statistics are computed over many training images with equal weights ([`super::Net::settled`]): the first rows of an
+//! image are mostly blank, and running means of rare values are inaccurate.
 
 use super::Norm;
 use super::lstm::marked;
@@ -20,9 +20,9 @@ use burn::tensor::{Device, Tensor, TensorData};
 use layernorm_burn::functional::{batch_norm, batch_norm_train, rms_norm};
 use layernorm_rnn::{Network, Slot};
 
-/// What the gains of batch norm start at, times the gain asked for: larger ones saturate the gates.
+/// Initial gain of batch norm, multiplied by the requested gain; larger values saturate the gates.
 const BATCH_GAIN: f64 = 0.1;
-/// How much a batch counts in the running statistics.
+/// Momentum of the running statistics.
 const MOMENTUM: f64 = 0.1;
 
 /// An LSTM with batch norm or RMS norm.
@@ -39,16 +39,16 @@ pub struct StepLstm {
     cell_norm: StepNorm,
 }
 
-/// A norm whose statistics, if it keeps any, belong to a time step.
+/// A norm with separate statistics, if any, for each time step.
 #[derive(Module, Debug)]
 pub struct StepNorm {
     gain: Param<Tensor<1>>,
     bias: Option<Param<Tensor<1>>>,
-    /// Running means and variances of each step: batch norm's. Empty: RMS norm.
+    /// Running means and variances of each step (batch norm); empty for RMS norm.
     running: Vec<Moments>,
     #[module(skip)]
     epsilon: f64,
-    /// How much a batch counts in the running statistics.
+    /// Momentum of the running statistics.
     #[module(skip)]
     momentum: f64,
 }
@@ -80,7 +80,7 @@ impl StepLstm {
         }
     }
 
-    /// The last h `[B, H]` of sequences `[B, T, I]`; with `marks`, h of every step can be differentiated by.
+    /// The last h `[B, H]` of sequences `[B, T, I]`; with `marks`, the loss can be differentiated by h of every step.
     pub(super) fn forward(&self, x: Tensor<3>, mut marks: Option<&mut Vec<Tensor<3>>>) -> Tensor<2> {
         let [batch, steps, _] = x.dims();
         let [_, hidden] = self.recurrent.dims();
@@ -89,7 +89,8 @@ impl StepLstm {
         let mut h = Tensor::<2>::zeros([batch, hidden], &x.device());
         let mut c = h.clone();
         for step in 0..steps {
-            // A product a step: the gradient of a part of one product for all steps would be as large as the whole, every step.
+            // One product per step: the gradient of a slice of one product for all steps would be as large as the whole
+            // at every step.
             let input = x.clone().narrow(1, step, 1).squeeze_dim::<2>(1);
             let from_input = self.input_norm.forward(input.matmul(weight.clone()), step);
             let from_state = self.recurrent_norm.forward(h.matmul(recurrent.clone()), step);
@@ -104,7 +105,7 @@ impl StepLstm {
         h
     }
 
-    /// Whether it keeps statistics; if so, a batch counts this much in them from now on.
+    /// Sets the momentum of the running statistics; returns whether there are any.
     pub(super) fn set_momentum(&mut self, momentum: f64) -> bool {
         let norms = [&mut self.input_norm, &mut self.recurrent_norm, &mut self.cell_norm];
         norms.into_iter().fold(false, |any, norm| {

@@ -1,19 +1,20 @@
-//! What a forward pass shows of its inside, if asked to.
+//! Taps: optional access to the hidden units of a forward pass.
 
 use burn::tensor::Tensor;
 
 /// The hidden units of a layer.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Which layer.
+    /// Name of the layer.
     pub layer: String,
-    /// Before the norm, `[cases, units]`: cases are images, or positions of images. Without a norm here, the same as `after`.
+    /// Before the norm, `[samples, units]`: samples are images or positions of images. Without a norm, the same as
+    /// `after`.
     pub before: Tensor<2>,
-    /// After it.
+    /// After the norm.
     pub after: Tensor<2>,
 }
 
-/// Closed taps cost nothing.
+/// Collects hidden units; closed taps have no cost.
 #[derive(Debug, Default)]
 pub struct Taps {
     open: bool,
@@ -21,17 +22,17 @@ pub struct Taps {
 }
 
 impl Taps {
-    /// They show nothing.
+    /// Collects nothing.
     pub fn closed() -> Taps {
         Taps::default()
     }
 
-    /// They show every hidden layer.
+    /// Collects every hidden layer.
     pub fn open() -> Taps {
         Taps { open: true, seen: Vec::new() }
     }
 
-    /// What they showed, in the order of the layers.
+    /// The collected units, in the order of the layers.
     pub fn seen(self) -> Vec<Seen> {
         self.seen
     }
@@ -54,7 +55,7 @@ impl Taps {
         }
     }
 
-    /// A layer's units: images `[B, C, H, W]`, a channel being a unit.
+    /// A layer's units: images `[B, C, H, W]`, where each channel is a unit.
     pub(super) fn images(&mut self, layer: impl FnOnce() -> String, before: &Tensor<4>, after: &Tensor<4>) {
         let flat = |x: &Tensor<4>| {
             let [batch, channels, height, width] = x.dims();

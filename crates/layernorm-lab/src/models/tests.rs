@@ -9,10 +9,10 @@ use burn::module::{ModuleVisitor, Param};
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 
-/// Half of the distance from 1 to the next f32: what one rounding changes, relatively, at most.
+/// Half the distance from 1 to the next f32: the maximum relative error of one rounding.
 const UNIT: f64 = 1.0 / (1 << 24) as f64;
 
-/// Rows and columns of the images here.
+/// Rows and columns of the test images.
 const IMAGE: [usize; 2] = [6, 5];
 
 fn cpu() -> Device {
@@ -23,7 +23,7 @@ fn training() -> Device {
     Device::flex().autodiff()
 }
 
-/// One of each kind, and of each way in which a kind can compute.
+/// One network of each architecture and each of its variants.
 fn archs() -> Vec<Arch> {
     let transformer = |pre_norm| Arch::Transformer { width: 8, heads: 2, blocks: 2, pre_norm };
     vec![
@@ -41,7 +41,7 @@ fn lstm(reads: Reads) -> Arch {
     Arch::Lstm { hidden: 7, reads }
 }
 
-/// All networks with all norms that they can have.
+/// All networks with all norms that they support.
 fn fitting() -> impl Iterator<Item = (Arch, Norm)> {
     let all = archs().into_iter().flat_map(|arch| Norm::ALL.map(|norm| (arch.clone(), norm)));
     all.filter(|(arch, norm)| arch.refuses(*norm).is_none())
@@ -93,8 +93,8 @@ struct Numbers {
     values: Vec<f32>,
 }
 
-/// All parameters and running statistics of a network by their names. Both LSTMs, the fused one and that of steps, call
-/// theirs `Lstm.input`, `Lstm.recurrent` and `Lstm.bias`.
+/// All parameters and running statistics of a network by name. In both the fused and the step-by-step LSTM the names
+/// are `Lstm.input`, `Lstm.recurrent` and `Lstm.bias`.
 fn parameters(net: &Net) -> BTreeMap<String, Numbers> {
     #[derive(Default)]
     struct Collect {

@@ -1,13 +1,13 @@
 //! Attention over the rows of an image.
 //!
 //! ```text
-//! post-norm   x = N(x + A(x));  x = N(x + F(x))          as at first (Vaswani and others, 2017)
-//! pre-norm    x = x + A(N(x));  x = x + F(N(x))          as is usual today, with a norm of the sum at the end
+//! post-norm   x = N(x + A(x));  x = N(x + F(x))          as originally (Vaswani et al., 2017)
+//! pre-norm    x = x + A(N(x));  x = x + F(N(x))          as usual today, with a final norm
 //! A(x) = concat(softmax(q kᵀ/sqrt(d)) v)·O,  F(x) = relu(x·W₁ + b₁)·W₂ + b₂
 //! ```
 //!
-//! Rows come in by a product and get a learnt place; the class is told from all positions together. (From their mean it could
-//! not be told after an instance norm, which makes every mean β.)
+//! Rows are projected and get a learned position embedding; the classifier reads all positions together. (Their mean
+//! would carry no information after instance norm, which makes every mean β.)
 
 use super::dense::Dense;
 use super::norm::NormLayer;
@@ -17,10 +17,10 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::activation::{relu, softmax};
 
-/// The products inside are so many times as wide as a position.
+/// Width of the MLP relative to that of a position.
 const WIDENING: usize = 2;
 
-/// Attention and two products.
+/// A block: attention and MLP.
 #[derive(Module, Debug)]
 pub struct Block {
     query: Dense,
@@ -99,7 +99,7 @@ impl Transformer {
         self.last.forward(x.flatten::<2>(1, 2))
     }
 
-    /// A part of a block with its norm and what goes around it.
+    /// A sublayer with its norm and residual connection.
     fn around(
         &self,
         x: Tensor<3>,

@@ -1,4 +1,4 @@
-//! A run's file, open to be appended to.
+//! A run's file, open for appending.
 
 use super::Error;
 use super::lines::{self, Event, Header, Line, Mark, Parsed, Record};
@@ -8,19 +8,19 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// A run's file, open to be appended to.
+/// A run's file, open for appending.
 #[derive(Debug)]
 pub struct RunFile {
     path: PathBuf,
     file: File,
     record: Record,
-    /// Where each line ends, the header's first.
+    /// End of each line, starting with the header.
     marks: Vec<Mark>,
 }
 
 impl RunFile {
-    /// Opens a run's file in a folder, or makes it. What a killed run left is kept; a broken last line is cut off. A file that
-    /// is not this run's is an error, and stays as it is.
+    /// Opens or creates a run's file in a folder. Records of a killed run are kept; a broken last line is removed. A
+    /// file of another run is an error and is not changed.
     pub fn open(folder: &Path, header: Header) -> Result<RunFile, Error> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if header.run.is_empty() || header.run.starts_with('.') || !header.run.chars().all(fits) {
@@ -48,12 +48,12 @@ impl RunFile {
         Ok(run)
     }
 
-    /// What is in it.
+    /// Its contents.
     pub fn record(&self) -> &Record {
         &self.record
     }
 
-    /// The file.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -66,7 +66,7 @@ impl RunFile {
         Ok(())
     }
 
-    /// Says that the run went to its end.
+    /// Marks the run as finished.
     pub fn finish(&mut self) -> Result<(), Error> {
         if !self.record.finished {
             self.write(&Line::End)?;
@@ -75,7 +75,7 @@ impl RunFile {
         Ok(())
     }
 
-    /// Goes back to where there were so many events: what came later is done again, with the same result.
+    /// Truncates the file to `events` events; the later ones will be computed again, with the same result.
     pub fn rewind(&mut self, events: usize) -> Result<(), Error> {
         if events > self.record.events.len() || events == self.record.events.len() && !self.record.finished {
             return Ok(());
@@ -86,7 +86,7 @@ impl RunFile {
         self.cut()
     }
 
-    /// Cuts off what is behind the last line.
+    /// Removes everything after the last complete line.
     fn cut(&mut self) -> Result<(), Error> {
         let end = self.mark().bytes;
         self.file.set_len(end).map_err(Error::io(&self.path))?;
@@ -98,7 +98,7 @@ impl RunFile {
         self.marks.last().copied().unwrap_or(Mark::START)
     }
 
-    /// A line, in one write.
+    /// Appends a line, in one write.
     fn write(&mut self, line: &Line) -> Result<(), Error> {
         let (bytes, mark) = lines::write(line, &self.mark()).map_err(|error| Error::io(&self.path)(error.into()))?;
         self.file.write_all(&bytes).map_err(Error::io(&self.path))?;

@@ -1,22 +1,22 @@
-//! Records as bytes, without files: lines with their checksums, written and read. Any bytes give a record or what is wrong.
+//! Encoding and decoding of records: lines with checksums. Any input gives a record or an error.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The version of the format. Files of other versions are refused.
+/// Version of the format. Files of other versions are rejected.
 pub const VERSION: u32 = 2;
 
-/// What a run is: enough to do it again.
+/// Identity of a run: everything needed to repeat it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// The version of the format.
+    /// Version of the format.
     pub version: u32,
-    /// The study that it belongs to.
+    /// Its study.
     pub study: String,
-    /// Its name in the study, which is also the file's.
+    /// Name of the run and of its file.
     pub run: String,
-    /// Everything that decides its numbers.
+    /// Everything that determines its results.
     pub settings: Value,
 }
 
@@ -27,33 +27,33 @@ impl Header {
     }
 }
 
-/// Something that a run has seen.
+/// An event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// What kind of thing.
+    /// The event's name.
     pub name: String,
-    /// The thing.
+    /// The event's data.
     pub data: Value,
 }
 
-/// What a file of records holds.
+/// Contents of a file of records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// What the run is.
+    /// The header.
     pub header: Header,
-    /// What it has seen.
+    /// The events, in order.
     pub events: Vec<Event>,
-    /// Whether it went to its end.
+    /// Whether the run is finished.
     pub finished: bool,
 }
 
 impl Record {
-    /// A run that has seen nothing yet.
+    /// A record without events.
     pub fn new(header: Header) -> Record {
         Record { header, events: Vec::new(), finished: false }
     }
 
-    /// The events of one name.
+    /// The data of all events with this name.
     pub fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Value> {
         self.events.iter().filter(move |event| event.name == name).map(|event| &event.data)
     }
@@ -68,29 +68,29 @@ pub(super) enum Line {
     End,
 }
 
-/// Why bytes are no record.
+/// Why bytes are not a valid record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// A line is not a record's.
+    /// A line is invalid.
     Line {
-        /// Which line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// What was found.
         what: String,
     },
     /// Another version of the format.
     Version {
-        /// Which.
+        /// The version found.
         found: u32,
     },
 }
 
-/// Where a file is whole: after a line, and with which checksum the next one goes on.
+/// A position after a complete line, with the checksum that the next line continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Bytes up to here.
+    /// Number of bytes up to here.
     pub bytes: u64,
-    /// The checksum of all lines up to here.
+    /// Checksum of all lines up to here.
     pub sum: Sum,
 }
 
@@ -99,21 +99,21 @@ impl Mark {
     pub const START: Mark = Mark { bytes: 0, sum: [b'0'; DIGITS] };
 }
 
-/// A checksum: hexadecimal digits.
+/// A checksum in hexadecimal digits.
 pub type Sum = [u8; DIGITS];
 
-/// 64 bits: damage goes unseen once in 10¹⁹ times. It is no protection against forgers, and could not be.
+/// 64 bits: damage is missed once in 10¹⁹ times. This does not protect against deliberate forgery.
 const DIGITS: usize = 16;
-/// What stands before a line's checksum.
+/// Text before a line's checksum.
 const BEFORE: &[u8] = b",\"sum\":\"";
-/// And behind it.
+/// Text after it.
 const AFTER: &[u8] = b"\"}";
-/// How every file begins.
+/// Start of every file.
 const BEGINNING: &[u8] = b"{\"record\":\"start\",";
-/// How every line begins.
+/// Start of every line.
 const LINE: &[u8] = b"{\"record\":\"";
 
-/// The sha256 of the checksum before and of the line without its own, its first digits.
+/// The first digits of the SHA-256 of the previous checksum and the line without its own.
 fn sum(before: &Sum, line: &[u8]) -> Sum {
     let hash = Sha256::new().chain_update(before).chain_update(line).finalize();
     std::array::from_fn(|digit| {
@@ -122,7 +122,7 @@ fn sum(before: &Sum, line: &[u8]) -> Sum {
     })
 }
 
-/// A line's bytes behind those up to `mark`, and where the file is whole then.
+/// Encodes a line after `mark`; returns its bytes and the new mark.
 pub(super) fn write(line: &Line, mark: &Mark) -> Result<(Vec<u8>, Mark), serde_json::Error> {
     let mut bytes = serde_json::to_vec(line)?;
     let sum = sum(&mark.sum, &bytes);
@@ -134,7 +134,7 @@ pub(super) fn write(line: &Line, mark: &Mark) -> Result<(Vec<u8>, Mark), serde_j
     Ok((bytes, mark))
 }
 
-/// The line without its checksum, and the checksum.
+/// Splits a line into its text without checksum and the checksum.
 fn split(line: &[u8]) -> Option<(Vec<u8>, Sum)> {
     let rest = line.strip_suffix(AFTER)?;
     let (rest, sum) = rest.split_last_chunk::<DIGITS>()?;
@@ -143,16 +143,16 @@ fn split(line: &[u8]) -> Option<(Vec<u8>, Sum)> {
     Some((rest, *sum))
 }
 
-/// What some bytes hold.
+/// Decoded bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
     /// The record.
     pub record: Record,
-    /// Where each line ends, the header's first.
+    /// End of each line, starting with the header.
     pub marks: Vec<Mark>,
 }
 
-/// The record in some bytes; `None` if they end within the header. A last line that is cut off does not count.
+/// Decodes a record; `None` if the bytes end within the header. A truncated last line is ignored.
 pub fn parse(bytes: &[u8]) -> Result<Option<Parsed>, Wrong> {
     let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |last| last + 1);
     let (lines, rest) = bytes.split_at(whole);
@@ -186,37 +186,38 @@ enum Unread {
     Line(String),
 }
 
-/// A line whose checksum is right, and that checksum.
+/// Decodes a line and verifies its checksum.
 fn checked(text: &[u8], first: bool, before: &Mark) -> Result<(Line, Sum), Unread> {
-    // Other versions may have other lines: the header is looked at first, and for its version alone.
+    // Other versions may have other lines, so the header's version is checked first.
     if first
         && let Ok(value) = serde_json::from_slice::<Value>(text)
         && let Some(found) = value["version"].as_u64().filter(|&found| found != u64::from(VERSION))
     {
         return Err(Unread::Version(u32::try_from(found).unwrap_or(u32::MAX)));
     }
-    let (text, found) = split(text).ok_or_else(|| Unread::Line("no line with a checksum".to_owned()))?;
+    let (text, found) = split(text).ok_or_else(|| Unread::Line("a line without a checksum".to_owned()))?;
     let line = serde_json::from_slice(&text).map_err(|error| Unread::Line(error.to_string()))?;
     let expected = sum(&before.sum, &text);
     if found != expected {
         let [expected, found] = [&expected[..], &found[..]].map(|sum| sum.escape_ascii().to_string());
         return Err(Unread::Line(format!(
-            "checksum {found} instead of {expected}: this line or one before it was changed, removed, doubled or moved"
+            "checksum {found} instead of {expected}: this line or an earlier one was changed, removed, duplicated or \
+             moved"
         )));
     }
     Ok((line, found))
 }
 
-/// A record with one line more.
+/// Appends a line to a record.
 fn joined(parsed: Option<Parsed>, line: Line, mark: Mark) -> Result<Parsed, &'static str> {
     let Some(mut parsed) = parsed else {
-        let Line::Start(header) = line else { return Err("something before the start") };
+        let Line::Start(header) = line else { return Err("a line before the header") };
         return Ok(Parsed { record: Record::new(header), marks: vec![mark] });
     };
     let record = &mut parsed.record;
     match line {
-        _ if record.finished => return Err("something behind the end"),
-        Line::Start(_) => return Err("a second start"),
+        _ if record.finished => return Err("a line after the end"),
+        Line::Start(_) => return Err("a second header"),
         Line::Event(event) => record.events.push(event),
         Line::End => record.finished = true,
     }

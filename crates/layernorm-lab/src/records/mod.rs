@@ -1,6 +1,6 @@
-//! Records: what a run has seen, one file a run, one JSON object a line. A file is only ever appended to, and every line is
-//! handed to the system as a whole before the run goes on; so whatever kills a run, its file is a run up to some line, with
-//! at most one broken line behind it, which is cut off when the run goes on.
+//! Records: the events of a run, one file per run, one JSON object per line. Files are append-only, and every line is
+//! written with one call before the run continues. If a run is killed, its file therefore holds complete lines and at
+//! most one broken line at the end, which is removed when the run resumes.
 //!
 //! ```text
 //! {"record":"start","version":2,"study":"epsilon","run":"epsilon-layer-1","settings":{…},"sum":"0f3a…"}
@@ -8,11 +8,11 @@
 //! {"record":"end","sum":"d200…"}
 //! ```
 //!
-//! `sum` is a checksum of the line and of all lines before it ([`lines`]): a line that was changed, removed, doubled or moved is
-//! found when the file is read, in a run that goes on as in one that is finished. Version 1 had no checksums; its files are
-//! refused, not read without one and not overwritten.
+//! `sum` is a checksum of the line and of all lines before it ([`lines`]), so lines that were changed, removed,
+//! duplicated or moved are detected when the file is read. Files of version 1 had no checksums; they are rejected and
+//! never overwritten.
 //!
-//! Records hold no clock: the same settings give the same bytes.
+//! Records contain no times: the same settings give the same bytes.
 
 mod file;
 pub mod lines;
@@ -28,43 +28,43 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a file of records was refused.
+/// Why a file of records could not be used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system says no.
+    /// An I/O error.
     Io {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// A line in the middle is not a record.
+    /// A line is not a valid record.
     Line {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// What was found.
         what: String,
     },
     /// The file was written by another version of this program.
     Version {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// Its version.
         found: u32,
     },
-    /// The file is of a run with other settings.
+    /// The file belongs to a run with other settings.
     Settings {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// The header wanted.
+        /// The expected header.
         expected: Box<Header>,
-        /// The header found.
+        /// The header in the file.
         found: Box<Header>,
     },
-    /// A run's name cannot be a file's.
+    /// The run's name is not valid as a file name.
     Name {
         /// The name.
         run: String,
@@ -81,9 +81,7 @@ impl fmt::Display for Error {
             Error::Version { path, found } => {
                 write!(f, "{}: expected records of version {VERSION}, found version {found}", shown(path))?;
                 match found {
-                    0..VERSION => {
-                        f.write_str(", which has no checksums; choose another folder, and the runs are made anew")
-                    }
+                    0..VERSION => f.write_str(", which has no checksums; choose another folder to repeat the runs"),
                     _ => Ok(()),
                 }
             }
@@ -104,12 +102,12 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// For `map_err`: what the system says of this file.
+    /// For `map_err`: an I/O error of this file.
     fn io(path: &Path) -> impl Fn(io::Error) -> Error {
         move |source| Error::Io { path: path.to_owned(), source }
     }
 
-    /// For `map_err`: what is wrong with the bytes of this file.
+    /// For `map_err`: invalid contents of this file.
     fn of(path: &Path) -> impl Fn(Wrong) -> Error {
         move |wrong| match wrong {
             Wrong::Line { line, what } => Error::Line { path: path.to_owned(), line, what },
@@ -128,9 +126,9 @@ impl std::error::Error for Error {
 }
 
 impl Record {
-    /// Reads a file; `None` if it ends before the header does. A broken last line does not count.
+    /// Reads a file; `None` if it ends within the header. A broken last line is ignored.
     pub fn read(path: &Path) -> Result<Option<Record>, Error> {
-        // Before it is opened: opening a FIFO would wait for a writer.
+        // Checked before opening, because opening a FIFO would block.
         if !std::fs::metadata(path).map_err(Error::io(path))?.is_file() {
             let source = io::Error::new(io::ErrorKind::InvalidInput, "expected a regular file, found something else");
             return Err(Error::io(path)(source));
@@ -140,7 +138,7 @@ impl Record {
     }
 }
 
-/// All records of a folder, by file name.
+/// Reads all records of a folder, sorted by file name.
 pub fn read_all(folder: &Path) -> Result<Vec<Record>, Error> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(Error::io(folder))? {

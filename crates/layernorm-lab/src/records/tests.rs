@@ -15,7 +15,7 @@ fn whole(folder: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn a_run_killed_at_any_byte_ends_as_an_unbroken_one() {
+fn a_run_killed_at_any_byte_ends_like_an_uninterrupted_one() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = whole(folder.path());
     for cut in 0..bytes.len() {
@@ -26,7 +26,7 @@ fn a_run_killed_at_any_byte_ends_as_an_unbroken_one() {
 }
 
 #[test]
-fn rewinding_cuts_off_what_came_later() {
+fn rewinding_removes_later_events() {
     let folder = tempfile::tempdir().unwrap();
     let bytes = whole(folder.path());
     for events in 0..=5 {
@@ -62,7 +62,7 @@ fn other_settings_other_versions_and_broken_lines_are_named() {
     }
 }
 
-/// Writes some bytes as the run's file; both ways to read it must refuse them with these words, and leave them as they are.
+/// Writes bytes as the run's file; both ways to read it must fail with these words and leave the file unchanged.
 #[track_caller]
 fn refused(bytes: &[u8], words: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -72,24 +72,24 @@ fn refused(bytes: &[u8], words: &str) {
     for error in errors {
         assert!(error.to_string().contains(words), "expected {words:?} in {error}");
     }
-    assert_eq!(std::fs::read(&path).unwrap(), bytes, "it stays as it is");
+    assert_eq!(std::fs::read(&path).unwrap(), bytes, "the file is unchanged");
 }
 
 #[test]
-fn lines_that_were_removed_doubled_moved_or_changed_are_found() {
+fn removed_duplicated_moved_or_changed_lines_are_detected() {
     let bytes = whole(tempfile::tempdir().unwrap().path());
     let lines: Vec<&[u8]> = bytes.split_inclusive(|&b| b == b'\n').collect();
     assert_eq!(lines.len(), 7);
     for line in 1..6 {
         let joined = |lines: &[&[u8]]| lines.concat();
         let (before, after) = lines.split_at(line);
-        refused(&joined(&[&joined(before), &joined(&after[1..])]), "changed, removed, doubled or moved");
-        refused(&joined(&[&joined(before), after[0], &joined(after)]), "changed, removed, doubled or moved");
+        refused(&joined(&[&joined(before), &joined(&after[1..])]), "changed, removed, duplicated or moved");
+        refused(&joined(&[&joined(before), after[0], &joined(after)]), "changed, removed, duplicated or moved");
         let mut moved = lines.clone();
         moved.swap(line - 1, line);
         refused(&joined(&moved), "expected a record");
     }
-    // A digit, anywhere: in the header, an event, and the unfinished run's last line.
+    // A changed digit anywhere: in the header, in an event, in the last line of an unfinished run.
     let cut = lines[..4].concat();
     for bytes in [&bytes[..], &cut[..]] {
         for place in (0..bytes.len()).filter(|&place| bytes[place].is_ascii_digit()) {
@@ -99,12 +99,12 @@ fn lines_that_were_removed_doubled_moved_or_changed_are_found() {
         }
     }
     let ended = [&cut[..], b"{\"record\":\"end\"}\n"].concat();
-    refused(&ended, "line 5: expected a record, found no line with a checksum");
+    refused(&ended, "line 5: expected a record, found a line without a checksum");
     refused(&[&cut[..], b"\n"].concat(), "line 5");
 }
 
 #[test]
-fn what_another_program_has_written_stays() {
+fn files_of_other_programs_are_unchanged() {
     for foreign in ["hello", "{\"record\":\"stop", "x\ny", "\n", " "] {
         refused(foreign.as_bytes(), "expected a record, found");
     }

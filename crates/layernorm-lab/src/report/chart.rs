@@ -1,26 +1,26 @@
-//! The kinds of pictures and their data. `None`, NaN and infinities become `null`: a gap, which the page names.
+//! Chart types and their data. `None`, NaN and infinities become `null`, which the page shows as a gap and mentions.
 
 use serde::Serialize;
 
-/// A picture with what is said about it.
+/// A chart with its title and caption.
 #[derive(Debug, Clone, Serialize)]
 pub struct Chart {
-    /// Unique in its story; stands in links.
+    /// Unique in its story; used in links.
     pub id: String,
     /// The heading.
     pub title: String,
-    /// A sentence of what to see.
+    /// The caption.
     pub see: String,
-    /// The picture itself.
+    /// The data to draw.
     #[serde(flatten)]
     pub picture: Picture,
 }
 
-/// The kinds of pictures.
+/// Chart types.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Picture {
-    /// Curves, with a band where a series has `lo` and `hi`.
+    /// Curves, with a band if a series has `lo` and `hi`.
     Lines {
         /// The horizontal axis.
         x: Axis,
@@ -31,18 +31,18 @@ pub enum Picture {
         /// Whether a slider and a play button draw the curves up to a step.
         scrub: bool,
     },
-    /// A profile that moves, such as the gradient of each layer over training.
+    /// An animated profile, such as the gradient of each layer during training.
     Frames {
-        /// The places of a profile: `categories`, or numbers from 1.
+        /// The positions of a profile: `categories`, or numbers from 1.
         x: Axis,
         /// The vertical axis, the same in every frame.
         y: Axis,
-        /// The names of the profiles.
+        /// Names of the profiles.
         series: Vec<String>,
-        /// The moments, in order.
+        /// The frames, in order.
         frames: Vec<Frame>,
     },
-    /// Matrices side by side, on one colour scale.
+    /// Matrices side by side, with a common colour scale.
     Heatmaps {
         /// The matrices.
         maps: Vec<Map>,
@@ -53,16 +53,16 @@ pub enum Picture {
         /// What the colours mean, such as `correlation`.
         scale: String,
     },
-    /// Points in space that can be turned.
+    /// Rotatable point clouds in three dimensions.
     Scatter3d {
-        /// The clouds, side by side, turned together.
+        /// The clouds, side by side, rotated together.
         panels: Vec<Panel>,
-        /// The classes' names.
+        /// Names of the classes.
         classes: Vec<String>,
-        /// The axes' names.
+        /// Names of the axes.
         axes: [String; 3],
     },
-    /// Distributions: over each other up to three, below each other above that.
+    /// Histograms: up to three are overlaid, more are stacked vertically.
     Histograms {
         /// The horizontal axis.
         x: Axis,
@@ -71,22 +71,22 @@ pub enum Picture {
         /// The distributions.
         groups: Vec<Group>,
     },
-    /// Grouped bars, with a whisker where a series has `lo` and `hi`.
+    /// Grouped bars, with a whisker if a series has `lo` and `hi`.
     Bars {
         /// The horizontal axis, with `categories`.
         x: Axis,
         /// The vertical axis.
         y: Axis,
-        /// One bar a category each.
+        /// Series with one bar per category.
         series: Vec<Bars>,
     },
     /// A table of coloured cells, such as the paper's Table 1 or the map of learning rates.
     Grid {
-        /// The rows' names.
+        /// Names of the rows.
         rows: Vec<String>,
-        /// The columns' names.
+        /// Names of the columns.
         columns: Vec<String>,
-        /// One list a row.
+        /// One list per row.
         cells: Vec<Vec<Tile>>,
         /// What the colours mean.
         scale: String,
@@ -96,7 +96,7 @@ pub enum Picture {
         /// The steps, in order.
         steps: Vec<Step>,
     },
-    /// Questions to the reader.
+    /// Quiz questions.
     Quiz {
         /// The questions.
         questions: Vec<Question>,
@@ -110,18 +110,18 @@ pub enum Picture {
 pub struct Axis {
     /// What is measured.
     pub label: String,
-    /// In which unit; shown in brackets.
+    /// The unit, shown in parentheses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// Whether the axis is logarithmic.
     pub log: bool,
-    /// The names of the places, where they are not numbers.
+    /// Names of the positions, if they are not numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub categories: Option<Vec<String>>,
-    /// The lower end, if not the data's.
+    /// Lower limit, if not that of the data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// The upper end, if not the data's.
+    /// Upper limit, if not that of the data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
 }
@@ -131,9 +131,9 @@ pub struct Axis {
 pub struct Series {
     /// The name in the legend. The same normalization has the same colour in every chart.
     pub name: String,
-    /// Rising.
+    /// In increasing order.
     pub x: Vec<f64>,
-    /// The values; a gap where there is none.
+    /// The values; `None` is a gap.
     pub y: Vec<Option<f64>>,
     /// The band's lower edge.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -141,23 +141,23 @@ pub struct Series {
     /// The band's upper edge.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hi: Option<Vec<Option<f64>>>,
-    /// Whether the curve is a reference, such as a theory, and dashed.
+    /// Whether the curve is dashed, such as a theoretical reference.
     pub dashed: bool,
 }
 
-/// A moment of [`Picture::Frames`].
+/// A frame of [`Picture::Frames`].
 #[derive(Debug, Clone, Serialize)]
 pub struct Frame {
     /// Such as `step 100`.
     pub label: String,
-    /// One profile a series, one value a place.
+    /// One profile per series, one value per position.
     pub values: Vec<Vec<Option<f64>>>,
 }
 
 /// A matrix of [`Picture::Heatmaps`].
 #[derive(Debug, Clone, Serialize)]
 pub struct Map {
-    /// The name above it.
+    /// The heading.
     pub name: String,
     /// The number of rows.
     pub rows: usize,
@@ -165,7 +165,7 @@ pub struct Map {
     pub columns: usize,
     /// Row by row, `rows · columns` long.
     pub values: Vec<f64>,
-    /// The units' names, where rows and columns are the same units.
+    /// Names of the units, if rows and columns are the same units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<Vec<String>>,
 }
@@ -173,9 +173,9 @@ pub struct Map {
 /// A cloud of [`Picture::Scatter3d`].
 #[derive(Debug, Clone, Serialize)]
 pub struct Panel {
-    /// The name above it.
+    /// The heading.
     pub name: String,
-    /// x, y, z and the number of the class.
+    /// x, y, z and the class index.
     pub points: Vec<[f64; 4]>,
 }
 
@@ -184,9 +184,9 @@ pub struct Panel {
 pub struct Group {
     /// The name in the legend.
     pub name: String,
-    /// One more than `counts`, rising.
+    /// Bin edges in increasing order, one more than `counts`.
     pub edges: Vec<f64>,
-    /// How many, or which share, between two edges.
+    /// Count or fraction per bin.
     pub counts: Vec<f64>,
 }
 
@@ -195,7 +195,7 @@ pub struct Group {
 pub struct Bars {
     /// The name in the legend.
     pub name: String,
-    /// One a category.
+    /// One value per category.
     pub values: Vec<Option<f64>>,
     /// The whisker's lower end.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -208,13 +208,13 @@ pub struct Bars {
 /// A cell of [`Picture::Grid`].
 #[derive(Debug, Clone, Serialize)]
 pub struct Tile {
-    /// Shades the cell where its tone is [`Tone::None`].
+    /// Sets the shade if the tone is [`Tone::None`].
     pub value: Option<f64>,
-    /// What stands in the cell.
+    /// Text of the cell.
     pub text: String,
-    /// How the cell is coloured.
+    /// Colour of the cell.
     pub tone: Tone,
-    /// More, shown on demand.
+    /// Tooltip.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
 }
@@ -237,30 +237,30 @@ pub enum Tone {
 pub struct Step {
     /// The heading.
     pub title: String,
-    /// What happens.
+    /// The explanation.
     pub text: String,
-    /// The numbers before and after.
+    /// The matrices shown.
     pub matrices: Vec<Matrix>,
 }
 
 /// A small matrix.
 #[derive(Debug, Clone, Serialize)]
 pub struct Matrix {
-    /// The name above it.
+    /// The heading.
     pub name: String,
     /// Row by row.
     pub rows: Vec<Vec<f64>>,
-    /// What belongs together.
+    /// The groups to highlight.
     pub highlight: Highlight,
 }
 
-/// What is normalized together in a [`Matrix`].
+/// Which numbers of a [`Matrix`] are normalized together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Highlight {
-    /// The numbers of a row: layer normalization.
+    /// Each row: layer normalization.
     Rows,
-    /// The numbers of a column: batch normalization.
+    /// Each column: batch normalization.
     Columns,
     /// Nothing.
     #[default]
@@ -272,22 +272,22 @@ pub enum Highlight {
 pub struct Question {
     /// The question.
     pub text: String,
-    /// The answers to choose from.
+    /// The options.
     pub options: Vec<String>,
-    /// The number of the right one, from 0.
+    /// Index of the correct option.
     pub right: usize,
-    /// Why it is right.
+    /// The explanation.
     pub why: String,
 }
 
 /// A table.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Table {
-    /// The columns' names.
+    /// Names of the columns.
     pub columns: Vec<String>,
     /// Row by row.
     pub rows: Vec<Vec<Cell>>,
-    /// Remarks below it.
+    /// Notes below it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -296,11 +296,11 @@ pub struct Table {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// Words.
+    /// Text.
     Text(String),
-    /// A number, which the page formats.
+    /// A number, formatted by the page.
     Number(f64),
-    /// Nothing: a dash.
+    /// Empty, shown as a dash.
     Empty,
 }
 

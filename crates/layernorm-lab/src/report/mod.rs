@@ -1,7 +1,7 @@
-//! The report: one JSON document and one page, in one HTML file that needs nothing else.
+//! The report: a JSON document and a page in one self-contained HTML file.
 //!
-//! [`Report`] is what the page gets; the page is a function of it and of its URL's hash. [`html`] puts both together,
-//! [`write()`] puts the result on disk.
+//! [`Report`] is the page's data; the page is a function of it and of the URL hash. [`html`] combines both, and
+//! [`write()`] writes the result to disk.
 
 mod chart;
 mod json;
@@ -19,27 +19,27 @@ pub use chart::{
 };
 pub use story::{About, Report, RunRow, Story, SummaryRow};
 
-/// The largest file that [`html`] makes: a report is mailed and opened on a phone.
+/// Maximum size of the page in bytes: reports are mailed and opened on phones.
 pub const LARGEST: usize = 12 * 1000 * 1000;
 
 /// Why a report could not be made.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The report could not be put into JSON.
+    /// The report could not be converted to JSON.
     Json(serde_json::Error),
     /// The page would be larger than [`LARGEST`].
     TooLarge {
         /// The page's size.
         bytes: usize,
-        /// What is allowed.
+        /// The maximum.
         largest: usize,
     },
     /// The file could not be written.
     Io {
-        /// Where the report should have gone.
+        /// Path of the report.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -47,11 +47,15 @@ pub enum Error {
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Json(source) => write!(f, "the report cannot be put into JSON: {source}"),
+            Self::Json(source) => write!(f, "cannot convert the report to JSON: {source}"),
             Self::TooLarge { bytes, largest } => {
-                write!(f, "the report has {bytes} bytes, at most {largest} are allowed: show fewer points or frames")
+                write!(
+                    f,
+                    "the report has {bytes} bytes, but at most {largest} are allowed; show fewer points or \
+                           frames"
+                )
             }
-            Self::Io { source, .. } => write!(f, "the report cannot be written: {source}"),
+            Self::Io { source, .. } => write!(f, "cannot write the report: {source}"),
         }
     }
 }
@@ -66,7 +70,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// The whole page as text.
+/// Returns the page as text.
 ///
 /// # Errors
 /// [`Error::Json`], or [`Error::TooLarge`] over [`LARGEST`] bytes.
@@ -79,8 +83,8 @@ pub fn html(report: &Report) -> Result<String, Error> {
     Ok(page)
 }
 
-/// Writes the page to `path`: first beside it, then renamed, so that no reader ever sees half a report and a failure
-/// leaves the old one as it was.
+/// Writes the page to `path`: first to a temporary file that is then renamed, so readers never see a partial report and
+/// a failure leaves the old one unchanged.
 ///
 /// # Errors
 /// Those of [`html`], and [`Error::Io`].

@@ -1,14 +1,14 @@
-//! The page's files, and how they become one.
+//! The page's files, and how they are joined.
 
 const TEMPLATE: &str = include_str!("page/page.html");
 
 const STYLE: [&str; 3] =
     [include_str!("page/style.css"), include_str!("page/charts.css"), include_str!("page/print.css")];
 
-/// Makes the namespace `lab`; stands first and outside any block.
+/// Creates the namespace `lab`; comes first and outside any block.
 const CORE: &str = include_str!("page/core.js");
 
-/// Each is put into a block of its own, so that its names stay its own; they meet in `lab`. The last one starts the page.
+/// Each file is wrapped in a block to keep its names local; they share `lab`. The last one starts the page.
 const SCRIPTS: [&str; 21] = [
     include_str!("page/format.js"),
     include_str!("page/state.js"),
@@ -33,7 +33,7 @@ const SCRIPTS: [&str; 21] = [
     include_str!("page/main.js"),
 ];
 
-/// Fills the template in one pass: what is put in is never searched for marks again.
+/// Fills the template in one pass: inserted text is not searched for placeholders.
 pub(super) fn join(title: &str, data: &str) -> String {
     let script = SCRIPTS.iter().fold(format!("\"use strict\";\n{CORE}"), |all, file| all + "{\n" + file + "}\n");
     let mut page = String::with_capacity(TEMPLATE.len() + script.len() + data.len() + 64 * 1024);

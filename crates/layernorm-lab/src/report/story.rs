@@ -1,4 +1,4 @@
-//! What the report tells: the stories, their summary and the runs behind them.
+//! The contents of the report: stories, summary and runs.
 
 use serde::Serialize;
 
@@ -9,88 +9,88 @@ use super::chart::{Chart, Table};
 pub struct Report {
     /// The page's heading.
     pub title: String,
-    /// Which program, where and when.
+    /// Program, machine and date.
     pub about: About,
-    /// The findings in a few lines, shown first.
+    /// The results in a few lines, shown first.
     pub summary: Vec<SummaryRow>,
-    /// In the order of reading.
+    /// The stories, in reading order.
     pub stories: Vec<Story>,
-    /// Every run that the stories rest on.
+    /// All runs behind the stories.
     pub runs: Vec<RunRow>,
 }
 
-/// Where the report comes from.
+/// Origin of the report.
 #[derive(Debug, Clone, Serialize)]
 pub struct About {
     /// Name and version, such as `layernorm 0.1.0`.
     pub program: String,
-    /// The processor and the system.
+    /// Processor and system.
     pub machine: String,
-    /// The day, such as `2026-11-15`.
+    /// The date, such as `2026-11-15`.
     pub made: String,
-    /// The command that makes this report again.
+    /// The command that reproduces this report.
     pub command: String,
 }
 
-/// One line of the summary. Where `what` is a story's title, the page links to it.
+/// One row of the summary. If `what` is a story's title, the page links to it.
 #[derive(Debug, Clone, Serialize)]
 pub struct SummaryRow {
-    /// What was looked at.
+    /// The question or topic.
     pub what: String,
-    /// What was found.
+    /// The result.
     pub finding: String,
 }
 
-/// One question, with its answer and its pictures.
+/// A question with its answer and charts.
 #[derive(Debug, Clone, Serialize)]
 pub struct Story {
-    /// Unique in the report; stands in links, such as `compare`.
+    /// Unique in the report; used in links, such as `compare`.
     pub id: String,
     /// The heading.
     pub title: String,
-    /// What was asked.
+    /// The question.
     pub question: String,
-    /// What was seen, in a sentence or two computed from the numbers.
+    /// The result, in a sentence or two computed from the numbers.
     pub answer: String,
-    /// Whether what was seen is what was expected; `None` where the numbers do not decide.
+    /// Whether the result is as expected; `None` if it is undecided.
     pub as_expected: Option<bool>,
-    /// What the paper or common knowledge says.
+    /// The expectation, from the paper or common knowledge.
     pub expectation: String,
-    /// The pictures.
+    /// The charts.
     pub charts: Vec<Chart>,
     /// The numbers behind the answer.
     pub numbers: Option<Table>,
-    /// The command, with its seeds.
+    /// The command that reproduces it, with its seeds.
     pub reproduce: String,
-    /// Remarks, such as what was left out and why.
+    /// Notes, such as what was left out and why.
     pub notes: Vec<String>,
 }
 
 /// One training run. A number that is `None` is shown as a dash.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunRow {
-    /// The study it belongs to.
+    /// Its study.
     pub study: String,
     /// The network.
     pub model: String,
     /// The normalization.
     pub norm: String,
-    /// The seed of weights and order.
+    /// Random seed of weights and batch order.
     pub seed: Option<u64>,
     /// The learning rate.
     pub lr: Option<f64>,
-    /// Samples in a batch.
+    /// Batch size.
     pub batch: Option<usize>,
-    /// Passes over the data.
+    /// Number of epochs.
     pub epochs: Option<usize>,
-    /// The last training loss.
+    /// Final training loss.
     pub train_loss: Option<f64>,
-    /// The last validation loss.
+    /// Final validation loss.
     pub val_loss: Option<f64>,
-    /// The last validation accuracy, from 0 to 1.
+    /// Final validation accuracy, from 0 to 1.
     pub val_accuracy: Option<f64>,
-    /// Whether the loss left the finite numbers.
+    /// Whether the loss became NaN or infinite.
     pub diverged: bool,
-    /// The record.
+    /// Path of the record.
     pub file: String,
 }

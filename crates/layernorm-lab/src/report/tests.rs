@@ -44,7 +44,7 @@ fn a_name_cannot_leave_its_script_element() {
     let page = html(&report).unwrap();
     assert!(!page.contains("<script>alert"));
     assert!(!page.contains("<!--"));
-    assert_eq!(page.matches("</script>").count(), 2, "the data's and the program's");
+    assert_eq!(page.matches("</script>").count(), 2, "those of the data and the script");
     assert_eq!(data(&report)["summary"][0]["what"], evil);
     assert!(page.contains("<title>&lt;/script&gt;"));
 }
@@ -56,11 +56,11 @@ fn the_page_asks_the_network_for_nothing() {
     for outside in ["src=\"", "<link", "@import", "url(http", "fetch(", "XMLHttpRequest", "import("] {
         assert!(!page.contains(outside), "{outside}");
     }
-    assert!(!page.contains("%%"), "every mark of the template is filled");
+    assert!(!page.contains("%%"), "all placeholders of the template are filled");
 }
 
 #[test]
-fn what_is_no_number_is_null() {
+fn non_finite_numbers_are_null() {
     let chart = serde_json::from_str::<serde_json::Value>(
         &json::for_script(&curve(vec![Some(f64::NAN), Some(f64::INFINITY)])).unwrap(),
     )
@@ -104,7 +104,7 @@ fn cells_and_tones_are_written_as_the_page_reads_them() {
 }
 
 #[test]
-fn a_report_that_is_too_large_is_refused_and_the_old_one_stays() {
+fn a_report_that_is_too_large_is_rejected_and_the_old_one_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");
     fs::write(&path, "old").unwrap();
@@ -114,7 +114,7 @@ fn a_report_that_is_too_large_is_refused_and_the_old_one_stays() {
 }
 
 #[test]
-fn writing_replaces_the_report_and_leaves_nothing_beside_it() {
+fn writing_replaces_the_report_and_leaves_no_other_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");
     fs::write(&path, "old").unwrap();
@@ -124,13 +124,13 @@ fn writing_replaces_the_report_and_leaves_nothing_beside_it() {
 }
 
 #[test]
-fn a_report_that_cannot_be_put_in_place_leaves_nothing() {
+fn a_report_that_cannot_be_written_leaves_no_files() {
     let folder = tempfile::tempdir().unwrap();
     let taken = folder.path().join("taken");
     fs::create_dir_all(taken.join("inside")).unwrap();
     let error = write(&small("new"), &taken).unwrap_err();
     assert!(error.to_string().contains("taken"), "{error}");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the folder that stood in the way");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "only the folder that was in the way");
 
     let error = write(&small("new"), &folder.path().join("missing/report.html")).unwrap_err();
     assert!(matches!(error, Error::Io { .. }));

@@ -1,8 +1,8 @@
-//! Runs of other settings make room. They go to `old-<n>/runs/`, so that `old-<n>` is a folder whose report can be made.
+//! Moves runs with other settings to `old-<n>/runs/`, so that `old-<n>` is a folder for which a report can be made.
 //!
-//! A study is in the way if a run that is wanted is there with other settings. Then all its runs that are not wanted go,
-//! also those whose names are free: they belong together. A study that is not in the way stays as it is; so more seeds
-//! than are wanted now remain in the report.
+//! A study conflicts if one of its planned runs exists with other settings. Then all its runs that are not planned are
+//! moved, including those without a conflicting name, because they belong together. Other studies are not touched, so
+//! additional seeds stay in the report.
 
 use super::folder::{Run, runs_of};
 use super::{Error, folder};
@@ -10,7 +10,7 @@ use crate::records::{self, Header};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Moves what is in the way, or refuses to. Where it went, if there was any.
+/// Moves conflicting runs, or fails with `resume`. Returns where they were moved, if there were any.
 pub(super) fn make_room(
     folder: &Path,
     there: &[Run],
@@ -35,8 +35,8 @@ pub(super) fn make_room(
     Ok(Some(aside))
 }
 
-/// The runs that are in the way; those whose names are wanted come last, so that a move that is broken off is seen and
-/// finished the next time.
+/// The conflicting runs. Those whose names are planned come last, so that an interrupted move is detected and completed
+/// the next time.
 fn in_the_way<'a>(there: &[&'a Header], wanted: &[Header]) -> Vec<&'a Header> {
     let differs = |header: &Header| wanted.iter().any(|one| one.run == header.run && one != header);
     let is_wanted = |header: &Header| wanted.contains(header);
@@ -47,7 +47,7 @@ fn in_the_way<'a>(there: &[&'a Header], wanted: &[Header]) -> Vec<&'a Header> {
     all
 }
 
-/// The first `old-<n>` that is not there.
+/// The first `old-<n>` that does not exist.
 fn free(folder: &Path) -> PathBuf {
     let mut number = 1;
     loop {
@@ -66,8 +66,8 @@ fn refusal(folder: &Path, found: &Header, wanted: &[Header], aside: PathBuf) -> 
     Error::OtherSettings { found: records::Error::Settings { path, expected, found }, aside }
 }
 
-/// A run's files: its records, and what else begins with its name and a dot, if no longer name of a run fits. The records
-/// come last: as long as they are there, the others are known to be theirs.
+/// A run's files: its records, and other files whose name starts with the run's name and a dot, unless a longer run
+/// name matches. The records come last, because they identify the other files.
 fn files(folder: &Path, run: &str, there: &[&Header]) -> Result<Vec<String>, Error> {
     let runs = runs_of(folder);
     let belongs = |name: &str, run: &str| name.strip_prefix(run).is_some_and(|rest| rest.starts_with('.'));

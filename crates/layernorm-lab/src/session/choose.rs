@@ -1,12 +1,13 @@
-//! Names become studies.
+//! Looks up studies by name.
 
 use super::Error;
 use crate::studies::{Study, catalog};
 
-/// The studies of these names, in the report's order and each once; all for no name, and for `all`.
+/// Returns the studies with these names, each once and in report order; all studies if there is no name or one is
+/// `all`.
 ///
 /// # Errors
-/// [`Error::Unknown`], with the names that there are.
+/// [`Error::Unknown`], with all known names.
 pub fn choose(names: &[String]) -> Result<Vec<&'static dyn Study>, Error> {
     let studies = catalog::all();
     let known: Vec<&str> = studies.iter().map(|study| study.name()).collect();
@@ -18,17 +19,17 @@ pub fn choose(names: &[String]) -> Result<Vec<&'static dyn Study>, Error> {
     Ok(studies.into_iter().filter(|study| all || names.iter().any(|name| name == study.name())).collect())
 }
 
-/// The name that was probably meant: one that begins so, or is a few letters away.
+/// The closest known name: one with this prefix, or with a small edit distance.
 fn near<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let begins = known.iter().find(|one| !name.is_empty() && one.starts_with(name));
     begins.copied().or_else(|| {
         let closest = known.iter().map(|&one| (distance(name, one), one)).min()?;
-        // A third of the letters wrong: no more is a slip.
+        // At most a third of the letters may differ.
         (3 * closest.0 <= closest.1.len()).then_some(closest.1)
     })
 }
 
-/// How many letters to add, drop or change between two words (Levenshtein).
+/// Levenshtein distance.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,5 +1,5 @@
-//! The day, as 2026-11-15, in UTC. A year of the Gregorian calendar begins in March here, so that the leap day is its last:
-//! then the months' lengths follow a line, and 400 years are 146,097 days.
+//! The date in UTC, such as 2026-11-15. Years are counted from March, so that the leap day is the last day; the lengths
+//! of the months then follow a linear formula, and 400 years have 146,097 days.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ pub fn today() -> String {
     date(seconds / 86_400)
 }
 
-/// The date so many days after 1970-01-01.
+/// The date `days` days after 1970-01-01.
 fn date(days: u64) -> String {
     // Days since 0000-03-01.
     let days = days + 719_468;

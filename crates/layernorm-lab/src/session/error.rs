@@ -1,4 +1,4 @@
-//! Why a session does not begin, or a report is not made.
+//! Why a session cannot start, or a report cannot be made.
 
 use crate::{records, report};
 use layernorm_files::shown;
@@ -6,71 +6,71 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// What is wrong, with what to do about it.
+/// An error, with advice.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no study of this name.
+    /// Unknown study.
     Unknown {
         /// The name.
         name: String,
-        /// What was probably meant.
+        /// The closest known name.
         near: Option<String>,
-        /// The names that there are.
+        /// All known names.
         names: Vec<String>,
     },
-    /// Another process writes into the folder.
+    /// Another process is using the folder.
     Busy {
         /// The folder.
         folder: PathBuf,
-        /// What it says of itself; empty where that cannot be read.
+        /// Its description; empty if it cannot be read.
         holder: String,
     },
     /// A record cannot be read.
     Records(records::Error),
-    /// A record lies under another name than its run's.
+    /// A record's file name differs from its run's name.
     Misplaced {
         /// The file.
         path: PathBuf,
-        /// The run that is in it.
+        /// The run in it.
         run: String,
     },
-    /// The user wants to go on, and a run that is there has other settings.
+    /// `resume` is set, and an existing run has other settings.
     OtherSettings {
         /// Its file, its settings and those wanted: a [`records::Error::Settings`].
         found: records::Error,
-        /// Where it would go otherwise.
+        /// Where it would be moved without `resume`.
         aside: PathBuf,
     },
-    /// A run cannot be done with this data or these settings.
+    /// A run is impossible with this data or these settings.
     Unfit {
         /// Which.
         run: String,
         /// Why.
         what: String,
-        /// How many others cannot either.
+        /// How many other runs are impossible too.
         others: usize,
     },
-    /// There is too little memory for the runs.
+    /// Too little memory for the runs.
     Memory {
-        /// How much they need, and how much there is.
+        /// Required and available memory.
         what: String,
     },
-    /// Another program's lock lies where ours would be.
+    /// The lock file belongs to another program.
     ForeignLock {
         /// The file.
         path: PathBuf,
     },
     /// The folder has no finished run.
     Nothing {
-        /// Where runs were looked for.
+        /// The folder searched for runs.
         runs: PathBuf,
     },
-    /// The page could not be made.
+    /// The report could not be made.
     Report(report::Error),
-    /// The system says no.
+    /// An I/O error.
     Io {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -86,7 +86,7 @@ impl Error {
 }
 
 impl Error {
-    /// For `map_err`: what came of a file.
+    /// For `map_err`: converts a file error.
     pub(super) fn file(error: layernorm_files::Error) -> Error {
         let (path, _, source) = error.into_parts();
         Error::Io { path, source }
@@ -97,7 +97,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Unknown { name, near, names } => {
-                write!(f, "there is no study {name:?}")?;
+                write!(f, "unknown study {name:?}")?;
                 if let Some(near) = near {
                     write!(f, ", did you mean {near}?")?;
                 }
@@ -105,35 +105,39 @@ impl fmt::Display for Error {
             }
             Error::Busy { folder, holder } => {
                 let holder = if holder.is_empty() { "another process" } else { holder };
-                write!(f, "{}: {holder} is writing here; wait for its end or choose another folder", shown(folder))
+                write!(
+                    f,
+                    "{}: {holder} is using this folder; wait until it ends or choose another folder",
+                    shown(folder)
+                )
             }
             Error::Records(error @ records::Error::Line { .. }) => {
-                write!(f, "{error}\n  move the file elsewhere, and the run is made anew")
+                write!(f, "{error}\n  move the file elsewhere to repeat the run")
             }
             Error::Records(error) => error.fmt(f),
             Error::Misplaced { path, run } => write!(
                 f,
-                "{}: expected the run of that name, found {run}: records that are copied or renamed would count twice; \
-                 move the file elsewhere",
+                "{}: expected the run of that name, found {run}; copied or renamed records would count twice: move the \
+                 file elsewhere",
                 shown(path)
             ),
             Error::OtherSettings { found, aside } => {
                 write!(f, "{found}\n  without --resume, earlier runs of this study are moved to {}", shown(aside))
             }
             Error::Unfit { run, what, others } => {
-                write!(f, "the run {run} cannot be done: {what}")?;
-                if *others > 0 { write!(f, "; nor can {others} others") } else { Ok(()) }
+                write!(f, "cannot run {run}: {what}")?;
+                if *others > 0 { write!(f, "; {others} others cannot run either") } else { Ok(()) }
             }
             Error::Memory { what } => f.write_str(what),
             Error::ForeignLock { path } => write!(
                 f,
-                "{}: expected a lock of this program, found another file, which stays as it is; choose another folder",
+                "{}: expected a lock of this program, found another file, which was not changed; choose another folder",
                 shown(path)
             ),
             Error::Nothing { runs } => {
                 write!(
                     f,
-                    "{}: expected records of finished runs, found none; `layernorm study` makes them",
+                    "{}: expected records of finished runs, found none; create them with `layernorm study`",
                     shown(runs)
                 )
             }
@@ -143,7 +147,7 @@ impl fmt::Display for Error {
     }
 }
 
-// No `source`: the messages say what is below them already.
+// No `source`: the messages already include it.
 impl std::error::Error for Error {}
 
 impl From<records::Error> for Error {

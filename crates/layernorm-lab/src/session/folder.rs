@@ -1,28 +1,28 @@
-//! What lies in a folder: every record with its run, read and checked.
+//! Reads and checks the records of a folder.
 
 use super::Error;
 use crate::records::{Header, Record};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Where the records of a folder are.
+/// The subfolder with the records.
 pub(super) fn runs_of(folder: &Path) -> PathBuf {
     folder.join("runs")
 }
 
-/// A run that is there.
+/// An existing run.
 pub(super) struct Run {
     pub(super) header: Header,
     pub(super) finished: bool,
 }
 
-/// Removes what a finished run no longer needs: its checkpoint.
+/// Removes the checkpoint of a finished run.
 pub(super) fn tidy(runs: &Path, run: &str) {
-    // Most are not there, and one that stays does no harm.
+    // Usually there is none, and a remaining one does no harm.
     let _ = std::fs::remove_file(runs.join(format!("{run}.checkpoint")));
 }
 
-/// Removes files that a killed session was writing. Nobody else writes them: the folder is locked.
+/// Removes temporary files of a killed session. The folder is locked, so no other process is writing them.
 pub(super) fn remove_unfinished(folder: &Path) {
     let unfinished = |name: &str| {
         let number = name.strip_prefix(".layernorm-").and_then(|rest| rest.strip_suffix(".tmp"));
@@ -30,19 +30,19 @@ pub(super) fn remove_unfinished(folder: &Path) {
     };
     for entry in runs_of(folder).read_dir().into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(unfinished) {
-            // One that stays does no harm.
+            // A remaining one does no harm.
             let _ = std::fs::remove_file(entry.path());
         }
     }
 }
 
-/// The runs of a folder, by name; none where there is no folder.
+/// The runs of a folder, by name; none if the folder does not exist.
 pub(super) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
     let run = |record: Record| Run { header: record.header, finished: record.finished };
     Ok(records(folder)?.into_iter().map(run).collect())
 }
 
-/// The records of a folder, by name; none where there is no folder.
+/// The records of a folder, by name; none if the folder does not exist.
 pub(super) fn records(folder: &Path) -> Result<Vec<Record>, Error> {
     let runs = runs_of(folder);
     let mut records = Vec::new();

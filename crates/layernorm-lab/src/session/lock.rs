@@ -1,4 +1,4 @@
-//! One session a folder: the system's lock on a file, which goes away with the process however that ends.
+//! Only one session per folder: a file lock of the operating system, which is released when the process ends.
 
 use super::Error;
 use layernorm_files::open_regular;
@@ -6,10 +6,10 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::Path;
 
-/// The file that is locked. It stays: a lock on a file that was removed would lock nobody out.
+/// The locked file. It is never removed, because a lock on a removed file excludes nobody.
 const NAME: &str = ".lock";
 
-/// A folder that is ours until this is dropped.
+/// An exclusive lock of a folder, released on drop.
 #[derive(Debug)]
 pub struct Lock {
     /// Held, not used.
@@ -17,17 +17,17 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Makes the folder where it is not there, and takes it.
+    /// Creates the folder if it does not exist, and locks it.
     ///
     /// # Errors
-    /// [`Error::Busy`] where another process has it, [`Error::ForeignLock`] where the file is not ours, [`Error::Io`]; also for
-    /// a link, which is not followed.
+    /// [`Error::Busy`] if another process holds it, [`Error::ForeignLock`] if the file is not ours, [`Error::Io`]; also
+    /// for a symbolic link, which is not followed.
     pub fn take(folder: &Path) -> Result<Lock, Error> {
         fs::create_dir_all(folder).map_err(Error::io(folder))?;
         let path = folder.join(NAME);
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).to_owned();
         let mut file = open_regular(&path, &options).map_err(Error::file)?;
-        // Where the system lets nobody read what is locked, the holder stays unknown.
+        // If the system does not allow reading locked files, the holder stays unknown.
         let holder = holder(&mut file).unwrap_or_default();
         if !is_ours(&holder) {
             return Err(Error::ForeignLock { path });
@@ -38,7 +38,7 @@ impl Lock {
                 let holder = String::from_utf8_lossy(&holder).trim().to_owned();
                 return Err(Error::Busy { folder: folder.to_owned(), holder });
             }
-            // Some network drives have no locks; that is no reason not to work on them.
+            // Some network drives do not support locks; work without one there.
             Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(Error::Io { path, source: error }),
         }
@@ -53,17 +53,17 @@ impl Lock {
     }
 }
 
-/// What the file says, and one byte more than ours ever say.
+/// Reads the file, up to one byte more than our locks have.
 fn holder(file: &mut File) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     file.take(MOST_BYTES + 1).read_to_end(&mut text)?;
     Ok(text)
 }
 
-/// Our locks are not longer.
+/// Maximum length of our locks.
 const MOST_BYTES: u64 = 32;
 
-/// Whether a lock's text is `process N`, or the beginning of it that a killed process has written.
+/// Whether a lock's text is `process N`, or a prefix of it left by a killed process.
 fn is_ours(text: &[u8]) -> bool {
     let word = b"process ";
     let Some(number) = text.strip_prefix(word) else { return word.starts_with(text) };

@@ -1,22 +1,22 @@
-//! A session: the runs of some studies, a few at a time, and the report of all that lies in the folder.
+//! A session: executes the runs of some studies in parallel, and makes the report of the folder.
 //!
 //! ```text
-//! names → studies → plans → what is there already? → the rest, N at a time → runs/<run>.jsonl → report.html
+//! names → studies → plans → existing runs? → the rest, N in parallel → runs/<run>.jsonl → report.html
 //! ```
 //!
-//! A run is the work of one thread, writes one file and knows no other run: its bytes are the same for any number of
-//! workers. What a folder holds:
+//! A run is executed by one worker, writes one file and is independent of other runs, so its bytes are the same for any
+//! number of workers. Contents of a folder:
 //!
 //! ```text
 //! runs/<run>.jsonl   the records of a run
-//! report.html        what they show
-//! old-<n>/runs/      records that made room for runs of the same names with other settings
-//! .lock              held by the one session that may write here
+//! report.html        the report
+//! old-<n>/runs/      records with other settings, moved aside
+//! .lock              lock of the session that is using the folder
 //! ```
 //!
-//! Runs that are there with the same settings are never repeated: finished ones are kept, others go on from their last
-//! line. Runs of other settings are never overwritten and never mixed with the new ones: they are set aside, or, where
-//! the user wants to go on with what is there, refused.
+//! Existing runs with the same settings are not repeated: finished ones are kept, unfinished ones are resumed. Runs
+//! with other settings are never overwritten or mixed with new ones: they are moved aside, or, with `resume`, they are
+//! an error.
 
 mod aside;
 mod choose;
@@ -48,22 +48,22 @@ use serde::Deserialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// What to run, and where.
+/// Options of a session.
 #[derive(Clone)]
 pub struct Options {
-    /// The folder of records and report; it is made where it is not there.
+    /// Folder for records and report, created if it does not exist.
     pub folder: PathBuf,
-    /// The studies, in the order in which they run.
+    /// The studies, in order of execution.
     pub studies: Vec<&'static dyn Study>,
-    /// What the user chose. The data's label is filled in by [`Session::open`].
+    /// The user's settings. [`Session::open`] fills in the data's label.
     pub settings: Settings,
-    /// Runs at a time, if there is memory for them.
+    /// Number of parallel runs, if memory allows.
     pub workers: NonZeroUsize,
-    /// Whether runs of other settings in the folder are an error. Else they are set aside.
+    /// Whether runs with other settings in the folder are an error. Otherwise they are moved aside.
     pub resume: bool,
 }
 
-/// A folder that is this session's alone, and the runs that it still lacks.
+/// An exclusively locked folder, and the runs that are still to be done.
 pub struct Session {
     folder: PathBuf,
     data: Dataset,
@@ -71,11 +71,11 @@ pub struct Session {
     jobs: Vec<Job>,
     kept: usize,
     set_aside: Option<PathBuf>,
-    /// Held until the session is dropped.
+    /// Held while the session exists.
     _lock: Lock,
 }
 
-/// A run to be done.
+/// A run to execute.
 struct Job {
     study: &'static dyn Study,
     plan: RunPlan,
@@ -87,8 +87,8 @@ impl Job {
     }
 }
 
-/// Looks at all runs before anything is written: the first that cannot be, and how many there are; then whether there is memory
-/// for the largest. Gives how many may go on at a time.
+/// Checks all runs before anything is written: whether each is possible, and whether there is memory for the largest.
+/// Returns the number of parallel runs.
 fn check(jobs: &[Job], data: &Dataset, workers: NonZeroUsize) -> Result<NonZeroUsize, Error> {
     let spec = |job: &Job| Spec::deserialize(&job.plan.settings["spec"]).ok();
     let wrong = |job: &Job| Some((job.plan.run.clone(), spec(job)?.check(data).err()?.to_string()));
@@ -98,39 +98,39 @@ fn check(jobs: &[Job], data: &Dataset, workers: NonZeroUsize) -> Result<NonZeroU
     }
     let bytes: Vec<f64> = jobs.iter().filter_map(|job| Some(spec(job)?.memory(data))).collect();
     let largest = bytes.iter().copied().fold(0.0, f64::max);
-    memory::check(largest, "the largest of the runs").map_err(|what| Error::Memory { what })?;
+    memory::check(largest, "the largest run").map_err(|what| Error::Memory { what })?;
     Ok(memory::at_a_time(bytes, workers))
 }
 
-/// What became of a session.
+/// Result of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Runs that are finished, those of earlier sessions too.
+    /// Finished runs, including those of earlier sessions.
     pub finished: usize,
-    /// Runs that the studies want.
+    /// All planned runs.
     pub total: usize,
-    /// Runs that failed, in the order of the plan.
+    /// Failed runs, in the order of the plan.
     pub failures: Vec<Failure>,
-    /// Whether the user ended it early.
+    /// Whether the user stopped it early.
     pub stopped: bool,
 }
 
 /// A run that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Its name.
+    /// Name of the run.
     pub run: String,
-    /// What is wrong.
+    /// The error.
     pub what: String,
 }
 
 impl Session {
-    /// Takes a folder: locks it, looks at what is there, and sets aside what has other settings.
+    /// Opens a folder: locks it, reads its runs, and moves those with other settings aside.
     ///
     /// # Errors
-    /// [`Error::Busy`] where another process has it, [`Error::Records`] where a record cannot be read,
-    /// [`Error::OtherSettings`] where the user wants to go on with runs of other settings, [`Error::Unfit`] where runs do not
-    /// fit the data or the settings, [`Error::Memory`] where there is too little for them, [`Error::Io`].
+    /// [`Error::Busy`] if another process uses the folder, [`Error::Records`] if a record cannot be read,
+    /// [`Error::OtherSettings`] if `resume` is set and runs have other settings, [`Error::Unfit`] if runs do not fit
+    /// the data or the settings, [`Error::Memory`] if there is too little memory, [`Error::Io`].
     pub fn open(options: Options, data: Dataset) -> Result<Session, Error> {
         let Options { folder, studies, mut settings, workers, resume } = options;
         settings.data = data.label();
@@ -156,22 +156,22 @@ impl Session {
         Ok(Session { folder, data, workers, kept: total - jobs.len(), jobs, set_aside, _lock: lock })
     }
 
-    /// Runs at a time: fewer than were asked for where there is no memory for them.
+    /// Number of parallel runs: fewer than requested if memory is short.
     pub fn workers(&self) -> NonZeroUsize {
         self.workers
     }
 
-    /// Runs that are finished already.
+    /// Number of runs that were already finished.
     pub fn kept(&self) -> usize {
         self.kept
     }
 
-    /// Where runs of other settings went, if there were any.
+    /// Where runs with other settings were moved, if there were any.
     pub fn set_aside(&self) -> Option<&std::path::Path> {
         self.set_aside.as_deref()
     }
 
-    /// Does the runs that are left. One that fails, or panics, is part of the outcome, and the others go on.
+    /// Executes the remaining runs. A run that fails or panics is reported in the outcome; the others continue.
     pub fn run(&self, watcher: &dyn Watcher) -> Outcome {
         work::run(self, watcher)
     }

@@ -1,4 +1,4 @@
-//! The report of a folder: its records, and times beside them, told by their studies.
+//! Makes the report of a folder from its records and the times stored beside them.
 
 use super::Error;
 use super::folder::{records, runs_of};
@@ -8,16 +8,16 @@ use crate::studies::{Study, catalog};
 use crate::training::row;
 use std::path::Path;
 
-/// The report's name in its folder.
+/// File name of the report.
 pub const REPORT: &str = "report.html";
 
 const TITLE: &str = "What layer normalization does";
 
-/// Makes the report of all finished runs of a folder and writes it there as [`REPORT`].
+/// Makes the report of all finished runs in a folder and writes it there as [`REPORT`].
 ///
 /// # Errors
-/// [`Error::Nothing`] where no run is finished, [`Error::Records`] where a record cannot be read, [`Error::Report`] where
-/// the page cannot be written.
+/// [`Error::Nothing`] if no run is finished, [`Error::Records`] if a record cannot be read, [`Error::Report`] if the
+/// page cannot be written.
 pub fn report(folder: &Path, about: About) -> Result<Report, Error> {
     let mut records = records(folder)?;
     records.retain(|record| record.finished);
@@ -45,7 +45,7 @@ fn story(study: &dyn Study, records: &[Record], runs: &Path) -> Option<Story> {
     Some(story)
 }
 
-/// The line of a run that trains nothing: it has no more to say than where it is.
+/// The row of a run without training, which has no training results.
 fn plain(record: &Record) -> RunRow {
     RunRow {
         study: record.header.study.clone(),

@@ -1,23 +1,23 @@
-//! How far a session is, and how long it may still take.
+//! Progress of a session and its estimated remaining time.
 //!
-//! Each run counts with its effort e. With d the done part of a run and d₀ what was done before this session, in elapsed
-//! time t the session has done Σe·(d − d₀), so that the rest, Σe·(1 − d), takes t·Σe·(1 − d) / Σe·(d − d₀).
+//! Each run has a cost e. Let d be the completed fraction of a run and d₀ the fraction completed before this session.
+//! In the elapsed time t the session has done Σe·(d − d₀), so the rest, Σe·(1 − d), takes t·Σe·(1 − d) / Σe·(d − d₀).
 
 use std::time::Duration;
 
-/// Before that, the rate is a guess that nobody should see.
+/// Earlier than this, the estimate is too unreliable to show.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// How far a session is.
+/// Progress of a session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Whole {
-    /// Runs that are over, also those of earlier sessions.
+    /// Ended runs, including those of earlier sessions.
     pub ended: usize,
     /// All runs.
     pub total: usize,
-    /// The part of the work that is done, from 0 to 1.
+    /// The completed fraction of the work, from 0 to 1.
     pub done: f64,
-    /// About how long the rest takes, once that can be said.
+    /// Estimated remaining time, once it is known.
     pub left: Option<Duration>,
 }
 
@@ -25,7 +25,7 @@ pub struct Whole {
 struct Run {
     effort: f64,
     done: f64,
-    /// What was done before this session; unknown until a run that was resumed says how far it is.
+    /// Fraction completed before this session; unknown until a resumed run reports its progress.
     before: Option<f64>,
     ended: bool,
 }
@@ -36,14 +36,14 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Runs of these efforts are to be done, and so many were finished before.
+    /// `efforts` are the costs of the runs to execute; `kept` runs were finished before.
     pub(super) fn new(efforts: impl IntoIterator<Item = f64>, kept: usize) -> Tally {
         let sound = |effort: f64| if effort.is_finite() && effort > 0.0 { effort } else { 1.0 };
         let run = |effort| Run { effort: sound(effort), done: 0.0, before: Some(0.0), ended: false };
         Tally { runs: efforts.into_iter().map(run).collect(), kept }
     }
 
-    /// A run was taken up that is partly done.
+    /// Marks a run as resumed.
     pub(super) fn resumed(&mut self, run: usize) {
         self.runs[run].before = None;
     }
@@ -54,19 +54,19 @@ impl Tally {
         run.before.get_or_insert(run.done);
     }
 
-    /// A run is over, finished or not: nothing of it is left.
+    /// Marks a run as ended, finished or not.
     pub(super) fn ended(&mut self, run: usize) {
         let run = &mut self.runs[run];
         run.before.get_or_insert(run.done);
         (run.done, run.ended) = (1.0, true);
     }
 
-    /// After so much time.
+    /// The progress after the elapsed time.
     pub(super) fn whole(&self, elapsed: Duration) -> Whole {
         let sum = |part: fn(&Run) -> f64| self.runs.iter().map(|run| run.effort * part(run)).sum::<f64>();
         let (all, rest, fresh) =
             (sum(|_| 1.0), sum(|run| 1.0 - run.done), sum(|run| run.done - run.before.unwrap_or(run.done)));
-        // Finished runs of earlier sessions are taken for average ones: their efforts are not asked for.
+        // Finished runs of earlier sessions count as average ones, since their costs are unknown.
         let earlier = self.kept as f64 * all / self.runs.len().max(1) as f64;
         let done = if self.runs.is_empty() { 1.0 } else { 1.0 - rest / (all + earlier) };
         let known = elapsed >= SETTLED && fresh > 0.01 * all;

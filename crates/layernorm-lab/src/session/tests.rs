@@ -1,4 +1,4 @@
-//! Sessions of a study made for it: it can fail, panic and be slow.
+//! Sessions of a fake study that can fail, panic and be slow.
 
 use super::*;
 use crate::records::{Record, RunFile};
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs that write a few events. The runs 101, 102 and 103 fail, panic, and forget to say that they are finished.
+/// Runs that write a few events. Runs 101, 102 and 103 fail, panic, and end without being marked as finished.
 struct Fake;
 
 const STEPS: usize = 20;
@@ -56,7 +56,7 @@ impl Study for Fake {
     }
 }
 
-/// Counts events, and stops after so many steps.
+/// Counts events, and stops after a number of steps.
 #[derive(Default)]
 struct Counter {
     patience: Option<usize>,
@@ -123,20 +123,20 @@ fn any_number_of_workers_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_run_that_fails_or_panics_ends_alone() {
+fn a_run_that_fails_or_panics_does_not_affect_others() {
     let folder = tempfile::tempdir().unwrap();
     let workers = NonZeroUsize::new(2).unwrap();
     let settings = Settings { full: true, ..seeds(4) };
     let outcome = run(Options { workers, ..options(folder.path(), settings.clone()) }, &Counter::default());
     assert_eq!((outcome.finished, outcome.total, outcome.stopped), (4, 7, false));
-    let words = ["no good", "a bug in this program: no way", "without saying"];
+    let words = ["no good", "a bug in this program: no way", "without being marked"];
     assert_eq!(outcome.failures.len(), words.len());
     for (failure, (run, word)) in
         outcome.failures.iter().zip(["fake-101", "fake-102", "fake-103"].into_iter().zip(words))
     {
         assert!(failure.run == run && failure.what.contains(word), "{failure:?}");
     }
-    // Again: what is finished is kept, what failed goes on and fails again.
+    // Again: finished runs are kept, failed ones are resumed and fail again.
     let watcher = Counter::default();
     assert_eq!(run(options(folder.path(), settings), &watcher).failures, outcome.failures);
     let began = watcher.began.into_inner().unwrap();
@@ -144,7 +144,7 @@ fn a_run_that_fails_or_panics_ends_alone() {
 }
 
 #[test]
-fn a_session_that_is_stopped_goes_on_where_it_was() {
+fn a_stopped_session_resumes() {
     let unbroken = tempfile::tempdir().unwrap();
     run(options(unbroken.path(), seeds(3)), &Counter::default());
     let folder = tempfile::tempdir().unwrap();
@@ -167,14 +167,14 @@ fn a_session_that_is_stopped_goes_on_where_it_was() {
 }
 
 #[test]
-fn what_is_finished_is_not_touched_and_more_seeds_add_to_it() {
+fn finished_runs_are_not_touched_and_more_seeds_add_to_them() {
     let folder = tempfile::tempdir().unwrap();
     run(options(folder.path(), seeds(2)), &Counter::default());
     let (before, time) = (files(folder.path()), |name: &str| {
         folder.path().join("runs").join(name).metadata().unwrap().modified().unwrap()
     });
     let times: Vec<_> = before.keys().map(|name| time(name)).collect();
-    // As a run leaves it that is killed right after its last line.
+    // As left by a run that was killed right after its last line.
     std::fs::write(folder.path().join("runs/fake-1.checkpoint"), "").unwrap();
     let watcher = Counter::default();
     let session = Session::open(options(folder.path(), seeds(3)), data().clone()).unwrap();
@@ -182,7 +182,7 @@ fn what_is_finished_is_not_touched_and_more_seeds_add_to_it() {
     assert_eq!(session.run(&watcher).finished, 3);
     assert_eq!(watcher.began.into_inner().unwrap(), [("fake-3".to_owned(), false)]);
     drop(session);
-    // Fewer seeds than there are leave the others where they are.
+    // With fewer seeds, the other runs stay in place.
     assert_eq!(run(options(folder.path(), seeds(1)), &Counter::default()).total, 1);
     let after = files(folder.path());
     assert_eq!(after.len(), 3);
@@ -191,10 +191,10 @@ fn what_is_finished_is_not_touched_and_more_seeds_add_to_it() {
 }
 
 #[test]
-fn runs_of_other_settings_are_set_aside_or_refused() {
+fn runs_with_other_settings_are_moved_aside_or_rejected() {
     let folder = tempfile::tempdir().unwrap();
     run(options(folder.path(), seeds(3)), &Counter::default());
-    // What belongs to a run goes with it; what belongs to others stays.
+    // A run's files are moved with it; those of others stay.
     let runs = folder.path().join("runs");
     for name in ["fake-1.times.json", "fake-10.times.json", "other.txt"] {
         std::fs::write(runs.join(name), name).unwrap();
@@ -219,7 +219,7 @@ fn runs_of_other_settings_are_set_aside_or_refused() {
     assert_eq!(moved.keys().collect::<Vec<_>>(), ["fake-1.jsonl", "fake-1.times.json", "fake-2.jsonl", "fake-3.jsonl"]);
     assert!(moved.iter().all(|(name, bytes)| before[name] == *bytes));
 
-    // And back again: the second time goes elsewhere.
+    // And back again: the second time uses another folder.
     assert_eq!(run(options(folder.path(), other), &Counter::default()).finished, 1);
     let session = Session::open(options(folder.path(), seeds(3)), data().clone()).unwrap();
     assert_eq!(session.set_aside(), Some(&*folder.path().join("old-2")));
@@ -256,7 +256,7 @@ fn damaged_and_misplaced_records_are_named() {
 }
 
 #[test]
-fn the_report_tells_what_is_finished_in_the_studies_order() {
+fn the_report_has_finished_runs_in_study_order() {
     let folder = tempfile::tempdir().unwrap();
     assert!(matches!(report(folder.path(), about()), Err(Error::Nothing { .. })));
     let names = ["epsilon", "worked-example"].map(str::to_owned);
@@ -269,14 +269,14 @@ fn the_report_tells_what_is_finished_in_the_studies_order() {
     let ids: Vec<&str> = report.stories.iter().map(|story| &*story.id).collect();
     assert_eq!(ids, ["worked-example", "epsilon"]);
     assert_eq!(report.summary[0].what, report.stories[0].title);
-    assert_eq!(report.runs.len(), outcome.total, "a run that is not finished is not told of");
+    assert_eq!(report.runs.len(), outcome.total, "unfinished runs are not reported");
     assert!(report.runs.iter().all(|run| folder.path().join(&run.file).is_file()));
     let page = std::fs::read_to_string(folder.path().join(REPORT)).unwrap();
     assert!(report.stories.iter().all(|story| page.contains(&story.title)));
 }
 
 #[test]
-fn times_are_told_where_they_lie_beside_the_records() {
+fn times_beside_the_records_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let study = catalog::all().into_iter().find(|study| study.name() == "implementations").unwrap();
     let plan = study.plan(&Settings::default()).remove(0);

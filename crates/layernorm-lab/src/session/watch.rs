@@ -1,38 +1,38 @@
-//! What a session tells while it goes on, and asks.
+//! Progress events of a session, and its stop request.
 
 use super::Whole;
 use std::time::Duration;
 
-/// Something that happened to a run. A worker has one run at a time; workers are counted from 0.
+/// An event of a run. A worker has one run at a time; workers are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event<'a> {
-    /// A worker takes up a run.
+    /// A worker starts a run.
     Began {
         /// The worker.
         worker: usize,
         /// The run.
         run: &'a str,
-        /// Whether a part of it was done before.
+        /// Whether it was partly done before.
         resumed: bool,
     },
-    /// It has come further.
+    /// The run has made progress.
     Progress {
         /// The worker.
         worker: usize,
         /// The run.
         run: &'a str,
-        /// How much of it is done, from 0 to 1.
+        /// The completed fraction, from 0 to 1.
         done: f64,
-        /// What it says of itself: loss, accuracy.
+        /// A short status: loss, accuracy.
         words: &'a str,
     },
-    /// It is over.
+    /// The run has ended.
     Ended {
         /// The worker.
         worker: usize,
         /// The run.
         run: &'a str,
-        /// How.
+        /// How it ended.
         ending: &'a Ending,
         /// How long it took in this session.
         took: Duration,
@@ -42,17 +42,17 @@ pub enum Event<'a> {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Its records are whole.
+    /// Its records are complete.
     Finished,
-    /// It was asked to stop; what it has done is on disk.
+    /// It was asked to stop; its progress is on disk.
     Stopped,
-    /// It could not go on, for this reason.
+    /// It failed, for this reason.
     Failed(String),
 }
 
-/// Who looks on. Calls come from several threads.
+/// Receives the events of a session. Called from several threads.
 pub trait Watcher: Sync {
-    /// Something happened; so far is the whole session now.
+    /// An event, with the progress of the whole session.
     fn event(&self, event: Event<'_>, whole: &Whole);
     /// Whether to stop now.
     fn stop(&self) -> bool;

@@ -1,4 +1,5 @@
-//! The workers: each takes the next run, does it, and takes the next. A run that fails or panics ends alone.
+//! The worker pool: each worker repeatedly executes the next run. A run that fails or panics does not affect the
+//! others.
 
 use super::folder::{runs_of, tidy};
 use super::tally::Tally;
@@ -14,23 +15,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
-/// As large as a main thread's usually is.
+/// Stack size, like that of a typical main thread.
 const STACK: usize = 8 << 20;
 
-/// What the workers share.
+/// State shared by the workers.
 struct Floor<'a> {
     session: &'a Session,
     watcher: &'a dyn Watcher,
     runs: PathBuf,
     start: Instant,
-    /// The job that is taken next.
+    /// Index of the next job.
     next: AtomicUsize,
     tally: Mutex<Tally>,
-    /// How each job that was taken up ended.
+    /// How each started job ended.
     endings: Mutex<Vec<(usize, Ending)>>,
 }
 
-/// Does all jobs of a session.
+/// Executes all jobs of a session.
 pub(super) fn run(session: &Session, watcher: &dyn Watcher) -> Outcome {
     let efforts = session.jobs.iter().map(|job| job.study.effort(&job.plan));
     let floor = Floor {
@@ -54,7 +55,7 @@ pub(super) fn run(session: &Session, watcher: &dyn Watcher) -> Outcome {
             thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_ok()
         };
         let started = (0..workers).filter(|&worker| start(worker)).count();
-        // A system that gives no more threads has fewer workers; the caller is the last one.
+        // If the system provides fewer threads, there are fewer workers; without any, the caller does the work.
         if started == 0 {
             floor.work(0);
         }
@@ -62,7 +63,7 @@ pub(super) fn run(session: &Session, watcher: &dyn Watcher) -> Outcome {
     floor.outcome()
 }
 
-/// The threads of each worker's operations: the cores are shared out.
+/// Threads per worker: the cores are divided among the workers.
 fn threads_each(workers: usize) -> NonZeroUsize {
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     NonZeroUsize::new(cores / workers.max(1)).unwrap_or(NonZeroUsize::MIN)
@@ -84,19 +85,19 @@ impl Floor<'_> {
         }
     }
 
-    /// A run, whatever becomes of it.
+    /// Executes a run and catches errors and panics.
     fn attempt(&self, worker: usize, number: usize, job: &Job) -> Ending {
         let result = catch_unwind(AssertUnwindSafe(|| self.run(worker, number, job)));
         match result {
             Ok(Ok(true)) => Ending::Finished,
-            Ok(Ok(false)) => Ending::Failed("it ended without saying that it was finished".to_owned()),
+            Ok(Ok(false)) => Ending::Failed("the run ended without being marked as finished".to_owned()),
             Ok(Err(studies::Error::Stopped)) => Ending::Stopped,
             Ok(Err(error)) => Ending::Failed(error.to_string()),
             Err(panic) => Ending::Failed(format!("a bug in this program: {}", message(&*panic))),
         }
     }
 
-    /// Whether the run is finished.
+    /// Executes a run; returns whether it is finished.
     fn run(&self, worker: usize, number: usize, job: &Job) -> Result<bool, studies::Error> {
         let mut file = RunFile::open(&self.runs, job.header())?;
         let resumed = !file.record().events.is_empty();
@@ -149,13 +150,13 @@ impl Observer for Eye<'_> {
     }
 }
 
-/// A panic of another worker leaves what it held as it was.
+/// Locks a mutex, ignoring poisoning: a panic of another worker leaves the data valid.
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a panic says.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without words")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic without a message")
 }

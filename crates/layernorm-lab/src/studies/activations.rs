@@ -1,11 +1,11 @@
-//! The last hidden layer in space: images as points in the three directions in which they vary most, and how far the classes
-//! lie apart there.
+//! The last hidden layer in three dimensions: each image is a point in the first three principal components, and the
+//! separation of the classes is measured there.
 //!
 //! ```text
-//! separation   Σ_c n_c·|m_c − m|² / Σ_i |p_i − m|²      m_c: the middle of class c, m: that of all points
+//! separation   Σ_c n_c·|m_c − m|² / Σ_i |p_i − m|²      m_c: centroid of class c, m: centroid of all points
 //! ```
 //!
-//! 0: all classes have one middle; 1: every class is a point.
+//! 0: all classes have the same centroid; 1: every class is a single point.
 
 mod pictures;
 #[cfg(test)]
@@ -17,13 +17,13 @@ use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Probes, Spec};
 
-/// The study of activations in space.
+/// Study of hidden activations in three dimensions.
 pub struct Activations;
 
-/// What the network is called.
+/// Name of the network in run names.
 const ID: &str = "mlp";
 const NORMS: [Norm; 3] = [Norm::None, Norm::Batch, Norm::Layer];
-/// As many images as the probes look at.
+/// Number of images per probe.
 const IMAGES: usize = 128;
 /// Epochs of the full study.
 const FULL_EPOCHS: usize = 10;
@@ -47,7 +47,7 @@ impl Study for Activations {
     }
 
     fn question(&self) -> &'static str {
-        "What does the last hidden layer make of the images, seen in three dimensions?"
+        "What do the activations of the last hidden layer look like in three dimensions?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {

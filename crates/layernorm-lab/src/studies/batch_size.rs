@@ -1,8 +1,8 @@
-//! The batch size: the same images, seen in batches of 1 to 128.
+//! Batch size: the same images, in batches of 1 to 128.
 //!
-//! Networks without a norm, with batch norm and with layer norm see the same number of epochs whatever the batch is. The full
-//! study adds the network of the paper's section 6.6, 784-1000-1000-10, in which batch norm also normalizes the logits and layer
-//! norm does not.
+//! Networks without a norm, with batch norm and with layer norm train for the same number of epochs at every batch
+//! size. The full study adds the network of the paper's section 6.6, 784-1000-1000-10, in which batch norm also
+//! normalizes the logits and layer norm does not.
 
 mod pictures;
 #[cfg(test)]
@@ -14,20 +14,21 @@ use crate::records::Record;
 use crate::report::Story;
 use crate::training::Spec;
 
-/// The study of batch sizes.
+/// Study of batch sizes.
 pub struct BatchSize;
 
-/// The sizes: those of the paper (4 and 128), those of others (5 and 50), one case at a time, and one between.
+/// The batch sizes: the paper's (4 and 128), others' (5 and 50), a single sample, and one in between.
 const SIZES: [usize; 6] = [1, 4, 5, 32, 50, 128];
-/// The sizes of the paper.
+/// The paper's batch sizes.
 const PAPER_SIZES: [usize; 2] = [4, 128];
 const NORMS: [Norm; 3] = [Norm::None, Norm::Batch, Norm::Layer];
 
-/// Hidden layers: of this study's network, and of the paper's.
+/// Hidden layers of this study's network and of the paper's.
 const SMALL: &[usize] = &[100, 100];
 const PAPER: &[usize] = &[1000, 1000];
 
-/// Epochs: quick, full, and of the paper's network in the full study (the paper plots 60: `--epochs 60`).
+/// Epochs in the quick and the full size; the full size uses the same number for the paper's network (the paper plots
+/// 60: `--epochs 60`).
 const QUICK_EPOCHS: usize = 3;
 const FULL_EPOCHS: usize = 5;
 
@@ -50,7 +51,7 @@ impl Study for BatchSize {
     }
 
     fn question(&self) -> &'static str {
-        "How much does a norm depend on the batch being large?"
+        "How do the norms depend on the batch size?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {

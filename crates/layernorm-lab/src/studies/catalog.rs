@@ -1,4 +1,4 @@
-//! The studies that there are.
+//! List of all studies.
 
 use super::Study;
 use super::activations::Activations;
@@ -16,7 +16,7 @@ use super::sequence_length::SequenceLength;
 use super::train_test::TrainTest;
 use super::worked_example::WorkedExample;
 
-/// All studies, in the order of the report.
+/// All studies, in report order.
 pub fn all() -> Vec<&'static dyn Study> {
     vec![
         &WorkedExample,

@@ -1,4 +1,4 @@
-//! Four networks, each with every norm that fits: how fast they learn and how far they come.
+//! Four networks, each with every norm that it supports: how fast they learn, and their final error.
 
 mod pictures;
 
@@ -9,10 +9,10 @@ use crate::records::Record;
 use crate::report::Story;
 use crate::training::Spec;
 
-/// The study that compares norms.
+/// Study that compares norms.
 pub struct Compare;
 
-/// A network of the comparison, with what it is called.
+/// A network of the comparison.
 pub(super) struct Entry {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Entry {
     steps: usize,
 }
 
-/// The networks, small or as large as the full study has them.
+/// The networks, in the quick or the full size.
 pub(super) fn entries(full: bool) -> Vec<Entry> {
     let of = |id, title, arch, steps| Entry { id, title, arch, steps };
     let transformer = |pre_norm| match full {
@@ -42,7 +42,7 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
     entries
 }
 
-/// Epochs of the full study; an LSTM over pixels takes 28 times as long as one over rows and gets fewer.
+/// Epochs of the full study. An LSTM over pixels takes 28 times as long as one over rows, so it gets fewer.
 const FULL_EPOCHS: usize = 5;
 const PIXEL_EPOCHS: usize = 1;
 
@@ -52,7 +52,7 @@ impl Study for Compare {
     }
 
     fn question(&self) -> &'static str {
-        "How do networks learn without a norm, with batch norm, with layer norm and with the rest of the family?"
+        "How do networks learn without a norm, with batch norm, with layer norm and with related norms?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {

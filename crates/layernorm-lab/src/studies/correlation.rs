@@ -1,9 +1,10 @@
-//! What norms do to the hidden units of a layer: how they go together, and how mean and variance drift in training.
+//! What norms do to the hidden units of a layer: their correlations, and the drift of mean and variance during
+//! training.
 //!
 //! ```text
-//! correlation of two units over some images       cov(a, b)/sqrt(var(a)·var(b)), before the norm and after it
-//! batch norm     each unit shifted and scaled by itself: no correlation changes
-//! layer norm     each image shifted and scaled by itself: any may
+//! correlation of two units over some images       cov(a, b)/sqrt(var(a)·var(b)), before and after the norm
+//! batch norm     each unit is shifted and scaled separately: correlations do not change
+//! layer norm     each image is shifted and scaled separately: correlations can change
 //! ```
 
 mod drift;
@@ -17,13 +18,13 @@ use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Probes, Spec};
 
-/// The study of hidden units.
+/// Study of correlations between hidden units.
 pub struct Correlation;
 
-/// What the network is called.
+/// Name of the network in run names.
 const ID: &str = "mlp";
 const NORMS: [Norm; 4] = [Norm::None, Norm::Batch, Norm::Layer, Norm::Rms];
-/// So many units of the first layer are looked at.
+/// Number of units of the first layer that are probed.
 const UNITS: usize = 24;
 /// Epochs of the full study.
 const FULL_EPOCHS: usize = 10;
@@ -46,7 +47,7 @@ impl Study for Correlation {
     }
 
     fn question(&self) -> &'static str {
-        "How do hidden units go together before a norm and after it, and how do they drift in training?"
+        "How are hidden units correlated before and after a norm, and how do they drift during training?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {

@@ -1,7 +1,7 @@
-//! How much work a run is, roughly: for the time left, and for nothing else.
+//! Approximate cost of a run, used only to estimate the remaining time.
 //!
-//! The unit is a small MLP's training on one image, some 17 µs. Measured with `layernorm study all`: a step costs as much as
-//! 40 images before it has seen any, and looking at an image a quarter of training on it.
+//! The unit is training a small MLP on one image, about 17 µs. Measured with `layernorm study all`: the fixed cost of a
+//! step is that of 40 images, and evaluating an image costs a quarter of training on it.
 
 use super::RunPlan;
 use crate::models::{Arch, Norm, Reads};
@@ -10,14 +10,14 @@ use serde::Deserialize;
 
 /// A run that trains nothing.
 const EXACT: f64 = 9_000.0;
-/// What a step costs beside its images.
+/// Fixed cost of a training step.
 const STEP: f64 = 40.0;
-/// Looking at an image, beside training on it.
+/// Cost of evaluating an image, relative to training on it.
 const LOOK: f64 = 0.25;
-/// Numbers of an image.
+/// Pixels per image.
 const PIXELS: usize = 784;
 
-/// The effort of a run.
+/// Cost of a run.
 pub(crate) fn effort(plan: &RunPlan) -> f64 {
     let Ok(spec) = Spec::deserialize(&plan.settings["spec"]) else { return EXACT };
     let trained = spec.steps as f64 * (STEP + spec.batch_size as f64);
@@ -25,7 +25,7 @@ pub(crate) fn effort(plan: &RunPlan) -> f64 {
     (trained + LOOK * looks) * network(&spec.arch, spec.norm)
 }
 
-/// A network's work on an image.
+/// A network's cost per image.
 fn network(arch: &Arch, norm: Norm) -> f64 {
     match arch {
         Arch::Mlp { hidden, .. } => {
@@ -34,7 +34,7 @@ fn network(arch: &Arch, norm: Norm) -> f64 {
             (weights / 1e5).max(1.0)
         }
         Arch::Lstm { hidden, reads } => {
-            // These two go step by step through Burn's operations.
+            // These two norms run each time step as separate Burn operations.
             let cell = if matches!(norm, Norm::Batch | Norm::Rms) { 18.0 } else { 3.0 };
             let steps = if *reads == Reads::Pixels { 28.0 } else { 1.0 };
             cell * steps * (*hidden as f64 / 32.0).max(1.0)

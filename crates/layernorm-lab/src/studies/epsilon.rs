@@ -1,9 +1,8 @@
-//! What ε does: y = (x − μ)/sqrt(σ² + ε) for rows of every spread, from constant ones to wide ones, and the gradient that
-//! goes back through it.
+//! What ε does: y = (x − μ)/sqrt(σ² + ε) for rows of any standard deviation, down to constant ones, and its gradient.
 //!
 //! ```text
-//! spread of y     σ/sqrt(σ² + ε)      ≈ 1 where σ² ≫ ε, ≈ σ/√ε where σ² ≪ ε
-//! gradient of x   ≈ 1/sqrt(σ² + ε)    at most 1/√ε, which a constant row has
+//! std. dev. of y   σ/sqrt(σ² + ε)      ≈ 1 if σ² ≫ ε, ≈ σ/√ε if σ² ≪ ε
+//! gradient of x    ≈ 1/sqrt(σ² + ε)    at most 1/√ε, reached by a constant row
 //! ```
 
 mod pictures;
@@ -20,37 +19,37 @@ use layernorm::{Element, LayerNorm, bf16, f16};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// The study of ε.
+/// Study of ε.
 pub struct Epsilon;
 
-/// The ε that are tried.
+/// Tested values of ε.
 const EPS: [f64; 4] = [1e-3, 1e-5, 1e-8, 1e-12];
-/// Elements of a row. No power of two, so that a mean must be rounded.
+/// Elements per row. Not a power of two, so that the mean is rounded.
 const ELEMENTS: usize = 200;
-/// Rows of each spread.
+/// Rows per standard deviation.
 const ROWS: usize = 8;
 /// The values of constant rows.
 const CONSTANTS: [f64; 5] = [0.0, 0.1, -7.3, 1e4, 3e38];
-/// The spreads that half precision is tried on.
+/// Standard deviations tested in half precision.
 const HALF_SPREADS: [f64; 5] = [0.0, 1e-4, 1e-2, 1.0, 300.0];
 
-/// The spreads: 1, 2 and 5 of every power of ten from 10⁻⁶ to 10.
+/// The standard deviations: 1, 2 and 5 times every power of ten from 10⁻⁶ to 10.
 fn spreads() -> Vec<f64> {
     let powers = [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0];
     powers.into_iter().flat_map(|power| [power, 2.0 * power, 5.0 * power]).chain([10.0]).collect()
 }
 
-/// Rows of one spread, in f32.
+/// Rows of one standard deviation, in f32.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Spread {
     eps: f64,
-    /// The spread asked for.
+    /// The requested standard deviation.
     sigma: f64,
-    /// The spread of y as a part of what it would be without ε.
+    /// The standard deviation of y, relative to that without ε.
     output: f64,
-    /// The size of the gradient of x for a gradient of y of size 1.
+    /// The RMS of the gradient of x, relative to that of the gradient of y.
     gradient: f64,
-    /// The largest relative distance of these two from the formulas.
+    /// The largest relative deviation of these two from the formulas.
     gap: f64,
     /// The largest error of y in units in the last place, for rows around 0 and around 1.
     error: f64,
@@ -62,24 +61,24 @@ struct Constant {
     kind: String,
     value: f64,
     eps: f64,
-    /// The largest |y − β|; nothing where y is not finite.
+    /// The largest |y − β|; `None` if y is not finite.
     off: Option<f64>,
-    /// The size of the gradient of x for a gradient of y of size 1.
+    /// The RMS of the gradient of x, relative to that of the gradient of y.
     gradient: Option<f64>,
 }
 
-/// A row in f16: by the library, which computes in f32, and by the formula with every number rounded to f16.
+/// A row in f16: computed by the library in f32, and by the formula with every number rounded to f16.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Half {
     eps: f64,
     sigma: f64,
-    /// ε as f16 has it.
+    /// ε rounded to f16.
     eps_f16: f64,
-    /// ε as bf16 has it.
+    /// ε rounded to bf16.
     eps_bf16: f64,
-    /// The spread of y; nothing where y is not finite.
+    /// The standard deviation of y; `None` if y is not finite.
     ours: Option<f64>,
-    /// The same of the formula in f16.
+    /// The same for the formula in f16.
     plain: Option<f64>,
 }
 
@@ -89,7 +88,7 @@ impl Study for Epsilon {
     }
 
     fn question(&self) -> &'static str {
-        "What does ε do to values and gradients where a row hardly varies, or not at all?"
+        "What does ε do to values and gradients when a row has little or no variance?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
@@ -130,7 +129,7 @@ impl Study for Epsilon {
     }
 }
 
-/// Each question in every type that can hold the value.
+/// Each case in every type that can represent the value.
 fn kinds(questions: &[(f64, f64)]) -> Vec<(&'static str, f64, f64)> {
     let holds = |kind: &str, value: f64| kind != "f16" || value.abs() < 65504.0;
     let kinds = ["f16", "bf16", "f32", "f64"];
@@ -138,7 +137,7 @@ fn kinds(questions: &[(f64, f64)]) -> Vec<(&'static str, f64, f64)> {
     questions.iter().flat_map(each).filter(|&(kind, _, value)| holds(kind, value)).collect()
 }
 
-/// Rows of mean `mean` and spread `sigma`, but for rounding.
+/// Rows of mean `mean` and standard deviation `sigma`, up to rounding.
 fn rows(seed: u64, mean: f64, sigma: f64) -> Vec<f64> {
     let random = &mut SplitMix64::stream(seed, 0);
     let row = |_| {
@@ -149,7 +148,7 @@ fn rows(seed: u64, mean: f64, sigma: f64) -> Vec<f64> {
     (0..ROWS).flat_map(row).collect()
 }
 
-/// A gradient of y, the same for all.
+/// The gradient of y, the same for all cases.
 fn gradient_of_output(seed: u64, count: usize) -> Vec<f64> {
     normals(&mut SplitMix64::stream(seed, 1), count)
 }
@@ -165,7 +164,7 @@ fn spread(eps: f64, sigma: f64, seed: u64) -> Result<Spread, Error> {
     let (y, saved) = layer.forward_train(&x).map_err(refused)?;
     let dx = layer.backward(&x, &dy, &saved).map_err(refused)?.input;
     let output = rms(wide(&y).into_iter());
-    // What is left of dy when its mean and its part along x̂ are taken out is what goes through.
+    // The backward pass removes the mean of dy and its component along x̂; the rest passes through.
     let through: Vec<f64> = dy.chunks(ELEMENTS).zip(y.chunks(ELEMENTS)).flat_map(|(dy, y)| left(dy, y)).collect();
     let gradient = rms(wide(&dx).into_iter()) / rms(wide(&dy).into_iter());
     let expected = 1.0 / (sigma * sigma + eps).sqrt();
@@ -182,7 +181,7 @@ fn spread(eps: f64, sigma: f64, seed: u64) -> Result<Spread, Error> {
     Ok(Spread { eps, sigma, output, gradient, gap, error })
 }
 
-/// dy without its mean and with its part along x̂ taken out as the backward pass does it: g − a − x̂·b.
+/// dy without its mean and its component along x̂, as in the backward pass: g − a − x̂·b.
 fn left(dy: &[f32], x_hat: &[f32]) -> Vec<f64> {
     let count = dy.len() as f64;
     let pairs = || dy.iter().zip(x_hat).map(|(&dy, &x_hat)| (f64::from(dy), f64::from(x_hat)));
@@ -217,7 +216,7 @@ fn half(eps: f64, sigma: f64, seed: u64) -> Result<Half, Error> {
     Ok(Half { eps, sigma, eps_f16, eps_bf16, ours: spread(&ours), plain: spread(&plain) })
 }
 
-/// The formula with every number in f16.
+/// The formula with all arithmetic in f16.
 fn plain_f16(x: &[f16], eps: f64) -> Vec<f16> {
     let count = f16::from_f64(x.len() as f64);
     let sum = |terms: &mut dyn Iterator<Item = f16>| terms.fold(f16::ZERO, |sum, term| sum + term);

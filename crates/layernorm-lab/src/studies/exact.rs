@@ -1,7 +1,7 @@
-//! A slow and precise layer norm that f32 results are held against, and the unit that errors are counted in.
+//! A slow, precise layer norm as the reference for f32 results, and the unit for errors.
 //!
-//! It is computed in f64 with compensated sums, and with the mean taken twice: for f32 input it is off by some 10⁻¹⁵ of the
-//! row's largest |y|, which is 10⁻⁸ of a unit in the last place of f32.
+//! It uses f64 with compensated sums and computes the mean twice. For f32 input its error is about 10⁻¹⁵ of the row's
+//! largest |y|, which is 10⁻⁸ of a unit in the last place of f32.
 
 /// x̂ = (x − mean)/sqrt(variance + ε) of a row of f32.
 pub(crate) fn normalized(x: &[f32], eps: f64) -> Vec<f64> {
@@ -14,7 +14,7 @@ pub(crate) fn normalized(x: &[f32], eps: f64) -> Vec<f64> {
     x.iter().map(|&x| d(x) / sigma).collect()
 }
 
-/// A sum that keeps what rounding leaves behind (Neumaier, 1974).
+/// Compensated sum (Neumaier, 1974).
 fn sum(terms: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut rest) = (0.0f64, 0.0);
     for term in terms {
@@ -26,7 +26,8 @@ fn sum(terms: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// The largest error of a row, in units in the last place of the larger of |y| and a tenth of the row's largest |y|;
-/// infinite where the row is wrong altogether: not finite, or all zero or other than zero where it should not be.
+/// infinite if the row is completely wrong: not finite, all zero where it should not be, or nonzero where it should be
+/// zero.
 pub(crate) fn units(y: &[f32], reference: &[f64]) -> f64 {
     let largest = reference.iter().fold(0.0, |max: f64, y| max.max(y.abs()));
     let zero = y.iter().all(|&y| y == 0.0);

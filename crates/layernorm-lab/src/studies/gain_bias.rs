@@ -1,7 +1,7 @@
 //! What γ and β do: y = γ·x̂ + β.
 //!
-//! The run `gain-bias-distribution` looks at the values alone: histograms of x, x̂ and y, and the γ and β that undo the
-//! normalization. Those that begin with `gain-bias-start-` train from other starting values.
+//! The run `gain-bias-distribution` examines values without training: histograms of x, x̂ and y, and the γ and β that
+//! undo the normalization. Runs named `gain-bias-start-…` train from other initial values.
 
 mod distribution;
 #[cfg(test)]
@@ -15,10 +15,10 @@ use crate::data::Dataset;
 use crate::records::{Record, RunFile};
 use crate::report::Story;
 
-/// The study of gain and bias.
+/// Study of gain and bias.
 pub struct GainBias;
 
-/// The run that looks at the values alone.
+/// The run that examines values without training.
 const DISTRIBUTION: &str = "gain-bias-distribution";
 
 impl Study for GainBias {

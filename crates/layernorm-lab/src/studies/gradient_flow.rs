@@ -1,13 +1,14 @@
-//! How a gradient fares on its way back: through the layers of a deep network, and through the time steps of a recurrent one.
+//! Backpropagated gradients: through the layers of a deep network, and through the time steps of a recurrent one.
 //!
 //! ```text
 //! layers   ‖∂L/∂W‖ of each layer        L: the mean loss of a batch of validation images
 //! time     ‖∂L/∂h‖ of each time step
-//! fall     log₁₀ of a late place's over an early one's: by how many powers of ten the way back makes it smaller
+//! decay    log₁₀ of the gradient at a late position over that at an early one: the powers of ten that it loses
 //! ```
 //!
-//! The fall is that between places of one size: all time steps, and the hidden layers from the second on. (The first one sees
-//! 784 pixels, the logits are 10; what is lost between them and the rest would be theirs, not the way's.)
+//! The decay is measured between positions of equal size: all time steps, and the hidden layers from the second on.
+//! (The first layer has 784 inputs and the last has 10 outputs, so their gradients differ for reasons other than
+//! depth.)
 
 mod pictures;
 #[cfg(test)]
@@ -20,10 +21,10 @@ use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Probes, Spec};
 
-/// The study of gradients on their way back.
+/// Study of backpropagated gradients.
 pub struct GradientFlow;
 
-/// A network whose gradients are looked at.
+/// A network of this study.
 #[derive(Clone, Debug)]
 struct Entry {
     id: &'static str,
@@ -36,9 +37,9 @@ struct Entry {
 const NORMS: [Norm; 4] = [Norm::None, Norm::Batch, Norm::Layer, Norm::Rms];
 /// Hidden layers of the deep networks.
 const LAYERS: usize = 10;
-/// Moments of the animation, beside the start.
+/// Frames of the animation, besides the start.
 const MOMENTS: usize = 20;
-/// Epochs of the full study; an LSTM over pixels takes 28 times as long as one over rows and gets fewer.
+/// Epochs of the full study. An LSTM over pixels takes 28 times as long as one over rows, so it gets fewer.
 const FULL_EPOCHS: usize = 5;
 const PIXEL_EPOCHS: usize = 1;
 
@@ -49,7 +50,7 @@ fn entries(full: bool) -> Vec<Entry> {
     let lstm =
         |id, title, hidden, reads| Entry { id, title, arch: Arch::Lstm { hidden, reads }, steps: 150, batch_size: 32 };
     let mut entries = vec![
-        mlp("relu", "Deep MLP, relu", Activation::Relu),
+        mlp("relu", "Deep MLP, ReLU", Activation::Relu),
         mlp("tanh", "Deep MLP, tanh", Activation::Tanh),
         lstm("rows", "LSTM over rows", if full { 128 } else { 32 }, Reads::Rows),
     ];
@@ -60,12 +61,12 @@ fn entries(full: bool) -> Vec<Entry> {
 }
 
 impl Entry {
-    /// Whether its gradients are those of time steps, not of layers.
+    /// Whether its gradients are per time step rather than per layer.
     fn through_time(&self) -> bool {
         matches!(self.arch, Arch::Lstm { .. })
     }
 
-    /// The first and the last of so many places that are of one size.
+    /// The first and the last of `places` positions that have equal size.
     fn ends(&self, places: usize) -> Option<[usize; 2]> {
         let last = places.checked_sub(1)?;
         match self.through_time() {
@@ -74,7 +75,7 @@ impl Entry {
         }
     }
 
-    /// The way back between them, in words.
+    /// A description of the path between them.
     fn way(&self) -> String {
         match self.through_time() {
             true => "from the last time step to the first".to_owned(),
@@ -82,12 +83,12 @@ impl Entry {
         }
     }
 
-    /// What its places are.
+    /// Label of its positions.
     fn places(&self) -> &'static str {
         match self.arch {
-            Arch::Lstm { reads: Reads::Pixels, .. } => "time step (a pixel of the image)",
-            Arch::Lstm { .. } => "time step (a row of the image)",
-            _ => "layer, from the input to the output",
+            Arch::Lstm { reads: Reads::Pixels, .. } => "time step (pixel of the image)",
+            Arch::Lstm { .. } => "time step (row of the image)",
+            _ => "layer, from input to output",
         }
     }
 
@@ -113,7 +114,8 @@ impl Study for GradientFlow {
     }
 
     fn question(&self) -> &'static str {
-        "How much of a gradient reaches the first layers of a deep network and the first time steps of a recurrent one?"
+        "How much of the gradient reaches the first layers of a deep network and the first time steps of a recurrent \
+         one?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {

@@ -1,7 +1,7 @@
-//! The ways in which layer norm is usually written, beside ours: how wrong they are and how long they take.
+//! Common implementations of layer norm compared with this library's: errors and times.
 //!
-//! Errors go into the records. Times differ from run to run, so they go into a file beside them, `<run>.times.json`, which
-//! [`Study::add_measured`] adds to the story.
+//! Errors are stored in the records. Times differ from run to run, so they are stored in a file beside them,
+//! `<run>.times.json`, which [`Study::add_measured`] adds to the story.
 
 mod pictures;
 #[cfg(test)]
@@ -21,16 +21,16 @@ use serde_json::json;
 use std::path::Path;
 use ways::Way;
 
-/// The study of ways to write a layer norm.
+/// Study of layer norm implementations.
 pub struct Implementations;
 
-/// ε of every way.
+/// ε of every implementation.
 const EPS: f64 = 1e-5;
-/// Rows and elements of a row.
+/// Rows, and elements per row.
 const SHAPES: [(usize, usize); 3] = [(512, 64), (64, 1024), (16, 8192)];
-/// The same, of the full study.
+/// Additional shapes of the full study.
 const LARGE_SHAPES: [(usize, usize); 2] = [(4096, 1024), (16, 262_144)];
-/// Mean and spread of the inputs.
+/// Mean and standard deviation of the inputs.
 const INPUTS: [(f64, f64); 11] = [
     (0.0, 1.0),
     (1.0, 1.0),
@@ -45,7 +45,7 @@ const INPUTS: [(f64, f64); 11] = [
     (0.1, 0.0),
 ];
 
-/// One way on rows of one kind.
+/// The error of one implementation on one kind of input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Wrong {
     way: Way,
@@ -53,9 +53,9 @@ struct Wrong {
     spread: f64,
     rows: usize,
     elements: usize,
-    /// The largest error in units in the last place; nothing where a row is wrong altogether.
+    /// The largest error in units in the last place; `None` if a row is completely wrong.
     units: Option<f64>,
-    /// In which way it is.
+    /// How it is wrong.
     failure: Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl Study for Implementations {
     }
 
     fn question(&self) -> &'static str {
-        "How do the usual ways to write a layer norm differ in error and in speed?"
+        "How do common implementations of layer norm differ in accuracy and speed?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
@@ -105,14 +105,14 @@ impl Study for Implementations {
     }
 }
 
-/// Rows of this mean and spread.
+/// Rows of the given mean and standard deviation.
 fn input((mean, spread): (f64, f64), rows: usize, elements: usize, seed: u64) -> Vec<f32> {
     let z = normals(&mut SplitMix64::stream(seed, elements as u64), rows * elements);
     narrow(&z.iter().map(|z| mean + spread * z).collect::<Vec<_>>())
 }
 
 fn wrong(way: Way, of: (f64, f64), (rows, elements): (usize, usize), seed: u64) -> Result<Wrong, Error> {
-    // The error is looked at on some rows: enough to meet bad ones.
+    // A few rows are enough to find the largest errors.
     let x = input(of, rows.min(16), elements, seed);
     let mut y = vec![f32::NAN; x.len()];
     way.run(&x, elements, &mut y, &mut Context::new()).map_err(refused)?;
@@ -128,7 +128,7 @@ fn wrong(way: Way, of: (f64, f64), (rows, elements): (usize, usize), seed: u64) 
     Ok(Wrong { way, mean, spread, rows, elements, units: units.is_finite().then_some(units), failure })
 }
 
-/// How a row that is wrong altogether looks.
+/// Describes a row that is completely wrong.
 fn failed(y: &[f32]) -> &'static str {
     match y {
         y if y.iter().any(|y| !y.is_finite()) => "no number",

@@ -1,13 +1,13 @@
-//! The paper's Table 1, measured: which changes of weights and data leave a layer's output as it was.
+//! The paper's Table 1, measured: which changes of weights and data leave a layer's output unchanged.
 //!
 //! ```text
 //! a = W x                            W [H, D], x [B, D]
-//! batch norm    y = γ·(a − μ)/σ + β  μ and σ of one unit over the cases of the batch
+//! batch norm    y = γ·(a − μ)/σ + β  μ and σ of one unit over the samples of the batch
 //! weight norm   y = γ·(w·x)/‖w‖ + β  w one row of W
-//! layer norm    y = γ·(a − μ)/σ + β  μ and σ of one case over the units of the layer
+//! layer norm    y = γ·(a − μ)/σ + β  μ and σ of one sample over the units of the layer
 //! ```
-//! A change counts as harmless if the output moves by no more than rounding and ε can move it; `Layer::slack` derives how
-//! much that is.
+//! The output counts as invariant if it changes by no more than rounding and ε can explain; `Layer::slack` derives this
+//! bound.
 
 mod table;
 #[cfg(test)]
@@ -26,15 +26,15 @@ use serde_json::json;
 /// Table 1 of the paper.
 pub struct Invariance;
 
-/// Units of the layer.
+/// Number of units.
 const UNITS: usize = 40;
-/// Inputs of the layer.
+/// Number of inputs.
 const INPUTS: usize = 24;
-/// Cases of the batch.
+/// Batch size.
 const CASES: usize = 32;
-/// The k of the scalings. A shift is a vector of normal numbers times one of these.
+/// Scale factors k. A shift is a vector of normal numbers times one of these.
 const AMOUNTS: [f64; 3] = [2.0, 0.5, 10.0];
-/// Without ε, and with the usual one.
+/// Without ε, and with the usual value.
 const EPS: [f64; 2] = [0.0, 1e-5];
 
 /// A row of the table.
@@ -56,11 +56,11 @@ enum Change {
     WeightsShifted,
     /// wᵢ → k wᵢ for one unit i.
     UnitScaled,
-    /// x → kx for every case.
+    /// x → kx for every sample.
     DataScaled,
-    /// x → x + c: the same vector c for every case.
+    /// x → x + c: the same vector c for every sample.
     DataShifted,
-    /// x → kx for one case.
+    /// x → kx for one sample.
     CaseScaled,
 }
 
@@ -79,7 +79,7 @@ impl Change {
     ];
 }
 
-/// The type that the layer is computed in.
+/// The type used for the computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Kind {
@@ -87,7 +87,7 @@ enum Kind {
     F32,
 }
 
-/// One change of one layer: what is asked.
+/// One change of one layer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Case {
     norm: Norm,
@@ -97,14 +97,14 @@ struct Case {
     eps: f64,
 }
 
-/// What was seen.
+/// The measured effect.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Seen {
     #[serde(flatten)]
     case: Case,
-    /// The largest |y′ − y|, as a part of the largest |y|.
+    /// The largest |y′ − y|, relative to the largest |y|.
     deviation: Option<f64>,
-    /// What rounding and ε alone could make it.
+    /// An upper bound of the effect of rounding and ε alone.
     bound: Option<f64>,
 }
 
@@ -120,7 +120,7 @@ impl Study for Invariance {
     }
 
     fn question(&self) -> &'static str {
-        "Which changes of the weights and of the data leave the output of a normalized layer as it was?"
+        "Which changes of the weights and of the data leave the output of a normalized layer unchanged?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
@@ -153,7 +153,7 @@ impl Study for Invariance {
     }
 }
 
-/// Every question that is asked of one seed.
+/// All cases measured for one seed.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for norm in Norm::ALL {
@@ -170,7 +170,7 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// A layer and its data, as f64 that are all numbers of the type that is looked at.
+/// A layer and its data, as f64 values that the tested type represents exactly.
 #[derive(Clone, Debug)]
 struct Layer {
     /// W, `[H, D]`.
@@ -248,13 +248,13 @@ impl Layer {
         Ok(wide(&y))
     }
 
-    /// By how much rounding (unit `u`) and ε can move y, at the most.
+    /// The maximum change of y due to rounding (unit `u`) and ε.
     ///
-    /// An activation is a sum of D products: its error is at most A = (D + 2)·u·Σ|w·x|, where the 2 are the roundings of the
-    /// changed weights and data. It moves x̂ by (2 + |x̂|)·A/σ, since it enters a − μ twice and σ once. The norm adds
-    /// (s + 10)·u·(1 + |x̂|), where s is the longest chain of its sum: 12 along a row, CASES + 2 down the batch. ε makes x̂
-    /// smaller by the factor 1/sqrt(1 + ε/σ²), which is at least 1 − ε/(2σ²). Weight norm has only the products and the
-    /// length of w: (D + 2 + 12 + 10)·u·Σ|w·x|.
+    /// An activation is a sum of D products. Its error is at most A = (D + 2)·u·Σ|w·x|, where the 2 accounts for
+    /// rounding the changed weights and data. It changes x̂ by (2 + |x̂|)·A/σ, because it enters a − μ twice and σ
+    /// once. The norm adds (s + 10)·u·(1 + |x̂|), where s is the longest chain of additions in its sum: 12 along a row,
+    /// CASES + 2 over the batch. ε scales x̂ by 1/sqrt(1 + ε/σ²), which is at least 1 − ε/(2σ²). Weight norm has only
+    /// the products and the length of w: (D + 2 + 12 + 10)·u·Σ|w·x|.
     fn slack(&self, norm: Norm, u: f64, eps: f64) -> f64 {
         let gain = largest(self.gain.iter().copied());
         let mut weights = self.weights.clone();
@@ -287,7 +287,7 @@ impl Layer {
     }
 }
 
-/// a = W x, `[B, H]`, each sum in order.
+/// a = W x, `[B, H]`, each sum in sequential order.
 fn product<T: Float>(weights: &[T], data: &[T]) -> Vec<T> {
     let dot = |w: &[T], x: &[T]| w.iter().zip(x).fold(T::ZERO, |sum, (&w, &x)| sum + w * x);
     data.chunks(INPUTS).flat_map(|x| weights.chunks(INPUTS).map(move |w| dot(w, x))).collect()

@@ -1,4 +1,4 @@
-//! The learning rate: from where on training no longer works, norm by norm.
+//! The range of learning rates at which training works, for each norm.
 
 mod pictures;
 #[cfg(test)]
@@ -10,13 +10,14 @@ use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Optimizer, Spec};
 
-/// The study of learning rates.
+/// Study of learning rates.
 pub struct LearningRate;
 
-/// Powers of about √10, for plain descent: Adam divides the gradient's size out, and hides what is asked here.
+/// About half a power of ten apart, for plain gradient descent: Adam normalizes the gradient's magnitude, which would
+/// hide the difference.
 const RATES: [f64; 8] = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
 
-/// The networks: name, title, and the norms that are looked at.
+/// The networks: name, title and norms.
 const NETWORKS: [(&str, &str, &[Norm]); 2] = [
     ("mlp", "MLP", &[Norm::None, Norm::Batch, Norm::Layer, Norm::Rms, Norm::Weight]),
     ("lstm", "LSTM", &[Norm::None, Norm::Layer, Norm::Group]),
@@ -25,7 +26,7 @@ const NETWORKS: [(&str, &str, &[Norm]); 2] = [
 /// Epochs of the full study.
 const FULL_EPOCHS: usize = 3;
 
-/// What a run is called: the rate in powers of ten, for it may be long.
+/// Name of a case. The rate is in scientific notation to keep the name short.
 fn case(network: &str, norm: Norm, rate: f64) -> String {
     format!("{network}-{norm}-{rate:e}")
 }
@@ -44,7 +45,7 @@ impl Study for LearningRate {
     }
 
     fn question(&self) -> &'static str {
-        "Up to which learning rate does training work, with each norm?"
+        "Which learning rates work with each norm?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {

@@ -1,7 +1,8 @@
-//! Studies: questions, the runs that answer them, and the stories that the report tells of their records.
+//! Studies: questions, the runs that answer them, and the sections of the report made from their records.
 //!
-//! A study plans runs; a run writes events into its file; a story is made of the records of the study's runs and of nothing
-//! else, so that old records can be shown again without training.
+//! A study plans runs, and a run writes events to its file. A story is made from the records of the study's runs, so
+//! old records can be shown again without training. [`Study::add_measured`] adds times, which are stored beside the
+//! records.
 
 pub mod activations;
 pub mod batch_size;
@@ -30,53 +31,54 @@ use crate::report::Story;
 use serde_json::Value;
 use std::path::Path;
 
-/// What the user chose. A setting that is `None` is the study's own.
+/// The user's settings. `None` means the study's default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// The full size instead of the quick one.
+    /// Run the full size instead of the quick one.
     pub full: bool,
-    /// Seeds for each comparison.
+    /// Number of seeds per comparison.
     pub seeds: Option<usize>,
-    /// Epochs of each training run.
+    /// Epochs per training run.
     pub epochs: Option<usize>,
-    /// Cases in a batch.
+    /// Batch size.
     pub batch_size: Option<usize>,
     /// The learning rate.
     pub learning_rate: Option<f64>,
-    /// What data it is, as [`Dataset::label`] says: part of what decides a training run's numbers.
+    /// The dataset's label ([`Dataset::label`]): part of what determines the results of a training run.
     pub data: String,
-    /// How many images it has to train and to test with; 0: as many as the embedded ones.
+    /// Number of training and test images; 0 means those of the embedded dataset.
     pub images: [usize; 2],
-    /// Rows and columns of an image; 0: those of the embedded ones.
+    /// Rows and columns of an image; 0 means those of the embedded dataset.
     pub image: [usize; 2],
 }
 
 impl Settings {
-    /// What the full size trains, validates and tests on: all that there is, a fifth of the training images held back.
+    /// Numbers of training, validation and test images in the full size: the whole dataset, with a fifth of the
+    /// training images held out for validation.
     pub(crate) fn all_images(&self) -> [usize; 3] {
         let [train, test] = if self.images == [0, 0] { [10_000, 2_000] } else { self.images };
         [train - train / 5, train / 5, test]
     }
 }
 
-/// A run that a study wants.
+/// A planned run of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunPlan {
-    /// Its name, which is also its file's.
+    /// Name of the run and of its file.
     pub run: String,
-    /// Everything that decides its numbers.
+    /// Everything that determines its results.
     pub settings: Value,
 }
 
-/// Why a run ended before its time.
+/// Why a run did not finish.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// Its records could not be written.
+    /// The records could not be written.
     Records(records::Error),
-    /// It was asked to stop; what it has done is on disk.
+    /// The run was asked to stop; its progress is on disk.
     Stopped,
-    /// Something is wrong with its settings or data.
+    /// The settings or the data are invalid.
     Run(String),
 }
 
@@ -84,7 +86,7 @@ impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Error::Records(error) => error.fmt(f),
-            Error::Stopped => f.write_str("stopped; the same command goes on from here"),
+            Error::Stopped => f.write_str("stopped; run the same command again to continue"),
             Error::Run(what) => f.write_str(what),
         }
     }
@@ -98,9 +100,9 @@ impl From<records::Error> for Error {
     }
 }
 
-/// What a run tells while it goes on, and asks.
+/// Receives a run's progress and can stop it.
 pub trait Observer {
-    /// So much of the run is done, 0 to 1, with a few words about it (loss, accuracy).
+    /// The completed fraction of the run, from 0 to 1, with a short status (loss, accuracy).
     fn progress(&mut self, done: f64, words: &str);
     /// Whether to stop now.
     fn stop(&self) -> bool;
@@ -108,18 +110,18 @@ pub trait Observer {
 
 /// A study.
 pub trait Study: Sync {
-    /// Its name, as the command takes it.
+    /// Name on the command line.
     fn name(&self) -> &'static str;
-    /// What it asks, in a line.
+    /// The question, in one line.
     fn question(&self) -> &'static str;
     /// The runs that answer it.
     fn plan(&self, settings: &Settings) -> Vec<RunPlan>;
-    /// How much work a run is beside the others, roughly: the time left is reckoned with it.
+    /// Approximate cost of a run relative to others, used to estimate the remaining time.
     fn effort(&self, plan: &RunPlan) -> f64 {
         effort::effort(plan)
     }
-    /// Does a run, or what is left of it: `file` holds what was done before. What is here trains, as the plan's spec says;
-    /// studies that do something else leave the data alone.
+    /// Executes a run, or the rest of it: `file` holds what was done before. The default trains according to the plan's
+    /// spec; studies that do something else ignore `data`.
     fn run(
         &self,
         plan: &RunPlan,
@@ -129,9 +131,8 @@ pub trait Study: Sync {
     ) -> Result<(), Error> {
         trained::run(plan, data, file, observer)
     }
-    /// What its records show. They are those of this study's runs, finished ones only.
+    /// Makes the story from the records of this study's finished runs.
     fn story(&self, records: &[Record]) -> Story;
-    /// Adds what lies beside the records in their folder to the story: what differs from run to run and so cannot be in them,
-    /// like times.
+    /// Adds measurements stored beside the records to the story: those that differ from run to run, such as times.
     fn add_measured(&self, _story: &mut Story, _runs: &Path) {}
 }

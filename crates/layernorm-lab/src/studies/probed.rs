@@ -1,18 +1,18 @@
-//! What the probes of a network's runs saw, by norm.
+//! Probe events of a network's runs, by norm.
 
 use super::trained::{Ran, Spread, by_norm, events, series};
 use crate::models::Norm;
 use crate::report::Series;
 use serde::de::DeserializeOwned;
 
-/// The runs of a norm, and the events of a probe in each.
+/// The runs of a norm, with the events of one probe in each run.
 pub(crate) struct Probed<'a, T> {
     pub(crate) norm: Norm,
     pub(crate) runs: Vec<&'a Ran>,
     pub(crate) seen: Vec<Vec<T>>,
 }
 
-/// The first or the last look of a run.
+/// The first or the last probe event of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
     Start,
@@ -30,7 +30,7 @@ impl Moment {
     }
 }
 
-/// What the runs of a network saw under an event's name.
+/// Events of a given name from a network's runs.
 pub(crate) fn probed<'a, T: DeserializeOwned>(runs: &'a [Ran], id: &str, event: &str) -> Vec<Probed<'a, T>> {
     let of = |(norm, runs): (Norm, Vec<&'a Ran>)| {
         let seen = runs.iter().map(|ran| events(ran, event)).collect();
@@ -40,12 +40,13 @@ pub(crate) fn probed<'a, T: DeserializeOwned>(runs: &'a [Ran], id: &str, event: 
 }
 
 impl<T> Probed<'_, T> {
-    /// A number of a moment, over the seeds.
+    /// The spread over seeds of a value at a moment.
     pub(crate) fn spread(&self, moment: Moment, of: impl Fn(&T) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.seen.iter().map(|run| of(moment.of(run)?)))
     }
 
-    /// A curve over the steps: the mean over the seeds, and from the least to the largest. `at` tells a look's step and number.
+    /// A curve over training steps: the mean over seeds, with a band from minimum to maximum. `at` gives an event's
+    /// step and value.
     pub(crate) fn curve(&self, name: &str, at: impl Fn(&T) -> Option<(usize, Option<f64>)>) -> Series {
         let runs: Vec<Vec<(usize, Option<f64>)>> =
             self.seen.iter().map(|run| run.iter().filter_map(&at).collect()).collect();
@@ -56,7 +57,7 @@ impl<T> Probed<'_, T> {
         series(name, steps.into_iter().map(|step| (step as f64, spread(step))))
     }
 
-    /// All looks of all runs.
+    /// All events of all runs.
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
         self.seen.iter().flatten()
     }

@@ -1,5 +1,5 @@
-//! Robustness: inputs of another scale than usual, in training and at the test alone, and weights that start too small or too
-//! large.
+//! Robustness: inputs of a different scale, in training or only at test time, and initial weights that are too small or
+//! too large.
 
 mod pictures;
 #[cfg(test)]
@@ -11,16 +11,16 @@ use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Spec, Trial};
 
-/// The study of scales.
+/// Study of scales.
 pub struct Robustness;
 
 const NORMS: [Norm; 5] = [Norm::None, Norm::Batch, Norm::Layer, Norm::Rms, Norm::Weight];
-/// Factors of the input, and of the starting weights.
+/// Factors for the inputs and for the initial weights.
 const INPUT_FACTORS: [f64; 5] = [0.01, 0.1, 1.0, 10.0, 100.0];
 const WEIGHT_FACTORS: [f64; 5] = [0.1, 0.3, 1.0, 3.0, 10.0];
-/// Factors of the test images, where training had 1.
+/// Factors for the test images; training used 1.
 const TEST_FACTORS: [f64; 7] = [0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0];
-/// What is added to the test images, where training had 0; the spread of the pixels is 1.
+/// Offsets added to the test images; training used 0. The pixels have standard deviation 1.
 const TEST_SHIFTS: [f64; 5] = [-2.0, -1.0, 0.0, 1.0, 2.0];
 
 /// Epochs of the full study.
@@ -32,7 +32,7 @@ impl Study for Robustness {
     }
 
     fn question(&self) -> &'static str {
-        "What if the inputs have another scale, or the weights start too small or too large?"
+        "What if the inputs have a different scale, or the initial weights are too small or too large?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
@@ -72,7 +72,7 @@ impl Study for Robustness {
     }
 }
 
-/// The test images with other factors and shifts, by names that [`pictures`] knows.
+/// The test images with other factors and offsets, under names that [`pictures`] looks up.
 fn trials() -> Vec<Trial> {
     let scaled = TEST_FACTORS.map(|scale| Trial { scale, ..Trial::plain(format!("scale-{scale}")) });
     let shifted = TEST_SHIFTS.map(|shift| Trial { shift, ..Trial::plain(format!("shift-{shift}")) });

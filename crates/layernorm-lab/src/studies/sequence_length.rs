@@ -1,6 +1,7 @@
-//! Sequences that are longer at test than in training: an LSTM learns to read images row by row, and is then shown images with
-//! rows of background before them. What it has learnt to read comes later than it ever did. Batch norm is tried with its running statistics,
-//! of which it has none for the further steps, and with those of the very batch, which tells apart what lies at the statistics.
+//! Sequences that are longer at test time than in training: an LSTM learns to read images row by row, and is then
+//! tested on images preceded by blank rows, so that the image comes later than in training. Batch norm is tested with
+//! its running statistics, which do not cover the additional steps, and with those of the test batch, to separate the
+//! effect of the statistics.
 
 mod pictures;
 #[cfg(test)]
@@ -12,16 +13,16 @@ use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Spec, Trial};
 
-/// The study of longer sequences.
+/// Study of longer sequences.
 pub struct SequenceLength;
 
-/// What the network is called.
+/// Name of the network in run names.
 const ID: &str = "lstm";
-/// Rows of background before the image.
+/// Blank rows before the image.
 const BLANK: [usize; 6] = [0, 7, 14, 28, 56, 112];
-/// And those of the full study.
+/// The same in the full study.
 const FULL_BLANK: [usize; 9] = [0, 7, 14, 28, 56, 112, 224, 448, 784];
-/// So many of them are tried with the batch's own statistics too: these trials are slow.
+/// How many of them are also tested with the statistics of the test batch, which is slow.
 const OWN: usize = 4;
 /// Epochs of the full study.
 const FULL_EPOCHS: usize = 5;
@@ -59,7 +60,7 @@ impl Study for SequenceLength {
     }
 
     fn question(&self) -> &'static str {
-        "What becomes of a recurrent network that reads sequences longer than those of training?"
+        "How does a recurrent network do on sequences longer than those it was trained on?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {

@@ -1,4 +1,4 @@
-//! What the studies without training share: seeded numbers, runs made of steps, words, and parts of stories.
+//! Shared by all studies: seeded random numbers, runs made of steps, number formatting and parts of stories.
 
 use super::{Error, Observer, Settings};
 use crate::data::SplitMix64;
@@ -8,10 +8,10 @@ use layernorm::{Element, Float};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Seeds of a study whose user named no number.
+/// Default number of seeds.
 pub(crate) const SEEDS: usize = 3;
 
-/// The seeds that a user wants: 1, 2, ….
+/// The requested seeds: 1, 2, ….
 pub(crate) fn seeds(settings: &Settings) -> impl Iterator<Item = u64> + use<> {
     1..=settings.seeds.unwrap_or(SEEDS).max(1) as u64
 }
@@ -21,23 +21,23 @@ pub(crate) fn uniform(random: &mut SplitMix64) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Mean 0, variance 1, and normal but for the far tails: a sum of twelve uniform numbers. No library function whose last
-/// bit could differ between machines enters.
+/// Approximately standard normal, except for the far tails: a sum of twelve uniform numbers. It uses no library
+/// function whose last bit could differ between machines.
 pub(crate) fn normal(random: &mut SplitMix64) -> f64 {
     (0..12).map(|_| uniform(random)).sum::<f64>() - 6.0
 }
 
-/// So many of them.
+/// `count` of them.
 pub(crate) fn normals(random: &mut SplitMix64, count: usize) -> Vec<f64> {
     (0..count).map(|_| normal(random)).collect()
 }
 
-/// Numbers rounded to a type.
+/// Rounds numbers to a type.
 pub(crate) fn narrow<T: Element>(values: &[f64]) -> Vec<T> {
     values.iter().map(|&value| T::narrow(T::Acc::from_f64(value))).collect()
 }
 
-/// Numbers of a type, exactly.
+/// Converts numbers to f64, exactly.
 pub(crate) fn wide<T: Element>(values: &[T]) -> Vec<f64> {
     values.iter().map(|value| value.widen().to_f64()).collect()
 }
@@ -58,19 +58,19 @@ pub(crate) fn moments(values: &[f64]) -> (f64, f64) {
     (mean, square.sqrt())
 }
 
-/// The root of the mean square.
+/// Root mean square.
 pub(crate) fn rms(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     let count = values.len().max(1) as f64;
     (values.map(|value| value * value).sum::<f64>() / count).sqrt()
 }
 
-/// A refusal by the kernels becomes the run's.
+/// Converts an error of the kernels to one of the run.
 pub(crate) fn refused(error: layernorm::Error) -> Error {
     Error::Run(error.to_string())
 }
 
-/// A part of a run, made of steps that do not need each other: each writes one event of this name. Those in the file are not
-/// done again. `share` is where the part begins and ends in the run, from 0 to 1.
+/// Executes a part of a run that consists of independent steps. Each step writes one event called `name`; steps already
+/// in the file are skipped. `share` is the part's range within the run's progress, from 0 to 1.
 pub(crate) fn each<S, E: Serialize>(
     name: &str,
     steps: &[S],
@@ -92,18 +92,18 @@ pub(crate) fn each<S, E: Serialize>(
     Ok(())
 }
 
-/// A setting of a run, or the refusal that names it.
+/// Reads a setting of a run; the error names it.
 pub(crate) fn setting<T: DeserializeOwned>(settings: &serde_json::Value, name: &str) -> Result<T, Error> {
     T::deserialize(&settings[name])
         .map_err(|error| Error::Run(format!("setting {name:?}: {error}, found {}", settings[name])))
 }
 
-/// All events of a name that can be read; what a later version writes otherwise is left out.
+/// All readable events of a name; events in a format of later versions are skipped.
 pub(crate) fn events<T: DeserializeOwned>(records: &[Record], name: &str) -> Vec<T> {
     records.iter().flat_map(|record| record.named(name)).filter_map(|data| T::deserialize(data).ok()).collect()
 }
 
-/// The command that gives these records again.
+/// The command that reproduces these records.
 pub(crate) fn reproduce(study: &str, records: &[Record]) -> String {
     let seeds = records.iter().filter_map(|record| record.header.settings["seed"].as_u64()).max();
     let seeds = seeds.map_or(String::new(), |seeds| format!(" --seeds {seeds}"));
@@ -113,7 +113,7 @@ pub(crate) fn reproduce(study: &str, records: &[Record]) -> String {
     format!("layernorm study {study}{seeds}{}{options}", if full { " --full" } else { "" })
 }
 
-/// A story without charts, to be filled.
+/// A story without charts, to be filled in.
 pub(crate) fn story(id: &str, title: &str, question: &str, records: &[Record]) -> Story {
     Story {
         id: id.to_owned(),
@@ -149,7 +149,7 @@ pub(crate) fn categories(label: &str, names: impl IntoIterator<Item = impl Into<
     Axis { categories: Some(names.into_iter().map(Into::into).collect()), ..axis(label) }
 }
 
-/// A number in words: three digits or so, powers of ten where it is very large or small.
+/// Formats a number with about three digits, with powers of ten if it is very large or small.
 pub(crate) fn short(number: f64) -> String {
     match number.abs() {
         size if !size.is_finite() => "not a number".to_owned(),
@@ -163,7 +163,7 @@ pub(crate) fn short(number: f64) -> String {
     }
 }
 
-/// A number in words, with so many digits after the point at most.
+/// Formats a number with at most `digits` decimals.
 pub(crate) fn to_digits(number: f64, digits: i32) -> String {
     let scale = 10f64.powi(digits);
     short((number * scale).round() / scale)
@@ -191,7 +191,7 @@ fn thousands(number: f64) -> String {
     format!("{}{},{:03}", if number < 0.0 { "−" } else { "" }, whole / 1000, whole % 1000)
 }
 
-/// With a capital letter at the beginning.
+/// Capitalizes the first letter.
 pub(crate) fn capitalized(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
@@ -204,7 +204,7 @@ fn trimmed(text: String) -> String {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    //! Runs studies in a folder that is gone afterwards.
+    //! Runs studies in a temporary folder.
 
     use crate::data::Dataset;
     use crate::records::{Header, Record, RunFile, read_all};
@@ -218,7 +218,7 @@ pub(crate) mod testing {
         DATA.get_or_init(|| Dataset::embedded().unwrap())
     }
 
-    /// Stops after so many steps.
+    /// Stops after this many steps.
     pub(crate) struct Patience(pub(crate) usize);
 
     impl Observer for Patience {
@@ -231,17 +231,17 @@ pub(crate) mod testing {
         }
     }
 
-    /// What a study plans without training.
+    /// The planned runs without training.
     fn exact(study: &dyn Study, settings: &Settings) -> Vec<RunPlan> {
         study.plan(settings).into_iter().filter(|plan| plan.settings["spec"].is_null()).collect()
     }
 
-    /// Runs what a study plans without training.
+    /// Executes the planned runs without training.
     pub(crate) fn run_all(study: &dyn Study, settings: &Settings) -> Vec<Record> {
         run_plans(study, &exact(study, settings), usize::MAX).0
     }
 
-    /// Runs, each stopped after every `steps` steps and taken up again; the files' bytes too.
+    /// Executes runs, stopping each after every `steps` steps and resuming it. Also returns the files' bytes.
     fn run_plans(study: &dyn Study, plans: &[RunPlan], steps: usize) -> (Vec<Record>, Vec<Vec<u8>>) {
         let folder = tempfile::tempdir().unwrap();
         let mut bytes = Vec::new();
@@ -258,8 +258,8 @@ pub(crate) mod testing {
         (read_all(folder.path()).unwrap(), bytes)
     }
 
-    /// The records of what a study plans without training, the same bytes twice (once stopped at every step), and stories of
-    /// less than that.
+    /// The records of the planned runs without training. Checks that an interrupted run gives the same bytes, and that
+    /// stories of partial records are valid.
     pub(crate) fn records(study: &dyn Study, settings: &Settings) -> Vec<Record> {
         records_of(study, &exact(study, settings))
     }
@@ -269,7 +269,7 @@ pub(crate) mod testing {
         Settings { seeds: Some(1), data: data().label(), ..Settings::default() }
     }
 
-    /// The same of a study that trains: only runs that `keep` wants by their name, so many training steps each, on few images.
+    /// The same for training runs: only those whose name `keep` accepts, with at most `steps` steps and on few images.
     pub(crate) fn trained(
         study: &dyn Study,
         settings: &Settings,
@@ -296,7 +296,7 @@ pub(crate) mod testing {
         records
     }
 
-    /// The stories of records, of parts of them, and of records that cannot be read.
+    /// Checks the stories of records, of parts of them, and of unreadable records.
     fn check_all(study: &dyn Study, records: &[Record]) {
         check(&study.story(&[]));
         for record in records {
@@ -315,7 +315,7 @@ pub(crate) mod testing {
         assert!(!story.charts.is_empty() && !story.expectation.is_empty());
     }
 
-    /// What every story has.
+    /// Checks what holds for every story.
     pub(crate) fn check(story: &Story) {
         assert!(!story.question.is_empty() && !story.answer.is_empty() && story.reproduce.contains(&story.id));
         assert!(!story.answer.contains("not a number"), "{}", story.answer);
@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_in_words() {
+    fn numbers_are_formatted() {
         let words = [
             (0.0, "0"),
             (1.0, "1"),
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn normals_are_near_normal_and_repeat() {
+    fn normals_are_nearly_normal_and_reproducible() {
         let numbers = normals(&mut SplitMix64::new(1), 10_000);
         let (mean, deviation) = moments(&numbers);
         // Four standard deviations of each: 1/√10⁴ and √(1/(2·10⁴)).

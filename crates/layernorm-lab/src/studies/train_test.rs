@@ -1,8 +1,8 @@
-//! Training against inference, and one case against a batch: layer norm has one computation, batch norm two.
+//! Training and inference, single samples and batches: layer norm has one computation, batch norm two.
 //!
-//! The run `train-test-bits` compares layer norm's results to the bit; those that begin with `train-test-statistics-` follow
-//! batch norm's running statistics over a stream of batches; those that begin with `train-test-asked-` train networks and ask
-//! them in both ways.
+//! The run `train-test-bits` compares layer norm's results bit by bit; runs named `train-test-statistics-…` follow
+//! batch norm's running statistics over a stream of batches; runs named `train-test-asked-…` train networks and
+//! evaluate them in both modes.
 
 mod bits;
 mod statistics;
@@ -18,12 +18,12 @@ use crate::records::{Record, RunFile};
 use crate::report::Story;
 use serde_json::json;
 
-/// The study of training against inference.
+/// Study of training and inference.
 pub struct TrainTest;
 
-/// The run that counts bits.
+/// The run that compares bits.
 const BITS: &str = "train-test-bits";
-/// How the runs begin that follow running statistics; a seed follows.
+/// Prefix of the runs that follow running statistics; the seed is appended.
 const STATISTICS: &str = "train-test-statistics-";
 
 impl Study for TrainTest {
@@ -32,7 +32,7 @@ impl Study for TrainTest {
     }
 
     fn question(&self) -> &'static str {
-        "Is what a network computes in training what it computes at inference, and does it depend on the batch?"
+        "Does a network compute the same in training and at inference, and does the result depend on the batch?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
@@ -67,11 +67,11 @@ impl Study for TrainTest {
         let of = |wanted: fn(&str) -> bool| -> Vec<Record> {
             records.iter().filter(|record| wanted(&record.header.run)).cloned().collect()
         };
-        let mut story = blank(self.name(), "Training and inference, one case and many", self.question(), records);
+        let mut story = blank(self.name(), "Training and inference", self.question(), records);
         story.expectation =
-            "Layer norm normalizes a case by itself: the same computation in training and at inference, \
-             and the same result at any batch size. Batch norm uses the batch in training and running statistics at \
-             inference, and cannot train on a batch of one."
+            "Layer norm normalizes each sample separately: the computation is the same in training and at inference, \
+             and so is the result at any batch size. Batch norm uses batch statistics in training and running \
+             statistics at inference, and cannot train on a batch of one."
                 .to_owned();
         let mut parts = Vec::new();
         parts.extend(bits::tell(&mut story, &of(|run| run == BITS)));

@@ -1,4 +1,4 @@
-//! What the studies that train share: plans made of specs, runs of them, and curves with their spread over the seeds.
+//! Shared by studies that train: plans from specs, their runs, and curves with their spread over seeds.
 
 use super::{Error, Observer, RunPlan, Settings};
 use crate::data::Dataset;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::cmp::Ordering;
 
-/// A run of this spec. `case` is what the study tells runs apart by, beside their seed.
+/// Plans a run of a spec. Within a study, `case` and the seed identify a run.
 pub(crate) fn plan(study: &str, case: &str, spec: Spec, settings: &Settings) -> RunPlan {
     let run = format!("{study}-{case}-{}", spec.start.seed);
     let (seed, full, options) = (spec.start.seed, settings.full, options(settings));
@@ -21,7 +21,7 @@ pub(crate) fn plan(study: &str, case: &str, spec: Spec, settings: &Settings) -> 
     RunPlan { run, settings }
 }
 
-/// What the user chose beside seeds and size, as the command takes it.
+/// The user's other choices as command-line options.
 fn options(settings: &Settings) -> String {
     let part = |name: &str, value: Option<String>| value.map(|value| format!("--{name} {value}"));
     let parts = [
@@ -33,7 +33,7 @@ fn options(settings: &Settings) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// The spec with what the user chose instead of what the study would take. Epochs become steps.
+/// Replaces the study's defaults with the user's choices. Epochs are converted to steps.
 pub(crate) fn chosen(mut spec: Spec, settings: &Settings) -> Spec {
     spec.batch_size = settings.batch_size.unwrap_or(spec.batch_size);
     spec.learning_rate = settings.learning_rate.unwrap_or(spec.learning_rate);
@@ -43,7 +43,7 @@ pub(crate) fn chosen(mut spec: Spec, settings: &Settings) -> Spec {
     spec
 }
 
-/// Does a run of [`plan`].
+/// Executes a run made by [`plan`].
 pub(crate) fn run(
     plan: &RunPlan,
     data: &Dataset,
@@ -54,7 +54,7 @@ pub(crate) fn run(
     training::run(&spec, data, file, observer).map(|_| ())
 }
 
-/// A run that was read: its case, and what it wrote.
+/// A run read from its record.
 #[derive(Clone, Debug)]
 pub(crate) struct Ran {
     pub(crate) case: String,
@@ -62,7 +62,7 @@ pub(crate) struct Ran {
     pub(crate) record: Record,
 }
 
-/// All training runs among the records.
+/// Reads all training runs among the records.
 pub(crate) fn read(records: &[Record]) -> Vec<Ran> {
     let read = |record: &Record| {
         let case = record.header.settings["case"].as_str()?.to_owned();
@@ -71,12 +71,12 @@ pub(crate) fn read(records: &[Record]) -> Vec<Ran> {
     records.iter().filter_map(read).collect()
 }
 
-/// The events of a name in a run.
+/// All events of a name in a run.
 pub(crate) fn events<T: for<'a> Deserialize<'a>>(ran: &Ran, name: &str) -> Vec<T> {
     ran.record.named(name).filter_map(|data| T::deserialize(data).ok()).collect()
 }
 
-/// Mean, least and largest.
+/// Mean, minimum and maximum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) mean: f64,
@@ -86,7 +86,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of some numbers; `None` if there are none, or one of them is none.
+    /// The spread of some numbers; `None` if there are no numbers or one is missing.
     pub(crate) fn of(values: impl IntoIterator<Item = Option<f64>>) -> Option<Spread> {
         let values: Vec<f64> = values.into_iter().collect::<Option<_>>()?;
         let count = values.len();
@@ -95,7 +95,7 @@ impl Spread {
         (count > 0 && mean.is_finite()).then_some(Spread { mean, lo, hi, count })
     }
 
-    /// Such as `3.4 % (3.1 to 3.9)`, of shares.
+    /// Formats fractions, for example as `3.4 % (3.1 to 3.9)`.
     pub(crate) fn percent(&self) -> String {
         let percent = |share: f64| super::tools::short(100.0 * share);
         match self.count {
@@ -105,8 +105,7 @@ impl Spread {
     }
 }
 
-/// How one thing compares with another, seed by seed: less or greater where the seeds of the two lie apart, equal where they
-/// overlap and nothing can be said.
+/// Compares two results over seeds: less or greater if their ranges do not overlap, equal (undecided) if they do.
 pub(crate) fn compared(ours: &Spread, other: &Spread) -> Ordering {
     if ours.hi < other.lo {
         Ordering::Less
@@ -117,13 +116,14 @@ pub(crate) fn compared(ours: &Spread, other: &Spread) -> Ordering {
     }
 }
 
-/// Whether all of these are as expected: no if one is against it, yes if none is and one speaks for it, else undecided.
+/// Whether the results are as expected: no if one contradicts, yes if none contradicts and at least one supports it,
+/// undecided otherwise.
 pub(crate) fn verdict(expected: Ordering, found: impl IntoIterator<Item = Ordering>) -> Option<bool> {
     let found: Vec<Ordering> = found.into_iter().collect();
     if found.contains(&expected.reverse()) { Some(false) } else { found.contains(&expected).then_some(true) }
 }
 
-/// A norm in words: the page gives each of them one colour.
+/// The display name of a norm. The page assigns a colour to each.
 pub(crate) fn words(norm: Norm) -> &'static str {
     match norm {
         Norm::None => "no norm",
@@ -136,7 +136,7 @@ pub(crate) fn words(norm: Norm) -> &'static str {
     }
 }
 
-/// A norm in a sentence.
+/// A norm as part of a sentence.
 pub(crate) fn with(norm: Norm) -> String {
     match norm {
         Norm::None => "without a norm".to_owned(),
@@ -144,13 +144,13 @@ pub(crate) fn with(norm: Norm) -> String {
     }
 }
 
-/// A curve over the steps: the mean over runs that differ in their seed alone, and from the least to the largest of them.
-/// Where a run has diverged there is a gap.
+/// A curve over steps: the mean over runs that differ only in the seed, with a band from minimum to maximum. There is a
+/// gap where a run has diverged.
 pub(crate) fn curve(name: &str, runs: &[&Ran], value: impl Fn(&Evaluate) -> Option<f64>) -> Series {
     curve_over(name, runs, |step| step as f64, value)
 }
 
-/// [`curve`] over something that the steps are counted in.
+/// [`curve`] with the steps converted to another unit.
 pub(crate) fn curve_over(
     name: &str,
     runs: &[&Ran],
@@ -167,12 +167,12 @@ pub(crate) fn curve_over(
         }))
     };
     let spreads: Vec<(usize, Option<Spread>)> = steps.into_iter().map(|step| (step, at(step))).collect();
-    // Before the first step there is no training loss: the curve begins after it.
+    // There is no training loss before the first step, so the curve begins after it.
     let from = spreads.iter().position(|(_, spread)| spread.is_some()).unwrap_or(spreads.len());
     series(name, spreads[from..].iter().map(|&(step, spread)| (x(step), spread)))
 }
 
-/// A curve of points with their spread; the band is left out where there is one seed only.
+/// A curve of points with their spread; without a band if there is only one seed.
 pub(crate) fn series(name: &str, points: impl IntoIterator<Item = (f64, Option<Spread>)>) -> Series {
     let (x, spreads): (Vec<f64>, Vec<Option<Spread>>) = points.into_iter().unzip();
     let part = |of: fn(&Spread) -> f64| spreads.iter().map(|spread| spread.as_ref().map(of)).collect::<Vec<_>>();
@@ -198,7 +198,7 @@ pub(crate) fn bars(name: &str, spreads: &[Option<Spread>]) -> Bars {
     }
 }
 
-/// A spread in three cells: mean, least, largest.
+/// A spread as three cells: mean, minimum, maximum.
 pub(crate) fn cells(spread: Option<Spread>) -> [Cell; 3] {
     match spread {
         Some(spread) => [spread.mean.into(), spread.lo.into(), spread.hi.into()],
@@ -206,13 +206,13 @@ pub(crate) fn cells(spread: Option<Spread>) -> [Cell; 3] {
     }
 }
 
-/// Rows and columns of the images that runs had.
+/// Rows and columns of the runs' images.
 pub(crate) fn image(runs: &[Ran]) -> [usize; 2] {
     let read = |ran: &Ran| Deserialize::deserialize(&ran.record.header.settings["image"]).ok();
     runs.iter().find_map(read).unwrap_or([28, 28])
 }
 
-/// Shares in percent.
+/// Converts fractions to percent.
 pub(crate) fn in_percent(spread: Option<Spread>) -> Option<Spread> {
     spread.map(|s| Spread { mean: 100.0 * s.mean, lo: 100.0 * s.lo, hi: 100.0 * s.hi, count: s.count })
 }
@@ -222,12 +222,12 @@ pub(crate) fn of_case<'a>(runs: &'a [Ran], case: &str) -> Vec<&'a Ran> {
     runs.iter().filter(|ran| ran.case == case).collect()
 }
 
-/// What a study calls a network with a norm.
+/// The case name of a network with a norm.
 pub(crate) fn case(id: &str, norm: Norm) -> String {
     format!("{id}-{norm}")
 }
 
-/// A run for each norm of a network and each seed.
+/// Plans a run for each norm and each seed of a network.
 pub(crate) fn plans(
     study: &str,
     id: &str,
@@ -240,13 +240,13 @@ pub(crate) fn plans(
     all.map(|(norm, seed)| plan(study, &case(id, norm), spec(norm, seed, settings), settings)).collect()
 }
 
-/// The runs of a network, by norm.
+/// The runs of a network, grouped by norm.
 pub(crate) fn by_norm<'a>(runs: &'a [Ran], id: &str) -> Vec<(Norm, Vec<&'a Ran>)> {
     let all = Norm::ALL.into_iter().map(|norm| (norm, of_case(runs, &case(id, norm))));
     all.filter(|(_, runs)| !runs.is_empty()).collect()
 }
 
-/// The spread of the last validation error over runs.
+/// The spread of the final validation error over runs.
 pub(crate) fn error(runs: &[&Ran]) -> Option<Spread> {
     Spread::of(runs.iter().map(|ran| ran.trained.error()))
 }
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spreads_are_of_all_or_of_nothing() {
+    fn a_spread_needs_all_values() {
         let spread = Spread::of([Some(0.1), Some(0.3), Some(0.2)]).unwrap();
         assert_eq!((spread.lo, spread.hi, spread.count), (0.1, 0.3, 3));
         assert!((spread.mean - 0.2).abs() < 1e-15);
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_need_seeds_that_lie_apart() {
+    fn verdicts_need_ranges_that_do_not_overlap() {
         let [low, wide, high] = [[0.1, 0.2], [0.15, 0.5], [0.6, 0.7]].map(|pair| Spread::of(pair.map(Some)).unwrap());
         assert_eq!(compared(&low, &high), Ordering::Less);
         assert_eq!(compared(&high, &wide), Ordering::Greater);

@@ -1,5 +1,5 @@
-//! The worked example: one small matrix normalized by columns, as batch norm does, and by rows, as layer norm does, step by
-//! step; and which everyday preprocessing steps are like which.
+//! The worked example: one small matrix, normalized step by step by columns (batch norm) and by rows (layer norm), and
+//! a quiz on which preprocessing steps resemble which.
 
 mod habits;
 #[cfg(test)]
@@ -20,23 +20,23 @@ pub struct WorkedExample;
 
 const SAMPLES: usize = 3;
 const FEATURES: usize = 4;
-/// Its means are whole numbers, by rows and by columns; the second sample is ten times the first.
+/// The means of rows and columns are whole numbers; the second sample is ten times the first.
 const X: [[f64; FEATURES]; SAMPLES] = [[1.0, 2.0, 3.0, 6.0], [10.0, 20.0, 30.0, 60.0], [4.0, 5.0, 3.0, 0.0]];
 const GAIN: [f64; FEATURES] = [1.0, 2.0, 1.0, 0.5];
 const BIAS: [f64; FEATURES] = [0.0, 0.0, 1.0, -1.0];
 const EPS: f64 = 1e-5;
 
-/// What is normalized together.
+/// The axis of the normalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Way {
-    /// The numbers of a column: one feature of all samples.
+    /// Each column: one feature of all samples.
     Columns,
-    /// The numbers of a row: all features of one sample.
+    /// Each row: all features of one sample.
     Rows,
 }
 
-/// Every step of a way, row by row.
+/// All intermediate results, row by row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Worked {
     way: Way,
@@ -45,7 +45,7 @@ struct Worked {
     variance: Vec<f64>,
     normalized: Vec<Vec<f64>>,
     output: Vec<Vec<f64>>,
-    /// What the library gives.
+    /// The library's result.
     library: Vec<Vec<f64>>,
     /// The largest difference between the two.
     apart: f64,
@@ -57,7 +57,7 @@ impl Study for WorkedExample {
     }
 
     fn question(&self) -> &'static str {
-        "What do batch norm and layer norm do to the same small table of numbers, step by step?"
+        "What do batch norm and layer norm do to the same small matrix, step by step?"
     }
 
     fn plan(&self, _settings: &Settings) -> Vec<RunPlan> {
@@ -78,10 +78,10 @@ impl Study for WorkedExample {
     }
 
     fn story(&self, records: &[Record]) -> Story {
-        let mut story = blank(self.name(), "By columns or by rows: a worked example", self.question(), records);
+        let mut story = blank(self.name(), "Batch norm and layer norm: a worked example", self.question(), records);
         story.expectation =
-            "Batch norm normalizes each column over the samples, layer norm each row over the features. \
-             So layer norm gives a sample and ten times that sample the same result, and batch norm does not."
+            "Batch norm normalizes each column over the samples, layer norm each row over the features. Layer norm \
+             therefore gives the same result for a sample and for ten times that sample; batch norm does not."
                 .to_owned();
         let worked: Vec<Worked> = events(records, "worked");
         let tried: Vec<Tried> = events(records, "habit");
@@ -96,12 +96,12 @@ impl Study for WorkedExample {
     }
 }
 
-/// The number's row or column.
+/// The row or column of a number.
 fn group(way: Way, sample: usize, feature: usize) -> usize {
     if way == Way::Columns { feature } else { sample }
 }
 
-/// Every number of the matrix through `f`.
+/// A matrix with the values of `f`.
 fn map(f: impl Fn(usize, usize) -> f64) -> Vec<Vec<f64>> {
     (0..SAMPLES).map(|sample| (0..FEATURES).map(|feature| f(sample, feature)).collect()).collect()
 }
@@ -147,7 +147,7 @@ fn library(way: Way) -> Result<Vec<Vec<f64>>, layernorm::Error> {
 }
 
 impl Worked {
-    /// Whether all matrices have the example's shape.
+    /// Whether all matrices have the right shape.
     fn whole(&self) -> bool {
         let fits = |m: &Vec<Vec<f64>>| m.len() == SAMPLES && m.iter().all(|row| row.len() == FEATURES);
         [&self.deviation, &self.normalized, &self.output, &self.library].into_iter().all(fits)
@@ -162,7 +162,7 @@ impl Worked {
         Matrix { name: format!("{of}: {what}"), rows: rows.to_vec(), highlight: self.highlight() }
     }
 
-    /// One number a column stands as a row, one number a row as a column.
+    /// One number per column is shown as a row, one per row as a column.
     fn line(&self, what: &str, numbers: &[f64]) -> Matrix {
         let rows = match self.way {
             Way::Columns => vec![numbers.to_vec()],
@@ -182,50 +182,47 @@ fn steps(columns: &Worked, rows: &Worked) -> Chart {
     };
     let x = Matrix { name: "x".into(), rows: map(|s, f| X[s][f]), highlight: Highlight::None };
     let parameters = Matrix {
-        name: "γ above, β below".into(),
+        name: "γ (top), β (bottom)".into(),
         rows: vec![GAIN.to_vec(), BIAS.to_vec()],
         highlight: Highlight::None,
     };
     let last: Vec<Matrix> = [parameters].into_iter().chain(both("γ·x̂ + β", |w| &w.output)).collect();
     let steps = vec![
         step(
-            "The numbers",
-            "Three samples (rows) of four features (columns). The second is ten times the first.",
+            "Input",
+            "Three samples (rows) with four features (columns). The second sample is ten times the first.",
             vec![x],
         ),
         step(
             "Means",
-            "Batch norm: one mean a column, over the three samples. Layer norm: one a row, over the four features.",
+            "Batch norm: one mean per column, over the three samples. Layer norm: one mean per row, over the four \
+             features.",
             lines("means", |w| &w.mean),
         ),
-        step(
-            "Deviations",
-            "Each number less the mean of its column, or of its row.",
-            both("x − mean", |w| &w.deviation),
-        ),
+        step("Deviations", "Each number minus the mean of its column or row.", both("x − mean", |w| &w.deviation)),
         step(
             "Variances",
-            "The mean of the squared deviations: divided by their number, not by one less.",
+            "The mean of the squared deviations: the sum is divided by n, not by n − 1.",
             lines("variances", |w| &w.variance),
         ),
         step(
             "Division",
-            "Each deviation divided by sqrt(variance + ε). By rows, the first two samples are now alike: layer norm does not \
-             see that one is ten times the other.",
+            "Each deviation is divided by sqrt(variance + ε). By rows, the first two samples are now equal: layer norm \
+             ignores that one is ten times the other.",
             both("x̂", |w| &w.normalized),
         ),
-        step("Gain and bias", "Every feature gets its own γ and β; both norms use them in the same way.", last),
+        step("Gain and bias", "Every feature has its own γ and β; both norms apply them in the same way.", last),
         step(
-            "What the library says",
-            "The same numbers by batch_norm and layer_norm of this library, in double precision.",
+            "Check against the library",
+            "The same results from batch_norm and layer_norm of this library, in double precision.",
             both("library", |w| &w.library),
         ),
     ];
     chart(
         "steps",
         "Step by step",
-        "Follow one number: by columns it is compared with the same feature of other samples, by rows with the other \
-         features of its own sample.",
+        "Follow one number: by columns, it is normalized with the same feature of the other samples; by rows, with the \
+         other features of its own sample.",
         Picture::Steps { steps },
     )
 }
@@ -235,13 +232,13 @@ fn tell(story: &mut Story, columns: &Worked, rows: &Worked) {
     let (by_rows, by_columns) = (alike(rows), alike(columns));
     let apart = columns.apart.max(rows.apart);
     story.answer = format!(
-        "By rows, a sample and ten times that sample come out alike to {} (what ε leaves); by columns they lie up to {} \
-         apart. The steps and the library agree to {}.",
+        "By rows, the results for a sample and for ten times that sample agree to within {} (the effect of ε); by \
+         columns, they differ by up to {}. The steps and the library agree to within {}.",
         short(by_rows),
         short(by_columns),
         short(apart)
     );
-    // ε = 10⁻⁵ beside a variance of 3.5 moves x̂ ≤ 1.7 by 2.4·10⁻⁶; the rest is a few roundings of f64.
+    // With a variance of 3.5, ε = 10⁻⁵ changes x̂ ≤ 1.7 by 2.4·10⁻⁶; the rest is a few roundings of f64.
     story.as_expected = Some(by_rows < 3e-6 && by_columns > 1.0 && apart < 1e-14);
     story.charts.push(steps(columns, rows));
 }

@@ -1,5 +1,5 @@
-//! Checkpoints: where a run was, beside its records. The run's events up to then are counted; later ones are taken back when
-//! the run goes on, and come again with the same numbers.
+//! Checkpoints: the state of a run, stored beside its records. A checkpoint includes the number of events so far; later
+//! events are removed on resuming and computed again with the same results.
 
 use super::container;
 use super::evaluate::copy;
@@ -17,18 +17,18 @@ use std::path::PathBuf;
 
 const FORMAT: &str = "layernorm checkpoint";
 
-/// Where a run is, beside the model.
+/// State of a run besides the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Place {
-    /// Steps done.
+    /// Number of completed steps.
     pub(super) step: usize,
-    /// Events written.
+    /// Number of events written.
     pub(super) events: usize,
     /// Sum of the losses since the last evaluation, as bits.
     pub(super) loss: u64,
-    /// Right answers since then.
+    /// Correct predictions since then.
     pub(super) right: usize,
-    /// Images since then.
+    /// Number of images since then.
     pub(super) images: usize,
 }
 
@@ -43,10 +43,10 @@ fn path(file: &RunFile) -> PathBuf {
     file.path().with_extension("checkpoint")
 }
 
-/// Saves where the run is.
+/// Saves the state of the run.
 pub(super) fn save(file: &RunFile, place: &Place, model: &Model) -> Result<(), String> {
     let words = |error: &dyn std::fmt::Display| format!("{}: {error}", path(file).display());
-    // Running statistics are only among the numbers once they were asked for.
+    // Running statistics are part of the parameters only after they have been read once.
     drop(model.net.valid());
     let (list, net) = tensors::join(&model.net.numbers().map_err(|error| words(&error))?);
     let optimizer = model.optimizer.into_bytes().map_err(|error| words(&error))?;
@@ -54,12 +54,13 @@ pub(super) fn save(file: &RunFile, place: &Place, model: &Model) -> Result<(), S
     container::write(&path(file), FORMAT, &head, &[&net, &optimizer]).map_err(|error| error.to_string())
 }
 
-/// Takes up where the run was: the model as it was then. Where there is nothing to take up, the model as it is, at the start.
+/// Restores the model and the state from the checkpoint; without a usable one, returns the given model at step 0.
 pub(super) fn load(file: &RunFile, fresh: Model) -> (Model, Place) {
     let Some((place, net, optimizer)) = read(file) else { return (fresh, Place::default()) };
-    // A copy, whose running statistics are its own: what does not fit may have been taken over in part.
+    // A copy with separate running statistics, because a failed load may leave it partly changed.
     let optimizer = || fresh.optimizer.clone().from_bytes(optimizer);
-    // Burn's reader asserts that a tensor's shape and bytes agree. A file with a right checksum where they do not is no checkpoint either.
+    // Burn's reader asserts that a tensor's shape and bytes agree, so a file in which they do not is rejected here,
+    // even if its checksum is correct.
     match (copy(&fresh.net).with_numbers(net), catch_unwind(AssertUnwindSafe(optimizer))) {
         (Ok(net), Ok(Ok(optimizer))) => (Model { net, optimizer }, place),
         _ => (fresh, Place::default()),
@@ -78,8 +79,8 @@ fn read(file: &RunFile) -> Option<(Place, Vec<Named>, Bytes)> {
     Some((head.place, tensors::split(head.net, net).ok()?, Bytes::from_bytes_vec(optimizer.to_vec())))
 }
 
-/// Removes it: the run is done.
+/// Removes the checkpoint of a finished run.
 pub(super) fn remove(file: &RunFile) {
-    // If it stays it is not looked at again: the record says that the run is done.
+    // If it remains it is never read, because the record says that the run is finished.
     let _ = std::fs::remove_file(path(file));
 }

@@ -1,7 +1,7 @@
-//! A file of a header and blobs. The first line says what the file is and what the sha256 of all that follows it is; the second
-//! is the header and how long the blobs are; then come the blobs, and nothing else.
+//! A file with a header and blobs. The first line has the format and the SHA-256 of everything after it; the second has
+//! the header and the lengths of the blobs; then come the blobs, and nothing else.
 //!
-//! Any bytes give a value or an error, and no more memory than a few times their length.
+//! Any input gives a value or an error, and uses at most a few times its length in memory.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -22,10 +22,10 @@ struct Contents {
     blobs: Vec<usize>,
 }
 
-/// The version of the format. In version 1, parameters were in Burn's format, with random numbers as names.
+/// Version of the format. In version 1, parameters were in Burn's format, with random numbers as names.
 const VERSION: u32 = 2;
 
-/// Writes a file; there is never half of one.
+/// Writes a file atomically.
 pub(super) fn write(path: &Path, format: &str, header: &impl Serialize, blobs: &[&[u8]]) -> io::Result<()> {
     let contents =
         Contents { header: serde_json::to_value(header)?, blobs: blobs.iter().map(|blob| blob.len()).collect() };
@@ -41,7 +41,7 @@ pub(super) fn write(path: &Path, format: &str, header: &impl Serialize, blobs: &
     })
 }
 
-/// The header and the blobs of a file of this format; the error says what is wrong with it.
+/// Reads the header and the blobs of a file of this format; the error says what is wrong.
 pub(super) fn parse<'a>(bytes: &'a [u8], format: &str) -> Result<(Value, Vec<&'a [u8]>), String> {
     let (title, rest) = line(bytes)?;
     let title: Title = serde_json::from_slice(title).map_err(|error| format!("first line: {error}"))?;
@@ -51,7 +51,7 @@ pub(super) fn parse<'a>(bytes: &'a [u8], format: &str) -> Result<(Value, Vec<&'a
     }
     let found = digits(Sha256::new().chain_update(rest));
     if found != title.sha256 {
-        return Err(format!("expected contents of sha256 {}, found {found}: the file is damaged", title.sha256));
+        return Err(format!("expected contents with SHA-256 {}, found {found}: the file is damaged", title.sha256));
     }
     let (contents, mut rest) = line(rest)?;
     let contents: Contents = serde_json::from_slice(contents).map_err(|error| format!("header: {error}"))?;
@@ -64,11 +64,11 @@ pub(super) fn parse<'a>(bytes: &'a [u8], format: &str) -> Result<(Value, Vec<&'a
     }
     match rest.len() {
         0 => Ok((contents.header, blobs)),
-        more => Err(format!("expected nothing behind the last blob, found {more} bytes")),
+        more => Err(format!("expected nothing after the last blob, found {more} bytes")),
     }
 }
 
-/// The first line, and what follows it.
+/// Splits off the first line.
 fn line(bytes: &[u8]) -> Result<(&[u8], &[u8]), String> {
     let end = bytes.iter().position(|&byte| byte == b'\n').ok_or("expected a line of JSON, found no line")?;
     Ok((&bytes[..end], &bytes[end + 1..]))

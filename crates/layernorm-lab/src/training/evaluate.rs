@@ -1,4 +1,4 @@
-//! Loss and accuracy of images.
+//! Loss and accuracy on images.
 
 use super::Trial;
 use super::events::{Test, finite};
@@ -16,18 +16,18 @@ pub(super) struct Cases {
     pub(super) classes: Vec<u8>,
 }
 
-/// How pixels become numbers: scaled, and then times `scale` plus `shift`.
+/// Input transformation: pixels are scaled, then multiplied by `scale` and shifted by `shift`.
 #[derive(Clone, Debug)]
 pub(super) struct Eye {
     pub(super) scaling: Scaling,
     pub(super) scale: f64,
     pub(super) shift: f64,
-    /// So many rows of background before the image.
+    /// Number of blank rows before the image.
     pub(super) blank_rows: usize,
 }
 
 impl Eye {
-    /// The images of these numbers.
+    /// Gathers the images with these indices.
     pub(super) fn see(&self, digits: &Digits, indices: &[usize], device: &Device) -> Cases {
         let mut pixels = Vec::new();
         digits.gather(indices, &self.scaling, &mut pixels);
@@ -45,20 +45,20 @@ impl Eye {
     }
 }
 
-/// The loss of each case's own class: −log softmax, the mean over the cases.
+/// Cross-entropy loss: −log softmax of the correct class, averaged over the samples.
 pub(super) fn loss(logits: Tensor<2>, classes: &[u8]) -> Tensor<1> {
     let numbers: Vec<i32> = classes.iter().map(|&class| i32::from(class)).collect();
     let own = Tensor::<2, Int>::from_data(TensorData::new(numbers, [classes.len(), 1]), &logits.device());
     log_softmax(logits, 1).gather(1, own).mean().neg()
 }
 
-/// How many cases have their largest logit at their class. A logit that is not a number is never the largest.
+/// Number of samples whose largest logit is that of the correct class. NaN is never the largest.
 pub(super) fn right(logits: &[f32], classes: &[u8]) -> usize {
     let count = logits.len().checked_div(classes.len()).unwrap_or(1).max(1);
     logits.chunks(count).zip(classes).filter(|(logits, class)| best(logits) == usize::from(**class)).count()
 }
 
-/// The place of the largest number.
+/// Index of the largest number.
 pub(super) fn best(logits: &[f32]) -> usize {
     let mut best = (f32::NEG_INFINITY, logits.len());
     for (place, &logit) in logits.iter().enumerate() {
@@ -69,7 +69,7 @@ pub(super) fn best(logits: &[f32]) -> usize {
     best.1
 }
 
-/// The numbers of a tensor. The error says that they are no f32, and of what shape the tensor is.
+/// The numbers of a tensor. Fails if they are not f32; the error includes the shape.
 pub(super) fn numbers<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, String> {
     let data = tensor.into_data();
     let (dtype, shape) = (data.dtype(), data.shape().clone());
@@ -77,7 +77,7 @@ pub(super) fn numbers<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, Str
     data.try_into_vec_as::<f32>().map_err(found)
 }
 
-/// Loss and accuracy of the first `count` images in batches.
+/// Loss and accuracy on the first `count` images, in batches.
 pub(super) fn evaluate(
     net: &Net,
     digits: &Digits,
@@ -98,12 +98,13 @@ pub(super) fn evaluate(
     Ok(Test { name: String::new(), loss: finite(sum / count), accuracy: Some(good as f64 / count) })
 }
 
-/// The network, with running statistics of its own: clones share theirs.
+/// A copy of the network with separate running statistics, which clones would share.
 pub(super) fn copy(net: &Net) -> Net {
     net.valid().train()
 }
 
-/// A trial on the test images. `net` is the network in training if the trial is as in training, else that for inference.
+/// Runs a trial on the test images. `net` is the training network if the trial uses training mode, else the one for
+/// inference.
 pub(super) fn attempt(
     net: &Net,
     trial: &Trial,

@@ -1,26 +1,26 @@
-//! What a training run writes, and how it is read again. A number that is not finite is written as `null`.
+//! Events of a training run, and how they are read. Non-finite numbers are written as `null`.
 
 use super::Spec;
 use crate::records::Record;
 use crate::report::RunRow;
 use serde::{Deserialize, Serialize};
 
-/// `evaluate`: how well the network does at a step.
+/// `evaluate`: loss and accuracy at a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evaluate {
-    /// Steps done.
+    /// Number of completed steps.
     pub step: usize,
-    /// Mean loss of the batches since the last evaluation; `None` before the first step.
+    /// Mean training loss since the last evaluation; `None` before the first step.
     pub train_loss: Option<f64>,
-    /// Their accuracy, 0 to 1.
+    /// Accuracy on them, from 0 to 1.
     pub train_accuracy: Option<f64>,
-    /// Mean loss of the validation images.
+    /// Mean loss on the validation images.
     pub loss: Option<f64>,
-    /// Their accuracy, 0 to 1.
+    /// Accuracy on them, from 0 to 1.
     pub accuracy: Option<f64>,
 }
 
-/// `test`, and with a name `trial`: how well it does on the test images.
+/// `test`, or `trial` with a name: loss and accuracy on the test images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Test {
     /// The trial's name; empty for the test itself.
@@ -28,91 +28,91 @@ pub struct Test {
     pub name: String,
     /// Mean loss.
     pub loss: Option<f64>,
-    /// Accuracy, 0 to 1.
+    /// Accuracy, from 0 to 1.
     pub accuracy: Option<f64>,
 }
 
-/// `gradients`: ‖∂L/∂W‖ of each layer, L being the mean loss of one batch. `time`: ‖∂L/∂h‖ of each time step.
+/// `gradients`: ‖∂L/∂W‖ of each layer, where L is the mean loss of one batch. `time`: ‖∂L/∂h‖ of each time step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gradients {
-    /// Steps done.
+    /// Number of completed steps.
     pub step: usize,
-    /// The layers' names, or the numbers of the time steps from 1.
+    /// Names of the layers, or numbers of the time steps from 1.
     pub places: Vec<String>,
     /// The norms.
     pub norms: Vec<Option<f64>>,
 }
 
-/// `moments`: of all hidden units of a layer over some images.
+/// `moments`: mean and variance of all hidden units of a layer over some images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moments {
-    /// Steps done.
+    /// Number of completed steps.
     pub step: usize,
-    /// Which layer.
+    /// The layer.
     pub layer: String,
     /// Mean and variance before the norm.
     pub before: [Option<f64>; 2],
-    /// And after it.
+    /// Mean and variance after the norm.
     pub after: [Option<f64>; 2],
 }
 
-/// `correlation`: of the first hidden units of a layer, over some images.
+/// `correlation`: correlations of the first hidden units of a layer over some images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Correlation {
-    /// Steps done.
+    /// Number of completed steps.
     pub step: usize,
-    /// Which layer.
+    /// The layer.
     pub layer: String,
-    /// How many units.
+    /// Number of units.
     pub units: usize,
-    /// Row by row; 0 for units that do not vary. To three digits.
+    /// Before the norm, row by row, rounded to three decimals; 0 for constant units.
     pub before: Vec<f64>,
-    /// After the norm.
+    /// The same after the norm.
     pub after: Vec<f64>,
 }
 
-/// `activations`: the last hidden layer of some images, in the three directions in which they vary most.
+/// `activations`: the last hidden layer for some images, in the first three principal components.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Activations {
-    /// Steps done.
+    /// Number of completed steps.
     pub step: usize,
-    /// Which layer.
+    /// The layer.
     pub layer: String,
     /// x, y, z and the class of each image.
     pub points: Vec<[f64; 4]>,
-    /// The share of all variance that lies in each direction.
+    /// The fraction of the variance in each component.
     pub shares: [f64; 3],
 }
 
-/// `diverged`: the loss is no longer a number.
+/// `diverged`: the loss became NaN or infinite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Diverged {
-    /// Steps done before.
+    /// Number of steps completed before.
     pub step: usize,
 }
 
-/// A number, or nothing where it is not finite.
+/// The number, or `None` if it is not finite.
 pub(super) fn finite(number: f64) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 
-/// What a training run's record says, read.
+/// A training run read from its record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trained {
-    /// What the run was.
+    /// The specification.
     pub spec: Spec,
     /// Its evaluations, in order.
     pub evaluations: Vec<Evaluate>,
-    /// Its test, if it came so far.
+    /// The test result, if the run got that far.
     pub test: Option<Test>,
     /// Its trials.
     pub trials: Vec<Test>,
-    /// Where it diverged, if it did.
+    /// The step at which it diverged, if it did.
     pub diverged: Option<usize>,
 }
 
 impl Trained {
-    /// Reads a record; `None` if it is not of a training run.
+    /// Reads a record; `None` if it is not that of a training run.
     pub fn read(record: &Record) -> Option<Trained> {
         let spec = Spec::deserialize(&record.header.settings["spec"]).ok()?;
         let all = |name| record.named(name);
@@ -130,7 +130,7 @@ impl Trained {
         self.evaluations.last()
     }
 
-    /// The last validation error, 0 to 1; 1 if the run diverged.
+    /// The final validation error, from 0 to 1; 1 if the run diverged.
     pub fn error(&self) -> Option<f64> {
         if self.diverged.is_some() {
             return Some(1.0);
@@ -139,7 +139,7 @@ impl Trained {
     }
 }
 
-/// A training run's line in the report's table; `None` if the record is of another kind.
+/// A training run's row in the report's table; `None` for other runs.
 pub fn row(record: &Record) -> Option<RunRow> {
     let trained = Trained::read(record)?;
     let (spec, last) = (&trained.spec, trained.last());

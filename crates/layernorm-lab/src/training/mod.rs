@@ -1,23 +1,23 @@
-//! Training: a [`Spec`] says everything that decides a run's numbers, and [`run`] does it.
+//! Training: a [`Spec`] determines all results of a run, and [`run`] executes it.
 //!
 //! ```text
 //! Spec + Dataset → Net, optimizer → steps → events: evaluate, probes, trials, test → records
 //!                        ↑              ↓
-//!                        └─ checkpoint ─┘   a killed run goes on from its last one
+//!                        └─ checkpoint ─┘   a killed run resumes from the last one
 //! ```
 //!
 //! The events of a run, by name ([`events`] has their types):
 //!
 //! | name | when | what |
 //! |---|---|---|
-//! | `evaluate` | before the first step and at even distances up to the last | training and validation, loss and accuracy |
+//! | `evaluate` | before the first step and at even intervals up to the last | training and validation, loss and accuracy |
 //! | `gradients` | with it, if probed | ‖∂L/∂W‖ of each layer |
 //! | `time` | with it, if probed | ‖∂L/∂h‖ of each time step |
 //! | `moments` | with it, if probed | mean and variance of hidden units before and after the norm |
 //! | `correlation` | with it, if probed | correlations of hidden units before and after the norm |
-//! | `activations` | with it, if probed | hidden units of some images, in three principal directions |
-//! | `diverged` | where the loss is no longer a number; the run ends there | the step |
-//! | `trial` | at the end, for each trial | loss and accuracy of the test images as the trial shows them |
+//! | `activations` | with it, if probed | hidden units of some images, in three principal components |
+//! | `diverged` | when the loss becomes NaN or infinite; the run ends there | the step |
+//! | `trial` | at the end, for each trial | loss and accuracy of the test images as modified by the trial |
 //! | `test` | at the end | loss and accuracy of the test images |
 
 mod checkpoint;

@@ -1,4 +1,4 @@
-//! What is looked at inside a network: on a copy, so that looking changes nothing.
+//! Probes: measurements inside a network. They use a copy, so they do not affect training.
 
 use super::evaluate::{Cases, copy, loss, numbers};
 use super::events::{Activations, Correlation, Gradients, Moments, finite};
@@ -10,7 +10,7 @@ use crate::studies::Error;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
-/// Writes what the probes of a run see at a step. `batch` is on a device with autodiff.
+/// Writes the results of a run's probes at a step. `batch` is on a device with autodiff.
 pub(super) fn look(net: &Net, spec: &Spec, step: usize, batch: &Cases, file: &mut RunFile) -> Result<(), Error> {
     let Probes { gradients, time, moments, correlation, activations } = spec.probes;
     if gradients {
@@ -66,13 +66,13 @@ fn gradients_of_steps(net: &Net, step: usize, batch: &Cases) -> Result<Option<Gr
     Ok(Some(Gradients { step, places: (1..=states.len()).map(|place| place.to_string()).collect(), norms }))
 }
 
-/// The root of the sum of squares.
+/// Euclidean norm.
 fn length<const D: usize>(tensor: Tensor<D>) -> Result<f64, Error> {
     let numbers = numbers(tensor).map_err(Error::Run)?;
     Ok(numbers.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>().sqrt())
 }
 
-/// Hidden units of a layer, `[cases, units]`.
+/// Hidden units of a layer, `[samples, units]`.
 struct Layer {
     name: String,
     units: usize,
@@ -88,7 +88,7 @@ impl Layer {
         Ok(Layer { name: seen.layer, units, before, after })
     }
 
-    /// The first images' units in the three directions in which all vary most. Where cases are positions of images, an image's
+    /// The first images' units in the first three principal components. If samples are positions of images, an image's
     /// units are means over its positions.
     fn in_three_directions(&self, step: usize, images: usize, classes: &[u8]) -> Activations {
         let per_image = self.after.len().checked_div(classes.len()).unwrap_or(0);
@@ -114,7 +114,7 @@ fn mean_and_variance(values: &[f32]) -> [f64; 2] {
     [mean, variance]
 }
 
-/// Correlations of the first units, row by row; 0 where a unit does not vary.
+/// Correlations of the first units, row by row; 0 for constant units.
 fn correlations(values: &[f32], width: usize, units: usize) -> Vec<f64> {
     let columns: Vec<Vec<f64>> = (0..units)
         .map(|unit| {
@@ -135,16 +135,16 @@ fn correlations(values: &[f32], width: usize, units: usize) -> Vec<f64> {
     all
 }
 
-/// To three digits after the point.
+/// Rounds to three decimals.
 fn rounded(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }
 
-/// So many products with the covariance bring a direction close enough to be looked at.
+/// Power iterations per component, enough for plotting.
 const ROUNDS: usize = 60;
 
-/// The rows in their three principal directions, and the share of all variance in each: by repeated products with the
-/// covariance, each direction kept orthogonal to those before it.
+/// Projects the rows onto their first three principal components and returns the fraction of the variance in each. Uses
+/// power iteration, keeping each component orthogonal to the previous ones.
 fn principal(rows: &[Vec<f64>]) -> (Vec<[f64; 3]>, [f64; 3]) {
     let width = rows.first().map_or(0, Vec::len);
     let count = rows.len().max(1) as f64;
@@ -155,7 +155,7 @@ fn principal(rows: &[Vec<f64>]) -> (Vec<[f64; 3]>, [f64; 3]) {
     let mut directions: Vec<Vec<f64>> = Vec::new();
     let mut shares = [0.0; 3];
     for (number, share) in shares.iter_mut().enumerate() {
-        // Any start will do that is not orthogonal to the direction by accident.
+        // Any start works that is not orthogonal to the component by accident.
         let mut direction: Vec<f64> = (0..width).map(|j| 1.0 / (1 + (j + number) % 7) as f64).collect();
         for _ in 0..ROUNDS {
             let mut next = vec![0.0; width];
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn principal_directions_are_found_in_order() {
-        // Spread 9, 4 and 1 along three axes, nothing along the fourth.
+        // Variances in the ratio 9 : 4 : 1 along three axes, none along the fourth.
         let rows: Vec<Vec<f64>> = [[3.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]]
             .into_iter()
             .flat_map(|p| [p, p.map(|x: f64| -x)])

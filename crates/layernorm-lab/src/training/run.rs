@@ -1,4 +1,4 @@
-//! A training run, from its start or from where it was.
+//! Executes a training run, from the start or from a checkpoint.
 
 use super::checkpoint::{self, Place};
 use super::evaluate::{Cases, Eye, attempt, evaluate, loss, numbers, right};
@@ -14,15 +14,15 @@ use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-/// Evaluations take so many images at a time.
+/// Batch size of evaluations.
 const EVALUATION_BATCH: usize = 250;
-/// So many training images, the first ones, give statistics of time steps for inference.
+/// Number of training images used to compute the per-step statistics for inference.
 const SETTLED: usize = 1000;
-/// Probes look at so many images, the first of the validation images.
+/// Number of validation images that probes use.
 const PROBED: usize = 128;
-/// A checkpoint is written so often; what is lost with a killed run is at most as much.
+/// Interval between checkpoints, which limits the work lost if a run is killed.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(2);
-/// The order of the images is drawn from another stream than the weights.
+/// The random stream for the order of the images, separate from that for the weights.
 const ORDER: u64 = 0x6f72_6465_7269_6d67;
 
 /// A network in training.
@@ -31,20 +31,20 @@ pub(super) struct Model {
     pub(super) optimizer: ModuleOptimizer,
 }
 
-/// What a run gives beside its records.
+/// Result of a run, besides its records.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The network as it is after the run, without autodiff.
+    /// The trained network, without autodiff.
     pub net: Net,
-    /// How its pixels became numbers.
+    /// The scaling of its pixels.
     pub scaling: Scaling,
-    /// How long the steps took that this call made, evaluations and all else aside.
+    /// Time of the training steps of this call, without evaluations and other work.
     pub training_time: Duration,
-    /// How many steps this call made.
+    /// Number of training steps of this call.
     pub steps: usize,
 }
 
-/// What stays the same over a run.
+/// Constants of a run.
 struct Run<'a> {
     spec: &'a Spec,
     train: Digits,
@@ -54,11 +54,11 @@ struct Run<'a> {
     device: Device,
 }
 
-/// Does a run, or what is left of it.
+/// Executes a run, or the rest of it.
 ///
 /// # Errors
-/// [`Error::Run`] where the settings do not fit the data; [`Error::Stopped`] where the observer asked to stop: the same call
-/// goes on from there.
+/// [`Error::Run`] if the settings do not fit the data; [`Error::Stopped`] if the observer asked to stop: the same call
+/// resumes the run.
 pub fn run(spec: &Spec, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer) -> Result<Outcome, Error> {
     let (run, model) = Run::new(spec, data)?;
     let (mut model, mut place) = checkpoint::load(file, model);
@@ -103,7 +103,7 @@ impl<'a> Run<'a> {
         Ok((Run { spec, train, validation, test: &data.test, eye, device }, Model { net, optimizer }))
     }
 
-    /// All steps that are left. Whether the loss stayed a number.
+    /// Executes the remaining steps; returns whether the loss stayed finite.
     fn steps(
         &self,
         model: &mut Model,
@@ -149,12 +149,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether a step's evaluation is still to be written.
+    /// Whether the evaluation of a step is missing.
     fn not_yet(&self, step: usize, file: &RunFile) -> bool {
         !file.record().named("evaluate").any(|data| data["step"] == step)
     }
 
-    /// The images of a step: whole batches of an epoch's order.
+    /// The images of a step: complete batches in the epoch's order.
     fn indices(&self, step: usize, order: &mut Option<(u64, Batches)>) -> Vec<usize> {
         let of_epoch = self.spec.steps_of_epoch().max(1);
         let (epoch, number) = ((step / of_epoch) as u64, step % of_epoch);
@@ -178,7 +178,7 @@ impl<'a> Run<'a> {
         Ok(Step { loss: value, right, images: classes.len() })
     }
 
-    /// Writes an evaluation and what the probes see. Gives a few words about it.
+    /// Writes an evaluation and the probes' results; returns a short status.
     fn evaluate(&self, net: &Net, place: &mut Place, file: &mut RunFile) -> Result<String, Error> {
         let inner = self.device.clone().inner();
         let (digits, count) = (&self.validation, self.validation.len());
@@ -209,7 +209,7 @@ impl<'a> Run<'a> {
         net.settled(indices.chunks(EVALUATION_BATCH).map(|batch| self.eye.see(&self.train, batch, &self.device).images))
     }
 
-    /// Trials and the test.
+    /// Runs the trials and the test.
     fn conclude(
         &self,
         model: &Model,
@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What a step saw, before it changed the network.
+/// The result of a step, before the network's update.
 struct Step {
     loss: f64,
     right: usize,

@@ -1,4 +1,4 @@
-//! A trained network in one file: what it is, how pixels become numbers, and its parameters.
+//! A trained network in one file: specification, pixel scaling and parameters.
 
 use super::evaluate::{best, numbers};
 use super::tensors::{self, Entry};
@@ -24,11 +24,11 @@ struct Head {
     spec: Spec,
     rows: usize,
     columns: usize,
-    /// What each grey value becomes.
+    /// The input value for each grey value.
     pixels: Vec<f32>,
 }
 
-/// What stands in a file before the numbers.
+/// Header of the file.
 #[derive(Serialize, Deserialize)]
 struct FileHead {
     #[serde(flatten)]
@@ -37,25 +37,25 @@ struct FileHead {
     tensors: Vec<Entry>,
 }
 
-/// What a network says of an image.
+/// A network's prediction for an image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// The class.
     pub class: usize,
-    /// How likely each class is.
+    /// Probability of each class.
     pub probabilities: Vec<f32>,
 }
 
 impl SavedModel {
-    /// What a run gave, for images of `[rows, columns]`.
+    /// The network of a finished run, for images of `[rows, columns]`.
     pub fn new(outcome: Outcome, spec: &Spec, [rows, columns]: [usize; 2]) -> SavedModel {
-        // As in training, to the bit.
+        // Bit-identical to training.
         let scaled = |pixel: u8| outcome.scaling.of(pixel) * spec.input_scale as f32;
         let pixels = (0..=u8::MAX).map(scaled).collect();
         SavedModel { net: outcome.net, head: Head { spec: spec.clone(), rows, columns, pixels } }
     }
 
-    /// Writes it; there is never half a file.
+    /// Writes the file atomically.
     pub fn save(&self, path: &Path) -> Result<(), String> {
         let words = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let (tensors, blob) = tensors::join(&self.net.numbers().map_err(|error| words(&error))?);
@@ -63,13 +63,13 @@ impl SavedModel {
         container::write(path, FORMAT, &head, &[&blob]).map_err(|error| error.to_string())
     }
 
-    /// Reads it. The error names the file.
+    /// Reads the file. The error names it.
     pub fn load(path: &Path) -> Result<SavedModel, String> {
         let bytes = std::fs::read(path).map_err(|error| error.to_string());
         bytes.and_then(|bytes| Self::read(&bytes)).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// What is in a file. Sizes are held against the bytes before a network of such sizes is made.
+    /// Decodes a file. Sizes are checked against the bytes before the network is created.
     fn read(bytes: &[u8]) -> Result<SavedModel, String> {
         let (head, blobs) = container::parse(bytes, FORMAT)?;
         let FileHead { head, tensors } = FileHead::deserialize(&head).map_err(|error| format!("header: {error}"))?;
@@ -86,7 +86,7 @@ impl SavedModel {
         Ok(SavedModel { net, head })
     }
 
-    /// What was trained, and how.
+    /// The training run's specification.
     pub fn spec(&self) -> &Spec {
         &self.head.spec
     }
@@ -96,7 +96,7 @@ impl SavedModel {
         [self.head.rows, self.head.columns]
     }
 
-    /// The class of an image of grey values, 0 being background, row by row.
+    /// Classifies an image of grey values, row by row; 0 is the background.
     pub fn predict(&self, image: &[u8]) -> Result<Prediction, String> {
         let Head { rows, columns, pixels, .. } = &self.head;
         if image.len() != rows * columns {
@@ -108,7 +108,7 @@ impl SavedModel {
         let probabilities = numbers(softmax(logits, 1))?;
         match best(&probabilities) {
             class if class < probabilities.len() => Ok(Prediction { class, probabilities }),
-            _ => Err("the network's answer is not a number: its training went wrong".to_owned()),
+            _ => Err("the network's output is not finite: its training failed".to_owned()),
         }
     }
 }

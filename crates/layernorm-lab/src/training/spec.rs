@@ -1,4 +1,4 @@
-//! What a training run is.
+//! Specification of a training run.
 
 use crate::data::Dataset;
 use crate::memory;
@@ -6,54 +6,54 @@ use crate::models::{Arch, Norm, Start};
 use crate::studies::Error;
 use serde::{Deserialize, Serialize};
 
-/// Everything that decides a training run's numbers.
+/// Everything that determines the results of a training run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
     /// The network.
     pub arch: Arch,
-    /// Its norm.
+    /// The norm.
     pub norm: Norm,
-    /// How it starts; its seed is also that of the order of the images.
+    /// The initialization; its seed also determines the order of the images.
     pub start: Start,
-    /// What makes steps of gradients.
+    /// The optimizer.
     pub optimizer: Optimizer,
-    /// How large they are at first.
+    /// Initial learning rate.
     pub learning_rate: f64,
-    /// The part of it that is left at the end; it falls evenly from step to step. 1: it stays.
+    /// Final learning rate as a fraction of the initial one; the decay is linear. 1 means constant.
     pub final_rate: f64,
-    /// Images of a batch.
+    /// Batch size.
     pub batch_size: usize,
-    /// Steps.
+    /// Number of training steps.
     pub steps: usize,
-    /// How often the validation images are looked at, beside the start.
+    /// Number of evaluations, besides the one at the start.
     pub evaluations: usize,
     /// The data's [`Dataset::label`].
     pub data: String,
-    /// So many images are trained on, the first ones.
+    /// Number of training images, taken from the start.
     pub train: usize,
-    /// So many images are validated on, the last ones of the training images.
+    /// Number of validation images, taken from the end of the training images.
     pub validation: usize,
-    /// So many images are tested on, the first ones of the test images.
+    /// Number of test images, taken from the start.
     pub test: usize,
-    /// All images are multiplied by this, after they were brought to mean 0 and variance 1.
+    /// Factor for all images, after standardization to mean 0 and variance 1.
     pub input_scale: f64,
-    /// What else is looked at.
+    /// The probes.
     pub probes: Probes,
-    /// What is tried at the end.
+    /// The trials at the end.
     pub trials: Vec<Trial>,
 }
 
-/// What makes steps of gradients.
+/// The optimizer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Optimizer {
-    /// Adam (Kingma and Ba, 2015) with its authors' constants.
+    /// Adam (Kingma and Ba, 2015) with its default constants.
     Adam,
-    /// Plain descent.
+    /// Plain gradient descent.
     Sgd,
 }
 
-/// What is looked at with every evaluation, beside the loss. All of them cost little.
+/// What is measured at every evaluation, besides the loss. All probes are cheap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Probes {
     /// The gradient of each layer.
@@ -62,38 +62,39 @@ pub struct Probes {
     pub time: bool,
     /// Mean and variance of hidden units.
     pub moments: bool,
-    /// Correlations of so many hidden units; 0: none.
+    /// Number of hidden units for correlations; 0 for none.
     pub correlation: usize,
-    /// Hidden units of so many images; 0: none.
+    /// Number of images for hidden activations; 0 for none.
     pub activations: usize,
 }
 
-/// The test images, shown in another way than the training images were.
+/// An evaluation on modified test images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Pixels are multiplied by this.
+    /// Factor for the pixels.
     pub scale: f64,
-    /// And this is added.
+    /// Offset added to them.
     pub shift: f64,
-    /// So many rows of background come before the image: a longer sequence.
+    /// Number of blank rows before the image, which lengthen the sequence.
     pub blank_rows: usize,
-    /// Images of a batch.
+    /// Batch size.
     pub batch: usize,
-    /// Whether the network computes as in training: batch norm with the batch's own statistics.
+    /// Whether the network runs in training mode: batch norm with the batch's own statistics.
     pub as_in_training: bool,
 }
 
 impl Trial {
-    /// The test images as they are, many at a time.
+    /// The unmodified test images, in large batches.
     pub fn plain(name: impl Into<String>) -> Trial {
         Trial { name: name.into(), scale: 1.0, shift: 0.0, blank_rows: 0, batch: 250, as_in_training: false }
     }
 }
 
 impl Spec {
-    /// A run with Adam at 10⁻³ on batches of 64: 2,000 images for 100 steps, 500 to validate and 1,000 to test, ten evaluations.
+    /// The default: Adam at 10⁻³ with batches of 64, 100 steps on 2,000 images, 500 validation and 1,000 test images,
+    /// and ten evaluations.
     pub fn new(arch: Arch, norm: Norm, seed: u64, data: &str) -> Spec {
         Spec {
             arch,
@@ -115,7 +116,7 @@ impl Spec {
         }
     }
 
-    /// Steps of an epoch: whole batches of the training images.
+    /// Steps per epoch, counting complete batches only.
     pub fn steps_of_epoch(&self) -> usize {
         self.train.checked_div(self.batch_size).unwrap_or(0)
     }
@@ -125,7 +126,7 @@ impl Spec {
         self.learning_rate * (1.0 - (1.0 - self.final_rate) * step as f64 / self.steps.max(1) as f64)
     }
 
-    /// The step of each evaluation, rising: 0 first, the last step last.
+    /// The steps of the evaluations in increasing order, including 0 and the last step.
     pub fn evaluation_steps(&self) -> Vec<usize> {
         let count = self.evaluations.clamp(1, self.steps.max(1));
         let mut steps: Vec<usize> = (0..=count).map(|k| self.steps * k / count).collect();
@@ -133,20 +134,20 @@ impl Spec {
         steps
     }
 
-    /// Bytes of memory that the run takes, about, for this data.
+    /// Estimated memory of the run for this data, in bytes.
     pub fn memory(&self, data: &Dataset) -> f64 {
         memory::of_run(self, [data.train.rows(), data.train.columns()])
     }
 
-    /// Whether there is memory for the run.
+    /// Checks that there is enough memory for the run.
     ///
     /// # Errors
-    /// [`Error::Run`], with the bytes that it takes and those that can be had.
+    /// [`Error::Run`], with the required and the available memory.
     pub fn check_memory(&self, data: &Dataset) -> Result<(), Error> {
         memory::check(self.memory(data), "the run").map_err(Error::Run)
     }
 
-    /// What is wrong with it, for this data: [`super::run`] looks at the same before anything else.
+    /// Checks the spec against the data; [`super::run`] does the same first.
     pub fn check(&self, data: &Dataset) -> Result<(), Error> {
         let refuse = |what: String| Err(Error::Run(what));
         self.arch.check(self.norm).and_then(|()| self.start.check()).map_err(Error::Run)?;
@@ -156,7 +157,7 @@ impl Spec {
             return refuse(format!("learning rate: expected a number above 0, found {}", self.learning_rate));
         }
         if !(0.0..=1.0).contains(&self.final_rate) {
-            return refuse(format!("final rate: expected a part from 0 to 1, found {}", self.final_rate));
+            return refuse(format!("final rate: expected a fraction from 0 to 1, found {}", self.final_rate));
         }
         if !self.input_scale.is_finite() {
             return refuse(format!("input scale: expected a finite number, found {}", self.input_scale));
@@ -164,8 +165,8 @@ impl Spec {
         if self.train == 0 || self.validation == 0 || images > data.train.len() {
             let (there, train, validation) = (data.train.len(), self.train, self.validation);
             return refuse(format!(
-                "training and validation images: expected at least one of each and at most {there} together, \
-                 found {train} and {validation}"
+                "training and validation images: expected at least one of each and at most {there} together, found \
+                 {train} and {validation}"
             ));
         }
         if self.test > data.test.len() {
@@ -184,7 +185,7 @@ impl Spec {
         if let Some(trial) = self.trials.iter().find(|trial| trial.blank_rows > 0 && fixed) {
             let (trial, rows, arch) = (&trial.name, trial.blank_rows, self.arch.name());
             return refuse(format!(
-                "trial {trial}: expected no blank rows for a network of one size, {arch}, found {rows}"
+                "trial {trial}: expected no blank rows for a network with fixed input size, {arch}, found {rows}"
             ));
         }
         Ok(())

@@ -1,38 +1,38 @@
-//! Named tensors of f32 as one blob: names and shapes in a list, the numbers one tensor after the other, little-endian.
+//! Named f32 tensors in one blob: names and shapes in a list, the numbers of one tensor after the other, little-endian.
 //!
-//! Any list and any bytes give tensors or an error; the shapes are held against the bytes before anything is allocated.
+//! Any input gives tensors or an error; shapes are checked against the bytes before anything is allocated.
 
 use serde::{Deserialize, Serialize};
 
-/// What stands where in the blob.
+/// An entry of the list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The parameter's path in the network.
+    /// Path of the parameter in the network.
     pub name: String,
-    /// Its lengths.
+    /// Its shape.
     pub shape: Vec<usize>,
 }
 
 /// A tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named {
-    /// What it is.
+    /// Name and shape.
     pub entry: Entry,
-    /// Its numbers, row major: as many as the product of the lengths.
+    /// Its numbers in row-major order, as many as the product of the shape.
     pub numbers: Vec<f32>,
 }
 
-/// Bytes of a number.
+/// Bytes per number.
 const BYTES: usize = size_of::<f32>();
 
-/// The list and the blob.
+/// Encodes tensors as a list and a blob.
 pub(crate) fn join(tensors: &[Named]) -> (Vec<Entry>, Vec<u8>) {
     let list = tensors.iter().map(|tensor| tensor.entry.clone()).collect();
     let numbers = tensors.iter().flat_map(|tensor| &tensor.numbers);
     (list, numbers.flat_map(|number| number.to_le_bytes()).collect())
 }
 
-/// The tensors of a list in a blob, which must be as long as they are together.
+/// Decodes the tensors of a list from a blob of exactly their total length.
 pub(crate) fn split(list: Vec<Entry>, blob: &[u8]) -> Result<Vec<Named>, String> {
     let (mut rest, mut tensors) = (blob, Vec::new());
     for entry in list {
@@ -47,7 +47,7 @@ pub(crate) fn split(list: Vec<Entry>, blob: &[u8]) -> Result<Vec<Named>, String>
     }
     match rest.len() {
         0 => Ok(tensors),
-        more => Err(format!("expected nothing behind the last tensor, found {more} bytes")),
+        more => Err(format!("expected nothing after the last tensor, found {more} bytes")),
     }
 }
 
@@ -76,8 +76,8 @@ mod tests {
         for shape in [&[1 << 62, 2][..], &[usize::MAX, usize::MAX], &[3], &[1 << 40]] {
             assert_eq!(error(shape, 8), format!("tensor \"w\": expected the bytes of shape {shape:?}, found 8"));
         }
-        assert_eq!(error(&[1], 5), "expected nothing behind the last tensor, found 1 bytes");
-        // An overflow is one even beside a length of 0.
+        assert_eq!(error(&[1], 5), "expected nothing after the last tensor, found 1 bytes");
+        // An overflow counts even if another dimension is 0.
         assert!(split(vec![entry("w", &[usize::MAX, usize::MAX, 0])], &[]).is_err());
     }
 }

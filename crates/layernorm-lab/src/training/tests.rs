@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// The first digits of MNIST at half their size, 14×14: 300 to train with, 100 to test with.
+/// The first MNIST digits at half size, 14×14: 300 training and 100 test images.
 fn data() -> &'static Dataset {
     static DATA: OnceLock<Dataset> = OnceLock::new();
     DATA.get_or_init(|| {
@@ -27,7 +27,7 @@ fn data() -> &'static Dataset {
     })
 }
 
-/// Each pixel the mean of four.
+/// Each pixel is the mean of four.
 fn halved(digits: &Digits) -> Digits {
     let (rows, columns) = (digits.rows() / 2, digits.columns() / 2);
     let mut pixels = Vec::new();
@@ -41,7 +41,7 @@ fn halved(digits: &Digits) -> Digits {
     Digits::new(rows, columns, pixels, digits.labels().to_vec()).unwrap()
 }
 
-/// A few steps on few images: 200 to train with, 50 to validate, 60 to test; three evaluations beside the first.
+/// A few steps on few images: 200 for training, 50 for validation, 60 for testing; three evaluations besides the first.
 fn small(arch: Arch, norm: Norm) -> Spec {
     Spec {
         batch_size: 32,
@@ -62,7 +62,7 @@ fn lstm(norm: Norm) -> Spec {
     small(Arch::Lstm { hidden: 12, reads: Reads::Rows }, norm)
 }
 
-/// Small runs of every kind of network.
+/// Small runs of every architecture.
 fn kinds() -> Vec<Spec> {
     let transformer = Arch::Transformer { width: 8, heads: 2, blocks: 1, pre_norm: true };
     vec![
@@ -77,7 +77,7 @@ fn kinds() -> Vec<Spec> {
     ]
 }
 
-/// Stops when progress was told so often.
+/// Stops after a number of progress reports.
 struct StopsAfter {
     calls: usize,
     told: Vec<(f64, String)>,
@@ -92,7 +92,7 @@ impl Observer for StopsAfter {
     }
 }
 
-/// A run in a folder of its own.
+/// A run in a temporary folder.
 struct Place {
     folder: TempDir,
     spec: Spec,
@@ -108,7 +108,7 @@ impl Place {
         RunFile::open(self.folder.path(), header).unwrap()
     }
 
-    /// Goes on until the end, or until progress was told so often.
+    /// Continues until the end, or for a number of progress reports.
     fn go(&self, calls: usize) -> Result<Outcome, Error> {
         run(&self.spec, data(), &mut self.open(), &mut StopsAfter { calls, told: Vec::new() })
     }
@@ -138,7 +138,7 @@ impl Place {
     }
 }
 
-/// The records of an unbroken run.
+/// The records of an uninterrupted run.
 fn unbroken(spec: &Spec) -> Vec<u8> {
     let place = Place::new(spec);
     place.finish();
@@ -158,7 +158,7 @@ fn files(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The events of some names, without all others.
+/// Only the events with these names.
 fn named(record: &Record, names: &[&str]) -> Vec<(String, Value)> {
     let there = record.events.iter().filter(|event| names.contains(&event.name.as_str()));
     there.map(|event| (event.name.clone(), event.data.clone())).collect()

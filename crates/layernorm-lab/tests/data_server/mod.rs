@@ -1,4 +1,4 @@
-//! A server of one file over plain sockets: each connection gets the next answer of a list.
+//! A server of one file over plain sockets: each connection gets the next response of a list.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -8,53 +8,53 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-/// How long a silent server is silent; longer than any client here waits, and no test waits for its end.
+/// How long a silent server waits: longer than any client's timeout. No test waits for it.
 pub const SILENCE: Duration = Duration::from_secs(20);
 
-/// What to do with a connection.
+/// The response to a connection.
 #[derive(Clone)]
 pub enum Answer {
-    /// The file, or the range that was asked for.
+    /// The file, or the requested range.
     Ranges,
-    /// As `Ranges`, and the connection ends after this many bytes of the body.
+    /// As `Ranges`, but the connection is closed after this many bytes of the body.
     Cut(usize),
-    /// As `Cut`, and the connection stays, silent.
+    /// As `Cut`, but the connection stays open and silent.
     Stall(usize),
-    /// The whole file, whatever was asked for.
+    /// The whole file, whatever the requested range.
     NoRanges,
-    /// The range from one byte later than the one asked for.
+    /// The range starting one byte after the requested one.
     OtherRange,
     /// These bytes instead of the file.
     Other(Vec<u8>),
-    /// These bytes, ended by the end of the connection.
+    /// These bytes without a length; the end of the connection ends them.
     NoLength(Vec<u8>),
     /// This status.
     Status(u16),
-    /// The file, a byte now and then.
+    /// The file, very slowly.
     Trickle,
-    /// Nothing at all, for [`SILENCE`].
+    /// No response for [`SILENCE`].
     Silent,
 }
 
 /// A running server.
 pub struct Server {
-    /// The address of its folder, without a slash at the end.
+    /// The URL of its folder, without a trailing slash.
     pub url: String,
     ranges: Arc<Mutex<Vec<Option<usize>>>>,
 }
 
-/// The file: 300,000 bytes in which no place looks like another.
+/// The file: 300,000 bytes without repeated sections.
 pub fn content() -> Vec<u8> {
     (0..300_000u32).map(|index| (index.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// The sha256 of bytes in hexadecimal digits.
+/// The SHA-256 of bytes in hexadecimal digits.
 pub fn sum(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Server {
-    /// Starts a server that answers as many connections as there are answers.
+    /// Starts a server that serves one connection per response.
     pub fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/files", listener.local_addr().unwrap());
@@ -64,14 +64,14 @@ impl Server {
         thread::spawn(move || {
             for answer in answers {
                 let Ok((stream, _)) = listener.accept() else { return };
-                // A client that has heard enough may close the connection.
+                // A client may close the connection early.
                 let _ = serve(stream, answer, &seen);
             }
         });
         Self { url, ranges }
     }
 
-    /// Where the ranges of the requests so far began.
+    /// Starts of the ranges requested so far.
     pub fn ranges(&self) -> Vec<Option<usize>> {
         self.ranges.lock().unwrap().clone()
     }
@@ -122,7 +122,7 @@ fn serve(mut stream: TcpStream, answer: Answer, seen: &Mutex<Vec<Option<usize>>>
     }
 }
 
-/// The head of the whole answer, and at most `limit` bytes of its body.
+/// The head of the full response, and at most `limit` bytes of its body.
 fn send(stream: &mut TcpStream, content: &[u8], range: Option<usize>, limit: usize) -> std::io::Result<()> {
     let (start, total) = (range.unwrap_or(0), content.len());
     match range {

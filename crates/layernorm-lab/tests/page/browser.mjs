@@ -1,4 +1,4 @@
-// Headless Chromium over its debugging pipe: no package is needed.
+// Controls headless Chromium over its debugging pipe, without any package.
 import { spawn } from "node:child_process";
 import { accessSync, constants, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -16,7 +16,7 @@ function runs(path) {
   }
 }
 
-// $CHROMIUM, or what is on the path; null where there is none.
+// $CHROMIUM, or a Chromium on the path; null if there is none.
 export function find() {
   const places = (process.env.PATH ?? "").split(delimiter).flatMap((folder) => NAMES.map((name) => join(folder, name)));
   return [process.env.CHROMIUM, ...places].filter(Boolean).find(runs) ?? null;
@@ -24,7 +24,7 @@ export function find() {
 
 export async function start(program) {
   const profile = mkdtempSync(join(tmpdir(), "layernorm-page-"));
-  // No sandbox: containers often forbid it, and the only page that is opened is our own.
+  // No sandbox: containers often forbid it, and only our own page is opened.
   const flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars", "--remote-debugging-pipe", `--user-data-dir=${profile}`, "about:blank"];
   const child = spawn(program, flags, { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
   const [, , , input, output] = child.stdio;
@@ -67,7 +67,7 @@ export async function start(program) {
   };
 }
 
-// A tab with what it complained about and what it asked the network for.
+// A tab with its console messages and network requests.
 async function open(browser, url, { width = 1280, height = 900, mobile = false, features = [] } = {}) {
   const { targetId } = await browser.send("Target.createTarget", { url: "about:blank" });
   const { sessionId } = await browser.send("Target.attachToTarget", { targetId, flatten: true });

@@ -1,8 +1,8 @@
-// Opens a report in headless Chromium and tries what a reader would do.
+// Opens a report in headless Chromium and tries a reader's actions.
 //   node check.mjs report.html [folder for screenshots]         the sample of sample.rs
 //   node check.mjs --any report.html [folder for screenshots]   any report: drawn, quiet, fits, prints
-//   node check.mjs --find                                       only whether there is a Chromium
-// Exits with 0, with 1 and what is wrong, or with 77 where there is no Chromium ($CHROMIUM, or on the path).
+//   node check.mjs --find                                       check only whether there is a Chromium
+// Exit status: 0 on success, 1 with a list of failures, 77 if there is no Chromium ($CHROMIUM, or on the path).
 import { mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -12,7 +12,7 @@ const any = process.argv.includes("--any");
 const [file, shots = process.env.LAYERNORM_SHOTS] = process.argv.slice(2).filter((word) => word !== "--any");
 const program = find();
 if (!program) {
-  if (file !== "--find") console.log("there is no Chromium here");
+  if (file !== "--find") console.log("Chromium not found");
   process.exit(77);
 }
 if (file === "--find") process.exit(0);
@@ -33,7 +33,7 @@ async function shot(page, name, whole = false) {
   writeFileSync(join(shots, `${name}.png`), Buffer.from(data, "base64"));
 }
 
-// Tries one thing in a fresh tab; `sample` where it needs the stories of sample.rs.
+// Runs one check in a new tab; `sample` if it needs the stories of sample.rs.
 async function check(name, options, body) {
   if (any && options.sample) return;
   const before = failures.length;
@@ -48,7 +48,7 @@ async function check(name, options, body) {
   console.log(failures.length === before ? `ok      ${name}` : `FAILED  ${name}`);
 }
 
-// How many marks each chart has; a canvas counts the pixels that are not empty.
+// The number of marks of each chart; for a canvas, the number of pixels that are not empty.
 const MARKS = `[...document.querySelectorAll("figure.chart")].map((figure) => {
   const kinds = { lines: ".line[d^=M]", frames: ".series .dot", heatmaps: ".heatmap path", histograms: ".hill[d^=M]", bars: ".bar", grid: ".tile", steps: ".matrix td", quiz: ".option", table: "tbody td" };
   const painted = [...figure.querySelectorAll("canvas")].map((canvas) => { const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data; let count = 0; for (let i = 3; i < pixels.length; i += 4) count += pixels[i] > 0; return count; });
@@ -69,11 +69,11 @@ await check("opens from a file, every chart is drawn", {}, async (page) => {
     expect(chart.empty ? chart.empty.length > 15 : chart.marks > 1, `${chart.id} (${chart.kind}) has ${chart.marks} marks`);
     expect(chart.axes, `${chart.id} lacks axes`);
     expect(chart.empty || chart.legend, `${chart.id} lacks a legend`);
-    expect(chart.see > 5, `${chart.id} does not say what to see`);
+    expect(chart.see > 5, `${chart.id} has no caption`);
     expect(!chart.bad, `${chart.id} shows NaN, Infinity or undefined`);
   }
   const kinds = await page.run(`[...new Set([...document.querySelectorAll("figure.chart:not([data-empty])")].map((figure) => figure.dataset.kind))].length`);
-  expect(any || kinds === 10, `${kinds} of 10 kinds are drawn`);
+  expect(any || kinds === 10, `${kinds} of 10 chart types are drawn`);
   await shot(page, "light");
   await shot(page, "light-whole", true);
 });
@@ -96,7 +96,7 @@ await check("playing moves the curves and the frames", { sample: true }, async (
   expect((await page.run("location.hash")).includes("compare.loss.at="), "the place is not in the hash");
 });
 
-await check("the cloud turns by itself and by keys", { sample: true }, async (page) => {
+await check("the cloud rotates automatically and by keys", { sample: true }, async (page) => {
   const angle = `${figure("inside/cloud")}.querySelector("output").textContent`;
   await page.run(`${figure("inside/cloud")}.scrollIntoView()`);
   const before = await page.run(angle);
@@ -104,12 +104,12 @@ await check("the cloud turns by itself and by keys", { sample: true }, async (pa
   await page.run(`${figure("inside/cloud")}.querySelector("canvas").dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowUp", bubbles: true }))`);
   const stopped = await page.run(angle);
   await wait(300);
-  expect((await page.run(angle)) === stopped, "turns on after a key");
+  expect((await page.run(angle)) === stopped, "still rotates after a key");
   await page.until('location.hash.includes("inside.cloud.turn=")', "the turn in the hash");
   await shot(page, "cloud");
 });
 
-// What a reader chose, as far as it can be seen.
+// The visible state of the page.
 const VIEW = `({ theme: document.documentElement.dataset.theme, clip: ${figure("compare/loss")}.querySelector("clipPath rect").getAttribute("width"),
   loss: ${figure("compare/loss")}.querySelector("output").textContent, layer: ${figure("compare/layers")}.querySelector(".series .line").getAttribute("d"),
   hidden: document.querySelectorAll('.key[aria-pressed="false"]').length, step: ${figure("worked/example")}.querySelector(".current h4").textContent,
@@ -137,13 +137,13 @@ await check("a link to a view reopens it", { sample: true }, async (page) => {
   for (const key of Object.keys(view)) expect(view[key] === reopened[key], `${key}: ${view[key]} was reopened as ${reopened[key]}`);
   expect(again.complaints.length === 0, `reopened, the console says ${again.complaints}`);
   await again.close();
-  // The same link, put into a page that is open already.
+  // The same link, opened in an existing page.
   await page.run(`location.hash = "#view=settings/eps"`);
   await page.until(`Math.abs(${figure("settings/eps")}.getBoundingClientRect().top) < 200`, "the figure of the link");
-  expect((await page.run("document.documentElement.dataset.theme")) === "light", "the old choices outlive their link");
+  expect((await page.run("document.documentElement.dataset.theme")) === "light", "old settings remain after following a link");
 });
 
-await check("contents lead to a story and back", { sample: true }, async (page) => {
+await check("the contents link to stories, and the back button works", { sample: true }, async (page) => {
   await page.run(`document.querySelector('.contents a[href="#view=settings"]').click()`);
   const top = (id) => `Math.abs(${figure(id)}.getBoundingClientRect().top) < 200`;
   await page.until(top("settings"), "the story");
@@ -154,12 +154,12 @@ await check("contents lead to a story and back", { sample: true }, async (page) 
   await page.until(top("settings"), "the story before");
 });
 
-await check("says what is under the pointer, and copies a link", { sample: true }, async (page) => {
+await check("shows a tooltip, and copies a link", { sample: true }, async (page) => {
   await page.run(`${figure("compare/loss")}.scrollIntoView({ behavior: "instant" })`);
   const [x, y] = await page.run(`(() => { const box = ${figure("compare/loss")}.querySelector(".plot").getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()`);
   await page.send("Input.dispatchMouseEvent", { type: "mouseMoved", x, y });
   const tip = await page.run(`[document.getElementById("tip").hidden, document.getElementById("tip").textContent]`);
-  expect(!tip[0] && tip[1].includes("layer norm: 0."), `the readout says ${tip}`);
+  expect(!tip[0] && tip[1].includes("layer norm: 0."), `the tooltip says ${tip}`);
   await page.run(`${figure("compare/layers")}.querySelector("input[type=range]").value = 2`);
   await page.run(`${figure("compare/layers")}.querySelector(".play").click()`);
   await wait(300);
@@ -167,7 +167,7 @@ await check("says what is under the pointer, and copies a link", { sample: true 
   expect((await page.run("location.hash")).includes("compare.layers.at="), "the link lacks what was moving");
 });
 
-await check("filters and order of the runs", { sample: true }, async (page) => {
+await check("filters and sorting of the runs", { sample: true }, async (page) => {
   const rows = () => page.run(`[...document.querySelectorAll(".runs-table tbody tr")].map((row) => [...row.cells].map((cell) => cell.textContent))`);
   const field = (name, value) => page.run(`{ const input = [...document.querySelectorAll(".fields label")].find((label) => label.textContent.startsWith(${JSON.stringify(name)})).querySelector("input"); input.value = ${JSON.stringify(value)}; input.dispatchEvent(new Event("input")); }`);
   await field("batch", "64");
@@ -175,22 +175,22 @@ await check("filters and order of the runs", { sample: true }, async (page) => {
   const found = await rows();
   expect(found.length > 0 && found.every((row) => row[5] === "64" && Number(row[9]) > 0.9), "the column filters let others through");
   await field("batch", "no number");
-  expect((await rows()).length === 0 && (await page.run(`document.querySelector(".runs > .remark").textContent`)).startsWith("None of"), "nothing fits, and it is not said");
+  expect((await rows()).length === 0 && (await page.run(`document.querySelector(".runs > .remark").textContent`)).startsWith("None of"), "no message although no run matches");
 });
 
 for (const theme of ["light", "dark"])
-  await check(`follows the system's ${theme} colours`, { features: [{ name: "prefers-color-scheme", value: theme }] }, async (page) => {
+  await check(`follows the system's ${theme} theme`, { features: [{ name: "prefers-color-scheme", value: theme }] }, async (page) => {
     expect((await page.run("document.documentElement.dataset.theme")) === theme, "other colours");
     if (theme === "dark") await shot(page, "dark");
     if (theme === "dark") await shot(page, "dark-whole", true);
   });
 
-await check("stands still where motion is not wanted", { sample: true, features: [{ name: "prefers-reduced-motion", value: "reduce" }] }, async (page) => {
+await check("does not move with reduced motion", { sample: true, features: [{ name: "prefers-reduced-motion", value: "reduce" }] }, async (page) => {
   const angle = `${figure("inside/cloud")}.querySelector("output").textContent`;
   await page.run(`${figure("inside/cloud")}.scrollIntoView()`);
   const before = await page.run(angle);
   await wait(400);
-  expect((await page.run(angle)) === before, "the cloud turns");
+  expect((await page.run(angle)) === before, "the cloud rotates");
 });
 
 for (const width of [360, 768])

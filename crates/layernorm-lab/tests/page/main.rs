@@ -1,5 +1,6 @@
-//! The page in a browser: a report with every kind of chart is written and `check.mjs` looks at it in headless Chromium.
-//! Without Node.js or Chromium the test is ignored, and its kind says why. `LAYERNORM_SHOTS=dir` keeps screenshots.
+//! Tests the page in a browser: writes a report with every chart type and checks it with `check.mjs` in headless
+//! Chromium. Without Node.js or Chromium the test is ignored, and its kind says why. `LAYERNORM_SHOTS=dir` keeps
+//! screenshots.
 
 mod sample;
 
@@ -21,7 +22,7 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/check.mjs")
 }
 
-/// What the test needs and is not here.
+/// The missing requirement of the test, if any.
 fn lacking() -> Option<&'static str> {
     match Command::new("node").arg(script()).arg("--find").status() {
         Err(_) => Some("Node.js"),

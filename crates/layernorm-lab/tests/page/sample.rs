@@ -1,4 +1,4 @@
-//! A report with every kind of chart, with gaps, with nothing, and with names that try to break out.
+//! A report with every chart type, gaps, empty charts, and names that try to inject markup.
 
 use layernorm_lab::report::{
     About, Axis, Bars, Cell, Chart, Frame, Group, Highlight, Map, Matrix, Panel, Picture, Question, Report, RunRow,
@@ -9,7 +9,7 @@ const HOSTILE: &str =
     "</script><script>document.title='broken'</script><img src=x onerror=alert(1)> \u{2028} & \"q\" %%DATA%%";
 const NORMS: [&str; 3] = ["no norm", "batch norm", "layer norm"];
 
-/// Numbers that look random and are the same every time.
+/// Reproducible pseudorandom numbers.
 struct Noise(u64);
 
 impl Noise {
@@ -61,7 +61,7 @@ fn story(id: &str, title: &str, as_expected: Option<bool>, charts: Vec<Chart>) -
             notes: vec!["Mean of three seeds.".into()],
         }),
         reproduce: format!("layernorm study {id} --seeds 3 --seed 1"),
-        notes: vec!["Three seeds a setting; the shaded bands run from the least to the greatest.".into()],
+        notes: vec!["Three seeds per setting; bands show the range over seeds.".into()],
     }
 }
 
@@ -106,7 +106,7 @@ fn epsilon() -> Picture {
     };
     Picture::Lines {
         x: Axis { log: true, ..axis("ε") },
-        y: axis("size of the output"),
+        y: axis("standard deviation of the output"),
         series: vec![
             curve("variance 1", 1.0, false),
             curve("variance 10⁻⁴", 1e-4, false),
@@ -320,7 +320,7 @@ fn speed() -> Picture {
 }
 
 fn empty() -> Vec<Chart> {
-    let see = "There is nothing to see, and the page says so.";
+    let see = "There is nothing to draw, and the page says so.";
     let (x, y) = (axis("x"), axis("y"));
     vec![
         chart(
@@ -439,13 +439,13 @@ pub fn report() -> Report {
                 chart(
                     "maps",
                     "Correlation of hidden units",
-                    "Fewer units say the same after normalization.",
+                    "Fewer units are correlated after normalization.",
                     correlation(noise),
                 ),
                 chart(
                     "cloud",
-                    "Activations in space",
-                    "The classes lie further apart with layer norm.",
+                    "Activations in three dimensions",
+                    "The classes are better separated with layer norm.",
                     activations(noise),
                 ),
                 chart("gamma", "γ and β after training", "γ moved away from 1.", histogram(noise, &["γ", "β"])),
@@ -479,8 +479,14 @@ pub fn report() -> Report {
             Some(true),
             vec![
                 chart("example", "The same matrix, twice", "Only the direction differs.", worked()),
-                chart("quiz", "Which is like which?", "Everyday steps that are like batch or layer norm.", quiz()),
-                chart("speed", "Speed", "Bytes a second, forward.", speed()),
+                chart(
+                    "quiz",
+                    "Quiz: batch norm or layer norm?",
+                    "Preprocessing steps that resemble batch or layer \
+                     norm.",
+                    quiz(),
+                ),
+                chart("speed", "Speed", "Bytes per second, forward.", speed()),
             ],
         ),
         story("hostile", HOSTILE, None, empty()),

@@ -1,13 +1,14 @@
-//! What a case's logits have to do with the other cases of its batch.
+//! Whether a sample's logits depend on the other samples of its batch.
 //!
-//! Our kernels give a case the same bits in any batch. Burn's products do not: flex multiplies a single row in another order than
-//! 64 of them. So bits are compared where only our kernels are, and logits within what another order of sums can change.
+//! Our kernels give a sample the same bits in any batch. Burn's products do not: flex multiplies a single row in
+//! another order than 64 rows. Bits are therefore compared where only our kernels are used, and logits within the
+//! rounding error of reordered sums.
 
 use super::*;
 use crate::models::norm::NormLayer;
 use crate::models::start::Draw;
 
-/// As large as in a study, so that products are blocked.
+/// As large as in a study, so that blocked products are used.
 fn large() -> Vec<Arch> {
     vec![
         Arch::mlp(&[128, 64]),
@@ -25,7 +26,7 @@ fn many(device: &Device) -> Tensor<3> {
     images_of(1, [BATCH, MNIST[0], MNIST[1]], device)
 }
 
-/// Large networks in inference, with running statistics that are not those of the start.
+/// Large networks in inference mode, with running statistics that differ from the initial ones.
 fn trained() -> impl Iterator<Item = (Arch, Norm, Net)> {
     let all = large().into_iter().flat_map(|arch| Norm::ALL.map(|norm| (arch.clone(), norm)));
     let fit = all.filter(|(arch, norm)| arch.refuses(*norm).is_none());
@@ -93,8 +94,8 @@ fn in_inference_logits_do_not_depend_on_the_batch() {
         for number in [0, 1, 31, BATCH - 1] {
             let (alone, among) = (logits(&net, case(&images, number)), case(&together, number));
             for (alone, among) in wide(&alone).into_iter().zip(wide(&among)) {
-                // Another order of k terms changes a sum by at most k units of its terms' size. On its way a number meets at
-                // most 1,700 terms (28 steps of the LSTM, 28 and 32 each).
+                // Reordering k terms changes a sum by at most k units of the terms' size. A number passes through at
+                // most 1,700 terms (28 steps of the LSTM with 28 and 32 each).
                 let tolerance = 1700.0 * UNIT * (1.0 + alone.abs());
                 assert!((alone - among).abs() <= tolerance, "{arch:?} {norm}: {alone} {among}");
             }
@@ -103,7 +104,7 @@ fn in_inference_logits_do_not_depend_on_the_batch() {
 }
 
 #[test]
-fn in_training_logits_depend_on_the_batch_with_batch_norm_alone() {
+fn in_training_only_batch_norms_logits_depend_on_the_batch() {
     let device = training();
     let all = large().into_iter().flat_map(|arch| Norm::ALL.map(|norm| (arch.clone(), norm)));
     for (arch, norm) in all.filter(|(arch, norm)| arch.refuses(*norm).is_none()) {
@@ -112,7 +113,7 @@ fn in_training_logits_depend_on_the_batch_with_batch_norm_alone() {
         let among = logits(&net, many(&device)).narrow(0, 0, 4);
         let pairs = wide(&few).into_iter().zip(wide(&among));
         let apart = pairs.fold(0.0, |most: f64, (few, among)| most.max((few - among).abs()));
-        // Four cases have quite another mean and variance than 64; another order of sums is far below this.
+        // Mean and variance of four samples differ a lot from those of 64; rounding effects are far smaller.
         assert_eq!(apart > 1e-2, norm == Norm::Batch, "{arch:?} {norm}: {apart}");
     }
 }

@@ -1,9 +1,9 @@
-//! Which networks there are, and which there are not.
+//! Which combinations of network and norm are supported.
 
 use super::*;
 
 #[test]
-fn every_network_with_every_norm_that_fits_gives_logits() {
+fn every_network_with_every_supported_norm_gives_logits() {
     assert_eq!(fitting().count(), 7 * 7 - 4);
     for (arch, norm) in fitting() {
         for device in [cpu(), training()] {
@@ -16,7 +16,7 @@ fn every_network_with_every_norm_that_fits_gives_logits() {
 }
 
 #[test]
-fn a_norm_that_does_not_fit_says_why() {
+fn an_unsupported_norm_says_why() {
     for arch in archs() {
         let refused = matches!(arch, Arch::Mlp { .. } | Arch::Lstm { .. });
         assert_eq!(arch.refuses(Norm::Instance).is_some(), refused, "{arch:?}");
@@ -28,7 +28,7 @@ fn a_norm_that_does_not_fit_says_why() {
 }
 
 #[test]
-fn sizes_that_cannot_be_are_refused_with_what_was_found() {
+fn invalid_sizes_are_rejected_with_what_was_found() {
     let transformer = |width, heads, blocks| Arch::Transformer { width, heads, blocks, pre_norm: true };
     let cases = [
         (Arch::mlp(&[16, 0]), "hidden units: expected 1 or more, found 0"),
@@ -48,7 +48,7 @@ fn sizes_that_cannot_be_are_refused_with_what_was_found() {
 }
 
 #[test]
-fn images_without_pixels_are_refused() {
+fn images_without_pixels_are_rejected() {
     for (arch, norm) in fitting() {
         for image in [[0, 5], [6, 0], [0, 0]] {
             let error = Net::new(&arch, norm, image, &Start::new(1), &cpu()).unwrap_err();
@@ -58,7 +58,7 @@ fn images_without_pixels_are_refused() {
 }
 
 #[test]
-fn starts_that_cannot_be_are_refused_with_what_was_found() {
+fn invalid_initializations_are_rejected_with_what_was_found() {
     let usual = Start::new(1);
     let cases = [
         (Start { weight_scale: f64::NAN, ..usual.clone() }, "weight scale: expected a finite number, found NaN"),

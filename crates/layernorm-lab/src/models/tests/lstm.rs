@@ -1,15 +1,15 @@
-//! LSTMs, fused or step by step: held against a plain one in f64, its states and its statistics looked at.
+//! LSTMs, fused or step by step: outputs, states and statistics compared with a plain one in f64.
 
 use super::*;
 
 const HIDDEN: usize = 7;
 const BATCH: usize = 5;
 
-/// An LSTM as it is written at the top of `steps.rs`, in f64, one number after the other.
+/// The LSTM from the top of `steps.rs` in f64, computed one number at a time.
 struct Plain {
     norm: Norm,
     epsilon: f64,
-    /// Batch norm takes the running statistics.
+    /// Batch norm uses the running statistics.
     inference: bool,
     parameters: BTreeMap<String, Vec<f64>>,
 }
@@ -77,7 +77,7 @@ impl Plain {
         rows
     }
 
-    /// The logits `[B, 10]` of sequences `[B, T, I]`, h of one step, case and unit being changed by some amount.
+    /// The logits `[B, 10]` of sequences `[B, T, I]`, with h of one step, sample and unit changed by some amount.
     fn logits(&self, x: &[f64], shape: [usize; 3], change: Option<([usize; 3], f64)>) -> Vec<f64> {
         let [batch, steps, inputs] = shape;
         let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
@@ -114,17 +114,17 @@ impl Plain {
     }
 }
 
-/// Norms that an LSTM has.
+/// Norms that an LSTM supports.
 fn norms() -> impl Iterator<Item = Norm> {
     Norm::ALL.into_iter().filter(|&norm| norm != Norm::Instance)
 }
 
-/// Not the usual one, so that γ, β and ε are seen to be there.
+/// Not the default, so that γ, β and ε have an effect.
 fn start() -> Start {
     Start { gain: 0.8, bias: 0.1, epsilon: 1e-3, ..Start::new(3) }
 }
 
-/// Steps and numbers of a step.
+/// Number of steps, and inputs per step.
 fn sequence(reads: Reads) -> [usize; 2] {
     match reads {
         Reads::Rows => IMAGE,
@@ -132,8 +132,8 @@ fn sequence(reads: Reads) -> [usize; 2] {
     }
 }
 
-/// A step has products of 12 numbers, norms, gates: some 30 roundings of numbers below 2. Forget gates are below 1 and the slopes
-/// of all functions at most 1, so that a step passes on about the error that it finds.
+/// A step has products of 12 numbers, norms and gates: about 30 roundings of numbers below 2. Forget gates are below 1
+/// and the slopes of all functions at most 1, so a step does not amplify its input's error.
 fn tolerance(steps: usize) -> f64 {
     steps as f64 * 30.0 * 2.0 * UNIT
 }
@@ -192,7 +192,7 @@ fn gradients_of_marks_are_those_of_states() {
             assert!((found - terms.sum::<f64>()).abs() <= tolerance, "{norm}: {found}");
         }
 
-        // At every step: the slope of the plain LSTM, from both sides, which in f64 is right to about 10⁻⁹.
+        // At every step: the central difference of the plain LSTM, which in f64 is accurate to about 10⁻⁹.
         let loss = |change| {
             let logits = plain.logits(&wide(&x), [BATCH, steps, inputs], Some(change));
             logits.iter().zip(&slopes).map(|(logit, &slope)| logit * f64::from(slope)).sum::<f64>()
@@ -202,8 +202,8 @@ fn gradients_of_marks_are_those_of_states() {
             for (case, unit) in [(0, 0), (1, 3), (BATCH - 1, HIDDEN - 1)] {
                 let at = |by: f64| loss(([step, case, unit], by));
                 let (expected, found) = ((at(1e-5) - at(-1e-5)) / 2e-5, gradients[case * HIDDEN + unit]);
-                // What passes back through a step has about as many roundings as what passes forward; gradients here are
-                // sums of ten products of numbers below 2.
+                // The backward pass of a step has about as many roundings as the forward pass; gradients here are sums
+                // of ten products of numbers below 2.
                 let tolerance = 10.0 * tolerance(steps);
                 assert!((found - expected).abs() <= tolerance, "{norm}, step {step}: {found} {expected}");
             }
@@ -227,7 +227,8 @@ fn batch_norm_keeps_statistics_of_every_step() {
             let numbers: Vec<f64> = products.iter().map(|row| row[unit]).collect();
             let mean = numbers.iter().sum::<f64>() / BATCH as f64;
             let variance = numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (BATCH - 1) as f64;
-            // From mean 0 and variance 1, a tenth of the way; the variance is unbiased. Products of five numbers below 2, a few roundings.
+            // A tenth of the way from mean 0 and variance 1; the variance is unbiased. Products of five numbers below
+            // 2, a few roundings.
             assert!((of("mean", step)[unit] - 0.1 * mean).abs() < 10.0 * 2.0 * UNIT, "step {step}");
             assert!((of("var", step)[unit] - (0.9 + 0.1 * variance)).abs() < 40.0 * 2.0 * UNIT, "step {step}");
         }
@@ -239,7 +240,7 @@ fn batch_norm_keeps_statistics_of_every_step() {
 }
 
 #[test]
-fn batch_norm_takes_each_steps_statistics_and_the_last_ones_beyond() {
+fn batch_norm_uses_each_steps_statistics_and_the_last_ones_beyond() {
     let device = training();
     let net = with_start(&lstm(Reads::Rows), Norm::Batch, &start(), &device);
     for seed in 0..20 {

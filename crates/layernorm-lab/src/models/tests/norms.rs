@@ -1,12 +1,12 @@
-//! Norms in networks: over what they are taken, held against a plain computation in f64.
+//! Norms in networks: the axes they normalize, compared with a plain computation in f64.
 
 use super::*;
 
-/// The numbers that are normalized together have the same key: of units of an image's position, `case` being the position.
+/// Numbers that are normalized together have the same key; for units of positions of an image, `case` is the position.
 fn key(arch: &Arch, norm: Norm, positions: usize, units: usize, case: usize, unit: usize) -> (usize, usize) {
     let image = case / positions;
     let whole = if matches!(arch, Arch::Cnn { .. }) { image } else { case };
-    // Of at least four each: of 16, four; of 12 and 8, two.
+    // Groups of at least four: four groups of 16, two of 12 and 8.
     let groups = if units == 16 { 4 } else { 2 };
     match norm {
         Norm::None | Norm::Weight => (case, unit),
@@ -32,12 +32,12 @@ fn normalized(x: &[f64], keys: &[(usize, usize)], norm: Norm) -> Vec<(f64, f64)>
 }
 
 #[test]
-fn each_norm_is_over_what_it_says() {
+fn each_norm_uses_its_axes() {
     const IMAGES: usize = 4;
     let archs = archs().into_iter().filter(|arch| !matches!(arch, Arch::Lstm { .. }));
     let cases = archs.flat_map(|arch| Norm::ALL.map(|norm| (arch.clone(), norm)));
     for (arch, norm) in cases.filter(|(arch, norm)| arch.refuses(*norm).is_none()) {
-        // With autodiff, so that batch norm is over the batch.
+        // With autodiff, so that batch norm uses batch statistics.
         let mut taps = Taps::open();
         net(&arch, norm, &training()).forward(images(1, IMAGES, &training()), &mut taps);
         let seen = taps.seen();
@@ -68,7 +68,8 @@ fn normalized_logits_have_mean_0_and_variance_1() {
     for case in wide(&logits(&net(&arch, Norm::Layer, &cpu()), images(1, 5, &cpu()))).chunks(10) {
         let mean = case.iter().sum::<f64>() / 10.0;
         let variance = case.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 10.0;
-        // Ten numbers of up to sqrt(10), each off by a few units; ε = 10⁻⁵ takes off 10⁻⁵/v, v being near 0.1 or more.
+        // Ten numbers of up to sqrt(10), each off by a few units; ε = 10⁻⁵ changes them by 10⁻⁵/v, where v is about 0.1
+        // or more.
         assert!(mean.abs() < 40.0 * UNIT && (variance - 1.0).abs() < 1e-3, "{mean} {variance}");
     }
 }
@@ -94,7 +95,7 @@ fn the_activation_is_the_one_that_was_chosen() {
             for (unit, found) in found.iter().enumerate() {
                 let terms = row.iter().enumerate().map(|(k, &x)| function(x) * f64::from(weight[10 * k + unit]));
                 let expected = terms.clone().sum::<f64>() + f64::from(bias[unit]);
-                // 16 products, a bias, and tanh, which is off by a few units: each term may be off by 20.
+                // 16 products, a bias, and tanh, which is off by a few units: 20 units in total.
                 let size: f64 = terms.map(f64::abs).sum::<f64>() + f64::from(bias[unit]).abs();
                 assert!((found - expected).abs() <= 20.0 * UNIT * size, "{activation:?}: {found} {expected}");
             }
@@ -115,7 +116,7 @@ fn norms_before_and_after_differ_and_without_norms_there_is_no_difference() {
 }
 
 #[test]
-fn heads_look_at_their_own_parts() {
+fn heads_use_their_own_parts() {
     let of = |heads| {
         let arch = Arch::Transformer { width: 8, heads, blocks: 1, pre_norm: true };
         bits(&logits(&net(&arch, Norm::Layer, &cpu()), images(1, 3, &cpu())))
@@ -124,7 +125,7 @@ fn heads_look_at_their_own_parts() {
 }
 
 #[test]
-fn looking_changes_nothing() {
+fn taps_change_nothing() {
     for (arch, norm) in fitting() {
         let device = training();
         let net = net(&arch, norm, &device);

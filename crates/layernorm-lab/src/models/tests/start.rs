@@ -1,9 +1,9 @@
-//! Starting values: of the seed alone, whatever the norm.
+//! Initial values depend only on the seed, not on the norm.
 
 use super::*;
 
 #[test]
-fn networks_that_differ_in_their_norm_alone_start_from_the_same_weights() {
+fn networks_that_differ_only_in_the_norm_start_from_the_same_weights() {
     for (arch, norm) in fitting() {
         let plain = parameters(&net(&arch, Norm::None, &cpu()));
         let found = parameters(&net(&arch, norm, &cpu()));
@@ -29,9 +29,10 @@ fn other_seeds_and_other_layers_have_other_weights() {
         let mut seen: Vec<f32> = Vec::new();
         for (name, numbers) in &first {
             let same = numbers.values.iter().zip(&second[name].values).filter(|(a, b)| a == b).count();
-            // Two of 2²⁴ equally likely numbers are hardly ever the same.
+            // Two of 2²⁴ equally likely numbers are almost never equal.
             assert_eq!(same, 0, "{arch:?}: {name}");
-            // All weights of one stream would begin with the same number, but for its bound: compared relatively to the last.
+            // Weights from one stream would start with the same number, up to their bound, so they are compared
+            // relative to the last.
             let relative = numbers.values[0] / numbers.values[numbers.values.len() - 1];
             assert!(!seen.contains(&relative), "{arch:?}: {name}");
             seen.push(relative);
@@ -46,7 +47,7 @@ fn weights_are_uniform_within_their_bound() {
     for (name, inputs) in [("Mlp.hidden.0.weight", 30), ("Mlp.last.weight", 64)] {
         let bound = 1.0 / f64::from(inputs).sqrt();
         let relative: Vec<f64> = found[name].values.iter().map(|&w| f64::from(w) / bound).collect();
-        // Of n uniform numbers in ±1, the mean deviates by sqrt(1/3n) and that of the squares, 1/3, by sqrt(4/45n).
+        // The mean of n uniform numbers in ±1 deviates by sqrt(1/3n), and that of their squares, 1/3, by sqrt(4/45n).
         let n = relative.len() as f64;
         assert!(relative.iter().all(|w| w.abs() <= 1.0 + 2.0 * UNIT), "{name}");
         let mean = relative.iter().sum::<f64>() / n;
@@ -69,7 +70,7 @@ fn kind(name: &str) -> &'static str {
 }
 
 #[test]
-fn gains_and_biases_start_where_they_are_told_to() {
+fn gains_and_biases_have_the_given_initial_values() {
     let usual = Start::new(1);
     let other = Start { gain: 0.5, bias: 0.25, ..usual.clone() };
     for (arch, norm) in fitting() {
@@ -90,7 +91,7 @@ fn gains_and_biases_start_where_they_are_told_to() {
         let there = |what| after.keys().any(|name| kind(name) == what);
         let normalizes = !matches!(norm, Norm::None | Norm::Weight);
         assert_eq!(there("gain"), normalizes, "{arch:?} {norm}");
-        // RMS norm has no β; the step LSTM has one behind its cells, as its batch norm does.
+        // RMS norm has no β; the step-by-step LSTM has one after its cells, like its batch norm.
         let biased = normalizes && (norm != Norm::Rms || matches!(arch, Arch::Lstm { .. }));
         assert_eq!(there("bias"), biased, "{arch:?} {norm}");
     }
@@ -104,7 +105,7 @@ fn the_weight_scale_multiplies_weights_and_nothing_else() {
         let of = |start| parameters(&with_start(&arch, norm, start, &cpu()));
         let (before, after) = (of(&usual), of(&larger));
         for (name, numbers) in &before {
-            // Products with a power of two are exact; so are roots of sums of squares of such.
+            // Products with a power of two are exact, and so are square roots of sums of their squares.
             let weight = numbers.shape.len() > 1 || name.contains("length");
             let factor = if weight { 4.0 } else { 1.0 };
             let expected: Vec<f32> = numbers.values.iter().map(|x| factor * x).collect();
@@ -120,8 +121,8 @@ fn weight_norm_starts_as_the_network_without_it() {
         let (plain, normalized) = (of(Norm::None), of(Norm::Weight));
         let largest = plain.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
         for (plain, normalized) in plain.iter().zip(&normalized) {
-            // g and g·v/‖v‖ are off by a few units each; so is each layer's product, of at most 30 numbers here; 36 layers
-            // and steps at most (pixels), none of which doubles an error.
+            // g and g·v/‖v‖ are off by a few units each, and so is each layer's product of at most 30 numbers; there
+            // are at most 36 layers and steps (pixels), none of which doubles an error.
             let tolerance = 36.0 * 34.0 * UNIT * largest;
             assert!((plain - normalized).abs() <= tolerance, "{arch:?}: {plain} {normalized}");
         }
@@ -133,7 +134,7 @@ fn the_forget_gates_bias_is_one_higher() {
     let found = parameters(&net(&lstm(Reads::Rows), Norm::Layer, &cpu()));
     let bias = &found["Lstm.bias"].values;
     let mean = |values: &[f32]| values.iter().sum::<f32>() / values.len() as f32;
-    // The others lie in ±1/sqrt(7) = ±0.378.
+    // The others are in ±1/sqrt(7) = ±0.378.
     let [others, forget] = [[&bias[..7], &bias[14..]].concat(), bias[7..14].to_vec()];
     assert!(others.iter().all(|b| b.abs() <= 0.378) && forget.iter().all(|b| (b - 1.0).abs() <= 0.378), "{bias:?}");
     assert!((mean(&forget) - 1.0).abs() < 0.378);

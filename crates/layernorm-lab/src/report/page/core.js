@@ -1,5 +1,5 @@
-// The namespace where the files meet, and the one way in which the page makes elements. Text always goes in as text,
-// never as markup: names come from records.
+// The shared namespace, and the only functions that create elements. Text is always inserted as text,
+// never as markup, because names come from records.
 const lab = { charts: {} };
 
 {
@@ -22,14 +22,14 @@ const lab = { charts: {} };
   lab.clamp = (value, low, high) => Math.min(Math.max(value, low), high);
   lab.calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-  // The element's id of a story or a figure; a name of its own, so that a story may be called “tip”.
+  // The element id of a story or figure; prefixed, so that a story can be called “tip”.
   lab.place = (place) => `at:${place}`;
 
-  // A number that no other element has, for ids that aria attributes and clip paths point to.
+  // A unique id for ARIA attributes and clip paths.
   let ids = 0;
   lab.id = (name) => `${name}-${++ids}`;
 
-  // A part of the page that is wider than a phone scrolls by itself, also by the keyboard.
+  // Content wider than a phone's screen scrolls separately, also by keyboard.
   lab.wide = (label, ...children) =>
     lab.el("div", { class: "wide", role: "region", tabindex: "0", "aria-label": label }, ...children);
 }

@@ -1,29 +1,29 @@
-// The frame around a chart: heading, picture, what to see, the gaps named, and the data as a table.
+// The frame around a chart: heading, chart, caption, notes on missing values, and the data as a table.
 const figures = [];
 const MOST_ROWS = 400;
-const PAPER = 660; // the width of the text on paper
+const PAPER = 660; // text width in print
 
 function dataTable(picture, title) {
-  const details = lab.el("details", { class: "data" }, lab.el("summary", {}, "Data as a table"));
+  const details = lab.el("details", { class: "data" }, lab.el("summary", {}, "Show data table"));
   details.addEventListener("toggle", () => {
     if (!details.open || details.childElementCount > 1) return;
     const { columns, rows } = picture.table();
     const every = Math.ceil(rows.length / MOST_ROWS);
     const kept = rows.filter((_, index) => index % every === 0 || index === rows.length - 1);
-    details.append(lab.table({ columns, rows: kept }, `Data of ${title}`));
-    if (every > 1) details.append(lab.el("p", { class: "remark" }, `${kept.length} of ${lab.number(rows.length)} rows, evenly taken.`));
+    details.append(lab.table({ columns, rows: kept }, `Data: ${title}`));
+    if (every > 1) details.append(lab.el("p", { class: "remark" }, `${kept.length} of ${lab.number(rows.length)} rows, evenly sampled.`));
   });
   return details;
 }
 
 function build(chart, view) {
   const make = Object.hasOwn(lab.charts, chart.kind) ? lab.charts[chart.kind] : null;
-  if (!make) return { empty: `This page does not know pictures of the kind “${chart.kind}”.` };
+  if (!make) return { empty: `This page does not support charts of type “${chart.kind}”.` };
   try {
     return make(chart, view);
   } catch (error) {
     console.error(`chart ${chart.id}:`, error);
-    return { empty: `This picture could not be drawn: ${error.message}` };
+    return { empty: `This chart could not be drawn: ${error.message}` };
   }
 }
 
@@ -55,7 +55,7 @@ lab.figure = function (chart, story, number) {
 
 const fit = () => figures.forEach(({ body, draw }) => draw(Math.floor(body.clientWidth)));
 
-// Draws every figure, and again whenever its room, the colours or the hash change.
+// Draws every figure, and redraws it when its size, the theme or the hash changes.
 lab.drawFigures = function () {
   fit();
   const watch = new ResizeObserver(() => requestAnimationFrame(fit));

@@ -1,9 +1,9 @@
-// Numbers for people.
+// Number formatting.
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 const minus = (text) => text.replace("-", "−");
 const trim = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
 
-// Thin spaces between thousands, from five digits on.
+// Thin spaces between thousands, for five or more digits.
 function grouped(text) {
   const [whole, part] = text.split(".");
   const spaced = whole.replace("-", "").length > 4 ? whole.replace(/\B(?=(\d{3})+$)/g, "\u202f") : whole;
@@ -18,7 +18,7 @@ function scientific(value, digits) {
   return trim(factor) === "1" ? power : minus(`${trim(factor)}×${power}`);
 }
 
-// A measured value, to `digits` that count.
+// A measured value with `digits` significant digits.
 lab.number = function (value, digits = 4) {
   if (!lab.isNumber(value)) return "—";
   const size = Math.abs(value);
@@ -29,14 +29,14 @@ lab.number = function (value, digits = 4) {
   return minus(grouped(trim(value.toPrecision(digits))));
 };
 
-// A value on an axis whose ticks are `step` apart.
+// A tick label on an axis with ticks `step` apart.
 lab.tick = function (value, step) {
   if (Math.abs(value) < step * 1e-6) return "0";
   if (Math.abs(value) >= 1e7 || step < 1e-4) return scientific(value, 3);
   return minus(grouped(value.toFixed(Math.max(0, -Math.floor(Math.log10(step) + 1e-9)))));
 };
 
-// A cell of a table: a number, words, or nothing.
+// A table cell: a number, text, or nothing.
 lab.cell = (value) => (typeof value === "number" ? lab.number(value) : value === null || value === undefined || value === "" ? "—" : String(value));
 
 lab.axisTitle = (axis) => (axis?.unit ? `${axis.label} (${axis.unit})` : (axis?.label ?? ""));

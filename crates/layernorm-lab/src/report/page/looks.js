@@ -1,5 +1,5 @@
-// How series look. Colours are Okabe and Ito's, which the colour-blind can tell apart; dashes, markers and hatching say
-// the same again. A normalization has one colour through the whole report.
+// Styles of series. Colours are Okabe and Ito's colour-blind-safe palette; dashes, markers and hatching repeat the
+// distinction. A normalization has the same colour in the whole report.
 const FAMILIES = [
   [/\blayer[\s_-]*norm|^layer\b(?![\s_-]*\d)|\bln\b/i, 0],
   [/\bbatch[\s_-]*norm|^batch$|\bbn\b/i, 1],
@@ -26,7 +26,7 @@ const MARKERS = {
 const SHAPES = Object.keys(MARKERS);
 lab.marker = (shape, radius) => MARKERS[shape](radius);
 
-// One look a name: colour (a CSS variable), dash, marker, and `variant`, which counts the uses of the colour before.
+// One style per name: colour (a CSS variable), dash, marker, and `variant`, the number of earlier uses of the colour.
 lab.looks = function (names, reference = []) {
   const family = names.map((name) => FAMILIES.find(([pattern]) => pattern.test(name))?.[1] ?? null);
   const free = ORDER.filter((colour) => !family.includes(colour));
@@ -41,7 +41,7 @@ lab.looks = function (names, reference = []) {
   });
 };
 
-// A fill that stays distinct where two series share a colour: plain, then hatched one way, then the other.
+// A fill that stays distinct if two series share a colour: solid, then hatched in either direction.
 lab.fill = function (svg, look) {
   if (!look.variant) return look.colour;
   const id = lab.id("hatch");
@@ -61,12 +61,12 @@ function swatch(look, kind) {
   return svg;
 }
 
-// The legend: a button a series, which hides and shows it. `extra` explains further marks.
+// The legend: one button per series, which hides or shows it. `extra` explains further marks.
 lab.legend = function (looks, kind, view, extra = []) {
   const readouts = [];
   const items = looks.map((look, index) => {
     const value = lab.el("span", { class: "value" });
-    const button = lab.el("button", { type: "button", class: "key", title: "Hide or show", onclick: () => toggle(index) }, swatch(look, kind), lab.el("span", {}, look.name), value);
+    const button = lab.el("button", { type: "button", class: "key", title: "Show or hide", onclick: () => toggle(index) }, swatch(look, kind), lab.el("span", {}, look.name), value);
     readouts.push(value);
     return button;
   });

@@ -1,4 +1,4 @@
-// Puts the page together, once, and follows the hash from then on.
+// Builds the page once, then follows changes of the URL hash.
 const report = JSON.parse(document.getElementById("report").textContent);
 const root = document.documentElement;
 const stories = report.stories ?? [];
@@ -15,7 +15,7 @@ function paint() {
   lab.redrawFigures();
 }
 
-const TRAVEL = 1500; // milliseconds that a jump may scroll without being taken for reading
+const TRAVEL = 1500; // milliseconds after a jump during which scrolling does not count as reading
 let arrived = 0;
 
 function show(place, smooth = true) {
@@ -26,7 +26,7 @@ function show(place, smooth = true) {
   target.querySelector("h2")?.focus({ preventScroll: true });
 }
 
-// A link inside the page keeps what else was chosen.
+// A link within the page keeps the other settings in the hash.
 addEventListener("click", (event) => {
   const place = event.target.closest?.('a[href^="#view="]')?.getAttribute("href").slice(6);
   if (place === undefined) return;
@@ -52,11 +52,11 @@ function summary() {
   const count = (name) => stories.filter((story) => lab.verdict(story).name === name).length;
   const titles = new Map(stories.map((story) => [story.title, story.id]));
   const what = (row) => (titles.has(row.what) ? goto(titles.get(row.what), row.what) : row.what);
-  const section = lab.el("section", { class: "summary", id: "summary" }, lab.el("h2", {}, "In short"));
-  if (stories.length) section.append(lab.el("p", {}, `${lab.count(stories.length, "question was asked", "questions were asked")}: ${count("yes")} came out as expected, ${count("no")} did not, ${count("open")} stayed open.`));
+  const section = lab.el("section", { class: "summary", id: "summary" }, lab.el("h2", {}, "Summary"));
+  if (stories.length) section.append(lab.el("p", {}, `${lab.count(stories.length, "question", "questions")}: ${count("yes")} answered as expected, ${count("no")} not as expected, ${count("open")} undecided.`));
   if (report.summary?.length)
     section.append(lab.wide("Summary", lab.el("table", { class: "plain findings" },
-      lab.el("thead", {}, lab.el("tr", {}, lab.el("th", { scope: "col" }, "Looked at"), lab.el("th", { scope: "col" }, "Found"))),
+      lab.el("thead", {}, lab.el("tr", {}, lab.el("th", { scope: "col" }, "Question"), lab.el("th", { scope: "col" }, "Result"))),
       lab.el("tbody", {}, report.summary.map((row) => lab.el("tr", {}, lab.el("th", { scope: "row" }, what(row)), lab.el("td", {}, row.finding)))))));
   return section;
 }
@@ -68,7 +68,7 @@ function closeContents() {
   contentsBox.open = wideScreen.matches;
 }
 
-// Notes in the hash which story is being read; a link to one of its figures stays as it is.
+// Keeps the story being read in the hash; a link to one of its figures is left unchanged.
 function followReading(sections) {
   let moved = false;
   addEventListener("scroll", () => {
@@ -88,7 +88,7 @@ function followReading(sections) {
 
 function start() {
   const sections = [...stories.map((story, index) => lab.story(story, index + 1)), lab.runs(report.runs ?? [])];
-  const foot = lab.el("footer", {}, `Made by ${report.about.program} on ${report.about.made}. This file needs no network; it holds all it shows.`);
+  const foot = lab.el("footer", {}, `Made with ${report.about.program} on ${report.about.made}. This file is self-contained and works offline.`);
   document.getElementById("page").append(lab.el("nav", { class: "contents", "aria-label": "Contents" }, contentsBox), lab.el("main", {}, head(), summary(), ...sections, foot));
   closeContents();
   wideScreen.addEventListener("change", closeContents);

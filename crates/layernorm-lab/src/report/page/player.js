@@ -1,4 +1,4 @@
-// A slider with a play button. Positions run from 0 to count − 1 and may lie between two moments while playing.
+// A slider with a play button. Positions range from 0 to count − 1 and can be fractional while playing.
 lab.player = function ({ count, position, name, text, onMove, onSettle, seconds = 6 }) {
   let at = lab.clamp(position, 0, count - 1);
   let frame = null;
@@ -25,7 +25,7 @@ lab.player = function ({ count, position, name, text, onMove, onSettle, seconds 
     const speed = (count - 1) / (Math.max(seconds, Math.min(count, 4) * 0.5) * 1000);
     const tick = (now) => {
       const to = Math.min(from + Math.max(now - start, 0) * speed, count - 1);
-      // Without wish for motion the picture jumps from moment to moment instead of gliding.
+      // With reduced motion the chart jumps from frame to frame instead of interpolating.
       move(lab.calm() ? Math.floor(to) : to);
       if (to < count - 1) frame = requestAnimationFrame(tick);
       else pause();

@@ -1,19 +1,19 @@
-// The ground of every 2-D chart: an SVG with axes, ticks, grid and labels, and the floating readout.
+// The base of every 2-D chart: an SVG with axes, ticks, grid and labels, and the tooltip.
 
-const TEXT = 6.7; // the usual width of a digit at the axes' font size
+const TEXT = 6.7; // typical width of a digit in the axis font
 const longest = (ticks) => Math.max(0, ...ticks.map((tick) => tick.text.length));
 
-// Short enough for its place: half a name is better than names over each other.
+// Truncates a label to fit: a partial name is better than overlapping ones.
 const cut = (text, most) => (text.length > most ? text.slice(0, Math.max(most - 1, 1)) + "…" : text);
 
-// A few places, such as batch sizes, are their own best ticks on a logarithmic axis.
+// On a logarithmic axis with few x values, such as batch sizes, the values themselves are the ticks.
 function ownTicks(scale, axis, values = []) {
   if (axis?.categories) return axis.categories.map((text, value) => ({ value, text }));
   const room = values.slice(1).every((value, index) => scale.at(value) - scale.at(values[index]) > 34);
   return scale.log && values.length > 1 && values.length <= 9 && room ? values.map((value) => ({ value, text: lab.number(value, 3) })) : scale.ticks;
 }
 
-// Makes the SVG. `x` is { axis, domain, values } or { axis, names }; `y` is { axis, domain }. The scales go with it.
+// Creates the SVG and its scales. `x` is { axis, domain, values } or { axis, names }; `y` is { axis, domain }.
 lab.plot = function ({ width, height, x, y, label, top = 10, bare = false }) {
   const yGuess = lab.scale(y.axis, y.domain, height, 0);
   const left = 34 + longest(yGuess.ticks) * TEXT;
@@ -49,7 +49,7 @@ lab.plot = function ({ width, height, x, y, label, top = 10, bare = false }) {
   const room = Math.floor((bottom - top + 30) / TEXT);
   grid.append(lab.svg("text", { class: "name", transform: `translate(13 ${(top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(lab.axisTitle(y.axis), room)));
 
-  // Marks stay inside the axes, also where an axis' ends were set by hand.
+  // Clip marks to the plot area, also if an axis has fixed limits.
   const clip = lab.svg("rect", { x: left - 6, y: top - 6, width: right - left + 12, height: bottom - top + 6 });
   const id = lab.id("area");
   const marks = lab.svg("g", { class: "marks", "clip-path": `url(#${id})` });
@@ -57,10 +57,10 @@ lab.plot = function ({ width, height, x, y, label, top = 10, bare = false }) {
   return { svg, marks, clip, x: sx, y: sy, left, right, top, bottom };
 };
 
-// Lower on paper, so that two figures fit a page.
+// Less tall in print, so that two figures fit on a page.
 lab.plotHeight = (width) => ("print" in document.documentElement.dataset ? 250 : Math.round(lab.clamp(width * 0.5, 250, 400)));
 
-// A path through points with gaps where a coordinate is NaN.
+// A path through points, with gaps where a coordinate is NaN.
 lab.path = function (points) {
   let pen = "M";
   let path = "";
@@ -74,14 +74,14 @@ lab.path = function (points) {
   return path;
 };
 
-// Where a pointer is in the SVG's own units.
+// The pointer's position in SVG units.
 lab.pointer = function (event, svg) {
   const box = svg.getBoundingClientRect();
   const unit = svg.viewBox.baseVal.width / box.width;
   return [(event.clientX - box.left) * unit, (event.clientY - box.top) * unit];
 };
 
-// The readout beside the pointer: lines of text.
+// The tooltip beside the pointer: lines of text.
 lab.tip = {
   show(event, lines) {
     const tip = document.getElementById("tip");
@@ -95,7 +95,7 @@ lab.tip = {
   hide() {
     document.getElementById("tip").hidden = true;
   },
-  // Shows `lines(x, y)` while the pointer is over `svg`; null hides it.
+  // Shows `lines(x, y)` while the pointer is over `svg`; null hides the tooltip.
   follow(svg, lines) {
     const move = (event) => {
       const text = lines(...lab.pointer(event, svg));

@@ -1,4 +1,4 @@
-// The table of runs: filtered by words and by column, sorted by any column; all of it in the hash.
+// The table of runs: full-text search, filters and sorting by column, all stored in the hash.
 const COLUMNS = [
   { key: "study", name: "study" }, { key: "model", name: "model" }, { key: "norm", name: "norm" },
   { key: "seed", name: "seed", number: true }, { key: "lr", name: "learning rate", number: true }, { key: "batch", name: "batch", number: true },
@@ -8,15 +8,15 @@ const COLUMNS = [
 const PAGE = 25;
 const ON_PAPER = 200;
 const text = (run, key) => (key === "diverged" ? (run.diverged ? "yes" : "no") : String(run[key] ?? ""));
-// A seed beyond JavaScript's integers comes as text.
+// Seeds beyond JavaScript's exact integers are strings.
 const value = (run, key) => (run[key] === null || run[key] === undefined ? null : Number(run[key]));
 
-// What may stand in a number's filter: >0.9  <=1e-3  0.1..0.5  64
+// Syntax of a number filter: >0.9  <=1e-3  0.1..0.5  64
 function numberFilter(words) {
   const range = words.match(/^(\S+)\s*\.\.\s*(\S+)$/);
   if (range) return (number) => number !== null && number >= Number(range[1]) && number <= Number(range[2]);
   const [, sign, rest] = words.match(/^(>=|<=|>|<|=|≥|≤)?\s*(.*)$/);
-  if (!rest) return () => true; // a sign alone is a filter still being typed
+  if (!rest) return () => true; // an operator without a number: still being typed
   const limit = Number(rest);
   if (!lab.isNumber(limit)) return () => false;
   const tests = { ">": (n) => n > limit, "<": (n) => n < limit, ">=": (n) => n >= limit, "≥": (n) => n >= limit, "<=": (n) => n <= limit, "≤": (n) => n <= limit };
@@ -41,7 +41,7 @@ function sorted(runs) {
   return [...runs].sort((a, b) => {
     if (!column.number) return sign * text(a, key).localeCompare(text(b, key));
     const [x, y] = [value(a, key), value(b, key)];
-    // A missing number goes last, whichever way it is sorted.
+    // Missing numbers sort last in both directions.
     return x === null || y === null ? (x === null) - (y === null) : sign * (x - y);
   });
 }
@@ -64,14 +64,14 @@ function field(runs, { key, name, number }, changed) {
 lab.runs = function (runs) {
   const section = lab.el("section", { class: "runs", id: lab.place("runs"), "data-story": "runs", "aria-labelledby": "runs-title" }, lab.el("h2", { id: "runs-title", tabindex: "-1" }, "All runs"));
   if (!runs.length) {
-    section.append(lab.el("p", { class: "empty" }, "No run is on record."));
+    section.append(lab.el("p", { class: "empty" }, "There are no runs."));
     return section;
   }
   let limit = PAGE;
   const changed = () => { lab.state.set("view", "runs"); onScreen(); };
-  const search = lab.el("input", { type: "search", placeholder: "words, such as: layer lstm", "aria-label": "Search the runs", oninput: () => { lab.state.set("runs.q", search.value); changed(); } });
+  const search = lab.el("input", { type: "search", placeholder: "Search, e.g. layer lstm", "aria-label": "Search runs", oninput: () => { lab.state.set("runs.q", search.value); changed(); } });
   const fields = COLUMNS.filter(({ key }) => key !== "file").map((column) => field(runs, column, changed));
-  const clear = lab.el("button", { type: "button", onclick: () => { ["q", ...COLUMNS.map(({ key }) => key)].forEach((key) => lab.state.set(`runs.${key}`, null)); refresh(); changed(); } }, "Clear");
+  const clear = lab.el("button", { type: "button", onclick: () => { ["q", ...COLUMNS.map(({ key }) => key)].forEach((key) => lab.state.set(`runs.${key}`, null)); refresh(); changed(); } }, "Clear filters");
   const count = lab.el("p", { class: "remark", "aria-live": "polite" });
   const heads = COLUMNS.map((column) => lab.el("th", { scope: "col", class: column.number ? "number" : null }, lab.el("button", { type: "button", class: "sort", onclick: () => sortBy(column.key) }, column.name)));
   const body = lab.el("tbody", {});
@@ -89,7 +89,7 @@ lab.runs = function (runs) {
     body.replaceChildren(...found.slice(0, limit).map((run) => lab.el("tr", { class: run.diverged ? "diverged" : null }, COLUMNS.map((column) => shown(run, column)))));
     more.hidden = found.length <= limit;
     const bad = found.filter((run) => run.diverged).length;
-    count.textContent = found.length ? `${lab.number(found.length)} of ${lab.count(runs.length, "run")}, ${lab.number(bad)} diverged; ${lab.number(Math.min(limit, found.length))} shown.` : `None of ${lab.count(runs.length, "run")} fits these filters.`;
+    count.textContent = found.length ? `${lab.number(found.length)} of ${lab.count(runs.length, "run")}, ${lab.number(bad)} diverged; ${lab.number(Math.min(limit, found.length))} shown.` : `None of ${lab.count(runs.length, "run")} match these filters.`;
   }
   function refresh() {
     search.value = lab.state.get("runs.q", "");
@@ -102,7 +102,7 @@ lab.runs = function (runs) {
   addEventListener("afterprint", onScreen);
   lab.state.onChange(() => { refresh(); fill(); });
   section.append(
-    lab.el("div", { class: "filters", role: "search" }, search, lab.el("details", { open: fields.some(({ node }) => node.querySelector("input, select").value) ? "" : null }, lab.el("summary", {}, "Filter by column"), lab.el("div", { class: "fields" }, fields.map(({ node }) => node)), lab.el("p", { class: "remark" }, "Numbers may be a value (64), a limit (>0.9, <1e-3) or a range (0.1..0.5).")), clear),
+    lab.el("div", { class: "filters", role: "search" }, search, lab.el("details", { open: fields.some(({ node }) => node.querySelector("input, select").value) ? "" : null }, lab.el("summary", {}, "Filter by column"), lab.el("div", { class: "fields" }, fields.map(({ node }) => node)), lab.el("p", { class: "remark" }, "Filter numbers by value (64), bound (>0.9, <1e-3) or range (0.1..0.5).")), clear),
     count, lab.wide("All runs", lab.el("table", { class: "plain runs-table" }, lab.el("thead", {}, lab.el("tr", {}, heads)), body)), more);
   return section;
 };

@@ -1,4 +1,4 @@
-// From values to pixels: linear, logarithmic and by name. A scale has at(value), back(pixel) and ticks.
+// Maps values to pixels: linear, logarithmic and categorical. A scale has at(value), back(pixel) and ticks.
 
 function steps(low, high, wanted) {
   const rough = (high - low) / Math.max(wanted, 1);
@@ -21,7 +21,7 @@ function logTicks(low, high, length) {
   const [first, last] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
   const ticks = [];
   if (last - first < 2) {
-    // Under two full decades the powers alone say too little.
+    // Below two full decades, ticks at powers of ten are too few.
     for (let power = first - 1; power <= last; power += 1)
       for (const factor of [1, 2, 5]) {
         const value = factor * 10 ** power;
@@ -43,7 +43,7 @@ function logarithmic([low, high], from, to) {
   };
 }
 
-// The places of a category axis; at(index) is the middle of a place.
+// The bands of a categorical axis; at(index) is the centre of a band.
 lab.bands = function (names, from, to) {
   const step = (to - from) / Math.max(names.length, 1);
   return {
@@ -54,7 +54,7 @@ lab.bands = function (names, from, to) {
   };
 };
 
-// The part of an axis that `values` need; null where there is nothing to show. `zero` asks for the zero line of bars.
+// The axis range that covers `values`; null if there is nothing to show. `zero` includes zero, for bars.
 lab.domain = function (axis, values, { zero = false, pad = 0.04 } = {}) {
   const log = axis?.log === true;
   const shown = values.filter((value) => lab.isNumber(value) && (!log || value > 0));

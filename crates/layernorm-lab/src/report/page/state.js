@@ -1,4 +1,4 @@
-// What the reader chose, kept in the URL's hash: #view=compare/loss&theme=dark&compare.loss.at=120. A link to the page is
+// The view's state, stored in the URL hash: #view=compare/loss&theme=dark&compare.loss.at=120. A link to the page is
 // a link to the view.
 let values = new URLSearchParams(location.hash.slice(1));
 const listeners = [];
@@ -9,7 +9,7 @@ function write(how = "replaceState") {
   clearTimeout(timer);
   timer = null;
   const hash = values.toString().replaceAll("%2F", "/").replaceAll("%2C", ",");
-  // Usually replaceState, so that a moved slider does not fill the history. A frame without a URL of its own refuses it.
+  // Usually replaceState, so that moving a slider does not fill the history. Frames without a URL do not allow it.
   try {
     history[how](null, "", hash ? `#${hash}` : location.pathname + location.search);
   } catch {
@@ -25,11 +25,11 @@ lab.state = {
     // Browsers limit how often the hash may change.
     timer ??= setTimeout(write, 200, "replaceState");
   },
-  // Makes the view that was just set one that the back button leaves.
+  // Adds a history entry, so that the back button returns to the previous view.
   step: () => write("pushState"),
-  // `changed` is called when the hash was changed from outside: a link, the back button, typing.
+  // `changed` is called when the hash changes from outside: a link, the back button, typing.
   onChange: (changed) => listeners.push(changed),
-  // `save` is called before a link is taken, so that what moves can note where it is.
+  // `save` is called before a link is copied, so that animations can store their position.
   onSave: (save) => savers.push(save),
   link() {
     savers.forEach((save) => save());

@@ -1,8 +1,8 @@
-// A story: asked, expected, seen, the pictures, the numbers, how to do it again.
+// A story: question, expectation, result, charts, data, and the command to reproduce it.
 const VERDICTS = new Map([
   [true, { mark: "✓", text: "As expected", name: "yes" }],
   [false, { mark: "≠", text: "Not as expected", name: "no" }],
-  [null, { mark: "?", text: "Left open", name: "open" }],
+  [null, { mark: "?", text: "Undecided", name: "open" }],
 ]);
 lab.verdict = (story) => VERDICTS.get(story.as_expected ?? null) ?? VERDICTS.get(null);
 lab.badge = (story) => {
@@ -14,7 +14,7 @@ const part = (name, ...children) => lab.el("div", { class: "part" }, lab.el("dt"
 
 lab.command = function (text) {
   const button = lab.el("button", { type: "button", class: "copy", "aria-label": `Copy the command ${text}`, onclick: () => lab.copy(text, button) }, "Copy");
-  // Lines break between words, not within an option.
+  // Break lines between words, not within an option.
   const words = text.split(" ").flatMap((word, index) => [index ? " " : "", lab.el("span", {}, word)]);
   return lab.el("div", { class: "command" }, lab.el("code", {}, words), button);
 };
@@ -25,8 +25,8 @@ lab.copy = async function (text, button) {
     await navigator.clipboard.writeText(text);
     button.textContent = "Copied";
   } catch {
-    // Some browsers give a file no clipboard; then the text is shown, to be copied by hand.
-    const field = lab.el("input", { type: "text", class: "by-hand", readonly: true, value: text, "aria-label": "Copy this by hand", onblur: () => field.remove() });
+    // Some browsers deny local files access to the clipboard; then show the text for manual copying.
+    const field = lab.el("input", { type: "text", class: "by-hand", readonly: true, value: text, "aria-label": "Copy this text manually", onblur: () => field.remove() });
     button.after(field);
     field.select();
     return;
@@ -39,13 +39,13 @@ lab.story = function (story, number) {
   const section = lab.el("section", { class: "story", id: lab.place(story.id), "data-story": story.id, "aria-labelledby": title },
     lab.el("h2", { id: title, tabindex: "-1" }, lab.el("span", { class: "count" }, String(number)), story.title),
     lab.el("dl", { class: "asked" },
-      part("Asked", story.question),
-      story.expectation ? part("Expected", story.expectation) : null,
-      part("Seen", lab.badge(story), " ", story.answer)));
+      part("Question", story.question),
+      story.expectation ? part("Expectation", story.expectation) : null,
+      part("Result", lab.badge(story), " ", story.answer)));
   section.append(...(story.charts ?? []).map((chart, index) => lab.figure(chart, story, `${number}.${index + 1}`)));
   if (story.numbers?.rows?.length)
-    section.append(lab.el("div", { class: "numbers" }, lab.el("h3", {}, "The numbers"), lab.table(story.numbers, `The numbers of ${story.title}`), (story.numbers.notes ?? []).map((note) => lab.el("p", { class: "remark" }, note))));
+    section.append(lab.el("div", { class: "numbers" }, lab.el("h3", {}, "Data"), lab.table(story.numbers, `Data: ${story.title}`), (story.numbers.notes ?? []).map((note) => lab.el("p", { class: "remark" }, note))));
   if (story.notes?.length) section.append(lab.el("ul", { class: "notes" }, story.notes.map((note) => lab.el("li", {}, note))));
-  if (story.reproduce) section.append(lab.el("div", { class: "again" }, lab.el("h3", {}, "Do it again"), lab.command(story.reproduce)));
+  if (story.reproduce) section.append(lab.el("div", { class: "again" }, lab.el("h3", {}, "Reproduce"), lab.command(story.reproduce)));
   return section;
 };

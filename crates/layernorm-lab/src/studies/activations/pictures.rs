@@ -1,4 +1,4 @@
-//! The story of activations in space.
+//! The story of activations in three dimensions.
 
 use super::{Activations, ID};
 use crate::data::CLASSES;
@@ -11,10 +11,9 @@ use crate::studies::trained::{Ran, cells, error, in_percent, with, words};
 use crate::training::events::Activations as Seen;
 
 pub(super) fn story(study: &Activations, runs: &[Ran], records: &[Record]) -> Story {
-    let mut story = blank(study.name(), "Hidden units in space", study.question(), records);
+    let mut story = blank(study.name(), "Hidden activations in three dimensions", study.question(), records);
     story.expectation =
-        "Training pulls the classes apart, with every norm. Which norm does it most is not known beforehand."
-            .to_owned();
+        "Training separates the classes, with every norm. Which norm separates them most is not predicted.".to_owned();
     let groups: Vec<Group<'_>> = probed(runs, ID, "activations");
     if groups.is_empty() {
         return story;
@@ -24,13 +23,15 @@ pub(super) fn story(study: &Activations, runs: &[Ran], records: &[Record]) -> St
     story.numbers = Some(table(&groups));
     (story.answer, story.as_expected) = answer(&groups);
     story.notes = vec![
-        "The points are 128 validation images: the units of the last hidden layer after its norm, before its nonlinearity, in \
-         the three directions in which they vary most. A cloud has directions of its own; which way up it stands means nothing."
+        "Each point is one of 128 validation images: the activations of the last hidden layer, after its norm and \
+         before its nonlinearity, projected onto their first three principal components. The components are computed \
+         separately for each plot, so the orientation has no meaning."
             .to_owned(),
-        "Classes dealt out by chance would have a separation of about 0.07: with ten classes and so few points the middles \
-         never fall together."
+        "Randomly assigned classes would have a separation of about 0.07: with ten classes and so few points, the \
+         centroids never coincide exactly."
             .to_owned(),
-        "All networks of a seed start from the same weights and see the same batches; they differ in their norm alone."
+        "For each seed, all networks start from the same weights and see the same batches; they differ only in the \
+         norm."
             .to_owned(),
     ];
     story
@@ -38,13 +39,13 @@ pub(super) fn story(study: &Activations, runs: &[Ran], records: &[Record]) -> St
 
 type Group<'a> = Probed<'a, Seen>;
 
-/// The share of all variance that the three directions have together.
+/// The fraction of the total variance in the three components.
 fn share(seen: &Seen) -> Option<f64> {
     Some(seen.shares.iter().sum::<f64>()).filter(|share| share.is_finite())
 }
 
-/// How far the classes lie apart: the part of the points' variance that is between the classes' middles. `None` where the
-/// points do not vary.
+/// Class separation: the fraction of the points' variance that lies between the class centroids. `None` if the points
+/// do not vary.
 pub(super) fn separation(seen: &Seen) -> Option<f64> {
     let place = |point: &[f64; 4]| [point[0], point[1], point[2]];
     let middle = |points: &[&[f64; 4]]| {
@@ -69,7 +70,7 @@ pub(super) fn separation(seen: &Seen) -> Option<f64> {
     ratio.is_finite().then_some(ratio)
 }
 
-/// The clouds of the first seed, one panel a norm.
+/// The point clouds of the first seed, one panel per norm.
 fn clouds(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
     let mut panels = Vec::new();
     let mut told = Vec::new();
@@ -89,27 +90,27 @@ fn clouds(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
         Moment::End => ("end", "After training"),
     };
     let what =
-        "Each point is an image, its colour and shape the digit: the more the digits stay among themselves, the better";
+        "Each point is an image; its colour and shape show the digit. The better the digits are separated, the better";
     let see = match told.is_empty() {
         true => format!("{what}."),
         false => format!(
-            "{what}. Separation of the classes (and how much of all variance is in the picture): {}.",
+            "{what}. Class separation (and the share of the variance that the plot shows): {}.",
             told.join(", ")
         ),
     };
     let classes = (0..CLASSES).map(|class| class.to_string()).collect();
-    let axes = ["first", "second", "third"].map(str::to_owned);
+    let axes = ["PC 1", "PC 2", "PC 3"].map(str::to_owned);
     Some(chart(id, &format!("{title}, first seed"), see, Picture::Scatter3d { panels, classes, axes }))
 }
 
 fn course(groups: &[Group<'_>]) -> Chart {
     let curve = |group: &Group<'_>| group.curve(words(group.norm), |seen| Some((seen.step, separation(seen))));
     let series = groups.iter().map(curve).collect();
-    let y = Axis { low: Some(0.0), high: Some(1.0), ..axis("separation of the classes (0 to 1)") };
+    let y = Axis { low: Some(0.0), high: Some(1.0), ..axis("class separation (0 to 1)") };
     let picture = Picture::Lines { x: axis("training step"), y, series, scrub: true };
-    let see = "The part of the points' variance that lies between the classes: the sooner it rises, the sooner the digits come \
-               apart. The band goes from the least to the largest seed.";
-    chart("separation", "How the classes come apart", see, picture)
+    let see = "The fraction of the points' variance that lies between the classes: the earlier it rises, the earlier \
+               the digits separate. Bands show the range over seeds.";
+    chart("separation", "Class separation during training", see, picture)
 }
 
 fn table(groups: &[Group<'_>]) -> Table {
@@ -127,19 +128,19 @@ fn table(groups: &[Group<'_>]) -> Table {
         "norm",
         "seeds",
         "separation at the start",
-        "least",
-        "largest",
-        "variance in three directions, %",
+        "min.",
+        "max.",
+        "variance in three components, %",
         "separation after training",
-        "least",
-        "largest",
-        "variance in three directions, %",
+        "min.",
+        "max.",
+        "variance in three components, %",
         "validation error, %",
     ];
     Table { columns: columns.map(str::to_owned).to_vec(), rows, notes: Vec::new() }
 }
 
-/// What was seen, and whether training pulled the classes apart with every norm.
+/// The result, and whether training separated the classes with every norm.
 fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
     let mut pairs = Vec::new();
     for group in groups {
@@ -149,15 +150,15 @@ fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
         }
     }
     let Some(best) = pairs.iter().max_by(|a, b| a.2.total_cmp(&b.2)) else {
-        return ("The runs are not all there yet.".to_owned(), None);
+        return ("Some runs have not finished yet.".to_owned(), None);
     };
     let told: Vec<String> = pairs
         .iter()
         .map(|(norm, start, end)| format!("from {} to {} {}", to_digits(*start, 2), to_digits(*end, 2), with(*norm)))
         .collect();
     let text = format!(
-        "In three directions of the last hidden layer, the part of the variance that lies between the classes goes {}. After \
-         training it is largest {}.",
+        "In the first three principal components of the last hidden layer, the fraction of the variance between \
+         classes changes {}. After training it is largest {}.",
         told.join(", "),
         with(best.0)
     );

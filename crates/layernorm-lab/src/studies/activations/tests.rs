@@ -21,7 +21,7 @@ fn separation_is_the_part_between_the_classes() {
         let seen = events::Activations { step: 0, layer: String::new(), points: points.to_vec(), shares: [0.0; 3] };
         pictures::separation(&seen)
     };
-    // Middles at ±3, members at ±1 around them: 9 of 10.
+    // Centroids at ±3, points at ±1 around them: 9 of 10.
     let points = [[2.0, 0.0, 0.0, 0.0], [4.0, 0.0, 0.0, 0.0], [-2.0, 0.0, 0.0, 1.0], [-4.0, 0.0, 0.0, 1.0]];
     assert_eq!(of(&points), Some(0.9));
     assert_eq!(of(&points.map(|[x, y, z, _]| [x, y, z, 0.0])), Some(0.0));

@@ -1,4 +1,4 @@
-//! Curves over the batch size, and of training at the paper's two.
+//! Error against batch size, and training curves at the paper's two batch sizes.
 
 use super::{NORMS, PAPER_SIZES};
 use crate::models::Norm;
@@ -10,14 +10,14 @@ use crate::studies::trained::{
 };
 use std::cmp::Ordering;
 
-/// The batch of the paper that is small.
+/// The smaller of the paper's batch sizes.
 const SMALL_BATCH: usize = 4;
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
-    let mut story = tools::story(name, "Large batches and small ones", question, records);
+    let mut story = tools::story(name, "Batch size", question, records);
     story.expectation =
-        "Layer norm does not use the batch, so it works at any size; at small ones, up to 4, it errs less than \
-                         batch norm (Ba, Kiros and Hinton, 2016, section 6.6: batches of 128 and of 4)."
+        "Layer norm does not use batch statistics, so it works at any batch size; with batches of up to 4 its error is \
+         lower than that of batch norm (Ba, Kiros and Hinton, 2016, section 6.6: batches of 128 and 4)."
             .to_owned();
     let sizes = sizes(runs, "small");
     if sizes.is_empty() {
@@ -31,12 +31,12 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
     story.numbers = Some(table(runs));
     (story.answer, story.as_expected) = answer(runs, &sizes);
     story.notes = vec![
-        "All runs have as many epochs, of whole batches: what is left over of an epoch is left out. The learning rate is the same \
-         at all sizes: none was tuned."
+        "All runs train for the same number of epochs. Incomplete batches at the end of an epoch are dropped. The \
+         learning rate is the same at all batch sizes and was not tuned."
             .to_owned(),
-        "Batch norm's validation uses its running statistics (the variance divided by n − 1), as it must: there is no batch at \
-         inference. At a batch of 1 every unit is its own mean, so nothing but β is left, and there is no variance to keep; many \
-         libraries refuse to train so."
+        "For validation, batch norm uses its running statistics (with the variance divided by n − 1), because there is \
+         no batch at inference. With a batch of 1, every activation equals its own mean, so the output is β, and there \
+         is no variance to track; many libraries refuse to train in this case."
             .to_owned(),
     ];
     if !self::sizes(runs, "paper").is_empty() {
@@ -49,7 +49,7 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
     story
 }
 
-/// The sizes that there are runs of.
+/// The batch sizes with runs.
 fn sizes(runs: &[Ran], part: &str) -> Vec<usize> {
     let of_part = runs.iter().filter(|ran| ran.case.starts_with(part));
     let mut sizes: Vec<usize> = of_part.map(|ran| ran.trained.spec.batch_size).collect();
@@ -68,11 +68,11 @@ fn errors(runs: &[Ran], sizes: &[usize]) -> Chart {
         series(words(norm), sizes.iter().map(at))
     };
     let y = Axis { unit: Some("%".to_owned()), low: Some(0.0), ..axis("validation error") };
-    let x = log_axis("images in a batch");
-    let see = "From right to left the batch gets smaller. The line is the mean over the seeds, the band goes from the best to the \
-               worst of them; the lower the better.";
+    let x = log_axis("batch size");
+    let see = "Batches get smaller from right to left. Lines are means over seeds, bands the range from the best to \
+               the worst seed. Lower is better.";
     let picture = Picture::Lines { x, y, series: NORMS.map(curve).to_vec(), scrub: false };
-    chart("errors", "Validation error over the batch size", see, picture)
+    chart("errors", "Validation error by batch size", see, picture)
 }
 
 fn training(runs: &[Ran], part: &str, size: usize) -> Chart {
@@ -85,7 +85,8 @@ fn training(runs: &[Ran], part: &str, size: usize) -> Chart {
     };
     let network = if part == "paper" { "the paper's 784-1000-1000-10" } else { "the small network" };
     let see = format!(
-        "The validation loss of {network} while it trains on batches of {size}: the lower the better, the smoother the steadier."
+        "Validation loss of {network} during training with batches of {size}. Lower is better; a smooth curve means \
+         stable training."
     );
     let series = NORMS.into_iter().filter_map(curve).collect();
     let picture = Picture::Lines { x: axis("epoch"), y: log_axis("validation loss"), series, scrub: true };
@@ -95,7 +96,7 @@ fn training(runs: &[Ran], part: &str, size: usize) -> Chart {
 
 fn table(runs: &[Ran]) -> Table {
     let mut rows = Vec::new();
-    for (part, name) in [("small", "100-100-10"), ("paper", "1000-1000-10, as the paper's")] {
+    for (part, name) in [("small", "100-100-10"), ("paper", "1000-1000-10, as in the paper")] {
         for size in sizes(runs, part) {
             for norm in NORMS {
                 let runs = of(runs, part, norm, size);
@@ -109,7 +110,7 @@ fn table(runs: &[Ran]) -> Table {
             }
         }
     }
-    let columns = ["network", "batch", "norm", "seeds", "validation error, %", "best seed", "worst seed"];
+    let columns = ["network", "batch size", "norm", "seeds", "validation error, %", "best seed", "worst seed"];
     Table { columns: columns.map(str::to_owned).to_vec(), rows, notes: Vec::new() }
 }
 
@@ -122,10 +123,14 @@ fn answer(runs: &[Ran], sizes: &[usize]) -> (String, Option<bool>) {
         }
     }
     let Some(&(smallest, ..)) = parts.first() else {
-        return ("The runs with batch norm and layer norm are not all there yet.".to_owned(), None);
+        return ("Some runs with batch norm or layer norm have not finished yet.".to_owned(), None);
     };
     let tell = |&(size, batch, layer): &(usize, Spread, Spread)| {
-        format!("at batches of {size} batch norm errs on {} and layer norm on {}", batch.percent(), layer.percent())
+        format!(
+            "with batches of {size}, batch norm misclassifies {} and layer norm {}",
+            batch.percent(),
+            layer.percent()
+        )
     };
     let told = |size: usize| parts.iter().find(|part| part.0 == size).map(tell);
     let mut sentences: Vec<String> =

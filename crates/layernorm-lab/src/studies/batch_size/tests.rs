@@ -9,18 +9,18 @@ fn every_image_is_seen_equally_often() {
             let seen = plan.settings["spec"]["steps"].as_u64().unwrap()
                 * plan.settings["spec"]["batch_size"].as_u64().unwrap();
             let all = plan.settings["spec"]["train"].as_u64().unwrap() * if settings.full { 5 } else { 3 };
-            // Whole batches only: less than one batch an epoch is left out.
+            // Whole batches only: less than one batch per epoch is dropped.
             assert!(seen <= all && all - seen < 128 * 5, "{}", plan.run);
         }
     }
 }
 
 #[test]
-fn a_small_batch_is_told_of() {
+fn the_answer_compares_small_batches() {
     let settings = Settings { epochs: Some(1), batch_size: Some(4), ..testing::settings() };
     let records = testing::trained(&BatchSize, &settings, 20, |_| true);
     let story = BatchSize.story(&records);
-    assert!(story.answer.starts_with("At batches of 4 batch norm errs on "), "{}", story.answer);
+    assert!(story.answer.starts_with("With batches of 4, batch norm misclassifies "), "{}", story.answer);
     assert_eq!(story.charts.len(), 2);
     assert_eq!(story.reproduce, "layernorm study batch-size --seeds 1 --epochs 1 --batch-size 4");
 }

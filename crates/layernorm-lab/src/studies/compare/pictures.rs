@@ -1,4 +1,4 @@
-//! The comparison's curves, bars and words.
+//! The comparison's charts, table and answer.
 
 use super::entries;
 use crate::models::Norm;
@@ -9,10 +9,10 @@ use crate::studies::trained::{Ran, Spread, bars, by_norm, cells, compared, curve
 use std::cmp::Ordering;
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
-    let mut story = tools::story(name, "Without a norm, with batch norm, with layer norm", question, records);
+    let mut story = tools::story(name, "Norms compared", question, records);
     story.expectation =
-        "Networks learn sooner with layer norm than without a norm (Ba, Kiros and Hinton, 2016, section 6). Where batch norm \
-                         is ahead, as in convolutional networks (section 6.7), that is shown too."
+        "Networks learn faster with layer norm than without a norm (Ba, Kiros and Hinton, 2016, section 6). Where \
+         batch norm is better, as in convolutional networks (section 6.7), the report shows that too."
             .to_owned();
     let groups = grouped(runs);
     if groups.is_empty() {
@@ -24,13 +24,14 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
     let (answer, as_expected) = answer(&groups);
     (story.answer, story.as_expected) = (answer, as_expected);
     story.notes = vec![
-        "All networks of a seed start from the same weights and see the same batches; they differ in their norm alone. \
-         Learning rate and optimizer are the same for all: none was tuned."
+        "For each seed, all networks start from the same weights and see the same batches; they differ only in the \
+         norm. Learning rate and optimizer are the same for all and were not tuned."
             .to_owned(),
-        "Bands and whiskers go from the worst to the best seed.".to_owned(),
-        "The LSTM with batch norm starts with γ = 0.1, as its inventors advise (Cooijmans and others, 2016), and has statistics of \
-         every time step, taken over 1,000 training images for inference. The first rows of an image are mostly blank: what is \
-         rare there is large beside its spread over many images, larger than it ever was in a batch."
+        "Bands and whiskers show the range from the worst to the best seed.".to_owned(),
+        "The LSTM with batch norm starts with γ = 0.1, as its authors recommend (Cooijmans et al., 2016), and has \
+         separate statistics for every time step, computed over 1,000 training images for inference. The first rows of \
+         an image are mostly blank. A rare pixel there is large relative to its standard deviation over many images, \
+         larger than it ever was within a batch."
             .to_owned(),
     ];
     let refused = entries(false).into_iter().filter_map(|entry| {
@@ -53,7 +54,7 @@ impl Group<'_> {
         error(&self.norms.iter().find(|(of, _)| *of == norm)?.1)
     }
 
-    /// The mean validation loss over the whole of training: the less, the sooner it learnt.
+    /// The validation loss averaged over training: the lower, the faster the network learned.
     fn loss(&self, norm: Norm) -> Option<Spread> {
         mean_loss(&self.norms.iter().find(|(of, _)| *of == norm)?.1)
     }
@@ -64,7 +65,7 @@ impl Group<'_> {
     }
 }
 
-/// The mean of a run's validation losses, over the seeds; a run that diverged counts as a loss beyond all others.
+/// The mean validation loss of a run, over seeds. The loss of a diverged run counts as larger than any other.
 fn mean_loss(runs: &[&Ran]) -> Option<Spread> {
     Spread::of(runs.iter().map(|ran| {
         let losses = ran.trained.evaluations.iter().filter(|evaluation| evaluation.step > 0).map(|e| e.loss);
@@ -88,12 +89,12 @@ fn curves(group: &Group<'_>) -> Chart {
         group.norms.iter().map(|(norm, runs)| curve(words(*norm), runs, |evaluation| evaluation.loss)).collect();
     let see = match group.best() {
         Some((norm, error)) => format!(
-            "The lower the sooner: the validation loss of each norm, the band from the best to the worst seed. At the end {} \
-             has the least error, {}.",
+            "Validation loss with each norm, with the range over seeds. The lower the curve, the faster the network \
+             learns. At the end, {} has the lowest error, {}.",
             words(norm),
             error.percent()
         ),
-        None => "The lower the sooner: the validation loss of each norm.".to_owned(),
+        None => "Validation loss with each norm. The lower the curve, the faster the network learns.".to_owned(),
     };
     let picture = Picture::Lines { x: axis("training step"), y: log_axis("validation loss"), series, scrub: true };
     chart(&format!("curves-{}", group.id), &format!("{}: training", group.title), see, picture)
@@ -109,9 +110,9 @@ fn overview(groups: &[Group<'_>]) -> Chart {
         .collect();
     let x = categories("network", groups.iter().map(|group| group.title));
     let y = Axis { unit: Some("%".to_owned()), low: Some(0.0), ..axis("validation error") };
-    let see = "The last validation error of every network and norm; the whisker goes from the best to the worst seed. A bar that \
-               is missing is a norm that does not fit the network, or whose runs are not all there.";
-    chart("errors", "Where they end", see, Picture::Bars { x, y, series })
+    let see = "Final validation error of every network and norm; whiskers show the range over seeds. A bar is missing \
+               if the network does not support the norm, or if some of its runs have not finished.";
+    chart("errors", "Final validation error", see, Picture::Bars { x, y, series })
 }
 
 fn table(groups: &[Group<'_>]) -> Table {
@@ -134,13 +135,13 @@ fn table(groups: &[Group<'_>]) -> Table {
         "best seed",
         "worst seed",
         "test error, %",
-        "validation loss, mean over training",
+        "mean validation loss during training",
     ];
-    let notes = vec!["The mean over training is small where a network learns soon.".to_owned()];
+    let notes = vec!["The mean loss during training is low if a network learns fast.".to_owned()];
     Table { columns: columns.map(str::to_owned).to_vec(), rows, notes }
 }
 
-/// What was seen, and whether layer norm learnt sooner than no norm wherever the seeds tell.
+/// The result, and whether networks learned faster with layer norm than without, wherever the seeds decide.
 fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
     let mut sentences = Vec::new();
     let (mut sooner, mut later, mut close) = (Vec::new(), Vec::new(), Vec::new());
@@ -149,7 +150,7 @@ fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
         let percent = |spread: Spread| tools::short(100.0 * spread.mean);
         let batch =
             group.error(Norm::Batch).map_or(String::new(), |batch| format!(", batch norm {} %", percent(batch)));
-        sentences.push(format!("{} no norm {} %{batch}, layer norm {} %", group.title, percent(none), percent(layer)));
+        sentences.push(format!("{}: no norm {} %{batch}, layer norm {} %", group.title, percent(none), percent(layer)));
         let (Some(none), Some(layer)) = (group.loss(Norm::None), group.loss(Norm::Layer)) else { continue };
         match compared(&layer, &none) {
             Ordering::Less => sooner.push(group.title),
@@ -158,7 +159,7 @@ fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
         }
     }
     if sentences.is_empty() {
-        return ("The runs with layer norm and without a norm are not all there yet.".to_owned(), None);
+        return ("Some runs with layer norm or without a norm have not finished yet.".to_owned(), None);
     }
     let list = |titles: &[&str]| if titles.is_empty() { "none".to_owned() } else { titles.join(", ") };
     let wins = groups.iter().filter_map(|group| Some((group.title, group.best()?.0)));
@@ -168,10 +169,10 @@ fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
         titles => format!("; {words}: {}", titles.join(", ")),
     };
     let text = format!(
-        "With layer norm these learn sooner than without a norm, in every seed: {}{}{}. Validation errors at the end: {}. Batch norm has the \
-         least error of all in: {}.",
+        "Learns faster with layer norm than without a norm, in every seed: {}{}{}. Final validation errors: {}. Batch \
+         norm has the lowest error of all norms in: {}.",
         list(&sooner),
-        also("later", &later),
+        also("slower", &later),
         also("too close to tell", &close),
         sentences.join("; "),
         list(&batch)

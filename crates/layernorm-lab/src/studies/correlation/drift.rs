@@ -1,4 +1,4 @@
-//! Mean and variance of hidden units over the training.
+//! Mean and variance of hidden units during training.
 
 use crate::models::Norm;
 use crate::report::{Chart, Picture, Series};
@@ -7,10 +7,10 @@ use crate::studies::tools::{axis, chart, log_axis, to_digits};
 use crate::studies::trained::{Spread, words};
 use crate::training::events::Moments;
 
-/// What is drawn of an event.
+/// The value of an event that is plotted.
 type Part = fn(&Moments) -> Option<f64>;
 
-/// The drift of the last hidden layer's units: that of their mean and that of their variance.
+/// The drift of the mean and of the variance of the last hidden layer's units.
 pub(super) fn charts(groups: &[Probed<'_, Moments>]) -> Vec<Chart> {
     let Some(layer) = groups.iter().flat_map(Probed::all).map(|seen| seen.layer.clone()).max() else {
         return Vec::new();
@@ -23,7 +23,7 @@ pub(super) fn charts(groups: &[Probed<'_, Moments>]) -> Vec<Chart> {
             };
             series.push(curve(words(group.norm), after));
             if group.norm != Norm::None {
-                let name = format!("{}, before it", words(group.norm));
+                let name = format!("before {}", words(group.norm));
                 series.push(Series { dashed: true, ..curve(&name, before) });
             }
         }
@@ -46,10 +46,11 @@ pub(super) fn charts(groups: &[Probed<'_, Moments>]) -> Vec<Chart> {
         all.into_iter().flatten().collect::<Vec<_>>().join(", ")
     };
     let one = |id: &str, title: &str, y, before: Part, after: Part| {
-        let what = "Solid: what the nonlinearity gets; dashed: what comes into the norm, all units and images together";
+        let what = "Solid: the input of the nonlinearity; dashed: the input of the norm. Each is taken over all units \
+                    and images";
         let see = match told(before, after) {
             told if told.is_empty() => format!("{what}."),
-            told => format!("{what}. Over the training it lies between {told}."),
+            told => format!("{what}. During training it stays between {told}."),
         };
         let picture = Picture::Lines { x: axis("training step"), y, series: curves(before, after), scrub: true };
         chart(id, title, see, picture)
@@ -57,14 +58,14 @@ pub(super) fn charts(groups: &[Probed<'_, Moments>]) -> Vec<Chart> {
     vec![
         one(
             "drift-mean",
-            &format!("How the mean drifts, {layer}"),
+            &format!("Drift of the mean, {layer}"),
             axis("mean of the hidden units"),
             |seen| seen.before[0],
             |seen| seen.after[0],
         ),
         one(
             "drift-variance",
-            &format!("How the variance drifts, {layer}"),
+            &format!("Drift of the variance, {layer}"),
             log_axis("variance of the hidden units"),
             |seen| seen.before[1],
             |seen| seen.after[1],

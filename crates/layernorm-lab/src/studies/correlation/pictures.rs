@@ -1,4 +1,4 @@
-//! The story of hidden units: heatmaps, the mean size of their correlations, and the answer.
+//! The story of hidden units: heatmaps, the mean |correlation|, and the answer.
 
 use super::{Correlation, ID, drift};
 use crate::models::Norm;
@@ -10,13 +10,14 @@ use crate::studies::tools::{axis, chart, largest, short, story as blank, to_digi
 use crate::studies::trained::{Ran, cells, error, in_percent, with, words};
 use crate::training::events::Correlation as Seen;
 
-/// Correlations are written to three digits: two that are the same differ by one unit of the last at most.
+/// Correlations are recorded to three digits, so equal ones differ by at most one unit in the last digit.
 const SAME: f64 = 0.0011;
 
 pub(super) fn story(study: &Correlation, runs: &[Ran], records: &[Record]) -> Story {
-    let mut story = blank(study.name(), "Hidden units together", study.question(), records);
-    story.expectation = "Batch norm shifts and scales each unit by itself, and so changes no correlation over its batch. Layer \
-                         norm shifts and scales each image by itself, and so can. Neither is made to take correlations away."
+    let mut story = blank(study.name(), "Correlation of hidden units", study.question(), records);
+    story.expectation = "Batch norm shifts and scales each unit separately, so it changes no correlation over its \
+                         batch. Layer norm shifts and scales each image separately, so it can. Neither is designed to \
+                         remove correlations."
         .to_owned();
     let groups: Vec<Group<'_>> = probed(runs, ID, "correlation");
     if groups.is_empty() {
@@ -28,10 +29,11 @@ pub(super) fn story(study: &Correlation, runs: &[Ran], records: &[Record]) -> St
     story.numbers = Some(table(&groups));
     (story.answer, story.as_expected) = answer(&groups);
     story.notes = vec![
-        "Correlations are over 128 validation images, of the first units of the first hidden layer, between its product and \
-         its relu. Two independent units would show a size of 0.07 by chance."
+        "Correlations are computed over 128 validation images, for the first units of the first hidden layer, after \
+         the matrix product and before the ReLU. Two independent units would have a |correlation| of 0.07 by chance."
             .to_owned(),
-        "All networks of a seed start from the same weights and see the same batches; they differ in their norm alone."
+        "For each seed, all networks start from the same weights and see the same batches; they differ only in the \
+         norm."
             .to_owned(),
     ];
     story
@@ -39,7 +41,7 @@ pub(super) fn story(study: &Correlation, runs: &[Ran], records: &[Record]) -> St
 
 type Group<'a> = Probed<'a, Seen>;
 
-/// Before the norm or after it.
+/// Before or after the norm.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Before,
@@ -53,7 +55,7 @@ fn values(seen: &Seen, side: Side) -> &[f64] {
     }
 }
 
-/// The mean |correlation| of two different units; `None` where the matrix is not whole.
+/// The mean |correlation| of two different units; `None` if the matrix is incomplete.
 fn size(seen: &Seen, side: Side) -> Option<f64> {
     let (all, units) = (values(seen, side), seen.units);
     if units < 2 || Some(all.len()) != units.checked_mul(units) {
@@ -63,14 +65,14 @@ fn size(seen: &Seen, side: Side) -> Option<f64> {
     Some(off.map(|(_, value)| value.abs()).sum::<f64>() / (units * (units - 1)) as f64)
 }
 
-/// The largest change that the norm makes to a correlation, at any step of any run.
+/// The largest change of a correlation by the norm, at any step of any run.
 fn change(group: &Group<'_>) -> Option<f64> {
     let change = |seen: &Seen| largest(seen.before.iter().zip(&seen.after).map(|(before, after)| after - before));
     group.all().map(change).max_by(f64::total_cmp)
 }
 
-/// The matrices of the first seed: those before the norms, then those after them. At the start those before are all the same,
-/// and one of them is enough.
+/// The matrices of the first seed: first those before the norms, then those after them. At the start all of the former
+/// are equal, so only one is shown.
 fn maps(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
     let mut maps: Vec<Map> = Vec::new();
     let mut sizes = Vec::new();
@@ -101,14 +103,14 @@ fn maps(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
         Moment::End => ("maps-end", "Correlations after training", ""),
     };
     let see = format!(
-        "Orange: two units rise together; blue: one falls where the other rises. {when}Mean size off the diagonal: {}.",
+        "Orange: two units are positively correlated; blue: negatively. {when}Mean |correlation| off the diagonal: {}.",
         sizes.join(", ")
     );
     let picture = Picture::Heatmaps { maps, low: -1.0, high: 1.0, scale: "correlation".to_owned() };
     Some(chart(id, &format!("{title}, first seed"), see, picture))
 }
 
-/// Whether the norm changes correlations at all.
+/// Whether the norm changes correlations.
 fn changes(group: &Group<'_>) -> bool {
     change(group).is_some_and(|change| change > SAME)
 }
@@ -119,16 +121,16 @@ fn course(groups: &[Group<'_>]) -> Chart {
         let curve = |name: &str, side| group.curve(name, |seen| Some((seen.step, size(seen, side))));
         series.push(curve(words(group.norm), Side::After));
         if changes(group) {
-            let before = curve(&format!("{}, before it", words(group.norm)), Side::Before);
+            let before = curve(&format!("before {}", words(group.norm)), Side::Before);
             series.push(Series { dashed: true, ..before });
         }
     }
     let y = Axis { low: Some(0.0), ..axis("mean |correlation| of two units") };
-    let see = "The size of the correlations after each norm, over the training, the band from the least to the largest seed; \
-               dashed what comes into the norm, where the norm changes it.";
+    let see = "Mean |correlation| after each norm during training, with the range over seeds. Dashed: before the norm, \
+               where the norm changes it.";
     chart(
         "course",
-        "Correlations in training",
+        "Correlations during training",
         see,
         Picture::Lines { x: axis("training step"), y, series, scrub: true },
     )
@@ -154,36 +156,36 @@ fn table(groups: &[Group<'_>]) -> Table {
         "norm",
         "seeds",
         "start, before the norm",
-        "least",
-        "largest",
-        "start, after it",
-        "least",
-        "largest",
+        "min.",
+        "max.",
+        "start, after the norm",
+        "min.",
+        "max.",
         "end, before the norm",
-        "least",
-        "largest",
-        "end, after it",
-        "least",
-        "largest",
-        "largest change of one by the norm",
+        "min.",
+        "max.",
+        "end, after the norm",
+        "min.",
+        "max.",
+        "largest change by the norm",
         "validation error, %",
     ];
-    let notes = vec!["Mean |correlation| of two different units, over the seeds.".to_owned()];
+    let notes = vec!["Mean |correlation| of two different units, over seeds.".to_owned()];
     Table { columns: columns.map(str::to_owned).to_vec(), rows, notes }
 }
 
-/// What was seen, and whether batch norm left correlations as they are while layer norm did not.
+/// The result, and whether batch norm left the correlations unchanged while layer norm did not.
 fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
     let of = |norm| groups.iter().find(|group| group.norm == norm);
     let changed = |norm| of(norm).and_then(change);
     let (Some(batch), Some(layer)) = (changed(Norm::Batch), changed(Norm::Layer)) else {
-        return ("The runs with batch norm and with layer norm are not all there yet.".to_owned(), None);
+        return ("Some runs with batch norm or layer norm have not finished yet.".to_owned(), None);
     };
     let leaves = match batch <= SAME {
-        true => "leaves every correlation as it is".to_owned(),
+        true => "leaves every correlation unchanged".to_owned(),
         false => format!("changes correlations by up to {}", short(batch)),
     };
-    let mut text = format!("Batch norm {leaves}; layer norm changes single ones by up to {}.", to_digits(layer, 2));
+    let mut text = format!("Batch norm {leaves}; layer norm changes individual ones by up to {}.", to_digits(layer, 2));
     let sizes = |moment| {
         let all = groups.iter().filter_map(|group| {
             let size = group.spread(moment, |seen| size(seen, Side::After))?;
@@ -193,7 +195,7 @@ fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
     };
     let [start, end] = Moment::BOTH.map(sizes);
     if !start.is_empty() && !end.is_empty() {
-        text += &format!(" The mean size after the norm is {start} at the start and {end} after training.");
+        text += &format!(" The mean |correlation| after the norm is {start} at the start and {end} after training.");
     }
     (text, Some(batch <= SAME && layer > SAME))
 }

@@ -22,7 +22,7 @@ fn batch_norm_changes_no_correlation_and_layer_norm_does() {
 }
 
 #[test]
-fn a_matrix_that_is_not_whole_is_left_out() {
+fn an_incomplete_matrix_is_left_out() {
     let mut records = testing::trained(&Correlation, &testing::settings(), 1, |run| run.contains("layer"));
     for event in records[0].events.iter_mut().filter(|event| event.name == "correlation") {
         event.data["after"] = vec![0.5; 3].into();

@@ -10,7 +10,7 @@ fn name(eps: f64) -> String {
     format!("ε = {}", short(eps))
 }
 
-/// One curve an ε: the mean over the seeds of what `of` says, against σ.
+/// One curve per ε: the mean of `of` over seeds, against σ.
 fn curves(spreads: &[Spread], of: fn(&Spread) -> f64) -> Vec<Series> {
     let mut series = Vec::new();
     for eps in EPS {
@@ -33,7 +33,7 @@ fn curves(spreads: &[Spread], of: fn(&Spread) -> f64) -> Vec<Series> {
     series
 }
 
-/// A dashed curve of what there would be without ε.
+/// A dashed curve for the result without ε.
 fn without(spreads: &[Spread], of: fn(f64) -> f64) -> Series {
     let mut x: Vec<f64> = spreads.iter().map(|spread| spread.sigma).collect();
     x.sort_by(f64::total_cmp);
@@ -55,24 +55,26 @@ fn line_charts(spreads: &[Spread]) -> Vec<Chart> {
     vec![
         chart(
             "output",
-            "How large the normalized values are",
-            "Each curve is 1 to the right of σ = √ε and falls with σ to the left of it: there ε, not the row, sets the scale.",
+            "Scale of the normalized values",
+            "To the right of σ = √ε each curve is 1; to the left it falls with σ: there ε, not the row, sets the \
+             scale.",
             lines("standard deviation of the output", output, true),
         ),
         chart(
             "gradient",
-            "How much a gradient grows on its way back",
-            "Without ε a row that hardly varies multiplies its gradient by 1/σ; with ε never by more than 1/√ε.",
-            lines("size of the input's gradient, for 1 of the output's", gradient, true),
+            "Scale of the gradient",
+            "Without ε, a row with a small σ multiplies its gradient by 1/σ; with ε, by at most 1/√ε.",
+            lines("input gradient, relative to the output's", gradient, true),
         ),
         chart(
             "error",
-            "The error in single precision",
+            "Error in single precision",
             format!(
-                "Rows around 0 and around 1, as narrow as f32 can hold them: no error is above {} units in the last place.",
+                "Rows with mean 0 and mean 1, down to the smallest σ that f32 can represent: no error exceeds {} units \
+                 in the last place.",
                 short(spreads.iter().map(|spread| spread.error).fold(0.0, f64::max))
             ),
-            lines("largest error in units in the last place", curves(spreads, |spread| spread.error), false),
+            lines("largest error, units in the last place", curves(spreads, |spread| spread.error), false),
         ),
     ]
 }
@@ -93,17 +95,17 @@ fn constant_table(constants: &[Constant]) -> Chart {
             if eps > 0.0 { Cell::Number(1.0 / eps.sqrt()) } else { Cell::Empty },
         ]);
     }
-    let columns = ["ε", "rows", "largest |y − β|", "rows that are not finite", "growth of the gradient (f32)", "1/√ε"];
+    let columns = ["ε", "rows", "largest |y − β|", "rows not finite", "gradient factor (f32)", "1/√ε"];
     chart(
         "constant",
         "Constant rows",
-        "0 in the third column: with ε above 0 a constant row gives β to the bit. Its gradient grows by 1/√ε. With ε = 0 it \
-         is not a number.",
+        "With ε > 0, a constant row gives exactly β (0 in the third column), and its gradient is multiplied by 1/√ε. \
+         With ε = 0 the result is not a number.",
         Picture::Table(Table {
             columns: columns.map(str::to_owned).to_vec(),
             rows,
             notes: vec![
-                "Rows of 0, 0.1, −7.3, 10⁴ and 3·10³⁸ in f16, bf16, f32 and f64, where the type holds the number."
+                "Rows of 0, 0.1, −7.3, 10⁴ and 3·10³⁸ in f16, bf16, f32 and f64, if the type can represent the value."
                     .into(),
             ],
         }),
@@ -128,21 +130,27 @@ fn half_table(halves: &[Half]) -> Chart {
             word(half.plain),
         ]);
     }
-    let columns =
-        ["ε", "ε in f16", "ε in bf16", "σ of the row", "spread of y, ours", "spread of y, all arithmetic in f16"];
+    let columns = [
+        "ε",
+        "ε in f16",
+        "ε in bf16",
+        "σ of the row",
+        "std. dev. of y, this library",
+        "std. dev. of y, all arithmetic in f16",
+    ];
     chart(
         "half",
         "Half precision",
-        "f16 has no number near 10⁻⁸: an ε rounded to f16 is gone. The library computes in f32 and keeps it.",
+        "f16 cannot represent 10⁻⁸: rounded to f16, such an ε becomes 0. The library computes in f32 and keeps it.",
         Picture::Table(Table { columns: columns.map(str::to_owned).to_vec(), rows, notes: Vec::new() }),
     )
 }
 
 pub(super) fn story(question: &str, records: &[Record]) -> Story {
     let mut story = blank(Epsilon.name(), "What ε does", question, records);
-    story.expectation = "ε keeps the division finite: a constant row gives β, a row with σ² ≪ ε comes out smaller than \
-         1, and no gradient grows by more than 1/√ε. Too small an ε lets gradients of flat rows grow large; too large a \
-         one keeps rows from being normalized."
+    story.expectation = "ε keeps the division finite: a constant row gives β, a row with σ² ≪ ε keeps a standard \
+                         deviation below 1, and no gradient grows by more than 1/√ε. If ε is too small, gradients of \
+                         nearly constant rows explode; if it is too large, rows are not normalized."
         .to_owned();
     let spreads: Vec<Spread> = events(records, "spread");
     let constants: Vec<Constant> = events(records, "constant");
@@ -156,18 +164,18 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
     let error = spreads.iter().map(|spread| spread.error).fold(0.0, f64::max);
     let at = |eps: f64, sigma: f64| spreads.iter().find(|spread| (spread.eps, spread.sigma) == (eps, sigma));
     story.answer = format!(
-        "{exact} of {} constant rows gave β to the bit.{} In f32 the error was at most {} units in the last place, and \
-         spread and gradient were those of the formulas to {}.",
+        "{exact} of {} constant rows gave exactly β.{} In f32 the error was at most {} units in the last place, and \
+         standard deviation and gradient matched the formulas to within {}.",
         with_eps().count(),
         at(1e-5, 1e-3).map_or(String::new(), |spread| format!(
-            " With ε = 10⁻⁵, a row with σ = 0.001 came out with σ = {} and its gradient {} times as large.",
+            " With ε = 10⁻⁵, a row with σ = 0.001 was normalized to σ = {}, and its gradient was multiplied by {}.",
             short(spread.output),
             short(spread.gradient)
         )),
         short(error),
         short(gap)
     );
-    // The formulas hold to a few roundings of f32; a part in ten thousand is far more than that.
+    // The formulas hold to within a few roundings of f32; one part in ten thousand is far more than that.
     story.as_expected = Some(exact == with_eps().count() && gap < 1e-4 && error < 8.0);
     story.charts = line_charts(&spreads);
     story.charts.push(constant_table(&constants));
@@ -176,16 +184,13 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
         let lost = |of: fn(&Half) -> Option<f64>| halves.iter().filter(|half| of(half).is_none()).count();
         let vanished = halves.iter().filter(|half| half.sigma > 0.0 && half.plain == Some(0.0)).count();
         story.notes.push(format!(
-            "With all arithmetic in f16, {} of {} inputs came out as no number or infinite (ε rounded to 0) and {vanished} as zeros \
-             (squares beyond f16). With arithmetic in f32, as here, {} were not finite.",
+            "With all arithmetic in f16, {} of {} inputs gave NaN or infinity (ε rounded to 0) and {vanished} gave \
+             zeros (squares overflow f16). With arithmetic in f32, as in this library, {} were not finite.",
             lost(|half| half.plain),
             halves.len(),
             lost(|half| half.ours)
         ));
     }
-    story.notes.push(
-        "ε = 0 is allowed. It then divides 0 by 0 on a constant row, and the result is not a number, as IEEE says."
-            .into(),
-    );
+    story.notes.push("ε = 0 is allowed. A constant row then divides 0 by 0 and gives NaN, following IEEE 754.".into());
     story
 }

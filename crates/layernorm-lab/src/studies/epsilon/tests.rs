@@ -11,7 +11,7 @@ fn epsilon_bounds_values_and_gradients() {
     for spread in &spreads {
         let expected = spread.sigma / (spread.sigma * spread.sigma + spread.eps).sqrt();
         assert!((spread.output / expected - 1.0).abs() < 1e-5, "{spread:?}");
-        // Two of the directions of a gradient do not go through, so it grows by a little less than the bound.
+        // Two directions of a gradient are removed, so it grows slightly less than the bound.
         assert!(spread.gradient <= 1.0 / spread.eps.sqrt() && spread.gradient * spread.sigma <= 1.0, "{spread:?}");
         assert!(spread.gap < 1e-4 && spread.error < 8.0, "{spread:?}");
     }

@@ -1,7 +1,7 @@
-//! The values alone: their distribution before and after, and what undoes the normalization.
+//! Values without training: their distribution before and after, and what undoes the normalization.
 //!
-//! The rows have different means and spreads, and a lopsided shape, so that it can be seen what layer norm takes away (mean
-//! and spread of each row) and what it leaves (the shape).
+//! The rows have different means and standard deviations and a skewed distribution, to show what layer norm removes
+//! (mean and standard deviation of each row) and what it keeps (the shape).
 
 use crate::data::SplitMix64;
 use crate::records::{Record, RunFile};
@@ -16,25 +16,25 @@ use serde_json::{Value, json};
 const ROWS: usize = 256;
 const ELEMENTS: usize = 64;
 const EPS: f64 = 1e-5;
-/// The histograms' range and bars.
+/// Range and number of bins of the histograms.
 const LOW: f64 = -8.0;
 const HIGH: f64 = 12.0;
 const BARS: usize = 80;
-/// γ and β of the histograms. The first is x̂.
+/// γ and β of the histograms. The first pair gives x̂.
 const SETTINGS: [(f64, f64); 6] = [(1.0, 0.0), (2.0, 0.0), (0.5, 0.0), (1.0, 3.0), (2.0, 3.0), (-1.0, 0.0)];
 
-/// A distribution. Without γ and β it is that of x.
+/// A distribution of y, or of x if γ and β are `None`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Histogram {
     gain_bias: Option<(f64, f64)>,
     counts: Vec<u64>,
-    /// Values beyond the histogram's range.
+    /// Values outside the histogram's range.
     outside: u64,
     mean: f64,
     deviation: f64,
 }
 
-/// Something that could undo the normalization.
+/// An attempt to undo the normalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Try {
@@ -48,13 +48,13 @@ pub(super) enum Try {
     BatchNorm,
 }
 
-/// What is left between y and x.
+/// The remaining difference between y and x.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Undone {
     pub(super) with: Try,
-    /// The largest |y − x|, as a part of the largest |x|.
+    /// The largest |y − x|, relative to the largest |x|.
     pub(super) largest: f64,
-    /// The root mean square of y − x, as a part of the spread of x.
+    /// The root mean square of y − x, relative to the standard deviation of x.
     pub(super) typical: f64,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn run(settings: &Value, file: &mut RunFile, observer: &mut dyn Obser
     Ok(file.finish()?)
 }
 
-/// Rows with means around 2, spreads from 0.5 to 3 and a long tail to the right.
+/// Rows with means around 2, standard deviations from 0.5 to 3 and a long right tail.
 fn rows(seed: u64) -> Vec<f32> {
     let random = &mut SplitMix64::stream(seed, 0);
     let mut values = Vec::new();
@@ -86,7 +86,7 @@ fn rows(seed: u64) -> Vec<f32> {
     narrow(&values)
 }
 
-/// Layer norm with γ and β, one of each a feature.
+/// Layer norm with one γ and one β per feature.
 fn layer_norm(x: &[f32], gain: Vec<f32>, bias: Vec<f32>) -> Result<Vec<f64>, layernorm::Error> {
     let mut layer = LayerNorm::new([ELEMENTS]).with_eps(EPS);
     (layer.weight, layer.bias) = (Some(gain), Some(bias));
@@ -112,7 +112,7 @@ fn histogram(x: &[f32], gain_bias: Option<(f64, f64)>) -> Result<Histogram, laye
 
 fn undone(x: &[f32], with: Try) -> Result<Undone, layernorm::Error> {
     let exact = wide(x);
-    // γ stands against sqrt(σ² + ε), so that is what it must be.
+    // The normalization divides by sqrt(σ² + ε), so γ must equal it.
     let fits = |values: &[f64]| {
         let (mean, deviation) = moments(values);
         ((deviation * deviation + EPS).sqrt(), mean)
@@ -167,32 +167,33 @@ fn histograms<'a>(id: &str, title: &str, see: &str, of: impl Iterator<Item = &'a
         edges: edges(histogram.counts.len()),
         counts: histogram.counts.iter().map(|&count| count as f64).collect(),
     };
-    chart(id, title, see, Picture::Histograms { x: axis("value"), y: axis("values"), groups: of.map(group).collect() })
+    chart(id, title, see, Picture::Histograms { x: axis("value"), y: axis("count"), groups: of.map(group).collect() })
 }
 
 fn undone_table(undone: &[Undone]) -> Table {
     let words = |with: Try| match with {
         Try::EachRow => "layer norm, each row with its own γ = σ, β = μ",
-        Try::AllRows => "layer norm, one γ = σ, β = μ of all values",
-        Try::EachFeature => "layer norm, γ = σ, β = μ of each feature over the rows",
-        Try::BatchNorm => "batch norm, γ = σ, β = μ of each feature over the rows",
+        Try::AllRows => "layer norm, one γ = σ, β = μ over all values",
+        Try::EachFeature => "layer norm, γ = σ, β = μ per feature, over the rows",
+        Try::BatchNorm => "batch norm, γ = σ, β = μ per feature, over the rows",
     };
     let row = |undone: &Undone| -> Vec<Cell> {
         vec![words(undone.with).into(), undone.largest.into(), undone.typical.into()]
     };
     Table {
-        columns: ["setting", "largest |y − x|, of the largest |x|", "typical |y − x|, of the spread of x"]
+        columns: ["setting", "largest |y − x| / largest |x|", "RMS of y − x / std. dev. of x"]
             .map(str::to_owned)
             .to_vec(),
         rows: undone.iter().map(row).collect(),
-        notes: vec!["σ is sqrt(variance + ε), which is what the normalization divides by.".into()],
+        notes: vec!["σ is sqrt(variance + ε), the divisor of the normalization.".into()],
     }
 }
 
-/// Adds what the records show.
+/// Adds the results in the records to the story.
 pub(super) fn tell(story: &mut Story, records: &[Record]) {
-    story.expectation = "γ sets the spread and β the middle of the normalized values; their shape stays. γ = σ and β = μ \
-         undo the normalization of the values they were taken from: of a batch for batch norm, of one row for layer norm."
+    story.expectation = "γ sets the standard deviation and β the mean of the normalized values; the shape of the \
+                         distribution does not change. γ = σ and β = μ undo the normalization of the values they were \
+                         computed from: a batch for batch norm, one row for layer norm."
         .to_owned();
     let all: Vec<Histogram> = events(records, "histogram");
     let tries: Vec<Undone> = events(records, "undone");
@@ -207,33 +208,35 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) {
         return;
     };
     story.answer = format!(
-        "The outputs had mean β and spread |γ| to {}. γ = σ and β = μ gave a row back to {} of its largest value, and \
-         batch norm's batch to {}; but one γ and β for all rows leaves layer norm's output {} of x's spread away from x, \
-         since each row's own mean and σ are gone.",
+        "The outputs had mean β and standard deviation |γ| to within {}. γ = σ and β = μ restored a row to within {} \
+         of its largest value, and batch norm's batch to within {}. With one γ and β for all rows, however, the output \
+         of layer norm differs from x by {} standard deviations of x (RMS), because each row's own mean and σ are \
+         lost.",
         short(moved),
         short(row.largest),
         short(batch.largest),
         short(rows.typical)
     );
-    // Mean and spread are off by rounding and by ε/(2σ²), at most 2·10⁻⁵ of γ for the narrowest row. What is undone is off by
-    // some twenty roundings of f32 (2⁻²⁴).
+    // Mean and standard deviation are off by rounding and by ε/(2σ²), at most 2·10⁻⁵ of γ for the narrowest row. The
+    // restored values are off by about twenty roundings of f32 (2⁻²⁴).
     story.as_expected = Some(moved < 1e-4 && row.largest < 2e-6 && batch.largest < 2e-6 && rows.typical > 0.1);
     let of = |wanted: &'static [Option<(f64, f64)>]| all.iter().filter(move |h| wanted.contains(&h.gain_bias));
     story.charts.push(histograms(
         "steps",
         "Before, normalized, and with gain and bias",
-        "x̂ has mean 0 and spread 1, but the long tail to the right of x stays; γ = 2 and β = 3 stretch it and move it.",
+        "x̂ has mean 0 and standard deviation 1, but keeps the long right tail of x; γ = 2 and β = 3 stretch and shift \
+         it.",
         of(&[None, Some((1.0, 0.0)), Some((2.0, 3.0))]),
     ));
     story.charts.push(histograms(
         "settings",
-        "Gains and biases",
-        "γ stretches the distribution, β moves it, a negative γ mirrors it; none of them changes its shape.",
+        "Different gains and biases",
+        "γ stretches the distribution, β shifts it and a negative γ mirrors it; none of them changes its shape.",
         of(&[Some((1.0, 0.0)), Some((2.0, 0.0)), Some((0.5, 0.0)), Some((1.0, 3.0)), Some((-1.0, 0.0))]),
     ));
     story.numbers = Some(undone_table(&tries));
     let outside: u64 = all.iter().map(|histogram| histogram.outside).sum();
     if outside > 0 {
-        story.notes.push(format!("{outside} values lie beyond the histograms' range and are not drawn."));
+        story.notes.push(format!("{outside} values are outside the histograms' range and are not drawn."));
     }
 }

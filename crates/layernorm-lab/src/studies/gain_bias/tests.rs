@@ -4,7 +4,7 @@ use crate::report::Picture;
 use crate::studies::tools::{events, testing};
 
 #[test]
-fn gain_and_bias_set_spread_and_middle_and_undo_one_row() {
+fn gain_and_bias_set_deviation_and_mean_and_undo_one_row() {
     let records = testing::records(&GainBias, &Settings::default());
     let undone: Vec<Undone> = events(&records, "undone");
     let of = |with: Try| *undone.iter().find(|undone| undone.with == with).unwrap();
@@ -19,11 +19,11 @@ fn gain_and_bias_set_spread_and_middle_and_undo_one_row() {
 }
 
 #[test]
-fn training_joins_the_story_of_the_values() {
+fn training_is_added_to_the_story_of_the_values() {
     let trained = testing::trained(&GainBias, &testing::settings(), 6, |run| run.starts_with(training::TRAINING));
     let values = testing::run_all(&GainBias, &testing::settings());
     let story = GainBias.story(&[values.clone(), trained.clone()].concat());
-    assert!(story.answer.starts_with(&GainBias.story(&values).answer) && story.answer.contains("worst start"));
+    assert!(story.answer.starts_with(&GainBias.story(&values).answer) && story.answer.contains("worst initialization"));
     assert_eq!(story.charts.len(), 4);
     assert_eq!(GainBias.story(&trained).as_expected, None, "training alone decides nothing");
 }

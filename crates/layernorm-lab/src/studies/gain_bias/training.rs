@@ -1,4 +1,4 @@
-//! Starting values of γ and β against how training goes.
+//! Initial values of γ and β, and their effect on training.
 
 use crate::models::{Arch, Norm};
 use crate::records::Record;
@@ -8,10 +8,10 @@ use crate::studies::trained::{self, Ran, curve, error, of_case};
 use crate::studies::{RunPlan, Settings};
 use crate::training::Spec;
 
-/// How the names of these runs begin.
+/// Prefix of these runs' names.
 pub(super) const TRAINING: &str = "gain-bias-start-";
 
-/// Starting values that are tried: γ with β = 0, then β with γ = 1.
+/// Tested initial values: γ with β = 0, then β with γ = 1.
 const GAINS: [f64; 5] = [0.03, 0.3, 1.0, 3.0, 10.0];
 const BIASES: [f64; 4] = [-2.0, -1.0, 1.0, 2.0];
 
@@ -43,7 +43,7 @@ pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
     plans
 }
 
-/// Adds what the records show.
+/// Adds the results in the records to the story.
 pub(super) fn tell(story: &mut Story, records: &[Record]) {
     let runs = trained::read(records);
     let usual = error(&of_case(&runs, &case(1.0, 0.0)));
@@ -51,25 +51,26 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) {
     let worst = worst.max_by(|a, b| a.2.mean.total_cmp(&b.2.mean));
     let (Some(usual), Some((gain, bias, error))) = (usual, worst) else { return };
     let words = format!(
-        "Trained from γ = 1, β = 0 a network errs on {}; the worst start of those tried, γ = {} and β = {}, ends at {}.",
+        "Trained from γ = 1 and β = 0, the network misclassifies {}; with the worst initialization tested, γ = {} and \
+         β = {}, it misclassifies {}.",
         usual.percent(),
         short(gain),
         short(bias),
         error.percent()
     );
-    // The story of the values comes first, if it is there.
+    // The answer about the values comes first, if there is one.
     story.answer = if story.charts.is_empty() { words } else { format!("{} {words}", story.answer) };
     let gains = GAINS.into_iter().map(|gain| (format!("γ = {}", short(gain)), case(gain, 0.0)));
     let biases = [-2.0, -1.0, 0.0, 1.0, 2.0].map(|bias| (format!("β = {}", short(bias)), case(1.0, bias)));
-    story.charts.push(curves(&runs, "gains", "Training from other gains", gains));
-    story.charts.push(curves(&runs, "biases", "Training from other biases", biases));
+    story.charts.push(curves(&runs, "gains", "Training with different initial gains", gains));
+    story.charts.push(curves(&runs, "biases", "Training with different initial biases", biases));
 }
 
 fn curves(runs: &[Ran], id: &str, title: &str, of: impl IntoIterator<Item = (String, String)>) -> Chart {
     let series = of.into_iter().map(|(name, case)| curve(&name, &of_case(runs, &case), |e| e.loss));
     let series: Vec<Series> = series.filter(|series| !series.x.is_empty()).collect();
-    let see = "The validation loss of an MLP with layer norm, all norms starting at these values and learning from there: how long \
-               a bad start is felt.";
+    let see = "Validation loss of an MLP with layer norm. All norms start at these values and learn from there; the \
+               curves show how long a bad initialization matters.";
     let picture = Picture::Lines { x: axis("training step"), y: log_axis("validation loss"), series, scrub: true };
     chart(&format!("start-{id}"), title, see, picture)
 }

@@ -1,4 +1,4 @@
-//! The story of gradients on their way back.
+//! The story of backpropagated gradients.
 
 use super::{Entry, GradientFlow, LAYERS, entries};
 use crate::models::Norm;
@@ -10,19 +10,19 @@ use crate::studies::tools::{axis, categories, chart, log_axis, story as blank, t
 use crate::studies::trained::{Ran, Spread, bars, cells, error, in_percent, words};
 use crate::training::events::Gradients;
 
-/// So many places of a profile are drawn at most: of 784 time steps every seventh.
+/// Maximum number of positions drawn in a profile: of 784 time steps, every seventh.
 const PLACES: usize = 112;
 
-/// The least number above 0 in f32.
+/// The smallest positive number in f32.
 const LEAST: f64 = 1.4e-45;
 
 pub(super) fn story(study: &GradientFlow, runs: &[Ran], records: &[Record]) -> Story {
-    let mut story = blank(study.name(), "Gradients on their way back", study.question(), records);
+    let mut story = blank(study.name(), "Vanishing and exploding gradients", study.question(), records);
     story.expectation =
-        "Without a norm a gradient shrinks (or grows) by about the same factor in every layer and every time \
-                         step; layer norm keeps the sizes of the sums, and with them the factor, near 1 (Ba, Kiros and \
-                         Hinton, 2016, section 3). At the start, where all networks have the same weights, its gradient \
-                         should be the one that falls less."
+        "Without a norm, the gradient shrinks (or grows) by about the same factor in every layer and time step. Layer \
+         norm keeps the scale of the summed inputs, and so this factor, close to 1 (Ba, Kiros and Hinton, 2016, \
+         section 3). At the start, when all networks have the same weights, the gradient should decay less with layer \
+         norm."
             .to_owned();
     let flows: Vec<Flow<'_>> = entries(true).into_iter().filter_map(|entry| Flow::of(entry, runs)).collect();
     if flows.is_empty() {
@@ -33,25 +33,27 @@ pub(super) fn story(study: &GradientFlow, runs: &[Ran], records: &[Record]) -> S
     story.numbers = Some(table(&flows));
     (story.answer, story.as_expected) = answer(&flows);
     story.notes = vec![
-        "The gradients are those of one batch of (up to 128) validation images, seen as in training; looking changes nothing."
+        "Gradients are computed on one batch of up to 128 validation images, in training mode; measuring them does not \
+         affect training."
             .to_owned(),
-        "A profile is the geometric mean over the seeds. All networks of a seed start from the same weights."
+        "Each profile is the geometric mean over seeds. For each seed, all networks start from the same weights."
             .to_owned(),
         format!(
-            "The layers of an MLP are not all of one size: the first one sees all pixels, the logits are 10. So its fall is that \
-             between layers 2 and {LAYERS}; the table has the ratio of the first layer to the last one too."
+            "The layers of an MLP differ in size: the first has all pixels as input, and there are 10 logits. Its \
+             decay is therefore measured between layers 2 and {LAYERS}; the table also has the ratio of the first \
+             layer to the last."
         ),
     ];
     let any =
         |norm| flows.iter().flat_map(|flow| &flow.norms).flat_map(Probed::all).any(|seen| seen.norms.contains(&norm));
     if any(Some(0.0)) {
         story.notes.push(
-            "Some gradients are too small for f32 and became 0: they count as 10⁻⁴⁵, the least number above 0, and are not drawn."
+            "Some gradients underflow f32 to 0: they count as 10⁻⁴⁵, the smallest positive number, and are not drawn."
                 .to_owned(),
         );
     }
     if any(None) {
-        story.notes.push("Some gradients are too large for f32: where one is, there is no number.".to_owned());
+        story.notes.push("Some gradients overflow f32; they are not drawn.".to_owned());
     }
     let grows = |flow: &Flow<'_>| {
         let fall = flow.fall(Norm::Batch, Moment::End);
@@ -59,8 +61,8 @@ pub(super) fn story(study: &GradientFlow, runs: &[Ran], records: &[Record]) -> S
     };
     if flows.iter().any(grows) {
         story.notes.push(
-            "The first rows of an image are blank. Over a batch hardly anything varies there, and batch norm divides by what \
-             varies, at the least by √ε: it makes the gradients of these time steps larger."
+            "The first rows of an image are blank, so activations hardly vary over the batch there. Batch norm divides \
+             by their small standard deviation (at least √ε), which increases the gradients of these time steps."
                 .to_owned(),
         );
     }
@@ -79,7 +81,7 @@ impl<'a> Flow<'a> {
         (!norms.is_empty()).then_some(Flow { entry, norms })
     }
 
-    /// What `log₁₀` of the later place's gradient is above the earlier one's.
+    /// `log₁₀` of the later position's gradient minus that of the earlier one.
     fn between(&self, norm: Norm, moment: Moment, places: impl Fn(usize) -> Option<[usize; 2]>) -> Option<Spread> {
         self.norms.iter().find(|probed| probed.norm == norm)?.spread(moment, |seen| {
             let [early, late] = places(seen.norms.len())?;
@@ -91,18 +93,18 @@ impl<'a> Flow<'a> {
         self.between(norm, moment, |places| self.entry.ends(places))
     }
 
-    /// The first place's gradient as a part of the last one's, the geometric mean over the seeds.
+    /// The gradient at the first position relative to the last, as the geometric mean over seeds.
     fn ratio(&self, norm: Norm, moment: Moment) -> Option<f64> {
         let fall = self.between(norm, moment, |places| Some([0, places.checked_sub(1)?]))?;
         Some(10f64.powf(-fall.mean))
     }
 
-    /// The profiles over the training; `None` if nothing was seen.
+    /// The profiles during training; `None` if there are no events.
     fn animation(&self) -> Option<Chart> {
         let all = || self.norms.iter().flat_map(Probed::all);
         let places = &all().max_by_key(|seen| seen.places.len())?.places;
         let every = places.len().div_ceil(PLACES).max(1);
-        // The last place is always among them.
+        // The last position is always kept.
         let kept: Vec<usize> =
             (0..places.len()).filter(|place| (places.len() - 1 - place).is_multiple_of(every)).collect();
         let mut steps: Vec<usize> = all().map(|seen| seen.step).collect();
@@ -126,13 +128,14 @@ impl<'a> Flow<'a> {
             frames: steps.iter().map(frame).collect(),
         };
         let see = format!(
-            "A flat profile is a gradient that reaches all places; one that rises to the right gets lost on its way back. {}",
+            "With a flat profile, the gradient reaches all positions; if the profile rises to the right, the gradient \
+             vanishes towards the input. {}",
             self.sentence()
         );
         Some(chart(&format!("flow-{}", self.entry.id), &format!("{}: gradients", self.entry.title), see, picture))
     }
 
-    /// Where each norm's gradient goes, at the start and at the end.
+    /// The decay with each norm, at the start and after training.
     fn sentence(&self) -> String {
         let of = |moment| {
             let falls = self.norms.iter().filter_map(|probed| {
@@ -142,27 +145,29 @@ impl<'a> Flow<'a> {
         };
         let (start, end) = (of(Moment::Start), of(Moment::End));
         if start.is_empty() || end.is_empty() {
-            return "Not all of it was seen.".to_owned();
+            return "Some measurements are missing.".to_owned();
         }
         format!(
-            "Powers of ten by which it falls {}, below 0 where it grows: {start} at the start; {end} after training.",
+            "Powers of ten by which the gradient decays {} (negative if it grows): {start} at the start; {end} after \
+             training.",
             self.entry.way()
         )
     }
 }
 
-/// log₁₀ of the gradient at a place.
+/// log₁₀ of the gradient at a position.
 fn log(seen: &Gradients, place: usize) -> Option<f64> {
     seen.norms.get(place).copied().flatten().filter(|&norm| norm > 0.0).map(f64::log10)
 }
 
-/// The same, with a gradient of 0 taken for the least number above 0 in f32: it is lost, and at least so far down.
+/// The same, with a gradient of 0 replaced by the smallest positive number in f32, which gives a lower bound of the
+/// decay.
 fn log_or_least(seen: &Gradients, place: usize) -> Option<f64> {
     let norm = seen.norms.get(place).copied().flatten()?;
     Some(norm.max(LEAST).log10())
 }
 
-/// The geometric mean over runs of the gradient at a step and a place, to four digits.
+/// The geometric mean over runs of the gradient at a step and a position, to four digits.
 fn mean(runs: &[Vec<Gradients>], step: usize, place: usize) -> Option<f64> {
     let logs = runs.iter().map(|profiles| log(profiles.iter().find(|seen| seen.step == step)?, place));
     let mean = 10f64.powf(Spread::of(logs)?.mean);
@@ -190,13 +195,13 @@ fn overview(flows: &[Flow<'_>]) -> Chart {
         format!("{}, {when}", flow.entry.id)
     };
     let x = categories(
-        "network (deep MLP of relu or tanh, LSTM over rows or pixels), at the start or end of training",
+        "network (deep MLP with ReLU or tanh, LSTM over rows or pixels), at the start or end of training",
         columns.iter().map(name),
     );
-    let y = Axis { unit: Some("powers of ten".to_owned()), ..axis("fall on the way back") };
-    let see = "The nearer to 0 the better the gradient is kept on its way back through the layers or time steps; below 0 it grows \
-               on its way. The whisker goes from the least to the largest seed.";
-    chart("falls", "How far gradients fall", see, Picture::Bars { x, y, series })
+    let y = Axis { unit: Some("powers of ten".to_owned()), ..axis("decay of the gradient") };
+    let see = "The closer to 0, the better the gradient is preserved through the layers or time steps; a negative \
+               decay means that it grows. Whiskers show the range over seeds.";
+    chart("falls", "Decay of the gradient", see, Picture::Bars { x, y, series })
 }
 
 fn table(flows: &[Flow<'_>]) -> Table {
@@ -215,21 +220,24 @@ fn table(flows: &[Flow<'_>]) -> Table {
         "network",
         "norm",
         "seeds",
-        "fall at the start, powers of ten",
-        "least",
-        "largest",
-        "fall after training, powers of ten",
-        "least",
-        "largest",
-        "first : last layer or step at the start",
+        "decay at the start, powers of ten",
+        "min.",
+        "max.",
+        "decay after training, powers of ten",
+        "min.",
+        "max.",
+        "first/last layer or step at the start",
         "after training",
         "validation error, %",
     ];
-    let notes = vec!["A fall of 3: a gradient becomes a thousandth of what it was. Below 0 it grows.".to_owned()];
+    let notes = vec![
+        "With a decay of 3, the gradient shrinks to a thousandth. A negative decay means that it grows.".to_owned(),
+    ];
     Table { columns: columns.map(str::to_owned).to_vec(), rows, notes }
 }
 
-/// What was seen, and whether at the start layer norm's gradient changes less on its way than that without a norm, everywhere.
+/// The result, and whether at the start the gradient changes less with layer norm than without a norm, in every
+/// network.
 fn answer(flows: &[Flow<'_>]) -> (String, Option<bool>) {
     let mut sentences = Vec::new();
     let mut smaller = Vec::new();
@@ -248,11 +256,8 @@ fn answer(flows: &[Flow<'_>]) -> (String, Option<bool>) {
         smaller.push(start[1].abs() < start[0].abs());
     }
     if sentences.is_empty() {
-        return ("The runs with layer norm and without a norm are not all there yet.".to_owned(), None);
+        return ("Some runs with layer norm or without a norm have not finished yet.".to_owned(), None);
     }
-    let text = format!(
-        "Powers of ten by which the gradient falls on its way back (below 0 it grows). {}.",
-        sentences.join("; ")
-    );
+    let text = format!("Powers of ten by which the gradient decays (negative if it grows). {}.", sentences.join("; "));
     (text, Some(smaller.iter().all(|&smaller| smaller)))
 }

@@ -20,7 +20,7 @@ fn profiles_of_layers_and_of_time_steps() {
 }
 
 #[test]
-fn a_fall_is_told_in_powers_of_ten() {
+fn the_decay_is_given_in_powers_of_ten() {
     let mut records = testing::trained(&GradientFlow, &testing::settings(), 2, |run| {
         run.contains("relu-none") || run.contains("relu-layer")
     });
@@ -33,7 +33,7 @@ fn a_fall_is_told_in_powers_of_ten() {
     let story = GradientFlow.story(&records);
     assert_eq!(story.as_expected, Some(true));
     assert!(story.answer.contains("5 without a norm and 1 with layer norm at the start"), "{}", story.answer);
-    // A gradient of 0 is lost: it fell at least as far as f32 reaches.
+    // A gradient of 0 has vanished: it decayed at least to the smallest number in f32.
     let lost: Vec<_> = records[1].events.iter_mut().filter(|event| event.name == "gradients").collect();
     lost.into_iter().for_each(|event| event.data["norms"] = vec![9.0, 0.0, 1e-2, 1.0, 9.0].into());
     let story = GradientFlow.story(&records);

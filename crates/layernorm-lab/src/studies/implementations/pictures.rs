@@ -1,4 +1,4 @@
-//! The story of the ways and their errors.
+//! The story of the implementations and their errors.
 
 use super::ways::Way;
 use super::{INPUTS, Implementations, Wrong};
@@ -7,12 +7,12 @@ use crate::report::{Chart, Picture, Series, Story, Table, Tile, Tone};
 use crate::studies::Study;
 use crate::studies::tools::{chart, events, log_axis, short, story as blank};
 
-/// Errors up to this many units are called good: three of the 24 bits.
+/// Errors of up to this many units count as good: three of 24 bits lost.
 const GOOD: f64 = 8.0;
-/// Errors beyond this many units are called bad: more than half of the digits are gone.
+/// Errors above this many units count as bad: half of the digits lost.
 const BAD: f64 = 4096.0;
 
-/// The largest error of a way on an input; a failure is larger than any number.
+/// The largest error of an implementation on an input; a failure counts as larger than any number.
 fn worst(wrongs: &[Wrong], way: Way, input: (f64, f64)) -> Option<&Wrong> {
     let of = wrongs.iter().filter(|wrong| wrong.way == way && (wrong.mean, wrong.spread) == input);
     of.max_by(|a, b| a.units.unwrap_or(f64::INFINITY).total_cmp(&b.units.unwrap_or(f64::INFINITY)))
@@ -37,9 +37,18 @@ fn tile(wrong: Option<&Wrong>) -> Tile {
     };
     Tile {
         value: wrong.units,
-        text: wrong.units.map_or_else(|| wrong.failure.clone().unwrap_or_default(), short),
+        text: wrong.units.map_or_else(|| failure_text(wrong.failure.as_deref()).to_owned(), short),
         tone,
         hint: Some(format!("{}; largest at {} × {}", wrong.way.what(), wrong.rows, wrong.elements)),
+    }
+}
+
+/// A recorded failure as the report shows it.
+fn failure_text(failure: Option<&str>) -> &str {
+    match failure {
+        Some("no number") => "not finite",
+        Some(other) => other,
+        None => "",
     }
 }
 
@@ -47,14 +56,14 @@ fn grid(wrongs: &[Wrong]) -> Chart {
     let row = |way: Way| INPUTS.map(|input| tile(worst(wrongs, way, input))).to_vec();
     chart(
         "errors",
-        "The largest errors",
-        "Blue is right to a few units; hatched has lost half of its digits or more, or is no number, 0 or noise where it should \
-         not be.",
+        "Largest errors",
+        "Blue: accurate to a few units. Hatched: half of the digits or more are lost, or the result is not finite, \
+         zero where it should not be, or nonzero where it should be zero.",
         Picture::Grid {
             rows: Way::ALL.map(|way| way.name().to_owned()).to_vec(),
             columns: INPUTS.map(input_name).to_vec(),
             cells: Way::ALL.map(row).to_vec(),
-            scale: "error in units in the last place of f32; z is normal with spread 1".to_owned(),
+            scale: "error in units in the last place of f32; z is standard normal".to_owned(),
         },
     )
 }
@@ -72,11 +81,12 @@ fn lines(wrongs: &[Wrong]) -> Chart {
     };
     chart(
         "mean",
-        "A mean far from 0",
-        "E[x²] − E[x]² loses digits with the square of the mean, two passes and Welford with the mean.",
+        "Error when the mean is far from 0",
+        "The error of E[x²] − E[x]² grows with the square of the mean; those of two passes and Welford grow with the \
+         mean.",
         Picture::Lines {
-            x: log_axis("mean of the row, in its standard deviations"),
-            y: log_axis("largest error in units in the last place"),
+            x: log_axis("mean of the row, in standard deviations"),
+            y: log_axis("largest error, units in the last place"),
             series: Way::ALL.map(series).to_vec(),
             scrub: false,
         },
@@ -84,10 +94,10 @@ fn lines(wrongs: &[Wrong]) -> Chart {
 }
 
 pub(super) fn story(question: &str, records: &[Record]) -> Story {
-    let mut story = blank(Implementations.name(), "Ways to write a layer norm", question, records);
+    let mut story = blank(Implementations.name(), "Implementations of layer norm", question, records);
     story.expectation =
-        "The one-pass variance E[x²] − E[x]² fails where the mean is large beside the spread; two passes and \
-         Welford's method are better but keep the rounding of the mean; code without vectors is slower."
+        "The one-pass variance E[x²] − E[x]² fails if the mean is large relative to the standard deviation. Two passes \
+         and Welford's method are better, but keep the rounding error of the mean. Code without SIMD is slower."
             .to_owned();
     let wrongs: Vec<Wrong> = events(records, "error");
     if wrongs.is_empty() {
@@ -103,13 +113,13 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
     let (ours, our_failures) = most(Way::Ours);
     let told = |way: Way| {
         let (units, failures) = most(way);
-        let failures = if failures > 0 { format!(" ({failures} wrong altogether)") } else { String::new() };
+        let failures = if failures > 0 { format!(" ({failures} completely wrong)") } else { String::new() };
         format!("{} {}{failures}", way.name(), short(units))
     };
     let others: Vec<String> = Way::ALL.into_iter().filter(|&way| way != Way::Ours).map(told).collect();
     story.answer = format!(
-        "Over {} inputs our largest error was {} units in the last place, and {our_failures} were wrong altogether; the \
-         others: {}.",
+        "Over {} inputs, the largest error of this library was {} units in the last place, and {our_failures} results \
+         were completely wrong. The others: {}.",
         wrongs.iter().filter(|wrong| wrong.way == Way::Ours).count(),
         short(ours),
         others.join(", ")
@@ -118,7 +128,9 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
     story.as_expected = Some(ours <= GOOD && our_failures == 0 && (squares.0 > BAD || squares.1 > 0));
     story.charts = vec![grid(&wrongs), lines(&wrongs)];
     story.numbers = Some(Table {
-        columns: ["way", "what it does", "largest error, units", "inputs wrong altogether"].map(str::to_owned).to_vec(),
+        columns: ["implementation", "description", "largest error, units", "inputs completely wrong"]
+            .map(str::to_owned)
+            .to_vec(),
         rows: Way::ALL
             .map(|way| {
                 let (units, failures) = most(way);
@@ -126,8 +138,8 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
             })
             .to_vec(),
         notes: vec![
-            "Errors are in units in the last place of the larger of |y| and a tenth of the row's largest |y|, against f64 \
-             with compensated sums."
+            "Errors are in units in the last place of the larger of |y| and a tenth of the row's largest |y|, relative \
+             to a reference in f64 with compensated sums."
                 .into(),
         ],
     });

@@ -3,14 +3,14 @@ use crate::records::Header;
 use crate::studies::tools::{events, testing};
 
 #[test]
-fn ours_is_right_where_the_others_are_not() {
+fn the_library_is_accurate_where_others_are_not() {
     let records = testing::records(&Implementations, &Settings::default());
     let wrongs: Vec<Wrong> = events(&records, "error");
     assert_eq!(wrongs.len(), SHAPES.len() * INPUTS.len() * Way::ALL.len());
     for wrong in wrongs.iter().filter(|wrong| wrong.way == Way::Ours) {
         assert!(wrong.units.is_some_and(|units| units < 8.0), "{wrong:?}");
     }
-    // Where it is easy, all are right: each sum has at most N roundings of random sign.
+    // On easy input all are accurate: each sum has at most N roundings of random sign.
     for wrong in wrongs.iter().filter(|wrong| (wrong.mean, wrong.spread) == (0.0, 1.0)) {
         assert!(wrong.units.is_some_and(|units| units < 8.0 + (wrong.elements as f64).sqrt()), "{wrong:?}");
     }
@@ -22,7 +22,7 @@ fn ours_is_right_where_the_others_are_not() {
 }
 
 #[test]
-fn times_lie_beside_the_records_and_join_the_story() {
+fn times_are_stored_beside_the_records_and_added_to_the_story() {
     let folder = tempfile::tempdir().unwrap();
     let mut story = Implementations.story(&[]);
     Implementations.add_measured(&mut story, folder.path());
@@ -38,7 +38,7 @@ fn times_lie_beside_the_records_and_join_the_story() {
     Implementations.add_measured(&mut story, folder.path());
     testing::check(&story);
     assert_eq!(story.charts.len(), before.charts.len() + 1);
-    assert!(story.answer.contains("times as long as ours"), "{}", story.answer);
+    assert!(story.answer.contains("times as long as this library"), "{}", story.answer);
     assert!(folder.path().join(format!("{}.times.json", plan.run)).exists());
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing else is left");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "no other files are left");
 }

@@ -1,4 +1,4 @@
-//! How long the ways take: measured beside the records, since no two runs take the same time.
+//! Times of the implementations, stored beside the records because they differ from run to run.
 
 use super::ways::Way;
 use crate::report::{Axis, Bars, Picture, Story};
@@ -10,15 +10,15 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What follows a run's name.
+/// Extension of the file.
 const ENDING: &str = "times.json";
-/// How long all ways of a shape are measured together.
+/// Measuring time per shape, for all implementations together.
 const BUDGET: Duration = Duration::from_millis(300);
-/// A timed stretch is at least this long: shorter calls are timed several at once.
+/// Minimum duration of a timed interval: shorter calls are repeated within one interval.
 const STRETCH: Duration = Duration::from_micros(50);
 const LEAST_ROUNDS: usize = 3;
 
-/// The file.
+/// Contents of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Times {
     rows: usize,
@@ -33,7 +33,7 @@ struct Time {
     nanoseconds_per_element: f64,
 }
 
-/// Measures all ways, one thread each, and writes the file beside the run's. One that is there stays.
+/// Measures all implementations on one thread and writes the file beside the run's. An existing file is kept.
 pub(super) fn measure(run: &Path, x: &[f32], n: usize, observer: &mut dyn Observer) -> Result<(), Error> {
     let path = run.with_extension(ENDING);
     if path.is_file() {
@@ -56,7 +56,8 @@ pub(super) fn measure(run: &Path, x: &[f32], n: usize, observer: &mut dyn Observ
     put.map_err(|error: io::Error| Error::Run(error.to_string()))
 }
 
-/// The best time of a call of each way, in seconds: many rounds in turns, so that what disturbs one disturbs all.
+/// The best time per call of each implementation, in seconds. Implementations take turns over many rounds, so that a
+/// disturbance affects all of them.
 fn race(x: &[f32], n: usize, cx: &mut Context) -> Result<Vec<f64>, layernorm::Error> {
     let mut y = vec![0.0; x.len()];
     let mut time = |way: Way, calls: usize| {
@@ -81,7 +82,7 @@ fn race(x: &[f32], n: usize, cx: &mut Context) -> Result<Vec<f64>, layernorm::Er
     Ok(best)
 }
 
-/// The files of a folder that can be read, by size of a row.
+/// The readable files of a folder, sorted by row size.
 fn read(folder: &Path) -> Vec<Times> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let wanted = entries.filter(|entry| {
@@ -95,7 +96,7 @@ fn read(folder: &Path) -> Vec<Times> {
     times
 }
 
-/// Adds the times that lie in a folder of records to this study's story; without any, it stays as it is.
+/// Adds the times stored in a folder of records to the story; without any, the story is unchanged.
 pub(super) fn add(story: &mut Story, folder: &Path) {
     let times = read(folder);
     let Some(first) = times.first() else { return };
@@ -119,28 +120,28 @@ pub(super) fn add(story: &mut Story, folder: &Path) {
         let range =
             if short(least) == short(most) { short(most) } else { format!("{} to {}", short(least), short(most)) };
         story.answer += &format!(
-            " On one thread the fastest of the others took {range} times as long as ours. They are plain loops that add one \
-             element after the other; ours uses the processor's vectors."
+            " On one thread, the fastest of the others took {range} times as long as this library. They are plain \
+             loops that add one element at a time; this library uses SIMD."
         );
     }
     story.charts.push(chart(
         "time",
-        "How long they take",
-        "Lower is faster; ours is the first bar of each group, and the last one walks across memory.",
+        "Time per element",
+        "Lower is faster. The first bar of each group is this library; the last one accesses memory column by column.",
         Picture::Bars {
             x: categories("rows × elements", times.iter().map(|times| format!("{} × {}", times.rows, times.elements))),
-            y: Axis { unit: Some("ns".to_owned()), ..log_axis("time for each element") },
+            y: Axis { unit: Some("ns".to_owned()), ..log_axis("time per element") },
             series: Way::ALL.map(bars).to_vec(),
         },
     ));
     story.notes.push(
-        "The others are written as textbooks have them, with sums in one chain of additions, which no compiler may turn into \
-         vectors. `layernorm bench --implementations` races the same formulas with 16 sums side by side."
+        "The others are textbook code that sums in a single chain of additions, which compilers may not vectorize. \
+         `layernorm bench --implementations` compares the same formulas with 16 parallel partial sums."
             .to_owned(),
     );
     story.notes.push(format!(
-        "Times: one thread, instruction set {}, the best of many rounds taken in turns, measured when the runs were made; they \
-         are not in the records.",
+        "Times: one thread, instruction set {}, the best of many interleaved rounds, measured during the runs; they \
+         are not part of the records.",
         first.instruction_set
     ));
 }

@@ -1,10 +1,10 @@
-//! Layer norm as it is usually written, in plain Rust over f32, without γ and β.
+//! Common implementations of layer norm, in plain Rust for f32, without γ and β.
 
 use super::EPS;
 use layernorm::{Context, Error, NormConfig, View, ViewMut, layer_norm};
 use serde::{Deserialize, Serialize};
 
-/// A way to compute a layer norm.
+/// An implementation of layer norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Way {
@@ -21,7 +21,7 @@ impl Way {
     /// A short name.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Way::Ours => "ours",
+            Way::Ours => "this library",
             Way::TwoPass => "two passes",
             Way::Squares => "E[x²] − E[x]²",
             Way::Welford => "Welford",
@@ -29,14 +29,14 @@ impl Way {
         }
     }
 
-    /// What it is.
+    /// A short description.
     pub(super) fn what(self) -> &'static str {
         match self {
-            Way::Ours => "the mean, what its rounding left behind, and the variance corrected by that; vectors",
-            Way::TwoPass => "the formula as it stands: the sum, then the sum of squared deviations, then the division",
-            Way::Squares => "both sums in one pass, the variance as mean of squares less square of the mean",
+            Way::Ours => "mean, its rounding error, and a variance corrected by it; vectorized",
+            Way::TwoPass => "the formula as written: the sum, then the sum of squared deviations, then the division",
+            Way::Squares => "both sums in one pass; the variance is the mean of squares minus the squared mean",
             Way::Welford => "running mean and variance in one pass, with a division for every element",
-            Way::Columns => "two passes with the loops turned: for each column all rows, across memory",
+            Way::Columns => "two passes with the loops swapped: for each column, all rows",
         }
     }
 
@@ -76,7 +76,7 @@ fn squares(x: &[f32], y: &mut [f32]) {
         squares += x * x;
     }
     let mean = sum / n;
-    // Rounding can make the difference negative, which would give NaN; careful code stops at 0.
+    // Rounding can make the difference negative, which would give NaN, so careful code clamps it at 0.
     scale(x, y, mean, (squares / n - mean * mean).max(0.0));
 }
 

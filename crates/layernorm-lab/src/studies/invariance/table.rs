@@ -1,4 +1,4 @@
-//! The story: Table 1 with what was measured in every cell.
+//! The story: Table 1 with the measured value in every cell.
 
 use super::{Change, EPS, Invariance, Kind, Norm, Seen};
 use crate::records::Record;
@@ -24,12 +24,12 @@ impl Change {
             Change::UnitScaled => "one unit's weights ×k",
             Change::DataScaled => "data ×k",
             Change::DataShifted => "data + shift",
-            Change::CaseScaled => "one case ×k",
+            Change::CaseScaled => "one sample ×k",
         }
     }
 }
 
-/// What Table 1 of the paper says.
+/// Table 1 of the paper.
 pub(super) fn paper(norm: Norm, change: Change) -> bool {
     use Change::*;
     match norm {
@@ -39,50 +39,54 @@ pub(super) fn paper(norm: Norm, change: Change) -> bool {
     }
 }
 
-/// What the mathematics says.
+/// The mathematical reason.
 fn why(norm: Norm, change: Change) -> &'static str {
     use Change::*;
     match (norm, change) {
         (Norm::Weight, WeightsScaled | UnitScaled) => "kw/‖kw‖ = w/‖w‖.",
-        (Norm::Weight, WeightsShifted) => "w + c has another direction than w.",
-        (Norm::Weight, DataScaled | CaseScaled) => "The direction of w stays, so the output grows with the data.",
-        (Norm::Weight, DataShifted) => "Every output moves by w·c/‖w‖.",
+        (Norm::Weight, WeightsShifted) => "w + c and w have different directions.",
+        (Norm::Weight, DataScaled | CaseScaled) => {
+            "The direction of w does not change, so the output scales with the data."
+        }
+        (Norm::Weight, DataShifted) => "Every output shifts by w·c/‖w‖.",
         (Norm::Batch, WeightsScaled | UnitScaled) => {
-            "A unit's activations, its mean and its σ over the batch all grow by k, which cancels."
+            "A unit's activations, and their mean and σ over the batch, are all multiplied by k, which cancels."
         }
         (Norm::Batch, WeightsShifted) => {
-            "In case n every activation moves by c·xₙ, another number for every case: no mean over the cases takes it out."
+            "In sample n every activation shifts by c·xₙ, which differs between samples, so the mean over the batch \
+             does not remove it."
         }
-        (Norm::Batch, DataScaled) => "All activations, means and σ grow by k, which cancels.",
+        (Norm::Batch, DataScaled) => "All activations, means and σ are multiplied by k, which cancels.",
         (Norm::Batch, DataShifted) => {
-            "A unit's activation moves by w·c, the same in every case: its mean over the cases takes it out."
+            "A unit's activation shifts by w·c, the same in every sample, so the mean over the batch removes it."
         }
         (Norm::Batch, CaseScaled) => {
-            "One case moves the mean and σ that all cases are normalized by, and its own distance from them."
+            "One sample changes the mean and σ that normalize all samples, and its own distance from the mean."
         }
         (Norm::Layer, WeightsScaled | DataScaled | CaseScaled) => {
-            "All activations of a case, their mean and their σ grow by k, which cancels; no other case enters."
+            "All activations of a sample, their mean and their σ are multiplied by k, which cancels; other samples \
+             have no effect."
         }
         (Norm::Layer, WeightsShifted) => {
-            "In a case every activation moves by the same number c·x: the mean over the units takes it out."
+            "In each sample every activation shifts by the same amount c·x, so the mean over the units removes it."
         }
-        (Norm::Layer, UnitScaled) => "One unit moves the mean and σ that all units of the case are normalized by.",
+        (Norm::Layer, UnitScaled) => "One unit changes the mean and σ that normalize all units of the sample.",
         (Norm::Layer, DataShifted) => {
-            "Unit i moves by wᵢ·c, another number for every unit: no mean over the units takes it out."
+            "Unit i shifts by wᵢ·c, which differs between units, so the mean over the units does not remove it."
         }
     }
 }
 
-/// A cell: all that was seen of a norm and a change in one type.
+/// A cell: all measurements of a norm and a change in one type.
 struct Summary {
     kind: Kind,
     norm: Norm,
     change: Change,
-    /// The largest over amounts and seeds, without ε.
+    /// The largest deviation over amounts and seeds, without ε.
     deviation: f64,
-    /// The bound of the one that came nearest to it, or went furthest beyond.
+    /// The bound of the measurement with the largest ratio of deviation to bound.
     bound: f64,
-    /// The largest with ε.
+    /// The largest deviation with ε.
     with_eps: Option<f64>,
     invariant: bool,
 }
@@ -110,7 +114,7 @@ impl Summary {
     }
 
     fn tile(&self) -> Tile {
-        let agrees = if self.agrees() { "as the paper says" } else { "the paper says otherwise" };
+        let agrees = if self.agrees() { "the paper agrees" } else { "the paper disagrees" };
         Tile {
             value: Some(self.deviation),
             text: format!(
@@ -121,7 +125,7 @@ impl Summary {
             ),
             tone: if self.invariant { Tone::Good } else { Tone::Bad },
             hint: Some(format!(
-                "{} The output moved by up to {} of its largest value; rounding alone can move it by {}; {agrees}.",
+                "{} The output changed by up to {} of its largest value; rounding alone can change it by {}; {agrees}.",
                 why(self.norm, self.change),
                 short(self.deviation),
                 short(self.bound)
@@ -144,12 +148,12 @@ fn grid(seen: &[Seen], kind: Kind) -> Chart {
     chart(
         &format!("table-{id}"),
         &format!("Table 1, measured in {name} ({id})"),
-        "Blue cells are invariant: the number in them is rounding. In the hatched ones the output changes.",
+        "Blue: invariant; the number is rounding error. Hatched: the output changes.",
         Picture::Grid {
             rows: Norm::ALL.map(|norm| norm.name().to_owned()).to_vec(),
             columns: Change::ALL.map(|change| change.name().to_owned()).to_vec(),
             cells: Norm::ALL.map(row).to_vec(),
-            scale: "invariant or not; the largest change of the output, as a part of its largest value".to_owned(),
+            scale: "invariant or not; the largest change of the output, relative to its largest value".to_owned(),
         },
     )
 }
@@ -178,19 +182,19 @@ fn numbers(seen: &[Seen]) -> Table {
         columns: columns.map(str::to_owned).to_vec(),
         rows,
         notes: vec![
-            "The largest change of the output, as a part of its largest value, over all k, shifts and seeds. The limits are \
-             what rounding alone can do; the last column has ε = 10⁻⁵, all others ε = 0."
+            "The largest change of the output, relative to its largest value, over all k, shifts and seeds. The limits \
+             are what rounding alone can cause. The last column has ε = 10⁻⁵, all others ε = 0."
                 .into(),
         ],
     }
 }
 
 pub(super) fn story(question: &str, records: &[Record]) -> Story {
-    let mut story = blank(Invariance.name(), "What normalization does not see (Table 1)", question, records);
+    let mut story = blank(Invariance.name(), "Invariances (Table 1)", question, records);
     let seen: Vec<Seen> = events(records, "change");
     story.expectation = "Table 1 of the paper: layer norm is invariant to scaling all weights, to shifting all weight \
-         vectors alike, to scaling the data and to scaling a single case; not to scaling one unit's weights nor to shifting \
-         the data."
+                         vectors by the same vector, to scaling the data and to scaling a single sample, but not to \
+                         scaling one unit's weights or to shifting the data."
         .to_owned();
     if seen.is_empty() {
         return story;
@@ -207,8 +211,8 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
     };
     let moved = cells.iter().filter(|cell| !cell.invariant).map(|cell| cell.deviation).min_by(f64::total_cmp);
     story.answer = format!(
-        "{agree} of {} cells (18 in each of two types) agree with the paper's table. Where the answer is yes, the output \
-         moved by at most {} of its size in f64 and {} in f32{}.",
+        "{agree} of {} cells (18 in each of two types) agree with the paper's table. Where the answer is yes, the \
+         output changed by at most {} of its largest value in f64 and {} in f32{}.",
         cells.len(),
         still(Kind::F64),
         still(Kind::F32),
@@ -224,16 +228,17 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
 
 fn notes(cells: &[Summary]) -> Vec<String> {
     let mut notes = vec![
-        "The changes: W → kW; W → W + 1cᵀ (the same vector c is added to every unit's incoming weights); wᵢ → kwᵢ for one \
-         unit; x → kx for all cases; x → x + c for all cases; x → kx for one case. k is 2, 0.5 and 10, c a random vector \
-         times these. A negative k would turn the sign of the normalized values and is not meant."
+        "The changes: W → kW; W → W + 1cᵀ (the same vector c is added to every unit's incoming weights); wᵢ → kwᵢ for \
+         one unit; x → kx for all samples; x → x + c for all samples; x → kx for one sample. k is 2, 0.5 and 10, and c \
+         is a random vector times these. A negative k would flip the sign of the normalized values and is not \
+         considered."
             .to_owned(),
-        "ε is 0 in the table, since the paper's formulas have none. With ε, scaling by k acts as dividing ε by k²: the last \
-         column of numbers shows what ε = 10⁻⁵ leaves of the invariances."
+        "ε is 0 in the table, because the paper's formulas have none. With ε, scaling by k is equivalent to dividing ε \
+         by k²: the last column shows how well the invariances hold with ε = 10⁻⁵."
             .to_owned(),
-        "Two readings matter. A shift of the data is not seen by layer norm where it moves all activations of a case alike; \
-         here it goes through W, as in the paper, and moves every unit by another amount. And batch norm is the one of \
-         training: with running statistics it is a fixed map, with none of the invariances to the data."
+        "Two assumptions matter. Layer norm is invariant to a shift that changes all activations of a sample equally; \
+         here, as in the paper, the data are shifted before W, so every unit shifts by a different amount. And batch \
+         norm is in training mode: with running statistics it is a fixed map without the invariances to the data."
             .to_owned(),
     ];
     for cell in cells.iter().filter(|cell| !cell.agrees()) {

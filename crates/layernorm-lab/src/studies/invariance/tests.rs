@@ -11,8 +11,7 @@ fn every_cell_of_table_1() {
     for seen in &seen {
         let (deviation, bound) = (seen.deviation.unwrap(), seen.bound.unwrap());
         assert_eq!(seen.invariant(), table::paper(seen.case.norm, seen.case.change), "{seen:?}");
-        // The verdict is not a close one: a bound that could hide a change would be none, and one that rounding reaches
-        // would be too tight.
+        // The verdict must be clear: the bound may neither hide a real change nor be reached by rounding.
         if seen.invariant() {
             assert!(deviation < bound && bound < 2e-3, "{seen:?}");
         } else {
@@ -30,7 +29,7 @@ fn every_cell_of_table_1() {
 }
 
 #[test]
-fn a_disagreement_is_told() {
+fn a_disagreement_is_reported() {
     let mut records = testing::run_all(&Invariance, &testing::settings());
     records[0].events[0].data["deviation"] = 1.0.into();
     let story = Invariance.story(&records);

@@ -1,4 +1,4 @@
-//! The map of learning rates: a cell tells the error, or that training broke down.
+//! The map of learning rates: each cell shows the error, or that training diverged.
 
 use super::{NETWORKS, case};
 use crate::models::Norm;
@@ -8,14 +8,14 @@ use crate::studies::tools::{self, axis, chart, log_axis, short};
 use crate::studies::trained::{Ran, error, in_percent, of_case, series, verdict, words};
 use std::cmp::Ordering;
 
-/// A network has learnt something if it errs less often than this; guessing errs on 90 %.
+/// A network has learned if its error is below this; guessing has an error of 90 %.
 const LEARNT: f64 = 0.5;
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
-    let mut story = tools::story(name, "How large a step can be", question, records);
+    let mut story = tools::story(name, "Which learning rates work", question, records);
     story.expectation =
-        "With a norm, larger learning rates work: scaling the weights leaves the output alone and makes the gradient \
-                         smaller, so that too large steps correct themselves (Ba, Kiros and Hinton, 2016, section 5.2)."
+        "With a norm, higher learning rates work: scaling up the weights does not change the output and reduces the \
+         gradient, so steps that are too large correct themselves (Ba, Kiros and Hinton, 2016, section 5.2)."
             .to_owned();
     let lines: Vec<Line<'_>> = lines(runs);
     if lines.is_empty() {
@@ -25,8 +25,10 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
     story.charts.extend(NETWORKS.iter().filter_map(|(network, title, _)| curves(&lines, network, title)));
     (story.answer, story.as_expected) = answer(&lines);
     story.notes = vec![
-        "Plain gradient descent without momentum. Adam divides the size of the gradient out, and would hide the difference.".to_owned(),
-        "“diverged” means that the loss was no longer a number in every seed; “2 of 3” in so many of them.".to_owned(),
+        "Plain gradient descent without momentum. Adam normalizes the gradient's magnitude, which would hide the \
+         difference."
+            .to_owned(),
+        "“diverged”: the loss became NaN or infinite in every seed; “2 of 3”: in two of three.".to_owned(),
     ];
     story
 }
@@ -40,7 +42,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// The least and the largest rate at which it learns in every seed.
+    /// The lowest and the highest rate at which it learns in every seed.
     fn limits(&self) -> Option<(f64, f64)> {
         let mut rates = self.rates.iter().filter(|(_, runs)| learns(runs)).map(|(rate, _)| *rate);
         let first = rates.next()?;
@@ -83,10 +85,10 @@ fn map(lines: &[Line<'_>]) -> Chart {
         rows: lines.iter().map(|line| format!("{}, {}", line.title, words(line.norm))).collect(),
         columns: rates.iter().map(|&rate| short(rate)).collect(),
         cells,
-        scale: "blue: learns (error below 50 % in every seed); hatched: does not, or diverges".to_owned(),
+        scale: "blue: learns (error below 50 % in every seed); hatched: does not learn, or diverges".to_owned(),
     };
-    let see = "Each row is a network with a norm, each column a learning rate ten-to-the-half times the one before: the further to \
-               the right a row stays blue, the larger the steps that it bears.";
+    let see = "Each row is a network with a norm, each column a learning rate, about √10 times the previous one. The \
+               further right a row stays blue, the higher the learning rates it tolerates.";
     chart("map", "Map of learning rates", see, picture)
 }
 
@@ -114,14 +116,15 @@ fn curves(lines: &[Line<'_>], network: &str, title: &str) -> Option<Chart> {
         series: of_network.iter().map(curve).collect(),
         scrub: false,
     };
-    let see = "Low is good, and wide is good: over how many learning rates the error stays low. A run that diverged counts as 100 %.";
-    let chart = chart(&format!("errors-{network}"), &format!("{title}: error over the learning rate"), see, picture);
+    let see = "Lower is better, and so is a wider range of learning rates with low error. A diverged run counts as 100 \
+               %.";
+    let chart = chart(&format!("errors-{network}"), &format!("{title}: error by learning rate"), see, picture);
     (!of_network.is_empty()).then_some(chart)
 }
 
 fn answer(lines: &[Line<'_>]) -> (String, Option<bool>) {
     let range = |line: &Line<'_>| match line.limits() {
-        None => "at none of these rates".to_owned(),
+        None => "at none of the rates tested".to_owned(),
         Some((least, most)) if least == most => format!("at {}", short(least)),
         Some((least, most)) => format!("from {} to {}", short(least), short(most)),
     };
@@ -140,7 +143,7 @@ fn answer(lines: &[Line<'_>]) -> (String, Option<bool>) {
         found.push(most(layer).total_cmp(&most(none)));
     }
     if sentences.is_empty() {
-        return ("The runs with layer norm and without a norm are not all there yet.".to_owned(), None);
+        return ("Some runs with layer norm or without a norm have not finished yet.".to_owned(), None);
     }
     (format!("Learning rates that work: {}.", sentences.join("; ")), verdict(Ordering::Greater, found))
 }

@@ -1,4 +1,4 @@
-//! Errors over factors: of the inputs in training, of the starting weights, of the test images alone.
+//! Error against scale factors of the inputs, of the initial weights, and of the test images only.
 
 use super::{INPUT_FACTORS, NORMS, TEST_FACTORS, TEST_SHIFTS, WEIGHT_FACTORS};
 use crate::models::Norm;
@@ -8,42 +8,48 @@ use crate::studies::tools::{self, axis, capitalized, chart, log_axis, short};
 use crate::studies::trained::{Ran, Spread, error, in_percent, of_case, series, words};
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
-    let mut story = tools::story(name, "Other scales", question, records);
+    let mut story = tools::story(name, "Robustness to scale", question, records);
     story.expectation =
-        "Layer norm and batch norm do not see the scale of the weights, and layer norm does not see that of a case \
-                         either (Table 1 of the paper): a badly chosen scale costs less than without a norm."
+        "Layer norm and batch norm are invariant to the scale of the weights, and layer norm also to that of a single \
+         sample (Table 1 of the paper), so a badly chosen scale does less harm than without a norm."
             .to_owned();
     if runs.is_empty() {
         return story;
     }
     let [input, weights] = PARTS;
     story.charts = vec![
-        errors(runs, input, "Inputs of another scale", "all inputs, in training and after it, times"),
-        errors(runs, weights, "Weights that start at another scale", "starting weights times"),
-        tests(runs, "scale", "The test images alone times a factor", &TEST_FACTORS, log_axis("test images times")),
+        errors(runs, input, "Inputs scaled by a factor", "factor for all inputs, in training and evaluation"),
+        errors(runs, weights, "Initial weights scaled by a factor", "factor for the initial weights"),
+        tests(
+            runs,
+            "scale",
+            "Only the test images scaled by a factor",
+            &TEST_FACTORS,
+            log_axis("factor for the test images"),
+        ),
         tests(
             runs,
             "shift",
-            "Something added to the test images alone",
+            "Only the test images shifted by an offset",
             &TEST_SHIFTS,
-            axis("added to the test images"),
+            axis("offset added to the test images"),
         ),
     ];
     story.numbers = Some(table(runs));
     (story.answer, story.as_expected) = answer(runs);
     story.notes = vec![
-        "A network without biases would be exactly invariant where Table 1 says so (see the study `invariance`); these have \
-         biases, and ε is not 0."
+        "A network without biases would be exactly invariant where Table 1 says so (see the study `invariance`); these \
+         networks have biases, and ε is not 0."
             .to_owned(),
     ];
     story
 }
 
-/// What is multiplied: the runs' name, words, and the factors.
+/// What is scaled: name in the runs, description and factors.
 type Part = (&'static str, &'static str, &'static [f64]);
-const PARTS: [Part; 2] = [("input", "inputs", &INPUT_FACTORS), ("weights", "starting weights", &WEIGHT_FACTORS)];
+const PARTS: [Part; 2] = [("input", "inputs", &INPUT_FACTORS), ("weights", "initial weights", &WEIGHT_FACTORS)];
 
-/// The runs of a factor; the usual start is in the runs of the usual input.
+/// The runs of a factor. Factor 1 is shared: it is the run with unscaled inputs.
 fn runs_of<'a>(runs: &'a [Ran], case: &str, norm: Norm, factor: f64) -> Vec<&'a Ran> {
     let case = if factor == 1.0 { "input" } else { case };
     of_case(runs, &format!("{case}-{factor}-{norm}"))
@@ -57,7 +63,8 @@ fn errors(runs: &[Ran], (case, _, factors): Part, title: &str, x: &str) -> Chart
     let at = |norm, factor| (factor, in_percent(error(&runs_of(runs, case, norm, factor))));
     let curve = |norm| series(words(norm), factors.iter().map(|&factor| at(norm, factor)));
     let picture = Picture::Lines { x: log_axis(x), y: percent_axis(), series: NORMS.map(curve).to_vec(), scrub: false };
-    let see = "A flat line does not mind the scale. Bands go from the best to the worst seed; a run that diverged counts as 100 %.";
+    let see = "A flat line means that the scale does not matter. Bands show the range over seeds; a diverged run \
+               counts as 100 %.";
     chart(case, title, see, picture)
 }
 
@@ -68,11 +75,12 @@ fn tests(runs: &[Ran], kind: &str, title: &str, values: &[f64], x: Axis) -> Char
     };
     let y = Axis { label: "test error".to_owned(), ..percent_axis() };
     let picture = Picture::Lines { x, y, series: NORMS.map(curve).to_vec(), scrub: false };
-    let see = "The networks were trained on images as they are (factor 1, nothing added): how the error grows away from that.";
+    let see = "The networks were trained on unchanged images (factor 1, offset 0); the curves show how the error grows \
+               away from that.";
     chart(&format!("test-{kind}"), title, see, picture)
 }
 
-/// The test error of a trial, over the seeds.
+/// The test error of a trial, over seeds.
 fn trial(runs: &[Ran], norm: Norm, name: &str) -> Option<Spread> {
     let error = |ran: &&Ran| Some(1.0 - ran.trained.trials.iter().find(|trial| trial.name == name)?.accuracy?);
     Spread::of(runs_of(runs, "input", norm, 1.0).iter().map(error))
@@ -87,9 +95,9 @@ fn table(runs: &[Ran]) -> Table {
             rows.push(row);
         }
     }
-    let mut columns = vec!["what".to_owned(), "times".to_owned()];
+    let mut columns = vec!["scaled".to_owned(), "factor".to_owned()];
     columns.extend(NORMS.map(|norm| words(norm).to_owned()));
-    Table { columns, rows, notes: vec!["Validation errors in percent, means over the seeds.".to_owned()] }
+    Table { columns, rows, notes: vec!["Validation errors in percent, means over seeds.".to_owned()] }
 }
 
 fn answer(runs: &[Ran]) -> (String, Option<bool>) {
@@ -108,7 +116,7 @@ fn answer(runs: &[Ran]) -> (String, Option<bool>) {
                 .map_or(String::new(), |batch| format!(", {} % with batch norm", percent(batch)));
             let (least, most) = (factors[0], factors[factors.len() - 1]);
             sentences.push(format!(
-                "{what} times {} to {}: the worst error is {} % without a norm{batch}, {} % with layer norm",
+                "{what} scaled by {} to {}: the worst error is {} % without a norm{batch}, {} % with layer norm",
                 short(least),
                 short(most),
                 percent(none),
@@ -118,7 +126,7 @@ fn answer(runs: &[Ran]) -> (String, Option<bool>) {
         }
     }
     if sentences.is_empty() {
-        return ("Not all runs are there yet.".to_owned(), None);
+        return ("Some runs have not finished yet.".to_owned(), None);
     }
     (format!("{}.", capitalized(&sentences.join("; "))), Some(verdicts.iter().all(|&verdict| verdict)))
 }

@@ -8,18 +8,20 @@ use crate::studies::Study;
 use crate::studies::tools::{axis, chart, log_axis, story as blank, to_digits};
 use crate::studies::trained::{Ran, Spread, by_norm, cells, image, in_percent, series, with, words};
 
-/// The rows of background that the answer is about: none, a few, as many as MNIST's images have, and four times as many.
+/// Numbers of blank rows that the answer mentions: none, a few, as many as an MNIST image has, and four times as many.
 const TOLD: [usize; 4] = [0, 7, TWICE, 112];
-/// With so many, images of MNIST are twice as long.
+/// With this many, MNIST sequences are twice as long.
 const TWICE: usize = 28;
 
-/// An error in percent below which a network clearly does not guess.
+/// An error in percent clearly below that of guessing.
 const KNOWS: f64 = 80.0;
 
 pub(super) fn story(study: &SequenceLength, runs: &[Ran], records: &[Record]) -> Story {
-    let mut story = blank(study.name(), "Longer than in training", study.question(), records);
-    story.expectation = "Layer norm needs no statistics of steps that it has not seen, batch norm does (Ba, Kiros and Hinton, \
-                         2016, sections 1 and 3): so it should err less than batch norm beyond them. What no norm does beyond them is not said."
+    let mut story = blank(study.name(), "Sequences longer than in training", study.question(), records);
+    story.expectation = "Batch norm needs statistics for time steps that did not occur in training; layer norm does \
+                         not (Ba, Kiros and Hinton, 2016, sections 1 and 3). On longer sequences, the error of layer \
+                         norm should therefore be lower than that of batch norm. The paper makes no claim about \
+                         networks without a norm here."
         .to_owned();
     let groups = groups(runs);
     let ([rows, _], blanks) = (image(runs), blanks(&groups));
@@ -31,26 +33,26 @@ pub(super) fn story(study: &SequenceLength, runs: &[Ran], records: &[Record]) ->
     (story.answer, story.as_expected) = answer(&groups, rows);
     story.notes = vec![
         format!(
-            "Batch norm has statistics of {rows} time steps and no more: for later ones it takes those of the last, which is \
-             all that it can do. Dashed it is shown with the statistics of the very batch that it is tried on, as in training."
+            "Batch norm has running statistics for {rows} time steps only; for later steps it uses those of the last \
+             one. The dashed curve shows batch norm with the statistics of the test batch, as in training."
         ),
         format!(
-            "The longer sequences are the test images with rows of background before them. Nothing was trained on more than \
+            "The longer sequences are test images with blank rows before them. No network was trained on more than \
              {rows} steps."
         ),
         format!(
-            "A network that guesses errs in about 90 % of the images. Layer norm and batch norm are held against each other \
-             where one of them errs in less than {KNOWS} %, and the worst seed of one is better than the best of the other."
+            "Guessing misclassifies about 90 % of the images. Layer norm and batch norm are compared only where one of \
+             them has an error below {KNOWS} % and the worst seed of one is better than the best seed of the other."
         ),
     ];
     story.notes.extend(statistics(&groups, rows));
     story
 }
 
-/// The runs of a norm, tried in one of two ways.
+/// The runs of a norm, tested in one of two ways.
 struct Group<'a> {
     norm: Norm,
-    /// With the statistics of the very batch.
+    /// With the statistics of the test batch.
     own: bool,
     runs: Vec<&'a Ran>,
 }
@@ -69,10 +71,10 @@ fn groups(runs: &[Ran]) -> Vec<Group<'_>> {
 
 impl Group<'_> {
     fn name(&self) -> String {
-        format!("{}{}", words(self.norm), if self.own { ", the batch's own statistics" } else { "" })
+        format!("{}{}", words(self.norm), if self.own { ", test batch statistics" } else { "" })
     }
 
-    /// The error of images behind so many rows of background, in percent.
+    /// The error on images after `blank` blank rows, in percent.
     fn error(&self, blank: usize) -> Option<Spread> {
         in_percent(Spread::of(self.runs.iter().map(|ran| {
             let mut trials = ran.trained.spec.trials.iter();
@@ -83,7 +85,7 @@ impl Group<'_> {
     }
 }
 
-/// What the running statistics cost, at the length of training and at twice as much.
+/// The effect of running statistics, at the training length and at twice that length.
 fn statistics(groups: &[Group<'_>], rows: usize) -> Option<String> {
     let error = |own: bool, blank: usize| {
         let error = groups.iter().find(|group| group.norm == Norm::Batch && group.own == own)?.error(blank)?;
@@ -91,25 +93,25 @@ fn statistics(groups: &[Group<'_>], rows: usize) -> Option<String> {
     };
     let [own, running] = [error(true, 0)?, error(false, 0)?];
     let text = format!(
-        "Batch norm errs in {} % with its running statistics and in {} % with those of the very batch at {rows} steps, in {} % \
-         and {} % at {}.",
+        "With {rows} steps, batch norm has a test error of {} % with its running statistics and {} % with those of the \
+         test batch; the errors are {} % and {} % with {} steps.",
         to_digits(running, 1),
         to_digits(own, 1),
         to_digits(error(false, TWICE)?, 1),
         to_digits(error(true, TWICE)?, 1),
         rows + TWICE
     );
-    // Well above what 500 images can tell apart.
+    // Well above the resolution of 500 images.
     Some(match running > own + 5.0 {
         true => {
-            text + " The first rows of an image are mostly blank: what varies there is rare and small, and running statistics \
-                    of it are poor."
+            text + " The first rows of an image are mostly blank: variation there is rare and small, so the running \
+                    statistics are poor estimates."
         }
         false => text,
     })
 }
 
-/// All numbers of rows of background that were tried, rising.
+/// All tested numbers of blank rows, in increasing order.
 fn blanks(groups: &[Group<'_>]) -> Vec<usize> {
     let trials = groups.iter().flat_map(|group| &group.runs).flat_map(|ran| &ran.trained.spec.trials);
     let mut blanks: Vec<usize> = trials.map(|trial| trial.blank_rows).collect();
@@ -125,7 +127,7 @@ fn curves(groups: &[Group<'_>], blanks: &[usize], rows: usize) -> Chart {
         Series { dashed: group.own, ..series(&group.name(), points) }
     };
     let picture = Picture::Lines {
-        x: log_axis("time steps of the sequence"),
+        x: log_axis("sequence length, time steps"),
         y: Axis { unit: Some("%".to_owned()), low: Some(0.0), high: Some(100.0), ..axis("test error") },
         series: groups.iter().map(curve).collect(),
         scrub: false,
@@ -134,17 +136,20 @@ fn curves(groups: &[Group<'_>], blanks: &[usize], rows: usize) -> Chart {
     let all = ours.filter_map(|group| Some((group.norm, group.error(TWICE)?.mean)));
     let see = match all.min_by(|a, b| a.1.total_cmp(&b.1)) {
         Some((norm, error)) => format!(
-            "On the left the length of training, {rows} steps: a curve that stays flat does not mind. At {} steps {} \
-             has the least error, {} %.",
+            "The leftmost point is the training length, {rows} steps; a flat curve means that the length does not \
+             matter. At {} steps, {} has the lowest error, {} %.",
             rows + TWICE,
             words(norm),
             to_digits(error, 1)
         ),
         None => {
-            format!("On the left the length of training, {rows} steps: a curve that stays flat does not mind.")
+            format!(
+                "The leftmost point is the training length, {rows} steps; a flat curve means that the length does not \
+                     matter."
+            )
         }
     };
-    chart("error", "The error of longer sequences", see, picture)
+    chart("error", "Test error by sequence length", see, picture)
 }
 
 fn table(groups: &[Group<'_>], blanks: &[usize], image_rows: usize) -> Table {
@@ -161,7 +166,7 @@ fn table(groups: &[Group<'_>], blanks: &[usize], image_rows: usize) -> Table {
     Table { columns: columns.map(str::to_owned).to_vec(), rows, notes: Vec::new() }
 }
 
-/// What was seen, and whether layer norm erred less than batch norm at the longer lengths.
+/// The result, and whether layer norm had a lower error than batch norm on the longer sequences.
 fn answer(groups: &[Group<'_>], rows: usize) -> (String, Option<bool>) {
     let errors = |group: &Group<'_>| {
         let errors: Vec<Spread> = TOLD.iter().map(|&blank| group.error(blank)).collect::<Option<_>>()?;
@@ -169,7 +174,7 @@ fn answer(groups: &[Group<'_>], rows: usize) -> (String, Option<bool>) {
     };
     let found: Vec<(Norm, Vec<Spread>)> = groups.iter().filter(|group| !group.own).filter_map(errors).collect();
     if found.is_empty() {
-        return ("The runs are not all there yet.".to_owned(), None);
+        return ("Some runs have not finished yet.".to_owned(), None);
     }
     let told = found.iter().map(|(norm, errors)| {
         let errors: Vec<String> = errors.iter().map(|error| to_digits(error.mean, 1)).collect();
@@ -180,15 +185,18 @@ fn answer(groups: &[Group<'_>], rows: usize) -> (String, Option<bool>) {
     let beyond = |norm| found.iter().find(|(of, _)| *of == norm).map(|(_, errors)| &errors[1..]);
     if let (Some(layer), Some(none)) = (beyond(Norm::Layer), beyond(Norm::None)) {
         text += match layer.iter().zip(none).all(|(layer, none)| layer.mean < none.mean) {
-            true => " Beyond the steps of training layer norm errs less than no norm.",
-            false => " Beyond the steps of training layer norm does not err less than no norm everywhere.",
+            true => " On longer sequences than in training, the error with layer norm is lower than without a norm.",
+            false => {
+                " On longer sequences than in training, the error with layer norm is not always lower than without a \
+                      norm."
+            }
         };
     }
     (text, beyond(Norm::Layer).zip(beyond(Norm::Batch)).and_then(|(layer, batch)| below(layer, batch)))
 }
 
-/// Whether errors are below others wherever the seeds of the two lie apart and one of them knows something; `None` if they
-/// nowhere do.
+/// Whether the first errors are below the second wherever their seeds do not overlap and one of them is better than
+/// guessing; `None` if there is no such place.
 fn below(ours: &[Spread], others: &[Spread]) -> Option<bool> {
     let knows = |error: &Spread| error.mean < KNOWS;
     let apart = |ours: &Spread, other: &Spread| ours.hi < other.lo || other.hi < ours.lo;

@@ -1,4 +1,5 @@
-//! Layer norm of 64 cases together and one by one, with and without what training saves: are the bits the same?
+//! Layer norm of 64 samples together and one at a time, with and without saving statistics for training: are the bits
+//! equal?
 
 use crate::data::SplitMix64;
 use crate::records::{Record, RunFile};
@@ -9,24 +10,24 @@ use layernorm::{BatchNorm, Element, LayerNorm, bf16, f16};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Cases of the batch.
+/// Batch size.
 const CASES: usize = 64;
-/// Cases that batch norm sees in another batch.
+/// Size of the smaller batch for batch norm.
 const FEW: usize = 4;
-/// Widths of a layer: below, at and above those of vectors and of the kernels' blocks.
+/// Layer widths: below, at and above those of SIMD vectors and of the kernels' blocks.
 const WIDTHS: [usize; 6] = [1, 5, 64, 100, 768, 1025];
 const WIDE: [usize; 2] = [4096, 12288];
 
-/// Layer norm of one type and width.
+/// Layer norm in one type and width.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Bits {
     pub(super) kind: String,
     pub(super) width: usize,
-    /// Outputs and gradients that were compared.
+    /// Number of compared outputs and gradients.
     pub(super) numbers: usize,
     /// Bits of y that differ between a batch of 64 and batches of 1.
     pub(super) batch: u64,
-    /// Bits of y that differ between the same batch in another order.
+    /// Bits of y that differ when the batch is in another order.
     pub(super) order: u64,
     /// Bits of y that differ between training (which saves statistics) and inference.
     pub(super) training: u64,
@@ -34,12 +35,12 @@ pub(super) struct Bits {
     pub(super) gradient: u64,
 }
 
-/// Batch norm in training: the same cases among 64 and among 4.
+/// Batch norm in training: the same samples in a batch of 64 and in a batch of 4.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Neighbours {
     pub(super) width: usize,
     pub(super) numbers: usize,
-    /// Outputs that differ.
+    /// Number of outputs that differ.
     pub(super) differ: usize,
     /// The largest difference.
     pub(super) largest: f64,
@@ -63,7 +64,7 @@ pub(super) fn run(settings: &Value, file: &mut RunFile, observer: &mut dyn Obser
     Ok(file.finish()?)
 }
 
-/// Bits that differ, counted in the numbers widened to f64, which is exact.
+/// Number of differing bits, counted after converting to f64, which is exact.
 fn differing<T: Element>(a: &[T], b: &[T]) -> u64 {
     let pairs = wide(a).into_iter().zip(wide(b));
     pairs.map(|(a, b)| u64::from((a.to_bits() ^ b.to_bits()).count_ones())).sum()
@@ -107,7 +108,7 @@ fn batch_norm(width: usize, seed: u64) -> Result<Neighbours, layernorm::Error> {
     Ok(Neighbours { width, numbers: few, differ, largest: largest(apart) })
 }
 
-/// The charts, the words and whether it is as expected.
+/// Adds the charts; returns the answer and whether it is as expected.
 pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, bool)> {
     let bits: Vec<Bits> = events(records, "bits");
     let neighbours: Vec<Neighbours> = events(records, "neighbours");
@@ -123,32 +124,33 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, boo
         [kind.into()].into_iter().chain(counts).chain([sum(|b| b.gradient)]).collect()
     };
     let columns =
-        ["type", "numbers", "64 cases or 1", "another order", "training or inference", "gradient, 64 cases or 1"];
+        ["type", "numbers", "batch of 64 or 1", "other order", "training or inference", "gradient, batch of 64 or 1"];
     let mut widths: Vec<usize> = bits.iter().map(|bits| bits.width).collect();
     widths.sort_unstable();
     widths.dedup();
     story.charts.push(chart(
         "bits",
-        "Layer norm: bits that differ",
-        "0 means the same to the bit: a case alone or among 64, at another place of the batch, in training or at inference.",
+        "Layer norm: differing bits",
+        "0 means bit-identical results: for a single sample or a batch of 64, at any position in the batch, in \
+         training or at inference.",
         Picture::Table(Table {
             columns: columns.map(str::to_owned).to_vec(),
             rows: kinds.map(row).to_vec(),
-            notes: vec![format!("Sums over layers of the widths {widths:?}, {CASES} cases each.")],
+            notes: vec![format!("Sums over layers of widths {widths:?}, {CASES} samples each.")],
         }),
     ));
     let total: u64 = bits.iter().map(|of| of.batch + of.order + of.training + of.gradient).sum();
     let numbers: usize = bits.iter().map(|of| of.numbers).sum();
     let words = format!(
-        "Layer norm: {total} bits differed in {} numbers that were compared between 64 cases and 1, between orders, and \
+        "Layer norm: {total} bits differed in {} numbers compared between batches of 64 and 1, between orders, and \
          between training and inference.",
         short(numbers as f64)
     );
     let (differ, of) = neighbours.iter().fold((0, 0), |sum, n| (sum.0 + n.differ, sum.1 + n.numbers));
     if of > 0 {
         story.notes.push(format!(
-            "Batch norm in training: {} of {} outputs differed when the same cases stood among {FEW} instead of {CASES}, by \
-             up to {}.",
+            "Batch norm in training: {} of {} outputs differed by up to {} when the same samples were in a batch of \
+             {FEW} instead of {CASES}.",
             short(differ as f64),
             short(of as f64),
             short(neighbours.iter().map(|n| n.largest).fold(0.0, f64::max))

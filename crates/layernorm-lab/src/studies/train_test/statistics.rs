@@ -1,8 +1,8 @@
-//! Batch norm's two computations over a stream of batches: each batch normalized by its own statistics, as in training, and
-//! by the running statistics so far, as at inference.
+//! Batch norm's two computations over a stream of batches: each batch is normalized with its own statistics, as in
+//! training, and with the running statistics so far, as at inference.
 //!
-//! A batch of B has its own mean, off by 1/√B of σ, and its own σ, off by 1/√(2B) of it. So the two outputs stay apart by
-//! about √(1.5/B) however many batches the running statistics have seen.
+//! The mean of a batch of size B deviates by σ/√B, and its standard deviation by σ/√(2B). The two outputs therefore
+//! differ by about √(1.5/B), however many batches the running statistics have seen.
 
 use crate::data::SplitMix64;
 use crate::records::{Record, RunFile};
@@ -22,21 +22,21 @@ const BATCH_SIZES: [usize; 4] = [4, 16, 64, 256];
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Stream {
     pub(super) batch: usize,
-    /// After 0, 1, 2, … batches: the typical difference between y by the next batch's own statistics and y by the running
-    /// ones. y has spread 1.
+    /// After 0, 1, 2, … batches: the RMS difference between y computed with the next batch's own statistics and y
+    /// computed with the running ones. y has standard deviation 1.
     pub(super) batch_norm: Vec<f64>,
-    /// The same of layer norm: with what training saves, and without.
+    /// The same for layer norm, with and without saving statistics for training.
     pub(super) layer_norm: Vec<f64>,
 }
 
-/// A batch of one case.
+/// A batch of one sample.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Single {
-    /// What training with running statistics says; nothing if it goes through.
+    /// The error of training with running statistics; `None` if it succeeds.
     pub(super) refusal: Option<String>,
-    /// The largest |y| by the batch's own statistics, where nothing is kept.
+    /// The largest |y| computed with the batch's own statistics, without running statistics.
     pub(super) own: f64,
-    /// The spread of layer norm's y.
+    /// The standard deviation of layer norm's y.
     pub(super) layer: f64,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn run(settings: &Value, file: &mut RunFile, observer: &mut dyn Obser
     Ok(file.finish()?)
 }
 
-/// Batches whose channels have means and spreads of their own.
+/// Batches whose channels have different means and standard deviations.
 struct Source {
     channels: Vec<(f64, f64)>,
     random: SplitMix64,
@@ -99,7 +99,7 @@ fn single(seed: u64) -> Result<Single, layernorm::Error> {
     Ok(Single { refusal, own, layer })
 }
 
-/// The mean of several curves and their least and greatest values.
+/// The mean of several curves, with their minimum and maximum.
 fn band(name: String, curves: &[&Vec<f64>]) -> Series {
     let length = curves.iter().map(|curve| curve.len()).min().unwrap_or(0);
     let at = |i: usize| curves.iter().map(move |curve| curve[i]);
@@ -114,13 +114,13 @@ fn band(name: String, curves: &[&Vec<f64>]) -> Series {
     }
 }
 
-/// The mean over the last half of the curves.
+/// The mean over the second half of the curves.
 pub(super) fn settled<'a>(curves: impl Iterator<Item = &'a Vec<f64>>) -> Option<f64> {
     let ends: Vec<f64> = curves.flat_map(|curve| curve[curve.len() / 2..].iter().copied()).collect();
     (!ends.is_empty()).then(|| ends.iter().sum::<f64>() / ends.len() as f64)
 }
 
-/// The charts, the words and whether it is as expected.
+/// Adds the charts; returns the answer and whether it is as expected.
 pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, bool)> {
     let streams: Vec<Stream> = events(records, "stream");
     let singles: Vec<Single> = events(records, "single");
@@ -141,38 +141,39 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, boo
     series.push(band("layer norm".to_owned(), &layer));
     story.charts.push(chart(
         "statistics",
-        "How far training and inference are apart",
-        "Batch norm's curves fall while the running statistics find their way, and then stay: the smaller the batch, the \
-         higher. Layer norm is the line at the bottom.",
+        "Difference between training and inference",
+        "Batch norm's curves fall while the running statistics converge and then level off: the smaller the batch, the \
+         higher the level. Layer norm is the line at the bottom.",
         Picture::Lines {
-            x: axis("batches that the running statistics have seen"),
-            y: axis("typical difference of the outputs, which have spread 1"),
+            x: axis("batches seen by the running statistics"),
+            y: axis("RMS difference of the outputs"),
             series,
             scrub: true,
         },
     ));
-    let columns = ["batch size", "batch norm, in the end", "√(1.5/B)", "layer norm"];
+    let columns = ["batch size", "batch norm, after convergence", "√(1.5/B)", "layer norm"];
     story.numbers = Some(Table {
         columns: columns.map(str::to_owned).to_vec(),
         rows,
         notes: vec![
-            "The typical difference (root mean square) between the outputs of training and of inference.".into(),
+            "Root mean square difference between the outputs in training and at inference. The outputs have standard \
+             deviation 1."
+                .into(),
         ],
     });
     let apart: Vec<String> = ends.iter().map(|(size, end)| format!("{} (batches of {size})", short(*end))).collect();
     let words = format!(
-        "Batch norm's outputs in training and at inference stayed apart by {}; layer norm's by {}.",
+        "Batch norm's outputs in training and at inference differed by {} (RMS); layer norm's by {}.",
         apart.join(", "),
         short(layer_apart)
     );
     let falls = ends.windows(2).all(|pair| pair[1].1 < pair[0].1) && ends.iter().all(|&(_, end)| end > 0.0);
     let refused = singles.iter().all(|single| single.refusal.is_some());
     if let Some(single) = singles.first() {
-        let answer =
-            single.refusal.as_ref().map_or("went through".to_owned(), |words| format!("was refused ({words})"));
+        let answer = single.refusal.as_ref().map_or("succeeded".to_owned(), |words| format!("failed ({words})"));
         story.notes.push(format!(
-            "A batch of one case: training batch norm {answer}; by its own statistics alone every output is β, so that \
-             nothing of the case is left (largest |y − β| = {}). Layer norm's output has spread {}.",
+            "A batch of one sample: training batch norm {answer}; with the batch's own statistics every output is β, \
+             so nothing of the sample is left (largest |y − β| = {}). Layer norm's output has standard deviation {}.",
             short(single.own),
             short(single.layer)
         ));

@@ -1,4 +1,4 @@
-//! Trained networks, asked again: by inference, and computed as in training, on batches of many sizes.
+//! Trained networks, evaluated in inference mode and in training mode, with batches of several sizes.
 
 use crate::models::{Arch, Norm};
 use crate::records::Record;
@@ -8,21 +8,21 @@ use crate::studies::trained::{self, Ran, Spread, bars, in_percent, of_case, word
 use crate::studies::{RunPlan, Settings};
 use crate::training::{Spec, Trial};
 
-/// How the names of these runs begin.
+/// Prefix of these runs' names.
 pub(super) const TRAINING: &str = "train-test-asked-";
 
 const NORMS: [Norm; 2] = [Norm::Batch, Norm::Layer];
-/// Batches that networks are asked in; they were trained on batches of 64.
+/// Batch sizes for evaluation; training used batches of 64.
 const SIZES: [usize; 4] = [1, 4, 16, 64];
 
-/// The ways to ask: title, name of the trial, batch, and whether it is computed as in training.
+/// The evaluations: title, and the trial with its batch size and mode.
 fn ways() -> Vec<(String, Trial)> {
     let way = |title: String, batch: usize, as_in_training: bool| {
         let name = format!("{}-{batch}", if as_in_training { "training" } else { "inference" });
         (title, Trial { batch, as_in_training, ..Trial::plain(name) })
     };
-    let inference = [1, 64].map(|size| way(format!("inference, {size}"), size, false));
-    let training = SIZES.map(|size| way(format!("as trained, {size}"), size, true));
+    let inference = [1, 64].map(|size| way(format!("inference mode, batch {size}"), size, false));
+    let training = SIZES.map(|size| way(format!("training mode, batch {size}"), size, true));
     inference.into_iter().chain(training).collect()
 }
 
@@ -47,7 +47,7 @@ pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
     plans
 }
 
-/// The chart, the words and whether it is as expected.
+/// Adds the chart; returns the answer and whether it is as expected.
 pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, bool)> {
     let runs = trained::read(records);
     let errors = |norm: Norm| -> Vec<Option<Spread>> {
@@ -60,21 +60,19 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, boo
         return None;
     };
     let y = Axis { unit: Some("%".to_owned()), low: Some(0.0), ..axis("test error") };
-    let x = categories(
-        "how the network is computed, and the images of a batch",
-        ways().into_iter().map(|(title, _)| title),
-    );
+    let x = categories("mode and batch size", ways().into_iter().map(|(title, _)| title));
     story.charts.push(chart(
         "asked",
-        "The same networks, asked in other ways",
-        "Layer norm's bars are all of one height: there is only one way to compute it. Batch norm computed as in training depends on \
-         the batch around an image, and on a batch of one it knows nothing.",
+        "The same networks, evaluated in different modes",
+        "Layer norm's bars all have the same height, because training and inference are the same computation. In \
+         training mode, the result of batch norm depends on the other images of the batch; with a batch of one, no \
+         information is left.",
         Picture::Bars { x, y, series: series.to_vec() },
     ));
     let same = layer.iter().all(|spread| spread.is_some_and(|spread| spread == ours));
     let words = format!(
-        "A trained network with batch norm errs on {} at inference and on {} if computed as in training on one image at a time; with \
-         layer norm on {}, {} in all {} ways of asking.",
+        "A trained network with batch norm misclassifies {} in inference mode and {} in training mode with one image \
+         at a time; with layer norm it misclassifies {}, {} in all {} evaluations.",
         usual.percent(),
         alone.percent(),
         ours.percent(),
@@ -84,7 +82,7 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, boo
     Some((words, same && alone.mean > usual.mean))
 }
 
-/// The way that is as in training, on one image.
+/// The evaluation in training mode with one image.
 const ALONE: usize = 2;
 
 fn asked(ran: &Ran, trial: &str) -> Option<f64> {

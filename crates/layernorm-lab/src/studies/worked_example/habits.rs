@@ -1,5 +1,5 @@
-//! Everyday preprocessing steps, tried out on a small table: does a number change when another case changes, and when another
-//! feature of its own case changes? That tells which normalization a step is like.
+//! Common preprocessing steps, applied to a small table: does a number change when other samples change, and when other
+//! features of its own sample change? This determines which normalization a step resembles.
 
 use crate::data::SplitMix64;
 use crate::report::{Chart, Picture, Question};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 const CASES: usize = 6;
 const FEATURES: usize = 5;
 
-/// Cases by features, row by row.
+/// Samples by features, row by row.
 type Table = Vec<Vec<f64>>;
 
 /// A preprocessing step.
@@ -27,26 +27,26 @@ pub(super) enum Habit {
     WholeTable,
 }
 
-/// What happened.
+/// The measured effect of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Tried {
     pub(super) habit: Habit,
-    /// How much the first number of the first case moved when other cases were changed.
+    /// Change of the first number of the first sample when other samples were changed.
     pub(super) other_cases: f64,
-    /// How much it moved when other features of the first case were changed.
+    /// Its change when other features of the first sample were changed.
     pub(super) other_features: f64,
 }
 
-/// Which normalization a step is like: the answers to choose from.
+/// The options of the quiz: which normalization a step resembles.
 const OPTIONS: [&str; 4] = [
-    "like batch norm: over the cases, each feature by itself",
-    "like layer norm: over the features, each case by itself",
-    "over everything at once: like both",
+    "like batch norm: over the samples, for each feature",
+    "like layer norm: over the features, for each sample",
+    "like both: over samples and features together",
     "like neither",
 ];
 
 impl Tried {
-    /// The number of the right answer.
+    /// The index of the correct answer.
     pub(super) fn right(&self) -> usize {
         match (self.other_cases != 0.0, self.other_features != 0.0) {
             (true, false) => 0,
@@ -72,39 +72,41 @@ impl Habit {
 
     fn question(self) -> &'static str {
         match self {
-            Habit::ImageBrightness => "Subtract from each image its own mean brightness.",
+            Habit::ImageBrightness => "Subtract each image's mean brightness from the image.",
             Habit::ColumnDeviation => "Divide each column of a table by its standard deviation.",
             Habit::SongLoudness => "Scale every song to the same loudness.",
             Habit::PatientScore => {
-                "For each patient: subtract the mean of that patient's measurements, divide by their standard deviation."
+                "For each patient: subtract the mean of the patient's measurements and divide by their standard \
+                 deviation."
             }
             Habit::MeasurementScore => {
-                "For each measurement: subtract its mean over all patients, divide by its standard deviation over them."
+                "For each measurement: subtract its mean over all patients and divide by its standard deviation over \
+                 all patients."
             }
             Habit::PixelRange => "Divide all pixels by 255.",
-            Habit::WordShares => "Turn the word counts of a document into shares of its length.",
-            Habit::ExamAverage => "Subtract from each mark the class's average in that exam.",
-            Habit::WholeTable => "Subtract one mean, that of all pixels of all images, from every pixel.",
+            Habit::WordShares => "Divide the word counts of each document by its length.",
+            Habit::ExamAverage => "Subtract the class average of an exam from each student's grade.",
+            Habit::WholeTable => "Subtract the mean of all pixels of all images from every pixel.",
         }
     }
 
     fn why(self) -> &'static str {
         match self {
-            Habit::ImageBrightness => "The mean is the image's own: the first half of layer norm.",
+            Habit::ImageBrightness => "The mean is taken over each image: the first half of layer norm.",
             Habit::ColumnDeviation => {
-                "The standard deviation is that of one feature over all cases: a part of batch norm."
+                "The standard deviation is that of one feature over all samples: part of batch norm."
             }
             Habit::SongLoudness => {
                 "Each song is divided by its own root mean square: RMS norm, which is layer norm without the mean."
             }
-            Habit::PatientScore => "This is layer norm, with a patient for a row.",
-            Habit::MeasurementScore => "This is batch norm, with all patients for a batch.",
-            Habit::PixelRange => "255 is fixed: it depends on no data, so nothing is normalized by it.",
+            Habit::PatientScore => "This is layer norm, with each patient as a row.",
+            Habit::MeasurementScore => "This is batch norm, with all patients as the batch.",
+            Habit::PixelRange => "255 is a constant that does not depend on the data, so this is no normalization.",
             Habit::WordShares => {
-                "The length is the document's own. It scales as layer norm does, by the sum of the row."
+                "The length is that of the document itself. Like layer norm, this scales each row, here by its sum."
             }
-            Habit::ExamAverage => "The average is that of one feature over all cases: the first half of batch norm.",
-            Habit::WholeTable => "The mean is over cases and features at once: every number depends on all others.",
+            Habit::ExamAverage => "The average is that of one feature over all samples: the first half of batch norm.",
+            Habit::WholeTable => "The mean is over samples and features together: every number depends on all others.",
         }
     }
 
@@ -131,7 +133,8 @@ impl Habit {
     }
 }
 
-/// Tries a step on a table, on the table with other cases, and on the table with other features of the first case.
+/// Applies a step to a table, to the table with other samples changed, and to the table with other features of the
+/// first sample changed.
 pub(super) fn try_out(habit: Habit) -> Tried {
     let random = &mut SplitMix64::stream(1, 0);
     let mut row = |_| (0..FEATURES).map(|_| 1.0 + 99.0 * uniform(random)).collect::<Vec<_>>();
@@ -144,15 +147,15 @@ pub(super) fn try_out(habit: Habit) -> Tried {
     Tried { habit, other_cases: moved(&cases), other_features: moved(&features) }
 }
 
-/// The quiz. The right answers are what was measured.
+/// The quiz. The correct answers come from the measurement.
 pub(super) fn quiz(tried: &[Tried]) -> Chart {
     let question = |tried: &Tried| Question {
         text: tried.habit.question().to_owned(),
         options: OPTIONS.map(str::to_owned).to_vec(),
         right: tried.right(),
         why: format!(
-            "{} Tried on a table of {CASES} cases: when the other cases changed, a number moved by {}; when the other \
-             features of its own case changed, by {}.",
+            "{} Measured on a table of {CASES} samples: a number changed by {} when the other samples changed, and by \
+             {} when the other features of its own sample changed.",
             tried.habit.why(),
             short(tried.other_cases),
             short(tried.other_features)
@@ -160,8 +163,8 @@ pub(super) fn quiz(tried: &[Tried]) -> Chart {
     };
     chart(
         "quiz",
-        "Which is like which?",
-        "Ask of every step whether a number depends on other cases, or on the other features of its own case.",
+        "Quiz: batch norm or layer norm?",
+        "For each step, decide whether a number depends on other samples or on the other features of its own sample.",
         Picture::Quiz { questions: tried.iter().map(question).collect() },
     )
 }

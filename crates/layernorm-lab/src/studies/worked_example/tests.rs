@@ -18,7 +18,7 @@ fn the_example_can_be_checked_by_hand() {
 }
 
 #[test]
-fn the_quiz_has_the_answers_that_one_would_give() {
+fn the_quiz_has_the_expected_answers() {
     let right = |habit| habits::try_out(habit).right();
     let like = |wanted: usize| Habit::ALL.into_iter().filter(|&habit| right(habit) == wanted).collect::<Vec<_>>();
     assert_eq!(like(0), [Habit::ColumnDeviation, Habit::MeasurementScore, Habit::ExamAverage]);

@@ -1,4 +1,4 @@
-//! Checkpoints that are damaged or of another run are as good as none.
+//! Checkpoints that are damaged or belong to another run are ignored.
 
 use super::*;
 use crate::training::checkpoint;
@@ -7,7 +7,7 @@ use crate::training::run::Model;
 use burn::optim::AdamConfig;
 use burn::tensor::Device;
 
-/// A run that stopped somewhere, its checkpoint, and the records of an unbroken one.
+/// A stopped run, its checkpoint, and the records of an uninterrupted run.
 fn stopped() -> (Place, Vec<u8>, Vec<u8>) {
     let spec = mlp(Norm::Batch);
     let place = Place::new(&spec);
@@ -16,7 +16,7 @@ fn stopped() -> (Place, Vec<u8>, Vec<u8>) {
     (place, checkpoint, unbroken(&spec))
 }
 
-/// With this checkpoint, the run starts over and ends the same.
+/// With this checkpoint, the run starts over and gives the same result.
 fn starts_over(place: &Place, checkpoint: &[u8], expected: &[u8], what: &str) {
     std::fs::write(place.checkpoint(), checkpoint).unwrap();
     assert_eq!(place.finish().steps, place.spec.steps, "{what}: it went on");
@@ -37,7 +37,7 @@ fn a_truncated_checkpoint_is_ignored() {
 #[test]
 fn a_checkpoint_with_a_flipped_byte_is_ignored() {
     let (place, checkpoint, expected) = stopped();
-    // The step is in the header: another one would be another run.
+    // The step is in the header: a changed one would be another run.
     let step = checkpoint.windows(8).position(|bytes| bytes == b"\"step\":4").unwrap() + 7;
     for at in [0, 50, step, checkpoint.len() / 2, checkpoint.len() - 1] {
         let mut damaged = checkpoint.clone();
@@ -47,7 +47,7 @@ fn a_checkpoint_with_a_flipped_byte_is_ignored() {
 }
 
 #[test]
-fn no_flipped_byte_is_overlooked() {
+fn every_flipped_byte_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     container::write(&path, "some format", &json!({"a": 1.5, "b": "c"}), &[b"first", b"", b"\nthird\n"]).unwrap();
@@ -87,7 +87,8 @@ fn a_checkpoint_of_another_run_is_ignored() {
 #[test]
 fn a_checkpoint_that_does_not_fit_leaves_nothing_behind() {
     let (place, _, expected) = stopped();
-    // Its header is that of the run, its network is not: the first layer fits, with statistics of its own, the second does not.
+    // The header is that of the run, but not the network: the first layer fits, with its own statistics, the second
+    // does not.
     let other = Spec { arch: Arch::mlp(&[24, 99]), ..place.spec.clone() };
     let device = Device::flex().autodiff();
     let net = crate::models::Net::new(&other.arch, other.norm, [14, 14], &other.start, &device).unwrap();
@@ -100,7 +101,7 @@ fn a_checkpoint_that_does_not_fit_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_forged_optimizer_with_a_right_checksum_is_no_crash() {
+fn a_forged_optimizer_with_a_correct_checksum_does_not_crash() {
     let (place, checkpoint, expected) = stopped();
     let (header, blobs) = container::parse(&checkpoint, "layernorm checkpoint").unwrap();
     let optimizer = blobs[1];
@@ -111,7 +112,7 @@ fn a_forged_optimizer_with_a_right_checksum_is_no_crash() {
         let net = crate::models::Net::new(&spec.arch, spec.norm, [14, 14], &spec.start, &device).unwrap();
         Model { net, optimizer: AdamConfig::new().init() }
     };
-    // Lengths of shapes are in the first part: as small integers, one byte each.
+    // The lengths of shapes are in the first part, as small integers of one byte each.
     let mut mutations: Vec<Vec<u8>> = vec![Vec::new(), vec![0; 64], vec![0xff; optimizer.len()]];
     for at in (0..optimizer.len().min(1200)).step_by(2) {
         let mut bytes = optimizer.to_vec();
@@ -120,7 +121,7 @@ fn a_forged_optimizer_with_a_right_checksum_is_no_crash() {
     }
     for bytes in &mutations {
         forge(bytes).unwrap();
-        // Whether it is taken up is Burn's to say: that it returns is ours.
+        // Burn decides whether it is accepted; it must not crash.
         let _ = checkpoint::load(&place.open(), fresh());
     }
     std::fs::remove_file(place.checkpoint()).unwrap();
@@ -144,12 +145,12 @@ fn links_are_not_followed() {
     std::fs::remove_file(place.checkpoint()).unwrap();
     link(&place.folder.path().join("run.checkpoint.partial"));
     place.stop_after(2);
-    assert_eq!(std::fs::read(&other).unwrap(), checkpoint, "it stays as it is");
+    assert_eq!(std::fs::read(&other).unwrap(), checkpoint, "the file is unchanged");
     place.finish();
     assert_eq!(place.bytes(), expected);
     link(&place.records());
     assert!(RunFile::open(place.folder.path(), Header::new("test", "run", json!({}))).is_err());
-    assert_eq!(std::fs::read(&other).unwrap(), checkpoint, "it stays as it is");
+    assert_eq!(std::fs::read(&other).unwrap(), checkpoint, "the file is unchanged");
 }
 
 #[test]

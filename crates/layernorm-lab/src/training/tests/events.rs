@@ -1,4 +1,4 @@
-//! What a run's record says is read as it was written.
+//! Records are read as they were written.
 
 use super::*;
 use crate::training::events::{Evaluate, Test, Trained, finite};
@@ -11,7 +11,7 @@ fn a_row_is_what_the_record_says() {
     let row = row(&record).unwrap();
     assert_eq!((row.study.as_str(), row.model.as_str(), row.norm.as_str()), ("test", "LSTM", "rms"));
     assert_eq!((row.seed, row.lr, row.batch), (Some(5), Some(2e-3), Some(32)));
-    // 200 images are six whole batches of 32.
+    // 200 images are six complete batches of 32.
     assert_eq!((row.epochs, row.diverged, row.file.as_str()), (Some(2), false, "runs/run.jsonl"));
     let found = [row.train_loss, row.val_loss, row.val_accuracy];
     let expected = ["train_loss", "loss", "accuracy"].map(|name| last[name].as_f64());
@@ -39,7 +39,7 @@ fn an_unfinished_record_is_read_as_far_as_it_goes() {
 
 #[test]
 fn the_training_loss_is_the_mean_of_the_batches_since_the_last_evaluation() {
-    // With one evaluation a step each loss is seen alone; with one for all steps, their mean.
+    // With one evaluation per step, each loss is recorded separately; with one for all steps, their mean is.
     let spec = mlp(Norm::Batch);
     let losses = |evaluations| -> Vec<Evaluate> {
         Trained::read(&record_of(&Spec { evaluations, ..spec.clone() })).unwrap().evaluations

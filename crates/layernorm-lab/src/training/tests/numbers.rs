@@ -1,4 +1,4 @@
-//! A run's numbers: of its settings alone, and what they should be.
+//! A run's results depend only on its settings and are plausible.
 
 use super::*;
 use crate::training::events::Trained;
@@ -16,7 +16,7 @@ fn the_same_settings_give_the_same_bytes() {
 
 #[test]
 fn threads_change_no_byte() {
-    // Wide enough that our kernels would share the work: 64·512 numbers are twice what a thread has to have.
+    // Wide enough for our kernels to use several threads: 64·512 numbers are twice the minimum per thread.
     let wide = |arch, norm| Spec { batch_size: 64, steps: 4, ..small(arch, norm) };
     let recurrent = |norm| wide(Arch::Lstm { hidden: 64, reads: Reads::Rows }, norm);
     let mlp = |norm| wide(Arch::mlp(&[512]), norm);
@@ -55,17 +55,17 @@ fn each_setting_counts() {
 }
 
 #[test]
-fn a_loss_goes_down_and_digits_are_told_apart() {
+fn the_loss_falls_and_digits_are_classified() {
     let spec = Spec { steps: 100, evaluations: 4, learning_rate: 3e-3, test: 100, ..mlp(Norm::Layer) };
     let trained = Trained::read(&record_of(&spec)).unwrap();
     let steps: Vec<usize> = trained.evaluations.iter().map(|evaluation| evaluation.step).collect();
     assert_eq!(steps, [0, 25, 50, 75, 100]);
     let (first, last) = (&trained.evaluations[0], &trained.evaluations[4]);
-    // Ten classes by chance: log 10 = 2.30, give or take what the first logits differ.
+    // Guessing among ten classes: log 10 = 2.30, up to the differences of the first logits.
     assert!((first.loss.unwrap() - 10f64.ln()).abs() < 0.7, "{first:?}");
     assert_eq!((first.train_loss, first.train_accuracy), (None, None));
     assert!(last.loss < first.loss && last.train_loss < trained.evaluations[1].train_loss, "{trained:?}");
-    // 200 images of ten classes are enough for three in four; one in ten is chance.
+    // 200 images are enough for an accuracy of three in four; guessing gives one in ten.
     assert!(last.accuracy > Some(0.6) && last.train_accuracy > Some(0.9), "{last:?}");
     assert!(trained.test.as_ref().unwrap().accuracy > Some(0.6), "{:?}", trained.test);
     assert_eq!(trained.error(), Some(1.0 - last.accuracy.unwrap()));
@@ -78,14 +78,14 @@ fn every_kind_of_network_learns() {
         let spec = Spec { steps, evaluations: 2, learning_rate: 1e-2, ..spec };
         let trained = Trained::read(&record_of(&spec)).unwrap();
         let [first, .., last] = &trained.evaluations[..] else { panic!("{trained:?}") };
-        // Chance is a loss of 2.3 and an accuracy of 0.1.
+        // Guessing gives a loss of 2.3 and an accuracy of 0.1.
         assert!(last.train_loss < Some(0.8 * first.loss.unwrap()), "{spec:?}: {first:?} {last:?}");
         assert!(last.train_accuracy > Some(0.3), "{spec:?}: {last:?}");
     }
 }
 
 #[test]
-fn a_loss_that_is_no_number_ends_the_run() {
+fn a_non_finite_loss_ends_the_run() {
     let spec = Spec { optimizer: Optimizer::Sgd, learning_rate: 1e12, steps: 50, ..mlp(Norm::None) };
     let place = Place::new(&spec);
     let outcome = place.finish();

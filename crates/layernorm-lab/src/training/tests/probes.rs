@@ -1,4 +1,4 @@
-//! Probes: they see what is there, every time, and change nothing.
+//! Probes measure correctly at every evaluation and do not affect training.
 
 use super::*;
 use crate::training::events::{Activations, Correlation, Gradients, Moments};
@@ -16,7 +16,7 @@ fn read<T: DeserializeOwned>(record: &Record, name: &str) -> Vec<T> {
 }
 
 #[test]
-fn looking_changes_no_other_number() {
+fn probes_change_no_other_number() {
     for spec in probed() {
         let spec = Spec { trials: vec![Trial::plain("again")], ..spec };
         let others = ["evaluate", "trial", "test"];
@@ -99,7 +99,7 @@ fn correlations_and_places_have_the_sizes_asked_for() {
             for matrix in [&correlation.before, &correlation.after] {
                 for (a, b) in (0..4).flat_map(|a| (0..4).map(move |b| (a, b))) {
                     assert_eq!(matrix[4 * a + b], matrix[4 * b + a], "{spec:?}");
-                    // 0 where a unit does not vary.
+                    // 0 for a constant unit.
                     assert!(a != b || matrix[4 * a + a] == 1.0 || matrix[4 * a + a] == 0.0, "{spec:?}");
                     assert!(matrix[4 * a + b].abs() <= 1.0, "{spec:?}");
                 }

@@ -1,8 +1,9 @@
-//! Runs that were stopped or killed end as if they had not been.
+//! Runs that were stopped or killed end like uninterrupted ones.
 
 use super::*;
 
-/// What has to survive: Adam's moments, running statistics, the order of the images, sums since the last evaluation.
+/// State that must survive: Adam's moments, running statistics, the order of the images, sums since the last
+/// evaluation.
 fn specs() -> Vec<Spec> {
     let plain = [mlp(Norm::Batch), lstm(Norm::Batch), lstm(Norm::Layer)];
     let by = |spec: &Spec| {
@@ -22,7 +23,7 @@ fn stopped_at_any_step_a_run_ends_as_an_unbroken_one() {
             let place = Place::new(&spec);
             place.stop_after(calls);
             assert_eq!(files(place.folder.path()), ["run.checkpoint", "run.jsonl"]);
-            // The first call of progress comes before the first step.
+            // The first progress report comes before the first step.
             assert_eq!(place.finish().steps, spec.steps - (calls - 1), "it did not go on from there: {spec:?}");
             assert_eq!(place.bytes(), expected, "stopped after {calls}: {spec:?}");
             assert_eq!(files(place.folder.path()), ["run.jsonl"]);
@@ -34,7 +35,7 @@ fn stopped_at_any_step_a_run_ends_as_an_unbroken_one() {
 fn stopped_again_and_again_a_run_ends_as_an_unbroken_one() {
     for spec in specs() {
         let (expected, place) = (unbroken(&spec), Place::new(&spec));
-        // A run that is stopped before its first step does not move, and loses nothing.
+        // A run that is stopped before its first step makes no progress and loses nothing.
         place.stop_after(1);
         place.stop_after(1);
         for calls in [2, 1, 3, 2, 2, 1] {
@@ -47,7 +48,7 @@ fn stopped_again_and_again_a_run_ends_as_an_unbroken_one() {
 
 #[test]
 fn over_many_epochs_too() {
-    // Three steps an epoch, eight epochs and a bit.
+    // Three steps per epoch, a little more than eight epochs.
     let spec = Spec { train: 100, steps: 25, evaluations: 4, ..mlp(Norm::Batch) };
     let expected = unbroken(&spec);
     for calls in [2, 4, 9] {
@@ -107,7 +108,7 @@ fn a_run_killed_between_its_trials_and_its_test_ends_the_same() {
 
 #[test]
 fn settings_of_any_number_are_known_again() {
-    // Numbers of seventeen digits, as they come out of a computation.
+    // Numbers with seventeen digits, as results of a computation.
     for rate in [0.0017406566388286637, 0.030566872532507974, 0.1 + 0.2, 1e-3 / 3.0] {
         let spec = Spec { learning_rate: rate, input_scale: rate.sqrt(), steps: 2, ..mlp(Norm::Layer) };
         let expected = unbroken(&spec);

@@ -54,7 +54,7 @@ fn predictions_are_probabilities_and_as_right_as_the_test_was() {
     let predictions = predictions(&model);
     for prediction in &predictions {
         let sum: f32 = prediction.probabilities.iter().sum();
-        // Ten numbers below 1, each rounded a few times.
+        // Ten numbers below 1, each with a few roundings.
         assert!(prediction.probabilities.len() == 10 && (sum - 1.0).abs() < 40.0 / (1 << 24) as f32, "{sum}");
         let largest = prediction.probabilities.iter().copied().fold(0.0, f32::max);
         assert_eq!(prediction.probabilities[prediction.class], largest);
@@ -108,7 +108,7 @@ fn the_same_run_gives_the_same_file() {
     }
 }
 
-/// A file with this header, whose checksum is right, and so many bytes of parameters.
+/// A file with this header, a correct checksum and `bytes` bytes of parameters.
 fn forged(spec: &Value, image: [usize; 2], tensors: Value, bytes: usize) -> Result<SavedModel, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
@@ -144,15 +144,15 @@ fn sizes_in_a_header_are_held_against_the_bytes() {
         let error = forged(&spec(arch, norm), image, none.clone(), bytes).unwrap_err();
         assert!(error.contains(words), "expected {words:?} in {error}");
     }
-    // Parameters that fit in a megabyte, and activations that do not fit anywhere.
+    // The parameters fit in a megabyte, but the activations do not fit in any memory.
     let wide = json!({"kind": "cnn", "channels": [7000, 1]});
     let error = forged(&spec(wide, "none"), [448, 448], none.clone(), 1 << 20).unwrap_err();
-    assert!(error.contains("at most 1.1 GB for an image, found one that needs"), "{error}");
-    // The network can be made, and the tensors are not its own.
+    assert!(error.contains("at most 1.1 GB per image, found one that needs"), "{error}");
+    // The network is valid, but the tensors belong to another one.
     let small = spec(layers(vec![1]), "none");
     let numbers = 14 * 14 + 1 + 10 + 10;
     for (tensors, words) in [
-        (json!([]), "expected nothing behind the last tensor, found 868 bytes"),
+        (json!([]), "expected nothing after the last tensor, found 868 bytes"),
         (json!([{"name": "x", "shape": [numbers]}]), "found none"),
         (json!([{"name": "x", "shape": [huge, huge]}]), "expected the bytes of shape"),
         (

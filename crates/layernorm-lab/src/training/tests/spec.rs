@@ -1,4 +1,4 @@
-//! Settings: which fit, and when evaluations come.
+//! Settings: which are valid, and when evaluations happen.
 
 use super::*;
 
@@ -12,8 +12,8 @@ fn settings_that_do_not_fit_say_what_was_expected_and_what_was_found() {
         (Spec { learning_rate: f64::NAN, ..usual.clone() }, "learning rate: expected a number above 0, found NaN"),
         (Spec { learning_rate: 0.0, ..usual.clone() }, "learning rate: expected a number above 0, found 0"),
         (Spec { learning_rate: f64::INFINITY, ..usual.clone() }, "learning rate: expected a number above 0, found inf"),
-        (Spec { final_rate: 1.5, ..usual.clone() }, "final rate: expected a part from 0 to 1, found 1.5"),
-        (Spec { final_rate: f64::NAN, ..usual.clone() }, "final rate: expected a part from 0 to 1, found NaN"),
+        (Spec { final_rate: 1.5, ..usual.clone() }, "final rate: expected a fraction from 0 to 1, found 1.5"),
+        (Spec { final_rate: f64::NAN, ..usual.clone() }, "final rate: expected a fraction from 0 to 1, found NaN"),
         (Spec { input_scale: f64::NAN, ..usual.clone() }, "input scale: expected a finite number, found NaN"),
         (Spec { batch_size: 0, ..usual.clone() }, "batch size: expected 1 to 200, found 0"),
         (Spec { batch_size: 201, ..usual.clone() }, "batch size: expected 1 to 200, found 201"),
@@ -39,7 +39,7 @@ fn settings_that_do_not_fit_say_what_was_expected_and_what_was_found() {
     ];
     for (spec, expected) in cases {
         let folder = tempfile::tempdir().unwrap();
-        // NaN cannot be in a header: what is refused here is the settings themselves.
+        // A header cannot contain NaN, so the spec itself is tested here.
         let mut file = RunFile::open(folder.path(), Header::new("test", "run", json!({}))).unwrap();
         let error = run(&spec, data(), &mut file, &mut StopsAfter { calls: 1, told: Vec::new() }).unwrap_err();
         assert!(matches!(&error, Error::Run(what) if what.contains(expected)), "expected {expected:?}, found {error}");
@@ -61,7 +61,7 @@ fn without_test_images_there_is_no_test() {
 }
 
 #[test]
-fn evaluations_come_at_even_distances_from_the_start_to_the_end() {
+fn evaluations_happen_at_even_intervals_from_start_to_end() {
     let steps = |steps, evaluations| Spec { steps, evaluations, ..mlp(Norm::Layer) }.evaluation_steps();
     assert_eq!(steps(100, 10), [0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100]);
     assert_eq!(steps(7, 3), [0, 2, 4, 7]);
@@ -75,7 +75,7 @@ fn evaluations_come_at_even_distances_from_the_start_to_the_end() {
 }
 
 #[test]
-fn the_learning_rate_stays_or_falls_evenly() {
+fn the_learning_rate_is_constant_or_decays_linearly() {
     let rates = |final_rate| {
         let spec = Spec { learning_rate: 0.5, final_rate, steps: 4, ..mlp(Norm::Layer) };
         (0..=4).map(|step| spec.rate(step)).collect::<Vec<f64>>()

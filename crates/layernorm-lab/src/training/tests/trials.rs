@@ -1,4 +1,4 @@
-//! Trials: the test images shown in another way.
+//! Trials: evaluations on modified test images.
 
 use super::*;
 use crate::data::Scaling;
@@ -24,7 +24,7 @@ fn numbers(test: &Test) -> (Option<f64>, Option<f64>) {
 #[test]
 fn a_plain_trial_is_the_test() {
     for spec in kinds() {
-        // The one in between computes as in training, on a copy: running statistics stay as they are.
+        // The one in between runs in training mode on a copy, so running statistics are unchanged.
         let between = Trial { as_in_training: true, batch: 20, ..trial("between") };
         let (test, trials) = tried(&Spec { trials: vec![trial("before"), between, trial("after")], ..spec.clone() });
         assert_eq!(test.name, "");
@@ -34,7 +34,7 @@ fn a_plain_trial_is_the_test() {
 }
 
 #[test]
-fn as_in_training_one_image_at_a_time_batch_norm_knows_nothing_and_layer_norm_all() {
+fn in_training_mode_with_single_images_batch_norm_fails_and_layer_norm_does_not() {
     let long = |spec: Spec| Spec { steps: 100, evaluations: 1, learning_rate: 3e-3, test: 100, ..spec };
     let one = Trial { as_in_training: true, batch: 1, ..trial("one") };
     for norm in [Norm::Batch, Norm::Layer] {
@@ -46,7 +46,8 @@ fn as_in_training_one_image_at_a_time_batch_norm_knows_nothing_and_layer_norm_al
             assert!(training <= 0.15, "{training}");
         } else {
             assert_eq!(training, inference);
-            // Loss of other batches: a product of a single row has another order of 196 terms, and losses are below 10.
+            // Other batch sizes change the loss by rounding: a single row's product sums 196 terms in another order,
+            // and losses are below 10.
             let apart = (test.loss.unwrap() - trials[0].loss.unwrap()).abs();
             assert!(apart < 10.0 * 250.0 / f64::from(1 << 24), "{apart}");
         }
@@ -54,7 +55,7 @@ fn as_in_training_one_image_at_a_time_batch_norm_knows_nothing_and_layer_norm_al
 }
 
 #[test]
-fn layer_norm_does_not_mind_a_scale_and_no_norm_does() {
+fn layer_norm_is_robust_to_scale_and_no_norm_is_not() {
     let larger = Trial { scale: 8.0, ..trial("larger") };
     let without_bias = |norm| {
         let mut spec =
@@ -66,13 +67,13 @@ fn layer_norm_does_not_mind_a_scale_and_no_norm_does() {
         let (test, trials) = without_bias(norm);
         (test.loss.unwrap() - trials[0].loss.unwrap()).abs() / test.loss.unwrap()
     };
-    // Layer norm takes the scale away, but for the biases before it, which are small beside the products.
+    // Layer norm removes the scale, except for the biases before it, which are small relative to the products.
     let (layer, none) = (apart(Norm::Layer), apart(Norm::None));
     assert!(layer < 0.2 && none > 0.5, "{layer} {none}");
 }
 
 #[test]
-fn longer_images_are_read_by_an_lstm_and_refused_by_others() {
+fn longer_images_work_with_an_lstm_and_are_rejected_by_others() {
     let longer = |rows| Trial { blank_rows: rows, ..trial("longer") };
     for norm in [Norm::Layer, Norm::Batch] {
         let (test, trials) = tried(&Spec { trials: vec![longer(0), longer(3)], ..lstm(norm) });

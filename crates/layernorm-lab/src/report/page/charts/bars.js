@@ -4,11 +4,11 @@ lab.charts.bars = function (chart, view) {
   const names = chart.x.categories ?? (chart.series?.[0]?.values ?? []).map((_, index) => String(index + 1));
   const series = chart.series ?? [];
   const domain = lab.domain(chart.y, series.flatMap(({ values, lo, hi }) => [...values, ...(lo ?? []), ...(hi ?? [])]), { zero: true });
-  if (!names.length || !domain) return { empty: "No finite value was measured, so there is no bar to draw." };
+  if (!names.length || !domain) return { empty: "There are no finite values to draw." };
   const looks = lab.looks(series.map(({ name }) => name));
   const spread = series.some(({ lo, hi }) => lo && hi);
   const missing = series.flatMap(({ name, values }) => names.flatMap((category, index) => (lab.isNumber(values[index]) ? [] : [`${name} at ${category}`])));
-  const legend = lab.legend(looks, "fill", view, [spread && "whisker: spread", missing.length && "✕ no number"].filter(Boolean));
+  const legend = lab.legend(looks, "fill", view, [spread && "whisker: range over seeds", missing.length && "✕ no value"].filter(Boolean));
   const holder = lab.el("div", { class: "holder" });
 
   function whisker(plot, x, low, high) {
@@ -25,7 +25,7 @@ lab.charts.bars = function (chart, view) {
   }
   return {
     parts: [legend.node, holder],
-    notes: missing.length ? [`No number (diverged, or not measured): ${missing.slice(0, 8).join("; ")}${missing.length > 8 ? `; and ${missing.length - 8} more` : ""}.`] : [],
+    notes: missing.length ? [`No value (diverged or not measured): ${missing.slice(0, 8).join("; ")}${missing.length > 8 ? `; and ${missing.length - 8} more` : ""}.`] : [],
     draw(width) {
       const plot = lab.plot({ width, height: lab.plotHeight(width), x: { axis: chart.x, names }, y: { axis: chart.y, domain }, label: `${chart.title}. ${chart.see}` });
       const shown = series.map((_, index) => index).filter(legend.shown);

@@ -1,4 +1,4 @@
-// A profile that moves: one point a layer or time step, one frame a moment of training.
+// An animated profile: one point per layer or time step, one frame per training step.
 
 lab.charts.frames = function (chart, view) {
   const frames = (chart.frames ?? []).filter((frame) => Array.isArray(frame.values));
@@ -6,10 +6,10 @@ lab.charts.frames = function (chart, view) {
   const names = Array.from({ length: places }, (_, index) => chart.x.categories?.[index] ?? String(index + 1));
   const all = frames.flatMap(({ values }) => values.flat());
   const domain = lab.domain(chart.y, all, { zero: !chart.y.log });
-  if (!frames.length || !places || !domain) return { empty: "No finite value was measured, so there is nothing to animate." };
+  if (!frames.length || !places || !domain) return { empty: "There are no finite values to draw." };
 
   const looks = lab.looks(chart.series);
-  const legend = lab.legend(looks, "line", view, ["faint: the first frame"]);
+  const legend = lab.legend(looks, "line", view, ["faint: first frame"]);
   const holder = lab.el("div", { class: "holder" });
   const missing = all.filter((value) => !lab.isNumber(value) || (chart.y.log && value <= 0)).length;
   let plot = null;
@@ -30,7 +30,7 @@ lab.charts.frames = function (chart, view) {
   const heights = (frame, index) => names.map((_, place) => plot.y.at(frame.values[index]?.[place] ?? NaN));
   const spots = (ys) => ys.map((y, place) => [plot.x.at(place), y]);
 
-  // Glides from one frame to the next; the axis does the arithmetic, so a logarithmic one glides evenly too.
+  // Interpolates between frames in pixels, so that motion is even on a logarithmic axis too.
   function show(to) {
     position = to;
     if (!plot) return;
@@ -58,7 +58,7 @@ lab.charts.frames = function (chart, view) {
   }
   return {
     parts: [legend.node, holder, player.node],
-    notes: missing ? [`${lab.count(missing, "value")} of ${lab.number(all.length)} ${missing === 1 ? "is" : "are"} missing (diverged, or zero on a logarithmic axis) and left out.`] : [],
+    notes: missing ? [`${lab.count(missing, "value")} of ${lab.number(all.length)} ${missing === 1 ? "is" : "are"} missing (diverged, or zero on a logarithmic axis) and not drawn.`] : [],
     draw(width) {
       plot = lab.plot({ width, height: lab.plotHeight(width), x: { axis: chart.x, names }, y: { axis: chart.y, domain }, label: `${chart.title}. ${chart.see}` });
       layers = looks.map(layer);

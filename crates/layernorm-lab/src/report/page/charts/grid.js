@@ -1,6 +1,6 @@
-// A table of coloured cells: the paper's Table 1, the map of learning rates.
+// A table of coloured cells, such as the paper's Table 1 or the map of learning rates.
 
-// How far a value lies between the least and the greatest; by decades where they are far apart.
+// Position of a value between minimum and maximum; logarithmic if they are far apart.
 function shading(cells) {
   const values = cells.flat().filter((cell) => cell.tone === "none").map((cell) => cell.value).filter(lab.isNumber);
   if (values.length < 2) return () => null;
@@ -19,7 +19,7 @@ function legend(chart, part) {
 }
 
 lab.charts.grid = function (chart) {
-  if (!chart.cells?.some((row) => row.length)) return { empty: "Nothing was measured, so there is no map to draw." };
+  if (!chart.cells?.some((row) => row.length)) return { empty: "There are no values to draw." };
   const part = shading(chart.cells);
   const cell = (tile) => {
     const shade = tile.tone === "none" ? part(tile.value) : null;

@@ -1,7 +1,7 @@
-// Matrices side by side, on one colour scale from blue over the ground to orange.
-const LEVELS = 20; // to each side of the middle
+// Matrices side by side, with one colour scale from blue through the background to orange.
+const LEVELS = 20; // on each side of the middle
 
-// The cells of one shade are one path: a 128 × 128 matrix is then 41 elements, not 16,384.
+// All cells of one shade form one path, so a 128 × 128 matrix needs 41 elements instead of 16,384.
 function shades(map, low, high) {
   const middle = low < 0 && high > 0 ? 0 : low;
   const paths = new Map();
@@ -31,7 +31,7 @@ function picture(map, chart) {
 
 function panel(map, chart) {
   if (!(map.rows > 0 && map.columns > 0) || !map.values.some(lab.isNumber))
-    return lab.el("div", { class: "panel" }, lab.el("h4", {}, map.name), lab.el("p", { class: "empty" }, "Nothing was measured."));
+    return lab.el("div", { class: "panel" }, lab.el("h4", {}, map.name), lab.el("p", { class: "empty" }, "No values."));
   return lab.el("div", { class: "panel" },
     lab.el("h4", {}, map.name),
     picture(map, chart),
@@ -47,7 +47,7 @@ function bar(chart) {
       lab.el("div", { class: "ends" }, lab.el("span", {}, lab.number(chart.low)), ...middle, lab.el("span", {}, lab.number(chart.high)))));
 }
 
-// The average size away from the diagonal: one number to compare the maps by.
+// The mean absolute value off the diagonal, to compare maps by one number.
 function average({ rows, columns, values }) {
   const off = values.filter((value, index) => lab.isNumber(value) && (rows !== columns || Math.floor(index / columns) !== index % columns));
   return off.length ? off.reduce((sum, value) => sum + Math.abs(value), 0) / off.length : null;
@@ -55,13 +55,13 @@ function average({ rows, columns, values }) {
 
 lab.charts.heatmaps = function (chart) {
   const maps = chart.maps ?? [];
-  if (!maps.some((map) => map.values?.some(lab.isNumber))) return { empty: "Nothing was measured, so there is no map to draw." };
+  if (!maps.some((map) => map.values?.some(lab.isNumber))) return { empty: "There are no values to draw." };
   const missing = maps.reduce((sum, map) => sum + map.values.filter((value) => !lab.isNumber(value)).length, 0);
   return {
     parts: [bar(chart), lab.el("div", { class: "panels" }, maps.map((map) => panel(map, chart)))],
-    notes: missing ? [`Grey: ${lab.count(missing, "pair")} without a number (a unit that never changes has no correlation).`] : [],
+    notes: missing ? [`Grey: ${lab.count(missing, "pair")} without a value (a constant unit has no correlation).`] : [],
     table: () => ({
-      columns: ["map", "rows", "columns", `mean |${chart.scale}|, off the diagonal`],
+      columns: ["map", "rows", "columns", `mean |${chart.scale}| off the diagonal`],
       rows: maps.map((map) => [map.name, map.rows, map.columns, average(map)]),
     }),
   };

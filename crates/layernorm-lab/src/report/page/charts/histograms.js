@@ -1,7 +1,7 @@
-// Distributions: up to three over each other, more below each other on the same axes.
+// Histograms: up to three are overlaid, more are stacked vertically with the same axes.
 const OVER = 3;
 
-// The outline of the counts, from the ground up and back.
+// The outline of the counts, starting and ending at the baseline.
 function outline(plot, { edges, counts }) {
   const ground = plot.y.at(plot.y.low);
   const y = (count) => (Number.isNaN(plot.y.at(count)) ? ground : plot.y.at(count));
@@ -15,7 +15,7 @@ lab.charts.histograms = function (chart, view) {
   const groups = (chart.groups ?? []).filter(usable);
   const xDomain = lab.domain(chart.x, groups.flatMap(({ edges }) => edges), { pad: 0.01 });
   const yDomain = lab.domain(chart.y, groups.flatMap(({ counts }) => counts), { zero: true });
-  if (!xDomain || !yDomain) return { empty: "No value was counted, so there is no distribution to draw." };
+  if (!xDomain || !yDomain) return { empty: "There are no values to draw." };
   const unusable = (chart.groups ?? []).length - groups.length;
   const looks = lab.looks(groups.map(({ name }) => name));
   const legend = lab.legend(looks, "fill", view);
@@ -49,7 +49,7 @@ lab.charts.histograms = function (chart, view) {
     draw(width) {
       const shown = rows.map((indexes) => indexes.filter(legend.shown)).filter((indexes) => indexes.length);
       holder.replaceChildren(...shown.map((indexes, row) => draw(width, indexes, row === shown.length - 1)));
-      if (!shown.length) holder.replaceChildren(lab.el("p", { class: "empty" }, "Everything is hidden; choose in the legend."));
+      if (!shown.length) holder.replaceChildren(lab.el("p", { class: "empty" }, "All series are hidden; select one in the legend."));
     },
     restore: legend.refresh,
     table: () => ({

@@ -1,6 +1,6 @@
-// Curves, with bands, gaps that are named, and a scrubber that draws them up to a step.
+// Line charts with bands, notes on gaps, and a slider that draws them up to a step.
 
-// Values as a list that is as long as x, whatever came.
+// Values as a list of the same length as x, whatever the input.
 const list = (values, length) => Array.from({ length }, (_, index) => values?.[index] ?? null);
 
 function read(chart) {
@@ -15,14 +15,14 @@ function gaps(series, log) {
     const missing = y.filter((value) => !lab.isNumber(value)).length;
     const below = log ? y.filter((value) => lab.isNumber(value) && value <= 0).length : 0;
     return [
-      missing && `${name} has no number at ${missing} of ${lab.count(y.length, "point")} (diverged, or not measured).`,
-      below && `${name} has ${lab.count(below, "value")} of zero or less, which a logarithmic axis cannot show.`,
+      missing && `${name} has no value at ${missing} of ${lab.count(y.length, "point")} (diverged or not measured).`,
+      below && `${name} has ${lab.count(below, "value")} at or below zero, which a logarithmic axis cannot show.`,
     ].filter(Boolean);
   });
 }
 
 function band(plot, { x, lo, hi }, look) {
-  // A lower edge below what a logarithmic axis can show lies on the ground.
+  // A lower edge that a logarithmic axis cannot show is drawn at the bottom.
   const height = (value) => (plot.y.log && lab.isNumber(value) && value <= 0 ? plot.bottom : plot.y.at(value));
   const edge = (values) => x.map((value, index) => [plot.x.at(value), height(values[index])]);
   const [lower, upper] = [edge(lo), edge(hi)];
@@ -37,7 +37,7 @@ function curve(plot, { x, y, name }, look, order) {
   const drawn = points.filter((point) => !point.some(Number.isNaN));
   const group = lab.svg("g", { class: "series", "data-name": name });
   group.append(lab.svg("path", { class: "line", d: lab.path(points), style: `stroke:${look.colour}`, "stroke-dasharray": look.dash }));
-  // All points of a short curve, a few of a long one: enough to tell it by its marker.
+  // Markers at all points of a short curve and at a few of a long one, to identify it.
   const every = drawn.length <= 14 ? 1 : Math.ceil(drawn.length / 6);
   drawn.forEach(([px, py], index) => {
     if ((index + order * Math.ceil(every / 3)) % every) return;
@@ -58,12 +58,12 @@ lab.charts.lines = function (chart, view) {
   const xs = [...new Set(series.flatMap(({ x }) => x))].filter(lab.isNumber).sort((a, b) => a - b);
   const xDomain = lab.domain(chart.x, xs, { pad: chart.x.log ? 0.04 : 0.015 });
   const yDomain = lab.domain(chart.y, series.flatMap(({ y, lo, hi }) => [...y, ...(lo ?? []), ...(hi ?? [])]));
-  if (!xDomain || !yDomain) return { empty: "No finite value was measured, so there is no curve to draw." };
+  if (!xDomain || !yDomain) return { empty: "There are no finite values to draw." };
 
   const scrub = chart.scrub === true && xs.length > 1;
   const ends = series.some(({ y }) => y.length && !lab.isNumber(y.at(-1)) && y.some(lab.isNumber));
   const bands = series.some(({ lo, hi }) => lo && hi);
-  const legend = lab.legend(looks, "line", view, [bands && "shaded: spread", ends && "✕ no number from here on"].filter(Boolean));
+  const legend = lab.legend(looks, "line", view, [bands && "band: range over seeds", ends && "✕ no values from here on"].filter(Boolean));
   const holder = lab.el("div", { class: "holder" });
   let plot = null;
   let cursor = null;
@@ -79,7 +79,7 @@ lab.charts.lines = function (chart, view) {
     onSettle: (index) => view.set("at", index >= xs.length - 1 ? null : xs[index]),
   });
 
-  // Draws up to a position between two steps.
+  // Draws up to a position, which can be between two steps.
   function reveal(to) {
     position = to;
     if (!plot) return;

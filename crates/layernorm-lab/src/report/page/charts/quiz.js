@@ -1,8 +1,8 @@
-// Questions to the reader, answered on the spot.
+// Quiz questions with immediate feedback.
 
 lab.charts.quiz = function (chart, view) {
   const questions = chart.questions ?? [];
-  if (!questions.length) return { empty: "There is no question." };
+  if (!questions.length) return { empty: "There are no questions." };
   const saved = () => view.get("answers", "").split(",").map((text) => (/^\d+$/.test(text) ? Number(text) : null));
   let answers = saved();
 
@@ -20,7 +20,7 @@ lab.charts.quiz = function (chart, view) {
         label.classList.toggle("right", chosen !== null && index === right);
         label.classList.toggle("wrong", chosen === index && index !== right);
       });
-      verdict.textContent = chosen === null ? "" : `${chosen === right ? "✓ Right." : "✕ Not so."} ${why}`;
+      verdict.textContent = chosen === null ? "" : `${chosen === right ? "✓ Correct." : "✕ Incorrect."} ${why}`;
     };
     refresh();
     return { node, refresh };

@@ -1,15 +1,15 @@
-// Activations in space: clouds side by side that turn together, slowly by themselves, by drag and by arrow keys.
+// 3-D scatter plots side by side that rotate together: automatically, by dragging and by arrow keys.
 const START = { yaw: 32, pitch: 22 };
-const SPEED = 9; // degrees a second
-const HELP = "Drag sideways, or use the arrow keys, to turn.";
+const SPEED = 9; // degrees per second
+const HELP = "Drag or use the arrow keys to rotate.";
 
 lab.charts.scatter3d = function (chart, view) {
   const panels = (chart.panels ?? []).map((panel) => ({ name: panel.name, cloud: lab.cube(panel.points ?? []) }));
-  if (!panels.some(({ cloud }) => cloud.points.length)) return { empty: "No finite point was measured, so there is no cloud to show." };
+  if (!panels.some(({ cloud }) => cloud.points.length)) return { empty: "There are no finite points to draw." };
   const looks = lab.looks(chart.classes);
   const legend = lab.legend(looks, "point", view);
   const lost = panels.reduce((sum, { cloud }) => sum + cloud.lost, 0);
-  const canvases = panels.map(({ name }) => lab.el("canvas", { tabindex: "0", role: "img", "aria-label": `${name}: points in space. ${HELP}` }));
+  const canvases = panels.map(({ name }) => lab.el("canvas", { tabindex: "0", role: "img", "aria-label": `${name}: points in 3-D. ${HELP}` }));
   const holder = lab.el("div", { class: "panels clouds" }, panels.map(({ name }, index) => lab.el("div", { class: "panel" }, lab.el("h4", {}, name), canvases[index])));
   const button = lab.el("button", { type: "button", class: "play", onclick: () => (turning() ? stop() : begin()) });
   const output = lab.el("output", { "aria-live": "off" });
@@ -27,11 +27,11 @@ lab.charts.scatter3d = function (chart, view) {
     return wanted;
   }
   function paint() {
-    output.textContent = `${Math.round(turn.yaw)}° round, ${Math.round(turn.pitch)}° up`;
+    output.textContent = `yaw ${Math.round(turn.yaw)}°, pitch ${Math.round(turn.pitch)}°`;
     if (size > 0) panels.forEach(({ cloud }, index) => lab.paintCloud(canvases[index], cloud, turn, chart.axes, looks, legend.shown, size));
   }
   function label() {
-    button.textContent = wanted ? "❚❚ Stop turning" : "▶ Turn";
+    button.textContent = wanted ? "❚❚ Stop rotation" : "▶ Rotate";
     button.setAttribute("aria-pressed", String(wanted));
   }
   function by(yaw, pitch) {
@@ -89,7 +89,7 @@ lab.charts.scatter3d = function (chart, view) {
   label();
   return {
     parts: [legend.node, holder, lab.el("div", { class: "player" }, button, output, lab.el("span", { class: "help" }, HELP))],
-    notes: ["Each cloud has its own scale; the numbers at the axes are its ends.", ...(lost ? [`${lab.count(lost, "point")} without a finite place ${lost === 1 ? "is" : "are"} left out.`] : [])],
+    notes: ["Each plot has its own scale; the numbers on the axes are the ranges.", ...(lost ? [`${lab.count(lost, "point")} without finite coordinates ${lost === 1 ? "is" : "are"} not drawn.`] : [])],
     draw(width) {
       const columns = Math.max(1, Math.min(panels.length, Math.floor((width + 20) / 260)));
       size = Math.min(Math.floor((width - 20 * (columns - 1)) / columns), 440);
@@ -103,7 +103,7 @@ lab.charts.scatter3d = function (chart, view) {
       stop();
     },
     table: () => ({
-      columns: ["cloud", "axis", "least", "greatest", "points"],
+      columns: ["plot", "axis", "min.", "max.", "points"],
       rows: panels.flatMap(({ name, cloud }) => chart.axes.map((axis, index) => [name, axis, ...(cloud.points.length ? cloud.ranges[index] : [null, null]), cloud.points.length])),
     }),
   };

@@ -1,6 +1,6 @@
-// The geometry of a cloud that turns, and its painting on a canvas.
+// Geometry of a rotating point cloud, and its drawing on a canvas.
 
-// Brings points into the cube from −1 to 1; each cloud has its own scale, which stands at the axes' ends.
+// Scales points to the cube from −1 to 1. Each cloud has its own scale, shown at the ends of the axes.
 lab.cube = function (points) {
   const good = points.filter((point) => [0, 1, 2].every((axis) => lab.isNumber(point[axis])));
   const ranges = [0, 1, 2].map((axis) => {
@@ -12,11 +12,11 @@ lab.cube = function (points) {
   return { ranges, lost: points.length - good.length, points: good.map((point) => [...ranges.map((range, axis) => within(point[axis], range)), point[3] ?? 0]) };
 };
 
-// A camera that looks at the cube's middle: [x, y, depth] on a canvas `size` wide. Far enough and small enough that no
-// corner and no label leaves it, however it is turned.
+// A camera that looks at the cube's centre: [x, y, depth] on a canvas `size` wide. Distance and zoom ensure that no
+// corner or label leaves the canvas at any rotation.
 const FAR = 7;
 const ZOOM = 0.25;
-const TALL = 1.06; // height by width
+const TALL = 1.06; // height / width
 function camera({ yaw, pitch }, size) {
   const [a, b] = [(yaw * Math.PI) / 180, (pitch * Math.PI) / 180];
   const [sa, ca, sb, cb] = [Math.sin(a), Math.cos(a), Math.sin(b), Math.cos(b)];
@@ -29,10 +29,10 @@ function camera({ yaw, pitch }, size) {
 }
 
 const SIGNS = [[-1, -1], [-1, 1], [1, -1], [1, 1]];
-// The point at `value` on an axis' edge, `out` from the middle in the other two directions.
+// The point at `value` on an edge parallel to an axis, `out` from the centre in the other two directions.
 const onEdge = (axis, [a, b], value, out = 1) => [[value, a * out, b * out], [a * out, value, b * out], [a * out, b * out, value]][axis];
 
-// The edges that carry the numbers lie at the rim: the lowest for x and y, the leftmost for z.
+// The edges with the labels are at the rim: the lowest for x and y, the leftmost for z.
 function carrier(project, axis) {
   const place = (signs) => project(onEdge(axis, signs, 0));
   return SIGNS.reduce((best, signs) => (axis === 2 ? place(signs)[0] < place(best)[0] : place(signs)[1] > place(best)[1]) ? signs : best);
@@ -61,7 +61,7 @@ function frame(context, project, cloud, axes, ink, line) {
   });
 }
 
-// Paints one cloud; `looks` gives colour and marker of each class, `shown` whether it is wanted.
+// Draws one cloud; `looks` has the colour and marker of each class, `shown` tells whether it is visible.
 lab.paintCloud = function (canvas, cloud, turn, axes, looks, shown, size) {
   const sharp = Math.max(devicePixelRatio || 1, 1.5);
   canvas.width = Math.round(size * sharp);

@@ -1,4 +1,4 @@
-// The worked example: one step at a time on the screen, all of them on paper.
+// The worked example: one step at a time on screen, all steps in print.
 
 function matrix({ name, rows, highlight = "none" }) {
   const group = (row, column) => (highlight === "rows" ? row : highlight === "columns" ? column : null);
@@ -13,7 +13,7 @@ function matrix({ name, rows, highlight = "none" }) {
 
 lab.charts.steps = function (chart, view) {
   const steps = chart.steps ?? [];
-  if (!steps.length) return { empty: "There is no step to show." };
+  if (!steps.length) return { empty: "There are no steps." };
   const pages = steps.map(({ title, text, matrices }, index) => lab.el("section", { class: "step" }, lab.el("h4", {}, `${index + 1}. ${title}`), lab.el("p", {}, text), lab.el("div", { class: "matrices" }, (matrices ?? []).map(matrix))));
   const back = lab.el("button", { type: "button", onclick: () => go(at - 1) }, "← Back");
   const next = lab.el("button", { type: "button", onclick: () => go(at + 1) }, "Next →");

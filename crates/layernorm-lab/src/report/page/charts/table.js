@@ -1,4 +1,4 @@
-// A plain table; numbers stand to the right.
+// A plain table with right-aligned numbers.
 
 lab.table = function ({ columns, rows }, label) {
   const numeric = columns.map((_, column) => rows.some((row) => typeof row[column] === "number") && rows.every((row) => typeof row[column] !== "string"));
