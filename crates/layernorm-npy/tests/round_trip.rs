@@ -13,8 +13,8 @@ const SHAPES: [&[usize]; 9] = [
     &[2, 3],
     &[3, 0, 2],
     &[2, 1, 3, 1, 5],
-    // More than one piece, and not a whole number of them.
-    &[257, 301],
+    // More than one piece, and not a whole number of them. (Miri would take minutes.)
+    if cfg!(miri) { &[17, 19] } else { &[257, 301] },
     &[1; 64],
 ];
 
@@ -68,11 +68,12 @@ fn float_bits_are_kept() {
     let back = Array::from_bytes(&bytes).unwrap().into_vec::<f32>().unwrap();
     assert_eq!(back.iter().map(|value| value.to_bits()).collect::<Vec<_>>(), bits);
 
-    let every: Vec<f16> = (0..=u16::MAX).map(f16::from_bits).collect();
+    let rows = if cfg!(miri) { 1 } else { 256 };
+    let every: Vec<f16> = (0..=u16::MAX).take(rows * 256).map(f16::from_bits).collect();
     let mut bytes = Vec::new();
-    to_writer(&mut bytes, &[256, 256], &every).unwrap();
+    to_writer(&mut bytes, &[rows, 256], &every).unwrap();
     let back = Array::from_bytes(&bytes).unwrap().into_vec::<f16>().unwrap();
-    assert!(back.iter().map(|value| value.to_bits()).eq(0..=u16::MAX));
+    assert!(back.iter().map(|value| value.to_bits()).eq((0..=u16::MAX).take(rows * 256)));
 }
 
 #[test]
