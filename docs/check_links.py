@@ -35,7 +35,9 @@ WEB = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]*:")
 def markdown_files():
     for folder, folders, files in os.walk(ROOT):
         folders[:] = sorted(f for f in folders if f not in IGNORED and not f.startswith("."))
-        yield from (Path(folder) / file for file in sorted(files) if file.endswith(".md"))
+        paths = (Path(folder) / file for file in sorted(files) if file.endswith(".md"))
+        # Links are read from where the file really is.
+        yield from (path for path in paths if not path.is_symlink())
 
 
 def slug(heading):

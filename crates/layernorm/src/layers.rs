@@ -7,7 +7,7 @@
 //! let x = [1.0f32, 2.0, 3.0, 4.0, 10.0, 20.0, 30.0, 40.0];
 //! let y = norm.forward(&x)?;
 //!
-//! Training: keep what forward saved and pass it to backward.
+//! // Training: keep what forward saved and pass it to backward.
 //! let (y2, saved) = norm.forward_train(&x)?;
 //! assert_eq!(y, y2);
 //! let gradients = norm.backward(&x, &[1.0; 8], &saved)?;
