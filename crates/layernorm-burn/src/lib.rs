@@ -4,8 +4,8 @@
 //!
 //! - [`LayerNorm`], [`RmsNorm`], [`GroupNorm`], [`InstanceNorm`], [`BatchNorm`], [`WeightNormLinear`]: modules.
 //! - [`Lstm`], [`Gru`], [`Rnn`], and [`Recurrent`], which they share.
-//! - [`functional`]: the norms as functions. [`fallback`]: the same in Burn's own operations, with its error bounds.
-//! - [`set_threads`]: how many threads the operations of a thread use.
+//! - [`functional`][]: the norms as functions. [`fallback`]: the same in Burn's own operations, with its error bounds.
+//! - [`set_threads`][]: how many threads the operations of a thread use.
 #![forbid(unsafe_code)]
 
 mod batch_norm;

@@ -4,7 +4,7 @@
 //!
 //! - [`layer_norm()`], [`rms_norm()`], [`group_norm()`], [`instance_norm()`]: norms from a `VarBuilder`.
 //! - [`lstm()`], [`gru()`], [`rnn()`], and [`Recurrent`], which they share.
-//! - [`ops`]: the norms as functions of tensors.
+//! - [`ops`][]: the norms as functions of tensors.
 #![forbid(unsafe_code)]
 
 mod checks;

@@ -4,7 +4,7 @@
 //!
 //! - [`Device`], [`Stream`], and [`memory`] for callers without a framework.
 //! - [`RowNorm`], [`GroupNorm`], [`BatchNorm`]: the norms.
-//! - [`recurrent`]: LSTMs and GRUs.
+//! - [`recurrent`][]: LSTMs and GRUs.
 //! - [`nvrtc`], [`Cache`]: how kernels are compiled and kept.
 
 mod cache;

@@ -3,7 +3,7 @@
 //! ## Where to look
 //!
 //! - [`replace`], [`replace_own`]: one file. [`Replacement`], [`commit_all`]: several together.
-//! - [`remove_unfinished`]: cleanup for signal handlers.
+//! - [`remove_unfinished`][]: cleanup for signal handlers.
 //! - [`open_regular`], [`publish`]: files that stay open.
 #![forbid(unsafe_code)]
 

@@ -3,8 +3,8 @@
 //! ## Where to look
 //!
 //! - [`read()`], [`write()`], [`to_writer`]: files and streams.
-//! - [`Array`]: shape, [`Order`] and elements; [`Array::from_bytes`] and [`Array::from_reader`] read without a path.
-//! - [`DType`]: the element types. [`Error`]: the errors.
+//! - [`Array`][]: shape, [`Order`] and elements; [`Array::from_bytes`] and [`Array::from_reader`] read without a path.
+//! - [`DType`][]: the element types. [`Error`]: the errors.
 
 #![forbid(unsafe_code)]
 

@@ -2,11 +2,11 @@
 //!
 //! ## Overview
 //!
-//! - [`Variant`]: what a cell computes, by name or your own. [`Config`] and [`Init`]: sizes and initial weights.
-//! - [`Network`]: the parameters. [`Runner`]: runs a network on [`Sequences`], for inference, for training and step
+//! - [`Variant`][]: what a cell computes, by name or your own. [`Config`] and [`Init`]: sizes and initial weights.
+//! - [`Network`][]: the parameters. [`Runner`]: runs a network on [`Sequences`], for inference, for training and step
 //!   by step.
-//! - [`weights`]: safetensors files of this and other libraries.
-//! - [`functions`]: exp, sigmoid and tanh with the same bits everywhere.
+//! - [`weights`][]: safetensors files of this and other libraries.
+//! - [`functions`][]: exp, sigmoid and tanh with the same bits everywhere.
 
 mod buffer;
 mod catalog;

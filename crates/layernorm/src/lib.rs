@@ -6,8 +6,8 @@
 //! - [`layer_norm`], [`rms_norm`], [`group_norm`], [`instance_norm`], [`batch_norm`], [`weight_norm`]: the operations
 //!   as functions of views, each with its formulas.
 //! - [`View`] and [`ViewMut`]: your memory with a shape and strides. [`NormConfig`]: axes, ε, γ and β.
-//! - [`Context`]: threads, instruction set and scratch memory of a call.
-//! - [`guide`]: examples.
+//! - [`Context`][]: threads, instruction set and scratch memory of a call.
+//! - [`guide`][]: examples.
 
 mod arch;
 pub mod baseline;
