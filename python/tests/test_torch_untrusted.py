@@ -285,3 +285,45 @@ def test_a_bias_may_change_before_backward_in_operations_too():
         with torch.no_grad():
             b.add_(1)
         assert torch.autograd.grad(y.sum(), b)[0].tolist() == [3.0] * 4
+
+
+def freed(t):
+    t.untyped_storage().resize_(0)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("which", ["weight", "input"])
+def test_freed_before_the_second_backward_of_batch_norm(training, which):
+    norm, x = lt.BatchNorm1d(64).train(training), torch.randn(3, 64, requires_grad=True)
+    (g,) = torch.autograd.grad(norm(x).pow(2).sum(), x, create_graph=True)
+    freed(norm.weight if which == "weight" else x)
+    with pytest.raises(ValueError, match="saved tensor: expected a storage of"):
+        g.sum().backward()
+
+
+class Seen(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("make", [lambda: lt.LayerNorm(8), lambda: lt.GroupNorm(2, 8), lambda: lt.LSTM(8, 4)])
+def test_freed_before_the_second_backward_in_a_mode(make):
+    module, x = make(), torch.randn(3, 2, 8, requires_grad=True)
+    if isinstance(module, lt.GroupNorm):
+        x = torch.randn(3, 8, requires_grad=True)
+    with Seen():
+        y = module(x)
+        y = y[0] if isinstance(y, tuple) else y
+        (g,) = torch.autograd.grad(y.pow(2).sum(), x, create_graph=True)
+        freed(next(module.parameters()))
+        with pytest.raises(ValueError, match="expected a storage of"):
+            g.sum().backward()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_freed_before_gradients_of_several_at_once(name):
+    network, x = NETWORKS[name](4, 5), torch.randn(3, 2, 4, requires_grad=True)
+    y = network(x)[0]
+    freed(network.weight_ih_l0)
+    with pytest.raises(ValueError, match="saved tensor: expected a storage of"):
+        torch.autograd.grad(y, x, torch.ones(4, *y.shape), is_grads_batched=True)

@@ -94,7 +94,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "layernorm", &mut script);
-            show::print(&String::from_utf8_lossy(&script))
+            show::print_verbatim(&String::from_utf8_lossy(&script))
         }
         Some(Command::Tour) => tour::run(),
         None => study::run(study::Args::default()),

@@ -2,11 +2,18 @@
 //! `println!` and `eprintln!` panic if they cannot write.
 
 use crate::failure::Failure;
+use layernorm_files::escaped;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 
-/// Prints to stdout. A closed pipe, as with `head`, is not an error.
+/// Prints to stdout. A closed pipe, as with `head`, is not an error. Names of files and tensors may be part of the text: control
+/// characters other than line breaks and tabs are printed as escapes.
 pub fn print(text: &str) -> Result<(), Failure> {
+    print_verbatim(&harmless(text))
+}
+
+/// Prints to stdout what another program reads, unchanged.
+pub fn print_verbatim(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -16,15 +23,22 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line to stderr. If stderr is closed or full, the line is lost and the program continues.
+/// Prints a line to stderr, escaped as by [`print`]. If stderr is closed or full, the line is lost and the program continues.
 pub fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", harmless(line));
+}
+
+/// The text without characters that control the terminal.
+fn harmless(text: &str) -> String {
+    let part = |part: &str| escaped(part).to_string();
+    let line = |line: &str| line.split('\t').map(part).collect::<Vec<_>>().join("\t");
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Prints one JSON object to stdout.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).map_err(|error| Failure::bad_input(format!("JSON: {error}")))?;
-    print(&format!("{text}\n"))
+    print_verbatim(&format!("{text}\n"))
 }
 
 /// An integer with commas between the thousands.

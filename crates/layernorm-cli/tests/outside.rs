@@ -59,6 +59,31 @@ fn a_full_disk_behind_stderr_or_stdout_causes_no_panic() {
     assert!(said.status == Some(2) && said.err.starts_with("error: standard output: "), "{}", said.err);
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn endless_input_is_an_error() {
+    let place = Place::new();
+    for arguments in
+        ["weights show /dev/zero", "predict /dev/zero --test 0", "apply lstm --weights /dev/zero --input x --output y"]
+    {
+        // A bug would take all memory of the machine.
+        let said = shell(&place, "ulimit -v 8000000;", arguments, "");
+        assert_eq!(said.status, Some(2), "{arguments}: {}", said.err);
+        let words = ["expected at most 1073741824 bytes from a pipe or device, found more", "No such file"];
+        assert!(words.iter().any(|words| said.err.contains(words)), "{arguments}: {}", said.err);
+    }
+}
+
+#[test]
+fn names_do_not_control_the_terminal() {
+    let place = Place::new();
+    for arguments in ["predict a\u{1b}[31mb --test 0", "weights show a\u{1b}[31mb", "report a\u{1b}[31mb"] {
+        let said = Said::from(place.command(arguments).output().unwrap());
+        assert_eq!(said.status, Some(2), "{arguments:?}: {}", said.err);
+        assert!(said.err.contains(r"a\u{1b}[31mb") && !said.err.contains('\u{1b}'), "{arguments:?}: {:?}", said.err);
+    }
+}
+
 #[test]
 fn a_run_that_needs_too_much_memory_fails_before_it_starts() {
     let place = Place::new();

@@ -147,6 +147,10 @@ fn rounding_is_rejected_without_lossy() {
     assert_eq!(folder.succeed(&format!("{to_keras} --dtype f32")), "");
     save_biases(&folder, Format::Torch, Dtype::BF16, [1.0, 0.5]);
     assert_eq!(folder.succeed(to_keras), "");
+    // Numbers that the type cannot hold at all are not a rounding.
+    save_biases(&folder, Format::Torch, Dtype::F32, [1e6, 0.0]);
+    let to_f16 = "weights convert a.safetensors b.safetensors --to torch --dtype f16 --lossy";
+    folder.refuse_any(to_f16, &["expected numbers that fit f16, found larger ones in \"bias_ih_l0\""]);
     // tf.contrib adds forget_bias = 1 itself.
     save_biases(&folder, Format::Torch, Dtype::F32, [1e-6, 0.0]);
     folder.refuse_any("weights convert a.safetensors b.safetensors --to contrib", &["4 numbers rounded"]);

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::replacement::sync_directory;
 use std::fs::{self, File, FileType, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Opens a regular file with `options`. Anything else is an error: a link is not followed, a FIFO does not block, and directories,
@@ -32,6 +32,34 @@ pub fn open_regular(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Fil
     let metadata = file.metadata().map_err(&failed)?;
     expect_regular(metadata.file_type()).map_err(&failed)?;
     Ok(file)
+}
+
+/// The most bytes that [`read`] takes from a pipe or a device.
+const STREAM_LIMIT: u64 = 1 << 30;
+
+/// Reads a whole input file. Pipes and devices do not tell their size, and some never end: more than a gibibyte from one is an
+/// error.
+///
+/// ```
+/// # #[cfg(unix)]
+/// assert!(layernorm_files::read("/dev/zero").is_err());
+/// ```
+pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let mut bytes = Vec::new();
+    if metadata.is_file() {
+        bytes.try_reserve_exact(usize::try_from(metadata.len()).unwrap_or(usize::MAX))?;
+        file.read_to_end(&mut bytes)?;
+    } else {
+        file.take(STREAM_LIMIT + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > STREAM_LIMIT {
+            return Err(io::Error::other(format!(
+                "expected at most {STREAM_LIMIT} bytes from a pipe or device, found more"
+            )));
+        }
+    }
+    Ok(bytes)
 }
 
 /// Options that neither follow a link nor block on a FIFO.

@@ -20,7 +20,8 @@ from ._modes import dispatch_modes as _dispatch_modes
 from ._modes import function_modes as _function_modes
 from ._modes import tracing as _tracing
 from ._modes import transform as _transform
-from ._readable import check_memory
+from ._readable import check_saved
+from ._readable import is_plain as _plain
 from ._readable import is_stored as _is_stored
 from ._transforms import Norm
 from ._twice import norm_backward_backward
@@ -30,10 +31,6 @@ _empty, _empty_like, _threads = torch.empty, torch.empty_like, torch.get_num_thr
 _FLOAT32 = torch.float32
 _compiling = torch.compiler.is_compiling
 _grad_enabled = torch.is_grad_enabled
-
-
-def _plain(t):
-    return t is None or ((type(t) is Tensor or type(t) is Parameter) and (t.is_cpu or t.is_cuda))
 
 
 def together(x, *others):
@@ -49,13 +46,6 @@ def has_data(*tensors):
     """Returns whether all tensors are plain ones with memory: not while tracing, nor under a transformation."""
     known = not _compiling() and not _dispatch_modes() and all(map(_plain, tensors))
     return known and not any(map(is_batched, tensors))
-
-
-def check_saved(*tensors):
-    """Raises for saved tensors whose memory was freed, before PyTorch's operations read them."""
-    for t in tensors:
-        if t is not None and has_data(t):
-            check_memory("saved tensor", t)
 
 
 class _Rows(torch.autograd.Function):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from . import _calls
+from ._readable import check_saved
 from ._transforms import map_each
 from ._twice import infer_backward_backward, norm_backward_backward
 
@@ -101,6 +102,7 @@ def _norm_backward_setup(ctx, inputs, output):
 
 def _norm_backward_gradient(ctx, *u):
     dy, x, weight = ctx.saved_tensors
+    check_saved(*ctx.saved_tensors, *u)
     u = map(_present, u, ctx.mask)
     by_dy, by_x, by_weight = norm_backward_backward(ctx.op, ctx.eps, dy, x, weight, *u)
     return by_dy, by_x, by_weight, None, None, None, None, None, None
@@ -212,6 +214,7 @@ def _infer_backward_setup(ctx, inputs, output):
 
 
 def _infer_backward_gradient(ctx, *u):
+    check_saved(*ctx.saved_tensors, *u)
     u = map(_present, u, ctx.mask)
     by_dy, by_x, by_weight = infer_backward_backward(ctx.eps, *ctx.saved_tensors, *u)
     return by_dy, by_x, by_weight, None, None, None, None, None

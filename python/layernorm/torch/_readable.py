@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from torch.nn import Parameter
+
 import torch
+from torch import Tensor
 
 _STRIDED = torch.strided
+_compiling = torch.compiler.is_compiling
+
+
+def is_plain(t):
+    """Returns whether t is None or an ordinary tensor or parameter on the CPU or a GPU."""
+    return t is None or ((type(t) is Tensor or type(t) is Parameter) and (t.is_cpu or t.is_cuda))
 
 
 def extent_of(t):
@@ -46,6 +55,22 @@ def _address(what, t):
     if not at and extent and not t.is_meta:
         raise ValueError(f"{what}: expected a tensor with memory, found one without on {t.device}")
     return at
+
+
+def check_saved(*tensors):
+    """Raises for saved tensors that were freed in the meantime, before PyTorch's operations read them. Tensors without memory of
+    their own (traced, or wrapped by a transformation) are left to PyTorch.
+    """
+    if _compiling():
+        return
+    for t in tensors:
+        if t is None or not is_plain(t):
+            continue
+        try:
+            t.untyped_storage()
+        except RuntimeError:
+            continue
+        check_memory("saved tensor", t)
 
 
 def readable(what, t):

@@ -13,6 +13,7 @@ from torch import Tensor
 from . import _composed
 from ._eager import same_device
 from ._modes import is_batched
+from ._readable import check_saved
 from ._sequences import (
     _backward,
     _gpu,
@@ -157,6 +158,7 @@ def _twice(how, saved, u, u_h, u_c, u_parameters):
 
 
 def _backward_gradient(ctx, u, u_h, u_c, u_parameters):
+    check_saved(*ctx.saved_tensors)
     outer, inner = _twice(ctx.how, ctx.saved_tensors, u, u_h, u_c, u_parameters)
     return (*outer, None, *inner[:3], inner[3:], None, None, None, None)
 

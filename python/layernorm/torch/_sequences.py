@@ -21,9 +21,9 @@ from .. import _core
 from .._names import named_places
 from . import _composed
 from ._calls import flat, flats
-from ._eager import _plain, check_saved, has_data, refuse_tangents, same_device, together
+from ._eager import has_data, refuse_tangents, same_device, together
 from ._modes import dispatch_modes, function_modes, is_batched, tracing, transform
-from ._readable import check_shape, is_stored, readable
+from ._readable import check_saved, check_shape, is_plain, is_stored, readable
 from ._tapes import tape_of, tensor_of
 from ._transforms import each
 from ._types import acc_of, code_of
@@ -313,6 +313,7 @@ class _Recurrent(torch.autograd.Function):
         if batched:
             _, spec, lengths, batch_first, seed = ctx.how
             lengths = None if lengths is None else torch.tensor(lengths, device="cpu")
+            check_saved(*tensors)
             found = mapped_gradients(spec.text, batch_first, seed, tensor_of(ctx.tape), tensors, cotangents, lengths)
         elif torch.is_grad_enabled():
             found = _RecurrentBackward.apply(ctx.how, ctx.tape, *cotangents, *tensors)
@@ -423,7 +424,7 @@ def _by_operation(spec, x, h, c, parameters, lengths, batch_first, seed, record)
 
 def _known(*tensors):
     """Returns whether all tensors have data and are on one device, and no mode must see operations."""
-    plain = not dispatch_modes() and not function_modes() and tracing() is None and all(map(_plain, tensors))
+    plain = not dispatch_modes() and not function_modes() and tracing() is None and all(map(is_plain, tensors))
     return plain and together(*tensors)
 
 

@@ -8,7 +8,6 @@ use layernorm_files::shown;
 use layernorm_lab::data::Dataset;
 use layernorm_lab::training::{Prediction, SavedModel};
 use serde::Serialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -60,7 +59,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// Reads the user's picture; warns if it is blank.
 fn seen(path: &Path, [rows, columns]: [usize; 2]) -> Result<Vec<u8>, Failure> {
     let refuse = |what: String| Failure::bad_input(format!("{}: {what}", shown(path)));
-    let bytes = fs::read(path).map_err(|error| refuse(error.to_string()))?;
+    let bytes = layernorm_files::read(path).map_err(|error| refuse(error.to_string()))?;
     let picture = picture::read(&bytes, rows, columns).map_err(refuse)?;
     if let Some(warning) = picture.warning() {
         show::say(&format!("warning: {}: {warning}", shown(path)));

@@ -74,6 +74,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         (read, written) => read.or(written),
     };
     let out = shown(&args.to_file);
+    if let Some(Rounding { largest: f64::INFINITY, tensor, .. }) = &rounding {
+        let dtype = dtype.name();
+        return Err(Failure::bad_input(format!(
+            "OUT: {out}: expected numbers that fit {dtype}, found larger ones in {tensor:?}"
+        )));
+    }
     match &rounding {
         Some(rounding) if !args.lossy => {
             return Err(Failure::bad_input(format!(

@@ -50,7 +50,7 @@ pub struct Listed {
 impl Source {
     /// Reads the file of an option.
     pub fn read(option: &'static str, path: &Path) -> Result<Self, Failure> {
-        let bytes = std::fs::read(path)
+        let bytes = layernorm_files::read(path)
             .map_err(|error| Failure::bad_input(format!("{option}: {}: cannot read: {error}", shown(path))))?;
         Ok(Source { option, path: path.to_path_buf(), bytes })
     }

@@ -65,7 +65,7 @@ impl SavedModel {
 
     /// Reads the file. The error names it.
     pub fn load(path: &Path) -> Result<SavedModel, String> {
-        let bytes = std::fs::read(path).map_err(|error| error.to_string());
+        let bytes = layernorm_files::read(path).map_err(|error| error.to_string());
         bytes.and_then(|bytes| Self::read(&bytes)).map_err(|error| format!("{}: {error}", path.display()))
     }
 
