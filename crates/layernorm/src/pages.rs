@@ -46,9 +46,14 @@ unsafe fn advise(start: *mut u8, bytes: usize) {
     const PAGE: usize = 64 << 10;
     let skip = start.addr().next_multiple_of(PAGE) - start.addr();
     let len = bytes.saturating_sub(skip) / PAGE * PAGE;
-    // SAFETY: the range lies within the caller's live memory, and the advice does not change its contents. A refusal
-    // is not an error.
-    unsafe { libc::madvise(start.add(skip).cast(), len, libc::MADV_HUGEPAGE) };
+    // SAFETY: at most the end of the caller's memory.
+    let from = unsafe { start.add(skip.min(bytes)) };
+    // Miri does not know the call.
+    if !cfg!(miri) && len > 0 {
+        // SAFETY: the range lies within the caller's live memory, and the advice does not change its contents. A refusal
+        // is not an error.
+        unsafe { libc::madvise(from.cast(), len, libc::MADV_HUGEPAGE) };
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
