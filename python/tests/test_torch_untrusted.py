@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 from torch.autograd import graph
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import layernorm.torch as lt
 from layernorm import _core
@@ -301,7 +302,7 @@ def test_freed_before_the_second_backward_of_batch_norm(training, which):
         g.sum().backward()
 
 
-class Seen(torch.utils._python_dispatch.TorchDispatchMode):
+class Seen(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         return func(*args, **(kwargs or {}))
 
