@@ -1,4 +1,4 @@
-"""Layer normalization and its relatives for NumPy: accurate, and the same bits on every machine.
+"""Layer normalization and related norms for NumPy: accurate, and bit-identical on every machine.
 
 This module has functions and recurrent networks for NumPy arrays; :mod:`layernorm.torch` has modules and functions for PyTorch.
 

@@ -77,7 +77,8 @@ def numbers(what: str, value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 
 def contiguous(what: str, value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray:
     """Converts an input to a contiguous array, of the given type if there is one. Copies only if needed."""
-    found = np.ascontiguousarray(array(what, value) if dtype is None else numbers(what, value, dtype))
+    # Not `ascontiguousarray`, which makes arrays of one dimension of numbers.
+    found = np.asarray(array(what, value) if dtype is None else numbers(what, value, dtype), order="C")
     return found if found.flags.aligned else found.copy()
 
 

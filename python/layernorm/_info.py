@@ -19,9 +19,9 @@ class Info(NamedTuple):
 
 
 def info() -> Info:
-    """Returns the number of threads and the instruction set that calls use, and the instruction sets of this machine.
+    """Returns the number of threads and the instruction set that calls use, and the instruction sets that this machine has.
 
-    :func:`set_num_threads` and :func:`set_isa` change the first two. Neither changes a bit of any result.
+    :func:`set_num_threads` and :func:`set_isa` change the first two. Neither affects the results.
     """
     threads, isa, available = _core.settings()
     return Info(threads, isa, tuple(available))

@@ -1,7 +1,7 @@
 """Normalizations of NumPy arrays.
 
 Every function takes arrays of float16, bfloat16 (of ml_dtypes), float32 or float64 with any strides, computes in float32
-(float64 for float64) and rounds the result once. Weights and biases have the input's type or float32. Results have the
+(float64 for float64) and rounds the result once. Weights and biases are in the input's type or float32. Results have the
 input's type.
 """
 
@@ -312,7 +312,7 @@ def layer_norm_backward(
         x: input of the forward pass; with a residual, the returned ``h``.
         normalized_shape, weight, eps, axis, zero_centered: as in the forward pass.
         bias: bias of the forward pass. Only its shape and type are used.
-        stats: :class:`Stats` returned by the forward pass. Without them, they are computed again.
+        stats: :class:`Stats` returned by the forward pass. If omitted, they are recomputed.
         dh: gradient of ``h`` from its other uses, of x's shape; added to the gradient of the input.
 
     Returns:
@@ -509,7 +509,7 @@ def group_norm_backward(
         x: input of the forward pass ``[N, C, …]``.
         num_groups, weight, eps: as in the forward pass.
         bias: bias of the forward pass ``[C]``. Only its shape and type are used.
-        stats: :class:`Stats` ``[N, num_groups]`` returned by the forward pass. Without them, they are computed again.
+        stats: :class:`Stats` ``[N, num_groups]`` returned by the forward pass. If omitted, they are recomputed.
 
     Returns:
         :class:`Gradients` of x ``[N, C, …]``, weight and bias ``[C]``.
@@ -576,7 +576,7 @@ def instance_norm_backward(
         x: input of the forward pass ``[N, C, …]``.
         weight, eps: as in the forward pass.
         bias: bias of the forward pass ``[C]``. Only its shape and type are used.
-        stats: :class:`Stats` ``[N, C]`` returned by the forward pass. Without them, they are computed again.
+        stats: :class:`Stats` ``[N, C]`` returned by the forward pass. If omitted, they are recomputed.
 
     Returns:
         :class:`Gradients` of x ``[N, C, …]``, weight and bias ``[C]``.
@@ -732,7 +732,7 @@ def batch_norm_backward(
         running_mean, running_var: running statistics ``[C]``.
         weight, training, eps: as in the forward pass.
         bias: bias of the forward pass ``[C]``. Only its shape and type are used.
-        stats: :class:`Stats` ``[C]`` returned by the forward pass. Without them, they are computed again.
+        stats: :class:`Stats` ``[C]`` returned by the forward pass. If omitted, they are recomputed.
 
     Returns:
         :class:`Gradients` of x ``[N, C, …]``, weight and bias ``[C]``.

@@ -160,7 +160,7 @@ class _Recurrent:
         Args:
             input_size: number of features I of the input.
             hidden_size: number of hidden units H.
-            variant: how the cell is normalized; :meth:`variants` lists the names. ``"paper"`` is that of Ba et al. (2016),
+            variant: how the cell is normalized; :meth:`variants` lists the names. ``"paper"`` is the cell of Ba et al. (2016),
                 ``"none"`` is the plain cell of torch.nn.
             num_layers: number of layers L.
             bidirectional: whether each layer also reads the sequence backward.
@@ -307,7 +307,7 @@ class _Recurrent:
         Args:
             x, state, lengths: as in :meth:`forward`.
             seed: seed of dropout and zoneout.
-            recompute: whether to save memory by recording less and computing it again in the backward pass.
+            recompute: whether to save memory by recording less and recomputing it in the backward pass.
 
         Returns:
             ``(y, state, tape)``; ``tape.backward(dy)`` returns :class:`RecurrentGradients`.

@@ -52,6 +52,8 @@ def outcome(make, seed, allowed, show=None):
     except BaseException as error:  # Rust panics are not subclasses of Exception
         if isinstance(error, KeyboardInterrupt):
             raise
+        if "can't allocate memory" in str(error):  # the same, as PyTorch says it
+            return None
         if show:
             traceback.print_exc()
         return f"{type(error).__name__}: {error}"

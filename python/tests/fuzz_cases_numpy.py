@@ -227,6 +227,14 @@ def reference(name, x, axes, groups, weight, bias, eps, zero_centered, given=Non
     return hat, rstd, gain, hat * gain + shift, (size * np.abs(gain) + np.abs(shift))
 
 
+def actual_shape(x, drawn):
+    """Returns the shape of an argument; the one that was drawn, unless it was spoiled."""
+    try:
+        return np.asarray(x).shape
+    except ValueError:  # a list of lists of different lengths
+        return drawn
+
+
 def make_norm(rng, show):
     name = pick(rng, ["layer", "rms", "group", "instance", "batch"])
     rows = name in ("layer", "rms")
@@ -235,13 +243,14 @@ def make_norm(rng, show):
     x = maybe(rng, filled(rng, shape, dtype), shape, 0.04)
     eps = pick(rng, BAD_EPS) if rng.random() < 0.03 else pick(rng, EPS)
     options, axes, groups = {}, (), 1
+    actual = actual_shape(x, shape)
     if rows:
-        axes = (len(shape) - 1,)
+        axes = (len(actual) - 1,)
         roll = rng.random()
         if roll < 0.3:
             count = int(rng.integers(1, len(shape) + 1))
-            axes = tuple(range(len(shape) - count, len(shape)))
-            options["normalized_shape"] = maybe(rng, tuple(shape[a] for a in axes), (2,))
+            axes = tuple(range(len(actual) - count, len(actual)))
+            options["normalized_shape"] = maybe(rng, shape[-count:], (2,))
         elif roll < 0.5:
             axes = tuple(int(a) for a in rng.permutation(len(shape))[: rng.integers(1, len(shape) + 1)])
             options["axis"] = pick(rng, [axes, axes, axes, (0, 0), 99, -99, 2**70, 1.5])
@@ -256,8 +265,13 @@ def make_norm(rng, show):
         if rng.random() < 0.05:
             options["num_groups"] = pick(rng, [0, -1, max(shape[1:2], default=1) + 1, 2**70, None, 1.5])
     elif name == "instance":
-        groups = shape[1] if len(shape) > 1 else 1
-    inner = shape[1:2] if not rows else tuple(shape[a] for a in axes or ())
+        groups = actual[1] if len(actual) > 1 else 1
+    if not rows:
+        inner = shape[1:2]
+    elif "axis" in options:
+        inner = tuple(shape[a] for a in axes or ())
+    else:
+        inner = shape[-len(axes) :]
     weight, bias = parameter(rng, inner, dtype), parameter(rng, inner, dtype)
     show(name, "x", describe(x), "weight", describe(weight), "bias", describe(bias), "eps", eps, options)
     common = dict(weight=weight, bias=bias, eps=eps, **options)
@@ -382,7 +396,9 @@ def backward_case(rng, show, name, x, shape, dtype, axes, groups, common):
             sizes = np.broadcast_to(size, split).reshape(source.shape)
             for what, p, got, terms in (("dweight", weight, found.weight, d * hat), ("dbias", bias, found.bias, d)):
                 if p is not None and isinstance(p, np.ndarray) and np.asarray(p).dtype.newbyteorder("=") in FLOATS:
-                    total, bound = terms.sum(rest), (np.abs(d) * (np.abs(hat) + sizes)).sum(rest)
+                    # NumPy adds one number after the other over outer axes, and there may be 10^5.
+                    total = terms.sum(rest, dtype=np.longdouble).astype(np.float64)
+                    bound = (np.abs(d) * (np.abs(hat) + sizes)).sum(rest)
                     same(what, got, total, bound, got.dtype, 64)
 
         return check

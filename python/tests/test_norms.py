@@ -293,7 +293,7 @@ def test_extremes():
         (lambda x: ln.layer_norm(x, 4, np.ones(4)), TypeError, "weight: expected float32, found float64"),
         (lambda x: ln.layer_norm(x, eps=-1.0), ValueError, "eps: expected a finite number, 0 or more, found -1"),
         (lambda x: ln.layer_norm(x, axis=2), ValueError, "axis 2 does not exist in a tensor of 2 dimensions"),
-        (lambda x: ln.layer_norm(x, axis=(0, -2)), ValueError, "axis 0 is named twice"),
+        (lambda x: ln.layer_norm(x, axis=(0, -2)), ValueError, "axis 0 is listed twice"),
         (lambda x: ln.layer_norm(x, 4, axis=1), ValueError, "normalized_shape or axis"),
         (lambda x: ln.layer_norm(x, ()), ValueError, "at least one dimension"),
         (lambda x: ln.layer_norm(x[0, 0]), ValueError, "expected at least 1 dimensions, found 0"),

@@ -17,7 +17,7 @@ def test_convert_says_what_it_did():
     optimizer = torch.optim.SGD(parameters, 0.1)
     done = lt.convert(model)
     assert list(done.changed) == ["0", "1.0", "1.1"] and done.left == {"2": "Odd", "3": "BatchNorm1d"}
-    assert "3 norms changed, 2 left" in str(done) and "1.1: RMSNorm((4,)" in str(done)
+    assert "3 norms converted, 2 left unchanged" in str(done) and "1.1: RMSNorm((4,)" in str(done)
     assert type(model[0]) is lt.LayerNorm and type(model[2]) is Odd
     assert all(a is b for a, b in zip(model.parameters(), parameters)), "what the optimizer holds"
     before = model[0].weight.clone()

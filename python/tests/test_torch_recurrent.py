@@ -211,7 +211,11 @@ def test_checkpoint_and_several_passes():
         (lambda: lt.LSTM(5, 8)(torch.ones(6, 4, 3)), ValueError, "the last dimension 5, found 3"),
         (lambda: lt.LSTM(5, 8)(torch.ones(6, 4, 5).double()), TypeError, "expected float32, found float64"),
         (lambda: lt.LSTM(5, 8)(torch.ones(5)), ValueError, "2 or 3 dimensions, found 1"),
-        (lambda: lt.GRU(5, 8)(torch.ones(6, 4, 5), torch.ones(1, 3, 8)), ValueError, "h of shape [1, 4, 8]"),
+        (
+            lambda: lt.GRU(5, 8)(torch.ones(6, 4, 5), torch.ones(1, 3, 8)),
+            ValueError,
+            "state h: expected shape [1, 4, 8], found [1, 3, 8]",
+        ),
         (lambda: lt.RNN(5, 8, nonlinearity="gelu"), ValueError, "expected tanh or relu"),
         (lambda: lt.LSTMCell(5, 8)(torch.ones(3)), ValueError, "the last dimension 5, found 3"),
     ],

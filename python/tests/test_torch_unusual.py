@@ -1,4 +1,4 @@
-"""Lazily negated tensors and zero tensors, and tensors that change between a pass and its gradients."""
+"""Lazily negated tensors and zero tensors, tensors that change between a pass and its gradients, and what is no tensor."""
 
 import warnings
 
@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 from torch.autograd import forward_ad, graph
 
 import layernorm.torch as ours
+import layernorm.torch.functional as F
 
 NORMS = [("LayerNorm", (4,)), ("RMSNorm", (4,)), ("GroupNorm", (1, 4)), ("BatchNorm1d", (4,))]
 
@@ -105,7 +106,7 @@ def test_state_without_memory_or_of_another_type():
     state = torch.ones(1, 2, 4)
     with pytest.raises(ValueError, match="one device"):
         lstm(x, (state.to("meta"), state))
-    with pytest.raises(TypeError, match="state: expected c of .* found int32"):
+    with pytest.raises(TypeError, match="state c: expected .* found int32"):
         lstm(x, (state, state.int()))
 
 
@@ -126,6 +127,60 @@ def test_an_array_is_no_tensor():
     numpy = pytest.importorskip("numpy")
     with pytest.raises(TypeError, match="expected a tensor, found ndarray"):
         ours.LayerNorm(4)(numpy.ones((2, 4), "f4"))
+
+
+@pytest.mark.parametrize("wrong", [[1.0, 2.0], "x", 1.0, object()])
+def test_what_is_no_tensor_is_said(wrong):
+    x, one, said = torch.ones(2, 2), torch.ones(2), f"expected a tensor, found {type(wrong).__name__}"
+    calls = [
+        lambda: F.layer_norm(wrong, (2,)),
+        lambda: F.layer_norm(x, (2,), wrong),
+        lambda: F.layer_norm(x, (2,), one, wrong),
+        lambda: F.rms_norm(wrong, (2,)),
+        lambda: F.rms_norm(x, (2,), wrong),
+        lambda: F.group_norm(wrong, 1),
+        lambda: F.group_norm(x, 1, wrong),
+        lambda: F.instance_norm(x.expand(2, 2, 2), wrong, one),
+        lambda: F.instance_norm(x.expand(2, 2, 2), weight=wrong),
+        lambda: F.batch_norm(x, one, wrong),
+        lambda: F.batch_norm(x, one, one, wrong),
+        lambda: F.batch_norm(wrong, one, one),
+        lambda: ours.LSTM(2, 2)(wrong),
+        lambda: ours.LSTM(2, 2)(x, (wrong, one)),
+        lambda: ours.GRU(2, 2)(x, wrong),
+        lambda: ours.GRUCell(2, 2)(wrong),
+        lambda: ours.LSTMCell(2, 2)(x, (x, wrong)),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=said):
+            call()
+    # None is a parameter that is missing, but no input.
+    for call in (lambda: ours.LSTM(2, 2)(None), lambda: F.layer_norm(None, (2,)), lambda: F.batch_norm(None, one, one)):
+        with pytest.raises(TypeError, match="input: expected a tensor, found NoneType"):
+            call()
+
+
+def test_a_parameter_that_was_removed():
+    network = ours.LSTM(2, 2)
+    network.weight_ih_l0 = None
+    with pytest.raises(TypeError, match="weight_ih_l0: expected a tensor, found NoneType"):
+        network(torch.ones(2, 2))
+
+
+@pytest.mark.parametrize("eps", [-1.0, float("nan"), float("inf")])
+def test_eps_of_tensors_without_data(eps):
+    for device in ("cpu", "meta"):
+        x, one = torch.ones(2, 2, device=device), torch.ones(2, device=device)
+        for call in (lambda: F.layer_norm(x, (2,), eps=eps), lambda: F.batch_norm(x, one, one, eps=eps)):
+            with pytest.raises(ValueError, match="eps: expected a finite number, 0 or more, found"):
+                call()
+
+
+def test_one_of_the_running_statistics_is_missing():
+    x, one = torch.ones(2, 2, 2), torch.ones(2)
+    for call in (lambda: F.batch_norm(x, one, None, training=True), lambda: F.instance_norm(x, None, one)):
+        with pytest.raises(ValueError, match="expected both running_mean and running_var, found only one"):
+            call()
 
 
 def test_convert_leaves_a_replaced_forward():

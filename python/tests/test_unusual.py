@@ -249,6 +249,13 @@ def test_states_and_parameters_are_real_numbers(dtype):
         lstm(x)
 
 
+def test_a_number_is_no_array_of_one():
+    network = layernorm.RNN(2, 1)
+    network.parameters["norm_weight_l0"] = 1.0
+    with pytest.raises(ValueError, match=r"norm_weight_l0: expected shape \[1\], found \[\]"):
+        network(np.ones((1, 1, 2), np.float32))
+
+
 def test_sizes_beyond_any_machine():
     for sizes, what in (((2**64, 4), "input_size"), ((4, 10**30), "hidden_size"), ((4, -1), "hidden_size")):
         with pytest.raises(ValueError, match=f"{what}: expected 1 to 16777216, found {sizes[what == 'hidden_size']}"):

@@ -89,9 +89,9 @@ pub struct Traits;
 /// let view = layernorm::View::<f32>::from_raw_parts(x.as_ptr(), &[1 << 20], &[1]);
 /// ```
 /// ```compile_fail,E0133
-/// use layernorm::parts::{Line, MachineIsa, Norm, StatRows};
+/// use layernorm::parts::{Line, MachineIsa, RawLayerNorm, StatRows};
 /// let nowhere = std::ptr::null_mut::<f32>();
-/// let norm = Norm { n: 1 << 20, eps: 0.0, eps_outside: 0.0, gain: nowhere, bias: nowhere };
+/// let norm = RawLayerNorm { n: 1 << 20, eps: 0.0, eps_outside: 0.0, gain: nowhere, bias: nowhere };
 /// let stats = StatRows { m: nowhere, delta: nowhere, r: nowhere };
 /// let (x, y) = (Line { ptr: nowhere.cast_const(), stride: 1 }, Line { ptr: nowhere, stride: 1 });
 /// norm.forward(MachineIsa::detect().unwrap(), x, y, stats, 1 << 20);

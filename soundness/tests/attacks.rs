@@ -5,7 +5,7 @@ use layernorm::parts::{MAX_THREADS, MachineIsa, large_pages, run, team};
 use layernorm::{
     BatchNorm, Context, GroupNorm, Isa, LayerNorm, NormConfig, Saved, StatsMut, View, ViewMut, layer_norm,
 };
-use layernorm_rnn::engines::{Engines, Lease};
+use layernorm_rnn::runner_pool::{RunnerLease, RunnerPool};
 use layernorm_rnn::{
     Config, Direction, Error, Gradients, Init, Keep, Kind, Network, Params, Runner, Sequences, State, Training, Variant,
 };
@@ -40,9 +40,9 @@ fn teams_that_break_their_rule() {
     let called = team(2, &|_, _| _ = calls.fetch_add(1, Ordering::Relaxed));
     assert_eq!(calls.into_inner(), if called { 2 } else { 0 });
     let caught = std::panic::catch_unwind(|| {
-        while !team(2, &|member, meeting| {
+        while !team(2, &|member, barrier| {
             assert!(member != 0, "member 0");
-            meeting.wait();
+            barrier.wait();
         }) {}
     });
     assert!(caught.is_err());
@@ -113,7 +113,7 @@ fn parameters_of_another_network() {
     let mut runner = Runner::default();
     let refused = |outcome: Result<(), Error>| {
         let text = outcome.unwrap_err().to_string();
-        assert!(text.contains("expected the 9 parameters of this network, found others"), "{text}");
+        assert!(text.contains("expected the 9 parameters of this network, found different ones"), "{text}");
     };
     refused(runner.forward(&victim, &Sequences::new(&x, 3, 1), None).map(drop));
     refused(runner.train(&victim, &Sequences::new(&x, 3, 1), None, Training::default()).map(drop));
@@ -141,8 +141,8 @@ fn backward_through_something_else() {
     assert!(runner.backward_into(&small, &[0f32; 5], None, 0, &mut gradients).is_err());
     assert!(runner.backward_from(&small, &[0f32; 6], None, 9).is_err());
 
-    let engines = Arc::new(Engines::default());
-    let lease = |config: Config| Lease::<f32>::new(&engines, &config, Context::new).unwrap();
+    let pool = Arc::new(RunnerPool::default());
+    let lease = |config: Config| RunnerLease::<f32>::new(&pool, &config, Context::new).unwrap();
     let (mut a, mut b) = (lease(config(2, 2)), lease(config(8, 16)));
     let a_ref = &mut *a;
     a_ref.runner.train(&a_ref.network, &Sequences::new(&x[..6], 3, 1), None, Training::default()).unwrap();

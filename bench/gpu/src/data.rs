@@ -2,6 +2,7 @@
 
 use half::{bf16, f16};
 use layernorm::Element;
+use layernorm::parts::SplitMix64;
 use layernorm_cuda::Type;
 use layernorm_cuda::memory::Plain;
 
@@ -38,25 +39,17 @@ number!(f64, Type::F64, 1e307, |value| value);
 number!(f16, Type::F16, 6e4, f16::from_f64);
 number!(bf16, Type::Bf16, 1e37, bf16::from_f64);
 
-/// Pseudorandom numbers from a seed (SplitMix64).
-pub struct Random(u64);
+/// Pseudorandom numbers from a seed.
+pub struct Random(SplitMix64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Random(SplitMix64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678))
     }
 
     /// Approximately normal: the sum of four uniform numbers, mean 0, variance 1/3.
     pub fn normal(&mut self) -> f64 {
-        let bits = self.next();
+        let bits = self.0.next_u64();
         (0..4).map(|i| f64::from((bits >> (16 * i)) as u16) / 65536.0 - 0.5).sum()
     }
 }

@@ -32,7 +32,7 @@ layernorm-gpu-bench [check] [large] [repeat] [time] [small] [sweep] [N…] [f32:
   repeat     repeat the same calls hundreds of times and compare each result with the first, bit for bit; N…: as above
   time       TB/s on tensors of 512 MiB, and small calls; N…: as above; f32:N or bf16:N: only this one, for a profiler
   small      µs per call with few rows
-  sweep      compare launch geometries; N…: as above; --held: also those that keep rows in registers
+  sweep      compare launch layouts; N…: as above; --held: also those that keep rows in registers
 Without a command: check, large and time. Exit status: 0 on success, 1 on failure, 2 for bad arguments or no GPU.";
 
 const WORK: [&str; 6] = ["check", "large", "repeat", "time", "small", "sweep"];

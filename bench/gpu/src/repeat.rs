@@ -6,7 +6,7 @@
 //! and next to a copy on another stream that competes for memory.
 
 use crate::time::{Bench, SIZES, Shape, TENSOR, prepare};
-use layernorm_cuda::config::Geometry;
+use layernorm_cuda::config::Strategy;
 use layernorm_cuda::memory::{Buffer, OwnedStream};
 use layernorm_cuda::{Device, Error, Launch, Source, Type, Variant};
 
@@ -29,19 +29,19 @@ struct DifferParams {
     count: u64,
 }
 
-/// A call to repeat; without a geometry, with the library's choice.
+/// A call to repeat; without a strategy, with the library's choice.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
     pub shape: Shape,
     pub back: bool,
-    pub geometry: Option<Geometry>,
+    pub strategy: Option<Strategy>,
 }
 
 impl Call {
     pub fn run(&self, bench: &Bench) -> Result<(), Error> {
         match self.back {
-            true => bench.backward(&self.shape, self.geometry.map(|geometry| (geometry, true))),
-            false => bench.forward(&self.shape, self.geometry),
+            true => bench.backward(&self.shape, self.strategy),
+            false => bench.forward(&self.shape, self.strategy),
         }
     }
 }
@@ -129,7 +129,7 @@ pub fn run(device: &Device, sizes: &[usize]) -> Result<usize, Error> {
         for &shape in &shapes {
             for back in [false, true] {
                 // Backward uses the statistics that the preceding forward pass wrote.
-                let [alone, beside] = repeat.look(&Call { shape, back, geometry: None })?;
+                let [alone, beside] = repeat.look(&Call { shape, back, strategy: None })?;
                 failed += usize::from(alone.calls + beside.calls > 0);
                 let direction = if back { "backward" } else { "forward" };
                 let vectors = alone.vectors + beside.vectors;

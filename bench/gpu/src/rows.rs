@@ -2,7 +2,7 @@
 
 use crate::data::{self, Mood, Number, difference};
 use layernorm::{Affine, Context, Gradients, NormConfig, Param, ParamMut, Saved, View, ViewMut, layer_norm, rms_norm};
-use layernorm_cuda::config::{self, Geometry};
+use layernorm_cuda::config::{Registers, Strategy, Streaming, ThreadPerRow};
 use layernorm_cuda::memory::{Buffer, OwnedStream};
 use layernorm_cuda::{self as cuda, Backward, Device, Forward, RowNorm, Rows, Stats, Workspace};
 
@@ -216,26 +216,29 @@ fn is_aligned(case: &Case, element: cuda::Type) -> bool {
     whole(case.shift) && whole(case.n) && whole(case.gap)
 }
 
-fn forward_geometry(case: &Case, element: cuda::Type, device: &Device) -> Option<Geometry> {
+fn forward_strategy(case: &Case, element: cuda::Type, device: &Device) -> Option<Strategy> {
     let (properties, aligned) = (device.properties(), is_aligned(case, element));
     match case.kernel {
-        Kernel::Stream => config::stream_forward(element, case.n, 2 * usize::from(case.affine), properties),
-        Kernel::Held => {
-            config::forward(element, case.rows, case.n, aligned, 1 + usize::from(case.residual), properties)
+        Kernel::Stream => {
+            Streaming::forward(element, case.n, 2 * usize::from(case.affine), properties).map(Strategy::Streaming)
         }
-        Kernel::Each => config::each_shape(element, case.n, properties),
+        Kernel::Held => {
+            let tensors = 1 + usize::from(case.residual);
+            Registers::forward(element, case.rows, case.n, aligned, tensors, properties).map(Strategy::Registers)
+        }
+        Kernel::Each => ThreadPerRow::supported(element, case.n, properties).map(Strategy::ThreadPerRow),
         Kernel::Chosen => None,
     }
 }
 
-fn backward_geometry(case: &Case, element: cuda::Type, device: &Device) -> Option<(Geometry, bool)> {
+fn backward_strategy(case: &Case, element: cuda::Type, device: &Device) -> Option<Strategy> {
     let (properties, aligned) = (device.properties(), is_aligned(case, element));
     if case.kernel == Kernel::Stream {
-        return config::stream_backward(element, case.n, usize::from(case.affine), properties)
-            .map(|found| (found, true));
+        let params = usize::from(case.affine);
+        return Streaming::backward(element, case.n, params, properties).map(Strategy::Streaming);
     }
-    let fused = case.fused?;
-    config::backward(element, case.rows, case.n, aligned, fused, properties).map(|found| (found, fused))
+    let sums = case.fused?;
+    Registers::backward(element, case.rows, case.n, aligned, sums, properties).map(Strategy::Registers)
 }
 
 fn on_gpu<T: Number>(device: &Device, case: &Case, inputs: &Inputs<T>) -> Result<Results<T>, cuda::Error> {
@@ -278,11 +281,11 @@ fn on_gpu<T: Number>(device: &Device, case: &Case, inputs: &Inputs<T>) -> Result
         Backward { x: from.rows(), dy: dy.rows(), dh: dh_rows, stats: saved, dx: Some(dx.rows()), gradients };
     // SAFETY: the buffers are as large as the shapes require, and outlive the synchronization.
     unsafe {
-        match forward_geometry(case, T::TYPE, device) {
+        match forward_strategy(case, T::TYPE, device) {
             Some(chosen) => norm.forward_with(device, &forward, chosen, stream.stream())?,
             None => norm.forward(device, &forward, stream.stream())?,
         }
-        match backward_geometry(case, T::TYPE, device) {
+        match backward_strategy(case, T::TYPE, device) {
             Some(chosen) => norm.backward_with(device, &backward, workspace, chosen, stream.stream())?,
             None => norm.backward(device, &backward, workspace, stream.stream())?,
         }

@@ -1,7 +1,7 @@
-//! Compares launch geometries, so that the tables of `config` can be set from one run.
+//! Compares launch layouts, so that the tables of `config` can be set from one run.
 
 use crate::time::{Bench, Shape, prepare};
-use layernorm_cuda::config::{self, Flow, Geometry};
+use layernorm_cuda::config::{Registers, Strategy, Streaming, ThreadPerRow};
 use layernorm_cuda::{Device, Error, Type};
 
 const SIZES: [usize; 14] = [4096, 262_144, 1024, 16384, 65536, 8192, 768, 32768, 131_072, 64, 256, 16, 32, 128];
@@ -9,127 +9,123 @@ const SIZES: [usize; 14] = [4096, 262_144, 1024, 16384, 65536, 8192, 768, 32768,
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     shape: Shape,
-    geometry: Geometry,
+    strategy: Strategy,
     /// Whether it is a backward pass, with the sums for γ and β.
     back: bool,
 }
 
-/// The library's streaming geometry, and those that differ from it in one respect.
+/// The library's streaming layout, and those that differ from it in one respect.
 fn stream_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     let (element, n, properties) = (shape.element, shape.n, device.properties());
     let mut list = Vec::new();
     for back in [false, true] {
         let params = if back { 1 } else { 2 };
-        let choose = if back { config::stream_backward } else { config::stream_forward };
+        let choose = if back { Streaming::backward } else { Streaming::forward };
         let Some(base) = choose(element, n, params, properties) else { continue };
-        let Some(flow) = base.flow else { continue };
         let mut found = vec![base];
-        found.extend([1, 2].map(|hint| Geometry { flow: Some(Flow { hint, ..flow }), ..base }));
-        found.extend([1, 2, 4, 8].map(|waves| Geometry { waves, ..base }));
-        if back && base.cluster > 1 {
-            found.push(Geometry { flow: Some(Flow { across: !flow.across, ..flow }), ..base });
+        found.extend([1, 2].map(|hint| Streaming { hint, ..base }));
+        found.extend([1, 2, 4, 8].map(|waves| Streaming { waves, ..base }));
+        if back && base.row_blocks > 1 {
+            found.push(Streaming { messages: !base.messages, ..base });
         }
-        let fits = |one: &Geometry| config::stream_fits(one, element, back, params, properties);
+        let fits = |one: &Streaming| one.fits(element, back, params, properties);
         let one = base.threads / base.teams();
         // Twice the blocks, each with half of the columns.
-        if base.cluster > 1 && base.cluster <= 8 && base.warps > 4 {
-            let threads = one / 2 * 3;
-            found.push(Geometry {
-                cluster: 2 * base.cluster,
-                warps: base.warps / 2,
-                threads: if back { one / 2 } else { threads },
-                ..base
-            });
-            found.push(Geometry {
-                cluster: 2 * base.cluster,
-                warps: base.warps / 2,
-                threads: one / 2,
-                blocks: 2,
-                ..base
-            });
+        if base.row_blocks > 1 && base.row_blocks <= 8 && base.warps > 4 {
+            let half = Streaming { row_blocks: 2 * base.row_blocks, warps: base.warps / 2, ..base };
+            found.push(Streaming { threads: if back { one / 2 } else { one / 2 * 3 }, ..half });
+            found.push(Streaming { threads: one / 2, min_blocks: 2, ..half });
         }
-        // Other numbers of teams per block or of warps per multiprocessor, each with the longest ring that fits.
-        for (threads, blocks) in
-            [1, 2, 4, 8, 16].iter().flat_map(|teams| [1, 2, 3, 4, 6, 7, 8, 12, 14].map(|blocks| (one * teams, blocks)))
-        {
-            let shape = Geometry { threads, blocks, ..base };
-            let (held, usual) = (threads * blocks, base.threads * base.blocks);
-            if threads > 1024 || (back && n > 1024 && shape.teams() > 1) || held * 2 < usual || held > usual * 2 {
-                continue;
-            }
-            for pieces in [1, 2, 4] {
-                let with = |ring| Geometry { flow: Some(Flow { pieces, ..flow }), ring, ..shape };
-                found.extend((1..=4 * pieces).rev().map(with).find(fits));
-            }
-        }
+        found.extend(other_sizes(&base, back && n > 1024, fits));
         // Several waves of blocks with a few rows each.
         let few = |&(threads, blocks): &(usize, usize)| threads <= 512 && (256..=640).contains(&(threads * blocks));
         let shapes = [1, 2, 4, 8, 16].into_iter().flat_map(|teams| (1..=16).map(move |blocks| (one * teams, blocks)));
-        for (threads, blocks) in shapes.filter(|shape| !back && few(shape)) {
-            let with = |(ring, waves)| Geometry { ring, threads, blocks, waves, ..base };
+        for (threads, min_blocks) in shapes.filter(|shape| !back && few(shape)) {
+            let with = |(ring_pieces, waves)| Streaming { ring_pieces, threads, min_blocks, waves, ..base };
             found.extend([(1, 16), (2, 8), (2, 16), (2, 32)].map(with));
         }
-        let mut kept: Vec<Geometry> = Vec::new();
+        let mut kept: Vec<Streaming> = Vec::new();
         for one in found {
             if !kept.contains(&one) && fits(&one) {
                 kept.push(one);
             }
         }
-        list.extend(kept.into_iter().map(|geometry| Candidate { shape, geometry, back }));
+        list.extend(kept.into_iter().map(|one| Candidate { shape, strategy: Strategy::Streaming(one), back }));
     }
     list
 }
 
-fn fits(geometry: &Geometry, shape: &Shape, back: bool, device: &Device) -> bool {
-    let element = shape.element;
-    let tensors = 1 + usize::from(back);
-    let whole = geometry.ring == 0 || geometry.ring > if back { geometry.steps(element) } else { 0 };
-    let bytes = geometry.ring_bytes(element, tensors) + (12 << 10);
-    let properties = device.properties();
-    whole && bytes <= properties.shared_per_block && bytes * geometry.blocks <= properties.shared_per_multiprocessor
+/// Other numbers of teams per block or of warps per multiprocessor, each with the longest ring that fits. `one_team`:
+/// a block has one team.
+fn other_sizes(base: &Streaming, one_team: bool, fits: impl Fn(&Streaming) -> bool + Copy) -> Vec<Streaming> {
+    let one = base.threads / base.teams();
+    let mut found = Vec::new();
+    for (threads, min_blocks) in
+        [1, 2, 4, 8, 16].iter().flat_map(|teams| [1, 2, 3, 4, 6, 7, 8, 12, 14].map(|blocks| (one * teams, blocks)))
+    {
+        let shape = Streaming { threads, min_blocks, ..*base };
+        let (held, usual) = (threads * min_blocks, base.threads * base.min_blocks);
+        if threads > 1024 || (one_team && shape.teams() > 1) || held * 2 < usual || held > usual * 2 {
+            continue;
+        }
+        for pieces in [1, 2, 4] {
+            let with = |ring_pieces| Streaming { pieces, ring_pieces, ..shape };
+            found.extend((1..=4 * pieces).rev().map(with).find(fits));
+        }
+    }
+    found
 }
 
-fn candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
+/// Whether so many blocks with so much dynamic shared memory fit on a multiprocessor.
+fn fits(bytes: usize, blocks: usize, device: &Device) -> bool {
+    let bytes = bytes + (12 << 10);
+    let properties = device.properties();
+    bytes <= properties.shared_per_block && bytes * blocks <= properties.shared_per_multiprocessor
+}
+
+/// Rows in registers.
+fn register_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     let (element, n) = (shape.element, shape.n);
     let mut bases = Vec::new();
     if n <= 1024 {
         for team in [2, 4, 8, 16, 32] {
-            let geometry = Geometry::narrow(element, n, team, 128).whole_steps(element);
-            if geometry.vectors * 16 / element.bytes() <= 32 && team * 16 / element.bytes() <= n.next_power_of_two() {
-                bases.push(geometry);
+            let base = Registers::narrow(element, n, team, 128).whole_steps();
+            if base.vectors * 16 / element.bytes() <= 32 && team * 16 / element.bytes() <= n.next_power_of_two() {
+                bases.push(base);
             }
         }
     } else {
         for cluster in [1, 2, 4, 8, 16] {
-            let geometry = Geometry::wide(element, n, cluster);
-            if geometry.warps <= 16 && geometry.warps >= 4.min(n / 1024) {
-                bases.push(geometry);
+            let base = Registers::wide(element, n, cluster);
+            if base.warps <= 16 && base.warps >= 4.min(n / 1024) {
+                bases.push(base);
             }
         }
     }
     let mut list = Vec::new();
     for base in bases {
-        let steps = base.steps(element);
+        let steps = base.steps();
         let most = 512 / base.threads.min(512);
         for back in [false, true] {
             let rings: Vec<usize> =
                 if back { vec![0, steps + 1, steps + 2, 2 * steps, 3 * steps] } else { vec![0, 2 * steps, 3 * steps] };
-            for ring in rings {
+            for ring_steps in rings {
                 // Fewer blocks have more registers: the backward pass holds two sums per element.
                 let choices =
                     if back { [most.div_ceil(2), (most * 3).div_ceil(4), most] } else { [most, most * 2, most * 2] };
-                for blocks in choices.into_iter().collect::<std::collections::BTreeSet<_>>() {
-                    for keep in [false, true] {
-                        let threads = base.threads * blocks;
+                for min_blocks in choices.into_iter().collect::<std::collections::BTreeSet<_>>() {
+                    for keeps_params in [false, true] {
+                        let threads = base.threads * min_blocks;
                         if threads > 1536
-                            || (keep && (back || n <= 4096))
-                            || (ring == 0 && (keep || (back && n > 1024)))
+                            || (keeps_params && (back || n <= 4096))
+                            || (ring_steps == 0 && (keeps_params || (back && n > 1024)))
                         {
                             continue;
                         }
-                        let geometry = Geometry { ring, blocks, keep, ..base };
-                        if fits(&geometry, &shape, back, device) {
-                            list.push(Candidate { shape, geometry, back });
+                        let one = Registers { ring_steps, min_blocks, keeps_params, sums: back, ..base };
+                        let whole = ring_steps == 0 || !back || ring_steps > steps;
+                        if whole && fits(one.ring_bytes(1 + usize::from(back)), min_blocks, device) {
+                            list.push(Candidate { shape, strategy: Strategy::Registers(one), back });
                         }
                     }
                 }
@@ -147,21 +143,21 @@ fn four_candidates(shape: Shape) -> Vec<Candidate> {
     let mut list = Vec::new();
     for team in [8, 16, 32].into_iter().filter(|team| (8..=32).contains(&shape.n.div_ceil(*team))) {
         for threads in [64, 128] {
-            let base = Geometry::narrow_four(shape.element, shape.n, team, threads);
-            let geometry = |held: usize| Geometry { blocks: held / threads, ..base };
-            list.extend([512, 768, 1024].map(|held| Candidate { shape, geometry: geometry(held), back: false }));
+            let base = Registers::narrow_four(shape.element, shape.n, team, threads);
+            let strategy = |held: usize| Strategy::Registers(Registers { min_blocks: held / threads, ..base });
+            list.extend([512, 768, 1024].map(|held| Candidate { shape, strategy: strategy(held), back: false }));
         }
     }
     list
 }
 
-/// One thread per row, in persistent and in short-lived blocks.
-fn each_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
+/// One thread per row, in one wave and in several.
+fn thread_per_row_candidates(shape: Shape, device: &Device) -> Vec<Candidate> {
     let all = [(3, 128, 4), (2, 128, 4), (2, 128, 5), (2, 128, 3), (3, 128, 2), (3, 64, 8)];
-    let each = |(ring, threads, blocks)| Geometry::each(shape.element, shape.n, ring, threads, blocks);
-    let found = all.into_iter().filter_map(each).filter(|one| fits(one, &shape, false, device));
-    let candidate = |geometry| Candidate { shape, geometry, back: false };
-    found.flat_map(|one| [1, 4].map(|waves| candidate(Geometry { waves, ..one }))).collect()
+    let with = |(rows, threads, blocks)| ThreadPerRow::new(shape.element, shape.n, rows, threads, blocks);
+    let found = all.into_iter().filter_map(with).filter(|one| fits(one.buffer_bytes(), one.min_blocks, device));
+    let candidate = |one| Candidate { shape, strategy: Strategy::ThreadPerRow(one), back: false };
+    found.flat_map(|one| [1, 4].map(|waves| candidate(ThreadPerRow { waves, ..one }))).collect()
 }
 
 /// The candidates for a size. `held`: also rows in registers, not only streaming ones.
@@ -169,13 +165,15 @@ fn all_candidates(shapes: &[Shape], device: &Device, held: bool) -> Vec<Candidat
     let mut list: Vec<Candidate> = shapes.iter().flat_map(|&shape| stream_candidates(shape, device)).collect();
     // The library's choice for rows in registers.
     list.extend(shapes.iter().filter_map(|&shape| {
-        let geometry = config::forward(shape.element, shape.rows, shape.n, true, 1, device.properties())?;
-        Some(Candidate { shape, geometry, back: false })
+        let one = Registers::forward(shape.element, shape.rows, shape.n, true, 1, device.properties())?;
+        Some(Candidate { shape, strategy: Strategy::Registers(one), back: false })
     }));
-    list.extend(shapes.iter().flat_map(|&shape| each_candidates(shape, device)));
+    list.extend(shapes.iter().flat_map(|&shape| thread_per_row_candidates(shape, device)));
     list.extend(shapes.iter().flat_map(|&shape| four_candidates(shape)));
     // Short rows have no other candidates.
-    list.extend(shapes.iter().filter(|shape| held || shape.n <= 512).flat_map(|&shape| candidates(shape, device)));
+    list.extend(
+        shapes.iter().filter(|shape| held || shape.n <= 512).flat_map(|&shape| register_candidates(shape, device)),
+    );
     list
 }
 
@@ -208,9 +206,9 @@ pub fn run(device: &Device, held: bool, sizes: &[usize]) -> Result<(), Error> {
 
 fn launch(bench: &Bench, one: &Candidate) -> Result<(), Error> {
     if one.back {
-        bench.backward(&one.shape, Some((one.geometry, true)))
+        bench.backward(&one.shape, Some(one.strategy))
     } else {
-        bench.forward(&one.shape, Some(one.geometry))
+        bench.forward(&one.shape, Some(one.strategy))
     }
 }
 
@@ -228,17 +226,13 @@ fn report<'a>(
     let mut found = Vec::new();
     for one in candidates {
         match bench.median(5, || launch(bench, one)) {
-            Ok(seconds) => found.push((rate(seconds), one.geometry)),
+            Ok(seconds) => found.push((rate(seconds), one.strategy)),
             Err(error) => println!("{one:?}: {error}"),
         }
     }
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
-    for (rate, g) in found.iter().take(6).chain(found.iter().skip(6).rev().take(2)) {
-        let flow = g.flow.map_or(String::new(), |f| format!("pieces {} hint {} across {}", f.pieces, f.hint, f.across));
-        let Geometry { team, warps, cluster, vectors, four, ring, threads, keep, blocks, waves, .. } = g;
-        println!(
-            "{name} {rate:.2} team {team} warps {warps} cluster {cluster} vectors {vectors} four {four} ring {ring} threads {threads} keep {keep} blocks {blocks} waves {waves} {flow}"
-        );
+    for (rate, strategy) in found.iter().take(6).chain(found.iter().skip(6).rev().take(2)) {
+        println!("{name} {rate:.2} {strategy:?}");
     }
     Ok(())
 }

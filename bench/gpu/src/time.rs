@@ -2,7 +2,7 @@
 
 use crate::data::{self, Mood};
 use half::bf16;
-use layernorm_cuda::config::{self, Geometry};
+use layernorm_cuda::config::{Registers, Strategy};
 use layernorm_cuda::memory::{Buffer, Event, OwnedStream};
 use layernorm_cuda::{
     Affine, Backward, Device, Error, Forward, Gradients, Launch, NOOP, Param, RowNorm, Rows, Stats, Type, Variant,
@@ -97,25 +97,25 @@ impl<'a> Bench<'a> {
         Stats { m: self.stats[0].at(0), delta: self.stats[1].at(0), rstd: self.stats[2].at(0) }
     }
 
-    pub fn forward(&self, shape: &Shape, geometry: Option<Geometry>) -> Result<(), Error> {
+    pub fn forward(&self, shape: &Shape, strategy: Option<Strategy>) -> Result<(), Error> {
         let norm = self.norm(shape);
         let call =
             Forward { x: self.rows(shape, 0), residual: None, y: self.rows(shape, 2), stats: Some(self.saved()) };
         // SAFETY: the buffers are larger than any shape, and live until the run ends.
         unsafe {
-            match geometry {
-                Some(geometry) => norm.forward_with(self.device, &call, geometry, self.stream.stream()),
+            match strategy {
+                Some(strategy) => norm.forward_with(self.device, &call, strategy, self.stream.stream()),
                 None => norm.forward(self.device, &call, self.stream.stream()),
             }
         }
     }
 
-    pub fn backward(&self, shape: &Shape, geometry: Option<(Geometry, bool)>) -> Result<(), Error> {
+    pub fn backward(&self, shape: &Shape, strategy: Option<Strategy>) -> Result<(), Error> {
         let param = |i: usize| Some(Param { address: self.params[i].at(0), f32: false });
-        self.gradients(shape, geometry, Gradients { gain: param(2), bias: param(3) })
+        self.gradients(shape, strategy, Gradients { gain: param(2), bias: param(3) })
     }
 
-    fn gradients(&self, shape: &Shape, geometry: Option<(Geometry, bool)>, gradients: Gradients) -> Result<(), Error> {
+    fn gradients(&self, shape: &Shape, strategy: Option<Strategy>, gradients: Gradients) -> Result<(), Error> {
         let norm = self.norm(shape);
         let call = Backward {
             x: self.rows(shape, 0),
@@ -128,8 +128,8 @@ impl<'a> Bench<'a> {
         let workspace = Workspace { address: self.work.at(0), bytes: self.work.len() };
         // SAFETY: as above.
         unsafe {
-            match geometry {
-                Some(geometry) => norm.backward_with(self.device, &call, workspace, geometry, self.stream.stream()),
+            match strategy {
+                Some(strategy) => norm.backward_with(self.device, &call, workspace, strategy, self.stream.stream()),
                 None => norm.backward(self.device, &call, workspace, self.stream.stream()),
             }
         }
@@ -284,7 +284,7 @@ fn small(bench: &Bench, copy: f64) -> Result<(), Error> {
     prepare(&shapes, |shape| bench.forward(shape, None).and_then(|()| bench.backward(shape, None)));
     for shape in &shapes {
         let Shape { element, rows, n } = *shape;
-        let held = config::forward(element, rows, n, true, 1, bench.device.properties());
+        let held = Registers::forward(element, rows, n, true, 1, bench.device.properties()).map(Strategy::Registers);
         let times = [
             bench.in_graph(|| bench.forward(shape, None))?,
             bench.in_graph(|| bench.forward(shape, held))?,

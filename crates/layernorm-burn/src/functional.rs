@@ -1,7 +1,7 @@
-//! The operations as functions of tensors: fused on flex, composed of Burn's own operations ([`crate::fallback`])
+//! The operations as functions on tensors: fused on flex, composed of Burn's own operations ([`crate::fallback`])
 //! elsewhere.
 //!
-//! All of them are differentiable. Parameters have the input's type or f32; other types are cast to the input's type.
+//! All of them are differentiable. Parameters are in the input's type or f32; other types are cast to the input's type.
 //!
 //! # Panics
 //! All of them panic on shape mismatches, with the message of [`layernorm::Error`] or [`layernorm_rnn::Error`].

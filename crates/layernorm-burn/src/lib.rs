@@ -1,11 +1,12 @@
 #![doc = include_str!("../README.md")]
 //!
-//! ## Where to look
+//! ## Overview
 //!
 //! - [`LayerNorm`], [`RmsNorm`], [`GroupNorm`], [`InstanceNorm`], [`BatchNorm`], [`WeightNormLinear`]: modules.
 //! - [`Lstm`], [`Gru`], [`Rnn`], and [`Recurrent`], which they share.
-//! - [`functional`][]: the norms as functions. [`fallback`]: the same in Burn's own operations, with its error bounds.
-//! - [`set_threads`][]: how many threads the operations of a thread use.
+//! - [`functional`][]: the norms as functions. [`fallback`]: the same composed of Burn's own operations, with error
+//!   bounds.
+//! - [`set_threads`][]: limits the threads of operations called from the current thread.
 #![forbid(unsafe_code)]
 
 mod batch_norm;

@@ -1,10 +1,10 @@
 #![doc = include_str!("../README.md")]
 //!
-//! ## Where to look
+//! ## Overview
 //!
 //! - [`layer_norm()`], [`rms_norm()`], [`group_norm()`], [`instance_norm()`]: norms from a `VarBuilder`.
 //! - [`lstm()`], [`gru()`], [`rnn()`], and [`Recurrent`], which they share.
-//! - [`ops`][]: the norms as functions of tensors.
+//! - [`ops`][]: the norms as functions on tensors.
 #![forbid(unsafe_code)]
 
 mod checks;

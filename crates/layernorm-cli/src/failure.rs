@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Failure {
     /// What is wrong: what was expected and what was found.
     pub message: String,
-    /// 1: a result is out of contract, or a run failed. 2: the input or the arguments are bad. 130: stopped by Ctrl-C.
+    /// 1: a result violates the contract, or a run failed. 2: the input or the arguments are invalid. 130: stopped by Ctrl-C.
     pub status: u8,
 }
 

@@ -31,7 +31,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 
-/// Layer normalization and its relatives: accurate, and the same bits on every machine.
+/// Layer normalization and related norms: accurate, and bit-identical on every machine.
 ///
 /// Without a subcommand, runs `layernorm study all` in its quick size: trains networks with and without normalization on real
 /// digits and writes one report.
@@ -77,10 +77,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<(), Failure> {
     // Checked once here: everything that computes later would fail with the same error.
     layernorm::Isa::detect()?;
-    // A study installs its own handler, which stops it at the next step.
-    if !matches!(cli.command, Some(Command::Study(_)) | None) {
-        signals::clean_up()?;
-    }
+    signals::install()?;
     match cli.command {
         Some(Command::Study(args)) => study::run(args),
         Some(Command::Report(args)) => report::run(&args),

@@ -1,29 +1,21 @@
 //! Seeded random numbers, the same on every machine: no library function is used whose last bit could differ.
 
+use layernorm::parts::SplitMix64;
 use layernorm::{Element, Float};
 
-/// A small generator (splitmix64).
+/// A generator of normal numbers.
 #[derive(Debug)]
-pub struct Random(u64);
+pub struct Random(SplitMix64);
 
 impl Random {
     /// A generator with this seed.
     pub fn new(seed: u64) -> Self {
-        Random(seed)
-    }
-
-    /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        Random(SplitMix64::new(seed))
     }
 
     /// Uniform in [0, 1).
     pub fn uniform(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.uniform()
     }
 
     /// Mean 0, variance 1, normal except in the far tails: a sum of twelve uniform numbers, each of variance 1/12.

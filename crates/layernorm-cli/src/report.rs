@@ -1,4 +1,4 @@
-//! `layernorm report`: makes a report from existing records, without running anything.
+//! `layernorm report`: creates a report from existing records, without running anything.
 
 use crate::failure::Failure;
 use crate::{show, study};
@@ -10,9 +10,9 @@ Examples:
   layernorm report lab-out          the records of `layernorm study`, even while it is running
   layernorm report lab-out/old-1    older runs that were moved aside";
 
-/// Make the report of a folder again from its records.
+/// Regenerate the report of a folder from its records.
 ///
-/// Trains nothing: reads DIR/runs, reports finished runs and replaces DIR/report.html.
+/// Does not train: reads DIR/runs, reports finished runs and replaces DIR/report.html.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

@@ -12,7 +12,7 @@ use layernorm_files::Replacement;
 use layernorm_lab::data::Dataset;
 use layernorm_lab::models::{Arch, Norm, Reads};
 use layernorm_lab::records::{Header, RunFile};
-use layernorm_lab::session::{Event, Lock, Watcher, Whole};
+use layernorm_lab::session::{Event, Lock, Progress, Watcher};
 use layernorm_lab::studies::{self, Observer};
 use layernorm_lab::training::events::Trained;
 use layernorm_lab::training::{self, Optimizer, Outcome, SavedModel, Spec};
@@ -39,10 +39,10 @@ available fails before it starts.";
 
 /// Train one network on images and save it.
 ///
-/// The LSTM reads an image row by row; the Transformer sees all rows at once; CNN and MLP see the whole image. The same
-/// arguments give the same records, to the bit.
+/// The LSTM reads an image row by row, the Transformer all rows at once, and the CNN and MLP the whole image. The same
+/// arguments give the same records, bit for bit.
 ///
-/// Exit status: 0 on success, 1 if training diverged, 2 if the arguments or files are bad, 130 after Ctrl-C.
+/// Exit status: 0 on success, 1 if training diverged, 2 if the arguments or files are invalid, 130 after Ctrl-C.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -103,14 +103,14 @@ enum How {
 }
 
 /// Upper limit of --size, far above what these networks need.
-const MOST_UNITS: usize = 16_384;
+const MAX_UNITS: usize = 16_384;
 /// Upper limit on the number of validations in a run.
-const MOST_EVALUATIONS: usize = 200;
+const MAX_EVALUATIONS: usize = 200;
 /// Number of attention heads of the Transformer.
 const HEADS: usize = 4;
 
 fn size(text: &str) -> Result<usize, String> {
-    study::up_to(MOST_UNITS, text)
+    study::up_to(MAX_UNITS, text)
 }
 
 fn norm(name: &str) -> Result<Norm, String> {
@@ -190,7 +190,7 @@ impl Args {
             How::Sgd => Optimizer::Sgd,
         };
         spec.steps = self.epochs.saturating_mul(spec.steps_of_epoch());
-        spec.evaluations = self.epochs.saturating_mul(2).min(MOST_EVALUATIONS);
+        spec.evaluations = self.epochs.saturating_mul(2).min(MAX_EVALUATIONS);
         spec
     }
 }
@@ -198,10 +198,10 @@ impl Args {
 /// Trains the network and shows progress.
 fn train(spec: &Spec, data: &Dataset, file: &mut RunFile, out: &Path) -> Result<Outcome, Failure> {
     let view = Arc::new(View::new());
-    interrupt::listen(&view)?;
+    interrupt::listen(&view);
     let resumed = !file.record().events.is_empty();
     let mut watch = Watch { view: &view, begun: Instant::now() };
-    view.event(Event::Began { worker: 0, run: RUN, resumed }, &whole(0.0, None));
+    view.event(Event::Began { worker: 0, run: RUN, resumed }, &progress(0.0, None));
     let outcome = training::run(spec, data, file, &mut watch);
     view.clear();
     outcome.map_err(|error| match error {
@@ -214,8 +214,8 @@ fn train(spec: &Spec, data: &Dataset, file: &mut RunFile, out: &Path) -> Result<
 }
 
 /// The progress of a session with a single run.
-fn whole(done: f64, left: Option<std::time::Duration>) -> Whole {
-    Whole { ended: 0, total: 1, done, left }
+fn progress(done: f64, left: Option<std::time::Duration>) -> Progress {
+    Progress { ended: 0, total: 1, done, left }
 }
 
 struct Watch<'a> {
@@ -226,7 +226,7 @@ struct Watch<'a> {
 impl Observer for Watch<'_> {
     fn progress(&mut self, done: f64, words: &str) {
         let left = (done > 0.0).then(|| self.begun.elapsed().mul_f64((1.0 - done) / done));
-        self.view.event(Event::Progress { worker: 0, run: RUN, done, words }, &whole(done, left));
+        self.view.event(Event::Progress { worker: 0, run: RUN, done, words }, &progress(done, left));
     }
 
     fn stop(&self) -> bool {

@@ -57,7 +57,7 @@ fn group_norm_is_what_the_formula_gives() {
 
 /// With running statistics of type `R`.
 fn inference<T: Number, R: Number>(shape: &[usize]) {
-    let (mut random, channels) = (Random(21), shape[1]);
+    let (mut random, channels) = (Random::new(21), shape[1]);
     let (mean, var): (Vec<R>, Vec<R>) = (random.numbers(channels, 1.5), random.numbers(channels, 1.25));
     let kind = Kind::Fixed { mean: wide(&mean), var: wide(&var) };
     let case = Case { kind, ..batch(shape).options("--running-mean rm.npy --running-var rv.npy") };

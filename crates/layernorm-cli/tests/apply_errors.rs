@@ -92,7 +92,7 @@ fn wrong_axes_and_groups() {
         let message = format!("axis {wrong} does not exist in a tensor of 2 dimensions");
         folder.refuse(&format!("{LAYER} --axes {axis}"), &[&message]);
     }
-    folder.refuse(&format!("{LAYER} --axes 1,-1"), &["axis 1 is named twice"]);
+    folder.refuse(&format!("{LAYER} --axes 1,-1"), &["axis 1 is listed twice"]);
     folder.refuse(&format!("{LAYER} --axes one"), &["--axes", "one"]);
     folder.save("scalar.npy", &[], &[1.0f32]);
     folder.refuse("layer-norm --input scalar.npy --output y.npy", &["axis -1", "0 dimensions"]);
@@ -117,7 +117,7 @@ fn wrong_numbers_and_names() {
     let names = "expected one of scalar, avx2, avx512, neon, found \"sse9\"";
     folder.refuse(&format!("{LAYER} --isa sse9"), &["--isa", names]);
     for isa in Isa::ALL.into_iter().filter(|isa| !isa.is_available()) {
-        let message = format!("instruction set {isa} is not on this machine");
+        let message = format!("instruction set {isa} is not available on this machine");
         folder.refuse(&format!("{LAYER} --isa {isa}"), &[&message]);
     }
     folder.refuse("weight-norm --input x.npy --output y.npy", &["weight-norm", "layer-norm", "instance-norm"]);

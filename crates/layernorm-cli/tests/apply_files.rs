@@ -89,7 +89,7 @@ fn a_result_may_replace_the_input() {
 #[test]
 fn the_mean_is_the_sum_of_both_parts() {
     let (folder, shape) = (Folder::new(), [8, 5000]);
-    let x: Vec<f32> = Random(37).numbers(8 * 5000, 1000.0);
+    let x: Vec<f32> = Random::new(37).numbers(8 * 5000, 1000.0);
     folder.save("x.npy", &shape, &x);
     folder.apply("layer-norm --input x.npy --output y.npy --mean-output m.npy --rstd-output s.npy");
     let (mut saved, mut y) = (Saved::new(8), vec![0.0; x.len()]);

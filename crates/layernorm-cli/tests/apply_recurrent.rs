@@ -32,7 +32,7 @@ fn rounded<A: Real>(network: &Network<f64>) -> Network<A> {
 
 /// Writes x to a file and returns it.
 fn save_x<N: Element + Scalar>(folder: &Folder, shape: &[usize]) -> Vec<N> {
-    let x = Random(5).numbers(shape.iter().product(), 0.0);
+    let x = Random::new(5).numbers(shape.iter().product(), 0.0);
     folder.save("x.npy", shape, &x);
     x
 }
@@ -88,7 +88,7 @@ fn everything_at_once() {
     let network = save(&folder, config);
     let network = Network::from_params(eps, rounded::<f32>(&network).params().clone()).unwrap();
     let x = save_x::<f32>(&folder, &[B, T, I]);
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     let initial = State { h: random.numbers(4 * B * 3, 0.0), c: random.numbers(4 * B * H, 0.0) };
     folder.save("h0.npy", &[4, B, 3], &initial.h);
     folder.save("c0.npy", &[4, B, H], &initial.c);
@@ -158,7 +158,7 @@ fn half_precision_has_states_of_f32() {
     let config = named(Kind::Lstm, "none");
     let network = rounded::<f32>(&save(&folder, config));
     let x = save_x::<f16>(&folder, &[T, B, I]);
-    let h: Vec<f16> = Random(6).numbers(B * H, 0.0);
+    let h: Vec<f16> = Random::new(6).numbers(B * H, 0.0);
     folder.save("half.npy", &[1, B, H], &h);
     let wide: Vec<f32> = h.iter().map(|h| h.to_f32()).collect();
     folder.save("wide.npy", &[1, B, H], &wide);

@@ -77,7 +77,7 @@ fn residual<T: Number>(op: &'static str) {
     let case = Case::new(op, &[5, 33], &[0], &[1]);
     let command = case.command();
     case.prepare::<T, T>(&folder, 11);
-    let mut random = Random(12);
+    let mut random = Random::new(12);
     let r: Vec<T> = random.numbers(5 * 33, 0.5);
     folder.save("r.npy", &case.shape, &r);
     let backward = "--grad-output dy.npy --grad-weight dw.npy --grad-bias db.npy --grad-input";

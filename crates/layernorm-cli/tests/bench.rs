@@ -49,7 +49,9 @@ fn a_table_says_where_and_how_it_was_measured() {
     let output = layernorm(&args);
     assert_eq!(output.status.code(), Some(0));
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    for part in ["64×128", "into given memory", "scalar, 2 threads", env!("CARGO_PKG_VERSION"), "backward", "triad"] {
+    for part in
+        ["64×128", "into preallocated memory", "scalar, 2 threads", env!("CARGO_PKG_VERSION"), "backward", "triad"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
@@ -93,7 +95,7 @@ fn bad_arguments_end_with_status_2_and_say_what_was_expected() {
 fn an_instruction_set_that_the_machine_lacks_is_an_error() {
     let missing = layernorm(&["bench", "--isa", if cfg!(target_arch = "x86_64") { "neon" } else { "avx2" }]);
     assert_eq!(missing.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&missing.stderr).contains("is not on this machine, which has scalar"));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("is not available on this machine, which has scalar"));
 }
 
 #[test]

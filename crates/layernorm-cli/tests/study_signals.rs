@@ -1,10 +1,11 @@
-//! `layernorm study` killed, interrupted and started twice.
+//! `layernorm study` killed, interrupted and started twice, and `layernorm train` interrupted.
 #![cfg(unix)]
 
 mod study_common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::thread::sleep;
@@ -124,6 +125,33 @@ fn ctrl_c_stops_cleanly_and_says_how_to_continue() {
     let after = records(&place.path("lab"));
     assert_eq!(after.len(), 5);
     assert!(before.iter().all(|(name, bytes)| after[name].starts_with(bytes)));
+}
+
+#[test]
+fn a_request_to_terminate_ends_a_study_at_once() {
+    let place = Place::new();
+    let mut child = place.command(&format!("{LONG} --out lab")).spawn().unwrap();
+    wait_until("run", || going_on(&place.path("lab")));
+    signal("-TERM", &child);
+    assert_eq!(child.wait().unwrap().signal(), Some(15));
+    let entries = fs::read_dir(place.path("lab/runs")).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
+    assert!(names.iter().all(|name| !name.starts_with(".layernorm-")), "{names:?}");
+}
+
+#[test]
+fn ctrl_c_stops_a_training_run() {
+    let place = Place::new();
+    let mut command = place.command("train --model mlp --size 16 --epochs 10000");
+    let child = command.spawn().unwrap();
+    let path = place.path("trained/train.jsonl");
+    let lines = || fs::read(&path).map_or(0, |bytes| bytes.iter().filter(|&&b| b == b'\n').count());
+    wait_until("evaluation", || lines() > 1);
+    signal("-INT", &child);
+    let said = Said::from(child.wait_with_output().unwrap());
+    assert_eq!(said.status, Some(130), "{}", said.err);
+    assert!(said.err.contains("stopped; run the same command again to continue"), "{}", said.err);
+    assert!(place.path("trained/train.checkpoint").is_file() && !is_finished(&fs::read(&path).unwrap()));
 }
 
 #[test]

@@ -76,9 +76,14 @@ fn the_tour_shows_what_the_library_promises() {
     let output = layernorm(&["tour"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    for part in
-        ["0 differing bits", "within 4 units", "into given memory", "Recurrent networks", "What this shows", "Next:"]
-    {
+    for part in [
+        "0 differing bits",
+        "within 4 units",
+        "into preallocated memory",
+        "Recurrent networks",
+        "What this shows",
+        "Next:",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

@@ -39,8 +39,6 @@ struct Pipe {
     u64 full[HELD_WARPS * RING];
 };
 
-template <bool B> struct Flag { static constexpr bool value = B; };
-
 struct Terms { Stat stat; A a, b; int k, j, l; };
 
 // Calls `look(part, x, dy, γ)` for each vector of this thread. Not unrolled: for rare rows.
@@ -164,10 +162,126 @@ __device__ inline void read_stats(const Params& p, A (&to)[3][CHUNK], i64 chunk,
     }
 }
 
+// The chunks of a team, whose rows it takes in turn. Only the very last chunk may be partial.
+struct Chunks {
+    const Params& p;
+    i64 column;        // the warp's first
+    int first, teams;  // the team's first chunk, and the distance to its next one
+
+    __device__ i64 chunk_of(int turn) const { return first + i64(turn / CHUNK) * teams; }
+    __device__ i64 row_of(int turn) const { return chunk_of(turn) * CHUNK + turn % CHUNK; }
+    // The start of the warp's part of x (0) or dy (1).
+    __device__ const T* operator()(int t, int turn) const {
+        return (t == 0 ? p.x + row_of(turn) * p.stride_x : p.dy + row_of(turn) * p.stride_dy) + column;
+    }
+    // Number of rows.
+    __device__ int rows() const {
+        i64 all = (p.rows + CHUNK - 1) / CHUNK;
+        if (first >= all) return 0;
+        i64 rounds = IN_TURN ? (all - 1 - first) / teams : 0, left = p.rows - (first + rounds * teams) * CHUNK;
+        return int(rounds * CHUNK + (left < CHUNK ? left : CHUNK));
+    }
+};
+
+// From sum(g) and sum(g·x̂) to a and b.
+struct ToMeans {
+    const Params& p;
+    __device__ __forceinline__ void operator()(A (&sum)[2]) const {
+        sum[0] = CENTERED ? divide(whole(sum[0]), p.count) : A(0);
+        sum[1] = divide(sum[1], p.count);
+    }
+};
+
+__device__ __forceinline__ Stat stat_of(const Pipe& pipe, const Team& team, int q) {
+    const A(&stats)[3][CHUNK] = pipe.stats[team.own][q / CHUNK % (1 + IN_TURN)];
+    return Stat{stats[0][q % CHUNK], stats[1][q % CHUNK], stats[2][q % CHUNK]};
+}
+
+// Writes the sums of the chunk that ends before row q, for γ (0) or β (1), and resets them.
+__device__ __forceinline__ void leave(const Params& p, const Team& team, const Chunks& chunks, Held& sums, int q, int which) {
+    A* to = p.sums + (which * p.parts + chunks.chunk_of(q - 1)) * p.n;
+    team.by_portion(p.n, [&](auto portion) {
+        using W = decltype(portion);
+#pragma unroll
+        for (int v = 0; v < VECS; v++) {
+            auto word = [&](int j) { return __float_as_uint(sums[v][j]); };
+            if (team.has<W>(v, 0, p.n)) *(uint4*)(to + team.at(v)) = uint4{word(0), word(1), word(2), word(3)};
+#pragma unroll
+            for (int j = 0; j < VEC; j++) sums[v][j] = 0;
+        }
+    });
+}
+
+// This thread's sums of the row at `loaded`, whose statistics are `stat`; adds its dy to the sums of the chunk.
+__device__ __forceinline__ void sum_row(const Params& p, const Team& team, const Ring& ring, const Columns<GAIN>& gains,
+                                        const Stat& stat, Cursor& loaded, Held& bias_sum, A (&lane)[2][PARTS][VEC]) {
+    team.by_portion(p.n, [&](auto portion) {
+        using W = decltype(portion);
+#pragma unroll
+        for (int v = 0; v < VECS; v++) {
+            if (v % PIECE_VECS == 0) ring.wait(loaded);
+            if (team.has<W>(v, 0, p.n)) {
+                A x[VEC], dy[VEC], gain[VEC];
+                unpack(ring.get(loaded.slot, v % PIECE_VECS, 0), x);
+                unpack(ring.get(loaded.slot, v % PIECE_VECS, 1), dy);
+                gains.get(v, A(1), gain);
+#pragma unroll
+                for (int j = 0; j < VEC; j++) {
+                    A g = dy[j] * gain_of(gain[j]);
+                    A x_hat = ((x[j] - stat.m) - stat.delta) * stat.r;
+                    if (CENTERED) lane[0][v % PARTS][j] = chained<W>(lane[0][v % PARTS][j], g, v);
+                    lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
+                    bias_sum[v][j] = bias_sum[v][j] + dy[j];
+                    made(bias_sum[v][j]);
+                }
+            }
+            if ((v + 1) % PIECE_VECS == 0) loaded.next();
+        }
+    });
+}
+
+// dx of row q at `last`; adds its dy·x̂ to the sums of the chunk. CAREFUL: rule 6.
+template <bool CAREFUL> __device__ __forceinline__ void write_row(
+    const Params& p, const Team& team, const Chunks& chunks, Ring& ring, const Columns<GAIN>& gains, const Terms& terms, int q,
+    Cursor& last, Held& gain_sum) {
+    const Stat& stat = terms.stat;
+    T* dx_row = p.dx + chunks.row_of(q) * p.stride_dx;
+    team.by_portion(p.n, [&](auto portion) {
+        using W = decltype(portion);
+#pragma unroll
+        for (int v = 0; v < VECS; v++) {
+            if (team.has<W>(v, 0, p.n)) {
+                A x[VEC], dy[VEC], gain[VEC], dx[VEC];
+                unpack(ring.get(last.slot, v % PIECE_VECS, 0), x);
+                unpack(ring.get(last.slot, v % PIECE_VECS, 1), dy);
+                gains.get(v, A(1), gain);
+#pragma unroll
+                for (int j = 0; j < VEC; j++) {
+                    A g = dy[j] * gain_of(gain[j]), x_own = x[j];
+                    if (CAREFUL) {
+                        g = scale(dy[j], terms.j) * scale(gain_of(gain[j]), terms.l);
+                        x_own = scale(x_own, terms.k);
+                    }
+                    A x_hat = ((x_own - stat.m) - stat.delta) * stat.r;
+                    dx[j] = stat.r * fused(-x_hat, terms.b, g - terms.a);
+                    if (CAREFUL) dx[j] = scale(dx[j], terms.k - terms.j - terms.l);
+                    gain_sum[v][j] = fused(dy[j], x_hat, gain_sum[v][j]);
+                    made(gain_sum[v][j]);
+                }
+                write_words(dx_row + team.at(v), pack(dx));
+            }
+            if ((v + 1) % PIECE_VECS == 0) {
+                ring.refill(last.slot, chunks);
+                last.next();
+            }
+        }
+    });
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const __grid_constant__ Params p) {
     extern __shared__ __align__(128) Words memory[];
     __shared__ Pipe pipe;
-    int group = blockIdx.x / CLUSTER, teams = gridDim.x / CLUSTER * TEAMS;
+    int group = blockIdx.x / CLUSTER;
     pipe.dots.init();
     if (threadIdx.x == 0) {
         for (int i = 0; i < HELD_WARPS * RING; i++) own_init(&pipe.full[i], 1);
@@ -175,20 +289,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
     }
     __syncthreads();
     Team team(&pipe.exchange, TALKING ? p.messages + group : nullptr);
-    int first = group * TEAMS + team.own;
-    i64 chunks = (p.rows + CHUNK - 1) / CHUNK;
-    // Rows of all chunks of the team; only the very last chunk may be partial.
-    int turns = 0;
-    if (first < chunks) {
-        i64 rounds = IN_TURN ? (chunks - 1 - first) / teams : 0, left = p.rows - (first + rounds * teams) * CHUNK;
-        turns = int(rounds * CHUNK + (left < CHUNK ? left : CHUNK));
-    }
-    auto chunk_of = [&](int turn) { return first + i64(turn / CHUNK) * teams; };
-    auto row_of = [&](int turn) { return chunk_of(turn) * CHUNK + turn % CHUNK; };
-    auto from = [&](int t, int turn) { return (t == 0 ? p.x + row_of(turn) * p.stride_x : p.dy + row_of(turn) * p.stride_dy) + team.first; };
+    const Chunks chunks = {p, team.first, group * TEAMS + team.own, int(gridDim.x / CLUSTER * TEAMS)};
+    const ToMeans to_means = {p};
+    int turns = chunks.rows();
     Ring ring(memory, pipe.full, team, p.n, turns);
-    ring.start(from);
-    read_stats(p, pipe.stats[team.own][0], first, threadIdx.x % TEAM_THREADS, TEAM_THREADS);
+    ring.start(chunks);
+    read_stats(p, pipe.stats[team.own][0], chunks.first, threadIdx.x % TEAM_THREADS, TEAM_THREADS);
     Columns<GAIN> gains(p.gain, team, p.n, memory + RING_WORDS);
     __syncthreads();
     Held gain_sum = {}, bias_sum = {};
@@ -196,56 +302,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
     A pending[2] = {0, 0};
     bool first_post = false;
 
-    auto to_means = [&](A(&sum)[2]) {
-        sum[0] = CENTERED ? divide(whole(sum[0]), p.count) : A(0);
-        sum[1] = divide(sum[1], p.count);
-    };
-    auto stat_of = [&](int q) {
-        const A(&stats)[3][CHUNK] = pipe.stats[team.own][q / CHUNK % (1 + IN_TURN)];
-        return Stat{stats[0][q % CHUNK], stats[1][q % CHUNK], stats[2][q % CHUNK]};
-    };
-    // Writes the sums of the chunk that ends before row q, for γ (0) or β (1), and resets them.
-    auto leave = [&](Held& sums, int q, int which) {
-        A* to = p.sums + (which * p.parts + chunk_of(q - 1)) * p.n;
-        team.by_portion(p.n, [&](auto portion) {
-            using W = decltype(portion);
-#pragma unroll
-            for (int v = 0; v < VECS; v++) {
-                auto word = [&](int j) { return __float_as_uint(sums[v][j]); };
-                if (team.has<W>(v, 0, p.n)) *(uint4*)(to + team.at(v)) = uint4{word(0), word(1), word(2), word(3)};
-#pragma unroll
-                for (int j = 0; j < VEC; j++) sums[v][j] = 0;
-            }
-        });
-    };
-
-    // The sums of row q; adds its dy to the sums of the chunk.
+    // The sums of row q.
     auto dots = [&](int q) {
-        Stat stat = stat_of(q);
+        Stat stat = stat_of(pipe, team, q);
         A lane[2][PARTS][VEC] = {};
-        team.by_portion(p.n, [&](auto portion) {
-            using W = decltype(portion);
-#pragma unroll
-            for (int v = 0; v < VECS; v++) {
-                if (v % PIECE_VECS == 0) ring.wait(loaded);
-                if (team.has<W>(v, 0, p.n)) {
-                    A x[VEC], dy[VEC], gain[VEC];
-                    unpack(ring.get(loaded.slot, v % PIECE_VECS, 0), x);
-                    unpack(ring.get(loaded.slot, v % PIECE_VECS, 1), dy);
-                    gains.get(v, A(1), gain);
-#pragma unroll
-                    for (int j = 0; j < VEC; j++) {
-                        A g = dy[j] * gain_of(gain[j]);
-                        A x_hat = ((x[j] - stat.m) - stat.delta) * stat.r;
-                        if (CENTERED) lane[0][v % PARTS][j] = chained<W>(lane[0][v % PARTS][j], g, v);
-                        lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
-                        bias_sum[v][j] = bias_sum[v][j] + dy[j];
-                        made(bias_sum[v][j]);
-                    }
-                }
-                if ((v + 1) % PIECE_VECS == 0) loaded.next();
-            }
-        });
+        sum_row(p, team, ring, gains, stat, loaded, bias_sum, lane);
         A sum[2] = {CENTERED ? team.fold(lane[0]) : A(0), team.fold(lane[1])};
         if (WHOLE_BLOCK) {
             first_post = pipe.dots.post(q, sum, team.messages, to_means);
@@ -255,54 +316,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
             pending[1] = sum[1];
         }
     };
-
-    // dx of row q; adds its dy·x̂ to the sums of the chunk.
+    // dx of row q.
     auto write = [&](int q, bool looks) {
         A mean[2];
         if (WHOLE_BLOCK) pipe.dots.take(q, looks, mean, team.messages, to_means);
         else mean[0] = pending[0], mean[1] = pending[1];
-        Terms terms = {stat_of(q), mean[0], mean[1], 0, 0, 0};
+        Terms terms = {stat_of(pipe, team, q), mean[0], mean[1], 0, 0, 0};
         const Stat& stat = terms.stat;
-        T* dx_row = p.dx + row_of(q) * p.stride_dx;
-        auto second = [&](auto careful) {
-            constexpr bool CAREFUL = decltype(careful)::value;
-            team.by_portion(p.n, [&](auto portion) {
-                using W = decltype(portion);
-#pragma unroll
-                for (int v = 0; v < VECS; v++) {
-                    if (team.has<W>(v, 0, p.n)) {
-                        A x[VEC], dy[VEC], gain[VEC], dx[VEC];
-                        unpack(ring.get(last.slot, v % PIECE_VECS, 0), x);
-                        unpack(ring.get(last.slot, v % PIECE_VECS, 1), dy);
-                        gains.get(v, A(1), gain);
-#pragma unroll
-                        for (int j = 0; j < VEC; j++) {
-                            A g = dy[j] * gain_of(gain[j]), x_own = x[j];
-                            if (CAREFUL) {
-                                g = scale(dy[j], terms.j) * scale(gain_of(gain[j]), terms.l);
-                                x_own = scale(x_own, terms.k);
-                            }
-                            A x_hat = ((x_own - stat.m) - stat.delta) * stat.r;
-                            dx[j] = stat.r * fused(-x_hat, terms.b, g - terms.a);
-                            if (CAREFUL) dx[j] = scale(dx[j], terms.k - terms.j - terms.l);
-                            gain_sum[v][j] = fused(dy[j], x_hat, gain_sum[v][j]);
-                            made(gain_sum[v][j]);
-                        }
-                        write_words(dx_row + team.at(v), pack(dx));
-                    }
-                    if ((v + 1) % PIECE_VECS == 0) {
-                        ring.refill(last.slot, from);
-                        last.next();
-                    }
-                }
-            });
-        };
         if (finite(terms.a + terms.b) && !was_scaled(stat.r, p.eps)) {
-            second(Flag<false>{});
+            write_row<false>(p, team, chunks, ring, gains, terms, q, last, gain_sum);
         } else {
             bool scaled = again(team, ring, last.slot, p, terms);
-            if (scaled && p.lines && team.thread == 0 && team.block == 0) p.lines[row_of(q)] = Line{stat.m, stat.delta, stat.r, terms.k};
-            second(Flag<true>{});
+            if (scaled && p.lines && team.thread == 0 && team.block == 0) p.lines[chunks.row_of(q)] = Line{stat.m, stat.delta, stat.r, terms.k};
+            write_row<true>(p, team, chunks, ring, gains, terms, q, last, gain_sum);
         }
     };
 
@@ -312,21 +338,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
         bool looks = TALKING && q >= 0 && first_post;
         if (looks) pipe.dots.look(q, team.messages);
         if (next < turns) {
-            if (IN_TURN && next > 0 && next % CHUNK == 0) leave(bias_sum, next, 1);
+            if (IN_TURN && next > 0 && next % CHUNK == 0) leave(p, team, chunks, bias_sum, next, 1);
             // One warp reads the statistics of the next chunk. The others need them only after this warp has posted
             // more sums.
             if (IN_TURN && next % CHUNK == CHUNK / 2 && next + CHUNK / 2 < turns && Team::warp() == 0)
-                read_stats(p, pipe.stats[team.own][(next / CHUNK + 1) % (1 + IN_TURN)], chunk_of(next + CHUNK), threadIdx.x, 32);
+                read_stats(p, pipe.stats[team.own][(next / CHUNK + 1) % (1 + IN_TURN)], chunks.chunk_of(next + CHUNK), threadIdx.x, 32);
             dots(next);
         }
         if (q >= 0) {
-            if (IN_TURN && q > 0 && q % CHUNK == 0) leave(gain_sum, q, 0);
+            if (IN_TURN && q > 0 && q % CHUNK == 0) leave(p, team, chunks, gain_sum, q, 0);
             write(q, looks);
         }
     }
     if (turns > 0) {
-        leave(gain_sum, turns, 0);
-        leave(bias_sum, turns, 1);
+        leave(p, team, chunks, gain_sum, turns, 0);
+        leave(p, team, chunks, bias_sum, turns, 1);
     }
     // No block may exit while others can still send to it.
     if (CLUSTER > 1) cluster_sync();

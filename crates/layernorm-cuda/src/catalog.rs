@@ -1,8 +1,8 @@
 //! One kernel variant of every kind, to be compiled without a GPU: any machine with NVRTC finds what a change breaks.
 
-use crate::config::{self, Flow, Geometry};
+use crate::config::{Down, Registers, Streaming, ThreadPerLane, ThreadPerRow};
 use crate::device::Properties;
-use crate::kernels::{self, Kinds};
+use crate::kernels::{self, Kinds, Options};
 use crate::module::Variant;
 use crate::rows::RowNorm;
 use crate::types::{Affine, Param, Type};
@@ -12,7 +12,7 @@ const SIZES: [usize; 4] = [60, 384, 4096, 262_144];
 /// For f16, which differs from bf16 only in conversions, and for f64.
 const FEW_SIZES: [usize; 2] = [640, 1000];
 
-/// Properties of a device of this compute capability, as far as the choice of a geometry depends on them.
+/// Properties of a device of this compute capability, as far as the choice of a strategy depends on them.
 pub(crate) fn properties(capability: u32) -> Properties {
     Properties {
         name: format!("compute capability {capability}"),
@@ -38,23 +38,19 @@ fn row_variants(element: Type, n: usize, properties: &Properties, out: &mut Vec<
     for (aligned, other) in [(true, false), (false, true)] {
         let norm = norm(element, n, other);
         let rows = norm.rows;
-        if let Some(geometry) = config::forward(element, rows, n, aligned, 1 + usize::from(other), properties) {
-            out.push(kernels::forward(&norm, &geometry, other, aligned, other));
+        let options = Options { per_channel: other, aligned, residual: other };
+        if let Some(shape) = Registers::forward(element, rows, n, aligned, 1 + usize::from(other), properties) {
+            out.push(kernels::forward(&norm, &shape, options));
         } else {
             out.push(kernels::long(&norm, "forward", other));
             out.push(kernels::long(&norm, "backward", other));
         }
         let sums: &[bool] = if element == Type::F64 { &[false] } else { &[true, false] };
         for &sums in sums {
-            if let Some(geometry) = config::backward(element, rows, n, aligned, sums, properties) {
-                out.push(kernels::backward(
-                    &norm,
-                    &Geometry { keep: sums && aligned, ..geometry },
-                    other && !sums,
-                    aligned,
-                    other,
-                    (sums, true),
-                ));
+            if let Some(shape) = Registers::backward(element, rows, n, aligned, sums, properties) {
+                let shape = Registers { keeps_params: sums && aligned, ..shape };
+                let options = Options { per_channel: other && !sums, ..options };
+                out.push(kernels::backward(&norm, &shape, options, true));
             }
         }
     }
@@ -65,14 +61,10 @@ fn stream_variants(element: Type, n: usize, properties: &Properties, out: &mut V
     for wide in [false, true] {
         let norm = norm(element, n, wide);
         let hint = if wide { 3 } else { 0 };
-        let forward = config::stream_forward(element, n, norm.params(true), properties);
-        let backward = config::stream_backward(element, n, norm.params(false), properties);
-        if let Some((geometry, flow)) = forward.and_then(|found| Some((found, found.flow?))) {
-            out.push(kernels::stream_forward(&norm, &geometry, &Flow { hint, ..flow }));
-        }
-        if let Some((geometry, flow)) = backward.and_then(|found| Some((found, found.flow?))) {
-            out.push(kernels::stream_backward(&norm, &geometry, &Flow { hint, ..flow }));
-        }
+        let forward = Streaming::forward(element, n, norm.params(true), properties);
+        let backward = Streaming::backward(element, n, norm.params(false), properties);
+        out.extend(forward.map(|shape| kernels::stream_forward(&norm, &Streaming { hint, ..shape })));
+        out.extend(backward.map(|shape| kernels::stream_backward(&norm, &Streaming { hint, ..shape })));
     }
 }
 
@@ -80,7 +72,7 @@ fn stream_variants(element: Type, n: usize, properties: &Properties, out: &mut V
 fn each_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>) {
     for n in [16, 32, 64, 128] {
         let norm = norm(element, n, n == 32);
-        out.extend(config::each_shape(element, n, properties).map(|geometry| kernels::each_forward(&norm, &geometry)));
+        out.extend(ThreadPerRow::supported(element, n, properties).map(|shape| kernels::each_forward(&norm, &shape)));
     }
 }
 
@@ -88,26 +80,23 @@ fn each_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>)
 fn small_variants(element: Type, properties: &Properties, out: &mut Vec<Variant>) {
     for (n, rows, other) in [(1024, 64, false), (2000, 100, true)] {
         let norm = RowNorm { rows, ..norm(element, n, other) };
-        for back in [false, true] {
-            out.extend(config::lanes(rows, n, back, properties).map(|geometry| match back {
-                false => kernels::lanes_forward(&norm, &geometry, other),
-                true => kernels::lanes_backward(&norm, &geometry, other, true),
-            }));
-        }
+        let forward = ThreadPerLane::forward(rows, n, properties);
+        let backward = ThreadPerLane::backward(rows, n, properties);
+        out.extend(forward.map(|shape| kernels::lanes_forward(&norm, &shape, other)));
+        out.extend(backward.map(|shape| kernels::lanes_backward(&norm, &shape, other, true)));
     }
     // Rows with one block or cluster each, which issues all loads at once.
     for (rows, n) in [(64, 16384), (8, 262_144)] {
         let norm = RowNorm { rows, ..norm(element, n, false) };
-        if let Some(geometry) = config::forward(element, rows, n, true, 1, properties) {
-            out.push(kernels::forward(&norm, &geometry, false, true, false));
-        }
-        if let Some(geometry) = config::backward(element, rows, n, true, false, properties) {
-            out.push(kernels::backward(&norm, &geometry, false, true, false, (false, true)));
-        }
+        let options = Options { per_channel: false, aligned: true, residual: false };
+        let forward = Registers::forward(element, rows, n, true, 1, properties);
+        let backward = Registers::backward(element, rows, n, true, false, properties);
+        out.extend(forward.map(|shape| kernels::forward(&norm, &shape, options)));
+        out.extend(backward.map(|shape| kernels::backward(&norm, &shape, options, true)));
     }
     for (rows, n, whole) in [(64, 1024, 1), (4096, 1024, 8), (50_000, 64, 4), (8, 262_144, 8)] {
         let kinds = Kinds { zero_centered: false, ..norm(element, n, false).into() };
-        out.extend(config::down(element, rows, n, whole, properties).map(|shape| kernels::down(kinds, &shape)));
+        out.extend(Down::new(element, rows, n, whole, properties).map(|shape| kernels::down(kinds, &shape)));
     }
 }
 

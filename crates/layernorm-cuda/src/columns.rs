@@ -297,7 +297,7 @@ pub(crate) fn down_shape<A: Accumulator>(kinds: &Kinds, view: &ColumnParams<A>, 
         rows(view.x, view.x_sample) && rows(view.dy, view.dy_sample) && view.columns % wide as i64 == 0
     };
     let most = [8, 4, 2].into_iter().find(|&wide| whole(wide)).unwrap_or(1) as usize;
-    config::down(kinds.element, view.samples as usize, view.columns as usize, most, device.properties())
+    Down::new(kinds.element, view.samples as usize, view.columns as usize, most, device.properties())
 }
 
 /// # Safety
@@ -315,7 +315,7 @@ pub(crate) unsafe fn down<A: Accumulator>(
     let function = device.function(&kernels::down(kinds, shape))?;
     let params = DownParams {
         c: *view,
-        each: shape.each as i64,
+        each: shape.warp_chunks as i64,
         dgain: address(gradients.gain),
         dbias: address(gradients.bias),
     };

@@ -47,8 +47,8 @@ unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
-/// A GPU. Clones share it. Its context and the kernels loaded in it stay for the life of the process, because handles
-/// of them and captured graphs may outlive every `Device`.
+/// A GPU. Clones share it. Its context and the kernels loaded in it live as long as the process, because handles to
+/// them and captured graphs may outlive every `Device`.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<Inner>);
 
@@ -118,7 +118,7 @@ impl Device {
         self.check()
     }
 
-    /// Returns [`Error::GaveUp`] if a recurrent pass has given up since the last check. Does not wait for the GPU:
+    /// Returns [`Error::GaveUp`] if a recurrent pass has timed out since the last check. Does not wait for the GPU:
     /// passes that are still running are reported later. Every recurrent call checks before it launches anything.
     pub fn check(&self) -> Result<(), Error> {
         self.0.report.get().map_or(Ok(()), |report| report.take(self.0.ordinal))

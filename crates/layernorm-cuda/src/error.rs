@@ -70,7 +70,7 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
-    /// A recurrent pass on this GPU gave up: its results, and everything computed from them, are NaN.
+    /// A recurrent pass on this GPU timed out: its results, and everything computed from them, are NaN.
     GaveUp {
         /// Which GPU.
         ordinal: usize,
@@ -104,31 +104,31 @@ impl fmt::Display for Error {
             Error::OldDriver { missing } => {
                 write!(f, "the NVIDIA driver is too old: it has no {missing} (CUDA 11.8 or newer is needed)")
             }
-            Error::NoDevice { ordinal, count } => write!(f, "no GPU {ordinal}: the driver shows {count}"),
+            Error::NoDevice { ordinal, count } => write!(f, "no GPU {ordinal}: the driver reports {count}"),
             Error::NoCompiler { detail } => write!(
                 f,
-                "no NVRTC: libnvrtc could not be opened ({detail}); it comes with CUDA's toolkit or the PyPI package \
-                 nvidia-cuda-nvrtc; {} may name the file",
+                "no NVRTC: libnvrtc could not be opened ({detail}); it comes with the CUDA toolkit or the PyPI package \
+                 nvidia-cuda-nvrtc; {} can set its path",
                 crate::nvrtc::LIBRARY_VARIABLE
             ),
             Error::Compile { source, options, log } => write!(f, "{source} did not compile with {options}:\n{log}"),
             Error::Driver { call, code, detail } => write!(f, "{call} failed with error {code}: {detail}"),
             Error::Operand { what, why } => write!(f, "{what}: {why}"),
             Error::Workspace { expected, found } => {
-                write!(f, "the workspace has {found} bytes, and the call needs {expected}")
+                write!(f, "the workspace has {found} bytes, but the call needs {expected}")
             }
             Error::Epsilon { found } => write!(f, "ε must be finite and 0 or more, not {found}"),
             Error::Shape { why } => write!(f, "{why}"),
             Error::GaveUp { ordinal } => write!(
                 f,
-                "a recurrent pass on GPU {ordinal} gave up: for seconds its blocks did not hear from each other, because other \
-                 work kept some of them from running. Its results, and all that was computed from them since, are NaN. Go \
-                 back to the last good parameters and run the step again; if that fails too, keep other programs off this GPU"
+                "a recurrent pass on GPU {ordinal} timed out: for seconds, other work kept some of its blocks from running. Its \
+                 results, and everything computed from them since, are NaN. Go back to the last good parameters and run the \
+                 step again; if that fails too, keep other programs off this GPU"
             ),
             Error::OutOfMemory { bytes, place } => {
-                write!(f, "out of memory: {bytes} bytes of {place} memory could not be had")
+                write!(f, "out of memory: {bytes} bytes of {place} memory could not be allocated")
             }
-            Error::Unsupported { why } => write!(f, "this GPU cannot do that: {why}"),
+            Error::Unsupported { why } => write!(f, "not supported on this GPU: {why}"),
         }
     }
 }

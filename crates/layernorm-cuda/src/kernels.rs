@@ -2,7 +2,7 @@
 
 use crate::channels::batch;
 use crate::columns;
-use crate::config::{BLOCK, Down, Flow, Geometry, row_end};
+use crate::config::{BLOCK, Down, PORTABLE_CLUSTER, Registers, Streaming, ThreadPerLane, ThreadPerRow};
 use crate::module::Variant;
 use crate::nvrtc::Source;
 use crate::rows::{RowNorm, params};
@@ -141,140 +141,193 @@ impl Kinds {
     }
 }
 
-fn rows(
-    variant: Variant,
-    norm: &RowNorm,
-    geometry: &Geometry,
+/// The definitions of `rows.cuh`, on which all kernels with teams build.
+#[derive(Clone, Copy)]
+struct Teams {
+    team: usize,
+    warps: usize,
+    cluster: usize,
+    vectors: usize,
+    /// In the kernel's own unit: steps or pieces.
+    ring: usize,
+    threads: usize,
+    keeps_params: bool,
+    min_blocks: usize,
     per_channel: bool,
     aligned: bool,
+    /// Whether every vector of every thread exists.
+    full: bool,
     residual: bool,
-) -> Variant {
-    let full = aligned && geometry.is_full(norm.element, norm.n);
-    let variant = variant
-        .define("TEAM", geometry.team)
-        .define("WARPS", geometry.warps)
-        .define("CLUSTER", geometry.cluster)
-        .define("VECS", geometry.vectors)
-        .define("RING", geometry.ring)
-        .define("THREADS", geometry.threads)
-        .define("KEEP", u32::from(geometry.keep))
-        .define("MIN_BLOCKS", geometry.blocks)
-        .define("PER_CHANNEL", u32::from(per_channel))
-        .define("ALIGNED", u32::from(aligned))
-        .define("FULL", u32::from(full))
-        .define("RESIDUAL", u32::from(residual));
-    let variant = if geometry.four { words_of_four(variant, norm) } else { variant };
-    Variant { large_clusters: geometry.cluster > 8, ..variant }
+}
+
+impl Teams {
+    fn registers(shape: &Registers, n: usize, options: Options) -> Self {
+        let Options { per_channel, aligned, residual } = options;
+        let Registers { team, warps, cluster, vectors, ring_steps, threads, keeps_params, min_blocks, .. } = *shape;
+        let full = aligned && shape.is_full(n);
+        Teams {
+            team,
+            warps,
+            cluster,
+            vectors,
+            ring: ring_steps,
+            threads,
+            keeps_params,
+            min_blocks,
+            per_channel,
+            aligned,
+            full,
+            residual,
+        }
+    }
+
+    fn streaming(shape: &Streaming, n: usize) -> Self {
+        let Streaming { warps, row_blocks, vectors, ring_pieces, threads, min_blocks, .. } = *shape;
+        Teams {
+            team: 32,
+            warps,
+            cluster: row_blocks,
+            vectors,
+            ring: ring_pieces,
+            threads,
+            keeps_params: false,
+            min_blocks,
+            per_channel: false,
+            aligned: true,
+            full: shape.is_full(n),
+            residual: false,
+        }
+    }
+
+    fn define(self, variant: Variant) -> Variant {
+        variant
+            .define("TEAM", self.team)
+            .define("WARPS", self.warps)
+            .define("CLUSTER", self.cluster)
+            .define("VECS", self.vectors)
+            .define("RING", self.ring)
+            .define("THREADS", self.threads)
+            .define("KEEP", u32::from(self.keeps_params))
+            .define("MIN_BLOCKS", self.min_blocks)
+            .define("PER_CHANNEL", u32::from(self.per_channel))
+            .define("ALIGNED", u32::from(self.aligned))
+            .define("FULL", u32::from(self.full))
+            .define("RESIDUAL", u32::from(self.residual))
+    }
+}
+
+/// What a call to the kernels that hold rows in registers has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Whether γ and β are per channel.
+    pub(crate) per_channel: bool,
+    /// Whether all operands consist of whole 16-byte vectors.
+    pub(crate) aligned: bool,
+    /// Whether there is a residual, or in a backward pass its gradient dh.
+    pub(crate) residual: bool,
+}
+
+/// Rows held in registers, without the kernel's own definitions.
+fn registers(variant: Variant, norm: &RowNorm, shape: &Registers, options: Options) -> Variant {
+    let variant = Teams::registers(shape, norm.n, options).define(variant);
+    let variant = match shape.vector_elements * norm.element.bytes() {
+        16 => variant,
+        bytes => variant.define("WORD_BYTES", bytes),
+    };
+    Variant { large_clusters: shape.cluster > PORTABLE_CLUSTER, ..variant }
+        .define("OVERLAPS", u32::from(shape.overlaps))
+}
+
+pub(crate) fn forward(norm: &RowNorm, shape: &Registers, options: Options) -> Variant {
+    let variant = Kinds::from(*norm).define(Variant::new(&FORWARD, "forward"));
+    let tensors = 1 + usize::from(options.residual);
+    registers(variant, norm, shape, options).shared(shape.ring_bytes(tensors))
+}
+
+/// `dx`: whether dx is wanted.
+pub(crate) fn backward(norm: &RowNorm, shape: &Registers, options: Options, dx: bool) -> Variant {
+    let variant = Kinds { bias: 0, ..Kinds::from(*norm) }.define(Variant::new(&BACKWARD, "backward"));
+    registers(variant, norm, shape, options)
+        .define("SUMS", u32::from(shape.sums))
+        .define("DX", u32::from(dx))
+        .shared(shape.ring_bytes(2))
 }
 
 /// Few rows, one thread per lane of the canonical sum.
-fn lanes(variant: Variant, norm: &RowNorm, geometry: &Geometry, residual: bool) -> Variant {
+fn lanes(variant: Variant, norm: &RowNorm, shape: &ThreadPerLane, residual: bool) -> Variant {
     variant
-        .define("BLOCKS", geometry.threads / 256)
-        .define("THREADS", geometry.threads)
-        .define("MIN_BLOCKS", geometry.blocks)
-        .define("FULL", u32::from(norm.n == geometry.threads * 4))
+        .define("BLOCKS", shape.sum_blocks)
+        .define("THREADS", shape.threads())
+        .define("MIN_BLOCKS", 1)
+        .define("FULL", u32::from(shape.is_full(norm.n)))
         .define("RESIDUAL", u32::from(residual))
 }
 
-pub(crate) fn lanes_forward(norm: &RowNorm, geometry: &Geometry, residual: bool) -> Variant {
-    lanes(Kinds::from(*norm).define(Variant::new(&LANES_FORWARD, "forward")), norm, geometry, residual)
+pub(crate) fn lanes_forward(norm: &RowNorm, shape: &ThreadPerLane, residual: bool) -> Variant {
+    lanes(Kinds::from(*norm).define(Variant::new(&LANES_FORWARD, "forward")), norm, shape, residual)
 }
 
-pub(crate) fn lanes_backward(norm: &RowNorm, geometry: &Geometry, residual: bool, dx: bool) -> Variant {
+pub(crate) fn lanes_backward(norm: &RowNorm, shape: &ThreadPerLane, residual: bool, dx: bool) -> Variant {
     let kinds = Kinds { bias: 0, ..Kinds::from(*norm) };
     let variant = kinds.define(Variant::new(&LANES_BACKWARD, "backward"));
-    lanes(variant, norm, geometry, residual).define("DX", u32::from(dx))
+    lanes(variant, norm, shape, residual).define("DX", u32::from(dx))
 }
 
 /// Short rows, one thread per row.
-pub(crate) fn each_forward(norm: &RowNorm, geometry: &Geometry) -> Variant {
+pub(crate) fn each_forward(norm: &RowNorm, shape: &ThreadPerRow) -> Variant {
     Kinds::from(*norm)
         .define(Variant::new(&EACH_FORWARD, "forward"))
-        .define("VECS", geometry.vectors)
-        .define("RING", geometry.ring)
-        .define("THREADS", geometry.threads)
-        .define("MIN_BLOCKS", geometry.blocks)
+        .define("VECS", shape.vectors)
+        .define("RING", shape.buffered_rows)
+        .define("THREADS", shape.threads)
+        .define("MIN_BLOCKS", shape.min_blocks)
         .define("HINT", 0)
-        .shared(geometry.ring_bytes(norm.element, 1))
+        .shared(shape.buffer_bytes())
 }
 
 /// The sums for γ and β in one launch; `kinds` has the types of the gradients.
 pub(crate) fn down(kinds: Kinds, shape: &Down) -> Variant {
-    let variant = match shape.height {
-        Some(height) => Variant::new(&DOWN_CHUNK, "down").define("HEIGHT", height),
+    let variant = match shape.block_rows {
+        Some(rows) => Variant::new(&DOWN_CHUNK, "down").define("HEIGHT", rows),
         None => Variant::new(&DOWN, "down").define("LEVELS", shape.levels()),
     };
     kinds
         .define(variant)
         .define("THREADS", shape.threads())
         .define("MIN_BLOCKS", shape.blocks())
-        .define("WIDE", shape.wide)
+        .define("WIDE", shape.thread_columns)
         .define("CLUSTER", shape.cluster)
         .define("SHARED_BYTES", shape.shared(kinds.element))
         .shared(shape.shared(kinds.element))
 }
 
-pub(crate) fn forward(
-    norm: &RowNorm,
-    geometry: &Geometry,
-    per_channel: bool,
-    aligned: bool,
-    residual: bool,
-) -> Variant {
-    let variant = Kinds::from(*norm).define(Variant::new(&FORWARD, "forward"));
-    let tensors = 1 + usize::from(residual);
-    rows(variant, norm, geometry, per_channel, aligned, residual)
-        .define("OVERLAPS", u32::from(geometry.overlaps))
-        .shared(geometry.ring_bytes(norm.element, tensors))
-}
-
-pub(crate) fn backward(
-    norm: &RowNorm,
-    geometry: &Geometry,
-    per_channel: bool,
-    aligned: bool,
-    residual: bool,
-    (sums, dx): (bool, bool),
-) -> Variant {
-    let variant = Kinds { bias: 0, ..Kinds::from(*norm) }.define(Variant::new(&BACKWARD, "backward"));
-    rows(variant, norm, geometry, per_channel, aligned, residual)
-        .define("OVERLAPS", u32::from(geometry.overlaps))
-        .define("SUMS", u32::from(sums))
-        .define("DX", u32::from(dx))
-        .shared(geometry.ring_bytes(norm.element, 2))
-}
-
 /// Forward pass of rows that stream through shared memory.
-pub(crate) fn stream_forward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
+pub(crate) fn stream_forward(norm: &RowNorm, shape: &Streaming) -> Variant {
     let variant = Kinds::from(*norm).define(Variant::new(&STREAM_FORWARD, "forward"));
-    let shared = geometry.ring_bytes(norm.element, 1) + geometry.columns_bytes(norm.params(true));
-    flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow).shared(shared)
+    streaming(variant, norm, shape).shared(shape.shared_bytes(norm.element, 1, norm.params(true)))
 }
 
 /// Backward pass of such rows: dx and the sums for γ and β.
-pub(crate) fn stream_backward(norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
+pub(crate) fn stream_backward(norm: &RowNorm, shape: &Streaming) -> Variant {
     let kinds = Kinds { bias: 0, ..Kinds::from(*norm) };
     let variant = kinds.define(Variant::new(&STREAM_BACKWARD, "backward"));
-    let shared = geometry.ring_bytes(norm.element, 2) + geometry.columns_bytes(norm.params(false));
-    flows(rows(variant, norm, geometry, false, true, false), norm, geometry, flow).shared(shared)
+    streaming(variant, norm, shape).shared(shape.shared_bytes(norm.element, 2, norm.params(false)))
 }
 
-/// Sets the vector size to four elements, whatever their type.
-fn words_of_four(variant: Variant, norm: &RowNorm) -> Variant {
-    variant.define("WORD_BYTES", Flow::VECTOR * norm.element.bytes())
-}
-
-fn flows(variant: Variant, norm: &RowNorm, geometry: &Geometry, flow: &Flow) -> Variant {
-    let across = geometry.across();
-    let variant = words_of_four(variant, norm).define("PIECES", flow.pieces).define("HINT", flow.hint);
-    let variant = variant.define("TALKING", u32::from(across));
-    let variant = match row_end(geometry, norm.element, norm.n) {
+fn streaming(variant: Variant, norm: &RowNorm, shape: &Streaming) -> Variant {
+    let messages = shape.exchanges_messages();
+    let variant = Teams::streaming(shape, norm.n)
+        .define(variant)
+        .define("WORD_BYTES", Streaming::vector_bytes(norm.element))
+        .define("PIECES", shape.pieces)
+        .define("HINT", shape.hint)
+        .define("TALKING", u32::from(messages));
+    let variant = match shape.row_end(norm.n) {
         Some(end) => variant.define("LAST", end.whole).define("MORE", u32::from(end.more)),
         None => variant,
     };
     // Blocks that exchange messages do not form a cluster.
-    Variant { large_clusters: variant.large_clusters && !across, ..variant }
+    Variant { large_clusters: shape.row_blocks > PORTABLE_CLUSTER && !messages, ..variant }
 }
 
 /// Compiles only this kernel of a source with several, because each takes seconds.
@@ -283,10 +336,12 @@ fn only(variant: Variant) -> Variant {
     variant.define(&name, 1)
 }
 
+/// Rows of any length: a block takes 1024 elements per warp at a time.
 pub(crate) fn long(norm: &RowNorm, entry: &'static str, residual: bool) -> Variant {
     let variant = Kinds::from(*norm).define(only(Variant::new(&LONG, entry)));
-    let geometry = Geometry { warps: LONG_THREADS as usize / 32, ..Geometry::wide(norm.element, BLOCK, 1) };
-    rows(variant, norm, &Geometry { threads: LONG_THREADS as usize, ..geometry }, false, false, residual)
+    let shape = Registers { warps: LONG_THREADS as usize / 32, ..Registers::wide(norm.element, BLOCK, 1) };
+    let shape = Registers { threads: LONG_THREADS as usize, ..shape };
+    Teams::registers(&shape, norm.n, Options { per_channel: false, aligned: false, residual }).define(variant)
 }
 
 /// `across`: neighboring threads have neighboring columns. `flat`: positions are samples.

@@ -35,7 +35,7 @@ pub(crate) fn grid(blocks: usize) -> Result<u32, Error> {
     if blocks <= most {
         return Ok(blocks as u32);
     }
-    Err(Error::Shape { why: format!("a launch of {blocks} blocks is needed, and {most} are the most") })
+    Err(Error::Shape { why: format!("the launch needs {blocks} blocks; the maximum is {most}") })
 }
 
 /// The configuration of a launch.

@@ -1,11 +1,12 @@
 #![doc = include_str!("../README.md")]
 //!
-//! ## Where to look
+//! ## Overview
 //!
 //! - [`Device`], [`Stream`], and [`memory`] for callers without a framework.
 //! - [`RowNorm`], [`GroupNorm`], [`BatchNorm`]: the norms.
 //! - [`recurrent`][]: LSTMs and GRUs.
-//! - [`nvrtc`], [`Cache`]: how kernels are compiled and kept.
+//! - [`config`]: how a pass over rows is mapped onto the GPU.
+//! - [`nvrtc`], [`Cache`]: how kernels are compiled and cached.
 
 mod cache;
 mod catalog;

@@ -90,7 +90,7 @@ pub fn version() -> Result<(u32, u32), Error> {
     // SAFETY: the library is loaded; both pointers are to local variables.
     let result = unsafe { sys::nvrtcVersion(&mut major, &mut minor) };
     if result != sys::nvrtcResult::NVRTC_SUCCESS {
-        return Err(Error::NoCompiler { detail: format!("nvrtcVersion gave {result:?}") });
+        return Err(Error::NoCompiler { detail: format!("nvrtcVersion returned {result:?}") });
     }
     Ok((major as u32, minor as u32))
 }

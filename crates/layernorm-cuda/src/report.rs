@@ -1,4 +1,4 @@
-//! How a kernel tells the host that a recurrent pass gave up: through a word in host memory that is mapped into the
+//! How a kernel tells the host that a recurrent pass timed out: through a word in host memory that is mapped into the
 //! device's address space. Reading it needs no synchronization, and a captured graph writes it just as a plain launch
 //! does.
 
@@ -31,7 +31,7 @@ impl Report {
         }
     }
 
-    /// Returns an error if a pass has given up since the last call.
+    /// Returns an error if a pass has timed out since the last call.
     pub(crate) fn take(&self, ordinal: usize) -> Result<(), Error> {
         take(self.word, ordinal)
     }
@@ -58,7 +58,7 @@ mod tests {
         let error = take(&word, 3).unwrap_err();
         assert_eq!(error, Error::GaveUp { ordinal: 3 });
         let text = error.to_string();
-        for part in ["recurrent pass on GPU 3 gave up", "NaN", "run the step again"] {
+        for part in ["recurrent pass on GPU 3 timed out", "NaN", "run the step again"] {
             assert!(text.contains(part), "{part:?} is not in {text:?}");
         }
         assert_eq!(take(&word, 3), Ok(()), "the next pass starts anew");

@@ -16,7 +16,7 @@ pub(crate) mod params;
 pub(crate) use job::{Channels, Job};
 
 use crate::columns::Gradients;
-use crate::config::{BLOCK, CHUNK, Geometry, MESSAGE_BYTES};
+use crate::config::{BLOCK, CHUNK, MESSAGE_BYTES, Strategy};
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Stream;
@@ -59,7 +59,7 @@ pub struct Backward {
     pub x: Rows,
     /// Gradient of the output.
     pub dy: Rows,
-    /// Gradient of h from its other users.
+    /// Gradient of h from its other uses.
     pub dh: Option<Rows>,
     /// The statistics that the forward pass saved.
     pub stats: Stats,
@@ -86,20 +86,20 @@ impl RowNorm {
         unsafe { job.forward(call, None, stream) }
     }
 
-    /// [`RowNorm::forward`] with a given geometry.
+    /// [`RowNorm::forward`] with a given strategy. If that has no kernel for the call, the library chooses.
     ///
     /// # Safety
-    /// As for [`RowNorm::forward`]; and the geometry must hold a row.
+    /// As for [`RowNorm::forward`]; and the strategy must hold a row and suit the operands.
     pub unsafe fn forward_with(
         &self,
         device: &Device,
         call: &Forward,
-        geometry: Geometry,
+        strategy: Strategy,
         stream: Stream,
     ) -> Result<(), Error> {
         let job = Job { device, norm: *self, channels: Channels::FEATURES };
         // SAFETY: the caller's promise.
-        unsafe { job.forward(call, Some(geometry), stream) }
+        unsafe { job.forward(call, Some(strategy), stream) }
     }
 
     /// Bytes of workspace that [`RowNorm::backward`] needs; `usize::MAX` on overflow.
@@ -138,20 +138,20 @@ impl RowNorm {
         unsafe { job.backward(call, workspace, None, stream) }
     }
 
-    /// [`RowNorm::backward`] with a given geometry, and whether the sums for γ and β are fused with dx.
+    /// [`RowNorm::backward`] with a given strategy. If that has no kernel for the call, the library chooses.
     ///
     /// # Safety
-    /// As for [`RowNorm::backward`]; and the geometry must hold a row.
+    /// As for [`RowNorm::backward`]; and the strategy must hold a row and suit the operands.
     pub unsafe fn backward_with(
         &self,
         device: &Device,
         call: &Backward,
         workspace: Workspace,
-        geometry: (Geometry, bool),
+        strategy: Strategy,
         stream: Stream,
     ) -> Result<(), Error> {
         let job = Job { device, norm: *self, channels: Channels::FEATURES };
         // SAFETY: the caller's promise.
-        unsafe { job.backward(call, workspace, Some(geometry), stream) }
+        unsafe { job.backward(call, workspace, Some(strategy), stream) }
     }
 }

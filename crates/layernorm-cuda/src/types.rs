@@ -196,7 +196,7 @@ pub(crate) fn counted(what: &str, factors: &[usize]) -> Result<usize, Error> {
     /// No element takes more than 64 bytes, over all tensors and saved values.
     const MOST: usize = (i64::MAX / 64) as usize;
     let product = product(factors);
-    if product <= MOST { Ok(product) } else { Err(Error::Shape { why: format!("{what}: {factors:?} are too many") }) }
+    if product <= MOST { Ok(product) } else { Err(Error::Shape { why: format!("{what}: {factors:?} is too large") }) }
 }
 
 /// Checks that ε is finite and 0 or more in the arithmetic type.

@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 //!
-//! ## Where to look
+//! ## Overview
 //!
 //! - [`replace`], [`replace_own`]: one file. [`Replacement`], [`commit_all`]: several together.
 //! - [`remove_unfinished`][]: cleanup for signal handlers.

@@ -37,8 +37,8 @@ pub fn open_regular(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Fil
 /// The most bytes that [`read`] takes from a pipe or a device.
 const STREAM_LIMIT: u64 = 1 << 30;
 
-/// Reads a whole input file. Pipes and devices do not tell their size, and some never end: more than a gibibyte from one is an
-/// error.
+/// Reads a whole input file. Pipes and devices have no known size, and some never end: more than a gibibyte from one is
+/// an error.
 ///
 /// ```
 /// # #[cfg(unix)]
@@ -107,7 +107,7 @@ fn special(_: FileType) -> &'static str {
 }
 
 /// Publishes a finished partial file: syncs `file`, which is open at `part`, to disk and renames it to `path`. Replaces a regular
-/// file or a link at `path`; anything else there is an error. On an error the partial file is kept, so that it can be continued.
+/// file or a link at `path`; anything else there is an error. On an error the partial file is kept, so that it can be resumed.
 pub fn publish(file: File, part: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<(), Error> {
     let (part, path) = (part.as_ref(), path.as_ref());
     if let Ok(metadata) = fs::symlink_metadata(path)

@@ -8,10 +8,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The maximum number of links to follow, as in the operating system.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// The number of random names to try in a directory.
-const MOST_NAMES: usize = 100;
+const MAX_NAMES: usize = 100;
 
 pub(crate) enum Target {
     /// Put a file at this absolute path; the metadata of the existing file, if any.
@@ -59,14 +59,14 @@ impl Target {
 /// The path that a dangling link leads to.
 fn end_of_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_path_buf();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         match fs::read_link(&path) {
             Ok(next) => path = path.parent().unwrap_or(Path::new("")).join(next),
             // Not a link, or nothing there.
             Err(_) => return Ok(path),
         }
     }
-    Err(io::Error::other(format!("expected at most {MOST_LINKS} links in a row, found more")))
+    Err(io::Error::other(format!("expected at most {MAX_LINKS} links in a row, found more")))
 }
 
 /// Creates a file with a random name in the directory of `place`. `create_new` neither opens an existing file nor follows a
@@ -80,7 +80,7 @@ pub(crate) fn create_beside(place: &Path, old: Option<&Metadata>) -> io::Result<
         // The system applies the umask. A replacement is accessible only to its owner at first.
         options.mode(old.map_or(0o666, |old| old.mode() & 0o600));
     }
-    for _ in 0..MOST_NAMES {
+    for _ in 0..MAX_NAMES {
         let temporary = place.with_file_name(random_name());
         match options.open(&temporary) {
             Ok(file) => {

@@ -19,8 +19,8 @@ pub struct Halted {
     _held: MutexGuard<'static, BTreeSet<PathBuf>>,
 }
 
-/// Removes the temporary files of this process. For signal handlers, which must end the process while they hold the
-/// result:
+/// Removes the temporary files of this process. For signal handlers, which must exit the process while they hold the
+/// returned guard:
 ///
 /// ```no_run
 /// let halted = layernorm_files::remove_unfinished();
@@ -30,8 +30,8 @@ pub struct Halted {
 /// ```
 ///
 /// It waits for a [`commit_all`](crate::commit_all) that is renaming, so that either all of its files are in place or none.
-/// Call it from a separate thread, as handlers of the crate `ctrlc` do, and not from the signal handler itself: it takes a
-/// lock. A [`Replacement`](crate::Replacement) whose file was removed fails when it is committed.
+/// Call it from a thread that waits for signals, and not from the signal handler itself: it takes a lock. A
+/// [`Replacement`](crate::Replacement) whose file was removed fails when it is committed.
 pub fn remove_unfinished() -> Halted {
     let mut held = lock();
     for temporary in held.iter() {

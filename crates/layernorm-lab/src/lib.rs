@@ -1,15 +1,17 @@
 #![doc = include_str!("../README.md")]
 //!
-//! ## Modules
+//! ## Overview
 //!
 //! Data flows one way: [`data`] → [`models`] → [`training`] → [`records`] on disk → [`report`]. [`studies`] defines the
 //! questions and [`session`] runs them in a folder. [`memory`] estimates a run's memory before it starts.
+//! [`mod@reference`] holds slow and precise norms and cells to check results against.
 #![forbid(unsafe_code)]
 
 pub mod data;
 pub mod memory;
 pub mod models;
 pub mod records;
+pub mod reference;
 pub mod report;
 pub mod session;
 pub mod studies;

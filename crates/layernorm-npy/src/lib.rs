@@ -1,6 +1,6 @@
 #![doc = include_str!("../README.md")]
 //!
-//! ## Where to look
+//! ## Overview
 //!
 //! - [`read()`], [`write()`], [`to_writer`]: files and streams.
 //! - [`Array`][]: shape, [`Order`] and elements; [`Array::from_bytes`] and [`Array::from_reader`] read without a path.

@@ -29,7 +29,8 @@ fn read_file(path: &Path) -> Result<Array, Error> {
 impl Array {
     /// Reads one array, up to the end of `reader`: bytes after it are an error.
     ///
-    /// Memory grows with the bytes received, so an endless reader can use as much as its header asks for. Limit an untrusted reader
+    /// Memory grows with the bytes received, so an endless reader can use as much memory as its header claims. Limit an
+    /// untrusted reader
     /// with [`Read::take`].
     pub fn from_reader(mut reader: impl Read) -> Result<Self, Error> {
         read_array(&mut reader, 0)

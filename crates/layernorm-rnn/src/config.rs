@@ -17,14 +17,13 @@ pub enum Direction {
 /// Random noise in training. The seed is passed to each forward pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Noise {
-    /// Dropout between layers: each number is set to 0 with this probability, otherwise scaled up.
+    /// Dropout between layers: each element is set to 0 with this probability, otherwise scaled up.
     pub dropout: f64,
     /// Recurrent ("variational") dropout on h before U: one mask per sequence, the same at all steps.
     pub recurrent_dropout: f64,
     /// DropConnect on U: one mask per forward pass, the same at all steps and for all sequences.
     pub drop_connect: f64,
-    /// Zoneout: each number of h keeps its previous value with this probability. Outside training, h is the
-    /// expectation.
+    /// Zoneout: each element of h keeps its previous value with this probability. At inference, h is the expectation.
     pub zoneout_hidden: f64,
     /// Zoneout of the cell state of an LSTM.
     pub zoneout_cell: f64,

@@ -61,7 +61,7 @@ pub enum Error {
         /// The known names.
         known: Vec<&'static str>,
     },
-    /// The request does not fit this network.
+    /// The network does not support the request.
     Unsupported {
         /// What is not supported, and why.
         what: String,
@@ -102,10 +102,10 @@ impl fmt::Display for Error {
             Error::Unsupported { what } => f.write_str(what),
             Error::OutOfMemory { bytes } => layernorm::Error::OutOfMemory { bytes: *bytes }.fmt(f),
             Error::NothingRecorded => {
-                f.write_str("backward: expected a forward pass in training before it, found none")
+                f.write_str("backward: expected a preceding forward pass in training, found none")
             }
             Error::OtherNetwork => f.write_str(
-                "backward: expected the network of the forward pass before it, unchanged, found another one or other parameters",
+                "backward: expected the network of the preceding forward pass, unchanged, found another one or other parameters",
             ),
             Error::Weights { what } => write!(f, "weights: {what}"),
             Error::Norm(error) => error.fmt(f),

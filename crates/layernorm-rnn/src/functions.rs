@@ -1,22 +1,22 @@
 //! exp, sigmoid and tanh as the cells compute them: vectorized, with the same bits on every instruction set.
 //!
-//! `tests/functions.rs` measures the error against arithmetic of about twice the precision. In units in the last
-//! place of the result, it is at most 1.5 for exp, 2.5 for sigmoid and 3.5 for tanh (also near 0), in f32 and in f64.
-//! tanh lies within ±1 and sigmoid within 0..1. A NaN stays a NaN. Beyond ±87 (f64: ±708) exp and sigmoid keep their
-//! value at that limit: sigmoid is then within 2⁻¹²⁵ (2⁻¹⁰²¹) of the exact value.
+//! `tests/functions.rs` measures the error against arithmetic of about twice the precision. In units in the last place
+//! of the result, it is at most 1.5 for exp, 2.5 for sigmoid and 3.5 for tanh (also near 0), in f32 and in f64. tanh is
+//! within ±1 and sigmoid within 0..1. A NaN stays a NaN. Beyond ±87 (f64: ±708) exp and sigmoid are constant: sigmoid
+//! is then within 2⁻¹²⁵ (2⁻¹⁰²¹) of the exact value.
 
 use crate::error::Error;
 use crate::math::Function;
 use crate::real::Real;
 use layernorm::Context;
 
-/// Computes exp(x) of every number in place, with x clamped to ±87 (f64: ±708).
+/// Computes exp(x) of every element in place, with x clamped to ±87 (f64: ±708).
 pub fn exp<A: Real>(context: &Context, values: &mut [A]) -> Result<(), Error> {
     A::map(context.machine_isa()?, Function::Exp, values);
     Ok(())
 }
 
-/// Computes 1/(1 + exp(−x)) of every number in place.
+/// Computes 1/(1 + exp(−x)) of every element in place.
 ///
 /// ```
 /// let mut x = [0.0f32, 2.0, -200.0];
@@ -30,7 +30,7 @@ pub fn sigmoid<A: Real>(context: &Context, values: &mut [A]) -> Result<(), Error
     Ok(())
 }
 
-/// Computes tanh(x) of every number in place.
+/// Computes tanh(x) of every element in place.
 pub fn tanh<A: Real>(context: &Context, values: &mut [A]) -> Result<(), Error> {
     A::map(context.machine_isa()?, Function::Tanh, values);
     Ok(())

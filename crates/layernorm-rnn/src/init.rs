@@ -11,7 +11,7 @@
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::noise::{Random, Use};
+use crate::noise::{NoiseStream, Purpose};
 use crate::params::{Entry, Params, Slot};
 use crate::variant::{Gate, Kind, Variant};
 use layernorm::Float;
@@ -210,10 +210,10 @@ impl Init {
                 Scheme::Uniform { bound: found }
                 | Scheme::OrthogonalIfSquare { bound: found }
                 | Scheme::Normal { deviation: found } => {
-                    number("spread of starting values", "0 or more", found, found >= 0.0)?
+                    number("spread of initial values", "0 or more", found, found >= 0.0)?
                 }
                 Scheme::Orthogonal { gain } | Scheme::OrthogonalByGate { gain } => {
-                    number("gain of an orthogonal start", "a finite number", gain, true)?
+                    number("gain of an orthogonal initialization", "a finite number", gain, true)?
                 }
                 _ => {}
             }
@@ -235,7 +235,7 @@ impl Init {
             _ => self.norm_bias,
         };
         let stream = entry.direction + 2 * entry.slot as usize;
-        Block::of(config, entry, Random::new(seed, Use::Init, entry.layer, stream)).fill(scheme)
+        Block::of(config, entry, NoiseStream::new(seed, Purpose::Init, entry.layer, stream)).fill(scheme)
     }
 
     /// Returns whether the projection's bias starts at 0: schemes for matrices do not apply to a bias.
@@ -268,11 +268,11 @@ struct Block {
     fan_in: usize,
     /// I + P + G·H.
     joint: usize,
-    random: Random,
+    random: NoiseStream,
 }
 
 impl Block {
-    fn of(config: &Config, entry: &Entry, random: Random) -> Block {
+    fn of(config: &Config, entry: &Entry, random: NoiseStream) -> Block {
         let (input, output) = (config.layer_input(entry.layer), config.output());
         let fan_in = match entry.slot {
             Slot::InputWeight | Slot::InputBias | Slot::Bias => input,

@@ -11,9 +11,6 @@
 mod buffer;
 mod catalog;
 mod config;
-mod engine;
-#[doc(hidden)]
-pub mod engines;
 mod error;
 pub mod functions;
 mod init;
@@ -22,10 +19,13 @@ mod matmul;
 mod network;
 mod noise;
 mod params;
-mod point;
+mod pointwise;
 mod real;
 mod runner;
+#[doc(hidden)]
+pub mod runner_pool;
 mod schedule;
+mod time_loop;
 mod variant;
 pub mod weights;
 

@@ -42,7 +42,7 @@ impl<A: Float> Network<A> {
         }
         Err(Error::Weights {
             what: format!(
-                "expected the {} parameters of this network, found others ({} numbers where {} are needed)",
+                "expected the {} parameters of this network, found different ones ({} numbers instead of {})",
                 self.form.len(),
                 self.params.values().len(),
                 self.form.last().map_or(0, |last| last.range.end),
@@ -87,7 +87,7 @@ pub enum Layout {
 /// A batch of sequences, `[T, B, I]` or `[B, T, I]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Sequences<'a, T> {
-    /// The numbers.
+    /// The elements.
     pub data: &'a [T],
     /// T: steps.
     pub steps: usize,

@@ -2,6 +2,7 @@
 //! backward pass reproduces the masks of its forward pass without storing them, and threads do not matter.
 
 use crate::config::Noise;
+use layernorm::parts::SplitMix64;
 
 /// Kind of random mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,24 +20,24 @@ pub enum Mask {
 }
 
 impl Noise {
-    /// Returns which of `count` numbers are hit in a training pass with this seed: dropped or, with zoneout, kept.
-    /// For implementations that reproduce the same network by other means.
+    /// Returns which of `count` elements the noise affects in a training pass with this seed: dropped or, with zoneout,
+    /// kept. For code that reimplements the same network.
     pub fn hits(&self, mask: Mask, seed: u64, layer: usize, direction: usize, count: usize) -> Vec<bool> {
-        let (use_for, rate) = match mask {
-            Mask::Dropout => (Use::Dropout, self.dropout),
-            Mask::RecurrentDropout => (Use::Recurrent, self.recurrent_dropout),
-            Mask::DropConnect => (Use::DropConnect, self.drop_connect),
-            Mask::ZoneoutHidden => (Use::ZoneoutHidden, self.zoneout_hidden),
-            Mask::ZoneoutCell => (Use::ZoneoutCell, self.zoneout_cell),
+        let (purpose, rate) = match mask {
+            Mask::Dropout => (Purpose::Dropout, self.dropout),
+            Mask::RecurrentDropout => (Purpose::Recurrent, self.recurrent_dropout),
+            Mask::DropConnect => (Purpose::DropConnect, self.drop_connect),
+            Mask::ZoneoutHidden => (Purpose::ZoneoutHidden, self.zoneout_hidden),
+            Mask::ZoneoutCell => (Purpose::ZoneoutCell, self.zoneout_cell),
         };
-        let random = Random::new(seed, use_for, layer, direction);
+        let random = NoiseStream::new(seed, purpose, layer, direction);
         (0..count).map(|index| random.hits(index, rate)).collect()
     }
 }
 
 /// Purpose of a stream of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum Purpose {
     Init,
     Dropout,
     Recurrent,
@@ -47,26 +48,22 @@ pub(crate) enum Use {
 
 /// Random numbers for one purpose in one cell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Random {
+pub(crate) struct NoiseStream {
     key: u64,
 }
 
-/// The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): a bijection on 64 bits.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
-impl Random {
+impl NoiseStream {
     /// Creates the stream for a purpose in a layer and direction (or any two numbers that distinguish streams).
-    pub(crate) fn new(seed: u64, use_for: Use, layer: usize, direction: usize) -> Random {
-        let stream = (use_for as u64) << 48 | (layer as u64) << 8 | direction as u64;
-        Random { key: mix(mix(seed.wrapping_add(0x9E37_79B9_7F4A_7C15)) ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93)) }
+    pub(crate) fn new(seed: u64, purpose: Purpose, layer: usize, direction: usize) -> NoiseStream {
+        let stream = (purpose as u64) << 48 | (layer as u64) << 8 | direction as u64;
+        let seed = SplitMix64::mix(seed.wrapping_add(0x9E37_79B9_7F4A_7C15));
+        NoiseStream { key: SplitMix64::mix(seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93)) }
     }
 
     fn bits(&self, index: usize) -> u64 {
-        mix(mix(self.key.wrapping_add((index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))) ^ self.key)
+        SplitMix64::mix(
+            SplitMix64::mix(self.key.wrapping_add((index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))) ^ self.key,
+        )
     }
 
     /// Returns a uniform number in 0..1, with 53 bits.
@@ -94,7 +91,7 @@ mod tests {
     fn numbers_look_random_and_streams_differ() {
         let n = 100_000;
         for (layer, seed) in [(0, 1), (1, 1), (0, 2)] {
-            let random = Random::new(seed, Use::Init, layer, 0);
+            let random = NoiseStream::new(seed, Purpose::Init, layer, 0);
             let mean = (0..n).map(|i| random.uniform(i)).sum::<f64>() / n as f64;
             // Five standard deviations of a mean of uniform numbers.
             assert!((mean - 0.5).abs() < 5.0 * (1.0 / 12.0 / n as f64).sqrt(), "{mean}");
@@ -103,13 +100,13 @@ mod tests {
             let hits = (0..n).filter(|&i| random.hits(i, 0.3)).count() as f64 / n as f64;
             assert!((hits - 0.3).abs() < 5.0 * (0.21 / n as f64).sqrt(), "{hits}");
         }
-        let first = |seed, use_for, layer, direction| Random::new(seed, use_for, layer, direction).uniform(0);
+        let first = |seed, purpose, layer, direction| NoiseStream::new(seed, purpose, layer, direction).uniform(0);
         let mut firsts = [
-            first(1, Use::Init, 0, 0),
-            first(1, Use::Dropout, 0, 0),
-            first(1, Use::Init, 1, 0),
-            first(1, Use::Init, 0, 1),
-            first(2, Use::Init, 0, 0),
+            first(1, Purpose::Init, 0, 0),
+            first(1, Purpose::Dropout, 0, 0),
+            first(1, Purpose::Init, 1, 0),
+            first(1, Purpose::Init, 0, 1),
+            first(2, Purpose::Init, 0, 0),
         ];
         firsts.sort_by(f64::total_cmp);
         assert!(firsts.windows(2).all(|pair| pair[0] != pair[1]));
@@ -119,7 +116,7 @@ mod tests {
     fn a_mask_is_its_stream_at_its_rate() {
         let noise = Noise { dropout: 0.3, zoneout_hidden: 0.3, ..Noise::default() };
         let dropped = noise.hits(Mask::Dropout, 7, 1, 0, 1000);
-        let random = Random::new(7, Use::Dropout, 1, 0);
+        let random = NoiseStream::new(7, Purpose::Dropout, 1, 0);
         assert!(dropped.iter().enumerate().all(|(i, &hit)| hit == random.hits(i, 0.3)));
         assert_ne!(dropped, noise.hits(Mask::ZoneoutHidden, 7, 1, 0, 1000));
         assert!(noise.hits(Mask::DropConnect, 7, 1, 0, 1000).iter().all(|&hit| !hit));

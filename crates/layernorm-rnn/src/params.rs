@@ -133,7 +133,7 @@ pub struct Entry {
     pub slot: Slot,
     /// Shape.
     pub shape: Vec<usize>,
-    /// Range of its numbers, row-major, in the flat vector.
+    /// Range of its elements, row-major, in the flat vector.
     pub range: Range<usize>,
 }
 
@@ -198,7 +198,7 @@ impl<A: Float> Params<A> {
         Ok((entries, end))
     }
 
-    /// Creates zeros in the same layout. Aborts like any vector if memory runs out; see [`Params::try_zeros_like`].
+    /// Creates zeros in the same layout. Aborts if memory runs out, as `Vec` does; see [`Params::try_zeros_like`].
     pub fn zeros_like(&self) -> Params<A> {
         Params { entries: self.entries.clone(), values: vec![A::ZERO; self.values.len()], version: new_version() }
     }
@@ -224,12 +224,12 @@ impl<A: Float> Params<A> {
         &self.entries
     }
 
-    /// Returns all numbers, one parameter after the other.
+    /// Returns all elements, one parameter after the other.
     pub fn values(&self) -> &[A] {
         &self.values
     }
 
-    /// Returns all numbers for writing: an optimizer step is a loop over them.
+    /// Returns all elements for writing: an optimizer step is a loop over them.
     pub fn values_mut(&mut self) -> &mut [A] {
         self.version = new_version();
         &mut self.values

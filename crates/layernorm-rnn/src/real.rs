@@ -3,8 +3,8 @@
 
 use crate::math::{Constants, Function, Map};
 use crate::matmul::Matmul;
-use crate::point::sums::ColumnSum;
-use crate::point::{gru, lstm, rnn};
+use crate::pointwise::sums::ColumnSum;
+use crate::pointwise::{gru, lstm, rnn};
 use layernorm::parts::{MachineIsa, dispatch};
 
 /// Defines one method per kernel. The kernel's pointers must be valid for every access that it makes.

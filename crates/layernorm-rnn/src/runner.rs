@@ -1,20 +1,26 @@
 //! Runs networks. A runner holds packed weights, the tape of a forward pass and all intermediate memory, and reuses
 //! them.
 
+mod backward;
+mod call;
+mod cell_memory;
+mod forward;
+
 use crate::buffer::Matrix;
 use crate::config::{Config, Direction};
-use crate::engine::backward::Work;
-use crate::engine::forward::{CellState, Scratch};
-use crate::engine::prepared::Prepared;
-use crate::engine::tape::Tape;
 use crate::error::Error;
-use crate::network::{Gradients, Layout, Network, Output, Sequences, State};
+use crate::network::{Gradients, Network, Output, Sequences, State};
 use crate::real::Real;
 use crate::schedule::Schedule;
+use crate::time_loop::backward::SegmentGradients;
+use crate::time_loop::forward::CellState;
+use backward::BackwardCall;
+use call::SequenceShape;
+use cell_memory::CellMemory;
 use layernorm::parts::{MachineIsa, memory};
 use layernorm::{Context, Element};
 
-/// What a forward pass in training keeps for its backward pass. The choice changes no bit of any result.
+/// What a forward pass in training keeps for its backward pass. The choice does not affect the results.
 ///
 /// Numbers kept per cell (a direction of a layer) and per step of every sequence:
 /// - `All`: I + 15H + P for an LSTM with norms of both products (such as `paper`), I + 11H + P with a norm of their
@@ -44,35 +50,6 @@ pub struct Training {
     pub keep: Keep,
 }
 
-/// Memory of one cell.
-#[derive(Debug)]
-struct Cell<A> {
-    prepared: Prepared<A>,
-    tape: Tape<A>,
-    state: CellState<A>,
-    /// States before every segment.
-    checkpoints: CellState<A>,
-    mask: Matrix<A>,
-    scratch: Vec<Scratch<A>>,
-}
-
-impl<A: Real> Cell<A> {
-    fn new() -> Self {
-        Cell {
-            prepared: Prepared::new(),
-            tape: Tape::new(),
-            state: CellState::new(),
-            checkpoints: CellState::new(),
-            mask: Matrix::new(),
-            scratch: Vec::new(),
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.tape.bytes() + self.state.bytes() + self.checkpoints.bytes() + self.mask.bytes()
-    }
-}
-
 /// What the tape holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Recorded {
@@ -80,23 +57,22 @@ struct Recorded {
     version: u64,
     training: Training,
     isa: MachineIsa,
-    layout: Layout,
-    steps: usize,
+    shape: SequenceShape,
 }
 
 /// Runs networks of one arithmetic type: f64, or f32 for f32, f16 and bf16. Keep a runner and reuse it: repeated
-/// calls of the same size allocate nothing but the results (the calls that end in `_into` not even those), and
-/// weights are packed again only after they have changed.
+/// calls of the same size allocate nothing but the results (the calls that end in `_into` not even those), and weights
+/// are repacked only after they have changed.
 #[derive(Debug)]
 pub struct Runner<A> {
     context: Context,
     schedule: Schedule,
-    cells: Vec<Cell<A>>,
+    cells: Vec<CellMemory<A>>,
     /// Outputs of the inner layers, `[rows, D·P]` in time order.
     inner: Vec<Matrix<A>>,
     /// Gradients of a layer's input and of its output.
     dinner: [Matrix<A>; 2],
-    work: Work<A>,
+    segment_gradients: SegmentGradients<A>,
     dstate: CellState<A>,
     /// Gradient of U under DropConnect's mask.
     masked: Vec<A>,
@@ -111,43 +87,8 @@ impl<A: Real> Default for Runner<A> {
     }
 }
 
-/// A pointer that several threads may hold.
-#[derive(Clone, Copy)]
-struct Shared<T>(T);
-// SAFETY: each thread writes to its own rows.
-unsafe impl<T> Sync for Shared<T> {}
-// SAFETY: as above.
-unsafe impl<T> Send for Shared<T> {}
-
-impl<T: Copy> Shared<T> {
-    fn get(&self) -> T {
-        self.0
-    }
-}
-
-/// Position of a time and sequence in a tensor.
-#[derive(Clone, Copy)]
-struct Places {
-    layout: Layout,
-    steps: usize,
-    batch: usize,
-}
-
-impl Places {
-    fn of<T>(sequences: &Sequences<'_, T>) -> Self {
-        Places { layout: sequences.layout, steps: sequences.steps, batch: sequences.batch }
-    }
-
-    fn at(&self, t: usize, b: usize) -> usize {
-        match self.layout {
-            Layout::TimeFirst => t * self.batch + b,
-            Layout::BatchFirst => b * self.steps + t,
-        }
-    }
-}
-
 impl<A: Real> Runner<A> {
-    /// Creates a runner with the context's instruction set and threads. Neither changes a bit of any result.
+    /// Creates a runner with the context's instruction set and threads. Neither affects the results.
     pub fn new(context: Context) -> Self {
         Runner {
             context,
@@ -155,7 +96,7 @@ impl<A: Real> Runner<A> {
             cells: Vec::new(),
             inner: Vec::new(),
             dinner: [Matrix::new(), Matrix::new()],
-            work: Work::new(),
+            segment_gradients: SegmentGradients::new(),
             dstate: CellState::new(),
             masked: Vec::new(),
             recorded: None,
@@ -171,7 +112,7 @@ impl<A: Real> Runner<A> {
     /// Returns the number of bytes held for tapes and gradients.
     pub fn memory(&self) -> usize {
         let matrices = self.inner.iter().chain(&self.dinner).map(Matrix::bytes).sum::<usize>();
-        self.cells.iter().map(Cell::bytes).sum::<usize>() + matrices + self.work.bytes()
+        self.cells.iter().map(CellMemory::bytes).sum::<usize>() + matrices + self.segment_gradients.bytes()
     }
 
     /// Runs a network over sequences. Without an initial state it starts from zeros.
@@ -181,7 +122,7 @@ impl<A: Real> Runner<A> {
         sequences: &Sequences<'_, T>,
         initial: Option<&State<A>>,
     ) -> Result<Output<T>, Error> {
-        let mut output = self.room(network, sequences)?;
+        let mut output = self.allocate_output(network, sequences)?;
         self.forward_into(network, sequences, initial, &mut output.y, &mut output.state)?;
         Ok(output)
     }
@@ -196,7 +137,7 @@ impl<A: Real> Runner<A> {
         y: &mut [T],
         last: &mut State<A>,
     ) -> Result<(), Error> {
-        self.run(network, sequences, initial, None, y, last)
+        self.run_forward(network, sequences, initial, None, y, last)
     }
 
     /// Runs a network in training: with its noise, and recorded for [`Runner::backward`].
@@ -207,7 +148,7 @@ impl<A: Real> Runner<A> {
         initial: Option<&State<A>>,
         training: Training,
     ) -> Result<Output<T>, Error> {
-        let mut output = self.room(network, sequences)?;
+        let mut output = self.allocate_output(network, sequences)?;
         self.train_into(network, sequences, initial, training, &mut output.y, &mut output.state)?;
         Ok(output)
     }
@@ -223,10 +164,10 @@ impl<A: Real> Runner<A> {
         y: &mut [T],
         last: &mut State<A>,
     ) -> Result<(), Error> {
-        self.run(network, sequences, initial, Some(training), y, last)
+        self.run_forward(network, sequences, initial, Some(training), y, last)
     }
 
-    /// Runs one step: computes y `[B, D·P]` from x `[B, I]` and updates the state. The bits are those of the same
+    /// Runs one step: computes y `[B, D·P]` from x `[B, I]` and updates the state. The result is bit-identical to that
     /// step of a whole sequence. Fails for networks that run backward in time.
     pub fn step<T: Element<Acc = A>>(
         &mut self,
@@ -238,7 +179,7 @@ impl<A: Real> Runner<A> {
         let config = network.config();
         if config.direction != Direction::Forward {
             return Err(Error::Unsupported {
-                what: "step: expected a network that goes forward in time, found one that needs the end first".into(),
+                what: "step: expected a network that runs forward in time, found one that starts at the end".into(),
             });
         }
         let batch = x.len() / config.input;
@@ -253,7 +194,7 @@ impl<A: Real> Runner<A> {
         state.check(config, batch, ["state h", "state c"])?;
         let mut before = std::mem::take(&mut self.step_state);
         std::mem::swap(&mut before, state);
-        let outcome = self.run(network, &Sequences::new(x, 1, batch), Some(&before), None, y, state);
+        let outcome = self.run_forward(network, &Sequences::new(x, 1, batch), Some(&before), None, y, state);
         if outcome.is_err() {
             std::mem::swap(&mut before, state);
         }
@@ -285,7 +226,7 @@ impl<A: Real> Runner<A> {
         if recorded.version != network.params().version() || recorded.config != *network.config() {
             return Err(Error::OtherNetwork);
         }
-        let (steps, batch) = (recorded.steps, self.schedule.batch);
+        let (steps, batch) = (recorded.shape.steps, recorded.shape.batch);
         let mut gradients = Gradients {
             input: memory::zeros(steps * batch * network.config().input)?,
             params: network.params().try_zeros_like()?,
@@ -310,18 +251,15 @@ impl<A: Real> Runner<A> {
         if recorded.version != network.params().version() || recorded.config != *config {
             return Err(Error::OtherNetwork);
         }
-        let places = Places { layout: recorded.layout, steps: recorded.steps, batch: self.schedule.batch };
-        self.check_backward(network, places, dy, dlast, from, gradients)?;
+        let args = BackwardCall { network, recorded, dy, dlast, from };
+        args.check(gradients)?;
         if self.schedule.rows() == 0 {
-            gradients.state.resize(config, places.batch)?;
+            gradients.state.resize(config, recorded.shape.batch)?;
             if let Some(dlast) = dlast {
                 gradients.state.clone_from(dlast);
             }
             return Ok(());
         }
-        self.back(network, &recorded, places, dy, dlast, from, gradients)
+        self.run_backward(&args, gradients)
     }
 }
-
-mod back;
-mod run;

@@ -44,7 +44,7 @@ impl Kind {
     }
 }
 
-/// A gate. G·H numbers are those of each gate in turn, in the order of [`Variant::gates`].
+/// A gate. Vectors of G·H elements have one gate after the other, in the order of [`Variant::gates`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Gate {
     /// LSTM: how much of the candidate is added.
@@ -55,7 +55,7 @@ pub enum Gate {
     Candidate,
     /// LSTM: how much of the cell is output.
     Output,
-    /// GRU: how much of the past the candidate sees.
+    /// GRU: how much of the state enters the candidate.
     Reset,
     /// GRU: the mixture of old and new.
     Update,
@@ -95,7 +95,7 @@ pub enum EpsPlace {
 /// A layer norm inside a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Norm {
-    /// What it covers. The cell norm always covers the cell's H units, whatever this says.
+    /// What it covers. The cell norm always covers the cell's H units and ignores this field.
     pub over: Over,
     /// Whether it has a gain γ.
     pub gain: bool,
@@ -147,9 +147,9 @@ pub enum Reset {
 /// Role of a GRU's update gate z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Update {
-    /// It keeps the old state: h = z∘h + (1 − z)∘n.
+    /// z weights the old state: h = z∘h + (1 − z)∘n.
     KeepsOld,
-    /// It takes the new state: h = (1 − z)∘h + z∘n.
+    /// z weights the new state: h = (1 − z)∘h + z∘n.
     TakesNew,
 }
 
@@ -306,20 +306,20 @@ impl Variant {
         }
         if self.peephole && self.sum_norm.is_some_and(|norm| norm.over != Over::EachGate) {
             return conflict(
-                "with peepholes, the norm of the sum is over each gate: the output gate sees the new cell",
+                "with peepholes, the norm of the sum must be over each gate: the output gate uses the new cell",
             );
         }
         if self.kind == Kind::Gru && self.sum_norm.is_some() && self.reset != Reset::Sum {
-            return conflict("a GRU with a norm of the sum multiplies the sum by its reset gate");
+            return conflict("a GRU with a norm of the sum must apply its reset gate to that sum");
         }
         if self.kind == Kind::Gru
             && self.reset == Reset::State
             && self.recurrent_norm.is_some_and(|norm| norm.over == Over::AllGates)
         {
-            return conflict("if the reset gate multiplies the state, the candidate's recurrent norm is its own");
+            return conflict("if the reset gate multiplies the state, the candidate must have its own recurrent norm");
         }
         if self.tied_bias && (!self.bias || self.input_bias) {
-            return conflict("a tied bias is b in both places: it needs b and excludes a bias of the input");
+            return conflict("a tied bias uses b in both places: it needs b and excludes an input bias");
         }
         if !self.offset.is_finite() {
             return Err(Error::Number { what: "offset", expected: "a finite number", found: self.offset });

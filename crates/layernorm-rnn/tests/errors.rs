@@ -164,7 +164,7 @@ fn backward_without_a_forward_pass_in_training() {
     let mut runner = Runner::<f32>::default();
     let sequences = Sequences::new(&x, STEPS, BATCH);
     let dy = vec![1.0f32; 40];
-    let words = ["backward", "expected a forward pass in training", "found none"];
+    let words = ["backward", "expected a preceding forward pass in training", "found none"];
     let train = |runner: &mut Runner<f32>, network: &Network<f32>| {
         runner.train(network, &sequences, None, Training::default()).unwrap();
     };
@@ -182,7 +182,7 @@ fn backward_without_a_forward_pass_in_training() {
     // Other parameters, another network, another config.
     train(&mut runner, &network);
     network.params_mut().values_mut()[0] += 1.0;
-    let words = ["expected the network of the forward pass", "found another one or other parameters"];
+    let words = ["expected the network of the preceding forward pass", "found another one or other parameters"];
     assert_eq!(says(runner.backward(&network, &dy, None), &words), Error::OtherNetwork);
     train(&mut runner, &network);
     assert_eq!(says(runner.backward(&net(lstm()), &dy, None), &words), Error::OtherNetwork);
@@ -226,7 +226,7 @@ fn truncated_backward() {
         let network = net(lstm().with_direction(direction));
         runner.train(&network, &sequences, None, Training::default()).unwrap();
         let dy = vec![1.0f32; STEPS * BATCH * width];
-        let words = ["truncated backward", "expected a network that goes forward in time", "from = 2"];
+        let words = ["truncated backward", "expected a network that runs forward in time", "from = 2"];
         says(runner.backward_from(&network, &dy, None, 2), &words);
         runner.backward_from(&network, &dy, None, 0).unwrap();
     }
@@ -247,7 +247,7 @@ fn steps() {
     for direction in [Direction::Reverse, Direction::Both] {
         let network = net(lstm().with_direction(direction));
         let mut state = network.zero_state(1).unwrap();
-        let words = ["step", "expected a network that goes forward in time", "found"];
+        let words = ["step", "expected a network that runs forward in time", "found"];
         says(runner.step(&network, &[0.0f32; 3], &mut state, &mut [0.0; 8]), &words);
     }
     let network = net(lstm());

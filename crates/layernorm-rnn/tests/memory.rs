@@ -1,7 +1,7 @@
 //! Where there is no memory, a call says so with the bytes that it could not have, and writes nothing.
 
 use layernorm::Context;
-use layernorm_rnn::engines::{Engines, Lease};
+use layernorm_rnn::runner_pool::{RunnerLease, RunnerPool};
 use layernorm_rnn::{
     Config, Direction, Error, Gradients, Init, Keep, Kind, Network, Noise, Params, Runner, Scheme, Sequences, State,
     Training, Variant,
@@ -50,22 +50,22 @@ fn what_cannot_be_had_is_an_error() {
                 Ok((output, gradients))
             });
         }
-        // With a list that has held an engine before: what is idle goes back to it without a word.
-        let engines = || {
-            let engines = Arc::new(Engines::default());
-            drop(Lease::<f32>::new(&engines, &lstm.with_layers(3), Context::new).unwrap());
-            engines
+        // With a list that has held a runner before: what is idle goes back to it without a word.
+        let pool = || {
+            let pool = Arc::new(RunnerPool::default());
+            drop(RunnerLease::<f32>::new(&pool, &lstm.with_layers(3), Context::new).unwrap());
+            pool
         };
-        let call = |engines| {
-            let mut engine = Lease::<f32>::new(&engines, &config, || Context::new().with_threads(1).unwrap())?;
-            engine.set_params(network.params().values())?;
-            let engine = &mut *engine;
-            let output = engine.runner.train(&engine.network, &sequences, None, Training::default())?;
+        let call = |pool| {
+            let mut pooled = RunnerLease::<f32>::new(&pool, &config, || Context::new().with_threads(1).unwrap())?;
+            pooled.set_params(network.params().values())?;
+            let pooled = &mut *pooled;
+            let output = pooled.runner.train(&pooled.network, &sequences, None, Training::default())?;
             let sum = |d: &[f32]| d.iter().map(|&d| f64::from(d)).sum::<f64>();
-            let (_, state, sum) = engine.backward(&output.y, None, Vec::new(), sum)?;
+            let (_, state, sum) = pooled.backward(&output.y, None, Vec::new(), sum)?;
             Ok((output, state, sum))
         };
-        faults::each_refused("an engine", engines, call, bytes);
+        faults::each_refused("a pooled runner", pool, call, bytes);
     }
     given_memory_stays_as_it_was(&Network::new(lstm, Init::haste(), 1).unwrap());
     a_pass_that_no_machine_holds();
@@ -108,6 +108,6 @@ fn a_pass_that_no_machine_holds() {
     let state = network.zero_state(usize::MAX / 8);
     let text = |error: Error| error.to_string();
     assert_eq!(outcome.map_err(text).unwrap_err(), "out of memory: 8589934592 bytes could not be allocated");
-    assert_eq!(params.map_err(text).unwrap_err(), "out of memory: more bytes are needed than an address can count");
-    assert_eq!(state.map_err(text).unwrap_err(), "out of memory: more bytes are needed than an address can count");
+    assert_eq!(params.map_err(text).unwrap_err(), "out of memory: more bytes are needed than can be addressed");
+    assert_eq!(state.map_err(text).unwrap_err(), "out of memory: more bytes are needed than can be addressed");
 }

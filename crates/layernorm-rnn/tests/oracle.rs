@@ -1,4 +1,4 @@
-//! Every cell against a slow and plain reference (`common/oracle.rs`), and f16 and bf16 against f32.
+//! Every cell against a slow and plain reference (layernorm-reference's [`Oracle`]), and f16 and bf16 against f32.
 //!
 //! Tolerance: for each sequence the reference says how far rounding with unit u can carry the results. It is run again, three
 //! times, with every product of k terms moved by k·u·Σ|w x| (the bound of any order of summation) and every norm, function and
@@ -6,17 +6,15 @@
 //! cancelled what rounding does not) plus 2u of the largest result is the tolerance. It grows with width and steps, as the
 //! bounds of products do and as one step's error goes through the next. The same for f64, with its u: errors are proportional.
 
-#[path = "common/oracle.rs"]
-mod oracle;
 #[path = "common/sample.rs"]
 mod sample;
 
 use layernorm::{Context, Element, bf16, f16};
+use layernorm_reference::cell::{Oracle, Outputs, Rounding};
 use layernorm_rnn::{
     Activation, CellNorm, Config, Direction, EpsPlace, Kind, Layout, Network, Noise, Norm, Over, Reset, Runner,
     Sequences, State, Training, Update, Variant,
 };
-use oracle::{Oracle, Result};
 use sample::Rng;
 
 const U32: f64 = 1.0 / (1u64 << 24) as f64;
@@ -84,9 +82,10 @@ impl Bench {
         for b in 0..batch {
             let step = |t: usize| x[place(t, b) * config.input..][..config.input].to_vec();
             let sequence: Vec<_> = (0..length(b)).map(step).collect();
-            let truth = Oracle::new(&network).run(&sequence, &start, b);
+            let oracle = || Oracle::new(network.config(), network.params());
+            let truth = oracle().run(&sequence, &start, b);
             let farthest = (0..SHAKES).map(|seed| {
-                let shaken = Oracle::shaken(&network, U32, seed).run(&sequence, &start, b);
+                let shaken = oracle().rounded(Rounding::Worst(U32), seed).run(&sequence, &start, b);
                 shaken.numbers().zip(truth.numbers()).fold(0.0f64, |most, (a, b)| most.max((a - b).abs()))
             });
             let largest = truth.numbers().fold(0.0f64, |most, y| most.max(y.abs()));
@@ -134,13 +133,13 @@ fn pick<'a>(
     length: usize,
     y: impl Fn(usize) -> &'a [f64],
     state: &State<f64>,
-) -> Result {
+) -> Outputs {
     let cells = config.layers * config.directions();
     let part = |values: &[f64], width: usize| -> Vec<Vec<f64>> {
         let part = |cell: usize| values.chunks(width).nth(cell * batch + b).unwrap_or(&[]).to_vec();
         (0..cells).map(part).collect()
     };
-    Result {
+    Outputs {
         y: (0..length).map(|t| y(t).to_vec()).collect(),
         h: part(&state.h, config.output()),
         c: part(&state.c, config.hidden),

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::kernels::Kernel;
 use crate::kernels::vector::{Simd, Vector};
-use crate::threads;
+use crate::threads::{self, Shared};
 
 /// Copies `from` to `to` with the system's `memcpy`.
 pub fn copy(from: &[f32], to: &mut [f32], cx: &Context) -> Result<(), Error> {
@@ -41,16 +41,13 @@ fn same_length(from: &[f32], to: &[f32]) -> Result<(), Error> {
 
 /// Splits the output into one equal part per thread and calls `work(offset, part)` for each.
 fn split(to: &mut [f32], cx: &Context, work: &(dyn Fn(usize, &mut [f32]) + Sync)) {
-    struct Shared(*mut f32);
-    // SAFETY: the parts are disjoint.
-    unsafe impl Sync for Shared {}
     let (len, tasks) = (to.len(), cx.threads());
-    let shared = Shared(to.as_mut_ptr());
-    let shared = &shared;
+    // SAFETY: the parts are disjoint.
+    let shared = unsafe { Shared::new(to.as_mut_ptr()) };
     threads::run(tasks, tasks, &|task| {
         let (start, end) = (len * task / tasks, len * (task + 1) / tasks);
         // SAFETY: the part lies within `to`, and no other task has it.
-        work(start, unsafe { std::slice::from_raw_parts_mut(shared.0.add(start), end - start) });
+        work(start, unsafe { std::slice::from_raw_parts_mut(shared.get().add(start), end - start) });
     });
 }
 

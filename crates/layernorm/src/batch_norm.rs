@@ -12,7 +12,7 @@
 //! Training and inference are two different computations, and the result of training depends on the other samples of
 //! the batch. Layer norm has a single computation for both.
 
-use crate::channels::{ChannelShape, ColumnJob, MapJob, positions, segments};
+use crate::channels::{ChannelShape, ColumnPlan, MapPlan, MapTensors, positions, segments};
 use crate::context::{Context, Need, Scratch};
 use crate::element::{Element, Float};
 use crate::error::{Error, same_shape};
@@ -20,8 +20,8 @@ use crate::kernels::columns::{Channels, ColumnTerms};
 use crate::kernels::extreme::{self, ExtremeLine, Line, Scaled};
 use crate::kernels::{RowNorm, Stat, Stats};
 use crate::memory;
+use crate::operand::Operand;
 use crate::params::{Affine, Gradients, StatsMut, StatsRef, check_eps};
-use crate::plan::Operand;
 use crate::view::{View, ViewMut};
 
 /// Configuration of batch norm: γ and β (one per channel), and ε.
@@ -54,7 +54,7 @@ pub struct Moments<'a, A> {
 pub enum Momentum {
     /// running = (1 − f)·running + f·batch, with this f.
     Exponential(f64),
-    /// Plain average over all batches; the number is how many came before this one.
+    /// Plain average over all batches; the value is the number of earlier batches.
     Cumulative(u64),
 }
 
@@ -122,34 +122,16 @@ impl<'a, T: Element> Checked<'a, T> {
         self.affine.need(count).and(Need::default().plus::<T::Acc>(count).times(2))
     }
 
-    /// Builds the element-wise pass: across channels if a sample has one position, otherwise along segments.
-    fn map(
-        &self,
-        x: &View<T>,
-        dy: Option<&View<T>>,
-        to: &ViewMut<T>,
-        channels: Channels<T::Acc>,
-        fixed: bool,
-    ) -> MapJob<T> {
+    /// Plans the element-wise pass: across channels if a sample has one position, otherwise along segments.
+    fn map(&self, x: &View<T>, dy: Option<&View<T>>, to: &ViewMut<T>, fixed: bool, cx: &Context) -> MapPlan<T> {
         let across = self.shape.space == 1;
         let input = |view: &View<T>| {
             if across { positions(view.ptr(), view.layout()) } else { segments(view.ptr(), view.layout()) }
         };
-        MapJob {
-            x: input(x),
-            dy: dy.map(input),
-            to: if across { positions(to.ptr(), to.layout()) } else { segments(to.ptr(), to.layout()) },
-            channels,
-            channel_count: self.shape.channels,
-            across,
-            fixed,
-        }
+        let to = if across { positions(to.ptr(), to.layout()) } else { segments(to.ptr(), to.layout()) };
+        let (x, dy) = (input(x), dy.map(input));
+        MapPlan::new(MapTensors { x, dy, to, channel_count: self.shape.channels, across, fixed }, cx)
     }
-}
-
-fn channels<A>(stats: Stats<A>, gain: *const A, bias: *const A) -> Channels<A> {
-    let (a, b) = (std::ptr::null(), std::ptr::null());
-    Channels { m: stats.m, delta: stats.delta, r: stats.r, gain, bias, a, b }
 }
 
 /// Normalizes the batch by its own statistics, which are saved for backward: one of each per channel.
@@ -193,19 +175,19 @@ fn train<T: Element>(
         return Ok(());
     }
     let columns = positions(x.ptr(), x.layout());
-    let empty = channels(stats, std::ptr::null(), std::ptr::null());
-    let job = |terms| ColumnJob { x: columns, dy: None, channels: empty, per_sample: None, terms };
     let count = checked.shape.channels;
-    let sums = job(ColumnTerms::Values).need(cx).and(job(ColumnTerms::Deviations).need(cx));
-    let map = checked.map(&x, None, &y, empty, false);
-    let mut scratch = cx.scratch(checked.parameter_need().and(sums).and(map.need(cx)))?;
+    let [values, deviations] =
+        [ColumnTerms::Values, ColumnTerms::Deviations].map(|terms| ColumnPlan::new(columns, None, None, terms, cx));
+    let map = checked.map(&x, None, &y, false, cx);
+    let need = checked.parameter_need().and(values.need()).and(deviations.need()).and(map.need());
+    let mut scratch = cx.scratch(need)?;
     let (gain, bias) = checked.parameters(&mut scratch);
     let mut scaled = Vec::new();
     // SAFETY: the views guarantee valid memory; sums and statistics have one element per channel.
     unsafe {
-        let sums = job(ColumnTerms::Values).run(cx, &mut scratch)?;
+        let sums = values.run(Channels::NONE, cx, &mut scratch)?;
         (0..count).for_each(|channel| *stats.m.add(channel) = *sums.add(channel) / checked.norm.count);
-        let sums = job(ColumnTerms::Deviations).run(cx, &mut scratch)?;
+        let sums = deviations.run(Channels::of(stats), cx, &mut scratch)?;
         let mut update = update;
         for channel in 0..count {
             let delta = *sums.add(channel) / checked.norm.count;
@@ -227,7 +209,7 @@ fn train<T: Element>(
                 update.channel(channel, stat, v);
             }
         }
-        checked.map(&x, None, &y, channels(stats, gain, bias), false).run(cx, &mut scratch)?;
+        map.run(Channels::with(stats, (gain, bias)), cx, &mut scratch)?;
         let to = positions(y.ptr(), y.layout());
         for (channel, line) in scaled {
             for position in 0..checked.shape.positions() {
@@ -315,21 +297,15 @@ fn gradient<T: Element>(
         return Ok(());
     }
     let (columns, dcolumns) = (positions(x.ptr(), x.layout()), positions(dy.ptr(), dy.layout()));
-    let job = |channels| ColumnJob {
-        x: columns,
-        dy: Some(dcolumns),
-        channels,
-        per_sample: None,
-        terms: ColumnTerms::Gradients,
-    };
-    let empty = channels(stats, std::ptr::null(), std::ptr::null());
-    let map_need = gradients.input.as_ref().map(|dx| checked.map(&x, Some(&dy), dx, empty, fixed).need(cx));
-    let need = checked.parameter_need().and(job(empty).need(cx)).and(map_need.unwrap_or_default());
-    let mut scratch = cx.scratch(need)?;
+    let sums = ColumnPlan::new(columns, Some(dcolumns), None, ColumnTerms::Gradients, cx);
+    let map = gradients.input.as_ref().map(|dx| checked.map(&x, Some(&dy), dx, fixed, cx));
+    let map_need = map.as_ref().map(MapPlan::need).unwrap_or_default();
+    let mut scratch = cx.scratch(checked.parameter_need().and(sums.need()).and(map_need))?;
     let (gain, bias) = checked.parameters(&mut scratch);
+    let channels = Channels::with(stats, (gain, bias));
     // SAFETY: the views guarantee valid memory; sums and statistics have one element per channel.
     unsafe {
-        let sums = job(channels(stats, gain, bias)).run(cx, &mut scratch)?;
+        let sums = sums.run(channels, cx, &mut scratch)?;
         let (dgain, dbias, b, a) = (sums, sums.add(count), sums.add(2 * count), sums.add(3 * count));
         let mut redo = Vec::new();
         for channel in 0..count {
@@ -340,9 +316,8 @@ fn gradient<T: Element>(
                 memory::push(&mut redo, channel)?;
             }
         }
-        if let Some(dx) = &gradients.input {
-            let channels = Channels { a, b, ..channels(stats, gain, bias) };
-            checked.map(&x, Some(&dy), dx, channels, fixed).run(cx, &mut scratch)?;
+        if let Some(map) = map {
+            map.run(Channels { a, b, ..channels }, cx, &mut scratch)?;
         }
         for channel in redo {
             let dx = gradients.input.as_ref().filter(|_| !fixed).map(|dx| positions(dx.ptr(), dx.layout()));
@@ -425,13 +400,11 @@ pub fn infer<T: Element>(
     if checked.is_empty() {
         return Ok(());
     }
-    let empty = channels(pointers(&mut stats), std::ptr::null(), std::ptr::null());
-    let need = checked.parameter_need().and(checked.map(&x, None, &y, empty, true).need(cx));
-    let mut scratch = cx.scratch(need)?;
-    let (gain, bias) = checked.parameters(&mut scratch);
-    let map = checked.map(&x, None, &y, channels(pointers(&mut stats), gain, bias), true);
+    let map = checked.map(&x, None, &y, true, cx);
+    let mut scratch = cx.scratch(checked.parameter_need().and(map.need()))?;
+    let channels = Channels::with(pointers(&mut stats), checked.parameters(&mut scratch));
     // SAFETY: the views guarantee valid memory; the statistics have one element per channel.
-    unsafe { map.run(cx, &mut scratch) }
+    unsafe { map.run(channels, cx, &mut scratch) }
 }
 
 /// Computes the gradients of [`infer`], in which the running statistics are constants.

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 /// Execution context of a call. Keep one and pass it to every call: it holds the scratch memory that some operations
 /// need, so repeated calls of the same size allocate nothing.
 ///
-/// No setting changes a bit of any result.
+/// No setting affects the results.
 ///
 /// ```
 /// use layernorm::{Context, Isa};

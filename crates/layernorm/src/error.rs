@@ -134,7 +134,7 @@ impl fmt::Display for Error {
             Error::Shape { what, expected, found } => write!(f, "{what}: expected shape {expected:?}, found {found:?}"),
             Error::TooLarge { shape } => write!(f, "shape {shape:?} has more elements than memory can hold"),
             Error::OutOfMemory { bytes: usize::MAX } => {
-                write!(f, "out of memory: more bytes are needed than an address can count")
+                write!(f, "out of memory: more bytes are needed than can be addressed")
             }
             Error::OutOfMemory { bytes } => write!(f, "out of memory: {bytes} bytes could not be allocated"),
             Error::Rank { max, found } => write!(f, "expected at most {max} dimensions, found {found}"),
@@ -142,16 +142,16 @@ impl fmt::Display for Error {
                 write!(f, "{what}: expected at least {min} dimensions, found {found}")
             }
             Error::StrideCount { expected, found } => {
-                write!(f, "expected {expected} strides, one a dimension, found {found}")
+                write!(f, "expected {expected} strides, one per dimension, found {found}")
             }
             Error::OutOfBounds { first, last, len } => {
-                write!(f, "the view reaches elements {first} to {last} of memory that has {len}")
+                write!(f, "the view covers elements {first} to {last}, but the memory has {len}")
             }
             Error::Overlap { shape, strides } => {
                 write!(f, "elements of the output overlap: shape {shape:?} with strides {strides:?}")
             }
             Error::Axis { axis, rank } => write!(f, "axis {axis} does not exist in a tensor of {rank} dimensions"),
-            Error::RepeatedAxis { axis } => write!(f, "axis {axis} is named twice"),
+            Error::RepeatedAxis { axis } => write!(f, "axis {axis} is listed twice"),
             Error::Epsilon { found } => write!(f, "eps: expected a finite number, 0 or more, found {found}"),
             Error::Groups { groups, channels } => {
                 write!(f, "groups: expected a divisor of the {channels} channels, found {groups}")
@@ -167,7 +167,7 @@ impl fmt::Display for Error {
             }
             Error::MissingIsa { isa, available } => {
                 let names: Vec<_> = available.iter().map(|isa| isa.name()).collect();
-                write!(f, "instruction set {isa} is not on this machine, which has {}", names.join(", "))
+                write!(f, "instruction set {isa} is not available on this machine, which has {}", names.join(", "))
             }
         }
     }

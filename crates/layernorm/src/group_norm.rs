@@ -9,7 +9,7 @@
 //! dγ = Σ dy·x̂    dβ = Σ dy     over samples and positions
 //! ```
 
-use crate::channels::{ChannelShape, ColumnJob, PerSample, groups, positions};
+use crate::channels::{ChannelShape, ColumnPlan, PerSample, groups, positions};
 use crate::context::{Context, Need, Scratch};
 use crate::element::{Element, Float};
 use crate::error::{Error, same_shape};
@@ -17,9 +17,9 @@ use crate::kernels::columns::{Channels, ColumnTerms};
 use crate::kernels::extreme::{self, Line, Scaled};
 use crate::kernels::{self, RowNorm, Stats};
 use crate::memory;
+use crate::operand::Operand;
 use crate::params::{Affine, Gradients, StatsMut, StatsRef, check_eps};
-use crate::plan::Operand;
-use crate::rows::{BackwardJob, ForwardJob, any_scaled};
+use crate::rows::{BackwardPlan, BackwardTensors, ForwardPlan, any_scaled};
 use crate::view::{View, ViewMut};
 
 /// Configuration of group norm: the number of groups, γ and β (one per channel), and ε.
@@ -122,13 +122,12 @@ pub fn forward<T: Element>(
         extreme::no_numbers(stats, if checked.n == 0 { checked.rows } else { 0 });
         return Ok(());
     }
-    let affine = kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 };
     let (x, y) = (groups(x.ptr(), x.layout(), checked.groups), groups(y.ptr(), y.layout(), checked.groups));
-    let mut job = ForwardJob { x, residual: None, y, norm: checked.norm, affine, stats };
-    let mut scratch = cx.scratch(checked.affine.need(checked.shape.channels).and(job.need(cx)))?;
-    job.affine = checked.parameters(&mut scratch);
+    let plan = ForwardPlan::new(x, None, y, cx);
+    let mut scratch = cx.scratch(checked.affine.need(checked.shape.channels).and(plan.need()))?;
+    let affine = checked.parameters(&mut scratch);
     // SAFETY: the views guarantee valid memory, and all shapes agree.
-    unsafe { job.run(cx, &mut scratch) }
+    unsafe { plan.run(checked.norm, affine, stats, cx, &mut scratch) }
 }
 
 /// Computes the gradients from dy, x and the statistics saved by [`forward`].
@@ -151,20 +150,12 @@ pub fn backward<T: Element>(
     }
     if let Some(dx) = &gradients.input {
         let rows = |view: &View<T>| groups(view.ptr(), view.layout(), checked.groups);
-        let mut job = BackwardJob {
-            x: rows(&x),
-            dy: rows(&dy),
-            dh: None,
-            dx: Some(groups(dx.ptr(), dx.layout(), checked.groups)),
-            norm: checked.norm,
-            affine: kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 },
-            stats,
-            sums: false,
-        };
-        let mut scratch = cx.scratch(checked.gain_need().and(job.need(cx)))?;
-        job.affine = checked.backward_parameters(&mut scratch);
+        let dx = Some(groups(dx.ptr(), dx.layout(), checked.groups));
+        let plan = BackwardPlan::new(BackwardTensors { x: rows(&x), dy: rows(&dy), dh: None, dx }, false, cx);
+        let mut scratch = cx.scratch(checked.gain_need().and(plan.need()))?;
+        let affine = checked.backward_parameters(&mut scratch);
         // SAFETY: the views guarantee valid memory, and all shapes agree.
-        unsafe { job.run(cx, &mut scratch)? };
+        unsafe { plan.run(checked.norm, affine, stats, cx, &mut scratch)? };
     }
     if gradients.wants_parameters() {
         let columns = Columns { x: positions(x.ptr(), x.layout()), dy: positions(dy.ptr(), dy.layout()), stats };
@@ -187,19 +178,13 @@ impl<T: Element> Columns<T> {
         gradients: &mut Gradients<T>,
         cx: &mut Context,
     ) -> Result<(), Error> {
-        let none = std::ptr::null();
-        let job = ColumnJob {
-            x: self.x,
-            dy: Some(self.dy),
-            channels: Channels { m: none, delta: none, r: none, gain: none, bias: none, a: none, b: none },
-            per_sample: Some(PerSample { stats: self.stats, groups: checked.groups, space: checked.shape.space }),
-            terms: ColumnTerms::Parameters,
-        };
-        let mut scratch = cx.scratch(job.need(cx))?;
+        let per_sample = PerSample { stats: self.stats, groups: checked.groups, space: checked.shape.space };
+        let plan = ColumnPlan::new(self.x, Some(self.dy), Some(per_sample), ColumnTerms::Parameters, cx);
+        let mut scratch = cx.scratch(plan.need())?;
         let count = checked.shape.channels;
         // SAFETY: the views guarantee valid memory; there are two sums per channel.
         unsafe {
-            let dgain = job.run(cx, &mut scratch)?;
+            let dgain = plan.run(Channels::NONE, cx, &mut scratch)?;
             let dbias = dgain.add(count);
             let all_finite = (0..2 * count).all(|i| (*dgain.add(i)).is_finite());
             if !all_finite || any_scaled(&checked.norm, self.stats, checked.rows) {

@@ -43,7 +43,7 @@ pub fn forward_in_place<T: Element>(
     row_norm::forward(ForwardArgs { x: Operands::InPlace(x), stats }, config, CENTERED, cx)
 }
 
-/// Computes h = x + residual, rounded to the element type, and y = norm(h), with the bits of the two operations in
+/// Computes h = x + residual, rounded to the element type, and y = norm(h), bit-identical to the two operations in
 /// sequence.
 pub fn forward_residual<T: Element>(
     x: View<T>,
@@ -70,7 +70,7 @@ pub fn backward<T: Element>(
 }
 
 /// Computes the gradients of [`forward_residual`]. `h` is its residual output, and `dh` is the gradient of h from its
-/// other users. The gradient of the input is that of both x and the residual: dh + (the gradient through the norm,
+/// other uses. The gradient of the input is that of both x and the residual: dh + (the gradient through the norm,
 /// rounded).
 pub fn backward_residual<T: Element>(
     h: View<T>,

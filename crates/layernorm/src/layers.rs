@@ -15,6 +15,7 @@
 //! # Ok::<(), layernorm::Error>(())
 //! ```
 
+use crate::axes::Axes;
 use crate::batch_norm::{self, BatchConfig, Moments, Momentum, Running, RunningVariance};
 use crate::context::Context;
 use crate::element::{Element, Float};
@@ -22,7 +23,6 @@ use crate::error::Error;
 use crate::group_norm::{self, GroupConfig};
 use crate::memory::{self, zeros};
 use crate::params::{Affine, Gradients, Param, Saved, check_eps};
-use crate::plan::Axes;
 use crate::row_norm::NormConfig;
 use crate::view::{MAX_RANK, View, ViewMut, element_count};
 use crate::{layer_norm, rms_norm};

@@ -290,7 +290,7 @@ pub struct Saved<A> {
 }
 
 impl<A: Float> Saved<A> {
-    /// Allocates statistics for this many rows. Aborts like any vector if memory runs out; see [`Saved::try_new`].
+    /// Allocates statistics for this many rows. Aborts if memory runs out, as `Vec` does; see [`Saved::try_new`].
     pub fn new(rows: usize) -> Self {
         let mut saved = Saved::default();
         saved.resize(rows);
@@ -307,7 +307,7 @@ impl<A: Float> Saved<A> {
         self.arrays().for_each(|array| array.resize(rows, A::ZERO));
     }
 
-    /// Changes the number of rows. Fails if memory runs out; then nothing has changed.
+    /// Changes the number of rows. Fails if memory runs out and then leaves the statistics unchanged.
     pub fn try_resize(&mut self, rows: usize) -> Result<(), Error> {
         for array in self.arrays() {
             let more = rows.saturating_sub(array.len());

@@ -1,13 +1,14 @@
-//! Internals that the sibling crates of this project build on: vectors, the thread pool, and row norms over raw
-//! memory. Not a public interface: it may change with any release.
+//! Internals that the sibling crates of this project build on: vectors, the thread pool, row norms over raw memory,
+//! and random numbers. Not a public interface: it may change with any release.
 
 pub use crate::arch::{Isa, MachineIsa};
 pub use crate::element::lanes::Of;
 pub use crate::kernels::Kernel;
 pub use crate::kernels::vector::{MAX_LANES, Simd, Vector};
 pub use crate::pages::{CacheLine, large_pages};
+pub use crate::random::SplitMix64;
 pub use crate::threads::borrowed::use_threads;
-pub use crate::threads::{MAX_THREADS, Meeting, run, team};
+pub use crate::threads::{Barrier, MAX_THREADS, Shared, run, team};
 
 /// Fallible allocation.
 pub mod memory {
@@ -50,7 +51,7 @@ pub unsafe fn dispatch<K: Kernel>(isa: MachineIsa, kernel: K) -> K::Output {
 
 /// Layer norm of contiguous rows: r = 1/(sqrt(v + ε) + ε′), with one γ and β per element.
 #[derive(Clone, Copy, Debug)]
-pub struct Norm<A> {
+pub struct RawLayerNorm<A> {
     /// Number of elements of a row.
     pub n: usize,
     /// ε under the root.
@@ -85,7 +86,7 @@ pub struct Line<P> {
 
 const IN_CACHE: Memory = Memory { stream: false, prefetch: false, prefetch_output: false };
 
-impl<A: Float> Norm<A> {
+impl<A: Float> RawLayerNorm<A> {
     fn row_norm(&self) -> RowNorm<A> {
         RowNorm::new(true, A::from_count(self.n), self.eps, self.eps_outside)
     }
@@ -124,7 +125,7 @@ impl<A: Float> Norm<A> {
     /// Computes dx of rows by rules 4 and 6. `dy` and `dx` may be the same memory.
     ///
     /// # Safety
-    /// As [`Norm::forward`], and `stats` are those that `forward` wrote for `x`.
+    /// As [`RawLayerNorm::forward`], and `stats` are those that `forward` wrote for `x`.
     pub unsafe fn backward(
         &self,
         isa: MachineIsa,

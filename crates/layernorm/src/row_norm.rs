@@ -1,12 +1,13 @@
 //! Code shared by layer norm and RMS norm: rows of chosen axes, forward and backward, with and without a residual.
 
-use crate::context::{Context, Need};
+use crate::axes::Axes;
+use crate::context::{Context, Scratch};
 use crate::element::{Element, Float};
 use crate::error::{Error, same_shape};
 use crate::kernels::{self, RowNorm, extreme};
+use crate::operand::Operand;
 use crate::params::{Affine, Gradients, StatsMut, StatsRef, check_eps};
-use crate::plan::{Axes, Operand};
-use crate::rows::{BackwardJob, ForwardJob};
+use crate::rows::{BackwardPlan, BackwardTensors, ForwardPlan};
 use crate::view::{MAX_RANK, View, ViewMut, element_count};
 
 /// Configuration of layer norm and RMS norm: the axes that form a row, γ and β, and ε.
@@ -94,8 +95,9 @@ impl<'a, T: Element> Checked<'a, T> {
         Operand::new(view.ptr(), view.layout(), &self.in_row)
     }
 
-    /// Returns the kernel's γ and β from the result of [`Affine::widen`].
-    fn parameters(&self, (gain, bias): (*const T::Acc, *const T::Acc)) -> kernels::Affine<T::Acc> {
+    /// Returns γ and β for the kernels: one of each per feature.
+    fn parameters(&self, scratch: &mut Scratch) -> kernels::Affine<T::Acc> {
+        let (gain, bias) = self.affine.widen(self.n, scratch);
         let span = if self.affine.is_none() { usize::MAX } else { 1 };
         kernels::Affine { gain, bias, groups: 1, span }
     }
@@ -145,12 +147,11 @@ pub(crate) fn forward<T: Element>(
         extreme::no_numbers(stats, if checked.n == 0 { checked.rows } else { 0 });
         return Ok(());
     }
-    let placeholder = kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 };
-    let mut job = ForwardJob { x, residual, y, norm: checked.norm, affine: placeholder, stats };
-    let mut scratch = cx.scratch(checked.affine.need(checked.n).and(job.need(cx)))?;
-    job.affine = checked.parameters(checked.affine.widen(checked.n, &mut scratch));
+    let plan = ForwardPlan::new(x, residual, y, cx);
+    let mut scratch = cx.scratch(checked.affine.need(checked.n).and(plan.need()))?;
+    let affine = checked.parameters(&mut scratch);
     // SAFETY: the views guarantee valid memory, and all shapes agree.
-    unsafe { job.run(cx, &mut scratch) }
+    unsafe { plan.run(checked.norm, affine, stats, cx, &mut scratch) }
 }
 
 /// Tensors of a backward pass. `x` is what was normalized (h, if there was a residual).
@@ -181,23 +182,18 @@ pub(crate) fn backward<T: Element>(
         gradients.zero_parameters();
         return Ok(());
     }
-    let placeholder = kernels::Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: 1 };
-    let mut job = BackwardJob {
+    let tensors = BackwardTensors {
         x: checked.input(&x),
         dy: checked.input(&dy),
         dh: dh.map(|dh| checked.input(&dh)),
         dx: gradients.input.as_ref().map(|dx| checked.output(dx)),
-        norm: checked.norm,
-        affine: placeholder,
-        stats,
-        sums: gradients.wants_parameters(),
     };
-    let need: Need = checked.affine.need(checked.n).and(job.need(cx));
-    let mut scratch = cx.scratch(need)?;
-    job.affine = checked.parameters(checked.affine.widen(checked.n, &mut scratch));
+    let plan = BackwardPlan::new(tensors, gradients.wants_parameters(), cx);
+    let mut scratch = cx.scratch(checked.affine.need(checked.n).and(plan.need()))?;
+    let affine = checked.parameters(&mut scratch);
     // SAFETY: the views guarantee valid memory, and all shapes agree.
     unsafe {
-        let sums = job.run(cx, &mut scratch)?;
+        let sums = plan.run(checked.norm, affine, stats, cx, &mut scratch)?;
         gradients.write_parameters(sums.gain, sums.bias);
     }
     Ok(())

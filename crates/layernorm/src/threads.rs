@@ -8,10 +8,16 @@
 //!
 //! A process that already has a thread pool can lend it instead: see [`borrowed`].
 
+mod barrier;
 pub mod borrowed;
+mod shared;
 
+pub use barrier::Barrier;
+pub use shared::Shared;
+
+use barrier::BreakOnDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Maximum number of threads that work on a job, including the caller's.
@@ -163,52 +169,10 @@ fn help() {
     }
 }
 
-/// Barrier at which the members of a team wait for each other. They spin, because waits are short; a member without a
-/// core of its own yields.
-pub struct Meeting {
-    members: usize,
-    arrived: AtomicUsize,
-    round: AtomicUsize,
-    /// Whether a member has panicked and will not arrive.
-    broken: AtomicBool,
-}
-
-/// Breaks a barrier when dropped.
-struct Breaks<'a>(&'a Meeting);
-
-impl Drop for Breaks<'_> {
-    fn drop(&mut self) {
-        self.0.broken.store(true, Ordering::Release);
-    }
-}
-
-impl Meeting {
-    fn new(members: usize) -> Self {
-        let (arrived, round) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Meeting { members, arrived, round, broken: AtomicBool::new(false) }
-    }
-
-    /// Waits until all members have called it. Writes made before the call are visible to all members after it.
-    pub fn wait(&self) {
-        let round = self.round.load(Ordering::Acquire);
-        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.members {
-            self.arrived.store(0, Ordering::Relaxed);
-            self.round.store(round.wrapping_add(1), Ordering::Release);
-            return;
-        }
-        let mut spins = 0;
-        while self.round.load(Ordering::Acquire) == round {
-            spins += 1;
-            assert!(!self.broken.load(Ordering::Acquire), "another member of the team panicked");
-            if spins < LOOKS { std::hint::spin_loop() } else { std::thread::yield_now() }
-        }
-    }
-}
-
-/// Calls `work(member, meeting)` once on each of `members` threads at the same time. Every call must wait at the
-/// meeting the same number of times, and at least once. Returns `false`, without calling `work`, if the threads are
+/// Calls `work(member, barrier)` once on each of `members` threads at the same time. Every call must wait at the
+/// barrier the same number of times, and at least once. Returns `false`, without calling `work`, if the threads are
 /// not available now, or if `members` is 0 or more than [`MAX_THREADS`].
-pub fn team(members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
+pub fn team(members: usize, work: &(dyn Fn(usize, &Barrier) + Sync)) -> bool {
     if !(1..=MAX_THREADS).contains(&members) {
         return false;
     }
@@ -219,11 +183,11 @@ pub fn team(members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
     if !enough_helpers(members - 1) {
         return false;
     }
-    let meeting = Meeting::new(members);
+    let barrier = Barrier::new(members);
     // No thread takes a second task before all tasks are taken: each waits for the others in its first.
     run_job(turn, members - 1, members, &|member| {
-        let breaks = Breaks(&meeting);
-        work(member, &meeting);
+        let breaks = BreakOnDrop(&barrier);
+        work(member, &barrier);
         std::mem::forget(breaks);
     });
     true
@@ -339,12 +303,12 @@ mod tests {
         for members in [2, 3, 5] {
             let counts: Vec<AtomicUsize> = (0..members).map(|_| AtomicUsize::new(0)).collect();
             let rounds = if cfg!(miri) { 5 } else { 200 };
-            let work = |member: usize, meeting: &Meeting| {
+            let work = |member: usize, barrier: &Barrier| {
                 for round in 1..rounds {
                     counts[member].store(round, Ordering::Relaxed);
-                    meeting.wait();
+                    barrier.wait();
                     assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) >= round));
-                    meeting.wait();
+                    barrier.wait();
                 }
             };
             let total = || counts.iter().map(|count| count.load(Ordering::Relaxed)).sum::<usize>();
@@ -370,10 +334,10 @@ mod tests {
     fn a_member_that_panics_leaves_nobody_waiting() {
         // Another test may hold the pool: then try again.
         let caught = catch_unwind(|| {
-            while !team(2, &|member, meeting| {
-                meeting.wait();
+            while !team(2, &|member, barrier| {
+                barrier.wait();
                 assert!(member != 1, "member 1");
-                meeting.wait();
+                barrier.wait();
             }) {
                 std::thread::yield_now();
             }

@@ -1,4 +1,4 @@
-//! All tuning thresholds. None of them changes a bit of any result. Each was set by `layernorm bench`.
+//! All tuning thresholds. None of them affects the results. Each was set by `layernorm bench`.
 
 use crate::element::Element;
 
@@ -24,7 +24,7 @@ const BACKWARD_GROUP_BYTES: usize = 64 << 10;
 /// Bytes of packed rows per operand, for tensors whose rows are not contiguous: a part of the L2 cache.
 const TILE_BYTES: usize = 64 << 10;
 
-/// Memory access hints for a kernel. None of them changes a bit.
+/// Memory access hints for a kernel. None of them affects the results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Memory {
     /// Outputs bypass the cache.

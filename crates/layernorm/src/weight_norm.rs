@@ -14,12 +14,12 @@
 use crate::context::{Context, Need, Scratch};
 use crate::element::{Element, Float};
 use crate::error::{Error, same_shape};
-use crate::kernels::backward::RowDots;
+use crate::kernels::dots::RowDots;
 use crate::kernels::extreme::{self, Line, Scaled};
 use crate::kernels::{Affine, RowNorm, Rows, Stats};
+use crate::operand::Operand;
 use crate::params::{Param, ParamMut, StatsMut, StatsRef};
-use crate::plan::Operand;
-use crate::rows::{BackwardJob, ForwardJob};
+use crate::rows::{BackwardPlan, BackwardTensors, ForwardPlan};
 use crate::view::{MAX_RANK, View, ViewMut, element_count};
 
 /// Rows of a weight along an axis, checked.
@@ -73,10 +73,6 @@ impl Checked {
     }
 }
 
-fn no_affine<A>() -> Affine<A> {
-    Affine { gain: std::ptr::null(), bias: std::ptr::null(), groups: 1, span: usize::MAX }
-}
-
 /// Computes w = g·v/‖v‖. `g` has one element per row, in any shape. Writes r = 1/‖v‖ of every row (and m = δ = 0) to
 /// `stats`, if given.
 pub fn forward<T: Element>(
@@ -97,11 +93,11 @@ pub fn forward<T: Element>(
     }
     let x = Operand::new(v.ptr(), v.layout(), &checked.in_row);
     let y = Operand::new(w.ptr(), w.layout(), &checked.in_row);
-    let mut job = ForwardJob { x, residual: None, y, norm: checked.norm(), affine: no_affine(), stats };
-    let mut scratch = cx.scratch(checked.lengths_need::<T::Acc>().and(job.need(cx)))?;
-    job.affine = checked.lengths(g, &mut scratch);
+    let plan = ForwardPlan::new(x, None, y, cx);
+    let mut scratch = cx.scratch(checked.lengths_need::<T::Acc>().and(plan.need()))?;
+    let affine = checked.lengths(g, &mut scratch);
     // SAFETY: the views guarantee valid memory, and all shapes agree.
-    unsafe { job.run(cx, &mut scratch) }
+    unsafe { plan.run(checked.norm(), affine, stats, cx, &mut scratch) }
 }
 
 /// Destinations of the gradients of a weight. Those that are `None` are not computed.
@@ -143,20 +139,12 @@ pub fn backward<T: Element>(
     let rows = Operand::new(v.ptr(), v.layout(), &checked.in_row);
     let drows = Operand::new(dw.ptr(), dw.layout(), &checked.in_row);
     if let Some(dv) = &gradients.v {
-        let mut job = BackwardJob {
-            x: rows,
-            dy: drows,
-            dh: None,
-            dx: Some(Operand::new(dv.ptr(), dv.layout(), &checked.in_row)),
-            norm: checked.norm(),
-            affine: no_affine(),
-            stats,
-            sums: false,
-        };
-        let mut scratch = cx.scratch(checked.lengths_need::<T::Acc>().and(job.need(cx)))?;
-        job.affine = checked.lengths(g, &mut scratch);
+        let dx = Some(Operand::new(dv.ptr(), dv.layout(), &checked.in_row));
+        let plan = BackwardPlan::new(BackwardTensors { x: rows, dy: drows, dh: None, dx }, false, cx);
+        let mut scratch = cx.scratch(checked.lengths_need::<T::Acc>().and(plan.need()))?;
+        let affine = checked.lengths(g, &mut scratch);
         // SAFETY: the views guarantee valid memory, and all shapes agree.
-        unsafe { job.run(cx, &mut scratch)? };
+        unsafe { plan.run(checked.norm(), affine, stats, cx, &mut scratch)? };
     }
     if let Some(dg) = gradients.g {
         length_gradients(&checked, rows, drows, stats, ParamMut::Same(dg), cx)?;

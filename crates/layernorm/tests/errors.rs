@@ -92,15 +92,15 @@ fn views() {
     let huge = "shape [18446744073709551615, 2] has more elements than memory can hold";
     assert_eq!(text(View::new(&data, &[MAX, 2])), huge);
     assert_eq!(text(View::strided(&data, &[MAX, 2], &[0, 0], 0)), huge);
-    assert_eq!(text(View::strided(&data, &[3, 4], &[4], 0)), "expected 2 strides, one a dimension, found 1");
-    let bounds = "the view reaches elements 1 to 12 of memory that has 12";
+    assert_eq!(text(View::strided(&data, &[3, 4], &[4], 0)), "expected 2 strides, one per dimension, found 1");
+    let bounds = "the view covers elements 1 to 12, but the memory has 12";
     assert_eq!(text(View::strided(&data, &[3, 4], &[4, 1], 1)), bounds);
-    let below = "the view reaches elements -1 to 10 of memory that has 12";
+    let below = "the view covers elements -1 to 10, but the memory has 12";
     assert_eq!(text(View::strided(&data, &[3, 4], &[4, -1], 2)), below);
     let wraps = "shape [3] has more elements than memory can hold";
     assert_eq!(text(View::strided(&data, &[3], &[isize::MIN], 0)), wraps);
     assert_eq!(text(View::strided(&data, &[3], &[isize::MAX], 0)), wraps);
-    let far = "the view reaches elements -9223372036854775808 to 0 of memory that has 12";
+    let far = "the view covers elements -9223372036854775808 to 0, but the memory has 12";
     assert_eq!(text(View::strided(&data, &[2], &[isize::MIN], 0)), far);
     let offset = "shape [2] has more elements than memory can hold";
     assert_eq!(text(View::strided(&data, &[2], &[1], MAX)), offset);
@@ -122,7 +122,7 @@ fn views_to_write() {
     assert_eq!(text(raw), "elements of the output overlap: shape [2, 2] with strides [0, 0]");
     // SAFETY: as above.
     let raw = unsafe { ViewMut::from_raw_parts(data.as_mut_ptr(), &[2], &[isize::MAX, 1]) };
-    assert_eq!(text(raw), "expected 1 strides, one a dimension, found 2");
+    assert_eq!(text(raw), "expected 1 strides, one per dimension, found 2");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn rows_forward() {
         assert_eq!(axes(&[-3]), "axis -3 does not exist in a tensor of 2 dimensions");
         assert_eq!(axes(&[isize::MIN]), "axis -9223372036854775808 does not exist in a tensor of 2 dimensions");
         assert_eq!(axes(&[isize::MAX]), "axis 9223372036854775807 does not exist in a tensor of 2 dimensions");
-        assert_eq!(axes(&[1, -1]), "axis 1 is named twice");
+        assert_eq!(axes(&[1, -1]), "axis 1 is listed twice");
         let last = "input: expected at least 3 dimensions, found 2";
         assert_eq!(try_with(plain.axes(Axes::Last(3))), last);
         assert_eq!(try_with(plain.affine(weight(&X[..2]))), "weight: expected shape [3], found [2]");
@@ -453,7 +453,7 @@ fn contexts() {
     let has: Vec<_> = Isa::available().iter().map(|isa| isa.name()).collect();
     // No machine has both.
     let missing = if Isa::Neon.is_available() { Isa::Avx2 } else { Isa::Neon };
-    let expected = format!("instruction set {missing} is not on this machine, which has {}", has.join(", "));
+    let expected = format!("instruction set {missing} is not available on this machine, which has {}", has.join(", "));
     assert_eq!(text(Context::new().with_isa(missing)), expected);
 }
 

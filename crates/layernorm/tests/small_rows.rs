@@ -4,12 +4,14 @@
 mod common;
 
 use common::rule_six::Line;
-use common::{Random, assert_same_bits, contexts, name, oracle, reference, widen};
+use common::{Random, assert_same_bits, contexts, name, reference, widen};
 use layernorm::batch_norm::{self, BatchConfig};
 use layernorm::group_norm::{self, GroupConfig};
 use layernorm::instance_norm::{self, InstanceConfig};
 use layernorm::{Affine, BatchNorm, Context, Element, Float, Gradients, NormConfig, Param, Saved, View, ViewMut};
 use layernorm::{bf16, layer_norm, rms_norm};
+use layernorm_reference::norm as oracle;
+use layernorm_reference::units::units;
 
 /// ε as the arithmetic of f32 has it: 0, the smallest number, and those that people use.
 const EPSILONS: [f64; 7] = [0.0, 1e-45, 1e-40, 1e-30, 1e-20, 1e-12, 1e-5];
@@ -198,7 +200,7 @@ impl Case<f32> {
             let (x, dy) = (pick(&self.x), pick(&self.dy));
             let gain = |i: usize| f64::from(self.gain[self.parameter(at[i])]);
             let row = oracle::normalize(&x, centered, eps);
-            let rstd = row.rstd.value();
+            let rstd = row.stat.rstd.to_f64();
             let what = |of: &str| {
                 format!(
                     "{of} of line {line}: {:?} {:?}, ε = {eps:e}, {:?}",
@@ -362,7 +364,7 @@ fn the_rows_that_were_reported() {
         let wide: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
         let expected = oracle::forward(&wide, |_| 1.0, |_| 0.0, true, f64::from(eps as f32));
         let found = layer(&x, x.len(), eps);
-        assert!(oracle::units(&found, &expected) <= 4.0, "{x:?}, ε = {eps:e}: found {found:?}, expected {expected:?}");
+        assert!(units(&found, &expected) <= 4.0, "{x:?}, ε = {eps:e}: found {found:?}, expected {expected:?}");
     }
     let y = layer(&[1e-45, 2e-44, -3e-45], 3, 1e-20);
     assert!(y[1] > 1e-35 && y[1] < 1e-33, "ε is what counts here: {y:?}");
@@ -455,7 +457,7 @@ fn constant_rows_without_epsilon_are_not_numbers() {
 
 #[test]
 fn an_epsilon_beside_the_root_of_a_small_row() {
-    use layernorm::parts::{Line as Rows, MachineIsa, Norm, StatRows};
+    use layernorm::parts::{Line as Rows, MachineIsa, RawLayerNorm, StatRows};
     let mut random = Random::new(6);
     for (scale, eps) in [(1e-30, 1e-35f32), (1e-30, 1e-28), (1e-42, 1e-20), (1e-20, 1e-11), (1e-35, 0.0), (1e-20, 1e-5)]
     {
@@ -463,7 +465,7 @@ fn an_epsilon_beside_the_root_of_a_small_row() {
         let (x, dy): (Vec<f32>, Vec<f32>) = (random.map(n, |z| z * scale), random.normals(n));
         let (gain, bias) = (vec![1.0f32; n], vec![-0.0f32; n]);
         let (mut y, mut dx, mut stats) = (vec![0.0f32; n], vec![0.0f32; n], [0.0f32; 3]);
-        let norm = Norm { n, eps: 0.0, eps_outside: eps, gain: gain.as_ptr(), bias: bias.as_ptr() };
+        let norm = RawLayerNorm { n, eps: 0.0, eps_outside: eps, gain: gain.as_ptr(), bias: bias.as_ptr() };
         let (isa, at) = (MachineIsa::detect().unwrap(), stats.as_mut_ptr());
         let rows = StatRows { m: at, delta: at.wrapping_add(1), r: at.wrapping_add(2) };
         let line = |data: &[f32]| Rows { ptr: data.as_ptr(), stride: n };

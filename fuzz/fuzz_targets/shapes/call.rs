@@ -1,7 +1,7 @@
 //! A call of any operation, forward and backward.
 
 use crate::bytes::Bytes;
-use crate::tensor::{MOST_ELEMENTS, Tensor, count};
+use crate::tensor::{MAX_ELEMENTS, Tensor, count};
 use crate::values::values;
 use layernorm::batch_norm::{self, BatchConfig, Moments, Momentum, Running, RunningVariance};
 use layernorm::group_norm::{self, GroupConfig};
@@ -146,7 +146,7 @@ impl<T: Element> Call<T> {
         let groups = bytes.of(&[1, channels, 2, 3, 0, usize::MAX]);
         let axis = bytes.of(&[None, Some(0), Some(1), Some(2), Some(usize::MAX)]);
         let sizes = Sizes::new(op, &shape, in_row, groups, axis);
-        let mut rows = sizes.rows.min(MOST_ELEMENTS);
+        let mut rows = sizes.rows.min(MAX_ELEMENTS);
         if bytes.rarely(64) {
             rows += 1;
         }
@@ -192,7 +192,7 @@ impl<T: Element> Call<T> {
 
     /// Returns whether the work finishes in reasonable time: a broadcast can have more elements than memory holds.
     pub fn is_small(&self) -> bool {
-        count(&self.x.shape) <= MOST_ELEMENTS
+        count(&self.x.shape) <= MAX_ELEMENTS
     }
 
     pub fn forward(&mut self, cx: &mut Context) -> Result<(), Error> {

@@ -5,7 +5,7 @@ use layernorm::{Element, Error, Float, View, ViewMut};
 
 /// Maximum number of elements of a tensor that is computed on. It is enough for two threads to share rows of 32768
 /// elements, in more than one row.
-pub const MOST_ELEMENTS: usize = 110_000;
+pub const MAX_ELEMENTS: usize = 110_000;
 
 /// Sizes and strides that no tensor has, and those next to ones that exist.
 const ODD: [usize; 12] =
@@ -56,7 +56,7 @@ impl<T: Element> Tensor<T> {
         }
         let elements = count(&shape);
         let (strides, offset, len) = match bytes.below(8) {
-            _ if elements > MOST_ELEMENTS => odd(bytes, shape.len()),
+            _ if elements > MAX_ELEMENTS => odd(bytes, shape.len()),
             7 => odd(bytes, shape.len()),
             0..=2 => contiguous(&shape),
             _ => sliced(bytes, &shape),
@@ -88,7 +88,7 @@ impl<T: Element> Tensor<T> {
     /// Returns the positions of the elements in row-major order; none if the tensor does not exist.
     fn places(&self) -> Vec<usize> {
         let elements = count(&self.shape);
-        if self.view().is_err() || elements > MOST_ELEMENTS {
+        if self.view().is_err() || elements > MAX_ELEMENTS {
             return Vec::new();
         }
         let place = |mut index: usize| {

@@ -1,6 +1,7 @@
 //! Values of the elements.
 
 use crate::bytes::Bytes;
+use layernorm::parts::SplitMix64;
 use layernorm::{Element, Float};
 
 /// Numbers at the limits of the arithmetic, in f16, f32 and f64.
@@ -26,7 +27,7 @@ const EXTREMES: [f64; 16] = [
 /// Returns a generator of a tensor's numbers, called once per element.
 pub fn values<T: Element>(bytes: &mut Bytes) -> impl FnMut() -> T + use<T> {
     let narrow = |value: f64| T::narrow(T::Acc::from_f64(value));
-    let mut random = Random(bytes.word());
+    let mut random = Random(SplitMix64::new(bytes.word()));
     let pool: [T; 8] = match bytes.below(8) {
         // Arbitrary bits: every NaN, infinity and subnormal number of the type.
         0 => std::array::from_fn(|_| narrow(any_bits::<T>(bytes.word()))),
@@ -50,15 +51,12 @@ fn any_bits<T: Element>(word: u64) -> f64 {
     if size_of::<T::Acc>() == 8 { f64::from_bits(word) } else { f64::from(f32::from_bits(word as u32)) }
 }
 
-/// splitmix64.
-struct Random(u64);
+/// Random numbers of a tensor.
+struct Random(SplitMix64);
 
 impl Random {
     fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// Returns a number in −1..1.

@@ -1,22 +1,20 @@
 //! Random numbers that are the same on every machine.
 
-/// SplitMix64.
+use layernorm::parts::SplitMix64;
+
+/// A generator of the choices that mutations make.
 #[derive(Debug)]
-pub struct Random(u64);
+pub struct Random(SplitMix64);
 
 impl Random {
     /// Creates a generator. The same seed gives the same numbers.
     pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        Random(SplitMix64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
     /// Returns the next number.
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// Returns a number below `end`; 0 if `end` is 0.

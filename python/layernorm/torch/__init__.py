@@ -5,11 +5,11 @@
 >>> norm(torch.tensor([[1.0, 2.0, 3.0, 4.0]])).detach().round(decimals=3)
 tensor([[-1.3420, -0.4470,  0.4470,  1.3420]])
 
-Modules and functions run on CPUs and NVIDIA GPUs. Norms give the same bits on both. Recurrent networks on a GPU equal the
-CPU's results up to rounding, with the same bits in every run and batch.
+Modules and functions run on CPUs and NVIDIA GPUs. Norms are bit-identical on both. Recurrent networks on a GPU match the
+CPU's results up to rounding, and are bit-identical in every run and batch.
 
-First and second gradients, ``torch.compile(fullgraph=True)``, autocast, ``torch.func``, checkpointing and CUDA graphs work as
-with torch.nn. Calls use ``torch.get_num_threads()`` threads unless ``layernorm.set_num_threads`` was called.
+First- and second-order gradients, ``torch.compile(fullgraph=True)``, autocast, ``torch.func``, checkpointing and CUDA graphs work
+as with torch.nn. Calls use ``torch.get_num_threads()`` threads unless ``layernorm.set_num_threads`` was called.
 """
 
 try:

@@ -1,5 +1,5 @@
 """Recurrent passes composed of PyTorch operations, which can be differentiated any number of times. They are slow, and used for
-what the extension module lacks: second gradients, gradients of zoneout's expectation, and on a GPU whatever its kernels lack.
+what the extension module lacks: second-order gradients, gradients of zoneout's expectation, and on a GPU whatever its kernels lack.
 
 With W and U the weights of x and h, and LN a layer norm (the identity if a variant has none), every cell is an instance of
 
@@ -20,6 +20,12 @@ from . import _noise
 from ._types import acc_of
 
 
+def _root(v):
+    """Returns the square root, whose derivative at 0 is 0 here, as in the extension module: rows may be constant."""
+    above = v > 0
+    return torch.where(above, torch.where(above, v, 1.0).sqrt(), 0.0)
+
+
 def _norm(norm, t, gain, bias, gates):
     """Applies a layer norm ``(over, eps, to_deviation)`` over the last axis; γ and β may be None."""
     if norm is None:
@@ -37,7 +43,7 @@ def _norm(norm, t, gain, bias, gates):
             scale = torch.where(scale > 0, scale, torch.ones_like(scale))
             d, beside = d / scale, eps / scale if to_deviation else eps / scale / scale
         v = d.square().mean(-1, keepdim=True)
-        parts.append(d / (v.sqrt() + beside) if to_deviation else d * torch.rsqrt(v + beside))
+        parts.append(d / (_root(v) + beside) if to_deviation else d * torch.rsqrt(v + beside))
     t = torch.cat(parts, -1)
     t = t if gain is None else t * gain
     return t if bias is None else t + bias

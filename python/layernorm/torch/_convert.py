@@ -23,7 +23,7 @@ class Conversion:
     """Names of nn.TransformerEncoderLayer modules whose fused inference path, which has its own norms, was disabled."""
 
     def __str__(self) -> str:
-        lines = [f"{len(self.changed)} norms changed, {len(self.left)} left"]
+        lines = [f"{len(self.changed)} norms converted, {len(self.left)} left unchanged"]
         lines += [f"  {name or '(the model)'}: {what}" for name, what in self.changed.items()]
         lines += [f"  {name or '(the model)'}: {what}, not converted" for name, what in self.left.items()]
         lines += [f"  {name or '(the model)'}: fused inference path disabled" for name in self.unfused]
@@ -37,11 +37,11 @@ def _is_norm(module: nn.Module) -> bool:
 def convert(model: nn.Module) -> Conversion:
     """Converts every nn.LayerNorm, nn.RMSNorm and nn.GroupNorm of a model to the classes of this package, in place.
 
-    Modules stay the same objects: parameters, hooks, training mode and optimizers are not affected. Subclasses of these
+    Modules remain the same objects: parameters, hooks, training mode and optimizers are not affected. Subclasses of these
     classes, norms of other libraries and modules with a replaced ``forward`` may compute something else; they are listed in the
     result and not converted.
 
-    In inference, nn.TransformerEncoderLayer has a fused path that reads the parameters of its norms without calling them.
+    At inference, nn.TransformerEncoderLayer has a fused path that reads the parameters of its norms without calling them.
     This path is disabled for layers with converted norms. Padded positions of the output are then not zero, as in training.
 
     Args:
@@ -54,7 +54,7 @@ def convert(model: nn.Module) -> Conversion:
         >>> import torch, layernorm.torch
         >>> model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.LayerNorm(4))
         >>> print(layernorm.torch.convert(model))
-        1 norms changed, 0 left
+        1 norms converted, 0 left unchanged
           1: LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)
     """
     done = Conversion()

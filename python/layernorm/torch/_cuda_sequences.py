@@ -3,8 +3,8 @@
     x₀ = x        y_l = [forward(x_l), reverse(x_l)]        x_{l+1} = y_l, with its dropout        y = y_{L−1}
 
 All memory is allocated by PyTorch, on its current stream. The tape is one tensor, which holds the tapes of the layers and the x_l
-of all layers but the first. The types are float16, bfloat16 and float32. What the kernels lack is composed of PyTorch operations
-(``_composed.py``), which also run on the GPU but are slow.
+of all layers but the first. The types are float16, bfloat16 and float32. Features that the kernels lack are composed of PyTorch
+operations (``_composed.py``), which also run on the GPU but are slow.
 """
 
 from __future__ import annotations
@@ -170,17 +170,17 @@ def _dropout(how, layer, shape, dtype, device):
 
 
 def check_cuda(device: torch.device | str | int | None = None) -> None:
-    """Waits for a GPU and raises RuntimeError if a recurrent pass on it gave up.
+    """Waits for a GPU and raises RuntimeError if a recurrent pass on it timed out.
 
-    A pass gives up, and its results are NaN, if its blocks could not communicate for seconds because other programs occupied the
-    GPU. Every recurrent call checks earlier passes that have finished, without waiting. Call this function after the last one, and
-    after replays of a CUDA graph.
+    A pass times out, and its results are NaN, if its blocks could not communicate for seconds because other programs
+    occupied the GPU. Every recurrent call checks earlier passes that have finished, without waiting. Call this function
+    after the last one, and after replays of a CUDA graph.
 
     Args:
         device: a CUDA device. Default: PyTorch's current one.
 
     Raises:
-        RuntimeError: if a recurrent pass gave up.
+        RuntimeError: if a recurrent pass timed out.
         ValueError: if ``device`` is not a CUDA device.
     """
     found = torch.device("cuda" if device is None else device)
@@ -191,7 +191,7 @@ def check_cuda(device: torch.device | str | int | None = None) -> None:
 
 @functools.cache
 def _tell_at_exit(index):
-    """Registers, once per device, a message at exit for a pass that gave up and that no later call reported."""
+    """Registers, once per device, a message at exit for a pass that timed out and that no later call reported."""
 
     def tell():
         try:
@@ -203,7 +203,7 @@ def _tell_at_exit(index):
 
 
 def _spoil(workspace, *tensors):
-    """Sets results to NaN if their pass gave up, according to the first byte of the workspace, without waiting for the GPU. The next
+    """Sets results to NaN if their pass timed out, according to the first byte of the workspace, without waiting for the GPU. The next
     call and :func:`check_cuda` raise.
     """
     gave_up = workspace[:1].view(torch.bool)

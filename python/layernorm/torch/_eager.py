@@ -4,7 +4,7 @@ It computes the same as ``_ops.py``.
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 
 from torch.autograd import forward_ad
 from torch.nn import Parameter
@@ -20,7 +20,7 @@ from ._modes import dispatch_modes as _dispatch_modes
 from ._modes import function_modes as _function_modes
 from ._modes import tracing as _tracing
 from ._modes import transform as _transform
-from ._readable import check_saved
+from ._readable import check_saved, check_tensor, check_tensors
 from ._readable import is_plain as _plain
 from ._readable import is_stored as _is_stored
 from ._transforms import Norm
@@ -150,9 +150,9 @@ def _rows_forward(x, weight, bias, op, n, eps, save):
 def _fits(parameter, x, shape):
     """Returns whether the fast path takes a parameter. If not, the general path converts it or raises."""
     return (
-        (parameter.dtype is x.dtype or parameter.dtype is _FLOAT32)
+        (type(parameter) is Parameter or type(parameter) is Tensor)
+        and (parameter.dtype is x.dtype or parameter.dtype is _FLOAT32)
         and parameter.shape == shape
-        and (type(parameter) is Parameter or type(parameter) is Tensor)
         and (parameter.is_cpu if x.is_cpu else parameter.device == x.device)
         and _is_stored(parameter)
         and (at := parameter.data_ptr())
@@ -227,7 +227,7 @@ def refuse_tangents(*tensors):
     """Raises NotImplementedError for tensors with tangents, which would be lost silently."""
     if differentiates_forward() and not _compiling() and _transform() is None:
         for t in tensors:
-            if t is not None and forward_ad.unpack_dual(t).tangent is not None:
+            if isinstance(t, Tensor) and forward_ad.unpack_dual(t).tangent is not None:
                 raise NotImplementedError(
                     "expected a tensor without a tangent: there is no forward-mode differentiation"
                 )
@@ -239,6 +239,12 @@ def same_device(x, *others):
     for t in others:
         if t is not None and not (on_cpu and t.is_cpu) and t.device != x.device:
             raise ValueError(f"expected tensors on one device, found {x.device} and {t.device}")
+
+
+def check_eps(eps):
+    """Raises ValueError for an ε that the extension module rejects. It never receives the ε of tensors without data."""
+    if not 0 <= eps < inf:
+        raise ValueError(f"eps: expected a finite number, 0 or more, found {eps}")
 
 
 def _needs_grad(x, weight, bias):
@@ -253,8 +259,9 @@ def transformed():
 
 
 def _long(x, weight, bias, op, eps):
-    if not isinstance(x, Tensor):
-        raise TypeError(f"input: expected a tensor, found {type(x).__name__}")
+    check_tensor("input", x)
+    check_tensors(weight=weight, bias=bias)
+    check_eps(eps)
     same_device(x, weight, bias)
     if transformed():
         return Norm.apply(x, weight, bias, op, eps)[0]

@@ -38,7 +38,7 @@ def _mix_each(z):
 
 
 def hits(what, rate, seed, layer, direction, shape, device):
-    """Returns a mask of the elements of a tensor that the noise ``what`` hits, with probability ``rate`` each."""
+    """Returns a mask of the elements of a tensor that the noise ``what`` affects, with probability ``rate`` each."""
     stream = (1 + NAMES.index(what)) << 48 | layer << 8 | direction
     key = _mix(_mix((seed + _GOLDEN) & _WORD) ^ (stream * _STREAM & _WORD))
     index = torch.arange(prod(shape), dtype=torch.int64, device=device)

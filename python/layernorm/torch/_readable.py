@@ -90,6 +90,19 @@ def readable(what, t):
     return t.clone() if at % t.element_size() else t
 
 
+def check_tensor(what, t):
+    """Raises TypeError for anything but a tensor."""
+    if not isinstance(t, Tensor):
+        raise TypeError(f"{what}: expected a tensor, found {type(t).__name__}")
+
+
+def check_tensors(**tensors):
+    """Raises TypeError for arguments that are neither None nor a tensor."""
+    for what, t in tensors.items():
+        if t is not None:
+            check_tensor(what, t)
+
+
 def check_shape(what, t, shape):
     """Raises ValueError if a tensor has another shape."""
     if t.shape != shape:

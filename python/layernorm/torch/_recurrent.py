@@ -20,8 +20,9 @@ from .._names import named_places
 from . import _sequence_ops  # noqa: F401  (registers the operations)
 from ._calls import flat
 from ._foreign import read_foreign
+from ._readable import check_shape, check_tensor
 from ._sequences import TENSORS, Spec, check_parameters, core_of, sequences
-from ._types import CODES
+from ._types import CODES, code_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -38,13 +39,11 @@ def _random() -> int:
     return int(torch.randint(2**62, (), device="cpu").item())
 
 
-def _state_part(name: str, part: Tensor | None, shape: Sequence[int]) -> Tensor | None:
-    """Checks shape and type of h or c."""
-    if part is not None and tuple(part.shape) != tuple(shape):
-        raise ValueError(f"state: expected {name} of shape {list(shape)}, found {list(part.shape)}")
-    if part is not None and part.dtype not in CODES:
-        raise TypeError(f"state: expected {name} of float16, bfloat16, float32 or float64, found {str(part.dtype)[6:]}")
-    return part
+def _check_state(name: str, part: Tensor, shape: Sequence[int]) -> None:
+    """Checks h or c."""
+    check_tensor(f"state {name}", part)
+    check_shape(f"state {name}", part, tuple(shape))
+    code_of(f"state {name}", part.dtype)
 
 
 def _check_arguments(sizes: dict[str, int], switches: dict[str, bool]) -> None:
@@ -224,6 +223,7 @@ class _Recurrent(_Network):
         """
         if isinstance(input, PackedSequence):
             return self._packed(input, hx)
+        check_tensor("input", input)
         if input.dim() not in (2, 3):
             raise ValueError(f"input: expected 2 or 3 dimensions, found {input.dim()}")
         alone = input.dim() == 2
@@ -243,6 +243,7 @@ class _Recurrent(_Network):
         if x.shape[-1] != self.input_size:
             raise ValueError(f"input: expected the last dimension {self.input_size}, found {x.shape[-1]}")
         weight = getattr(self, self._names[0])
+        check_tensor(self._names[0], weight)
         if x.dtype != weight.dtype and not (
             weight.dtype == torch.float32 and x.dtype in (torch.float16, torch.bfloat16)
         ):
@@ -254,11 +255,10 @@ class _Recurrent(_Network):
         parts = tuple(hx) if self._kind == "lstm" else (hx, None)
         if len(parts) != 2:
             raise ValueError(f"state: expected (h, c), found {len(parts)} parts")
-        if alone:
-            parts = tuple(None if part is None else part.unsqueeze(1) for part in parts)
         for name, part, shape in zip("hc", parts, self._spec.shapes(batch)):
-            _state_part(name, part, shape)
-        return parts
+            if part is not None:
+                _check_state(name, part, (shape[0], shape[2]) if alone else shape)
+        return tuple(None if part is None else part.unsqueeze(1) for part in parts) if alone else parts
 
     def _packed(self, packed: PackedSequence, hx: Any) -> Any:
         x, lengths = pad_packed_sequence(packed)
@@ -337,7 +337,7 @@ class _Options(TypedDict, total=False):
 class LSTM(_Recurrent):
     """Long short-term memory (LSTM) network, with or without normalization.
 
-    Takes the arguments of :class:`torch.nn.LSTM` and some more. The gates are in the order i, f, g, o.
+    Takes the arguments of :class:`torch.nn.LSTM` and several others. The gates are in the order i, f, g, o.
 
     Args:
         input_size: number of features I of the input.
@@ -349,7 +349,7 @@ class LSTM(_Recurrent):
         bidirectional: whether each layer also reads the sequence backward.
         proj_size: size P of the projection of h. 0: no projection.
         device, dtype: of the parameters.
-        variant: how the cell is normalized; ``layernorm.LSTM.variants()`` lists the names. ``"paper"`` is that of Ba et al.
+        variant: how the cell is normalized; ``layernorm.LSTM.variants()`` lists the names. ``"paper"`` is the cell of Ba et al.
             (2016), ``"none"`` is the plain LSTM of torch.nn.
         eps: ε of the norms. Default: that of the variant.
         recurrent_dropout: dropout rate of h in the recurrent connection.
@@ -541,6 +541,7 @@ class _Cell(_Network):
             TypeError: if a type is not supported.
             ValueError: if shapes or devices do not match.
         """
+        check_tensor("input", input)
         if input.dim() not in (1, 2):
             raise ValueError(f"input: expected 1 or 2 dimensions, found {input.dim()}")
         if input.shape[-1] != self.input_size:
@@ -551,7 +552,8 @@ class _Cell(_Network):
         shape = (1, x.shape[1], self.hidden_size)
         state = []
         for name, part in zip("hc", parts):
-            _state_part(name, part, shape[2:] if alone else shape[1:])
+            if part is not None:
+                _check_state(name, part, shape[2:] if alone else shape[1:])
             state.append(None if part is None else part.reshape(shape))
         _, h, c = self._pass(x, state, None, False)
         last = [None if t is None else t.view(shape[2:] if alone else shape[1:]) for t in (h, c)]

@@ -150,7 +150,7 @@ def _backward_setup(ctx, inputs, output):
 
 
 def _twice(how, saved, u, u_h, u_c, u_parameters):
-    """Returns second gradients, with respect to the cotangents, and to x, h, c and the parameters."""
+    """Returns second-order gradients, with respect to the cotangents, and to x, h, c and the parameters."""
     dy, dh, dc, lengths, *tensors = saved
     text, batch_first, seed = how
     given = (u, None if tensors[1] is None else u_h, None if tensors[2] is None else u_c, *u_parameters)

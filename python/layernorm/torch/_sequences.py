@@ -2,8 +2,8 @@
 
 Plain tensors go through an autograd function that keeps a tape between forward and backward, ``torch.func`` through one with
 ``setup_context``, ``torch.compile`` and tensors without data through the operation of ``_sequence_ops.py``. The last two pass
-the tape as a tensor (``_tapes.py``; on a GPU it is one). Second gradients, and gradients of zoneout's expectation, are composed of
-PyTorch operations (``_composed.py``); on a GPU (``_cuda_sequences.py``) so is whatever its kernels lack.
+the tape as a tensor (``_tapes.py``; on a GPU it is one). Second-order gradients, and gradients of zoneout's expectation, are
+composed of PyTorch operations (``_composed.py``); on a GPU (``_cuda_sequences.py``) so is whatever its kernels lack.
 
 Shapes: T steps, B sequences, I inputs, H hidden units, P elements of h, L layers, D directions.
 """
@@ -23,7 +23,7 @@ from . import _composed
 from ._calls import flat, flats
 from ._eager import has_data, refuse_tangents, same_device, together
 from ._modes import dispatch_modes, function_modes, is_batched, tracing, transform
-from ._readable import check_saved, check_shape, is_plain, is_stored, readable
+from ._readable import check_saved, check_shape, check_tensor, is_plain, is_stored, readable
 from ._tapes import tape_of, tensor_of
 from ._transforms import each
 from ._types import acc_of, code_of
@@ -93,8 +93,7 @@ TENSORS = (torch.Tensor, torch.nn.Parameter)
 
 def check_parameter(name, shape, p):
     """Raises for a parameter that is not a tensor or has another shape."""
-    if not isinstance(p, torch.Tensor):
-        raise TypeError(f"{name}: expected a tensor, found {type(p).__name__}")
+    check_tensor(name, p)
     check_shape(name, p, shape)
 
 

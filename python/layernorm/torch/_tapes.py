@@ -1,7 +1,7 @@
 """Tapes as tensors, because custom operations can only return tensors.
 
 A tape is looked up by the address of its tensor. The memory of the tensor owns the tape, which therefore lives as long as PyTorch
-keeps that memory. A copy of the tensor has another address; if no tape is found there, the pass is computed again.
+keeps that memory. A copy of the tensor has another address; if no tape is found there, the pass is recomputed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Second gradients of the norms, composed of PyTorch operations, so that they can be differentiated again.
+"""Second-order gradients of the norms, composed of PyTorch operations, so that they can be differentiated again.
 
 With v̄ the mean of a row, x̂ = (x − x̄)·r and P(v) = v − v̄ − x̂·mean(v·x̂) (RMS norm: x̂ = x·r, no v̄):
 

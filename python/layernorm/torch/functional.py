@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ._eager import has_data, norm, refuse_tangents, row_norm, same_device, transformed
-from ._readable import check_shape, readable, share_memory
+from ._eager import check_eps, has_data, norm, refuse_tangents, row_norm, same_device, transformed
+from ._readable import check_shape, check_tensor, check_tensors, readable, share_memory
 from ._transforms import Infer
 from ._types import acc_of, code_of
 
@@ -17,6 +17,7 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"
 
 def _trailing(input: Tensor, normalized_shape: tuple[int, ...]) -> int:
     """Checks ``normalized_shape`` and returns its number of axes."""
+    check_tensor("input", input)
     count = len(normalized_shape)
     if count == 0:
         raise ValueError("normalized_shape: expected at least one dimension, found none")
@@ -72,10 +73,11 @@ def rms_norm(
         TypeError: if a type is not supported.
         ValueError: if shapes or devices do not match.
     """
+    shape = tuple(normalized_shape)
+    count = _trailing(input, shape)
     if eps is None:
         eps = torch.finfo(acc_of(input.dtype)).eps
-    shape = tuple(normalized_shape)
-    return row_norm(input, weight, None, ("rms", _trailing(input, shape)), shape, eps)
+    return row_norm(input, weight, None, ("rms", count), shape, eps)
 
 
 def group_norm(
@@ -108,6 +110,7 @@ def group_norm(
 
 
 def _at_least_two(input: Tensor) -> None:
+    check_tensor("input", input)
     if input.dim() < 2:
         raise ValueError(f"input: expected at least 2 dimensions, found {input.dim()}")
 
@@ -126,6 +129,11 @@ def _check_running(input: Tensor, running_mean: Tensor, running_var: Tensor) -> 
             readable(what, t)
     if known and share_memory(running_mean, running_var):
         raise ValueError("running_mean and running_var: must not share memory")
+
+
+def _check_both(running_mean: Tensor | None, running_var: Tensor | None) -> None:
+    if (running_mean is None) != (running_var is None):
+        raise ValueError("expected both running_mean and running_var, found only one")
 
 
 def instance_norm(
@@ -155,10 +163,12 @@ def instance_norm(
 
     Raises:
         TypeError: if a type is not supported.
-        ValueError: if shapes or devices do not match, there is only one value per channel, running statistics share memory, or
-            they are missing and ``use_input_stats`` is False.
+        ValueError: if shapes or devices do not match, there is only one value per channel, running statistics share memory, only
+            one of them is given, or they are missing and ``use_input_stats`` is False.
     """
     _at_least_two(input)
+    check_tensors(running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_both(running_mean, running_var)
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise ValueError("expected running_mean and running_var if the input's statistics are not used")
@@ -213,9 +223,12 @@ def batch_norm(
     Raises:
         TypeError: if a type is not supported.
         ValueError: if shapes or devices do not match, there is only one value per channel in training, running statistics share
-            memory, or they are missing outside training.
+            memory, only one of them is given, or they are missing outside training.
     """
     _at_least_two(input)
+    check_tensors(running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_both(running_mean, running_var)
+    check_eps(eps)
     refuse_tangents(input, weight, bias)
     same_device(input, weight, bias, running_mean, running_var)
     if not training:

@@ -46,7 +46,7 @@ pub fn cuda_use_nvrtc(path: PathBuf) -> bool {
     unsafe { nvrtc::prefer(path) }
 }
 
-/// Raises RuntimeError if a recurrent pass on this device gave up since the last check. With `wait`, waits for all work on the GPU;
+/// Raises RuntimeError if a recurrent pass on this device timed out since the last check. With `wait`, waits for all work on the GPU;
 /// otherwise checks only finished passes, which costs nothing. Does nothing for a device that no call has used.
 #[pyfunction]
 #[pyo3(signature = (device, wait, /))]

@@ -25,14 +25,14 @@ type Moments = (u64, u64, usize, f64);
 /// `(address, elements)` of `[3, rows]` in the accumulation type.
 type Saved = Option<(u64, usize)>;
 
-enum Norm {
+enum DeviceNorm {
     Rows(RowNorm),
     Group(GroupNorm),
     Batch(BatchNorm),
 }
 
 /// Returns the norm of a description, with its parameters.
-fn norm_of((kind, dtype, sizes, eps): Described, weight: Vector, bias: Vector) -> Result<(Norm, Dtype), Failure> {
+fn norm_of((kind, dtype, sizes, eps): Described, weight: Vector, bias: Vector) -> Result<(DeviceNorm, Dtype), Failure> {
     let dtype = Dtype::number(dtype).map_err(|_| Failure::Order("no type has this number"))?;
     let (element, (a, b, c, d)) = (element_of(dtype), sizes);
     // The second size, of rows or of channels, is that of the parameters.
@@ -42,9 +42,9 @@ fn norm_of((kind, dtype, sizes, eps): Described, weight: Vector, bias: Vector) -
         zero_centered: false,
     };
     let norm = match kind.as_str() {
-        "layer" | "rms" => Norm::Rows(RowNorm { element, rows: a, n: b, centered: kind == "layer", eps, affine }),
-        "group" => Norm::Group(GroupNorm { element, samples: a, channels: b, space: c, groups: d, eps, affine }),
-        "batch" => Norm::Batch(BatchNorm { element, samples: a, channels: b, space: c, eps, affine }),
+        "layer" | "rms" => DeviceNorm::Rows(RowNorm { element, rows: a, n: b, centered: kind == "layer", eps, affine }),
+        "group" => DeviceNorm::Group(GroupNorm { element, samples: a, channels: b, space: c, groups: d, eps, affine }),
+        "batch" => DeviceNorm::Batch(BatchNorm { element, samples: a, channels: b, space: c, eps, affine }),
         _ => return Err(Failure::Order("kind: expected layer, rms, group or batch")),
     };
     Ok((norm, dtype))
@@ -81,27 +81,27 @@ fn stats_at(address: u64, count: usize, element: Type) -> Stats {
     Stats { m: address, delta: address + each, rstd: address + 2 * each }
 }
 
-impl Norm {
+impl DeviceNorm {
     /// Number of rows with statistics.
     fn rows(&self) -> usize {
         match self {
-            Norm::Rows(norm) => norm.rows,
-            Norm::Group(norm) => norm.samples.saturating_mul(norm.groups),
-            Norm::Batch(norm) => norm.channels,
+            DeviceNorm::Rows(norm) => norm.rows,
+            DeviceNorm::Group(norm) => norm.samples.saturating_mul(norm.groups),
+            DeviceNorm::Batch(norm) => norm.channels,
         }
     }
 
     /// Checks a tensor of the input's shape: its memory must contain the last row. Rows may have gaps or overlap.
     fn tensor(&self, what: &'static str, (address, stride, found): Matrix) -> Result<Rows, Failure> {
         let expected = match self {
-            Norm::Rows(norm) if norm.rows == 0 || norm.n == 0 => 0,
-            Norm::Rows(norm) => {
+            DeviceNorm::Rows(norm) if norm.rows == 0 || norm.n == 0 => 0,
+            DeviceNorm::Rows(norm) => {
                 let stride =
                     usize::try_from(stride).map_err(|_| Failure::Order("expected rows that ascend in memory"))?;
                 stride.saturating_mul(norm.rows - 1).saturating_add(norm.n)
             }
-            Norm::Group(GroupNorm { samples, channels, space, .. })
-            | Norm::Batch(BatchNorm { samples, channels, space, .. }) => {
+            DeviceNorm::Group(GroupNorm { samples, channels, space, .. })
+            | DeviceNorm::Batch(BatchNorm { samples, channels, space, .. }) => {
                 samples.saturating_mul(*channels).saturating_mul(*space)
             }
         };
@@ -115,9 +115,9 @@ impl Norm {
 
     /// Checks that statistics have memory for all rows.
     fn stats(&self, saved: Saved) -> Result<Option<Stats>, Failure> {
-        let (Norm::Rows(RowNorm { element, .. })
-        | Norm::Group(GroupNorm { element, .. })
-        | Norm::Batch(BatchNorm { element, .. })) = self;
+        let (DeviceNorm::Rows(RowNorm { element, .. })
+        | DeviceNorm::Group(GroupNorm { element, .. })
+        | DeviceNorm::Batch(BatchNorm { element, .. })) = self;
         let Some((address, found)) = saved else { return Ok(None) };
         counted("statistics", address, found, self.rows().saturating_mul(3))?;
         // Without rows there is no memory.
@@ -159,12 +159,12 @@ pub fn cuda_forward(
         // checked.
         unsafe {
             match norm {
-                Norm::Rows(norm) => {
+                DeviceNorm::Rows(norm) => {
                     let call = Forward { x, residual: None, y, stats };
                     norm.forward(device, &call, stream)?;
                 }
-                Norm::Group(norm) => norm.forward(device, x.address, y.address, stats, stream)?,
-                Norm::Batch(norm) => {
+                DeviceNorm::Group(norm) => norm.forward(device, x.address, y.address, stats, stream)?,
+                DeviceNorm::Batch(norm) => {
                     let call = BatchForward { x: x.address, y: y.address, stats, running };
                     norm.forward(device, &call, workspace, stream)?;
                 }
@@ -211,16 +211,16 @@ pub fn cuda_backward(
         // SAFETY: as in `cuda_forward`.
         unsafe {
             match norm {
-                Norm::Rows(norm) => {
+                DeviceNorm::Rows(norm) => {
                     let call = Backward { x, dy, dh: None, stats: saved()?, dx, gradients };
                     norm.backward(device, &call, workspace, stream)?;
                 }
-                Norm::Group(norm) => {
+                DeviceNorm::Group(norm) => {
                     let call =
                         GroupBackward { x: x.address, dy: dy.address, stats: saved()?, dx: dx_address, gradients };
                     norm.backward(device, &call, workspace, stream)?;
                 }
-                Norm::Batch(norm) => {
+                DeviceNorm::Batch(norm) => {
                     let call =
                         BatchBackward { x: x.address, dy: dy.address, stats, running, dx: dx_address, gradients };
                     norm.backward(device, &call, workspace, stream)?;
@@ -238,8 +238,8 @@ pub fn cuda_workspace(norm: Described, gradients: bool) -> PyResult<usize> {
     let place = gradients.then_some(Param { address: 16, f32: true });
     let wanted = Gradients { gain: place, bias: place };
     Ok(match norm_of(norm, None, None)?.0 {
-        Norm::Rows(norm) => norm.workspace(&wanted),
-        Norm::Group(norm) => norm.workspace(&wanted),
-        Norm::Batch(norm) => norm.workspace(),
+        DeviceNorm::Rows(norm) => norm.workspace(&wanted),
+        DeviceNorm::Group(norm) => norm.workspace(&wanted),
+        DeviceNorm::Batch(norm) => norm.workspace(),
     })
 }

@@ -101,7 +101,7 @@ impl CudaLayer {
     }
 
     /// Runs the layer on a stream. Parameters are in the order of the network's `places`. Raises RuntimeError if an earlier
-    /// recurrent pass on this device gave up.
+    /// recurrent pass on this device timed out.
     #[pyo3(signature = (stream, parameters, x, y, first, last, lengths, tape, workspace, /))]
     #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
     fn forward(

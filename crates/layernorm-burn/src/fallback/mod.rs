@@ -1,7 +1,7 @@
 //! The operations composed of Burn's own, for backends other than flex. They can be called on any backend, for
 //! comparison.
 //!
-//! They agree with the fused operations within bounds that follow from rounding alone. For a row of N numbers, with u
+//! They agree with the fused operations within bounds that follow from rounding alone. For a row of N elements, with u
 //! the unit roundoff of the arithmetic type (2⁻²⁴, for f64 2⁻⁵³), x̂ = (x − mean)·r, r = 1/sqrt(var + ε), X = max |x̂|,
 //! κ = r·max |x|, and for gradients G = max |γ·dy| of the row:
 //!

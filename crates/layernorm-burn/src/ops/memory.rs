@@ -8,9 +8,9 @@ use burn::backend::{Autodiff, AutodiffBackend, DispatchTensor, DispatchTensorKin
 use burn::tensor::{DType, TensorData};
 use layernorm::parts::memory;
 use layernorm::{Error, Param, ParamMut, StatsMut, StatsRef, View, ViewMut, bf16, f16};
-use layernorm_rnn::engines::Driven;
-pub use layernorm_rnn::engines::set_threads;
-pub(crate) use layernorm_rnn::engines::{new_context, with_context};
+use layernorm_rnn::runner_pool::PooledReal;
+pub use layernorm_rnn::runner_pool::set_threads;
+pub(crate) use layernorm_rnn::runner_pool::{new_context, with_context};
 
 /// A float tensor of flex under autodiff.
 pub(crate) type Tracked = FloatTensor<Autodiff<Flex>>;
@@ -22,7 +22,7 @@ pub(crate) trait Stored: burn::tensor::Element + Default {
 }
 
 /// Element types that both Burn and the core support.
-pub(crate) trait Number: layernorm::Element<Acc: Driven + Stored> + Stored {}
+pub(crate) trait Number: layernorm::Element<Acc: PooledReal + Stored> + Stored {}
 
 macro_rules! number {
     ($($t:ty),*) => {$(

@@ -9,7 +9,7 @@ mod norm;
 mod recurrent;
 mod weight_norm;
 
-pub(crate) use layernorm_rnn::engines::Engines;
+pub(crate) use layernorm_rnn::runner_pool::RunnerPool;
 pub(crate) use memory::is_fused;
 pub use memory::set_threads;
 pub(crate) use norm::Norm;

@@ -2,7 +2,7 @@
 //! network. The backward step of an output stores its gradient on the tape. The step of the whole, which comes after
 //! all outputs, runs the core's backward pass once.
 //!
-//! The tape is the core's own: the engine that ran forward, kept until backward.
+//! The tape is the core's own: the runner that ran forward, kept until backward.
 
 use super::memory::{Number, Stored, Tracked, by_type, new_context, node, or_panic, room, shape, tensor};
 use super::norm::register;
@@ -13,7 +13,7 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::flex::FlexTensor;
 use burn::backend::{Autodiff, AutodiffBackend, Flex};
 use burn::tensor::DType;
-use layernorm_rnn::engines::{Driven, Engine, Engines, Lease};
+use layernorm_rnn::runner_pool::{PooledReal, PooledRunner, RunnerLease, RunnerPool};
 use layernorm_rnn::{Config, Error, Layout, Sequences, State, Training};
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -24,7 +24,7 @@ pub(crate) struct Call {
     pub(crate) config: Config,
     pub(crate) layout: Layout,
     pub(crate) lengths: Option<Vec<usize>>,
-    pub(crate) engines: Arc<Engines>,
+    pub(crate) pool: Arc<RunnerPool>,
 }
 
 impl Call {
@@ -76,7 +76,7 @@ fn with_numbers<T: Stored, R>(tensor: &FlexTensor, use_them: impl FnOnce(&[T]) -
 }
 
 /// The core's state from tensors of the arithmetic type; absent parts are 0.
-fn state<A: Driven + Stored>(parts: &[Option<FlexTensor>; 2], shapes: &[[usize; 3]]) -> Option<State<A>> {
+fn state<A: PooledReal + Stored>(parts: &[Option<FlexTensor>; 2], shapes: &[[usize; 3]]) -> Option<State<A>> {
     if parts.iter().all(Option::is_none) {
         return None;
     }
@@ -87,8 +87,8 @@ fn state<A: Driven + Stored>(parts: &[Option<FlexTensor>; 2], shapes: &[[usize; 
     Some(State { h: numbers.next().unwrap_or_default(), c: numbers.next().unwrap_or_default() })
 }
 
-/// y, h and c, and in training the engine that holds the tape.
-type Ran<T> = (Vec<FlexTensor>, Option<Lease<<T as layernorm::Element>::Acc>>);
+/// y, h and c, and in training the runner that holds the tape.
+type Ran<T> = (Vec<FlexTensor>, Option<RunnerLease<<T as layernorm::Element>::Acc>>);
 
 fn forward<T: Number>(
     x: &FlexTensor,
@@ -97,12 +97,12 @@ fn forward<T: Number>(
     call: &Call,
     train: bool,
 ) -> Result<Ran<T>, Error> {
-    let mut engine = Lease::<T::Acc>::new(&call.engines, &call.config, new_context)?;
+    let mut lease = RunnerLease::<T::Acc>::new(&call.pool, &call.config, new_context)?;
     if parameters.dtype() == <T::Acc as burn::tensor::Element>::dtype() {
-        with_numbers(parameters, |values| engine.set_params(values))?;
+        with_numbers(parameters, |values| lease.set_params(values))?;
     } else {
         let widen = |values: &[T]| values.iter().map(|value| value.widen()).collect::<Vec<_>>();
-        engine.set_params(&with_numbers(parameters, widen))?;
+        lease.set_params(&with_numbers(parameters, widen))?;
     }
     let (steps, batch) = call.steps_and_batch(shape(x));
     let (output, states) = (call.output_shape(shape(x)), call.state_shapes(batch));
@@ -112,7 +112,7 @@ fn forward<T: Number>(
     with_numbers(x, |data| {
         let lengths = call.lengths.as_deref();
         let sequences = Sequences { data, steps, batch, layout: call.layout, lengths };
-        let Engine { network, runner, .. } = &mut *engine;
+        let PooledRunner { network, runner, .. } = &mut *lease;
         match train {
             true => runner.train_into(network, &sequences, initial.as_ref(), Training::default(), &mut y, &mut last),
             false => runner.forward_into(network, &sequences, initial.as_ref(), &mut y, &mut last),
@@ -120,7 +120,7 @@ fn forward<T: Number>(
     })?;
     let states = states.iter().zip([last.h, last.c]).map(|(shape, numbers)| tensor(numbers, shape));
     let outputs = std::iter::once(tensor(y, &output)).chain(states).collect();
-    Ok((outputs, train.then_some(engine)))
+    Ok((outputs, train.then_some(lease)))
 }
 
 /// Without a graph.
@@ -133,10 +133,10 @@ pub(super) fn plain(
     or_panic(by_type!(x.dtype(), T => forward::<T>(x, parameters, initial, call, false).map(|(outputs, _)| outputs)))
 }
 
-/// What a backward pass needs: the engine that ran forward, the shapes, and the gradients of the outputs as they
+/// What a backward pass needs: the runner that ran forward, the shapes, and the gradients of the outputs as they
 /// arrive.
-struct Recording<A: Driven + Stored> {
-    engine: Lease<A>,
+struct Recording<A: PooledReal + Stored> {
+    lease: RunnerLease<A>,
     call: Call,
     input: Vec<usize>,
     parameters: DType,
@@ -145,30 +145,30 @@ struct Recording<A: Driven + Stored> {
 
 /// The tape of one forward pass. Only the step of the whole network owns it; the steps of the outputs access it through
 /// a weak reference.
-struct Tape<A: Driven + Stored>(Arc<Mutex<Recording<A>>>);
+struct Tape<A: PooledReal + Stored>(Arc<Mutex<Recording<A>>>);
 
-impl<A: Driven + Stored> Clone for Tape<A> {
+impl<A: PooledReal + Stored> Clone for Tape<A> {
     fn clone(&self) -> Self {
         Tape(Arc::clone(&self.0))
     }
 }
 
-impl<A: Driven + Stored> std::fmt::Debug for Tape<A> {
+impl<A: PooledReal + Stored> std::fmt::Debug for Tape<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Tape")
     }
 }
 
 /// One output on the tape: 0 is y, 1 is h, 2 is c.
-struct PartOf<A: Driven + Stored>(Weak<Mutex<Recording<A>>>, usize);
+struct PartOf<A: PooledReal + Stored>(Weak<Mutex<Recording<A>>>, usize);
 
-impl<A: Driven + Stored> Clone for PartOf<A> {
+impl<A: PooledReal + Stored> Clone for PartOf<A> {
     fn clone(&self) -> Self {
         PartOf(Weak::clone(&self.0), self.1)
     }
 }
 
-impl<A: Driven + Stored> std::fmt::Debug for PartOf<A> {
+impl<A: PooledReal + Stored> std::fmt::Debug for PartOf<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PartOf({})", self.1)
     }
@@ -177,7 +177,7 @@ impl<A: Driven + Stored> std::fmt::Debug for PartOf<A> {
 #[derive(Debug)]
 struct Part<A>(PhantomData<A>);
 
-impl<A: Driven + Stored> Backward<Flex, 1> for Part<A> {
+impl<A: PooledReal + Stored> Backward<Flex, 1> for Part<A> {
     type State = PartOf<A>;
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Grads, _: &mut Checkpointer) {
@@ -222,8 +222,7 @@ fn backward<T: Number>(tape: &mut Recording<T::Acc>) -> Result<[Option<FlexTenso
         true => tensor(sums.to_vec(), &[sums.len()]),
         false => tensor(sums.iter().map(|&sum| T::narrow(sum)).collect::<Vec<_>>(), &[sums.len()]),
     };
-    let (dx, dfirst, dparameters) =
-        with_numbers(&dy, |dy: &[T]| tape.engine.backward(dy, dlast.as_ref(), input, take))?;
+    let (dx, dfirst, dparameters) = with_numbers(&dy, |dy: &[T]| tape.lease.backward(dy, dlast.as_ref(), input, take))?;
     let mut dstates = shapes.iter().zip([dfirst.h, dfirst.c]).map(|(shape, numbers)| tensor(numbers, shape));
     Ok([Some(tensor(dx, &tape.input)), Some(dparameters), dstates.next(), dstates.next()])
 }
@@ -253,10 +252,10 @@ fn tracked_as<T: Number, C: CheckpointStrategy>(
         let outputs = plain(&x, &parameters, &initial, &call);
         return outputs.into_iter().map(Autodiff::<Flex>::from_inner).collect();
     };
-    let (outputs, engine) = or_panic(forward::<T>(&x, &parameters, &initial, &call, true));
-    let engine = engine.expect("the engine was requested");
+    let (outputs, lease) = or_panic(forward::<T>(&x, &parameters, &initial, &call, true));
+    let lease = lease.expect("the runner was requested");
     let (input, parameters) = (shape(&x).to_vec(), parameters.dtype());
-    let recording = Recording { engine, call, input, parameters, parts: [None, None, None] };
+    let recording = Recording { lease, call, input, parameters, parts: [None, None, None] };
     let tape = Arc::new(Mutex::new(recording));
     let weak = Arc::downgrade(&tape);
     let whole = prep.finish(Tape(tape), signal::<T::Acc>());

@@ -12,7 +12,7 @@ pub use lstm::{Lstm, LstmConfig};
 pub use rnn::{Rnn, RnnConfig};
 
 use crate::functional::{self, States};
-use crate::ops::{Call, Engines};
+use crate::ops::{Call, RunnerPool};
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay};
 use burn::tensor::{DType, Device, Distribution, Tensor};
 use layernorm::Float;
@@ -30,12 +30,12 @@ pub struct Recurrent {
     plan: Plan,
 }
 
-/// The configuration, and the engines that run it.
+/// The configuration, and the runners that run it.
 #[derive(Clone, Debug)]
 struct Plan {
     config: Config,
     batch_first: bool,
-    engines: Arc<Engines>,
+    pool: Arc<RunnerPool>,
 }
 
 impl Recurrent {
@@ -68,7 +68,7 @@ impl Recurrent {
             (0..config.layers).flat_map(|layer| (0..config.directions()).map(move |direction| (layer, direction)));
         let cells =
             cells.map(|(layer, direction)| Cell::new(network.params(), &config, layer, direction, device)).collect();
-        Ok(Recurrent { cells, plan: Plan { config, batch_first, engines: Arc::default() } })
+        Ok(Recurrent { cells, plan: Plan { config, batch_first, pool: Arc::default() } })
     }
 
     /// A network of the core with these parameters, in f32 or f64.
@@ -150,9 +150,9 @@ impl Recurrent {
     }
 
     pub(crate) fn call(&self, lengths: Option<&[usize]>) -> Call {
-        let Plan { config, batch_first, engines } = &self.plan;
+        let Plan { config, batch_first, pool } = &self.plan;
         let layout = if *batch_first { Layout::BatchFirst } else { Layout::TimeFirst };
-        Call { config: *config, layout, lengths: lengths.map(<[usize]>::to_vec), engines: Arc::clone(engines) }
+        Call { config: *config, layout, lengths: lengths.map(<[usize]>::to_vec), pool: Arc::clone(pool) }
     }
 }
 

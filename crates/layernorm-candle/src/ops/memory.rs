@@ -3,12 +3,12 @@
 use candle_core::{CpuStorage, DType, Device, Layout, Result, Storage, Tensor, WithDType, bail};
 use layernorm::parts::memory;
 use layernorm::{Element, Error, Param, ParamMut, View, ViewMut, bf16, f16};
-use layernorm_rnn::engines::Driven;
-pub use layernorm_rnn::engines::set_threads;
-pub(crate) use layernorm_rnn::engines::{new_context, with_context};
+use layernorm_rnn::runner_pool::PooledReal;
+pub use layernorm_rnn::runner_pool::set_threads;
+pub(crate) use layernorm_rnn::runner_pool::{new_context, with_context};
 
 /// Element types that both Candle and the core support.
-pub(crate) trait Number: layernorm::Element<Acc: Driven + WithDType> + WithDType {}
+pub(crate) trait Number: layernorm::Element<Acc: PooledReal + WithDType> + WithDType {}
 
 impl Number for f16 {}
 impl Number for bf16 {}

@@ -1,14 +1,14 @@
-//! The operations as functions of tensors, each differentiable in all of its arguments.
+//! The operations as functions on tensors, each differentiable in all of its arguments.
 //!
-//! Tensors must be on the CPU and of type f16, bf16, f32 or f64. Any strides are supported, without copying to make a
-//! tensor contiguous. Parameters have the input's type or f32; other types are cast to the input's type. A mismatch is
-//! an error with the message of [`layernorm::Error`].
+//! Tensors must be on the CPU and of type f16, bf16, f32 or f64. Any strides are supported without a contiguous copy.
+//! Parameters are in the input's type or f32; other types are cast to the input's type. A mismatch is an error with the
+//! message of [`layernorm::Error`].
 
 mod memory;
 mod norm;
 mod recurrent;
 
-pub(crate) use layernorm_rnn::engines::Engines;
+pub(crate) use layernorm_rnn::runner_pool::RunnerPool;
 pub use memory::set_threads;
 pub(crate) use memory::{on_cpu, refused, wide};
 pub(crate) use recurrent::{Call, States, recurrent};

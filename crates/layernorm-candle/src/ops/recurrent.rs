@@ -3,12 +3,12 @@
 //! they are split with `narrow`. For f16 and bf16 that type represents y exactly, so y and its gradient pass through it
 //! unchanged.
 //!
-//! The tape is the core's own: the engine that ran forward, kept as long as the graph exists.
+//! The tape is the core's own: the runner that ran forward, kept as long as the graph exists.
 
 use super::memory::{Number, Stored, by_type, count, new_context, on_cpu, refused, room, tensor, wide, with_stored};
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout as Lay, Result, Shape, Tensor};
 use layernorm::parts::memory;
-use layernorm_rnn::engines::{Engine, Engines, Lease};
+use layernorm_rnn::runner_pool::{PooledRunner, RunnerLease, RunnerPool};
 use layernorm_rnn::{Config, Layout, Sequences, State, Training};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,7 +18,7 @@ pub(crate) struct Call {
     pub(crate) config: Config,
     pub(crate) layout: Layout,
     pub(crate) lengths: Option<Vec<usize>>,
-    pub(crate) engines: Arc<Engines>,
+    pub(crate) pool: Arc<RunnerPool>,
 }
 
 /// h `[L·D, B, P]` and, for an LSTM, c `[L·D, B, H]`.
@@ -87,8 +87,8 @@ impl Call {
 struct Op<T: Number> {
     call: Call,
     input: [usize; 3],
-    /// The engine that ran forward, if a backward pass may follow.
-    tape: Option<Mutex<Option<Lease<T::Acc>>>>,
+    /// The runner that ran forward, if a backward pass may follow.
+    tape: Option<Mutex<Option<RunnerLease<T::Acc>>>>,
 }
 
 impl<T: Number> Op<T> {
@@ -105,7 +105,7 @@ impl<T: Number> Op<T> {
     }
 
     fn forward(&self, x: Stored, parameters: Stored, initial: Option<Stored>) -> Result<(CpuStorage, Shape)> {
-        let mut lease = Lease::<T::Acc>::new(&self.call.engines, &self.call.config, new_context).map_err(refused)?;
+        let mut lease = RunnerLease::<T::Acc>::new(&self.call.pool, &self.call.config, new_context).map_err(refused)?;
         lease.set_params(parameters.numbers()?).map_err(refused)?;
         let initial = initial.map(|initial| initial.numbers().map(|numbers| self.state(numbers))).transpose()?;
         let [outputs, h, c] = self.lengths();
@@ -117,7 +117,7 @@ impl<T: Number> Op<T> {
         let (steps, batch) = self.call.steps_and_batch(self.input);
         let (layout, lengths) = (self.call.layout, self.call.lengths.as_deref());
         let sequences = Sequences { data: x.numbers::<T>()?, steps, batch, layout, lengths };
-        let Engine { network, runner, .. } = &mut *lease;
+        let PooledRunner { network, runner, .. } = &mut *lease;
         match &self.tape {
             Some(_) => runner.train_into(network, &sequences, initial.as_ref(), Training::default(), &mut y, &mut last),
             None => runner.forward_into(network, &sequences, initial.as_ref(), &mut y, &mut last),

@@ -11,7 +11,7 @@ pub use gru::{Gru, gru};
 pub use lstm::{Lstm, lstm};
 pub use rnn::{Rnn, rnn};
 
-use crate::ops::{self, Call, Engines, States, refused, wide};
+use crate::ops::{self, Call, RunnerPool, States, refused, wide};
 use candle_core::{DType, Device, Result, Tensor, Var, WithDType};
 use candle_nn::{Init, VarBuilder};
 use layernorm::Float;
@@ -27,7 +27,7 @@ pub struct Recurrent {
     config: Config,
     batch_first: bool,
     /// Shared by clones.
-    engines: Arc<Engines>,
+    pool: Arc<RunnerPool>,
 }
 
 impl Recurrent {
@@ -89,7 +89,7 @@ impl Recurrent {
             let tensor = get(number, &entry)?;
             Ok((entry, tensor))
         });
-        Ok(Recurrent { parameters: parameters.collect::<Result<_>>()?, config, batch_first, engines: Arc::default() })
+        Ok(Recurrent { parameters: parameters.collect::<Result<_>>()?, config, batch_first, pool: Arc::default() })
     }
 
     /// A network of the core with these parameters, in f32 or f64.
@@ -145,7 +145,7 @@ impl Recurrent {
     /// If the network does not run forward in time.
     pub fn step(&self, x: &Tensor, state: [Option<&Tensor>; 2]) -> Result<(Tensor, [Option<Tensor>; 2])> {
         if self.config.direction != Direction::Forward {
-            let what = "step: expected a network that goes forward in time, found one that needs the end first".into();
+            let what = "step: expected a network that runs forward in time, found one that starts at the end".into();
             return Err(refused(Error::Unsupported { what }));
         }
         let (y, state) = ops::recurrent(self.call(None, false), &x.unsqueeze(0)?, &self.flat(x.dtype())?, state)?;
@@ -164,7 +164,7 @@ impl Recurrent {
     fn call(&self, lengths: Option<&[usize]>, batch_first: bool) -> Call {
         let layout = if batch_first { Layout::BatchFirst } else { Layout::TimeFirst };
         let lengths = lengths.map(<[usize]>::to_vec);
-        Call { config: self.config, layout, lengths, engines: Arc::clone(&self.engines) }
+        Call { config: self.config, layout, lengths, pool: Arc::clone(&self.pool) }
     }
 
     /// A state of zeros for this many sequences.

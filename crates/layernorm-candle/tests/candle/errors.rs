@@ -117,7 +117,7 @@ fn sequences_and_states() {
     refused(gru.step(&zeros(&[2, 5]), &GRUState { h }), "x: expected shape [1, 2, 4], found [1, 2, 5]");
     let config = RecurrentConfig { direction: Direction::Both, ..RecurrentConfig::default() };
     let both = rnn(4, 3, config, vb()).unwrap();
-    refused(both.step(&zeros(&[2, 4]), &zeros(&[2, 2, 3])), "step: expected a network that goes forward in time");
+    refused(both.step(&zeros(&[2, 4]), &zeros(&[2, 2, 3])), "step: expected a network that runs forward in time");
 }
 
 /// No sequences, and no steps.

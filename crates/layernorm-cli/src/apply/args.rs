@@ -98,10 +98,10 @@ pub struct Args {
     #[arg(long, value_name = "DB.npy", help_heading = "Backward")]
     pub(super) grad_bias: Option<PathBuf>,
 
-    /// Maximum number of threads [default: number of cores]. Does not change results
+    /// Maximum number of threads [default: number of cores]. Does not affect results
     #[arg(long, value_name = "N", help_heading = "Machine")]
     pub(super) threads: Option<usize>,
-    /// Instruction set: scalar, avx2, avx512 or neon [default: the widest available]. Does not change results
+    /// Instruction set: scalar, avx2, avx512 or neon [default: the widest available]. Does not affect results
     #[arg(long, value_name = "ISA", help_heading = "Machine")]
     pub(super) isa: Option<Isa>,
 }

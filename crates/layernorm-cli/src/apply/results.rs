@@ -35,8 +35,8 @@ impl<T: Number> Results<T> {
     ) -> Result<Self, Failure> {
         let len = count(inputs.x.shape());
         let rows = count(&stats_shape);
-        if len == 0 && rows.max(count(&parameter_shape)) > MOST_WITHOUT_ELEMENTS {
-            let expected = format!("at most {MOST_WITHOUT_ELEMENTS} rows or channels in an empty tensor");
+        if len == 0 && rows.max(count(&parameter_shape)) > MAX_WITHOUT_ELEMENTS {
+            let expected = format!("at most {MAX_WITHOUT_ELEMENTS} rows or channels in an empty tensor");
             return Err(inputs.x.wrong(&expected, &format_args!("shape {:?}", inputs.x.shape())));
         }
         Ok(Results {
@@ -127,7 +127,7 @@ impl<T> ParameterGradient<T> {
 
 /// An empty tensor can have any shape in a file of 100 bytes. Statistics and gradients for more rows or channels than this
 /// would take memory and time out of proportion to the file.
-pub(super) const MOST_WITHOUT_ELEMENTS: usize = 1 << 20;
+pub(super) const MAX_WITHOUT_ELEMENTS: usize = 1 << 20;
 
 /// The number of elements of a shape. If it overflows, the allocation that follows fails.
 fn count(shape: &[usize]) -> usize {

@@ -151,8 +151,8 @@ impl Report {
         }
         format!(
             "{}\n\
-             Implementations of layer norm in f32, without γ and β, on one thread, into given memory; best of many\n\
-             rounds taken in turns. Errors are the largest against a reference of 106 bits, in units in the last\n\
+             Implementations of layer norm in f32, without γ and β, on one thread, into preallocated memory; best of many\n\
+             alternating rounds. Errors are the largest against a 106-bit reference, in units in the last\n\
              place of the larger of |y| and a tenth of the row's largest |y|. All but ours are plain Rust, vectorized\n\
              by the compiler.\n\n\
              {}\n\n{words}",

@@ -1,4 +1,4 @@
-//! `layernorm bench`: measures speed relative to memory bandwidth. Results are proved right before they are timed.
+//! `layernorm bench`: measures speed relative to memory bandwidth. Results are verified before they are timed.
 
 mod buffer;
 mod implementations;
@@ -31,16 +31,16 @@ Examples:
   layernorm bench --op gru --variant all           all GRUs at one size
   layernorm bench --op lstm --variant keras --shapes 64x28x28x128,1x28x28x128";
 
-/// Measure speed: norms against copying the same memory, recurrent networks against the plain cell.
+/// Measure speed: norms compared with copying the same memory, recurrent networks with the plain cell.
 ///
-/// For each shape, the contestants take turns over many rounds: memcpy, y = a·x, z = a·x + y over as many bytes, and the norm
-/// forward and backward into given memory. The table shows the best and the median time, the bytes that must move per second,
+/// For each shape, these take turns over many rounds: memcpy, y = a·x, z = a·x + y over as many bytes, and the norm
+/// forward and backward into preallocated memory. The table shows the best and the median time, the bytes that must move per second,
 /// and the ratio to the copy and to the loop that moves the same tensors.
 ///
 /// With --op lstm, gru or rnn, a variant and the plain cell take turns: forward, a training step (forward and backward), and a
 /// single step as in streaming. The table shows times, operations per second and the ratio to the plain cell.
 ///
-/// Results are proved right against a slow reference before they are timed.
+/// Results are verified against a slow reference before they are timed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -68,7 +68,7 @@ pub struct Args {
     /// Seconds to measure each shape
     #[arg(long, default_value_t = 3.0, allow_negative_numbers = true, value_parser = seconds)]
     seconds: f64,
-    /// Compare common implementations of layer norm, in speed and in error (f32, one thread)
+    /// Compare the speed and error of common implementations of layer norm (f32, one thread)
     #[arg(long, conflicts_with_all = ["op", "dtype", "threads"])]
     implementations: bool,
     /// Print one JSON object instead of a table

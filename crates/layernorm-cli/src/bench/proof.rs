@@ -21,8 +21,10 @@ use super::work::{Contestant, Work};
 use crate::dtype::Type;
 use crate::failure::Failure;
 use crate::norm::{EPS, Inputs, Norm};
-use crate::reference::{Stat, Wide};
+use crate::reference::stat;
 use layernorm::{Context, Element, Float};
+use layernorm_lab::reference::norm::Stat;
+use layernorm_lab::reference::wide::Wide;
 use serde::Serialize;
 
 /// The maximum number of rows and columns checked: the first, the last, and some between.
@@ -48,7 +50,9 @@ pub fn prove<T: Type>(work: &mut Work<T>, contestants: &[Contestant], cx: &mut C
         let of = work.inputs();
         let h: Vec<T> = of.x.iter().zip(of.dy).map(|(x, r)| T::narrow(x.widen() + r.widen())).collect();
         if h != work.dx.get() {
-            return Err(Failure::out_of_contract("out of contract: h is not the rounded sum of x and the residual"));
+            return Err(Failure::out_of_contract(
+                "outside the contract: h is not the rounded sum of x and the residual",
+            ));
         }
         check_y(work.norm, &Inputs { x: &h, ..of }, work.y.get(), &mut largest);
     }
@@ -62,7 +66,7 @@ pub fn prove<T: Type>(work: &mut Work<T>, contestants: &[Contestant], cx: &mut C
     proof.largest_part_of_bound = largest.part;
     match largest.what {
         Some(what) if largest.part > 1.0 || largest.part.is_nan() => Err(Failure::out_of_contract(format!(
-            "out of contract: {what}: expected an error within the bound, found {:.3e} times it; nothing was timed",
+            "outside the contract: {what}: expected an error within the bound, found {:.3e} times it; nothing was timed",
             largest.part
         ))),
         _ => Ok(proof),
@@ -117,9 +121,9 @@ fn check_y<T: Type>(norm: Norm, of: &Inputs<T>, y: &[T], largest: &mut Largest) 
     let rows = samples(of.x.len() / n);
     rows.map(|row| {
         let x = &of.x[row * n..(row + 1) * n];
-        let stat = Stat::of(x, norm.centered(), EPS);
+        let stat = stat(x, norm.centered(), EPS);
         for (i, &x) in x.iter().enumerate() {
-            let (x_hat, gain) = (stat.x_hat(x), wide(of.gain[i]));
+            let (x_hat, gain) = (stat.x_hat(wide(x)).to_f64(), wide(of.gain[i]));
             let exact = x_hat * gain + wide(of.bias[i]);
             let bound = gain.abs() * x_hat_bound::<T>(n, x_hat) + (2.0 * u + w) * exact.abs() + T::TINY;
             largest.add(wide(y[row * n + i]), exact, bound, || format!("y at row {row}, column {i}"));
@@ -135,18 +139,18 @@ fn check_dx<T: Type>(norm: Norm, of: &Inputs<T>, dx: &[T], largest: &mut Largest
     for row in samples(of.x.len() / n) {
         let cells = row * n..(row + 1) * n;
         let (x, dy) = (&of.x[cells.clone()], &of.dy[cells.clone()]);
-        let stat = Stat::of(x, norm.centered(), EPS);
+        let stat = stat(x, norm.centered(), EPS);
+        let (rstd, x_hat) = (stat.rstd.to_f64(), |i: usize| stat.x_hat(wide(x[i])).to_f64());
         let g = |i: usize| wide(dy[i]) * wide(of.gain[i]);
-        let mean =
-            |term: &dyn Fn(usize) -> f64| ((0..n).fold(Wide::default(), |sum, i| sum + term(i)) / count).to_f64();
+        let mean = |term: &dyn Fn(usize) -> f64| ((0..n).fold(Wide::ZERO, |sum, i| sum + term(i)) / count).to_f64();
         let a = if norm.centered() { mean(&g) } else { 0.0 };
-        let b = mean(&|i| g(i) * stat.x_hat(x[i]));
+        let b = mean(&|i| g(i) * x_hat(i));
         let size = mean(&|i| g(i) * g(i)).sqrt();
         for (i, &found) in dx[cells].iter().enumerate() {
-            let x_hat = stat.x_hat(x[i]);
-            let exact = stat.rstd() * (g(i) - a - x_hat * b);
+            let x_hat = x_hat(i);
+            let exact = rstd * (g(i) - a - x_hat * b);
             let scale = g(i).abs() + size * (1.0 + x_hat.abs());
-            let bound = stat.rstd() * u * (6.0 * depth(n) + 45.0) * scale + w * exact.abs() + T::TINY;
+            let bound = rstd * u * (6.0 * depth(n) + 45.0) * scale + w * exact.abs() + T::TINY;
             largest.add(wide(found), exact, bound, || format!("dx at row {row}, column {i}"));
         }
     }
@@ -158,14 +162,15 @@ fn check_sums<T: Type>(work: &Work<T>, largest: &mut Largest) -> usize {
     let (n, u, w) = (of.n, T::ARITHMETIC, narrowing::<T>());
     let rows = of.x.len() / n;
     let chunk_depth = 64.0 + (rows.div_ceil(64) as f64).log2().ceil();
-    let stats: Vec<Stat> = of.x.chunks(n).map(|x| Stat::of(x, work.norm.centered(), EPS)).collect();
+    let stats: Vec<Stat> = of.x.chunks(n).map(|x| stat(x, work.norm.centered(), EPS)).collect();
     let columns = samples(n);
     columns
         .map(|column| {
-            let (mut gain, mut bias) = (Wide::default(), Wide::default());
+            let (mut gain, mut bias) = (Wide::ZERO, Wide::ZERO);
             let (mut gain_size, mut bias_size, mut x_hat_error) = (0.0, 0.0, 0.0);
             for (row, stat) in stats.iter().enumerate() {
-                let (x_hat, dy) = (stat.x_hat(of.x[row * n + column]), wide(of.dy[row * n + column]));
+                let cell = row * n + column;
+                let (x_hat, dy) = (stat.x_hat(wide(of.x[cell])).to_f64(), wide(of.dy[cell]));
                 gain = gain + Wide::from(dy) * Wide::from(x_hat);
                 bias = bias + dy;
                 gain_size += (dy * x_hat).abs();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 const STRETCH: Duration = Duration::from_micros(50);
 
 /// The minimum number of rounds, however long they take.
-const LEAST_ROUNDS: usize = 3;
+const MIN_ROUNDS: usize = 3;
 
 /// The time of one call.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub fn race<E>(rules: Rules, mut call: impl FnMut(usize) -> Result<(), E>) -> Re
     let mut times = vec![Vec::new(); contestants];
     let start = Instant::now();
     let mut round = 0;
-    while round < LEAST_ROUNDS || start.elapsed().as_secs_f64() < seconds {
+    while round < MIN_ROUNDS || start.elapsed().as_secs_f64() < seconds {
         for turn in 0..contestants {
             // Each round starts with another contestant.
             let contestant = (turn + round) % contestants;
@@ -85,7 +85,7 @@ mod tests {
             Ok::<(), ()>(())
         })
         .unwrap();
-        assert!(timings[0].rounds == timings[1].rounds && timings[0].rounds >= LEAST_ROUNDS);
+        assert!(timings[0].rounds == timings[1].rounds && timings[0].rounds >= MIN_ROUNDS);
         assert!(timings[1].best >= 2e-3 && timings.iter().all(|t| t.best <= t.median));
     }
 

@@ -21,7 +21,7 @@ pub struct Report {
     pub op: Op,
     /// The element type.
     pub dtype: Dtype,
-    /// Where results are written: to given memory, as opposed to newly allocated memory.
+    /// Where results are written: to preallocated memory, as opposed to newly allocated memory.
     pub memory: &'static str,
     /// Seconds to measure each shape.
     pub seconds_per_shape: f64,
@@ -131,12 +131,12 @@ impl Report {
             ),
         };
         format!(
-            "{} of {} over the last axis, with γ, β and saved statistics, into given memory: all buffers are\n\
-             allocated and written before the first round and reused in every round. Contestants take turns; ratios\n\
+            "{} of {} over the last axis, with γ, β and saved statistics, into preallocated memory: all buffers are\n\
+             allocated and written before the first round and reused in every round. Measurements alternate; ratios\n\
              compare best times. GB/s counts the bytes that must move ({moved}).\n\
              copy is memcpy, scale is y = a·x, triad is z = a·x + y, all over as many bytes of f32.\n\
              {peers}\n\
-             Proved right before timing: no error is above {:.0}% of the derived bound.",
+             Verified before timing: no error is above {:.0}% of the derived bound.",
             self.op.title(),
             self.dtype,
             (100.0 * proof).ceil(),

@@ -30,7 +30,7 @@ pub struct Args {
     /// PNG image
     #[arg(value_name = "IMAGE", required_unless_present = "test", conflicts_with = "test")]
     image: Option<PathBuf>,
-    /// Use test image N, counted from 0
+    /// Use test image N, starting at 0
     #[arg(long, value_name = "N")]
     test: Option<usize>,
     /// Folder of the test image [default: the embedded digits]
@@ -98,7 +98,7 @@ fn words(prediction: &Prediction, label: Option<u8>) -> String {
     let mut text = format!("This is a {}", prediction.class);
     text += &match label {
         None => ".\n".to_owned(),
-        Some(label) if usize::from(label) == prediction.class => " (its label agrees).\n".to_owned(),
+        Some(label) if usize::from(label) == prediction.class => ", which matches its label.\n".to_owned(),
         Some(label) => format!("; its label is {label}.\n"),
     };
     for (class, &probability) in prediction.probabilities.iter().enumerate() {

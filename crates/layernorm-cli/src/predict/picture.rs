@@ -7,21 +7,21 @@
 //! A transparent pixel is laid over white or black, whichever gives the picture more contrast, so that strokes of either colour
 //! are visible. If both give the same contrast, it is white, like paper.
 //!
-//! Any input gives a picture or an error. Sizes are checked first: at most [`MOST_BYTES`] are decompressed, in rows of at most
-//! [`MOST_SIDE`] pixels, and little else is allocated.
+//! Any input gives a picture or an error. Sizes are checked first: at most [`MAX_BYTES`] are decompressed, in rows of at most
+//! [`MAX_SIDE`] pixels, and little else is allocated.
 
 use std::io::Cursor;
 
 /// The maximum size of a decompressed picture in bytes: 80 megapixels in colour.
-const MOST_BYTES: usize = 256 << 20;
+const MAX_BYTES: usize = 256 << 20;
 /// The maximum number of pixels of a picture, at any bit depth.
-const MOST_PIXELS: u64 = 1 << 27;
+const MAX_PIXELS: u64 = 1 << 27;
 /// The maximum width and height in pixels.
-const MOST_SIDE: u32 = 1 << 17;
+const MAX_SIDE: u32 = 1 << 17;
 /// The largest expansion of deflate: bytes of output per byte of input.
-const MOST_EXPANSION: usize = 1032;
+const MAX_EXPANSION: usize = 1032;
 /// Grey values that differ by less than this do not count as strokes.
-const LEAST_CONTRAST: u8 = 32;
+const MIN_CONTRAST: u8 = 32;
 
 /// Grey values row by row; 0 is the background.
 #[derive(Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Picture {
     /// A warning if the picture is blank or nearly blank.
     pub fn warning(&self) -> Option<String> {
         let (least, most) = self.range;
-        (most - least < LEAST_CONTRAST).then(|| {
+        (most - least < MIN_CONTRAST).then(|| {
             format!("the picture is blank or nearly blank: its grey values range from {least} to {most} of 255")
         })
     }
@@ -84,7 +84,7 @@ enum Colours {
 impl Samples {
     fn decode(bytes: &[u8]) -> Result<Samples, String> {
         let refused = |error: png::DecodingError| format!("expected a PNG, found {error}");
-        let limits = png::Limits { bytes: MOST_BYTES };
+        let limits = png::Limits { bytes: MAX_BYTES };
         let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
         // The decoder must not expand anything: it panicked on truncated palettes.
         decoder.set_transformations(png::Transformations::IDENTITY);
@@ -92,15 +92,15 @@ impl Samples {
         decoder.set_ignore_iccp_chunk(true);
         let header = decoder.read_header_info().map_err(refused)?;
         let (width, height) = (header.width, header.height);
-        if width.max(height) > MOST_SIDE || u64::from(width) * u64::from(height) > MOST_PIXELS {
+        if width.max(height) > MAX_SIDE || u64::from(width) * u64::from(height) > MAX_PIXELS {
             return Err(format!(
-                "expected a picture of at most {MOST_PIXELS} pixels, {MOST_SIDE} per side, found {width}×{height}"
+                "expected a picture of at most {MAX_PIXELS} pixels, {MAX_SIDE} per side, found {width}×{height}"
             ));
         }
         let mut reader = decoder.read_info().map_err(refused)?;
-        let too_large = || format!("expected a picture of at most {MOST_BYTES} bytes, found more");
-        let size = reader.output_buffer_size().filter(|&size| size <= MOST_BYTES).ok_or_else(too_large)?;
-        if size / MOST_EXPANSION > bytes.len() {
+        let too_large = || format!("expected a picture of at most {MAX_BYTES} bytes, found more");
+        let size = reader.output_buffer_size().filter(|&size| size <= MAX_BYTES).ok_or_else(too_large)?;
+        if size / MAX_EXPANSION > bytes.len() {
             let found = bytes.len();
             return Err(format!("expected the pixels of {width}×{height}, found a file of only {found} bytes"));
         }

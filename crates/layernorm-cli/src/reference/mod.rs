@@ -1,56 +1,24 @@
-//! A slow and precise normalization to check results against, and the unit of errors.
+//! The laboratory's slow and precise norms for rows of any type, and the errors against them.
 //!
-//! It follows the formula, not the contract's order of operations. Sums, division and square root use [`Wide`] numbers of 106
-//! bits; the result is rounded to f64 at the end. For f32 inputs the error of the reference is about 2⁻⁵³ of |y|, which is
-//! 2⁻²⁹ of a unit in the last place of f32: far below the last digit of any table here.
+//! For f32 inputs the error of the reference, rounded to f64, is about 2⁻⁵³ of |y|, which is 2⁻²⁹ of a unit in the last place of
+//! f32: far below the last digit of any table here.
 
-mod cell;
 mod units;
-mod wide;
 
-pub use cell::Loop;
 pub use units::{Distance, distance};
-pub use wide::Wide;
 
 use layernorm::{Element, Float};
+use layernorm_lab::reference::norm::Stat;
 
-/// Mean and 1/σ of a row.
-#[derive(Clone, Copy, Debug)]
-pub struct Stat {
-    mean: Wide,
-    rstd: Wide,
-}
-
-impl Stat {
-    /// The statistics of a row. `eps` is first rounded to the arithmetic type, as in the library.
-    pub fn of<T: Element>(x: &[T], centered: bool, eps: f64) -> Stat {
-        let count = Wide::from(x.len() as f64);
-        let eps = T::Acc::from_f64(eps).to_f64();
-        let sum = x.iter().fold(Wide::default(), |sum, x| sum + x.widen().to_f64());
-        let mean = if centered { sum / count } else { Wide::default() };
-        let squares = x.iter().fold(Wide::default(), |sum, x| {
-            let d = Wide::from(x.widen().to_f64()) - mean;
-            sum + d * d
-        });
-        let sigma = (squares / count + eps).sqrt();
-        Stat { mean, rstd: Wide::from(1.0) / sigma }
-    }
-
-    /// x̂ = (x − mean)/σ.
-    pub fn x_hat<T: Element>(&self, x: T) -> f64 {
-        ((Wide::from(x.widen().to_f64()) - self.mean) * self.rstd).to_f64()
-    }
-
-    /// 1/σ.
-    pub fn rstd(&self) -> f64 {
-        self.rstd.to_f64()
-    }
+/// The statistics of a row. `eps` is first rounded to the arithmetic type, as in the library.
+pub fn stat<T: Element>(x: &[T], centered: bool, eps: f64) -> Stat {
+    Stat::of(x.iter().map(|x| x.widen().to_f64()), centered, T::Acc::from_f64(eps).to_f64())
 }
 
 /// x̂ of a row.
 pub fn normalized<T: Element>(x: &[T], centered: bool, eps: f64) -> Vec<f64> {
-    let stat = Stat::of(x, centered, eps);
-    x.iter().map(|&x| stat.x_hat(x)).collect()
+    let stat = stat(x, centered, eps);
+    x.iter().map(|x| stat.x_hat(x.widen().to_f64()).to_f64()).collect()
 }
 
 #[cfg(test)]

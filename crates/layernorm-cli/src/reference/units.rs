@@ -1,6 +1,6 @@
 //! The error of a row of f32 against the reference, in units in the last place.
 
-use layernorm::Float;
+use layernorm_lab::reference::units::units;
 use serde::Serialize;
 use std::fmt;
 
@@ -76,44 +76,19 @@ impl Serialize for Distance {
     }
 }
 
-/// The unit in the last place of an f32 of this magnitude: the distance to the next larger one.
-fn unit(size: f64) -> f64 {
-    let exponent = if size == 0.0 { -126 } else { Float::exponent(size).max(-126) };
-    2f64.powi(exponent - 23)
-}
-
 /// The largest error of a row.
 pub fn distance(y: &[f32], reference: &[f64]) -> Distance {
-    let largest = reference.iter().fold(0.0, |max: f64, y| max.max(y.abs()));
-    if y.iter().any(|y| !y.is_finite()) {
-        return Distance::NotFinite;
+    match units(y, reference) {
+        units if units.is_finite() => Distance::Units(units),
+        _ if y.iter().any(|y| !y.is_finite()) => Distance::NotFinite,
+        _ if y.iter().all(|&y| y == 0.0) => Distance::AllZero,
+        _ => Distance::NotZero,
     }
-    let all_zero = y.iter().all(|&y| y == 0.0);
-    if largest == 0.0 {
-        return if all_zero { Distance::Units(0.0) } else { Distance::NotZero };
-    }
-    if all_zero {
-        return Distance::AllZero;
-    }
-    let errors = y.iter().zip(reference).map(|(&y, &r)| (f64::from(y) - r).abs() / unit(r.abs().max(largest / 10.0)));
-    Distance::Units(errors.fold(0.0, f64::max))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn units_are_those_of_the_last_place() {
-        assert_eq!(unit(1.0), f64::from(f32::EPSILON));
-        assert_eq!(unit(0.999), f64::from(f32::EPSILON) / 2.0);
-        assert_eq!(unit(0.0), f64::from(f32::from_bits(1)));
-        let next = |x: f32, n: u32| f32::from_bits(x.to_bits() + n);
-        assert_eq!(distance(&[next(1.5, 3), -1.0], &[1.5, -1.0]), Distance::Units(3.0));
-        // The unit of a small element is that of a tenth of the largest, here 0.15.
-        assert_eq!(distance(&[1.5, 1e-3], &[1.5, 1e-3f32 as f64]), Distance::Units(0.0));
-        assert_eq!(distance(&[1.5, 2f32.powi(-26)], &[1.5, 0.0]), Distance::Units(1.0));
-    }
 
     #[test]
     fn rows_that_are_entirely_wrong() {

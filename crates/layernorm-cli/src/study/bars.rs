@@ -2,19 +2,19 @@
 
 use super::view::so_far;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use layernorm_lab::session::{Ending, Event, Whole};
+use layernorm_lab::session::{Ending, Event, Progress};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The length of a bar, in thousandths.
 const LENGTH: u64 = 1000;
-const WHOLE: &str = "{elapsed_precise} {bar:30} {percent:>3} % {wide_msg}";
+const SESSION: &str = "{elapsed_precise} {bar:30} {percent:>3} % {wide_msg}";
 const RUN: &str = "  {prefix:32!} {bar:20.dim} {percent:>3} % {wide_msg:.dim}";
 
 /// Progress bars on stderr.
 pub struct Bars {
     all: MultiProgress,
-    whole: ProgressBar,
+    session: ProgressBar,
     /// One per worker, created when it starts its first run.
     runs: Mutex<Vec<ProgressBar>>,
 }
@@ -22,13 +22,13 @@ pub struct Bars {
 impl Bars {
     pub fn new() -> Bars {
         let all = MultiProgress::new();
-        let whole = all.add(ProgressBar::new(LENGTH).with_style(style(WHOLE)));
-        Bars { all, whole, runs: Mutex::new(Vec::new()) }
+        let session = all.add(ProgressBar::new(LENGTH).with_style(style(SESSION)));
+        Bars { all, session, runs: Mutex::new(Vec::new()) }
     }
 
-    pub fn event(&self, event: Event<'_>, whole: &Whole) {
-        self.whole.set_position(thousandths(whole.done));
-        self.whole.set_message(so_far(whole));
+    pub fn event(&self, event: Event<'_>, progress: &Progress) {
+        self.session.set_position(thousandths(progress.done));
+        self.session.set_message(so_far(progress));
         match event {
             Event::Began { worker, run, resumed } => self.begin(worker, run, resumed),
             Event::Progress { worker, done, words, .. } => {
@@ -56,7 +56,7 @@ impl Bars {
 
     fn begin(&self, worker: usize, run: &str, resumed: bool) {
         // Ticks keep the clock moving while a run reports nothing.
-        self.whole.enable_steady_tick(Duration::from_secs(1));
+        self.session.enable_steady_tick(Duration::from_secs(1));
         let bar = self.bar(worker);
         bar.set_prefix(run.to_owned());
         bar.set_message(if resumed { "resumed" } else { "" });
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn templates_are_valid() {
-        assert!([WHOLE, RUN].iter().all(|template| ProgressStyle::with_template(template).is_ok()));
+        assert!([SESSION, RUN].iter().all(|template| ProgressStyle::with_template(template).is_ok()));
         assert_eq!([f64::NAN, -1.0, 0.5, 2.0].map(thousandths), [0, 0, 500, 1000]);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::view::{so_far, time};
 use crate::show;
-use layernorm_lab::session::{Ending, Event, Whole};
+use layernorm_lab::session::{Ending, Event, Progress};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,24 +19,24 @@ impl Lines {
         Lines { last: Mutex::new(Instant::now()) }
     }
 
-    pub fn event(&self, event: Event<'_>, whole: &Whole) {
+    pub fn event(&self, event: Event<'_>, progress: &Progress) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let due = !matches!(event, Event::Progress { .. }) || last.elapsed() >= PAUSE;
-        if due && let Some(line) = line(event, whole) {
+        if due && let Some(line) = line(event, progress) {
             show::say(&line);
             *last = Instant::now();
         }
     }
 }
 
-fn line(event: Event<'_>, whole: &Whole) -> Option<String> {
-    let width = whole.total.to_string().len();
-    let count = format!("[{:width$}/{}]", whole.ended, whole.total);
+fn line(event: Event<'_>, progress: &Progress) -> Option<String> {
+    let width = progress.total.to_string().len();
+    let count = format!("[{:width$}/{}]", progress.ended, progress.total);
     match event {
         Event::Began { .. } => None,
         Event::Progress { run, done, words, .. } => {
             let words = if words.is_empty() { String::new() } else { format!(", {words}") };
-            Some(format!("{}; {run}: {:.0} %{words}", so_far(whole), 100.0 * done))
+            Some(format!("{}; {run}: {:.0} %{words}", so_far(progress), 100.0 * done))
         }
         Event::Ended { run, ending: Ending::Finished, took, .. } => Some(format!("{count} {run}: {}", time(took))),
         Event::Ended { run, ending: Ending::Stopped, .. } => Some(format!("{run}: stopped")),
@@ -50,17 +50,17 @@ mod tests {
 
     #[test]
     fn lines_say_what_happened() {
-        let whole = Whole { ended: 3, total: 12, done: 0.3, left: Some(Duration::from_secs(100)) };
+        let session = Progress { ended: 3, total: 12, done: 0.3, left: Some(Duration::from_secs(100)) };
         let (worker, run) = (0, "a-1");
-        let progress = |words| line(Event::Progress { worker, run, done: 0.256, words }, &whole).unwrap();
+        let progress = |words| line(Event::Progress { worker, run, done: 0.256, words }, &session).unwrap();
         assert_eq!(progress("loss 0.1"), "3 of 12 runs, about 2 min left; a-1: 26 %, loss 0.1");
         assert_eq!(progress(""), "3 of 12 runs, about 2 min left; a-1: 26 %");
         let ended = |ending| {
-            line(Event::Ended { worker, run, ending: &ending, took: Duration::from_secs(12) }, &whole).unwrap()
+            line(Event::Ended { worker, run, ending: &ending, took: Duration::from_secs(12) }, &session).unwrap()
         };
         assert_eq!(ended(Ending::Finished), "[ 3/12] a-1: 12 s");
         assert_eq!(ended(Ending::Failed("why".into())), "[ 3/12] a-1: failed: why");
         assert_eq!(ended(Ending::Stopped), "a-1: stopped");
-        assert_eq!(line(Event::Began { worker, run, resumed: true }, &whole), None);
+        assert_eq!(line(Event::Began { worker, run, resumed: true }, &session), None);
     }
 }

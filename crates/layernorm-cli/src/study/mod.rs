@@ -44,12 +44,12 @@ Existing runs in the folder:
   overwritten: they are moved to old-1/, old-2/, … in the folder, and `layernorm report` still shows them. With --resume
   nothing is moved, and runs with other settings are an error.";
 
-/// Run studies of what normalization does to networks, on real digits, and write one report.
+/// Run studies of what normalization does to networks trained on real digits, and write one report.
 ///
 /// Each study asks one question. Each run writes its records to DIR/runs, one file per run. The report is made from the records,
-/// and from measured times stored beside them. The same settings give the same records, to the bit, for any number of jobs.
+/// and from measured times stored beside them. The same settings give the same records, bit for bit, for any number of jobs.
 ///
-/// Exit status: 0 on success, 1 if a run failed, 2 if the arguments or files are bad, 130 after Ctrl-C.
+/// Exit status: 0 on success, 1 if a run failed, 2 if the arguments or files are invalid, 130 after Ctrl-C.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -107,16 +107,16 @@ impl Default for Args {
 }
 
 /// Upper limit of --seeds, far above what is practical.
-const MOST_SEEDS: usize = 1000;
-const MOST_EPOCHS: usize = 100_000;
+const MAX_SEEDS: usize = 1000;
+const MAX_EPOCHS: usize = 100_000;
 
 fn seeds(text: &str) -> Result<usize, String> {
-    up_to(MOST_SEEDS, text)
+    up_to(MAX_SEEDS, text)
 }
 
 /// Parses a number of epochs.
 pub fn epochs(text: &str) -> Result<usize, String> {
-    up_to(MOST_EPOCHS, text)
+    up_to(MAX_EPOCHS, text)
 }
 
 /// Parses a whole number from 1 to `most`.
@@ -198,7 +198,7 @@ fn work(session: &Session, out: &Path) -> Result<Outcome, Failure> {
         let words = if session.kept() == 1 { "run is" } else { "runs are" };
         view.say(&format!("{} {words} already finished in {}", session.kept(), out.display()));
     }
-    interrupt::listen(&view)?;
+    interrupt::listen(&view);
     let outcome = session.run(&*view);
     view.clear();
     Ok(outcome)

@@ -3,7 +3,7 @@
 use super::bars::Bars;
 use super::lines::Lines;
 use crate::show;
-use layernorm_lab::session::{Event, Watcher, Whole};
+use layernorm_lab::session::{Event, Progress, Watcher};
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -53,10 +53,10 @@ impl View {
 }
 
 impl Watcher for View {
-    fn event(&self, event: Event<'_>, whole: &Whole) {
+    fn event(&self, event: Event<'_>, progress: &Progress) {
         match &self.shown {
-            Shown::Bars(bars) => bars.event(event, whole),
-            Shown::Lines(lines) => lines.event(event, whole),
+            Shown::Bars(bars) => bars.event(event, progress),
+            Shown::Lines(lines) => lines.event(event, progress),
         }
     }
 
@@ -77,10 +77,10 @@ pub fn time(time: Duration) -> String {
 }
 
 /// The progress of the session as text.
-pub fn so_far(whole: &Whole) -> String {
-    let left = whole.left.filter(|_| whole.ended < whole.total);
+pub fn so_far(progress: &Progress) -> String {
+    let left = progress.left.filter(|_| progress.ended < progress.total);
     let left = left.map_or_else(String::new, |left| format!(", about {} left", about(left)));
-    format!("{} of {} runs{left}", whole.ended, whole.total)
+    format!("{} of {} runs{left}", progress.ended, progress.total)
 }
 
 /// An estimated time, without meaningless digits.
@@ -106,7 +106,7 @@ mod tests {
         for (seconds, words) in [(0, "1 s"), (59, "59 s"), (89, "1 min"), (90, "2 min"), (7260, "2 h 1 min")] {
             assert_eq!(about(Duration::from_secs(seconds)), words);
         }
-        let whole = |ended| Whole { ended, total: 2, done: 1.0, left: Some(Duration::ZERO) };
-        assert_eq!([1, 2].map(|ended| so_far(&whole(ended))), ["1 of 2 runs, about 1 s left", "2 of 2 runs"]);
+        let progress = |ended| Progress { ended, total: 2, done: 1.0, left: Some(Duration::ZERO) };
+        assert_eq!([1, 2].map(|ended| so_far(&progress(ended))), ["1 of 2 runs, about 1 s left", "2 of 2 runs"]);
     }
 }

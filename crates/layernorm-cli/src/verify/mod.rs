@@ -18,7 +18,7 @@ use serde::Serialize;
 
 /// Check the numerical contract on this machine.
 ///
-/// Accuracy: the error on easy and hard f32 rows against a reference of 106 bits, for this library and for common
+/// Accuracy: the error on easy and hard f32 rows against a 106-bit reference, for this library and for common
 /// implementations of layer norm. Reproducibility: every instruction set of this machine, several thread counts and several
 /// ways to split the batch must give the same bits, for all four element types, forward and backward. The same is checked for
 /// recurrent networks, including single steps against whole sequences, together with the error of f32 against f64.
@@ -74,7 +74,7 @@ impl Report {
         let error = networks.groups.iter().filter_map(|group| group.largest_error).fold(0.0, f64::max);
         let bad = accuracy.rows.iter().filter(|row| !row.ok).map(|row| row.input.as_str()).collect::<Vec<_>>();
         Err(Failure::out_of_contract(format!(
-            "out of contract: expected errors of at most {} units and 0 differing bits, found {} differing bits{}; \
+            "outside the contract: expected errors of at most {} units and 0 differing bits, found {} differing bits{}; \
              recurrent networks: expected errors of at most {} units and 0 differing bits, found {error:.1} units and \
              {} bits",
             accuracy.limit,
@@ -93,7 +93,7 @@ impl Report {
             table.row(head.into_iter().chain(row.errors.iter().map(|error| error.error.to_string())));
         }
         format!(
-            "Accuracy: largest error of y, f32, ε = 10⁻⁵, against a reference of 106 bits, in units in the last place\n\
+            "Accuracy: largest error of y, f32, ε = 10⁻⁵, against a 106-bit reference, in units in the last place\n\
              of the larger of |y| and a tenth of the row's largest |y|.\n\n{}\n\
              Our error is {} {limit} units for all inputs.\n",
             table.render(),

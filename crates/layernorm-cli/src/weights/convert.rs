@@ -19,7 +19,7 @@ pub struct Args {
     /// File to read
     #[arg(value_name = "IN")]
     from_file: PathBuf,
-    /// File to write; replaced as a whole or not at all
+    /// File to write; replaced atomically
     #[arg(value_name = "OUT")]
     to_file: PathBuf,
     /// Format to write

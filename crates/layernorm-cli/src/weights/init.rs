@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// information.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// File to write; replaced as a whole or not at all
+    /// File to write; replaced atomically
     #[arg(value_name = "OUT")]
     file: PathBuf,
     /// Kind of cell

@@ -89,7 +89,8 @@ impl Source {
             Some(format) => Ok(format),
             None => {
                 let known = Format::ALL.map(Format::name).join(", ");
-                Err(self.bad(format_args!("expected tensor names of one of {known}, found others; use --format")))
+                Err(self
+                    .bad(format_args!("expected tensor names of one of {known}, found different ones; use --format")))
             }
         }
     }

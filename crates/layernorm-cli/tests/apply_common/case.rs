@@ -64,7 +64,7 @@ impl Case {
 
     /// Writes the files of a problem with input of type `T` and parameters of type `P`.
     pub fn prepare<T: Number, P: Number>(&self, folder: &Folder, seed: u64) -> Problem {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let (len, parameters) = (self.shape.iter().product(), self.parameter_shape.iter().product());
         let (x, dy): (Vec<T>, Vec<T>) = (random.numbers(len, 1.5), random.numbers(len, 0.25));
         let (weight, bias): (Vec<P>, Vec<P>) = (random.numbers(parameters, 0.5), random.numbers(parameters, 0.0));

@@ -4,6 +4,7 @@
 pub mod case;
 pub mod oracle;
 
+use layernorm::parts::SplitMix64;
 use layernorm::{Element, Float};
 use layernorm_npy::{Array, Order, Scalar};
 use std::process::{Command, Output};
@@ -116,17 +117,17 @@ impl Folder {
     }
 }
 
-/// A small random number generator with the same numbers on every machine (splitmix64).
-pub struct Random(pub u64);
+/// Random numbers, the same on every machine.
+pub struct Random(SplitMix64);
 
 impl Random {
+    pub fn new(seed: u64) -> Self {
+        Random(SplitMix64::new(seed))
+    }
+
     /// From −1 to 1.
     pub fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+        (self.0.next_u64() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
     /// `n` numbers around a centre, rounded to the type.

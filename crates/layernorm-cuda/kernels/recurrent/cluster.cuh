@@ -52,6 +52,33 @@ __device__ __forceinline__ void post4(u32 to, u32 bar, uint4 v) {
                  "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(bar) : "memory");
 }
 
+// The place of a thread. Not in one structure with the arrays of its sequences: until their loops are unrolled, the
+// compiler treats such a structure as memory, and the code grew by up to a tenth.
+struct Thread {
+    int tid, warp, lane, rank, unit;
+    int b0;     // the cluster's first sequence
+    bool real;  // whether the unit is not padding
+    u32 bars, bar_gates, bar_cells;  // barriers: the first, and those of each sequence
+    __device__ __forceinline__ int sequence(int n) const { return b0 + n * 8 + warp; }
+};
+__device__ __forceinline__ Thread thread_of_cluster() {
+    Thread me;
+    me.tid = threadIdx.x, me.warp = me.tid >> 5, me.lane = me.tid & 31;
+    me.rank = block_of_cluster(), me.b0 = blockIdx.x / CS * (8 * NT), me.unit = me.rank * 32 + me.lane;
+    me.real = H == HP || me.unit < H;
+    return me;
+}
+
+// The constants of a unit.
+struct Constants {
+    float k[4 * G + 2];
+    __device__ __forceinline__ void load(const float *from, int unit) {
+#pragma unroll
+        for (int i = 0; i < 4 * G + 2; i++) k[i] = from[i < 4 * G ? i / G * GW + i % G * HP + unit : CONST_CELL + (i - 4 * G) * HP + unit];
+    }
+    __device__ __forceinline__ float of(int kind, int gate) const { return k[kind * G + gate]; }
+};
+
 // The sum over the four lanes that share a row's messages, with the same bits in each.
 __device__ __forceinline__ float sum_four(float x) {
     x = __fadd_rn(x, __shfl_xor_sync(0xffffffffu, x, 1));

@@ -98,209 +98,276 @@ __device__ __forceinline__ void product(const Matrix &m, Shared &sh, int turn, u
         }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward a) {
-    extern __shared__ __align__(16) unsigned char memory[];
-    Shared &sh = *(Shared *)memory;
-    const int tid = threadIdx.x, warp = tid >> 5, lane = tid & 31;
-    const int rank = block_of_cluster(), b0 = blockIdx.x / CS * (8 * NT), unit = rank * 32 + lane;
-    const bool real = H == HP || unit < H;
-    const float inv_units = 1.0f / real_units(rank);
-    const u32 bar_h = shared_at(&sh.bars[0]), bar_gates = shared_at(&sh.bars[4]), bar_cells = shared_at(&sh.bars[4 + 8 * NT]);
-    constexpr u32 NEAR_BYTES = NEAR * NT * 512, FAR_BYTES = (CS - NEAR) * NT * 512;
-    constexpr u32 GATE_BYTES = CS * NGRP * 8, CELL_BYTES = CS * 8;
-
-    if (tid == 0) {
-        for (int i = 0; i < 4 + 16 * NT; i++) barrier_init(bar_h + 8 * i);
-        // h of step 0 is already there.
-        barrier_arrive(bar_h), barrier_arrive(bar_h + 8);
-        barrier_expect(bar_h + 16, NEAR_BYTES), barrier_expect(bar_h + 24, FAR_BYTES);
-        for (int i = 0; i < 8 * NT; i++) barrier_expect(bar_gates + 8 * i, GATE_BYTES), barrier_expect(bar_cells + 8 * i, CELL_BYTES);
-    }
-    for (int i = tid; i < CS * NT * 8 * 16; i += 256) {
-        const int b = b0 + i / 128 % NT * 8 + i / 16 % 8;
-        ((u32 *)sh.h)[i] = b < a.batch ? *((const u32 *)(a.h + size_t(b) * HP) + i / 128 / NT * 16 + i % 16) : 0;
-    }
-    Matrix m;
-    load_matrix(m, a.u, rank, warp, lane);
-    float fixed[4 * G + 2];
-#pragma unroll
-    for (int k = 0; k < 4 * G + 2; k++) fixed[k] = a.consts[k < 4 * G ? k / G * GW + k % G * HP + unit : CONST_CELL + (k - 4 * G) * HP + unit];
-    auto constant = [&](int kind, int gate) { return fixed[kind * G + gate]; };
-
-    // The warp's sequences. Past its end, a sequence reads and writes nothing but its state on the tape.
+// What a thread has throughout the loop: the constants of its unit, and one sequence per tile. Past its end, a sequence
+// reads and writes nothing but its state on the tape.
+struct Own {
+    Constants fixed;
     int length[NT];
     bool mine[NT];
     float x[NT][G], carried[NT], before[NT];
+    __device__ __forceinline__ float constant(int kind, int gate) const { return fixed.of(kind, gate); }
+};
+constexpr u32 NEAR_BYTES = NEAR * NT * 512, FAR_BYTES = (CS - NEAR) * NT * 512;
+constexpr u32 GATE_BYTES = CS * NGRP * 8, CELL_BYTES = CS * 8;
+
+// Where the sequences' inputs and outputs of a step are, and how far apart those of two steps are.
+struct Cursor {
+    long long row_step, y_step;
     float *row[NT];
     elem *y[NT];
-    const long long row_step = (a.reverse ? -1LL : 1LL) * a.row_time * GW, y_step = a.reverse ? -a.y_time : a.y_time;
+};
+
+// What the phases of a step pass on.
+struct Step {
+    float z[NT][4], xa[NT][G], rstd[NT][NGRP];
+    float o[NT], c[NT], h[NT];
+    float cell_mean[NT], cell_rstd[NT], next[NT];
+};
+
+__device__ __forceinline__ Thread enter(const Forward &a, Shared &sh) {
+    Thread me = thread_of_cluster();
+    me.bars = shared_at(&sh.bars[0]), me.bar_gates = shared_at(&sh.bars[4]), me.bar_cells = shared_at(&sh.bars[4 + 8 * NT]);
+    if (me.tid == 0) {
+        for (int i = 0; i < 4 + 16 * NT; i++) barrier_init(me.bars + 8 * i);
+        // h of step 0 is already there.
+        barrier_arrive(me.bars), barrier_arrive(me.bars + 8);
+        barrier_expect(me.bars + 16, NEAR_BYTES), barrier_expect(me.bars + 24, FAR_BYTES);
+        for (int i = 0; i < 8 * NT; i++) barrier_expect(me.bar_gates + 8 * i, GATE_BYTES), barrier_expect(me.bar_cells + 8 * i, CELL_BYTES);
+    }
+    for (int i = me.tid; i < CS * NT * 8 * 16; i += 256) {
+        const int b = me.b0 + i / 128 % NT * 8 + i / 16 % 8;
+        ((u32 *)sh.h)[i] = b < a.batch ? *((const u32 *)(a.h + size_t(b) * HP) + i / 128 / NT * 16 + i % 16) : 0;
+    }
+    return me;
+}
+
+// Reads the constants, the first states and the input of the first step.
+__device__ __forceinline__ void start(const Forward &a, const Thread &me, Own &o, Cursor &at) {
+    at.row_step = (a.reverse ? -1LL : 1LL) * a.row_time * GW, at.y_step = a.reverse ? -a.y_time : a.y_time;
+    o.fixed.load(a.consts, me.unit);
 #pragma unroll
     for (int n = 0; n < NT; n++) {
-        const int b = b0 + n * 8 + warp;
-        mine[n] = b < a.batch;
-        length[n] = !mine[n] ? 0 : a.lengths ? a.lengths[b] : a.steps;
-        carried[n] = mine[n] && real && a.c0 ? a.c0[size_t(b) * H + unit] : 0.0f;
-        before[n] = mine[n] && real && a.h0 ? a.h0[size_t(b) * H + unit] : 0.0f;
-        const long long first = a.reverse ? length[n] - 1 : 0;
-        row[n] = a.zx + (first * a.row_time + (long long)b * a.row_batch) * GW + unit;
-        y[n] = a.y + first * a.y_time + b * a.y_batch + unit;
+        const int b = me.sequence(n);
+        o.mine[n] = b < a.batch;
+        o.length[n] = !o.mine[n] ? 0 : a.lengths ? a.lengths[b] : a.steps;
+        o.carried[n] = o.mine[n] && me.real && a.c0 ? a.c0[size_t(b) * H + me.unit] : 0.0f;
+        o.before[n] = o.mine[n] && me.real && a.h0 ? a.h0[size_t(b) * H + me.unit] : 0.0f;
+        const long long first = a.reverse ? o.length[n] - 1 : 0;
+        at.row[n] = a.zx + (first * a.row_time + (long long)b * a.row_batch) * GW + me.unit;
+        at.y[n] = a.y + first * a.y_time + b * a.y_batch + me.unit;
 #pragma unroll
-        for (int k = 0; k < G; k++) x[n][k] = length[n] > 0 ? __ldcg(row[n] + k * HP) : 0.0f;
+        for (int k = 0; k < G; k++) o.x[n][k] = o.length[n] > 0 ? __ldcg(at.row[n] + k * HP) : 0.0f;
 #if TRAIN
-        if (mine[n]) a.state[size_t(b) * HP + unit] = LSTM ? carried[n] : before[n];
+        if (o.mine[n]) a.state[size_t(b) * HP + me.unit] = LSTM ? o.carried[n] : o.before[n];
 #endif
     }
-    cluster_barrier();
+}
 
+// Sends this block's part of the gates' statistics of a sequence.
+__device__ __forceinline__ void send_statistics(Shared &sh, const Thread &me, const float z[4], float inv_units, int row) {
+#pragma unroll
+    for (int k = 0; k < NGRP; k++) {
+        float sum = 0, square = 0, pivot = 0, mean, rest;
+#pragma unroll
+        for (int j = G - 1; j >= 0; j--)
+            if (group_of(j) == k) pivot = z[j];
+        pivot = __shfl_sync(0xffffffffu, pivot, 0);
+#pragma unroll
+        for (int j = 0; j < G; j++)
+            if (group_of(j) == k && me.real) {
+                const float d = __fsub_rn(z[j], pivot);
+                sum = __fadd_rn(sum, d), square = fmaf(d, d, square);
+            }
+        block_statistics(sum, square, pivot, inv_units * (1.0f / gates_of(k)), mean, rest);
+        if (me.lane < CS)
+            post2(at_block(shared_at(&sh.gates[row][k][me.rank]), me.lane), at_block(me.bar_gates + 8 * row, me.lane), mean, rest);
+    }
+}
+
+// Phase 1, after the product: the sums of both halves of k, and this block's part of the gates' statistics.
+__device__ __forceinline__ void phase_sums(Shared &sh, const Thread &me, const Own &o, Step &e, int turn, float inv_units) {
+#pragma unroll
+    for (int n = 0; n < NT; n++) {
+        const int row = n * 8 + me.warp;
+        const float4 p = *(const float4 *)&sh.parts[turn][0][row][4 * me.lane];
+        const float4 r = *(const float4 *)&sh.parts[turn][1][row][4 * me.lane];
+        float *z = e.z[n];
+        z[0] = __fadd_rn(p.x, r.x), z[1] = __fadd_rn(p.y, r.y), z[2] = __fadd_rn(p.z, r.z), z[3] = __fadd_rn(p.w, r.w);
+#pragma unroll
+        for (int k = 0; k < G; k++) {
+            if (SNORM) z[k] = __fadd_rn(z[k], o.x[n][k]), e.xa[n][k] = o.constant(CONST_CX, k);
+            else e.xa[n][k] = fmaf(o.constant(CONST_GX, k), o.x[n][k], o.constant(CONST_CX, k));
+        }
+        if (NORM) send_statistics(sh, me, z, inv_units, row);
+    }
+}
+
+#if LSTM
+// The gates and the cell of an LSTM, and this block's part of the cell's statistics or, if the cell has no norm, h.
+__device__ __forceinline__ void cell_of(
+    Shared &sh, const Thread &me, const Own &o, Step &e, int s, int n, const float ha[G], float inv_units) {
+    const float *xa = e.xa[n];
+    const float i = sigmoid(__fadd_rn(xa[0], ha[0])), f = sigmoid(__fadd_rn(xa[1], ha[1]));
+    const float g = tanh_of(__fadd_rn(xa[2], ha[2]));
+    e.o[n] = sigmoid(__fadd_rn(xa[G - 1], ha[G - 1]));
+    e.c[n] = me.real ? fmaf(f, o.carried[n], __fmul_rn(i, g)) : 0.0f;
+#if CNORM
+    const int row = n * 8 + me.warp;
+    const float pivot = __shfl_sync(0xffffffffu, e.c[n], 0), d = me.real ? __fsub_rn(e.c[n], pivot) : 0.0f;
+    float part, rest;
+    block_statistics(d, __fmul_rn(d, d), pivot, inv_units, part, rest);
+    if (me.lane < CS)
+        post2(at_block(shared_at(&sh.cells[row][me.rank]), me.lane), at_block(me.bar_cells + 8 * row, me.lane), part, rest);
+#else
+    e.h[n] = me.real && s < o.length[n] ? __fmul_rn(e.o[n], tanh_of(e.c[n])) : o.before[n];
+#endif
+}
+#else
+// The gates of a GRU, and h.
+__device__ __forceinline__ void cell_of(
+    Shared &, const Thread &me, const Own &o, Step &e, int s, int n, const float ha[G], float) {
+    const float *xa = e.xa[n];
+    const float r = sigmoid(__fadd_rn(xa[0], ha[0])), z = sigmoid(__fadd_rn(xa[1], ha[1]));
+    const float fresh = tanh_of(fmaf(r, ha[2], xa[2])), before = o.before[n];
+    const float mixed = KEEPS ? fmaf(z, __fsub_rn(before, fresh), fresh) : fmaf(z, __fsub_rn(fresh, before), before);
+    e.h[n] = me.real && s < o.length[n] ? mixed : before;
+}
+#endif
+
+// Phase 2: the gates' norm, the gates, and this block's part of the cell's statistics.
+__device__ __forceinline__ void phase_gates(Shared &sh, const Thread &me, const Own &o, Step &e, int s, float inv_units) {
+#pragma unroll
+    for (int n = 0; n < NT; n++) {
+        float ha[G];
+#if NORM
+        const int row = n * 8 + me.warp;
+        float mean[NGRP];
+        const u32 bar = me.bar_gates + 8 * row;
+        barrier_wait(bar, s & 1);
+        if (me.lane == 0) barrier_expect(bar, GATE_BYTES);
+        row_of_cluster<gates_of(0)>(sh.gates[row][0], me.lane, EPS_R, DEV_R, mean[0], e.rstd[n][0]);
+#pragma unroll
+        for (int k = 1; k < NGRP; k++)
+            row_of_cluster<gates_of(NGRP - 1)>(sh.gates[row][k], me.lane, EPS_R, DEV_R, mean[k], e.rstd[n][k]);
+#pragma unroll
+        for (int k = 0; k < G; k++) e.z[n][k] = __fmul_rn(__fsub_rn(e.z[n][k], mean[group_of(k)]), e.rstd[n][group_of(k)]);
+#endif
+#pragma unroll
+        for (int k = 0; k < G; k++) ha[k] = fmaf(o.constant(CONST_GH, k), e.z[n][k], o.constant(CONST_CH, k));
+        cell_of(sh, me, o, e, s, n, ha, inv_units);
+    }
+}
+
+// Phase 3: the cell's norm; sends h to all blocks.
+__device__ __forceinline__ void phase_cell(const Forward &a, Shared &sh, const Thread &me, const Own &o, Step &e, int s) {
+    const int next_turn = (s & 1) ^ 1;
+#pragma unroll
+    for (int n = 0; n < NT; n++) {
+        const int row = n * 8 + me.warp;
+#if LSTM && CNORM
+        const u32 bar = me.bar_cells + 8 * row;
+        barrier_wait(bar, s & 1);
+        if (me.lane == 0) barrier_expect(bar, CELL_BYTES);
+        row_of_cluster<1>(sh.cells[row], me.lane, EPS_C, DEV_C, e.cell_mean[n], e.cell_rstd[n]);
+        e.next[n] = fmaf(o.constant(4, 0), __fmul_rn(__fsub_rn(e.c[n], e.cell_mean[n]), e.cell_rstd[n]), o.constant(4, 1));
+        e.h[n] = !me.real ? 0.0f : s < o.length[n] ? __fmul_rn(e.o[n], tanh_of(e.next[n])) : o.before[n];
+#endif
+        ((elem *)sh.mine[row])[me.lane] = narrow(e.h[n]);
+        __syncwarp();
+        const uint4 v = *(const uint4 *)&sh.mine[row][4 * (me.lane & 3)];
+        if (s + 1 < a.steps)
+#pragma unroll
+            for (int k = 0; k < CS; k += 8) {
+                const int distance = k + (me.lane >> 2), to = (me.rank + distance) % CS;
+                if (CS % 8 == 0 || distance < CS)
+                    post4(at_block(shared_at(&sh.h[next_turn][me.rank][n][me.warp][4 * (me.lane & 3)]), to),
+                          at_block(me.bars + 16 * next_turn + (distance < NEAR ? 0 : 8), to), v);
+            }
+#if TRAIN
+        const int b = me.sequence(n);
+        if (o.mine[n] && me.lane < 4) *(uint4 *)(a.h + (size_t(s + 1) * a.batch + b) * HP + me.rank * 32 + 8 * me.lane) = v;
+#endif
+    }
+}
+
+#if TRAIN
+// Writes the tape of a sequence.
+__device__ __forceinline__ void record(const Forward &a, const Thread &me, const Own &o, const Cursor &at, const Step &e, int s, int n) {
+    const bool valid = s < o.length[n];
+    const size_t slot = size_t(s) * a.batch + me.sequence(n);
+    float *kept = SNORM ? at.row[n] : a.zh + slot * GW + me.unit;
+    if (valid)
+#pragma unroll
+        for (int k = 0; k < G; k++) kept[k * HP] = e.z[n][k];
+    if (o.mine[n]) a.state[(slot + a.batch) * HP + me.unit] = !LSTM ? e.h[n] : valid ? e.c[n] : o.carried[n];
+    // Values that exist once per sequence are written by different blocks.
+    if (valid && me.lane == 0 && me.rank == me.warp % CS) {
+#pragma unroll
+        for (int k = 0; k < NGRP; k++)
+            if (NORM) a.rh[slot * NGRP + k] = e.rstd[n][k];
+        if (LSTM && CNORM) *(float2 *)(a.cell + slot * 2) = make_float2(e.cell_mean[n], e.cell_rstd[n]);
+    }
+}
+#endif
+
+// The output of a step and its tape, and the state for the next one.
+__device__ __forceinline__ void advance(
+    const Forward &a, const Thread &me, Own &o, Cursor &at, const Step &e, int s) {
+#pragma unroll
+    for (int n = 0; n < NT; n++) {
+        const bool valid = s < o.length[n];
+        if (valid && me.real) *at.y[n] = narrow(e.h[n]);
+#if TRAIN
+        record(a, me, o, at, e, s, n);
+#endif
+        at.row[n] += at.row_step, at.y[n] += at.y_step;
+#if LSTM
+        if (valid && me.real) o.carried[n] = CNORM && CARRIED ? e.next[n] : e.c[n];
+#endif
+        o.before[n] = e.h[n];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 1) rnn_cluster_forward(Forward a) {
+    extern __shared__ __align__(16) unsigned char memory[];
+    Shared &sh = *(Shared *)memory;
+    const Thread me = enter(a, sh);
+    const float inv_units = 1.0f / real_units(me.rank);
+    Matrix m;
+    load_matrix(m, a.u, me.rank, me.warp, me.lane);
+    Own o;
+    Cursor at;
+    start(a, me, o, at);
+    cluster_barrier();
     for (int s = 0; s < a.steps; s++) {
-        // Phase 1: the product, and this block's part of the gates' statistics.
-        const int turn = s & 1, next_turn = turn ^ 1;
-        const u32 parity = s >> 1 & 1, bar = bar_h + 16 * turn;
+        const int turn = s & 1;
+        const u32 parity = s >> 1 & 1, bar = me.bars + 16 * turn;
+        Step e;
         barrier_wait(bar, parity);
-        product(m, sh, turn, bar + 8, parity, rank, warp, lane);
-        if (tid == 0) {
+        product(m, sh, turn, bar + 8, parity, me.rank, me.warp, me.lane);
+        if (me.tid == 0) {
             barrier_expect(bar, NEAR_BYTES);
             if (NEAR < CS) barrier_expect(bar + 8, FAR_BYTES);
         }
         __syncthreads();
-        float z[NT][4], xa[NT][G];
-#pragma unroll
-        for (int n = 0; n < NT; n++) {
-            const float4 p = *(const float4 *)&sh.parts[turn][0][n * 8 + warp][4 * lane];
-            const float4 r = *(const float4 *)&sh.parts[turn][1][n * 8 + warp][4 * lane];
-            z[n][0] = __fadd_rn(p.x, r.x), z[n][1] = __fadd_rn(p.y, r.y), z[n][2] = __fadd_rn(p.z, r.z), z[n][3] = __fadd_rn(p.w, r.w);
-#pragma unroll
-            for (int k = 0; k < G; k++) {
-                if (SNORM) z[n][k] = __fadd_rn(z[n][k], x[n][k]), xa[n][k] = constant(CONST_CX, k);
-                else xa[n][k] = fmaf(constant(CONST_GX, k), x[n][k], constant(CONST_CX, k));
-            }
-#if NORM
-#pragma unroll
-            for (int k = 0; k < NGRP; k++) {
-                float sum = 0, square = 0, pivot = 0, mean, rest;
-#pragma unroll
-                for (int j = G - 1; j >= 0; j--)
-                    if (group_of(j) == k) pivot = z[n][j];
-                pivot = __shfl_sync(0xffffffffu, pivot, 0);
-#pragma unroll
-                for (int j = 0; j < G; j++)
-                    if (group_of(j) == k && real) {
-                        const float d = __fsub_rn(z[n][j], pivot);
-                        sum = __fadd_rn(sum, d), square = fmaf(d, d, square);
-                    }
-                block_statistics(sum, square, pivot, inv_units * (1.0f / gates_of(k)), mean, rest);
-                if (lane < CS)
-                    post2(at_block(shared_at(&sh.gates[n * 8 + warp][k][rank]), lane), at_block(bar_gates + 8 * (n * 8 + warp), lane), mean, rest);
-            }
-#endif
-        }
+        phase_sums(sh, me, o, e, turn, inv_units);
         // Load the next step's input while the statistics are in flight.
 #pragma unroll
         for (int n = 0; n < NT; n++)
-            if (s + 1 < length[n])
+            if (s + 1 < o.length[n])
 #pragma unroll
-                for (int k = 0; k < G; k++) x[n][k] = __ldcg(row[n] + row_step + k * HP);
-        // Phase 2: the gates, and this block's part of the cell's statistics.
-        float o[NT], c[NT], h[NT], rstd[NT][NGRP];
-#pragma unroll
-        for (int n = 0; n < NT; n++) {
-            float ha[G];
-#if NORM
-            float mean[NGRP];
-            const u32 bar = bar_gates + 8 * (n * 8 + warp);
-            barrier_wait(bar, s & 1);
-            if (lane == 0) barrier_expect(bar, GATE_BYTES);
-            row_of_cluster<gates_of(0)>(sh.gates[n * 8 + warp][0], lane, EPS_R, DEV_R, mean[0], rstd[n][0]);
-#pragma unroll
-            for (int k = 1; k < NGRP; k++)
-                row_of_cluster<gates_of(NGRP - 1)>(sh.gates[n * 8 + warp][k], lane, EPS_R, DEV_R, mean[k], rstd[n][k]);
-#pragma unroll
-            for (int k = 0; k < G; k++) z[n][k] = __fmul_rn(__fsub_rn(z[n][k], mean[group_of(k)]), rstd[n][group_of(k)]);
-#endif
-#pragma unroll
-            for (int k = 0; k < G; k++) ha[k] = fmaf(constant(CONST_GH, k), z[n][k], constant(CONST_CH, k));
-#if LSTM
-            const float i = sigmoid(__fadd_rn(xa[n][0], ha[0])), f = sigmoid(__fadd_rn(xa[n][1], ha[1]));
-            const float g = tanh_of(__fadd_rn(xa[n][2], ha[2]));
-            o[n] = sigmoid(__fadd_rn(xa[n][G - 1], ha[G - 1]));
-            c[n] = real ? fmaf(f, carried[n], __fmul_rn(i, g)) : 0.0f;
-#if CNORM
-            const float pivot = __shfl_sync(0xffffffffu, c[n], 0), d = real ? __fsub_rn(c[n], pivot) : 0.0f;
-            float part, rest;
-            block_statistics(d, __fmul_rn(d, d), pivot, inv_units, part, rest);
-            if (lane < CS)
-                post2(at_block(shared_at(&sh.cells[n * 8 + warp][rank]), lane), at_block(bar_cells + 8 * (n * 8 + warp), lane), part, rest);
-#else
-            h[n] = real && s < length[n] ? __fmul_rn(o[n], tanh_of(c[n])) : before[n];
-#endif
-#else
-            const float r = sigmoid(__fadd_rn(xa[n][0], ha[0])), zg = sigmoid(__fadd_rn(xa[n][1], ha[1]));
-            const float fresh = tanh_of(fmaf(r, ha[2], xa[n][2]));
-            const float mixed = KEEPS ? fmaf(zg, __fsub_rn(before[n], fresh), fresh) : fmaf(zg, __fsub_rn(fresh, before[n]), before[n]);
-            h[n] = real && s < length[n] ? mixed : before[n];
-#endif
-        }
-        // Phase 3: the cell's norm; send h to all blocks.
-        float cell_mean[NT], cell_rstd[NT], next[NT];
-#pragma unroll
-        for (int n = 0; n < NT; n++) {
-#if LSTM && CNORM
-            const u32 bar = bar_cells + 8 * (n * 8 + warp);
-            barrier_wait(bar, s & 1);
-            if (lane == 0) barrier_expect(bar, CELL_BYTES);
-            row_of_cluster<1>(sh.cells[n * 8 + warp], lane, EPS_C, DEV_C, cell_mean[n], cell_rstd[n]);
-            next[n] = fmaf(constant(4, 0), __fmul_rn(__fsub_rn(c[n], cell_mean[n]), cell_rstd[n]), constant(4, 1));
-            h[n] = !real ? 0.0f : s < length[n] ? __fmul_rn(o[n], tanh_of(next[n])) : before[n];
-#endif
-            ((elem *)sh.mine[n * 8 + warp])[lane] = narrow(h[n]);
-            __syncwarp();
-            const uint4 v = *(const uint4 *)&sh.mine[n * 8 + warp][4 * (lane & 3)];
-            if (s + 1 < a.steps)
-#pragma unroll
-                for (int k = 0; k < CS; k += 8) {
-                    const int distance = k + (lane >> 2), to = (rank + distance) % CS;
-                    if (CS % 8 == 0 || distance < CS)
-                        post4(at_block(shared_at(&sh.h[next_turn][rank][n][warp][4 * (lane & 3)]), to),
-                              at_block(bar_h + 16 * next_turn + (distance < NEAR ? 0 : 8), to), v);
-                }
-#if TRAIN
-            const int b = b0 + n * 8 + warp;
-            if (mine[n] && lane < 4) *(uint4 *)(a.h + (size_t(s + 1) * a.batch + b) * HP + rank * 32 + 8 * lane) = v;
-#endif
-        }
+                for (int k = 0; k < G; k++) o.x[n][k] = __ldcg(at.row[n] + at.row_step + k * HP);
+        phase_gates(sh, me, o, e, s, inv_units);
+        phase_cell(a, sh, me, o, e, s);
         // Not on the critical path.
-#pragma unroll
-        for (int n = 0; n < NT; n++) {
-            const bool valid = s < length[n];
-            if (valid && real) *y[n] = narrow(h[n]);
-#if TRAIN
-            const size_t at = size_t(s) * a.batch + b0 + n * 8 + warp;
-            float *kept = SNORM ? row[n] : a.zh + at * GW + unit;
-            if (valid)
-#pragma unroll
-                for (int k = 0; k < G; k++) kept[k * HP] = z[n][k];
-            if (mine[n]) a.state[(at + a.batch) * HP + unit] = !LSTM ? h[n] : valid ? c[n] : carried[n];
-            // Values that exist once per sequence are written by different blocks.
-            if (valid && lane == 0 && rank == warp % CS) {
-#pragma unroll
-                for (int k = 0; k < NGRP; k++)
-                    if (NORM) a.rh[at * NGRP + k] = rstd[n][k];
-                if (LSTM && CNORM) *(float2 *)(a.cell + at * 2) = make_float2(cell_mean[n], cell_rstd[n]);
-            }
-#endif
-            row[n] += row_step, y[n] += y_step;
-#if LSTM
-            if (valid && real) carried[n] = CNORM && CARRIED ? next[n] : c[n];
-#endif
-            before[n] = h[n];
-        }
+        advance(a, me, o, at, e, s);
     }
 #pragma unroll
     for (int n = 0; n < NT; n++)
-        if (mine[n] && real) {
-            const size_t at = size_t(b0 + n * 8 + warp) * H + unit;
-            if (a.h_last) a.h_last[at] = before[n];
-            if (LSTM && a.c_last) a.c_last[at] = carried[n];
+        if (o.mine[n] && me.real) {
+            const size_t at = size_t(me.sequence(n)) * H + me.unit;
+            if (a.h_last) a.h_last[at] = o.before[n];
+            if (LSTM && a.c_last) a.c_last[at] = o.carried[n];
         }
     // No block may exit while another could still write to it.
     cluster_barrier();

@@ -354,12 +354,12 @@ impl BatchNorm {
         let Running { mean, var, factor, unbiased } = running;
         if !(0.0..=1.0).contains(&factor) {
             return Err(Error::Shape {
-                why: format!("a batch counts between 0 and 1 in running statistics, not {factor}"),
+                why: format!("a batch's weight in running statistics must be from 0 to 1, not {factor}"),
             });
         }
         let m = self.positions() as f64;
         if training && unbiased && self.positions() == 1 {
-            return Err(Error::Shape { why: "one value a channel has no unbiased variance".into() });
+            return Err(Error::Shape { why: "one value per channel has no unbiased variance".into() });
         }
         let correction = if unbiased && training { m / (m - 1.0) } else { 1.0 };
         Ok(Update { mean, var, factor, correction })

@@ -48,7 +48,7 @@ impl GroupNorm {
     /// The groups as rows, and which γ and β their elements have.
     fn rows(&self) -> Result<(RowNorm, Channels), Error> {
         if self.groups == 0 || !self.channels.is_multiple_of(self.groups) {
-            let why = format!("{} channels cannot be in {} groups of one size", self.channels, self.groups);
+            let why = format!("{} channels cannot be split into {} groups of equal size", self.channels, self.groups);
             return Err(Error::Shape { why });
         }
         let n = counted("elements of a group", &[self.channels / self.groups, self.space])?;

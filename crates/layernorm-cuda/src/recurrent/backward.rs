@@ -48,7 +48,7 @@ impl Plan {
             return Err(Error::Operand { what: "dy", why });
         }
         if self.shape.lengths != (run.lengths != 0) {
-            let why = format!("the plan's shape says {}", if self.shape.lengths { "there are some" } else { "none" });
+            let why = format!("the plan's shape has {}", if self.shape.lengths { "lengths" } else { "no lengths" });
             return Err(Error::Operand { what: "lengths", why });
         }
         Ok(())

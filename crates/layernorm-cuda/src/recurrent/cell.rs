@@ -1,6 +1,7 @@
 //! A cell of `layernorm_rnn` as the set of constants by which the kernels are specialized.
 
 use crate::error::Error;
+use layernorm::Float;
 use layernorm_rnn::{EpsPlace, Kind, Norm, Over, Reset, Update, Variant};
 
 /// Number type in memory.
@@ -55,8 +56,8 @@ fn groups(norm: Option<Norm>, gates: usize) -> usize {
 /// Whether rows can be small in the sense of rule 6, which the kernels do not implement.
 fn squares_may_vanish(norm: Norm) -> bool {
     let limit = match norm.eps_place {
-        EpsPlace::Deviation => 2f64.powi(-32),
-        EpsPlace::Variance => 2f64.powi(-64),
+        EpsPlace::Deviation => f64::from(f32::MOST_RSTD).recip(),
+        EpsPlace::Variance => f64::from(f32::LEAST_VARIANCE),
     };
     norm.eps < limit
 }
@@ -70,14 +71,14 @@ impl Cell {
             return Err(Error::Shape { why: error.to_string() });
         }
         if variant.kind == Kind::Rnn {
-            return refuse("is a simple RNN; LSTMs and GRUs run on the GPU");
+            return refuse("is a simple RNN; only LSTMs and GRUs run on the GPU");
         }
         if variant.peephole || variant.coupled || variant.cell_clip.is_some() {
             return refuse("has peepholes, coupled gates or a clip");
         }
         let lstm = variant.kind == Kind::Lstm;
         if !lstm && variant.reset == Reset::State {
-            return refuse("multiplies the state by its reset gate, which takes two products a step");
+            return refuse("multiplies the state by its reset gate, which takes two products per step");
         }
         // With LNs, the kernels do not keep the parts of the sum apart. Without it, a GRU's candidate needs both parts.
         if variant.sum_norm.is_some() && (variant.input_norm.is_some() || variant.recurrent_norm.is_some()) {
@@ -95,7 +96,7 @@ impl Cell {
         let cell_norm = variant.cell_norm.map(|cell| cell.norm);
         let norms = [variant.input_norm, variant.recurrent_norm, variant.sum_norm, cell_norm];
         if norms.into_iter().flatten().any(squares_may_vanish) {
-            return refuse("has a norm with ε so small that squares may vanish beside it (rule 6 of the contract)");
+            return refuse("has a norm with ε so small that squares may underflow (rule 6 of the contract)");
         }
         Ok(Cell {
             lstm,

@@ -9,7 +9,7 @@ use crate::launch::{Launch, Stream};
 use layernorm_rnn::{EpsPlace, Slot};
 
 impl Plan {
-    /// Runs the layer over a batch of sequences. If an earlier recurrent pass on this device gave up, returns
+    /// Runs the layer over a batch of sequences. If an earlier recurrent pass on this device timed out, returns
     /// [`Error::GaveUp`] and launches nothing.
     ///
     /// # Safety
@@ -52,7 +52,7 @@ impl Plan {
             return Err(Error::Operand { what: "y", why });
         }
         if self.shape.lengths != (run.lengths != 0) {
-            let why = format!("the plan's shape says {}", if self.shape.lengths { "there are some" } else { "none" });
+            let why = format!("the plan's shape has {}", if self.shape.lengths { "lengths" } else { "no lengths" });
             return Err(Error::Operand { what: "lengths", why });
         }
         Ok(())

@@ -72,7 +72,7 @@ impl Geometry {
         let units = if fine { 8 } else { [16, 32].into_iter().find(|units| padded / units <= most).unwrap_or(0) };
         if units == 0 {
             return Err(Error::Unsupported {
-                why: format!("a recurrent layer of {hidden} units; {} is the most here", 32 * most),
+                why: format!("a recurrent layer of {hidden} units; the maximum here is {}", 32 * most),
             });
         }
         let group = padded / units;
@@ -190,7 +190,7 @@ impl Block {
         };
         let room = |bytes: usize| {
             self.most.checked_sub(bytes).ok_or_else(|| Error::Unsupported {
-                why: format!("{bytes} bytes of shared memory a block, {} are there", self.most),
+                why: format!("{bytes} bytes of shared memory per block; {} are available", self.most),
             })
         };
         // The fastest way to combine the warps' sums that leaves room for the matrix; otherwise the one that takes the

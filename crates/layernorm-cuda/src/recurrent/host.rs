@@ -53,7 +53,8 @@ fn converted<A: Copy, B>(from: &[A], convert: impl Fn(A) -> B) -> Result<Vec<B>,
     Ok(found)
 }
 
-/// Rows of a tensor on the device, `pitch` elements apart. Whoever creates one guarantees that the memory is valid.
+/// Rows of a tensor on the device, `pitch` elements apart. The code that creates one guarantees that the memory is
+/// valid.
 #[derive(Clone, Copy)]
 struct Pitched {
     address: u64,
@@ -199,7 +200,10 @@ impl HostPlan {
         unsafe {
             call!(cuStreamIsCapturing(stream.0, &mut status))?;
             if status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
-                let why = format!("the cell `{}` is run by the CPU, which no graph can hold", self.layer.variant.name);
+                let why = format!(
+                    "the cell `{}` runs on the CPU, which cannot be captured in a graph",
+                    self.layer.variant.name
+                );
                 return Err(Error::Unsupported { why });
             }
             call!(cuStreamSynchronize(stream.0))
@@ -224,7 +228,7 @@ impl HostPlan {
     /// If not 0, the address must be valid for B lengths.
     unsafe fn lengths(&self, address: u64) -> Result<Option<Vec<usize>>, Error> {
         if self.shape.lengths != (address != 0) {
-            let why = format!("the plan's shape says {}", if self.shape.lengths { "there are some" } else { "none" });
+            let why = format!("the plan's shape has {}", if self.shape.lengths { "lengths" } else { "no lengths" });
             return Err(Error::Operand { what: "lengths", why });
         }
         if address == 0 {

@@ -97,7 +97,7 @@ fn weight(cell: &Cell, geometry: &Geometry, sizes: &Sizes) -> usize {
     if sizes.pads_w { geometry.width(cell) * sizes.input * sizes.number.bytes() } else { 0 }
 }
 
-/// Workspace of the forward pass. Both workspaces start with the word that says whether a pass gave up.
+/// Workspace of the forward pass. Both workspaces start with the word that says whether a pass timed out.
 pub(super) fn forward(cell: &Cell, geometry: &Geometry, cluster: Option<&Cluster>, sizes: &Sizes, tape: &Tape) -> Work {
     let matrix = cluster.map_or_else(|| packed(geometry, &geometry.forward), Cluster::packed);
     // Clusters keep their messages in shared memory.

@@ -8,7 +8,7 @@
 //!
 //! The cells are those of `layernorm_rnn::Variant`, with parameters in the layout of `layernorm_rnn::Slot`. A [`Plan`]
 //! is one layer in one direction for one batch shape; several of them make up layers and directions. A [`Route`] is a
-//! plan, or, for what the kernels do not support, the CPU engine with copies to and from the device.
+//! plan, or, for cells and sizes that the kernels do not support, the CPU engine with copies to and from the device.
 //!
 //! Precision: products of 16-bit types take 16-bit h and dz and accumulate in f32. Products of f32 are three tf32
 //! products (each number is split into two parts of 11 bits). Statistics, gates, c, and h as a state are f32. The order

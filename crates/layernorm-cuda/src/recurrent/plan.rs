@@ -205,7 +205,7 @@ impl Plan {
         device.bind()?;
         let gpu = device.properties();
         if !gpu.cooperative {
-            return Err(Error::Unsupported { why: "blocks that run at once (cooperative launches)".into() });
+            return Err(Error::Unsupported { why: "cooperative launches (all blocks resident at once)".into() });
         }
         let cell = Cell::of(&layer.variant)?;
         check(&layer, &shape)?;
@@ -306,14 +306,14 @@ impl Plan {
         unsafe { call!(cuMemsetD32Async(from, u32::MAX, ((to - from) / 4) as usize, stream.0)) }
     }
 
-    /// Clears the word that says whether a pass gave up.
+    /// Clears the word that says whether a pass timed out.
     pub(super) unsafe fn begin(&self, workspace: u64, stream: Stream) -> Result<(), Error> {
         // SAFETY: the caller's promise.
         unsafe { call!(cuMemsetD32Async(workspace, 0, 1, stream.0)) }
     }
 
-    /// Waits for the GPU and reports whether all recurrent passes on it completed. A pass gives up if a block gets no
-    /// answer from another one for seconds, for example because other work keeps some of the blocks from running.
+    /// Waits for the GPU and reports whether all recurrent passes on it completed. A pass times out if a block receives
+    /// nothing from another one for seconds, for example because other work keeps some of the blocks from running.
     pub fn check(&self) -> Result<(), Error> {
         self.device.synchronize()
     }
@@ -336,14 +336,17 @@ pub(super) fn check_params(layer: &Layer, params: &Parameters) -> Result<(), Err
 
 pub(super) fn aligned(what: &'static str, address: u64) -> Result<(), Error> {
     if address == 0 || !address.is_multiple_of(16) {
-        return Err(Error::Operand { what, why: format!("expected an address on 16 bytes, found {address:#x}") });
+        return Err(Error::Operand {
+            what,
+            why: format!("expected an address aligned to 16 bytes, found {address:#x}"),
+        });
     }
     Ok(())
 }
 
 pub(super) fn check(layer: &Layer, shape: &Shape) -> Result<(), Error> {
     if layer.params != layer.number && layer.params != Number::F32 {
-        return Err(Error::Shape { why: "parameters are f32 or of the type of x".into() });
+        return Err(Error::Shape { why: "parameters must be f32 or have the type of x".into() });
     }
     for (what, size) in [("I", layer.input), ("H", layer.hidden), ("T", shape.steps), ("B", shape.batch)] {
         if size == 0 || size > 1 << 24 {
@@ -351,7 +354,7 @@ pub(super) fn check(layer: &Layer, shape: &Shape) -> Result<(), Error> {
         }
     }
     if shape.steps.checked_mul(shape.batch).is_none_or(|rows| rows > i32::MAX as usize) {
-        return Err(Error::Shape { why: format!("{} × {} steps of sequences: too many", shape.steps, shape.batch) });
+        return Err(Error::Shape { why: format!("{} steps × {} sequences are too many", shape.steps, shape.batch) });
     }
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! Turns a checked call into launches: which kernel, with which geometry and parameters.
+//! Turns a checked call into launches: the strategy, its kernel and the kernel's parameters.
 
-use super::params::{BackwardParams, ForwardParams, LongParams};
+use super::params::{BackwardParams, ForwardParams, LongParams, Scratch, rows_or_null};
 use super::{Backward, Forward, RowNorm};
 use crate::columns::{self, ColumnParams};
-use crate::config::{self, CHUNK, Geometry};
+use crate::config::{CHUNK, Pass, Request, Strategy};
 use crate::device::Device;
 use crate::driver::call;
 use crate::error::Error;
-use crate::kernels;
+use crate::kernels::{self, Options};
 use crate::launch::{Launch, Stream};
-use crate::types::{Accumulator, Rows, Stats, Type, Workspace, address, check_address, check_eps, counted};
+use crate::types::{Accumulator, Rows, Stats, Type, Workspace, check_address, check_eps, counted};
 
 /// Which γ and β an element has. Parameters repeat every `groups` rows; within a row there is one of each per `span`
 /// elements.
@@ -43,10 +43,6 @@ unsafe fn fill(stats: Option<Stats>, bytes: usize, stream: Stream, device: &Devi
     Ok(())
 }
 
-fn rows_or_null(rows: Option<Rows>) -> Rows {
-    rows.unwrap_or(Rows { address: 0, stride: 0 })
-}
-
 impl Job<'_> {
     /// Whether all operands can be accessed as whole 16-byte vectors.
     fn aligned(&self, operands: &[Rows]) -> bool {
@@ -59,8 +55,43 @@ impl Job<'_> {
             && params.into_iter().all(|param| param.address.is_multiple_of(16))
     }
 
-    fn per_channel(&self) -> bool {
-        self.channels.span > 1
+    /// The given strategy, unless it has no kernel for the call; otherwise the fastest.
+    fn strategy(&self, given: Option<Strategy>, request: &Request) -> Strategy {
+        let given = given.filter(|strategy| strategy.can_run(request));
+        given.unwrap_or_else(|| Strategy::choose(request, self.device.properties()))
+    }
+
+    fn forward_request(&self, call: &Forward) -> Request {
+        let RowNorm { element, rows, n, .. } = self.norm;
+        let (residual, h) = call.residual.unzip();
+        let packed = [call.x, call.y].iter().all(|rows| rows.stride == n as i64);
+        Request {
+            element,
+            rows,
+            n,
+            params: self.norm.params(true),
+            aligned: self.aligned(&[call.x, call.y, rows_or_null(residual), rows_or_null(h)]),
+            per_feature: self.channels == Channels::FEATURES,
+            pass: Pass::Forward { residual: residual.is_some(), packed },
+        }
+    }
+
+    fn backward_request(&self, call: &Backward) -> Request {
+        let RowNorm { element, rows, n, .. } = self.norm;
+        let (dh, dx, gradients) = (call.dh.is_some(), call.dx.is_some(), call.gradients.wanted());
+        Request {
+            element,
+            rows,
+            n,
+            params: self.norm.params(false),
+            aligned: self.aligned(&[call.x, call.dy, rows_or_null(call.dh), rows_or_null(call.dx)]),
+            per_feature: self.channels == Channels::FEATURES,
+            pass: Pass::Backward { dh, dx, gradients },
+        }
+    }
+
+    fn options(&self, aligned: bool, residual: bool) -> Options {
+        Options { per_channel: self.channels.span > 1, aligned, residual }
     }
 
     fn check(&self, what: &'static str, rows: Rows) -> Result<(), Error> {
@@ -79,16 +110,7 @@ impl Job<'_> {
         self.norm.rows == 0 || self.norm.n == 0
     }
 
-    fn long_grid(&self) -> u32 {
-        self.norm.rows.min(4 * self.device.properties().multiprocessors as usize) as u32
-    }
-
-    pub(crate) unsafe fn forward(
-        &self,
-        call: &Forward,
-        geometry: Option<Geometry>,
-        stream: Stream,
-    ) -> Result<(), Error> {
+    pub(crate) unsafe fn forward(&self, call: &Forward, given: Option<Strategy>, stream: Stream) -> Result<(), Error> {
         self.check_norm()?;
         if self.is_empty() {
             // A row without elements has no mean. All bits set is a NaN.
@@ -106,8 +128,8 @@ impl Job<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             match self.norm.element {
-                Type::F64 => self.forward_in::<f64>(call, geometry, stream),
-                _ => self.forward_in::<f32>(call, geometry, stream),
+                Type::F64 => self.forward_in::<f64>(call, given, stream),
+                _ => self.forward_in::<f32>(call, given, stream),
             }
         }
     }
@@ -115,93 +137,35 @@ impl Job<'_> {
     unsafe fn forward_in<A: Accumulator>(
         &self,
         call: &Forward,
-        geometry: Option<Geometry>,
+        given: Option<Strategy>,
         stream: Stream,
     ) -> Result<(), Error> {
-        let RowNorm { element, rows, n, affine, eps, .. } = self.norm;
-        let (residual, h) = call.residual.unzip();
-        let (residual_rows, h_rows) = (rows_or_null(residual), rows_or_null(h));
-        let stats = call.stats.unwrap_or(Stats { m: 0, delta: 0, rstd: 0 });
-        let aligned = self.aligned(&[call.x, call.y, residual_rows, h_rows]);
-        let tensors = 1 + usize::from(residual.is_some());
-        let properties = self.device.properties();
-        let plain = aligned && residual.is_none() && self.channels == Channels::FEATURES;
-        let streams = || {
-            let found = config::stream_forward(element, n, self.norm.params(true), properties);
-            found.filter(|found| plain && config::streams_forward(element, rows, n, found, properties))
+        let request = self.forward_request(call);
+        let residual = call.residual.is_some();
+        let (variant, schedule) = match self.strategy(given, &request) {
+            Strategy::ThreadPerLane(shape) => (kernels::lanes_forward(&self.norm, &shape, residual), shape.schedule()),
+            Strategy::ThreadPerRow(shape) => (kernels::each_forward(&self.norm, &shape), shape.schedule()),
+            Strategy::Streaming(shape) => (kernels::stream_forward(&self.norm, &shape), shape.forward_schedule()),
+            Strategy::Registers(shape) => {
+                let options = self.options(request.aligned, residual);
+                (kernels::forward(&self.norm, &shape, options), shape.forward_schedule())
+            }
+            Strategy::Long => {
+                let params = LongParams::<A>::forward(self, call);
+                // SAFETY: the caller's promise.
+                return unsafe { self.launch_long("forward", residual, stream, &params) };
+            }
         };
-        let few = || config::lanes(rows, n, false, properties).filter(|_| self.channels == Channels::FEATURES);
-        let fallback = || config::forward(element, rows, n, aligned, tensors, properties);
-        // One thread per row requires contiguous rows without gaps.
-        let packed = [call.x, call.y].iter().all(|rows| rows.stride == n as i64);
-        let each = || config::each_forward(element, rows, n, properties);
-        let possible = |one: &Geometry| !one.each || (plain && packed);
-        let short = geometry.or_else(few).or_else(each).filter(possible);
-        let Some(geometry) = short.or_else(streams).or_else(fallback) else {
-            let params = LongParams::<A> {
-                x: call.x.address,
-                other: residual_rows.address,
-                dh: 0,
-                h: h_rows.address,
-                to: call.y.address,
-                gain: address(affine.gain),
-                bias: address(affine.bias),
-                m: stats.m,
-                delta: stats.delta,
-                rstd: stats.rstd,
-                lines: 0,
-                rows: rows as i64,
-                n: n as i64,
-                stride_x: call.x.stride,
-                stride_other: residual_rows.stride,
-                stride_dh: 0,
-                stride_h: h_rows.stride,
-                stride_to: call.y.stride,
-                span: self.channels.span as i64,
-                groups: self.channels.groups as i64,
-                count: A::count(n),
-                eps: A::eps(eps),
-            };
-            let function = self.device.function(&kernels::long(&self.norm, "forward", residual.is_some()))?;
-            // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
-            return unsafe { Launch::new(self.long_grid(), kernels::LONG_THREADS).run(&function, stream, &params) };
-        };
-        let variant = match &geometry.flow {
-            Some(flow) => kernels::stream_forward(&self.norm, &geometry, flow),
-            None if geometry.lanes => kernels::lanes_forward(&self.norm, &geometry, residual.is_some()),
-            None if geometry.each => kernels::each_forward(&self.norm, &geometry),
-            None => kernels::forward(&self.norm, &geometry, self.per_channel(), aligned, residual.is_some()),
-        };
-        let params = ForwardParams::<A> {
-            x: call.x.address,
-            residual: residual_rows.address,
-            h: h_rows.address,
-            y: call.y.address,
-            gain: address(affine.gain),
-            bias: address(affine.bias),
-            m: stats.m,
-            delta: stats.delta,
-            rstd: stats.rstd,
-            rows: rows as i64,
-            n: n as i64,
-            stride_x: call.x.stride,
-            stride_residual: residual_rows.stride,
-            stride_h: h_rows.stride,
-            stride_y: call.y.stride,
-            span: self.channels.span as i64,
-            groups: self.channels.groups as i64,
-            count: A::count(n),
-            eps: A::eps(eps),
-        };
+        let params = ForwardParams::<A>::new(self, call);
         // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
-        unsafe { self.launch(&variant, &geometry, rows, geometry.ring > 0, stream, &params) }
+        unsafe { self.launch(&variant, &schedule, self.norm.rows, 0, stream, &params) }
     }
 
     pub(crate) unsafe fn backward(
         &self,
         call: &Backward,
         workspace: Workspace,
-        geometry: Option<(Geometry, bool)>,
+        given: Option<Strategy>,
         stream: Stream,
     ) -> Result<(), Error> {
         self.check_norm()?;
@@ -218,8 +182,8 @@ impl Job<'_> {
         // SAFETY: the caller's promise.
         unsafe {
             match self.norm.element {
-                Type::F64 => self.backward_in::<f64>(call, workspace, geometry, stream),
-                _ => self.backward_in::<f32>(call, workspace, geometry, stream),
+                Type::F64 => self.backward_in::<f64>(call, workspace, given, stream),
+                _ => self.backward_in::<f32>(call, workspace, given, stream),
             }
         }
     }
@@ -244,65 +208,43 @@ impl Job<'_> {
     }
 
     unsafe fn rows_alone<A: Accumulator>(&self, call: &Backward, lines: u64, stream: Stream) -> Result<(), Error> {
-        let RowNorm { element, rows, n, .. } = self.norm;
-        let aligned = self.aligned(&[call.x, call.dy, rows_or_null(call.dx)]);
+        // The kernels for parameters per feature are not used, even if a group has one place.
+        let request = Request { per_feature: false, ..self.backward_request(call) };
+        let strategy = self.strategy(None, &request);
+        let scratch = Scratch { lines, messages: 0, sums: 0, parts: 0 };
         // SAFETY: the caller's promise.
-        unsafe {
-            match config::backward(element, rows, n, aligned, false, self.device.properties()) {
-                Some(geometry) => self.rows_backward::<A>(call, &geometry, false, aligned, (0, 0, lines, 0), stream),
-                None => self.long_backward::<A>(call, lines, stream),
-            }
-        }
+        unsafe { self.rows_backward::<A>(call, &strategy, request.aligned, &scratch, stream) }
     }
 
     unsafe fn backward_in<A: Accumulator>(
         &self,
         call: &Backward,
         workspace: Workspace,
-        geometry: Option<(Geometry, bool)>,
+        given: Option<Strategy>,
         stream: Stream,
     ) -> Result<(), Error> {
-        let RowNorm { element, rows, n, .. } = self.norm;
-        let properties = self.device.properties();
-        let aligned = self.aligned(&[call.x, call.dy, rows_or_null(call.dh), rows_or_null(call.dx)]);
+        let request = self.backward_request(call);
         let wanted = call.gradients.wanted();
-        let fused = wanted && self.channels == Channels::FEATURES && config::fuses_sums(element, rows, n, properties);
-        let streams = || {
-            let plain = fused && aligned && call.dh.is_none() && call.dx.is_some();
-            let found = || config::stream_backward(element, n, self.norm.params(false), properties);
-            plain.then(found).flatten().map(|found| (found, true))
-        };
-        let few = || {
-            let plain = self.channels == Channels::FEATURES && !fused;
-            config::lanes(rows, n, true, properties).filter(|_| plain).map(|found| (found, false))
-        };
-        let fallback = || config::backward(element, rows, n, aligned, fused, properties).map(|found| (found, fused));
-        let chosen = geometry.or_else(few).or_else(streams).or_else(fallback);
-        let fused = chosen.is_some_and(|(_, fused)| fused);
+        let strategy = self.strategy(given, &request);
+        let fused = strategy.partial_sums(self.norm.rows);
+        let parts = fused.unwrap_or(self.norm.rows.div_ceil(CHUNK));
         // Layout of the workspace: the statistics of scaled rows, then messages between blocks, then the sums.
         let lines = if wanted { workspace.address } else { 0 };
         let messages = workspace.address + self.norm.lines_bytes() as u64;
         let sums = messages + self.norm.messages_bytes() as u64;
         // SAFETY: the caller's promise.
         unsafe {
-            let mut parts = rows.div_ceil(CHUNK);
-            match chosen {
-                Some((geometry, fused)) if wanted || call.dx.is_some() => {
-                    if fused {
-                        parts = parts.div_ceil(32 / geometry.team.min(32));
-                    }
-                    self.rows_backward::<A>(call, &geometry, fused, aligned, (parts, sums, lines, messages), stream)?;
-                }
-                None if wanted || call.dx.is_some() => self.long_backward::<A>(call, lines, stream)?,
-                _ => {}
+            if wanted || call.dx.is_some() {
+                let scratch = Scratch { lines, messages, sums, parts };
+                self.rows_backward::<A>(call, &strategy, request.aligned, &scratch, stream)?;
             }
             if wanted {
                 let view = ColumnParams::<A>::rows(&self.norm, call, lines);
                 let kinds = self.norm.into();
-                if let Some(shape) = columns::down_shape(&kinds, &view, self.device).filter(|_| !fused) {
-                    return columns::down(self.device, &kinds, &view, &shape, &call.gradients, stream);
-                }
-                if !fused {
+                if fused.is_none() {
+                    if let Some(shape) = columns::down_shape(&kinds, &view, self.device) {
+                        return columns::down(self.device, &kinds, &view, &shape, &call.gradients, stream);
+                    }
                     columns::sums(self.device, &kinds, &view, columns::Terms::Parameters, 0, sums, stream)?;
                 }
                 columns::finish_gradients(self.device, &kinds, &view, parts, &call.gradients, sums, stream)?;
@@ -311,92 +253,48 @@ impl Job<'_> {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments, reason = "one call site; all are plain numbers of the launch")]
+    /// Computes dx, and the sums for γ and β if the strategy does.
     unsafe fn rows_backward<A: Accumulator>(
         &self,
         call: &Backward,
-        geometry: &Geometry,
-        fused: bool,
+        strategy: &Strategy,
         aligned: bool,
-        (parts, sums, lines, messages): (usize, u64, u64, u64),
+        scratch: &Scratch,
         stream: Stream,
     ) -> Result<(), Error> {
-        let RowNorm { rows, n, affine, eps, .. } = self.norm;
-        let (dh, dx) = (rows_or_null(call.dh), rows_or_null(call.dx));
-        let params = BackwardParams::<A> {
-            x: call.x.address,
-            dy: call.dy.address,
-            dh: dh.address,
-            dx: dx.address,
-            gain: address(affine.gain),
-            m: call.stats.m,
-            delta: call.stats.delta,
-            rstd: call.stats.rstd,
-            sums,
-            lines,
-            messages,
-            rows: rows as i64,
-            n: n as i64,
-            parts: parts as i64,
-            stride_x: call.x.stride,
-            stride_dy: call.dy.stride,
-            stride_dh: dh.stride,
-            stride_dx: dx.stride,
-            span: self.channels.span as i64,
-            groups: self.channels.groups as i64,
-            count: A::count(n),
-            eps: A::eps(eps),
-        };
-        let per_channel = self.per_channel();
-        let variant = match &geometry.flow {
-            Some(flow) => kernels::stream_backward(&self.norm, geometry, flow),
-            None if geometry.lanes => {
-                kernels::lanes_backward(&self.norm, geometry, call.dh.is_some(), call.dx.is_some())
+        let (dh, dx) = (call.dh.is_some(), call.dx.is_some());
+        let (variant, schedule) = match strategy {
+            Strategy::ThreadPerLane(shape) => (kernels::lanes_backward(&self.norm, shape, dh, dx), shape.schedule()),
+            Strategy::Streaming(shape) => (kernels::stream_backward(&self.norm, shape), shape.backward_schedule()),
+            Strategy::Registers(shape) => {
+                let options = self.options(aligned, dh);
+                (kernels::backward(&self.norm, shape, options, dx), shape.backward_schedule())
             }
-            None => {
-                let wanted = (fused, call.dx.is_some());
-                kernels::backward(&self.norm, geometry, per_channel, aligned, call.dh.is_some(), wanted)
+            // `Strategy::can_run` refuses one thread per row. The kernels for long rows run any row.
+            Strategy::Long | Strategy::ThreadPerRow(_) => {
+                let params = LongParams::<A>::backward(self, call, scratch.lines);
+                // SAFETY: the caller's promise.
+                return unsafe { self.launch_long("backward", dh, stream, &params) };
             }
         };
-        let lines = if fused { rows.div_ceil(CHUNK) } else { rows };
-        if geometry.across() {
-            // SAFETY: as below.
-            return unsafe { self.launch_across(&variant, geometry, lines, messages, stream, &params) };
-        }
-        let in_turn = (!fused && !geometry.lanes) || (geometry.flow.is_some() && geometry.cluster > 1);
+        let rows = self.norm.rows;
+        let lines = if strategy.partial_sums(rows).is_some() { rows.div_ceil(CHUNK) } else { rows };
+        let params = BackwardParams::<A>::new(self, call, scratch);
         // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
-        unsafe { self.launch(&variant, geometry, lines, in_turn, stream, &params) }
+        unsafe { self.launch(&variant, &schedule, lines, scratch.messages, stream, &params) }
     }
 
-    unsafe fn long_backward<A: Accumulator>(&self, call: &Backward, lines: u64, stream: Stream) -> Result<(), Error> {
-        let RowNorm { rows, n, affine, eps, .. } = self.norm;
-        let (dh, dx) = (rows_or_null(call.dh), rows_or_null(call.dx));
-        let params = LongParams::<A> {
-            x: call.x.address,
-            other: call.dy.address,
-            dh: dh.address,
-            h: 0,
-            to: dx.address,
-            gain: address(affine.gain),
-            bias: 0,
-            m: call.stats.m,
-            delta: call.stats.delta,
-            rstd: call.stats.rstd,
-            lines,
-            rows: rows as i64,
-            n: n as i64,
-            stride_x: call.x.stride,
-            stride_other: call.dy.stride,
-            stride_dh: dh.stride,
-            stride_h: 0,
-            stride_to: dx.stride,
-            span: self.channels.span as i64,
-            groups: self.channels.groups as i64,
-            count: A::count(n),
-            eps: A::eps(eps),
-        };
-        let function = self.device.function(&kernels::long(&self.norm, "backward", call.dh.is_some()))?;
+    /// Launches the kernel for rows of any length: up to four blocks per multiprocessor loop over the rows.
+    unsafe fn launch_long<A: Accumulator>(
+        &self,
+        entry: &'static str,
+        residual: bool,
+        stream: Stream,
+        params: &LongParams<A>,
+    ) -> Result<(), Error> {
+        let function = self.device.function(&kernels::long(&self.norm, entry, residual))?;
+        let blocks = self.norm.rows.min(4 * self.device.properties().multiprocessors as usize) as u32;
         // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
-        unsafe { Launch::new(self.long_grid(), kernels::LONG_THREADS).run(&function, stream, &params) }
+        unsafe { Launch::new(blocks, kernels::LONG_THREADS).run(&function, stream, params) }
     }
 }

@@ -1,7 +1,6 @@
 // Replacements, based on `simt.h`, for the functions with inline PTX of the recurrent cluster kernels; they have the
 // same names.
 #pragma once
-#define __forceinline__ inline
 #define __align__(bytes) alignas(bytes)
 
 struct float4 { float x, y, z, w; };

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! URLs are tried in order. An interrupted connection is resumed as long as it makes progress; the bytes so far stay in
-//! `NAME.part` for the next time. Downloads with a wrong checksum are removed. Servers that do not respond or are too
+//! `NAME.part` for the next attempt. Downloads with a wrong checksum are removed. Servers that do not respond or are too
 //! slow are skipped. Symbolic links and special files are neither read nor written. Passwords in URLs are sent but
 //! never shown.
 

@@ -62,7 +62,7 @@ impl Part {
         publish(self.file, &self.path, &self.target).map_err(Problem::file)
     }
 
-    /// Keeps the contents for the next time; removes an empty file.
+    /// Keeps the contents for the next attempt; removes an empty file.
     pub(super) fn leave(self) -> Result<(), Error> {
         match self.len {
             0 => fs::remove_file(&self.path).map_err(|source| self.problem("remove", source)),

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! sizes → numbers of parameters and of activations → bytes, a little more than measured → compared with
-//!   a file's bytes (a saved network), or with what the system has to give (a run)
+//!   a file's bytes (a saved network), or with the available memory (a run)
 //! ```
 
 mod available;

@@ -32,7 +32,7 @@ const SIDE: usize = 3;
 /// And move by so much.
 const STRIDE: usize = 2;
 
-/// So many pixels of a side are left: half, rounded up.
+/// Number of pixels that remain per side: half, rounded up.
 fn shrunk(side: usize) -> usize {
     side.div_ceil(STRIDE)
 }

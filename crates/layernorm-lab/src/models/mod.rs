@@ -64,7 +64,7 @@ pub enum Arch {
         heads: usize,
         /// Number of blocks.
         blocks: usize,
-        /// Pre-norm (norms before attention and MLP, usual today) or post-norm (after each residual connection, as
+        /// Pre-norm (norms before attention and MLP, now standard) or post-norm (after each residual connection, as
         /// originally).
         pre_norm: bool,
     },

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! post-norm   x = N(x + A(x));  x = N(x + F(x))          as originally (Vaswani et al., 2017)
-//! pre-norm    x = x + A(N(x));  x = x + F(N(x))          as usual today, with a final norm
+//! pre-norm    x = x + A(N(x));  x = x + F(N(x))          now standard, with a final norm
 //! A(x) = concat(softmax(q kᵀ/sqrt(d)) v)·O,  F(x) = relu(x·W₁ + b₁)·W₂ + b₂
 //! ```
 //!

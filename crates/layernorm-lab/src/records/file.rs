@@ -75,7 +75,7 @@ impl RunFile {
         Ok(())
     }
 
-    /// Truncates the file to `events` events; the later ones will be computed again, with the same result.
+    /// Truncates the file to `events` events; the later ones will be recomputed, with the same result.
     pub fn rewind(&mut self, events: usize) -> Result<(), Error> {
         if events > self.record.events.len() || events == self.record.events.len() && !self.record.finished {
             return Ok(());

@@ -2,6 +2,7 @@
 
 use super::Error;
 use crate::studies::{Study, catalog};
+use strsim::levenshtein;
 
 /// Returns the studies with these names, each once and in report order; all studies if there is no name or one is
 /// `all`.
@@ -23,25 +24,10 @@ pub fn choose(names: &[String]) -> Result<Vec<&'static dyn Study>, Error> {
 fn near<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     let begins = known.iter().find(|one| !name.is_empty() && one.starts_with(name));
     begins.copied().or_else(|| {
-        let closest = known.iter().map(|&one| (distance(name, one), one)).min()?;
+        let closest = known.iter().map(|&one| (levenshtein(name, one), one)).min()?;
         // At most a third of the letters may differ.
         (3 * closest.0 <= closest.1.len()).then_some(closest.1)
     })
-}
-
-/// Levenshtein distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], i + 1);
-        for (j, &y) in b.iter().enumerate() {
-            let change = corner + usize::from(x != y);
-            corner = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -72,14 +58,5 @@ mod tests {
         let error = chosen(&["zzz"]).unwrap_err();
         assert!(error.contains("\"zzz\"") && !error.contains("did you mean"), "{error}");
         assert!(!chosen(&[""]).unwrap_err().contains("did you mean"));
-    }
-
-    #[test]
-    fn distances() {
-        for (a, b, expected) in
-            [("", "", 0), ("", "abc", 3), ("abc", "", 3), ("kitten", "sitting", 3), ("abc", "abc", 0)]
-        {
-            assert_eq!(distance(a, b), expected, "{a} {b}");
-        }
     }
 }

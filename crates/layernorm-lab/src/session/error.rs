@@ -107,7 +107,7 @@ impl fmt::Display for Error {
                 let holder = if holder.is_empty() { "another process" } else { holder };
                 write!(
                     f,
-                    "{}: {holder} is using this folder; wait until it ends or choose another folder",
+                    "{}: {holder} is using this folder; wait until it finishes or choose another folder",
                     shown(folder)
                 )
             }
@@ -117,7 +117,7 @@ impl fmt::Display for Error {
             Error::Records(error) => error.fmt(f),
             Error::Misplaced { path, run } => write!(
                 f,
-                "{}: expected the run of that name, found {run}; copied or renamed records would count twice: move the \
+                "{}: expected the run of that name, found {run}; copied or renamed records would be counted twice: move the \
                  file elsewhere",
                 shown(path)
             ),
@@ -131,7 +131,7 @@ impl fmt::Display for Error {
             Error::Memory { what } => f.write_str(what),
             Error::ForeignLock { path } => write!(
                 f,
-                "{}: expected a lock of this program, found another file, which was not changed; choose another folder",
+                "{}: expected this program's lock file, found another file, which was not changed; choose another folder",
                 shown(path)
             ),
             Error::Nothing { runs } => {

@@ -6,7 +6,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::path::Path;
 
-/// The locked file. It is never removed, because a lock on a removed file excludes nobody.
+/// The locked file. It is never removed, because a lock on a removed file excludes no other process.
 const NAME: &str = ".lock";
 
 /// An exclusive lock of a folder, released on drop.
@@ -91,7 +91,7 @@ mod tests {
         let path = folder.path().join(NAME);
         fs::write(&path, "host 7, user me\n").unwrap();
         let error = Lock::take(folder.path()).unwrap_err();
-        assert!(error.to_string().contains(".lock: expected a lock of this program, found another file"), "{error}");
+        assert!(error.to_string().contains(".lock: expected this program's lock file, found another file"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "host 7, user me\n");
     }
 

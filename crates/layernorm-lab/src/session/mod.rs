@@ -36,15 +36,13 @@ pub use date::today;
 pub use error::Error;
 pub use lock::Lock;
 pub use report::{REPORT, report};
-pub use tally::Whole;
+pub use tally::Progress;
 pub use watch::{Ending, Event, Watcher};
 
 use crate::data::Dataset;
 use crate::memory;
 use crate::records::Header;
 use crate::studies::{RunPlan, Settings, Study};
-use crate::training::Spec;
-use serde::Deserialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -68,35 +66,22 @@ pub struct Session {
     folder: PathBuf,
     data: Dataset,
     workers: NonZeroUsize,
-    jobs: Vec<Job>,
+    plans: Vec<RunPlan>,
     kept: usize,
     set_aside: Option<PathBuf>,
     /// Held while the session exists.
     _lock: Lock,
 }
 
-/// A run to execute.
-struct Job {
-    study: &'static dyn Study,
-    plan: RunPlan,
-}
-
-impl Job {
-    fn header(&self) -> Header {
-        Header::new(self.study.name(), &self.plan.run, self.plan.settings.clone())
-    }
-}
-
 /// Checks all runs before anything is written: whether each is possible, and whether there is memory for the largest.
 /// Returns the number of parallel runs.
-fn check(jobs: &[Job], data: &Dataset, workers: NonZeroUsize) -> Result<NonZeroUsize, Error> {
-    let spec = |job: &Job| Spec::deserialize(&job.plan.settings["spec"]).ok();
-    let wrong = |job: &Job| Some((job.plan.run.clone(), spec(job)?.check(data).err()?.to_string()));
-    let mut wrong = jobs.iter().filter_map(wrong);
+fn check(plans: &[RunPlan], data: &Dataset, workers: NonZeroUsize) -> Result<NonZeroUsize, Error> {
+    let wrong = |plan: &RunPlan| Some((plan.run().to_owned(), plan.spec()?.check(data).err()?.to_string()));
+    let mut wrong = plans.iter().filter_map(wrong);
     if let Some((run, what)) = wrong.next() {
         return Err(Error::Unfit { run, what, others: wrong.count() });
     }
-    let bytes: Vec<f64> = jobs.iter().filter_map(|job| Some(spec(job)?.memory(data))).collect();
+    let bytes: Vec<f64> = plans.iter().filter_map(|plan| Some(plan.spec()?.memory(data))).collect();
     let largest = bytes.iter().copied().fold(0.0, f64::max);
     memory::check(largest, "the largest run").map_err(|what| Error::Memory { what })?;
     Ok(memory::at_a_time(bytes, workers))
@@ -137,23 +122,19 @@ impl Session {
         settings.images = [data.train.len(), data.test.len()];
         settings.image = [data.train.rows(), data.train.columns()];
         let lock = Lock::take(&folder)?;
-        let plan = |study: &'static dyn Study| {
-            study.plan(&settings).into_iter().map(move |plan| Job { study, plan }).collect::<Vec<_>>()
-        };
-        let jobs: Vec<Job> = studies.into_iter().flat_map(plan).collect();
-        let workers = check(&jobs, &data, workers)?;
-        let total = jobs.len();
+        let mut plans: Vec<RunPlan> = studies.into_iter().flat_map(|study| study.plan(&settings)).collect();
+        let workers = check(&plans, &data, workers)?;
+        let total = plans.len();
         folder::remove_unfinished(&folder);
-        let there = folder::runs(&folder)?;
-        let wanted: Vec<Header> = jobs.iter().map(Job::header).collect();
-        let set_aside = aside::make_room(&folder, &there, &wanted, resume)?;
-        there
+        let existing = folder::runs(&folder)?;
+        let wanted: Vec<&Header> = plans.iter().map(RunPlan::header).collect();
+        let set_aside = aside::make_room(&folder, &existing, &wanted, resume)?;
+        existing
             .iter()
             .filter(|run| run.finished)
             .for_each(|run| folder::tidy(&folder::runs_of(&folder), &run.header.run));
-        let finished = |job: &Job| there.iter().any(|run| run.finished && run.header == job.header());
-        let jobs: Vec<Job> = jobs.into_iter().filter(|job| !finished(job)).collect();
-        Ok(Session { folder, data, workers, kept: total - jobs.len(), jobs, set_aside, _lock: lock })
+        plans.retain(|plan| !existing.iter().any(|run| run.finished && run.header == *plan.header()));
+        Ok(Session { folder, data, workers, kept: total - plans.len(), plans, set_aside, _lock: lock })
     }
 
     /// Number of parallel runs: fewer than requested if memory is short.

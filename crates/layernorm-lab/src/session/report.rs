@@ -4,7 +4,7 @@ use super::Error;
 use super::folder::{records, runs_of};
 use crate::records::Record;
 use crate::report::{About, Report, RunRow, Story, SummaryRow};
-use crate::studies::{Study, catalog};
+use crate::studies::{Common, Study, catalog};
 use crate::training::row;
 use std::path::Path;
 
@@ -51,7 +51,7 @@ fn plain(record: &Record) -> RunRow {
         study: record.header.study.clone(),
         model: "—".to_owned(),
         norm: "—".to_owned(),
-        seed: record.header.settings["seed"].as_u64(),
+        seed: Common::read(record).seed,
         lr: None,
         batch: None,
         epochs: None,

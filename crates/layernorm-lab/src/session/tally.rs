@@ -10,7 +10,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 
 /// Progress of a session.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Whole {
+pub struct Progress {
     /// Ended runs, including those of earlier sessions.
     pub ended: usize,
     /// All runs.
@@ -62,7 +62,7 @@ impl Tally {
     }
 
     /// The progress after the elapsed time.
-    pub(super) fn whole(&self, elapsed: Duration) -> Whole {
+    pub(super) fn overall(&self, elapsed: Duration) -> Progress {
         let sum = |part: fn(&Run) -> f64| self.runs.iter().map(|run| run.effort * part(run)).sum::<f64>();
         let (all, rest, fresh) =
             (sum(|_| 1.0), sum(|run| 1.0 - run.done), sum(|run| run.done - run.before.unwrap_or(run.done)));
@@ -70,7 +70,7 @@ impl Tally {
         let earlier = self.kept as f64 * all / self.runs.len().max(1) as f64;
         let done = if self.runs.is_empty() { 1.0 } else { 1.0 - rest / (all + earlier) };
         let known = elapsed >= SETTLED && fresh > 0.01 * all;
-        Whole {
+        Progress {
             ended: self.kept + self.runs.iter().filter(|run| run.ended).count(),
             total: self.kept + self.runs.len(),
             done,
@@ -88,14 +88,14 @@ mod tests {
     #[test]
     fn the_rest_takes_as_long_as_its_effort_says() {
         let mut tally = Tally::new([1.0, 3.0], 0);
-        assert_eq!(tally.whole(TEN), Whole { ended: 0, total: 2, done: 0.0, left: None });
+        assert_eq!(tally.overall(TEN), Progress { ended: 0, total: 2, done: 0.0, left: None });
         tally.ended(0);
-        assert_eq!(tally.whole(TEN), Whole { ended: 1, total: 2, done: 0.25, left: Some(TEN * 3) });
+        assert_eq!(tally.overall(TEN), Progress { ended: 1, total: 2, done: 0.25, left: Some(TEN * 3) });
         tally.progress(1, 1.0 / 3.0);
-        assert_eq!(tally.whole(TEN), Whole { ended: 1, total: 2, done: 0.5, left: Some(TEN) });
+        assert_eq!(tally.overall(TEN), Progress { ended: 1, total: 2, done: 0.5, left: Some(TEN) });
         tally.ended(1);
-        assert_eq!(tally.whole(TEN), Whole { ended: 2, total: 2, done: 1.0, left: Some(Duration::ZERO) });
-        assert_eq!(tally.whole(Duration::from_millis(10)).left, None, "too early to say");
+        assert_eq!(tally.overall(TEN), Progress { ended: 2, total: 2, done: 1.0, left: Some(Duration::ZERO) });
+        assert_eq!(tally.overall(Duration::from_millis(10)).left, None, "too early to say");
     }
 
     #[test]
@@ -103,17 +103,17 @@ mod tests {
         let mut tally = Tally::new([1.0], 1);
         tally.resumed(0);
         tally.progress(0, 0.5);
-        assert_eq!(tally.whole(TEN), Whole { ended: 1, total: 2, done: 0.75, left: None });
+        assert_eq!(tally.overall(TEN), Progress { ended: 1, total: 2, done: 0.75, left: None });
         tally.progress(0, 0.75);
-        assert_eq!(tally.whole(TEN).left, Some(TEN));
+        assert_eq!(tally.overall(TEN).left, Some(TEN));
     }
 
     #[test]
     fn nothing_to_do_is_done_and_bad_numbers_do_no_harm() {
-        assert_eq!(Tally::new([], 3).whole(TEN), Whole { ended: 3, total: 3, done: 1.0, left: None });
+        assert_eq!(Tally::new([], 3).overall(TEN), Progress { ended: 3, total: 3, done: 1.0, left: None });
         let mut tally = Tally::new([f64::NAN, -1.0], 0);
         tally.progress(0, f64::NAN);
         tally.progress(1, 7.0);
-        assert_eq!(tally.whole(TEN), Whole { ended: 0, total: 2, done: 0.5, left: Some(TEN) });
+        assert_eq!(tally.overall(TEN), Progress { ended: 0, total: 2, done: 0.5, left: Some(TEN) });
     }
 }

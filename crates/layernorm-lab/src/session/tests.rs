@@ -4,7 +4,8 @@ use super::*;
 use crate::records::{Record, RunFile};
 use crate::report::{About, Story};
 use crate::studies::tools::testing::data;
-use crate::studies::{self, Observer, catalog, tools};
+use crate::studies::{self, Computation, Observer, catalog, tools};
+use serde::Serialize;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,20 +27,27 @@ impl Study for Fake {
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         let bad = settings.full.then_some(101..=103).into_iter().flatten();
         let numbers = (1..=settings.seeds.unwrap_or(3)).chain(bad);
-        let plan = |number| RunPlan {
-            run: format!("fake-{number}"),
-            settings: json!({"number": number, "epochs": settings.epochs, "data": settings.data}),
+        let plan = |number| {
+            let settings = FakeRun { number, epochs: settings.epochs, data: settings.data.clone() };
+            RunPlan::computation("fake", &format!("fake-{number}"), settings)
         };
         numbers.map(plan).collect()
     }
-    fn run(
-        &self,
-        plan: &RunPlan,
-        _: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), studies::Error> {
-        let number: usize = tools::setting(&plan.settings, "number")?;
+    fn story(&self, records: &[Record]) -> Story {
+        tools::story("fake", "Fake", "?", records)
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct FakeRun {
+    number: usize,
+    epochs: Option<usize>,
+    data: String,
+}
+
+impl Computation for FakeRun {
+    fn run(&self, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), studies::Error> {
+        let number = self.number;
         let steps: Vec<usize> = (0..STEPS).collect();
         tools::each("step", &steps, 0.0..1.0, file, observer, |&step| match (number, step) {
             (101, 3) => Err(studies::Error::Run("no good".to_owned())),
@@ -51,9 +59,6 @@ impl Study for Fake {
         }
         Ok(())
     }
-    fn story(&self, records: &[Record]) -> Story {
-        tools::story("fake", "Fake", "?", records)
-    }
 }
 
 /// Counts events, and stops after a number of steps.
@@ -62,17 +67,17 @@ struct Counter {
     patience: Option<usize>,
     steps: AtomicUsize,
     began: Mutex<Vec<(String, bool)>>,
-    wholes: Mutex<Vec<Whole>>,
+    seen: Mutex<Vec<Progress>>,
 }
 
 impl Watcher for Counter {
-    fn event(&self, event: Event<'_>, whole: &Whole) {
+    fn event(&self, event: Event<'_>, progress: &Progress) {
         match event {
             Event::Began { run, resumed, .. } => self.began.lock().unwrap().push((run.to_owned(), resumed)),
             Event::Progress { .. } => {
                 self.steps.fetch_add(1, Ordering::SeqCst);
             }
-            Event::Ended { .. } => self.wholes.lock().unwrap().push(*whole),
+            Event::Ended { .. } => self.seen.lock().unwrap().push(*progress),
         }
     }
     fn stop(&self) -> bool {
@@ -113,9 +118,9 @@ fn any_number_of_workers_gives_the_same_bytes() {
         let outcome = run(Options { workers, ..options(folder.path(), seeds(5)) }, &watcher);
         assert_eq!(outcome, Outcome { finished: 5, total: 5, failures: vec![], stopped: false });
         assert_eq!(watcher.steps.into_inner(), 5 * STEPS);
-        let wholes = watcher.wholes.into_inner().unwrap();
-        assert_eq!(wholes.len(), 5);
-        assert!(wholes.iter().any(|whole| (whole.ended, whole.total, whole.done) == (5, 5, 1.0)), "{wholes:?}");
+        let seen = watcher.seen.into_inner().unwrap();
+        assert_eq!(seen.len(), 5);
+        assert!(seen.iter().any(|progress| (progress.ended, progress.total, progress.done) == (5, 5, 1.0)), "{seen:?}");
         all.push(files(folder.path()));
     }
     assert_eq!(all[0].len(), 5);
@@ -280,8 +285,7 @@ fn times_beside_the_records_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let study = catalog::all().into_iter().find(|study| study.name() == "implementations").unwrap();
     let plan = study.plan(&Settings::default()).remove(0);
-    let mut file =
-        RunFile::open(&folder.path().join("runs"), Header::new(study.name(), &plan.run, plan.settings)).unwrap();
+    let mut file = RunFile::open(&folder.path().join("runs"), plan.header().clone()).unwrap();
     file.finish().unwrap();
     assert!(report(folder.path(), about()).unwrap().stories[0].charts.iter().all(|chart| chart.id != "time"));
     let times = json!({"rows": 512, "elements": 64, "instruction_set": "scalar", "ways": []});

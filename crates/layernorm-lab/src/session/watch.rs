@@ -1,6 +1,6 @@
 //! Progress events of a session, and its stop request.
 
-use super::Whole;
+use super::Progress;
 use std::time::Duration;
 
 /// An event of a run. A worker has one run at a time; workers are numbered from 0.
@@ -53,7 +53,7 @@ pub enum Ending {
 /// Receives the events of a session. Called from several threads.
 pub trait Watcher: Sync {
     /// An event, with the progress of the whole session.
-    fn event(&self, event: Event<'_>, whole: &Whole);
+    fn event(&self, event: Event<'_>, progress: &Progress);
     /// Whether to stop now.
     fn stop(&self) -> bool;
 }

@@ -3,9 +3,9 @@
 
 use super::folder::{runs_of, tidy};
 use super::tally::Tally;
-use super::{Ending, Event, Failure, Job, Outcome, Session, Watcher};
+use super::{Ending, Event, Failure, Outcome, Session, Watcher};
 use crate::records::RunFile;
-use crate::studies::{self, Observer};
+use crate::studies::{self, Observer, RunPlan};
 use std::any::Any;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,22 +19,22 @@ use std::time::Instant;
 const STACK: usize = 8 << 20;
 
 /// State shared by the workers.
-struct Floor<'a> {
+struct WorkerPool<'a> {
     session: &'a Session,
     watcher: &'a dyn Watcher,
     runs: PathBuf,
     start: Instant,
-    /// Index of the next job.
+    /// Index of the next run.
     next: AtomicUsize,
     tally: Mutex<Tally>,
-    /// How each started job ended.
+    /// How each started run ended.
     endings: Mutex<Vec<(usize, Ending)>>,
 }
 
-/// Executes all jobs of a session.
+/// Executes all runs of a session.
 pub(super) fn run(session: &Session, watcher: &dyn Watcher) -> Outcome {
-    let efforts = session.jobs.iter().map(|job| job.study.effort(&job.plan));
-    let floor = Floor {
+    let efforts = session.plans.iter().map(RunPlan::effort);
+    let pool = WorkerPool {
         session,
         watcher,
         runs: runs_of(&session.folder),
@@ -43,24 +43,24 @@ pub(super) fn run(session: &Session, watcher: &dyn Watcher) -> Outcome {
         tally: Mutex::new(Tally::new(efforts, session.kept)),
         endings: Mutex::new(Vec::new()),
     };
-    let workers = session.workers.get().min(session.jobs.len());
+    let workers = session.workers.get().min(session.plans.len());
     let threads = threads_each(workers);
     thread::scope(|scope| {
-        let floor = &floor;
+        let pool = &pool;
         let start = |worker| {
             let work = move || {
                 layernorm_burn::set_threads(Some(threads));
-                floor.work(worker);
+                pool.work(worker);
             };
             thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_ok()
         };
         let started = (0..workers).filter(|&worker| start(worker)).count();
         // If the system provides fewer threads, there are fewer workers; without any, the caller does the work.
         if started == 0 {
-            floor.work(0);
+            pool.work(0);
         }
     });
-    floor.outcome()
+    pool.outcome()
 }
 
 /// Threads per worker: the cores are divided among the workers.
@@ -69,25 +69,25 @@ fn threads_each(workers: usize) -> NonZeroUsize {
     NonZeroUsize::new(cores / workers.max(1)).unwrap_or(NonZeroUsize::MIN)
 }
 
-impl Floor<'_> {
+impl WorkerPool<'_> {
     fn work(&self, worker: usize) {
         while !self.watcher.stop() {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = self.session.jobs.get(number) else { break };
+            let Some(plan) = self.session.plans.get(number) else { break };
             let start = Instant::now();
-            let ending = self.attempt(worker, number, job);
+            let ending = self.attempt(worker, number, plan);
             if ending == Ending::Finished {
-                tidy(&self.runs, &job.plan.run);
+                tidy(&self.runs, plan.run());
             }
             held(&self.tally).ended(number);
-            self.tell(Event::Ended { worker, run: &job.plan.run, ending: &ending, took: start.elapsed() });
+            self.tell(Event::Ended { worker, run: plan.run(), ending: &ending, took: start.elapsed() });
             held(&self.endings).push((number, ending));
         }
     }
 
     /// Executes a run and catches errors and panics.
-    fn attempt(&self, worker: usize, number: usize, job: &Job) -> Ending {
-        let result = catch_unwind(AssertUnwindSafe(|| self.run(worker, number, job)));
+    fn attempt(&self, worker: usize, number: usize, plan: &RunPlan) -> Ending {
+        let result = catch_unwind(AssertUnwindSafe(|| self.run(worker, number, plan)));
         match result {
             Ok(Ok(true)) => Ending::Finished,
             Ok(Ok(false)) => Ending::Failed("the run ended without being marked as finished".to_owned()),
@@ -98,55 +98,55 @@ impl Floor<'_> {
     }
 
     /// Executes a run; returns whether it is finished.
-    fn run(&self, worker: usize, number: usize, job: &Job) -> Result<bool, studies::Error> {
-        let mut file = RunFile::open(&self.runs, job.header())?;
+    fn run(&self, worker: usize, number: usize, plan: &RunPlan) -> Result<bool, studies::Error> {
+        let mut file = RunFile::open(&self.runs, plan.header().clone())?;
         let resumed = !file.record().events.is_empty();
         if resumed {
             held(&self.tally).resumed(number);
         }
-        let run = &job.plan.run;
+        let run = plan.run();
         self.tell(Event::Began { worker, run, resumed });
-        let mut observer = Eye { floor: self, worker, number, run };
-        job.study.run(&job.plan, &self.session.data, &mut file, &mut observer)?;
+        let mut observer = RunObserver { pool: self, worker, number, run };
+        plan.execute(&self.session.data, &mut file, &mut observer)?;
         Ok(file.record().finished)
     }
 
     fn tell(&self, event: Event<'_>) {
-        let whole = held(&self.tally).whole(self.start.elapsed());
-        self.watcher.event(event, &whole);
+        let progress = held(&self.tally).overall(self.start.elapsed());
+        self.watcher.event(event, &progress);
     }
 
     fn outcome(self) -> Outcome {
-        let Session { jobs, kept, .. } = self.session;
+        let Session { plans, kept, .. } = self.session;
         let mut endings = self.endings.into_inner().unwrap_or_else(PoisonError::into_inner);
         endings.sort_by_key(|(number, _)| *number);
         let finished = endings.iter().filter(|(_, ending)| *ending == Ending::Finished).count();
-        let stopped = endings.len() < jobs.len() || endings.iter().any(|(_, ending)| *ending == Ending::Stopped);
+        let stopped = endings.len() < plans.len() || endings.iter().any(|(_, ending)| *ending == Ending::Stopped);
         let failure = |(number, ending): (usize, Ending)| match ending {
-            Ending::Failed(what) => Some(Failure { run: jobs[number].plan.run.clone(), what }),
+            Ending::Failed(what) => Some(Failure { run: plans[number].run().to_owned(), what }),
             Ending::Finished | Ending::Stopped => None,
         };
         let failures = endings.into_iter().filter_map(failure).collect();
-        Outcome { finished: kept + finished, total: kept + jobs.len(), failures, stopped }
+        Outcome { finished: kept + finished, total: kept + plans.len(), failures, stopped }
     }
 }
 
 /// The session's observer of one run.
-struct Eye<'a> {
-    floor: &'a Floor<'a>,
+struct RunObserver<'a> {
+    pool: &'a WorkerPool<'a>,
     worker: usize,
     number: usize,
     run: &'a str,
 }
 
-impl Observer for Eye<'_> {
+impl Observer for RunObserver<'_> {
     fn progress(&mut self, done: f64, words: &str) {
-        held(&self.floor.tally).progress(self.number, done);
-        self.floor.tell(Event::Progress { worker: self.worker, run: self.run, done, words });
+        held(&self.pool.tally).progress(self.number, done);
+        self.pool.tell(Event::Progress { worker: self.worker, run: self.run, done, words });
     }
 
     fn stop(&self) -> bool {
-        self.floor.watcher.stop()
+        self.pool.watcher.stop()
     }
 }
 

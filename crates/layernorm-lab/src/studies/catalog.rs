@@ -49,7 +49,7 @@ mod tests {
             assert_eq!(study.story(&[]).id, study.name());
             names.push(study.name().to_owned());
             for settings in [Settings::default(), Settings { full: true, seeds: Some(1), ..Settings::default() }] {
-                let runs: Vec<String> = study.plan(&settings).into_iter().map(|plan| plan.run).collect();
+                let runs: Vec<String> = study.plan(&settings).iter().map(|plan| plan.run().to_owned()).collect();
                 assert!(runs.iter().all(|run| run.starts_with(study.name())), "{runs:?}");
                 assert!((1..runs.len()).all(|i| !runs[..i].contains(&runs[i])), "{runs:?}");
             }

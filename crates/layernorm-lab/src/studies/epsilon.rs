@@ -9,15 +9,13 @@ mod pictures;
 #[cfg(test)]
 mod tests;
 
-use super::tools::{self, each, largest, moments, narrow, normals, refused, rms, setting, wide};
-use super::{Error, Observer, RunPlan, Settings, Study, exact};
-use crate::data::Dataset;
+use super::tools::{self, each, largest, moments, narrow, normals, refused, rms, units_off, wide};
+use super::{Computation, Error, Observer, RunPlan, Settings, Study};
 use crate::data::SplitMix64;
 use crate::records::{Record, RunFile};
 use crate::report::Story;
 use layernorm::{Element, LayerNorm, bf16, f16};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 /// Study of ε.
 pub struct Epsilon;
@@ -92,21 +90,30 @@ impl Study for Epsilon {
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
-        let plan = |seed| RunPlan {
-            run: format!("epsilon-{seed}"),
-            settings: json!({"seed": seed, "eps": EPS, "elements": ELEMENTS, "rows": ROWS}),
+        let plan = |seed| {
+            let settings = Measurement { seed, eps: EPS, elements: ELEMENTS, rows: ROWS };
+            RunPlan::computation(self.name(), &format!("epsilon-{seed}"), settings)
         };
         tools::seeds(settings).map(plan).collect()
     }
 
-    fn run(
-        &self,
-        plan: &RunPlan,
-        _data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        let seed = setting(&plan.settings, "seed")?;
+    fn story(&self, records: &[Record]) -> Story {
+        pictures::story(self.question(), records)
+    }
+}
+
+/// Settings of a run.
+#[derive(Debug, Serialize)]
+struct Measurement {
+    seed: u64,
+    eps: [f64; EPS.len()],
+    elements: usize,
+    rows: usize,
+}
+
+impl Computation for Measurement {
+    fn run(&self, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
+        let seed = self.seed;
         let both = |others: &[f64], eps: &[f64]| -> Vec<(f64, f64)> {
             eps.iter().flat_map(|&eps| others.iter().map(move |&other| (eps, other))).collect()
         };
@@ -122,10 +129,6 @@ impl Study for Epsilon {
         })?;
         each("half", &both(&HALF_SPREADS, &EPS), 0.8..1.0, file, observer, |&(eps, sigma)| half(eps, sigma, seed))?;
         Ok(file.finish()?)
-    }
-
-    fn story(&self, records: &[Record]) -> Story {
-        pictures::story(self.question(), records)
     }
 }
 
@@ -175,7 +178,7 @@ fn spread(eps: f64, sigma: f64, seed: u64) -> Result<Spread, Error> {
     for x in [&x, &around_one] {
         let y = layer.forward(x).map_err(refused)?;
         for (x, y) in x.chunks(ELEMENTS).zip(y.chunks(ELEMENTS)) {
-            error = error.max(exact::units(y, &exact::normalized(x, f64::from(eps as f32))));
+            error = error.max(units_off(x, y, eps));
         }
     }
     Ok(Spread { eps, sigma, output, gradient, gap, error })

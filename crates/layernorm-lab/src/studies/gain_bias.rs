@@ -9,11 +9,10 @@ mod tests;
 mod training;
 
 use super::tools::story as blank;
-use super::trained;
-use super::{Error, Observer, RunPlan, Settings, Study};
-use crate::data::Dataset;
-use crate::records::{Record, RunFile};
+use super::{RunPlan, Settings, Study};
+use crate::records::Record;
 use crate::report::Story;
+use distribution::Distribution;
 
 /// Study of gain and bias.
 pub struct GainBias;
@@ -31,24 +30,8 @@ impl Study for GainBias {
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
-        let values = RunPlan { run: DISTRIBUTION.to_owned(), settings: distribution::settings() };
+        let values = RunPlan::computation(self.name(), DISTRIBUTION, Distribution::new());
         [values].into_iter().chain(training::plan(self.name(), settings)).collect()
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        match plan.run.as_str() {
-            DISTRIBUTION => distribution::run(&plan.settings, file, observer),
-            run if run.starts_with(training::TRAINING) => trained::run(plan, data, file, observer),
-            other => {
-                Err(Error::Run(format!("run: expected {DISTRIBUTION:?} or {:?}…, found {other:?}", training::TRAINING)))
-            }
-        }
     }
 
     fn story(&self, records: &[Record]) -> Story {

@@ -9,15 +9,13 @@ mod tests;
 mod times;
 mod ways;
 
-use super::tools::{each, narrow, normals, refused, setting};
-use super::{Error, Observer, RunPlan, Settings, Study, exact};
-use crate::data::Dataset;
+use super::tools::{each, narrow, normals, refused, units_off};
+use super::{Computation, Error, Observer, RunPlan, Settings, Study};
 use crate::data::SplitMix64;
 use crate::records::{Record, RunFile};
 use crate::report::Story;
 use layernorm::Context;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use std::path::Path;
 use ways::Way;
 
@@ -70,30 +68,11 @@ impl Study for Implementations {
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         let large = LARGE_SHAPES.into_iter().filter(|_| settings.full);
-        let plan = |(rows, elements)| RunPlan {
-            run: format!("implementations-{rows}x{elements}"),
-            settings: json!({"data_seed": 1, "rows": rows, "elements": elements, "eps": EPS, "full": settings.full}),
+        let plan = |(rows, elements)| {
+            let comparison = Comparison { data_seed: 1, rows, elements, eps: EPS, full: settings.full };
+            RunPlan::computation(self.name(), &format!("implementations-{rows}x{elements}"), comparison)
         };
         SHAPES.into_iter().chain(large).map(plan).collect()
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        _data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        let (rows, elements): (usize, usize) = (setting(&plan.settings, "rows")?, setting(&plan.settings, "elements")?);
-        if rows == 0 || elements == 0 {
-            return Err(Error::Run(format!("rows and elements: expected 1 or more, found {rows} and {elements}")));
-        }
-        let seed = setting(&plan.settings, "data_seed")?;
-        let questions: Vec<(Way, (f64, f64))> =
-            INPUTS.into_iter().flat_map(|input| Way::ALL.map(|way| (way, input))).collect();
-        each("error", &questions, 0.0..0.9, file, observer, |&(way, input)| wrong(way, input, (rows, elements), seed))?;
-        times::measure(file.path(), &input((0.0, 1.0), rows, elements, seed), elements, observer)?;
-        Ok(file.finish()?)
     }
 
     fn story(&self, records: &[Record]) -> Story {
@@ -102,6 +81,27 @@ impl Study for Implementations {
 
     fn add_measured(&self, story: &mut Story, runs: &Path) {
         times::add(story, runs);
+    }
+}
+
+/// Settings of a run.
+#[derive(Debug, Serialize)]
+struct Comparison {
+    data_seed: u64,
+    rows: usize,
+    elements: usize,
+    eps: f64,
+    full: bool,
+}
+
+impl Computation for Comparison {
+    fn run(&self, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
+        let Comparison { data_seed: seed, rows, elements, .. } = *self;
+        let questions: Vec<(Way, (f64, f64))> =
+            INPUTS.into_iter().flat_map(|input| Way::ALL.map(|way| (way, input))).collect();
+        each("error", &questions, 0.0..0.9, file, observer, |&(way, input)| wrong(way, input, (rows, elements), seed))?;
+        times::measure(file.path(), &input((0.0, 1.0), rows, elements, seed), elements, observer)?;
+        Ok(file.finish()?)
     }
 }
 
@@ -118,7 +118,7 @@ fn wrong(way: Way, of: (f64, f64), (rows, elements): (usize, usize), seed: u64) 
     way.run(&x, elements, &mut y, &mut Context::new()).map_err(refused)?;
     let (mut units, mut failure) = (0.0f64, None);
     for (x, y) in x.chunks(elements).zip(y.chunks(elements)) {
-        let error = exact::units(y, &exact::normalized(x, f64::from(EPS as f32)));
+        let error = units_off(x, y, EPS);
         units = units.max(error);
         if error.is_infinite() {
             failure = Some(failed(y).to_owned());

@@ -13,15 +13,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use super::tools::{self, each, largest, moments, narrow, normals, refused, setting, wide};
-use super::{Error, Observer, RunPlan, Settings, Study};
-use crate::data::Dataset;
+use super::tools::{self, each, largest, moments, narrow, normals, refused, wide};
+use super::{Computation, Error, Observer, RunPlan, Settings, Study};
 use crate::data::SplitMix64;
 use crate::records::{Record, RunFile};
 use crate::report::Story;
 use layernorm::{BatchNorm, Context, Float, LayerNorm, View, ViewMut, weight_norm};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 /// Table 1 of the paper.
 pub struct Invariance;
@@ -124,32 +122,36 @@ impl Study for Invariance {
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
-        let plan = |seed| RunPlan {
-            run: format!("invariance-{seed}"),
-            settings: json!({
-                "seed": seed, "units": UNITS, "inputs": INPUTS, "cases": CASES, "amounts": AMOUNTS, "eps": EPS,
-            }),
+        let plan = |seed| {
+            let settings = Measurement { seed, units: UNITS, inputs: INPUTS, cases: CASES, amounts: AMOUNTS, eps: EPS };
+            RunPlan::computation(self.name(), &format!("invariance-{seed}"), settings)
         };
         tools::seeds(settings).map(plan).collect()
     }
 
-    fn run(
-        &self,
-        plan: &RunPlan,
-        _data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        let seed = setting(&plan.settings, "seed")?;
-        each("change", &cases(), 0.0..1.0, file, observer, |case| match case.kind {
-            Kind::F64 => measure::<f64>(*case, seed),
-            Kind::F32 => measure::<f32>(*case, seed),
-        })?;
-        Ok(file.finish()?)
-    }
-
     fn story(&self, records: &[Record]) -> Story {
         table::story(self.question(), records)
+    }
+}
+
+/// Settings of a run.
+#[derive(Debug, Serialize)]
+struct Measurement {
+    seed: u64,
+    units: usize,
+    inputs: usize,
+    cases: usize,
+    amounts: [f64; AMOUNTS.len()],
+    eps: [f64; EPS.len()],
+}
+
+impl Computation for Measurement {
+    fn run(&self, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
+        each("change", &cases(), 0.0..1.0, file, observer, |case| match case.kind {
+            Kind::F64 => measure::<f64>(*case, self.seed),
+            Kind::F32 => measure::<f32>(*case, self.seed),
+        })?;
+        Ok(file.finish()?)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Studies: questions, the runs that answer them, and the sections of the report made from their records.
 //!
-//! A study plans runs, and a run writes events to its file. A story is made from the records of the study's runs, so
-//! old records can be shown again without training. [`Study::add_measured`] adds times, which are stored beside the
-//! records.
+//! A study plans runs ([`RunPlan`]): trainings of a network, or other computations ([`Computation`]). A run writes events
+//! to its file. A story is made from the records of the study's runs, so old records can be shown again without training.
+//! [`Study::add_measured`] adds times, which are stored beside the records.
 
 pub mod activations;
 pub mod batch_size;
@@ -11,12 +11,12 @@ pub mod compare;
 pub mod correlation;
 mod effort;
 pub mod epsilon;
-mod exact;
 pub mod gain_bias;
 pub mod gradient_flow;
 pub mod implementations;
 pub mod invariance;
 pub mod learning_rate;
+mod plan;
 mod probed;
 pub mod robustness;
 pub mod sequence_length;
@@ -25,10 +25,11 @@ pub mod train_test;
 mod trained;
 pub mod worked_example;
 
-use crate::data::Dataset;
-use crate::records::{self, Record, RunFile};
+pub(crate) use plan::Common;
+pub use plan::{Computation, RunPlan};
+
+use crate::records::{self, Record};
 use crate::report::Story;
-use serde_json::Value;
 use std::path::Path;
 
 /// The user's settings. `None` means the study's default.
@@ -44,7 +45,7 @@ pub struct Settings {
     pub batch_size: Option<usize>,
     /// The learning rate.
     pub learning_rate: Option<f64>,
-    /// The dataset's label ([`Dataset::label`]): part of what determines the results of a training run.
+    /// The dataset's [`label`](crate::data::Dataset::label): part of what determines the results of a training run.
     pub data: String,
     /// Number of training and test images; 0 means those of the embedded dataset.
     pub images: [usize; 2],
@@ -59,15 +60,6 @@ impl Settings {
         let [train, test] = if self.images == [0, 0] { [10_000, 2_000] } else { self.images };
         [train - train / 5, train / 5, test]
     }
-}
-
-/// A planned run of a study.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunPlan {
-    /// Name of the run and of its file.
-    pub run: String,
-    /// Everything that determines its results.
-    pub settings: Value,
 }
 
 /// Why a run did not finish.
@@ -116,21 +108,6 @@ pub trait Study: Sync {
     fn question(&self) -> &'static str;
     /// The runs that answer it.
     fn plan(&self, settings: &Settings) -> Vec<RunPlan>;
-    /// Approximate cost of a run relative to others, used to estimate the remaining time.
-    fn effort(&self, plan: &RunPlan) -> f64 {
-        effort::effort(plan)
-    }
-    /// Executes a run, or the rest of it: `file` holds what was done before. The default trains according to the plan's
-    /// spec; studies that do something else ignore `data`.
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        trained::run(plan, data, file, observer)
-    }
     /// Makes the story from the records of this study's finished runs.
     fn story(&self, records: &[Record]) -> Story;
     /// Adds measurements stored beside the records to the story: those that differ from run to run, such as times.

@@ -1,8 +1,10 @@
 //! Shared by all studies: seeded random numbers, runs made of steps, number formatting and parts of stories.
 
-use super::{Error, Observer, Settings};
+use super::{Common, Error, Observer, Settings};
 use crate::data::SplitMix64;
 use crate::records::{Record, RunFile};
+use crate::reference::norm::normalize;
+use crate::reference::units::units;
 use crate::report::{Axis, Chart, Picture, Story};
 use layernorm::{Element, Float};
 use serde::Serialize;
@@ -18,7 +20,7 @@ pub(crate) fn seeds(settings: &Settings) -> impl Iterator<Item = u64> + use<> {
 
 /// Uniform in [0, 1).
 pub(crate) fn uniform(random: &mut SplitMix64) -> f64 {
-    (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    random.uniform()
 }
 
 /// Approximately standard normal, except for the far tails: a sum of twelve uniform numbers. It uses no library
@@ -48,6 +50,12 @@ pub(crate) fn largest(values: impl IntoIterator<Item = f64>) -> f64 {
         let value = value.abs();
         if value.is_nan() || max.is_nan() { f64::NAN } else { max.max(value) }
     })
+}
+
+/// The largest error of y, the layer norm of a row x without γ and β, in units in the last place: [`units`].
+pub(crate) fn units_off(x: &[f32], y: &[f32], eps: f64) -> f64 {
+    let x_hat = normalize(&wide(x), true, f64::from(eps as f32)).x_hat;
+    units(y, &x_hat.iter().map(|x_hat| x_hat.to_f64()).collect::<Vec<_>>())
 }
 
 /// Mean and biased standard deviation.
@@ -92,12 +100,6 @@ pub(crate) fn each<S, E: Serialize>(
     Ok(())
 }
 
-/// Reads a setting of a run; the error names it.
-pub(crate) fn setting<T: DeserializeOwned>(settings: &serde_json::Value, name: &str) -> Result<T, Error> {
-    T::deserialize(&settings[name])
-        .map_err(|error| Error::Run(format!("setting {name:?}: {error}, found {}", settings[name])))
-}
-
 /// All readable events of a name; events in a format of later versions are skipped.
 pub(crate) fn events<T: DeserializeOwned>(records: &[Record], name: &str) -> Vec<T> {
     records.iter().flat_map(|record| record.named(name)).filter_map(|data| T::deserialize(data).ok()).collect()
@@ -105,10 +107,11 @@ pub(crate) fn events<T: DeserializeOwned>(records: &[Record], name: &str) -> Vec
 
 /// The command that reproduces these records.
 pub(crate) fn reproduce(study: &str, records: &[Record]) -> String {
-    let seeds = records.iter().filter_map(|record| record.header.settings["seed"].as_u64()).max();
+    let settings: Vec<Common> = records.iter().map(Common::read).collect();
+    let seeds = settings.iter().filter_map(|settings| settings.seed).max();
     let seeds = seeds.map_or(String::new(), |seeds| format!(" --seeds {seeds}"));
-    let full = records.iter().any(|record| record.header.settings["full"] == true);
-    let options = records.iter().find_map(|record| record.header.settings["options"].as_str());
+    let full = settings.iter().any(|settings| settings.full);
+    let options = settings.iter().find_map(|settings| settings.options.as_deref());
     let options = options.filter(|options| !options.is_empty()).map_or(String::new(), |options| format!(" {options}"));
     format!("layernorm study {study}{seeds}{}{options}", if full { " --full" } else { "" })
 }
@@ -207,9 +210,10 @@ pub(crate) mod testing {
     //! Runs studies in a temporary folder.
 
     use crate::data::Dataset;
-    use crate::records::{Header, Record, RunFile, read_all};
+    use crate::records::{Record, RunFile, read_all};
     use crate::report::{Picture, Story};
     use crate::studies::{Observer, RunPlan, Settings, Study};
+    use crate::training::Spec;
     use std::sync::OnceLock;
 
     /// The embedded digits.
@@ -233,7 +237,7 @@ pub(crate) mod testing {
 
     /// The planned runs without training.
     fn exact(study: &dyn Study, settings: &Settings) -> Vec<RunPlan> {
-        study.plan(settings).into_iter().filter(|plan| plan.settings["spec"].is_null()).collect()
+        study.plan(settings).into_iter().filter(|plan| plan.spec().is_none()).collect()
     }
 
     /// Executes the planned runs without training.
@@ -246,11 +250,10 @@ pub(crate) mod testing {
         let folder = tempfile::tempdir().unwrap();
         let mut bytes = Vec::new();
         for plan in plans {
-            assert!(plan.run.starts_with(study.name()), "{}", plan.run);
-            let header = || Header::new(study.name(), &plan.run, plan.settings.clone());
-            let open = || RunFile::open(folder.path(), header()).unwrap();
+            assert!(plan.run().starts_with(study.name()), "{}", plan.run());
+            let open = || RunFile::open(folder.path(), plan.header().clone()).unwrap();
             while !open().record().finished {
-                let result = study.run(plan, data(), &mut open(), &mut Patience(steps));
+                let result = plan.execute(data(), &mut open(), &mut Patience(steps));
                 assert!(matches!(result, Ok(()) | Err(crate::studies::Error::Stopped)), "{result:?}");
             }
             bytes.push(std::fs::read(open().path()).unwrap());
@@ -276,13 +279,14 @@ pub(crate) mod testing {
         steps: usize,
         keep: impl Fn(&str) -> bool,
     ) -> Vec<Record> {
-        let mut plans = study.plan(settings);
-        plans.retain(|plan| keep(&plan.run));
-        for spec in plans.iter_mut().map(|plan| &mut plan.settings["spec"]) {
-            for (key, most) in [("steps", steps as u64), ("train", 300), ("validation", 40), ("test", 40)] {
-                spec[key] = spec[key].as_u64().unwrap().min(most).into();
-            }
-        }
+        let shorten = |spec: &mut Spec| {
+            spec.steps = spec.steps.min(steps);
+            spec.train = spec.train.min(300);
+            spec.validation = spec.validation.min(40);
+            spec.test = spec.test.min(40);
+        };
+        let plans = study.plan(settings).into_iter().filter(|plan| keep(plan.run()));
+        let plans: Vec<RunPlan> = plans.map(|plan| plan.with_spec(shorten)).collect();
         assert!(!plans.is_empty());
         records_of(study, &plans)
     }

@@ -11,12 +11,11 @@ mod tests;
 mod training;
 
 use super::tools::{self, story as blank};
-use super::trained;
-use super::{Error, Observer, RunPlan, Settings, Study};
-use crate::data::Dataset;
-use crate::records::{Record, RunFile};
+use super::{RunPlan, Settings, Study};
+use crate::records::Record;
 use crate::report::Story;
-use serde_json::json;
+use bits::CompareBits;
+use statistics::FollowStatistics;
 
 /// Study of training and inference.
 pub struct TrainTest;
@@ -32,35 +31,17 @@ impl Study for TrainTest {
     }
 
     fn question(&self) -> &'static str {
-        "Does a network compute the same in training and at inference, and does the result depend on the batch?"
+        "Does a network compute the same outputs in training and at inference, and do they depend on the batch?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
-        let bits = RunPlan { run: BITS.to_owned(), settings: json!({"data_seed": 1, "full": settings.full}) };
-        let statistics = |seed| RunPlan {
-            run: format!("{STATISTICS}{seed}"),
-            settings: json!({"seed": seed, "batches": if settings.full { 1000 } else { 200 }}),
+        let bits = RunPlan::computation(self.name(), BITS, CompareBits { data_seed: 1, full: settings.full });
+        let batches = if settings.full { 1000 } else { 200 };
+        let statistics = |seed| {
+            RunPlan::computation(self.name(), &format!("{STATISTICS}{seed}"), FollowStatistics { seed, batches })
         };
         let trained = training::plan(self.name(), settings);
         [bits].into_iter().chain(tools::seeds(settings).map(statistics)).chain(trained).collect()
-    }
-
-    fn run(
-        &self,
-        plan: &RunPlan,
-        data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        match plan.run.as_str() {
-            BITS => bits::run(&plan.settings, file, observer),
-            run if run.starts_with(STATISTICS) => statistics::run(&plan.settings, file, observer),
-            run if run.starts_with(training::TRAINING) => trained::run(plan, data, file, observer),
-            other => Err(Error::Run(format!(
-                "run: expected {BITS:?}, {STATISTICS:?}… or {:?}…, found {other:?}",
-                training::TRAINING
-            ))),
-        }
     }
 
     fn story(&self, records: &[Record]) -> Story {

@@ -1,24 +1,30 @@
 //! Shared by studies that train: plans from specs, their runs, and curves with their spread over seeds.
 
-use super::{Error, Observer, RunPlan, Settings};
-use crate::data::Dataset;
+use super::plan::Training;
+use super::{RunPlan, Settings};
 use crate::data::catalog::EMBEDDED_NAME;
 use crate::models::Norm;
-use crate::records::{Record, RunFile};
+use crate::records::Record;
 use crate::report::{Bars, Cell, Series};
+use crate::training::Spec;
 use crate::training::events::{Evaluate, Trained};
-use crate::training::{self, Spec};
 use serde::Deserialize;
-use serde_json::json;
 use std::cmp::Ordering;
+
+/// Rows and columns of an embedded image.
+const EMBEDDED_IMAGE: [usize; 2] = [28, 28];
 
 /// Plans a run of a spec. Within a study, `case` and the seed identify a run.
 pub(crate) fn plan(study: &str, case: &str, spec: Spec, settings: &Settings) -> RunPlan {
-    let run = format!("{study}-{case}-{}", spec.start.seed);
-    let (seed, full, options) = (spec.start.seed, settings.full, options(settings));
-    let image = if settings.image == [0, 0] { [28, 28] } else { settings.image };
-    let settings = json!({"case": case, "seed": seed, "full": full, "options": options, "image": image, "spec": spec});
-    RunPlan { run, settings }
+    let training = Training {
+        case: case.to_owned(),
+        seed: spec.start.seed,
+        full: settings.full,
+        options: options(settings),
+        image: if settings.image == [0, 0] { EMBEDDED_IMAGE } else { settings.image },
+        spec,
+    };
+    RunPlan::training(study, training)
 }
 
 /// The user's other choices as command-line options.
@@ -43,30 +49,29 @@ pub(crate) fn chosen(mut spec: Spec, settings: &Settings) -> Spec {
     spec
 }
 
-/// Executes a run made by [`plan`].
-pub(crate) fn run(
-    plan: &RunPlan,
-    data: &Dataset,
-    file: &mut RunFile,
-    observer: &mut dyn Observer,
-) -> Result<(), Error> {
-    let spec = Spec::deserialize(&plan.settings["spec"]).map_err(|error| Error::Run(format!("spec: {error}")))?;
-    training::run(&spec, data, file, observer).map(|_| ())
-}
-
 /// A run read from its record.
 #[derive(Clone, Debug)]
 pub(crate) struct Ran {
     pub(crate) case: String,
+    /// Rows and columns of its images, if the record has them.
+    image: Option<[usize; 2]>,
     pub(crate) trained: Trained,
     pub(crate) record: Record,
+}
+
+/// The settings of [`Training`] that stories use.
+#[derive(Deserialize)]
+struct Recorded {
+    case: String,
+    image: Option<[usize; 2]>,
+    spec: Spec,
 }
 
 /// Reads all training runs among the records.
 pub(crate) fn read(records: &[Record]) -> Vec<Ran> {
     let read = |record: &Record| {
-        let case = record.header.settings["case"].as_str()?.to_owned();
-        Some(Ran { case, trained: Trained::read(record)?, record: record.clone() })
+        let Recorded { case, image, spec } = Recorded::deserialize(&record.header.settings).ok()?;
+        Some(Ran { case, image, trained: Trained::of(spec, record), record: record.clone() })
     };
     records.iter().filter_map(read).collect()
 }
@@ -208,8 +213,7 @@ pub(crate) fn cells(spread: Option<Spread>) -> [Cell; 3] {
 
 /// Rows and columns of the runs' images.
 pub(crate) fn image(runs: &[Ran]) -> [usize; 2] {
-    let read = |ran: &Ran| Deserialize::deserialize(&ran.record.header.settings["image"]).ok();
-    runs.iter().find_map(read).unwrap_or([28, 28])
+    runs.iter().find_map(|ran| ran.image).unwrap_or(EMBEDDED_IMAGE)
 }
 
 /// Converts fractions to percent.

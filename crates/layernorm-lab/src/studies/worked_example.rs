@@ -6,14 +6,12 @@ mod habits;
 mod tests;
 
 use super::tools::{chart, each, events, largest, refused, short, story as blank};
-use super::{Error, Observer, RunPlan, Settings, Study};
-use crate::data::Dataset;
+use super::{Computation, Error, Observer, RunPlan, Settings, Study};
 use crate::records::{Record, RunFile};
 use crate::report::{Chart, Highlight, Matrix, Picture, Step, Story};
 use habits::{Habit, Tried};
 use layernorm::{BatchNorm, LayerNorm};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 /// The worked example.
 pub struct WorkedExample;
@@ -61,20 +59,8 @@ impl Study for WorkedExample {
     }
 
     fn plan(&self, _settings: &Settings) -> Vec<RunPlan> {
-        let settings = json!({"x": X, "gain": GAIN, "bias": BIAS, "eps": EPS});
-        vec![RunPlan { run: self.name().to_owned(), settings }]
-    }
-
-    fn run(
-        &self,
-        _plan: &RunPlan,
-        _data: &Dataset,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<(), Error> {
-        each("worked", &[Way::Columns, Way::Rows], 0.0..0.5, file, observer, |&way| work(way).map_err(refused))?;
-        each("habit", &Habit::ALL, 0.5..1.0, file, observer, |&habit| Ok(habits::try_out(habit)))?;
-        Ok(file.finish()?)
+        let example = Example { x: X, gain: GAIN, bias: BIAS, eps: EPS };
+        vec![RunPlan::computation(self.name(), self.name(), example)]
     }
 
     fn story(&self, records: &[Record]) -> Story {
@@ -93,6 +79,23 @@ impl Study for WorkedExample {
             story.charts.push(habits::quiz(&tried));
         }
         story
+    }
+}
+
+/// Settings of the run.
+#[derive(Debug, Serialize)]
+struct Example {
+    x: [[f64; FEATURES]; SAMPLES],
+    gain: [f64; FEATURES],
+    bias: [f64; FEATURES],
+    eps: f64,
+}
+
+impl Computation for Example {
+    fn run(&self, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
+        each("worked", &[Way::Columns, Way::Rows], 0.0..0.5, file, observer, |&way| work(way).map_err(refused))?;
+        each("habit", &Habit::ALL, 0.5..1.0, file, observer, |&habit| Ok(habits::try_out(habit)))?;
+        Ok(file.finish()?)
     }
 }
 

@@ -1,5 +1,5 @@
 //! Checkpoints: the state of a run, stored beside its records. A checkpoint includes the number of events so far; later
-//! events are removed on resuming and computed again with the same results.
+//! events are removed on resuming and recomputed with the same results.
 
 use super::container;
 use super::evaluate::copy;

@@ -18,7 +18,7 @@ pub(super) struct Cases {
 
 /// Input transformation: pixels are scaled, then multiplied by `scale` and shifted by `shift`.
 #[derive(Clone, Debug)]
-pub(super) struct Eye {
+pub(super) struct Preprocessor {
     pub(super) scaling: Scaling,
     pub(super) scale: f64,
     pub(super) shift: f64,
@@ -26,9 +26,9 @@ pub(super) struct Eye {
     pub(super) blank_rows: usize,
 }
 
-impl Eye {
+impl Preprocessor {
     /// Gathers the images with these indices.
-    pub(super) fn see(&self, digits: &Digits, indices: &[usize], device: &Device) -> Cases {
+    pub(super) fn gather(&self, digits: &Digits, indices: &[usize], device: &Device) -> Cases {
         let mut pixels = Vec::new();
         digits.gather(indices, &self.scaling, &mut pixels);
         let (rows, columns) = (digits.rows() + self.blank_rows, digits.columns());
@@ -82,14 +82,14 @@ pub(super) fn evaluate(
     net: &Net,
     digits: &Digits,
     count: usize,
-    eye: &Eye,
+    preprocessor: &Preprocessor,
     batch: usize,
     device: &Device,
 ) -> Result<Test, Error> {
     let indices: Vec<usize> = (0..count).collect();
     let (mut sum, mut good) = (0.0, 0);
     for indices in indices.chunks(batch.max(1)) {
-        let cases = eye.see(digits, indices, device);
+        let cases = preprocessor.gather(digits, indices, device);
         let logits = net.forward(cases.images, &mut Taps::closed());
         sum += f64::from(loss(logits.clone(), &cases.classes).into_scalar::<f32>()) * indices.len() as f64;
         good += right(&numbers(logits).map_err(Error::Run)?, &cases.classes);
@@ -110,19 +110,19 @@ pub(super) fn attempt(
     trial: &Trial,
     digits: &Digits,
     count: usize,
-    eye: &Eye,
+    preprocessor: &Preprocessor,
     device: &Device,
 ) -> Result<Test, Error> {
-    let eye = Eye {
-        scale: eye.scale * trial.scale,
-        shift: eye.shift * trial.scale + trial.shift,
+    let preprocessor = Preprocessor {
+        scale: preprocessor.scale * trial.scale,
+        shift: preprocessor.shift * trial.scale + trial.shift,
         blank_rows: trial.blank_rows,
-        ..eye.clone()
+        ..preprocessor.clone()
     };
     let found = if trial.as_in_training {
-        evaluate(&copy(net), digits, count, &eye, trial.batch, device)?
+        evaluate(&copy(net), digits, count, &preprocessor, trial.batch, device)?
     } else {
-        evaluate(net, digits, count, &eye, trial.batch, &device.clone().inner())?
+        evaluate(net, digits, count, &preprocessor, trial.batch, &device.clone().inner())?
     };
     Ok(Test { name: trial.name.clone(), ..found })
 }

@@ -115,14 +115,19 @@ impl Trained {
     /// Reads a record; `None` if it is not that of a training run.
     pub fn read(record: &Record) -> Option<Trained> {
         let spec = Spec::deserialize(&record.header.settings["spec"]).ok()?;
+        Some(Trained::of(spec, record))
+    }
+
+    /// Reads the events of a training run with this specification.
+    pub(crate) fn of(spec: Spec, record: &Record) -> Trained {
         let all = |name| record.named(name);
-        Some(Trained {
+        Trained {
             spec,
             evaluations: all("evaluate").filter_map(|data| Evaluate::deserialize(data).ok()).collect(),
             test: all("test").filter_map(|data| Test::deserialize(data).ok()).last(),
             trials: all("trial").filter_map(|data| Test::deserialize(data).ok()).collect(),
             diverged: all("diverged").filter_map(|data| Some(Diverged::deserialize(data).ok()?.step)).next(),
-        })
+        }
     }
 
     /// The last evaluation.

@@ -1,7 +1,7 @@
 //! Executes a training run, from the start or from a checkpoint.
 
 use super::checkpoint::{self, Place};
-use super::evaluate::{Cases, Eye, attempt, evaluate, loss, numbers, right};
+use super::evaluate::{Cases, Preprocessor, attempt, evaluate, loss, numbers, right};
 use super::events::{Diverged, Evaluate, finite};
 use super::{Optimizer, Spec, probes};
 use crate::data::{Batches, Dataset, Digits, Scaling, Split, batches};
@@ -50,7 +50,7 @@ struct Run<'a> {
     train: Digits,
     validation: Digits,
     test: &'a Digits,
-    eye: Eye,
+    preprocessor: Preprocessor,
     device: Device,
 }
 
@@ -76,7 +76,7 @@ pub fn run(spec: &Spec, data: &Dataset, file: &mut RunFile, observer: &mut dyn O
     file.finish()?;
     checkpoint::remove(file);
     let Clock { training_time, steps } = clock;
-    Ok(Outcome { net: run.settled(&model.net), scaling: run.eye.scaling, training_time, steps })
+    Ok(Outcome { net: run.settled(&model.net), scaling: run.preprocessor.scaling, training_time, steps })
 }
 
 #[derive(Default)]
@@ -92,7 +92,7 @@ impl<'a> Run<'a> {
         let (stay, validation) = data.train.split(spec.validation, Split::Last).map_err(refused)?;
         let train = stay.first(spec.train).map_err(refused)?;
         let scaling = Scaling::standard(&train);
-        let eye = Eye { scaling, scale: spec.input_scale, shift: 0.0, blank_rows: 0 };
+        let preprocessor = Preprocessor { scaling, scale: spec.input_scale, shift: 0.0, blank_rows: 0 };
         let device = Device::flex().autodiff();
         let image = [train.rows(), train.columns()];
         let net = Net::new(&spec.arch, spec.norm, image, &spec.start, &device).map_err(Error::Run)?;
@@ -100,7 +100,7 @@ impl<'a> Run<'a> {
             Optimizer::Adam => AdamConfig::new().init(),
             Optimizer::Sgd => SgdConfig::new().init(),
         };
-        Ok((Run { spec, train, validation, test: &data.test, eye, device }, Model { net, optimizer }))
+        Ok((Run { spec, train, validation, test: &data.test, preprocessor, device }, Model { net, optimizer }))
     }
 
     /// Executes the remaining steps; returns whether the loss stayed finite.
@@ -166,7 +166,7 @@ impl<'a> Run<'a> {
     }
 
     fn step(&self, model: &mut Model, indices: &[usize], rate: f64) -> Result<Step, Error> {
-        let Cases { images, classes } = self.eye.see(&self.train, indices, &self.device);
+        let Cases { images, classes } = self.preprocessor.gather(&self.train, indices, &self.device);
         let logits = model.net.forward(images, &mut Taps::closed());
         let loss = loss(logits.clone(), &classes);
         let value = f64::from(loss.clone().into_scalar::<f32>());
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
     fn evaluate(&self, net: &Net, place: &mut Place, file: &mut RunFile) -> Result<String, Error> {
         let inner = self.device.clone().inner();
         let (digits, count) = (&self.validation, self.validation.len());
-        let found = evaluate(&self.settled(net), digits, count, &self.eye, EVALUATION_BATCH, &inner)?;
+        let found = evaluate(&self.settled(net), digits, count, &self.preprocessor, EVALUATION_BATCH, &inner)?;
         let images = (place.images > 0).then_some(place.images as f64);
         let event = Evaluate {
             step: place.step,
@@ -193,7 +193,7 @@ impl<'a> Run<'a> {
         };
         if self.spec.probes != Default::default() {
             let probed: Vec<usize> = (0..PROBED.min(self.validation.len())).collect();
-            let batch = self.eye.see(&self.validation, &probed, &self.device);
+            let batch = self.preprocessor.gather(&self.validation, &probed, &self.device);
             probes::look(net, self.spec, place.step, &batch, file)?;
         }
         file.event("evaluate", json(&event)?)?;
@@ -206,7 +206,11 @@ impl<'a> Run<'a> {
     /// The network for inference.
     fn settled(&self, net: &Net) -> Net {
         let indices: Vec<usize> = (0..SETTLED.min(self.train.len())).collect();
-        net.settled(indices.chunks(EVALUATION_BATCH).map(|batch| self.eye.see(&self.train, batch, &self.device).images))
+        net.settled(
+            indices
+                .chunks(EVALUATION_BATCH)
+                .map(|batch| self.preprocessor.gather(&self.train, batch, &self.device).images),
+        )
     }
 
     /// Runs the trials and the test.
@@ -223,7 +227,7 @@ impl<'a> Run<'a> {
                 return Err(Error::Stopped);
             }
             let asked = if trial.as_in_training { &model.net } else { &net };
-            let found = attempt(asked, trial, self.test, self.spec.test, &self.eye, &self.device)?;
+            let found = attempt(asked, trial, self.test, self.spec.test, &self.preprocessor, &self.device)?;
             file.event("trial", json(&found)?)?;
             place.events = file.record().events.len();
             if saved.elapsed() >= CHECKPOINT_EVERY {
@@ -233,7 +237,7 @@ impl<'a> Run<'a> {
         }
         if self.spec.test > 0 && file.record().named("test").next().is_none() {
             let inner = self.device.clone().inner();
-            let found = evaluate(&net, self.test, self.spec.test, &self.eye, EVALUATION_BATCH, &inner)?;
+            let found = evaluate(&net, self.test, self.spec.test, &self.preprocessor, EVALUATION_BATCH, &inner)?;
             file.event("test", json(&found)?)?;
         }
         Ok(())

@@ -1,8 +1,11 @@
 //! A report with every chart type, gaps, empty charts, and names that try to inject markup.
 
-use layernorm_lab::report::{
-    About, Axis, Bars, Cell, Chart, Frame, Group, Highlight, Map, Matrix, Panel, Picture, Question, Report, RunRow,
-    Series, Step, Story, SummaryRow, Table, Tile, Tone,
+mod pictures;
+
+use layernorm_lab::report::{About, Cell, Chart, Picture, Report, RunRow, Series, Story, SummaryRow, Table};
+use pictures::{
+    activations, axis, batches, categories, correlation, epsilon, flow, histogram, loss, quiz, rates, speed, table1,
+    worked,
 };
 
 const HOSTILE: &str =
@@ -21,14 +24,6 @@ impl Noise {
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.next()).sum::<f64>() - 6.0
     }
-}
-
-fn axis(label: &str) -> Axis {
-    Axis { label: label.into(), ..Axis::default() }
-}
-
-fn categories(label: &str, names: &[&str]) -> Axis {
-    Axis { categories: Some(names.iter().map(|&name| name.into()).collect()), ..axis(label) }
 }
 
 fn chart(id: &str, title: &str, see: &str, picture: Picture) -> Chart {
@@ -63,260 +58,6 @@ fn story(id: &str, title: &str, as_expected: Option<bool>, charts: Vec<Chart>) -
         reproduce: format!("layernorm study {id} --seeds 3 --seed 1"),
         notes: vec!["Three seeds per setting; bands show the range over seeds.".into()],
     }
-}
-
-fn loss(noise: &mut Noise) -> Picture {
-    let steps = 120;
-    let series = NORMS
-        .iter()
-        .enumerate()
-        .map(|(which, name)| {
-            let x: Vec<f64> = (0..steps).map(|step| (step * 10) as f64).collect();
-            let base = |step: f64| [0.9, 0.16, 0.2][which] + 2.1 * (-step / [420.0, 170.0, 210.0][which]).exp();
-            let y: Vec<f64> = x.iter().map(|&step| base(step) * (1.0 + 0.04 * noise.normal())).collect();
-            let gone = |index: usize| which == 0 && index > 90;
-            let keep =
-                |factor: f64| Some(y.iter().enumerate().map(|(i, v)| (!gone(i)).then_some(v * factor)).collect());
-            Series {
-                name: (*name).into(),
-                lo: keep(0.88),
-                hi: keep(1.14),
-                y: y.iter().enumerate().map(|(i, &v)| (!gone(i)).then_some(v)).collect(),
-                x,
-                dashed: false,
-            }
-        })
-        .collect();
-    Picture::Lines {
-        x: axis("step"),
-        y: Axis { unit: Some("nats".into()), log: true, ..axis("training loss") },
-        series,
-        scrub: true,
-    }
-}
-
-fn epsilon() -> Picture {
-    let x: Vec<f64> = (0..25).map(|k| 10f64.powf(-12.0 + k as f64 * 0.5)).collect();
-    let curve = |name: &str, variance: f64, dashed| Series {
-        name: name.into(),
-        y: x.iter().map(|eps| Some((variance / (variance + eps)).sqrt())).collect(),
-        x: x.clone(),
-        dashed,
-        ..Series::default()
-    };
-    Picture::Lines {
-        x: Axis { log: true, ..axis("ε") },
-        y: axis("standard deviation of the output"),
-        series: vec![
-            curve("variance 1", 1.0, false),
-            curve("variance 10⁻⁴", 1e-4, false),
-            curve("variance 10⁻⁸", 1e-8, true),
-        ],
-        scrub: false,
-    }
-}
-
-fn flow(noise: &mut Noise, places: usize, x: Axis) -> Picture {
-    let frames = (0..12)
-        .map(|moment| Frame {
-            label: format!("step {}", moment * 100),
-            values: (0..3)
-                .map(|which| {
-                    (0..places)
-                        .map(|place| {
-                            let depth = (places - place) as f64 / places as f64;
-                            let slope = [-4.0, -0.9, -0.4][which] * depth - 0.06 * moment as f64;
-                            let gone = which == 0 && moment > 9 && place < 2;
-                            (!gone).then(|| 10f64.powf(slope + 0.08 * noise.normal()))
-                        })
-                        .collect()
-                })
-                .collect(),
-        })
-        .collect();
-    Picture::Frames {
-        x,
-        y: Axis { log: true, ..axis("norm of the gradient") },
-        series: NORMS.iter().map(|&name| name.into()).collect(),
-        frames,
-    }
-}
-
-fn correlation(noise: &mut Noise) -> Picture {
-    let map = |name: &str, strength: f64, units: usize, noise: &mut Noise| {
-        let sides: Vec<f64> = (0..units).map(|_| noise.normal()).collect();
-        let values = (0..units * units)
-            .map(|index| {
-                let (row, column) = (index / units, index % units);
-                if row == column {
-                    1.0
-                } else {
-                    (strength * sides[row] * sides[column] + 0.06 * noise.normal()).clamp(-1.0, 1.0)
-                }
-            })
-            .collect();
-        Map { name: name.into(), rows: units, columns: units, values, labels: None }
-    };
-    let mut maps =
-        vec![map("no norm", 0.6, 48, noise), map("batch norm", 0.25, 48, noise), map("layer norm", 0.15, 48, noise)];
-    maps[0].values[5] = f64::NAN;
-    Picture::Heatmaps { maps, low: -1.0, high: 1.0, scale: "correlation".into() }
-}
-
-fn activations(noise: &mut Noise) -> Picture {
-    let panel = |name: &str, spread: f64, noise: &mut Noise| Panel {
-        name: name.into(),
-        points: (0..300)
-            .map(|index| {
-                let class = index % 10;
-                let angle = class as f64 * std::f64::consts::TAU / 10.0;
-                let centre = [angle.cos() * 3.0, angle.sin() * 3.0, (class % 3) as f64 * 1.5];
-                let point = centre.map(|value| value + spread * noise.normal());
-                [point[0], point[1], if index == 7 { f64::INFINITY } else { point[2] }, class as f64]
-            })
-            .collect(),
-    };
-    Picture::Scatter3d {
-        panels: vec![panel("no norm", 1.3, noise), panel("layer norm", 0.5, noise)],
-        classes: (0..10).map(|digit| format!("digit {digit}")).collect(),
-        axes: ["PC 1".into(), "PC 2".into(), "PC 3".into()],
-    }
-}
-
-fn histogram(noise: &mut Noise, names: &[&str]) -> Picture {
-    let groups = names
-        .iter()
-        .enumerate()
-        .map(|(which, name)| {
-            let edges: Vec<f64> = (0..=40).map(|k| -4.0 + 0.2 * k as f64).collect();
-            let mut counts = vec![0.0; 40];
-            for _ in 0..2000 {
-                let value = noise.normal() * (1.0 + 0.35 * which as f64) + 0.4 * which as f64;
-                if (-4.0..4.0).contains(&value) {
-                    counts[((value + 4.0) / 0.2) as usize] += 1.0;
-                }
-            }
-            Group { name: (*name).into(), edges, counts }
-        })
-        .collect();
-    Picture::Histograms { x: axis("value"), y: axis("count"), groups }
-}
-
-fn batches() -> Picture {
-    let bars = |name: &str, values: [Option<f64>; 5]| Bars {
-        name: name.into(),
-        values: values.to_vec(),
-        lo: Some(values.iter().map(|value| value.map(|v| v - 0.02)).collect()),
-        hi: Some(values.iter().map(|value| value.map(|v| (v + 0.015).min(1.0))).collect()),
-    };
-    Picture::Bars {
-        x: categories("batch size", &["1", "4", "16", "64", "128"]),
-        y: Axis { low: Some(0.0), high: Some(1.0), ..axis("validation accuracy") },
-        series: vec![
-            bars("batch norm", [None, Some(0.71), Some(0.9), Some(0.955), Some(0.96)]),
-            bars("layer norm", [Some(0.93), Some(0.94), Some(0.945), Some(0.94), Some(0.94)]),
-            bars("layer norm, no γ and β", [Some(0.9), Some(0.91), Some(0.92), Some(0.92), Some(0.92)]),
-        ],
-    }
-}
-
-fn table1() -> Picture {
-    let cell = |holds: bool| Tile {
-        value: Some(if holds { 3e-7 } else { 0.8 }),
-        text: if holds { "invariant, 3×10⁻⁷".into() } else { "changes, 0.8".into() },
-        tone: if holds { Tone::Good } else { Tone::Bad },
-        hint: Some("Largest relative change of the output over 100 trials.".into()),
-    };
-    Picture::Grid {
-        rows: vec!["batch norm".into(), "weight norm".into(), "layer norm".into()],
-        columns: ["weights ×", "weights +", "one weight ×", "data ×", "data +", "one sample ×"]
-            .map(String::from)
-            .to_vec(),
-        cells: [
-            [true, false, true, true, true, false],
-            [true, false, true, false, false, false],
-            [true, true, false, true, false, true],
-        ]
-        .map(|row| row.map(cell).to_vec())
-        .to_vec(),
-        scale: "largest relative deviation measured".into(),
-    }
-}
-
-fn rates() -> Picture {
-    let tile = |value: Option<f64>| Tile {
-        value,
-        text: value.map_or("diverged".into(), |v| format!("{v:.2}")),
-        tone: if value.is_some() { Tone::None } else { Tone::Bad },
-        hint: None,
-    };
-    Picture::Grid {
-        rows: NORMS.map(String::from).to_vec(),
-        columns: ["0.001", "0.01", "0.1", "1", "10"].map(String::from).to_vec(),
-        cells: vec![
-            [Some(1.2), Some(0.6), None, None, None].map(tile).to_vec(),
-            [Some(1.1), Some(0.4), Some(0.2), Some(0.5), None].map(tile).to_vec(),
-            [Some(1.1), Some(0.4), Some(0.2), Some(0.3), Some(1.9)].map(tile).to_vec(),
-        ],
-        scale: "validation loss by learning rate".into(),
-    }
-}
-
-fn worked() -> Picture {
-    let x = vec![vec![1.0, 2.0, 6.0], vec![4.0, 0.0, 2.0], vec![1.0, 4.0, 1.0]];
-    let step = |title: &str, text: &str, name: &str, rows: Vec<Vec<f64>>, highlight| Step {
-        title: title.into(),
-        text: text.into(),
-        matrices: vec![
-            Matrix { name: "x".into(), rows: x.clone(), highlight },
-            Matrix { name: name.into(), rows, highlight: Highlight::None },
-        ],
-    };
-    Picture::Steps {
-        steps: vec![
-            step("The matrix", "Three samples (rows) with three features (columns).", "x", x.clone(), Highlight::None),
-            step(
-                "Batch norm goes down the columns",
-                "Each feature gets mean 0 over the batch.",
-                "μ",
-                vec![vec![2.0, 2.0, 3.0]],
-                Highlight::Columns,
-            ),
-            step(
-                "Layer norm goes along the rows",
-                "Each sample gets mean 0 by itself.",
-                "μ",
-                vec![vec![3.0], vec![2.0], vec![2.0]],
-                Highlight::Rows,
-            ),
-        ],
-    }
-}
-
-fn quiz() -> Picture {
-    let question = |text: &str, right| Question {
-        text: text.into(),
-        options: vec!["like batch norm: by columns".into(), "like layer norm: by rows".into(), "like neither".into()],
-        right,
-        why: "The mean is taken over the samples, one feature at a time.".into(),
-    };
-    Picture::Quiz {
-        questions: vec![
-            question("Standardizing each column of a spreadsheet is", 0),
-            question("Grading each pupil against their own average is", 1),
-        ],
-    }
-}
-
-fn speed() -> Picture {
-    Picture::Table(Table {
-        columns: ["library", "shape", "GB/s", "remark"].map(String::from).to_vec(),
-        rows: vec![
-            vec!["layernorm".into(), "4096 × 1024".into(), 11.92.into(), "forward".into()],
-            vec![HOSTILE.into(), "4096 × 1024".into(), 7.4.into(), Cell::Empty],
-        ],
-        notes: vec!["One thread.".into()],
-    })
 }
 
 fn empty() -> Vec<Chart> {
@@ -401,96 +142,95 @@ fn runs(noise: &mut Noise) -> Vec<RunRow> {
         .collect()
 }
 
+fn compare(noise: &mut Noise) -> Story {
+    let layers = ["layer 1", "layer 2", "layer 3", "layer 4", "layer 5", "layer 6", "layer 7", "output"];
+    let charts = vec![
+        chart(
+            "loss",
+            "Training loss",
+            "The normalized networks fall faster; without normalization one run ends.",
+            loss(noise),
+        ),
+        chart(
+            "layers",
+            "Gradient by layer",
+            "Without normalization the gradient shrinks towards the input.",
+            flow(noise, 8, categories("layer", &layers)),
+        ),
+        chart(
+            "time",
+            "Gradient by time step",
+            "The gradient reaches further back with layer norm.",
+            flow(noise, 28, axis("time step")),
+        ),
+    ];
+    story("compare", "Side by side", Some(true), charts)
+}
+
+fn inside(noise: &mut Noise) -> Story {
+    let charts = vec![
+        chart(
+            "maps",
+            "Correlation of hidden units",
+            "Fewer units are correlated after normalization.",
+            correlation(noise),
+        ),
+        chart(
+            "cloud",
+            "Activations in three dimensions",
+            "The classes are better separated with layer norm.",
+            activations(noise),
+        ),
+        chart("gamma", "γ and β after training", "γ moved away from 1.", histogram(noise, &["γ", "β"])),
+        chart(
+            "layers",
+            "Activations by layer",
+            "The spread grows with depth.",
+            histogram(noise, &["layer 1", "layer 2", "layer 3", "layer 4"]),
+        ),
+    ];
+    story("inside", "What the units do", Some(false), charts)
+}
+
+fn settings() -> Story {
+    let charts = vec![
+        chart("batch", "Accuracy by batch size", "Batch norm wins at 64 and more, and cannot train at 1.", batches()),
+        chart("eps", "What ε does", "A large ε shrinks rows of small variance.", epsilon()),
+        chart("table1", "Table 1, measured", "What is invariant in the paper is invariant here.", table1()),
+        chart("rates", "Which learning rates train", "Layer norm trains at every rate tried.", rates()),
+    ];
+    story("settings", "Batch size, ε and learning rate", None, charts)
+}
+
+fn by_hand() -> Story {
+    let charts = vec![
+        chart("example", "The same matrix, twice", "Only the direction differs.", worked()),
+        chart(
+            "quiz",
+            "Quiz: batch norm or layer norm?",
+            "Preprocessing steps that resemble batch or layer norm.",
+            quiz(),
+        ),
+        chart("speed", "Speed", "Bytes per second, forward.", speed()),
+    ];
+    story("worked", "By hand", Some(true), charts)
+}
+
+fn summary() -> Vec<SummaryRow> {
+    let row = |what: &str, finding: &str| SummaryRow { what: what.into(), finding: finding.into() };
+    vec![
+        row("Side by side", "Normalized networks reach the same loss in half the steps."),
+        row(
+            "What the units do",
+            "Mean correlation falls from 0.41 to 0.12; batch norm falls less, which was not expected.",
+        ),
+        row(HOSTILE, HOSTILE),
+    ]
+}
+
 /// The whole sample.
 pub fn report() -> Report {
     let noise = &mut Noise(7);
-    let layers = ["layer 1", "layer 2", "layer 3", "layer 4", "layer 5", "layer 6", "layer 7", "output"];
-    let stories = vec![
-        story(
-            "compare",
-            "Side by side",
-            Some(true),
-            vec![
-                chart(
-                    "loss",
-                    "Training loss",
-                    "The normalized networks fall faster; without normalization one run ends.",
-                    loss(noise),
-                ),
-                chart(
-                    "layers",
-                    "Gradient by layer",
-                    "Without normalization the gradient shrinks towards the input.",
-                    flow(noise, 8, categories("layer", &layers)),
-                ),
-                chart(
-                    "time",
-                    "Gradient by time step",
-                    "The gradient reaches further back with layer norm.",
-                    flow(noise, 28, axis("time step")),
-                ),
-            ],
-        ),
-        story(
-            "inside",
-            "What the units do",
-            Some(false),
-            vec![
-                chart(
-                    "maps",
-                    "Correlation of hidden units",
-                    "Fewer units are correlated after normalization.",
-                    correlation(noise),
-                ),
-                chart(
-                    "cloud",
-                    "Activations in three dimensions",
-                    "The classes are better separated with layer norm.",
-                    activations(noise),
-                ),
-                chart("gamma", "γ and β after training", "γ moved away from 1.", histogram(noise, &["γ", "β"])),
-                chart(
-                    "layers",
-                    "Activations by layer",
-                    "The spread grows with depth.",
-                    histogram(noise, &["layer 1", "layer 2", "layer 3", "layer 4"]),
-                ),
-            ],
-        ),
-        story(
-            "settings",
-            "Batch size, ε and learning rate",
-            None,
-            vec![
-                chart(
-                    "batch",
-                    "Accuracy by batch size",
-                    "Batch norm wins at 64 and more, and cannot train at 1.",
-                    batches(),
-                ),
-                chart("eps", "What ε does", "A large ε shrinks rows of small variance.", epsilon()),
-                chart("table1", "Table 1, measured", "What is invariant in the paper is invariant here.", table1()),
-                chart("rates", "Which learning rates train", "Layer norm trains at every rate tried.", rates()),
-            ],
-        ),
-        story(
-            "worked",
-            "By hand",
-            Some(true),
-            vec![
-                chart("example", "The same matrix, twice", "Only the direction differs.", worked()),
-                chart(
-                    "quiz",
-                    "Quiz: batch norm or layer norm?",
-                    "Preprocessing steps that resemble batch or layer \
-                     norm.",
-                    quiz(),
-                ),
-                chart("speed", "Speed", "Bytes per second, forward.", speed()),
-            ],
-        ),
-        story("hostile", HOSTILE, None, empty()),
-    ];
     Report {
         title: "Layer normalization, measured".into(),
         about: About {
@@ -499,19 +239,8 @@ pub fn report() -> Report {
             made: "2026-11-15".into(),
             command: "layernorm report --from runs --out report.html".into(),
         },
-        summary: vec![
-            SummaryRow {
-                what: "Side by side".into(),
-                finding: "Normalized networks reach the same loss in half the steps.".into(),
-            },
-            SummaryRow {
-                what: "What the units do".into(),
-                finding: "Mean correlation falls from 0.41 to 0.12; batch norm falls less, which was not expected."
-                    .into(),
-            },
-            SummaryRow { what: HOSTILE.into(), finding: HOSTILE.into() },
-        ],
-        stories,
+        summary: summary(),
+        stories: vec![compare(noise), inside(noise), settings(), by_hand(), story("hostile", HOSTILE, None, empty())],
         runs: runs(noise),
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::error::Error;
 use crate::matmul::{Left, Matmul, Packed, Start};
-use crate::noise::Random;
+use crate::noise::NoiseStream;
 use crate::real::Real;
 use layernorm::parts::{MachineIsa, memory};
 
@@ -17,7 +17,7 @@ use layernorm::parts::{MachineIsa, memory};
 const PANEL: usize = 32;
 
 /// Returns `[count, length]` from the stream's numbers, starting at `first`; count ≤ length.
-pub(super) fn orthonormal(random: &Random, first: usize, count: usize, length: usize) -> Result<Vec<f64>, Error> {
+pub(super) fn orthonormal(random: &NoiseStream, first: usize, count: usize, length: usize) -> Result<Vec<f64>, Error> {
     let isa = MachineIsa::detect()?;
     let mut basis = memory::reserved(count * length)?;
     basis.extend((0..count * length).map(|i| random.normal(first + i)));

@@ -11,9 +11,7 @@ use std::io::Write;
 use std::path::Path;
 
 fn not_safetensors(error: impl std::fmt::Display) -> Error {
-    Error::Weights {
-        what: format!("expected a safetensors file, found one that is damaged or is something else: {error}"),
-    }
+    Error::Weights { what: format!("expected a safetensors file, found a damaged file or another format: {error}") }
 }
 
 pub(super) fn parse(bytes: &[u8]) -> Result<SafeTensors<'_>, Error> {

@@ -37,7 +37,7 @@ impl Spec {
         let like = Variant::named(cell.kind, cell.like)?;
         let differs = |what: &str, expected: &str| {
             fail(format!(
-                "format {}, variant {}: {what}: expected {expected}, found another one",
+                "format {}, variant {}: {what}: expected {expected}, found a different one",
                 self.name, variant.name
             ))
         };

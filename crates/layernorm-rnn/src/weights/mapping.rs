@@ -121,7 +121,10 @@ impl Mapping {
         for Foreign { name, shape, blocks } in &self.tensors {
             let numbers = tensors.get(name).map_or(&[][..], |tensor| &tensor.values);
             if numbers.len() != shape.iter().product::<usize>() {
-                return fail(format!("{name:?}: expected the numbers of shape {shape:?}, found {}", numbers.len()));
+                return fail(format!(
+                    "{name:?}: expected as many numbers as in shape {shape:?}, found {}",
+                    numbers.len()
+                ));
             }
             blocks.iter().try_for_each(|block| block.read(numbers, values, name))?;
         }

@@ -1,9 +1,9 @@
 //! Reads and writes weights as safetensors files, in this crate's own format and in those of other libraries.
 //!
 //! A [`Format`] is a table of names, gate orders and orientations (`formats/`); the same code runs it in both
-//! directions (`mapping.rs`). Loading is strict: a tensor that is missing, superfluous, of the wrong shape or not of
-//! floating-point numbers is an error that names it, and so is a variant that does not compute what the format's
-//! library does.
+//! directions (`mapping.rs`). Loading is strict: a tensor that is missing, unexpected, of the wrong shape or not of a
+//! floating-point type is an error that names it, and so is a variant that does not compute what the format's library
+//! does.
 //!
 //! ```
 //! use layernorm_rnn::weights::{self, Dtype, Format};
@@ -140,7 +140,7 @@ impl FromStr for Format {
     }
 }
 
-/// Type of the numbers in a file.
+/// Element type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dtype {
     /// 64 bits.
@@ -179,12 +179,12 @@ impl FromStr for Dtype {
     }
 }
 
-/// A tensor: its shape and its numbers, row-major.
+/// A tensor: its shape and its elements, row-major.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor<A> {
     /// The shape.
     pub shape: Vec<usize>,
-    /// The numbers, as many as the shape requires.
+    /// The elements, as many as the shape requires.
     pub values: Vec<A>,
 }
 
@@ -231,8 +231,8 @@ pub fn from_tensors<A: Float>(
     filled(&found(&shapes, format, config, prefix)?, tensors, config)
 }
 
-/// Checks that tensors of these shapes fit the network, as [`load`] would. Fails with what does not fit. Allocates no
-/// memory for numbers.
+/// Checks that tensors of these shapes fit the network, as [`load`] would. The error says what does not fit. Allocates
+/// no memory for tensors.
 pub fn check_shapes(
     shapes: &BTreeMap<String, Vec<usize>>,
     format: Format,

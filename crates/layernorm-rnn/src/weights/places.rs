@@ -71,9 +71,10 @@ impl Naming {
         let modules: BTreeSet<&str> = cells.map(|(module, _)| module).collect();
         match modules.len() {
             0 | 1 => Ok(modules.first().copied().unwrap_or_default().to_owned()),
-            _ => {
-                fail(format!("expected one network, found several: {}; a prefix says which", list(modules.into_iter())))
-            }
+            _ => fail(format!(
+                "expected one network, found several: {}; pass a prefix to select one",
+                list(modules.into_iter())
+            )),
         }
     }
 
@@ -107,7 +108,7 @@ impl Places {
         };
         let Some(template) = template else {
             return fail(format!(
-                "format {}: expected a network that it has names for, found {} layers in {directions} direction(s)",
+                "format {}: expected a network that it can name, found {} layers in {directions} direction(s)",
                 spec.name, config.layers
             ));
         };

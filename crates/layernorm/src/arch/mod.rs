@@ -196,7 +196,7 @@ mod tests {
             assert!(text(OsStr::new(wrong)).contains(&expected), "{}", text(OsStr::new(wrong)));
         }
         for isa in Isa::ALL.into_iter().filter(|isa| !isa.is_available()) {
-            let expected = format!("instruction set {isa} is not on this machine");
+            let expected = format!("instruction set {isa} is not available on this machine");
             assert!(text(OsStr::new(isa.name())).contains(&expected), "{}", text(OsStr::new(isa.name())));
         }
     }

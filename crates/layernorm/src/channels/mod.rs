@@ -10,11 +10,11 @@
 mod columns;
 mod map;
 
-pub(crate) use columns::{ColumnJob, PerSample};
-pub(crate) use map::MapJob;
+pub(crate) use columns::{ColumnPlan, PerSample};
+pub(crate) use map::{MapPlan, MapTensors};
 
 use crate::error::Error;
-use crate::plan::Operand;
+use crate::operand::Operand;
 use crate::view::{Layout, MAX_RANK, element_count};
 
 /// Sizes of a tensor with channels.

@@ -5,7 +5,7 @@
 
 use super::forward::{load_valid, store_valid};
 use super::vector::{Simd, Vector};
-use super::{Kernel, Rows};
+use super::{Kernel, Rows, Stats};
 use crate::element::lanes::Of;
 use crate::element::{Element, Float};
 
@@ -23,6 +23,24 @@ pub struct Channels<A> {
     /// sum(g)/M and sum(g·x̂)/M of batch norm's backward.
     pub(crate) a: *const A,
     pub(crate) b: *const A,
+}
+
+impl<A> Channels<A> {
+    /// No values, for kernels that take them from elsewhere.
+    pub(crate) const NONE: Channels<A> = {
+        let none = std::ptr::null();
+        Channels { m: none, delta: none, r: none, gain: none, bias: none, a: none, b: none }
+    };
+
+    /// Returns the statistics alone, for kernels that use nothing else.
+    pub(crate) fn of(stats: Stats<A>) -> Self {
+        Channels { m: stats.m, delta: stats.delta, r: stats.r, ..Channels::NONE }
+    }
+
+    /// Returns statistics, γ and β.
+    pub(crate) fn with(stats: Stats<A>, (gain, bias): (*const A, *const A)) -> Self {
+        Channels { gain, bias, ..Channels::of(stats) }
+    }
 }
 
 /// Which sums to compute.

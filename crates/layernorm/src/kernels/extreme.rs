@@ -14,11 +14,11 @@
 //! **Backward.** A row is extreme if r < 2⁻⁶⁴ (f64: 2⁻⁵¹²), which only a large row can have, if it may have been
 //! small and r > 2³² (2²⁵⁶), or if sum(g) or sum(g·x̂) is not finite. In the first two cases m′, δ′ and r′ are
 //! recomputed from x; otherwise k = 0. If dy and γ are finite, then g′ = (dy·2ʲ)·(γ·2ˡ) with the powers that bring
-//! max|dy| and max|γ| into [1, 2), a and b are those of g′, and dx = (r′·fma(−x̂, b, g′ − a))·2ᵏ⁻ʲ⁻ˡ. If they are
-//! not, the formula's own NaN and infinities stand.
+//! max|dy| and max|γ| into [1, 2), a and b are those of g′, and dx = (r′·fma(−x̂, b, g′ − a))·2ᵏ⁻ʲ⁻ˡ. Otherwise the
+//! result is the NaN or infinity that the formula itself gives.
 //!
-//! **Sums for γ and β.** A sum that is not finite although every dy and x̂ in it is, is recomputed with dy scaled by
-//! the power of two that brings the largest |dy| of the column into [1, 2), and scaled back.
+//! **Sums for γ and β.** If a sum is not finite although every dy and x̂ in it is finite, it is recomputed with dy
+//! scaled by the power of two that brings the largest |dy| of the column into [1, 2), and scaled back.
 //!
 //! **Batch norm** follows the same rule with columns in place of rows.
 

@@ -6,15 +6,16 @@ pub mod vector;
 
 pub mod backward;
 pub mod columns;
-
+pub mod dots;
 pub mod extreme;
 pub mod forward;
 pub mod reduce;
 
 use crate::arch::MachineIsa;
 use crate::element::{Element, Float};
-use backward::{Backward, PartDots, PartGradient, RowDots};
+use backward::{Backward, PartGradient};
 use columns::{ChannelMap, ColumnSums};
+use dots::{PartDots, RowDots};
 use forward::Forward;
 use half::{bf16, f16};
 use vector::Simd;

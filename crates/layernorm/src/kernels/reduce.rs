@@ -12,7 +12,7 @@ use crate::sum::{BLOCK, LANES, PairTree};
 use std::mem::MaybeUninit;
 
 /// Lanes of the smallest vector (f64 on NEON), which determines the largest number of vectors in 256 lanes.
-const LEAST_LANES: usize = 2;
+const MIN_LANES: usize = 2;
 
 /// Terms of R sums along a row. Implementations mark the methods as `inline(always)`.
 pub(crate) trait Terms<V: Vector, const R: usize> {
@@ -156,7 +156,7 @@ const SIDE_BY_SIDE: usize = 8;
 /// Sums a block of whole rounds of 256 elements.
 #[inline(always)]
 unsafe fn whole_rounds<V: Vector, const R: usize>(terms: &impl Terms<V, R>, start: usize, rounds: usize) -> [V; R] {
-    let mut lanes = [const { MaybeUninit::uninit() }; LANES / LEAST_LANES];
+    let mut lanes = [const { MaybeUninit::uninit() }; LANES / MIN_LANES];
     let lanes = &mut lanes[..LANES / V::LANES];
     for (part, sums) in lanes.chunks_exact_mut(SIDE_BY_SIDE).enumerate() {
         let start = start + part * SIDE_BY_SIDE * V::LANES;
@@ -185,7 +185,7 @@ unsafe fn whole_rounds<V: Vector, const R: usize>(terms: &impl Terms<V, R>, star
 #[inline(always)]
 unsafe fn any_rounds<V: Vector, const R: usize>(terms: &impl Terms<V, R>, start: usize, len: usize) -> [V; R] {
     let zero = [V::splat(V::Elem::ZERO); R];
-    let mut lanes = [const { MaybeUninit::uninit() }; LANES / LEAST_LANES];
+    let mut lanes = [const { MaybeUninit::uninit() }; LANES / MIN_LANES];
     // Levels of zeros are skipped.
     let lanes = &mut lanes[..len.min(LANES).div_ceil(V::LANES).next_power_of_two()];
     for (i, sums) in lanes.iter_mut().enumerate() {

@@ -2,7 +2,7 @@
 
 use super::chunks::Chunks;
 use super::team::Team;
-use super::{Shared, Tiles, finish, input, output};
+use super::{Tiles, finish, input, output};
 use crate::arch::MachineIsa;
 use crate::context::{Context, Need, Scratch};
 use crate::element::{Element, Float};
@@ -11,94 +11,110 @@ use crate::kernels::backward::{Backward, ParameterSums};
 use crate::kernels::extreme::{self, Line, Scaled, column_sum};
 use crate::kernels::{Affine, RowNorm, Stats};
 use crate::memory;
+use crate::operand::Operand;
 use crate::pages;
-use crate::plan::Operand;
+use crate::threads::Shared;
 use crate::tune::{self, Memory};
 
-/// A backward pass. There is one γ per feature or one per row.
-pub(crate) struct BackwardJob<T: Element> {
+/// Tensors of a backward pass.
+pub(crate) struct BackwardTensors<T: Element> {
     pub(crate) x: Operand<*const T>,
     pub(crate) dy: Operand<*const T>,
     pub(crate) dh: Option<Operand<*const T>>,
     pub(crate) dx: Option<Operand<*mut T>>,
-    pub(crate) norm: RowNorm<T::Acc>,
-    pub(crate) affine: Affine<T::Acc>,
-    pub(crate) stats: Stats<T::Acc>,
-    /// Whether to compute the sums for γ and β, one per feature.
-    pub(crate) sums: bool,
 }
 
-impl<T: Element> BackwardJob<T> {
-    fn is_direct(&self) -> bool {
-        let optional = self.dh.is_none_or(|dh| dh.direct().is_some()) && self.dx.is_none_or(|dx| dx.direct().is_some());
-        self.x.direct().is_some() && self.dy.direct().is_some() && optional
+/// Tensors of a backward pass, and how their rows are divided among tasks.
+pub(crate) struct BackwardPlan<T: Element> {
+    pub(super) tensors: BackwardTensors<T>,
+    n: usize,
+    /// Whether to compute the sums for γ and β, one per feature.
+    sums: bool,
+    /// Whether the rows of all tensors are processed in place.
+    direct: bool,
+    /// Memory access hints for the kernels.
+    pub(super) memory: Memory,
+    chunks: Chunks,
+    /// The team that shares each row, if the rows are few and long.
+    team: Option<Team>,
+}
+
+impl<T: Element> BackwardPlan<T> {
+    /// Plans a pass, with the sums for γ and β or without.
+    pub(crate) fn new(tensors: BackwardTensors<T>, sums: bool, cx: &Context) -> Self {
+        let BackwardTensors { x, dy, dh, dx } = &tensors;
+        let (rows, n, threads) = (x.rows(), x.n(), cx.threads());
+        let in_place = dx.is_some_and(|dx| dx.direct().is_some());
+        let optional = dh.is_none_or(|dh| dh.direct().is_some()) && (dx.is_none() || in_place);
+        let direct = x.direct().is_some() && dy.direct().is_some() && optional;
+        let tiles = if direct { Need::default() } else { Tiles::<T>::need(n) };
+        let chunks = Chunks::new(rows, n, if sums { 2 * n } else { 0 }, tiles, cx);
+        let shares_rows = sums && direct && tune::share_rows(threads, rows, n);
+        let team = shares_rows.then(|| Team::new(rows, n, threads));
+        let memory = Memory::of::<T>(rows, n, in_place);
+        BackwardPlan { tensors, n, sums, direct, memory, chunks, team }
     }
 
-    fn chunks(&self, cx: &Context) -> Chunks {
-        let (rows, n) = (self.x.rows(), self.x.n());
-        let tiles = if self.is_direct() { Need::default() } else { Tiles::<T>::need(n) };
-        Chunks::new(rows, n, if self.sums { 2 * n } else { 0 }, tiles, cx)
+    /// Returns the scratch memory that [`BackwardPlan::run`] takes.
+    pub(crate) fn need(&self) -> Need {
+        let team = self.team.as_ref().map(|team| team.need::<T::Acc>()).unwrap_or_default();
+        team.and(self.chunks.need::<T::Acc>())
     }
 
-    /// Returns the scratch memory that [`BackwardJob::run`] takes.
-    pub(crate) fn need(&self, cx: &Context) -> Need {
-        let team = self.team(cx).map(|team| team.need::<T>()).unwrap_or_default();
-        team.and(self.chunks(cx).need::<T::Acc>())
-    }
-
-    /// Returns the memory access hints for the kernels.
-    pub(super) fn memory(&self) -> Memory {
-        let direct = self.dx.is_some_and(|dx| dx.direct().is_some());
-        Memory::of::<T>(self.x.rows(), self.x.n(), direct)
-    }
-
-    /// Returns the team that shares each row, if the rows are few and long.
-    fn team(&self, cx: &Context) -> Option<Team> {
-        let (rows, n, threads) = (self.x.rows(), self.x.n(), cx.threads());
-        let wanted = self.sums && self.is_direct() && tune::share_rows(threads, rows, n);
-        wanted.then(|| Team::new(rows, n, threads))
-    }
-
-    /// Runs the pass and returns the sums for γ and β, if requested.
+    /// Runs the pass and returns the sums for γ and β, if requested. There is one γ per feature or one per row.
     ///
     /// # Safety
     /// The operands, parameters and statistics are valid, and dx overlaps no input.
-    pub(crate) unsafe fn run(self, cx: &Context, scratch: &mut Scratch) -> Result<ParameterSums<T::Acc>, Error> {
-        let isa = cx.machine_isa()?;
-        let n = self.x.n();
-        let direct = self.is_direct();
+    pub(crate) unsafe fn run(
+        &self,
+        norm: RowNorm<T::Acc>,
+        affine: Affine<T::Acc>,
+        stats: Stats<T::Acc>,
+        cx: &Context,
+        scratch: &mut Scratch,
+    ) -> Result<ParameterSums<T::Acc>, Error> {
+        let (isa, n) = (cx.machine_isa()?, self.n);
         if cx.fresh_outputs() {
             // SAFETY: the output is valid.
-            unsafe { pages::ask_for_large(self.dx.and_then(|dx| dx.direct()), self.x.rows(), n) };
+            unsafe { pages::ask_for_large(self.tensors.dx.and_then(|dx| dx.direct()), self.tensors.x.rows(), n) };
         }
-        let shared = Shared(&raw const self);
-        let visit = |first: usize, end: usize, sums: *mut T::Acc, scratch: &mut Scratch| {
-            let sums = (!sums.is_null()).then(|| ParameterSums { gain: sums, bias: sums.wrapping_add(n) });
-            let tiles = if direct { Tiles::none() } else { Tiles::new(n, scratch) };
-            // SAFETY: `self` outlives the call; the rows and the scratch memory belong to this task.
-            unsafe { (*shared.get()).rows(isa, first, end, sums, &tiles) }
-        };
-        // SAFETY: the rows are contiguous, as `team` has checked.
-        let shared_rows = self.team(cx).and_then(|team| unsafe { team.run(&self, isa, scratch) });
-        // SAFETY: calls for different rows access different memory.
-        let gain = shared_rows.unwrap_or_else(|| unsafe { self.chunks(cx).run(scratch, &visit) });
+        let pass = BackwardPass { plan: self, isa, norm, affine, stats };
+        // SAFETY: the rows are contiguous, as `new` has checked.
+        let shared_rows = self.team.as_ref().and_then(|team| unsafe { team.run(&pass, scratch) });
+        let gain = shared_rows.unwrap_or_else(|| {
+            // SAFETY: tasks have separate rows.
+            let shared = unsafe { Shared::new(&raw const pass) };
+            let visit = |first: usize, end: usize, sums: *mut T::Acc, scratch: &mut Scratch| {
+                // SAFETY: `pass` outlives the call; the rows and the scratch memory belong to this task.
+                unsafe { (*shared.get()).rows(first, end, sums, scratch) }
+            };
+            // SAFETY: calls for different rows access different memory.
+            unsafe { self.chunks.run(scratch, &visit) }
+        });
         let sums = ParameterSums { gain, bias: gain.wrapping_add(n) };
         if self.sums {
             // SAFETY: the sums have n elements each.
-            unsafe { self.redo_overflown(sums)? };
+            unsafe { pass.redo_overflown(sums)? };
         }
         Ok(sums)
     }
+}
 
-    unsafe fn rows(
-        &self,
-        isa: MachineIsa,
-        first: usize,
-        end: usize,
-        sums: Option<ParameterSums<T::Acc>>,
-        tiles: &Tiles<T>,
-    ) {
-        let n = self.x.n();
+/// A planned pass with its parameters.
+pub(super) struct BackwardPass<'a, T: Element> {
+    pub(super) plan: &'a BackwardPlan<T>,
+    pub(super) isa: MachineIsa,
+    pub(super) norm: RowNorm<T::Acc>,
+    pub(super) affine: Affine<T::Acc>,
+    pub(super) stats: Stats<T::Acc>,
+}
+
+impl<T: Element> BackwardPass<'_, T> {
+    /// Processes some rows. Adds to the sums for γ and β unless `sums` is null.
+    unsafe fn rows(&self, first: usize, end: usize, sums: *mut T::Acc, scratch: &mut Scratch) {
+        let (plan, tensors, n) = (self.plan, &self.plan.tensors, self.plan.n);
+        let sums = (!sums.is_null()).then(|| ParameterSums { gain: sums, bias: sums.wrapping_add(n) });
+        let tiles = if plan.direct { Tiles::none() } else { Tiles::new(n, scratch) };
         let step = tiles.rows.unwrap_or(end - first);
         let mut row = first;
         while row < end {
@@ -106,10 +122,10 @@ impl<T: Element> BackwardJob<T> {
             // SAFETY: rows row .. row + count exist; the tiles have room for them.
             unsafe {
                 let kernel = Backward {
-                    x: input(&self.x, row, count, tiles.at[0]),
-                    dy: input(&self.dy, row, count, tiles.at[1]),
-                    dh: self.dh.map(|dh| input(&dh, row, count, tiles.at[2])),
-                    dx: self.dx.map(|dx| output(&dx, row, tiles.at[3])),
+                    x: input(&tensors.x, row, count, tiles.at[0]),
+                    dy: input(&tensors.dy, row, count, tiles.at[1]),
+                    dh: tensors.dh.map(|dh| input(&dh, row, count, tiles.at[2])),
+                    dx: tensors.dx.map(|dx| output(&dx, row, tiles.at[3])),
                     rows: count,
                     n,
                     first_row: row,
@@ -117,10 +133,10 @@ impl<T: Element> BackwardJob<T> {
                     affine: self.affine,
                     stats: self.stats,
                     sums,
-                    memory: self.memory(),
+                    memory: plan.memory,
                 };
-                T::backward(isa, kernel);
-                if let Some(dx) = self.dx {
+                T::backward(self.isa, kernel);
+                if let Some(dx) = tensors.dx {
                     finish(&dx, row, count, tiles.at[3]);
                 }
             }
@@ -130,19 +146,20 @@ impl<T: Element> BackwardJob<T> {
 
     /// Applies rule 6 to the sums for γ and β.
     unsafe fn redo_overflown(&self, sums: ParameterSums<T::Acc>) -> Result<(), Error> {
-        let (rows, n) = (self.x.rows(), self.x.n());
+        let BackwardTensors { x, dy, .. } = &self.plan.tensors;
+        let (rows, n) = (x.rows(), self.plan.n);
         let mut lines = Vec::new();
         for i in 0..n {
             // SAFETY: i < n, and every row exists.
             unsafe {
                 let (gain, bias) = (sums.gain.add(i), sums.bias.add(i));
-                let dy = |row: usize| self.dy.element(row, i).widen();
+                let dy = |row: usize| dy.element(row, i).widen();
                 if !(*gain).is_finite() {
                     if lines.is_empty() {
                         lines = memory::reserved(rows)?;
                         lines.extend((0..rows).map(|row| self.line(row)));
                     }
-                    let x_hat = |row: usize| lines[row].x_hat(self.x.element(row, i).widen());
+                    let x_hat = |row: usize| lines[row].x_hat(x.element(row, i).widen());
                     *gain = column_sum(rows, dy, x_hat).unwrap_or(*gain);
                 }
                 if !(*bias).is_finite() {
@@ -157,10 +174,10 @@ impl<T: Element> BackwardJob<T> {
     #[cold]
     unsafe fn line(&self, row: usize) -> Scaled<T::Acc> {
         // SAFETY: the row exists and has n elements.
-        let value = |i: usize| unsafe { self.x.element(row, i) }.widen();
+        let value = |i: usize| unsafe { self.plan.tensors.x.element(row, i) }.widen();
         // SAFETY: the row exists.
         let stat = unsafe { self.stats.get(row) };
-        Scaled::again(Line::Row, self.x.n(), value, &self.norm, stat)
+        Scaled::again(Line::Row, self.plan.n, value, &self.norm, stat)
     }
 }
 

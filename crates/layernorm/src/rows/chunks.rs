@@ -1,12 +1,13 @@
 //! Sums down the rows (rule 5), distributed over threads: chunks of 64 rows, folded as a balanced tree of adjacent
 //! pairs. A task takes a whole, aligned subtree, so the number of threads never changes the tree.
 
+use super::TASKS_PER_THREAD;
 use super::chunk_tree::{ChunkTree, add_to};
-use super::{Shared, TASKS_PER_THREAD};
 use crate::context::{Context, Need, Scratch};
 use crate::element::Float;
 use crate::sum::CHUNK;
-use crate::{threads, tune};
+use crate::threads::{self, Shared};
+use crate::tune;
 
 /// Distribution of the chunks over tasks, and the number of sums.
 pub(crate) struct Chunks {
@@ -55,7 +56,8 @@ impl Chunks {
         visit: &(dyn Fn(usize, usize, *mut A, &mut Scratch) + Sync),
     ) -> *mut A {
         let need = self.task_need::<A>();
-        let shared = Shared(scratch.part(need.times(self.tasks)));
+        // SAFETY: tasks have separate parts of it.
+        let shared = unsafe { Shared::new(scratch.part(need.times(self.tasks))) };
         let result = |task: usize| shared.get().nth(need, task).take::<A>(self.len);
         threads::run(self.threads, self.tasks, &|task| {
             // SAFETY: tasks have separate rows and scratch memory.

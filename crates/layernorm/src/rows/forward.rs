@@ -1,6 +1,6 @@
 //! Forward over the rows of a tensor.
 
-use super::{Shared, TASKS_PER_THREAD, Tiles, finish, input, output};
+use super::{TASKS_PER_THREAD, Tiles, finish, input, output};
 use crate::arch::MachineIsa;
 use crate::context::{Context, Need, Scratch};
 use crate::element::Element;
@@ -8,67 +8,72 @@ use crate::error::Error;
 use crate::kernels::forward::{Forward, Residual};
 use crate::kernels::vector::MAX_LANES;
 use crate::kernels::{Affine, RowNorm, Stats};
-use crate::plan::Operand;
+use crate::operand::Operand;
 use crate::sum::BLOCK;
+use crate::threads::{self, Shared};
 use crate::tune::Memory;
-use crate::{pages, threads, tune};
+use crate::{pages, tune};
 
-/// A forward pass.
-pub(crate) struct ForwardJob<T: Element> {
-    pub(crate) x: Operand<*const T>,
-    pub(crate) residual: Option<(Operand<*const T>, Operand<*mut T>)>,
-    pub(crate) y: Operand<*mut T>,
-    pub(crate) norm: RowNorm<T::Acc>,
-    pub(crate) affine: Affine<T::Acc>,
-    pub(crate) stats: Option<Stats<T::Acc>>,
+/// Tensors of a forward pass, and how their rows are divided among tasks.
+pub(crate) struct ForwardPlan<T: Element> {
+    x: Operand<*const T>,
+    residual: Option<(Operand<*const T>, Operand<*mut T>)>,
+    y: Operand<*mut T>,
+    rows: usize,
+    n: usize,
+    /// Whether the rows of all tensors are processed in place.
+    direct: bool,
+    /// Memory access hints for the kernels.
+    memory: Memory,
+    threads: usize,
+    tasks: usize,
+    /// Number of elements of h that a task keeps in scratch memory, because h itself bypasses the cache.
+    kept: usize,
+    /// Scratch memory of a task.
+    task_need: Need,
 }
 
-impl<T: Element> ForwardJob<T> {
-    fn is_direct(&self) -> bool {
-        let residual = self.residual.is_none_or(|(r, h)| r.direct().is_some() && h.direct().is_some());
-        self.x.direct().is_some() && self.y.direct().is_some() && residual
+impl<T: Element> ForwardPlan<T> {
+    /// Plans a pass from x to y. `residual`, if any, is r and h = x + r, which is then normalized.
+    pub(crate) fn new(
+        x: Operand<*const T>,
+        residual: Option<(Operand<*const T>, Operand<*mut T>)>,
+        y: Operand<*mut T>,
+        cx: &Context,
+    ) -> Self {
+        let (rows, n) = (y.rows(), y.n());
+        let in_place = y.direct().is_some();
+        let residual_direct = residual.is_none_or(|(r, h)| r.direct().is_some() && h.direct().is_some());
+        let direct = in_place && x.direct().is_some() && residual_direct;
+        let memory = Memory::of::<T>(rows, n, in_place);
+        let threads = tune::threads(cx.threads(), rows.saturating_mul(n));
+        // Each task that packs has its own tiles, so there are then no more tasks than threads.
+        let tasks = if threads == 1 || !direct { threads } else { threads * TASKS_PER_THREAD };
+        let group = if n <= BLOCK { tune::rows_per_group::<T>(n, MAX_LANES) } else { 1 };
+        let kept = if residual.is_some() && memory.stream { group.saturating_mul(n) } else { 0 };
+        let tiles = if direct { Need::default() } else { Tiles::<T>::need(n) };
+        let task_need = tiles.and(Need::default().plus::<T>(kept));
+        ForwardPlan { x, residual, y, rows, n, direct, memory, threads, tasks: tasks.min(rows.max(1)), kept, task_need }
     }
 
-    /// Returns the memory access hints for the kernels.
-    fn memory(&self) -> Memory {
-        Memory::of::<T>(self.y.rows(), self.y.n(), self.y.direct().is_some())
-    }
-
-    fn threads(&self, cx: &Context) -> usize {
-        tune::threads(cx.threads(), self.y.rows().saturating_mul(self.y.n()))
-    }
-
-    /// Returns the number of tasks. Each task that packs has its own tiles, so there are then no more tasks than
-    /// threads.
-    fn tasks(&self, cx: &Context) -> usize {
-        let threads = self.threads(cx);
-        let tasks = if threads == 1 || !self.is_direct() { threads } else { threads * TASKS_PER_THREAD };
-        tasks.min(self.y.rows().max(1))
-    }
-
-    /// Returns the number of elements of h that a task keeps in scratch memory, because h itself bypasses the cache.
-    fn kept(&self) -> usize {
-        let n = self.y.n();
-        let rows = if n <= BLOCK { tune::rows_per_group::<T>(n, MAX_LANES) } else { 1 };
-        if self.residual.is_some() && self.memory().stream { rows.saturating_mul(n) } else { 0 }
-    }
-
-    fn task_need(&self) -> Need {
-        let tiles = if self.is_direct() { Need::default() } else { Tiles::<T>::need(self.y.n()) };
-        tiles.and(Need::default().plus::<T>(self.kept()))
-    }
-
-    /// Returns the scratch memory that [`ForwardJob::run`] takes.
-    pub(crate) fn need(&self, cx: &Context) -> Need {
-        self.task_need().times(self.tasks(cx))
+    /// Returns the scratch memory that [`ForwardPlan::run`] takes.
+    pub(crate) fn need(&self) -> Need {
+        self.task_need.times(self.tasks)
     }
 
     /// # Safety
     /// The operands, parameters and statistics are valid, and outputs do not overlap inputs except where they are the
     /// same tensor.
-    pub(crate) unsafe fn run(self, cx: &Context, scratch: &mut Scratch) -> Result<(), Error> {
+    pub(crate) unsafe fn run(
+        &self,
+        norm: RowNorm<T::Acc>,
+        affine: Affine<T::Acc>,
+        stats: Option<Stats<T::Acc>>,
+        cx: &Context,
+        scratch: &mut Scratch,
+    ) -> Result<(), Error> {
         let isa = cx.machine_isa()?;
-        let (rows, n, direct) = (self.y.rows(), self.y.n(), self.is_direct());
+        let (rows, n) = (self.rows, self.n);
         if cx.fresh_outputs() {
             // SAFETY: the outputs are valid.
             unsafe {
@@ -76,51 +81,63 @@ impl<T: Element> ForwardJob<T> {
                 pages::ask_for_large(self.residual.and_then(|(_, h)| h.direct()), rows, n);
             }
         }
-        let (tasks, need, kept, memory) = (self.tasks(cx), self.task_need(), self.kept(), self.memory());
-        let shared = Shared((&raw const self, scratch.part(need.times(tasks))));
-        threads::run(self.threads(cx), tasks, &|task| {
-            let (job, scratch) = shared.get();
-            let mut scratch = scratch.nth(need, task);
-            let (first, end) = (rows * task / tasks, rows * (task + 1) / tasks);
-            // SAFETY: `self` outlives the call, and tasks have separate rows and scratch memory.
-            unsafe {
-                let tiles = if direct { Tiles::none() } else { Tiles::new(n, &mut scratch) };
-                (*job).rows(isa, first, end, &tiles, scratch.take::<T>(kept), memory);
-            }
+        let pass = ForwardPass { plan: self, isa, norm, affine, stats };
+        // SAFETY: tasks have separate rows and scratch memory.
+        let shared = unsafe { Shared::new((&raw const pass, scratch.part(self.need()))) };
+        threads::run(self.threads, self.tasks, &|task| {
+            let (pass, scratch) = shared.get();
+            // SAFETY: `pass` outlives the call; the rest is guaranteed by the caller.
+            unsafe { (*pass).task(task, scratch) };
         });
         Ok(())
     }
+}
 
-    unsafe fn rows(&self, isa: MachineIsa, first: usize, end: usize, tiles: &Tiles<T>, kept: *mut T, memory: Memory) {
-        let n = self.y.n();
+/// A planned pass with its parameters.
+struct ForwardPass<'a, T: Element> {
+    plan: &'a ForwardPlan<T>,
+    isa: MachineIsa,
+    norm: RowNorm<T::Acc>,
+    affine: Affine<T::Acc>,
+    stats: Option<Stats<T::Acc>>,
+}
+
+impl<T: Element> ForwardPass<'_, T> {
+    /// Processes the rows of a task. `scratch` has a part for each task.
+    unsafe fn task(&self, task: usize, scratch: Scratch) {
+        let plan = self.plan;
+        let mut scratch = scratch.nth(plan.task_need, task);
+        let tiles = if plan.direct { Tiles::none() } else { Tiles::new(plan.n, &mut scratch) };
+        let kept = scratch.take::<T>(plan.kept);
+        let (first, end) = (plan.rows * task / plan.tasks, plan.rows * (task + 1) / plan.tasks);
         let step = tiles.rows.unwrap_or(end - first);
         let mut row = first;
         while row < end {
             let count = step.min(end - row);
             // SAFETY: rows row .. row + count exist; the tiles have room for them.
             unsafe {
-                let residual = self.residual.map(|(r, h)| Residual {
+                let residual = plan.residual.map(|(r, h)| Residual {
                     r: input(&r, row, count, tiles.at[1]),
                     h: output(&h, row, tiles.at[2]),
                     kept,
                 });
                 let kernel = Forward {
-                    x: input(&self.x, row, count, tiles.at[0]),
+                    x: input(&plan.x, row, count, tiles.at[0]),
                     residual,
-                    y: output(&self.y, row, tiles.at[3]),
+                    y: output(&plan.y, row, tiles.at[3]),
                     rows: count,
-                    n,
+                    n: plan.n,
                     first_row: row,
                     norm: self.norm,
                     affine: self.affine,
                     stats: self.stats,
-                    memory,
+                    memory: plan.memory,
                 };
-                T::forward(isa, kernel);
-                if let Some((_, h)) = self.residual {
+                T::forward(self.isa, kernel);
+                if let Some((_, h)) = plan.residual {
                     finish(&h, row, count, tiles.at[2]);
                 }
-                finish(&self.y, row, count, tiles.at[3]);
+                finish(&plan.y, row, count, tiles.at[3]);
             }
             row += count;
         }

@@ -1,8 +1,8 @@
 //! Runs the row kernels over a tensor: in place where rows are contiguous, otherwise in packed tiles, on one thread
 //! or several.
 //!
-//! The distribution of rows over threads never changes a bit: each row has a fixed order of operations, and the sums
-//! down the rows are folded as a fixed tree of chunks of 64 rows, of which a task always takes whole, aligned
+//! The distribution of rows over threads never affects the results: each row has a fixed order of operations, and the
+//! sums down the rows are folded as a fixed tree of chunks of 64 rows, of which a task always takes whole, aligned
 //! subtrees.
 
 mod backward;
@@ -11,33 +11,18 @@ mod chunks;
 mod forward;
 mod team;
 
-pub(crate) use backward::{BackwardJob, any_scaled};
+pub(crate) use backward::{BackwardPlan, BackwardTensors, any_scaled};
 pub(crate) use chunks::Chunks;
-pub(crate) use forward::ForwardJob;
+pub(crate) use forward::ForwardPlan;
 
 use crate::context::{Need, Scratch};
 use crate::element::Element;
 use crate::kernels::Rows;
-use crate::plan::Operand;
+use crate::operand::Operand;
 use crate::tune;
 
 /// Average number of tasks per thread: enough to compensate for a thread that is delayed.
 const TASKS_PER_THREAD: usize = 4;
-
-/// A pointer shared with other threads. Tasks access disjoint parts of what it points to.
-#[derive(Clone, Copy)]
-pub(crate) struct Shared<P>(pub(crate) P);
-// SAFETY: see above; the views behind the pointers are Send and Sync.
-unsafe impl<P> Send for Shared<P> {}
-// SAFETY: as above.
-unsafe impl<P> Sync for Shared<P> {}
-
-impl<P: Copy> Shared<P> {
-    /// Returns the pointer. A method, so that closures capture the whole struct.
-    pub(crate) fn get(&self) -> P {
-        self.0
-    }
-}
 
 /// Scratch memory into which a task packs rows, for up to four operands; none if all rows are processed in place.
 pub(crate) struct Tiles<T> {

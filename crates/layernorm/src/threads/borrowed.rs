@@ -2,7 +2,8 @@
 //! library, which PyTorch uses, spin for milliseconds after each of its operations, on the very cores that our
 //! threads would need.
 
-use super::{Breaks, Meeting, lock};
+use super::barrier::BreakOnDrop;
+use super::{Barrier, lock};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -74,16 +75,16 @@ pub(super) fn run(fork: Fork, members: usize, tasks: usize, work: &(dyn Fn(usize
     panic.resume();
 }
 
-pub(super) fn team(fork: Fork, members: usize, work: &(dyn Fn(usize, &Meeting) + Sync)) -> bool {
+pub(super) fn team(fork: Fork, members: usize, work: &(dyn Fn(usize, &Barrier) + Sync)) -> bool {
     let (next, panic, called) = (AtomicUsize::new(0), Panic::default(), AtomicBool::new(false));
-    let meeting = Meeting::new(members);
+    let barrier = Barrier::new(members);
     fork(members, &|present| {
         // All threads see the same number: either all members are present and work, or none does.
         if present == members {
             called.store(true, Ordering::Relaxed);
             panic.caught(|| {
-                let breaks = Breaks(&meeting);
-                work(next.fetch_add(1, Ordering::Relaxed), &meeting);
+                let breaks = BreakOnDrop(&barrier);
+                work(next.fetch_add(1, Ordering::Relaxed), &barrier);
                 std::mem::forget(breaks);
             });
         }
@@ -125,9 +126,9 @@ mod tests {
     #[test]
     fn a_team_is_whole_or_not_called() {
         let seen = AtomicUsize::new(0);
-        let work = |member: usize, meeting: &Meeting| {
+        let work = |member: usize, barrier: &Barrier| {
             seen.fetch_add(1 << (8 * member), Ordering::Relaxed);
-            meeting.wait();
+            barrier.wait();
             assert_eq!(seen.load(Ordering::Relaxed), 0x01_01_01, "all members arrive before any continues");
         };
         assert!(team(scoped, 3, &work));
@@ -138,10 +139,10 @@ mod tests {
     fn a_panic_reaches_the_caller_and_leaves_nobody_waiting() {
         assert!(catch_unwind(|| run(scoped, 2, 4, &|task| assert!(task != 2, "task 2"))).is_err());
         let caught = catch_unwind(|| {
-            team(scoped, 2, &|member, meeting| {
-                meeting.wait();
+            team(scoped, 2, &|member, barrier| {
+                barrier.wait();
                 assert!(member != 1, "member 1");
-                meeting.wait();
+                barrier.wait();
             })
         });
         assert!(caught.is_err());

@@ -1,26 +1,22 @@
 //! What the tests share: the reference, inputs, and comparison of bits.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
-pub mod oracle;
 pub mod reference;
 pub mod rule_six;
 
+use layernorm::parts::SplitMix64;
 use layernorm::{Context, Element, Float, Isa};
 
-/// A small generator of the same numbers on every machine (splitmix64).
-pub struct Random(u64);
+/// A generator of the same numbers on every machine.
+pub struct Random(SplitMix64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Random(seed)
+        Random(SplitMix64::new(seed))
     }
 
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     pub fn below(&mut self, n: usize) -> usize {
@@ -28,7 +24,7 @@ impl Random {
     }
 
     pub fn uniform(&mut self) -> f64 {
-        (self.bits() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.uniform()
     }
 
     /// Standard normal.

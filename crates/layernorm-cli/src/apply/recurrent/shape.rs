@@ -1,7 +1,7 @@
 //! The shapes of sequences, lengths and states, checked against the network.
 
 use crate::apply::files::{Input, Number};
-use crate::apply::results::{MOST_WITHOUT_ELEMENTS, room};
+use crate::apply::results::{MAX_WITHOUT_ELEMENTS, room};
 use crate::failure::Failure;
 use layernorm::Float;
 use layernorm_npy::{DType, Scalar};
@@ -34,8 +34,8 @@ impl Shape {
             }
         };
         let most = shape.steps.max(shape.batch);
-        if shape.steps.min(shape.batch) == 0 && most > MOST_WITHOUT_ELEMENTS {
-            let expected = format!("at most {MOST_WITHOUT_ELEMENTS} steps or sequences in an empty tensor");
+        if shape.steps.min(shape.batch) == 0 && most > MAX_WITHOUT_ELEMENTS {
+            let expected = format!("at most {MAX_WITHOUT_ELEMENTS} steps or sequences in an empty tensor");
             return Err(x.wrong(&expected, &format_args!("shape {:?}", x.shape())));
         }
         Ok(shape)

@@ -1,6 +1,6 @@
 //! Proof that the timed results are right, for some sequences of the batch.
 //!
-//! 1. **y** is compared with a slow loop in f64 ([`Loop`]). The tolerance comes from the loop itself: it runs again with every
+//! 1. **y** is compared with a slow loop in f64 ([`Oracle`]). The tolerance comes from the loop itself: it runs again with every
 //!    intermediate result perturbed, with a random sign, by as much as rounding in the arithmetic type would, which shows how
 //!    far such errors grow in this network. The tolerance is [`SAFETY`] times the largest difference so far, because one choice
 //!    of signs is not the worst case, plus the final rounding to the element type.
@@ -13,8 +13,8 @@
 use super::work::{Entrant, Number, Pass, Work};
 use crate::failure::Failure;
 use crate::random::Random;
-use crate::reference::Loop;
 use layernorm::{Context, Element, Float, Isa};
+use layernorm_lab::reference::cell::{Oracle, Rounding};
 use layernorm_rnn::{Config, Gradients, Network, Params, Runner, Sequences, Training};
 use serde::Serialize;
 
@@ -84,7 +84,7 @@ pub fn prove<T: Number>(work: &mut Work<T>, entrant: &mut Entrant<T>) -> Result<
     for (what, part) in [("y", proof.largest_part_of_bound), ("the gradients", proof.slope_part_of_bound)] {
         if part > 1.0 || part.is_nan() {
             return Err(Failure::out_of_contract(format!(
-                "out of contract: {what} of {}: expected an error within the bound, found {part:.3e} times it; \
+                "outside the contract: {what} of {}: expected an error within the bound, found {part:.3e} times it; \
                  nothing was timed",
                 entrant.name()
             )));
@@ -141,8 +141,9 @@ fn larger(a: f64, b: f64) -> f64 {
 
 /// The largest error of y in a sequence as a fraction of the tolerance; NaN if y contains one.
 fn check_y<T: Number>(config: &Config, params: &Params<f64>, x: &[f64], found: &[f64]) -> f64 {
-    let exact = Loop::new(config, params).run(x);
-    let shaken = Loop::new(config, params).shaken(T::ARITHMETIC, x.len() as u64).run(x);
+    let exact = Oracle::new(config, params).outputs(x);
+    let rounding = Rounding::Usual(T::ARITHMETIC);
+    let shaken = Oracle::new(config, params).rounded(rounding, x.len() as u64).outputs(x);
     let (mut distance, mut worst) = (0.0f64, 0.0f64);
     let rows = exact.chunks(config.hidden).zip(shaken.chunks(config.hidden)).zip(found.chunks(config.hidden));
     for ((exact, shaken), found) in rows {
@@ -174,7 +175,7 @@ fn check_slope<T: Number>(
         params.values_mut().iter_mut().zip(&vparams).for_each(|(value, v)| *value += step * v);
         let x: Vec<f64> = wide(&part.x).iter().zip(&vx).map(|(x, v)| x + step * v).collect();
         let sequence = |s: usize| {
-            let y = Loop::new(config, &params).run(&pick(&x, part.steps, part.picked.len(), &[s]));
+            let y = Oracle::new(config, &params).outputs(&pick(&x, part.steps, part.picked.len(), &[s]));
             y.iter().zip(part.column(&part.dy, s)).map(|(y, dy)| y * dy).sum::<f64>()
         };
         (0..part.picked.len()).map(sequence).sum::<f64>()
@@ -200,7 +201,7 @@ fn check_bits<T: Number>(
             return Ok(());
         }
         Err(Failure::out_of_contract(format!(
-            "out of contract: {} of {}: expected the bits of each sequence alone in plain Rust, found {differing} of {} \
+            "outside the contract: {} of {}: expected the bits of each sequence alone in plain Rust, found {differing} of {} \
              outputs that differ; nothing was timed",
             pass.name(),
             size,
@@ -264,11 +265,11 @@ mod tests {
             let (part, params) = (Part::of(&work), widened(&entrant.network).unwrap());
             let config = entrant.network.config();
             let x = part.column(&part.x, 0);
-            let y = Loop::new(config, &params).run(&x);
+            let y = Oracle::new(config, &params).outputs(&x);
             assert!(check_y::<f32>(config, &params, &x, &y) <= 1.0);
             let mut other = params.clone();
             other.values_mut().iter_mut().take(8 * 16).for_each(|value| *value *= 1.001);
-            let y = Loop::new(config, &other).run(&x);
+            let y = Oracle::new(config, &other).outputs(&x);
             assert!(check_y::<f32>(config, &params, &x, &y) > 1.0, "{kind:?}");
 
             let mut runner = Runner::<f32>::default();

@@ -127,11 +127,11 @@ impl Report {
         let slope = proofs().map(|proof| proof.slope_part_of_bound).fold(0.0, f64::max);
         let outputs: usize = proofs().map(|proof| proof.outputs_compared).sum();
         format!(
-            "{} of {}, one layer: B sequences of T steps, I inputs, H hidden units, into given memory. A training step is\n\
+            "{} of {}, one layer: B sequences of T steps, I inputs, H hidden units, into preallocated memory. A training step is\n\
              forward and backward, with the gradients of input, parameters and state. One step advances all sequences\n\
              by one step, as in streaming. Variants take turns; ratios compare best times with the variant none, which\n\
              has no norms. GFLOP/s counts only the products with W and U, and backward as two forward passes.\n\
-             Proved right before timing: y against a slow loop in f64, with errors of at most {:.0}% of the tolerance\n\
+             Verified before timing: y against a slow loop in f64, with errors of at most {:.0}% of the tolerance\n\
              for rounding; the gradients against its slope, {:.0}% of the tolerance; {outputs} outputs have the same\n\
              bits as a sequence alone in plain Rust.",
             self.op.to_string().to_uppercase(),

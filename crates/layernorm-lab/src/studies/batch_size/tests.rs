@@ -6,11 +6,11 @@ fn every_image_is_seen_equally_often() {
     for settings in [Settings::default(), Settings { full: true, ..Settings::default() }] {
         let plans = BatchSize.plan(&settings);
         for plan in &plans {
-            let seen = plan.settings["spec"]["steps"].as_u64().unwrap()
-                * plan.settings["spec"]["batch_size"].as_u64().unwrap();
-            let all = plan.settings["spec"]["train"].as_u64().unwrap() * if settings.full { 5 } else { 3 };
+            let spec = plan.spec().unwrap();
+            let seen = spec.steps * spec.batch_size;
+            let all = spec.train * if settings.full { 5 } else { 3 };
             // Whole batches only: less than one batch per epoch is dropped.
-            assert!(seen <= all && all - seen < 128 * 5, "{}", plan.run);
+            assert!(seen <= all && all - seen < 128 * 5, "{}", plan.run());
         }
     }
 }

@@ -15,9 +15,9 @@ const SAME: f64 = 0.0011;
 
 pub(super) fn story(study: &Correlation, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = blank(study.name(), "Correlation of hidden units", study.question(), records);
-    story.expectation = "Batch norm shifts and scales each unit separately, so it changes no correlation over its \
-                         batch. Layer norm shifts and scales each image separately, so it can. Neither is designed to \
-                         remove correlations."
+    story.expectation = "Batch norm shifts and scales each unit separately, so it changes no correlations over its \
+                         batch. Layer norm shifts and scales each image separately, so it can change them. Neither is \
+                         designed to remove correlations."
         .to_owned();
     let groups: Vec<Group<'_>> = probed(runs, ID, "correlation");
     if groups.is_empty() {

@@ -6,12 +6,11 @@
 use crate::data::SplitMix64;
 use crate::records::{Record, RunFile};
 use crate::report::{Cell, Chart, Group, Picture, Story, Table};
-use crate::studies::tools::{axis, chart, each, events, largest, moments, narrow, refused, rms, setting, short};
+use crate::studies::tools::{axis, chart, each, events, largest, moments, narrow, refused, rms, short};
 use crate::studies::tools::{normal, uniform, wide};
-use crate::studies::{Error, Observer};
+use crate::studies::{Computation, Error, Observer};
 use layernorm::{BatchNorm, LayerNorm};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 const ROWS: usize = 256;
 const ELEMENTS: usize = 64;
@@ -58,17 +57,30 @@ pub(super) struct Undone {
     pub(super) typical: f64,
 }
 
-pub(super) fn settings() -> Value {
-    json!({"data_seed": 1, "rows": ROWS, "elements": ELEMENTS, "eps": EPS})
+/// Settings of the run.
+#[derive(Debug, Serialize)]
+pub(super) struct Distribution {
+    data_seed: u64,
+    rows: usize,
+    elements: usize,
+    eps: f64,
 }
 
-pub(super) fn run(settings: &Value, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
-    let x = rows(setting(settings, "data_seed")?);
-    let all: Vec<Option<(f64, f64)>> = [None].into_iter().chain(SETTINGS.map(Some)).collect();
-    each("histogram", &all, 0.0..0.6, file, observer, |&gain_bias| histogram(&x, gain_bias).map_err(refused))?;
-    let tries = [Try::EachRow, Try::AllRows, Try::EachFeature, Try::BatchNorm];
-    each("undone", &tries, 0.6..1.0, file, observer, |&with| undone(&x, with).map_err(refused))?;
-    Ok(file.finish()?)
+impl Distribution {
+    pub(super) fn new() -> Distribution {
+        Distribution { data_seed: 1, rows: ROWS, elements: ELEMENTS, eps: EPS }
+    }
+}
+
+impl Computation for Distribution {
+    fn run(&self, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
+        let x = rows(self.data_seed);
+        let all: Vec<Option<(f64, f64)>> = [None].into_iter().chain(SETTINGS.map(Some)).collect();
+        each("histogram", &all, 0.0..0.6, file, observer, |&gain_bias| histogram(&x, gain_bias).map_err(refused))?;
+        let tries = [Try::EachRow, Try::AllRows, Try::EachFeature, Try::BatchNorm];
+        each("undone", &tries, 0.6..1.0, file, observer, |&with| undone(&x, with).map_err(refused))?;
+        Ok(file.finish()?)
+    }
 }
 
 /// Rows with means around 2, standard deviations from 0.5 to 3 and a long right tail.

@@ -139,7 +139,7 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
             .to_vec(),
         notes: vec![
             "Errors are in units in the last place of the larger of |y| and a tenth of the row's largest |y|, relative \
-             to a reference in f64 with compensated sums."
+             to a reference of 106 bits."
                 .into(),
         ],
     });

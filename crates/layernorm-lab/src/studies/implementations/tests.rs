@@ -1,5 +1,4 @@
 use super::*;
-use crate::records::Header;
 use crate::studies::tools::{events, testing};
 
 #[test]
@@ -29,9 +28,8 @@ fn times_are_stored_beside_the_records_and_added_to_the_story() {
     Implementations.add_measured(&mut story, &folder.path().join("missing"));
     assert_eq!(story.charts.len(), 0);
     let plan = &Implementations.plan(&Settings::default())[0];
-    let header = Header::new("implementations", &plan.run, plan.settings.clone());
-    let mut file = RunFile::open(folder.path(), header).unwrap();
-    Implementations.run(plan, testing::data(), &mut file, &mut testing::Patience(usize::MAX)).unwrap();
+    let mut file = RunFile::open(folder.path(), plan.header().clone()).unwrap();
+    plan.execute(testing::data(), &mut file, &mut testing::Patience(usize::MAX)).unwrap();
     std::fs::write(folder.path().join("implementations-broken.times.json"), "no JSON").unwrap();
     let before = Implementations.story(std::slice::from_ref(file.record()));
     let mut story = before.clone();
@@ -39,6 +37,6 @@ fn times_are_stored_beside_the_records_and_added_to_the_story() {
     testing::check(&story);
     assert_eq!(story.charts.len(), before.charts.len() + 1);
     assert!(story.answer.contains("times as long as this library"), "{}", story.answer);
-    assert!(folder.path().join(format!("{}.times.json", plan.run)).exists());
+    assert!(folder.path().join(format!("{}.times.json", plan.run())).exists());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "no other files are left");
 }

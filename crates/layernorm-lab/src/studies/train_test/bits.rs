@@ -4,11 +4,10 @@
 use crate::data::SplitMix64;
 use crate::records::{Record, RunFile};
 use crate::report::{Cell, Picture, Story, Table};
-use crate::studies::tools::{chart, each, events, largest, narrow, normals, refused, setting, short, wide};
-use crate::studies::{Error, Observer};
+use crate::studies::tools::{chart, each, events, largest, narrow, normals, refused, short, wide};
+use crate::studies::{Computation, Error, Observer};
 use layernorm::{BatchNorm, Element, LayerNorm, bf16, f16};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// Batch size.
 const CASES: usize = 64;
@@ -46,22 +45,31 @@ pub(super) struct Neighbours {
     pub(super) largest: f64,
 }
 
-pub(super) fn run(settings: &Value, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
-    let (seed, full): (u64, bool) = (setting(settings, "data_seed")?, setting(settings, "full")?);
-    let widths: Vec<usize> = WIDTHS.into_iter().chain(WIDE.into_iter().filter(|_| full)).collect();
-    let all: Vec<(&str, usize)> = ["f16", "bf16", "f32", "f64"]
-        .into_iter()
-        .flat_map(|kind| widths.iter().map(move |&width| (kind, width)))
-        .collect();
-    let compare = |&(kind, width): &(&str, usize)| match kind {
-        "f16" => layer_norm::<f16>(width, seed),
-        "bf16" => layer_norm::<bf16>(width, seed),
-        "f32" => layer_norm::<f32>(width, seed),
-        _ => layer_norm::<f64>(width, seed),
-    };
-    each("bits", &all, 0.0..0.8, file, observer, |of| compare(of).map_err(refused))?;
-    each("neighbours", &widths, 0.8..1.0, file, observer, |&width| batch_norm(width, seed).map_err(refused))?;
-    Ok(file.finish()?)
+/// Settings of the run.
+#[derive(Debug, Serialize)]
+pub(super) struct CompareBits {
+    pub(super) data_seed: u64,
+    pub(super) full: bool,
+}
+
+impl Computation for CompareBits {
+    fn run(&self, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
+        let CompareBits { data_seed: seed, full } = *self;
+        let widths: Vec<usize> = WIDTHS.into_iter().chain(WIDE.into_iter().filter(|_| full)).collect();
+        let all: Vec<(&str, usize)> = ["f16", "bf16", "f32", "f64"]
+            .into_iter()
+            .flat_map(|kind| widths.iter().map(move |&width| (kind, width)))
+            .collect();
+        let compare = |&(kind, width): &(&str, usize)| match kind {
+            "f16" => layer_norm::<f16>(width, seed),
+            "bf16" => layer_norm::<bf16>(width, seed),
+            "f32" => layer_norm::<f32>(width, seed),
+            _ => layer_norm::<f64>(width, seed),
+        };
+        each("bits", &all, 0.0..0.8, file, observer, |of| compare(of).map_err(refused))?;
+        each("neighbours", &widths, 0.8..1.0, file, observer, |&width| batch_norm(width, seed).map_err(refused))?;
+        Ok(file.finish()?)
+    }
 }
 
 /// Number of differing bits, counted after converting to f64, which is exact.

@@ -7,13 +7,12 @@
 use crate::data::SplitMix64;
 use crate::records::{Record, RunFile};
 use crate::report::{Cell, Picture, Series, Story, Table};
-use crate::studies::tools::{axis, chart, each, events, narrow, normal, normals, refused, rms, setting, short};
+use crate::studies::tools::{axis, chart, each, events, narrow, normal, normals, refused, rms, short};
 use crate::studies::tools::{uniform, wide};
-use crate::studies::{Error, Observer};
+use crate::studies::{Computation, Error, Observer};
 use layernorm::batch_norm::{self, BatchConfig};
 use layernorm::{BatchNorm, Context, LayerNorm, Saved, View, ViewMut};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 const CHANNELS: usize = 64;
 const BATCH_SIZES: [usize; 4] = [4, 16, 64, 256];
@@ -40,11 +39,20 @@ pub(super) struct Single {
     pub(super) layer: f64,
 }
 
-pub(super) fn run(settings: &Value, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
-    let (seed, batches): (u64, usize) = (setting(settings, "seed")?, setting(settings, "batches")?);
-    each("stream", &BATCH_SIZES, 0.0..0.9, file, observer, |&size| stream(size, batches, seed).map_err(refused))?;
-    each("single", &[seed], 0.9..1.0, file, observer, |&seed| single(seed).map_err(refused))?;
-    Ok(file.finish()?)
+/// Settings of a run.
+#[derive(Debug, Serialize)]
+pub(super) struct FollowStatistics {
+    pub(super) seed: u64,
+    pub(super) batches: usize,
+}
+
+impl Computation for FollowStatistics {
+    fn run(&self, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
+        let FollowStatistics { seed, batches } = *self;
+        each("stream", &BATCH_SIZES, 0.0..0.9, file, observer, |&size| stream(size, batches, seed).map_err(refused))?;
+        each("single", &[seed], 0.9..1.0, file, observer, |&seed| single(seed).map_err(refused))?;
+        Ok(file.finish()?)
+    }
 }
 
 /// Batches whose channels have different means and standard deviations.
@@ -173,7 +181,7 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, boo
         let answer = single.refusal.as_ref().map_or("succeeded".to_owned(), |words| format!("failed ({words})"));
         story.notes.push(format!(
             "A batch of one sample: training batch norm {answer}; with the batch's own statistics every output is β, \
-             so nothing of the sample is left (largest |y − β| = {}). Layer norm's output has standard deviation {}.",
+             so all information about the sample is lost (largest |y − β| = {}). Layer norm's output has standard deviation {}.",
             short(single.own),
             short(single.layer)
         ));

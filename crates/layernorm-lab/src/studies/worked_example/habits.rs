@@ -101,7 +101,7 @@ impl Habit {
             }
             Habit::PatientScore => "This is layer norm, with each patient as a row.",
             Habit::MeasurementScore => "This is batch norm, with all patients as the batch.",
-            Habit::PixelRange => "255 is a constant that does not depend on the data, so this is no normalization.",
+            Habit::PixelRange => "255 is a constant that does not depend on the data, so this is not a normalization.",
             Habit::WordShares => {
                 "The length is that of the document itself. Like layer norm, this scales each row, here by its sum."
             }

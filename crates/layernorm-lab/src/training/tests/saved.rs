@@ -3,7 +3,7 @@
 use super::*;
 use crate::models::Taps;
 use crate::training::container;
-use crate::training::evaluate::Eye;
+use crate::training::evaluate::Preprocessor;
 use burn::tensor::Device;
 use burn::tensor::activation::softmax;
 
@@ -35,11 +35,12 @@ fn a_network_says_the_same_after_it_was_saved_and_loaded() {
 fn a_network_sees_pixels_as_in_training() {
     let spec = Spec { input_scale: 0.1, ..mlp(Norm::Batch) };
     let outcome = Place::new(&spec).finish();
-    let eye = Eye { scaling: outcome.scaling.clone(), scale: spec.input_scale, shift: 0.0, blank_rows: 0 };
+    let preprocessor =
+        Preprocessor { scaling: outcome.scaling.clone(), scale: spec.input_scale, shift: 0.0, blank_rows: 0 };
     let net = outcome.net.clone();
     let model = SavedModel::new(outcome, &spec, IMAGE);
     for (image, prediction) in predictions(&model).iter().enumerate() {
-        let cases = eye.see(&data().test, &[image], &Device::flex());
+        let cases = preprocessor.gather(&data().test, &[image], &Device::flex());
         let expected: Vec<f32> =
             softmax(net.forward(cases.images, &mut Taps::closed()), 1).into_data().try_to_vec().unwrap();
         assert_eq!(prediction.probabilities, expected);

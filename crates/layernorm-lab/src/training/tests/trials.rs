@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::data::Scaling;
-use crate::training::evaluate::Eye;
+use crate::training::evaluate::Preprocessor;
 use crate::training::events::{Test, Trained};
 use burn::tensor::Device;
 
@@ -90,8 +90,8 @@ fn longer_images_work_with_an_lstm_and_are_rejected_by_others() {
 #[test]
 fn pixels_are_scaled_shifted_and_preceded_by_background() {
     let (digits, scaling) = (&data().test, Scaling::standard(&data().train));
-    let eye = Eye { scaling: scaling.clone(), scale: 3.0, shift: -0.5, blank_rows: 2 };
-    let cases = eye.see(digits, &[7, 4], &Device::flex());
+    let preprocessor = Preprocessor { scaling: scaling.clone(), scale: 3.0, shift: -0.5, blank_rows: 2 };
+    let cases = preprocessor.gather(digits, &[7, 4], &Device::flex());
     assert_eq!((cases.images.dims(), &cases.classes[..]), ([2, 16, 14], &[digits.labels()[7], digits.labels()[4]][..]));
     let found: Vec<f32> = cases.images.into_data().try_to_vec().unwrap();
     let blank = vec![0; 2 * 14];

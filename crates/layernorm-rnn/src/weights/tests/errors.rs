@@ -123,7 +123,7 @@ fn modules_are_found_before_names() {
     model.extend(under("decoder.lstm."));
     says(
         &refused(&model, Format::Torch, &config, ""),
-        &["expected one network, found several: \"decoder.lstm.\", \"encoder.lstm.\"", "a prefix says which"],
+        &["expected one network, found several: \"decoder.lstm.\", \"encoder.lstm.\"", "pass a prefix to select one"],
     );
     assert_eq!(from_tensors::<f64>(&model, Format::Torch, &config, "decoder").unwrap(), network(config));
 }

@@ -8,13 +8,13 @@ mod round_trips;
 mod roundings;
 
 use super::*;
-use crate::noise::{Random, Use};
+use crate::noise::{NoiseStream, Purpose};
 use crate::variant::Kind;
 
 /// A network with a different number everywhere, including a −0.
 fn network(config: Config) -> Network<f64> {
     let mut params = Params::zeros(&config).unwrap();
-    let random = Random::new(1, Use::Init, 0, 0);
+    let random = NoiseStream::new(1, Purpose::Init, 0, 0);
     params.values_mut().iter_mut().enumerate().for_each(|(i, value)| *value = random.normal(i));
     params.values_mut()[1] = -0.0;
     Network::from_params(config, params).unwrap()

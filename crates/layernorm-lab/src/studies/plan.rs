@@ -1,0 +1,128 @@
+//! Planned runs: a name, settings, and the work.
+//!
+//! A plan is typed. It becomes JSON once, in the header of its run's records; a run of another session is recognized by
+//! that JSON, so the names and types of the fields below are part of the format.
+
+#[cfg(test)]
+mod tests;
+
+use super::{Error, Observer, effort};
+use crate::data::Dataset;
+use crate::records::{Header, Record, RunFile};
+use crate::training::{self, Spec};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::fmt;
+
+/// A planned run of a study.
+#[derive(Debug)]
+pub struct RunPlan {
+    header: Header,
+    work: Work,
+}
+
+#[derive(Debug)]
+enum Work {
+    Training(Box<Spec>),
+    Computation(Box<dyn Computation>),
+}
+
+/// A run that trains no network. Its serialized form is the run's settings.
+pub trait Computation: fmt::Debug + Send + Sync {
+    /// Executes the run, or the rest of it: `file` holds what was done before.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] if the observer asked to stop: the same call resumes the run.
+    fn run(&self, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error>;
+}
+
+/// Settings of a training run of a study.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Training {
+    /// What the run varies; within a study, case and seed identify a run.
+    pub(crate) case: String,
+    pub(crate) seed: u64,
+    /// Whether the study has its full size.
+    pub(crate) full: bool,
+    /// The user's other choices, as command-line options.
+    pub(crate) options: String,
+    /// Rows and columns of an image.
+    pub(crate) image: [usize; 2],
+    pub(crate) spec: Spec,
+}
+
+impl RunPlan {
+    /// Plans a training run.
+    pub(crate) fn training(study: &str, training: Training) -> RunPlan {
+        let run = format!("{study}-{}-{}", training.case, training.seed);
+        RunPlan { header: Header::new(study, &run, json!(training)), work: Work::Training(Box::new(training.spec)) }
+    }
+
+    /// Plans a run without training.
+    ///
+    /// # Panics
+    /// If `work` cannot be serialized as JSON.
+    pub fn computation(study: &str, run: &str, work: impl Computation + Serialize + 'static) -> RunPlan {
+        RunPlan { header: Header::new(study, run, json!(work)), work: Work::Computation(Box::new(work)) }
+    }
+
+    /// Name of the run and of its file.
+    pub fn run(&self) -> &str {
+        &self.header.run
+    }
+
+    /// The header of its records: study, name and settings.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The specification, if it is a training run.
+    pub fn spec(&self) -> Option<&Spec> {
+        match &self.work {
+            Work::Training(spec) => Some(spec),
+            Work::Computation(_) => None,
+        }
+    }
+
+    /// Approximate cost relative to other runs, used to estimate the remaining time.
+    pub fn effort(&self) -> f64 {
+        self.spec().map_or(effort::COMPUTATION, effort::of_training)
+    }
+
+    /// The plan with another specification.
+    #[cfg(test)]
+    pub(crate) fn with_spec(mut self, change: impl FnOnce(&mut Spec)) -> RunPlan {
+        if let Work::Training(spec) = &mut self.work {
+            change(spec);
+            self.header.settings["spec"] = json!(spec);
+        }
+        self
+    }
+
+    /// Executes the run, or the rest of it: `file` holds what was done before.
+    ///
+    /// # Errors
+    /// [`Error::Run`] if the settings do not fit the data; [`Error::Stopped`] if the observer asked to stop: the same
+    /// call resumes the run.
+    pub fn execute(&self, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
+        match &self.work {
+            Work::Training(spec) => training::run(spec, data, file, observer).map(drop),
+            Work::Computation(work) => work.run(file, observer),
+        }
+    }
+}
+
+/// Settings that many runs have in common, as read from a record; the default where a run does not have them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Common {
+    pub(crate) seed: Option<u64>,
+    pub(crate) full: bool,
+    pub(crate) options: Option<String>,
+}
+
+impl Common {
+    pub(crate) fn read(record: &Record) -> Common {
+        Common::deserialize(&record.header.settings).unwrap_or_default()
+    }
+}
