@@ -140,7 +140,7 @@ def eager_times(ours, x, dy, name):
     eager = EagerLstm(ours)
     with torch.no_grad():
         gap = distance(eager(x[:8])[0], ours(x[:8])[0])
-    # Eight steps; it rounds twice as often as ours, because products and gates are in the type.
+    # Eight steps; it rounds twice as often as ours, because it rounds products and gates to the type.
     if not gap <= UNITS[name] * 16:
         report(f"eager LN-LSTM {name} {ours.hidden_size}×{x.shape[1]} is the same network", False, f"{gap:.1e}")
     return step_times(eager, x, dy, 0.0, 2)

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# compute-sanitizer over every kernel: its four tools, over the norms, the recurrent layers and the crate's own tests.
+# Runs compute-sanitizer over every kernel: its four tools on the norms, the recurrent layers and the crate's own tests.
 #
 #     bash bench/gpu/sanitize.sh PROGRAMS LOGS [SECONDS]
 #
 # PROGRAMS is Cargo's target/release, after
 #     cargo build --release -p layernorm-gpu-bench && cargo test --release -p layernorm-cuda --test gpu --no-run
 # or a folder with layernorm-gpu-bench, recurrent and that test as gpu.
-# A plain run compiles the kernels and puts them on disk; then the tools run side by side, each for at most SECONDS (300; racecheck
-# is the slowest: minutes beside the others).
-# Ends with a line a run, and fails if any found something or was not done in time.
+# A plain run compiles the kernels and caches them on disk. Then the tools run in parallel, each for at most SECONDS (default: 300;
+# racecheck is the slowest and takes minutes next to the others).
+# Prints one line per run, and fails if any run found an error or did not finish in time.
 set -uo pipefail
 programs=$1 logs=$2 limit=${3:-300}
 mkdir -p "$logs"
@@ -28,7 +28,7 @@ one() {
     timeout "$limit" "$@" > "$log" 2>&1
     local code=$?
     [ "$code" = 124 ] && echo "not done after $limit s" >> "$log"
-    echo "$name $tool: exit $code; $(grep -a -E 'ERROR SUMMARY|RACECHECK SUMMARY|CPU.s bits, in|cases hold|test result|not done' "$log" | tr '\n' ' ')"
+    echo "$name $tool: exit $code; $(grep -a -E 'ERROR SUMMARY|RACECHECK SUMMARY|CPU.s bits, in|cases pass|test result|not done' "$log" | tr '\n' ' ')"
     return "$code"
 }
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Every benchmark program starts: its help is printed with status 0, and without a GPU (or with a wrong word) it ends with status 2 and
-# says why. For machines without a GPU. The programs are built first: cargo build --release -p layernorm-gpu-bench.
+# Checks that every benchmark program starts: --help exits with status 0; without a GPU, or with an unknown argument, the program exits
+# with status 2 and says why. For machines without a GPU. Build the programs first: cargo build --release -p layernorm-gpu-bench.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 target=${1:-target/release}
 python=${PYTHON:-python3}
 
-# Status, a word that is said, the command.
+# Arguments: the exit status, words in the output, the command.
 expect() {
     local status=$1 said=$2 found=0 words
     shift 2
@@ -20,7 +20,7 @@ expect() {
 
 expect 0 'layernorm-gpu-bench: the norms' "$target/layernorm-gpu-bench" --help
 expect 2 'a GPU is needed' "$target/layernorm-gpu-bench" check
-expect 2 'expected one of the words below' "$target/layernorm-gpu-bench" nonsense
+expect 2 'expected one of the arguments below' "$target/layernorm-gpu-bench" nonsense
 expect 0 'recurrent: LSTMs and GRUs' "$target/recurrent" --help
 expect 2 'a GPU is needed' "$target/recurrent" check quick
 expect 2 'expected check, time or warm' "$target/recurrent" nonsense

@@ -8,23 +8,19 @@ This module has functions and recurrent networks for NumPy arrays; :mod:`layerno
 array([[-1.342, -0.447,  0.447,  1.342]], dtype=float32)
 """
 
-from ._core import set_isa, set_num_threads
-from ._info import Info, info
-from ._norms import (
-    Gradients,
-    Stats,
+from ._channel_norms import (
     batch_norm,
     batch_norm_backward,
     group_norm,
     group_norm_backward,
     instance_norm,
     instance_norm_backward,
-    layer_norm,
-    layer_norm_backward,
-    rms_norm,
-    rms_norm_backward,
 )
+from ._core import set_isa, set_num_threads
+from ._info import Info, info
+from ._norm_calls import Gradients, Stats
 from ._recurrent import GRU, LSTM, RNN, RecurrentGradients
+from ._row_norms import layer_norm, layer_norm_backward, rms_norm, rms_norm_backward
 
 __version__ = "0.1.0"
 

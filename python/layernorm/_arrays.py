@@ -53,7 +53,7 @@ def plain(what: str, value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarr
         masked = sys.modules.get("numpy.ma")
         if masked is not None and isinstance(value, masked.MaskedArray):
             raise TypeError(
-                f"{what}: expected an array without a mask, found a masked array (its filled(…) or its data has none)"
+                f"{what}: expected an array without a mask, found a masked array (use its filled(…) or its data)"
             )
     return np.asarray(value, dtype)
 
@@ -77,7 +77,7 @@ def numbers(what: str, value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 
 def contiguous(what: str, value: Any, dtype: np.dtype[Any] | None = None) -> np.ndarray:
     """Converts an input to a contiguous array, of the given type if there is one. Copies only if needed."""
-    # Not `ascontiguousarray`, which makes arrays of one dimension of numbers.
+    # Not `ascontiguousarray`, which turns scalars into arrays of one dimension.
     found = np.asarray(array(what, value) if dtype is None else numbers(what, value, dtype), order="C")
     return found if found.flags.aligned else found.copy()
 
@@ -90,10 +90,10 @@ def _aligned(found: np.ndarray) -> bool:
 def written(what: str, found: Any) -> np.ndarray:
     """Converts an output to a plain array over the same memory. Raises if it is not writable."""
     if not isinstance(found, np.ndarray):
-        raise TypeError(f"{what}: expected an array that can be written, found {type(found).__name__}")
+        raise TypeError(f"{what}: expected a writable array, found {type(found).__name__}")
     place = found if type(found) is np.ndarray else plain(what, found)
     if not place.flags.writeable:
-        raise ValueError(f"{what}: expected an array that can be written, found one that is read-only")
+        raise ValueError(f"{what}: expected a writable array, found a read-only one")
     return place
 
 

@@ -53,7 +53,7 @@ class Tape:
             :class:`RecurrentGradients` of the input, the parameters and the initial state.
 
         Raises:
-            TypeError: if ``dy`` has another type than y.
+            TypeError: if ``dy`` does not have the type of y.
             ValueError: if shapes do not match.
         """
         shapes = self._shapes
@@ -250,7 +250,7 @@ class _Recurrent:
         if lengths is not None:
             lengths = [operator.index(n) for n in lengths]
             if len(lengths) != batch or not all(1 <= n <= steps for n in lengths):
-                raise ValueError(f"lengths: expected {batch} of them, 1 to {steps}, found {lengths}")
+                raise ValueError(f"lengths: expected {batch} integers from 1 to {steps}, found {lengths}")
         make = np.empty if lengths is None else np.zeros
         y = make((*x.shape[:2], shapes.directions * shapes.output), x.dtype)
         last = shapes.empty_state(batch, acc)
@@ -320,7 +320,7 @@ class _Recurrent:
         return y, self._shapes.public(last), Tape(self._shapes, tape, read, y, batch)
 
     def step(self, x: ArrayLike, state: _State | None = None) -> tuple[np.ndarray, _State]:
-        """Runs one step, for streams. Gives the same bits as a pass over the whole sequence.
+        """Runs one step, for streaming. Gives the same bits as a pass over the whole sequence.
 
         Args:
             x: input ``[B, I]``.
@@ -359,7 +359,7 @@ class LSTM(_Recurrent):
     """Long short-term memory (LSTM) network, with or without normalization.
 
     ``parameters`` maps names (those of torch.nn where it has them, such as ``weight_ih_l0``) to arrays. Change the arrays in
-    place, or replace them by others of the same shape. Their initial values follow the library or paper of the variant.
+    place, or replace them with others of the same shape. Their initial values follow the library or paper of the variant.
 
     Example:
         >>> import numpy as np, layernorm

@@ -2,14 +2,14 @@
 
 use crate::failure::Failure;
 use crate::recurrent::Recurrent;
-use layernorm_rnn::{Activation, EpsPlace, Mask, Norm, Over, Reset, Update};
+use layernorm_rnn::{Activation, EpsPlace, Mask, NormSpec, Over, Reset, Update};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// `(over, ε, whether ε is added to the deviation)`.
 type Described = (&'static str, f64, bool);
 
-fn described(norm: Norm) -> Described {
+fn described(norm: NormSpec) -> Described {
     let over = match norm.over {
         Over::AllGates => "all",
         Over::EachGate => "each",

@@ -107,7 +107,7 @@ struct Forward {
 /// y = norm(x); with `residual = (r, h)`: h = x + r, y = norm(h). x and y may be the same tensor, for layer and RMS norm.
 #[pyfunction]
 #[pyo3(signature = (op, x, y, weight, bias, zero_centered, eps, stats, residual, how, /))]
-#[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+#[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
 pub fn forward(
     py: Python<'_>,
     op: Op,
@@ -194,7 +194,7 @@ struct Backward {
 /// Computes gradients from dy, x (h with a residual) and the saved statistics, except those that are None.
 #[pyfunction]
 #[pyo3(signature = (op, x, dy, dh, weight, zero_centered, eps, stats, dx, dweight, dbias, how, /))]
-#[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+#[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
 pub fn backward(
     py: Python<'_>,
     op: Op,
@@ -275,7 +275,7 @@ fn channels(x: &Tensor) -> usize {
 /// all batches, of which there were `batches` before.
 #[pyfunction]
 #[pyo3(signature = (x, y, weight, bias, eps, stats, running, momentum, batches, how, /))]
-#[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+#[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
 pub fn batch_running(
     py: Python<'_>,
     x: Tensor,
@@ -317,7 +317,7 @@ pub fn batch_running(
 /// Batch norm with running statistics.
 #[pyfunction]
 #[pyo3(signature = (x, y, weight, bias, eps, running, how, /))]
-#[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+#[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
 pub fn batch_infer(
     py: Python<'_>,
     x: Tensor,
@@ -354,7 +354,7 @@ unsafe fn moments<'a, A>((mean, var): RunningStats, x: &Tensor) -> Result<Moment
 /// Computes the gradients of [`batch_infer`].
 #[pyfunction]
 #[pyo3(signature = (x, dy, weight, eps, running, dx, dweight, dbias, how, /))]
-#[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+#[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
 pub fn batch_infer_backward(
     py: Python<'_>,
     x: Tensor,

@@ -109,7 +109,7 @@ unsafe fn parameter_mut<'a, T: Element>(vector: Vector, shape: Shape) -> Result<
 /// Computes y = norm(x) for contiguous rows `[rows, n]`, and returns the statistics if they are to be saved.
 #[pyfunction]
 #[pyo3(signature = (centered, dtype, rows, n, x, y, weight, weight_type, bias, bias_type, eps, save, threads, /))]
-#[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+#[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
 pub fn rows_forward(
     py: Python<'_>,
     centered: bool,
@@ -180,7 +180,7 @@ fn forward_of<T: Element>(call: &Forward, cx: &mut Context) -> Result<(), Failur
 #[pyo3(signature = (
     centered, dtype, n, x, count, dy, weight, weight_type, weight_count, eps, saved, dx, dweight, dbias, bias_type, threads, /
 ))]
-#[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+#[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
 pub fn rows_backward(
     py: Python<'_>,
     centered: bool,

@@ -11,7 +11,7 @@ from gpu import distance
 torch = pytest.importorskip("torch", reason="PyTorch is missing: layernorm.torch is not tested")
 
 import layernorm.torch as lt
-from layernorm.torch import _calls, _composed, _cuda, _cuda_sequences, _eager, _sequences
+from layernorm.torch import _calls, _composed, _cuda, _cuda_sequences, _eager, _sequences, _spec
 
 
 def memory(place, shape, strides=None):
@@ -140,7 +140,7 @@ def test_layers_and_directions(kernels, kind, options, lengths):
     torch.manual_seed(2)
     network = getattr(lt, kind)(5, 8, **options)
     spec, parameters = network._spec, network._weights()
-    how = _sequences._How(_sequences.core_of(spec), spec, lengths, network.batch_first, 11)
+    how = _sequences._How(_spec.core_of(spec), spec, lengths, network.batch_first, 11)
     x = torch.randn((4, 6, 5) if network.batch_first else (6, 4, 5))
     h, c = (None if shape is None else torch.randn(shape) for shape in spec.shapes(4))
     *expected, tape = how.run(x, h, c, parameters, True)
@@ -166,7 +166,7 @@ def test_layers_and_directions(kernels, kind, options, lengths):
 
 def test_a_pass_that_gave_up_is_nan(kernels, monkeypatch):
     network = lt.LSTM(5, 8, num_layers=2)
-    how = _sequences._How(_sequences.core_of(network._spec), network._spec, None, False, None)
+    how = _sequences._How(_spec.core_of(network._spec), network._spec, None, False, None)
     x, parameters = torch.randn(3, 2, 5), network._weights()
     stack = _cuda_sequences.stack_of(how, x, parameters, True)
     forward = Layer.forward

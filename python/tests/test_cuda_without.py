@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import layernorm.torch as lt
 from layernorm import _core
 from layernorm.torch import _composed, _cuda, _cuda_sequences, _noise
-from layernorm.torch._sequences import Spec, core_of
+from layernorm.torch._spec import Spec, core_of
 
 QUIET = (0.0,) * 5
 

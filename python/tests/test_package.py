@@ -29,7 +29,7 @@ def test_one_version():
 
 
 def test_examples():
-    for name in ("layernorm", "layernorm._norms", "layernorm._recurrent"):
+    for name in ("layernorm", "layernorm._row_norms", "layernorm._channel_norms", "layernorm._recurrent"):
         result = doctest.testmod(importlib.import_module(name))
         assert result.attempted and result.failed == 0, name
 

@@ -188,7 +188,7 @@ def test_convert_leaves_a_replaced_forward():
     forward = model[1].forward
     model[1].forward = lambda x: forward(x) * 2
     done = ours.convert(model)
-    assert list(done.changed) == ["0"] and done.left == {"1": "LayerNorm with a forward of its own"}
+    assert list(done.changed) == ["0"] and done.left == {"1": "LayerNorm with its own forward"}
     assert type(model[1]) is torch.nn.LayerNorm
 
 

@@ -215,11 +215,11 @@ def test_results_that_cannot_be_written(name):
     fixed = np.zeros(shape, "f4")
     fixed.flags.writeable = False
     for out, error, words in (
-        (fixed, ValueError, "out: expected an array that can be written, found one that is read-only"),
+        (fixed, ValueError, "out: expected a writable array, found a read-only one"),
         (np.zeros(shape, ">f4"), TypeError, "out: expected float32, found >f4"),
         (np.zeros(shape, "i4"), TypeError, "out: expected float32, found int32"),
         (np.zeros(shape, "O"), TypeError, "out: expected float32, found object"),
-        ([[0.0] * 4] * 3, TypeError, "out: expected an array that can be written, found list"),
+        ([[0.0] * 4] * 3, TypeError, "out: expected a writable array, found list"),
         (as_strided(np.zeros(8, "f4"), shape, (4,) * len(shape)), ValueError, "overlap"),
     ):
         with pytest.raises(error, match=words):
@@ -260,7 +260,7 @@ def test_sizes_beyond_any_machine():
     for sizes, what in (((2**64, 4), "input_size"), ((4, 10**30), "hidden_size"), ((4, -1), "hidden_size")):
         with pytest.raises(ValueError, match=f"{what}: expected 1 to 16777216, found {sizes[what == 'hidden_size']}"):
             layernorm.LSTM(*sizes)
-    with pytest.raises(ValueError, match="lengths: expected 2 of them, 1 to 5"):
+    with pytest.raises(ValueError, match="lengths: expected 2 integers from 1 to 5"):
         layernorm.GRU(3, 4)(np.zeros((5, 2, 3), np.float32), lengths=[1, 2**80])
     with pytest.raises(MemoryError):
         layernorm.RNN(2**24, 2**24)

@@ -179,19 +179,16 @@ fn sequences_of_other_sizes() {
 /// Random variants: each is rejected, or runs without accessing memory that it does not own.
 #[test]
 fn cells_put_together_at_random() {
-    use layernorm_rnn::{CellNorm, Norm, Over, Reset, Update};
-    let mut seed = 1u64;
-    let mut next = |below: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % below
-    };
+    use layernorm_rnn::{CellNorm, NormSpec, Over, Reset, Update};
+    let mut random = layernorm::parts::SplitMix64::new(1);
+    let mut next = |below: u64| random.next_u64() % below;
     let (mut ran, x) = (0, [0.5f32; 3 * 2 * 4]);
     for case in 0..if cfg!(miri) { 30 } else { 2000 } {
         let kind = [Kind::Lstm, Kind::Gru, Kind::Rnn][next(3) as usize];
         let mut norm = || match next(8) {
-            0 => Some(Norm::new(1e-5)),
-            1 => Some(Norm::new(0.0).over(Over::EachGate).without_bias()),
-            2 => Some(Norm::new(1e-5).over(Over::GatesAndCandidate)),
+            0 => Some(NormSpec::new(1e-5)),
+            1 => Some(NormSpec::new(0.0).over(Over::EachGate).without_bias()),
+            2 => Some(NormSpec::new(1e-5).over(Over::GatesAndCandidate)),
             _ => None,
         };
         let (input_norm, recurrent_norm, sum_norm, cell) = (norm(), norm(), norm(), norm());

@@ -76,7 +76,7 @@ fn main() {
         return println!("{HELP}");
     }
     if let Some(word) = unknown(&words) {
-        eprintln!("{word}: expected one of the words below\n\n{HELP}");
+        eprintln!("{word}: expected one of the arguments below\n\n{HELP}");
         std::process::exit(2);
     }
     if let Some(words) = refused(&words) {

@@ -1,5 +1,5 @@
 //! The two benchmarks of this crate: a training step of the paper's MLP with our layer norm and with Burn's, and a
-//! training step of our LSTM and of Burn's. Both sides are first shown to compute the same.
+//! training step of our LSTM and of Burn's. Both sides are first checked to compute the same.
 //!
 //! `cargo run --release -p layernorm-burn --example speed`
 
@@ -128,7 +128,7 @@ fn main() {
         "{ROUNDS} steps of each side in turn, times in ms; {} cores",
         std::thread::available_parallelism().map_or(1, |n| n.get())
     );
-    println!("| training step | ours, least | median | theirs, least | median | ratio of least | of medians |");
+    println!("| training step | ours, minimum | median | theirs, minimum | median | ratio of minima | of medians |");
     println!("|---|---|---|---|---|---|---|");
     mlp(&device);
     lstm(&device, "none");

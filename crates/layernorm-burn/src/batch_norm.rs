@@ -19,7 +19,7 @@ pub struct BatchNormConfig {
     pub momentum: f64,
 }
 
-/// Batch normalization, as [`burn::nn::BatchNorm`]: normalizes every channel to mean 0 and variance 1.
+/// Batch normalization, like [`burn::nn::BatchNorm`]: normalizes every channel to mean 0 and variance 1.
 ///
 /// In training (on a device with autodiff, unless the layer is frozen) it uses the mean and variance of the batch and
 /// updates the running statistics; otherwise it uses the running statistics. The variance is divided by N, as in Burn.
@@ -51,7 +51,7 @@ impl BatchNormConfig {
         checks::or_panic(self.try_init(device))
     }
 
-    /// [`BatchNormConfig::init`], but returns an error instead of panicking.
+    /// Like [`BatchNormConfig::init`], but returns an error instead of panicking.
     pub fn try_init(&self, device: &Device) -> Result<BatchNorm, layernorm::Error> {
         checks::batch_norm(self.num_features, self.epsilon, self.momentum)?;
         Ok(BatchNorm {

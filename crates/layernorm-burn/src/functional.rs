@@ -6,7 +6,7 @@
 //! # Panics
 //! All of them panic on shape mismatches, with the message of [`layernorm::Error`] or [`layernorm_rnn::Error`].
 
-use crate::ops::{Affine, FusedOps, Initial, Norm, is_fused};
+use crate::ops::{Affine, FusedOps, Initial, NormOp, is_fused};
 use crate::{Recurrent, checks, fallback};
 use burn::backend::Dispatch;
 use burn::tensor::{DType, FloatDType, Tensor};
@@ -36,7 +36,7 @@ fn norm<const D: usize>(
     x: Tensor<D>,
     gamma: Option<Tensor<1>>,
     beta: Option<Tensor<1>>,
-    norm: Norm,
+    norm: NormOp,
     composed: impl FnOnce(Tensor<D>, Option<Tensor<1>>, Option<Tensor<1>>) -> Tensor<D>,
 ) -> Tensor<D> {
     let dtype = x.dtype();
@@ -57,7 +57,7 @@ pub fn layer_norm<const D: usize>(
     beta: Option<Tensor<1>>,
     epsilon: f64,
 ) -> Tensor<D> {
-    norm(x, gamma, beta, Norm::Layer { eps: epsilon }, |x, gamma, beta| fallback::layer_norm(x, gamma, beta, epsilon))
+    norm(x, gamma, beta, NormOp::Layer { eps: epsilon }, |x, gamma, beta| fallback::layer_norm(x, gamma, beta, epsilon))
 }
 
 /// RMS norm over the last axis: x and y `[…, d]`, γ and β `[d]`.
@@ -69,7 +69,7 @@ pub fn rms_norm<const D: usize>(
     beta: Option<Tensor<1>>,
     epsilon: f64,
 ) -> Tensor<D> {
-    norm(x, gamma, beta, Norm::Rms { eps: epsilon }, |x, gamma, beta| fallback::rms_norm(x, gamma, beta, epsilon))
+    norm(x, gamma, beta, NormOp::Rms { eps: epsilon }, |x, gamma, beta| fallback::rms_norm(x, gamma, beta, epsilon))
 }
 
 /// Group norm: x and y `[N, C, …]`, γ and β `[C]`. With as many groups as channels, it is instance norm.
@@ -80,7 +80,7 @@ pub fn group_norm<const D: usize>(
     groups: usize,
     epsilon: f64,
 ) -> Tensor<D> {
-    norm(x, gamma, beta, Norm::Group { groups, eps: epsilon }, |x, gamma, beta| {
+    norm(x, gamma, beta, NormOp::Group { groups, eps: epsilon }, |x, gamma, beta| {
         fallback::group_norm(x, gamma, beta, groups, epsilon)
     })
 }

@@ -21,7 +21,7 @@ pub struct GroupNormConfig {
     pub affine: bool,
 }
 
-/// Group normalization, as [`burn::nn::GroupNorm`]: divides the channels of a sample into groups and normalizes each
+/// Group normalization, like [`burn::nn::GroupNorm`]: divides the channels of a sample into groups and normalizes each
 /// group to mean 0 and variance 1.
 ///
 /// y = (x − mean)/sqrt(var + ε)·γ + β, with the mean and variance of the group, and γ and β of the channel.
@@ -51,7 +51,7 @@ impl GroupNormConfig {
         checks::or_panic(self.try_init(device))
     }
 
-    /// [`GroupNormConfig::init`], but returns an error instead of panicking.
+    /// Like [`GroupNormConfig::init`], but returns an error instead of panicking.
     pub fn try_init(&self, device: &Device) -> Result<GroupNorm, layernorm::Error> {
         checks::group_norm(self.num_groups, self.num_channels, self.epsilon)?;
         let start = |initializer: Initializer| self.affine.then(|| initializer.init([self.num_channels], device));

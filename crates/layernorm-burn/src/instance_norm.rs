@@ -19,7 +19,7 @@ pub struct InstanceNormConfig {
     pub affine: bool,
 }
 
-/// Instance normalization, as [`burn::nn::InstanceNorm`]: normalizes every channel of every sample to mean 0 and
+/// Instance normalization, like [`burn::nn::InstanceNorm`]: normalizes every channel of every sample to mean 0 and
 /// variance 1.
 ///
 /// y = (x − mean)/sqrt(var + ε)·γ + β, with the mean and variance of the channel in its sample.
@@ -47,7 +47,7 @@ impl InstanceNormConfig {
         checks::or_panic(self.try_init(device))
     }
 
-    /// [`InstanceNormConfig::init`], but returns an error instead of panicking.
+    /// Like [`InstanceNormConfig::init`], but returns an error instead of panicking.
     pub fn try_init(&self, device: &Device) -> Result<InstanceNorm, layernorm::Error> {
         checks::group_norm(self.num_channels, self.num_channels, self.epsilon)?;
         let start = |initializer: Initializer| self.affine.then(|| initializer.init([self.num_channels], device));

@@ -19,7 +19,7 @@ pub struct LayerNormConfig {
     pub bias: bool,
 }
 
-/// Layer normalization over the last axis, as [`burn::nn::LayerNorm`].
+/// Layer normalization over the last axis, like [`burn::nn::LayerNorm`].
 ///
 /// y = (x − mean)/sqrt(var + ε)·γ + β, with the mean and variance of the last axis. The variance is divided by its
 /// length.
@@ -43,7 +43,7 @@ impl LayerNormConfig {
         checks::or_panic(self.try_init(device))
     }
 
-    /// [`LayerNormConfig::init`], but returns an error instead of panicking.
+    /// Like [`LayerNormConfig::init`], but returns an error instead of panicking.
     pub fn try_init(&self, device: &Device) -> Result<LayerNorm, layernorm::Error> {
         checks::row_norm(self.d_model, self.epsilon)?;
         let gamma = Initializer::Ones.init([self.d_model], device);

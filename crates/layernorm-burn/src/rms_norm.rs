@@ -16,7 +16,7 @@ pub struct RmsNormConfig {
     pub epsilon: f64,
 }
 
-/// RMS normalization over the last axis, as [`burn::nn::RmsNorm`].
+/// RMS normalization over the last axis, like [`burn::nn::RmsNorm`].
 ///
 /// y = x/sqrt(mean(x²) + ε)·γ
 #[derive(Module, Debug)]
@@ -37,7 +37,7 @@ impl RmsNormConfig {
         checks::or_panic(self.try_init(device))
     }
 
-    /// [`RmsNormConfig::init`], but returns an error instead of panicking.
+    /// Like [`RmsNormConfig::init`], but returns an error instead of panicking.
     pub fn try_init(&self, device: &Device) -> Result<RmsNorm, layernorm::Error> {
         checks::row_norm(self.d_model, self.epsilon)?;
         Ok(RmsNorm { gamma: Initializer::Ones.init([self.d_model], device), epsilon: self.epsilon })

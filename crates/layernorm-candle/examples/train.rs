@@ -1,10 +1,11 @@
 //! Trains a layer-normalized LSTM, followed by a layer norm and a linear layer, to add the two marked numbers of a
 //! sequence. Takes seconds.
 //!
-//! `cargo run --release -p layernorm-candle --example train`
+//! `cargo run --release --example train`, in the crate's folder: the crate is a workspace of its own.
 
 use candle_core::{DType, Device, Module, Result, Tensor};
 use candle_nn::{AdamW, Linear, Optimizer, VarBuilder, VarMap, linear};
+use layernorm::parts::SplitMix64;
 use layernorm_candle::{LayerNorm, Lstm, RecurrentConfig, layer_norm, lstm};
 
 const STEPS: usize = 20;
@@ -55,17 +56,14 @@ fn main() -> Result<()> {
     let variables = VarMap::new();
     let model = Adder::new(VarBuilder::from_varmap(&variables, DType::F32, &Device::Cpu))?;
     let mut optimizer = AdamW::new_lr(variables.all_vars(), 0.005)?;
-    let mut state = 1u64;
-    let mut random = move || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 40) as f32 / (1u64 << 24) as f32
-    };
+    let mut bits = SplitMix64::new(1);
+    let mut random = || (bits.next_u64() >> 40) as f32 / (1u64 << 24) as f32;
     for step in 0..=600 {
         let (x, sums) = batch(&mut random)?;
         let loss = (model.forward(&x)? - sums)?.sqr()?.mean_all()?;
         if step % 100 == 0 {
             // Always answering 1 gives a mean squared error of 1/6.
-            println!("step {step:>4}: mean square error {:.5}", loss.to_scalar::<f32>()?);
+            println!("step {step:>4}: mean squared error {:.5}", loss.to_scalar::<f32>()?);
         }
         optimizer.backward_step(&loss)?;
     }

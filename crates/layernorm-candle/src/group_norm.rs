@@ -4,7 +4,7 @@ use crate::{checks, ops};
 use candle_core::{Module, Result, Tensor};
 use candle_nn::{Init, VarBuilder};
 
-/// Group normalization, as [`candle_nn::GroupNorm`]: divides the channels of a sample into groups and normalizes each
+/// Group normalization, like [`candle_nn::GroupNorm`]: divides the channels of a sample into groups and normalizes each
 /// group to mean 0 and variance 1.
 ///
 /// y = (x − mean)/sqrt(var + ε)·weight + bias, with the mean and variance of the group, and weight and bias of the
@@ -46,7 +46,7 @@ impl Module for GroupNorm {
     }
 }
 
-/// Creates a group norm, as [`candle_nn::group_norm()`]: `weight` starts at 1, `bias` at 0.
+/// Creates a group norm, like [`candle_nn::group_norm()`]: `weight` starts at 1, `bias` at 0.
 pub fn group_norm(num_groups: usize, num_channels: usize, eps: f64, vb: VarBuilder) -> Result<GroupNorm> {
     checks::group_norm(num_groups, num_channels, eps)?;
     let weight = vb.get_with_hints(num_channels, "weight", Init::Const(1.0))?;

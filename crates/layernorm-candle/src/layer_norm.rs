@@ -4,7 +4,7 @@ use crate::{checks, ops};
 use candle_core::{Module, Result, Tensor};
 use candle_nn::{Init, LayerNormConfig, VarBuilder};
 
-/// Layer normalization over the last axis, as [`candle_nn::LayerNorm`], with gradients of x, weight and bias.
+/// Layer normalization over the last axis, like [`candle_nn::LayerNorm`], with gradients of x, weight and bias.
 ///
 /// y = (x − mean)/sqrt(var + ε)·weight + bias, with the mean and variance of the last axis. The variance is divided by
 /// its length. Without `remove_mean` it is y = x/sqrt(mean(x²) + ε)·weight + bias.
@@ -61,7 +61,7 @@ impl Module for LayerNorm {
     }
 }
 
-/// Creates a layer norm over a last axis of this size, as [`candle_nn::layer_norm()`]: `weight` (or `gamma`) starts at
+/// Creates a layer norm over a last axis of this size, like [`candle_nn::layer_norm()`]: `weight` (or `gamma`) starts at
 /// 1, `bias` (or `beta`) at 0. The configuration is candle-nn's; a number is taken as ε.
 pub fn layer_norm<C: Into<LayerNormConfig>>(size: usize, config: C, vb: VarBuilder) -> Result<LayerNorm> {
     let LayerNormConfig { eps, remove_mean, affine } = config.into();
@@ -75,7 +75,7 @@ pub fn layer_norm<C: Into<LayerNormConfig>>(size: usize, config: C, vb: VarBuild
     Ok(LayerNorm { weight, bias, remove_mean, eps })
 }
 
-/// Creates a layer norm without a bias, as [`candle_nn::layer_norm_no_bias`].
+/// Creates a layer norm without a bias, like [`candle_nn::layer_norm_no_bias`].
 pub fn layer_norm_no_bias(size: usize, eps: f64, vb: VarBuilder) -> Result<LayerNorm> {
     layer_norm(size, LayerNormConfig { eps, remove_mean: true, affine: false }, vb)
 }

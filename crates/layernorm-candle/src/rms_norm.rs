@@ -4,7 +4,7 @@ use crate::layer_norm::{LayerNorm, layer_norm};
 use candle_core::{Module, Result, Tensor};
 use candle_nn::{LayerNormConfig, VarBuilder};
 
-/// RMS normalization over the last axis, as [`candle_nn::RmsNorm`], with gradients of x and weight.
+/// RMS normalization over the last axis, like [`candle_nn::RmsNorm`], with gradients of x and weight.
 ///
 /// y = x/sqrt(mean(x²) + ε)·weight
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl Module for RmsNorm {
     }
 }
 
-/// Creates an RMS norm over a last axis of this size, as [`candle_nn::rms_norm`]: `weight` starts at 1.
+/// Creates an RMS norm over a last axis of this size, like [`candle_nn::rms_norm`]: `weight` starts at 1.
 pub fn rms_norm(size: usize, eps: f64, vb: VarBuilder) -> Result<RmsNorm> {
     layer_norm(size, LayerNormConfig { eps, remove_mean: false, affine: false }, vb).map(RmsNorm)
 }

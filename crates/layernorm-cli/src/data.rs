@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
-  layernorm data get mnist                       into data/mnist
+  layernorm data get mnist                       download to data/mnist
   layernorm data get fashion-mnist --to clothes
   layernorm study all --full --data data/mnist   run the studies on it";
 
@@ -40,7 +40,7 @@ struct Get {
     /// Output folder [default: data/NAME]
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-    /// URL of a folder with the files [default: the publisher's site and its mirrors]
+    /// Base URL of the files [default: the publisher's site and its mirrors]
     #[arg(long, value_name = "URL")]
     from: Option<String>,
 }

@@ -11,7 +11,7 @@ pub struct Failure {
     pub status: u8,
 }
 
-/// The exit status after Ctrl-C, following shells: 128 plus the number of the signal.
+/// The exit status after Ctrl-C, as in shells: 128 plus the signal number.
 pub const STOPPED: u8 = 130;
 
 impl Failure {

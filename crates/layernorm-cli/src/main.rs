@@ -1,8 +1,8 @@
 //! The `layernorm` command: parse, call, print.
 //!
 //! Exit status: 0 on success, 1 if a result is outside the numerical contract or a run failed, 2 if the input or the arguments
-//! are bad, 130 if Ctrl-C stopped a study. A signal stops any other command with the signal's usual status, but leaves no
-//! temporary file.
+//! are bad, 130 if Ctrl-C stopped a study or a training run. Any other command that a signal ends has the usual status
+//! for that signal, and leaves no temporary files.
 
 #![forbid(unsafe_code)]
 
@@ -33,8 +33,8 @@ use std::process::ExitCode;
 
 /// Layer normalization and related norms: accurate, and bit-identical on every machine.
 ///
-/// Without a subcommand, runs `layernorm study all` in its quick size: trains networks with and without normalization on real
-/// digits and writes one report.
+/// Without a subcommand, runs the quick version of `layernorm study all`: trains networks with and without
+/// normalization on real digits and writes one report.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {

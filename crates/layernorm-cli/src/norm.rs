@@ -8,7 +8,7 @@ pub const EPS: f64 = 1e-5;
 
 /// The kind of normalization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Norm {
+pub enum RowNorm {
     /// Layer normalization.
     Layer,
     /// RMS normalization.
@@ -52,10 +52,10 @@ impl<T: Element> Inputs<'_, T> {
     }
 }
 
-impl Norm {
+impl RowNorm {
     /// Whether the mean of each row is subtracted.
     pub fn centered(self) -> bool {
-        self == Norm::Layer
+        self == RowNorm::Layer
     }
 
     /// Computes y and the statistics that backward needs.

@@ -12,7 +12,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     print_verbatim(&harmless(text))
 }
 
-/// Prints to stdout what another program reads, unchanged.
+/// Prints text for another program to stdout, unchanged.
 pub fn print_verbatim(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -1,13 +1,13 @@
 //! Signals that end the program: SIGINT (Ctrl-C), SIGTERM and SIGHUP. Temporary files are removed first. Outputs that are
-//! replaced together are either all replaced or all left unchanged. Commands that can stop and continue later give Ctrl-C
-//! another meaning with [`on_ctrl_c`].
+//! replaced together are either all replaced or all left unchanged. Commands that can be resumed handle Ctrl-C
+//! themselves, with [`on_ctrl_c`].
 //!
 //! ```text
-//! signal → a thread of its own (Unix: signal-hook, elsewhere: ctrlc) → the action for Ctrl-C, or clean up and end
+//! signal → signal thread (Unix: signal-hook, elsewhere: ctrlc) → the action for Ctrl-C, or clean up and exit
 //! ```
 //!
-//! Two crates, one on each system: signal-hook tells which signal came, so that the exit status is right, but on Windows its
-//! handler is removed while it runs; ctrlc uses the console's own handler there.
+//! Two crates, one per system: signal-hook reports which signal arrived, so that the exit status is right, but on
+//! Windows its handler is removed while it runs; ctrlc uses the console's own handler there.
 
 use crate::failure::Failure;
 use std::fmt::Display;
@@ -18,7 +18,7 @@ type Action = Box<dyn FnMut() + Send>;
 /// What Ctrl-C does instead of ending the program.
 static ON_CTRL_C: Mutex<Option<Action>> = Mutex::new(None);
 
-/// Sets what Ctrl-C does from now on. The action runs on a thread of its own.
+/// Sets what Ctrl-C does from now on. The action runs on a separate thread.
 pub fn on_ctrl_c(action: impl FnMut() + Send + 'static) {
     *ON_CTRL_C.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(action));
 }

@@ -102,7 +102,7 @@ enum How {
     Sgd,
 }
 
-/// Upper limit of --size, far above what these networks need.
+/// Upper limit for --size, far above what these networks need.
 const MAX_UNITS: usize = 16_384;
 /// Upper limit on the number of validations in a run.
 const MAX_EVALUATIONS: usize = 200;
@@ -130,13 +130,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let _lock = Lock::take(&args.out)?;
     let header = Header::new("train", RUN, json!({"spec": spec}));
     let mut file = RunFile::open(&args.out, header)
-        .map_err(|error| Failure::bad_input(format!("{error}; use --out DIR for another folder")))?;
+        .map_err(|error| Failure::bad_input(format!("{error}; use --out DIR to choose another folder")))?;
     let model = args.out.join(MODEL);
     if file.record().finished && SavedModel::load(&model).is_ok() {
         let told = told(&file, None, &model, args.data.as_deref());
         return show::print(&format!("This network has already been trained with the same settings.\n{told}"));
     }
-    // Checked before the training, so that a path that cannot be written is reported early.
+    // Checked before training, so that an unwritable path is reported early.
     drop(Replacement::own(&model).map_err(|error| Failure::bad_input(error.to_string()))?);
     let outcome = train(&spec, &data, &mut file, &args.out)?;
     if let Some(step) = Trained::read(file.record()).and_then(|trained| trained.diverged) {

@@ -3,6 +3,7 @@
 
 mod study_common;
 
+use layernorm::parts::SplitMix64;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -19,19 +20,18 @@ const STUDIES: &str =
 const LONG: &str = "study implementations --full --jobs 1";
 
 /// Random numbers that differ from test to test.
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
     fn new() -> Random {
         let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
         eprintln!("seed {seed}");
-        Random(seed)
+        Random(SplitMix64::new(seed))
     }
 
     /// From 0 to 1.
     fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+        self.0.uniform()
     }
 }
 

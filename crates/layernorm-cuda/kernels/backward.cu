@@ -12,9 +12,6 @@
 #include "stats.cuh"
 #include "params.cuh"
 
-// The statistics of a scaled row, and the exponent of its scaling.
-struct Line { A m, delta, r; int k; };
-
 typedef BackwardParams Params;
 
 constexpr int CHUNK = 64;
@@ -100,10 +97,6 @@ __device__ inline void wait_step(int step) {
     }
 #endif
 }
-
-template <bool B> struct Flag { static constexpr bool value = B; };
-
-struct Terms { Stat stat; A a, b; int k, j, l; };
 
 // Computes a and b of rule 4. `of(v, lane)` adds the terms g and g·x̂ of vector v to the lanes. Returns whether the
 // sums are finite.
@@ -223,6 +216,114 @@ __device__ inline void again(Team& team, const Params& p, const Inputs& inputs, 
     if (wanted) terms = found;
 }
 
+// The statistics that the forward pass saved for a row.
+__device__ __forceinline__ Stat saved_stat(const Params& p, i64 row) {
+    return Stat{CENTERED ? p.m[row] : A(0), CENTERED ? p.delta[row] : A(0), p.rstd[row]};
+}
+
+// γ of the vectors of a row. KEEP: from registers.
+struct Gains {
+    const Params& p;
+    const Team& team;
+    const Span& span;
+    i64 n;
+    const Held& kept;
+
+    __device__ __forceinline__ void get(int v, A (&gain)[VEC]) const {
+        if (KEEP) {
+#pragma unroll
+            for (int j = 0; j < VEC; j++) gain[j] = kept[v][j];
+        } else {
+            load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain);
+        }
+#pragma unroll
+        for (int j = 0; j < VEC; j++) gain[j] = gain_of(gain[j]);
+    }
+};
+
+// Computes a and b of rule 4 as soon as the row has arrived. Returns whether they are finite.
+__device__ __forceinline__ bool sum_row(const Params& p, Team& team, const Inputs& inputs, i64 row, i64 n, int slot, const Gains& gains,
+                                        u32 (&read)[PARTS][2], Terms& terms) {
+    const Stat& stat = terms.stat;
+    return dots(team, p, n, terms, [&](int v, A(&lane)[2][PARTS][VEC]) {
+        if (RING > 0 && v % PARTS == 0) wait_step(v / PARTS);
+        A x[VEC], dy[VEC], gain[VEC];
+        inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy, read[v % PARTS]);
+        gains.get(v, gain);
+#pragma unroll
+        for (int j = 0; j < VEC; j++)
+            if (team.has<Any>(v, j, n)) {
+                A g = dy[j] * gain[j];
+                A x_hat = ((x[j] - stat.m) - stat.delta) * stat.r;
+                lane[0][v % PARTS][j] = chained<Any>(lane[0][v % PARTS][j], g, v);
+                lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
+            }
+    });
+}
+
+// Writes dx of a row, adds to the sums of its chunk, and fetches later rows. There are two versions, for ordinary rows and
+// (CAREFUL) with all checks and rule 6: one branch per row instead of one per element.
+template <bool CAREFUL> __device__ __forceinline__ void write_row(
+    const Params& p, const Team& team, Inputs& inputs, i64 row, bool live, i64 n, int slot, const Gains& gains,
+    const Terms& terms, u32 (&read)[PARTS][2], Held& gain_sum, Held& bias_sum) {
+    const Stat& stat = terms.stat;
+#pragma unroll
+    for (int v = 0; v < VECS; v++) {
+        A x[VEC], dy[VEC], gain[VEC], dx[VEC];
+        inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy, read[v % PARTS]);
+        if (RING > 0 && v % PARTS == PARTS - 1) inputs.fetch(read);
+        gains.get(v, gain);
+#pragma unroll
+        for (int j = 0; j < VEC; j++) {
+            A own = dy[j], g = own * gain[j], x_own = x[j];
+            if (CAREFUL) {
+                g = scale(own, terms.j) * scale(gain[j], terms.l);
+                x_own = scale(x_own, terms.k);
+            }
+            A x_hat = ((x_own - stat.m) - stat.delta) * stat.r;
+            dx[j] = stat.r * fused(-x_hat, terms.b, g - terms.a);
+            if (CAREFUL) dx[j] = scale(dx[j], terms.k - terms.j - terms.l);
+            if (SUMS && (!CAREFUL || live) && team.has<Any>(v, j, n)) {
+                gain_sum[v][j] = fused(own, x_hat, gain_sum[v][j]);
+                bias_sum[v][j] = bias_sum[v][j] + own;
+            }
+        }
+        if (RESIDUAL) {
+            A dh[VEC];
+            load(p.dh + (live ? row : p.rows - 1) * p.stride_dh, team.at(v), n, dh);
+            unpack(pack(dx), dx);
+#pragma unroll
+            for (int j = 0; j < VEC; j++) dx[j] = dx[j] + dh[j];
+        }
+        if (DX) {
+            if (FULL && !CAREFUL) store_words(p.dx + row * p.stride_dx + team.at(v), pack(dx));
+            else store(p.dx + row * p.stride_dx, team.at(v), n, dx);
+        }
+    }
+}
+
+// Folds the sums of the teams that share a warp, and writes them. `chunk`: index of the team and of its chunk.
+__device__ __forceinline__ void write_sums(const Params& p, const Team& team, i64 chunk, Held& gain_sum, Held& bias_sum) {
+#pragma unroll
+    for (int v = 0; v < VECS; v++) {
+#pragma unroll
+        for (int j = 0; j < VEC; j++)
+#pragma unroll
+            for (int o = TEAM; o < 32; o *= 2) {
+                gain_sum[v][j] = gain_sum[v][j] + __shfl_xor_sync(~0u, gain_sum[v][j], o);
+                bias_sum[v][j] = bias_sum[v][j] + __shfl_xor_sync(~0u, bias_sum[v][j], o);
+            }
+        i64 part = TEAM < 32 ? chunk / (32 / TEAM) : chunk;
+        if (threadIdx.x % 32 < TEAM && part < p.parts)
+#pragma unroll
+            for (int j = 0; j < VEC; j++)
+                if (team.has<Any>(v, j, p.n)) {
+                    p.sums[part * p.n + team.at(v) + j] = gain_sum[v][j];
+                    p.sums[(p.parts + part) * p.n + team.at(v) + j] = bias_sum[v][j];
+                }
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const __grid_constant__ Params p) {
     extern __shared__ Words ring_memory[];
     __shared__ Exchange exchange;
@@ -246,7 +347,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
     Stat next = {0, 0, 0};
     auto read_stat = [&](i64 turn) {
         i64 row = row_of(turn, me, teams);
-        if (turn < turns && row < p.rows) next = Stat{CENTERED ? p.m[row] : A(0), CENTERED ? p.delta[row] : A(0), p.rstd[row]};
+        if (turn < turns && row < p.rows) next = saved_stat(p, row);
     };
     read_stat(0);
     for (i64 turn = 0; turn < turns; turn++) {
@@ -264,98 +365,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) backward(const
 #pragma unroll
             for (int v = 0; v < VECS; v++) load_params<GAIN>(p.gain, span, team.at(v), n, A(1), kept_gain[v]);
         if (turn == 0) team.begin();
-        auto gain_at = [&](int v, A(&gain)[VEC]) {
-            if (KEEP) {
-#pragma unroll
-                for (int j = 0; j < VEC; j++) gain[j] = kept_gain[v][j];
-            } else {
-                load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain);
-            }
-#pragma unroll
-            for (int j = 0; j < VEC; j++) gain[j] = gain_of(gain[j]);
-        };
-        bool fine = dots(team, p, n, terms, [&](int v, A(&lane)[2][PARTS][VEC]) {
-            if (RING > 0 && v % PARTS == 0) wait_step(v / PARTS);
-            A x[VEC], dy[VEC], gain[VEC];
-            inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy, read[v % PARTS]);
-            gain_at(v, gain);
-#pragma unroll
-            for (int j = 0; j < VEC; j++)
-                if (team.has<Any>(v, j, n)) {
-                    A g = dy[j] * gain[j];
-                    A x_hat = ((x[j] - stat.m) - stat.delta) * stat.r;
-                    lane[0][v % PARTS][j] = chained<Any>(lane[0][v % PARTS][j], g, v);
-                    lane[1][v % PARTS][j] = fused(g, x_hat, lane[1][v % PARTS][j]);
-                }
-        });
+        const Gains gains = {p, team, span, n, kept_gain};
+        bool fine = sum_row(p, team, inputs, row, n, slot, gains, read, terms);
         bool scaled = live && was_scaled(stat.r, p.eps), extreme = live && (!fine || scaled);
-        // The second pass exists twice: for ordinary rows, and with all checks. One branch per row instead of one per
-        // element.
-        auto second = [&](auto careful) {
-            constexpr bool CAREFUL = decltype(careful)::value;
-#pragma unroll
-            for (int v = 0; v < VECS; v++) {
-                A x[VEC], dy[VEC], gain[VEC], dx[VEC];
-                inputs.get(p, team, row, n, after(slot, v / PARTS), v, x, dy, read[v % PARTS]);
-                if (RING > 0 && v % PARTS == PARTS - 1) inputs.fetch(read);
-                gain_at(v, gain);
-#pragma unroll
-                for (int j = 0; j < VEC; j++) {
-                    A own = dy[j], g = own * gain[j], x_own = x[j];
-                    if (CAREFUL) {
-                        g = scale(own, terms.j) * scale(gain[j], terms.l);
-                        x_own = scale(x_own, terms.k);
-                    }
-                    A x_hat = ((x_own - stat.m) - stat.delta) * stat.r;
-                    dx[j] = stat.r * fused(-x_hat, terms.b, g - terms.a);
-                    if (CAREFUL) dx[j] = scale(dx[j], terms.k - terms.j - terms.l);
-                    if (SUMS && (!CAREFUL || live) && team.has<Any>(v, j, n)) {
-                        gain_sum[v][j] = fused(own, x_hat, gain_sum[v][j]);
-                        bias_sum[v][j] = bias_sum[v][j] + own;
-                    }
-                }
-                if (RESIDUAL) {
-                    A dh[VEC];
-                    load(p.dh + (live ? row : p.rows - 1) * p.stride_dh, team.at(v), n, dh);
-                    unpack(pack(dx), dx);
-#pragma unroll
-                    for (int j = 0; j < VEC; j++) dx[j] = dx[j] + dh[j];
-                }
-                if (DX) {
-                    if (FULL && !CAREFUL) store_words(p.dx + row * p.stride_dx + team.at(v), pack(dx));
-                    else store(p.dx + row * p.stride_dx, team.at(v), n, dx);
-                }
-            }
-        };
         if (team.any(extreme || !live)) {
             if (team.any(extreme)) again(team, p, inputs, row, n, slot, span, extreme, terms);
             if (scaled && p.lines && team.thread == 0 && team.block == 0) p.lines[row] = Line{stat.m, stat.delta, stat.r, terms.k};
-            second(Flag<true>{});
+            write_row<true>(p, team, inputs, row, live, n, slot, gains, terms, read, gain_sum, bias_sum);
         } else {
-            second(Flag<false>{});
+            write_row<false>(p, team, inputs, row, live, n, slot, gains, terms, read, gain_sum, bias_sum);
         }
         slot = after(slot, STEPS);
     }
-    if (SUMS) {
-#pragma unroll
-        for (int v = 0; v < VECS; v++) {
-#pragma unroll
-            for (int j = 0; j < VEC; j++)
-#pragma unroll
-                for (int o = TEAM; o < 32; o *= 2) {
-                    gain_sum[v][j] = gain_sum[v][j] + __shfl_xor_sync(~0u, gain_sum[v][j], o);
-                    bias_sum[v][j] = bias_sum[v][j] + __shfl_xor_sync(~0u, bias_sum[v][j], o);
-                }
-            i64 part = TEAM < 32 ? me / (32 / TEAM) : me;
-            if (threadIdx.x % 32 < TEAM && part < p.parts)
-#pragma unroll
-                for (int j = 0; j < VEC; j++)
-                    if (team.has<Any>(v, j, p.n)) {
-                        p.sums[part * p.n + team.at(v) + j] = gain_sum[v][j];
-                        p.sums[(p.parts + part) * p.n + team.at(v) + j] = bias_sum[v][j];
-                    }
-        }
-    }
+    if (SUMS) write_sums(p, team, me, gain_sum, bias_sum);
     // No cluster barrier is needed here: a block that has received all messages of the last exchange is sent nothing
     // more.
 }

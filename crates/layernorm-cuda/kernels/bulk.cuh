@@ -9,7 +9,7 @@
 
 __device__ inline u32 shared_address(const void* place) { return u32(__cvta_generic_to_shared(place)); }
 
-// ---- barriers of the own block ----
+// ---- barriers of this block ----
 
 __device__ inline void own_init(u64* barrier, u32 arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");

@@ -4,12 +4,9 @@
 // adjacent pairs (rule 5). The rest of this file serves rule 6, where speed does not matter: sums down a column by a
 // whole block.
 #pragma once
-#include "number.cuh"
+#include "terms.cuh"
 
 constexpr int CHUNK = 64;
-
-// Statistics from which x̂ is computed. For a row that was scaled by 2^k, those of the scaled row.
-struct Line { A m, delta, r; int k; };
 
 struct Columns {
     const T* x;
@@ -115,7 +112,7 @@ template <class F> __device__ A largest_down(i64 n, A* shared, F value) {
     return block_largest(max, shared);
 }
 
-// Rule 5 over n positions: each thread takes an aligned power of two of chunks.
+// Rule 5 over n positions: each thread takes an aligned, power-of-two number of chunks.
 template <class F> __device__ A sum_down(i64 n, A* shared, F term) {
     i64 chunks = (n + CHUNK - 1) / CHUNK, each = 1;
     while (each * THREADS < chunks) each *= 2;

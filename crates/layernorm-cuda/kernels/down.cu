@@ -2,8 +2,8 @@
 //
 //   of a chunk of 64 rows, in order: fma(dy, x̂, ·) and · + dy      chunks: a tree of adjacent pairs
 //
-// Each thread sums WIDE columns, with many rows in flight. Each of the HIGH warps of a block has a power of two of
-// chunks.
+// Each thread sums WIDE columns, with many rows in flight. Each of the HIGH warps of a block has a power-of-two number
+// of chunks.
 #include "down.cuh"
 
 constexpr int HIGH = THREADS / 32;
@@ -19,7 +19,7 @@ constexpr int BLOCKS_AT_ONCE = MIN_BLOCKS;
 
 struct Shared {
     Line lines[HIGH][CHUNK];            // statistics of the rows of each warp's chunk
-    A stack[LEVELS][2][WIDE][THREADS];  // partial sums over powers of two of chunks; a warp has up to 2^LEVELS chunks
+    A stack[LEVELS][2][WIDE][THREADS];  // partial sums over 1, 2, 4, … chunks; a warp has up to 2^LEVELS chunks
     A warps[HIGH][2][TILE];
     Finish finish;
 };

@@ -1,7 +1,7 @@
 // Shared by both kernels that sum down the rows (rule 5): loads of columns, and the tree over the blocks of a cluster.
 //
-// A block has TILE = 32·WIDE columns and an aligned power of two of chunks. CLUSTER blocks, each with its own chunks,
-// make up the whole tree, padded with +0. Only what needs the statistics of scaled rows (rule 6), which the pass over
+// A block has TILE = 32·WIDE columns and an aligned, power-of-two number of chunks. CLUSTER blocks, each with its own
+// chunks, make up the whole tree, padded with +0. Only what needs the statistics of scaled rows (rule 6), which the pass over
 // the rows stores at `lines`, waits for that pass; everything else overlaps with it.
 #pragma once
 #define FLAT 1

@@ -2,7 +2,7 @@
 //
 //   y = fma((d − δ)·r, γ, β)
 //
-// A row is VECS vectors of 16 bytes, a power of two, and rows are contiguous. A warp processes 32 rows (a tile), which
+// A row is VECS vectors of 16 bytes (VECS is a power of two), and rows are contiguous. A warp processes 32 rows (a tile), which
 // arrive as one bulk copy in one of the warp's RING slots of shared memory. y overwrites x there and leaves as one bulk
 // copy. γ and β are in shared memory, widened.
 //
@@ -26,7 +26,6 @@ struct Pipe {
     u64 full[HELD_WARPS * RING];
 };
 
-struct Stat { A m, delta, r; };
 typedef A Held[VECS][VEC];
 
 // Rule 2 for the lanes L, L + S, …. Lanes past N are +0, whose only effect is to turn a sum of −0 into +0.

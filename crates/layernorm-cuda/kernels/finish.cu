@@ -4,8 +4,8 @@
 //   OUTPUT 1   sum/M, one kind
 //   OUTPUT 2   dγ and dβ, rounded once to their types; a sum that is not finite is recomputed with scaling (rule 6)
 //
-// A block has WIDE columns of one kind. Each of its THREADS/WIDE threads per column folds an aligned power of two of
-// sums.
+// A block has WIDE columns of one kind. Each of its THREADS/WIDE threads per column folds an aligned,
+// power-of-two number of sums.
 #include "columns.cuh"
 
 struct Params {

@@ -54,6 +54,73 @@ struct Ring {
     }
 };
 
+// Loads γ and β of a row.
+__device__ __forceinline__ void load_row_params(const Params& p, const Team& team, const Span& span, i64 n, Held& gain, Held& bias) {
+#pragma unroll
+    for (int v = 0; v < VECS; v++) {
+        load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain[v]);
+        load_params<BIAS>(p.bias, span, team.at(v), n, A(-0.0), bias[v]);
+    }
+}
+
+// Reads x + residual of one step of a row: from `slot` of the ring, or from row `place` in global memory. `read`: for the
+// next fetch.
+__device__ __forceinline__ void read_step(const Params& p, const Team& team, const Ring& ring, i64 place, i64 n, int step, int slot,
+                                          u32 (&read)[PARTS][INPUTS], Held& x) {
+    if (RING > 0) wait_async<RING - 1>();
+#pragma unroll
+    for (int part = 0; part < PARTS; part++) {
+        int v = step * PARTS + part;
+        if (v >= VECS) break;
+        A other[VEC];
+        if (RING > 0) {
+            const Words* from = ring.mine + (slot * PARTS + part) * INPUTS * THREADS;
+            Words words = *from;
+            read[part][0] = words.x;
+            unpack(words, x[v]);
+            if (RESIDUAL) {
+                words = from[THREADS];
+                read[part][INPUTS - 1] = words.x;
+                unpack(words, other);
+            }
+        } else {
+            load(p.x + place * p.stride_x, team.at(v), n, x[v]);
+            if (RESIDUAL) load(p.residual + place * p.stride_residual, team.at(v), n, other);
+        }
+        if (RESIDUAL)
+#pragma unroll
+            for (int j = 0; j < VEC; j++) x[v][j] = x[v][j] + other[j];
+    }
+}
+
+// Rule 6 for row `place`, where `wanted`: reads x again, scales it by 2^k and recomputes the statistics. Replaces x by d.
+// Returns k.
+__device__ __forceinline__ int again(const Params& p, Team& team, i64 place, i64 n, bool wanted, Held& x, Stat& stat) {
+#pragma unroll
+    for (int v = 0; v < VECS; v++)
+        load(RESIDUAL ? p.h + place * p.stride_h : p.x + place * p.stride_x, team.at(v), n, x[v]);
+    return scale_row(team, x, n, p.count, p.eps, wanted, stat);
+}
+
+// Writes y of a row from d. KEEP: γ and β are in registers.
+__device__ __forceinline__ void write_row(const Params& p, const Team& team, const Span& span, i64 row, i64 n, const Stat& stat,
+                                          const Held& d, const Held& kept_gain, const Held& kept_bias) {
+#pragma unroll
+    for (int v = 0; v < VECS; v++) {
+        A gain[VEC], bias[VEC], y[VEC];
+        if (!KEEP) {
+            load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain);
+            load_params<BIAS>(p.bias, span, team.at(v), n, A(-0.0), bias);
+        }
+#pragma unroll
+        for (int j = 0; j < VEC; j++) {
+            A x_hat = (d[v][j] - stat.delta) * stat.r;
+            y[j] = fused(x_hat, gain_of(KEEP ? kept_gain[v][j] : gain[j]), KEEP ? kept_bias[v][j] : bias[j]);
+        }
+        store(p.y + row * p.stride_y, team.at(v), n, y);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const __grid_constant__ Params p) {
     extern __shared__ Words ring_memory[];
     __shared__ Exchange exchange;
@@ -71,12 +138,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
         for (int i = 0; i < RING; i++) ring.fetch(read);
     int slot = 0;
     Held kept_gain, kept_bias;
-    if (KEEP && RING > 0)
-#pragma unroll
-        for (int v = 0; v < VECS; v++) {
-            load_params<GAIN>(p.gain, Span{0, 1}, team.at(v), p.n, A(1), kept_gain[v]);
-            load_params<BIAS>(p.bias, Span{0, 1}, team.at(v), p.n, A(-0.0), kept_bias[v]);
-        }
+    if (KEEP && RING > 0) load_row_params(p, team, Span{0, 1}, p.n, kept_gain, kept_bias);
     for (i64 base = first; base < p.rows; base += teams) {
         i64 row = base + mine;
         bool live = row < p.rows;
@@ -86,34 +148,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
         Held x;
 #pragma unroll
         for (int step = 0; step < STEPS; step++) {
-            if (RING > 0) wait_async<RING - 1>();
-#pragma unroll
-            for (int part = 0; part < PARTS; part++) {
-                int v = step * PARTS + part;
-                if (v >= VECS) break;
-                if (RING > 0) {
-                    const Words* from = ring.mine + (slot * PARTS + part) * INPUTS * THREADS;
-                    Words words = *from;
-                    read[part][0] = words.x;
-                    unpack(words, x[v]);
-                    if (RESIDUAL) {
-                        A other[VEC];
-                        words = from[THREADS];
-                        read[part][INPUTS - 1] = words.x;
-                        unpack(words, other);
-#pragma unroll
-                        for (int j = 0; j < VEC; j++) x[v][j] = x[v][j] + other[j];
-                    }
-                } else {
-                    load(p.x + place * p.stride_x, team.at(v), n, x[v]);
-                    if (RESIDUAL) {
-                        A other[VEC];
-                        load(p.residual + place * p.stride_residual, team.at(v), n, other);
-#pragma unroll
-                        for (int j = 0; j < VEC; j++) x[v][j] = x[v][j] + other[j];
-                    }
-                }
-            }
+            read_step(p, team, ring, place, n, step, slot, read, x);
             if (RING > 0) {
                 ring.fetch(read);
                 slot = slot + 1 == RING ? 0 : slot + 1;
@@ -128,22 +163,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
             }
         Span span = span_of(place, p.n, p.span, p.groups);
         // A team with one row loads γ and β before its sums.
-        if (KEEP && RING == 0)
-#pragma unroll
-            for (int v = 0; v < VECS; v++) {
-                load_params<GAIN>(p.gain, span, team.at(v), n, A(1), kept_gain[v]);
-                load_params<BIAS>(p.bias, span, team.at(v), n, A(-0.0), kept_bias[v]);
-            }
+        if (KEEP && RING == 0) load_row_params(p, team, span, n, kept_gain, kept_bias);
         if (base == first) team.begin();
         bool extreme;
         Stat stat = statistics(team, x, n, p.count, p.eps, extreme);
         Stat saved = stat;
         extreme = extreme && live;
         if (team.any(extreme)) {
-#pragma unroll
-            for (int v = 0; v < VECS; v++)
-                load(RESIDUAL ? p.h + place * p.stride_h : p.x + place * p.stride_x, team.at(v), n, x[v]);
-            int k = scale_row(team, x, n, p.count, p.eps, extreme, stat);
+            int k = again(p, team, place, n, extreme, x, stat);
             saved = stat;
             if (extreme) {
                 saved.m = scale(stat.m, -k);
@@ -156,20 +183,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) forward(const 
             if (p.delta) p.delta[row] = saved.delta;
             p.rstd[row] = saved.r;
         }
-#pragma unroll
-        for (int v = 0; v < VECS; v++) {
-            A gain[VEC], bias[VEC], y[VEC];
-            if (!KEEP) {
-                load_params<GAIN>(p.gain, span, team.at(v), n, A(1), gain);
-                load_params<BIAS>(p.bias, span, team.at(v), n, A(-0.0), bias);
-            }
-#pragma unroll
-            for (int j = 0; j < VEC; j++) {
-                A x_hat = (x[v][j] - stat.delta) * stat.r;
-                y[j] = fused(x_hat, gain_of(KEEP ? kept_gain[v][j] : gain[j]), KEEP ? kept_bias[v][j] : bias[j]);
-            }
-            store(p.y + row * p.stride_y, team.at(v), n, y);
-        }
+        write_row(p, team, span, row, n, stat, x, kept_gain, kept_bias);
     }
     // No cluster barrier is needed here: a block that has received all messages of the last exchange is sent nothing
     // more.

@@ -1,5 +1,5 @@
-// Few rows: one thread per lane of the canonical sum (rule 2), so that a row is short work for 256 threads instead of
-// long work for 32.
+// Few rows: one thread per lane of the canonical sum (rule 2), so that 256 threads share the work on a row instead of
+// 32.
 //
 // A thread block has one row of up to BLOCKS·1024 elements, with 256 threads per 1024. Thread t has the elements
 // ⌊t/256⌋·1024 + k·256 + t mod 256, k = 0..3: the chain of its lane. Lanes fold high bit first. The three high bits are
@@ -7,13 +7,12 @@
 // within a warp. Then blocks of 1024 are folded as adjacent pairs. So every thread has every sum after one barrier, or
 // two.
 #pragma once
-#include "number.cuh"
+#include "terms.cuh"
 
 constexpr int STEPS = 4;
 constexpr int PADDED = BLOCKS > 2 ? 4 : BLOCKS;
 static_assert(BLOCKS <= 4 && THREADS == 256 * BLOCKS, "256 threads for each 1024 elements");
 
-struct Stat { A m, delta, r; };
 // Elements of this thread.
 typedef A Held[STEPS];
 

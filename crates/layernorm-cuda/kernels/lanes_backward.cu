@@ -8,12 +8,7 @@
 #include "lanes.cuh"
 #include "params.cuh"
 
-// The statistics of a scaled row, and the exponent of its scaling.
-struct Line { A m, delta, r; int k; };
-
 typedef BackwardParams Params;
-
-struct Terms { Stat stat; A a, b; int k, j, l; };
 
 __device__ inline A x_hat(A x, const Stat& stat) { return ((x - stat.m) - stat.delta) * stat.r; }
 

@@ -1,7 +1,7 @@
 // Rows that no team can hold: one block per row, which reads it once for each sum and once more to write. Slow but
 // correct.
 //
-// Warps take aligned ranges of blocks of 1024 (a power of two of them), fold each block as the other kernels do, and
+// Warps take aligned ranges of 2^k blocks of 1024, fold each block as the other kernels do, and
 // fold the ranges as adjacent pairs. Forward and dx. Rule 6 scales every element as it is read.
 #include "rows.cuh"
 #include "columns.cuh"

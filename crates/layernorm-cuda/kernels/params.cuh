@@ -1,8 +1,7 @@
 // Parameters of all row kernels. src/rows/params.rs declares the same fields.
 #pragma once
-#include "number.cuh"
+#include "terms.cuh"
 
-struct Line;
 struct Messages;
 
 struct ForwardParams {

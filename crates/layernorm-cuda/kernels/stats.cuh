@@ -8,8 +8,7 @@
 // what ε allows.
 #pragma once
 #include "rows.cuh"
-
-struct Stat { A m, delta, r; };
+#include "terms.cuh"
 
 // Elements of this thread: VECS vectors.
 typedef A Held[VECS][VEC];

@@ -101,7 +101,7 @@ struct Ring {
     }
 
     // Called by all lanes after their last reads of slots that are about to be refilled. Without the fence, copies
-    // overtook reads, and rows came out with elements of the team's next one (`layernorm-gpu-bench repeat` detects it):
+    // overtook reads, and rows came out with elements of the team's next row (`layernorm-gpu-bench repeat` detects it):
     // a warp barrier alone does not wait until reads have been performed.
     __device__ static void release() {
         before_copies();

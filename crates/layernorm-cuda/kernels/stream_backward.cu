@@ -9,7 +9,7 @@
 // its sums at once.
 //
 // The blocks of a team form a cluster, or (TALKING) are resident at the same time (a cooperative launch) and exchange
-// messages: clusters of 8 or 16 blocks leave every tenth multiprocessor unused, and one chunk more than fit would
+// messages: clusters of 8 or 16 blocks leave every tenth multiprocessor unused, and a single chunk more than fits would
 // double the time.
 //
 // Why four sets of sums are enough: whoever sends the sums of row q + 4 has taken those of q + 2, for which all warps
@@ -20,9 +20,6 @@
 #define TENSORS 2
 #include "stream.cuh"
 #include "params.cuh"
-
-// The statistics of a scaled row, and the exponent of its scaling.
-struct Line { A m, delta, r; int k; };
 
 typedef BackwardParams Params;
 
@@ -38,8 +35,6 @@ struct Pipe {
     A stats[TEAMS][1 + IN_TURN][3][CHUNK];  // of the rows of this chunk and of the next one
     u64 full[HELD_WARPS * RING];
 };
-
-struct Terms { Stat stat; A a, b; int k, j, l; };
 
 // Calls `look(part, x, dy, γ)` for each vector of this thread. Not unrolled: for rare rows.
 template <class F> __device__ inline void each(const Team& team, const Ring& ring, int slot, const Params& p, F look) {

@@ -1,6 +1,7 @@
-//! One kernel variant of every kind, to be compiled without a GPU: any machine with NVRTC finds what a change breaks.
+//! One kernel variant of every kind. They compile without a GPU, so any machine with NVRTC can find what a change
+//! breaks.
 
-use crate::config::{Down, Registers, Streaming, ThreadPerLane, ThreadPerRow};
+use crate::config::{Down, Long, Registers, Streaming, ThreadPerLane, ThreadPerRow};
 use crate::device::Properties;
 use crate::kernels::{self, Kinds, Options};
 use crate::module::Variant;
@@ -42,8 +43,8 @@ fn row_variants(element: Type, n: usize, properties: &Properties, out: &mut Vec<
         if let Some(shape) = Registers::forward(element, rows, n, aligned, 1 + usize::from(other), properties) {
             out.push(kernels::forward(&norm, &shape, options));
         } else {
-            out.push(kernels::long(&norm, "forward", other));
-            out.push(kernels::long(&norm, "backward", other));
+            out.push(kernels::long(&norm, &Long::default(), "forward", other));
+            out.push(kernels::long(&norm, &Long::default(), "backward", other));
         }
         let sums: &[bool] = if element == Type::F64 { &[false] } else { &[true, false] };
         for &sums in sums {
@@ -113,7 +114,7 @@ pub fn variants(capability: u32) -> Vec<Variant> {
         each_variants(element, &properties, &mut out);
         small_variants(element, &properties, &mut out);
         for entry in ["forward", "backward"] {
-            out.push(kernels::long(&norm(element, 1, true), entry, true));
+            out.push(kernels::long(&norm(element, 1, true), &Long::default(), entry, true));
         }
         let kinds: Kinds = norm(element, 1, true).into();
         for (terms, across) in [(0, true), (1, false), (2, true), (3, false)] {

@@ -34,7 +34,7 @@ impl Gradients {
         for param in [self.gain, self.bias].into_iter().flatten() {
             let bytes = product(&[count, if param.f32 { 4 } else { element.bytes() }]);
             if bytes > 0 {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { call!(cuMemsetD8Async(param.address, 0, bytes, stream.0))? };
             }
         }
@@ -155,6 +155,16 @@ impl<A: Accumulator> ColumnParams<A> {
         self.space == 1 && self.groups <= 1
     }
 
+    /// Width, in elements, of the widest vectors to which the rows of both tensors are aligned.
+    pub(crate) fn vector_width(&self, element: Type) -> usize {
+        let bytes = element.bytes() as u64;
+        let whole = |wide: u64| {
+            let rows = |address: u64, stride: i64| address.is_multiple_of(wide * bytes) && stride % wide as i64 == 0;
+            rows(self.x, self.x_sample) && rows(self.dy, self.dy_sample) && self.columns % wide as i64 == 0
+        };
+        [8, 4, 2].into_iter().find(|&wide| whole(wide)).unwrap_or(1) as usize
+    }
+
     /// Whether neighboring threads should have neighboring columns.
     pub(crate) fn across(&self) -> bool {
         self.x_column == 1
@@ -187,7 +197,7 @@ pub(crate) unsafe fn sums<A: Accumulator>(
     let work = view.chunks() * view.columns as usize;
     let blocks = work.div_ceil(COLUMN_THREADS as usize).min(i32::MAX as usize) as u32;
     let params = SumParams { c: *view, gain, sums };
-    // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
+    // SAFETY: the structure has the kernel's layout; the caller guarantees valid memory.
     unsafe { Launch::new(blocks, COLUMN_THREADS).run(&function, stream, &params) }
 }
 
@@ -213,21 +223,30 @@ pub(crate) enum Output {
     Gradients(Gradients),
 }
 
-/// Folds the sums of `parts` chunks, for each of `terms`.
+/// The sums of the chunks, and what is computed from them.
+pub(crate) struct Fold {
+    /// Which sums there are.
+    pub(crate) terms: Terms,
+    /// Number of chunks, or of partial sums per column.
+    pub(crate) parts: usize,
+    /// Device address of the sums, `[kinds][parts][columns]`.
+    pub(crate) sums: u64,
+    /// What is computed.
+    pub(crate) output: Output,
+}
+
+/// Folds the sums of the chunks.
 ///
 /// # Safety
 /// The addresses are valid; the device's context is current.
-#[allow(clippy::too_many_arguments, reason = "the fields of one kernel structure")]
 pub(crate) unsafe fn finish<A: Accumulator>(
     device: &Device,
     kinds: &Kinds,
     view: &ColumnParams<A>,
-    terms: Terms,
-    parts: usize,
-    output: &Output,
-    sums: u64,
+    fold: &Fold,
     stream: Stream,
 ) -> Result<(), Error> {
+    let Fold { terms, parts, sums, .. } = *fold;
     let shape = config::finish_shape(view.columns as usize, parts);
     let mut params = FinishParams {
         c: *view,
@@ -239,7 +258,7 @@ pub(crate) unsafe fn finish<A: Accumulator>(
         count: A::count(view.positions()),
     };
     let kinds = Kinds { zero_centered: false, ..*kinds };
-    let (kinds, number) = match output {
+    let (kinds, number) = match &fold.output {
         Output::Raw(to) => {
             params.raw = *to;
             (Kinds { gain: 0, bias: 0, ..kinds }, 0)
@@ -256,26 +275,8 @@ pub(crate) unsafe fn finish<A: Accumulator>(
     let function = device.function(&kernels::finish(kinds, terms.count(), number, shape))?;
     let blocks = grid((view.columns as usize).div_ceil(shape.0))?;
     let launch = Launch { grid: (blocks, terms.count() as u32, 1), ..Launch::new(blocks, shape.1 as u32) };
-    // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
+    // SAFETY: the structure has the kernel's layout; the caller guarantees valid memory.
     unsafe { launch.run(&function, stream, &params) }
-}
-
-/// Computes dγ and dβ from the sums of the chunks.
-///
-/// # Safety
-/// As for [`finish`].
-pub(crate) unsafe fn finish_gradients<A: Accumulator>(
-    device: &Device,
-    kinds: &Kinds,
-    view: &ColumnParams<A>,
-    parts: usize,
-    gradients: &Gradients,
-    sums: u64,
-    stream: Stream,
-) -> Result<(), Error> {
-    let output = Output::Gradients(*gradients);
-    // SAFETY: the caller's promise.
-    unsafe { finish(device, kinds, view, Terms::Parameters, parts, &output, sums, stream) }
 }
 
 device_struct! {
@@ -287,19 +288,8 @@ device_struct! {
     }
 }
 
-/// The layout for dγ and dβ of rows in one launch, which may overlap with the pass over the rows launched before it;
-/// `None` if there are too many rows for that.
-pub(crate) fn down_shape<A: Accumulator>(kinds: &Kinds, view: &ColumnParams<A>, device: &Device) -> Option<Down> {
-    // The widest vectors to which the rows of both tensors are aligned.
-    let bytes = kinds.element.bytes() as u64;
-    let whole = |wide: u64| {
-        let rows = |address: u64, stride: i64| address.is_multiple_of(wide * bytes) && stride % wide as i64 == 0;
-        rows(view.x, view.x_sample) && rows(view.dy, view.dy_sample) && view.columns % wide as i64 == 0
-    };
-    let most = [8, 4, 2].into_iter().find(|&wide| whole(wide)).unwrap_or(1) as usize;
-    Down::new(kinds.element, view.samples as usize, view.columns as usize, most, device.properties())
-}
-
+/// Computes dγ and dβ of rows in one launch, which may overlap with the pass over the rows launched before it.
+///
 /// # Safety
 /// The addresses are valid; the device's context is current; the previous launch on the stream is the pass over the
 /// rows.
@@ -322,6 +312,6 @@ pub(crate) unsafe fn down<A: Accumulator>(
     let blocks = (view.columns as usize).div_ceil(shape.tile()) * shape.cluster;
     let launch = Launch::new(grid(blocks)?, shape.threads() as u32).cluster(shape.cluster as u32);
     let launch = launch.overlapping(device.properties().clusters);
-    // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
+    // SAFETY: the structure has the kernel's layout; the caller guarantees valid memory.
     unsafe { launch.run(&function, stream, &params) }
 }

@@ -2,9 +2,11 @@
 //! results.
 //!
 //! [`Strategy::choose`] picks one of five ways, each with its own kernels and its own structure of launch parameters.
+//! `Sums::choose` then picks how a backward pass computes the sums for γ and β.
 //! `bench/notes/gpu-norms.md` has the measurements behind the numbers.
 
 mod down;
+mod long;
 mod registers;
 mod schedule;
 mod streaming;
@@ -12,12 +14,13 @@ mod thread_per_lane;
 mod thread_per_row;
 
 pub use down::Down;
+pub use long::Long;
 pub use registers::Registers;
 pub use streaming::Streaming;
 pub use thread_per_lane::ThreadPerLane;
 pub use thread_per_row::ThreadPerRow;
 
-pub(crate) use down::finish_shape;
+pub(crate) use down::{Sums, finish_shape};
 pub(crate) use schedule::{MESSAGE_BYTES, Schedule, Turns};
 
 use crate::device::Properties;
@@ -48,7 +51,7 @@ pub enum Strategy {
     /// Rows stream through shared memory with bulk copies.
     Streaming(Streaming),
     /// A block reads a row several times. For rows that no team of threads can hold.
-    Long,
+    Long(Long),
 }
 
 /// What the choice of a strategy depends on, besides the device.
@@ -135,7 +138,8 @@ impl Strategy {
         {
             return Strategy::Streaming(shape);
         }
-        Registers::forward(element, rows, n, aligned, tensors, properties).map_or(Strategy::Long, Strategy::Registers)
+        let shape = Registers::forward(element, rows, n, aligned, tensors, properties);
+        shape.map_or(Strategy::Long(Long::default()), Strategy::Registers)
     }
 
     /// `gradients`: whether dγ or dβ is wanted.
@@ -154,10 +158,11 @@ impl Strategy {
         {
             return Strategy::Streaming(shape);
         }
-        Registers::backward(element, rows, n, aligned, sums, properties).map_or(Strategy::Long, Strategy::Registers)
+        let shape = Registers::backward(element, rows, n, aligned, sums, properties);
+        shape.map_or(Strategy::Long(Long::default()), Strategy::Registers)
     }
 
-    /// Whether its kernels exist for a pass. Whether a row fits is up to whoever made the structure.
+    /// Whether it has kernels for a pass. The code that created the structure must ensure that a row fits.
     pub(crate) fn can_run(&self, request: &Request) -> bool {
         !matches!(self, Strategy::ThreadPerRow(_)) || (request.is_plain() && request.is_packed())
     }
@@ -202,7 +207,7 @@ mod tests {
             Strategy::Registers(shape) if shape.sums => "registers with sums",
             Strategy::Registers(_) => "registers",
             Strategy::Streaming(_) => "streaming",
-            Strategy::Long => "long",
+            Strategy::Long(_) => "long",
         }
     }
 
@@ -233,6 +238,19 @@ mod tests {
         assert_eq!(chosen(request(Type::Bf16, 65536, 4096, no_dx)), "registers with sums");
     }
 
+    /// The sums for γ and β: fused with dx if there are enough rows; otherwise in one launch, or in two for many rows.
+    #[test]
+    fn every_way_to_sum_is_chosen() {
+        let device = properties(90);
+        let chosen = |element, rows, n| {
+            let request = request(element, rows, n, BACKWARD);
+            Sums::choose(&Strategy::choose(&request, &device), &request, 2, &device)
+        };
+        assert_eq!(chosen(Type::Bf16, 65536, 4096), Sums::Fused);
+        assert!(matches!(chosen(Type::F32, 64, 1024), Sums::Down(_)));
+        assert_eq!(chosen(Type::F64, 1 << 20, 4096), Sums::Chunks);
+    }
+
     /// A thread per row has a forward kernel only, for contiguous rows.
     #[test]
     fn a_thread_per_row_runs_forward_only() {
@@ -240,6 +258,6 @@ mod tests {
         let strategy = Strategy::ThreadPerRow(shape);
         assert!(strategy.can_run(&request(Type::F32, 1000, 32, FORWARD)));
         assert!(!strategy.can_run(&request(Type::F32, 1000, 32, BACKWARD)));
-        assert!(Strategy::Long.can_run(&request(Type::F32, 1000, 32, BACKWARD)));
+        assert!(Strategy::Long(Long::default()).can_run(&request(Type::F32, 1000, 32, BACKWARD)));
     }
 }

@@ -1,4 +1,4 @@
-//! The CUDA driver library, opened at run time, with results as values.
+//! The CUDA driver library, opened at run time. Failures are returned as errors.
 
 use crate::error::Error;
 use cudarc::driver::sys::{self, CUresult};

@@ -52,9 +52,9 @@ mod tests {
         let home: (&str, &[u8]) = ("HOME", b"/home/me");
         assert_eq!(folder(&[home]).as_deref(), Some(Path::new("/home/me/.cache/layernorm/cuda")));
         assert_eq!(folder(&[home, ("XDG_CACHE_HOME", b"/c")]).as_deref(), Some(Path::new("/c/layernorm/cuda")));
-        assert_eq!(folder(&[home, ("XDG_CACHE_HOME", b"")]), folder(&[home]), "empty is not set");
-        assert_eq!(folder(&[home, ("XDG_CACHE_HOME", b"here")]), folder(&[home]), "no whole path");
-        assert_eq!(folder(&[home, (FOLDER_VARIABLE, b"")]), None, "none is wanted");
+        assert_eq!(folder(&[home, ("XDG_CACHE_HOME", b"")]), folder(&[home]), "an empty value counts as unset");
+        assert_eq!(folder(&[home, ("XDG_CACHE_HOME", b"here")]), folder(&[home]), "relative paths are ignored");
+        assert_eq!(folder(&[home, (FOLDER_VARIABLE, b"")]), None, "an empty value disables the cache");
         assert_eq!(folder(&[]), None);
     }
 
@@ -63,6 +63,6 @@ mod tests {
         let odd = folder(&[(FOLDER_VARIABLE, b"/tmp/\xff\xfe")]).unwrap();
         assert_eq!(odd.into_os_string().into_vec(), b"/tmp/\xff\xfe");
         let get = |_: &str| Some(OsString::new());
-        assert_eq!(nvrtc_from(&get), None, "empty is not set");
+        assert_eq!(nvrtc_from(&get), None, "an empty value counts as unset");
     }
 }

@@ -108,7 +108,7 @@ impl fmt::Display for Error {
             Error::NoCompiler { detail } => write!(
                 f,
                 "no NVRTC: libnvrtc could not be opened ({detail}); it comes with the CUDA toolkit or the PyPI package \
-                 nvidia-cuda-nvrtc; {} can set its path",
+                 nvidia-cuda-nvrtc; set {} to its path if the loader does not find it",
                 crate::nvrtc::LIBRARY_VARIABLE
             ),
             Error::Compile { source, options, log } => write!(f, "{source} did not compile with {options}:\n{log}"),
@@ -121,7 +121,7 @@ impl fmt::Display for Error {
             Error::Shape { why } => write!(f, "{why}"),
             Error::GaveUp { ordinal } => write!(
                 f,
-                "a recurrent pass on GPU {ordinal} timed out: for seconds, other work kept some of its blocks from running. Its \
+                "a recurrent pass on GPU {ordinal} timed out: other work kept some of its blocks from running for seconds. Its \
                  results, and everything computed from them since, are NaN. Go back to the last good parameters and run the \
                  step again; if that fails too, keep other programs off this GPU"
             ),

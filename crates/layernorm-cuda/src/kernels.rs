@@ -2,104 +2,65 @@
 
 use crate::channels::batch;
 use crate::columns;
-use crate::config::{BLOCK, Down, PORTABLE_CLUSTER, Registers, Streaming, ThreadPerLane, ThreadPerRow};
+use crate::config::{Down, Long, PORTABLE_CLUSTER, Registers, Streaming, ThreadPerLane, ThreadPerRow};
 use crate::module::Variant;
 use crate::nvrtc::Source;
 use crate::rows::{RowNorm, params};
 use crate::types::{Param, Type, kind};
 
-const NUMBER: (&str, &str) = ("number.cuh", include_str!("../kernels/number.cuh"));
-const BULK: (&str, &str) = ("bulk.cuh", include_str!("../kernels/bulk.cuh"));
-const MESSAGES: (&str, &str) = ("messages.cuh", include_str!("../kernels/messages.cuh"));
-const PARAMS: (&str, &str) = ("params.cuh", include_str!("../kernels/params.cuh"));
-const ROWS: (&str, &str) = ("rows.cuh", include_str!("../kernels/rows.cuh"));
-const STATS: (&str, &str) = ("stats.cuh", include_str!("../kernels/stats.cuh"));
-const STREAM: (&str, &str) = ("stream.cuh", include_str!("../kernels/stream.cuh"));
-const LANES: (&str, &str) = ("lanes.cuh", include_str!("../kernels/lanes.cuh"));
-const DOWN_H: (&str, &str) = ("down.cuh", include_str!("../kernels/down.cuh"));
-const COLUMNS_H: (&str, &str) = ("columns.cuh", include_str!("../kernels/columns.cuh"));
+type Header = (&'static str, &'static str);
 
-static FORWARD: Source = Source {
-    name: "forward.cu",
-    text: include_str!("../kernels/forward.cu"),
-    headers: &[NUMBER, PARAMS, BULK, MESSAGES, ROWS, STATS],
-    layout: params::forward_layout,
-};
-static BACKWARD: Source = Source {
-    name: "backward.cu",
-    text: include_str!("../kernels/backward.cu"),
-    headers: &[NUMBER, PARAMS, BULK, MESSAGES, ROWS, STATS],
-    layout: params::backward_layout,
-};
-static STREAM_FORWARD: Source = Source {
-    name: "stream_forward.cu",
-    text: include_str!("../kernels/stream_forward.cu"),
-    headers: &[NUMBER, PARAMS, BULK, MESSAGES, ROWS, STATS, STREAM],
-    layout: params::forward_layout,
-};
-static STREAM_BACKWARD: Source = Source {
-    name: "stream_backward.cu",
-    text: include_str!("../kernels/stream_backward.cu"),
-    headers: &[NUMBER, PARAMS, BULK, MESSAGES, ROWS, STATS, STREAM],
-    layout: params::backward_layout,
-};
-static LONG: Source = Source {
-    name: "long.cu",
-    text: include_str!("../kernels/long.cu"),
-    headers: &[NUMBER, BULK, MESSAGES, ROWS, COLUMNS_H],
-    layout: params::long_layout,
-};
-static COLUMNS: Source = Source {
-    name: "columns.cu",
-    text: include_str!("../kernels/columns.cu"),
-    headers: &[NUMBER, COLUMNS_H],
-    layout: columns::sums_layout,
-};
-static FINISH: Source = Source {
-    name: "finish.cu",
-    text: include_str!("../kernels/finish.cu"),
-    headers: &[NUMBER, COLUMNS_H],
-    layout: columns::finish_layout,
-};
-static EACH_FORWARD: Source = Source {
-    name: "each_forward.cu",
-    text: include_str!("../kernels/each_forward.cu"),
-    headers: &[NUMBER, PARAMS, BULK],
-    layout: params::forward_layout,
-};
-static LANES_FORWARD: Source = Source {
-    name: "lanes_forward.cu",
-    text: include_str!("../kernels/lanes_forward.cu"),
-    headers: &[NUMBER, PARAMS, LANES],
-    layout: params::forward_layout,
-};
-static LANES_BACKWARD: Source = Source {
-    name: "lanes_backward.cu",
-    text: include_str!("../kernels/lanes_backward.cu"),
-    headers: &[NUMBER, PARAMS, LANES],
-    layout: params::backward_layout,
-};
-static DOWN: Source = Source {
-    name: "down.cu",
-    text: include_str!("../kernels/down.cu"),
-    headers: &[NUMBER, COLUMNS_H, DOWN_H],
-    layout: columns::down_layout,
-};
-static DOWN_CHUNK: Source = Source {
-    name: "down_chunk.cu",
-    text: include_str!("../kernels/down_chunk.cu"),
-    headers: &[NUMBER, COLUMNS_H, DOWN_H],
-    layout: columns::down_layout,
-};
-static BATCH: Source = Source {
-    name: "batch.cu",
-    text: include_str!("../kernels/batch.cu"),
-    headers: &[NUMBER, COLUMNS_H],
-    layout: batch::batch_layout,
-};
+macro_rules! header {
+    ($name:ident, $file:literal) => {
+        const $name: Header = ($file, include_str!(concat!("../kernels/", $file)));
+    };
+}
+header!(NUMBER, "number.cuh");
+header!(TERMS, "terms.cuh");
+header!(BULK, "bulk.cuh");
+header!(MESSAGES, "messages.cuh");
+header!(PARAMS, "params.cuh");
+header!(ROWS, "rows.cuh");
+header!(STATS, "stats.cuh");
+header!(STREAM, "stream.cuh");
+header!(LANES, "lanes.cuh");
+header!(DOWN_H, "down.cuh");
+header!(COLUMNS_H, "columns.cuh");
 
-/// Threads per block of the kernels for rows of any length.
-pub(crate) const LONG_THREADS: u32 = 512;
+macro_rules! source {
+    ($name:ident, $file:literal, [$($header:ident),*], $layout:path) => {
+        static $name: Source = Source {
+            name: $file,
+            text: include_str!(concat!("../kernels/", $file)),
+            headers: &[$($header),*],
+            layout: $layout,
+        };
+    };
+}
+source!(FORWARD, "forward.cu", [NUMBER, TERMS, PARAMS, BULK, MESSAGES, ROWS, STATS], params::forward_layout);
+source!(BACKWARD, "backward.cu", [NUMBER, TERMS, PARAMS, BULK, MESSAGES, ROWS, STATS], params::backward_layout);
+source!(
+    STREAM_FORWARD,
+    "stream_forward.cu",
+    [NUMBER, TERMS, PARAMS, BULK, MESSAGES, ROWS, STATS, STREAM],
+    params::forward_layout
+);
+source!(
+    STREAM_BACKWARD,
+    "stream_backward.cu",
+    [NUMBER, TERMS, PARAMS, BULK, MESSAGES, ROWS, STATS, STREAM],
+    params::backward_layout
+);
+source!(LONG, "long.cu", [NUMBER, TERMS, BULK, MESSAGES, ROWS, COLUMNS_H], params::long_layout);
+source!(COLUMNS, "columns.cu", [NUMBER, TERMS, COLUMNS_H], columns::sums_layout);
+source!(FINISH, "finish.cu", [NUMBER, TERMS, COLUMNS_H], columns::finish_layout);
+source!(EACH_FORWARD, "each_forward.cu", [NUMBER, TERMS, PARAMS, BULK], params::forward_layout);
+source!(LANES_FORWARD, "lanes_forward.cu", [NUMBER, TERMS, PARAMS, LANES], params::forward_layout);
+source!(LANES_BACKWARD, "lanes_backward.cu", [NUMBER, TERMS, PARAMS, LANES], params::backward_layout);
+source!(DOWN, "down.cu", [NUMBER, TERMS, COLUMNS_H, DOWN_H], columns::down_layout);
+source!(DOWN_CHUNK, "down_chunk.cu", [NUMBER, TERMS, COLUMNS_H, DOWN_H], columns::down_layout);
+source!(BATCH, "batch.cu", [NUMBER, TERMS, COLUMNS_H], batch::batch_layout);
+
 /// Threads per block of the column kernels.
 pub(crate) const COLUMN_THREADS: u32 = 256;
 
@@ -196,6 +157,23 @@ impl Teams {
             aligned: true,
             full: shape.is_full(n),
             residual: false,
+        }
+    }
+
+    fn long(shape: &Long, element: Type, residual: bool) -> Self {
+        Teams {
+            team: 32,
+            warps: shape.warps(),
+            cluster: 1,
+            vectors: shape.vectors(element),
+            ring: 0,
+            threads: shape.threads,
+            keeps_params: false,
+            min_blocks: 1,
+            per_channel: false,
+            aligned: false,
+            full: false,
+            residual,
         }
     }
 
@@ -336,12 +314,10 @@ fn only(variant: Variant) -> Variant {
     variant.define(&name, 1)
 }
 
-/// Rows of any length: a block takes 1024 elements per warp at a time.
-pub(crate) fn long(norm: &RowNorm, entry: &'static str, residual: bool) -> Variant {
+/// Rows of any length.
+pub(crate) fn long(norm: &RowNorm, shape: &Long, entry: &'static str, residual: bool) -> Variant {
     let variant = Kinds::from(*norm).define(only(Variant::new(&LONG, entry)));
-    let shape = Registers { warps: LONG_THREADS as usize / 32, ..Registers::wide(norm.element, BLOCK, 1) };
-    let shape = Registers { threads: LONG_THREADS as usize, ..shape };
-    Teams::registers(&shape, norm.n, Options { per_channel: false, aligned: false, residual }).define(variant)
+    Teams::long(shape, norm.element, residual).define(variant)
 }
 
 /// `across`: neighboring threads have neighboring columns. `flat`: positions are samples.

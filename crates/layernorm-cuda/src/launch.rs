@@ -115,7 +115,7 @@ impl Launch {
             numAttrs: count as u32,
         };
         let mut list = [std::ptr::from_ref(params).cast_mut().cast()];
-        // SAFETY: the caller's promise; the driver copies the parameters before it returns.
+        // SAFETY: guaranteed by the caller; the driver copies the parameters before it returns.
         unsafe { call!(cuLaunchKernelEx(&config, function.raw, list.as_mut_ptr(), std::ptr::null_mut())) }
     }
 

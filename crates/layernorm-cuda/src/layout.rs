@@ -42,7 +42,7 @@ impl Layout {
     }
 }
 
-/// Precedes the assertions. NVRTC has no `offsetof`, but has the intrinsic that others define it with.
+/// Precedes the assertions. NVRTC has no `offsetof`, but it has the intrinsic with which other compilers define it.
 pub(crate) const PREAMBLE: &str = "\
 #ifndef OFFSET_OF
 #ifdef __CUDACC_RTC__
@@ -66,7 +66,7 @@ macro_rules! device_struct {
         $(#[$meta:meta])*
         $visible:vis struct $name:ident $(<$parameter:ident>)? as $c:literal {
             $($field:ident: $type:ty,)*
-            $(.. $flat:ident: $flat_type:ty, $($last:ident: $last_type:ty,)*)?
+            $(.. $flat:ident: $flat_type:ty, $($last:ident: $last_type:ty,)*)*
         }
     ) => {
         $(#[$meta])*
@@ -74,7 +74,7 @@ macro_rules! device_struct {
         #[derive(Clone, Copy, Debug)]
         $visible struct $name $(<$parameter>)? {
             $($visible $field: $type,)*
-            $($visible $flat: $flat_type, $($visible $last: $last_type,)*)?
+            $($visible $flat: $flat_type, $($visible $last: $last_type,)*)*
         }
 
         impl $(<$parameter>)? $crate::layout::Described for $name $(<$parameter>)? {
@@ -95,7 +95,7 @@ macro_rules! device_struct {
                         offset: std::mem::offset_of!(Self, $last),
                         size: size_of::<$last_type>(),
                     },)*]);
-                )?
+                )*
                 $crate::layout::Layout { name: $c, size: size_of::<Self>(), fields }
             }
         }

@@ -50,7 +50,7 @@ impl<T: Plain> Buffer<T> {
     /// The address of `count` elements from index `at` on, if they lie within the buffer.
     fn part(&self, at: usize, count: usize) -> Result<u64, Error> {
         if at.checked_add(count).is_none_or(|end| end > self.len) {
-            let why = format!("{count} elements from index {at} on, in a buffer of {}", self.len);
+            let why = format!("{count} elements from index {at} on exceed a buffer of {}", self.len);
             return Err(Error::Operand { what: "buffer", why });
         }
         Ok(self.at(at))

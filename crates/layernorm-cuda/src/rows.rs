@@ -82,11 +82,11 @@ impl RowNorm {
     /// output must not overlap an input, but may be the input itself.
     pub unsafe fn forward(&self, device: &Device, call: &Forward, stream: Stream) -> Result<(), Error> {
         let job = Job { device, norm: *self, channels: Channels::FEATURES };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { job.forward(call, None, stream) }
     }
 
-    /// [`RowNorm::forward`] with a given strategy. If that has no kernel for the call, the library chooses.
+    /// [`RowNorm::forward`] with a given strategy. If it has no kernel for the call, the library chooses another one.
     ///
     /// # Safety
     /// As for [`RowNorm::forward`]; and the strategy must hold a row and suit the operands.
@@ -98,7 +98,7 @@ impl RowNorm {
         stream: Stream,
     ) -> Result<(), Error> {
         let job = Job { device, norm: *self, channels: Channels::FEATURES };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { job.forward(call, Some(strategy), stream) }
     }
 
@@ -134,11 +134,11 @@ impl RowNorm {
         stream: Stream,
     ) -> Result<(), Error> {
         let job = Job { device, norm: *self, channels: Channels::FEATURES };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { job.backward(call, workspace, None, stream) }
     }
 
-    /// [`RowNorm::backward`] with a given strategy. If that has no kernel for the call, the library chooses.
+    /// [`RowNorm::backward`] with a given strategy. If it has no kernel for the call, the library chooses another one.
     ///
     /// # Safety
     /// As for [`RowNorm::backward`]; and the strategy must hold a row and suit the operands.
@@ -151,7 +151,7 @@ impl RowNorm {
         stream: Stream,
     ) -> Result<(), Error> {
         let job = Job { device, norm: *self, channels: Channels::FEATURES };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { job.backward(call, workspace, Some(strategy), stream) }
     }
 }

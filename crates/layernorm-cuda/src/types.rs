@@ -161,6 +161,17 @@ pub(crate) trait Accumulator: Copy {
     fn count(n: usize) -> Count<Self>;
 }
 
+/// Calls a method that is generic over the arithmetic type, with the one of an element type.
+macro_rules! with_accumulator {
+    ($element:expr, $self:ident.$method:ident($($argument:expr),* $(,)?)) => {
+        match $element {
+            $crate::types::Type::F64 => $self.$method::<f64>($($argument),*),
+            _ => $self.$method::<f32>($($argument),*),
+        }
+    };
+}
+pub(crate) use with_accumulator;
+
 impl Accumulator for f32 {
     fn from_f64(value: f64) -> f32 {
         value as f32

@@ -247,7 +247,7 @@ fn memory_that_is_not_there_is_an_error(device: &Device) -> Result<(), Error> {
     let buffer = Buffer::<f32>::new(device, 4)?;
     let refused = buffer.read(3, &mut [0.0; 2]);
     assert!(
-        matches!(&refused, Err(Error::Operand { why, .. }) if why == "2 elements from index 3 on, in a buffer of 4"),
+        matches!(&refused, Err(Error::Operand { why, .. }) if why == "2 elements from index 3 on exceed a buffer of 4"),
         "{refused:?}"
     );
     Ok(())

@@ -81,8 +81,9 @@ const WORDS: [(&str, &str); 8] = [
     ("__shared__ Pipe pipe;", "Pipe& pipe = *(Pipe*)simt::shared[simt::self().block].data();"),
 ];
 
-const FILES: [&str; 19] = [
+const FILES: [&str; 20] = [
     "number.cuh",
+    "terms.cuh",
     "params.cuh",
     "messages.cuh",
     "bulk.cuh",

@@ -6,8 +6,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// The new contents of a path. It is a buffered [`io::Write`]. The path does not change before [`commit`](Self::commit), and
-/// nothing changes if the value is dropped without it.
+/// The new contents of a path. It is a buffered [`io::Write`]. The path is unchanged until [`commit`](Self::commit), and stays
+/// unchanged if the value is dropped without it.
 ///
 /// A path that is not a regular file, such as a FIFO or `/dev/null`, is written to directly.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ struct Place {
 }
 
 impl Replacement {
-    /// Starts new contents for `path`: creates a temporary file beside it, or opens it if it is not a regular file.
+    /// Starts new contents for `path`: creates a temporary file next to it, or opens it if it is not a regular file.
     /// Opening a FIFO blocks until it has a reader.
     pub fn new(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::at(path.as_ref(), Target::find)
@@ -45,8 +45,8 @@ impl Replacement {
             Target::File(target, old) => {
                 // The lock is held, so that no signal arrives between creating the file and registering it.
                 let mut unfinished = unfinished::lock();
-                let (temporary, file) =
-                    create_beside(&target, old.as_ref()).map_err(Error::of(path, "create a file beside it"))?;
+                let (temporary, file) = create_beside(&target, old.as_ref())
+                    .map_err(Error::of(path, "create a temporary file next to it"))?;
                 unfinished.insert(temporary.clone());
                 (file, Some(Place { temporary, target }))
             }

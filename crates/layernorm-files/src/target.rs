@@ -44,7 +44,7 @@ impl Target {
 }
 
 impl Target {
-    /// The target for a name chosen by the program: a regular file or a free name.
+    /// The target for a name chosen by the program: a regular file or an unused name.
     pub(crate) fn own(path: &Path) -> io::Result<Self> {
         let old = match fs::symlink_metadata(path) {
             Ok(old) => Some(old),
@@ -103,7 +103,7 @@ fn random_name() -> OsString {
     format!(".layernorm-{:016x}.tmp", RandomState::new().build_hasher().finish()).into()
 }
 
-/// Copies owner, group and permission bits of `old`. If the group cannot be kept, the new group gets only what everyone may do.
+/// Copies owner, group and permission bits of `old`. If the group cannot be kept, the new group gets only the permissions of everyone.
 #[cfg(unix)]
 fn keep_permissions(file: &File, old: Option<&Metadata>) -> io::Result<()> {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};

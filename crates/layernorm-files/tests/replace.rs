@@ -41,7 +41,7 @@ fn nothing_is_at_the_path_before_the_commit() {
     assert_eq!(names(directory.path()), ["a"]);
 }
 
-/// A disk that fills up, say: the old file stays and nothing lies beside it.
+/// If writing fails, for example on a full disk, the old file stays and no temporary file is left.
 #[test]
 fn failure_halfway_leaves_everything_as_it_was() {
     let directory = tempfile::tempdir().unwrap();
@@ -59,7 +59,7 @@ fn failure_halfway_leaves_everything_as_it_was() {
     assert_eq!(names(directory.path()), ["a"]);
 }
 
-/// The target becomes a directory after it was looked at.
+/// The target becomes a directory after it was checked.
 #[test]
 fn failed_rename_removes_the_temporary_file() {
     let directory = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ fn errors_name_the_path_and_what_was_tried() {
     let directory = tempfile::tempdir().unwrap();
     let inside_missing = directory.path().join("missing").join("a");
     let error = Replacement::new(&inside_missing).unwrap_err();
-    let expected = format!("{}: cannot create a file beside it: ", inside_missing.display());
+    let expected = format!("{}: cannot create a temporary file next to it: ", inside_missing.display());
     assert!(error.to_string().starts_with(&expected), "{error}");
     assert_eq!(error.kind(), io::ErrorKind::NotFound);
 
@@ -113,7 +113,7 @@ fn errors_name_the_path_and_what_was_tried() {
 #[test]
 fn control_characters_in_a_path_are_escaped() {
     let error: Error = Replacement::new("missing\x1b[2J/\u{202e}a\n").unwrap_err();
-    let expected = r"missing\u{1b}[2J/\u{202e}a\n: cannot create a file beside it: ";
+    let expected = r"missing\u{1b}[2J/\u{202e}a\n: cannot create a temporary file next to it: ";
     assert!(error.to_string().starts_with(expected), "{error}");
 }
 
@@ -152,7 +152,7 @@ mod unix {
         }
     }
 
-    /// Links stay, whether they lead to a file, to nothing, or to another link.
+    /// Links are kept, whether they point to a file, to nothing, or to another link.
     #[test]
     fn a_link_is_written_through() {
         let directory = tempfile::tempdir().unwrap();
@@ -184,7 +184,7 @@ mod unix {
         drop(all);
     }
 
-    /// Names that the program chose: no link is followed, also none that comes while the file is written.
+    /// Names chosen by the program: no link is followed, not even one that appears while the file is written.
     #[test]
     fn a_link_at_an_own_name_is_refused() {
         let directory = tempfile::tempdir().unwrap();
@@ -218,12 +218,12 @@ mod unix {
         assert_eq!(names(directory.path()), ["fifo"]);
     }
 
-    /// A device is written to and not replaced; a full one is an error that names it.
+    /// A device is written to and not replaced; the error of a full one names it.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_device_is_written_through() {
         let full = Replacement::new("/dev/full").unwrap();
-        // First, so that a mistake cannot replace the device where the user may do so.
+        // Checked first, so that a bug cannot replace the device if the user has permission to.
         assert!(full.is_stream());
         full.commit().unwrap();
         let error = put(Path::new("/dev/full"), "text").unwrap_err();

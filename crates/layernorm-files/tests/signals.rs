@@ -1,4 +1,4 @@
-//! What a handler of signals removes. Alone in its process: it takes away every unfinished file of it.
+//! What a signal handler removes. Alone in its process, because it removes every unfinished file of the process.
 
 use layernorm_files::{Replacement, commit_all, remove_unfinished};
 use std::fs;
@@ -23,7 +23,7 @@ fn unfinished_files_are_removed_and_others_wait() {
     let (send, receive) = mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(move || send.send(commit_all([unfinished])));
-        assert!(receive.recv_timeout(Duration::from_millis(50)).is_err(), "a commit went on after the halt");
+        assert!(receive.recv_timeout(Duration::from_millis(50)).is_err(), "a commit continued after the halt");
         drop(halted);
         let error = receive.recv().unwrap().unwrap_err();
         assert_eq!(error.action(), "rename into place");

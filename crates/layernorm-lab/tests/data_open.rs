@@ -81,14 +81,12 @@ fn opens_every_usual_name_compressed_or_not() {
 fn a_wrong_file_is_named() {
     let train_images = "train-images-idx3-ubyte";
     assert!(message(train_images, b"<html>404</html>").contains("not an idx file"));
-    assert!(
-        message(train_images, &idx(&[4], &[0; 4])).contains("expected images (dimensions: 3), found dimensions: 1")
-    );
+    assert!(message(train_images, &idx(&[4], &[0; 4])).contains("expected images (3 dimensions), found 1"));
     assert!(message(train_images, &idx(&[4, 2, 3], &[7; 23])).contains("expected 40 bytes, found 39"));
     assert!(message(train_images, &idx(&[0, 2, 3], &[])).contains("found shape [0, 2, 3]"));
     assert!(message(train_images, &idx(&[4, 0, 3], &[])).contains("found shape [4, 0, 3]"));
     let labels = "train-labels.idx1-ubyte";
-    assert!(message(labels, &idx(&[4, 1, 1], &[0; 4])).contains("expected labels (dimensions: 1)"));
+    assert!(message(labels, &idx(&[4, 1, 1], &[0; 4])).contains("expected labels (1 dimension)"));
     assert!(message(labels, &idx(&[3], &[0; 3])).contains("expected 4 labels"));
     assert!(message(labels, &idx(&[4], &[0, 1, 26, 2])).contains("label 2: expected 0 to 9, found 26"));
     let packed = "t10k-images-idx3-ubyte.gz";

@@ -216,7 +216,7 @@ fn write_unsupported(f: &mut fmt::Formatter<'_>, descr: &str) -> fmt::Result {
     if let Some(kind) = kind(descr) {
         write!(f, " ({kind})")?;
     }
-    f.write_str(" are not supported; supported are ")?;
+    f.write_str(" are not supported; the supported types are ")?;
     for (index, dtype) in DType::ALL.iter().enumerate() {
         let separator = match index {
             0 => "",

@@ -30,8 +30,7 @@ impl Array {
     /// Reads one array, up to the end of `reader`: bytes after it are an error.
     ///
     /// Memory grows with the bytes received, so an endless reader can use as much memory as its header claims. Limit an
-    /// untrusted reader
-    /// with [`Read::take`].
+    /// untrusted reader with [`Read::take`].
     pub fn from_reader(mut reader: impl Read) -> Result<Self, Error> {
         read_array(&mut reader, 0)
     }

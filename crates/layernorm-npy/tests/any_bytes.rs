@@ -1,16 +1,16 @@
-//! No bytes make the reader panic, and what it accepts it writes and reads again.
+//! No input makes the reader panic, and every array that it accepts can be written and read again.
 
 use layernorm_npy::{Array, Data, Order};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Reads both ways, and holds that an array that is accepted comes back from what it writes.
+/// Reads both ways, and checks that an accepted array can be written and read again.
 fn read(bytes: &[u8]) -> Result<(), TestCaseError> {
     let from_bytes = Array::from_bytes(bytes);
     let from_reader = Array::from_reader(bytes);
     prop_assert_eq!(from_bytes.is_ok(), from_reader.is_ok());
     let Ok(array) = from_bytes else {
-        // Messages are made of the file's bytes too.
+        // Messages contain bytes of the file.
         let _ = from_bytes.unwrap_err().to_string();
         return Ok(());
     };
@@ -25,7 +25,7 @@ fn read(bytes: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Bytes with a preamble that is right, so that the header is reached.
+/// Bytes with a valid preamble, so that the header is reached.
 fn preambled() -> impl Strategy<Value = Vec<u8>> {
     let pieces = prop_oneof![
         prop::sample::select(vec![
@@ -75,7 +75,7 @@ fn preambled() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Headers of the right form with any values.
+/// Well-formed headers with arbitrary values.
 fn well_formed() -> impl Strategy<Value = Vec<u8>> {
     let descr = "[<>=|]?([fiu][1248]|[a-zA-Z?][0-9]{0,2})";
     let shape = vec(prop_oneof![0..4_u64, any::<u64>(), Just(1 << 32), Just(u64::MAX)], 0..70);
@@ -91,7 +91,7 @@ fn well_formed() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A file that is right.
+/// A valid file.
 fn valid() -> impl Strategy<Value = Vec<u8>> {
     (vec(0..4_usize, 0..4), any::<bool>(), 0..6_u8).prop_map(|(shape, fortran, dtype)| {
         let count = shape.iter().product();
@@ -150,7 +150,7 @@ proptest! {
     #![proptest_config(ProptestConfig {
         cases: 2000,
         failure_persistence: None,
-        // The same cases every time: a run says something about the change and not about luck.
+        // The same cases every time, so that a new failure comes from a change and not from chance.
         rng_seed: proptest::test_runner::RngSeed::Fixed(1),
         ..ProptestConfig::default()
     })]
@@ -185,7 +185,7 @@ proptest! {
     }
 }
 
-/// Every file that ends early is an error, and so is every byte that is one too many.
+/// Every truncated file is an error, and so is every extra byte.
 #[test]
 fn every_prefix() {
     let mut bytes = Vec::new();

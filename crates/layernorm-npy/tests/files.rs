@@ -23,7 +23,7 @@ fn a_file_is_replaced() {
     assert_eq!(names(directory.path()), ["a.npy"]);
 }
 
-/// Whoever has the old file open goes on reading it.
+/// A process that has the old file open can continue to read it.
 #[test]
 fn an_open_file_stays_whole() {
     let directory = tempfile::tempdir().unwrap();
@@ -73,7 +73,7 @@ fn places_that_cannot_be_written() {
     let inside_missing = directory.path().join("missing").join("a.npy");
     let error = write(&inside_missing, &[1], &[0_u8]).unwrap_err();
     assert_eq!(error.path(), Some(&*inside_missing));
-    assert!(matches!(error.cause(), Error::Io { action: "create a file beside it", .. }));
+    assert!(matches!(error.cause(), Error::Io { action: "create a temporary file next to it", .. }));
 
     let file = directory.path().join("file");
     fs::write(&file, "text").unwrap();
@@ -100,16 +100,16 @@ mod unix {
         fs::metadata(path).unwrap().permissions().mode() & 0o7777
     }
 
-    /// `/proc` refuses new files even from a user who may write into every other directory.
+    /// `/proc` rejects new files even from a user who may write to every other directory.
     #[cfg(target_os = "linux")]
     #[test]
     fn unwritable_directory() {
         let error = write("/proc/a.npy", &[1], &[0_u8]).unwrap_err();
-        assert!(matches!(error.cause(), Error::Io { action: "create a file beside it", .. }), "{error}");
-        assert!(error.to_string().starts_with("/proc/a.npy: cannot create a file beside it: "), "{error}");
+        assert!(matches!(error.cause(), Error::Io { action: "create a temporary file next to it", .. }), "{error}");
+        assert!(error.to_string().starts_with("/proc/a.npy: cannot create a temporary file next to it: "), "{error}");
     }
 
-    /// A full device is an error that names it, once.
+    /// The error of a full device names it, once.
     #[cfg(target_os = "linux")]
     #[test]
     fn full_device() {

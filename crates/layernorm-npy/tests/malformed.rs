@@ -1,4 +1,4 @@
-//! Every way a file can be wrong, one by one, with the error that says so.
+//! Every way in which a file can be malformed, with its error.
 
 mod common;
 
@@ -6,11 +6,11 @@ use common::file;
 use half::f16;
 use layernorm_npy::{Array, Data, Error, MAX_HEADER_LEN, Order};
 
-const SUPPORTED: &str = "supported are float16, float32, float64, int32, int64 and uint8";
+const SUPPORTED: &str = "the supported types are float16, float32, float64, int32, int64 and uint8";
 
 fn error(bytes: &[u8]) -> String {
     let from_bytes = Array::from_bytes(bytes).unwrap_err().to_string();
-    // A stream is not known to be longer than what was asked of it; everything else is the same.
+    // How much longer a stream is than requested is not known; everything else is the same.
     let from_reader = Array::from_reader(bytes).unwrap_err().to_string();
     if !from_bytes.contains("after the data") {
         assert_eq!(from_bytes, from_reader);
@@ -18,17 +18,17 @@ fn error(bytes: &[u8]) -> String {
     from_bytes
 }
 
-/// The error of a version 1.0 file of this header and eight bytes of data.
+/// The error of a version 1.0 file with this header and eight bytes of data.
 fn header_error(header: &str) -> String {
     error(&file(1, header.as_bytes(), &[0; 8]))
 }
 
-/// The error of a header that is right but for its shape.
+/// The error of a header that is valid except for its shape.
 fn shape_error(shape: &str) -> String {
     header_error(&format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}"))
 }
 
-/// The error of a header that is right but for its type.
+/// The error of a header that is valid except for its type.
 fn descr_error(descr: &str) -> String {
     header_error(&format!("{{'descr': {descr}, 'fortran_order': False, 'shape': (2,), }}"))
 }
@@ -72,7 +72,7 @@ fn header_length() {
     }
 }
 
-/// The message about a header that is wrong at a character.
+/// The message for a header that is malformed at a character.
 fn at(offset: usize, expected: &str, found: &str) -> String {
     format!("the header is malformed at character {offset}: expected {expected}, found {found:?}")
 }
@@ -125,7 +125,7 @@ fn keys() {
 
 #[test]
 fn text_encodings() {
-    // The same byte is a letter in Latin-1 and no UTF-8.
+    // The same byte is a letter in Latin-1 and invalid in UTF-8.
     let header = b"{'\xe9': 1}";
     assert_eq!(
         error(&file(2, header, b"")),
@@ -167,7 +167,7 @@ fn shapes() {
 #[test]
 fn shapes_too_large() {
     assert_eq!(shape_error(&format!("({})", "1,".repeat(65))), "expected at most 64 dimensions, found 65");
-    // Bytes, not only elements, have to fit; and strides of empty arrays too.
+    // The bytes must fit, not only the elements, and so must the strides of empty arrays.
     for shape in
         [vec![usize::MAX], vec![1 << 31, 1 << 32], vec![1 << 61], vec![usize::MAX, 0], vec![0, 1 << 32, 1 << 32]]
     {
@@ -242,7 +242,7 @@ fn data_length() {
     );
 }
 
-/// If memory were taken for what the header says, these would abort.
+/// If memory were allocated for what the header claims, these would abort.
 #[cfg(target_pointer_width = "64")]
 #[test]
 fn claims_take_no_memory() {

@@ -15,7 +15,7 @@ fn saved(length: usize, dictionary: &str, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Holds that `bytes` read as `array` and `array` is written as `bytes`.
+/// Checks that `bytes` is read as `array` and `array` is written as `bytes`.
 fn same(bytes: &[u8], array: &Array) {
     assert_eq!(&Array::from_bytes(bytes).unwrap(), array);
     let mut written = Vec::new();
@@ -23,7 +23,7 @@ fn same(bytes: &[u8], array: &Array) {
     assert_eq!(written.escape_ascii().to_string(), bytes.escape_ascii().to_string());
 }
 
-/// `numpy.save(f, numpy.arange(6, dtype='<f4').reshape(2, 3))`, whole.
+/// `numpy.save(f, numpy.arange(6, dtype='<f4').reshape(2, 3))`, the whole file.
 #[test]
 fn float32_matrix_to_the_byte() {
     let bytes = b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\
@@ -90,7 +90,7 @@ fn fortran_order_that_makes_no_difference_is_written_as_c() {
 }
 
 /// The length of the preamble that NumPy 2.4 writes for `numpy.zeros((1,) * n, 'u1')`. With 36 dimensions the text
-/// ends on the boundary by itself, and NumPy adds 64 bytes all the same.
+/// ends on the boundary by itself, and NumPy adds 64 bytes anyway.
 #[test]
 fn padding() {
     for dimensions in 0..=64 {
@@ -126,7 +126,7 @@ fn big_endian() {
     assert_eq!(read(">u1", b"\x07").data(), &Data::U8(vec![7]));
 }
 
-/// `=`, `|` and no mark mean the machine's own order, as `numpy.dtype` has it.
+/// `=`, `|` and no mark mean the machine's own byte order, as in `numpy.dtype`.
 #[test]
 fn native_order() {
     for descr in ["=i4", "|i4", "i4", "int32"] {
@@ -156,7 +156,7 @@ fn spellings_that_numpy_permits() {
     }
 }
 
-/// Python 2 wrote long numbers with an `L`; files of version 3.0 are younger than it.
+/// Python 2 wrote long numbers with an `L`; it never wrote files of version 3.0.
 #[test]
 fn python_2_numbers() {
     let header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (2L, 3L), }";

@@ -1,4 +1,4 @@
-//! What is written comes back, for every type, order and kind of shape.
+//! What is written is read back unchanged, for every type, order and kind of shape.
 
 use std::io::{self, Read};
 
@@ -33,7 +33,7 @@ fn round_trip<T: Scalar + PartialEq + std::fmt::Debug>(value: impl Fn(u64) -> T)
             array.write(&path).unwrap();
             let back = read(&path).unwrap();
             assert_eq!((back.shape(), back.dtype()), (shape, T::DTYPE));
-            // Where both orders are the same, C is what comes back.
+            // If both orders are the same, C is read back.
             if shape.iter().filter(|&&length| length != 1).count() > 1 && !shape.contains(&0) {
                 assert_eq!(back.order(), order);
                 assert_eq!(back.strides(), array.strides());
@@ -99,7 +99,7 @@ fn names_and_sizes() {
     assert_eq!((Data::I32(vec![1, 2]).len(), Data::I32(vec![]).is_empty()), (2, true));
 }
 
-/// Gives one byte at a time, and is interrupted before each.
+/// Returns one byte at a time, and is interrupted before each.
 struct Trickle<'a>(&'a [u8], bool);
 
 impl Read for Trickle<'_> {

@@ -1,4 +1,4 @@
-//! Learns to say at the end of a sequence what was shown at its start, with a plain and with a layer-normalized LSTM.
+//! Trains a plain and a layer-normalized LSTM to output the first number of a sequence at its end.
 //! `cargo run --release -p layernorm-rnn --example echo`
 
 use layernorm_rnn::{Config, Error, Gradients, Init, Kind, Network, Output, Runner, Sequences, Training, Variant};
@@ -11,11 +11,11 @@ fn main() -> Result<(), Error> {
     for name in ["none", "paper"] {
         let variant = Variant::named(Kind::Lstm, name)?;
         let mut network = Network::<f32>::new(Config::new(variant, 2, HIDDEN), Init::torch(), 1)?;
-        // What is said: a weighted sum of the last h.
+        // The output is a weighted sum of the last h.
         let mut readout = vec![0.1f32; HIDDEN];
         let mut runner = Runner::default();
         let mut bits = 0x2545_F491_4F6C_DD1Du64;
-        println!("{name}: mean square error (guessing 0 gives 0.33)");
+        println!("{name}: mean squared error (guessing 0 gives 0.33)");
         for round in 0..=600 {
             let (x, wanted) = batch(&mut bits);
             let sequences = Sequences::new(&x, STEPS, BATCH);
@@ -32,7 +32,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Inputs [T, B, 2]: a number at the first step with a flag beside it, noise afterwards; and the numbers.
+/// Returns inputs [T, B, 2], a number with a flag at the first step and then noise, and the numbers to output.
 fn batch(bits: &mut u64) -> (Vec<f32>, Vec<f32>) {
     let mut next = || {
         *bits ^= *bits << 13;
@@ -46,7 +46,7 @@ fn batch(bits: &mut u64) -> (Vec<f32>, Vec<f32>) {
     (x, wanted)
 }
 
-/// The loss, the gradient of the outputs, and a step of the readout.
+/// Returns the loss and the gradient of the outputs, and updates the readout.
 fn judge(output: &Output<f32>, wanted: &[f32], readout: &mut [f32]) -> (f32, Vec<f32>) {
     let mut dy = vec![0.0; output.y.len()];
     let mut dreadout = vec![0.0; HIDDEN];

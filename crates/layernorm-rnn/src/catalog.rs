@@ -1,23 +1,23 @@
 //! The named variants. docs/RECURRENT.md gives the source and the equations of each.
 
 use crate::error::Error;
-use crate::variant::{Activation, CellNorm, EpsPlace, Kind, Norm, Over, Reset, Update, Variant};
+use crate::variant::{Activation, CellNorm, EpsPlace, Kind, NormSpec, Over, Reset, Update, Variant};
 
-const LN: Norm = Norm::new(1e-5);
+const LN: NormSpec = NormSpec::new(1e-5);
 const LSTM: Variant = Variant::plain(Kind::Lstm);
 const GRU: Variant = Variant::plain(Kind::Gru);
 const RNN: Variant = Variant::plain(Kind::Rnn);
 
-const fn shown(norm: Norm) -> Option<CellNorm> {
+const fn shown(norm: NormSpec) -> Option<CellNorm> {
     Some(CellNorm { norm, carried: false })
 }
 
-const fn carried(norm: Norm) -> Option<CellNorm> {
+const fn carried(norm: NormSpec) -> Option<CellNorm> {
     Some(CellNorm { norm, carried: true })
 }
 
 /// Sets the input norm and the recurrent norm.
-const fn both(norm: Norm, variant: Variant) -> Variant {
+const fn both(norm: NormSpec, variant: Variant) -> Variant {
     let (input_norm, recurrent_norm) = (Some(norm), Some(norm));
     Variant { input_norm, recurrent_norm, ..variant }
 }
@@ -40,9 +40,9 @@ const fn relu(variant: Variant) -> Variant {
     Variant { activation: Activation::Relu, ..variant }
 }
 
-const SPLIT: Norm = LN.over(Over::GatesAndCandidate);
+const SPLIT: NormSpec = LN.over(Over::GatesAndCandidate);
 const TFLITE: Variant = Variant {
-    sum_norm: Some(Norm::new(1e-8).over(Over::EachGate).without_bias()),
+    sum_norm: Some(NormSpec::new(1e-8).over(Over::EachGate).without_bias()),
     peephole: true,
     projection_bias: true,
     ..LSTM
@@ -52,18 +52,18 @@ const TFLITE: Variant = Variant {
 static CATALOG: [Variant; 25] = [
     named("paper", PAPER_LSTM),
     named("theano", Variant { tied_bias: true, ..PAPER_LSTM }),
-    named("draw", Variant { cell_norm: shown(Norm { eps_place: EpsPlace::Deviation, ..LN }), ..LSTM }),
+    named("draw", Variant { cell_norm: shown(NormSpec { eps_place: EpsPlace::Deviation, ..LN }), ..LSTM }),
     named("fastrnns", both(LN, Variant { cell_norm: carried(LN), bias: false, ..LSTM })),
     named("torchaudio", Variant { sum_norm: Some(LN), cell_norm: carried(LN), bias: false, ..LSTM }),
-    named("keras", both(Norm::new(1e-3), Variant { cell_norm: carried(Norm::new(1e-3)), ..LSTM })),
+    named("keras", both(NormSpec::new(1e-3), Variant { cell_norm: carried(NormSpec::new(1e-3)), ..LSTM })),
     named("haste", both(LN.without_bias(), Variant { cell_norm: shown(LN), ..LSTM })),
     named("tflite", TFLITE),
     named("tflite-cifg", Variant { coupled: true, ..TFLITE }),
     named(
         "per-gate",
         Variant {
-            sum_norm: Some(Norm::new(1e-12).over(Over::EachGate)),
-            cell_norm: carried(Norm::new(1e-12)),
+            sum_norm: Some(NormSpec::new(1e-12).over(Over::EachGate)),
+            cell_norm: carried(NormSpec::new(1e-12)),
             bias: false,
             offset: 1.0,
             ..LSTM
@@ -77,7 +77,7 @@ static CATALOG: [Variant; 25] = [
     named(
         "dreamer",
         Variant {
-            sum_norm: Some(Norm::new(1e-3)),
+            sum_norm: Some(NormSpec::new(1e-3)),
             bias: false,
             offset: -1.0,
             reset: Reset::Sum,

@@ -105,7 +105,7 @@ impl fmt::Display for Error {
                 f.write_str("backward: expected a preceding forward pass in training, found none")
             }
             Error::OtherNetwork => f.write_str(
-                "backward: expected the network of the preceding forward pass, unchanged, found another one or other parameters",
+                "backward: expected the unchanged network of the preceding forward pass, found another network or other parameters",
             ),
             Error::Weights { what } => write!(f, "weights: {what}"),
             Error::Norm(error) => error.fmt(f),

@@ -37,4 +37,4 @@ pub use noise::Mask;
 pub use params::{Entry, Params, Slot};
 pub use real::Real;
 pub use runner::{Keep, Runner, Training};
-pub use variant::{Activation, CellNorm, EpsPlace, Gate, Kind, Norm, Over, Reset, Update, Variant};
+pub use variant::{Activation, CellNorm, EpsPlace, Gate, Kind, NormSpec, Over, Reset, Update, Variant};

@@ -1,5 +1,5 @@
 //! Counter-based random numbers: the n-th number of a stream does not depend on which others were requested. So a
-//! backward pass reproduces the masks of its forward pass without storing them, and threads do not matter.
+//! backward pass reproduces the masks of its forward pass without storing them, on any number of threads.
 
 use crate::config::Noise;
 use layernorm::parts::SplitMix64;
@@ -56,13 +56,13 @@ impl NoiseStream {
     /// Creates the stream for a purpose in a layer and direction (or any two numbers that distinguish streams).
     pub(crate) fn new(seed: u64, purpose: Purpose, layer: usize, direction: usize) -> NoiseStream {
         let stream = (purpose as u64) << 48 | (layer as u64) << 8 | direction as u64;
-        let seed = SplitMix64::mix(seed.wrapping_add(0x9E37_79B9_7F4A_7C15));
+        let seed = SplitMix64::mix(seed.wrapping_add(SplitMix64::GOLDEN));
         NoiseStream { key: SplitMix64::mix(seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93)) }
     }
 
     fn bits(&self, index: usize) -> u64 {
         SplitMix64::mix(
-            SplitMix64::mix(self.key.wrapping_add((index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))) ^ self.key,
+            SplitMix64::mix(self.key.wrapping_add((index as u64).wrapping_mul(SplitMix64::GOLDEN))) ^ self.key,
         )
     }
 

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::variant::Norm;
+use crate::variant::NormSpec;
 use layernorm::Float;
 use layernorm::parts::memory;
 use std::ops::Range;
@@ -93,8 +93,8 @@ impl Slot {
     pub fn shape(self, config: &Config, layer: usize) -> Option<Vec<usize>> {
         let v = &config.variant;
         let (gates, hidden) = (config.gate_width(), config.hidden);
-        let gain = |norm: Option<Norm>, width: usize| norm.filter(|norm| norm.gain).map(|_| vec![width]);
-        let bias = |norm: Option<Norm>, width: usize| norm.filter(|norm| norm.bias).map(|_| vec![width]);
+        let gain = |norm: Option<NormSpec>, width: usize| norm.filter(|norm| norm.gain).map(|_| vec![width]);
+        let bias = |norm: Option<NormSpec>, width: usize| norm.filter(|norm| norm.bias).map(|_| vec![width]);
         let cell = v.cell_norm.map(|cell| cell.norm);
         match self {
             Slot::InputWeight => Some(vec![gates, config.layer_input(layer)]),
@@ -173,7 +173,7 @@ impl<A: Float> Params<A> {
         Ok(Params { entries: Arc::new(entries), values: memory::zeros(count)?, version: new_version() })
     }
 
-    /// Returns the layout of a network's parameters, and the number of numbers.
+    /// Returns the layout of a network's parameters, and the total number of elements.
     pub(crate) fn form_of(config: &Config) -> Result<(Vec<Entry>, usize), Error> {
         config.check()?;
         let mut entries = memory::reserved(config.layers * config.directions() * Slot::ALL.len())?;

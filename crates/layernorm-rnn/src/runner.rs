@@ -15,8 +15,9 @@ use crate::schedule::Schedule;
 use crate::time_loop::backward::SegmentGradients;
 use crate::time_loop::forward::CellState;
 use backward::BackwardCall;
-use call::SequenceShape;
+use call::{CheckedSequences, SequenceShape};
 use cell_memory::CellMemory;
+use forward::allocate_output;
 use layernorm::parts::{MachineIsa, memory};
 use layernorm::{Context, Element};
 
@@ -122,12 +123,13 @@ impl<A: Real> Runner<A> {
         sequences: &Sequences<'_, T>,
         initial: Option<&State<A>>,
     ) -> Result<Output<T>, Error> {
-        let mut output = self.allocate_output(network, sequences)?;
-        self.forward_into(network, sequences, initial, &mut output.y, &mut output.state)?;
+        let input = CheckedSequences::new(network.config(), sequences)?;
+        let mut output = allocate_output(network.config(), input.shape)?;
+        self.run_forward(network, input, initial, None, &mut output.y, &mut output.state)?;
         Ok(output)
     }
 
-    /// Does the same as [`Runner::forward`] into the caller's memory: `y` is written only at valid steps, and `last`
+    /// Like [`Runner::forward`], but writes to the caller's memory: `y` is written only at valid steps, and `last`
     /// becomes the final state.
     pub fn forward_into<T: Element<Acc = A>>(
         &mut self,
@@ -137,7 +139,8 @@ impl<A: Real> Runner<A> {
         y: &mut [T],
         last: &mut State<A>,
     ) -> Result<(), Error> {
-        self.run_forward(network, sequences, initial, None, y, last)
+        let input = CheckedSequences::new(network.config(), sequences)?;
+        self.run_forward(network, input, initial, None, y, last)
     }
 
     /// Runs a network in training: with its noise, and recorded for [`Runner::backward`].
@@ -148,12 +151,13 @@ impl<A: Real> Runner<A> {
         initial: Option<&State<A>>,
         training: Training,
     ) -> Result<Output<T>, Error> {
-        let mut output = self.allocate_output(network, sequences)?;
-        self.train_into(network, sequences, initial, training, &mut output.y, &mut output.state)?;
+        let input = CheckedSequences::new(network.config(), sequences)?;
+        let mut output = allocate_output(network.config(), input.shape)?;
+        self.run_forward(network, input, initial, Some(training), &mut output.y, &mut output.state)?;
         Ok(output)
     }
 
-    /// Does the same as [`Runner::train`] into the caller's memory: `y` is written only at valid steps, and `last`
+    /// Like [`Runner::train`], but writes to the caller's memory: `y` is written only at valid steps, and `last`
     /// becomes the final state.
     pub fn train_into<T: Element<Acc = A>>(
         &mut self,
@@ -164,7 +168,8 @@ impl<A: Real> Runner<A> {
         y: &mut [T],
         last: &mut State<A>,
     ) -> Result<(), Error> {
-        self.run_forward(network, sequences, initial, Some(training), y, last)
+        let input = CheckedSequences::new(network.config(), sequences)?;
+        self.run_forward(network, input, initial, Some(training), y, last)
     }
 
     /// Runs one step: computes y `[B, D·P]` from x `[B, I]` and updates the state. The result is bit-identical to that
@@ -191,10 +196,12 @@ impl<A: Real> Runner<A> {
                 found: x.len(),
             });
         }
+        let sequences = Sequences::new(x, 1, batch);
+        let input = CheckedSequences::new(config, &sequences)?;
         state.check(config, batch, ["state h", "state c"])?;
         let mut before = std::mem::take(&mut self.step_state);
         std::mem::swap(&mut before, state);
-        let outcome = self.run_forward(network, &Sequences::new(x, 1, batch), Some(&before), None, y, state);
+        let outcome = self.run_forward(network, input, Some(&before), None, y, state);
         if outcome.is_err() {
             std::mem::swap(&mut before, state);
         }
@@ -236,7 +243,7 @@ impl<A: Real> Runner<A> {
         Ok(gradients)
     }
 
-    /// Does the same as [`Runner::backward_from`] into the caller's memory. Gradients of parameters are *added*, so
+    /// Like [`Runner::backward_from`], but writes to the caller's memory. Gradients of parameters are *added*, so
     /// that batches can be accumulated; those of inputs are written only at valid steps from `from` on.
     pub fn backward_into<T: Element<Acc = A>>(
         &mut self,

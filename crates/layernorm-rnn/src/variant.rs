@@ -94,7 +94,7 @@ pub enum EpsPlace {
 
 /// A layer norm inside a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Norm {
+pub struct NormSpec {
     /// What it covers. The cell norm always covers the cell's H units and ignores this field.
     pub over: Over,
     /// Whether it has a gain γ.
@@ -107,20 +107,20 @@ pub struct Norm {
     pub eps_place: EpsPlace,
 }
 
-impl Norm {
+impl NormSpec {
     /// Creates a norm over all gates together, with gain and bias, and ε added to the variance.
-    pub const fn new(eps: f64) -> Norm {
-        Norm { over: Over::AllGates, gain: true, bias: true, eps, eps_place: EpsPlace::Variance }
+    pub const fn new(eps: f64) -> NormSpec {
+        NormSpec { over: Over::AllGates, gain: true, bias: true, eps, eps_place: EpsPlace::Variance }
     }
 
     /// Sets what the norm covers.
-    pub const fn over(self, over: Over) -> Norm {
-        Norm { over, ..self }
+    pub const fn over(self, over: Over) -> NormSpec {
+        NormSpec { over, ..self }
     }
 
     /// Removes β.
-    pub const fn without_bias(self) -> Norm {
-        Norm { bias: false, ..self }
+    pub const fn without_bias(self) -> NormSpec {
+        NormSpec { bias: false, ..self }
     }
 }
 
@@ -128,7 +128,7 @@ impl Norm {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CellNorm {
     /// The norm.
-    pub norm: Norm,
+    pub norm: NormSpec,
     /// Whether the normalized cell is carried to the next step; otherwise only the output uses it.
     pub carried: bool,
 }
@@ -170,11 +170,11 @@ pub struct Variant {
     /// Kind of recurrent network.
     pub kind: Kind,
     /// LNx, the norm of the input's product.
-    pub input_norm: Option<Norm>,
+    pub input_norm: Option<NormSpec>,
     /// LNh, the norm of the recurrent product.
-    pub recurrent_norm: Option<Norm>,
+    pub recurrent_norm: Option<NormSpec>,
     /// LNs, the norm of their sum.
-    pub sum_norm: Option<Norm>,
+    pub sum_norm: Option<NormSpec>,
     /// LNc, the norm of the cell (LSTM).
     pub cell_norm: Option<CellNorm>,
     /// Whether there is a bias bx, inside LNx.
@@ -248,13 +248,13 @@ impl Variant {
         self
     }
 
-    fn norms_mut(&mut self) -> impl Iterator<Item = &mut Norm> {
+    fn norms_mut(&mut self) -> impl Iterator<Item = &mut NormSpec> {
         let cell = self.cell_norm.as_mut().map(|cell| &mut cell.norm);
         [self.input_norm.as_mut(), self.recurrent_norm.as_mut(), self.sum_norm.as_mut(), cell].into_iter().flatten()
     }
 
     /// Returns the norms of the variant with their names.
-    pub fn norms(&self) -> impl Iterator<Item = (&'static str, Norm)> {
+    pub fn norms(&self) -> impl Iterator<Item = (&'static str, NormSpec)> {
         let cell = self.cell_norm.map(|cell| cell.norm);
         [
             ("input_norm", self.input_norm),
@@ -302,11 +302,11 @@ impl Variant {
             }
         }
         if self.kind == Kind::Rnn && self.offset != 0.0 {
-            return conflict("an offset is for the forget gate of an LSTM or the update gate of a GRU");
+            return conflict("an offset needs the forget gate of an LSTM or the update gate of a GRU");
         }
         if self.peephole && self.sum_norm.is_some_and(|norm| norm.over != Over::EachGate) {
             return conflict(
-                "with peepholes, the norm of the sum must be over each gate: the output gate uses the new cell",
+                "with peepholes, the norm of the sum must cover each gate separately: the output gate uses the new cell",
             );
         }
         if self.kind == Kind::Gru && self.sum_norm.is_some() && self.reset != Reset::Sum {

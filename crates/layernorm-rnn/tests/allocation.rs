@@ -39,16 +39,31 @@ fn counted(call: impl FnOnce()) -> (usize, usize) {
     (ALLOCATIONS.load(Ordering::Relaxed) - before.0, BYTES.load(Ordering::Relaxed) - before.1)
 }
 
+/// Calls that allocated. Twice more if there are any: the test harness has a thread of its own, which may allocate once.
 fn rounds(
+    name: &str,
+    config: &Config,
+    threads: usize,
+    sizes: (usize, usize),
+    training: Training,
+    found: &mut Vec<String>,
+) {
+    let mut attempts = (0..3).map(|_| attempt(name, config, threads, sizes, training));
+    // The last attempt if all of them allocated.
+    let last = attempts.try_fold(Vec::new(), |_, calls| if calls.is_empty() { Err(()) } else { Ok(calls) });
+    found.extend(last.into_iter().flatten());
+}
+
+fn attempt(
     name: &str,
     config: &Config,
     threads: usize,
     (steps, batch): (usize, usize),
     training: Training,
-    found: &mut Vec<String>,
-) {
+) -> Vec<String> {
+    let mut found = Vec::new();
     let network = network32(config, 3);
-    let mut rng = Rng(5);
+    let mut rng = Rng::new(5);
     let x = rng.vec32(steps * batch * config.input);
     let width = config.output() * config.directions();
     let dy = rng.vec32(steps * batch * width);
@@ -89,6 +104,7 @@ fn rounds(
             assert_eq!(runner.memory(), held, "{name}: what the runner holds, in round {round}");
         }
     }
+    found
 }
 
 #[test]

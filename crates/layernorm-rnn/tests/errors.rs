@@ -5,7 +5,7 @@
 mod sample;
 
 use layernorm_rnn::{
-    CellNorm, Config, Direction, EpsPlace, Error, Gradients, Init, Keep, Kind, Layout, Network, Noise, Norm, Over,
+    CellNorm, Config, Direction, EpsPlace, Error, Gradients, Init, Keep, Kind, Layout, Network, Noise, NormSpec, Over,
     Params, Reset, Runner, Sequences, Slot, State, Training, Variant,
 };
 use proptest::prelude::*;
@@ -182,7 +182,8 @@ fn backward_without_a_forward_pass_in_training() {
     // Other parameters, another network, another config.
     train(&mut runner, &network);
     network.params_mut().values_mut()[0] += 1.0;
-    let words = ["expected the network of the preceding forward pass", "found another one or other parameters"];
+    let words =
+        ["expected the unchanged network of the preceding forward pass", "found another network or other parameters"];
     assert_eq!(says(runner.backward(&network, &dy, None), &words), Error::OtherNetwork);
     train(&mut runner, &network);
     assert_eq!(says(runner.backward(&net(lstm()), &dy, None), &words), Error::OtherNetwork);
@@ -266,7 +267,7 @@ fn steps() {
 
 #[test]
 fn variants_that_do_not_go_together() {
-    let norm = Norm::new(1e-5);
+    let norm = NormSpec::new(1e-5);
     let plain = Variant::plain;
     let split = Some(norm.over(Over::GatesAndCandidate));
     let cell = |norm| Some(CellNorm { norm, carried: false });
@@ -281,7 +282,7 @@ fn variants_that_do_not_go_together() {
         (Variant { projection_bias: true, ..gru }, "projection"),
         (Variant { projection_clip: Some(1.0), ..plain(Kind::Rnn) }, "projection"),
         (Variant { offset: 1.0, ..plain(Kind::Rnn) }, "offset"),
-        (Variant { peephole: true, sum_norm: Some(norm), ..plain(Kind::Lstm) }, "over each gate"),
+        (Variant { peephole: true, sum_norm: Some(norm), ..plain(Kind::Lstm) }, "cover each gate separately"),
         (Variant { sum_norm: Some(norm), ..gru }, "norm of the sum"),
         (Variant { sum_norm: Some(norm), reset: Reset::State, ..gru }, "norm of the sum"),
         (Variant { recurrent_norm: Some(norm), reset: Reset::State, ..gru }, "recurrent norm"),
@@ -310,7 +311,7 @@ fn variants_that_do_not_go_together() {
     }
     for eps in [-1e-5, f64::NAN, f64::INFINITY] {
         for place in [EpsPlace::Variance, EpsPlace::Deviation] {
-            let norm = Norm { eps_place: place, ..Norm::new(eps) };
+            let norm = NormSpec { eps_place: place, ..NormSpec::new(eps) };
             let variants = [
                 Variant { input_norm: Some(norm), ..plain(Kind::Lstm) },
                 Variant { recurrent_norm: Some(norm), ..gru },

@@ -1,34 +1,23 @@
-//! exp, sigmoid and tanh: their errors in units in the last place, the same bits on every instruction set, and special numbers.
+//! exp, sigmoid and tanh: their errors in units in the last place, and special numbers.
 //!
 //! f32 is measured against std's f64 functions (good to a unit or two of f64, 2⁻²⁹ of one of f32), f64 against the functions
 //! below, in numbers of 106 bits.
 //!
 //! Every f32, not only each 97th (`step_by(1)`, a minute): exp 1.059, sigmoid 2.481, tanh 2.498 units.
 
+#[path = "common/functions.rs"]
+mod common;
 #[path = "common/sample.rs"]
 mod sample;
 
-use layernorm::{Context, Isa};
+use common::{Function, NAMES, all, canonical64, map, numbers, specials};
+use layernorm::Isa;
 use layernorm_reference::units::unit;
 use layernorm_reference::wide::Wide;
-use layernorm_rnn::{Error, Real, functions};
-use sample::Rng;
+use layernorm_rnn::{Real, functions};
 
 /// Largest errors that src/functions.rs promises, in units in the last place: of exp, sigmoid and tanh.
 const BOUNDS: [f64; 3] = [1.5, 2.5, 3.5];
-const NAMES: [&str; 3] = ["exp", "sigmoid", "tanh"];
-
-type Function<A> = fn(&Context, &mut [A]) -> Result<(), Error>;
-
-fn all<A: Real>() -> [Function<A>; 3] {
-    [functions::exp::<A>, functions::sigmoid::<A>, functions::tanh::<A>]
-}
-
-fn map<A: Real>(function: Function<A>, isa: Isa, x: &[A]) -> Vec<A> {
-    let mut y = x.to_vec();
-    function(&Context::new().with_isa(isa).unwrap(), &mut y).unwrap();
-    y
-}
 
 fn one<A: Real>(function: Function<A>, x: A) -> A {
     map(function, Isa::detect().unwrap(), &[x])[0]
@@ -114,25 +103,6 @@ fn unit64(truth: f64) -> f64 {
     f64::from_bits((exponent - 52) << 52)
 }
 
-/// Numbers of all sizes up to a limit, and many around 1 and at multiples of ln 2 / 2, where the reduction changes.
-fn numbers(limit: f64, count: usize) -> Vec<f64> {
-    let mut rng = Rng(23);
-    let mut x = Vec::new();
-    let wide = |rng: &mut Rng| (rng.bits() as f64 + rng.bits() as f64 / (1u64 << 31) as f64) / (1u64 << 31) as f64;
-    for _ in 0..count {
-        let uniform = wide(&mut rng);
-        x.push(uniform * limit);
-        x.push(uniform * 2.0);
-        x.push(uniform * 2f64.powi(-(rng.below(60) as i32)));
-        let near = (rng.below(40) as f64 + 0.5) * std::f64::consts::LN_2 / 2.0;
-        x.push(near * (1.0 + (uniform - 0.5) * 1e-3));
-    }
-    x.retain(|x| x.abs() <= limit);
-    let negative: Vec<f64> = x.iter().map(|x| -x).collect();
-    x.extend(negative);
-    x
-}
-
 #[test]
 fn the_arithmetic_of_twice_the_precision_is_right() {
     // e, e⁻¹ and powers of two to 32 digits, as (nearest f64, the rest).
@@ -185,57 +155,16 @@ fn errors_in_f64() {
     }
 }
 
-/// Finite, infinite, none, tiny and huge numbers.
-fn specials() -> Vec<f64> {
-    let mut x =
-        vec![0.0, f64::MIN_POSITIVE, 5e-324, 1e-310, 1e-45, 1e-40, f64::from(f32::MIN_POSITIVE), 1.0, 9.999, 10.0];
-    x.extend([
-        10.001, 19.99, 20.0, 20.01, 86.99, 87.0, 87.01, 88.0, 89.0, 104.0, 707.0, 708.0, 708.01, 709.9, 746.0, 1e30,
-    ]);
-    x.extend([f64::from(f32::MAX), f64::MAX, f64::INFINITY, f64::NAN]);
-    let negative: Vec<f64> = x.iter().map(|x| -x).collect();
-    x.extend(negative);
-    x
-}
-
+/// A number's place among others does not matter, nor how many there are.
 #[test]
-fn every_instruction_set_gives_the_same_bits() {
-    let isas = Isa::available();
-    println!("compared: {isas:?}");
-    let mut rng = Rng(9);
-    let mut wide = specials();
-    wide.extend((0..20_000).map(|_| f64::from_bits(rng.bits() << 33 ^ rng.bits() << 10 ^ rng.bits())));
-    wide.extend(numbers(720.0, 2000));
-    for (which, name) in NAMES.into_iter().enumerate() {
-        // Any 32 bits, and those of the interesting range.
-        let check = |x: &[f32]| {
-            let bits = |isa| map(all::<f32>()[which], isa, x).iter().map(|y| canonical(*y)).collect::<Vec<_>>();
-            let scalar = bits(Isa::Scalar);
-            isas.iter().for_each(|&isa| assert_eq!(bits(isa), scalar, "f32 {} {isa:?}", name));
-        };
-        check(&wide.iter().map(|&x| x as f32).collect::<Vec<_>>());
-        (0..64u32).for_each(|block| {
-            let start = block.wrapping_mul(0x0400_0000);
-            check(&(0..4096u32).map(|i| f32::from_bits(start + i * 16_381)).collect::<Vec<_>>());
-        });
-        let bits = |isa| map(all::<f64>()[which], isa, &wide).iter().map(|y| canonical64(*y)).collect::<Vec<_>>();
-        let scalar = bits(Isa::Scalar);
-        isas.iter().for_each(|&isa| assert_eq!(bits(isa), scalar, "f64 {} {isa:?}", name));
-        // A number's place among others does not matter, nor how many there are.
-        let long = map(all::<f64>()[which], isas[isas.len() - 1], &wide[..61]);
-        for (i, y) in long.iter().enumerate() {
-            assert_eq!(canonical64(one(all::<f64>()[which], wide[i])), canonical64(*y), "{} alone", name);
+fn a_number_alone_gives_the_same_bits() {
+    for (function, name) in all::<f64>().into_iter().zip(NAMES) {
+        let x = [specials(), numbers(20.0, 3)].concat();
+        let together = map(function, Isa::detect().unwrap(), &x);
+        for (&x, together) in x.iter().zip(together) {
+            assert_eq!(canonical64(one(function, x)), canonical64(together), "{name} of {x:e} alone");
         }
     }
-}
-
-/// Bits, with one NaN for all.
-fn canonical(y: f32) -> u32 {
-    if y.is_nan() { f32::NAN.to_bits() } else { y.to_bits() }
-}
-
-fn canonical64(y: f64) -> u64 {
-    if y.is_nan() { f64::NAN.to_bits() } else { y.to_bits() }
 }
 
 #[test]

@@ -6,23 +6,14 @@
 //! variants as they are), the bound is 3e-7 of the larger of 1 and the gradient, and where a kink of relu or of a clip lies
 //! within the differences, smaller ones are tried: of a wrong gradient none is right.
 
+#[path = "common/sample.rs"]
+mod sample;
+
 use layernorm_rnn::{
-    Config, Direction, Gradients, Init, Keep, Kind, Layout, Network, Noise, Norm, Over, Reset, Runner, Sequences,
+    Config, Direction, Gradients, Init, Keep, Kind, Layout, Network, Noise, NormSpec, Over, Reset, Runner, Sequences,
     State, Training, Variant,
 };
-
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        ((self.0 >> 33) as f64 / (1u64 << 31) as f64) * 2.0 - 1.0
-    }
-
-    fn vec(&mut self, n: usize) -> Vec<f64> {
-        (0..n).map(|_| self.next()).collect()
-    }
-}
+use sample::{Rng, label};
 
 struct Case {
     config: Config,
@@ -41,17 +32,15 @@ impl Case {
 }
 
 fn check(name: &str, case: &Case) {
-    let mut rng = Rng(case.config.hidden as u64 * 31 + name.len() as u64);
+    let mut rng = Rng::new(case.config.hidden as u64 * 31 + name.len() as u64);
     let config = &case.config;
     let mut network = Network::<f64>::new(*config, Init::torch(), 3).unwrap();
     // Biases and gains away from where they start, so that every one of them matters.
     network.params_mut().values_mut().iter_mut().for_each(|p| *p += 0.5 * rng.next());
     let mut x = rng.vec(case.steps * case.batch * config.input);
     let dy = rng.vec(case.steps * case.batch * config.output() * config.directions());
-    let mut initial = network.zero_state(case.batch).unwrap();
-    initial.h.iter_mut().chain(&mut initial.c).for_each(|h| *h = rng.next());
-    let mut dlast = network.zero_state(case.batch).unwrap();
-    dlast.h.iter_mut().chain(&mut dlast.c).for_each(|h| *h = rng.next());
+    let initial = sample::state(&network, case.batch, &mut rng);
+    let dlast = sample::state(&network, case.batch, &mut rng);
 
     let mut runner = Runner::default();
     let loss = |runner: &mut Runner<f64>, network: &Network<f64>, x: &[f64], initial: &State<f64>| -> f64 {
@@ -121,13 +110,13 @@ fn every(count: usize) -> impl Iterator<Item = usize> {
 }
 
 fn variants() -> impl Iterator<Item = Variant> {
-    Kind::ALL.into_iter().flat_map(Variant::all).map(|variant| variant.with_eps(0.05))
+    sample::variants().map(|variant| variant.with_eps(0.05))
 }
 
 #[test]
 fn every_variant() {
-    for variant in Kind::ALL.into_iter().flat_map(Variant::all).copied() {
-        check(&format!("{} {}", variant.kind.name(), variant.name), &Case::new(Config::new(variant, 3, 9)));
+    for variant in sample::variants() {
+        check(&label(&variant), &Case::new(Config::new(variant, 3, 9)));
     }
 }
 
@@ -136,7 +125,7 @@ fn layers_directions_and_lengths() {
     for variant in variants() {
         for direction in [Direction::Forward, Direction::Reverse, Direction::Both] {
             for lengths in [None, Some(vec![2, 4, 1]), Some(vec![3, 3, 3])] {
-                let name = format!("{} {} {direction:?} {lengths:?}", variant.kind.name(), variant.name);
+                let name = format!("{} {direction:?} {lengths:?}", label(&variant));
                 let config = Config::new(variant, 2, 3).with_layers(2).with_direction(direction);
                 let layout = if lengths.is_some() { Layout::BatchFirst } else { Layout::TimeFirst };
                 check(&name, &Case { lengths, layout, ..Case::new(config) });
@@ -160,8 +149,8 @@ fn projections_clips_and_shared_biases() {
 /// Cells that nobody has named: norms in other places.
 #[test]
 fn cells_of_ones_own() {
-    let norm = Some(Norm::new(0.05));
-    let split = Some(Norm::new(0.05).over(Over::GatesAndCandidate));
+    let norm = Some(NormSpec::new(0.05));
+    let split = Some(NormSpec::new(0.05).over(Over::GatesAndCandidate));
     let (lstm, gru, rnn) = (Variant::plain(Kind::Lstm), Variant::plain(Kind::Gru), Variant::plain(Kind::Rnn));
     let cells = [
         Variant { reset: Reset::Sum, ..gru },
@@ -186,7 +175,7 @@ fn noise() {
             noise.zoneout_cell = 0.2;
         }
         let config = Config::new(variant, 3, 4).with_layers(2).with_direction(Direction::Both).with_noise(noise);
-        check(&format!("noisy {} {}", variant.kind.name(), variant.name), &Case::new(config));
+        check(&format!("noisy {}", label(&variant)), &Case::new(config));
     }
 }
 
@@ -196,6 +185,6 @@ fn recomputing_and_many_segments() {
         let training = Training { seed: 7, keep: Keep::Recompute };
         // 90 sequences make a segment of three steps.
         let case = Case { steps: 7, batch: 90, training, ..Case::new(Config::new(variant, 1, 2)) };
-        check(&format!("recomputed {} {}", variant.kind.name(), variant.name), &case);
+        check(&format!("recomputed {}", label(&variant)), &case);
     }
 }

@@ -23,7 +23,7 @@ impl Trainer {
     fn new(kind: Kind, name: &str) -> Trainer {
         let config = Config::new(named(kind, name), 1, HIDDEN);
         let network = Network::new(config, Init::fastrnns(), 4).unwrap();
-        let mut rng = Rng(8);
+        let mut rng = Rng::new(8);
         let readout = rng.vec32(HIDDEN).iter().map(|w| 0.2 * w).collect();
         Trainer { network, readout, runner: Runner::new(Context::new().with_threads(1).unwrap()), x: rng.vec32(STEPS) }
     }
@@ -97,7 +97,7 @@ fn truncated_backward_is_the_backward_of_the_last_steps() {
                 for (steps, batch, from, same_segments) in [(20, 3, 7, true), (20, 90, 9, true), (20, 90, 10, false)] {
                     let config = Config::new(variant, 3, 6).with_layers(layers);
                     let network = network32(&config, 3);
-                    let mut rng = Rng(12);
+                    let mut rng = Rng::new(12);
                     let x = rng.vec32(steps * batch * 3);
                     let dy = rng.vec32(steps * batch * 6);
                     let (initial, dlast) = (state32(&network, batch, &mut rng), state32(&network, batch, &mut rng));

@@ -15,7 +15,7 @@ fn main() -> Result<(), Error> {
     println!("dx       {:?}", gradients.input);
     println!("dγ       {:?}", gradients.weight);
 
-    // Functions over views: your memory, any axes, your γ and β. Here [N, C, W] over the channels.
+    // Functions over views: your memory, any axes, your γ and β. Here [N, C, W], normalized over the channels.
     let shape = [1, 4, 2];
     let (gain, bias) = ([2.0, 2.0, 2.0, 2.0], [0.5, 0.5, 0.5, 0.5]);
     let config = NormConfig::new()
@@ -33,7 +33,7 @@ fn main() -> Result<(), Error> {
     layer_norm::forward(View::new(&x, &shape)?, ViewMut::new(&mut again, &shape)?, None, &config, &mut cx)?;
     assert_eq!(y, again);
 
-    // What does not fit is an error with numbers in it.
+    // Invalid arguments are errors that say what was expected and what was found.
     if let Err(error) = norm.forward(&x[..7]) {
         println!("error    {error}");
     }

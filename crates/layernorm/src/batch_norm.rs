@@ -145,7 +145,7 @@ pub fn forward<T: Element>(
     train(x, y, stats, None, config, cx)
 }
 
-/// Does the same as [`forward`] and updates the running statistics from the batch's.
+/// Like [`forward`], but also updates the running statistics from the batch's.
 pub fn forward_running<T: Element>(
     x: View<T>,
     y: ViewMut<T>,

@@ -33,7 +33,7 @@ impl Context {
         Context::default()
     }
 
-    /// Limits calls to this many threads; more than 256 count as 256. Small work always stays on the caller's thread.
+    /// Limits calls to this many threads; more than 256 count as 256. Small calls always run on the caller's thread.
     /// Fails if `threads` is 0.
     pub fn with_threads(mut self, threads: usize) -> Result<Self, Error> {
         if threads == 0 {

@@ -163,7 +163,7 @@ impl fmt::Display for Error {
             Error::Threads => write!(f, "threads: expected 1 or more, found 0"),
             Error::UnknownIsa { name } => {
                 let names = Isa::ALL.map(Isa::name).join(", ");
-                write!(f, "instruction set: expected one of {names}, found {name:?} (also set by {ISA_VARIABLE})")
+                write!(f, "instruction set: expected one of {names}, found {name:?} ({ISA_VARIABLE} can also set it)")
             }
             Error::MissingIsa { isa, available } => {
                 let names: Vec<_> = available.iter().map(|isa| isa.name()).collect();

@@ -195,7 +195,7 @@ impl<T: Element> Columns<T> {
         Ok(())
     }
 
-    /// Applies rule 6: x̂ of a scaled row is that of the scaled row, and sums that overflowed are recomputed.
+    /// Applies rule 6: if forward scaled a row, x̂ comes from the scaled row; sums that overflowed are recomputed.
     #[cold]
     unsafe fn redo(&self, checked: &Checked<T>, dgain: *mut T::Acc, dbias: *mut T::Acc) -> Result<(), Error> {
         let (space, size) = (checked.shape.space, checked.shape.channels / checked.groups);

@@ -256,7 +256,7 @@ row_layer!(
 );
 
 row_layer!(
-    /// RMS normalization with its parameters. Initially γ = 1, without β, and ε = 10⁻⁵.
+    /// RMS normalization with its parameters. Initially γ = 1 and ε = 10⁻⁵; there is no β.
     RmsNorm,
     rms_norm,
     "Normalizes over these trailing dimensions: `RmsNorm::new([768])`.",

@@ -1,13 +1,14 @@
-//! Random numbers of this project, for data, tests and masks. Integer arithmetic only, so they depend on the seed and
-//! not on the machine.
-
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+//! Random numbers for data, tests and masks. They use integer arithmetic only, so they depend on the seed and not on
+//! the machine.
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): a generator with 64 bits of state.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
+    /// The odd number closest to 2⁶⁴ divided by the golden ratio: the step of the state from number to number.
+    pub const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
     /// Returns the generator for a seed, as in the original code.
     pub fn new(seed: u64) -> Self {
         Self(seed)
@@ -15,7 +16,7 @@ impl SplitMix64 {
 
     /// Returns one of many generators for a seed, for instance one per epoch.
     pub fn stream(seed: u64, stream: u64) -> Self {
-        Self(Self::mix(Self::mix(seed.wrapping_add(GOLDEN)).wrapping_add(stream)))
+        Self(Self::mix(Self::mix(seed.wrapping_add(Self::GOLDEN)).wrapping_add(stream)))
     }
 
     /// Applies the generator's finalizer: a bijection on 64 bits.
@@ -29,7 +30,7 @@ impl SplitMix64 {
     /// Returns the next 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(GOLDEN);
+        self.0 = self.0.wrapping_add(Self::GOLDEN);
         Self::mix(self.0)
     }
 

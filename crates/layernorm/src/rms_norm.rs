@@ -16,6 +16,8 @@ use crate::view::{View, ViewMut};
 
 pub use crate::row_norm::NormConfig;
 
+// The signatures are those of `layer_norm`, written out in both files so that documentation and editors show them.
+
 /// Rows are not centred.
 const CENTERED: bool = false;
 

@@ -148,7 +148,7 @@ macro_rules! view {
                 Ok($name { ptr: data.$as_ptr(), layout, memory: PhantomData })
             }
 
-            /// Creates a view with any strides (in elements, also negative), whose element 0 is at `offset` in the
+            /// Creates a view with any strides (in elements; they may be negative), whose element 0 is at `offset` in the
             /// slice.
             pub fn strided(data: $slice, shape: &[usize], strides: &[isize], offset: usize) -> Result<Self, Error> {
                 let layout = Layout::new(shape, strides)?;

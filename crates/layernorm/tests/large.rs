@@ -11,13 +11,22 @@ const N: usize = 4096;
 const ROWS: usize = (1 << 31) / N + 3;
 
 fn main() {
-    let needed = ROWS * N * size_of::<bf16>();
-    let enough = available().is_none_or(|available| available >= 2 * needed);
-    let test = Trial::test("more_than_two_to_the_thirty_one_elements", || {
+    let needed = 2 * ROWS * N * size_of::<bf16>();
+    let trial = Trial::test("more_than_two_to_the_thirty_one_elements", || {
         more_than_two_to_the_thirty_one_elements();
         Ok(())
     });
-    libtest_mimic::run(&Arguments::from_args(), vec![test.with_ignored_flag(!enough)]).exit();
+    let trial = match available() {
+        Some(available) if available < needed => {
+            let gib = |bytes: usize| bytes as f64 / (1u64 << 30) as f64;
+            let reason = format!("needs {:.1} GiB of free memory, {:.1} GiB are free", gib(needed), gib(available));
+            trial.with_ignored_flag(true).with_kind(reason)
+        }
+        _ => trial,
+    };
+    // Without the memory the test stays ignored, whatever the command line says.
+    let arguments = Arguments { ignored: false, include_ignored: false, ..Arguments::from_args() };
+    libtest_mimic::run(&arguments, vec![trial]).exit();
 }
 
 /// Bytes that are free, where the system says so.

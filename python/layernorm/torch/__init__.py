@@ -18,6 +18,7 @@ except ImportError as error:
     raise ImportError("layernorm.torch needs PyTorch: pip install torch") from error
 
 from . import functional
+from ._cells import GRUCell, LSTMCell, RNNCell
 from ._convert import Conversion, convert
 from ._cuda_sequences import check_cuda
 from ._memory import cached_bytes, clear_cache, set_cache_limit
@@ -32,7 +33,7 @@ from ._modules import (
     LayerNorm,
     RMSNorm,
 )
-from ._recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from ._recurrent import GRU, LSTM, RNN
 
 __all__ = [
     "BatchNorm1d",

@@ -62,7 +62,7 @@ def convert(model: nn.Module) -> Conversion:
         ours = _OURS.get(type(module))
         if ours is not None and "forward" in vars(module):
             # The replaced forward would be called instead.
-            done.left[name] = f"{type(module).__name__} with a forward of its own"
+            done.left[name] = f"{type(module).__name__} with its own forward"
         elif ours is not None:
             module.__class__ = ours
             done.changed[name] = repr(module)

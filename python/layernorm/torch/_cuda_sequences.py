@@ -25,7 +25,7 @@ from ._types import CODES
 def lacks(spec, core, dtype, parameter_types, sizes):
     """Returns why the kernels cannot run a network with these types and ``(steps, batch)``, or None. Needs no GPU."""
     if dtype not in (torch.float16, torch.bfloat16, torch.float32):
-        return f"{str(dtype)[6:]} (the types are float16, bfloat16 and float32)"
+        return f"{str(dtype)[6:]} (supported: float16, bfloat16 and float32)"
     kinds = set(parameter_types)
     if len(kinds) != 1 or not kinds <= {dtype, torch.float32}:
         return "parameters that are neither all of the input's type nor all float32"

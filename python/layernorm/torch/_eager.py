@@ -98,7 +98,7 @@ class _Rows(torch.autograd.Function):
             CODES[bias_type] if for_bias else 0,
             _threads(),
         )
-        # Hooks, or assignments to `data`, may have replaced saved tensors by others with another address or layout.
+        # Hooks, or assignments to `data`, may have replaced saved tensors with others of another address or layout.
         return (dx, dweight, dbias, None) if done else _general_backward(ctx, dy, x, weight)
 
 
@@ -229,7 +229,7 @@ def refuse_tangents(*tensors):
         for t in tensors:
             if isinstance(t, Tensor) and forward_ad.unpack_dual(t).tangent is not None:
                 raise NotImplementedError(
-                    "expected a tensor without a tangent: there is no forward-mode differentiation"
+                    "expected a tensor without a tangent: forward-mode differentiation is not supported"
                 )
 
 

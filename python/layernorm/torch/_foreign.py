@@ -32,7 +32,7 @@ def read_foreign(kind, module):
         format = "fastrnns"
     else:
         raise TypeError(
-            f"module: expected one of torch.nn, torchaudio's _CustomLSTM or a layer of fastrnns, found {type(module).__name__}"
+            f"module: expected a network of torch.nn, torchaudio's _CustomLSTM or a layer of fastrnns, found {type(module).__name__}"
         )
     if kind != "lstm":
         raise TypeError(f"module: expected a {kind.upper()}, found {type(module).__name__}, which is an LSTM")

@@ -53,7 +53,7 @@ def _address(what, t):
     if extent and needed > found:
         raise ValueError(f"{what}: expected a storage of {needed} bytes or more, found {found}: it was freed or shrunk")
     if not at and extent and not t.is_meta:
-        raise ValueError(f"{what}: expected a tensor with memory, found one without on {t.device}")
+        raise ValueError(f"{what}: expected a tensor with memory, found one without memory on {t.device}")
     return at
 
 

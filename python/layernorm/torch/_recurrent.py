@@ -6,8 +6,6 @@ D = 2 if bidirectional, otherwise 1.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
@@ -15,125 +13,16 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 import torch
 from torch import Tensor, nn
 
-from .._core import Recurrent
-from .._names import named_places
-from . import _sequence_ops  # noqa: F401  (registers the operations)
-from ._calls import flat
 from ._foreign import read_foreign
-from ._readable import check_shape, check_tensor
-from ._sequences import TENSORS, Spec, check_parameters, core_of, sequences
-from ._types import CODES, code_of
+from ._network import Network, Pair, check_arguments, check_state, with_nonlinearity
+from ._readable import check_tensor
+from ._spec import Spec
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-# h and c; None for zeros, and for the c of a cell without one.
-_Pair = Sequence["Tensor | None"]
 
-# Outside the modules, because packed weights are neither copied nor pickled.
-_ENGINES: weakref.WeakKeyDictionary[nn.Module, dict[Spec, Recurrent]] = weakref.WeakKeyDictionary()
-
-
-def _random() -> int:
-    """Draws a seed from PyTorch's generator on the CPU, whatever the default device."""
-    return int(torch.randint(2**62, (), device="cpu").item())
-
-
-def _check_state(name: str, part: Tensor, shape: Sequence[int]) -> None:
-    """Checks h or c."""
-    check_tensor(f"state {name}", part)
-    check_shape(f"state {name}", part, tuple(shape))
-    code_of(f"state {name}", part.dtype)
-
-
-def _check_arguments(sizes: dict[str, int], switches: dict[str, bool]) -> None:
-    """Raises unless sizes are positive integers (``proj_size`` may be 0) and switches are bools."""
-    for name, value in sizes.items():
-        if not isinstance(value, int):
-            raise TypeError(f"{name}: expected an int, found {type(value).__name__}")
-        least = 0 if name == "proj_size" else 1
-        if value < least:
-            raise ValueError(f"{name}: expected {least} or more, found {value}")
-    for name, value in switches.items():
-        if not isinstance(value, bool):
-            raise TypeError(f"{name}: expected a bool, found {type(value).__name__}")
-
-
-class _Network(nn.Module):
-    """Base class of networks and cells: a description, and named parameters."""
-
-    _kind = ""
-    _suffix = True
-    input_size: int
-    hidden_size: int
-    bias: bool
-    variant: str
-
-    def _build(self, spec: Spec, device: torch.device | str | int | None, dtype: torch.dtype | None) -> None:
-        self._spec = spec
-        dtype = dtype or torch.get_default_dtype()
-        if dtype not in CODES:
-            raise TypeError(f"dtype: expected float16, bfloat16, float32 or float64, found {str(dtype)[6:]}")
-        self._names = []
-        # Kept, because torch.compile cannot call the extension module for them.
-        self._shapes = []
-        for name, shape, _, _ in named_places(core_of(spec), self._suffix):
-            self.register_parameter(name, nn.Parameter(torch.empty(shape, device=device, dtype=dtype)))
-            self._names.append(name)
-            self._shapes.append(tuple(shape))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Initializes the parameters as the library or paper of the variant does, with PyTorch's generator."""
-        if self._parameters[self._names[0]].is_meta:
-            # `torch.nn.utils.skip_init` creates modules on `meta` to skip the initialization.
-            return
-        core = core_of(self._spec)
-        count = sum(count for *_, count in named_places(core, self._suffix))
-        start = torch.empty(count, dtype=torch.float64, device="cpu")
-        core.start_into(_random(), flat("parameters", start))
-        self._fill(start)
-
-    def _fill(self, values: Tensor) -> None:
-        with torch.no_grad():
-            for name, shape, at, count in named_places(core_of(self._spec), self._suffix):
-                self._parameters[name].copy_(values[at : at + count].view(shape))
-
-    def _weights(self) -> list[Tensor]:
-        # As attributes, where parametrizations and `torch.func.functional_call` put theirs.
-        found = [getattr(self, name) for name in self._names]
-        # Plain tensors of a network are checked where they are read; those of a cell have other names there.
-        if torch.compiler.is_compiling() or not self._suffix or not all(type(t) in TENSORS for t in found):
-            check_parameters(self._names, self._shapes, found)
-        return found
-
-    def _seed(self) -> int | None:
-        """Returns the seed of the noise of a pass; None outside training."""
-        if not self.training:
-            return None
-        if any(self._spec.noise):
-            return _random()
-        return 0
-
-    def _pass(
-        self, x: Tensor, state: _Pair, lengths: Tensor | None, batch_first: bool
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        spec = self._spec
-        # Outside training there is no dropout. Zoneout stays, because its expectation is used.
-        if not self.training and any(spec.noise) and not any(spec.noise[3:]):
-            spec = spec.quiet()
-        h, c = state
-        return sequences(spec, self._engine, x, h, c, self._weights(), lengths, batch_first, self._seed())
-
-    def _engine(self, spec: Spec) -> Recurrent:
-        """Returns this module's own network, so that modules of the same sizes do not repack each other's weights."""
-        own = _ENGINES.setdefault(self, {})
-        if spec not in own:
-            own[spec] = Recurrent(*spec)
-        return own[spec]
-
-
-class _Recurrent(_Network):
+class _Recurrent(Network):
     """Base class of the networks."""
 
     mode: str
@@ -165,7 +54,7 @@ class _Recurrent(_Network):
         zoneout_cell: float = 0.0,
     ) -> None:
         super().__init__()
-        _check_arguments(
+        check_arguments(
             dict(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers, proj_size=proj_size),
             dict(bias=bias, batch_first=batch_first, bidirectional=bidirectional),
         )
@@ -249,7 +138,7 @@ class _Recurrent(_Network):
         ):
             raise TypeError(f"input: expected {str(weight.dtype)[6:]}, found {str(x.dtype)[6:]}")
 
-    def _state(self, hx: Any, batch: int, alone: bool) -> _Pair:
+    def _state(self, hx: Any, batch: int, alone: bool) -> Pair:
         if hx is None:
             return None, None
         parts = tuple(hx) if self._kind == "lstm" else (hx, None)
@@ -257,7 +146,7 @@ class _Recurrent(_Network):
             raise ValueError(f"state: expected (h, c), found {len(parts)} parts")
         for name, part, shape in zip("hc", parts, self._spec.shapes(batch)):
             if part is not None:
-                _check_state(name, part, (shape[0], shape[2]) if alone else shape)
+                check_state(name, part, (shape[0], shape[2]) if alone else shape)
         return tuple(None if part is None else part.unsqueeze(1) for part in parts) if alone else parts
 
     def _packed(self, packed: PackedSequence, hx: Any) -> Any:
@@ -384,17 +273,8 @@ class LSTM(_Recurrent):
         def forward(self, input: Any, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Any, tuple[Tensor, Tensor]]: ...
 
 
-class GRU(_Recurrent):
-    """Gated recurrent unit (GRU) network, with or without normalization.
-
-    Takes the arguments of :class:`torch.nn.GRU`, and ``variant``, ``eps``, ``recurrent_dropout``, ``drop_connect`` and ``zoneout``
-    as :class:`LSTM` does. ``layernorm.GRU.variants()`` lists the variants. The gates are in the order r, z, n.
-
-    Shape:
-        Input ``(T, B, I)``, output ``(T, B, D·H)``, state h ``(L·D, B, H)``, as in torch.nn.
-    """
-
-    _kind = "gru"
+class _WithoutProjection(_Recurrent):
+    """Base class of GRU and RNN, whose state is h alone."""
 
     if TYPE_CHECKING:
 
@@ -420,23 +300,26 @@ class GRU(_Recurrent):
         variant: str = "paper",
         **options: Unpack[_Options],
     ) -> None:
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            0,
-            device,
-            dtype,
-            variant=variant,
-            **options,
-        )
+        proj_size = 0
+        sizes = (input_size, hidden_size, num_layers)
+        switches = (bias, batch_first, dropout, bidirectional)
+        super().__init__(*sizes, *switches, proj_size, device, dtype, variant=variant, **options)
 
 
-class RNN(_Recurrent):
+class GRU(_WithoutProjection):
+    """Gated recurrent unit (GRU) network, with or without normalization.
+
+    Takes the arguments of :class:`torch.nn.GRU`, and ``variant``, ``eps``, ``recurrent_dropout``, ``drop_connect`` and ``zoneout``
+    as :class:`LSTM` does. ``layernorm.GRU.variants()`` lists the variants. The gates are in the order r, z, n.
+
+    Shape:
+        Input ``(T, B, I)``, output ``(T, B, D·H)``, state h ``(L·D, B, H)``, as in torch.nn.
+    """
+
+    _kind = "gru"
+
+
+class RNN(_WithoutProjection):
     """Simple recurrent network (Elman RNN) with tanh or ReLU, with or without normalization.
 
     Takes the arguments of :class:`torch.nn.RNN`, and ``variant``, ``eps``, ``recurrent_dropout``, ``drop_connect`` and ``zoneout``
@@ -449,15 +332,6 @@ class RNN(_Recurrent):
     _kind = "rnn"
     nonlinearity: str
 
-    if TYPE_CHECKING:
-
-        @overload
-        def __call__(self, input: Tensor, hx: Tensor | None = None) -> tuple[Tensor, Tensor]: ...
-        @overload
-        def __call__(self, input: PackedSequence, hx: Tensor | None = None) -> tuple[PackedSequence, Tensor]: ...
-        def __call__(self, input: Any, hx: Any = None) -> Any: ...
-        def forward(self, input: Any, hx: Tensor | None = None) -> tuple[Any, Tensor]: ...
-
     def __init__(
         self,
         input_size: int,
@@ -474,155 +348,7 @@ class RNN(_Recurrent):
         variant: str = "paper",
         **options: Unpack[_Options],
     ) -> None:
-        variant = _activated(variant, nonlinearity)
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            0,
-            device,
-            dtype,
-            variant=variant,
-            **options,
-        )
-        self.nonlinearity = nonlinearity
-
-
-def _activated(variant: str, nonlinearity: str) -> str:
-    if nonlinearity not in ("tanh", "relu"):
-        raise ValueError(f"nonlinearity: expected tanh or relu, found {nonlinearity!r}")
-    return variant if nonlinearity == "tanh" or variant.endswith("-relu") else variant + "-relu"
-
-
-class _Cell(_Network):
-    """Base class of the cells."""
-
-    _suffix = False
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: torch.device | str | int | None = None,
-        dtype: torch.dtype | None = None,
-        *,
-        variant: str = "paper",
-        eps: float | None = None,
-    ) -> None:
-        super().__init__()
-        _check_arguments(dict(input_size=input_size, hidden_size=hidden_size), dict(bias=bias))
-        self.input_size, self.hidden_size, self.bias, self.variant = input_size, hidden_size, bias, variant
-        self._build(
-            Spec(self._kind, variant, input_size, hidden_size, 1, False, None, bias, eps, (0.0,) * 5), device, dtype
-        )
-
-    def extra_repr(self) -> str:
-        said = f"{self.input_size}, {self.hidden_size}"
-        if self.bias is not True:
-            said += f", bias={self.bias}"
-        return said + f", variant={self.variant!r}"
-
-    def forward(self, input: Tensor, hx: Any = None) -> Any:
-        """Computes one step.
-
-        Args:
-            input: tensor ``(B, I)`` or ``(I,)``.
-            hx: state, ``(h, c)`` for an LSTM, otherwise h, each ``(B, H)`` or ``(H,)``. Default: zeros.
-
-        Returns:
-            The new state, shaped like ``hx``.
-
-        Raises:
-            TypeError: if a type is not supported.
-            ValueError: if shapes or devices do not match.
-        """
-        check_tensor("input", input)
-        if input.dim() not in (1, 2):
-            raise ValueError(f"input: expected 1 or 2 dimensions, found {input.dim()}")
-        if input.shape[-1] != self.input_size:
-            raise ValueError(f"input: expected the last dimension {self.input_size}, found {input.shape[-1]}")
-        alone = input.dim() == 1
-        x = input.view(1, -1, self.input_size) if input.is_contiguous() else input.reshape(1, -1, self.input_size)
-        parts = (None, None) if hx is None else tuple(hx) if self._kind == "lstm" else (hx, None)
-        shape = (1, x.shape[1], self.hidden_size)
-        state = []
-        for name, part in zip("hc", parts):
-            if part is not None:
-                _check_state(name, part, shape[2:] if alone else shape[1:])
-            state.append(None if part is None else part.reshape(shape))
-        _, h, c = self._pass(x, state, None, False)
-        last = [None if t is None else t.view(shape[2:] if alone else shape[1:]) for t in (h, c)]
-        return tuple(last) if self._kind == "lstm" else last[0]
-
-
-class LSTMCell(_Cell):
-    """One step of an LSTM, with or without normalization.
-
-    Takes the arguments of :class:`torch.nn.LSTMCell`, and ``variant`` and ``eps`` as :class:`LSTM` does.
-
-    Shape:
-        Input ``(B, I)``, state and result ``(h, c)``, each ``(B, H)``, as in torch.nn.
-    """
-
-    _kind = "lstm"
-
-    if TYPE_CHECKING:
-
-        def __call__(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]: ...
-        def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]: ...
-
-
-class GRUCell(_Cell):
-    """One step of a GRU, with or without normalization.
-
-    Takes the arguments of :class:`torch.nn.GRUCell`, and ``variant`` and ``eps`` as :class:`LSTM` does.
-
-    Shape:
-        Input ``(B, I)``, state and result h ``(B, H)``, as in torch.nn.
-    """
-
-    _kind = "gru"
-
-    if TYPE_CHECKING:
-
-        def __call__(self, input: Tensor, hx: Tensor | None = None) -> Tensor: ...
-        def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor: ...
-
-
-class RNNCell(_Cell):
-    """One step of a simple RNN, with or without normalization.
-
-    Takes the arguments of :class:`torch.nn.RNNCell`, and ``variant`` and ``eps`` as :class:`LSTM` does.
-
-    Shape:
-        Input ``(B, I)``, state and result h ``(B, H)``, as in torch.nn.
-    """
-
-    _kind = "rnn"
-    nonlinearity: str
-
-    if TYPE_CHECKING:
-
-        def __call__(self, input: Tensor, hx: Tensor | None = None) -> Tensor: ...
-        def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor: ...
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        nonlinearity: str = "tanh",
-        device: torch.device | str | int | None = None,
-        dtype: torch.dtype | None = None,
-        *,
-        variant: str = "paper",
-        eps: float | None = None,
-    ) -> None:
-        variant = _activated(variant, nonlinearity)
-        super().__init__(input_size, hidden_size, bias, device, dtype, variant=variant, eps=eps)
+        sizes = (input_size, hidden_size, num_layers)
+        switches = (bias, batch_first, dropout, bidirectional)
+        super().__init__(*sizes, *switches, device, dtype, variant=with_nonlinearity(variant, nonlinearity), **options)
         self.nonlinearity = nonlinearity

@@ -22,10 +22,9 @@ from ._sequences import (
     _lengths,
     _sizes,
     _split,
-    core_of,
     mapped_gradients,
-    spec_of,
 )
+from ._spec import core_of, spec_of
 from ._tapes import tensor_of
 from ._transforms import map_each
 

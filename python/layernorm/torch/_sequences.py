@@ -10,97 +10,21 @@ Shapes: T steps, B sequences, I inputs, H hidden units, P elements of h, L layer
 
 from __future__ import annotations
 
-import ast
-import functools
 from math import prod
 from typing import NamedTuple
 
 import torch
 
 from .. import _core
-from .._names import named_places
 from . import _composed
 from ._calls import flat, flats
 from ._eager import has_data, refuse_tangents, same_device, together
 from ._modes import dispatch_modes, function_modes, is_batched, tracing, transform
-from ._readable import check_saved, check_shape, check_tensor, is_plain, is_stored, readable
+from ._readable import check_saved, check_shape, is_plain, is_stored, readable
+from ._spec import TENSORS, Spec, check_parameter, core_of, names_of, shapes_of
 from ._tapes import tape_of, tensor_of
 from ._transforms import each
 from ._types import acc_of, code_of
-
-
-class Spec(NamedTuple):
-    """Description of a network. As text it can be an argument of an operation."""
-
-    kind: str
-    variant: str
-    input: int
-    hidden: int
-    layers: int
-    bidirectional: bool
-    projection: int | None
-    bias: bool
-    eps: float | None
-    noise: tuple[float, float, float, float, float]
-
-    @property
-    def text(self) -> str:
-        return repr(tuple(self))
-
-    @property
-    def directions(self) -> int:
-        return 2 if self.bidirectional else 1
-
-    @property
-    def output(self) -> int:
-        return self.projection or self.hidden
-
-    def quiet(self) -> Spec:
-        """Returns the same description without noise."""
-        return self._replace(noise=(0.0,) * 5)
-
-    def shapes(self, batch):
-        """Returns the shapes of h and c; None if there is no c."""
-        cells = self.layers * self.directions
-        return (cells, batch, self.output), ((cells, batch, self.hidden) if self.kind == "lstm" else None)
-
-
-@functools.lru_cache(maxsize=256)
-def core_of(spec: Spec) -> _core.Recurrent:
-    """Returns the network of a description; the same object, with its memory, for the same description."""
-    return _core.Recurrent(*spec)
-
-
-@functools.lru_cache(maxsize=256)
-def spec_of(text: str) -> Spec:
-    return Spec(*ast.literal_eval(text))
-
-
-@functools.lru_cache(maxsize=256)
-def shapes_of(core: _core.Recurrent) -> list[tuple[int, ...]]:
-    """Returns the shapes of a network's parameters."""
-    return [tuple(shape) for *_, shape, _ in core.places()]
-
-
-@functools.lru_cache(maxsize=256)
-def names_of(core: _core.Recurrent) -> list[str]:
-    """Returns the names of a network's parameters."""
-    return [name for name, *_ in named_places(core)]
-
-
-TENSORS = (torch.Tensor, torch.nn.Parameter)
-
-
-def check_parameter(name, shape, p):
-    """Raises for a parameter that is not a tensor or has another shape."""
-    check_tensor(name, p)
-    check_shape(name, p, shape)
-
-
-def check_parameters(names, shapes, parameters):
-    """Raises for parameters that are not tensors or have other shapes."""
-    for name, shape, p in zip(names, shapes, parameters):
-        check_parameter(name, shape, p)
 
 
 def _gpu():
@@ -206,7 +130,7 @@ class _How(NamedTuple):
         return readable("input", x), readable("state h", h), readable("state c", c), found
 
     def _read_cotangents(self, x, cotangents):
-        """Does the same for the gradients of y, last h and last c."""
+        """The same for the gradients of y, last h and last c."""
         shapes = self.spec.shapes(_sizes(x, self.batch_first)[1])
         shapes = ((*x.shape[:2], self.spec.directions * self.spec.output), *shapes)
         for t, shape in zip(cotangents, shapes):

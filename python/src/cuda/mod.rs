@@ -37,8 +37,8 @@ fn run(py: Python<'_>, place: Place, call: impl FnOnce(&Device, Stream) -> Resul
     Ok(detached(py, || call(&open(place.0)?, unsafe { Stream::from_raw(place.1) }))?)
 }
 
-/// Sets the file of NVRTC, which compiles the kernels. By default it is looked for by name. Returns false if it was already
-/// loaded.
+/// Sets the path of NVRTC, which compiles the kernels. By default it is looked up by name. Returns false if a path was already
+/// set.
 #[pyfunction]
 #[pyo3(signature = (path, /))]
 pub fn cuda_use_nvrtc(path: PathBuf) -> bool {

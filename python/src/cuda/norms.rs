@@ -137,7 +137,7 @@ impl DeviceNorm {
 /// norm with `stats` is training and updates the running statistics, if given; without `stats` it normalizes with them.
 #[pyfunction]
 #[pyo3(signature = (place, norm, x, y, weight, bias, stats, running, workspace, /))]
-#[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+#[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
 pub fn cuda_forward(
     py: Python<'_>,
     place: Place,
@@ -178,7 +178,7 @@ pub fn cuda_forward(
 /// running ones.
 #[pyfunction]
 #[pyo3(signature = (place, norm, x, dy, weight, stats, running, dx, dweight, dbias, workspace, /))]
-#[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+#[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
 pub fn cuda_backward(
     py: Python<'_>,
     place: Place,

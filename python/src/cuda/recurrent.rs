@@ -65,7 +65,7 @@ impl CudaLayer {
     /// `(T, B, batch_first, has_lengths)`.
     #[new]
     #[pyo3(signature = (device, network, place, types, tf32, shape, training, /))]
-    #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+    #[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
     fn new(
         py: Python<'_>,
         device: usize,
@@ -103,7 +103,7 @@ impl CudaLayer {
     /// Runs the layer on a stream. Parameters are in the order of the network's `places`. Raises RuntimeError if an earlier
     /// recurrent pass on this device timed out.
     #[pyo3(signature = (stream, parameters, x, y, first, last, lengths, tape, workspace, /))]
-    #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+    #[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
     fn forward(
         &self,
         py: Python<'_>,
@@ -136,7 +136,7 @@ impl CudaLayer {
 
     /// Computes gradients on a stream, except those whose address is 0. `dx` is `(address, whether to add)`.
     #[pyo3(signature = (stream, parameters, x, dy, dlast, lengths, tape, workspace, dparameters, dx, dfirst, /))]
-    #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+    #[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
     fn backward(
         &self,
         py: Python<'_>,
@@ -230,7 +230,7 @@ impl Sizes {
                 return Err(Failure::Count { what: slot.name().into(), expected, found });
             }
             if number_of(dtype)? != self.layer.params {
-                return Err(Failure::Order("expected parameters of the type that the layer was made for"));
+                return Err(Failure::Order("expected parameters of the type that the layer was created for"));
             }
             all = all.with(slot, address);
         }

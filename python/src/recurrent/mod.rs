@@ -72,7 +72,7 @@ impl Sizes {
 impl Recurrent {
     #[new]
     #[pyo3(signature = (kind, variant, input, hidden, layers, bidirectional, projection, bias, eps, noise, /))]
-    #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+    #[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
     fn new(
         kind: &str,
         variant: &str,
@@ -147,7 +147,7 @@ impl Recurrent {
         variant.input_bias || variant.recurrent_bias || variant.bias
     }
 
-    /// Returns slot, shape and offset of every parameter. Allocates nothing of the size of the parameters.
+    /// Returns slot, shape and offset of every parameter. Does not allocate the parameters.
     fn places(&self) -> Vec<Place> {
         let (config, mut found, mut offset) = (&self.config, Vec::new(), 0);
         for layer in 0..config.layers {
@@ -185,7 +185,7 @@ impl Recurrent {
     /// Runs over sequences x `[T, B, I]` (or `[B, T, I]`); writes y, of the same type, and the last h and c (in the accumulation
     /// type). With `training = (seed, recompute)` it returns a tape. `parameters` are in the order of `places`.
     #[pyo3(signature = (parameters, x, sizes, lengths, state, y, last, training, how, /))]
-    #[allow(clippy::too_many_arguments, reason = "what Python calls has positions, not fields")]
+    #[allow(clippy::too_many_arguments, reason = "Python passes positional arguments")]
     fn forward(
         &self,
         py: Python<'_>,

@@ -59,7 +59,7 @@ where
 {
     let (config, dtype, acc) = (&tape.config, tape.dtype, tape.dtype.acc());
     let mut recorded = tape.recorded.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let pooled = T::Acc::recorded(&mut recorded).ok_or(Failure::Order("the tape is of another type"))?;
+    let pooled = T::Acc::recorded(&mut recorded).ok_or(Failure::Order("the tape has another type"))?;
     let inputs = if tensors.dx.is_some() { tape.rows.saturating_mul(config.input) } else { 0 };
     // SAFETY: Python keeps the tensors alive, contiguous and of the given sizes; outputs are exclusive.
     unsafe {

@@ -7,7 +7,9 @@ use crate::recurrent::{Cell, Recurrent};
 use burn::tensor::activation::{relu, sigmoid};
 use burn::tensor::module::linear;
 use burn::tensor::{Bool, DType, Tensor, TensorData};
-use layernorm_rnn::{Activation, Config, Direction, EpsPlace, Gate, Kind, Norm, Over, Reset, Slot, Update, Variant};
+use layernorm_rnn::{
+    Activation, Config, Direction, EpsPlace, Gate, Kind, NormSpec, Over, Reset, Slot, Update, Variant,
+};
 
 /// Computes [`Recurrent::forward`] on any backend.
 ///
@@ -162,7 +164,7 @@ impl<'a> Weights<'a> {
     }
 
     /// A norm of the gates, over the groups that it specifies.
-    fn norm(&self, norm: Option<Norm>, x: Tensor<2>, gain: Slot, bias: Slot) -> Tensor<2> {
+    fn norm(&self, norm: Option<NormSpec>, x: Tensor<2>, gain: Slot, bias: Slot) -> Tensor<2> {
         let Some(norm) = norm else { return x };
         let (gates, hidden) = (self.variant().gates().len(), self.config.hidden);
         let widths = match norm.over {
@@ -173,7 +175,7 @@ impl<'a> Weights<'a> {
         self.norm_over(norm, x, widths, gain, bias)
     }
 
-    fn norm_over(&self, norm: Norm, x: Tensor<2>, widths: Vec<usize>, gain: Slot, bias: Slot) -> Tensor<2> {
+    fn norm_over(&self, norm: NormSpec, x: Tensor<2>, widths: Vec<usize>, gain: Slot, bias: Slot) -> Tensor<2> {
         let groups = x.split_with_sizes(widths, 1).into_iter().map(|group| normalize(group, norm)).collect();
         let mut y = Tensor::cat(groups, 1);
         if let Some(gain) = self.vector(gain) {
@@ -276,7 +278,7 @@ impl<'a> Weights<'a> {
     }
 }
 
-fn normalize(x: Tensor<2>, norm: Norm) -> Tensor<2> {
+fn normalize(x: Tensor<2>, norm: NormSpec) -> Tensor<2> {
     let (d, var) = centred(x);
     match norm.eps_place {
         EpsPlace::Variance => d.div(var.add_scalar(norm.eps).sqrt()),

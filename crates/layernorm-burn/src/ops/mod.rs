@@ -12,7 +12,7 @@ mod weight_norm;
 pub(crate) use layernorm_rnn::runner_pool::RunnerPool;
 pub(crate) use memory::is_fused;
 pub use memory::set_threads;
-pub(crate) use norm::Norm;
+pub(crate) use norm::NormOp;
 pub(crate) use recurrent::Call;
 
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -60,7 +60,7 @@ pub(crate) enum Initial<B: Backend> {
 #[backend_extension(Flex, Autodiff)]
 pub(crate) trait FusedOps: Backend {
     /// Layer, RMS or group norm: x and y have the same shape.
-    fn norm(x: FloatTensor<Self>, #[extension_type] affine: Affine<Self>, norm: Norm) -> FloatTensor<Self>;
+    fn norm(x: FloatTensor<Self>, #[extension_type] affine: Affine<Self>, norm: NormOp) -> FloatTensor<Self>;
 
     /// Batch norm in training, x `[N, C, …]`: returns y and the updated running mean and variance `[C]`.
     fn batch_norm_train(
@@ -95,7 +95,7 @@ pub(crate) trait FusedOps: Backend {
 }
 
 impl FusedOps for Flex {
-    fn norm(x: FloatTensor<Self>, affine: Affine<Self>, norm: Norm) -> FloatTensor<Self> {
+    fn norm(x: FloatTensor<Self>, affine: Affine<Self>, norm: NormOp) -> FloatTensor<Self> {
         norm::plain(&x, &affine.parts(), norm)
     }
 
@@ -141,7 +141,7 @@ impl FusedOps for Flex {
 }
 
 impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
-    fn norm(x: FloatTensor<Self>, affine: Affine<Self>, norm: Norm) -> FloatTensor<Self> {
+    fn norm(x: FloatTensor<Self>, affine: Affine<Self>, norm: NormOp) -> FloatTensor<Self> {
         norm::tracked::<C>(x, affine.parts(), norm)
     }
 

@@ -16,7 +16,7 @@ use layernorm::{Affine, Error, Gradients, NormConfig, ViewMut, layer_norm, rms_n
 
 /// Which norm, and its ε.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Norm {
+pub(crate) enum NormOp {
     /// Over the last axis; γ and β `[d]`.
     Layer { eps: f64 },
     /// Over the last axis; γ and β `[d]`.
@@ -25,12 +25,12 @@ pub(crate) enum Norm {
     Group { groups: usize, eps: f64 },
 }
 
-impl Norm {
+impl NormOp {
     /// Number of rows that have statistics. If a shape lacks axes, the core reports the error.
     fn rows(&self, shape: &[usize]) -> usize {
         match (self, shape) {
-            (Norm::Layer { .. } | Norm::Rms { .. }, [rows @ .., _]) => rows.iter().product(),
-            (Norm::Group { groups, .. }, [samples, ..]) => samples * groups,
+            (NormOp::Layer { .. } | NormOp::Rms { .. }, [rows @ .., _]) => rows.iter().product(),
+            (NormOp::Group { groups, .. }, [samples, ..]) => samples * groups,
             (_, []) => 0,
         }
     }
@@ -49,7 +49,7 @@ pub(super) fn affine<T: Number>((weight, bias): &Pair<FlexTensor>) -> Result<Aff
 fn forward<T: Number>(
     x: &FlexTensor,
     parameters: &Pair<FlexTensor>,
-    norm: Norm,
+    norm: NormOp,
     save: bool,
 ) -> Result<(FlexTensor, Option<FlexTensor>), Error> {
     let rows = if save { norm.rows(shape(x)) } else { 0 };
@@ -57,9 +57,9 @@ fn forward<T: Number>(
     let (from, to) = (view::<T>(x)?, ViewMut::new(&mut y, shape(x))?);
     let (affine, keep) = (affine(parameters)?, save.then(|| stats_mut(&mut saved)));
     with_context(|cx| match norm {
-        Norm::Layer { eps } => layer_norm::forward(from, to, keep, &NormConfig::new().affine(affine).eps(eps), cx),
-        Norm::Rms { eps } => rms_norm::forward(from, to, keep, &NormConfig::new().affine(affine).eps(eps), cx),
-        Norm::Group { groups, eps } => group_norm::forward(from, to, keep, &GroupConfig { groups, affine, eps }, cx),
+        NormOp::Layer { eps } => layer_norm::forward(from, to, keep, &NormConfig::new().affine(affine).eps(eps), cx),
+        NormOp::Rms { eps } => rms_norm::forward(from, to, keep, &NormConfig::new().affine(affine).eps(eps), cx),
+        NormOp::Group { groups, eps } => group_norm::forward(from, to, keep, &GroupConfig { groups, affine, eps }, cx),
     })?;
     Ok((tensor(y, shape(x)), save.then(|| tensor(saved, &[3, rows]))))
 }
@@ -71,7 +71,7 @@ fn backward<T: Number>(
     (x, dy): (&FlexTensor, &FlexTensor),
     parameters: &Pair<FlexTensor>,
     saved: &FlexTensor,
-    norm: Norm,
+    norm: NormOp,
     wanted: Three<bool>,
 ) -> Result<Three<Option<FlexTensor>>, Error> {
     let saved = stats::<T::Acc>(saved);
@@ -79,13 +79,13 @@ fn backward<T: Number>(
     gradients::<T>(x, parameters, wanted, |gradients| {
         let (x, dy) = (view(x)?, view(dy)?);
         with_context(|cx| match norm {
-            Norm::Layer { eps } => {
+            NormOp::Layer { eps } => {
                 layer_norm::backward(x, dy, saved, gradients, &NormConfig::new().affine(affine).eps(eps), cx)
             }
-            Norm::Rms { eps } => {
+            NormOp::Rms { eps } => {
                 rms_norm::backward(x, dy, saved, gradients, &NormConfig::new().affine(affine).eps(eps), cx)
             }
-            Norm::Group { groups, eps } => {
+            NormOp::Group { groups, eps } => {
                 group_norm::backward(x, dy, saved, gradients, &GroupConfig { groups, affine, eps }, cx)
             }
         })
@@ -121,7 +121,7 @@ pub(super) fn gradients<T: Number>(
 }
 
 /// Without a graph.
-pub(super) fn plain(x: &FlexTensor, parameters: &Pair<FlexTensor>, norm: Norm) -> FlexTensor {
+pub(super) fn plain(x: &FlexTensor, parameters: &Pair<FlexTensor>, norm: NormOp) -> FlexTensor {
     or_panic(by_type!(x.dtype(), T => forward::<T>(x, parameters, norm, false))).0
 }
 
@@ -157,7 +157,7 @@ pub(super) fn register<const N: usize, Node>(
 struct NormBackward;
 
 impl Backward<Flex, 3> for NormBackward {
-    type State = (Kept, FlexTensor, Norm);
+    type State = (Kept, FlexTensor, NormOp);
 
     fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Grads, checkpointer: &mut Checkpointer) {
         let dy = grads.consume::<Flex>(&ops.node);
@@ -170,7 +170,7 @@ impl Backward<Flex, 3> for NormBackward {
 }
 
 /// With a graph: one node whose parents are x, γ and β.
-pub(super) fn tracked<C: CheckpointStrategy>(x: Tracked, (weight, bias): Pair<Tracked>, norm: Norm) -> Tracked {
+pub(super) fn tracked<C: CheckpointStrategy>(x: Tracked, (weight, bias): Pair<Tracked>, norm: NormOp) -> Tracked {
     let nodes = [x.node(), node(weight.as_ref(), &x), node(bias.as_ref(), &x)];
     match NormBackward.prepare::<C>(nodes).compute_bound().stateful() {
         OpsKind::Tracked(mut prep) => {

@@ -126,7 +126,7 @@ macro_rules! recurrent_config {
                 crate::checks::or_panic(self.try_init(device))
             }
 
-            #[doc = concat!("[`", stringify!($config), "::init`], with an error in place of a panic.")]
+            #[doc = concat!("Like [`", stringify!($config), "::init`], but returns an error instead of panicking.")]
             pub fn try_init(&self, device: &burn::tensor::Device) -> Result<$module, layernorm_rnn::Error> {
                 let net = crate::Recurrent::try_new(self.network()?, self.batch_first, self.seed, device)?;
                 Ok($module { net })

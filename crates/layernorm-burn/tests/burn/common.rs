@@ -1,14 +1,12 @@
 //! Pseudorandom numbers, tensors made from them, and bitwise comparison.
 
 use burn::tensor::{Device, Element, Tensor, TensorData};
+use layernorm::parts::SplitMix64;
 
 /// Numbers within ±1 from a seed; every seventh is 30 times as large.
 pub fn numbers(seed: u64, count: usize) -> Vec<f64> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 40) as f64 / (1u64 << 23) as f64 - 1.0
-    };
+    let mut random = SplitMix64::new(seed);
+    let mut next = || (random.next_u64() >> 40) as f64 / (1u64 << 23) as f64 - 1.0;
     (0..count).map(|i| if i % 7 == 3 { 30.0 * next() } else { next() }).collect()
 }
 

@@ -86,7 +86,7 @@ fn run(op: Op, x: &[f32], dy: &[f32], gamma: &[f32], beta: &[f32], shape: [usize
 }
 
 /// An operation over x `[N, C, S]`: how it divides x into rows, and which parameter an element has.
-struct Norm<'a> {
+struct NormUnderTest<'a> {
     name: &'a str,
     fused: Op<'a>,
     composed: Op<'a>,
@@ -103,7 +103,7 @@ fn even(seed: u64, count: usize) -> Vec<f32> {
     numbers(seed, 2 * count).into_iter().filter(|x| x.abs() <= 1.0).map(|x| x as f32 + 0.25).take(count).collect()
 }
 
-fn check(norm: &Norm, shape: [usize; 3]) {
+fn check(norm: &NormUnderTest, shape: [usize; 3]) {
     let count = shape.iter().product();
     let [x, dy] = [1, 2].map(|seed| even(seed, count));
     let [gamma, beta] = [3, 4].map(|seed| even(seed, norm.parameters));
@@ -144,7 +144,7 @@ fn norms_are_within_their_bounds() {
     let count: usize = shape.iter().product();
     let (last, channel) = (|i: usize| i % width, |i: usize| i / width % channels);
     check(
-        &Norm {
+        &NormUnderTest {
             name: "layer norm",
             fused: &|x, g, b| functional::layer_norm(x, g, b, EPS),
             composed: &|x, g, b| fallback::layer_norm(x, g, b, EPS),
@@ -157,7 +157,7 @@ fn norms_are_within_their_bounds() {
         shape,
     );
     check(
-        &Norm {
+        &NormUnderTest {
             name: "RMS norm",
             fused: &|x, g, b| functional::rms_norm(x, g, b, EPS),
             composed: &|x, g, b| fallback::rms_norm(x, g, b, EPS),
@@ -171,7 +171,7 @@ fn norms_are_within_their_bounds() {
     );
     for groups in [1, 2, channels] {
         check(
-            &Norm {
+            &NormUnderTest {
                 name: &format!("group norm, {groups} groups"),
                 fused: &|x, g, b| functional::group_norm(x, g, b, groups, EPS),
                 composed: &|x, g, b| fallback::group_norm(x, g, b, groups, EPS),
@@ -188,7 +188,7 @@ fn norms_are_within_their_bounds() {
     let by_channel = (0..channels)
         .flat_map(|c| (0..samples).flat_map(move |s| (0..width).map(move |t| (s * channels + c) * width + t)));
     check(
-        &Norm {
+        &NormUnderTest {
             name: "batch norm",
             fused: &|x, g, b| functional::batch_norm_train(x, g, b, running(), 0.1, EPS).output,
             composed: &|x, g, b| fallback::batch_norm_train(x, g, b, running(), 0.1, EPS).output,

@@ -89,7 +89,7 @@ fn operations_take_no_more_threads_than_they_may() {
 
     set_threads(NonZeroUsize::new(2));
     run(&first);
-    assert_eq!(helpers(), 0, "a recurrent module keeps to what was said at first");
+    assert_eq!(helpers(), 0, "a recurrent module keeps its first limit");
     run(&lstm(&device));
     assert_eq!(helpers(), 1, "an LSTM with two threads");
 

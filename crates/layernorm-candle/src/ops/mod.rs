@@ -14,20 +14,20 @@ pub(crate) use memory::{on_cpu, refused, wide};
 pub(crate) use recurrent::{Call, States, recurrent};
 
 use candle_core::{Result, Tensor};
-use norm::{Norm, norm};
+use norm::{NormOp, norm};
 
 /// Layer norm over the last axis: x and y `[…, d]`, γ and β `[d]`.
 ///
 /// y = (x − mean)/sqrt(var + ε)·γ + β
 pub fn layer_norm(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Result<Tensor> {
-    norm(x, weight, bias, Norm::Layer { eps })
+    norm(x, weight, bias, NormOp::Layer { eps })
 }
 
 /// RMS norm over the last axis: x and y `[…, d]`, γ and β `[d]`.
 ///
 /// y = x/sqrt(mean(x²) + ε)·γ + β
 pub fn rms_norm(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, eps: f64) -> Result<Tensor> {
-    norm(x, weight, bias, Norm::Rms { eps })
+    norm(x, weight, bias, NormOp::Rms { eps })
 }
 
 /// Group norm: x and y `[N, C, …]`, γ and β `[C]`. With as many groups as channels, it is instance norm.
@@ -38,5 +38,5 @@ pub fn group_norm(
     groups: usize,
     eps: f64,
 ) -> Result<Tensor> {
-    norm(x, weight, bias, Norm::Group { groups, eps })
+    norm(x, weight, bias, NormOp::Group { groups, eps })
 }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 /// Which norm, and its ε.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Norm {
+pub(crate) enum NormOp {
     /// Over the last axis; γ and β `[d]`.
     Layer { eps: f64 },
     /// Over the last axis; γ and β `[d]`.
@@ -17,20 +17,20 @@ pub(crate) enum Norm {
     Group { groups: usize, eps: f64 },
 }
 
-impl Norm {
+impl NormOp {
     fn name(self) -> &'static str {
         match self {
-            Norm::Layer { .. } => "layernorm layer_norm",
-            Norm::Rms { .. } => "layernorm rms_norm",
-            Norm::Group { .. } => "layernorm group_norm",
+            NormOp::Layer { .. } => "layernorm layer_norm",
+            NormOp::Rms { .. } => "layernorm rms_norm",
+            NormOp::Group { .. } => "layernorm group_norm",
         }
     }
 
     /// Number of rows that have statistics. If a shape lacks axes, the core reports the error.
     fn rows(self, shape: &[usize]) -> usize {
         match (self, shape) {
-            (Norm::Layer { .. } | Norm::Rms { .. }, [rows @ .., _]) => rows.iter().product(),
-            (Norm::Group { groups, .. }, [samples, ..]) => samples.saturating_mul(groups),
+            (NormOp::Layer { .. } | NormOp::Rms { .. }, [rows @ .., _]) => rows.iter().product(),
+            (NormOp::Group { groups, .. }, [samples, ..]) => samples.saturating_mul(groups),
             (_, []) => 0,
         }
     }
@@ -38,7 +38,7 @@ impl Norm {
 
 /// One call of a norm. Its arguments are x, then γ and β if they exist.
 struct Op<T: Number> {
-    norm: Norm,
+    norm: NormOp,
     has_weight: bool,
     /// Whether a backward pass may follow.
     save: bool,
@@ -71,9 +71,11 @@ impl<T: Number> Op<T> {
         let to = ViewMut::new(&mut y, shape).map_err(refused)?;
         let keep = self.save.then(|| saved.as_mut());
         with_context(|cx| match self.norm {
-            Norm::Layer { eps } => layer_norm::forward(from, to, keep, &NormConfig::new().affine(affine).eps(eps), cx),
-            Norm::Rms { eps } => rms_norm::forward(from, to, keep, &NormConfig::new().affine(affine).eps(eps), cx),
-            Norm::Group { groups, eps } => {
+            NormOp::Layer { eps } => {
+                layer_norm::forward(from, to, keep, &NormConfig::new().affine(affine).eps(eps), cx)
+            }
+            NormOp::Rms { eps } => rms_norm::forward(from, to, keep, &NormConfig::new().affine(affine).eps(eps), cx),
+            NormOp::Group { groups, eps } => {
                 group_norm::forward(from, to, keep, &GroupConfig { groups, affine, eps }, cx)
             }
         })
@@ -117,13 +119,13 @@ impl<T: Number> Op<T> {
         };
         let saved = saved.as_ref();
         with_context(|cx| match self.norm {
-            Norm::Layer { eps } => {
+            NormOp::Layer { eps } => {
                 layer_norm::backward(view, dy, saved, gradients, &NormConfig::new().affine(affine).eps(eps), cx)
             }
-            Norm::Rms { eps } => {
+            NormOp::Rms { eps } => {
                 rms_norm::backward(view, dy, saved, gradients, &NormConfig::new().affine(affine).eps(eps), cx)
             }
-            Norm::Group { groups, eps } => {
+            NormOp::Group { groups, eps } => {
                 group_norm::backward(view, dy, saved, gradients, &GroupConfig { groups, affine, eps }, cx)
             }
         })
@@ -212,7 +214,7 @@ impl<T: Number> CustomOp3 for Op<T> {
 }
 
 /// A norm of x. Parameters whose type is neither that of x nor f32 are cast to the type of x.
-pub(crate) fn norm(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, norm: Norm) -> Result<Tensor> {
+pub(crate) fn norm(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, norm: NormOp) -> Result<Tensor> {
     on_cpu([Some(x), weight, bias].into_iter().flatten())?;
     let part = |tensor: Option<&Tensor>| tensor.map(|tensor| parameter(tensor, x)).transpose();
     by_type!(x.dtype(), T => norm_as::<T>(x, part(weight)?.as_ref(), part(bias)?.as_ref(), norm))
@@ -222,7 +224,7 @@ fn parameter(tensor: &Tensor, x: &Tensor) -> Result<Tensor> {
     if tensor.dtype() == candle_core::DType::F32 { Ok(tensor.clone()) } else { tensor.to_dtype(x.dtype()) }
 }
 
-fn norm_as<T: Number>(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, norm: Norm) -> Result<Tensor> {
+fn norm_as<T: Number>(x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>, norm: NormOp) -> Result<Tensor> {
     let save = [Some(x), weight, bias].into_iter().flatten().any(Tensor::track_op);
     let op = Op::<T> { norm, has_weight: weight.is_some(), save, saved: OnceLock::new() };
     match (weight, bias) {

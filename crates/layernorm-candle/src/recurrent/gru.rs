@@ -13,7 +13,7 @@ pub struct Gru {
     pub net: Recurrent,
 }
 
-/// Creates a GRU, as [`candle_nn::gru`], with the parameters of a builder. See [`Recurrent::new`] for how new
+/// Creates a GRU, like [`candle_nn::gru`], with the parameters of a builder. See [`Recurrent::new`] for how new
 /// parameters are initialized.
 pub fn gru<C: Into<RecurrentConfig>>(in_dim: usize, hidden_dim: usize, config: C, vb: VarBuilder) -> Result<Gru> {
     Recurrent::of_kind(Kind::Gru, (in_dim, hidden_dim), config, vb).map(|net| Gru { net })

@@ -14,7 +14,7 @@ pub struct Lstm {
     pub net: Recurrent,
 }
 
-/// Creates an LSTM, as [`candle_nn::lstm`], with the parameters of a builder. See [`Recurrent::new`] for how new
+/// Creates an LSTM, like [`candle_nn::lstm`], with the parameters of a builder. See [`Recurrent::new`] for how new
 /// parameters are initialized.
 pub fn lstm<C: Into<RecurrentConfig>>(in_dim: usize, hidden_dim: usize, config: C, vb: VarBuilder) -> Result<Lstm> {
     Recurrent::of_kind(Kind::Lstm, (in_dim, hidden_dim), config, vb).map(|net| Lstm { net })

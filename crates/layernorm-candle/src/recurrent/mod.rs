@@ -67,7 +67,7 @@ impl Recurrent {
             let name = names::name(&config, entry);
             let tensor = vb.get_with_hints(entry.shape.as_slice(), &name, Init::Const(0.0))?;
             if !tensor.is_variable() {
-                candle_core::bail!("layernorm: expected a VarBuilder of variables, found that {name} is a constant");
+                candle_core::bail!("layernorm: expected a VarBuilder of variables, found the constant {name}");
             }
             let numbers = Tensor::from_slice(&values[entry.range.clone()], entry.shape.as_slice(), tensor.device())?;
             Var::from_tensor(&tensor)?.set(&numbers.to_dtype(tensor.dtype())?)?;
@@ -220,5 +220,5 @@ fn random_seed() -> Result<u64> {
 
 /// Unwraps a part of a state that this kind of network has.
 fn part(part: Option<Tensor>) -> Result<Tensor> {
-    part.ok_or_else(|| candle_core::Error::msg("layernorm: a network without this part of a state"))
+    part.ok_or_else(|| candle_core::Error::msg("layernorm: this network has no such part of a state"))
 }

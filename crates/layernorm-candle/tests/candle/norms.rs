@@ -8,7 +8,7 @@ use layernorm::{bf16, f16, layer_norm, rms_norm};
 use layernorm_candle::ops;
 
 #[derive(Clone, Copy, Debug)]
-enum Norm {
+enum NormUnderTest {
     Layer,
     Rms,
     Group(usize),
@@ -55,7 +55,7 @@ macro_rules! f32_params {
 f32_params!(f16, bf16, f64);
 
 struct Case<T, P> {
-    norm: Norm,
+    norm: NormUnderTest,
     shape: Vec<usize>,
     features: usize,
     rows: usize,
@@ -66,9 +66,9 @@ struct Case<T, P> {
 }
 
 impl<T: WithDType + Element, P: ParamOf<T>> Case<T, P> {
-    fn new(norm: Norm, shape: &[usize], [weight, bias]: [bool; 2]) -> Self {
+    fn new(norm: NormUnderTest, shape: &[usize], [weight, bias]: [bool; 2]) -> Self {
         let (features, rows) = match norm {
-            Norm::Group(groups) => (shape[1], shape[0] * groups),
+            NormUnderTest::Group(groups) => (shape[1], shape[0] * groups),
             _ => (shape[shape.len() - 1], shape[..shape.len() - 1].iter().product()),
         };
         let count = shape.iter().product();
@@ -99,15 +99,15 @@ impl<T: WithDType + Element, P: ParamOf<T>> Case<T, P> {
         };
         let row = NormConfig::new().affine(affine).eps(EPS);
         match self.norm {
-            Norm::Layer => {
+            NormUnderTest::Layer => {
                 layer_norm::forward(x, to, Some(saved.as_mut()), &row, cx).unwrap();
                 layer_norm::backward(x, dy, saved.as_ref(), gradients, &row, cx).unwrap();
             }
-            Norm::Rms => {
+            NormUnderTest::Rms => {
                 rms_norm::forward(x, to, Some(saved.as_mut()), &row, cx).unwrap();
                 rms_norm::backward(x, dy, saved.as_ref(), gradients, &row, cx).unwrap();
             }
-            Norm::Group(groups) => {
+            NormUnderTest::Group(groups) => {
                 let config = GroupConfig { groups, affine, eps: EPS };
                 group_norm::forward(x, to, Some(saved.as_mut()), &config, cx).unwrap();
                 group_norm::backward(x, dy, saved.as_ref(), gradients, &config, cx).unwrap();
@@ -119,9 +119,9 @@ impl<T: WithDType + Element, P: ParamOf<T>> Case<T, P> {
 
     fn run(&self, x: &Tensor, weight: Option<&Tensor>, bias: Option<&Tensor>) -> Tensor {
         match self.norm {
-            Norm::Layer => ops::layer_norm(x, weight, bias, EPS),
-            Norm::Rms => ops::rms_norm(x, weight, bias, EPS),
-            Norm::Group(groups) => ops::group_norm(x, weight, bias, groups, EPS),
+            NormUnderTest::Layer => ops::layer_norm(x, weight, bias, EPS),
+            NormUnderTest::Rms => ops::rms_norm(x, weight, bias, EPS),
+            NormUnderTest::Group(groups) => ops::group_norm(x, weight, bias, groups, EPS),
         }
         .unwrap()
     }
@@ -172,11 +172,11 @@ const ALL: [[bool; 2]; 4] = [[true, true], [true, false], [false, true], [false,
 fn every_norm<T: WithDType + Element, P: ParamOf<T>>() {
     for affine in ALL {
         for shape in [&[7][..], &[5, 33], &[2, 3, 4, 17], &[1, 1], &[300, 65]] {
-            Case::<T, P>::new(Norm::Layer, shape, affine).check();
-            Case::<T, P>::new(Norm::Rms, shape, affine).check();
+            Case::<T, P>::new(NormUnderTest::Layer, shape, affine).check();
+            Case::<T, P>::new(NormUnderTest::Rms, shape, affine).check();
         }
         for (groups, shape) in [(1, &[3, 6][..]), (2, &[3, 6, 5]), (3, &[2, 6, 4, 3]), (6, &[2, 6, 4, 3])] {
-            Case::<T, P>::new(Norm::Group(groups), shape, affine).check();
+            Case::<T, P>::new(NormUnderTest::Group(groups), shape, affine).check();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The options of `layernorm apply` for normalizations, and which of them go together.
+//! The options of `layernorm apply` for normalizations, and which of them can be combined.
 
 use crate::failure::Failure;
 use clap::ValueEnum;
@@ -50,10 +50,10 @@ pub struct Args {
     /// Number of channel groups (group-norm)
     #[arg(long, value_name = "G")]
     pub(super) groups: Option<usize>,
-    /// γ, in the input's type or float32: the shape of the axes in ascending order, or one value per channel
+    /// γ, in the input's type or float32: shaped like the normalized axes (ascending), or one value per channel
     #[arg(long, value_name = "W.npy")]
     pub(super) weight: Option<PathBuf>,
-    /// β, in the input's type or float32: the shape of the axes in ascending order, or one value per channel
+    /// β, in the input's type or float32: shaped like the normalized axes (ascending), or one value per channel
     #[arg(long, value_name = "B.npy")]
     pub(super) bias: Option<PathBuf>,
     /// ε, added to the variance or the mean square: finite, 0 or more

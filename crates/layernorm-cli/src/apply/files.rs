@@ -9,7 +9,7 @@ use layernorm_npy::{Array, DType, Order, Scalar};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// An element type of files that can be normalized; so can its arithmetic type.
+/// An element type that can be normalized and stored in files; its arithmetic type can be stored too.
 pub(super) trait Number: Element<Acc: Scalar> + Scalar {}
 
 impl<T: Element<Acc: Scalar> + Scalar> Number for T {}
@@ -82,7 +82,7 @@ impl Input {
         let mut at = 0;
         let next = |_| {
             let value = values[at];
-            // The last index runs fastest; an index that reaches its end starts again at 0.
+            // The last index varies fastest; an index that reaches its end wraps to 0.
             for axis in (0..shape.len()).rev() {
                 index[axis] += 1;
                 at += strides[axis] as usize;
@@ -115,7 +115,7 @@ impl Input {
     }
 }
 
-/// All inputs of an operation. Each file has a type that fits the input's.
+/// All inputs of an operation. The type of each file is compatible with that of x.
 #[derive(Debug)]
 pub(super) struct Inputs {
     /// x.

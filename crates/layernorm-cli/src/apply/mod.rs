@@ -82,7 +82,7 @@ fn apply<T: Number>(args: &args::Args, x: Input) -> Result<(), Failure> {
     results.write(args)
 }
 
-/// The context that the options ask for; by default all cores and the widest available instruction set.
+/// The context for these options; by default all cores and the widest available instruction set.
 fn context(threads: Option<usize>, isa: Option<Isa>) -> Result<Context, Failure> {
     let mut cx = Context::new();
     if let Some(threads) = threads {

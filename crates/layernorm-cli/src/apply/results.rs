@@ -26,7 +26,7 @@ pub(super) struct Results<T: Number> {
 }
 
 impl<T: Number> Results<T> {
-    /// Allocates memory for everything that the options ask for.
+    /// Allocates memory for everything that the options request.
     pub(super) fn new(
         args: &Args,
         inputs: &Inputs,
@@ -71,7 +71,7 @@ impl<T: Number> Results<T> {
     }
 }
 
-/// Memory for the gradients that were asked for.
+/// Memory for the requested gradients.
 #[derive(Debug)]
 pub(super) struct GradientMemory<T> {
     parameter_shape: Vec<usize>,

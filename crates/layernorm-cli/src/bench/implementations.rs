@@ -1,4 +1,4 @@
-//! `layernorm bench --implementations`: common implementations of layer norm, in speed and in error.
+//! `layernorm bench --implementations`: compares the speed and error of common implementations of layer norm.
 
 use super::buffer::Buffer;
 use super::race::{Rules, Timing, race};
@@ -152,9 +152,9 @@ impl Report {
         format!(
             "{}\n\
              Implementations of layer norm in f32, without γ and β, on one thread, into preallocated memory; best of many\n\
-             alternating rounds. Errors are the largest against a 106-bit reference, in units in the last\n\
-             place of the larger of |y| and a tenth of the row's largest |y|. All but ours are plain Rust, vectorized\n\
-             by the compiler.\n\n\
+             alternating rounds. The error columns show the largest error against a 106-bit reference, in units in\n\
+             the last place of the larger of |y| and a tenth of the row's largest |y|. All but ours are plain Rust,\n\
+             vectorized by the compiler.\n\n\
              {}\n\n{words}",
             self.machine,
             table.render().trim_end(),

@@ -12,7 +12,7 @@ mod work;
 use crate::dtype::{Dtype, Type};
 use crate::failure::Failure;
 use crate::machine::Machine;
-use crate::norm::Norm;
+use crate::norm::RowNorm;
 use crate::recurrent::Cell;
 use crate::show::{self, Progress};
 use clap::ValueEnum;
@@ -31,11 +31,11 @@ Examples:
   layernorm bench --op gru --variant all           all GRUs at one size
   layernorm bench --op lstm --variant keras --shapes 64x28x28x128,1x28x28x128";
 
-/// Measure speed: norms compared with copying the same memory, recurrent networks with the plain cell.
+/// Measure speed: norms against copying the same memory, recurrent networks against the plain cell.
 ///
-/// For each shape, these take turns over many rounds: memcpy, y = a·x, z = a·x + y over as many bytes, and the norm
-/// forward and backward into preallocated memory. The table shows the best and the median time, the bytes that must move per second,
-/// and the ratio to the copy and to the loop that moves the same tensors.
+/// For each shape, many rounds alternate between memcpy, y = a·x and z = a·x + y over the same number of bytes, and the
+/// norm, forward and backward, into preallocated memory. The table shows the best and the median time, the throughput
+/// (counting only bytes that must move), and the ratios to the copy and to the loop that moves the same tensors.
 ///
 /// With --op lstm, gru or rnn, a variant and the plain cell take turns: forward, a training step (forward and backward), and a
 /// single step as in streaming. The table shows times, operations per second and the ratio to the plain cell.
@@ -59,13 +59,13 @@ pub struct Args {
     /// Element type
     #[arg(long, value_enum, default_value_t = Dtype::F32)]
     dtype: Dtype,
-    /// Number of threads, for the plain loops as well
+    /// Number of threads, also for the plain loops
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = threads)]
     threads: usize,
     /// Instruction set: scalar, avx2, avx512 or neon [default: the widest available]
     #[arg(long)]
     isa: Option<Isa>,
-    /// Seconds to measure each shape
+    /// Measuring time per shape, in seconds
     #[arg(long, default_value_t = 3.0, allow_negative_numbers = true, value_parser = seconds)]
     seconds: f64,
     /// Compare the speed and error of common implementations of layer norm (f32, one thread)
@@ -88,9 +88,9 @@ pub enum Op {
     Residual,
     /// An LSTM: forward, a training step, and one step as in streaming
     Lstm,
-    /// A GRU, in the same way
+    /// A GRU, measured the same way
     Gru,
-    /// A simple recurrent network, in the same way
+    /// A simple recurrent network, measured the same way
     Rnn,
 }
 
@@ -114,8 +114,8 @@ impl Op {
         }
     }
 
-    fn norm(self) -> Norm {
-        if self == Op::RmsNorm { Norm::Rms } else { Norm::Layer }
+    fn norm(self) -> RowNorm {
+        if self == Op::RmsNorm { RowNorm::Rms } else { RowNorm::Layer }
     }
 
     fn contestants(self) -> [Contestant; 5] {
@@ -176,7 +176,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.json { show::print_json(&report) } else { show::print(&report.render()) }
 }
 
-/// Proves and times every shape.
+/// Verifies and times every shape.
 fn measure(op: Op, dtype: Dtype, shapes: Vec<Shape>, seconds: f64, cx: &mut Context) -> Result<Report, Failure> {
     let progress = Progress::new();
     let machine = Machine::new(cx)?;

@@ -1,4 +1,4 @@
-//! Proof that the timed results are right: checks some rows and columns against the reference, within the bound derived here.
+//! Verifies the timed results: compares some rows and columns with the reference, within the bound derived here.
 //!
 //! u is half a unit in the last place of 1 in the arithmetic type, w the same in the element type (w counts only if the two
 //! differ). The canonical sum over a row has depth k = 4 + 8 + ⌈log₂ blocks⌉, so its error is at most k·u·Σ|term|.
@@ -20,7 +20,7 @@
 use super::work::{Contestant, Work};
 use crate::dtype::Type;
 use crate::failure::Failure;
-use crate::norm::{EPS, Inputs, Norm};
+use crate::norm::{EPS, Inputs, RowNorm};
 use crate::reference::stat;
 use layernorm::{Context, Element, Float};
 use layernorm_lab::reference::norm::Stat;
@@ -66,7 +66,8 @@ pub fn prove<T: Type>(work: &mut Work<T>, contestants: &[Contestant], cx: &mut C
     proof.largest_part_of_bound = largest.part;
     match largest.what {
         Some(what) if largest.part > 1.0 || largest.part.is_nan() => Err(Failure::out_of_contract(format!(
-            "outside the contract: {what}: expected an error within the bound, found {:.3e} times it; nothing was timed",
+            "outside the contract: {what}: expected an error within the bound, found {:.3e} times the bound; \
+             nothing was timed",
             largest.part
         ))),
         _ => Ok(proof),
@@ -116,7 +117,7 @@ fn wide<T: Element>(x: T) -> f64 {
 }
 
 /// Compares y on some rows; returns the number of rows.
-fn check_y<T: Type>(norm: Norm, of: &Inputs<T>, y: &[T], largest: &mut Largest) -> usize {
+fn check_y<T: Type>(norm: RowNorm, of: &Inputs<T>, y: &[T], largest: &mut Largest) -> usize {
     let (n, u, w) = (of.n, T::ARITHMETIC, narrowing::<T>());
     let rows = samples(of.x.len() / n);
     rows.map(|row| {
@@ -133,7 +134,7 @@ fn check_y<T: Type>(norm: Norm, of: &Inputs<T>, y: &[T], largest: &mut Largest) 
 }
 
 /// Compares dx on some rows.
-fn check_dx<T: Type>(norm: Norm, of: &Inputs<T>, dx: &[T], largest: &mut Largest) {
+fn check_dx<T: Type>(norm: RowNorm, of: &Inputs<T>, dx: &[T], largest: &mut Largest) {
     let (n, u, w) = (of.n, T::ARITHMETIC, narrowing::<T>());
     let count = Wide::from(n as f64);
     for row in samples(of.x.len() / n) {
@@ -197,7 +198,7 @@ mod tests {
     #[test]
     fn right_results_are_proved() {
         let cx = &mut Context::new();
-        for norm in [Norm::Layer, Norm::Rms] {
+        for norm in [RowNorm::Layer, RowNorm::Rms] {
             for (rows, n) in [(1, 1), (2, 3), (100, 40), (3, 2000)] {
                 let shape = Shape::new(rows, n);
                 let proof = prove(&mut Work::<f32>::new(norm, &shape).unwrap(), &ALL, cx).unwrap();
@@ -217,13 +218,13 @@ mod tests {
 
     #[test]
     fn wrong_results_are_detected() {
-        let mut work = Work::<f32>::new(Norm::Layer, &Shape::new(4, 100)).unwrap();
+        let mut work = Work::<f32>::new(RowNorm::Layer, &Shape::new(4, 100)).unwrap();
         prove(&mut work, &ALL, &mut Context::new()).unwrap();
         for factor in [1.0001, f32::NAN] {
             let spoil = |values: &[f32]| values.iter().map(|x| x * factor).collect::<Vec<f32>>();
             let (y, dx) = (spoil(work.y.get()), spoil(work.dx.get()));
-            assert!(part(|largest| _ = check_y(Norm::Layer, &work.inputs(), &y, largest)) > 1.0, "y · {factor}");
-            assert!(part(|largest| check_dx(Norm::Layer, &work.inputs(), &dx, largest)) > 1.0, "dx · {factor}");
+            assert!(part(|largest| _ = check_y(RowNorm::Layer, &work.inputs(), &y, largest)) > 1.0, "y · {factor}");
+            assert!(part(|largest| check_dx(RowNorm::Layer, &work.inputs(), &dx, largest)) > 1.0, "dx · {factor}");
         }
         work.dgain.get_mut()[99] += 0.01;
         let mut largest = Largest::default();

@@ -1,4 +1,4 @@
-//! Measures several contestants in turn over many rounds, so that disturbances of the machine affect all of them alike.
+//! Measures several contestants in turn over many rounds, so that noise on the machine affects all of them alike.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ pub fn race<E>(rules: Rules, mut call: impl FnMut(usize) -> Result<(), E>) -> Re
     let mut round = 0;
     while round < MIN_ROUNDS || start.elapsed().as_secs_f64() < seconds {
         for turn in 0..contestants {
-            // Each round starts with another contestant.
+            // Each round starts with a different contestant.
             let contestant = (turn + round) % contestants;
             if warm {
                 call(contestant)?;

@@ -34,7 +34,7 @@ pub struct Report {
 pub struct ShapeReport {
     /// The shape.
     pub shape: Shape,
-    /// What was proved before timing.
+    /// What was verified before timing.
     pub proof: Proof,
     /// One per contestant.
     pub results: Vec<Measured>,

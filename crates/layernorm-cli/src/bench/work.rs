@@ -4,7 +4,7 @@ use super::buffer::Buffer;
 use super::shape::Shape;
 use crate::dtype::Type;
 use crate::failure::Failure;
-use crate::norm::{GradientSlices, Inputs, Norm};
+use crate::norm::{GradientSlices, Inputs, RowNorm};
 use crate::random::Random;
 use layernorm::{Context, Element, Float, Saved, baseline};
 
@@ -65,7 +65,7 @@ const TENSORS: usize = 7;
 #[derive(Debug)]
 pub struct Work<T: Element> {
     /// The kind of normalization.
-    pub norm: Norm,
+    pub norm: RowNorm,
     n: usize,
     x: Buffer<T>,
     dy: Buffer<T>,
@@ -90,7 +90,7 @@ impl<T: Type> Work<T> {
     }
 
     /// Allocates and writes all memory.
-    pub fn new(norm: Norm, shape: &Shape) -> Result<Self, Failure> {
+    pub fn new(norm: RowNorm, shape: &Shape) -> Result<Self, Failure> {
         let (len, n) = (shape.len(), shape.n());
         let mut random = Random::new(len as u64);
         let mut number = move || T::narrow(T::Acc::from_f64(0.5 + 4.0 * (random.uniform() - 0.5)));

@@ -17,8 +17,8 @@ Examples:
   layernorm predict trained/model.layernorm digit.png --json
 
 A picture is converted to grey, scaled to the network's input size, and inverted if it is dark on light. Transparent
-pixels are laid over white or black, whichever gives more contrast. A blank picture is classified like any other, with a
-warning on stderr.";
+pixels are composited over white or black, whichever gives more contrast. A blank picture is classified like any other,
+with a warning on stderr.";
 
 /// Classify an image with a network saved by `layernorm train`.
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ pub struct Args {
     /// Use test image N, starting at 0
     #[arg(long, value_name = "N")]
     test: Option<usize>,
-    /// Folder of the test image [default: the embedded digits]
+    /// Dataset folder for --test [default: the embedded digits]
     #[arg(long, value_name = "DIR", requires = "test")]
     data: Option<PathBuf>,
     /// Print JSON
@@ -86,7 +86,7 @@ fn test_image(args: &Args, number: usize, [rows, columns]: [usize; 2]) -> Result
     let found = (data.test.rows(), data.test.columns());
     if found != (rows, columns) {
         return Err(Failure::bad_input(format!(
-            "images: expected {rows}×{columns} pixels, as in the network's training, found {}×{}; use --data DIR",
+            "images: expected {rows}×{columns} pixels, as in the network's training data, found {}×{}; use --data DIR",
             found.0, found.1
         )));
     }

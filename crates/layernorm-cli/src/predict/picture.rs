@@ -4,8 +4,8 @@
 //! PNG → samples as stored in the file → grey and opacity → over white or black → light on dark → scaled down
 //! ```
 //!
-//! A transparent pixel is laid over white or black, whichever gives the picture more contrast, so that strokes of either colour
-//! are visible. If both give the same contrast, it is white, like paper.
+//! Transparent pixels are composited over white or black, whichever gives the picture more contrast, so that strokes of
+//! either colour are visible. If both give the same contrast, the background is white, like paper.
 //!
 //! Any input gives a picture or an error. Sizes are checked first: at most [`MAX_BYTES`] are decompressed, in rows of at most
 //! [`MAX_SIDE`] pixels, and little else is allocated.
@@ -102,7 +102,7 @@ impl Samples {
         let size = reader.output_buffer_size().filter(|&size| size <= MAX_BYTES).ok_or_else(too_large)?;
         if size / MAX_EXPANSION > bytes.len() {
             let found = bytes.len();
-            return Err(format!("expected the pixels of {width}×{height}, found a file of only {found} bytes"));
+            return Err(format!("expected {width}×{height} pixels, found a file of only {found} bytes"));
         }
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(size).map_err(|_| format!("not enough memory for a picture of {size} bytes"))?;
@@ -230,7 +230,7 @@ fn brightness([red, green, blue]: [f64; 3]) -> f64 {
 
 /// Scales down: each pixel is the mean of the area it covers.
 fn small(grey: impl Fn(usize, usize) -> f64, [height, width]: [usize; 2], [rows, columns]: [usize; 2]) -> Vec<u8> {
-    // The range that a pixel covers: at least the nearest one.
+    // The range of source pixels that a pixel covers: at least one.
     let reach = |place: usize, of: usize, side: usize| {
         let from = place * side / of;
         from..((place + 1) * side / of).max(from + 1).min(side)

@@ -1,10 +1,10 @@
-//! Ctrl-C. The first one asks the runs to stop at their next step; the second one quits immediately.
+//! Ctrl-C: the first asks the runs to stop at their next step, the second quits immediately.
 
 use super::view::View;
 use crate::signals;
 use std::sync::Arc;
 
-/// Gives Ctrl-C this meaning.
+/// Installs this Ctrl-C handler.
 pub fn listen(view: &Arc<View>) {
     let view = Arc::clone(view);
     signals::on_ctrl_c(move || {

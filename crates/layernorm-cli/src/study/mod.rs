@@ -34,15 +34,15 @@ Examples:
   layernorm study                                  all studies, quick; the report is lab-out/report.html
   layernorm study --list                           the studies and their questions
   layernorm study epsilon invariance --out eps     two studies, into another folder
-  layernorm study all --full --data data/mnist     the full size on all of MNIST (`layernorm data get mnist`)
+  layernorm study all --full --data data/mnist     full-size studies on all of MNIST (`layernorm data get mnist`)
   layernorm study all --full --data data/mnist --resume
                                                    continue it
 
 Existing runs in the folder:
-  Runs with the same settings are kept: finished runs are not repeated, others continue from their last record, also
-  after Ctrl-C or a crash. More seeds or studies add to them. Runs of the same names with other settings are never
-  overwritten: they are moved to old-1/, old-2/, … in the folder, and `layernorm report` still shows them. With --resume
-  nothing is moved, and runs with other settings are an error.";
+  Runs with the same settings are kept: finished runs are not repeated, and others continue from their last record, even
+  after Ctrl-C or a crash. More seeds or studies add runs. Runs with the same names but different settings are never
+  overwritten: they are moved to old-1/, old-2/, … in the folder, and `layernorm report` can still show them. With
+  --resume nothing is moved, and runs with different settings are an error.";
 
 /// Run studies of what normalization does to networks trained on real digits, and write one report.
 ///
@@ -59,7 +59,7 @@ pub struct Args {
     /// List the studies and their questions
     #[arg(long, exclusive = true)]
     list: bool,
-    /// Run the full size instead of the quick one
+    /// Run the full-size studies instead of the quick ones
     #[arg(long)]
     full: bool,
     /// Folder with MNIST, Fashion-MNIST or similar idx files [default: 12,000 embedded digits]
@@ -83,7 +83,7 @@ pub struct Args {
     /// Number of parallel runs [default: number of cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
     jobs: Option<NonZeroUsize>,
-    /// Continue the runs in the folder; fail if they have other settings
+    /// Continue the runs in the folder; fail if their settings differ
     #[arg(long)]
     resume: bool,
 }
@@ -106,7 +106,7 @@ impl Default for Args {
     }
 }
 
-/// Upper limit of --seeds, far above what is practical.
+/// Upper limit for --seeds, far above what is practical.
 const MAX_SEEDS: usize = 1000;
 const MAX_EPOCHS: usize = 100_000;
 
@@ -192,7 +192,7 @@ fn list() -> String {
 fn work(session: &Session, out: &Path) -> Result<Outcome, Failure> {
     let view = Arc::new(View::new());
     if let Some(aside) = session.set_aside() {
-        view.say(&format!("runs with other settings were moved to {}", aside.display()));
+        view.say(&format!("runs with different settings were moved to {}", aside.display()));
     }
     if session.kept() > 0 {
         let words = if session.kept() == 1 { "run is" } else { "runs are" };

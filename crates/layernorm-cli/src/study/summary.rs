@@ -49,7 +49,7 @@ fn row(cells: [&str; 3]) -> String {
     (0..height).map(line).collect()
 }
 
-/// Wraps text at blanks into lines of at most `width` characters; a longer word stays whole.
+/// Wraps text at spaces into lines of at most `width` characters; a longer word stays whole.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

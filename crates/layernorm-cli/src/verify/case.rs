@@ -1,7 +1,7 @@
 //! Runs one norm on one tensor along every path and counts differing bits.
 
 use crate::dtype::{Bits, Type};
-use crate::norm::{GradientSlices, Inputs, Norm};
+use crate::norm::{GradientSlices, Inputs, RowNorm};
 use crate::random::Random;
 use layernorm::{Context, Element, Error, Float, Isa, Saved, StatsMut, StatsRef};
 use std::ops::Range;
@@ -67,7 +67,7 @@ impl Count {
 pub struct Counts {
     /// y and the saved statistics.
     pub forward: Count,
-    /// The same with a residual, and h, compared with adding first and normalizing then.
+    /// The same with a residual, and h, compared with adding first and then normalizing.
     pub residual: Count,
     /// dx, dγ and dβ.
     pub backward: Count,
@@ -76,7 +76,7 @@ pub struct Counts {
 /// One norm of one tensor: x and dy are `[R, N]`, γ and β `[N]`.
 #[derive(Debug)]
 pub struct Case<T> {
-    norm: Norm,
+    norm: RowNorm,
     rows: usize,
     n: usize,
     x: Vec<T>,
@@ -87,7 +87,7 @@ pub struct Case<T> {
 
 impl<T: Type> Case<T> {
     /// Seeded inputs. If there are more than two rows, the second is so large that its sums overflow.
-    pub fn new(norm: Norm, rows: usize, n: usize) -> Self {
+    pub fn new(norm: RowNorm, rows: usize, n: usize) -> Self {
         let mut random = Random::new((rows * 1_000_003 + n) as u64);
         let mut x = random.normals(rows * n, |z| 3.0 + 2.0 * z);
         if rows > 2 {
@@ -186,7 +186,7 @@ impl<T: Type> Outputs<T> {
         outputs
     }
 
-    /// Fills everything with NaN, which no result is, so that an output that is not written is detected.
+    /// Fills everything with NaN, which no result is, so that unwritten outputs are detected.
     fn unwrite(&mut self) {
         let nan = T::Acc::from_f64(f64::NAN);
         for stats in [&mut self.saved.m, &mut self.saved.delta, &mut self.saved.rstd] {

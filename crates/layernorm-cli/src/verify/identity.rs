@@ -2,7 +2,7 @@
 
 use super::case::{Case, Count, Counts, Split, THREADS};
 use crate::dtype::{Dtype, Type};
-use crate::norm::Norm;
+use crate::norm::RowNorm;
 use crate::show::Progress;
 use layernorm::{Error, Isa, bf16, f16};
 use serde::Serialize;
@@ -34,7 +34,7 @@ pub struct Identity {
     pub differing_bits: u64,
     /// The instruction sets compared.
     pub isas: Vec<&'static str>,
-    /// Existing instruction sets that this machine lacks.
+    /// Supported instruction sets that this machine lacks.
     pub skipped_isas: Vec<&'static str>,
     /// The thread counts compared.
     pub threads: Vec<usize>,
@@ -97,7 +97,7 @@ fn shapes(quick: bool) -> impl Iterator<Item = (usize, usize)> {
 
 /// Compares all shapes of one type.
 fn of_type<T: Type>(quick: bool, progress: &Progress, groups: &mut Vec<Group>) -> Result<(), Error> {
-    for (norm, name) in [(Norm::Layer, "layer norm"), (Norm::Rms, "RMS norm")] {
+    for (norm, name) in [(RowNorm::Layer, "layer norm"), (RowNorm::Rms, "RMS norm")] {
         let mut counts = Counts::default();
         let mut check = |rows: usize, n: usize, splits: &[Split]| {
             progress.say(&format!("bits: {} {name} {rows}×{n}", T::DTYPE));

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 ///
 /// The new file has exactly the same numbers, or nothing is written; --lossy allows rounding. Rounding happens with a narrower
 /// --dtype, and when two biases are merged (or a bias absorbs a constant such as tf.contrib's forget_bias) and the sum does
-/// not fit the type. Fails if the format's library does not compute the network's variant.
+/// not fit the type. Fails if the format's library does not implement the network's variant.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// File to read
@@ -34,7 +34,7 @@ pub struct Args {
     /// Variant, such as paper [default: the one that fits the tensors]
     #[arg(long, value_name = "NAME")]
     variant: Option<String>,
-    /// Use exactly the tensors whose names start with this prefix
+    /// Use only the tensors whose names start with this prefix
     #[arg(long, default_value = "", hide_default_value = true)]
     prefix: String,
     /// ε of all norms, which other libraries' files do not store [default: the variant's]
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         reverse: args.reverse,
     };
     let (format, config) = source.find(&wanted)?;
-    // In f64, so that no number changes on the way.
+    // In f64, so that loading changes no number.
     let network = source.load::<f64>(format, &config, &args.prefix)?;
     let dtype = args.dtype.map_or_else(|| source.widest(), Ok)?;
     let read = source.rounding(&network, format, &args.prefix)?;

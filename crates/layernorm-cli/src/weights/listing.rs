@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let row = |Listed { name, dtype, shape }| Row { name, dtype: format!("{dtype:?}").to_lowercase(), shape };
     let listed = source.tensors()?.into_iter().filter(|tensor| tensor.name.starts_with(&args.prefix));
     let tensors: Vec<Row> = listed.map(row).collect();
-    // A file of unknown format is shown as well.
+    // A file of unknown format is shown too.
     let format = source.format(args.format).ok();
     let wanted = Wanted { prefix: &args.prefix, ..Wanted::default() };
     let networks = format.map(|format| source.fits(format, &wanted)).transpose()?.unwrap_or_default();

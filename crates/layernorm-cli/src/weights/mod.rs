@@ -24,7 +24,7 @@ Examples:
 /// Show, convert and create weights of recurrent networks (safetensors).
 ///
 /// The format is detected from the tensor names, and sizes, layers and directions from the shapes. Loading is strict: a
-/// missing, extra or misshapen tensor is an error, and so is a variant that the format's library does not compute.
+/// missing, extra or misshapen tensor is an error, and so is a variant that the format's library does not implement.
 /// docs/RECURRENT.md describes the formats and the variants.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -90,7 +90,7 @@ impl Source {
             None => {
                 let known = Format::ALL.map(Format::name).join(", ");
                 Err(self
-                    .bad(format_args!("expected tensor names of one of {known}, found different ones; use --format")))
+                    .bad(format_args!("expected tensor names of a known format ({known}), found others; use --format")))
             }
         }
     }
@@ -132,7 +132,7 @@ impl Source {
         })
     }
 
-    /// The network that a native file describes; fails if another one was asked for.
+    /// The network that a native file describes; fails if a different one was requested.
     fn described(&self, wanted: &Wanted) -> Result<Config, Failure> {
         let config = weights::native_config(&self.bytes).map_err(|error| self.refused(error))?;
         let found = Cell::of(config.variant.kind);
@@ -214,7 +214,7 @@ impl Source {
         let fit = |variant: &&'static Variant| {
             let config = weights::config_of_shapes(&shapes, format, **variant, wanted.prefix).ok()?;
             let named = wanted.variant.is_none_or(|name| name == variant.name);
-            // Without some tensor, a file may fit another variant, which is listed under its own name.
+            // A file that lacks some tensors may fit another variant, which is listed under its own name.
             let same = config.variant.coupled == variant.coupled;
             let fits = named && same && weights::check_shapes(&shapes, format, &config, wanted.prefix).is_ok();
             fits.then_some(config)

@@ -4,11 +4,11 @@
 //
 //   CS = HP/32 blocks per cluster, 32 units per block; 8·NT sequences per cluster, NT per warp: w and w + 8; one unit per lane
 //
-// So except for the product, a warp handles its sequences alone: their statistics are shuffles, and messages about them
+// So except for the product, a warp handles its sequences alone: shuffles give their statistics, and messages about them
 // come only from the same warp of the other blocks. A message is stored in the receiver's shared memory by `st.async`,
 // which counts its bytes on the receiver's barrier; a phase of the barrier ends when the bytes of all blocks have
 // arrived. Statistics need only one buffer: nobody sends those of step s + 1 before it has this warp's h of step s + 1,
-// which is sent after those of step s were read. h is double-buffered, for the same reason one step further.
+// which is sent after those of step s were read. h needs two buffers, by the same argument one step later.
 #define CS (HP / 32)
 // Messages per row, one from each block.
 #define ROW ((CS + 3) / 4 * 4)
@@ -52,7 +52,7 @@ __device__ __forceinline__ void post4(u32 to, u32 bar, uint4 v) {
                  "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w), "r"(bar) : "memory");
 }
 
-// The place of a thread. Not in one structure with the arrays of its sequences: until their loops are unrolled, the
+// The place of a thread. Kept separate from the arrays of its sequences: until their loops are unrolled, the
 // compiler treats such a structure as memory, and the code grew by up to a tenth.
 struct Thread {
     int tid, warp, lane, rank, unit;

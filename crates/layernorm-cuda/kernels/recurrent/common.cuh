@@ -218,8 +218,8 @@ template <int LANES> __device__ __forceinline__ float sum_lanes(float x) {
 // NaN.
 __device__ __forceinline__ float not_below_zero(float x) { return x < 0.0f ? 0.0f : x; }
 
-// Hardware approximations, accurate to about 2^-22, with subnormal numbers flushed to 0. That is far below the 1 that
-// they are added to.
+// Hardware approximations, accurate to about 2^-22. They flush subnormal numbers to 0, which is negligible next to the
+// 1 that they are added to.
 __device__ __forceinline__ float exp2_of(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

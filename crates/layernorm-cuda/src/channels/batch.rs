@@ -1,7 +1,7 @@
 //! Batch norm: sums down the channels, per-channel results from them, and a pass over the elements.
 
 use super::Shape;
-use crate::columns::{self, ColumnParams, Gradients, Output, Terms};
+use crate::columns::{self, ColumnParams, Fold, Gradients, Output, Terms};
 use crate::config::CHUNK;
 use crate::device::Device;
 use crate::error::Error;
@@ -11,6 +11,7 @@ use crate::layout::{by_accumulator, device_struct};
 use crate::rows::RowNorm;
 use crate::types::{
     Accumulator, Affine, Count, Stats, Type, Workspace, address, check_address, check_eps, counted, padded, product,
+    with_accumulator,
 };
 
 /// Batch norm.
@@ -118,6 +119,14 @@ struct Places {
     numbers: u64,
 }
 
+/// What the kernels of a pass get.
+struct Pass<A> {
+    places: Places,
+    kinds: Kinds,
+    view: ColumnParams<A>,
+    params: BatchParams<A>,
+}
+
 /// Bytes that `batch.cu` stores per channel: five numbers and three exponents.
 fn numbers_bytes(element: Type) -> usize {
     (5 * element.accumulator_bytes() + 12).next_multiple_of(element.accumulator_bytes())
@@ -178,6 +187,23 @@ impl BatchNorm {
         }
     }
 
+    /// Prepares a pass over `view`, which has no statistics yet.
+    fn pass<A: Accumulator>(
+        &self,
+        mut view: ColumnParams<A>,
+        stats: Option<Stats>,
+        running: Option<Running>,
+        workspace: Workspace,
+    ) -> Result<Pass<A>, Error> {
+        let (places, kinds) = (self.places(workspace), self.kinds());
+        let running = self.running(running, stats.is_some())?;
+        view.fixed = i64::from(stats.is_none());
+        let stats = stats.unwrap_or(Stats { m: places.fixed[0], delta: places.fixed[1], rstd: places.fixed[2] });
+        (view.m, view.delta, view.rstd) = (stats.m, stats.delta, stats.rstd);
+        let params = running.apply(self.params(&view, &places));
+        Ok(Pass { places, kinds, view, params })
+    }
+
     fn check(&self, workspace: Workspace) -> Result<bool, Error> {
         check_eps(self.eps, self.element)?;
         counted("channels", &[self.channels])?;
@@ -208,7 +234,7 @@ impl BatchNorm {
             _ => self.samples * self.channels,
         };
         let blocks = blocks.min(i32::MAX as usize) as u32;
-        // SAFETY: the structure has the kernels' layout; the caller vouches for the memory.
+        // SAFETY: the structure has the kernels' layout; the caller guarantees valid memory.
         unsafe { Launch::new(blocks, COLUMN_THREADS).run(&function, stream, params) }
     }
 
@@ -229,13 +255,8 @@ impl BatchNorm {
         check_address("input", call.x, self.element.bytes())?;
         check_address("output", call.y, self.element.bytes())?;
         device.bind()?;
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.element {
-                Type::F64 => self.forward_in::<f64>(device, call, workspace, stream),
-                _ => self.forward_in::<f32>(device, call, workspace, stream),
-            }
-        }
+        // SAFETY: guaranteed by the caller.
+        unsafe { with_accumulator!(self.element, self.forward_in(device, call, workspace, stream)) }
     }
 
     unsafe fn forward_in<A: Accumulator>(
@@ -245,22 +266,18 @@ impl BatchNorm {
         workspace: Workspace,
         stream: Stream,
     ) -> Result<(), Error> {
-        let (places, kinds) = (self.places(workspace), self.kinds());
-        let mut view = self.shape().view::<A>(call.x, 0, self.eps);
-        let running = self.running(call.running, call.stats.is_some())?;
-        let stats = call.stats.unwrap_or(Stats { m: places.fixed[0], delta: places.fixed[1], rstd: places.fixed[2] });
-        (view.m, view.delta, view.rstd) = (stats.m, stats.delta, stats.rstd);
-        let params = BatchParams { to: call.y, ..running.apply(self.params(&view, &places)) };
-        // SAFETY: the caller's promise.
+        let view = self.shape().view::<A>(call.x, 0, self.eps);
+        let Pass { places, kinds, view, params } = self.pass(view, call.stats, call.running, workspace)?;
+        let params = BatchParams { to: call.y, ..params };
+        // SAFETY: guaranteed by the caller.
         unsafe {
             if call.stats.is_some() {
-                let chunks = view.chunks();
+                let fold = |terms, output| Fold { terms, parts: view.chunks(), sums: places.sums, output };
+                let (mean, raw) = (Output::Mean(view.m), Output::Raw(places.raw));
                 columns::sums(device, &kinds, &view, Terms::Values, 0, places.sums, stream)?;
-                let mean = Output::Mean(stats.m);
-                columns::finish(device, &kinds, &view, Terms::Values, chunks, &mean, places.sums, stream)?;
+                columns::finish(device, &kinds, &view, &fold(Terms::Values, mean), stream)?;
                 columns::sums(device, &kinds, &view, Terms::Deviations, 0, places.sums, stream)?;
-                let raw = Output::Raw(places.raw);
-                columns::finish(device, &kinds, &view, Terms::Deviations, chunks, &raw, places.sums, stream)?;
+                columns::finish(device, &kinds, &view, &fold(Terms::Deviations, raw), stream)?;
                 self.channels(device, kinds, "statistics", &params, stream)?;
             } else {
                 self.channels(device, kinds, "moments", &params, stream)?;
@@ -282,16 +299,11 @@ impl BatchNorm {
     ) -> Result<(), Error> {
         device.bind()?;
         if !self.check(workspace)? {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             return unsafe { call.gradients.zero(self.element, self.channels, stream) };
         }
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.element {
-                Type::F64 => self.backward_in::<f64>(device, call, workspace, stream),
-                _ => self.backward_in::<f32>(device, call, workspace, stream),
-            }
-        }
+        // SAFETY: guaranteed by the caller.
+        unsafe { with_accumulator!(self.element, self.backward_in(device, call, workspace, stream)) }
     }
 
     unsafe fn backward_in<A: Accumulator>(
@@ -301,23 +313,19 @@ impl BatchNorm {
         workspace: Workspace,
         stream: Stream,
     ) -> Result<(), Error> {
-        let (places, kinds) = (self.places(workspace), self.kinds());
-        let mut view = self.shape().view::<A>(call.x, call.dy, self.eps);
-        let running = self.running(call.running, call.stats.is_some())?;
-        let stats = call.stats.unwrap_or(Stats { m: places.fixed[0], delta: places.fixed[1], rstd: places.fixed[2] });
-        (view.m, view.delta, view.rstd) = (stats.m, stats.delta, stats.rstd);
-        view.fixed = i64::from(call.stats.is_none());
-        let params = running.apply(self.params(&view, &places));
+        let view = self.shape().view::<A>(call.x, call.dy, self.eps);
+        let Pass { places, kinds, view, params } = self.pass(view, call.stats, call.running, workspace)?;
         let (dgain, dbias) = (address(call.gradients.gain), address(call.gradients.bias));
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             if call.stats.is_none() {
                 self.channels(device, kinds, "moments", &params, stream)?;
             }
             let gain = address(self.affine.gain);
             columns::sums(device, &kinds, &view, Terms::Gradients, gain, places.sums, stream)?;
-            let raw = Output::Raw(places.raw);
-            columns::finish(device, &kinds, &view, Terms::Gradients, view.chunks(), &raw, places.sums, stream)?;
+            let output = Output::Raw(places.raw);
+            let fold = Fold { terms: Terms::Gradients, parts: view.chunks(), sums: places.sums, output };
+            columns::finish(device, &kinds, &view, &fold, stream)?;
             self.gradient_channels(device, &BatchParams { dgain, dbias, ..params }, call, stream)?;
             if call.dx == 0 {
                 return Ok(());
@@ -340,7 +348,7 @@ impl BatchNorm {
             .define("GAIN_TO", to.gain)
             .define("BIAS_TO", to.bias);
         let function = device.function(&variant)?;
-        // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
+        // SAFETY: the structure has the kernel's layout; the caller guarantees valid memory.
         unsafe { Launch::new(grid(self.channels)?, COLUMN_THREADS).run(&function, stream, params) }
     }
 
@@ -349,17 +357,17 @@ impl BatchNorm {
             if training {
                 return Ok(Update { mean: 0, var: 0, factor: 0.0, correction: 1.0 });
             }
-            return Err(Error::Operand { what: "running statistics", why: "inference has no others".into() });
+            return Err(Error::Operand { what: "running statistics", why: "required for inference".into() });
         };
         let Running { mean, var, factor, unbiased } = running;
         if !(0.0..=1.0).contains(&factor) {
             return Err(Error::Shape {
-                why: format!("a batch's weight in running statistics must be from 0 to 1, not {factor}"),
+                why: format!("a batch's weight in the running statistics must be between 0 and 1, not {factor}"),
             });
         }
         let m = self.positions() as f64;
         if training && unbiased && self.positions() == 1 {
-            return Err(Error::Shape { why: "one value per channel has no unbiased variance".into() });
+            return Err(Error::Shape { why: "a single value per channel has no unbiased variance".into() });
         }
         let correction = if unbiased && training { m / (m - 1.0) } else { 1.0 };
         Ok(Update { mean, var, factor, correction })

@@ -1,14 +1,14 @@
 //! Group norm: rows are groups of channels, parameters are per channel.
 
 use super::Shape;
-use crate::columns::{self, ColumnParams, Gradients, Terms};
+use crate::columns::{self, ColumnParams, Fold, Gradients, Output, Terms};
 use crate::config::CHUNK;
 use crate::device::Device;
 use crate::error::Error;
 use crate::kernels::Kinds;
 use crate::launch::Stream;
 use crate::rows::{Backward, Channels, Forward, Job, RowNorm};
-use crate::types::{Accumulator, Affine, Rows, Stats, Type, Workspace, counted, padded, product};
+use crate::types::{Accumulator, Affine, Rows, Stats, Type, Workspace, counted, padded, product, with_accumulator};
 
 /// Group norm.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,7 +75,7 @@ impl GroupNorm {
         let (norm, channels) = self.rows()?;
         let at = |address| Rows { address, stride: norm.n as i64 };
         let call = Forward { x: at(x), residual: None, y: at(y), stats };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Job { device, norm, channels }.forward(&call, None, stream) }
     }
 
@@ -110,7 +110,7 @@ impl GroupNorm {
         let (x, dy, none) = (at(call.x), at(call.dy), Gradients::default());
         let dx = (call.dx != 0).then(|| at(call.dx));
         let rows = Backward { x, dy, dh: None, stats: call.stats, dx, gradients: none };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let lines = if call.gradients.wanted() { workspace.address } else { 0 };
             Job { device, norm, channels }.rows_of_groups(&rows, lines, stream)?;
@@ -120,10 +120,7 @@ impl GroupNorm {
             if norm.rows == 0 || norm.n == 0 {
                 return call.gradients.zero(self.element, self.channels, stream);
             }
-            match self.element {
-                Type::F64 => self.parameters::<f64>(device, &norm, call, workspace, stream),
-                _ => self.parameters::<f32>(device, &norm, call, workspace, stream),
-            }
+            with_accumulator!(self.element, self.parameters(device, &norm, call, workspace, stream))
         }
     }
 
@@ -146,10 +143,12 @@ impl GroupNorm {
         };
         let kinds = Kinds::from(*norm);
         let sums = workspace.address + self.lines_bytes() as u64;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             columns::sums(device, &kinds, &view, Terms::Parameters, 0, sums, stream)?;
-            columns::finish_gradients(device, &kinds, &view, view.chunks(), &call.gradients, sums, stream)
+            let output = Output::Gradients(call.gradients);
+            let fold = Fold { terms: Terms::Parameters, parts: view.chunks(), sums, output };
+            columns::finish(device, &kinds, &view, &fold, stream)
         }
     }
 }

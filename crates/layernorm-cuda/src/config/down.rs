@@ -1,8 +1,30 @@
 //! Sums down the rows, for γ and β. `bench/notes/gpu-norms.md` has the measurements.
 
-use super::{CHUNK, PORTABLE_CLUSTER};
+use super::{CHUNK, PORTABLE_CLUSTER, Request, Strategy};
 use crate::device::Properties;
 use crate::types::Type;
+
+/// Where a backward pass over rows computes the sums for γ and β.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sums {
+    /// The pass that computes dx leaves partial sums, which a second launch folds.
+    Fused,
+    /// A second launch computes them from the rows.
+    Down(Down),
+    /// For too many rows: a second launch computes the sums of chunks, and a third one folds them.
+    Chunks,
+}
+
+impl Sums {
+    /// The fastest way after a pass with this strategy, as measured. x and dy can be read `whole` elements at a time.
+    pub(crate) fn choose(strategy: &Strategy, request: &Request, whole: usize, properties: &Properties) -> Sums {
+        let Request { element, rows, n, .. } = *request;
+        if strategy.partial_sums(rows).is_some() {
+            return Sums::Fused;
+        }
+        Down::new(element, rows, n, whole, properties).map_or(Sums::Chunks, Sums::Down)
+    }
+}
 
 /// How the sums for γ and β are distributed in one launch, which overlaps with dx: each warp or block has a tile of
 /// columns and an aligned power-of-two number of chunks.
@@ -87,7 +109,7 @@ impl Down {
         32 * self.thread_columns
     }
 
-    /// Number of partial sums, each over a power of two of chunks, that a warp carries along.
+    /// Number of partial sums, each over a power-of-two number of chunks, that a warp carries along.
     pub(crate) fn levels(&self) -> usize {
         self.warp_chunks.ilog2().max(1) as usize
     }

@@ -361,7 +361,7 @@ mod tests {
     fn few_are_idle() {
         let device = properties(90);
         let shared = |found: Option<Streaming>| found.map(|found| (found.row_blocks, found.warps));
-        for (element, n, there, back) in [
+        for (element, n, forward, backward) in [
             (Type::F32, 18432, (5, 4), (5, 4)),
             (Type::Bf16, 18432, (5, 4), (5, 4)),
             (Type::F32, 20480, (5, 4), (5, 4)),
@@ -372,8 +372,8 @@ mod tests {
             (Type::F32, 53248, (4, 16), (13, 4)),
             (Type::F32, 262_144, (16, 16), (32, 8)),
         ] {
-            assert_eq!(shared(Streaming::forward(element, n, 2, &device)), Some(there), "{element:?} {n} forward");
-            assert_eq!(shared(Streaming::backward(element, n, 1, &device)), Some(back), "{element:?} {n} backward");
+            assert_eq!(shared(Streaming::forward(element, n, 2, &device)), Some(forward), "{element:?} {n} forward");
+            assert_eq!(shared(Streaming::backward(element, n, 1, &device)), Some(backward), "{element:?} {n} backward");
         }
     }
 
@@ -414,7 +414,7 @@ mod tests {
         }
     }
 
-    /// Short rows that do not consist of whole vectors for the kernels of their own.
+    /// Short rows for which their own kernels would have to check every vector.
     #[test]
     fn short_rows_backward() {
         let device = properties(90);

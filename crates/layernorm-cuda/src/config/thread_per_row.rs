@@ -67,8 +67,8 @@ mod tests {
     use super::*;
     use crate::catalog::properties;
 
-    /// Used only for rows of a power of two of whole vectors, and only if there are enough rows to give every
-    /// multiprocessor several tiles.
+    /// Used only for rows of 2ᵏ whole vectors, and only if there are enough rows to give every multiprocessor several
+    /// tiles.
     #[test]
     fn a_thread_a_row() {
         let (device, many) = (properties(90), 1 << 20);

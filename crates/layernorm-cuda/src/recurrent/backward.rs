@@ -1,8 +1,9 @@
 //! The backward pass: the time loop from the last step to the first, then the products for dx, dW and dU, and the sums
 //! for gains and biases.
 
-use super::kernels::{BackwardArgs, FinishArgs, GemmArgs};
-use super::plan::{BackFunctions, Plan, RunBack, aligned};
+use super::kernels::{BackwardArgs, BackwardCall, BackwardTape, FinishArgs, GemmArgs};
+use super::operands::RunBack;
+use super::plan::{BackFunctions, Plan, aligned};
 use crate::error::Error;
 use crate::launch::{Launch, Stream};
 use layernorm_rnn::Slot;
@@ -21,15 +22,15 @@ impl Plan {
         })?;
         self.check_backward(run)?;
         let work = |at: usize| run.workspace + at as u64;
-        // SAFETY: the caller's promise, and the plan's own memory layout.
+        // SAFETY: guaranteed by the caller and by the plan's memory layout.
         unsafe {
             self.begin(run.workspace, stream)?;
             if let Some(cluster) = &self.cluster {
-                self.pack_cluster(cluster, stream, &run.params, work(self.back.matrix), true)?;
+                self.pack_cluster(cluster, stream, &run.params, work(self.backward_work.matrix), true)?;
                 self.cluster_backward(cluster, stream, run, &back.backward)?;
             } else {
-                self.pack(stream, &run.params, work(self.back.matrix), true)?;
-                self.empty(work(self.back.gates), work(self.back.messages_end), stream)?;
+                self.pack(stream, &run.params, work(self.backward_work.matrix), true)?;
+                self.empty(work(self.backward_work.gates), work(self.backward_work.messages_end), stream)?;
                 self.backward_loop(stream, run, &back)?;
             }
             self.input_gradient(stream, run, &back)?;
@@ -54,36 +55,51 @@ impl Plan {
         Ok(())
     }
 
-    unsafe fn backward_loop(&self, stream: Stream, run: &RunBack, back: &BackFunctions) -> Result<(), Error> {
-        let (work, kept) = (|at: usize| run.workspace + at as u64, |at: usize| run.tape + at as u64);
+    /// The tape as a backward loop reads it.
+    pub(super) fn backward_tape(&self, tape: u64) -> BackwardTape {
+        let kept = |at: usize| tape + at as u64;
+        BackwardTape {
+            zx: kept(self.tape.zx),
+            zh: kept(self.tape.zh),
+            rh: kept(self.tape.rh),
+            rx: kept(self.tape.rx),
+            state: kept(self.tape.state),
+            cell: kept(self.tape.cell),
+        }
+    }
+
+    /// What a backward loop reads and writes of the caller's operands, and the sums for the parameters.
+    pub(super) fn backward_call(&self, run: &RunBack) -> BackwardCall {
         let (row_time, row_batch) = self.strides();
+        BackwardCall {
+            dy: run.dy,
+            y_time: (row_time * run.dy_pitch) as i64,
+            y_batch: (row_batch * run.dy_pitch) as i64,
+            dh_last: run.dlast.h,
+            dc_last: run.dlast.c,
+            dh0: run.gradients.first.h,
+            dc0: run.gradients.first.c,
+            sums: run.workspace + self.backward_work.sums as u64,
+        }
+    }
+
+    unsafe fn backward_loop(&self, stream: Stream, run: &RunBack, back: &BackFunctions) -> Result<(), Error> {
+        let work = |at: usize| run.workspace + at as u64;
         for (round, launch) in self.rounds(run.lengths, work(0)) {
             let args = BackwardArgs {
-                ut: work(self.back.matrix),
-                zx: kept(self.tape.zx),
-                zh: kept(self.tape.zh),
-                rh: kept(self.tape.rh),
-                rx: kept(self.tape.rx),
-                state: kept(self.tape.state),
-                cell: kept(self.tape.cell),
-                dzh: work(self.back.dzh),
-                dzx: work(self.back.dzx),
-                gates: work(self.back.gates),
-                inputs: work(self.back.inputs),
-                cells: work(self.back.cells),
-                mail: work(self.back.mail),
-                consts: kept(self.tape.consts),
-                dy: run.dy,
-                y_time: (row_time * run.dy_pitch) as i64,
-                y_batch: (row_batch * run.dy_pitch) as i64,
-                dh_last: run.dlast.h,
-                dc_last: run.dlast.c,
-                dh0: run.gradients.first.h,
-                dc0: run.gradients.first.c,
-                sums: work(self.back.sums),
+                ut: work(self.backward_work.matrix),
+                tape: self.backward_tape(run.tape),
+                dzh: work(self.backward_work.dzh),
+                dzx: work(self.backward_work.dzx),
+                gates: work(self.backward_work.gates),
+                inputs: work(self.backward_work.inputs),
+                cells: work(self.backward_work.cells),
+                mail: work(self.backward_work.mail),
+                consts: run.tape + self.tape.consts as u64,
+                call: self.backward_call(run),
                 round,
             };
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { launch.run(&back.backward, stream, &args)? };
         }
         Ok(())
@@ -95,11 +111,11 @@ impl Plan {
             return Ok(());
         }
         let width = self.geometry.width(&self.cell);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
-            let w = self.weight(stream, &run.params, run.workspace + self.back.weight as u64)?;
+            let w = self.weight(stream, &run.params, run.workspace + self.backward_work.weight as u64)?;
             let args = GemmArgs {
-                a: run.workspace + self.back.dzx as u64,
+                a: run.workspace + self.backward_work.dzx as u64,
                 b: w,
                 c: run.gradients.x,
                 lda: width as i64,
@@ -120,8 +136,8 @@ impl Plan {
         let h = run.tape + self.tape.h as u64;
         let params = &run.gradients.params;
         let products = [
-            (params.get(Slot::InputWeight), self.back.dzx, x, self.sizes.input, self.layer.input),
-            (params.get(Slot::RecurrentWeight), self.back.dzh, h, self.geometry.padded, self.layer.hidden),
+            (params.get(Slot::InputWeight), self.backward_work.dzx, x, self.sizes.input, self.layer.input),
+            (params.get(Slot::RecurrentWeight), self.backward_work.dzh, h, self.geometry.padded, self.layer.hidden),
         ];
         let (g, width) = (&self.geometry, self.geometry.width(&self.cell));
         // With padding between the gates, each gate is a separate product.
@@ -142,7 +158,7 @@ impl Plan {
                     k: self.sizes.rows() as i32,
                     add: 0,
                 };
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 unsafe { self.gemm(&back.dw, stream, &args)? };
             }
         }
@@ -152,7 +168,7 @@ impl Plan {
     unsafe fn vector_gradients(&self, stream: Stream, run: &RunBack, back: &BackFunctions) -> Result<(), Error> {
         let g = &self.geometry;
         let args = FinishArgs {
-            sums: run.workspace + self.back.sums as u64,
+            sums: run.workspace + self.backward_work.sums as u64,
             vectors: run.gradients.params.vectors(),
             batch: self.shape.batch as i32,
             hidden: g.hidden as i32,
@@ -160,7 +176,7 @@ impl Plan {
             gates: self.cell.gates as i32,
         };
         let columns = 4 * g.width(&self.cell) + 2 * g.padded;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Launch::new(columns.div_ceil(128) as u32, 128).run(&back.finish, stream, &args) }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use layernorm::Float;
-use layernorm_rnn::{EpsPlace, Kind, Norm, Over, Reset, Update, Variant};
+use layernorm_rnn::{EpsPlace, Kind, NormSpec, Over, Reset, Update, Variant};
 
 /// Number type in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,16 +36,16 @@ pub(crate) struct Cell {
     pub(crate) lstm: bool,
     /// G, the number of gates.
     pub(crate) gates: usize,
-    pub(crate) input_norm: Option<Norm>,
-    pub(crate) recurrent_norm: Option<Norm>,
-    pub(crate) sum_norm: Option<Norm>,
-    pub(crate) cell_norm: Option<Norm>,
+    pub(crate) input_norm: Option<NormSpec>,
+    pub(crate) recurrent_norm: Option<NormSpec>,
+    pub(crate) sum_norm: Option<NormSpec>,
+    pub(crate) cell_norm: Option<NormSpec>,
     pub(crate) carried: bool,
     pub(crate) keeps: bool,
     pub(crate) offset: f32,
 }
 
-fn groups(norm: Option<Norm>, gates: usize) -> usize {
+fn groups(norm: Option<NormSpec>, gates: usize) -> usize {
     match norm.map(|norm| norm.over) {
         None | Some(Over::AllGates) => 1,
         Some(Over::GatesAndCandidate) => 2,
@@ -54,7 +54,7 @@ fn groups(norm: Option<Norm>, gates: usize) -> usize {
 }
 
 /// Whether rows can be small in the sense of rule 6, which the kernels do not implement.
-fn squares_may_vanish(norm: Norm) -> bool {
+fn squares_may_vanish(norm: NormSpec) -> bool {
     let limit = match norm.eps_place {
         EpsPlace::Deviation => f64::from(f32::MOST_RSTD).recip(),
         EpsPlace::Variance => f64::from(f32::LEAST_VARIANCE),
@@ -112,7 +112,7 @@ impl Cell {
     }
 
     /// The norm of the gates that the time loop computes.
-    pub(crate) fn loop_norm(&self) -> Option<Norm> {
+    pub(crate) fn loop_norm(&self) -> Option<NormSpec> {
         self.recurrent_norm.or(self.sum_norm)
     }
 
@@ -129,8 +129,8 @@ impl Cell {
     /// Preprocessor definitions (kernels/recurrent/cell.cuh).
     pub(crate) fn defines(&self) -> Vec<(&'static str, String)> {
         let flag = |is: bool| String::from(if is { "1" } else { "0" });
-        let eps = |norm: Option<Norm>| format!("{:e}f", norm.map_or(0.0, |norm| norm.eps + 0.0) as f32);
-        let deviation = |norm: Option<Norm>| flag(norm.is_some_and(|norm| norm.eps_place == EpsPlace::Deviation));
+        let eps = |norm: Option<NormSpec>| format!("{:e}f", norm.map_or(0.0, |norm| norm.eps + 0.0) as f32);
+        let deviation = |norm: Option<NormSpec>| flag(norm.is_some_and(|norm| norm.eps_place == EpsPlace::Deviation));
         vec![
             ("G", self.gates.to_string()),
             ("LSTM", flag(self.lstm)),

@@ -3,8 +3,9 @@
 //! order from the others.
 
 use super::cell::{Cell, Number};
-use super::kernels::{self, Address};
-use super::plan::{Layer, Parameters, Plan, Run, RunBack};
+use super::kernels::{self, Address, BackwardCall, BackwardTape, ForwardCall, ForwardTape};
+use super::operands::{Layer, Parameters, Run, RunBack};
+use super::plan::Plan;
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::{Launch, Stream};
@@ -166,23 +167,8 @@ device_struct! {
 }
 
 device_struct! {
-    /// `Forward` of cluster_forward.cu.
-    pub(super) struct ForwardArgs as "Forward" {
-        u: Address,
-        zx: Address,
-        zh: Address,
-        rh: Address,
-        state: Address,
-        cell: Address,
-        h: Address,
-        consts: Address,
-        y: Address,
-        y_time: i64,
-        y_batch: i64,
-        h0: Address,
-        c0: Address,
-        h_last: Address,
-        c_last: Address,
+    /// The last part of `Forward` and `Backward`: the sequences of a batch.
+    pub(super) struct Sequences as "Sequences" {
         lengths: Address,
         steps: i32,
         batch: i32,
@@ -193,32 +179,26 @@ device_struct! {
 }
 
 device_struct! {
+    /// `Forward` of cluster_forward.cu.
+    pub(super) struct ForwardArgs as "Forward" {
+        u: Address,
+        .. tape: ForwardTape,
+        consts: Address,
+        .. call: ForwardCall,
+        .. sequences: Sequences,
+    }
+}
+
+device_struct! {
     /// `Backward` of cluster_backward.cu.
     pub(super) struct BackwardArgs as "Backward" {
         ut: Address,
-        zx: Address,
-        zh: Address,
-        rh: Address,
-        rx: Address,
-        state: Address,
-        cell: Address,
+        .. tape: BackwardTape,
         dzh: Address,
         dzx: Address,
         consts: Address,
-        dy: Address,
-        y_time: i64,
-        y_batch: i64,
-        dh_last: Address,
-        dc_last: Address,
-        dh0: Address,
-        dc0: Address,
-        sums: Address,
-        lengths: Address,
-        steps: i32,
-        batch: i32,
-        row_time: i32,
-        row_batch: i32,
-        reverse: i32,
+        .. call: BackwardCall,
+        .. sequences: Sequences,
     }
 }
 
@@ -243,8 +223,20 @@ impl Plan {
             Some(functions) if back => (&functions.pack, cluster.packed_back(&self.cell)),
             _ => (&self.functions.pack, cluster.packed()),
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.over(function, bytes / 4, stream, &args) }
+    }
+
+    fn sequences(&self, lengths: u64) -> Sequences {
+        let (row_time, row_batch) = self.strides();
+        Sequences {
+            lengths,
+            steps: self.shape.steps as i32,
+            batch: self.shape.batch as i32,
+            row_time: row_time as i32,
+            row_batch: row_batch as i32,
+            reverse: i32::from(self.layer.reverse),
+        }
     }
 
     pub(super) unsafe fn cluster_forward(
@@ -254,32 +246,14 @@ impl Plan {
         run: &Run,
         tape: u64,
     ) -> Result<(), Error> {
-        let kept = |at: usize| tape + at as u64;
-        let (row_time, row_batch) = self.strides();
         let args = ForwardArgs {
-            u: run.workspace + self.there.matrix as u64,
-            zx: kept(self.tape.zx),
-            zh: kept(self.tape.zh),
-            rh: kept(self.tape.rh),
-            state: kept(self.tape.state),
-            cell: kept(self.tape.cell),
-            h: kept(self.tape.h),
-            consts: kept(self.tape.consts),
-            y: run.y,
-            y_time: (row_time * run.y_pitch) as i64,
-            y_batch: (row_batch * run.y_pitch) as i64,
-            h0: run.first.h,
-            c0: run.first.c,
-            h_last: run.last.h,
-            c_last: run.last.c,
-            lengths: run.lengths,
-            steps: self.shape.steps as i32,
-            batch: self.shape.batch as i32,
-            row_time: row_time as i32,
-            row_batch: row_batch as i32,
-            reverse: i32::from(self.layer.reverse),
+            u: run.workspace + self.forward_work.matrix as u64,
+            tape: self.forward_tape(tape),
+            consts: tape + self.tape.consts as u64,
+            call: self.forward_call(run),
+            sequences: self.sequences(run.lengths),
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { cluster.launch(self.shape.batch).run(&self.functions.forward, stream, &args) }
     }
 
@@ -290,35 +264,17 @@ impl Plan {
         run: &RunBack,
         function: &Function,
     ) -> Result<(), Error> {
-        let (work, kept) = (|at: usize| run.workspace + at as u64, |at: usize| run.tape + at as u64);
-        let (row_time, row_batch) = self.strides();
+        let work = |at: usize| run.workspace + at as u64;
         let args = BackwardArgs {
-            ut: work(self.back.matrix),
-            zx: kept(self.tape.zx),
-            zh: kept(self.tape.zh),
-            rh: kept(self.tape.rh),
-            rx: kept(self.tape.rx),
-            state: kept(self.tape.state),
-            cell: kept(self.tape.cell),
-            dzh: work(self.back.dzh),
-            dzx: work(self.back.dzx),
-            consts: kept(self.tape.consts),
-            dy: run.dy,
-            y_time: (row_time * run.dy_pitch) as i64,
-            y_batch: (row_batch * run.dy_pitch) as i64,
-            dh_last: run.dlast.h,
-            dc_last: run.dlast.c,
-            dh0: run.gradients.first.h,
-            dc0: run.gradients.first.c,
-            sums: work(self.back.sums),
-            lengths: run.lengths,
-            steps: self.shape.steps as i32,
-            batch: self.shape.batch as i32,
-            row_time: row_time as i32,
-            row_batch: row_batch as i32,
-            reverse: i32::from(self.layer.reverse),
+            ut: work(self.backward_work.matrix),
+            tape: self.backward_tape(run.tape),
+            dzh: work(self.backward_work.dzh),
+            dzx: work(self.backward_work.dzx),
+            consts: run.tape + self.tape.consts as u64,
+            call: self.backward_call(run),
+            sequences: self.sequences(run.lengths),
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { cluster.launch(self.shape.batch).run(function, stream, &args) }
     }
 }

@@ -1,9 +1,11 @@
 //! The forward pass: W x for all steps, LNx of its rows, then the time loop.
 
 use super::kernels::{
-    ConstsArgs, ForwardArgs, GemmArgs, InputNormArgs, PackArgs, PadInputArgs, PadWeightArgs, StartArgs,
+    ConstsArgs, ForwardArgs, ForwardCall, ForwardTape, GemmArgs, InputNormArgs, PackArgs, PadInputArgs, PadWeightArgs,
+    StartArgs,
 };
-use super::plan::{Parameters, Plan, Run, aligned};
+use super::operands::{Parameters, Run};
+use super::plan::{Plan, aligned};
 use crate::error::Error;
 use crate::launch::{Launch, Stream};
 use layernorm_rnn::{EpsPlace, Slot};
@@ -20,8 +22,8 @@ impl Plan {
         self.device.check()?;
         self.check_forward(run)?;
         let work = |at: usize| run.workspace + at as u64;
-        let tape = if self.sizes.training { run.tape } else { work(self.there.tape) };
-        // SAFETY: the caller's promise, and the plan's own memory layout.
+        let tape = if self.sizes.training { run.tape } else { work(self.forward_work.tape) };
+        // SAFETY: guaranteed by the caller and by the plan's memory layout.
         unsafe {
             self.prepare(stream, run, tape)?;
             self.project(stream, run, tape)?;
@@ -29,7 +31,7 @@ impl Plan {
             if let Some(cluster) = &self.cluster {
                 return self.cluster_forward(cluster, stream, run, tape);
             }
-            self.empty(work(self.there.gates), work(self.there.messages_end), stream)?;
+            self.empty(work(self.forward_work.gates), work(self.forward_work.messages_end), stream)?;
             let h = tape + self.tape.h as u64;
             let slot = (self.shape.batch * self.geometry.padded * self.layer.number.bytes()) as u64;
             self.empty(h + slot, h + slot * (self.shape.steps as u64 + 1), stream)?;
@@ -78,9 +80,9 @@ impl Plan {
             hidden: g.hidden as i32,
             padded: g.padded as i32,
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
-            let packed = run.workspace + self.there.matrix as u64;
+            let packed = run.workspace + self.forward_work.matrix as u64;
             match &self.cluster {
                 Some(cluster) => self.pack_cluster(cluster, stream, &run.params, packed, false)?,
                 None => self.pack(stream, &run.params, packed, false)?,
@@ -108,7 +110,7 @@ impl Plan {
             back: i32::from(back),
         };
         let words = g.group * 8 * product.pairs * product.tiles * 256;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.over(&self.functions.pack, words, stream, &args) }
     }
 
@@ -128,7 +130,7 @@ impl Plan {
             input: self.layer.input as i32,
             input_padded: self.sizes.input as i32,
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.over(&self.functions.pad_weight, gates * g.padded * self.sizes.input, stream, &args)? };
         Ok(copy)
     }
@@ -137,13 +139,13 @@ impl Plan {
     unsafe fn project(&self, stream: Stream, run: &Run, tape: u64) -> Result<(), Error> {
         let (rows, width) = (self.sizes.rows(), self.geometry.width(&self.cell));
         let (zx, mut x) = (tape + self.tape.zx as u64, run.x);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             if self.sizes.pads_x {
                 x = tape + self.tape.x as u64;
                 self.pad_input(stream, run, x)?;
             }
-            let w = self.weight(stream, &run.params, run.workspace + self.there.weight as u64)?;
+            let w = self.weight(stream, &run.params, run.workspace + self.forward_work.weight as u64)?;
             let args = GemmArgs {
                 a: x,
                 b: w,
@@ -185,35 +187,50 @@ impl Plan {
             input: self.layer.input as i32,
             input_padded: self.sizes.input as i32,
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.over(&self.functions.pad_input, self.sizes.rows() * self.sizes.input, stream, &args) }
     }
 
-    unsafe fn forward_loop(&self, stream: Stream, run: &Run, tape: u64) -> Result<(), Error> {
-        let (work, kept) = (|at: usize| run.workspace + at as u64, |at: usize| tape + at as u64);
+    /// The tape as a forward loop writes it.
+    pub(super) fn forward_tape(&self, tape: u64) -> ForwardTape {
+        let kept = |at: usize| tape + at as u64;
+        ForwardTape {
+            zx: kept(self.tape.zx),
+            zh: kept(self.tape.zh),
+            rh: kept(self.tape.rh),
+            state: kept(self.tape.state),
+            cell: kept(self.tape.cell),
+            h: kept(self.tape.h),
+        }
+    }
+
+    /// What a forward loop reads and writes of the caller's operands.
+    pub(super) fn forward_call(&self, run: &Run) -> ForwardCall {
         let (row_time, row_batch) = self.strides();
+        ForwardCall {
+            y: run.y,
+            y_time: (row_time * run.y_pitch) as i64,
+            y_batch: (row_batch * run.y_pitch) as i64,
+            h0: run.first.h,
+            c0: run.first.c,
+            h_last: run.last.h,
+            c_last: run.last.c,
+        }
+    }
+
+    unsafe fn forward_loop(&self, stream: Stream, run: &Run, tape: u64) -> Result<(), Error> {
+        let work = |at: usize| run.workspace + at as u64;
         for (round, launch) in self.rounds(run.lengths, work(0)) {
             let args = ForwardArgs {
-                u: work(self.there.matrix),
-                zx: kept(self.tape.zx),
-                zh: kept(self.tape.zh),
-                rh: kept(self.tape.rh),
-                state: kept(self.tape.state),
-                cell: kept(self.tape.cell),
-                h: kept(self.tape.h),
-                gates: work(self.there.gates),
-                cells: work(self.there.cells),
-                consts: kept(self.tape.consts),
-                y: run.y,
-                y_time: (row_time * run.y_pitch) as i64,
-                y_batch: (row_batch * run.y_pitch) as i64,
-                h0: run.first.h,
-                c0: run.first.c,
-                h_last: run.last.h,
-                c_last: run.last.c,
+                u: work(self.forward_work.matrix),
+                tape: self.forward_tape(tape),
+                gates: work(self.forward_work.gates),
+                cells: work(self.forward_work.cells),
+                consts: tape + self.tape.consts as u64,
+                call: self.forward_call(run),
                 round,
             };
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { launch.run(&self.functions.forward, stream, &args)? };
         }
         Ok(())

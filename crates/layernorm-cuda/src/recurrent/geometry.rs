@@ -88,12 +88,12 @@ impl Geometry {
         let cut = |tiles: usize| -> Result<(Product, Product), Error> {
             let block = Block { gates: cell.gates, units, columns, number, tiles, most: gpu.shared_per_block };
             let slots = Slots { kept: 4, passed: 2 * cell.gates, alone: 0 };
-            let there = block.product(units * cell.gates, padded, 1, slots)?;
+            let forward = block.product(units * cell.gates, padded, 1, slots)?;
             let kept = 3 * cell.gates + 3;
             let slots = Slots { kept, passed: 5, alone: kept };
-            let back = block.product(units * team, cell.gates * padded, team, slots)?;
-            let (pause, pause_back) = pauses(cell, group);
-            Ok((Product { pause, ..there }, Product { pause: pause_back, ..back }))
+            let backward = block.product(units * team, cell.gates * padded, team, slots)?;
+            let (forward_pause, backward_pause) = pauses(cell, group);
+            Ok((Product { pause: forward_pause, ..forward }, Product { pause: backward_pause, ..backward }))
         };
         let mut tiles = if columns <= 8 || units == 32 { 1 } else { 2 };
         let (mut forward, mut backward) = cut(tiles)?;

@@ -5,7 +5,8 @@
 //! needs from x; the tape holds only the state before the first step.
 
 use super::cell::Number;
-use super::plan::{Layer, Order, Parameters, Run, RunBack, Shape, State, aligned, check, check_params};
+use super::operands::{Layer, Order, Parameters, Run, RunBack, Shape, State};
+use super::plan::{aligned, check, check_params};
 use crate::device::Device;
 use crate::driver::call;
 use crate::error::Error;
@@ -70,8 +71,8 @@ impl Pitched {
         let (width, pitch) = (self.width * size_of::<T>(), self.pitch * size_of::<T>());
         if self.rows == 1 || width == pitch {
             let bytes = self.rows * width;
-            // SAFETY: the device memory is valid, as promised when `self` was created; the host memory, by the caller's
-            // promise.
+            // SAFETY: whoever created `self` guarantees that the device memory is valid; the caller guarantees the host
+            // memory.
             return unsafe {
                 match out {
                     true => call!(cuMemcpyDtoH_v2(host.cast(), self.address, bytes)),
@@ -90,8 +91,8 @@ impl Pitched {
             (args.srcMemoryType, args.srcHost, args.srcPitch) = (memory, host.cast_const().cast(), width);
             (args.dstMemoryType, args.dstDevice, args.dstPitch) = (device, self.address, pitch);
         }
-        // SAFETY: the device memory is valid, as promised when `self` was created; the host memory, by the caller's
-        // promise.
+        // SAFETY: whoever created `self` guarantees that the device memory is valid; the caller guarantees the host
+        // memory.
         unsafe { call!(cuMemcpy2DUnaligned_v2(&args)) }
     }
 
@@ -139,7 +140,7 @@ fn write_narrow(number: Number, to: Pitched, values: &[f32]) -> Result<(), Error
 /// # Safety
 /// Addresses other than 0 must be valid for that many elements.
 unsafe fn read_state(state: &State, h: usize, c: usize) -> Result<rnn::State<f32>, Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let read = |address, count| if address == 0 { zeros(count) } else { unsafe { flat(address, count) }.read() };
     Ok(rnn::State { h: read(state.h, h)?, c: read(state.c, c)? })
 }
@@ -149,7 +150,7 @@ unsafe fn read_state(state: &State, h: usize, c: usize) -> Result<rnn::State<f32
 unsafe fn write_state(state: &State, from: &rnn::State<f32>) -> Result<(), Error> {
     for (address, values) in [(state.h, &from.h), (state.c, &from.c)] {
         if address != 0 && !values.is_empty() {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { flat(address, values.len()) }.write(values)?;
         }
     }
@@ -217,7 +218,7 @@ impl HostPlan {
         let mut values = Params::zeros(&self.config).map_err(refused)?;
         let entries = values.entries().to_vec();
         for entry in entries {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             let found = read_wide(self.layer.params, unsafe { flat(params.get(entry.slot), entry.range.len()) })?;
             values.values_mut()[entry.range].copy_from_slice(&found);
         }
@@ -235,7 +236,7 @@ impl HostPlan {
             return Ok(None);
         }
         let mut found = zeros::<i32>(self.shape.batch)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { call!(cuMemcpyDtoH_v2(found.as_mut_ptr().cast(), address, 4 * found.len()))? };
         // The engine rejects negative lengths, just as it rejects lengths above T.
         converted(&found, |length| usize::try_from(length).unwrap_or(usize::MAX)).map(Some)
@@ -259,12 +260,12 @@ impl HostPlan {
         Sequences { data, steps: self.shape.steps, batch: self.shape.batch, layout, lengths }
     }
 
-    /// As [`Plan::forward`](super::Plan::forward), but the results are complete when it returns.
+    /// Like [`Plan::forward`](super::Plan::forward), but the results are complete when it returns.
     ///
     /// # Safety
     /// As for [`Plan::forward`](super::Plan::forward).
     pub unsafe fn forward(&self, stream: Stream, run: &Run) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match self.layer.number {
                 Number::F32 => self.forward_as::<f32>(stream, run),
@@ -281,7 +282,7 @@ impl HostPlan {
             aligned("tape", run.tape)?;
         }
         self.wait(stream)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let (network, lengths, x, to) = unsafe {
             (
                 self.network(&run.params)?,
@@ -293,10 +294,10 @@ impl HostPlan {
         // Steps past the end of a sequence must stay unchanged.
         let mut y = to.read::<T>()?;
         let (h, c) = self.state_sizes();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let first = unsafe { read_state(&run.first, h, c)? };
         if self.training {
-            // SAFETY: the caller's promise: the tape has room for a state.
+            // SAFETY: the caller guarantees that the tape has room for a state.
             unsafe { write_state(&self.taped(run.tape), &first)? };
         }
         let mut last = network.zero_state(self.shape.batch).map_err(refused)?;
@@ -304,12 +305,12 @@ impl HostPlan {
         let mut runner = self.runner.lock().unwrap_or_else(|held| held.into_inner());
         runner.forward_into(&network, &sequences, Some(&first), &mut y, &mut last).map_err(refused)?;
         to.write(&y)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { write_state(&run.last, &last)? };
         written()
     }
 
-    /// As [`Plan::backward`](super::Plan::backward), but the results are complete when it returns.
+    /// Like [`Plan::backward`](super::Plan::backward), but the results are complete when it returns.
     ///
     /// # Safety
     /// As for [`Plan::backward`](super::Plan::backward).
@@ -318,7 +319,7 @@ impl HostPlan {
             let why = "expected one for training, found one without a tape".into();
             return Err(Error::Operand { what: "plan", why });
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match self.layer.number {
                 Number::F32 => self.backward_as::<f32>(stream, run),
@@ -334,7 +335,7 @@ impl HostPlan {
         aligned("tape", run.tape)?;
         self.wait(stream)?;
         let (h, c) = self.state_sizes();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let (network, lengths, x, dy, first, dlast) = unsafe {
             (
                 self.network(&run.params)?,
@@ -349,7 +350,7 @@ impl HostPlan {
         let mut runner = self.runner.lock().unwrap_or_else(|held| held.into_inner());
         runner.train(&network, &sequences, Some(&first), Training::default()).map_err(refused)?;
         let found = runner.backward(&network, &dy, Some(&dlast)).map_err(refused)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.hand_back(run, &found) }
     }
 
@@ -358,7 +359,7 @@ impl HostPlan {
     unsafe fn hand_back<T: Element<Acc = f32>>(&self, run: &RunBack, found: &rnn::Gradients<T>) -> Result<(), Error> {
         let wanted = &run.gradients;
         if wanted.x != 0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             let to = unsafe { self.tensor("dx", wanted.x, self.layer.input, self.layer.input)? };
             if wanted.add_x {
                 let mut sum = to.read::<T>()?;
@@ -372,11 +373,11 @@ impl HostPlan {
             let address = wanted.params.get(entry.slot);
             if address != 0 {
                 let values = &found.params.values()[entry.range.clone()];
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 write_narrow(self.layer.params, unsafe { flat(address, values.len()) }, values)?;
             }
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { write_state(&wanted.first, &found.state)? };
         written()
     }

@@ -164,18 +164,20 @@ device_struct! {
 }
 
 device_struct! {
-    /// `Forward` of forward.cu.
-    pub(super) struct ForwardArgs as "Forward" {
-        u: Address,
+    /// Part of `Forward`: the tape as the forward loops write it.
+    pub(super) struct ForwardTape as "ForwardTape" {
         zx: Address,
         zh: Address,
         rh: Address,
         state: Address,
         cell: Address,
         h: Address,
-        gates: Address,
-        cells: Address,
-        consts: Address,
+    }
+}
+
+device_struct! {
+    /// Part of `Forward`: the caller's operands.
+    pub(super) struct ForwardCall as "ForwardCall" {
         y: Address,
         y_time: i64,
         y_batch: i64,
@@ -183,27 +185,37 @@ device_struct! {
         c0: Address,
         h_last: Address,
         c_last: Address,
+    }
+}
+
+device_struct! {
+    /// `Forward` of forward.cu.
+    pub(super) struct ForwardArgs as "Forward" {
+        u: Address,
+        .. tape: ForwardTape,
+        gates: Address,
+        cells: Address,
+        consts: Address,
+        .. call: ForwardCall,
         .. round: Round,
     }
 }
 
 device_struct! {
-    /// `Backward` of backward.cu.
-    pub(super) struct BackwardArgs as "Backward" {
-        ut: Address,
+    /// Part of `Backward`: the tape as the backward loops read it.
+    pub(super) struct BackwardTape as "BackwardTape" {
         zx: Address,
         zh: Address,
         rh: Address,
         rx: Address,
         state: Address,
         cell: Address,
-        dzh: Address,
-        dzx: Address,
-        gates: Address,
-        inputs: Address,
-        cells: Address,
-        mail: Address,
-        consts: Address,
+    }
+}
+
+device_struct! {
+    /// Part of `Backward`: the caller's operands, and the sums for the parameters.
+    pub(super) struct BackwardCall as "BackwardCall" {
         dy: Address,
         y_time: i64,
         y_batch: i64,
@@ -212,6 +224,22 @@ device_struct! {
         dh0: Address,
         dc0: Address,
         sums: Address,
+    }
+}
+
+device_struct! {
+    /// `Backward` of backward.cu.
+    pub(super) struct BackwardArgs as "Backward" {
+        ut: Address,
+        .. tape: BackwardTape,
+        dzh: Address,
+        dzx: Address,
+        gates: Address,
+        inputs: Address,
+        cells: Address,
+        mail: Address,
+        consts: Address,
+        .. call: BackwardCall,
         .. round: Round,
     }
 }

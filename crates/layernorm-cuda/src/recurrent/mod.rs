@@ -25,6 +25,7 @@ mod geometry;
 mod host;
 mod kernels;
 mod memory;
+mod operands;
 mod plan;
 mod rounds;
 mod route;
@@ -32,7 +33,8 @@ mod route;
 pub use cell::Number;
 pub use host::HostPlan;
 pub use kernels::all_variants;
-pub use plan::{Gradients, Layer, Order, Parameters, Plan, Run, RunBack, Shape, State};
+pub use operands::{Gradients, Layer, Order, Parameters, Run, RunBack, Shape, State};
+pub use plan::Plan;
 pub use route::Route;
 
 /// Checks whether the kernels support this cell; the error says what is missing. Needs no GPU.

@@ -3,156 +3,16 @@
 use super::cell::{Cell, Number};
 use super::cluster::{Cluster, Loops};
 use super::geometry::Geometry;
-use super::kernels::{self, Address, GemmArgs, Vectors};
+use super::kernels::{self, GemmArgs};
 use super::memory::{self, Sizes, Tape, Work};
+use super::operands::{Layer, Order, Parameters, Shape};
 use super::rounds::PATIENCE;
 use crate::device::Device;
 use crate::driver::call;
 use crate::error::Error;
 use crate::launch::{Launch, Stream, grid};
 use crate::module::Function;
-use layernorm_rnn::{Config, Slot, Variant};
-
-/// One layer in one direction.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Layer {
-    /// The cell.
-    pub variant: Variant,
-    /// I, the input size.
-    pub input: usize,
-    /// H, the number of hidden units.
-    pub hidden: usize,
-    /// The type of x, y and their gradients, and of the operands of the products.
-    pub number: Number,
-    /// The type of the parameters and their gradients: `number` or f32.
-    pub params: Number,
-    /// Whether f32 products may round their operands to 11 bits (tf32), as cuDNN's do: one product instead of three.
-    pub tf32: bool,
-    /// Whether the layer runs from each sequence's last step to its first.
-    pub reverse: bool,
-}
-
-/// Memory order of a batch of sequences.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// `[T, B, …]`.
-    TimeFirst,
-    /// `[B, T, …]`.
-    BatchFirst,
-}
-
-/// The shape of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// T, the number of steps.
-    pub steps: usize,
-    /// B, the number of sequences.
-    pub batch: usize,
-    /// Memory order of x, y and their gradients.
-    pub order: Order,
-    /// Whether the sequences have individual lengths.
-    pub lengths: bool,
-}
-
-/// Device addresses of a layer's parameters or of their gradients, each in the shape of its [`Slot`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parameters([Address; Slot::ALL.len()]);
-
-impl Parameters {
-    /// Sets the address of one parameter.
-    pub fn with(mut self, slot: Slot, address: u64) -> Self {
-        self.0[slot as usize] = address;
-        self
-    }
-
-    /// The address of one parameter, or 0.
-    pub fn get(&self, slot: Slot) -> u64 {
-        self.0[slot as usize]
-    }
-
-    pub(super) fn vectors(&self) -> Vectors {
-        let either = |a: Slot, b: Slot| if self.get(a) != 0 { self.get(a) } else { self.get(b) };
-        Vectors {
-            gx: self.get(Slot::InputNormGain),
-            bx_norm: self.get(Slot::InputNormBias),
-            gh: either(Slot::RecurrentNormGain, Slot::SumNormGain),
-            bh_norm: either(Slot::RecurrentNormBias, Slot::SumNormBias),
-            bias: self.get(Slot::Bias),
-            bx: self.get(Slot::InputBias),
-            bh: self.get(Slot::RecurrentBias),
-            gc: self.get(Slot::CellNormGain),
-            bc: self.get(Slot::CellNormBias),
-        }
-    }
-}
-
-/// Device addresses of a state or its gradient, f32 `[B, H]` each. 0: an input is zeros, an output is not wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct State {
-    /// h.
-    pub h: u64,
-    /// c; only for an LSTM.
-    pub c: u64,
-}
-
-/// Operands of a forward pass, as device addresses.
-#[derive(Clone, Copy, Debug)]
-pub struct Run {
-    /// The parameters.
-    pub params: Parameters,
-    /// Input `[T, B, I]`, aligned to 16 bytes.
-    pub x: u64,
-    /// Output `[T, B, H]`, with rows `y_pitch` elements apart. Steps past the end of a sequence are not written.
-    pub y: u64,
-    /// Elements from row to row of y; at least H.
-    pub y_pitch: usize,
-    /// The state before the first step.
-    pub first: State,
-    /// Where the state after the last step is written.
-    pub last: State,
-    /// i32 `[B]`, each from 1 to T, if the plan's shape has lengths; else 0.
-    pub lengths: u64,
-    /// [`Plan::tape_bytes`] bytes; only for training.
-    pub tape: u64,
-    /// [`Plan::workspace_bytes`] bytes.
-    pub workspace: u64,
-}
-
-/// Gradients of parameters and input. They are overwritten, not accumulated (except with `add_x`).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Gradients {
-    /// Gradients of the parameters; those with address 0 are not computed.
-    pub params: Parameters,
-    /// Gradient of x, `[T, B, I]`; 0 if not wanted.
-    pub x: u64,
-    /// Whether the gradient of x is added to the existing values, as for the second direction.
-    pub add_x: bool,
-    /// Gradient of the state before the first step.
-    pub first: State,
-}
-
-/// Operands of a backward pass, as device addresses.
-#[derive(Clone, Copy, Debug)]
-pub struct RunBack {
-    /// As in the forward pass.
-    pub params: Parameters,
-    /// As in the forward pass.
-    pub x: u64,
-    /// Gradient of y, `[T, B, H]`, with rows `dy_pitch` elements apart.
-    pub dy: u64,
-    /// Elements from row to row of dy; at least H.
-    pub dy_pitch: usize,
-    /// Gradient of the state after the last step.
-    pub dlast: State,
-    /// As in the forward pass.
-    pub lengths: u64,
-    /// As the forward pass left it. It is not modified.
-    pub tape: u64,
-    /// [`Plan::workspace_bytes`] bytes.
-    pub workspace: u64,
-    /// Where the gradients are written.
-    pub gradients: Gradients,
-}
+use layernorm_rnn::{Config, Slot};
 
 /// The kernels of a plan.
 #[derive(Clone, Copy, Debug)]
@@ -190,8 +50,8 @@ pub struct Plan {
     pub(super) cluster: Option<Cluster>,
     pub(super) sizes: Sizes,
     pub(super) tape: Tape,
-    pub(super) there: Work,
-    pub(super) back: Work,
+    pub(super) forward_work: Work,
+    pub(super) backward_work: Work,
     pub(super) functions: Functions,
     /// Device address of the word that a time loop sets when it gives up, and the number of polls before it does.
     pub(super) report: u64,
@@ -224,8 +84,8 @@ impl Plan {
         };
         let tape = memory::tape(&cell, &geometry, &sizes);
         let (cluster, loops) = Cluster::choose(device, &cell, &layer, shape.batch, training)?.unzip();
-        let there = memory::forward(&cell, &geometry, cluster.as_ref(), &sizes, &tape);
-        let back = memory::backward(&cell, &geometry, cluster.as_ref(), &sizes);
+        let forward_work = memory::forward(&cell, &geometry, cluster.as_ref(), &sizes, &tape);
+        let backward_work = memory::backward(&cell, &geometry, cluster.as_ref(), &sizes);
         let functions = functions(device, &layer, &cell, &geometry, loops, training)?;
         let (device, report) = (device.clone(), device.report()?);
         let patience = PATIENCE;
@@ -238,8 +98,8 @@ impl Plan {
             cluster,
             sizes,
             tape,
-            there,
-            back,
+            forward_work,
+            backward_work,
             functions,
             report,
             patience,
@@ -260,7 +120,11 @@ impl Plan {
 
     /// Bytes of workspace that a pass needs.
     pub fn workspace_bytes(&self) -> usize {
-        if self.sizes.training { self.there.bytes.max(self.back.bytes) } else { self.there.bytes }
+        if self.sizes.training {
+            self.forward_work.bytes.max(self.backward_work.bytes)
+        } else {
+            self.forward_work.bytes
+        }
     }
 
     /// Registers per thread, bytes of local memory per thread (spills), and dynamic shared memory, for each time loop.
@@ -290,25 +154,25 @@ impl Plan {
         args: &P,
     ) -> Result<(), Error> {
         let blocks = items.div_ceil(256).clamp(1, 8 * self.device.properties().multiprocessors as usize);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Launch::new(blocks as u32, 256).run(function, stream, args) }
     }
 
     pub(super) unsafe fn gemm(&self, function: &Function, stream: Stream, args: &GemmArgs) -> Result<(), Error> {
         let tiles = (args.m as usize).div_ceil(128) * (args.n as usize).div_ceil(128);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Launch::new(grid(tiles)?, 256).run(function, stream, args) }
     }
 
     /// Fills memory with the words that mean "not received yet".
     pub(super) unsafe fn empty(&self, from: u64, to: u64, stream: Stream) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { call!(cuMemsetD32Async(from, u32::MAX, ((to - from) / 4) as usize, stream.0)) }
     }
 
     /// Clears the word that says whether a pass timed out.
     pub(super) unsafe fn begin(&self, workspace: u64, stream: Stream) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { call!(cuMemsetD32Async(workspace, 0, 1, stream.0)) }
     }
 

@@ -1,7 +1,8 @@
 //! Chooses where a layer runs: on the GPU if the kernels support it, else on the CPU.
 
 use super::host::HostPlan;
-use super::plan::{Layer, Plan, Run, RunBack, Shape};
+use super::operands::{Layer, Run, RunBack, Shape};
+use super::plan::Plan;
 use crate::device::Device;
 use crate::error::Error;
 use crate::launch::Stream;
@@ -33,7 +34,7 @@ impl Route {
         }
     }
 
-    /// As [`Plan::tape_bytes`].
+    /// See [`Plan::tape_bytes`].
     pub fn tape_bytes(&self) -> usize {
         match self {
             Route::Device(plan) => plan.tape_bytes(),
@@ -41,7 +42,7 @@ impl Route {
         }
     }
 
-    /// As [`Plan::workspace_bytes`].
+    /// See [`Plan::workspace_bytes`].
     pub fn workspace_bytes(&self) -> usize {
         match self {
             Route::Device(plan) => plan.workspace_bytes(),
@@ -49,7 +50,7 @@ impl Route {
         }
     }
 
-    /// As [`Plan::check`].
+    /// See [`Plan::check`].
     pub fn check(&self) -> Result<(), Error> {
         match self {
             Route::Device(plan) => plan.check(),
@@ -57,7 +58,7 @@ impl Route {
         }
     }
 
-    /// As [`Plan::resources`]; empty if the layer runs on the CPU.
+    /// See [`Plan::resources`]; empty if the layer runs on the CPU.
     pub fn resources(&self) -> Result<Vec<(u32, u32, usize)>, Error> {
         match self {
             Route::Device(plan) => plan.resources(),
@@ -65,12 +66,12 @@ impl Route {
         }
     }
 
-    /// As [`Plan::forward`].
+    /// See [`Plan::forward`].
     ///
     /// # Safety
     /// As for [`Plan::forward`].
     pub unsafe fn forward(&self, stream: Stream, run: &Run) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match self {
                 Route::Device(plan) => plan.forward(stream, run),
@@ -79,12 +80,12 @@ impl Route {
         }
     }
 
-    /// As [`Plan::backward`].
+    /// See [`Plan::backward`].
     ///
     /// # Safety
     /// As for [`Plan::backward`].
     pub unsafe fn backward(&self, stream: Stream, run: &RunBack) -> Result<(), Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match self {
                 Route::Device(plan) => plan.backward(stream, run),

@@ -2,14 +2,14 @@
 
 use super::params::{BackwardParams, ForwardParams, LongParams, Scratch, rows_or_null};
 use super::{Backward, Forward, RowNorm};
-use crate::columns::{self, ColumnParams};
-use crate::config::{CHUNK, Pass, Request, Strategy};
+use crate::columns::{self, ColumnParams, Fold, Output, Terms};
+use crate::config::{CHUNK, Long, Pass, Request, Strategy, Sums};
 use crate::device::Device;
 use crate::driver::call;
 use crate::error::Error;
 use crate::kernels::{self, Options};
 use crate::launch::{Launch, Stream};
-use crate::types::{Accumulator, Rows, Stats, Type, Workspace, check_address, check_eps, counted};
+use crate::types::{Accumulator, Rows, Stats, Workspace, check_address, check_eps, counted, with_accumulator};
 
 /// Which γ and β an element has. Parameters repeat every `groups` rows; within a row there is one of each per `span`
 /// elements.
@@ -37,7 +37,7 @@ unsafe fn fill(stats: Option<Stats>, bytes: usize, stream: Stream, device: &Devi
     let Some(Stats { m, delta, rstd }) = stats.filter(|_| bytes > 0) else { return Ok(()) };
     device.bind()?;
     for place in [m, delta, rstd].into_iter().filter(|&place| place != 0) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { call!(cuMemsetD8Async(place, 0xff, bytes, stream.0))? };
     }
     Ok(())
@@ -115,7 +115,7 @@ impl Job<'_> {
         if self.is_empty() {
             // A row without elements has no mean. All bits set is a NaN.
             let rows = if self.norm.n == 0 { self.norm.rows } else { 0 };
-            // SAFETY: the caller vouches for the addresses of the statistics.
+            // SAFETY: the caller guarantees the addresses of the statistics.
             return unsafe { fill(call.stats, rows * self.norm.element.accumulator_bytes(), stream, self.device) };
         }
         self.check("input", call.x)?;
@@ -125,13 +125,8 @@ impl Job<'_> {
             self.check("residual output", h)?;
         }
         self.device.bind()?;
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.norm.element {
-                Type::F64 => self.forward_in::<f64>(call, given, stream),
-                _ => self.forward_in::<f32>(call, given, stream),
-            }
-        }
+        // SAFETY: guaranteed by the caller.
+        unsafe { with_accumulator!(self.norm.element, self.forward_in(call, given, stream)) }
     }
 
     unsafe fn forward_in<A: Accumulator>(
@@ -150,14 +145,14 @@ impl Job<'_> {
                 let options = self.options(request.aligned, residual);
                 (kernels::forward(&self.norm, &shape, options), shape.forward_schedule())
             }
-            Strategy::Long => {
+            Strategy::Long(shape) => {
                 let params = LongParams::<A>::forward(self, call);
-                // SAFETY: the caller's promise.
-                return unsafe { self.launch_long("forward", residual, stream, &params) };
+                // SAFETY: guaranteed by the caller.
+                return unsafe { self.launch_long(&shape, "forward", residual, stream, &params) };
             }
         };
         let params = ForwardParams::<A>::new(self, call);
-        // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
+        // SAFETY: the structure has the kernel's layout; the caller guarantees valid memory.
         unsafe { self.launch(&variant, &schedule, self.norm.rows, 0, stream, &params) }
     }
 
@@ -171,7 +166,7 @@ impl Job<'_> {
         self.check_norm()?;
         self.device.bind()?;
         if self.is_empty() {
-            // SAFETY: the caller vouches for the addresses of the gradients.
+            // SAFETY: the caller guarantees the addresses of the gradients.
             return unsafe { call.gradients.zero(self.norm.element, self.norm.n, stream) };
         }
         for (what, rows) in [("input", Some(call.x)), ("gradient of the output", Some(call.dy)), ("dh", call.dh)] {
@@ -179,13 +174,8 @@ impl Job<'_> {
         }
         call.dx.map_or(Ok(()), |rows| self.check("gradient of the input", rows))?;
         workspace.check(self.norm.workspace(&call.gradients))?;
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.norm.element {
-                Type::F64 => self.backward_in::<f64>(call, workspace, given, stream),
-                _ => self.backward_in::<f32>(call, workspace, given, stream),
-            }
-        }
+        // SAFETY: guaranteed by the caller.
+        unsafe { with_accumulator!(self.norm.element, self.backward_in(call, workspace, given, stream)) }
     }
 
     /// Computes dx of groups, whose γ and β are per channel. The statistics of scaled rows are stored at `lines`, for
@@ -198,13 +188,8 @@ impl Job<'_> {
         self.check("input", call.x)?;
         self.check("gradient of the output", call.dy)?;
         self.device.bind()?;
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.norm.element {
-                Type::F64 => self.rows_alone::<f64>(call, lines, stream),
-                _ => self.rows_alone::<f32>(call, lines, stream),
-            }
-        }
+        // SAFETY: guaranteed by the caller.
+        unsafe { with_accumulator!(self.norm.element, self.rows_alone(call, lines, stream)) }
     }
 
     unsafe fn rows_alone<A: Accumulator>(&self, call: &Backward, lines: u64, stream: Stream) -> Result<(), Error> {
@@ -212,7 +197,7 @@ impl Job<'_> {
         let request = Request { per_feature: false, ..self.backward_request(call) };
         let strategy = self.strategy(None, &request);
         let scratch = Scratch { lines, messages: 0, sums: 0, parts: 0 };
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.rows_backward::<A>(call, &strategy, request.aligned, &scratch, stream) }
     }
 
@@ -226,13 +211,12 @@ impl Job<'_> {
         let request = self.backward_request(call);
         let wanted = call.gradients.wanted();
         let strategy = self.strategy(given, &request);
-        let fused = strategy.partial_sums(self.norm.rows);
-        let parts = fused.unwrap_or(self.norm.rows.div_ceil(CHUNK));
+        let parts = strategy.partial_sums(self.norm.rows).unwrap_or(self.norm.rows.div_ceil(CHUNK));
         // Layout of the workspace: the statistics of scaled rows, then messages between blocks, then the sums.
         let lines = if wanted { workspace.address } else { 0 };
         let messages = workspace.address + self.norm.lines_bytes() as u64;
         let sums = messages + self.norm.messages_bytes() as u64;
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             if wanted || call.dx.is_some() {
                 let scratch = Scratch { lines, messages, sums, parts };
@@ -241,13 +225,17 @@ impl Job<'_> {
             if wanted {
                 let view = ColumnParams::<A>::rows(&self.norm, call, lines);
                 let kinds = self.norm.into();
-                if fused.is_none() {
-                    if let Some(shape) = columns::down_shape(&kinds, &view, self.device) {
+                let width = view.vector_width(self.norm.element);
+                match Sums::choose(&strategy, &request, width, self.device.properties()) {
+                    Sums::Fused => {}
+                    Sums::Down(shape) => {
                         return columns::down(self.device, &kinds, &view, &shape, &call.gradients, stream);
                     }
-                    columns::sums(self.device, &kinds, &view, columns::Terms::Parameters, 0, sums, stream)?;
+                    Sums::Chunks => columns::sums(self.device, &kinds, &view, Terms::Parameters, 0, sums, stream)?,
                 }
-                columns::finish_gradients(self.device, &kinds, &view, parts, &call.gradients, sums, stream)?;
+                let output = Output::Gradients(call.gradients);
+                let fold = Fold { terms: Terms::Parameters, parts, sums, output };
+                columns::finish(self.device, &kinds, &view, &fold, stream)?;
             }
         }
         Ok(())
@@ -270,31 +258,33 @@ impl Job<'_> {
                 let options = self.options(aligned, dh);
                 (kernels::backward(&self.norm, shape, options, dx), shape.backward_schedule())
             }
-            // `Strategy::can_run` refuses one thread per row. The kernels for long rows run any row.
-            Strategy::Long | Strategy::ThreadPerRow(_) => {
+            Strategy::Long(_) | Strategy::ThreadPerRow(_) => {
+                // `Strategy::can_run` refuses one thread per row. The kernels for long rows run any row.
+                let shape = if let Strategy::Long(shape) = strategy { *shape } else { Long::default() };
                 let params = LongParams::<A>::backward(self, call, scratch.lines);
-                // SAFETY: the caller's promise.
-                return unsafe { self.launch_long("backward", dh, stream, &params) };
+                // SAFETY: guaranteed by the caller.
+                return unsafe { self.launch_long(&shape, "backward", dh, stream, &params) };
             }
         };
         let rows = self.norm.rows;
         let lines = if strategy.partial_sums(rows).is_some() { rows.div_ceil(CHUNK) } else { rows };
         let params = BackwardParams::<A>::new(self, call, scratch);
-        // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
+        // SAFETY: the structure has the kernel's layout; the caller guarantees valid memory.
         unsafe { self.launch(&variant, &schedule, lines, scratch.messages, stream, &params) }
     }
 
-    /// Launches the kernel for rows of any length: up to four blocks per multiprocessor loop over the rows.
+    /// Launches a kernel for rows of any length.
     unsafe fn launch_long<A: Accumulator>(
         &self,
+        shape: &Long,
         entry: &'static str,
         residual: bool,
         stream: Stream,
         params: &LongParams<A>,
     ) -> Result<(), Error> {
-        let function = self.device.function(&kernels::long(&self.norm, entry, residual))?;
-        let blocks = self.norm.rows.min(4 * self.device.properties().multiprocessors as usize) as u32;
-        // SAFETY: the structure has the kernel's layout; the caller vouches for the memory.
-        unsafe { Launch::new(blocks, kernels::LONG_THREADS).run(&function, stream, params) }
+        let function = self.device.function(&kernels::long(&self.norm, shape, entry, residual))?;
+        let blocks = shape.blocks(self.norm.rows, self.device.properties()) as u32;
+        // SAFETY: the structure has the kernel's layout; the caller guarantees valid memory.
+        unsafe { Launch::new(blocks, shape.threads as u32).run(&function, stream, params) }
     }
 }

@@ -26,7 +26,7 @@ impl Job<'_> {
             Turns::Persistent { waves, clusters } => {
                 self.persistent_groups(&function, schedule, groups, waves, clusters)?
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             Turns::Cooperative => unsafe {
                 return self.launch_cooperative(&function, schedule, lines, messages, stream, params);
             },
@@ -36,7 +36,7 @@ impl Job<'_> {
         let blocks = (groups * schedule.team_blocks) as u32;
         let launch = Launch::new(blocks, schedule.threads as u32).cluster(schedule.team_blocks as u32);
         let launch = launch.overlapping(schedule.overlaps && self.device.properties().clusters);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { launch.run(&function, stream, params) }
     }
 

@@ -125,7 +125,7 @@ impl Digits {
     }
 }
 
-/// Reads images `[N, rows, columns]` from a file; errors name it.
+/// Checks that an array holds images; returns N, rows and columns.
 pub(super) fn images_of(array: &Idx) -> Result<(usize, usize, usize), Problem> {
     match array.shape[..] {
         [_, rows, columns] if array.bytes.is_empty() || rows == 0 || columns == 0 => {
@@ -136,7 +136,7 @@ pub(super) fn images_of(array: &Idx) -> Result<(usize, usize, usize), Problem> {
     }
 }
 
-/// Reads labels `[N]` from a file; errors name it.
+/// Checks that an array holds labels; returns N.
 pub(super) fn labels_of(array: &Idx) -> Result<usize, Problem> {
     match array.shape[..] {
         [count] => Ok(count),

@@ -1,4 +1,4 @@
-//! Errors, with the file, the expectation and what was found.
+//! Errors: the file, what was expected and what was found.
 
 use layernorm_files::shown;
 use std::fmt;
@@ -92,7 +92,7 @@ pub enum Fault {
     Length {
         /// Size of the file in bytes.
         expected: u64,
-        /// Size of the response, or a number above the expected size.
+        /// Size of the response, or the bytes received so far if they are already too many.
         found: u64,
     },
     /// The connection was closed early too many times.
@@ -302,8 +302,8 @@ impl fmt::Display for Problem {
                 )
             }
             Self::Dimensions { expected, found } => {
-                let kind = if *expected == 1 { "labels" } else { "images" };
-                write!(f, "expected {kind} (dimensions: {expected}), found dimensions: {found}")
+                let kind = if *expected == 1 { "labels (1 dimension)" } else { "images (3 dimensions)" };
+                write!(f, "expected {kind}, found {found}")
             }
             Self::Empty { shape } => write!(f, "expected at least one image, found shape {shape:?}"),
             Self::TooLarge { shape, limit } => {

@@ -1,4 +1,4 @@
-//! Downloads datasets. A file appears under its name only after its checksum was verified.
+//! Downloads datasets. A file appears under its name only after its checksum has been verified.
 //!
 //! ```text
 //! complete already? → NAME.part (resumed if it exists) → all bytes → SHA-256 → on disk → renamed to NAME
@@ -28,7 +28,7 @@ const MAX_RESUMES: u32 = 5;
 /// Download options.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// URL of a folder with the files, instead of the known mirrors.
+    /// Base URL of the files, instead of the known mirrors.
     pub from: Option<String>,
     /// Timeout for connecting.
     pub connect: Duration,
@@ -122,7 +122,7 @@ fn agent(options: &Options, mirrors: &[&str]) -> Agent {
     config.build().new_agent()
 }
 
-/// Whether a URL is on this machine, for which no proxy is used.
+/// Whether a URL points to this machine, for which no proxy is used.
 fn is_local(base: &str) -> bool {
     let uri = base.parse::<Uri>().ok();
     uri.as_ref().and_then(Uri::host).is_some_and(|host| matches!(host, "localhost" | "127.0.0.1" | "[::1]"))
@@ -181,7 +181,7 @@ impl Fetch<'_> {
         }
     }
 
-    /// Downloads the rest from one URL. The outer error is local, the inner one is that of the URL.
+    /// Downloads the rest from one URL. The outer error is local, the inner one comes from the URL.
     fn fill(&mut self, url: &str, part: &mut Part) -> Result<Result<(), Fault>, Error> {
         part.inherited = part.len() > 0;
         let mut resumes = 0;
@@ -232,7 +232,7 @@ impl Fetch<'_> {
         let start = match response.status() {
             StatusCode::OK => 0,
             StatusCode::PARTIAL_CONTENT if part.len() > 0 && range_start(&response) == Some(part.len()) => part.len(),
-            // The server sent another range than requested, or none: retry without a range.
+            // The server sent a different range than requested, or none: retry without a range.
             StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE if part.len() > 0 => {
                 part.restart()?;
                 return self.receive(url, part);

@@ -14,7 +14,7 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::error::{Error, Problem};
 
-/// Maximum number of elements: 640 MiB. The largest dataset of this kind, EMNIST by class, has 522 MiB. A compressed
+/// Maximum number of elements: 640 MiB. The largest dataset of this kind, EMNIST by class, is 522 MiB. A compressed
 /// file of less than a megabyte can contain that many, and training copies them once, for its validation images.
 pub const MAX_BYTES: u64 = 640 << 20;
 

@@ -20,7 +20,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Opens the rest of an earlier download, or creates a new file.
+    /// Opens the partial file of an earlier download, or creates a new one.
     pub(super) fn open(target: &Path) -> Result<Self, Error> {
         let path = part_path(target);
         let options = File::options().create(true).truncate(false).read(true).write(true).to_owned();
@@ -46,7 +46,7 @@ impl Part {
     /// Discards the contents.
     pub(super) fn restart(&mut self) -> Result<(), Error> {
         let result = self.file.set_len(0).and_then(|()| self.file.rewind());
-        result.map_err(|source| self.problem("empty", source))?;
+        result.map_err(|source| self.problem("truncate", source))?;
         (self.len, self.inherited) = (0, false);
         Ok(())
     }

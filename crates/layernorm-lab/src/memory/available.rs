@@ -2,16 +2,16 @@
 
 use std::fs;
 
-/// Bytes of memory available without swapping, on Linux: the smaller of the free memory and the rest of the process's
-/// control group limit. [`None`] elsewhere.
+/// Bytes of memory available without swapping, on Linux: the smaller of the free memory and what is left of the
+/// process's control group limit. [`None`] elsewhere.
 pub fn available() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let free = kibibytes(&text, "MemAvailable")?;
     Some(control_group().map_or(free, |left| free.min(left)))
 }
 
-/// The rest of the limit of this process's control group (version 2, else 1), which containers use. Cached files count
-/// as free, because they can be evicted.
+/// What is left of the limit of this process's control group (version 2, else 1), which containers use. Cached files
+/// count as free, because they can be evicted.
 fn control_group() -> Option<u64> {
     let read = |folder: &str, name: &str| fs::read_to_string(format!("/sys/fs/cgroup/{folder}{name}")).ok();
     let left = |folder: &str, [limit, used, cache]: [&str; 3]| {

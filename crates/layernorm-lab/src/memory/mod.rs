@@ -121,7 +121,7 @@ pub(crate) fn of_run(spec: &Spec, image: [usize; 2]) -> f64 {
     NUMBER * (COPIES * size(&spec.arch, spec.norm, image).parameters + most)
 }
 
-/// How many of these runs fit in memory in parallel, even if they are the largest: at least one and at most `wanted`.
+/// How many of these runs fit in memory in parallel, even the largest ones: at least one and at most `wanted`.
 pub(crate) fn at_a_time(mut bytes: Vec<f64>, wanted: NonZeroUsize) -> NonZeroUsize {
     let Some(there) = available() else { return wanted };
     bytes.sort_by(|a, b| b.total_cmp(a));
@@ -136,7 +136,7 @@ pub(crate) fn at_a_time(mut bytes: Vec<f64>, wanted: NonZeroUsize) -> NonZeroUsi
     }
 }
 
-/// Checks that `needed` bytes are available for `what`. The error says how many there are.
+/// Checks that there is enough memory for `what`, which needs `bytes`. The error says how much there is.
 pub(crate) fn check(bytes: f64, what: &str) -> Result<(), String> {
     let needed = bytes + BESIDE;
     let refuse = |there: String| {
@@ -144,8 +144,7 @@ pub(crate) fn check(bytes: f64, what: &str) -> Result<(), String> {
     };
     match available() {
         Some(there) if needed > there as f64 => refuse(format!("but only {} are available", shown(there as f64))),
-        // If the system does not tell, or has other limits (`ulimit -v`), try to reserve the memory without touching
-        // it.
+        // If the system does not say, or has other limits (`ulimit -v`), try to reserve the memory without touching it.
         _ if !can_reserve(needed) => refuse("but the system cannot allocate it".to_owned()),
         _ => Ok(()),
     }

@@ -27,9 +27,9 @@ pub struct Cnn {
     last: Dense,
 }
 
-/// Filters are so high and wide.
+/// Height and width of the filters.
 const SIDE: usize = 3;
-/// And move by so much.
+/// Stride of the convolutions.
 const STRIDE: usize = 2;
 
 /// Number of pixels that remain per side: half, rounded up.

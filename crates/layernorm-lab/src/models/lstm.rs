@@ -131,8 +131,7 @@ impl Reader {
     }
 }
 
-/// The same state plus a zero with a gradient, which equals the gradient of the state. Without autodiff there is no
-/// gradient.
+/// The state plus a zero tensor whose gradient equals that of the state. Without autodiff there is no gradient.
 pub(super) fn marked(state: Tensor<3>, marks: &mut Vec<Tensor<3>>) -> Tensor<3> {
     let device = state.device();
     let zero = Tensor::zeros(state.dims(), &device);

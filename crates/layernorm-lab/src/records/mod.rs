@@ -55,7 +55,7 @@ pub enum Error {
         /// Its version.
         found: u32,
     },
-    /// The file belongs to a run with other settings.
+    /// The file belongs to a run with different settings.
     Settings {
         /// The file.
         path: PathBuf,

@@ -1,24 +1,26 @@
-//! Recurrent networks, slowly and plainly, from the equations at the top of layernorm-rnn's `variant.rs`: one sequence, one number
-//! at a time, in f64.
+//! A slow, plain implementation of recurrent networks, from the equations at the top of layernorm-rnn's `variant.rs`:
+//! one sequence and one number at a time, in f64.
 //!
-//! The network also measures how well conditioned a case is: with a [`Rounding`], every intermediate result is moved, up or down
-//! by chance, by as much as rounding would move it.
+//! It also measures how well conditioned a case is: with a [`Rounding`], every intermediate result is perturbed, with a
+//! random sign, by as much as rounding would change it.
 
+use layernorm::parts::SplitMix64;
 use layernorm_rnn::{
-    Activation, Config, Direction, EpsPlace, Gate, Kind, Norm, Over, Params, Reset, Slot, State, Update,
+    Activation, Config, Direction, EpsPlace, Gate, Kind, NormSpec, Over, Params, Reset, Slot, State, Update,
 };
-use std::cell::Cell;
+use std::cell::RefCell;
 
-/// How far intermediate results are moved, for arithmetic of a unit roundoff u.
+/// How far intermediate results are perturbed, for arithmetic with unit roundoff u.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rounding {
-    /// Not at all: exact but for the rounding of f64.
+    /// Not at all: exact except for the rounding of f64.
     None,
-    /// As far as rounding can in any order of summation: a product of k terms by k·u·Σ|w x|, every norm, function and sum by a
-    /// few u.
+    /// As far as rounding can change them in any order of summation: a product of k terms by k·u·Σ|w x|, every norm,
+    /// function and sum by a few u.
     Worst(f64),
-    /// As far as rounding usually does: a product of k terms by √k·u·Σ|w x|, because rounding errors have both signs, a norm by
-    /// the contract's bound, functions and cells by a few u. Single sums and products are not moved.
+    /// As far as rounding usually changes them: a product of k terms by √k·u·Σ|w x|, because rounding errors have both
+    /// signs, a norm by the contract's bound, functions and cells by a few u. Single sums and products are not
+    /// perturbed.
     Usual(f64),
 }
 
@@ -28,7 +30,7 @@ pub struct Oracle<'a> {
     config: &'a Config,
     params: &'a Params<f64>,
     rounding: Rounding,
-    signs: Cell<u64>,
+    signs: RefCell<SplitMix64>,
 }
 
 /// The results of a sequence.
@@ -52,12 +54,12 @@ impl Outputs {
 impl<'a> Oracle<'a> {
     /// A network of these parameters.
     pub fn new(config: &'a Config, params: &'a Params<f64>) -> Self {
-        Oracle { config, params, rounding: Rounding::None, signs: Cell::new(0) }
+        Oracle { config, params, rounding: Rounding::None, signs: RefCell::new(SplitMix64::new(0)) }
     }
 
-    /// With rounding errors whose signs come from a seed.
+    /// Adds rounding errors, with signs from a seed.
     pub fn rounded(self, rounding: Rounding, seed: u64) -> Self {
-        Oracle { rounding, signs: Cell::new(seed), ..self }
+        Oracle { rounding, signs: RefCell::new(SplitMix64::new(seed)), ..self }
     }
 
     /// y, `[T, O]`, of a sequence x, `[T, I]`, from a zero state.
@@ -68,7 +70,7 @@ impl<'a> Oracle<'a> {
         self.run(&sequence, &zero, 0).y.concat()
     }
 
-    /// A sequence through all layers; `initial` is the state of a batch, of which this sequence is number `b`.
+    /// Runs a sequence through all layers; `initial` is the state of a batch in which this sequence has index `b`.
     pub fn run(&self, sequence: &[Vec<f64>], initial: &State<f64>, b: usize) -> Outputs {
         let config = self.config;
         let (p, hidden) = (config.output(), config.hidden);
@@ -103,12 +105,10 @@ impl<'a> Oracle<'a> {
         self.params.get(cell.0, cell.1, slot)
     }
 
-    /// Moves a number by some units of rounding, up or down.
+    /// Perturbs a number by some units of rounding, with a random sign.
     fn moved(&self, value: f64, units: f64) -> f64 {
         let (Rounding::Worst(u) | Rounding::Usual(u)) = self.rounding else { return value };
-        let next = self.signs.get().wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        self.signs.set(next);
-        if next >> 40 & 1 == 0 { value + u * units } else { value - u * units }
+        if self.signs.borrow_mut().next_u64() & 1 == 0 { value + u * units } else { value - u * units }
     }
 
     fn is_usual(&self) -> bool {
@@ -135,7 +135,7 @@ impl<'a> Oracle<'a> {
     /// The norm of each group of a row.
     fn norm(
         &self,
-        norm: Option<Norm>,
+        norm: Option<NormSpec>,
         groups: &[usize],
         x: &[f64],
         gain: Option<&[f64]>,
@@ -172,7 +172,7 @@ impl<'a> Oracle<'a> {
         y
     }
 
-    fn groups(&self, norm: Option<Norm>) -> Vec<usize> {
+    fn groups(&self, norm: Option<NormSpec>) -> Vec<usize> {
         let (gates, hidden) = (self.config.variant.gates().len(), self.config.hidden);
         match norm.map_or(Over::AllGates, |norm| norm.over) {
             Over::AllGates => vec![gates * hidden],
@@ -261,7 +261,7 @@ impl<'a> Oracle<'a> {
         (kept(noise.zoneout_hidden, h, new), kept(noise.zoneout_cell, c, carried))
     }
 
-    /// Where a gate's rows start.
+    /// The first row of a gate.
     fn gate(&self, gate: Gate) -> Option<usize> {
         let place = self.config.variant.gates().iter().position(|&g| g == gate)?;
         Some(place * self.config.hidden)

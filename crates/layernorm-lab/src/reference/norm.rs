@@ -1,7 +1,7 @@
-//! Layer norm and RMS norm of a row as the mathematics gives them, in [`Wide`] numbers of about 106 bits.
+//! Layer norm and RMS norm of a row by their mathematical definition, in [`Wide`] numbers of about 106 bits.
 //!
 //! They follow the formula, not the contract's order of operations. Their own rounding (a relative error below 2⁻⁹⁵ for rows of
-//! up to a million elements) is nothing beside that of f32 and f64.
+//! up to a million elements) is negligible beside that of f32 and f64.
 
 use super::wide::Wide;
 use std::ops::Add;
@@ -78,7 +78,7 @@ pub fn backward(x: &[f64], dy: &[f64], gain: impl Fn(usize) -> f64, centered: bo
 /// A canonical sum has 4 steps in a lane, 8 folds and log₂(blocks) more, so it is off by at most s = 12 + log₂(blocks)
 /// roundings of the sum of magnitudes. To first order in u:
 /// - each d carries one rounding of its own size. Their mean enters δ, with the roundings of that sum and of the division:
-///   x̂ is off by (s + 2)·u·mean|x̂|, whatever its own size; and m's own error is what δ takes away.
+///   x̂ is off by (s + 2)·u·mean|x̂|, whatever its own size; δ removes m's own error.
 /// - relative to |x̂|: the roundings of d, d − δ and the product with r (3), of the root and the quotient (2), and half of
 ///   those of v: its terms (1 + 2 for the two d), its sum (s), the division, δ·δ and ε (3): 5 + (s + 6)/2.
 /// - γ and β: one rounding of y.

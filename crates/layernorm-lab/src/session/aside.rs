@@ -1,8 +1,8 @@
-//! Moves runs with other settings to `old-<n>/runs/`, so that `old-<n>` is a folder for which a report can be made.
+//! Moves runs with different settings to `old-<n>/runs/`, so that `old-<n>` is a folder for which a report can be made.
 //!
-//! A study conflicts if one of its planned runs exists with other settings. Then all its runs that are not planned are
-//! moved, including those without a conflicting name, because they belong together. Other studies are not touched, so
-//! additional seeds stay in the report.
+//! A study conflicts if one of its planned runs exists with different settings. Then all its runs that are not planned
+//! are moved, including those without a conflicting name, because they belong together. Other studies are not touched,
+//! so additional seeds stay in the report.
 
 use super::folder::{Run, runs_of};
 use super::{Error, folder};

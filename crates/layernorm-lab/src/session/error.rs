@@ -35,7 +35,7 @@ pub enum Error {
         /// The run in it.
         run: String,
     },
-    /// `resume` is set, and an existing run has other settings.
+    /// `resume` is set, and an existing run has different settings.
     OtherSettings {
         /// Its file, its settings and those wanted: a [`records::Error::Settings`].
         found: records::Error,

@@ -10,12 +10,12 @@
 //! ```text
 //! runs/<run>.jsonl   the records of a run
 //! report.html        the report
-//! old-<n>/runs/      records with other settings, moved aside
+//! old-<n>/runs/      records with different settings, moved aside
 //! .lock              lock of the session that is using the folder
 //! ```
 //!
 //! Existing runs with the same settings are not repeated: finished ones are kept, unfinished ones are resumed. Runs
-//! with other settings are never overwritten or mixed with new ones: they are moved aside, or, with `resume`, they are
+//! with different settings are never overwritten or mixed with new ones: they are moved aside or, with `resume`, cause
 //! an error.
 
 mod aside;
@@ -57,7 +57,7 @@ pub struct Options {
     pub settings: Settings,
     /// Number of parallel runs, if memory allows.
     pub workers: NonZeroUsize,
-    /// Whether runs with other settings in the folder are an error. Otherwise they are moved aside.
+    /// Whether runs with different settings in the folder are an error. Otherwise they are moved aside.
     pub resume: bool,
 }
 
@@ -110,12 +110,12 @@ pub struct Failure {
 }
 
 impl Session {
-    /// Opens a folder: locks it, reads its runs, and moves those with other settings aside.
+    /// Opens a folder: locks it, reads its runs, and moves those with different settings aside.
     ///
     /// # Errors
     /// [`Error::Busy`] if another process uses the folder, [`Error::Records`] if a record cannot be read,
-    /// [`Error::OtherSettings`] if `resume` is set and runs have other settings, [`Error::Unfit`] if runs do not fit
-    /// the data or the settings, [`Error::Memory`] if there is too little memory, [`Error::Io`].
+    /// [`Error::OtherSettings`] if `resume` is set and runs have different settings, [`Error::Unfit`] if runs do not
+    /// fit the data or the settings, [`Error::Memory`] if there is too little memory, [`Error::Io`].
     pub fn open(options: Options, data: Dataset) -> Result<Session, Error> {
         let Options { folder, studies, mut settings, workers, resume } = options;
         settings.data = data.label();
@@ -147,7 +147,7 @@ impl Session {
         self.kept
     }
 
-    /// Where runs with other settings were moved, if there were any.
+    /// Where runs with different settings were moved, if there were any.
     pub fn set_aside(&self) -> Option<&std::path::Path> {
         self.set_aside.as_deref()
     }

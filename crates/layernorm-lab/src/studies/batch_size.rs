@@ -27,8 +27,8 @@ const NORMS: [Norm; 3] = [Norm::None, Norm::Batch, Norm::Layer];
 const SMALL: &[usize] = &[100, 100];
 const PAPER: &[usize] = &[1000, 1000];
 
-/// Epochs in the quick and the full size; the full size uses the same number for the paper's network (the paper plots
-/// 60: `--epochs 60`).
+/// Epochs of the quick and the full study; the full study trains the paper's network for as many (the paper plots 60:
+/// `--epochs 60`).
 const QUICK_EPOCHS: usize = 3;
 const FULL_EPOCHS: usize = 5;
 
@@ -51,7 +51,7 @@ impl Study for BatchSize {
     }
 
     fn question(&self) -> &'static str {
-        "How do the norms depend on the batch size?"
+        "How does each norm depend on the batch size?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {

@@ -20,7 +20,7 @@ pub(super) struct Entry {
     steps: usize,
 }
 
-/// The networks, in the quick or the full size.
+/// The networks of the quick or the full study.
 pub(super) fn entries(full: bool) -> Vec<Entry> {
     let of = |id, title, arch, steps| Entry { id, title, arch, steps };
     let transformer = |pre_norm| match full {

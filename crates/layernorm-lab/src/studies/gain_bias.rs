@@ -1,7 +1,7 @@
 //! What γ and β do: y = γ·x̂ + β.
 //!
 //! The run `gain-bias-distribution` examines values without training: histograms of x, x̂ and y, and the γ and β that
-//! undo the normalization. Runs named `gain-bias-start-…` train from other initial values.
+//! undo the normalization. Runs named `gain-bias-start-…` train from different initial values.
 
 mod distribution;
 #[cfg(test)]

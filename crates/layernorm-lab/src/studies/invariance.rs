@@ -1,4 +1,4 @@
-//! The paper's Table 1, measured: which changes of weights and data leave a layer's output unchanged.
+//! The paper's Table 1, measured: which changes to weights and data leave a layer's output unchanged.
 //!
 //! ```text
 //! a = W x                            W [H, D], x [B, D]
@@ -38,7 +38,7 @@ const EPS: [f64; 2] = [0.0, 1e-5];
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Norm {
+enum NormRow {
     Batch,
     Weight,
     Layer,
@@ -62,8 +62,8 @@ enum Change {
     CaseScaled,
 }
 
-impl Norm {
-    const ALL: [Norm; 3] = [Norm::Batch, Norm::Weight, Norm::Layer];
+impl NormRow {
+    const ALL: [NormRow; 3] = [NormRow::Batch, NormRow::Weight, NormRow::Layer];
 }
 
 impl Change {
@@ -88,7 +88,7 @@ enum Kind {
 /// One change of one layer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Case {
-    norm: Norm,
+    norm: NormRow,
     change: Change,
     kind: Kind,
     amount: f64,
@@ -102,7 +102,7 @@ struct Seen {
     case: Case,
     /// The largest |y′ − y|, relative to the largest |y|.
     deviation: Option<f64>,
-    /// An upper bound of the effect of rounding and ε alone.
+    /// An upper bound on the effect of rounding and ε alone.
     bound: Option<f64>,
 }
 
@@ -118,7 +118,7 @@ impl Study for Invariance {
     }
 
     fn question(&self) -> &'static str {
-        "Which changes of the weights and of the data leave the output of a normalized layer unchanged?"
+        "Which changes to the weights and the data leave the output of a normalized layer unchanged?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
@@ -158,11 +158,11 @@ impl Computation for Measurement {
 /// All cases measured for one seed.
 fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
-    for norm in Norm::ALL {
+    for norm in NormRow::ALL {
         for change in Change::ALL {
             for kind in [Kind::F64, Kind::F32] {
                 // Weight norm has no ε.
-                let eps = if norm == Norm::Weight { &EPS[..1] } else { &EPS[..] };
+                let eps = if norm == NormRow::Weight { &EPS[..1] } else { &EPS[..] };
                 for &eps in eps {
                     cases.extend(AMOUNTS.map(|amount| Case { norm, change, kind, amount, eps }));
                 }
@@ -223,21 +223,21 @@ impl Layer {
     }
 
     /// y, `[B, H]`, by the library's kernels.
-    fn output<T: Float>(&self, norm: Norm, eps: f64) -> Result<Vec<f64>, layernorm::Error> {
+    fn output<T: Float>(&self, norm: NormRow, eps: f64) -> Result<Vec<f64>, layernorm::Error> {
         let [weights, data, gain, bias] =
             [&self.weights, &self.data, &self.gain, &self.bias].map(|values| narrow::<T>(values));
         let y = match norm {
-            Norm::Layer => {
+            NormRow::Layer => {
                 let mut layer = LayerNorm::new([UNITS]).with_eps(eps);
                 (layer.weight, layer.bias) = (Some(gain), Some(bias));
                 layer.forward(&product(&weights, &data))?
             }
-            Norm::Batch => {
+            NormRow::Batch => {
                 let mut layer = BatchNorm::new(UNITS);
                 (layer.weight, layer.bias, layer.eps) = (Some(gain), Some(bias), eps);
                 layer.forward_train(&product(&weights, &data), &[CASES, UNITS])?.0
             }
-            Norm::Weight => {
+            NormRow::Weight => {
                 let (shape, mut directions) = ([UNITS, INPUTS], vec![T::ZERO; weights.len()]);
                 let to = ViewMut::new(&mut directions, &shape)?;
                 let (v, g) = (View::new(&weights, &shape)?, View::new(&gain, &[UNITS])?);
@@ -257,10 +257,10 @@ impl Layer {
     /// once. The norm adds (s + 10)·u·(1 + |x̂|), where s is the longest chain of additions in its sum: 12 along a row,
     /// CASES + 2 over the batch. ε scales x̂ by 1/sqrt(1 + ε/σ²), which is at least 1 − ε/(2σ²). Weight norm has only
     /// the products and the length of w: (D + 2 + 12 + 10)·u·Σ|w·x|.
-    fn slack(&self, norm: Norm, u: f64, eps: f64) -> f64 {
+    fn slack(&self, norm: NormRow, u: f64, eps: f64) -> f64 {
         let gain = largest(self.gain.iter().copied());
         let mut weights = self.weights.clone();
-        if norm == Norm::Weight {
+        if norm == NormRow::Weight {
             weights.chunks_mut(INPUTS).zip(&self.gain).for_each(|(w, gain)| {
                 let length = w.iter().map(|w| w * w).sum::<f64>().sqrt();
                 w.iter_mut().for_each(|w| *w *= gain / length);
@@ -270,17 +270,17 @@ impl Layer {
         let absolute = |values: &[f64]| values.iter().map(|value| value.abs()).collect::<Vec<_>>();
         let size = largest(product(&absolute(&weights), &absolute(&self.data)));
         let terms = (INPUTS + 2) as f64;
-        if norm == Norm::Weight {
+        if norm == NormRow::Weight {
             return (terms + 22.0) * u * size + u * largest(self.bias.iter().copied());
         }
         let together: Vec<Vec<f64>> = match norm {
-            Norm::Layer => a.chunks(UNITS).map(<[f64]>::to_vec).collect(),
+            NormRow::Layer => a.chunks(UNITS).map(<[f64]>::to_vec).collect(),
             _ => (0..UNITS).map(|unit| a.iter().skip(unit).step_by(UNITS).copied().collect()).collect(),
         };
         let moved = together.iter().map(|values| {
             let (mean, sigma) = moments(values);
             let x_hat = largest(values.iter().map(|a| (a - mean) / sigma));
-            let chain = if norm == Norm::Layer { 12.0 } else { (CASES + 2) as f64 };
+            let chain = if norm == NormRow::Layer { 12.0 } else { (CASES + 2) as f64 };
             (2.0 + x_hat) * terms * u * size / sigma
                 + (chain + 10.0) * u * (1.0 + x_hat)
                 + x_hat * eps / (2.0 * sigma * sigma)

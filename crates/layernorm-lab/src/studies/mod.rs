@@ -1,8 +1,8 @@
 //! Studies: questions, the runs that answer them, and the sections of the report made from their records.
 //!
-//! A study plans runs ([`RunPlan`]): trainings of a network, or other computations ([`Computation`]). A run writes events
-//! to its file. A story is made from the records of the study's runs, so old records can be shown again without training.
-//! [`Study::add_measured`] adds times, which are stored beside the records.
+//! A study plans runs ([`RunPlan`]), which train a network or compute something else ([`Computation`]). A run writes
+//! events to its file. A story is made from the records of the study's runs, so old records can be shown again without
+//! training. [`Study::add_measured`] adds times, which are stored beside the records.
 
 pub mod activations;
 pub mod batch_size;
@@ -35,7 +35,7 @@ use std::path::Path;
 /// The user's settings. `None` means the study's default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Run the full size instead of the quick one.
+    /// Run the full-size study instead of the quick one.
     pub full: bool,
     /// Number of seeds per comparison.
     pub seeds: Option<usize>,
@@ -54,7 +54,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Numbers of training, validation and test images in the full size: the whole dataset, with a fifth of the
+    /// Numbers of training, validation and test images in the full study: the whole dataset, with a fifth of the
     /// training images held out for validation.
     pub(crate) fn all_images(&self) -> [usize; 3] {
         let [train, test] = if self.images == [0, 0] { [10_000, 2_000] } else { self.images };

@@ -42,7 +42,7 @@ pub(crate) struct Training {
     /// What the run varies; within a study, case and seed identify a run.
     pub(crate) case: String,
     pub(crate) seed: u64,
-    /// Whether the study has its full size.
+    /// Whether this is the full-size study.
     pub(crate) full: bool,
     /// The user's other choices, as command-line options.
     pub(crate) options: String,
@@ -89,7 +89,7 @@ impl RunPlan {
         self.spec().map_or(effort::COMPUTATION, effort::of_training)
     }
 
-    /// The plan with another specification.
+    /// The plan with a changed specification.
     #[cfg(test)]
     pub(crate) fn with_spec(mut self, change: impl FnOnce(&mut Spec)) -> RunPlan {
         if let Work::Training(spec) = &mut self.work {

@@ -72,7 +72,7 @@ impl Study for Robustness {
     }
 }
 
-/// The test images with other factors and offsets, under names that [`pictures`] looks up.
+/// The test images with different factors and offsets, under names that [`pictures`] looks up.
 fn trials() -> Vec<Trial> {
     let scaled = TEST_FACTORS.map(|scale| Trial { scale, ..Trial::plain(format!("scale-{scale}")) });
     let shifted = TEST_SHIFTS.map(|shift| Trial { shift, ..Trial::plain(format!("shift-{shift}")) });

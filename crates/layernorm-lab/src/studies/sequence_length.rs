@@ -60,7 +60,7 @@ impl Study for SequenceLength {
     }
 
     fn question(&self) -> &'static str {
-        "How does a recurrent network do on sequences longer than those it was trained on?"
+        "How well does a recurrent network handle sequences longer than those it was trained on?"
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {

@@ -100,7 +100,7 @@ pub(crate) fn each<S, E: Serialize>(
     Ok(())
 }
 
-/// All readable events of a name; events in a format of later versions are skipped.
+/// All readable events with this name; events in the format of a later version are skipped.
 pub(crate) fn events<T: DeserializeOwned>(records: &[Record], name: &str) -> Vec<T> {
     records.iter().flat_map(|record| record.named(name)).filter_map(|data| T::deserialize(data).ok()).collect()
 }

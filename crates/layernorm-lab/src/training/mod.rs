@@ -17,8 +17,8 @@
 //! | `correlation` | with it, if probed | correlations of hidden units before and after the norm |
 //! | `activations` | with it, if probed | hidden units of some images, in three principal components |
 //! | `diverged` | when the loss becomes NaN or infinite; the run ends there | the step |
-//! | `trial` | at the end, for each trial | loss and accuracy of the test images as modified by the trial |
-//! | `test` | at the end | loss and accuracy of the test images |
+//! | `trial` | at the end, for each trial | loss and accuracy on the test images as modified by the trial |
+//! | `test` | at the end | loss and accuracy on the test images |
 
 mod checkpoint;
 mod container;

@@ -155,7 +155,7 @@ fn principal(rows: &[Vec<f64>]) -> (Vec<[f64; 3]>, [f64; 3]) {
     let mut directions: Vec<Vec<f64>> = Vec::new();
     let mut shares = [0.0; 3];
     for (number, share) in shares.iter_mut().enumerate() {
-        // Any start works that is not orthogonal to the component by accident.
+        // Any start works unless it happens to be orthogonal to the component.
         let mut direction: Vec<f64> = (0..width).map(|j| 1.0 / (1 + (j + number) % 7) as f64).collect();
         for _ in 0..ROUNDS {
             let mut next = vec![0.0; width];

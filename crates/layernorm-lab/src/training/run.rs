@@ -38,7 +38,7 @@ pub struct Outcome {
     pub net: Net,
     /// The scaling of its pixels.
     pub scaling: Scaling,
-    /// Time of the training steps of this call, without evaluations and other work.
+    /// Time this call spent on training steps, excluding evaluations and other work.
     pub training_time: Duration,
     /// Number of training steps of this call.
     pub steps: usize,

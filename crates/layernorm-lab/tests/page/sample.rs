@@ -2,6 +2,7 @@
 
 mod pictures;
 
+use layernorm_lab::data::SplitMix64;
 use layernorm_lab::report::{About, Cell, Chart, Picture, Report, RunRow, Series, Story, SummaryRow, Table};
 use pictures::{
     activations, axis, batches, categories, correlation, epsilon, flow, histogram, loss, quiz, rates, speed, table1,
@@ -13,12 +14,15 @@ const HOSTILE: &str =
 const NORMS: [&str; 3] = ["no norm", "batch norm", "layer norm"];
 
 /// Reproducible pseudorandom numbers.
-struct Noise(u64);
+struct Noise(SplitMix64);
 
 impl Noise {
+    fn new(seed: u64) -> Noise {
+        Noise(SplitMix64::new(seed))
+    }
+
     fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+        self.0.uniform()
     }
 
     fn normal(&mut self) -> f64 {
@@ -230,7 +234,7 @@ fn summary() -> Vec<SummaryRow> {
 
 /// The whole sample.
 pub fn report() -> Report {
-    let noise = &mut Noise(7);
+    let noise = &mut Noise::new(7);
     Report {
         title: "Layer normalization, measured".into(),
         about: About {

@@ -1,18 +1,21 @@
 //! Backward: checks, then all layers from the last to the first.
 
-use super::call::{CallSettings, SequenceShape};
-use super::cell_memory::BackwardIo;
+use super::call::{CallSettings, Dropout, SequenceShape};
+use super::cell_memory::CellGradients;
 use super::{Recorded, Runner};
+use crate::buffer::Matrix;
 use crate::config::Direction;
 use crate::error::Error;
 use crate::network::{Gradients, Network, State};
 use crate::params::{Params, Slot};
 use crate::real::Real;
+use crate::schedule::Schedule;
 use crate::time_loop::CellId;
+use crate::time_loop::backward::BackwardIo;
 use crate::time_loop::cell_params::DropConnect;
 use crate::time_loop::gradients::GradientTargets;
 use layernorm::Element;
-use layernorm::parts::memory;
+use layernorm::parts::{Shared, memory};
 
 /// Arguments of a backward pass.
 #[derive(Clone, Copy)]
@@ -118,33 +121,18 @@ impl<A: Real> Runner<A> {
     ) -> Result<(), Error> {
         let CellId { layer, direction } = cell;
         let (config, schedule, number) = (call.config, &self.schedule, call.number(cell));
-        let (directions, output, width) = (config.directions(), config.output(), config.layer_input(layer));
-        let (shape, dy) = (args.recorded.shape, args.dy);
-        let (below, above) = (&self.dinner[layer % 2], &self.dinner[(layer + 1) % 2]);
-        let fetch = |t: usize, j: usize, to: *mut A| {
-            // SAFETY: the tensors contain this time and sequence, and `to` has room for a row.
-            unsafe {
-                if layer + 1 < config.layers {
-                    let from = above.row(schedule.base[t] + j).add(direction * output);
-                    (0..output).for_each(|k| *to.add(k) = *to.add(k) + *from.add(k));
-                } else {
-                    let place = shape.index(t, schedule.order[j]) * directions + direction;
-                    let from = dy.as_ptr().add(place * output);
-                    (0..output).for_each(|k| *to.add(k) = *to.add(k) + (*from.add(k)).widen());
-                }
-            }
-        };
-        let dropout = call.dropout(layer);
-        let emit = |t: usize, j: usize, dx: *const A| {
-            let first = (t * schedule.batch + schedule.order[j]) * width;
-            // SAFETY: this row of the segment and this time and sequence belong to this member.
-            unsafe {
-                if let Some(dropout) = dropout {
-                    dropout.apply(first, dx.cast_mut(), width);
-                }
-                let to = below.row(schedule.base[t] + j);
-                (0..width).for_each(|k| *to.add(k) = *to.add(k) + *dx.add(k));
-            }
+        let output = config.output();
+        let io = BackwardTensors {
+            schedule,
+            shape: args.recorded.shape,
+            dy: args.dy,
+            above: (layer + 1 < config.layers).then(|| &self.dinner[(layer + 1) % 2]),
+            output,
+            directions: config.directions(),
+            direction,
+            below: &self.dinner[layer % 2],
+            width: config.layer_input(layer),
+            dropout: call.dropout(layer),
         };
         let mut targets = targets(&mut gradients.params, cell);
         self.masked.clear();
@@ -152,12 +140,14 @@ impl<A: Real> Runner<A> {
             memory::refill(&mut self.masked, config.gate_width() * output, A::ZERO)?;
             targets.set(Slot::RecurrentWeight, self.masked.as_mut_ptr());
         }
-        let wanted = layer > 0 || !gradients.input.is_empty();
-        let io = BackwardIo { fetch: &fetch, emit: if wanted { Some(&emit) } else { None }, targets, from: args.from };
+        // SAFETY: the gradients and `masked` are exclusively borrowed, and members write to separate columns.
+        let targets = unsafe { Shared::new(targets) };
+        let inputs = layer > 0 || !gradients.input.is_empty();
+        let wanted = CellGradients { io: &io, inputs, targets, from: args.from };
         self.segment_gradients.reshape(config, layer, schedule.segment_rows(), schedule.batch)?;
-        self.dstate.reshape(config, shape.batch)?;
+        self.dstate.reshape(config, schedule.batch)?;
         self.dstate.load(config, schedule, args.dlast, number);
-        self.cells[number].backward(call, schedule, cell, &self.segment_gradients, &io, &self.dstate);
+        self.cells[number].backward(call, schedule, cell, &self.segment_gradients, &wanted, &self.dstate);
         if args.from == 0 {
             self.dstate.unload(config, schedule, &mut gradients.state, number);
         }
@@ -184,6 +174,59 @@ impl<A: Real> Runner<A> {
                 let row = unsafe { std::slice::from_raw_parts(row, width) };
                 gradients.input[to..to + width].iter_mut().zip(row).for_each(|(to, &dx)| *to = T::narrow(dx));
             }
+        }
+    }
+}
+
+/// The tensors that the gradients of one cell's outputs come from and that those of its inputs are added to.
+struct BackwardTensors<'a, T, A> {
+    schedule: &'a Schedule,
+    shape: SequenceShape,
+    /// Gradient of the network's output.
+    dy: &'a [T],
+    /// Gradient of the input of the layer above, if there is one.
+    above: Option<&'a Matrix<A>>,
+    /// Width of the cell's output.
+    output: usize,
+    directions: usize,
+    direction: usize,
+    /// Gradient of the cell's input, summed over the directions.
+    below: &'a Matrix<A>,
+    /// Width of the cell's input.
+    width: usize,
+    /// Dropout on the cell's input.
+    dropout: Option<Dropout>,
+}
+
+impl<T: Element<Acc = A>, A: Real> BackwardIo<A> for BackwardTensors<'_, T, A> {
+    unsafe fn fetch(&self, t: usize, j: usize, to: *mut A) {
+        let output = self.output;
+        // SAFETY: the tensors contain this time and sequence, and the caller guarantees that `to` is a row.
+        unsafe {
+            match self.above {
+                Some(above) => {
+                    let from = above.row(self.schedule.base[t] + j).add(self.direction * output);
+                    (0..output).for_each(|k| *to.add(k) = *to.add(k) + *from.add(k));
+                }
+                None => {
+                    let place = self.shape.index(t, self.schedule.order[j]) * self.directions + self.direction;
+                    let from = self.dy.as_ptr().add(place * output);
+                    (0..output).for_each(|k| *to.add(k) = *to.add(k) + (*from.add(k)).widen());
+                }
+            }
+        }
+    }
+
+    unsafe fn emit(&self, t: usize, j: usize, dx: *mut A) {
+        let (schedule, width) = (self.schedule, self.width);
+        // SAFETY: the matrix contains this time and sequence, and the caller guarantees that only this thread uses
+        // that row and `dx` now.
+        unsafe {
+            if let Some(dropout) = self.dropout {
+                dropout.apply((t * schedule.batch + schedule.order[j]) * width, dx, width);
+            }
+            let to = self.below.row(schedule.base[t] + j);
+            (0..width).for_each(|k| *to.add(k) = *to.add(k) + *dx.add(k));
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct SequenceShape {
 }
 
 impl SequenceShape {
-    pub(super) fn of<T>(sequences: &Sequences<'_, T>) -> Self {
+    fn of<T>(sequences: &Sequences<'_, T>) -> Self {
         SequenceShape { layout: sequences.layout, steps: sequences.steps, batch: sequences.batch }
     }
 
@@ -46,6 +46,22 @@ impl SequenceShape {
             Layout::BatchFirst => format!("[B, T, {letters}] = [{batch}, {steps}, {width}]"),
         };
         Err(Error::Length { what, shape, expected: expected.unwrap_or(usize::MAX), found })
+    }
+}
+
+/// Sequences whose tensor has the length that their shape and the network need.
+#[derive(Clone, Copy)]
+pub(super) struct CheckedSequences<'a, T> {
+    pub(super) sequences: &'a Sequences<'a, T>,
+    pub(super) shape: SequenceShape,
+}
+
+impl<'a, T> CheckedSequences<'a, T> {
+    /// Fails if the tensor has the wrong length.
+    pub(super) fn new(config: &Config, sequences: &'a Sequences<'a, T>) -> Result<Self, Error> {
+        let shape = SequenceShape::of(sequences);
+        shape.check("input", "I", config.input, sequences.data.len())?;
+        Ok(CheckedSequences { sequences, shape })
     }
 }
 

@@ -10,12 +10,12 @@ use crate::noise::{NoiseStream, Purpose};
 use crate::real::Real;
 use crate::schedule::Schedule;
 use crate::time_loop::CellId;
-use crate::time_loop::backward::{BackwardPass, SegmentGradients};
+use crate::time_loop::backward::{BackwardIo, BackwardPass, SegmentGradients};
 use crate::time_loop::cell_params::CellParams;
 use crate::time_loop::forward::{CellState, ForwardIo, ForwardPass, Scratch};
 use crate::time_loop::gradients::GradientTargets;
 use crate::time_loop::tape::Tape;
-use layernorm::parts::memory;
+use layernorm::parts::{Shared, memory};
 use std::ops::Range;
 
 /// Memory of one cell.
@@ -31,15 +31,23 @@ pub(super) struct CellMemory<A> {
     scratch: Vec<Scratch<A>>,
 }
 
-/// Sources and destinations of the gradients of one cell.
-pub(super) struct BackwardIo<'a, A> {
-    /// Adds the gradient of the output at a time and sequence.
-    pub(super) fetch: &'a (dyn Fn(usize, usize, *mut A) + Sync),
-    /// Receives the gradient of the input at a time and sequence, if requested.
-    pub(super) emit: Option<&'a (dyn Fn(usize, usize, *const A) + Sync)>,
-    pub(super) targets: GradientTargets<A>,
+/// Which gradients of one cell are computed, and where they go.
+pub(super) struct CellGradients<'a, A> {
+    pub(super) io: &'a dyn BackwardIo<A>,
+    /// Whether the gradients of the inputs are computed.
+    pub(super) inputs: bool,
+    pub(super) targets: Shared<GradientTargets<A>>,
     /// First step that is covered.
     pub(super) from: usize,
+}
+
+/// No inputs and outputs: where a forward pass is repeated, its inputs are on the tape, and its outputs have been
+/// emitted.
+struct Repeated;
+
+impl<A> ForwardIo<A> for Repeated {
+    unsafe fn fetch(&self, _: usize, _: usize, _: *mut A) {}
+    unsafe fn emit(&self, _: usize, _: usize, _: *const A) {}
 }
 
 impl<A: Real> CellMemory<A> {
@@ -94,7 +102,7 @@ impl<A: Real> CellMemory<A> {
     }
 
     /// Runs the cell over all its sequences. `prepare` has reserved the memory.
-    pub(super) fn forward(&self, call: &CallSettings<'_, A>, schedule: &Schedule, cell: CellId, io: ForwardIo<'_, A>) {
+    pub(super) fn forward(&self, call: &CallSettings<'_, A>, schedule: &Schedule, cell: CellId, io: &dyn ForwardIo<A>) {
         let keep = call.keep();
         call.team(schedule, cell.layer).run(schedule, &|member| {
             for (segment, steps) in schedule.segments.iter().enumerate() {
@@ -119,21 +127,20 @@ impl<A: Real> CellMemory<A> {
         schedule: &Schedule,
         cell: CellId,
         gradients: &SegmentGradients<A>,
-        io: &BackwardIo<'_, A>,
+        wanted: &CellGradients<'_, A>,
         dstate: &CellState<A>,
     ) {
         let recompute = call.keep() == Some(Keep::Recompute);
-        // The inputs are on the tape, and the outputs have been emitted.
-        let again = ForwardIo { fetch: &|_, _, _| {}, emit: &|_, _, _| {} };
-        let pass = |first_row| self.pass(call, schedule, cell, first_row, again);
+        let pass = |first_row| self.pass(call, schedule, cell, first_row, &Repeated);
+        let io = wanted.io;
         // SAFETY: `prepare_backward` has made all matrices large enough, and no other thread is running yet.
-        unsafe { BackwardPass { pass: &pass(0), gradients, fetch: io.fetch }.start(dstate) };
+        unsafe { BackwardPass { pass: &pass(0), gradients, io }.start(dstate) };
         call.team(schedule, cell.layer).run(schedule, &|member| {
             for (segment, steps) in schedule.segments.iter().enumerate().rev() {
                 let first_row = if recompute { schedule.base[steps.start] } else { 0 };
                 let pass = pass(first_row);
-                let back = BackwardPass { pass: &pass, gradients, fetch: io.fetch };
-                let covered = steps.start.max(io.from)..steps.end.max(io.from);
+                let back = BackwardPass { pass: &pass, gradients, io };
+                let covered = steps.start.max(wanted.from)..steps.end.max(wanted.from);
                 // SAFETY: all matrices are large enough; all members run the same steps.
                 unsafe {
                     if recompute && !covered.is_empty() {
@@ -143,14 +150,14 @@ impl<A: Real> CellMemory<A> {
                     back.steps(member, covered.clone());
                     member.wait();
                     if !covered.is_empty() {
-                        back.parameters(member, covered, &io.targets, io.emit);
+                        back.parameters(member, covered, &wanted.targets.get(), wanted.inputs);
                     }
                 }
                 member.wait();
             }
         });
         // SAFETY: as above; the other threads have finished.
-        unsafe { BackwardPass { pass: &pass(0), gradients, fetch: io.fetch }.end(dstate) };
+        unsafe { BackwardPass { pass: &pass(0), gradients, io }.end(dstate) };
     }
 
     /// Returns the cell's pass, whose tape starts at `first_row`.
@@ -160,7 +167,7 @@ impl<A: Real> CellMemory<A> {
         schedule: &'a Schedule,
         cell: CellId,
         first_row: usize,
-        io: ForwardIo<'a, A>,
+        io: &'a dyn ForwardIo<A>,
     ) -> ForwardPass<'a, A> {
         ForwardPass {
             config: call.config,

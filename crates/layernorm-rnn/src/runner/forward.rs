@@ -1,50 +1,44 @@
 //! Forward: checks, then layer by layer and direction by direction.
 
-use super::call::{CallSettings, SequenceShape};
+use super::call::{CallSettings, CheckedSequences, Dropout, SequenceShape};
 use super::cell_memory::CellMemory;
 use super::{Recorded, Runner, Training};
 use crate::buffer::Matrix;
+use crate::config::Config;
 use crate::error::Error;
-use crate::network::{Network, Output, Sequences, State};
+use crate::network::{Network, Output, State};
 use crate::real::Real;
+use crate::schedule::Schedule;
 use crate::time_loop::CellId;
 use crate::time_loop::forward::ForwardIo;
 use crate::time_loop::tape::Tape;
 use layernorm::Element;
 use layernorm::parts::{Shared, memory};
 
-impl<A: Real> Runner<A> {
-    /// Allocates the results of a forward pass.
-    pub(super) fn allocate_output<T: Element<Acc = A>>(
-        &self,
-        network: &Network<A>,
-        sequences: &Sequences<'_, T>,
-    ) -> Result<Output<T>, Error> {
-        let config = network.config();
-        SequenceShape::of(sequences).check("input", "I", config.input, sequences.data.len())?;
-        let width = config.output() * config.directions();
-        let count = sequences.steps.checked_mul(sequences.batch).and_then(|n| n.checked_mul(width));
-        let y = memory::zeros(count.unwrap_or(usize::MAX))?;
-        Ok(Output { y, state: State { h: Vec::new(), c: Vec::new() } })
-    }
+/// Allocates the results of a forward pass over sequences of this shape.
+pub(super) fn allocate_output<T: Element>(config: &Config, shape: SequenceShape) -> Result<Output<T>, Error> {
+    let width = config.output() * config.directions();
+    let count = shape.steps.checked_mul(shape.batch).and_then(|n| n.checked_mul(width));
+    let y = memory::zeros(count.unwrap_or(usize::MAX))?;
+    Ok(Output { y, state: State { h: Vec::new(), c: Vec::new() } })
+}
 
-    /// Checks the arguments, prepares and runs a forward pass, and records it in training.
+impl<A: Real> Runner<A> {
+    /// Checks the other arguments, prepares and runs a forward pass, and records it in training.
     pub(super) fn run_forward<T: Element<Acc = A>>(
         &mut self,
         network: &Network<A>,
-        sequences: &Sequences<'_, T>,
+        input: CheckedSequences<'_, T>,
         initial: Option<&State<A>>,
         training: Option<Training>,
         y: &mut [T],
         last: &mut State<A>,
     ) -> Result<(), Error> {
-        let config = network.config();
+        let (config, CheckedSequences { sequences, shape }) = (network.config(), input);
         network.check()?;
-        let shape = SequenceShape::of(sequences);
-        shape.check("input", "I", config.input, sequences.data.len())?;
         shape.check("output", "D·P", config.output() * config.directions(), y.len())?;
         if let Some(initial) = initial {
-            initial.check(config, sequences.batch, ["initial h", "initial c"])?;
+            initial.check(config, shape.batch, ["initial h", "initial c"])?;
         }
         let isa = self.context.machine_isa()?;
         self.recorded = None;
@@ -53,7 +47,7 @@ impl<A: Real> Runner<A> {
         if self.schedule.rows() > 0 {
             self.prepare_forward(&call)?;
         }
-        last.resize(config, sequences.batch)?;
+        last.resize(config, shape.batch)?;
         if self.schedule.rows() == 0 {
             // Without steps, the state does not change.
             if let Some(initial) = initial {
@@ -63,7 +57,7 @@ impl<A: Real> Runner<A> {
             // SAFETY: y is exclusively borrowed, and members write to separate rows.
             let y = unsafe { Shared::new(y.as_mut_ptr()) };
             for cell in call.cells() {
-                self.forward_cell(&call, cell, sequences, initial, y);
+                self.forward_cell(&call, cell, input, initial, y);
                 let number = call.number(cell);
                 self.cells[number].state.unload(config, &self.schedule, last, number);
             }
@@ -104,51 +98,87 @@ impl<A: Real> Runner<A> {
         &mut self,
         call: &CallSettings<'_, A>,
         cell: CellId,
-        sequences: &Sequences<'_, T>,
+        input: CheckedSequences<'_, T>,
         initial: Option<&State<A>>,
         y: Shared<*mut T>,
     ) {
         let CellId { layer, direction } = cell;
         let (config, schedule, number) = (call.config, &self.schedule, call.number(cell));
-        let (directions, output, width) = (config.directions(), config.output(), config.layer_input(layer));
-        let (shape, data, dropout) = (SequenceShape::of(sequences), sequences.data, call.dropout(layer));
         self.cells[number].state.load(config, schedule, initial, number);
-        let below = layer.checked_sub(1).map(|below| &self.inner[below]);
-        let fetch = |t: usize, j: usize, to: *mut A| {
-            let b = schedule.order[j];
-            // SAFETY: the tensors contain this time and sequence, and `to` has room for a row.
-            unsafe {
-                match below {
-                    None => {
-                        let from = data.as_ptr().add(shape.index(t, b) * width);
-                        (0..width).for_each(|k| *to.add(k) = (*from.add(k)).widen());
-                    }
-                    Some(below) => {
-                        std::ptr::copy_nonoverlapping(below.row(schedule.base[t] + j), to, width);
-                        if let Some(dropout) = dropout {
-                            dropout.apply((t * schedule.batch + b) * width, to, width);
-                        }
+        let io = ForwardTensors {
+            schedule,
+            shape: input.shape,
+            x: input.sequences.data,
+            below: layer.checked_sub(1).map(|below| &self.inner[below]),
+            width: config.layer_input(layer),
+            dropout: call.dropout(layer),
+            y,
+            above: (layer + 1 < config.layers).then(|| &self.inner[layer]),
+            output: config.output(),
+            directions: config.directions(),
+            direction,
+        };
+        self.cells[number].forward(call, schedule, cell, &io);
+    }
+}
+
+/// The tensors that one cell's inputs come from and that its outputs go to.
+struct ForwardTensors<'a, T, A> {
+    schedule: &'a Schedule,
+    shape: SequenceShape,
+    /// The network's input.
+    x: &'a [T],
+    /// The output of the layer below, if there is one.
+    below: Option<&'a Matrix<A>>,
+    /// Width of the cell's input.
+    width: usize,
+    /// Dropout on the cell's input.
+    dropout: Option<Dropout>,
+    /// The network's output.
+    y: Shared<*mut T>,
+    /// The input of the layer above, if there is one.
+    above: Option<&'a Matrix<A>>,
+    /// Width of the cell's output.
+    output: usize,
+    directions: usize,
+    direction: usize,
+}
+
+impl<T: Element<Acc = A>, A: Real> ForwardIo<A> for ForwardTensors<'_, T, A> {
+    unsafe fn fetch(&self, t: usize, j: usize, to: *mut A) {
+        let (schedule, width, b) = (self.schedule, self.width, self.schedule.order[j]);
+        // SAFETY: the tensors contain this time and sequence, and the caller guarantees that `to` has room for a row.
+        unsafe {
+            match self.below {
+                None => {
+                    let from = self.x.as_ptr().add(self.shape.index(t, b) * width);
+                    (0..width).for_each(|k| *to.add(k) = (*from.add(k)).widen());
+                }
+                Some(below) => {
+                    std::ptr::copy_nonoverlapping(below.row(schedule.base[t] + j), to, width);
+                    if let Some(dropout) = self.dropout {
+                        dropout.apply((t * schedule.batch + b) * width, to, width);
                     }
                 }
             }
-        };
-        let above = if layer + 1 < config.layers { Some(&self.inner[layer]) } else { None };
-        let emit = |t: usize, j: usize, h: *const A| {
-            // SAFETY: the tensors contain this time and sequence, which only this thread writes now.
-            unsafe {
-                match above {
-                    Some(above) => {
-                        let to = above.row(schedule.base[t] + j).add(direction * output);
-                        std::ptr::copy_nonoverlapping(h, to, output);
-                    }
-                    None => {
-                        let place = shape.index(t, schedule.order[j]) * directions + direction;
-                        let to = y.get().add(place * output);
-                        (0..output).for_each(|k| *to.add(k) = T::narrow(*h.add(k)));
-                    }
+        }
+    }
+
+    unsafe fn emit(&self, t: usize, j: usize, h: *const A) {
+        let output = self.output;
+        // SAFETY: the tensors contain this time and sequence, which the caller guarantees only this thread writes now.
+        unsafe {
+            match self.above {
+                Some(above) => {
+                    let to = above.row(self.schedule.base[t] + j).add(self.direction * output);
+                    std::ptr::copy_nonoverlapping(h, to, output);
+                }
+                None => {
+                    let place = self.shape.index(t, self.schedule.order[j]) * self.directions + self.direction;
+                    let to = self.y.get().add(place * output);
+                    (0..output).for_each(|k| *to.add(k) = T::narrow(*h.add(k)));
                 }
             }
-        };
-        self.cells[number].forward(call, schedule, cell, ForwardIo { fetch: &fetch, emit: &emit });
+        }
     }
 }

@@ -132,13 +132,29 @@ impl<A: Real> SegmentGradients<A> {
     }
 }
 
+/// Source of the gradients of a cell's outputs and destination of those of its inputs.
+pub(crate) trait BackwardIo<A>: Sync {
+    /// Adds the gradient of the output of the j-th sequence of the schedule at time t to `to`.
+    ///
+    /// # Safety
+    /// The j-th sequence is longer than t. `to` is valid for reading and writing a row of the cell's output, and no
+    /// other thread uses that row during the call.
+    unsafe fn fetch(&self, t: usize, j: usize, to: *mut A);
+
+    /// Receives `dx`, the gradient of the input of the j-th sequence of the schedule at time t, and may overwrite it.
+    ///
+    /// # Safety
+    /// The j-th sequence is longer than t, and no other thread emits its gradient at that time during the call. `dx` is
+    /// valid for reading and writing a row of the cell's input, and no other thread uses that row during the call.
+    unsafe fn emit(&self, t: usize, j: usize, dx: *mut A);
+}
+
 /// Backward pass of one cell.
 pub(crate) struct BackwardPass<'a, A> {
     /// The corresponding forward pass.
     pub(crate) pass: &'a ForwardPass<'a, A>,
     pub(crate) gradients: &'a SegmentGradients<A>,
-    /// Adds the gradient of the output at a time and sequence.
-    pub(crate) fetch: &'a (dyn Fn(usize, usize, *mut A) + Sync),
+    pub(crate) io: &'a dyn BackwardIo<A>,
 }
 
 impl<A: Real> BackwardPass<'_, A> {
@@ -246,10 +262,10 @@ impl<A: Real> BackwardPass<'_, A> {
     /// Computes dh of a step: from the output and the next step, without the part that zoneout kept.
     unsafe fn incoming(&self, s: usize, j: usize, to: *mut A) {
         let (pass, output) = (self.pass, self.pass.config.output());
-        // SAFETY: the rows belong to this member.
+        // SAFETY: the sequence is running at this step, and its rows belong to this member.
         unsafe {
             self.dh(j, to);
-            (self.fetch)(pass.time(s, j), j, to);
+            self.io.fetch(pass.time(s, j), j, to);
             let direct = self.gradients.direct.row(j);
             std::ptr::write_bytes(direct, 0, output);
             if let Some(zoneout) = pass.zoneout(Purpose::ZoneoutHidden) {

@@ -8,7 +8,7 @@ use crate::matmul::Packed;
 use crate::noise::{NoiseStream, Purpose};
 use crate::params::{Params, Slot};
 use crate::real::Real;
-use crate::variant::{Kind, Norm, Over, Reset};
+use crate::variant::{Kind, NormSpec, Over, Reset};
 use layernorm::parts::{self, MachineIsa, memory};
 
 /// Identifies what a cell was prepared for.
@@ -126,7 +126,7 @@ impl<A: Real> CellParams<A> {
         self.projection_bias = copy(get(Slot::ProjectionBias), config.output())?;
         self.peephole = copy(get(Slot::Peephole), 0)?;
 
-        let norm = |norm: Option<Norm>, gates, gain, bias| {
+        let norm = |norm: Option<NormSpec>, gates, gain, bias| {
             norm.map(|norm| CellNorms::new(norm, gates, hidden, get(gain), get(bias))).transpose()
         };
         self.input_norm = norm(v.input_norm, gates, Slot::InputNormGain, Slot::InputNormBias)?;

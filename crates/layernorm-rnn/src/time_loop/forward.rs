@@ -76,12 +76,20 @@ pub(crate) struct Zoneout {
 }
 
 /// Source of a cell's inputs and destination of its outputs.
-#[derive(Clone, Copy)]
-pub(crate) struct ForwardIo<'a, A> {
-    /// Writes the input at a time and sequence.
-    pub(crate) fetch: &'a (dyn Fn(usize, usize, *mut A) + Sync),
-    /// Receives the output at a time and sequence.
-    pub(crate) emit: &'a (dyn Fn(usize, usize, *const A) + Sync),
+pub(crate) trait ForwardIo<A>: Sync {
+    /// Writes the input of the j-th sequence of the schedule at time t to `to`.
+    ///
+    /// # Safety
+    /// The j-th sequence is longer than t. `to` is valid for writing a row of the cell's input, and no other thread
+    /// uses that row during the call.
+    unsafe fn fetch(&self, t: usize, j: usize, to: *mut A);
+
+    /// Receives `h`, the output of the j-th sequence of the schedule at time t.
+    ///
+    /// # Safety
+    /// The j-th sequence is longer than t, and no other thread emits its output at that time during the call. `h` is
+    /// valid for reading a row of the cell's output, which no thread writes during the call.
+    unsafe fn emit(&self, t: usize, j: usize, h: *const A);
 }
 
 /// Forward pass of one cell over its sequences.
@@ -105,7 +113,7 @@ pub(crate) struct ForwardPass<'a, A> {
     /// Factors of recurrent dropout `[B, P]`.
     pub(crate) mask: Option<&'a Matrix<A>>,
     pub(crate) scratch: &'a [Scratch<A>],
-    pub(crate) io: ForwardIo<'a, A>,
+    pub(crate) io: &'a dyn ForwardIo<A>,
 }
 
 /// Returns the rows of a matrix from `row` on.
@@ -172,7 +180,8 @@ impl<'a, A: Real> ForwardPass<'a, A> {
         for s in steps {
             let active = self.schedule.active[s];
             for j in from.saturating_sub(base[s]).min(active)..to.saturating_sub(base[s]).min(active) {
-                (self.io.fetch)(self.time(s, j), j, self.tape.x.row(base[s] + j - self.first_input));
+                // SAFETY: the sequence is running at this step, and its row on the tape belongs to this member.
+                unsafe { self.io.fetch(self.time(s, j), j, self.tape.x.row(base[s] + j - self.first_input)) };
             }
         }
     }
@@ -331,7 +340,7 @@ impl<'a, A: Real> ForwardPass<'a, A> {
     /// Completes h: applies the projection's clip and zoneout, then emits it.
     unsafe fn finish(&self, s: usize, j: usize) {
         let (output, h) = (self.config.output(), self.state.h.row(j));
-        // SAFETY: the rows belong to this member.
+        // SAFETY: the sequence is running at this step, and its rows belong to this member.
         unsafe {
             if self.config.projection.is_some()
                 && let Some(clip) = self.config.variant.projection_clip
@@ -342,8 +351,8 @@ impl<'a, A: Real> ForwardPass<'a, A> {
             if let Some(zoneout) = self.zoneout(Purpose::ZoneoutHidden) {
                 zoneout.keep(self.noise_index(s, j, output), output, self.tape.before.row(self.step_row(s, j)), h);
             }
+            self.io.emit(self.time(s, j), j, h.cast_const());
         }
-        (self.io.emit)(self.time(s, j), j, h.cast_const());
     }
 }
 

@@ -25,9 +25,6 @@ pub(crate) struct GradientTargets<A> {
     pub(crate) slots: [*mut A; Slot::ALL.len()],
 }
 
-// SAFETY: members write to different columns.
-unsafe impl<A: Sync> Sync for GradientTargets<A> {}
-
 impl<A> GradientTargets<A> {
     /// Sets another destination for a slot.
     pub(crate) fn set(&mut self, slot: Slot, to: *mut A) {
@@ -42,18 +39,33 @@ impl<A> GradientTargets<A> {
     }
 }
 
+/// A sum that gives the gradient of a norm's gain, for some columns of one of its groups.
+struct GainSum<'a, A> {
+    /// Gradient of the gain.
+    to: *mut A,
+    norm: &'a CellNorms<A>,
+    group: usize,
+    /// Gradient of the norm's output.
+    d: Rows<A>,
+    /// The norm's input, and its statistics.
+    z: Rows<A>,
+    stats: StatRows<A>,
+    rows: usize,
+    columns: Range<usize>,
+}
+
 impl<A: Real> BackwardPass<'_, A> {
     /// Computes the gradients of a segment's parameters and inputs, as one member.
     ///
     /// # Safety
-    /// All members have finished the segment's steps; `targets` has room for every parameter; `emit`, if any, may be called for
-    /// all rows.
+    /// All members have finished the segment's steps; `targets` has room for every parameter; with `inputs`, the
+    /// gradients of the inputs may be emitted.
     pub(crate) unsafe fn parameters(
         &self,
         member: &Member<'_>,
         steps: Range<usize>,
         targets: &GradientTargets<A>,
-        emit: Option<&(dyn Fn(usize, usize, *const A) + Sync)>,
+        inputs: bool,
     ) {
         let (pass, w) = (self.pass, self.gradients);
         let base = &pass.schedule.base;
@@ -73,8 +85,8 @@ impl<A: Real> BackwardPass<'_, A> {
                 let x = rows(&pass.tape.unprojected, first);
                 self.outer(to, pass.config.hidden, (rows(&w.dprojected, 0), x), count, part);
             }
-            if let Some(emit) = emit {
-                self.inputs(member, steps, count, emit);
+            if inputs {
+                self.inputs(member, steps, count);
             }
         }
     }
@@ -162,8 +174,10 @@ impl<A: Real> BackwardPass<'_, A> {
             for (group, &(start, n)) in norm.groups.iter().enumerate() {
                 let part = columns.start.max(start)..columns.end.min(start + n);
                 if !part.is_empty() {
+                    let stats = stats.of(group, first);
+                    let sum = GainSum { to, norm, group, d: rows(d, 0), z, stats, rows: count, columns: part };
                     // SAFETY: guaranteed by the caller.
-                    unsafe { self.gain_sum(to, norm, group, (rows(d, 0), z), stats.of(group, first), count, part) };
+                    unsafe { self.gain_sum(sum) };
                 }
             }
         };
@@ -187,9 +201,10 @@ impl<A: Real> BackwardPass<'_, A> {
         let hidden = pass.config.hidden;
         let part = member.part(hidden);
         if let (Some(to), Some(norm)) = (targets.of(Slot::CellNormGain), &pass.params.cell_norm) {
-            let z = rows(&t.cell, first);
+            let (d, z, stats) = (rows(&w.dn, 0), rows(&t.cell, first), t.cell_stats.of(0, first));
+            let sum = GainSum { to, norm, group: 0, d, z, stats, rows: count, columns: part.clone() };
             // SAFETY: guaranteed by the caller.
-            unsafe { self.gain_sum(to, norm, 0, (rows(&w.dn, 0), z), t.cell_stats.of(0, first), count, part.clone()) };
+            unsafe { self.gain_sum(sum) };
         }
         if let Some(to) = targets.of(Slot::CellNormBias) {
             // SAFETY: guaranteed by the caller.
@@ -215,32 +230,22 @@ impl<A: Real> BackwardPass<'_, A> {
         }
     }
 
-    /// Computes `to[part] += Σ d∘ẑ` for columns of one group of a norm. If a row was scaled by rule 6, ẑ is that of
-    /// the scaled row.
-    #[allow(clippy::too_many_arguments, reason = "called from two places only")]
-    unsafe fn gain_sum(
-        &self,
-        to: *mut A,
-        norm: &CellNorms<A>,
-        group: usize,
-        (d, z): (Rows<A>, Rows<A>),
-        stats: StatRows<A>,
-        count: usize,
-        part: Range<usize>,
-    ) {
+    /// Computes `to[columns] += Σ d∘ẑ`. If a row was scaled by rule 6, ẑ is that of the scaled row.
+    unsafe fn gain_sum(&self, sum: GainSum<'_, A>) {
+        let GainSum { to, norm, group, d, z, stats, rows: count, columns } = sum;
         let own = norm.part(group);
         // SAFETY: there are statistics for every row of the segment.
         let scaled = (0..count).any(|row| own.was_scaled(unsafe { *stats.r.add(row) }));
         if !scaled {
             // SAFETY: guaranteed by the caller.
-            return unsafe { self.column_sum(to, d, Factor::Normalized(z, stats), count, part) };
+            return unsafe { self.column_sum(to, d, Factor::Normalized(z, stats), count, columns) };
         }
         let mut again = Matrix::new();
         let room = again.reshape(count, self.pass.config.gate_width()).map_err(Error::from);
         // SAFETY: the rows are those of the segment.
         match room.and_then(|()| unsafe { norm.normalized(self.pass.isa, group, z, rows(&again, 0), count) }) {
             // SAFETY: guaranteed by the caller.
-            Ok(()) => unsafe { self.column_sum(to, d, Factor::Of(rows(&again, 0)), count, part) },
+            Ok(()) => unsafe { self.column_sum(to, d, Factor::Of(rows(&again, 0)), count, columns) },
             Err(Error::OutOfMemory { bytes }) => self.gradients.missing.store(bytes, Ordering::Relaxed),
             Err(error) => unreachable!("only an allocation can fail here: {error}"),
         }
@@ -276,13 +281,7 @@ impl<A: Real> BackwardPass<'_, A> {
     }
 
     /// Computes dx = dzx·W and emits it row by row.
-    unsafe fn inputs(
-        &self,
-        member: &Member<'_>,
-        steps: Range<usize>,
-        count: usize,
-        emit: &(dyn Fn(usize, usize, *const A) + Sync),
-    ) {
+    unsafe fn inputs(&self, member: &Member<'_>, steps: Range<usize>, count: usize) {
         let (pass, w, p) = (self.pass, self.gradients, self.pass.params);
         let part = member.part(count);
         // SAFETY: the rows belong to this member.
@@ -301,7 +300,8 @@ impl<A: Real> BackwardPass<'_, A> {
         let base = &pass.schedule.base;
         for row in part {
             let (s, j) = pass.schedule.place(base[steps.start] + row);
-            emit(pass.time(s, j), j, w.dx.row(row).cast_const());
+            // SAFETY: the sequence is running at this step, and the row belongs to this member.
+            unsafe { self.io.emit(pass.time(s, j), j, w.dx.row(row)) };
         }
     }
 }

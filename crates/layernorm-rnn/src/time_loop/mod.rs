@@ -1,7 +1,7 @@
 //! The time loop: runs one cell over its sequences, forward and backward. It checks nothing: the runner has checked
 //! shapes, lengths and settings.
 //!
-//! The walk of a call, from the outside in:
+//! A call, from the outside in:
 //!
 //! 1. [`crate::Runner`] checks the arguments, sets the [`Schedule`](crate::schedule::Schedule) (which sequence is at
 //!    which step) and reserves all memory: a `CellMemory` for each cell, that is, each direction of a layer.

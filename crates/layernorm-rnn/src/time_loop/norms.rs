@@ -4,7 +4,7 @@ use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::pointwise::Rows;
 use crate::real::Real;
-use crate::variant::{EpsPlace, Norm, Over};
+use crate::variant::{EpsPlace, NormSpec, Over};
 use layernorm::parts::{Line, MachineIsa, RawLayerNorm, StatRows, memory};
 
 /// m, δ and r of every row of every group.
@@ -55,7 +55,7 @@ pub(crate) struct CellNorms<A> {
 impl<A: Real> CellNorms<A> {
     /// Creates a norm over rows of `gates` gates of `hidden` numbers each. An absent γ is 1 and an absent β is −0.
     pub(crate) fn new(
-        norm: Norm,
+        norm: NormSpec,
         gates: usize,
         hidden: usize,
         gain: Option<&[A]>,

@@ -7,7 +7,7 @@ use crate::buffer::Matrix;
 use crate::config::Config;
 use crate::error::Error;
 use crate::real::Real;
-use crate::variant::{Kind, Norm, Reset};
+use crate::variant::{Kind, NormSpec, Reset};
 
 #[derive(Debug)]
 pub(crate) struct Tape<A> {
@@ -107,7 +107,7 @@ impl<A: Real> Tape<A> {
             need(hidden, projected),
             need(output, projected && v.projection_clip.is_some()),
         ];
-        let groups = |norm: Option<Norm>| (rows.steps, norm.map_or(0, |norm| norm.over.groups(v.gates().len())));
+        let groups = |norm: Option<NormSpec>| (rows.steps, norm.map_or(0, |norm| norm.over.groups(v.gates().len())));
         let cell = (rows.steps, usize::from(v.cell_norm.is_some()));
         (matrices, [groups(v.input_norm), groups(v.recurrent_norm), groups(v.sum_norm), cell])
     }

@@ -192,8 +192,8 @@ impl<'a> Builder<'a> {
         }
         let variant = &self.config.variant;
         fail(format!(
-            "format {}, variant {}: offset: expected {}, as the library has it, or a bias after the norms that makes up for \
-             it, found {}",
+            "format {}, variant {}: offset: expected {}, which the library adds, or a bias after the norms that absorbs the \
+             difference, found {}",
             self.spec.name,
             variant.name,
             self.shift + variant.offset,
@@ -207,7 +207,7 @@ impl<'a> Builder<'a> {
         match self.entries.iter().find(|entry| !whole(entry)) {
             None => Ok(()),
             Some(entry) => fail(format!(
-                "format {}: expected a variant whose parameters it has tensors for, found {} with {}",
+                "format {}: expected a variant whose parameters all have tensors in this format, found {} with {}",
                 self.spec.name,
                 self.config.variant.name,
                 entry.slot.name()

@@ -1,5 +1,5 @@
-//! Whether a variant computes the same as a format's library, so that weights mean the same in both. ε may differ,
-//! but not the place where it is added.
+//! Checks that a variant computes the same function as a format's library, so that weights mean the same in both. ε
+//! may differ, but not the place where it is added.
 
 use super::fail;
 use super::table::{Cell, Coupling, Part, Rule, Spec, When};
@@ -24,7 +24,12 @@ impl Spec {
             Some(cell) => Ok(cell),
             None => {
                 let kinds: Vec<&str> = cells.iter().map(|cell| cell.kind.name()).collect();
-                fail(format!("format {}: expected a cell of {}, found {}", self.name, kinds.join(" or "), kind.name()))
+                fail(format!(
+                    "format {}: expected a cell of kind {}, found {}",
+                    self.name,
+                    kinds.join(" or "),
+                    kind.name()
+                ))
             }
         }
     }
@@ -85,7 +90,7 @@ impl Spec {
         match cell.offset()? {
             Some(offset) if variant.offset != offset && variant.offset != 0.0 => fail(format!(
                 "format {}, variant {}: offset: expected {offset}, which the library adds by default, or 0, found {}; for a \
-                 cell that was trained with another constant, load it with {offset} and change the variant of the network",
+                 cell that was trained with another constant, load it with {offset}, then change the network's variant",
                 self.name, variant.name, variant.offset
             )),
             _ => Ok(()),

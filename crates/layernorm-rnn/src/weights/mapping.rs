@@ -84,8 +84,8 @@ impl Mapping {
         Ok(Mapping { tensors })
     }
 
-    /// Fails if a tensor is missing or has the wrong shape. This runs before the parameters are allocated: their
-    /// number is then that of the file's numbers, apart from biases that are one there and two here.
+    /// Fails if a tensor is missing or has the wrong shape. This runs before the parameters are allocated, so that a
+    /// network is never larger than its file, apart from biases that are one there and two here.
     pub fn check_shapes(&self, shapes: &BTreeMap<String, Vec<usize>>, places: &Places) -> Result<(), Error> {
         for Foreign { name, shape, .. } in &self.tensors {
             let Some(found) = shapes.get(name) else {

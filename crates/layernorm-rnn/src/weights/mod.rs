@@ -282,7 +282,7 @@ pub fn config_of(bytes: &[u8], format: Format, variant: Variant, prefix: &str) -
     sizes::config_of(format.spec(), variant, prefix, &file::shapes(bytes)?)
 }
 
-/// Does the same as [`config_of`], from the shapes of a set of tensors.
+/// Like [`config_of`], but takes the shapes of a set of tensors.
 pub fn config_of_shapes(
     shapes: &BTreeMap<String, Vec<usize>>,
     format: Format,
@@ -332,7 +332,7 @@ pub fn rounding<A: Float>(network: &Network<A>, format: Format, dtype: Dtype) ->
     Ok(mapping.rounding(params, &mapping.write(params)?, |value| file::rounded(value.to_f64(), dtype)))
 }
 
-/// Writes [`to_bytes`] to a file, via a temporary file beside it, so that the file is replaced atomically.
+/// Writes [`to_bytes`] to a file, via a temporary file next to it, so that the file is replaced atomically.
 pub fn save<A: Float>(network: &Network<A>, format: Format, dtype: Dtype, path: impl AsRef<Path>) -> Result<(), Error> {
     file::replace(path.as_ref(), &to_bytes(network, format, dtype)?)
 }
@@ -358,8 +358,8 @@ pub fn map_gradients<A: Float>(
     checked(gradients, format, config, &places)?.gradients(gradients)
 }
 
-/// Does the same as [`map_gradients`], with the names that the parameters have in a file: those of `names` that begin
-/// with `prefix`.
+/// Like [`map_gradients`], but with the names that the parameters have in a file: those of `names` that begin with
+/// `prefix`.
 pub fn map_gradients_like<'a, A: Float>(
     gradients: &Params<A>,
     format: Format,
@@ -377,7 +377,7 @@ fn checked<A: Float>(params: &Params<A>, format: Format, config: &Config, places
     let (expected, _) = Params::<A>::form_of(config)?;
     if expected != params.entries() {
         return fail(format!(
-            "expected the {} parameters of this config, found {} others",
+            "expected the {} parameters of this config, found {} different ones",
             expected.len(),
             params.entries().len()
         ));

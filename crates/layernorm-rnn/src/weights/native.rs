@@ -3,7 +3,7 @@
 use super::fail;
 use crate::config::{Config, Direction, Noise};
 use crate::error::Error;
-use crate::variant::{Activation, CellNorm, EpsPlace, Kind, Norm, Over, Reset, Update, Variant};
+use crate::variant::{Activation, CellNorm, EpsPlace, Kind, NormSpec, Over, Reset, Update, Variant};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -33,7 +33,7 @@ fn word<T: PartialEq, const N: usize>(words: &Words<T, N>, value: T) -> &'static
     words.iter().find(|(other, _)| *other == value).map_or(NONE, |(_, word)| word)
 }
 
-fn norm(norm: &Norm) -> String {
+fn norm(norm: &NormSpec) -> String {
     let (over, place) = (word(&OVERS, norm.over), word(&PLACES, norm.eps_place));
     format!("{over} {} {} {:?} {place}", word(&GAIN, norm.gain), word(&BIAS, norm.bias), norm.eps)
 }
@@ -132,11 +132,11 @@ fn parse<T: FromStr>(key: &str, text: &str) -> Result<T, Error> {
     }
 }
 
-fn parse_norm(key: &str, text: &str) -> Result<Norm, Error> {
+fn parse_norm(key: &str, text: &str) -> Result<NormSpec, Error> {
     let [over, gain, bias, eps, place] = text.split(' ').collect::<Vec<_>>()[..] else {
         return fail(format!("description of the network: {key}: expected five words, found {text:?}"));
     };
-    Ok(Norm {
+    Ok(NormSpec {
         over: meaning(key, over, &OVERS)?,
         gain: meaning(key, gain, &GAIN)?,
         bias: meaning(key, bias, &BIAS)?,

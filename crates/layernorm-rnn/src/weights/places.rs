@@ -204,6 +204,6 @@ pub(super) fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     match names.len() {
         0 => "no tensors".to_owned(),
         n if n <= FEW => few,
-        n => format!("{few}, … ({n} of them)"),
+        n => format!("{few}, … ({n} in total)"),
     }
 }

@@ -7,7 +7,7 @@
 //! weight_ih [4H, I]      rows of i, f, g, o          one part, W
 //! kernel    [I + H, 4H]  the transpose of that       two parts side by side, W and U
 //! gamma     [2, 4H]      also transposed             two parts side by side, γ of LNx and γ of LNh
-//! B         [D, 8H]      for each direction          two parts below each other, bx and bh
+//! B         [D, 8H]      for each direction          two parts stacked vertically, bx and bh
 //! ```
 
 use crate::params::Slot;

@@ -1,24 +1,33 @@
 //! Networks, sequences and states to test with: random, but the same in every run.
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+use layernorm::parts::SplitMix64;
 use layernorm_rnn::{Config, Kind, Network, Params, State, Variant};
 
-pub struct Rng(pub u64);
+pub struct Rng(SplitMix64);
 
 impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng(SplitMix64::new(seed))
+    }
+
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        self.0 >> 33
+        self.0.next_u64()
+    }
+
+    /// From 0 to 1.
+    pub fn uniform(&mut self) -> f64 {
+        self.0.uniform()
     }
 
     /// Within ±1, and a number that f32 has too.
     pub fn next(&mut self) -> f64 {
-        f64::from((self.bits() as f64 / (1u64 << 31) as f64 * 2.0 - 1.0) as f32)
+        f64::from((self.uniform() * 2.0 - 1.0) as f32)
     }
 
     /// Less than n.
     pub fn below(&mut self, n: usize) -> usize {
-        self.bits() as usize % n
+        self.0.below(n as u64) as usize
     }
 
     pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
@@ -49,7 +58,7 @@ pub fn named(kind: Kind, name: &str) -> Variant {
 
 /// A network in which every parameter matters: gains around 1, the rest within ±0.6. All of them are numbers that f32 has.
 pub fn network(config: &Config, seed: u64) -> Network<f64> {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let mut params = Params::zeros(config).unwrap();
     for entry in params.entries().to_vec() {
         let middle = if entry.slot.is_gain() { 1.0 } else { 0.0 };

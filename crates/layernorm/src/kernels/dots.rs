@@ -59,8 +59,8 @@ impl<S: Simd, T: Element> Terms<Of<S, T>, 2> for Dots<S, T> {
     }
 }
 
-/// Computes sum(g) and sum(g·x̂) of a part of a row: a power of two of blocks, aligned, or the remainder at the row's
-/// end.
+/// Computes sum(g) and sum(g·x̂) of a part of a row: an aligned, power-of-two number of blocks, or the remainder at the
+/// row's end.
 #[derive(Clone, Copy)]
 pub struct PartDots<T: Element> {
     pub(crate) x: *const T,

@@ -4,7 +4,7 @@
 //! m = sum(x)/N    d = x − m    δ = sum(d)/N    v = max(0, fma(−δ, δ, sum(d·d)/N))    r = 1/sqrt(v + ε)
 //! y = fma((d − δ)·r, γ, β)
 //! ```
-//! Not centred (RMS norm): m = δ = 0, so d and d − δ are x to the bit, and v = sum(x·x)/N.
+//! Not centred (RMS norm): m = δ = 0, so d and d − δ are exactly x, and v = sum(x·x)/N.
 //!
 //! A row is read from memory once; the later passes find it in the cache. Rows of up to one block are processed in
 //! groups: their sums are folded together, their divisions and square roots are vectorized, and γ and β are loaded

@@ -29,8 +29,8 @@ pub trait Kernel {
     unsafe fn run<S: Simd>(self) -> Self::Output;
 }
 
-/// Kernels of an element type. Because of the four implementations, kernels are compiled only in this crate, however
-/// many crates call them with a type of their choice.
+/// Kernels of an element type. The implementations for the four types compile the kernels in this crate only, whatever
+/// crates call them.
 pub trait Kernels: Sized {
     /// # Safety
     /// See [`Kernel::run`].
@@ -192,7 +192,7 @@ impl<A: Copy> Stats<A> {
 
 /// γ and β in the arithmetic type. Row i uses the parameters of group `i mod groups`; one parameter serves `span`
 /// consecutive elements of a row (1: one per feature; more: one per channel; the whole row: one per row). An absent γ
-/// is 1 and an absent β is −0: `fma(x̂, 1, −0)` is x̂ to the bit.
+/// is 1 and an absent β is −0: `fma(x̂, 1, −0)` is exactly x̂.
 #[derive(Clone, Copy)]
 pub struct Affine<A> {
     pub(crate) gain: *const A,

@@ -207,7 +207,7 @@ unsafe fn any_rounds<V: Vector, const R: usize>(terms: &impl Terms<V, R>, start:
     fold_vectors(unsafe { lanes.assume_init_mut() })
 }
 
-/// Folds vectors, a power of two of them, high bit first.
+/// Folds vectors, high bit first. Their number is a power of two.
 #[inline(always)]
 fn fold_vectors<V: Vector, const R: usize>(vectors: &mut [[V; R]]) -> [V; R] {
     let mut s = vectors.len() / 2;

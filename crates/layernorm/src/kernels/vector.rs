@@ -13,7 +13,7 @@ pub const MAX_LANES: usize = 16;
 /// Vector of one arithmetic type. Every operation is IEEE 754, round to nearest even, with subnormals.
 ///
 /// # Safety
-/// `LANES` is a power of two of at most [`MAX_LANES`]. Loads and stores access only what they document. No safe code
+/// `LANES` is a power of two, at most [`MAX_LANES`]. Loads and stores access only what they document. No safe code
 /// outside this crate can name the type, because its arithmetic may use instructions that a machine lacks.
 pub unsafe trait Vector: Copy {
     /// Type of a lane.

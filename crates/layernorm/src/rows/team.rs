@@ -1,6 +1,6 @@
 //! Backward for few, long rows: the threads share each row. A member has the same columns in every row, in parts of a
-//! power of two of blocks. So the sums along a row are subtrees of its tree, and the sums down the rows are local to
-//! a member. The members wait for each other once per row, when the sums along it are complete.
+//! power-of-two number of blocks. So the sums of its parts are subtrees of the row's tree, and the sums down the rows
+//! are local to a member. The members wait for each other once per row, when the sums along it are complete.
 
 use super::backward::BackwardPass;
 use super::chunk_tree::ChunkTree;
@@ -21,7 +21,7 @@ pub(super) struct Team {
     rows: usize,
     n: usize,
     members: usize,
-    /// Elements per part: a power of two of blocks.
+    /// Elements per part: a power-of-two number of blocks.
     part: usize,
     /// Parts per row.
     parts: usize,

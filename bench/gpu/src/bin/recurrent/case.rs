@@ -1,6 +1,7 @@
 //! One layer with its data, and both ways to run it: on the GPU, and with the CPU engine.
 
 use half::{bf16, f16};
+use layernorm::parts::SplitMix64;
 use layernorm_cuda::memory::{Buffer, OwnedStream};
 use layernorm_cuda::recurrent::{Gradients, Layer, Number, Order, Parameters, Route, Run, RunBack, Shape, State};
 use layernorm_cuda::{Device, Error, Stream};
@@ -100,12 +101,15 @@ impl Case {
 }
 
 /// Pseudorandom numbers within ±1, the same in every run.
-pub struct Rng(pub u64);
+pub struct Rng(SplitMix64);
 
 impl Rng {
+    pub fn new(seed: u64) -> Rng {
+        Rng(SplitMix64::new(seed))
+    }
+
     pub fn next(&mut self) -> f32 {
-        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (self.0 >> 33) as f32 / (1u64 << 30) as f32 - 1.0
+        (self.0.uniform() * 2.0 - 1.0) as f32
     }
 
     pub fn vec(&mut self, n: usize, scale: f32) -> Vec<f32> {
@@ -153,7 +157,7 @@ pub struct Data {
 impl Data {
     /// Random data in which every parameter matters: gains around 1, matrices scaled so that products are about 1.
     pub fn random(case: &Case, seed: u64) -> Data {
-        let (mut rng, config) = (Rng(seed), case.config());
+        let (mut rng, config) = (Rng::new(seed), case.config());
         let mut params = Params::zeros(&config).unwrap();
         for entry in params.entries().to_vec() {
             let matrix = entry.shape.len() == 2;

@@ -93,7 +93,7 @@ fn check_all(device: &Device, which: Option<&str>) -> bool {
     }
     let held = count_good(&wanted, |case| check::check(device, case, case.hidden > 512));
     let seconds = || begun.elapsed().as_secs_f64();
-    println!("{held} cases hold, {} do not ({:.1} s)", wanted.len() - held, seconds());
+    println!("{held} cases pass, {} fail ({:.1} s)", wanted.len() - held, seconds());
     let among: Vec<&Case> =
         wanted.iter().copied().filter(|case| case.hidden >= 512 && case.batch > 5 && !case.lengths).collect();
     let alone = count_good(&among, |case| check::independent(device, case, 3));

@@ -33,7 +33,7 @@ pub struct Args {
     /// Format of the file [default: detected from the tensor names]
     #[arg(long, value_parser = formats(), help_heading = "Network")]
     pub(super) format: Option<Format>,
-    /// Use exactly the tensors whose names start with this prefix
+    /// Use only the tensors whose names start with this prefix
     #[arg(long, default_value = "", hide_default_value = true, help_heading = "Network")]
     pub(super) prefix: String,
     /// ε of all norms [default: the variant's, or the one stored in a native file]
@@ -53,7 +53,8 @@ pub struct Args {
     /// float64 for float64 input
     #[arg(long, value_name = "HN.npy", help_heading = "States")]
     pub(super) final_h: Option<PathBuf>,
-    /// Output file for c, [L·D, B, H], in the same way (lstm)
+    /// Output file for c after the last step of each sequence, [L·D, B, H], or [L·D, H] for a single sequence, in the
+    /// same type (lstm)
     #[arg(long, value_name = "CN.npy", help_heading = "States")]
     pub(super) final_c: Option<PathBuf>,
 

@@ -70,7 +70,7 @@ impl Job<'_> {
     }
 }
 
-/// Proves and times every size.
+/// Verifies and times every size.
 pub(super) fn run(job: &Job) -> Result<(), Failure> {
     let (variants, sizes) = (job.variants()?, job.sizes()?);
     let progress = Progress::new();

@@ -1,4 +1,4 @@
-//! Proof that the timed results are right, for some sequences of the batch.
+//! Verifies the timed results, for some sequences of the batch.
 //!
 //! 1. **y** is compared with a slow loop in f64 ([`Oracle`]). The tolerance comes from the loop itself: it runs again with every
 //!    intermediate result perturbed, with a random sign, by as much as rounding in the arithmetic type would, which shows how
@@ -24,8 +24,9 @@ const SEQUENCES: usize = 2;
 /// Factor by which errors may exceed those of one random choice of signs.
 const SAFETY: f64 = 8.0;
 
-/// Tolerance of a slope, relative to the size of a sum of terms with random signs. Gradients in f32 have an error of about 10⁻⁵
-/// of their largest, slopes of large networks of 3·10⁻⁴; a mistake changes it by about 1. Rounding of dx is added.
+/// Tolerance of a slope, relative to the size of a sum of terms with random signs. In f32, gradients have an error of
+/// about 10⁻⁵ of the largest one, and slopes of large networks one of 3·10⁻⁴; a mistake changes a slope by about 1.
+/// Rounding of dx is added.
 const SLOPE: f64 = 2e-3;
 
 /// Number of directions. An error that is orthogonal to one direction is not orthogonal to all.
@@ -84,8 +85,8 @@ pub fn prove<T: Number>(work: &mut Work<T>, entrant: &mut Entrant<T>) -> Result<
     for (what, part) in [("y", proof.largest_part_of_bound), ("the gradients", proof.slope_part_of_bound)] {
         if part > 1.0 || part.is_nan() {
             return Err(Failure::out_of_contract(format!(
-                "outside the contract: {what} of {}: expected an error within the bound, found {part:.3e} times it; \
-                 nothing was timed",
+                "outside the contract: {what} of {}: expected an error within the bound, found {part:.3e} times the \
+                 bound; nothing was timed",
                 entrant.name()
             )));
         }
@@ -184,7 +185,8 @@ fn check_slope<T: Number>(
     (slope - expected).abs() / ((SLOPE + 2.0 * narrowing::<T>()) * squares.sqrt() + T::TINY)
 }
 
-/// Runs every pass as it will be timed and compares its bits with those of the sequences alone; returns their number.
+/// Runs every pass as it will be timed and compares its bits with those of the sequences alone. Returns
+/// the number of outputs compared.
 fn check_bits<T: Number>(
     work: &mut Work<T>,
     entrant: &mut Entrant<T>,

@@ -32,7 +32,7 @@ pub struct Report {
 pub struct SizeReport {
     /// The sizes.
     pub shape: Size,
-    /// What was proved of each variant before timing.
+    /// What was verified for each variant before timing.
     pub proofs: Vec<Proved>,
     /// One per variant and pass.
     pub results: Vec<Measured>,
@@ -133,7 +133,7 @@ impl Report {
              has no norms. GFLOP/s counts only the products with W and U, and backward as two forward passes.\n\
              Verified before timing: y against a slow loop in f64, with errors of at most {:.0}% of the tolerance\n\
              for rounding; the gradients against its slope, {:.0}% of the tolerance; {outputs} outputs have the same\n\
-             bits as a sequence alone in plain Rust.",
+             bits as each sequence alone in plain Rust.",
             self.op.to_string().to_uppercase(),
             self.dtype,
             (100.0 * y).ceil(),

@@ -124,7 +124,7 @@ fn sizes_are_refused_before_they_are_allocated() {
 #[test]
 fn pixels_that_a_file_cannot_hold_are_refused_before_they_are_allocated() {
     let error = read(&raw(10_000, 10_000, 8, 0, &[chunk(b"IDAT", b"x")]), 28, 28).unwrap_err();
-    assert_eq!(error, "expected the pixels of 10000×10000, found a file of only 58 bytes");
+    assert_eq!(error, "expected 10000×10000 pixels, found a file of only 58 bytes");
 }
 
 #[test]

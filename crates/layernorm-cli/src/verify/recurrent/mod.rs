@@ -39,7 +39,7 @@ fn team_sizes(cell: Cell) -> [(usize, usize, usize, usize); 2] {
 const WIDE: usize = 64;
 
 /// The largest error allowed for y in f32, in units of 2⁻²⁴. Each step adds a few units to the error of the steps before, and a
-/// norm multiplies it by its gain over the deviation of its row. The largest measured over all variants is 50.
+/// norm multiplies it by its gain over the standard deviation of its row. The largest measured over all variants is 50.
 const LIMIT: f64 = 128.0;
 
 /// What was compared, and the result.

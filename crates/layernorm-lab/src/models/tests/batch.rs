@@ -1,7 +1,7 @@
 //! Whether a sample's logits depend on the other samples of its batch.
 //!
 //! Our kernels give a sample the same bits in any batch. Burn's products do not: flex multiplies a single row in
-//! another order than 64 rows. Bits are therefore compared where only our kernels are used, and logits within the
+//! a different order than 64 rows. Bits are therefore compared where only our kernels are used, and logits within the
 //! rounding error of reordered sums.
 
 use super::*;

@@ -29,7 +29,7 @@ const lab = { charts: {} };
   let ids = 0;
   lab.id = (name) => `${name}-${++ids}`;
 
-  // Content wider than a phone's screen scrolls separately, also by keyboard.
+  // Content wider than a phone's screen scrolls separately, including by keyboard.
   lab.wide = (label, ...children) =>
     lab.el("div", { class: "wide", role: "region", tabindex: "0", "aria-label": label }, ...children);
 }

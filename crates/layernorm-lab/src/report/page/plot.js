@@ -49,7 +49,7 @@ lab.plot = function ({ width, height, x, y, label, top = 10, bare = false }) {
   const room = Math.floor((bottom - top + 30) / TEXT);
   grid.append(lab.svg("text", { class: "name", transform: `translate(13 ${(top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, cut(lab.axisTitle(y.axis), room)));
 
-  // Clip marks to the plot area, also if an axis has fixed limits.
+  // Clip marks to the plot area, even if an axis has fixed limits.
   const clip = lab.svg("rect", { x: left - 6, y: top - 6, width: right - left + 12, height: bottom - top + 6 });
   const id = lab.id("area");
   const marks = lab.svg("g", { class: "marks", "clip-path": `url(#${id})` });

@@ -89,7 +89,7 @@ lab.runs = function (runs) {
     body.replaceChildren(...found.slice(0, limit).map((run) => lab.el("tr", { class: run.diverged ? "diverged" : null }, COLUMNS.map((column) => shown(run, column)))));
     more.hidden = found.length <= limit;
     const bad = found.filter((run) => run.diverged).length;
-    count.textContent = found.length ? `${lab.number(found.length)} of ${lab.count(runs.length, "run")}, ${lab.number(bad)} diverged; ${lab.number(Math.min(limit, found.length))} shown.` : `None of ${lab.count(runs.length, "run")} match these filters.`;
+    count.textContent = found.length ? `${lab.number(found.length)} of ${lab.count(runs.length, "run")}, ${lab.number(bad)} diverged; ${lab.number(Math.min(limit, found.length))} shown.` : `None of the ${lab.count(runs.length, "run")} match these filters.`;
   }
   function refresh() {
     search.value = lab.state.get("runs.q", "");

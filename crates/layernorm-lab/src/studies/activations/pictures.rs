@@ -13,7 +13,8 @@ use crate::training::events::Activations as Seen;
 pub(super) fn story(study: &Activations, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = blank(study.name(), "Hidden activations in three dimensions", study.question(), records);
     story.expectation =
-        "Training separates the classes, with every norm. Which norm separates them most is not predicted.".to_owned();
+        "Training separates the classes with every norm. There is no prediction of which norm separates them best."
+            .to_owned();
     let groups: Vec<Group<'_>> = probed(runs, ID, "activations");
     if groups.is_empty() {
         return story;
@@ -90,7 +91,7 @@ fn clouds(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
         Moment::End => ("end", "After training"),
     };
     let what =
-        "Each point is an image; its colour and shape show the digit. The better the digits are separated, the better";
+        "Each point is an image; its colour and shape show the digit. The more clearly the digits separate, the better";
     let see = match told.is_empty() {
         true => format!("{what}."),
         false => format!(
@@ -157,8 +158,8 @@ fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
         .map(|(norm, start, end)| format!("from {} to {} {}", to_digits(*start, 2), to_digits(*end, 2), with(*norm)))
         .collect();
     let text = format!(
-        "In the first three principal components of the last hidden layer, the fraction of the variance between \
-         classes changes {}. After training it is largest {}.",
+        "In the first three principal components of the last hidden layer, the fraction of the variance that lies \
+         between classes changes {}. After training it is largest {}.",
         told.join(", "),
         with(best.0)
     );

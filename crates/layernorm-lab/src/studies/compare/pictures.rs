@@ -9,7 +9,7 @@ use crate::studies::trained::{Ran, Spread, bars, by_norm, cells, compared, curve
 use std::cmp::Ordering;
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
-    let mut story = tools::story(name, "Norms compared", question, records);
+    let mut story = tools::story(name, "Comparison of norms", question, records);
     story.expectation =
         "Networks learn faster with layer norm than without a norm (Ba, Kiros and Hinton, 2016, section 6). Where \
          batch norm is better, as in convolutional networks (section 6.7), the report shows that too."
@@ -169,8 +169,8 @@ fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
         titles => format!("; {words}: {}", titles.join(", ")),
     };
     let text = format!(
-        "Learns faster with layer norm than without a norm, in every seed: {}{}{}. Final validation errors: {}. Batch \
-         norm has the lowest error of all norms in: {}.",
+        "Networks that learn faster with layer norm than without a norm, in every seed: {}{}{}. Final validation \
+         errors: {}. Networks in which batch norm has the lowest error of all norms: {}.",
         list(&sooner),
         also("slower", &later),
         also("too close to tell", &close),

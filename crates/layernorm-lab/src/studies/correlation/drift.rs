@@ -46,8 +46,8 @@ pub(super) fn charts(groups: &[Probed<'_, Moments>]) -> Vec<Chart> {
         all.into_iter().flatten().collect::<Vec<_>>().join(", ")
     };
     let one = |id: &str, title: &str, y, before: Part, after: Part| {
-        let what = "Solid: the input of the nonlinearity; dashed: the input of the norm. Each is taken over all units \
-                    and images";
+        let what = "Solid: the input of the nonlinearity; dashed: the input of the norm. Each is computed over all \
+                    units and images";
         let see = match told(before, after) {
             told if told.is_empty() => format!("{what}."),
             told => format!("{what}. During training it stays between {told}."),

@@ -15,9 +15,9 @@ const SAME: f64 = 0.0011;
 
 pub(super) fn story(study: &Correlation, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = blank(study.name(), "Correlation of hidden units", study.question(), records);
-    story.expectation = "Batch norm shifts and scales each unit separately, so it changes no correlations over its \
-                         batch. Layer norm shifts and scales each image separately, so it can change them. Neither is \
-                         designed to remove correlations."
+    story.expectation = "Batch norm shifts and scales each unit separately, so it does not change correlations over \
+                         its batch. Layer norm shifts and scales each image separately, so it can change them. Neither \
+                         is designed to remove correlations."
         .to_owned();
     let groups: Vec<Group<'_>> = probed(runs, ID, "correlation");
     if groups.is_empty() {
@@ -80,7 +80,7 @@ fn maps(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
         for group in groups {
             let name = match (group.norm, side) {
                 (Norm::None, Side::Before) => "no norm".to_owned(),
-                (Norm::None, Side::After) => "no norm, the same".to_owned(),
+                (Norm::None, Side::After) => "no norm (unchanged)".to_owned(),
                 (norm, Side::Before) => format!("before {}", words(norm)),
                 (norm, Side::After) => format!("after {}", words(norm)),
             };

@@ -12,7 +12,7 @@ fn batch_norm_changes_no_correlation_and_layer_norm_does() {
         other => panic!("{other:?}"),
     };
     assert_eq!(maps("maps-start"), ["no norm", "after batch norm", "after layer norm"]);
-    assert_eq!(maps("maps-end")[2..5], ["before layer norm", "no norm, the same", "after batch norm"]);
+    assert_eq!(maps("maps-end")[2..5], ["before layer norm", "no norm (unchanged)", "after batch norm"]);
     let ids: Vec<&str> = story.charts.iter().map(|chart| chart.id.as_str()).collect();
     assert_eq!(ids, ["maps-start", "maps-end", "course", "drift-mean", "drift-variance"]);
     // After layer norm the mean is β and the variance γ², which start at 0 and 1.

@@ -56,8 +56,8 @@ fn line_charts(spreads: &[Spread]) -> Vec<Chart> {
         chart(
             "output",
             "Scale of the normalized values",
-            "To the right of σ = √ε each curve is 1; to the left it falls with σ: there ε, not the row, sets the \
-             scale.",
+            "To the right of σ = √ε each curve approaches 1; to the left it falls with σ, because there ε, not the \
+             variance of the row, sets the scale.",
             lines("standard deviation of the output", output, true),
         ),
         chart(
@@ -191,6 +191,6 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
             lost(|half| half.ours)
         ));
     }
-    story.notes.push("ε = 0 is allowed. A constant row then divides 0 by 0 and gives NaN, following IEEE 754.".into());
+    story.notes.push("ε = 0 is allowed. A constant row then divides 0 by 0 and gives NaN, as in IEEE 754.".into());
     story
 }

@@ -20,7 +20,7 @@ pub(super) fn story(study: &GradientFlow, runs: &[Ran], records: &[Record]) -> S
     let mut story = blank(study.name(), "Vanishing and exploding gradients", study.question(), records);
     story.expectation =
         "Without a norm, the gradient shrinks (or grows) by about the same factor in every layer and time step. Layer \
-         norm keeps the scale of the summed inputs, and so this factor, close to 1 (Ba, Kiros and Hinton, 2016, \
+         norm keeps the scale of the summed inputs, and thus this factor, close to 1 (Ba, Kiros and Hinton, 2016, \
          section 3). At the start, when all networks have the same weights, the gradient should decay less with layer \
          norm."
             .to_owned();
@@ -160,7 +160,7 @@ fn log(seen: &Gradients, place: usize) -> Option<f64> {
     seen.norms.get(place).copied().flatten().filter(|&norm| norm > 0.0).map(f64::log10)
 }
 
-/// The same, with a gradient of 0 replaced by the smallest positive number in f32, which gives a lower bound of the
+/// The same, with a gradient of 0 replaced by the smallest positive number in f32, which gives a lower bound on the
 /// decay.
 fn log_or_least(seen: &Gradients, place: usize) -> Option<f64> {
     let norm = seen.norms.get(place).copied().flatten()?;

@@ -56,8 +56,8 @@ pub(super) fn measure(run: &Path, x: &[f32], n: usize, observer: &mut dyn Observ
     put.map_err(|error: io::Error| Error::Run(error.to_string()))
 }
 
-/// The best time per call of each implementation, in seconds. Implementations take turns over many rounds, so that a
-/// disturbance affects all of them.
+/// The best time per call of each implementation, in seconds. Implementations take turns over many rounds, so that
+/// noise affects all of them alike.
 fn race(x: &[f32], n: usize, cx: &mut Context) -> Result<Vec<f64>, layernorm::Error> {
     let mut y = vec![0.0; x.len()];
     let mut time = |way: Way, calls: usize| {

@@ -1,17 +1,17 @@
 //! The story: Table 1 with the measured value in every cell.
 
-use super::{Change, EPS, Invariance, Kind, Norm, Seen};
+use super::{Change, EPS, Invariance, Kind, NormRow, Seen};
 use crate::records::Record;
 use crate::report::{Cell, Chart, Picture, Story, Table, Tile, Tone};
 use crate::studies::Study;
 use crate::studies::tools::{chart, events, short, story as blank};
 
-impl Norm {
+impl NormRow {
     fn name(self) -> &'static str {
         match self {
-            Norm::Batch => "batch norm",
-            Norm::Weight => "weight norm",
-            Norm::Layer => "layer norm",
+            NormRow::Batch => "batch norm",
+            NormRow::Weight => "weight norm",
+            NormRow::Layer => "layer norm",
         }
     }
 }
@@ -30,48 +30,48 @@ impl Change {
 }
 
 /// Table 1 of the paper.
-pub(super) fn paper(norm: Norm, change: Change) -> bool {
+pub(super) fn paper(norm: NormRow, change: Change) -> bool {
     use Change::*;
     match norm {
-        Norm::Batch => matches!(change, WeightsScaled | UnitScaled | DataScaled | DataShifted),
-        Norm::Weight => matches!(change, WeightsScaled | UnitScaled),
-        Norm::Layer => matches!(change, WeightsScaled | WeightsShifted | DataScaled | CaseScaled),
+        NormRow::Batch => matches!(change, WeightsScaled | UnitScaled | DataScaled | DataShifted),
+        NormRow::Weight => matches!(change, WeightsScaled | UnitScaled),
+        NormRow::Layer => matches!(change, WeightsScaled | WeightsShifted | DataScaled | CaseScaled),
     }
 }
 
 /// The mathematical reason.
-fn why(norm: Norm, change: Change) -> &'static str {
+fn why(norm: NormRow, change: Change) -> &'static str {
     use Change::*;
     match (norm, change) {
-        (Norm::Weight, WeightsScaled | UnitScaled) => "kw/‖kw‖ = w/‖w‖.",
-        (Norm::Weight, WeightsShifted) => "w + c and w have different directions.",
-        (Norm::Weight, DataScaled | CaseScaled) => {
+        (NormRow::Weight, WeightsScaled | UnitScaled) => "kw/‖kw‖ = w/‖w‖.",
+        (NormRow::Weight, WeightsShifted) => "w + c and w have different directions.",
+        (NormRow::Weight, DataScaled | CaseScaled) => {
             "The direction of w does not change, so the output scales with the data."
         }
-        (Norm::Weight, DataShifted) => "Every output shifts by w·c/‖w‖.",
-        (Norm::Batch, WeightsScaled | UnitScaled) => {
+        (NormRow::Weight, DataShifted) => "Every output shifts by w·c/‖w‖.",
+        (NormRow::Batch, WeightsScaled | UnitScaled) => {
             "A unit's activations, and their mean and σ over the batch, are all multiplied by k, which cancels."
         }
-        (Norm::Batch, WeightsShifted) => {
+        (NormRow::Batch, WeightsShifted) => {
             "In sample n every activation shifts by c·xₙ, which differs between samples, so the mean over the batch \
              does not remove it."
         }
-        (Norm::Batch, DataScaled) => "All activations, means and σ are multiplied by k, which cancels.",
-        (Norm::Batch, DataShifted) => {
+        (NormRow::Batch, DataScaled) => "All activations, means and σ are multiplied by k, which cancels.",
+        (NormRow::Batch, DataShifted) => {
             "A unit's activation shifts by w·c, the same in every sample, so the mean over the batch removes it."
         }
-        (Norm::Batch, CaseScaled) => {
+        (NormRow::Batch, CaseScaled) => {
             "One sample changes the mean and σ that normalize all samples, and its own distance from the mean."
         }
-        (Norm::Layer, WeightsScaled | DataScaled | CaseScaled) => {
+        (NormRow::Layer, WeightsScaled | DataScaled | CaseScaled) => {
             "All activations of a sample, their mean and their σ are multiplied by k, which cancels; other samples \
              have no effect."
         }
-        (Norm::Layer, WeightsShifted) => {
+        (NormRow::Layer, WeightsShifted) => {
             "In each sample every activation shifts by the same amount c·x, so the mean over the units removes it."
         }
-        (Norm::Layer, UnitScaled) => "One unit changes the mean and σ that normalize all units of the sample.",
-        (Norm::Layer, DataShifted) => {
+        (NormRow::Layer, UnitScaled) => "One unit changes the mean and σ that normalize all units of the sample.",
+        (NormRow::Layer, DataShifted) => {
             "Unit i shifts by wᵢ·c, which differs between units, so the mean over the units does not remove it."
         }
     }
@@ -80,7 +80,7 @@ fn why(norm: Norm, change: Change) -> &'static str {
 /// A cell: all measurements of a norm and a change in one type.
 struct Summary {
     kind: Kind,
-    norm: Norm,
+    norm: NormRow,
     change: Change,
     /// The largest deviation over amounts and seeds, without ε.
     deviation: f64,
@@ -92,7 +92,7 @@ struct Summary {
 }
 
 impl Summary {
-    fn of(seen: &[Seen], kind: Kind, norm: Norm, change: Change) -> Option<Summary> {
+    fn of(seen: &[Seen], kind: Kind, norm: NormRow, change: Change) -> Option<Summary> {
         let cell = || seen.iter().filter(|s| (s.case.kind, s.case.norm, s.case.change) == (kind, norm, change));
         let of_eps = |eps: f64| cell().filter(move |s| s.case.eps == eps);
         let worst =
@@ -150,9 +150,9 @@ fn grid(seen: &[Seen], kind: Kind) -> Chart {
         &format!("Table 1, measured in {name} ({id})"),
         "Blue: invariant; the number is rounding error. Hatched: the output changes.",
         Picture::Grid {
-            rows: Norm::ALL.map(|norm| norm.name().to_owned()).to_vec(),
+            rows: NormRow::ALL.map(|norm| norm.name().to_owned()).to_vec(),
             columns: Change::ALL.map(|change| change.name().to_owned()).to_vec(),
-            cells: Norm::ALL.map(row).to_vec(),
+            cells: NormRow::ALL.map(row).to_vec(),
             scale: "invariant or not; the largest change of the output, relative to its largest value".to_owned(),
         },
     )
@@ -160,7 +160,7 @@ fn grid(seen: &[Seen], kind: Kind) -> Chart {
 
 fn numbers(seen: &[Seen]) -> Table {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
-    for norm in Norm::ALL {
+    for norm in NormRow::ALL {
         for change in Change::ALL {
             let [double, single] = [Kind::F64, Kind::F32].map(|kind| Summary::of(seen, kind, norm, change));
             let number = |summary: &Option<Summary>, of: fn(&Summary) -> Option<f64>| summary.as_ref().and_then(of);
@@ -201,7 +201,7 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
     }
     let cells: Vec<Summary> = [Kind::F64, Kind::F32]
         .into_iter()
-        .flat_map(|kind| Norm::ALL.into_iter().flat_map(move |norm| Change::ALL.map(|change| (kind, norm, change))))
+        .flat_map(|kind| NormRow::ALL.into_iter().flat_map(move |norm| Change::ALL.map(|change| (kind, norm, change))))
         .filter_map(|(kind, norm, change)| Summary::of(&seen, kind, norm, change))
         .collect();
     let agree = cells.iter().filter(|cell| cell.agrees()).count();
@@ -218,7 +218,7 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
         still(Kind::F32),
         moved.map_or(String::new(), |moved| format!("; where it is no, by at least {}", short(moved)))
     );
-    let whole = cells.len() == 2 * Norm::ALL.len() * Change::ALL.len();
+    let whole = cells.len() == 2 * NormRow::ALL.len() * Change::ALL.len();
     story.as_expected = if agree < cells.len() { Some(false) } else { whole.then_some(true) };
     story.charts = vec![grid(&seen, Kind::F64), grid(&seen, Kind::F32)];
     story.numbers = Some(numbers(&seen));
@@ -229,8 +229,8 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
 fn notes(cells: &[Summary]) -> Vec<String> {
     let mut notes = vec![
         "The changes: W → kW; W → W + 1cᵀ (the same vector c is added to every unit's incoming weights); wᵢ → kwᵢ for \
-         one unit; x → kx for all samples; x → x + c for all samples; x → kx for one sample. k is 2, 0.5 and 10, and c \
-         is a random vector times these. A negative k would flip the sign of the normalized values and is not \
+         one unit; x → kx for all samples; x → x + c for all samples; x → kx for one sample. k is 2, 0.5 or 10, and c \
+         is a random vector times one of these. A negative k would flip the sign of the normalized values and is not \
          considered."
             .to_owned(),
         "ε is 0 in the table, because the paper's formulas have none. With ε, scaling by k is equivalent to dividing ε \

@@ -28,7 +28,7 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
         "Plain gradient descent without momentum. Adam normalizes the gradient's magnitude, which would hide the \
          difference."
             .to_owned(),
-        "“diverged”: the loss became NaN or infinite in every seed; “2 of 3”: in two of three.".to_owned(),
+        "“diverged”: the loss became NaN or infinite in every seed; “diverged 2 of 3”: in two of three.".to_owned(),
     ];
     story
 }

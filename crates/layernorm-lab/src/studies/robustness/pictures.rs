@@ -76,7 +76,7 @@ fn tests(runs: &[Ran], kind: &str, title: &str, values: &[f64], x: Axis) -> Char
     let y = Axis { label: "test error".to_owned(), ..percent_axis() };
     let picture = Picture::Lines { x, y, series: NORMS.map(curve).to_vec(), scrub: false };
     let see = "The networks were trained on unchanged images (factor 1, offset 0); the curves show how the error grows \
-               away from that.";
+               as the test images depart from that.";
     chart(&format!("test-{kind}"), title, see, picture)
 }
 

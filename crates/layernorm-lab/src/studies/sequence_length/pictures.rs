@@ -185,9 +185,9 @@ fn answer(groups: &[Group<'_>], rows: usize) -> (String, Option<bool>) {
     let beyond = |norm| found.iter().find(|(of, _)| *of == norm).map(|(_, errors)| &errors[1..]);
     if let (Some(layer), Some(none)) = (beyond(Norm::Layer), beyond(Norm::None)) {
         text += match layer.iter().zip(none).all(|(layer, none)| layer.mean < none.mean) {
-            true => " On longer sequences than in training, the error with layer norm is lower than without a norm.",
+            true => " On sequences longer than in training, the error with layer norm is lower than without a norm.",
             false => {
-                " On longer sequences than in training, the error with layer norm is not always lower than without a \
+                " On sequences longer than in training, the error with layer norm is not always lower than without a \
                       norm."
             }
         };

@@ -26,7 +26,7 @@ pub(super) struct Bits {
     pub(super) numbers: usize,
     /// Bits of y that differ between a batch of 64 and batches of 1.
     pub(super) batch: u64,
-    /// Bits of y that differ when the batch is in another order.
+    /// Bits of y that differ when the batch is in a different order.
     pub(super) order: u64,
     /// Bits of y that differ between training (which saves statistics) and inference.
     pub(super) training: u64,

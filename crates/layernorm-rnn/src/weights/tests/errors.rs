@@ -227,7 +227,7 @@ fn a_file_is_replaced_whole_or_not_at_all() {
     let nowhere = folder.path().join("no/where");
     says(
         &save(&network, Format::Torch, Dtype::F64, nowhere).unwrap_err().to_string(),
-        &["no/where", "create a file beside it"],
+        &["no/where", "create a temporary file next to it"],
     );
     says(&save(&network, Format::Torch, Dtype::F64, "..").unwrap_err().to_string(), &["is a directory"]);
     assert_eq!(count(), 2);

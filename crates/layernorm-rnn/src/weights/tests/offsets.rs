@@ -153,7 +153,7 @@ fn other_constants_are_refused() {
     // No bias can absorb it.
     let bare = Variant { input_bias: false, recurrent_bias: false, ..named(Kind::Lstm, "none") };
     let error = to_bytes(&network(Config::new(bare, I, H)), Format::Contrib, Dtype::F64).unwrap_err().to_string();
-    assert!(error.contains("offset: expected 1, as the library has it, or a bias"), "{error}");
+    assert!(error.contains("offset: expected 1, which the library adds, or a bias"), "{error}");
     let error = Variant { offset: 1.0, update: Update::TakesNew, ..Variant::plain(Kind::Rnn) }.check().unwrap_err();
     assert!(error.to_string().contains("offset"), "{error}");
 }

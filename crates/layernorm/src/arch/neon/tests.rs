@@ -6,41 +6,31 @@ use crate::element::{Element, Float};
 use crate::kernels::backward::{Backward, ParameterSums};
 use crate::kernels::forward::{Forward, Residual};
 use crate::kernels::{Affine, Kernel, RowNorm, Rows, Stats};
+use crate::random::SplitMix64;
 
-/// Random bits (xorshift64*).
-struct Bits(u64);
-
-impl Bits {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-    /// Returns a roughly normal number, with mean 0 and standard deviation 1.
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.next() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
-    }
+/// Returns a roughly normal number, with mean 0 and standard deviation 1.
+fn normal(random: &mut SplitMix64) -> f64 {
+    (0..12).map(|_| random.uniform()).sum::<f64>() - 6.0
 }
 
 /// Returns zeros, subnormals, ones, the ends of the range, infinities, quiet and signalling NaNs; arbitrary bits;
 /// ordinary numbers.
 fn f32_values() -> Vec<f32> {
     let special = [0, 1, 0x7F_FFFF, 0x80_0000, 0x3F80_0000, 0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_1234, 0x7F80_0001];
-    let mut bits = Bits(1);
+    let mut random = SplitMix64::new(1);
     let mut values: Vec<f32> = special.iter().flat_map(|&x| [x, x | 1 << 31]).map(f32::from_bits).collect();
-    values.extend((0..12).map(|_| f32::from_bits(bits.next() as u32)));
-    values.extend((0..25).map(|_| bits.normal() as f32));
+    values.extend((0..12).map(|_| f32::from_bits(random.next_u64() as u32)));
+    values.extend((0..25).map(|_| normal(&mut random) as f32));
     values
 }
 
 fn f64_values() -> Vec<f64> {
     let special =
         [0, 1, (1 << 52) - 1, 1 << 52, 0x3FF << 52, (0x7FF << 52) - 1, 0x7FF << 52, 0xFFF8 << 48, 0x7FF0_0001 << 32];
-    let mut bits = Bits(2);
+    let mut random = SplitMix64::new(2);
     let mut values: Vec<f64> = special.iter().flat_map(|&x| [x, x ^ 1 << 63]).map(f64::from_bits).collect();
-    values.extend((0..12).map(|_| f64::from_bits(bits.next())));
-    values.extend((0..25).map(|_| bits.normal()));
+    values.extend((0..12).map(|_| f64::from_bits(random.next_u64())));
+    values.extend((0..25).map(|_| normal(&mut random)));
     values
 }
 
@@ -222,12 +212,12 @@ struct Mode {
 impl<T: Element> Case<T> {
     /// Creates rows of every kind: ordinary, far from 0, constant, with a NaN, overflowing, subnormal.
     fn new(n: usize) -> Self {
-        let mut bits = Bits(n as u64);
+        let mut random = SplitMix64::new(n as u64);
         let huge = if size_of::<T>() == 8 { 1e200 } else { 1e30 };
         let number = |x: f64| T::Acc::from_f64(x);
         let mut tensor = |kinds: bool| -> Vec<T> {
             let element = |i: usize| {
-                let z = bits.normal();
+                let z = normal(&mut random);
                 T::narrow(number(match (kinds, i / n) {
                     (true, 1) => 1000.0 + z,
                     (true, 2) => 0.7,
@@ -240,7 +230,7 @@ impl<T: Element> Case<T> {
             (0..ROWS * n).map(element).collect()
         };
         let (x, other, dy) = (tensor(true), tensor(false), tensor(false));
-        let mut parameter = || (0..n.max(ROWS)).map(|_| number(bits.normal())).collect();
+        let mut parameter = || (0..n.max(ROWS)).map(|_| number(normal(&mut random))).collect();
         Case { n, x, other, dy, gain: parameter(), bias: parameter() }
     }
 

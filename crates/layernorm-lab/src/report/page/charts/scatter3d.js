@@ -3,6 +3,26 @@ const START = { yaw: 32, pitch: 22 };
 const SPEED = 9; // degrees per second
 const HELP = "Drag or use the arrow keys to rotate.";
 
+// Rotates by dragging and by arrow keys. `by` turns by degrees, `stop` ends the automatic rotation and saves the view.
+function rotates(canvas, by, stop, turning) {
+  let from = null;
+  canvas.addEventListener("pointerdown", (event) => { from = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!from) return;
+    if (turning()) stop();
+    by((event.clientX - from[0]) * 0.5, (event.clientY - from[1]) * 0.5);
+    from = [event.clientX, event.clientY];
+  });
+  for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { if (from && !turning()) stop(); from = null; });
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: [-6, 0], ArrowRight: [6, 0], ArrowUp: [0, 6], ArrowDown: [0, -6] }[event.key];
+    if (!step) return;
+    event.preventDefault();
+    by(...step);
+    stop();
+  });
+}
+
 lab.charts.scatter3d = function (chart, view) {
   const panels = (chart.panels ?? []).map((panel) => ({ name: panel.name, cloud: lab.cube(panel.points ?? []) }));
   if (!panels.some(({ cloud }) => cloud.points.length)) return { empty: "There are no finite points to draw." };
@@ -63,24 +83,7 @@ lab.charts.scatter3d = function (chart, view) {
     label();
     paint();
   }
-  for (const canvas of canvases) {
-    let from = null;
-    canvas.addEventListener("pointerdown", (event) => { from = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); });
-    canvas.addEventListener("pointermove", (event) => {
-      if (!from) return;
-      if (wanted) stop();
-      by((event.clientX - from[0]) * 0.5, (event.clientY - from[1]) * 0.5);
-      from = [event.clientX, event.clientY];
-    });
-    for (const end of ["pointerup", "pointercancel"]) canvas.addEventListener(end, () => { if (from && !wanted) stop(); from = null; });
-    canvas.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: [-6, 0], ArrowRight: [6, 0], ArrowUp: [0, 6], ArrowDown: [0, -6] }[event.key];
-      if (!step) return;
-      event.preventDefault();
-      by(...step);
-      stop();
-    });
-  }
+  for (const canvas of canvases) rotates(canvas, by, stop, turning);
   new IntersectionObserver((entries) => {
     visible = entries.at(-1).isIntersecting;
     run();
