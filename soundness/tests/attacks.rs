@@ -129,7 +129,7 @@ fn parameters_of_another_network() {
 #[test]
 fn backward_through_something_else() {
     let (small, large) = (network(2, 2), network(8, 16));
-    let x = vec![0.5f32; 8 * 3];
+    let x = [0.5f32; 8 * 3];
     let mut runner = Runner::default();
     runner.train(&small, &Sequences::new(&x[..6], 3, 1), None, Training::default()).unwrap();
     assert_eq!(runner.backward(&large, &[0f32; 48], None).unwrap_err(), Error::OtherNetwork);

@@ -73,7 +73,7 @@ fn change(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     let at = random.below(bytes.len());
     match random.below(10) {
         0 if !bytes.is_empty() => bytes[at] ^= 1 << random.below(8),
-        1 if !bytes.is_empty() => bytes[at] = random.next() as u8,
+        1 if !bytes.is_empty() => bytes[at] = random.bits() as u8,
         2 | 3 => binary_number(bytes, random),
         4 | 5 => number_in_digits(bytes, random),
         6 => bytes.truncate(at),

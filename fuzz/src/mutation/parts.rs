@@ -98,10 +98,7 @@ fn chunk(part: &[u8]) -> Vec<u8> {
     [&(body.len().saturating_sub(4) as u32).to_be_bytes()[..], &body, &crc.sum().to_be_bytes()].concat()
 }
 
-fn packed<W: Write>(mut encoder: W, bytes: &[u8]) -> Vec<u8>
-where
-    W: Finish,
-{
+fn packed<W: Write + Finish>(mut encoder: W, bytes: &[u8]) -> Vec<u8> {
     encoder.write_all(bytes).expect("writing into memory cannot fail");
     encoder.finished()
 }

@@ -85,7 +85,7 @@ fn models() -> Vec<(String, Vec<u8>)> {
 fn calls() -> Vec<(String, Vec<u8>)> {
     let call = |number: u64| {
         let mut random = Random::new(number);
-        let bytes = (0..64 << number).map(|_| random.next() as u8).collect();
+        let bytes = (0..64 << number).map(|_| random.bits() as u8).collect();
         (format!("call-{number}"), bytes)
     };
     (0..4).map(call).collect()
