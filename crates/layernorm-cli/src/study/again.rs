@@ -44,7 +44,7 @@ fn resuming(mut words: Vec<String>) -> Vec<String> {
 }
 
 /// Joins words, quoted for a shell.
-fn join(words: &[String]) -> String {
+pub fn join(words: &[String]) -> String {
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 

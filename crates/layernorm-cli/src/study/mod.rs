@@ -8,6 +8,8 @@ mod again;
 mod bars;
 pub mod interrupt;
 mod lines;
+mod merge;
+mod slurm;
 mod summary;
 mod view;
 
@@ -21,7 +23,7 @@ use crate::show;
 use layernorm::Context;
 use layernorm_lab::data::Dataset;
 use layernorm_lab::report::About;
-use layernorm_lab::session::{self, Options, Outcome, REPORT, Session};
+use layernorm_lab::session::{self, Options, Outcome, REPORT, Session, Shard};
 use layernorm_lab::studies::{Settings, Study, catalog};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -42,7 +44,15 @@ Existing runs in the folder:
   Runs with the same settings are kept: finished runs are not repeated, and others continue from their last record, even
   after Ctrl-C or a crash. More seeds or studies add runs. Runs with the same names but different settings are never
   overwritten: they are moved to old-1/, old-2/, … in the folder, and `layernorm report` can still show them. With
-  --resume nothing is moved, and runs with different settings are an error.";
+  --resume nothing is moved, and runs with different settings are an error.
+
+Several machines:
+  layernorm study all --shard 3/8 --out part-3     the third of eight parts, in a folder of its own
+  layernorm study merge all part-1 part-2 …        the union of the parts, and its report
+  layernorm study all --shared --out /net/lab      any number of processes with the same command share one folder: each
+                                                   run is executed once, and runs of killed processes are continued
+  layernorm study all --engine slurm --array 0-63 --out /net/lab
+                                                   an array job of 64 shards and a job that merges them";
 
 /// Run studies of what normalization does to networks trained on real digits, and write one report.
 ///
@@ -51,8 +61,10 @@ Existing runs in the folder:
 ///
 /// Exit status: 0 on success, 1 if a run failed, 2 if the arguments or files are invalid, 130 after Ctrl-C.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Studies to run [default: all]
     #[arg(value_name = "NAME|all")]
     names: Vec<String>,
@@ -86,11 +98,41 @@ pub struct Args {
     /// Continue the runs in the folder; fail if their settings differ
     #[arg(long)]
     resume: bool,
+    /// Execute part I of N of the runs: all parts take about as long
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+    /// Share the folder with other processes that run the same command; with --shard, that part comes first
+    #[arg(long)]
+    shared: bool,
+    /// Where to execute the runs
+    #[arg(long, value_enum, default_value_t = Engine::Local, conflicts_with_all = ["shard", "shared", "resume"])]
+    engine: Engine,
+    /// With --engine slurm: indices of the array job, one shard each
+    #[arg(long, value_name = "FIRST-LAST", default_value = "0-7")]
+    array: slurm::Array,
+    /// With --engine slurm: arguments for sbatch, such as "--partition=cpu --cpus-per-task=4"
+    #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
+    sbatch_args: Option<String>,
+}
+
+/// Where the runs are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Engine {
+    /// In this process.
+    Local,
+    /// In an array job of Slurm, on machines that share the output folder.
+    Slurm,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Merge(merge::Args),
 }
 
 impl Default for Args {
     fn default() -> Self {
         Args {
+            command: None,
             names: Vec::new(),
             list: false,
             full: false,
@@ -102,6 +144,11 @@ impl Default for Args {
             out: OUT.into(),
             jobs: None,
             resume: false,
+            shard: None,
+            shared: false,
+            engine: Engine::Local,
+            array: slurm::Array::default(),
+            sbatch_args: None,
         }
     }
 }
@@ -142,6 +189,9 @@ pub fn learning_rate(text: &str) -> Result<f64, String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
+    if let Some(Command::Merge(args)) = &args.command {
+        return merge::run(args);
+    }
     if args.list {
         return show::print(&list());
     }
@@ -152,6 +202,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None => Dataset::embedded()?,
     };
     let options = args.options(studies);
+    if args.engine == Engine::Slurm {
+        let outcome = slurm::run(&args, &options, &data)?;
+        return tell(&args.out, &names, &outcome);
+    }
     let wanted = options.workers;
     let session = Session::open(options, data)?;
     if session.workers() < wanted {
@@ -161,7 +215,25 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if outcome.stopped {
         return Err(stopped(&outcome, &args.out));
     }
-    tell(&args.out, &names, &outcome)
+    match args.shard {
+        Some(shard) if !args.shared => tell_shard(shard, &args.out, &outcome),
+        _ => tell(&args.out, &names, &outcome),
+    }
+}
+
+/// Says that a shard is complete; the report is made of all shards.
+fn tell_shard(shard: Shard, out: &Path, outcome: &Outcome) -> Result<(), Failure> {
+    if let Some(failed) = failures(outcome) {
+        return Err(Failure::failed(failed));
+    }
+    let runs = if outcome.total == 1 { "run" } else { "runs" };
+    show::print(&format!(
+        "Shard {shard} is complete: {} {runs} in {}.\n\nNext, when all shards are complete:\n  \
+         layernorm study merge OUT {} …\n",
+        outcome.total,
+        out.display(),
+        out.display()
+    ))
 }
 
 impl Args {
@@ -176,7 +248,8 @@ impl Args {
         };
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let workers = self.jobs.unwrap_or_else(cores);
-        Options { folder: self.out.clone(), studies, settings, workers, resume: self.resume }
+        let (resume, shard, shared) = (self.resume, self.shard, self.shared);
+        Options { folder: self.out.clone(), studies, settings, workers, resume, shard, shared }
     }
 }
 

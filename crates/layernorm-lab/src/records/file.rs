@@ -4,9 +4,22 @@ use super::Error;
 use super::lines::{self, Event, Header, Line, Mark, Parsed, Record};
 use layernorm_files::open_regular;
 use serde_json::Value;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+
+/// Opens or creates a run's file.
+fn open_file(folder: &Path, header: &Header) -> Result<(PathBuf, File), Error> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if header.run.is_empty() || header.run.starts_with('.') || !header.run.chars().all(fits) {
+        return Err(Error::Name { run: header.run.clone() });
+    }
+    let path = folder.join(format!("{}.jsonl", header.run));
+    std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
+    let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).to_owned();
+    let file = open_regular(&path, &options).map_err(|error| Error::io(&path)(error.into_parts().2))?;
+    Ok((path, file))
+}
 
 /// A run's file, open for appending.
 #[derive(Debug)]
@@ -22,14 +35,22 @@ impl RunFile {
     /// Opens or creates a run's file in a folder. Records of a killed run are kept; a broken last line is removed. A
     /// file of another run is an error and is not changed.
     pub fn open(folder: &Path, header: Header) -> Result<RunFile, Error> {
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if header.run.is_empty() || header.run.starts_with('.') || !header.run.chars().all(fits) {
-            return Err(Error::Name { run: header.run });
+        let (path, file) = open_file(folder, &header)?;
+        RunFile::read(path, file, header)
+    }
+
+    /// Like [`open`](Self::open), for processes that share the folder: locks the file until it is dropped or the process
+    /// ends. `None` if another process has locked it.
+    pub fn claim(folder: &Path, header: Header) -> Result<Option<RunFile>, Error> {
+        let (path, file) = open_file(folder, &header)?;
+        match file.try_lock() {
+            Ok(()) => RunFile::read(path, file, header).map(Some),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(Error::io(&path)(error)),
         }
-        let path = folder.join(format!("{}.jsonl", header.run));
-        std::fs::create_dir_all(folder).map_err(Error::io(folder))?;
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).to_owned();
-        let mut file = open_regular(&path, &options).map_err(|error| Error::io(&path)(error.into_parts().2))?;
+    }
+
+    fn read(path: PathBuf, mut file: File, header: Header) -> Result<RunFile, Error> {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(Error::io(&path))?;
         let Parsed { record, marks } = match lines::parse(&bytes).map_err(Error::of(&path))? {

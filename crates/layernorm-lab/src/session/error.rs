@@ -61,6 +61,18 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Records that cannot be in one folder.
+    Conflict {
+        /// The two files.
+        paths: [PathBuf; 2],
+        /// Why.
+        what: String,
+    },
+    /// The folder's file system has no file locks, which processes that share a folder need.
+    NoLocks {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The folder has no finished run.
     Nothing {
         /// The folder searched for runs.
@@ -133,6 +145,15 @@ impl fmt::Display for Error {
                 f,
                 "{}: expected this program's lock file, found another file, which was not changed; choose another folder",
                 shown(path)
+            ),
+            Error::Conflict { paths: [one, other], what } => {
+                write!(f, "cannot merge {} and {}: {what}", shown(one), shown(other))
+            }
+            Error::NoLocks { folder } => write!(
+                f,
+                "{}: this file system has no file locks, which --shared needs; give each shard a folder of its own and \
+                 merge them",
+                shown(folder)
             ),
             Error::Nothing { runs } => {
                 write!(

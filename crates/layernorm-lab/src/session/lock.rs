@@ -1,15 +1,16 @@
-//! Only one session per folder: a file lock of the operating system, which is released when the process ends.
+//! Only one session per folder, or several that share it: a file lock of the operating system, which is released when the
+//! process ends.
 
 use super::Error;
 use layernorm_files::open_regular;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The locked file. It is never removed, because a lock on a removed file excludes no other process.
 const NAME: &str = ".lock";
 
-/// An exclusive lock of a folder, released on drop.
+/// A lock of a folder, released on drop.
 #[derive(Debug)]
 pub struct Lock {
     /// Held, not used.
@@ -17,27 +18,16 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// Creates the folder if it does not exist, and locks it.
+    /// Creates the folder if it does not exist, and locks it for this process alone.
     ///
     /// # Errors
     /// [`Error::Busy`] if another process holds it, [`Error::ForeignLock`] if the file is not ours, [`Error::Io`]; also
     /// for a symbolic link, which is not followed.
     pub fn take(folder: &Path) -> Result<Lock, Error> {
-        fs::create_dir_all(folder).map_err(Error::io(folder))?;
-        let path = folder.join(NAME);
-        let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).to_owned();
-        let mut file = open_regular(&path, &options).map_err(Error::file)?;
-        // If the system does not allow reading locked files, the holder stays unknown.
-        let holder = holder(&mut file).unwrap_or_default();
-        if !is_ours(&holder) {
-            return Err(Error::ForeignLock { path });
-        }
+        let (mut file, path, holder) = open(folder)?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let holder = String::from_utf8_lossy(&holder).trim().to_owned();
-                return Err(Error::Busy { folder: folder.to_owned(), holder });
-            }
+            Err(TryLockError::WouldBlock) => return Err(Error::Busy { folder: folder.to_owned(), holder }),
             // Some network drives do not support locks; work without one there.
             Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {}
             Err(TryLockError::Error(error)) => return Err(Error::Io { path, source: error }),
@@ -51,6 +41,36 @@ impl Lock {
         put(&mut file).map_err(Error::io(&path))?;
         Ok(Lock { _file: file })
     }
+
+    /// The same, together with other processes that share the folder.
+    ///
+    /// # Errors
+    /// Those of [`take`](Self::take), and [`Error::NoLocks`].
+    pub fn share(folder: &Path) -> Result<Lock, Error> {
+        let (file, path, holder) = open(folder)?;
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(Error::Busy { folder: folder.to_owned(), holder }),
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
+                Err(Error::NoLocks { folder: folder.to_owned() })
+            }
+            Err(TryLockError::Error(error)) => Err(Error::Io { path, source: error }),
+        }
+    }
+}
+
+/// Opens the lock file of a folder, which is created if it does not exist. Returns the file, its path and its last holder.
+fn open(folder: &Path) -> Result<(File, PathBuf, String), Error> {
+    fs::create_dir_all(folder).map_err(Error::io(folder))?;
+    let path = folder.join(NAME);
+    let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).to_owned();
+    let mut file = open_regular(&path, &options).map_err(Error::file)?;
+    // If the system does not allow reading locked files, the holder stays unknown.
+    let holder = holder(&mut file).unwrap_or_default();
+    if !is_ours(&holder) {
+        return Err(Error::ForeignLock { path });
+    }
+    Ok((file, path, String::from_utf8_lossy(&holder).trim().to_owned()))
 }
 
 /// Reads the file, up to one byte more than our locks have.

@@ -12,7 +12,12 @@
 //! report.html        the report
 //! old-<n>/runs/      records with different settings, moved aside
 //! .lock              lock of the session that is using the folder
+//! plan.json          in the folder of a shard: all runs of all shards
 //! ```
+//!
+//! A session may have a part of the runs ([`Shard`]), with a folder of its own, and [`merge`] unites the folders. Or
+//! several sessions share a folder: each locks the file of a run before it executes it, and continues with the runs of
+//! sessions that were killed. Either way the records are those of one session with all runs.
 //!
 //! Existing runs with the same settings are not repeated: finished ones are kept, unfinished ones are resumed. Runs
 //! with different settings are never overwritten or mixed with new ones: they are moved aside or, with `resume`, cause
@@ -24,7 +29,10 @@ mod date;
 mod error;
 mod folder;
 mod lock;
+mod merge;
+mod plan_file;
 mod report;
+mod shard;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -35,7 +43,9 @@ pub use choose::choose;
 pub use date::today;
 pub use error::Error;
 pub use lock::Lock;
+pub use merge::{Merged, merge};
 pub use report::{REPORT, report};
+pub use shard::Shard;
 pub use tally::Progress;
 pub use watch::{Ending, Event, Watcher};
 
@@ -43,6 +53,7 @@ use crate::data::Dataset;
 use crate::memory;
 use crate::records::Header;
 use crate::studies::{RunPlan, Settings, Study};
+use plan_file::PlanFile;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -59,9 +70,40 @@ pub struct Options {
     pub workers: NonZeroUsize,
     /// Whether runs with different settings in the folder are an error. Otherwise they are moved aside.
     pub resume: bool,
+    /// Which of the runs to execute; `None` means all. In a shared folder these come first, then all others.
+    pub shard: Option<Shard>,
+    /// Whether other sessions may use the folder at the same time. Implies `resume`.
+    pub shared: bool,
 }
 
-/// An exclusively locked folder, and the runs that are still to be done.
+impl Options {
+    /// The runs of all shards.
+    fn plans(&self, data: &Dataset) -> Vec<RunPlan> {
+        let mut settings = self.settings.clone();
+        settings.data = data.label();
+        settings.images = [data.train.len(), data.test.len()];
+        settings.image = [data.train.rows(), data.train.columns()];
+        self.studies.iter().flat_map(|study| study.plan(&settings)).collect()
+    }
+
+    /// How many runs of this session or shard the folder already holds, and how many there are. Does not lock the folder,
+    /// so another process may be at work in it.
+    ///
+    /// # Errors
+    /// [`Error::Records`] if a record cannot be read.
+    pub fn finished(&self, data: &Dataset) -> Result<(usize, usize), Error> {
+        let plans = self.plans(data);
+        let plans = match self.shard {
+            Some(shard) => own(plans, shard, false),
+            None => plans,
+        };
+        let existing = folder::runs(&self.folder)?;
+        let done = |plan: &&RunPlan| existing.iter().any(|run| run.finished && run.header == *plan.header());
+        Ok((plans.iter().filter(done).count(), plans.len()))
+    }
+}
+
+/// A locked folder, and the runs that are still to be done.
 pub struct Session {
     folder: PathBuf,
     data: Dataset,
@@ -69,6 +111,7 @@ pub struct Session {
     plans: Vec<RunPlan>,
     kept: usize,
     set_aside: Option<PathBuf>,
+    shared: bool,
     /// Held while the session exists.
     _lock: Lock,
 }
@@ -85,6 +128,14 @@ fn check(plans: &[RunPlan], data: &Dataset, workers: NonZeroUsize) -> Result<Non
     let largest = bytes.iter().copied().fold(0.0, f64::max);
     memory::check(largest, "the largest run").map_err(|what| Error::Memory { what })?;
     Ok(memory::at_a_time(bytes, workers))
+}
+
+/// The runs of a shard; in a shared folder followed by all others.
+fn own(plans: Vec<RunPlan>, shard: Shard, shared: bool) -> Vec<RunPlan> {
+    let efforts: Vec<f64> = plans.iter().map(RunPlan::effort).collect();
+    let selected = shard.select(&efforts);
+    let (own, others): (Vec<_>, Vec<_>) = plans.into_iter().zip(selected).partition(|(_, own)| *own);
+    own.into_iter().chain(others.into_iter().filter(|_| shared)).map(|(plan, _)| plan).collect()
 }
 
 /// Result of a session.
@@ -113,28 +164,32 @@ impl Session {
     /// Opens a folder: locks it, reads its runs, and moves those with different settings aside.
     ///
     /// # Errors
-    /// [`Error::Busy`] if another process uses the folder, [`Error::Records`] if a record cannot be read,
+    /// [`Error::Busy`] if another process uses the folder, [`Error::NoLocks`] if it cannot be shared, [`Error::Records`] if a record cannot be read,
     /// [`Error::OtherSettings`] if `resume` is set and runs have different settings, [`Error::Unfit`] if runs do not
     /// fit the data or the settings, [`Error::Memory`] if there is too little memory, [`Error::Io`].
     pub fn open(options: Options, data: Dataset) -> Result<Session, Error> {
-        let Options { folder, studies, mut settings, workers, resume } = options;
-        settings.data = data.label();
-        settings.images = [data.train.len(), data.test.len()];
-        settings.image = [data.train.rows(), data.train.columns()];
-        let lock = Lock::take(&folder)?;
-        let mut plans: Vec<RunPlan> = studies.into_iter().flat_map(|study| study.plan(&settings)).collect();
+        let mut plans = options.plans(&data);
+        let Options { folder, workers, resume, shard, shared, .. } = options;
+        let lock = if shared { Lock::share(&folder) } else { Lock::take(&folder) }?;
+        if let Some(shard) = shard {
+            let all = PlanFile::new(&plans);
+            plans = own(plans, shard, shared);
+            if !shared {
+                all.write(&folder)?;
+            }
+        }
         let workers = check(&plans, &data, workers)?;
         let total = plans.len();
-        folder::remove_unfinished(&folder);
+        if !shared {
+            folder::remove_unfinished(&folder);
+        }
         let existing = folder::runs(&folder)?;
         let wanted: Vec<&Header> = plans.iter().map(RunPlan::header).collect();
-        let set_aside = aside::make_room(&folder, &existing, &wanted, resume)?;
-        existing
-            .iter()
-            .filter(|run| run.finished)
-            .for_each(|run| folder::tidy(&folder::runs_of(&folder), &run.header.run));
-        plans.retain(|plan| !existing.iter().any(|run| run.finished && run.header == *plan.header()));
-        Ok(Session { folder, data, workers, kept: total - plans.len(), plans, set_aside, _lock: lock })
+        let set_aside = aside::make_room(&folder, &existing, &wanted, resume || shared)?;
+        let finished = || existing.iter().filter(|run| run.finished);
+        finished().for_each(|run| folder::tidy(&folder::runs_of(&folder), &run.header.run));
+        plans.retain(|plan| !finished().any(|run| run.header == *plan.header()));
+        Ok(Session { folder, data, workers, kept: total - plans.len(), plans, set_aside, shared, _lock: lock })
     }
 
     /// Number of parallel runs: fewer than requested if memory is short.

@@ -87,7 +87,15 @@ impl Watcher for Counter {
 
 fn options(folder: &Path, settings: Settings) -> Options {
     let workers = NonZeroUsize::MIN;
-    Options { folder: folder.to_owned(), studies: vec![&Fake], settings, workers, resume: false }
+    Options {
+        folder: folder.to_owned(),
+        studies: vec![&Fake],
+        settings,
+        workers,
+        resume: false,
+        shard: None,
+        shared: false,
+    }
 }
 
 fn seeds(seeds: usize) -> Settings {
@@ -291,4 +299,147 @@ fn times_beside_the_records_are_reported() {
     let times = json!({"rows": 512, "elements": 64, "instruction_set": "scalar", "ways": []});
     std::fs::write(file.path().with_extension("times.json"), times.to_string()).unwrap();
     assert!(report(folder.path(), about()).unwrap().stories[0].charts.iter().any(|chart| chart.id == "time"));
+}
+
+/// The folders of all shards of `seeds` runs, finished.
+fn shards(place: &Path, count: usize, settings: &Settings) -> Vec<PathBuf> {
+    let run_shard = |number: usize| {
+        let folder = place.join(format!("part-{number}"));
+        let shard = Shard::new(number, count);
+        let outcome = run(Options { shard, ..options(&folder, settings.clone()) }, &Counter::default());
+        assert!(outcome.failures.is_empty() && outcome.finished == outcome.total);
+        folder
+    };
+    (1..=count).map(run_shard).collect()
+}
+
+#[test]
+fn merged_shards_have_the_bytes_of_one_session() {
+    let place = tempfile::tempdir().unwrap();
+    let one = place.path().join("one");
+    run(options(&one, seeds(7)), &Counter::default());
+    let parts = shards(place.path(), 3, &seeds(7));
+    assert_eq!(parts.iter().map(|part| files(part).len()).collect::<Vec<_>>(), [3, 2, 2]);
+    std::fs::write(parts[0].join("runs/fake-1.times.json"), "{}").unwrap();
+    std::fs::write(parts[0].join("runs/fake-1.checkpoint"), "").unwrap();
+    let all = place.path().join("all");
+    let merged = merge(&all, &parts).unwrap();
+    assert_eq!(merged, Merged { copied: 7, kept: 0, unfinished: vec![] });
+    let mut found = files(&all);
+    assert_eq!(found.remove("fake-1.times.json").as_deref(), Some(&b"{}"[..]), "times come along, checkpoints do not");
+    assert_eq!(found, files(&one));
+    // Again: everything is there already. And a merged folder can be continued like any other.
+    assert_eq!(merge(&all, &parts).unwrap(), Merged { copied: 0, kept: 7, unfinished: vec![] });
+    assert_eq!(run(Options { resume: true, ..options(&all, seeds(8)) }, &Counter::default()).finished, 8);
+}
+
+#[test]
+fn missing_and_unfinished_runs_are_named() {
+    let place = tempfile::tempdir().unwrap();
+    let parts = shards(place.path(), 3, &seeds(7));
+    let stopped = place.path().join("stopped");
+    let shard = Shard::new(3, 3);
+    let watcher = Counter { patience: Some(STEPS + 3), ..Counter::default() };
+    assert!(run(Options { shard, ..options(&stopped, seeds(7)) }, &watcher).stopped);
+    let merged = merge(&place.path().join("all"), &[parts[0].clone(), stopped]).unwrap();
+    let missing: Vec<String> = files(&parts[1]).into_keys().chain(files(&parts[2]).into_keys()).collect();
+    let mut missing: Vec<String> = missing.iter().map(|name| name.replace(".jsonl", "")).collect();
+    missing.sort();
+    assert_eq!((merged.copied, merged.unfinished.len()), (4, 3));
+    assert!(merged.unfinished.iter().all(|run| missing.contains(run)), "{:?} of {missing:?}", merged.unfinished);
+}
+
+#[test]
+fn records_that_do_not_fit_together_are_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let (one, other, all) = (place.path().join("one"), place.path().join("other"), place.path().join("all"));
+    run(options(&one, seeds(2)), &Counter::default());
+    let refused = |words: &str| {
+        let error = merge(&all, &[one.clone(), other.clone()]).unwrap_err();
+        assert!(error.to_string().contains(words), "expected {words:?} in {error}");
+        assert!(!all.join("runs").exists(), "nothing is written");
+    };
+    refused("expected records of finished runs, found none");
+    run(options(&other, Settings { epochs: Some(9), ..seeds(1) }), &Counter::default());
+    refused("different settings");
+    // The same run with other results, as of another version of the program.
+    std::fs::remove_dir_all(&other).unwrap();
+    let header = RunPlan::computation("fake", "fake-1", FakeRun { number: 1, epochs: None, data: data().label() });
+    let mut file = RunFile::open(&other.join("runs"), header.header().clone()).unwrap();
+    file.event("step", json!(7)).unwrap();
+    file.finish().unwrap();
+    drop(file);
+    refused("both are finished, with different results");
+    // Shards of other plans.
+    let parts = shards(place.path(), 2, &seeds(4));
+    std::fs::remove_dir_all(&other).unwrap();
+    run(Options { shard: Shard::new(2, 2), ..options(&other, seeds(3)) }, &Counter::default());
+    let error = merge(&all, &[parts[0].clone(), other.clone()]).unwrap_err().to_string();
+    assert!(error.contains("plan.json") && error.contains("different plans"), "{error}");
+    // A shard that is still at work.
+    let session = Session::open(options(&other, seeds(3)), data().clone()).unwrap();
+    assert!(matches!(merge(&all, &[other.clone()]), Err(Error::Busy { .. })));
+    drop(session);
+}
+
+#[test]
+fn sessions_that_share_a_folder_divide_the_runs() {
+    let place = tempfile::tempdir().unwrap();
+    let (one, all) = (place.path().join("one"), place.path().join("all"));
+    run(options(&one, seeds(12)), &Counter::default());
+    let watchers: Vec<Counter> = (0..4).map(|_| Counter::default()).collect();
+    std::thread::scope(|scope| {
+        for (number, watcher) in watchers.iter().enumerate() {
+            let shard = Shard::new(number + 1, 4);
+            let options = Options { shard, shared: true, ..options(&all, seeds(12)) };
+            scope.spawn(move || assert_eq!(run(options, watcher).finished, 12));
+        }
+    });
+    assert_eq!(files(&all), files(&one));
+    let steps: usize = watchers.into_iter().map(|watcher| watcher.steps.into_inner()).sum();
+    assert_eq!(steps, 12 * STEPS, "no run is executed twice");
+    // While sessions share the folder, no other may use it, and the other way round.
+    let shared = || Session::open(Options { shared: true, ..options(&all, seeds(12)) }, data().clone());
+    let session = shared().unwrap();
+    assert!(matches!(Session::open(options(&all, seeds(12)), data().clone()), Err(Error::Busy { .. })));
+    assert!(shared().is_ok());
+    drop(session);
+    let session = Session::open(options(&all, seeds(12)), data().clone()).unwrap();
+    assert!(matches!(shared(), Err(Error::Busy { .. })));
+    drop(session);
+    // Runs with different settings are never moved aside from under another session.
+    let other = Settings { epochs: Some(9), ..seeds(1) };
+    let error = Session::open(Options { shared: true, ..options(&all, other) }, data().clone()).err().unwrap();
+    assert!(matches!(error, Error::OtherSettings { .. }), "{error}");
+}
+
+#[test]
+fn a_run_that_another_session_gives_up_is_continued() {
+    let place = tempfile::tempdir().unwrap();
+    let (one, all) = (place.path().join("one"), place.path().join("all"));
+    run(options(&one, seeds(2)), &Counter::default());
+    let header = RunPlan::computation("fake", "fake-1", FakeRun { number: 1, epochs: None, data: data().label() });
+    let claim = || RunFile::claim(&all.join("runs"), header.header().clone()).unwrap();
+    let mut held = claim().unwrap();
+    assert!(claim().is_none());
+    held.event("step", json!(0)).unwrap();
+    std::thread::scope(|scope| {
+        let options = Options { shared: true, ..options(&all, seeds(2)) };
+        let session = scope.spawn(move || {
+            let watcher = Counter::default();
+            (run(options, &watcher), watcher.began.into_inner().unwrap())
+        });
+        let second = all.join("runs/fake-2.jsonl");
+        let start = std::time::Instant::now();
+        while !std::fs::read_to_string(&second).is_ok_and(|text| text.contains("\"end\"")) {
+            assert!(start.elapsed().as_secs() < 60, "the other run is not finished");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(!session.is_finished(), "it waits for the run that another session holds");
+        drop(held);
+        let (outcome, began) = session.join().unwrap();
+        assert_eq!(outcome.finished, 2);
+        assert_eq!(began.last(), Some(&("fake-1".to_owned(), true)), "{began:?}");
+    });
+    assert_eq!(files(&all), files(&one));
 }

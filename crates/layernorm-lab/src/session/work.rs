@@ -7,13 +7,13 @@ use super::{Ending, Event, Failure, Outcome, Session, Watcher};
 use crate::records::RunFile;
 use crate::studies::{self, Observer, RunPlan};
 use std::any::Any;
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Stack size, like that of a typical main thread.
 const STACK: usize = 8 << 20;
@@ -24,12 +24,39 @@ struct WorkerPool<'a> {
     watcher: &'a dyn Watcher,
     runs: PathBuf,
     start: Instant,
-    /// Index of the next run.
-    next: AtomicUsize,
+    queue: Mutex<Queue>,
     tally: Mutex<Tally>,
     /// How each started run ended.
     endings: Mutex<Vec<(usize, Ending)>>,
 }
+
+/// The runs that no worker has taken yet.
+struct Queue {
+    runs: VecDeque<usize>,
+    /// How many runs in a row other sessions were executing.
+    busy: usize,
+}
+
+impl Queue {
+    /// Puts back a run that another session is executing. Returns whether that is so for all that are left.
+    fn put_back(&mut self, number: usize) -> bool {
+        self.runs.push_back(number);
+        self.busy += 1;
+        self.busy >= self.runs.len()
+    }
+}
+
+/// What became of a run.
+enum Attempt {
+    Ended(Ending),
+    /// Another session has finished it.
+    Done,
+    /// Another session is executing it.
+    Busy,
+}
+
+/// Pause before looking again for runs that other sessions have given up.
+const PAUSE: Duration = Duration::from_millis(200);
 
 /// Executes all runs of a session.
 pub(super) fn run(session: &Session, watcher: &dyn Watcher) -> Outcome {
@@ -39,7 +66,7 @@ pub(super) fn run(session: &Session, watcher: &dyn Watcher) -> Outcome {
         watcher,
         runs: runs_of(&session.folder),
         start: Instant::now(),
-        next: AtomicUsize::new(0),
+        queue: Mutex::new(Queue { runs: (0..session.plans.len()).collect(), busy: 0 }),
         tally: Mutex::new(Tally::new(efforts, session.kept)),
         endings: Mutex::new(Vec::new()),
     };
@@ -72,34 +99,58 @@ fn threads_each(workers: usize) -> NonZeroUsize {
 impl WorkerPool<'_> {
     fn work(&self, worker: usize) {
         while !self.watcher.stop() {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(plan) = self.session.plans.get(number) else { break };
+            let Some(number) = held(&self.queue).runs.pop_front() else { break };
+            let plan = &self.session.plans[number];
             let start = Instant::now();
-            let ending = self.attempt(worker, number, plan);
-            if ending == Ending::Finished {
-                tidy(&self.runs, plan.run());
+            match self.attempt(worker, number, plan) {
+                Attempt::Busy => {
+                    let all = held(&self.queue).put_back(number);
+                    if all {
+                        thread::sleep(PAUSE);
+                    }
+                    continue;
+                }
+                Attempt::Done => {
+                    held(&self.tally).ended(number);
+                    held(&self.endings).push((number, Ending::Finished));
+                }
+                Attempt::Ended(ending) => {
+                    if ending == Ending::Finished {
+                        tidy(&self.runs, plan.run());
+                    }
+                    held(&self.tally).ended(number);
+                    self.tell(Event::Ended { worker, run: plan.run(), ending: &ending, took: start.elapsed() });
+                    held(&self.endings).push((number, ending));
+                }
             }
-            held(&self.tally).ended(number);
-            self.tell(Event::Ended { worker, run: plan.run(), ending: &ending, took: start.elapsed() });
-            held(&self.endings).push((number, ending));
+            held(&self.queue).busy = 0;
         }
     }
 
     /// Executes a run and catches errors and panics.
-    fn attempt(&self, worker: usize, number: usize, plan: &RunPlan) -> Ending {
+    fn attempt(&self, worker: usize, number: usize, plan: &RunPlan) -> Attempt {
         let result = catch_unwind(AssertUnwindSafe(|| self.run(worker, number, plan)));
-        match result {
-            Ok(Ok(true)) => Ending::Finished,
-            Ok(Ok(false)) => Ending::Failed("the run ended without being marked as finished".to_owned()),
+        Attempt::Ended(match result {
+            Ok(Ok(Some(ending))) => return ending,
+            Ok(Ok(None)) => Ending::Failed("the run ended without being marked as finished".to_owned()),
             Ok(Err(studies::Error::Stopped)) => Ending::Stopped,
             Ok(Err(error)) => Ending::Failed(error.to_string()),
             Err(panic) => Ending::Failed(format!("a bug in this program: {}", message(&*panic))),
-        }
+        })
     }
 
-    /// Executes a run; returns whether it is finished.
-    fn run(&self, worker: usize, number: usize, plan: &RunPlan) -> Result<bool, studies::Error> {
-        let mut file = RunFile::open(&self.runs, plan.header().clone())?;
+    /// Executes a run; `None` if it ended without being finished.
+    fn run(&self, worker: usize, number: usize, plan: &RunPlan) -> Result<Option<Attempt>, studies::Error> {
+        let header = plan.header().clone();
+        let mut file = if self.session.shared {
+            let Some(file) = RunFile::claim(&self.runs, header)? else { return Ok(Some(Attempt::Busy)) };
+            if file.record().finished {
+                return Ok(Some(Attempt::Done));
+            }
+            file
+        } else {
+            RunFile::open(&self.runs, header)?
+        };
         let resumed = !file.record().events.is_empty();
         if resumed {
             held(&self.tally).resumed(number);
@@ -108,7 +159,7 @@ impl WorkerPool<'_> {
         self.tell(Event::Began { worker, run, resumed });
         let mut observer = RunObserver { pool: self, worker, number, run };
         plan.execute(&self.session.data, &mut file, &mut observer)?;
-        Ok(file.record().finished)
+        Ok(file.record().finished.then_some(Attempt::Ended(Ending::Finished)))
     }
 
     fn tell(&self, event: Event<'_>) {
