@@ -77,7 +77,7 @@ pub struct Args {
     /// Folder with MNIST, Fashion-MNIST or similar idx files [default: 12,000 embedded digits]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Number of seeds per comparison [default: the study's]
+    /// Number of seeds per comparison [default: 5]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seeds)]
     seeds: Option<usize>,
     /// Number of epochs per training run [default: the study's]

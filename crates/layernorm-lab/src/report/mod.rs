@@ -4,6 +4,7 @@
 //! [`write()`] writes the result to disk.
 
 mod chart;
+mod finding;
 mod json;
 mod page;
 mod story;
@@ -17,6 +18,7 @@ pub use chart::{
     Axis, Bars, Cell, Chart, Frame, Group, Highlight, Map, Matrix, Panel, Picture, Question, Series, Step, Table, Tile,
     Tone,
 };
+pub use finding::{Evidence, Finding, Paired, Side, Verdict, Verdicts};
 pub use story::{About, Report, RunRow, Story, SummaryRow};
 
 /// Maximum size of the page in bytes: reports are mailed and opened on phones.

@@ -9,7 +9,7 @@ const STYLE: [&str; 3] =
 const CORE: &str = include_str!("page/core.js");
 
 /// Each file is wrapped in a block to keep its names local; they share `lab`. The last one starts the page.
-const SCRIPTS: [&str; 21] = [
+const SCRIPTS: [&str; 22] = [
     include_str!("page/format.js"),
     include_str!("page/state.js"),
     include_str!("page/scale.js"),
@@ -28,6 +28,7 @@ const SCRIPTS: [&str; 21] = [
     include_str!("page/charts/quiz.js"),
     include_str!("page/charts/table.js"),
     include_str!("page/figure.js"),
+    include_str!("page/findings.js"),
     include_str!("page/story.js"),
     include_str!("page/runs.js"),
     include_str!("page/main.js"),

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::chart::{Chart, Table};
+use super::finding::Finding;
 
 /// Everything the page shows.
 #[derive(Debug, Clone, Serialize)]
@@ -52,8 +53,8 @@ pub struct Story {
     pub question: String,
     /// The result, in a sentence or two computed from the numbers.
     pub answer: String,
-    /// Whether the result is as expected; `None` if it is undecided.
-    pub as_expected: Option<bool>,
+    /// The yes/no questions that the records decide, or leave undecided.
+    pub findings: Vec<Finding>,
     /// The expectation, from the paper or common knowledge.
     pub expectation: String,
     /// The charts.

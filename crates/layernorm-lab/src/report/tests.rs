@@ -104,6 +104,37 @@ fn cells_and_tones_are_written_as_the_page_reads_them() {
 }
 
 #[test]
+fn findings_are_written_as_the_page_reads_them() {
+    let finding = |verdict, evidence| Finding {
+        id: "a".into(),
+        claim: "A".into(),
+        source: None,
+        evidence,
+        result: "r".into(),
+        verdict,
+        explanation: None,
+    };
+    let exact = finding(Verdict::Supported, Evidence::Exact { found: "1".into(), expected: "2".into() });
+    let expected = r#"{"id":"a","claim":"A","evidence":{"kind":"exact","found":"1","expected":"2"},"result":"r","verdict":"supported"}"#;
+    assert_eq!(json::for_script(&exact).unwrap(), expected);
+    let paired = Evidence::Paired(Paired {
+        what: "x".into(),
+        unit: "u".into(),
+        differences: vec![1.0],
+        mean: 1.0,
+        interval: None,
+        claimed: Side::Below,
+    });
+    let json: serde_json::Value = serde_json::from_str(&json::for_script(&paired).unwrap()).unwrap();
+    assert_eq!((&json["kind"], &json["claimed"]), (&"paired".into(), &"below".into()));
+    assert!(json["interval"].is_null());
+    let undecided = finding(Verdict::Undecided, paired);
+    let count = Verdicts::of([&exact, &undecided, &exact]);
+    assert_eq!(count.to_string(), "3 questions: 2 supported, 0 contradicted, 1 undecided");
+    assert_eq!(Verdicts::of([&exact]).to_string(), "1 question: 1 supported, 0 contradicted, 0 undecided");
+}
+
+#[test]
 fn a_report_that_is_too_large_is_rejected_and_the_old_one_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html");

@@ -1,6 +1,8 @@
 //! Four networks, each with every norm that it supports: how fast they learn, and their final error.
 
 mod pictures;
+#[cfg(test)]
+mod tests;
 
 use super::trained::{self, Ran};
 use super::{RunPlan, Settings, Study, tools};

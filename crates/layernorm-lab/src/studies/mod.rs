@@ -11,6 +11,7 @@ pub mod compare;
 pub mod correlation;
 mod effort;
 pub mod epsilon;
+mod findings;
 pub mod gain_bias;
 pub mod gradient_flow;
 pub mod implementations;

@@ -1,5 +1,6 @@
 //! Probe events of a network's runs, by norm.
 
+use super::findings::{BySeed, collect};
 use super::trained::{Ran, Spread, by_norm, events, series};
 use crate::models::Norm;
 use crate::report::Series;
@@ -43,6 +44,12 @@ impl<T> Probed<'_, T> {
     /// The spread over seeds of a value at a moment.
     pub(crate) fn spread(&self, moment: Moment, of: impl Fn(&T) -> Option<f64>) -> Option<Spread> {
         Spread::of(self.seen.iter().map(|run| of(moment.of(run)?)))
+    }
+
+    /// A value at a moment, by seed.
+    pub(crate) fn by_seed(&self, moment: Moment, of: impl Fn(&T) -> Option<f64>) -> BySeed {
+        let runs = self.runs.iter().zip(&self.seen);
+        collect(runs.map(|(ran, seen)| (ran.trained.spec.start.seed, moment.of(seen).and_then(&of))))
     }
 
     /// A curve over training steps: the mean over seeds, with a band from minimum to maximum. `at` gives an event's

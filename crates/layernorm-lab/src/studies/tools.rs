@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Default number of seeds.
-pub(crate) const SEEDS: usize = 3;
+pub(crate) const SEEDS: usize = 5;
 
 /// The requested seeds: 1, 2, ….
 pub(crate) fn seeds(settings: &Settings) -> impl Iterator<Item = u64> + use<> {
@@ -123,7 +123,7 @@ pub(crate) fn story(id: &str, title: &str, question: &str, records: &[Record]) -
         title: title.to_owned(),
         question: question.to_owned(),
         answer: "There are no records yet.".to_owned(),
-        as_expected: None,
+        findings: Vec::new(),
         expectation: String::new(),
         charts: Vec::new(),
         numbers: None,
@@ -210,10 +210,11 @@ pub(crate) mod testing {
     //! Runs studies in a temporary folder.
 
     use crate::data::Dataset;
-    use crate::records::{Record, RunFile, read_all};
-    use crate::report::{Picture, Story};
+    use crate::records::{Event, Record, RunFile, read_all};
+    use crate::report::{Evidence, Picture, Story, Verdict};
     use crate::studies::{Observer, RunPlan, Settings, Study};
     use crate::training::Spec;
+    use serde_json::{Value, json};
     use std::sync::OnceLock;
 
     /// The embedded digits.
@@ -291,6 +292,57 @@ pub(crate) mod testing {
         records_of(study, &plans)
     }
 
+    /// Name and data of events.
+    pub(crate) type Events = Vec<(&'static str, Value)>;
+
+    /// Finished records of the training runs for five seeds, with these events instead of training. Runs without events
+    /// are left out.
+    pub(crate) fn synthetic(study: &dyn Study, events: impl Fn(&str, &Spec) -> Events) -> Vec<Record> {
+        let record = |plan: RunPlan| {
+            let mut record = Record::new(plan.header().clone());
+            let events = events(plan.run(), plan.spec()?).into_iter();
+            record.events = events.map(|(name, data)| Event { name: name.to_owned(), data }).collect();
+            record.finished = true;
+            (!record.events.is_empty()).then_some(record)
+        };
+        let settings = Settings { seeds: Some(5), ..settings() };
+        study.plan(&settings).into_iter().filter_map(record).collect()
+    }
+
+    /// The evaluations of a run whose loss and error do not change.
+    pub(crate) fn evaluations(spec: &Spec, loss: f64, error: f64) -> Events {
+        let at = |n: usize| {
+            let step = n * spec.steps / spec.evaluations;
+            json!({"step": step, "train_loss": loss, "train_accuracy": 1.0 - error, "loss": loss, "accuracy": 1.0 - error})
+        };
+        (0..=spec.evaluations).map(|n| ("evaluate", at(n))).collect()
+    }
+
+    /// The evaluations of a run that diverged at once.
+    pub(crate) fn diverged() -> Events {
+        let nothing = json!({"step": 1, "train_loss": null, "train_accuracy": null, "loss": null, "accuracy": null});
+        vec![("evaluate", nothing), ("diverged", json!({"step": 1}))]
+    }
+
+    /// The verdict on a question.
+    pub(crate) fn verdict(story: &Story, id: &str) -> Verdict {
+        let found = story.findings.iter().find(|finding| finding.id == id);
+        found.unwrap_or_else(|| panic!("no {id} in {:?}", story.findings)).verdict
+    }
+
+    /// The differences behind a finding.
+    pub(crate) fn differences<'a>(story: &'a Story, id: &str) -> &'a [f64] {
+        match story.findings.iter().find(|finding| finding.id == id).map(|finding| &finding.evidence) {
+            Some(Evidence::Paired(paired)) => &paired.differences,
+            other => panic!("{id}: {other:?}"),
+        }
+    }
+
+    /// Whether the story has findings and all of them are supported.
+    pub(crate) fn all_supported(story: &Story) -> bool {
+        !story.findings.is_empty() && story.findings.iter().all(|finding| finding.verdict == Verdict::Supported)
+    }
+
     fn records_of(study: &dyn Study, plans: &[RunPlan]) -> Vec<Record> {
         let (records, bytes) = run_plans(study, plans, usize::MAX);
         let (again, stopped) = run_plans(study, plans, 3);
@@ -323,6 +375,17 @@ pub(crate) mod testing {
     pub(crate) fn check(story: &Story) {
         assert!(!story.question.is_empty() && !story.answer.is_empty() && story.reproduce.contains(&story.id));
         assert!(!story.answer.contains("not a number"), "{}", story.answer);
+        for finding in &story.findings {
+            assert_eq!(story.findings.iter().filter(|other| other.id == finding.id).count(), 1, "{}", finding.id);
+            assert!(finding.claim.chars().next().is_some_and(|c| !c.is_lowercase()) && !finding.claim.ends_with('.'));
+            assert!(!finding.result.contains("not a number") && !finding.result.is_empty(), "{finding:?}");
+            let explained = finding.explanation.as_ref().is_some_and(|text| text.ends_with('.'));
+            assert_eq!(explained, finding.verdict != Verdict::Supported, "{finding:?}");
+            if let Evidence::Paired(paired) = &finding.evidence {
+                let numbers = paired.differences.iter().chain(paired.interval.iter().flatten()).chain([&paired.mean]);
+                assert!(numbers.into_iter().all(|number| number.is_finite()), "{finding:?}");
+            }
+        }
         if let Some(table) = &story.numbers {
             assert!(table.rows.iter().all(|row| row.len() == table.columns.len()), "{table:?}");
         }

@@ -9,7 +9,6 @@ use crate::report::{Bars, Cell, Series};
 use crate::training::Spec;
 use crate::training::events::{Evaluate, Trained};
 use serde::Deserialize;
-use std::cmp::Ordering;
 
 /// Rows and columns of an embedded image.
 const EMBEDDED_IMAGE: [usize; 2] = [28, 28];
@@ -108,24 +107,6 @@ impl Spread {
             _ => format!("{} % ({} to {})", percent(self.mean), percent(self.lo), percent(self.hi)),
         }
     }
-}
-
-/// Compares two results over seeds: less or greater if their ranges do not overlap, equal (undecided) if they do.
-pub(crate) fn compared(ours: &Spread, other: &Spread) -> Ordering {
-    if ours.hi < other.lo {
-        Ordering::Less
-    } else if ours.lo > other.hi {
-        Ordering::Greater
-    } else {
-        Ordering::Equal
-    }
-}
-
-/// Whether the results are as expected: no if one contradicts, yes if none contradicts and at least one supports it,
-/// undecided otherwise.
-pub(crate) fn verdict(expected: Ordering, found: impl IntoIterator<Item = Ordering>) -> Option<bool> {
-    let found: Vec<Ordering> = found.into_iter().collect();
-    if found.contains(&expected.reverse()) { Some(false) } else { found.contains(&expected).then_some(true) }
 }
 
 /// The display name of a norm. The page assigns a colour to each.
@@ -250,6 +231,16 @@ pub(crate) fn by_norm<'a>(runs: &'a [Ran], id: &str) -> Vec<(Norm, Vec<&'a Ran>)
     all.filter(|(_, runs)| !runs.is_empty()).collect()
 }
 
+/// The test error of a trial, from 0 to 1; 1 if the run diverged or the result is not a number. `None` if the trial has
+/// not been made.
+pub(crate) fn trial_error(ran: &Ran, name: &str) -> Option<f64> {
+    if ran.trained.diverged.is_some() {
+        return Some(1.0);
+    }
+    let trial = ran.trained.trials.iter().find(|trial| trial.name == name)?;
+    Some(1.0 - trial.accuracy.unwrap_or(0.0))
+}
+
 /// The spread of the final validation error over runs.
 pub(crate) fn error(runs: &[&Ran]) -> Option<Spread> {
     Spread::of(runs.iter().map(|ran| ran.trained.error()))
@@ -267,18 +258,5 @@ mod tests {
         assert_eq!(spread.percent(), "20 % (10 to 30)");
         assert_eq!(Spread::of([Some(0.1), None]), None);
         assert_eq!(Spread::of([]), None);
-    }
-
-    #[test]
-    fn verdicts_need_ranges_that_do_not_overlap() {
-        let [low, wide, high] = [[0.1, 0.2], [0.15, 0.5], [0.6, 0.7]].map(|pair| Spread::of(pair.map(Some)).unwrap());
-        assert_eq!(compared(&low, &high), Ordering::Less);
-        assert_eq!(compared(&high, &wide), Ordering::Greater);
-        assert_eq!(compared(&low, &wide), Ordering::Equal);
-        let (less, equal, greater) = (Ordering::Less, Ordering::Equal, Ordering::Greater);
-        assert_eq!(verdict(less, [less, equal]), Some(true));
-        assert_eq!(verdict(less, [less, greater]), Some(false));
-        assert_eq!(verdict(less, [equal]), None);
-        assert_eq!(verdict(less, []), None);
     }
 }

@@ -78,6 +78,26 @@ await check("opens from a file, every chart is drawn", {}, async (page) => {
   await shot(page, "light-whole", true);
 });
 
+await check("the headline counts the questions, and every study shows its findings", {}, async (page) => {
+  const seen = await page.run(`({ headline: document.querySelector(".headline").textContent, lists: [...document.querySelectorAll(".verdict-list")].map((list) => [list.dataset.verdict, list.querySelectorAll("li").length, list.open]),
+    rows: [...document.querySelectorAll(".verdicts tbody tr")].map((row) => ({ verdict: row.dataset.verdict, badge: row.querySelector(".badge").textContent, explained: row.querySelector("th .remark") !== null, plot: row.querySelector(".forest")?.getAttribute("aria-label") ?? null, marks: row.querySelectorAll(".forest .mean, .forest .zero").length, bad: /NaN|undefined|Infinity|\\[object/.test(row.outerHTML) })) })`);
+  const count = (verdict) => seen.rows.filter((row) => row.verdict === verdict).length;
+  const verdicts = ["contradicted", "undecided", "supported"];
+  expect(seen.headline === `${seen.rows.length} questions: ${count("supported")} supported, ${count("contradicted")} contradicted, ${count("undecided")} undecided`, `the headline is “${seen.headline}”`);
+  expect(any || seen.headline === "7 questions: 3 supported, 2 contradicted, 2 undecided", `the headline of the sample is “${seen.headline}”`);
+  expect(same(seen.lists, verdicts.map((verdict) => [verdict, count(verdict), verdict !== "supported"]).filter(([, number]) => number)), `the lists are ${JSON.stringify(seen.lists)}`);
+  for (const row of seen.rows) {
+    expect(row.badge.toLowerCase().endsWith(row.verdict), `a finding is ${row.verdict}, but its badge says ${row.badge}`);
+    expect(row.explained === (row.verdict !== "supported"), `a ${row.verdict} finding ${row.explained ? "is" : "is not"} explained`);
+    expect(!row.plot || (row.marks === 2 && /mean .*seeds?; the claim is a mean (below|above) 0/.test(row.plot)), `a plot says ${row.plot}`);
+    expect(!row.bad, "a finding shows NaN, Infinity or undefined");
+  }
+  expect(seen.rows.some((row) => row.plot), "no finding has a plot");
+  const target = await page.run(`{ const link = document.querySelector(".verdict-list a"); link.click(); link.getAttribute("href").slice(6); }`);
+  await page.until(`location.hash.includes("view=") && Math.abs(document.getElementById("at:" + decodeURIComponent(${JSON.stringify(target)})).getBoundingClientRect().top) < 300`, "the question");
+  await shot(page, "findings");
+});
+
 await check("playing moves the curves and the frames", { sample: true }, async (page) => {
   for (const [id, look] of [["compare/loss", ".plot clipPath rect"], ["compare/layers", ".series .line"]]) {
     const state = `${figure(id)}.querySelector(${JSON.stringify(look)}).outerHTML`;

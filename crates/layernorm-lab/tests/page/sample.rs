@@ -3,7 +3,10 @@
 mod pictures;
 
 use layernorm_lab::data::SplitMix64;
-use layernorm_lab::report::{About, Cell, Chart, Picture, Report, RunRow, Series, Story, SummaryRow, Table};
+use layernorm_lab::report::{
+    About, Cell, Chart, Evidence, Finding, Paired, Picture, Report, RunRow, Series, Side, Story, SummaryRow, Table,
+    Verdict,
+};
 use pictures::{
     activations, axis, batches, categories, correlation, epsilon, flow, histogram, loss, quiz, rates, speed, table1,
     worked,
@@ -34,7 +37,37 @@ fn chart(id: &str, title: &str, see: &str, picture: Picture) -> Chart {
     Chart { id: id.into(), title: title.into(), see: see.into(), picture }
 }
 
-fn story(id: &str, title: &str, as_expected: Option<bool>, charts: Vec<Chart>) -> Story {
+fn finding(id: &str, claim: &str, verdict: Verdict, result: &str, evidence: Evidence) -> Finding {
+    let explanation = "The interval contains 0. With this mean and spread, about 12 seeds would decide.";
+    Finding {
+        id: id.into(),
+        claim: claim.into(),
+        source: Some("C1".into()),
+        evidence,
+        result: result.into(),
+        verdict,
+        explanation: (verdict != Verdict::Supported).then(|| explanation.into()),
+    }
+}
+
+fn paired(differences: &[f64], interval: Option<[f64; 2]>, claimed: Side) -> Evidence {
+    let mean = differences.iter().sum::<f64>() / differences.len() as f64;
+    let what = "validation error, layer norm − no norm".into();
+    Evidence::Paired(Paired {
+        what,
+        unit: "percentage points".into(),
+        differences: differences.to_vec(),
+        mean,
+        interval,
+        claimed,
+    })
+}
+
+fn exact(found: &str, expected: &str) -> Evidence {
+    Evidence::Exact { found: found.into(), expected: expected.into() }
+}
+
+fn story(id: &str, title: &str, findings: Vec<Finding>, charts: Vec<Chart>) -> Story {
     Story {
         id: id.into(),
         title: title.into(),
@@ -42,9 +75,9 @@ fn story(id: &str, title: &str, as_expected: Option<bool>, charts: Vec<Chart>) -
             .into(),
         answer:
             "Layer norm reached a validation loss of 0.21 after 400 steps; batch norm needed 310 steps for the same, \
-                 and without normalization one of three seeds diverged."
+                 and without normalization one of five seeds diverged."
                 .into(),
-        as_expected,
+        findings,
         expectation:
             "The paper reports that layer norm trains recurrent networks faster, and that batch norm is better in \
                       convolutional ones."
@@ -57,10 +90,10 @@ fn story(id: &str, title: &str, as_expected: Option<bool>, charts: Vec<Chart>) -
                 vec!["batch norm".into(), 0.198_22.into(), 310.0.into()],
                 vec!["no norm".into(), f64::NAN.into(), Cell::Empty],
             ],
-            notes: vec!["Mean of three seeds.".into()],
+            notes: vec!["Mean of five seeds.".into()],
         }),
-        reproduce: format!("layernorm study {id} --seeds 3 --seed 1"),
-        notes: vec!["Three seeds per setting; bands show the range over seeds.".into()],
+        reproduce: format!("layernorm study {id} --seeds 5"),
+        notes: vec!["Five seeds per setting; bands show the range over seeds.".into()],
     }
 }
 
@@ -168,7 +201,24 @@ fn compare(noise: &mut Noise) -> Story {
             flow(noise, 28, axis("time step")),
         ),
     ];
-    story("compare", "Side by side", Some(true), charts)
+    let differences = [-1.0, -2.0, -3.0, -4.0, -5.0];
+    let findings = vec![
+        finding(
+            "mlp",
+            "MLP: layer norm lowers the final validation error",
+            Verdict::Supported,
+            "−3 percentage points (−4.96 to −1.04)",
+            paired(&differences, Some([-4.96, -1.04]), Side::Below),
+        ),
+        finding(
+            "lstm",
+            "LSTM: layer norm raises the highest learning rate that works",
+            Verdict::Contradicted,
+            "−3 percentage points (−4.96 to −1.04)",
+            paired(&differences, Some([-4.96, -1.04]), Side::Above),
+        ),
+    ];
+    story("compare", "Side by side", findings, charts)
 }
 
 fn inside(noise: &mut Noise) -> Story {
@@ -193,7 +243,10 @@ fn inside(noise: &mut Noise) -> Story {
             histogram(noise, &["layer 1", "layer 2", "layer 3", "layer 4"]),
         ),
     ];
-    story("inside", "What the units do", Some(false), charts)
+    let one = paired(&[0.2], None, Side::Below);
+    let claim = "Hidden units are less correlated with layer norm";
+    let findings = vec![finding("one-seed", claim, Verdict::Undecided, "+0.2 percentage points", one)];
+    story("inside", "What the units do", findings, charts)
 }
 
 fn settings() -> Story {
@@ -203,7 +256,18 @@ fn settings() -> Story {
         chart("table1", "Table 1, measured", "What is invariant in the paper is invariant here.", table1()),
         chart("rates", "Which learning rates train", "Layer norm trains at every rate tried.", rates()),
     ];
-    story("settings", "Batch size, ε and learning rate", None, charts)
+    let count = Evidence::Count { count: 1, of: 3, what: "shapes".into() };
+    let findings = vec![
+        finding(
+            "eps",
+            "A constant row gives β",
+            Verdict::Supported,
+            "20 of 20 rows",
+            exact("20 of 20 rows", "20 of 20 rows"),
+        ),
+        finding("time", "Layer norm is faster", Verdict::Undecided, "1 of 3 shapes", count),
+    ];
+    story("settings", "Batch size, ε and learning rate", findings, charts)
 }
 
 fn by_hand() -> Story {
@@ -217,7 +281,9 @@ fn by_hand() -> Story {
         ),
         chart("speed", "Speed", "Bytes per second, forward.", speed()),
     ];
-    story("worked", "By hand", Some(true), charts)
+    let findings =
+        vec![finding("same", "The library agrees", Verdict::Supported, "0 bits differ", exact("0 bits differ", "0"))];
+    story("worked", "By hand", findings, charts)
 }
 
 fn summary() -> Vec<SummaryRow> {
@@ -244,7 +310,18 @@ pub fn report() -> Report {
             command: "layernorm report --from runs --out report.html".into(),
         },
         summary: summary(),
-        stories: vec![compare(noise), inside(noise), settings(), by_hand(), story("hostile", HOSTILE, None, empty())],
+        stories: vec![
+            compare(noise),
+            inside(noise),
+            settings(),
+            by_hand(),
+            story(
+                "hostile",
+                HOSTILE,
+                vec![finding("hostile", HOSTILE, Verdict::Contradicted, HOSTILE, exact(HOSTILE, HOSTILE))],
+                empty(),
+            ),
+        ],
         runs: runs(noise),
     }
 }

@@ -48,22 +48,40 @@ function head() {
     about.command ? lab.command(about.command) : null);
 }
 
+const all = stories.flatMap((story) => (story.findings ?? []).map((finding) => ({ story, finding })));
+
+// The questions with a verdict, each with a link to its study.
+function questions(verdict) {
+  const of = all.filter(({ finding }) => finding.verdict === verdict);
+  const { mark, text, name } = lab.verdict({ verdict });
+  if (!of.length) return null;
+  const item = ({ story, finding }) => lab.el("li", {}, goto(lab.questionPlace(story, finding), finding.claim), lab.el("span", { class: "remark" }, ` ${finding.result}`));
+  const list = lab.el("ul", { class: "question-list" }, of.map(item));
+  const title = [lab.el("span", { class: `badge ${name}` }, lab.el("span", { "aria-hidden": "true" }, mark), ` ${text}`), " ", lab.count(of.length, "question")];
+  // The supported ones are the longest list and the least surprising.
+  return lab.el("details", { class: "verdict-list", "data-verdict": verdict, open: verdict !== "supported" }, lab.el("summary", {}, title), list);
+}
+
 function summary() {
-  const count = (name) => stories.filter((story) => lab.verdict(story).name === name).length;
-  const titles = new Map(stories.map((story) => [story.title, story.id]));
-  const what = (row) => (titles.has(row.what) ? goto(titles.get(row.what), row.what) : row.what);
+  const titles = new Map(stories.map((story) => [story.title, story]));
+  const what = (row) => (titles.has(row.what) ? [goto(titles.get(row.what).id, row.what), lab.el("div", { class: "marks-line" }, lab.marks(titles.get(row.what).findings ?? []))] : row.what);
   const section = lab.el("section", { class: "summary", id: "summary" }, lab.el("h2", {}, "Summary"));
-  if (stories.length) section.append(lab.el("p", {}, `${lab.count(stories.length, "question", "questions")}: ${count("yes")} answered as expected, ${count("no")} not as expected, ${count("open")} undecided.`));
+  const counts = lab.verdicts(all.map(({ finding }) => finding));
+  if (all.length) {
+    section.append(lab.el("p", { class: "headline" }, `${lab.count(all.length, "question")}: ${counts.supported} supported, ${counts.contradicted} contradicted, ${counts.undecided} undecided`));
+    section.append(...["contradicted", "undecided", "supported"].map(questions).filter(Boolean));
+    section.append(lab.el("p", { class: "remark" }, "A question is decided if the 95 % interval of the mean difference (Student's t, paired by seed) lies entirely on one side of zero, or if the result is exact. If there were no effects at all, about one in twenty of the paired questions would still be decided by chance."));
+  }
   if (report.summary?.length)
-    section.append(lab.wide("Summary", lab.el("table", { class: "plain findings" },
-      lab.el("thead", {}, lab.el("tr", {}, lab.el("th", { scope: "col" }, "Question"), lab.el("th", { scope: "col" }, "Result"))),
+    section.append(lab.wide("Summary", lab.el("table", { class: "plain results" },
+      lab.el("thead", {}, lab.el("tr", {}, lab.el("th", { scope: "col" }, "Study"), lab.el("th", { scope: "col" }, "Result"))),
       lab.el("tbody", {}, report.summary.map((row) => lab.el("tr", {}, lab.el("th", { scope: "row" }, what(row)), lab.el("td", {}, row.finding)))))));
   return section;
 }
 
 const wideScreen = matchMedia("(min-width: 76rem)");
 const contentsBox = lab.el("details", {}, lab.el("summary", {}, "Contents"),
-  lab.el("ol", {}, stories.map((story) => lab.el("li", {}, goto(story.id, story.title, " ", lab.el("span", { class: `dot ${lab.verdict(story).name}`, title: lab.verdict(story).text }, lab.verdict(story).mark)))), lab.el("li", { class: "plain" }, goto("runs", "All runs"))));
+  lab.el("ol", {}, stories.map((story) => lab.el("li", {}, goto(story.id, story.title, " ", lab.marks(story.findings ?? [])))), lab.el("li", { class: "plain" }, goto("runs", "All runs"))));
 function closeContents() {
   contentsBox.open = wideScreen.matches;
 }

@@ -1,15 +1,4 @@
-// A story: question, expectation, result, charts, data, and the command to reproduce it.
-const VERDICTS = new Map([
-  [true, { mark: "✓", text: "As expected", name: "yes" }],
-  [false, { mark: "≠", text: "Not as expected", name: "no" }],
-  [null, { mark: "?", text: "Undecided", name: "open" }],
-]);
-lab.verdict = (story) => VERDICTS.get(story.as_expected ?? null) ?? VERDICTS.get(null);
-lab.badge = (story) => {
-  const { mark, text, name } = lab.verdict(story);
-  return lab.el("span", { class: `badge ${name}` }, lab.el("span", { "aria-hidden": "true" }, mark), ` ${text}`);
-};
-
+// A story: question, expectation, result, findings, charts, data, and the command to reproduce it.
 const part = (name, ...children) => lab.el("div", { class: "part" }, lab.el("dt", {}, name), lab.el("dd", {}, ...children));
 
 lab.command = function (text) {
@@ -41,7 +30,8 @@ lab.story = function (story, number) {
     lab.el("dl", { class: "asked" },
       part("Question", story.question),
       story.expectation ? part("Expectation", story.expectation) : null,
-      part("Result", lab.badge(story), " ", story.answer)));
+      part("Result", story.answer)));
+  if (story.findings?.length) section.append(lab.findings(story));
   section.append(...(story.charts ?? []).map((chart, index) => lab.figure(chart, story, `${number}.${index + 1}`)));
   if (story.numbers?.rows?.length)
     section.append(lab.el("div", { class: "numbers" }, lab.el("h3", {}, "Data"), lab.table(story.numbers, `Data: ${story.title}`), (story.numbers.notes ?? []).map((note) => lab.el("p", { class: "remark" }, note))));

@@ -2,9 +2,11 @@
 
 use super::{Activations, ID};
 use crate::data::CLASSES;
+use crate::models::Norm;
 use crate::records::Record;
-use crate::report::{Axis, Cell, Chart, Panel, Picture, Story, Table};
+use crate::report::{Axis, Cell, Chart, Finding, Panel, Picture, Story, Table};
 use crate::studies::Study;
+use crate::studies::findings::{Claim, Pair};
 use crate::studies::probed::{Moment, Probed, probed};
 use crate::studies::tools::{axis, chart, story as blank, to_digits};
 use crate::studies::trained::{Ran, cells, error, in_percent, with, words};
@@ -22,7 +24,8 @@ pub(super) fn story(study: &Activations, runs: &[Ran], records: &[Record]) -> St
     story.charts.extend([clouds(&groups, Moment::Start), clouds(&groups, Moment::End)].into_iter().flatten());
     story.charts.push(course(&groups));
     story.numbers = Some(table(&groups));
-    (story.answer, story.as_expected) = answer(&groups);
+    story.answer = answer(&groups);
+    story.findings = findings(&groups);
     story.notes = vec![
         "Each point is one of 128 validation images: the activations of the last hidden layer, after its norm and \
          before its nonlinearity, projected onto their first three principal components. The components are computed \
@@ -141,8 +144,27 @@ fn table(groups: &[Group<'_>]) -> Table {
     Table { columns: columns.map(str::to_owned).to_vec(), rows, notes: Vec::new() }
 }
 
-/// The result, and whether training separated the classes with every norm.
-fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
+/// The questions: whether training separates the classes with each norm, and whether layer norm separates them better.
+fn findings(groups: &[Group<'_>]) -> Vec<Finding> {
+    let pair =
+        |what: &str, ours, other| Pair { what: format!("class separation, {what}"), unit: "", step: 0.0, ours, other };
+    let at = |group: &Group<'_>, moment| group.by_seed(moment, separation);
+    let mut findings = Vec::new();
+    for group in groups {
+        let text = format!("Training separates the classes {}", with(group.norm));
+        let pair = pair("after training − before it", at(group, Moment::End), at(group, Moment::Start));
+        findings.extend(Claim::new(format!("separated-{}", group.norm), text).higher(pair));
+    }
+    let of = |norm| groups.iter().find(|group| group.norm == norm);
+    if let (Some(layer), Some(none)) = (of(Norm::Layer), of(Norm::None)) {
+        let text = "After training, the classes are separated better with layer norm than without a norm";
+        let pair = pair("layer norm − no norm", at(layer, Moment::End), at(none, Moment::End));
+        findings.extend(Claim::new("layer-norm", text).higher(pair));
+    }
+    findings
+}
+
+fn answer(groups: &[Group<'_>]) -> String {
     let mut pairs = Vec::new();
     for group in groups {
         let ends = Moment::BOTH.map(|moment| group.spread(moment, separation));
@@ -151,17 +173,16 @@ fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
         }
     }
     let Some(best) = pairs.iter().max_by(|a, b| a.2.total_cmp(&b.2)) else {
-        return ("Some runs have not finished yet.".to_owned(), None);
+        return "Some runs have not finished yet.".to_owned();
     };
     let told: Vec<String> = pairs
         .iter()
         .map(|(norm, start, end)| format!("from {} to {} {}", to_digits(*start, 2), to_digits(*end, 2), with(*norm)))
         .collect();
-    let text = format!(
+    format!(
         "In the first three principal components of the last hidden layer, the fraction of the variance that lies \
          between classes changes {}. After training it is largest {}.",
         told.join(", "),
         with(best.0)
-    );
-    (text, Some(pairs.iter().all(|(_, start, end)| end > start)))
+    )
 }

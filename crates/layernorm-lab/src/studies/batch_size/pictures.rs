@@ -3,15 +3,20 @@
 use super::{NORMS, PAPER_SIZES};
 use crate::models::Norm;
 use crate::records::Record;
-use crate::report::{Axis, Cell, Chart, Picture, Story, Table};
-use crate::studies::tools::{self, axis, capitalized, chart, log_axis};
-use crate::studies::trained::{
-    Ran, Spread, cells, compared, curve_over, error, in_percent, of_case, series, verdict, words,
+use crate::report::{Axis, Cell, Chart, Finding, Picture, Story, Table};
+use crate::studies::findings::{
+    Claim, POINTS, Pair, by_seed, combined, errors as pair_of_errors, mean_losses, one_image,
 };
-use std::cmp::Ordering;
+use crate::studies::tools::{self, axis, capitalized, chart, log_axis};
+use crate::studies::trained::{Ran, Spread, cells, curve_over, error, in_percent, of_case, series, words};
+use std::f64::consts::SQRT_2;
 
 /// The smaller of the paper's batch sizes.
 const SMALL_BATCH: usize = 4;
+/// Batches up to this size count as small.
+const SMALL_BATCHES: usize = 5;
+/// The batch size at which training and validation loss are compared.
+const USUAL_BATCH: usize = 32;
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = tools::story(name, "Batch size", question, records);
@@ -29,7 +34,8 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
         story.charts.extend(shown.map(|&size| training(runs, part, size)));
     }
     story.numbers = Some(table(runs));
-    (story.answer, story.as_expected) = answer(runs, &sizes);
+    story.answer = answer(runs, &sizes);
+    story.findings = findings(runs, &sizes);
     story.notes = vec![
         "All runs train for the same number of epochs. Incomplete batches at the end of an epoch are dropped. The \
          learning rate is the same at all batch sizes and was not tuned."
@@ -114,7 +120,7 @@ fn table(runs: &[Ran]) -> Table {
     Table { columns: columns.map(str::to_owned).to_vec(), rows, notes: Vec::new() }
 }
 
-fn answer(runs: &[Ran], sizes: &[usize]) -> (String, Option<bool>) {
+fn answer(runs: &[Ran], sizes: &[usize]) -> String {
     let at = |norm, size| error(&of(runs, "small", norm, size));
     let mut parts = Vec::new();
     for &size in sizes {
@@ -123,7 +129,7 @@ fn answer(runs: &[Ran], sizes: &[usize]) -> (String, Option<bool>) {
         }
     }
     let Some(&(smallest, ..)) = parts.first() else {
-        return ("Some runs with batch norm or layer norm have not finished yet.".to_owned(), None);
+        return "Some runs with batch norm or layer norm have not finished yet.".to_owned();
     };
     let tell = |&(size, batch, layer): &(usize, Spread, Spread)| {
         format!(
@@ -137,6 +143,74 @@ fn answer(runs: &[Ran], sizes: &[usize]) -> (String, Option<bool>) {
         [Some(smallest), Some(SMALL_BATCH), sizes.last().copied()].into_iter().flatten().filter_map(told).collect();
     sentences.dedup();
     let text = capitalized(&sentences.join("; "));
-    let small = parts.iter().filter(|part| part.0 <= SMALL_BATCH);
-    (format!("{text}."), verdict(Ordering::Less, small.map(|(_, batch, layer)| compared(layer, batch))))
+    format!("{text}.")
+}
+
+/// The questions: small batches, the dependence on the batch size, regularization, and the paper's network.
+fn findings(runs: &[Ran], sizes: &[usize]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let (layer_batch, layer_none) = ("layer norm − batch norm", "layer norm − no norm");
+    let small = |norm, size| of(runs, "small", norm, size);
+    for &size in sizes.iter().filter(|&&size| size <= SMALL_BATCHES) {
+        let text = format!("With batches of {size}, layer norm has a lower validation error than batch norm");
+        let pair = pair_of_errors(layer_batch, &small(Norm::Layer, size), &small(Norm::Batch, size));
+        findings.extend(Claim::new(format!("small-{size}"), text).source("C3").lower(pair));
+    }
+    if let (Some(&least), Some(&largest)) = (sizes.first(), sizes.last())
+        && least < largest
+    {
+        let text = format!("With batches of {least}, layer norm has a lower validation error than no norm");
+        let pair = pair_of_errors(layer_none, &small(Norm::Layer, least), &small(Norm::None, least));
+        findings.extend(Claim::new("smallest-none", text).source("C3").lower(pair));
+        let text = format!(
+            "From batches of {largest} to batches of {least}, the validation error rises less with layer norm than with \
+             batch norm"
+        );
+        let rise = |norm| {
+            let error = |ran: &Ran| Some(100.0 * ran.trained.error()?);
+            combined(&[least, largest].map(|size| by_seed(&small(norm, size), error)), |both| both[0] - both[1])
+        };
+        let images = runs.iter().map(|ran| ran.trained.spec.validation).min();
+        let what = format!("rise of the validation error, {layer_batch}");
+        // Each rise is a difference of two rounded errors.
+        let (step, ours, other) = (SQRT_2 * one_image(images), rise(Norm::Layer), rise(Norm::Batch));
+        findings.extend(Claim::new("dependence", text).source("C3").lower(Pair {
+            what,
+            unit: POINTS,
+            step,
+            ours,
+            other,
+        }));
+    }
+    let text = format!(
+        "With batches of {USUAL_BATCH}, batch norm narrows the gap between validation and training loss more than layer norm"
+    );
+    let gaps = |norm| by_seed(&small(norm, USUAL_BATCH), gap);
+    let pair = Pair {
+        what: "validation loss − training loss at the end, batch norm − layer norm".to_owned(),
+        unit: "nats",
+        step: 0.0,
+        ours: gaps(Norm::Batch),
+        other: gaps(Norm::Layer),
+    };
+    findings.extend(Claim::new("regularization", text).source("C15").lower(pair));
+    for size in PAPER_SIZES {
+        let (batch, layer) = (of(runs, "paper", Norm::Batch, size), of(runs, "paper", Norm::Layer, size));
+        let text = format!(
+            "784-1000-1000-10 with batches of {size}: layer norm has a lower mean validation loss during training than \
+             batch norm"
+        );
+        findings.extend(Claim::new(format!("paper-{size}"), text).source("C20").lower(mean_losses(
+            layer_batch,
+            &layer,
+            &batch,
+        )));
+    }
+    findings
+}
+
+/// Final validation loss minus final training loss; `None` if the run diverged: it has no gap.
+fn gap(ran: &Ran) -> Option<f64> {
+    let last = ran.trained.last().filter(|_| ran.trained.diverged.is_none())?;
+    Some(last.loss? - last.train_loss?)
 }

@@ -1,5 +1,6 @@
 use super::*;
-use crate::studies::tools::testing;
+use crate::report::Verdict;
+use crate::studies::tools::testing::{self, evaluations, verdict};
 
 #[test]
 fn every_image_is_seen_equally_often() {
@@ -23,4 +24,30 @@ fn the_answer_compares_small_batches() {
     assert!(story.answer.starts_with("With batches of 4, batch norm misclassifies "), "{}", story.answer);
     assert_eq!(story.charts.len(), 2);
     assert_eq!(story.reproduce, "layernorm study batch-size --seeds 1 --epochs 1 --batch-size 4");
+}
+
+#[test]
+fn the_questions_are_about_small_batches_and_the_gap() {
+    let records = testing::synthetic(&BatchSize, |_, spec| {
+        let seed = spec.start.seed as f64;
+        let error = match (spec.norm, spec.batch_size) {
+            (Norm::Batch, 1) => 0.9,
+            (Norm::Batch, 4) => 0.08,
+            (Norm::Batch, 5) => 0.07 + 0.02 * seed,
+            _ => 0.13,
+        };
+        let mut events = evaluations(spec, 0.5, error);
+        let train_loss = if spec.norm == Norm::Batch { 0.45 - 0.001 * seed } else { 0.3 };
+        events.last_mut().unwrap().1["train_loss"] = train_loss.into();
+        events
+    });
+    let story = BatchSize.story(&records);
+    testing::check(&story);
+    let ids = ["small-1", "small-4", "small-5", "smallest-none", "dependence", "regularization"];
+    use Verdict::*;
+    assert_eq!(
+        ids.map(|id| verdict(&story, id)),
+        [Supported, Contradicted, Undecided, Undecided, Supported, Supported]
+    );
+    assert_eq!(story.findings.len(), ids.len());
 }

@@ -3,10 +3,10 @@
 use super::entries;
 use crate::models::Norm;
 use crate::records::Record;
-use crate::report::{Axis, Cell, Chart, Picture, Story, Table};
+use crate::report::{Axis, Cell, Chart, Finding, Picture, Story, Table, Verdict};
+use crate::studies::findings::{Claim, GUESSING, errors, mean_loss, mean_losses};
 use crate::studies::tools::{self, axis, categories, chart, log_axis};
-use crate::studies::trained::{Ran, Spread, bars, by_norm, cells, compared, curve, error, in_percent, verdict, words};
-use std::cmp::Ordering;
+use crate::studies::trained::{Ran, Spread, bars, by_norm, cells, curve, error, in_percent, words};
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = tools::story(name, "Comparison of norms", question, records);
@@ -21,8 +21,8 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
     story.charts = groups.iter().map(curves).collect();
     story.charts.push(overview(&groups));
     story.numbers = Some(table(&groups));
-    let (answer, as_expected) = answer(&groups);
-    (story.answer, story.as_expected) = (answer, as_expected);
+    story.findings = findings(&groups);
+    story.answer = answer(&groups, &story.findings);
     story.notes = vec![
         "For each seed, all networks start from the same weights and see the same batches; they differ only in the \
          norm. Learning rate and optimizer are the same for all and were not tuned."
@@ -49,31 +49,19 @@ struct Group<'a> {
     norms: Vec<(Norm, Vec<&'a Ran>)>,
 }
 
-impl Group<'_> {
-    fn error(&self, norm: Norm) -> Option<Spread> {
-        error(&self.norms.iter().find(|(of, _)| *of == norm)?.1)
+impl<'a> Group<'a> {
+    fn runs(&self, norm: Norm) -> &[&'a Ran] {
+        self.norms.iter().find(|(of, _)| *of == norm).map_or(&[], |(_, runs)| runs)
     }
 
-    /// The validation loss averaged over training: the lower, the faster the network learned.
-    fn loss(&self, norm: Norm) -> Option<Spread> {
-        mean_loss(&self.norms.iter().find(|(of, _)| *of == norm)?.1)
+    fn error(&self, norm: Norm) -> Option<Spread> {
+        error(self.runs(norm))
     }
 
     fn best(&self) -> Option<(Norm, Spread)> {
         let all = self.norms.iter().filter_map(|(norm, runs)| Some((*norm, error(runs)?)));
         all.min_by(|a, b| a.1.mean.total_cmp(&b.1.mean))
     }
-}
-
-/// The mean validation loss of a run, over seeds. The loss of a diverged run counts as larger than any other.
-fn mean_loss(runs: &[&Ran]) -> Option<Spread> {
-    Spread::of(runs.iter().map(|ran| {
-        let losses = ran.trained.evaluations.iter().filter(|evaluation| evaluation.step > 0).map(|e| e.loss);
-        match ran.trained.diverged {
-            Some(_) => Some(f64::MAX / runs.len() as f64),
-            None => Some(Spread::of(losses)?.mean),
-        }
-    }))
 }
 
 fn grouped(runs: &[Ran]) -> Vec<Group<'_>> {
@@ -123,7 +111,7 @@ fn table(groups: &[Group<'_>]) -> Table {
             let mut row: Vec<Cell> = vec![group.title.into(), words(*norm).into(), (runs.len() as f64).into()];
             row.extend(cells(in_percent(error(runs))));
             row.push(in_percent(test).map(|test| test.mean).into());
-            row.push(mean_loss(runs).map(|loss| loss.mean).filter(|&loss| loss < f64::MAX / 1e3).into());
+            row.push(Spread::of(runs.iter().map(|ran| mean_loss(ran))).map(|loss| loss.mean).into());
             rows.push(row);
         }
     }
@@ -137,47 +125,78 @@ fn table(groups: &[Group<'_>]) -> Table {
         "test error, %",
         "mean validation loss during training",
     ];
-    let notes = vec!["The mean loss during training is low if a network learns fast.".to_owned()];
+    let notes = vec![format!(
+        "The mean loss during training is low if a network learns fast. Losses above {}, that of guessing, and those of \
+         diverged runs count as {0}.",
+        tools::short(GUESSING)
+    )];
     Table { columns: columns.map(str::to_owned).to_vec(), rows, notes }
 }
 
-/// The result, and whether networks learned faster with layer norm than without, wherever the seeds decide.
-fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
+/// The questions: how fast each network learns with layer norm and how well in the end, and two comparisons in which the
+/// sources expect another winner.
+fn findings(groups: &[Group<'_>]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let change = "layer norm − no norm";
+    for group in groups {
+        let (none, layer) = (group.runs(Norm::None), group.runs(Norm::Layer));
+        let text = format!("{}: layer norm lowers the mean validation loss during training", group.title);
+        let claim = Claim::new(format!("{}{FASTER}", group.id), text).source("C1");
+        findings.extend(claim.lower(mean_losses(change, layer, none)));
+        let text = format!("{}: layer norm lowers the final validation error", group.title);
+        let claim = Claim::new(format!("{}-better", group.id), text).source("C1");
+        findings.extend(claim.lower(errors(change, layer, none)));
+    }
+    let group = |id: &str| groups.iter().find(|group| group.id == id);
+    if let Some(cnn) = group("cnn") {
+        let text = "CNN: batch norm has a lower final validation error than layer norm";
+        let pair = errors("batch norm − layer norm", cnn.runs(Norm::Batch), cnn.runs(Norm::Layer));
+        findings.extend(Claim::new("cnn-batch-norm", text).source("C3").lower(pair));
+    }
+    if let (Some(pre), Some(post)) = (group("transformer-pre"), group("transformer")) {
+        let text = "Transformer with layer norm: pre-norm lowers the mean validation loss during training";
+        let pair = mean_losses("pre-norm − post-norm", pre.runs(Norm::Layer), post.runs(Norm::Layer));
+        findings.extend(Claim::new("pre-norm", text).source("C23").lower(pair));
+    }
+    findings
+}
+
+/// Ending of the ids of the questions about the speed of learning.
+const FASTER: &str = "-faster";
+
+fn answer(groups: &[Group<'_>], findings: &[Finding]) -> String {
     let mut sentences = Vec::new();
-    let (mut sooner, mut later, mut close) = (Vec::new(), Vec::new(), Vec::new());
     for group in groups {
         let (Some(none), Some(layer)) = (group.error(Norm::None), group.error(Norm::Layer)) else { continue };
         let percent = |spread: Spread| tools::short(100.0 * spread.mean);
         let batch =
             group.error(Norm::Batch).map_or(String::new(), |batch| format!(", batch norm {} %", percent(batch)));
         sentences.push(format!("{}: no norm {} %{batch}, layer norm {} %", group.title, percent(none), percent(layer)));
-        let (Some(none), Some(layer)) = (group.loss(Norm::None), group.loss(Norm::Layer)) else { continue };
-        match compared(&layer, &none) {
-            Ordering::Less => sooner.push(group.title),
-            Ordering::Greater => later.push(group.title),
-            Ordering::Equal => close.push(group.title),
-        }
     }
     if sentences.is_empty() {
-        return ("Some runs with layer norm or without a norm have not finished yet.".to_owned(), None);
+        return "Some runs with layer norm or without a norm have not finished yet.".to_owned();
     }
+    let decided = |verdict: Verdict| -> Vec<&str> {
+        let of = |group: &&Group<'_>| {
+            let id = format!("{}{FASTER}", group.id);
+            findings.iter().any(|finding| finding.id == id && finding.verdict == verdict)
+        };
+        groups.iter().filter(of).map(|group| group.title).collect()
+    };
     let list = |titles: &[&str]| if titles.is_empty() { "none".to_owned() } else { titles.join(", ") };
     let wins = groups.iter().filter_map(|group| Some((group.title, group.best()?.0)));
     let batch: Vec<&str> = wins.filter(|(_, norm)| *norm == Norm::Batch).map(|(title, _)| title).collect();
-    let also = |words: &str, titles: &[&str]| match titles {
-        [] => String::new(),
+    let also = |words: &str, verdict| match decided(verdict) {
+        titles if titles.is_empty() => String::new(),
         titles => format!("; {words}: {}", titles.join(", ")),
     };
-    let text = format!(
-        "Networks that learn faster with layer norm than without a norm, in every seed: {}{}{}. Final validation \
-         errors: {}. Networks in which batch norm has the lowest error of all norms: {}.",
-        list(&sooner),
-        also("slower", &later),
-        also("too close to tell", &close),
+    format!(
+        "Networks that learn faster with layer norm than without a norm: {}{}{}. Final validation errors, means over \
+         seeds: {}. Networks in which batch norm has the lowest mean error of all norms: {}.",
+        list(&decided(Verdict::Supported)),
+        also("slower", Verdict::Contradicted),
+        also("undecided", Verdict::Undecided),
         sentences.join("; "),
         list(&batch)
-    );
-    let found = [(&sooner, Ordering::Less), (&later, Ordering::Greater)];
-    let found = found.into_iter().flat_map(|(titles, order)| titles.iter().map(move |_| order));
-    (text, verdict(Ordering::Less, found))
+    )
 }

@@ -1,7 +1,8 @@
 //! Mean and variance of hidden units during training.
 
 use crate::models::Norm;
-use crate::report::{Chart, Picture, Series};
+use crate::report::{Chart, Finding, Picture, Series};
+use crate::studies::findings::{BySeed, Claim, Pair, collect};
 use crate::studies::probed::Probed;
 use crate::studies::tools::{axis, chart, log_axis, to_digits};
 use crate::studies::trained::{Spread, words};
@@ -10,11 +11,45 @@ use crate::training::events::Moments;
 /// The value of an event that is plotted.
 type Part = fn(&Moments) -> Option<f64>;
 
+fn last_layer(groups: &[Probed<'_, Moments>]) -> Option<String> {
+    groups.iter().flat_map(Probed::all).map(|seen| seen.layer.clone()).max()
+}
+
+/// The questions: whether the inputs of the last hidden layer's nonlinearity drift less with layer norm.
+pub(super) fn findings(groups: &[Probed<'_, Moments>]) -> Vec<Finding> {
+    let Some(layer) = last_layer(groups) else { return Vec::new() };
+    let drift = |norm: Norm, part: Part| {
+        let Some(group) = groups.iter().find(|group| group.norm == norm) else { return BySeed::new() };
+        let range = |seen: &Vec<Moments>| {
+            let values = Spread::of(seen.iter().filter(|seen| seen.layer == layer).map(part))?;
+            Some(values.hi - values.lo)
+        };
+        let runs = group.runs.iter().zip(&group.seen);
+        collect(runs.map(|(ran, seen)| (ran.trained.spec.start.seed, range(seen))))
+    };
+    let log_variance: Part = |seen| seen.after[1].map(|variance| variance.max(f64::MIN_POSITIVE).log10());
+    let parts: [(&str, &str, &str, Part); 2] =
+        [("mean", "mean", "", |seen| seen.after[0]), ("variance", "variance", "powers of ten", log_variance)];
+    let mut findings = Vec::new();
+    for (id, name, unit, part) in parts {
+        let text = format!(
+            "During training, the {name} of the last nonlinearity's inputs drifts less with layer norm than without a norm"
+        );
+        let pair = Pair {
+            what: format!("range of the {name} during training, layer norm − no norm"),
+            unit,
+            step: 0.0,
+            ours: drift(Norm::Layer, part),
+            other: drift(Norm::None, part),
+        };
+        findings.extend(Claim::new(format!("drift-{id}"), text).source("C16").lower(pair));
+    }
+    findings
+}
+
 /// The drift of the mean and of the variance of the last hidden layer's units.
 pub(super) fn charts(groups: &[Probed<'_, Moments>]) -> Vec<Chart> {
-    let Some(layer) = groups.iter().flat_map(Probed::all).map(|seen| seen.layer.clone()).max() else {
-        return Vec::new();
-    };
+    let Some(layer) = last_layer(groups) else { return Vec::new() };
     let curves = |before: Part, after: Part| {
         let mut series = Vec::new();
         for group in groups {

@@ -3,8 +3,9 @@
 use super::{Correlation, ID, drift};
 use crate::models::Norm;
 use crate::records::Record;
-use crate::report::{Axis, Cell, Chart, Map, Picture, Series, Story, Table};
+use crate::report::{Axis, Cell, Chart, Finding, Map, Picture, Series, Story, Table};
 use crate::studies::Study;
+use crate::studies::findings::{BySeed, Claim, Pair};
 use crate::studies::probed::{Moment, Probed, probed};
 use crate::studies::tools::{axis, chart, largest, short, story as blank, to_digits};
 use crate::studies::trained::{Ran, cells, error, in_percent, with, words};
@@ -27,7 +28,9 @@ pub(super) fn story(study: &Correlation, runs: &[Ran], records: &[Record]) -> St
     story.charts.push(course(&groups));
     story.charts.extend(drift::charts(&probed(runs, ID, "moments")));
     story.numbers = Some(table(&groups));
-    (story.answer, story.as_expected) = answer(&groups);
+    story.answer = answer(&groups);
+    story.findings = findings(&groups);
+    story.findings.extend(drift::findings(&probed(runs, ID, "moments")));
     story.notes = vec![
         "Correlations are computed over 128 validation images, for the first units of the first hidden layer, after \
          the matrix product and before the ReLU. Two independent units would have a |correlation| of 0.07 by chance."
@@ -174,12 +177,46 @@ fn table(groups: &[Group<'_>]) -> Table {
     Table { columns: columns.map(str::to_owned).to_vec(), rows, notes }
 }
 
-/// The result, and whether batch norm left the correlations unchanged while layer norm did not.
-fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
+/// The questions: what each norm does to correlations.
+fn findings(groups: &[Group<'_>]) -> Vec<Finding> {
+    let of = |norm| groups.iter().find(|group| group.norm == norm);
+    let mut findings = Vec::new();
+    if let Some(change) = of(Norm::Batch).and_then(change) {
+        let text = "Batch norm leaves every correlation of two hidden units unchanged";
+        findings.push(Claim::new("batch-norm", text).source("C8").exact(
+            change <= SAME,
+            format!("largest change {}", short(change)),
+            "at most 0.001, the rounding of the records",
+        ));
+    }
+    let sizes = |norm, moment, side| {
+        of(norm).map_or(BySeed::new(), |group| group.by_seed(moment, |seen: &Seen| size(seen, side)))
+    };
+    let pair = |what: &str, ours, other| Pair {
+        what: format!("mean |correlation|, {what}"),
+        unit: "",
+        step: 0.0,
+        ours,
+        other,
+    };
+    for (moment, name, when) in [(Moment::Start, "start", "at the start"), (Moment::End, "end", "after training")] {
+        let layer = |side| sizes(Norm::Layer, moment, side);
+        let text = format!("Layer norm reduces the mean |correlation| of its input's units, {when}");
+        let pair = pair("after layer norm − before it", layer(Side::After), layer(Side::Before));
+        findings.extend(Claim::new(format!("reduced-{name}"), text).source("C8").lower(pair));
+    }
+    let end = |norm| sizes(norm, Moment::End, Side::After);
+    let text = "After training, hidden units are less correlated with layer norm than without a norm";
+    let pair = pair("layer norm − no norm", end(Norm::Layer), end(Norm::None));
+    findings.extend(Claim::new("trained", text).source("C8").lower(pair));
+    findings
+}
+
+fn answer(groups: &[Group<'_>]) -> String {
     let of = |norm| groups.iter().find(|group| group.norm == norm);
     let changed = |norm| of(norm).and_then(change);
     let (Some(batch), Some(layer)) = (changed(Norm::Batch), changed(Norm::Layer)) else {
-        return ("Some runs with batch norm or layer norm have not finished yet.".to_owned(), None);
+        return "Some runs with batch norm or layer norm have not finished yet.".to_owned();
     };
     let leaves = match batch <= SAME {
         true => "leaves every correlation unchanged".to_owned(),
@@ -197,5 +234,5 @@ fn answer(groups: &[Group<'_>]) -> (String, Option<bool>) {
     if !start.is_empty() && !end.is_empty() {
         text += &format!(" The mean |correlation| after the norm is {start} at the start and {end} after training.");
     }
-    (text, Some(batch <= SAME && layer > SAME))
+    text
 }

@@ -1,12 +1,15 @@
 use super::*;
 use crate::report::Picture;
-use crate::studies::tools::testing;
+use crate::report::Verdict;
+use crate::studies::tools::testing::{self, differences, verdict};
+use serde_json::json;
 
 #[test]
 fn batch_norm_changes_no_correlation_and_layer_norm_does() {
     let records = testing::trained(&Correlation, &testing::settings(), 3, |run| !run.contains("rms"));
     let story = Correlation.story(&records);
-    assert_eq!(story.as_expected, Some(true), "{}", story.answer);
+    assert_eq!(verdict(&story, "batch-norm"), Verdict::Supported, "{}", story.answer);
+    assert!(story.answer.contains("layer norm changes individual ones"), "{}", story.answer);
     let maps = |id: &str| match &story.charts.iter().find(|chart| chart.id == id).unwrap().picture {
         Picture::Heatmaps { maps, .. } => maps.iter().map(|map| map.name.clone()).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
@@ -31,4 +34,33 @@ fn an_incomplete_matrix_is_left_out() {
     let story = Correlation.story(&records);
     assert!(story.charts.iter().all(|chart| !matches!(chart.picture, Picture::Heatmaps { .. })));
     testing::check(&story);
+}
+
+#[test]
+fn the_questions_are_about_size_and_drift() {
+    let records = testing::synthetic(&Correlation, |_, spec| {
+        let seed = spec.start.seed as f64;
+        let (before, after) = if spec.norm == Norm::Layer { (0.3, 0.2 + 0.001 * seed) } else { (0.4, 0.4) };
+        let matrix = |off: f64| vec![1.0, off, off, 1.0];
+        let drift = if spec.norm == Norm::Layer { 0.1 } else { 1.0 + 0.01 * seed };
+        let mut events = Vec::new();
+        for step in [0, spec.steps] {
+            let moved = drift * f64::from(step > 0);
+            let (before, after) = (matrix(before), matrix(after));
+            events.push((
+                "correlation",
+                json!({"step": step, "layer": "layer 1", "units": 2, "before": before, "after": after}),
+            ));
+            let values = [moved, 10f64.powf(-moved)];
+            events.push(("moments", json!({"step": step, "layer": "layer 2", "before": values, "after": values})));
+        }
+        events
+    });
+    let story = Correlation.story(&records);
+    testing::check(&story);
+    for id in ["batch-norm", "reduced-start", "reduced-end", "trained", "drift-mean", "drift-variance"] {
+        assert_eq!(verdict(&story, id), Verdict::Supported, "{id}");
+    }
+    assert!((differences(&story, "drift-variance")[0] - (0.1 - 1.01)).abs() < 1e-12);
+    assert_eq!(story.findings.len(), 6);
 }

@@ -16,7 +16,7 @@ fn epsilon_bounds_values_and_gradients() {
         assert!(spread.gap < 1e-4 && spread.error < 8.0, "{spread:?}");
     }
     let story = Epsilon.story(&records);
-    assert_eq!(story.as_expected, Some(true), "{}", story.answer);
+    assert!(story.findings.len() == 5 && testing::all_supported(&story), "{:?}", story.findings);
     assert_eq!(story.charts.len(), 5);
 }
 

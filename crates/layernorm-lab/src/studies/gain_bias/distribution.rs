@@ -6,6 +6,7 @@
 use crate::data::SplitMix64;
 use crate::records::{Record, RunFile};
 use crate::report::{Cell, Chart, Group, Picture, Story, Table};
+use crate::studies::findings::Claim;
 use crate::studies::tools::{axis, chart, each, events, largest, moments, narrow, refused, rms, short};
 use crate::studies::tools::{normal, uniform, wide};
 use crate::studies::{Computation, Error, Observer};
@@ -229,9 +230,26 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) {
         short(batch.largest),
         short(rows.typical)
     );
+    let feature = find(Try::EachFeature);
     // Mean and standard deviation are off by rounding and by ε/(2σ²), at most 2·10⁻⁵ of γ for the narrowest row. The
     // restored values are off by about twenty roundings of f32 (2⁻²⁴).
-    story.as_expected = Some(moved < 1e-4 && row.largest < 2e-6 && batch.largest < 2e-6 && rows.typical > 0.1);
+    let restored = |claim: Claim, undone: &Undone| {
+        let found = format!("largest difference {} of the largest value", short(undone.largest));
+        claim.source("C13").exact(undone.largest < 2e-6, found, "below 2·10⁻⁶")
+    };
+    let lost = feature.map_or(f64::INFINITY, |undone| undone.typical).min(rows.typical);
+    story.findings.extend([
+        Claim::new("moments", "γ sets the standard deviation and β the mean of the normalized values")
+            .source("C13")
+            .exact(moved < 1e-4, format!("largest difference {}", short(moved)), "below 10⁻⁴"),
+        restored(Claim::new("undo-row", "γ = σ and β = μ undo the layer norm of one row"), row),
+        restored(Claim::new("undo-batch", "γ = σ and β = μ undo the batch norm of a batch"), batch),
+        Claim::new("undo-rows", "No γ and β tested undo the layer norm of all rows together").source("C13").exact(
+            lost > 0.1,
+            format!("smallest RMS difference {} standard deviations", short(lost)),
+            "above 0.1",
+        ),
+    ]);
     let of = |wanted: &'static [Option<(f64, f64)>]| all.iter().filter(move |h| wanted.contains(&h.gain_bias));
     story.charts.push(histograms(
         "steps",

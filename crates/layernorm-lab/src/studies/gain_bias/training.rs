@@ -2,7 +2,8 @@
 
 use crate::models::{Arch, Norm};
 use crate::records::Record;
-use crate::report::{Chart, Picture, Series, Story};
+use crate::report::{Chart, Finding, Picture, Series, Story};
+use crate::studies::findings::{Claim, errors};
 use crate::studies::tools::{axis, chart, log_axis, seeds, short};
 use crate::studies::trained::{self, Ran, curve, error, of_case};
 use crate::studies::{RunPlan, Settings};
@@ -58,12 +59,29 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) {
         short(bias),
         error.percent()
     );
+    story.findings.extend(findings(&runs));
     // The answer about the values comes first, if there is one.
     story.answer = if story.charts.is_empty() { words } else { format!("{} {words}", story.answer) };
     let gains = GAINS.into_iter().map(|gain| (format!("γ = {}", short(gain)), case(gain, 0.0)));
     let biases = [-2.0, -1.0, 0.0, 1.0, 2.0].map(|bias| (format!("β = {}", short(bias)), case(1.0, bias)));
     story.charts.push(curves(&runs, "gains", "Training with different initial gains", gains));
     story.charts.push(curves(&runs, "biases", "Training with different initial biases", biases));
+}
+
+/// The questions: whether the usual initialization is better than the extreme ones.
+fn findings(runs: &[Ran]) -> Vec<Finding> {
+    let usual = of_case(runs, &case(1.0, 0.0));
+    let extremes = [(GAINS[0], 0.0), (GAINS[GAINS.len() - 1], 0.0), (1.0, BIASES[0]), (1.0, BIASES[BIASES.len() - 1])];
+    let mut findings = Vec::new();
+    for (gain, bias) in extremes {
+        let start = if bias == 0.0 { format!("γ = {}", short(gain)) } else { format!("β = {}", short(bias)) };
+        let usual_start = if bias == 0.0 { "γ = 1" } else { "β = 0" };
+        let text =
+            format!("Training from {start} ends with a higher validation error than training from {usual_start}");
+        let pair = errors(format!("{start} − {usual_start}"), &of_case(runs, &case(gain, bias)), &usual);
+        findings.extend(Claim::new(case(gain, bias), text).source("C13").higher(pair));
+    }
+    findings
 }
 
 fn curves(runs: &[Ran], id: &str, title: &str, of: impl IntoIterator<Item = (String, String)>) -> Chart {

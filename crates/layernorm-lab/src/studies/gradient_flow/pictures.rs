@@ -3,8 +3,9 @@
 use super::{Entry, GradientFlow, LAYERS, entries};
 use crate::models::Norm;
 use crate::records::Record;
-use crate::report::{Axis, Cell, Chart, Frame, Picture, Story, Table};
+use crate::report::{Axis, Cell, Chart, Finding, Frame, Picture, Story, Table};
 use crate::studies::Study;
+use crate::studies::findings::{BySeed, Claim, Pair, errors};
 use crate::studies::probed::{Moment, Probed, probed};
 use crate::studies::tools::{axis, categories, chart, log_axis, story as blank, to_digits};
 use crate::studies::trained::{Ran, Spread, bars, cells, error, in_percent, words};
@@ -31,7 +32,8 @@ pub(super) fn story(study: &GradientFlow, runs: &[Ran], records: &[Record]) -> S
     story.charts = flows.iter().filter_map(Flow::animation).collect();
     story.charts.push(overview(&flows));
     story.numbers = Some(table(&flows));
-    (story.answer, story.as_expected) = answer(&flows);
+    story.answer = answer(&flows);
+    story.findings = flows.iter().flat_map(Flow::findings).collect();
     story.notes = vec![
         "Gradients are computed on one batch of up to 128 validation images, in training mode; measuring them does not \
          affect training."
@@ -83,7 +85,7 @@ impl<'a> Flow<'a> {
 
     /// `log₁₀` of the later position's gradient minus that of the earlier one.
     fn between(&self, norm: Norm, moment: Moment, places: impl Fn(usize) -> Option<[usize; 2]>) -> Option<Spread> {
-        self.norms.iter().find(|probed| probed.norm == norm)?.spread(moment, |seen| {
+        self.with(norm)?.spread(moment, |seen| {
             let [early, late] = places(seen.norms.len())?;
             Some(log_or_least(seen, late)? - log_or_least(seen, early)?)
         })
@@ -91,6 +93,45 @@ impl<'a> Flow<'a> {
 
     fn fall(&self, norm: Norm, moment: Moment) -> Option<Spread> {
         self.between(norm, moment, |places| self.entry.ends(places))
+    }
+
+    /// How far the gradient is from being preserved: |decay|, by seed.
+    fn change(&self, norm: Norm, moment: Moment) -> BySeed {
+        let Some(probed) = self.with(norm) else { return BySeed::new() };
+        let change = |seen: &Gradients| {
+            let [early, late] = self.entry.ends(seen.norms.len())?;
+            Some((log_in_range(seen, late)? - log_in_range(seen, early)?).abs())
+        };
+        probed.by_seed(moment, change)
+    }
+
+    fn with(&self, norm: Norm) -> Option<&Probed<'a, Gradients>> {
+        self.norms.iter().find(|probed| probed.norm == norm)
+    }
+
+    /// The questions: whether layer norm preserves the gradient better, at the start and after training, and whether a
+    /// deep network learns better.
+    fn findings(&self) -> Vec<Finding> {
+        let Entry { id, title, .. } = self.entry;
+        let mut findings = Vec::new();
+        for (moment, name, when) in [(Moment::Start, "start", "at the start"), (Moment::End, "end", "after training")] {
+            let text = format!("{title}: {when}, the gradient changes less {} with layer norm", self.entry.way());
+            let pair = Pair {
+                what: "|decay| of the gradient, layer norm − no norm".to_owned(),
+                unit: "powers of ten",
+                step: 0.0,
+                ours: self.change(Norm::Layer, moment),
+                other: self.change(Norm::None, moment),
+            };
+            findings.extend(Claim::new(format!("{id}-{name}"), text).source("C5").lower(pair));
+        }
+        if !self.entry.through_time() {
+            let runs = |norm| self.with(norm).map_or(Vec::new(), |probed| probed.runs.clone());
+            let text = format!("{title}: layer norm lowers the final validation error");
+            let pair = errors("layer norm − no norm", &runs(Norm::Layer), &runs(Norm::None));
+            findings.extend(Claim::new(format!("{id}-error"), text).source("C5").lower(pair));
+        }
+        findings
     }
 
     /// The gradient at the first position relative to the last, as the geometric mean over seeds.
@@ -167,6 +208,12 @@ fn log_or_least(seen: &Gradients, place: usize) -> Option<f64> {
     Some(norm.max(LEAST).log10())
 }
 
+/// The same, with a gradient that is not finite replaced by the largest number in f32.
+fn log_in_range(seen: &Gradients, place: usize) -> Option<f64> {
+    let norm = seen.norms.get(place)?.unwrap_or(f64::from(f32::MAX));
+    Some(norm.clamp(LEAST, f64::from(f32::MAX)).log10())
+}
+
 /// The geometric mean over runs of the gradient at a step and a position, to four digits.
 fn mean(runs: &[Vec<Gradients>], step: usize, place: usize) -> Option<f64> {
     let logs = runs.iter().map(|profiles| log(profiles.iter().find(|seen| seen.step == step)?, place));
@@ -236,11 +283,8 @@ fn table(flows: &[Flow<'_>]) -> Table {
     Table { columns: columns.map(str::to_owned).to_vec(), rows, notes }
 }
 
-/// The result, and whether at the start the gradient changes less with layer norm than without a norm, in every
-/// network.
-fn answer(flows: &[Flow<'_>]) -> (String, Option<bool>) {
+fn answer(flows: &[Flow<'_>]) -> String {
     let mut sentences = Vec::new();
-    let mut smaller = Vec::new();
     for flow in flows {
         let pair = |moment| Some([flow.fall(Norm::None, moment)?.mean, flow.fall(Norm::Layer, moment)?.mean]);
         let (Some(start), Some(end)) = (pair(Moment::Start), pair(Moment::End)) else { continue };
@@ -253,11 +297,9 @@ fn answer(flows: &[Flow<'_>]) -> (String, Option<bool>) {
             powers(end[0]),
             powers(end[1])
         ));
-        smaller.push(start[1].abs() < start[0].abs());
     }
     if sentences.is_empty() {
-        return ("Some runs with layer norm or without a norm have not finished yet.".to_owned(), None);
+        return "Some runs with layer norm or without a norm have not finished yet.".to_owned();
     }
-    let text = format!("Powers of ten by which the gradient decays (negative if it grows). {}.", sentences.join("; "));
-    (text, Some(smaller.iter().all(|&smaller| smaller)))
+    format!("Powers of ten by which the gradient decays (negative if it grows). {}.", sentences.join("; "))
 }

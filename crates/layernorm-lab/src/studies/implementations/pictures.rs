@@ -5,6 +5,7 @@ use super::{INPUTS, Implementations, Wrong};
 use crate::records::Record;
 use crate::report::{Chart, Picture, Series, Story, Table, Tile, Tone};
 use crate::studies::Study;
+use crate::studies::findings::Claim;
 use crate::studies::tools::{chart, events, log_axis, short, story as blank};
 
 /// Errors of up to this many units count as good: three of 24 bits lost.
@@ -124,8 +125,34 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
         short(ours),
         others.join(", ")
     );
-    let squares = most(Way::Squares);
-    story.as_expected = Some(ours <= GOOD && our_failures == 0 && (squares.0 > BAD || squares.1 > 0));
+    let described = |way: Way| {
+        let (units, failures) = most(way);
+        format!("largest error {} units, {failures} results completely wrong", short(units))
+    };
+    let lossy = |way: Way| most(way).0 > BAD || most(way).1 > 0;
+    story.findings = vec![
+        Claim::new("library", "This library is accurate to 8 units in the last place on every input").source("C19").exact(
+            ours <= GOOD && our_failures == 0,
+            described(Way::Ours),
+            "at most 8 units, none completely wrong",
+        ),
+        Claim::new("squares", "The one-pass variance E[x²] − E[x]² loses half of the digits or more on some inputs")
+            .source("C19")
+            .exact(lossy(Way::Squares), described(Way::Squares), "more than 4,096 units, or completely wrong results"),
+        Claim::new(
+            "two-pass",
+            "Two passes and Welford's method are more accurate than the one-pass variance, but lose digits on some inputs",
+        )
+        .source("C19")
+        .exact(
+            [Way::TwoPass, Way::Welford].into_iter().all(|way| {
+                let between = most(way).0 > GOOD && most(way).0 <= most(Way::Squares).0;
+                between && most(way).1 <= most(Way::Squares).1
+            }),
+            format!("two passes: {}; Welford: {}", described(Way::TwoPass), described(Way::Welford)),
+            "more than 8 units, and no worse than the one-pass variance",
+        ),
+    ];
     story.charts = vec![grid(&wrongs), lines(&wrongs)];
     story.numbers = Some(Table {
         columns: ["implementation", "description", "largest error, units", "inputs completely wrong"]

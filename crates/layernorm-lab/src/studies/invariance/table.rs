@@ -2,9 +2,10 @@
 
 use super::{Change, EPS, Invariance, Kind, NormRow, Seen};
 use crate::records::Record;
-use crate::report::{Cell, Chart, Picture, Story, Table, Tile, Tone};
+use crate::report::{Cell, Chart, Finding, Picture, Story, Table, Tile, Tone};
 use crate::studies::Study;
-use crate::studies::tools::{chart, events, short, story as blank};
+use crate::studies::findings::Claim;
+use crate::studies::tools::{capitalized, chart, events, short, story as blank};
 
 impl NormRow {
     fn name(self) -> &'static str {
@@ -218,12 +219,29 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
         still(Kind::F32),
         moved.map_or(String::new(), |moved| format!("; where it is no, by at least {}", short(moved)))
     );
-    let whole = cells.len() == 2 * NormRow::ALL.len() * Change::ALL.len();
-    story.as_expected = if agree < cells.len() { Some(false) } else { whole.then_some(true) };
+    story.findings = NormRow::ALL.into_iter().filter_map(|norm| finding(&cells, norm)).collect();
     story.charts = vec![grid(&seen, Kind::F64), grid(&seen, Kind::F32)];
     story.numbers = Some(numbers(&seen));
     story.notes = notes(&cells);
     story
+}
+
+/// Whether a row of the table, in both types, is as in the paper; `None` if a cell agrees so far but others are missing.
+fn finding(cells: &[Summary], norm: NormRow) -> Option<Finding> {
+    let row: Vec<&Summary> = cells.iter().filter(|cell| cell.norm == norm).collect();
+    let agree = row.iter().filter(|cell| cell.agrees()).count();
+    if agree == row.len() && row.len() < 2 * Change::ALL.len() {
+        return None;
+    }
+    let list = |invariant: bool| {
+        let names = Change::ALL.into_iter().filter(|&change| paper(norm, change) == invariant).map(Change::name);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let text = format!("{} is invariant to {}, but not to {}", capitalized(norm.name()), list(true), list(false));
+    let id = norm.name().replace(' ', "-");
+    let (found, expected) =
+        (format!("{agree} of {} cells agree", row.len()), format!("{} of {0} cells agree", row.len()));
+    Some(Claim::new(id, text).source("C10").exact(agree == row.len(), found, expected))
 }
 
 fn notes(cells: &[Summary]) -> Vec<String> {

@@ -3,10 +3,10 @@
 use super::{NETWORKS, case};
 use crate::models::Norm;
 use crate::records::Record;
-use crate::report::{Axis, Chart, Picture, Story, Tile, Tone};
+use crate::report::{Axis, Chart, Finding, Picture, Story, Tile, Tone};
+use crate::studies::findings::{BySeed, Claim, POINTS, Pair, by_seed, combined, one_image};
 use crate::studies::tools::{self, axis, chart, log_axis, short};
-use crate::studies::trained::{Ran, error, in_percent, of_case, series, verdict, words};
-use std::cmp::Ordering;
+use crate::studies::trained::{Ran, error, in_percent, of_case, series, words};
 
 /// A network has learned if its error is below this; guessing has an error of 90 %.
 const LEARNT: f64 = 0.5;
@@ -23,12 +23,13 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
     }
     story.charts.push(map(&lines));
     story.charts.extend(NETWORKS.iter().filter_map(|(network, title, _)| curves(&lines, network, title)));
-    (story.answer, story.as_expected) = answer(&lines);
+    story.answer = answer(&lines);
+    story.findings = findings(&lines);
     story.notes = vec![
         "Plain gradient descent without momentum. Adam normalizes the gradient's magnitude, which would hide the \
          difference."
             .to_owned(),
-        "“diverged”: the loss became NaN or infinite in every seed; “diverged 2 of 3”: in two of three.".to_owned(),
+        "“diverged”: the loss became NaN or infinite in every seed; “diverged 2 of 5”: in two of five.".to_owned(),
     ];
     story
 }
@@ -42,6 +43,11 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
+    /// The final errors of each rate, by seed.
+    fn errors(&self) -> Vec<BySeed> {
+        self.rates.iter().map(|(_, runs)| by_seed(runs, |ran| ran.trained.error())).collect()
+    }
+
     /// The lowest and the highest rate at which it learns in every seed.
     fn limits(&self) -> Option<(f64, f64)> {
         let mut rates = self.rates.iter().filter(|(_, runs)| learns(runs)).map(|(rate, _)| *rate);
@@ -122,14 +128,13 @@ fn curves(lines: &[Line<'_>], network: &str, title: &str) -> Option<Chart> {
     (!of_network.is_empty()).then_some(chart)
 }
 
-fn answer(lines: &[Line<'_>]) -> (String, Option<bool>) {
+fn answer(lines: &[Line<'_>]) -> String {
     let range = |line: &Line<'_>| match line.limits() {
         None => "at none of the rates tested".to_owned(),
         Some((least, most)) if least == most => format!("at {}", short(least)),
         Some((least, most)) => format!("from {} to {}", short(least), short(most)),
     };
     let mut sentences = Vec::new();
-    let mut found = Vec::new();
     for (network, title, _) in NETWORKS {
         let of = |norm| lines.iter().find(|line| line.network == network && line.norm == norm);
         let (Some(none), Some(layer)) = (of(Norm::None), of(Norm::Layer)) else { continue };
@@ -139,11 +144,70 @@ fn answer(lines: &[Line<'_>]) -> (String, Option<bool>) {
             range(none),
             range(layer)
         ));
-        let most = |line: &Line<'_>| line.limits().map_or(0.0, |(_, most)| most);
-        found.push(most(layer).total_cmp(&most(none)));
     }
     if sentences.is_empty() {
-        return ("Some runs with layer norm or without a norm have not finished yet.".to_owned(), None);
+        return "Some runs with layer norm or without a norm have not finished yet.".to_owned();
     }
-    (format!("Learning rates that work: {}.", sentences.join("; ")), verdict(Ordering::Greater, found))
+    format!("Learning rates that work in every seed: {}.", sentences.join("; "))
+}
+
+/// The questions: the range of learning rates with and without a norm, its upper end, and the error at the best rate.
+/// They need more than one rate.
+fn findings(lines: &[Line<'_>]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (network, title, norms) in NETWORKS {
+        let of = |norm| lines.iter().find(|line| line.network == network && line.norm == norm && line.rates.len() > 1);
+        let Some(none) = of(Norm::None) else { continue };
+        for norm in [Norm::Layer, Norm::Batch].into_iter().filter(|norm| norms.contains(norm)) {
+            let Some(line) = of(norm).filter(|line| same_rates(line, none)) else { continue };
+            let (name, with) = (words(norm), format!("{} − no norm", words(norm)));
+            let claim = |id: &str, text: &str, source| {
+                Claim::new(format!("{network}-{norm}-{id}"), format!("{title}: {text}")).source(source)
+            };
+            let pair = |what: &str, unit, step, of: fn(&[f64]) -> f64| Pair {
+                what: format!("{what}, {with}"),
+                unit,
+                step,
+                ours: combined(&line.errors(), of),
+                other: combined(&none.errors(), of),
+            };
+            let text = format!("{name} raises the highest learning rate that works");
+            findings.extend(claim("highest", &text, "C2").higher(pair(
+                "highest rate that works",
+                "steps",
+                1.0,
+                highest,
+            )));
+            let text = format!("{name} increases the number of learning rates that work");
+            findings.extend(claim("range", &text, "C2").higher(pair("rates that work", "rates", 1.0, number)));
+            let text = format!("with each at its best learning rate, {name} lowers the validation error");
+            let step = one_image(line.rates.iter().flat_map(|(_, runs)| runs).map(|r| r.trained.spec.validation).min());
+            findings.extend(claim("best", &text, "C1").lower(pair(
+                "lowest error over all rates",
+                POINTS,
+                step,
+                lowest,
+            )));
+        }
+    }
+    findings
+}
+
+fn same_rates(a: &Line<'_>, b: &Line<'_>) -> bool {
+    a.rates.iter().map(|(rate, _)| rate).eq(b.rates.iter().map(|(rate, _)| rate))
+}
+
+/// Position of the highest rate that works, from 1; 0 if none works. Steps of the grid, about √10 each.
+fn highest(errors: &[f64]) -> f64 {
+    errors.iter().rposition(|&error| error < LEARNT).map_or(0.0, |place| (place + 1) as f64)
+}
+
+/// How many rates work.
+fn number(errors: &[f64]) -> f64 {
+    errors.iter().filter(|&&error| error < LEARNT).count() as f64
+}
+
+/// The lowest error, in percent.
+fn lowest(errors: &[f64]) -> f64 {
+    100.0 * errors.iter().copied().fold(f64::INFINITY, f64::min)
 }

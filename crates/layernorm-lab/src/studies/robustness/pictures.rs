@@ -3,9 +3,10 @@
 use super::{INPUT_FACTORS, NORMS, TEST_FACTORS, TEST_SHIFTS, WEIGHT_FACTORS};
 use crate::models::Norm;
 use crate::records::Record;
-use crate::report::{Axis, Cell, Chart, Picture, Series, Story, Table};
+use crate::report::{Axis, Cell, Chart, Finding, Picture, Series, Story, Table};
+use crate::studies::findings::{Claim, POINTS, Pair, by_seed, combined, most, one_image};
 use crate::studies::tools::{self, axis, capitalized, chart, log_axis, short};
-use crate::studies::trained::{Ran, Spread, error, in_percent, of_case, series, words};
+use crate::studies::trained::{Ran, Spread, error, in_percent, of_case, series, trial_error, words};
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = tools::story(name, "Robustness to scale", question, records);
@@ -36,7 +37,8 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
         ),
     ];
     story.numbers = Some(table(runs));
-    (story.answer, story.as_expected) = answer(runs);
+    story.answer = answer(runs);
+    story.findings = findings(runs);
     story.notes = vec![
         "A network without biases would be exactly invariant where Table 1 says so (see the study `invariance`); these \
          networks have biases, and ε is not 0."
@@ -82,8 +84,7 @@ fn tests(runs: &[Ran], kind: &str, title: &str, values: &[f64], x: Axis) -> Char
 
 /// The test error of a trial, over seeds.
 fn trial(runs: &[Ran], norm: Norm, name: &str) -> Option<Spread> {
-    let error = |ran: &&Ran| Some(1.0 - ran.trained.trials.iter().find(|trial| trial.name == name)?.accuracy?);
-    Spread::of(runs_of(runs, "input", norm, 1.0).iter().map(error))
+    Spread::of(runs_of(runs, "input", norm, 1.0).iter().map(|ran| trial_error(ran, name)))
 }
 
 fn table(runs: &[Ran]) -> Table {
@@ -100,14 +101,61 @@ fn table(runs: &[Ran]) -> Table {
     Table { columns, rows, notes: vec!["Validation errors in percent, means over seeds.".to_owned()] }
 }
 
-fn answer(runs: &[Ran]) -> (String, Option<bool>) {
+/// The questions: the worst error over all factors, with layer norm and without.
+fn findings(runs: &[Ran]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let images = |of: fn(&Ran) -> usize| one_image(runs.iter().map(of).filter(|&images| images > 0).min());
+    for (case, what, factors) in PARTS {
+        let worst = |norm| {
+            let error = |ran: &Ran| Some(100.0 * ran.trained.error()?);
+            let of = |&factor: &f64| by_seed(&runs_of(runs, case, norm, factor), error);
+            combined(&factors.iter().map(of).collect::<Vec<_>>(), most)
+        };
+        let (least, largest) = (short(factors[0]), short(factors[factors.len() - 1]));
+        let text = format!(
+            "With {what} scaled by {least} to {largest}, layer norm lowers the worst validation error relative to no norm"
+        );
+        let pair = Pair {
+            what: "worst validation error over all factors, layer norm − no norm".to_owned(),
+            unit: POINTS,
+            step: images(|ran| ran.trained.spec.validation),
+            ours: worst(Norm::Layer),
+            other: worst(Norm::None),
+        };
+        findings.extend(Claim::new(case, text).source("C11").lower(pair));
+    }
+    let (least, largest) = (short(TEST_FACTORS[0]), short(TEST_FACTORS[TEST_FACTORS.len() - 1]));
+    for other in [Norm::None, Norm::Batch] {
+        let worst = |norm| {
+            let of = |factor: f64| {
+                let name = format!("scale-{factor}");
+                by_seed(&runs_of(runs, "input", norm, 1.0), |ran| Some(100.0 * trial_error(ran, &name)?))
+            };
+            combined(&TEST_FACTORS.map(of), most)
+        };
+        let text = format!(
+            "With only the test images scaled by {least} to {largest}, layer norm lowers the worst test error relative to {}",
+            words(other)
+        );
+        let pair = Pair {
+            what: format!("worst test error over all factors, layer norm − {}", words(other)),
+            unit: POINTS,
+            step: images(|ran| ran.trained.spec.test),
+            ours: worst(Norm::Layer),
+            other: worst(other),
+        };
+        findings.extend(Claim::new(format!("test-scale-{other}"), text).source("C11").lower(pair));
+    }
+    findings
+}
+
+fn answer(runs: &[Ran]) -> String {
     let worst = |(case, _, factors): Part, norm: Norm| {
         let errors: Option<Vec<f64>> =
             factors.iter().map(|&factor| Some(error(&runs_of(runs, case, norm, factor))?.mean)).collect();
         errors.map(|errors| errors.into_iter().fold(0.0, f64::max))
     };
     let mut sentences = Vec::new();
-    let mut verdicts = Vec::new();
     for part in PARTS {
         let (_, what, factors) = part;
         if let (Some(none), Some(layer)) = (worst(part, Norm::None), worst(part, Norm::Layer)) {
@@ -122,11 +170,10 @@ fn answer(runs: &[Ran]) -> (String, Option<bool>) {
                 percent(none),
                 percent(layer)
             ));
-            verdicts.push(layer < none);
         }
     }
     if sentences.is_empty() {
-        return ("Some runs have not finished yet.".to_owned(), None);
+        return "Some runs have not finished yet.".to_owned();
     }
-    (format!("{}.", capitalized(&sentences.join("; "))), Some(verdicts.iter().all(|&verdict| verdict)))
+    format!("{}.", capitalized(&sentences.join("; ")))
 }

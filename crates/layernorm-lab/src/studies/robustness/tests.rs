@@ -1,5 +1,7 @@
 use super::*;
-use crate::studies::tools::testing;
+use crate::report::Verdict;
+use crate::studies::tools::testing::{self, diverged, evaluations, verdict};
+use serde_json::json;
 
 #[test]
 fn the_story_has_all_trials_and_factors() {
@@ -13,4 +15,31 @@ fn the_story_has_all_trials_and_factors() {
         _ => false,
     });
     assert!(drawn);
+}
+
+#[test]
+fn the_worst_factor_decides() {
+    let records = testing::synthetic(&Robustness, |run, spec| {
+        let layer = spec.norm == Norm::Layer;
+        // Large weights diverge without a norm; inputs make no difference.
+        if run.contains("weights-10-") && spec.norm == Norm::None {
+            return diverged();
+        }
+        let error = 0.1 + if layer { 0.002 * (spec.start.seed as f64 - 3.0) } else { 0.0 };
+        let trial = |name: &String| {
+            let error = match name.as_str() {
+                "scale-10" if spec.norm == Norm::None => 0.5,
+                "scale-10" if spec.norm == Norm::Batch => 0.05,
+                _ => error,
+            };
+            ("trial", json!({"name": name, "loss": 0.3, "accuracy": 1.0 - error}))
+        };
+        let trials = spec.trials.iter().map(|of| trial(&of.name));
+        evaluations(spec, 0.4, error).into_iter().chain(trials).collect()
+    });
+    let story = Robustness.story(&records);
+    testing::check(&story);
+    let ids = ["input", "weights", "test-scale-none", "test-scale-batch"];
+    use Verdict::*;
+    assert_eq!(ids.map(|id| verdict(&story, id)), [Undecided, Supported, Supported, Undecided]);
 }

@@ -4,6 +4,7 @@
 use crate::data::SplitMix64;
 use crate::records::{Record, RunFile};
 use crate::report::{Cell, Picture, Story, Table};
+use crate::studies::findings::Claim;
 use crate::studies::tools::{chart, each, events, largest, narrow, normals, refused, short, wide};
 use crate::studies::{Computation, Error, Observer};
 use layernorm::{BatchNorm, Element, LayerNorm, bf16, f16};
@@ -116,8 +117,8 @@ fn batch_norm(width: usize, seed: u64) -> Result<Neighbours, layernorm::Error> {
     Ok(Neighbours { width, numbers: few, differ, largest: largest(apart) })
 }
 
-/// Adds the charts; returns the answer and whether it is as expected.
-pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, bool)> {
+/// Adds charts and findings; returns the answer.
+pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<String> {
     let bits: Vec<Bits> = events(records, "bits");
     let neighbours: Vec<Neighbours> = events(records, "neighbours");
     if bits.is_empty() {
@@ -164,5 +165,19 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, boo
             short(neighbours.iter().map(|n| n.largest).fold(0.0, f64::max))
         ));
     }
-    Some((words, total == 0))
+    let differ = |of: fn(&Bits) -> u64| bits.iter().map(of).sum::<u64>();
+    let [training, batch] = [differ(|b| b.training), differ(|b| b.batch + b.order + b.gradient)];
+    let none = "0 bits differ";
+    story.findings.extend([
+        Claim::new("same-computation", "Layer norm's outputs have the same bits in training and at inference")
+            .source("C4")
+            .exact(training == 0, format!("{training} bits differ"), none),
+        Claim::new(
+            "same-batch",
+            "Layer norm's outputs and gradients have the same bits alone and in a batch of 64, in any order",
+        )
+        .source("C4")
+        .exact(batch == 0, format!("{batch} bits differ"), none),
+    ]);
+    Some(words)
 }

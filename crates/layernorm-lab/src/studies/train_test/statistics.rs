@@ -6,10 +6,11 @@
 
 use crate::data::SplitMix64;
 use crate::records::{Record, RunFile};
-use crate::report::{Cell, Picture, Series, Story, Table};
-use crate::studies::tools::{axis, chart, each, events, narrow, normal, normals, refused, rms, short};
+use crate::report::{Cell, Finding, Picture, Series, Story, Table};
+use crate::studies::findings::{Claim, Pair, collect};
+use crate::studies::tools::{axis, chart, each, events, largest, narrow, normal, normals, refused, rms, short};
 use crate::studies::tools::{uniform, wide};
-use crate::studies::{Computation, Error, Observer};
+use crate::studies::{Common, Computation, Error, Observer};
 use layernorm::batch_norm::{self, BatchConfig};
 use layernorm::{BatchNorm, Context, LayerNorm, Saved, View, ViewMut};
 use serde::{Deserialize, Serialize};
@@ -128,8 +129,8 @@ pub(super) fn settled<'a>(curves: impl Iterator<Item = &'a Vec<f64>>) -> Option<
     (!ends.is_empty()).then(|| ends.iter().sum::<f64>() / ends.len() as f64)
 }
 
-/// Adds the charts; returns the answer and whether it is as expected.
-pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, bool)> {
+/// Adds charts and findings; returns the answer.
+pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<String> {
     let streams: Vec<Stream> = events(records, "stream");
     let singles: Vec<Single> = events(records, "single");
     if streams.is_empty() {
@@ -175,8 +176,6 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, boo
         apart.join(", "),
         short(layer_apart)
     );
-    let falls = ends.windows(2).all(|pair| pair[1].1 < pair[0].1) && ends.iter().all(|&(_, end)| end > 0.0);
-    let refused = singles.iter().all(|single| single.refusal.is_some());
     if let Some(single) = singles.first() {
         let answer = single.refusal.as_ref().map_or("succeeded".to_owned(), |words| format!("failed ({words})"));
         story.notes.push(format!(
@@ -186,5 +185,60 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, boo
             short(single.layer)
         ));
     }
-    Some((words, falls && refused && layer_apart == 0.0))
+    story.findings.extend(findings(records, layer_apart, &singles));
+    Some(words)
+}
+
+/// The questions: the difference between training and inference, and batches of one sample.
+fn findings(records: &[Record], layer_apart: f64, singles: &[Single]) -> Vec<Finding> {
+    let [small, .., large] = BATCH_SIZES;
+    let level = |size: usize| {
+        let of = |record: &Record| {
+            let streams: Vec<Stream> = events(std::slice::from_ref(record), "stream");
+            Some((
+                Common::read(record).seed?,
+                settled(streams.iter().filter(|s| s.batch == size).map(|s| &s.batch_norm)),
+            ))
+        };
+        collect(records.iter().filter_map(of))
+    };
+    let text = format!(
+        "Batch norm's outputs differ more between training and inference with batches of {small} than with batches of \
+         {large}"
+    );
+    let pair = Pair {
+        what: format!("RMS difference of the outputs, batches of {small} − batches of {large}"),
+        unit: "standard deviations of y",
+        step: 0.0,
+        ours: level(small),
+        other: level(large),
+    };
+    let mut findings: Vec<Finding> = Vec::new();
+    findings.extend(Claim::new("running-statistics", text).source("C4").higher(pair));
+    findings.push(
+        Claim::new(
+            "layer-norm-apart",
+            "Layer norm's outputs do not differ between training and inference on any batch",
+        )
+        .source("C4")
+        .exact(layer_apart == 0.0, format!("largest RMS difference {}", short(layer_apart)), "0"),
+    );
+    if !singles.is_empty() {
+        let lost = largest(singles.iter().map(|single| single.own));
+        let kept = singles.iter().map(|single| single.layer).fold(f64::INFINITY, f64::min);
+        findings.push(
+            Claim::new(
+                "single-sample",
+                "With a batch of one sample, batch norm's output is β and layer norm's still has standard deviation 1",
+            )
+            .source("C3")
+            // ε = 10⁻⁵ lowers the standard deviation by less than one in a thousand.
+            .exact(
+                lost == 0.0 && (kept - 1.0).abs() < 1e-3,
+                format!("largest |y − β| {} and standard deviation {}", short(lost), short(kept)),
+                "0 and 1 ± 0.001",
+            ),
+        );
+    }
+    findings
 }

@@ -1,7 +1,11 @@
 use super::bits::{Bits, Neighbours};
 use super::statistics::{Single, Stream, settled};
 use super::*;
+use crate::report::Verdict;
+use crate::studies::tools::testing::all_supported;
 use crate::studies::tools::{events, testing};
+use crate::training::Spec;
+use serde_json::json;
 
 #[test]
 fn layer_norm_has_one_computation_and_batch_norm_two() {
@@ -23,9 +27,33 @@ fn layer_norm_has_one_computation_and_batch_norm_two() {
     assert!(streams.iter().all(|s| s.batch_norm.len() == 201 && s.batch_norm[0] > 1.0));
     let singles: Vec<Single> = events(&records, "single");
     assert!(singles.iter().all(|s| s.refusal.is_some() && s.own == 0.0 && (s.layer - 1.0).abs() < 1e-3));
-    assert_eq!(TrainTest.story(&records).as_expected, None, "some of the runs are not enough for a verdict");
+    let story = TrainTest.story(&records);
+    assert!(story.findings.len() == 5 && all_supported(&story), "{:?}", story.findings);
     let trained = testing::trained(&TrainTest, &testing::settings(), 40, |run| run.contains("asked"));
     assert_eq!(trained.len(), 2);
     let story = TrainTest.story(&[records, trained].concat());
-    assert_eq!(story.as_expected, Some(true), "{}", story.answer);
+    assert_eq!(testing::verdict(&story, "layer-norm-mode"), Verdict::Supported);
+    assert_eq!(testing::verdict(&story, "batch-norm-mode-1"), Verdict::Undecided, "one seed decides nothing");
+}
+
+#[test]
+fn modes_are_compared_seed_by_seed() {
+    let events = |_: &str, spec: &Spec| -> testing::Events {
+        let accuracy = |trial: &str| match trial {
+            "training-1" if spec.norm == crate::models::Norm::Batch => 0.1 + 0.002 * spec.start.seed as f64,
+            _ => 0.9,
+        };
+        let trial = |name: &String| ("trial", json!({"name": name, "loss": 0.3, "accuracy": accuracy(name)}));
+        spec.trials.iter().map(|of| trial(&of.name)).collect()
+    };
+    let mut records = testing::synthetic(&TrainTest, events);
+    let story = TrainTest.story(&records);
+    testing::check(&story);
+    let ids = ["batch-norm-mode-1", "batch-norm-mode-4", "layer-norm-mode"];
+    use Verdict::*;
+    assert_eq!(ids.map(|id| testing::verdict(&story, id)), [Supported, Undecided, Supported]);
+    // A result that is not a number is the worst one.
+    let layer = records.iter_mut().find(|record| record.header.run.contains("layer")).unwrap();
+    layer.events[1].data["accuracy"] = serde_json::Value::Null;
+    assert_eq!(testing::verdict(&TrainTest.story(&records), "layer-norm-mode"), Contradicted);
 }

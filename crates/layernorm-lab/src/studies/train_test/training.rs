@@ -2,9 +2,10 @@
 
 use crate::models::{Arch, Norm};
 use crate::records::Record;
-use crate::report::{Axis, Picture, Story};
-use crate::studies::tools::{axis, categories, chart, seeds};
-use crate::studies::trained::{self, Ran, Spread, bars, in_percent, of_case, words};
+use crate::report::{Axis, Finding, Picture, Story};
+use crate::studies::findings::{Claim, POINTS, Pair, by_seed, most, one_image};
+use crate::studies::tools::{axis, categories, chart, seeds, short};
+use crate::studies::trained::{self, Ran, Spread, bars, in_percent, of_case, trial_error, words};
 use crate::studies::{RunPlan, Settings};
 use crate::training::{Spec, Trial};
 
@@ -47,12 +48,12 @@ pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
     plans
 }
 
-/// Adds the chart; returns the answer and whether it is as expected.
-pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, bool)> {
+/// Adds chart and findings; returns the answer.
+pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<String> {
     let runs = trained::read(records);
     let errors = |norm: Norm| -> Vec<Option<Spread>> {
         let runs = of_case(&runs, &format!("asked-{norm}"));
-        ways().iter().map(|(_, trial)| Spread::of(runs.iter().map(|ran| asked(ran, &trial.name)))).collect()
+        ways().iter().map(|(_, trial)| Spread::of(runs.iter().map(|ran| trial_error(ran, &trial.name)))).collect()
     };
     let series = NORMS.map(|norm| bars(words(norm), &errors(norm).into_iter().map(in_percent).collect::<Vec<_>>()));
     let (batch, layer) = (errors(Norm::Batch), errors(Norm::Layer));
@@ -79,12 +80,51 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) -> Option<(String, boo
         if same { "the same" } else { "not the same" },
         layer.len()
     );
-    Some((words, same && alone.mean > usual.mean))
+    story.findings.extend(findings(&runs));
+    Some(words)
 }
 
 /// The evaluation in training mode with one image.
 const ALONE: usize = 2;
 
-fn asked(ran: &Ran, trial: &str) -> Option<f64> {
-    Some(1.0 - ran.trained.trials.iter().find(|found| found.name == trial)?.accuracy?)
+/// The questions: batch norm in training mode with few images, and layer norm in every mode.
+fn findings(runs: &[Ran]) -> Vec<Finding> {
+    let errors = |norm: Norm, as_in_training: bool, size: usize| {
+        let ways = ways();
+        let way = ways.iter().find(|(_, trial)| trial.as_in_training == as_in_training && trial.batch == size);
+        let name = way.map_or("", |(_, trial)| trial.name.as_str());
+        by_seed(&of_case(runs, &format!("asked-{norm}")), |ran| Some(100.0 * trial_error(ran, name)?))
+    };
+    let step = one_image(runs.iter().map(|ran| ran.trained.spec.test).min());
+    let mut findings = Vec::new();
+    for size in [1, 4] {
+        let text = format!(
+            "A trained network with batch norm misclassifies more test images in training mode, with batches of {size}, \
+             than in inference mode"
+        );
+        let pair = Pair {
+            what: "test error, training mode − inference mode".to_owned(),
+            unit: POINTS,
+            step,
+            ours: errors(Norm::Batch, true, size),
+            other: errors(Norm::Batch, false, 64),
+        };
+        findings.extend(Claim::new(format!("batch-norm-mode-{size}"), text).source("C4").higher(pair));
+    }
+    let layer = of_case(runs, &format!("asked-{}", Norm::Layer));
+    let apart = |ran: &&Ran| {
+        let errors: Option<Vec<f64>> = ways().iter().map(|(_, trial)| trial_error(ran, &trial.name)).collect();
+        errors.map(|errors| most(&errors) - errors.iter().copied().fold(f64::INFINITY, f64::min))
+    };
+    if let Some(apart) = layer.iter().map(apart).collect::<Option<Vec<f64>>>().filter(|apart| !apart.is_empty()) {
+        let text = "A trained network with layer norm misclassifies the same number of test images in every mode and at \
+                    every batch size";
+        let apart = 100.0 * most(&apart);
+        findings.push(Claim::new("layer-norm-mode", text).source("C4").exact(
+            apart == 0.0,
+            format!("errors differ by {} percentage points", short(apart)),
+            "0",
+        ));
+    }
+    findings
 }
