@@ -24,7 +24,7 @@ lab.marks = function (findings) {
 // The place of a question in links.
 lab.questionPlace = (story, finding) => `${story.id}/q-${finding.id}`;
 
-const [WIDTH, HEIGHT, EDGE] = [150, 26, 8];
+const [WIDTH, HEIGHT, EDGE] = [220, 28, 8];
 
 // The mean as a dot, the interval as a line with ends, the seeds as ticks, and a line at zero. The claimed side is shaded.
 // Every plot has its own scale.
@@ -34,6 +34,7 @@ function whisker({ differences, mean, interval, claimed }, label) {
   const middle = HEIGHT / 2;
   const ends = interval && `M${x(interval[0])},${middle - 4}v8M${x(interval[1])},${middle - 4}v8M${x(interval[0])},${middle}H${x(interval[1])}`;
   return lab.svg("svg", { class: "forest", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, role: "img", "aria-label": label },
+    lab.svg("rect", { class: "frame", x: 0.5, y: 0.5, width: WIDTH - 1, height: HEIGHT - 1 }),
     lab.svg("rect", { class: "claimed", x: claimed === "below" ? 0 : WIDTH / 2, y: 0, width: WIDTH / 2, height: HEIGHT }),
     lab.svg("path", { class: "zero", d: `M${WIDTH / 2},0V${HEIGHT}` }),
     lab.svg("path", { class: "seeds", d: differences.map((value) => `M${x(value)},${HEIGHT - 6}v5`).join("") }),

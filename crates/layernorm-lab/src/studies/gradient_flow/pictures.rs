@@ -123,7 +123,8 @@ impl<'a> Flow<'a> {
                 ours: self.change(Norm::Layer, moment),
                 other: self.change(Norm::None, moment),
             };
-            findings.extend(Claim::new(format!("{id}-{name}"), text).source("C5").lower(pair));
+            let claim = Claim::new(format!("{id}-{name}"), text).source("C5").reason(self.course());
+            findings.extend(claim.lower(pair));
         }
         if !self.entry.through_time() {
             let runs = |norm| self.with(norm).map_or(Vec::new(), |probed| probed.runs.clone());
@@ -132,6 +133,20 @@ impl<'a> Flow<'a> {
             findings.extend(Claim::new(format!("{id}-error"), text).source("C5").lower(pair));
         }
         findings
+    }
+
+    /// How training changes the decay, for a claim that is contradicted.
+    fn course(&self) -> String {
+        let of = |norm| {
+            let [start, end] = Moment::BOTH.map(|moment| self.fall(norm, moment));
+            Some(format!("from {} to {}", powers(start?.mean), powers(end?.mean)))
+        };
+        match (of(Norm::None), of(Norm::Layer)) {
+            (Some(none), Some(layer)) => {
+                format!("Training changes the decay {none} powers of ten without a norm and {layer} with layer norm.")
+            }
+            _ => "Some gradients overflow.".to_owned(),
+        }
     }
 
     /// The gradient at the first position relative to the last, as the geometric mean over seeds.
