@@ -75,7 +75,7 @@ pub enum Evidence {
 pub struct Paired {
     /// The quantity and the two conditions, such as `validation error, layer norm − no norm`.
     pub what: String,
-    /// Unit of the differences.
+    /// Unit of the differences; empty for pure numbers.
     pub unit: String,
     /// One difference for each seed that has both results.
     pub differences: Vec<f64>,

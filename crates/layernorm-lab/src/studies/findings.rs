@@ -165,10 +165,11 @@ impl Claim {
 
 fn in_words(evidence: &Evidence) -> String {
     match evidence {
-        Evidence::Paired(Paired { mean, unit, interval: Some([low, high]), .. }) => {
-            format!("{} {unit} ({} to {})", signed(*mean), signed(*low), signed(*high))
+        Evidence::Paired(Paired { mean, unit, interval, .. }) => {
+            let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+            let range = |[low, high]: [f64; 2]| format!(" ({} to {})", signed(low), signed(high));
+            format!("{}{unit}{}", signed(*mean), interval.map_or(String::new(), range))
         }
-        Evidence::Paired(Paired { mean, unit, .. }) => format!("{} {unit}", signed(*mean)),
         Evidence::Exact { found, .. } => found.clone(),
         Evidence::Count { count, of, what } => format!("{count} of {of} {what}"),
     }

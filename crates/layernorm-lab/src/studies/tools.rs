@@ -377,7 +377,9 @@ pub(crate) mod testing {
         assert!(!story.answer.contains("not a number"), "{}", story.answer);
         for finding in &story.findings {
             assert_eq!(story.findings.iter().filter(|other| other.id == finding.id).count(), 1, "{}", finding.id);
-            assert!(finding.claim.chars().next().is_some_and(|c| !c.is_lowercase()) && !finding.claim.ends_with('.'));
+            assert!(
+                finding.claim.chars().next().is_some_and(|c| !c.is_ascii_lowercase()) && !finding.claim.ends_with('.')
+            );
             assert!(!finding.result.contains("not a number") && !finding.result.is_empty(), "{finding:?}");
             let explained = finding.explanation.as_ref().is_some_and(|text| text.ends_with('.'));
             assert_eq!(explained, finding.verdict != Verdict::Supported, "{finding:?}");

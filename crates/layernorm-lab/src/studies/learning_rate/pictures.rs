@@ -174,7 +174,7 @@ fn findings(lines: &[Line<'_>]) -> Vec<Finding> {
             let text = format!("{name} raises the highest learning rate that works");
             findings.extend(claim("highest", &text, "C2").higher(pair(
                 "highest rate that works",
-                "steps",
+                "steps of the grid",
                 1.0,
                 highest,
             )));
