@@ -10,7 +10,7 @@ mod available;
 
 pub use available::available;
 
-use crate::models::{Arch, Norm, Reads};
+use crate::models::{Arch, Norm, Reads, RecurrentSize};
 use crate::training::Spec;
 use available::shown;
 use std::num::NonZeroUsize;
@@ -52,20 +52,9 @@ fn size(arch: &Arch, norm: Norm, [rows, columns]: [usize; 2]) -> Size {
                 activations: 2.0 * pixels + 8.0 * units().sum::<f64>(),
             }
         }
-        Arch::Lstm { hidden, reads } => {
-            let hidden = *hidden as f64;
-            let (steps, input) = match reads {
-                Reads::Rows => (rows, columns),
-                Reads::Pixels => (pixels, 1.0),
-            };
-            let cells = 4.0 * hidden * (input + hidden + 1.0) + 10.0 * (hidden + 1.0);
-            // Running means and variances for every step: of the input and recurrent gates and of the cell.
-            let running = if norm == Norm::Batch { steps * 2.0 * 9.0 * hidden } else { 0.0 };
-            // The fused operation saves its gates, states and normalized sums; separate operations save all
-            // intermediate results.
-            let left = if matches!(norm, Norm::Batch | Norm::Rms) { 100.0 } else { 24.0 };
-            Size { parameters: cells + running, activations: 2.0 * pixels + steps * (left * hidden + 4.0 * input) }
-        }
+        Arch::Rnn(size) => recurrent([1.0, 1.0, 12.0, 40.0], size, norm, [rows, columns]),
+        Arch::Gru(size) => recurrent([3.0, 6.0, 24.0, 100.0], size, norm, [rows, columns]),
+        Arch::Lstm(size) => recurrent([4.0, 9.0, 24.0, 100.0], size, norm, [rows, columns]),
         Arch::Cnn { channels } => {
             let [first, second] = channels.map(|channels| channels as f64);
             let (half, quarter) =
@@ -83,6 +72,29 @@ fn size(arch: &Arch, norm: Norm, [rows, columns]: [usize; 2]) -> Size {
             Size { parameters, activations }
         }
     }
+}
+
+/// Size of a recurrent network. Per hidden unit: the number of gates, the number of normalized values, and the numbers
+/// saved by the fused operation (gates, states and normalized sums) or by separate operations (all intermediate results).
+fn recurrent(
+    [gates, normalized, fused, separate]: [f64; 4],
+    size: &RecurrentSize,
+    norm: Norm,
+    [rows, columns]: [f64; 2],
+) -> Size {
+    let (steps, input) = match size.reads {
+        Reads::Rows => (rows, columns),
+        Reads::Pixels => (rows * columns, 1.0),
+    };
+    let [hidden, layers] = [size.hidden, size.layers].map(|size| size as f64);
+    // The input of every layer but the first is the state below. Biases are left out: some cells have none.
+    let inputs = input + (layers - 1.0) * hidden;
+    let cells = gates * hidden * (inputs + layers * hidden) + 10.0 * (hidden + 1.0);
+    // Running means and variances for every step.
+    let running = if norm == Norm::Batch { steps * 2.0 * normalized * hidden } else { 0.0 };
+    let saved = if matches!(norm, Norm::Batch | Norm::Rms) { separate } else { fused };
+    let activations = 2.0 * rows * columns + steps * (layers * saved * hidden + 4.0 * input);
+    Size { parameters: cells + running, activations }
 }
 
 /// Checks that a network of these sizes fits a file with `bytes` bytes of parameters and needs little memory for
@@ -107,7 +119,7 @@ pub(crate) fn fits_file(arch: &Arch, norm: Norm, image: [usize; 2], bytes: usize
 
 /// Estimated bytes of a training run; errs on the high side.
 pub(crate) fn of_run(spec: &Spec, image: [usize; 2]) -> f64 {
-    // The statistics of batch norm in an LSTM are computed in training mode.
+    // The statistics of batch norm in a recurrent network are computed in training mode.
     let evaluated = if spec.norm == Norm::Batch { 1.0 } else { PASSING };
     let trials = spec.trials.iter().map(|trial| {
         let part = if trial.as_in_training { 1.0 } else { evaluated };
@@ -165,8 +177,12 @@ mod tests {
         vec![
             Arch::mlp(&[24, 16]),
             Arch::mlp(&[]),
-            Arch::Lstm { hidden: 12, reads: Reads::Rows },
-            Arch::Lstm { hidden: 3, reads: Reads::Pixels },
+            Arch::lstm(12, Reads::Rows),
+            Arch::lstm(3, Reads::Pixels),
+            Arch::Gru(RecurrentSize { hidden: 12, reads: Reads::Rows, layers: 1 }),
+            Arch::Gru(RecurrentSize { hidden: 6, reads: Reads::Rows, layers: 3 }),
+            Arch::Rnn(RecurrentSize { hidden: 12, reads: Reads::Rows, layers: 1 }),
+            Arch::Rnn(RecurrentSize { hidden: 3, reads: Reads::Pixels, layers: 2 }),
             Arch::Cnn { channels: [4, 6] },
             Arch::Transformer { width: 8, heads: 2, blocks: 2, pre_norm: true },
         ]
@@ -190,7 +206,9 @@ mod tests {
         let huge = usize::MAX;
         for arch in [
             Arch::mlp(&[huge; 9]),
-            Arch::Lstm { hidden: huge, reads: Reads::Pixels },
+            Arch::lstm(huge, Reads::Pixels),
+            Arch::Gru(RecurrentSize { hidden: 1, reads: Reads::Pixels, layers: 1000 }),
+            Arch::Rnn(RecurrentSize { hidden: huge, reads: Reads::Rows, layers: 1000 }),
             Arch::Cnn { channels: [huge; 2] },
             Arch::Transformer { width: huge, heads: huge, blocks: huge, pre_norm: true },
         ] {

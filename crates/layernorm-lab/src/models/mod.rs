@@ -1,7 +1,7 @@
 //! Networks for images, each with a configurable normalization.
 //!
 //! ```text
-//! images [B, R, C] → MLP | LSTM over rows or pixels | CNN | Transformer over rows → logits [B, 10]
+//! images [B, R, C] → MLP | RNN, GRU or LSTM over rows or pixels | CNN | Transformer over rows → logits [B, 10]
 //! ```
 //!
 //! All weights are drawn here from the seed, each from a separate random stream, so networks that differ only in the
@@ -10,10 +10,10 @@
 
 mod cnn;
 mod dense;
-mod lstm;
 mod mlp;
 mod norm;
 mod numbers;
+mod recurrent;
 mod start;
 mod steps;
 mod taps;
@@ -28,6 +28,7 @@ pub use taps::{Seen, Taps};
 use crate::data::CLASSES;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
+use layernorm_rnn::Kind;
 use serde::{Deserialize, Serialize};
 use start::Draw;
 
@@ -44,13 +45,12 @@ pub enum Arch {
         /// Whether the logits are normalized too.
         output_norm: bool,
     },
+    /// A simple RNN with tanh whose last state is classified.
+    Rnn(RecurrentSize),
+    /// A GRU whose last state is classified.
+    Gru(RecurrentSize),
     /// An LSTM whose last state is classified.
-    Lstm {
-        /// Hidden units.
-        hidden: usize,
-        /// Input of a time step.
-        reads: Reads,
-    },
+    Lstm(RecurrentSize),
     /// Two 3×3 convolutions of stride 2, each with a norm and ReLU, and a linear layer.
     Cnn {
         /// Channels after each convolution.
@@ -70,7 +70,27 @@ pub enum Arch {
     },
 }
 
-/// Input of an LSTM at a time step.
+/// Sizes and input of a recurrent network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecurrentSize {
+    /// Hidden units of each layer.
+    pub hidden: usize,
+    /// Input of a time step.
+    pub reads: Reads,
+    /// Number of layers; each reads the states of the one below.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub layers: usize,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn is_one(number: &usize) -> bool {
+    *number == 1
+}
+
+/// Input of a recurrent network at a time step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reads {
@@ -95,7 +115,9 @@ impl Arch {
     pub fn name(&self) -> &'static str {
         match self {
             Arch::Mlp { .. } => "MLP",
-            Arch::Lstm { .. } => "LSTM",
+            Arch::Rnn(_) => "RNN",
+            Arch::Gru(_) => "GRU",
+            Arch::Lstm(_) => "LSTM",
             Arch::Cnn { .. } => "CNN",
             Arch::Transformer { .. } => "Transformer",
         }
@@ -106,16 +128,57 @@ impl Arch {
         Arch::Mlp { hidden: hidden.to_vec(), activation: Activation::Relu, output_norm: false }
     }
 
+    /// A recurrent network of this kind.
+    pub fn recurrent(kind: Kind, size: RecurrentSize) -> Arch {
+        match kind {
+            Kind::Rnn => Arch::Rnn(size),
+            Kind::Gru => Arch::Gru(size),
+            Kind::Lstm => Arch::Lstm(size),
+        }
+    }
+
+    /// An LSTM with one layer.
+    pub fn lstm(hidden: usize, reads: Reads) -> Arch {
+        Arch::Lstm(RecurrentSize { hidden, reads, layers: 1 })
+    }
+
+    /// Kind and sizes of a recurrent network; `None` for other networks.
+    pub fn as_recurrent(&self) -> Option<(Kind, RecurrentSize)> {
+        match self {
+            Arch::Rnn(size) => Some((Kind::Rnn, *size)),
+            Arch::Gru(size) => Some((Kind::Gru, *size)),
+            Arch::Lstm(size) => Some((Kind::Lstm, *size)),
+            _ => None,
+        }
+    }
+
     /// Why this network does not support the norm; `None` if it does.
     pub fn refuses(&self, norm: Norm) -> Option<&'static str> {
-        match (self, norm) {
-            (Arch::Mlp { .. }, Norm::Instance) => {
+        match (self, self.as_recurrent(), norm) {
+            (Arch::Mlp { .. }, _, Norm::Instance) => {
                 Some("instance norm needs several positions per unit, and an MLP has only one: the output would be β")
             }
-            (Arch::Lstm { .. }, Norm::Instance) => {
-                Some("instance norm normalizes over positions, which an LSTM reads one at a time")
+            (_, Some(_), Norm::Instance) => {
+                Some("instance norm normalizes over positions, which a recurrent network reads one at a time")
+            }
+            (Arch::Rnn(_), _, Norm::Group) => {
+                Some("in a recurrent network, group norm normalizes each gate separately, and an RNN has no gates")
+            }
+            (_, Some((_, size)), Norm::Batch | Norm::Rms | Norm::Weight) if size.layers > 1 => {
+                Some("recurrent networks of several layers support only none, layer and group")
             }
             _ => None,
+        }
+    }
+
+    /// Whether the norm has a bias β in this network. RMS norm has none; of the recurrent networks that are computed
+    /// step by step (batch norm, RMS norm), only the LSTM has one, after its cells.
+    pub fn has_norm_bias(&self, norm: Norm) -> bool {
+        match (self.as_recurrent(), norm) {
+            (_, Norm::None | Norm::Weight) => false,
+            (Some((kind, _)), Norm::Batch | Norm::Rms) => kind == Kind::Lstm,
+            (None, Norm::Rms) => false,
+            _ => true,
         }
     }
 
@@ -134,18 +197,22 @@ impl Arch {
         let Some(pixels) = pixels.filter(|&pixels| pixels > 0) else {
             return Err(format!("images: expected 1 to {MOST_PIXELS} pixels, found {rows}×{columns}"));
         };
-        let steps = match self {
-            Arch::Lstm { reads: Reads::Rows, .. } => rows,
-            Arch::Lstm { reads: Reads::Pixels, .. } => pixels,
-            Arch::Mlp { hidden, .. } if hidden.len() > MOST_LAYERS => {
-                return Err(format!("hidden layers: expected at most {MOST_LAYERS}, found {}", hidden.len()));
-            }
-            _ => return Ok(()),
+        let layers = match (self, self.as_recurrent()) {
+            (Arch::Mlp { hidden, .. }, _) => hidden.len(),
+            (_, Some((_, size))) => size.layers,
+            _ => 1,
         };
-        match steps {
-            ..=MOST_STEPS => Ok(()),
-            _ => Err(format!("time steps of an LSTM: expected at most {MOST_STEPS}, found {steps}")),
+        let steps = match self.as_recurrent().map(|(_, size)| size.reads) {
+            Some(Reads::Rows) => rows,
+            Some(Reads::Pixels) => pixels,
+            None => 1,
+        };
+        for (what, most, found) in [("hidden layers", MOST_LAYERS, layers), ("time steps", MOST_STEPS, steps)] {
+            if found > most {
+                return Err(format!("{what}: expected at most {most}, found {found}"));
+            }
         }
+        Ok(())
     }
 
     fn check_sizes(&self) -> Result<(), String> {
@@ -155,7 +222,10 @@ impl Arch {
         };
         match self {
             Arch::Mlp { hidden, .. } => hidden.iter().try_for_each(|&units| positive("hidden units", units)),
-            Arch::Lstm { hidden, .. } => positive("hidden units", *hidden),
+            Arch::Rnn(size) | Arch::Gru(size) | Arch::Lstm(size) => {
+                positive("hidden units", size.hidden)?;
+                positive("layers", size.layers)
+            }
             Arch::Cnn { channels } => channels.iter().try_for_each(|&channels| positive("channels", channels)),
             &Arch::Transformer { width, heads, blocks, .. } => {
                 positive("width", width)?;
@@ -174,8 +244,12 @@ impl Arch {
 pub enum Net {
     /// An MLP.
     Mlp(mlp::Mlp),
+    /// A simple RNN.
+    Rnn(recurrent::Reader),
+    /// A GRU.
+    Gru(recurrent::Reader),
     /// An LSTM.
-    Lstm(lstm::Reader),
+    Lstm(recurrent::Reader),
     /// A CNN.
     Cnn(cnn::Cnn),
     /// A Transformer.
@@ -189,17 +263,20 @@ impl Net {
         start.check()?;
         arch.check_image(image)?;
         let mut draw = Draw::new(start, device);
-        let net =
-            match arch {
-                Arch::Mlp { hidden, activation, output_norm } => {
-                    Net::Mlp(mlp::Mlp::new(image[0] * image[1], hidden, *activation, *output_norm, norm, &mut draw))
-                }
-                Arch::Lstm { hidden, reads } => Net::Lstm(lstm::Reader::new(image, *hidden, *reads, norm, &mut draw)?),
-                Arch::Cnn { channels } => Net::Cnn(cnn::Cnn::new(image, *channels, norm, &mut draw)),
-                &Arch::Transformer { width, heads, blocks, pre_norm } => Net::Transformer(
-                    transformer::Transformer::new(image, [width, heads, blocks], pre_norm, norm, &mut draw),
-                ),
-            };
+        let mut reader = |kind, size: &RecurrentSize| recurrent::Reader::new(kind, *size, image, norm, &mut draw);
+        let net = match arch {
+            Arch::Rnn(size) => Net::Rnn(reader(Kind::Rnn, size)?),
+            Arch::Gru(size) => Net::Gru(reader(Kind::Gru, size)?),
+            Arch::Lstm(size) => Net::Lstm(reader(Kind::Lstm, size)?),
+            Arch::Mlp { hidden, activation, output_norm } => {
+                Net::Mlp(mlp::Mlp::new(image[0] * image[1], hidden, *activation, *output_norm, norm, &mut draw))
+            }
+            Arch::Cnn { channels } => Net::Cnn(cnn::Cnn::new(image, *channels, norm, &mut draw)),
+            &Arch::Transformer { width, heads, blocks, pre_norm } => {
+                let sizes = [width, heads, blocks];
+                Net::Transformer(transformer::Transformer::new(image, sizes, pre_norm, norm, &mut draw))
+            }
+        };
         Ok(net.numbered())
     }
 
@@ -207,20 +284,20 @@ impl Net {
     pub fn forward(&self, images: Tensor<3>, taps: &mut Taps) -> Tensor<2> {
         match self {
             Net::Mlp(net) => net.forward(images, taps),
-            Net::Lstm(net) => net.forward(images, taps),
+            Net::Rnn(net) | Net::Gru(net) | Net::Lstm(net) => net.forward(images, taps),
             Net::Cnn(net) => net.forward(images, taps),
             Net::Transformer(net) => net.forward(images, taps),
         }
     }
 
-    /// The network for inference. For an LSTM with batch norm, the statistics of every time step are computed over
+    /// The network for inference. For a recurrent network with batch norm, the statistics of every time step are computed over
     /// these batches of training images, on a device with autodiff; other networks are unchanged.
     pub fn settled(&self, batches: impl Iterator<Item = Tensor<3>>) -> Net {
         let mut net = self.valid().train();
         for (number, images) in (1u32..).zip(batches) {
             // Mean over all batches so far.
             let keeps = match &mut net {
-                Net::Lstm(reader) => reader.set_momentum(1.0 / f64::from(number)),
+                Net::Rnn(reader) | Net::Gru(reader) | Net::Lstm(reader) => reader.set_momentum(1.0 / f64::from(number)),
                 _ => false,
             };
             if !keeps {
@@ -231,11 +308,11 @@ impl Net {
         net.valid()
     }
 
-    /// The logits and the hidden state h of every time step, so that the loss can be differentiated by each h; `None`
+    /// The logits and the hidden state h of the last layer at every time step, so that the loss can be differentiated by each h; `None`
     /// if the network has no time steps. The logits are bit-identical to those of [`Net::forward`].
     pub fn forward_through_time(&self, images: Tensor<3>) -> Option<(Tensor<2>, Vec<Tensor<3>>)> {
         match self {
-            Net::Lstm(net) => Some(net.forward_through_time(images)),
+            Net::Rnn(net) | Net::Gru(net) | Net::Lstm(net) => Some(net.forward_through_time(images)),
             _ => None,
         }
     }
@@ -244,7 +321,7 @@ impl Net {
     pub fn weights(&self) -> Vec<(String, Weight)> {
         match self {
             Net::Mlp(net) => net.weights(),
-            Net::Lstm(net) => net.weights(),
+            Net::Rnn(net) | Net::Gru(net) | Net::Lstm(net) => net.weights(),
             Net::Cnn(net) => net.weights(),
             Net::Transformer(net) => net.weights(),
         }
@@ -264,7 +341,7 @@ pub enum Weight {
 const MOST_PIXELS: usize = 1 << 24;
 /// Maximum number of time steps; more would take too long.
 const MOST_STEPS: usize = 1 << 14;
-/// Maximum number of hidden layers of an MLP.
+/// Maximum number of hidden layers of an MLP or layers of a recurrent network.
 const MOST_LAYERS: usize = 1 << 10;
 
 /// Number of logits.

@@ -26,14 +26,14 @@ use serde::{Deserialize, Serialize};
 pub enum Norm {
     /// None.
     None,
-    /// Batch norm (Ioffe and Szegedy, 2015); in an LSTM with separate statistics for every time step (Cooijmans et al.,
-    /// 2016).
+    /// Batch norm (Ioffe and Szegedy, 2015); in a recurrent network with separate statistics for every time step
+    /// (Cooijmans et al., 2016).
     Batch,
     /// Layer norm (Ba, Kiros and Hinton, 2016).
     Layer,
     /// RMS norm (Zhang and Sennrich, 2019).
     Rms,
-    /// Group norm (Wu and He, 2018); in an LSTM, layer norm of each gate separately.
+    /// Group norm (Wu and He, 2018); in an LSTM or a GRU, layer norm of each gate separately.
     Group,
     /// Instance norm (Ulyanov, Vedaldi and Lempitsky, 2016).
     Instance,
@@ -203,11 +203,11 @@ fn instance(units: usize, draw: &Draw<'_>) -> NormLayer {
 }
 
 fn gain(units: usize, draw: &Draw<'_>) -> Param<Tensor<1>> {
-    draw.constant(units, draw.start.gain)
+    draw.constant(units, draw.start.gain).set_require_grad(draw.start.affine)
 }
 
 fn bias(units: usize, draw: &Draw<'_>) -> Param<Tensor<1>> {
-    draw.constant(units, draw.start.bias)
+    draw.constant(units, draw.start.bias).set_require_grad(draw.start.affine)
 }
 
 /// Minimum number of units or channels per group: of two normalized values, only the signs would be left.

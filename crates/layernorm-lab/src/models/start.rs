@@ -12,18 +12,30 @@ pub struct Start {
     pub seed: u64,
     /// k, the factor for all weights (not biases).
     pub weight_scale: f64,
-    /// Initial gain γ of the norms. In an LSTM with batch norm this is multiplied by 0.1, as its authors recommend.
+    /// Initial gain γ of the norms. In an LSTM or GRU with batch norm this is multiplied by 0.1, as recommended for LSTMs
+    /// (Cooijmans et al., 2016).
     pub gain: f64,
     /// Initial bias β of the norms.
     pub bias: f64,
     /// ε of the norms.
     pub epsilon: f64,
+    /// Whether γ and β are trained. Otherwise they are fixed at 1 and 0.
+    #[serde(default = "trained", skip_serializing_if = "is_trained")]
+    pub affine: bool,
+}
+
+fn trained() -> bool {
+    true
+}
+
+fn is_trained(affine: &bool) -> bool {
+    *affine
 }
 
 impl Start {
     /// The default: γ = 1, β = 0, ε = 1e-5.
     pub fn new(seed: u64) -> Start {
-        Start { seed, weight_scale: 1.0, gain: 1.0, bias: 0.0, epsilon: 1e-5 }
+        Start { seed, weight_scale: 1.0, gain: 1.0, bias: 0.0, epsilon: 1e-5, affine: true }
     }
 
     /// Checks the values.
@@ -32,6 +44,10 @@ impl Start {
             if !value.is_finite() {
                 return Err(format!("{what}: expected a finite number, found {value}"));
             }
+        }
+        if !self.affine && (self.gain, self.bias) != (1.0, 0.0) {
+            let Start { gain, bias, .. } = self;
+            return Err(format!("gain and bias: expected 1 and 0 if they are not trained, found {gain} and {bias}"));
         }
         match self.epsilon {
             epsilon if epsilon.is_finite() && epsilon >= 0.0 => Ok(()),

@@ -1,8 +1,11 @@
-//! An LSTM computed one step at a time, for norms that the fused one does not support:
+//! Recurrent networks computed one step at a time, for norms that the fused ones do not support:
 //!
 //! ```text
-//! a = Nx(W x) + Nh(U h) + b      i = σ(aᵢ)  f = σ(a_f)  g = tanh(a_g)  o = σ(a_o)
-//! c = f∘c + i∘g                  h = o∘tanh(Nc(c))
+//! LSTM   a = Nx(W x) + Nh(U h) + b                i = σ(aᵢ)  f = σ(a_f)  g = tanh(a_g)  o = σ(a_o)
+//!        c = f∘c + i∘g                            h = o∘tanh(Nc(c))
+//! GRU    p = Nx(W x) + b   q = Nh(U h)            r = σ(p_r + q_r)  z = σ(p_z + q_z)  n = tanh(p_n + r∘q_n)
+//!        h = (1 − z)∘h + z∘n                      Nx and Nh normalize the gates and the candidate separately
+//! RNN    h = tanh(Ns(W x + U h) + b)
 //! ```
 //!
 //! Batch norm keeps separate statistics for every time step, because the distributions differ between early and later
@@ -11,46 +14,64 @@
 //! image are mostly blank, and running means of rare values are inaccurate.
 
 use super::Norm;
-use super::lstm::marked;
 use super::norm::unbiased;
+use super::recurrent::marked;
 use super::start::Draw;
 use burn::module::{Module, Param, ParamId, RunningState};
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor, TensorData};
 use layernorm_burn::functional::{batch_norm, batch_norm_train, rms_norm};
-use layernorm_rnn::{Network, Slot};
+use layernorm_rnn::{Kind, Network, Slot};
 
-/// Initial gain of batch norm, multiplied by the requested gain; larger values saturate the gates.
+/// Initial gain of batch norm in an LSTM or GRU, multiplied by the requested gain; larger values saturate the gates. An
+/// RNN has no gates, and γ scales its only path through time, so that with small values gradients would vanish.
 const BATCH_GAIN: f64 = 0.1;
 /// Momentum of the running statistics.
 const MOMENTUM: f64 = 0.1;
 
-/// An LSTM with batch norm or RMS norm.
+/// A recurrent network with batch norm or RMS norm. W, U and b have a part of H rows for each of G gates.
 #[derive(Module, Debug)]
-pub struct StepLstm {
-    /// W `[4H, I]`.
+pub struct StepCell {
+    /// W `[G·H, I]`.
     input: Param<Tensor<2>>,
-    /// U `[4H, H]`.
+    /// U `[G·H, H]`.
     recurrent: Param<Tensor<2>>,
-    /// b `[4H]`.
+    /// b `[G·H]`.
     bias: Param<Tensor<1>>,
-    input_norm: StepNorm,
-    recurrent_norm: StepNorm,
-    cell_norm: StepNorm,
+    /// Nx (LSTM, GRU).
+    input_norm: Option<StepNorm>,
+    /// Nh (LSTM, GRU).
+    recurrent_norm: Option<StepNorm>,
+    /// Nc (LSTM).
+    cell_norm: Option<StepNorm>,
+    /// Ns (RNN).
+    sum_norm: Option<StepNorm>,
+    #[module(skip)]
+    kind: Kind,
 }
 
 /// A norm with separate statistics, if any, for each time step.
 #[derive(Module, Debug)]
 pub struct StepNorm {
-    gain: Param<Tensor<1>>,
+    gain: Option<Param<Tensor<1>>>,
     bias: Option<Param<Tensor<1>>>,
     /// Running means and variances of each step (batch norm); empty for RMS norm.
     running: Vec<Moments>,
+    /// RMS norm normalizes the units before this one and the others separately.
+    #[module(skip)]
+    split: Option<usize>,
     #[module(skip)]
     epsilon: f64,
     /// Momentum of the running statistics.
     #[module(skip)]
     momentum: f64,
+}
+
+/// W and U, transposed, and b, for all steps.
+struct Weights {
+    input: Tensor<2>,
+    recurrent: Tensor<2>,
+    bias: Tensor<2>,
 }
 
 /// Running mean and variance of a step.
@@ -60,23 +81,29 @@ pub struct Moments {
     var: RunningState<Tensor<1>>,
 }
 
-impl StepLstm {
-    pub(super) fn new(network: &Network<f32>, steps: usize, norm: Norm, draw: &Draw<'_>) -> StepLstm {
-        let hidden = network.config().hidden;
+impl StepCell {
+    pub(super) fn new(network: &Network<f32>, steps: usize, norm: Norm, draw: &Draw<'_>) -> StepCell {
+        let config = network.config();
+        let (kind, hidden, gates) = (config.variant.kind, config.hidden, config.gate_width());
         let values = |slot| network.params().get(0, 0, slot).unwrap_or_default().to_vec();
         let matrix = |slot| {
             let values = values(slot);
-            let columns = values.len() / (4 * hidden);
-            draw.param(values, [4 * hidden, columns])
+            let columns = values.len() / gates;
+            draw.param(values, [gates, columns])
         };
-        let new = |units, bias| StepNorm::new(units, bias, steps, norm, draw);
-        StepLstm {
+        let gated = kind != Kind::Rnn;
+        let new = |units: usize, bias: bool| StepNorm::new(units, [gated, bias], steps, norm, draw);
+        let split = (kind == Kind::Gru).then_some(2 * hidden);
+        let of_product = || gated.then(|| StepNorm { split, ..new(gates, false) });
+        StepCell {
             input: matrix(Slot::InputWeight),
             recurrent: matrix(Slot::RecurrentWeight),
-            bias: draw.param(values(Slot::Bias), [4 * hidden]),
-            input_norm: new(4 * hidden, false),
-            recurrent_norm: new(4 * hidden, false),
-            cell_norm: new(hidden, true),
+            bias: draw.param(values(Slot::Bias), [gates]),
+            input_norm: of_product(),
+            recurrent_norm: of_product(),
+            cell_norm: (kind == Kind::Lstm).then(|| new(hidden, true)),
+            sum_norm: (kind == Kind::Rnn).then(|| new(hidden, false)),
+            kind,
         }
     }
 
@@ -84,20 +111,18 @@ impl StepLstm {
     pub(super) fn forward(&self, x: Tensor<3>, mut marks: Option<&mut Vec<Tensor<3>>>) -> Tensor<2> {
         let [batch, steps, _] = x.dims();
         let [_, hidden] = self.recurrent.dims();
-        let (weight, recurrent) = (self.input.val().transpose(), self.recurrent.val().transpose());
-        let bias = self.bias.val().unsqueeze_dim::<2>(0);
+        let weights = Weights {
+            input: self.input.val().transpose(),
+            recurrent: self.recurrent.val().transpose(),
+            bias: self.bias.val().unsqueeze_dim(0),
+        };
         let mut h = Tensor::<2>::zeros([batch, hidden], &x.device());
         let mut c = h.clone();
         for step in 0..steps {
             // One product per step: the gradient of a slice of one product for all steps would be as large as the whole
             // at every step.
             let input = x.clone().narrow(1, step, 1).squeeze_dim::<2>(1);
-            let from_input = self.input_norm.forward(input.matmul(weight.clone()), step);
-            let from_state = self.recurrent_norm.forward(h.matmul(recurrent.clone()), step);
-            let a = from_input + from_state + bias.clone();
-            let gate = |number: usize| a.clone().narrow(1, number * hidden, hidden);
-            c = sigmoid(gate(1)) * c + sigmoid(gate(0)) * gate(2).tanh();
-            h = sigmoid(gate(3)) * self.cell_norm.forward(c.clone(), step).tanh();
+            (h, c) = self.step(&weights, input, h, c, step);
             if let Some(marks) = &mut marks {
                 h = marked(h.unsqueeze_dim(0), marks).squeeze_dim(0);
             }
@@ -105,10 +130,37 @@ impl StepLstm {
         h
     }
 
+    /// h and c after a step, from x, h and c. Only an LSTM uses c.
+    fn step(&self, of: &Weights, x: Tensor<2>, h: Tensor<2>, c: Tensor<2>, step: usize) -> (Tensor<2>, Tensor<2>) {
+        let hidden = h.dims()[1];
+        let normed = |norm: &Option<StepNorm>, x: Tensor<2>| match norm {
+            Some(norm) => norm.forward(x, step),
+            None => x,
+        };
+        let gate = |a: &Tensor<2>, number: usize| a.clone().narrow(1, number * hidden, hidden);
+        let from_input = normed(&self.input_norm, x.matmul(of.input.clone()));
+        let from_state = normed(&self.recurrent_norm, h.clone().matmul(of.recurrent.clone()));
+        let bias = of.bias.clone();
+        match self.kind {
+            Kind::Lstm => {
+                let a = from_input + from_state + bias;
+                let c = sigmoid(gate(&a, 1)) * c + sigmoid(gate(&a, 0)) * gate(&a, 2).tanh();
+                (sigmoid(gate(&a, 3)) * normed(&self.cell_norm, c.clone()).tanh(), c)
+            }
+            Kind::Gru => {
+                let (p, q) = (from_input + bias, from_state);
+                let [r, z] = [0, 1].map(|number| sigmoid(gate(&p, number) + gate(&q, number)));
+                let n = (gate(&p, 2) + r * gate(&q, 2)).tanh();
+                (h.clone() + z * (n - h), c)
+            }
+            Kind::Rnn => ((normed(&self.sum_norm, from_input + from_state) + bias).tanh(), c),
+        }
+    }
+
     /// Sets the momentum of the running statistics; returns whether there are any.
     pub(super) fn set_momentum(&mut self, momentum: f64) -> bool {
-        let norms = [&mut self.input_norm, &mut self.recurrent_norm, &mut self.cell_norm];
-        norms.into_iter().fold(false, |any, norm| {
+        let norms = [&mut self.input_norm, &mut self.recurrent_norm, &mut self.cell_norm, &mut self.sum_norm];
+        norms.into_iter().flatten().fold(false, |any, norm| {
             norm.momentum = momentum;
             any || !norm.running.is_empty()
         })
@@ -121,13 +173,14 @@ impl StepLstm {
 }
 
 impl StepNorm {
-    fn new(units: usize, bias: bool, steps: usize, norm: Norm, draw: &Draw<'_>) -> StepNorm {
+    fn new(units: usize, [gated, bias]: [bool; 2], steps: usize, norm: Norm, draw: &Draw<'_>) -> StepNorm {
         let batch = norm == Norm::Batch;
-        let gain = if batch { BATCH_GAIN * draw.start.gain } else { draw.start.gain };
+        let gain = if batch && gated { BATCH_GAIN * draw.start.gain } else { draw.start.gain };
         StepNorm {
-            gain: draw.constant(units, gain),
-            bias: bias.then(|| draw.constant(units, draw.start.bias)),
+            gain: draw.start.affine.then(|| draw.constant(units, gain)),
+            bias: (bias && draw.start.affine).then(|| draw.constant(units, draw.start.bias)),
             running: (0..if batch { steps } else { 0 }).map(|_| Moments::new(units, draw.device)).collect(),
+            split: None,
             epsilon: draw.start.epsilon,
             momentum: MOMENTUM,
         }
@@ -135,9 +188,9 @@ impl StepNorm {
 
     /// `[B, units]` at a step.
     fn forward(&self, x: Tensor<2>, step: usize) -> Tensor<2> {
-        let (gain, bias) = (Some(self.gain.val()), self.bias.as_ref().map(Param::val));
+        let [gain, bias] = [&self.gain, &self.bias].map(|param| param.as_ref().map(Param::val));
         let Some(moments) = self.running.get(step).or(self.running.last()) else {
-            return rms_norm(x, gain, bias, self.epsilon);
+            return self.rms(x, gain, bias);
         };
         let states = [&moments.mean, &moments.var];
         if !x.device().is_autodiff() {
@@ -148,6 +201,17 @@ impl StepNorm {
         moments.mean.update(trained.running_mean);
         moments.var.update(unbiased(trained.running_var, var, self.momentum, cases));
         trained.output
+    }
+
+    /// RMS norm of rows, or of both parts of each row.
+    fn rms(&self, x: Tensor<2>, gain: Option<Tensor<1>>, bias: Option<Tensor<1>>) -> Tensor<2> {
+        let Some(split) = self.split else { return rms_norm(x, gain, bias, self.epsilon) };
+        let units = x.dims()[1];
+        let part = |start: usize, count: usize| {
+            let of = |param: &Option<Tensor<1>>| param.clone().map(|param| param.narrow(0, start, count));
+            rms_norm(x.clone().narrow(1, start, count), of(&gain), of(&bias), self.epsilon)
+        };
+        Tensor::cat(vec![part(0, split), part(split, units - split)], 1)
     }
 }
 

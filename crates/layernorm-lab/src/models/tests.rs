@@ -1,7 +1,7 @@
 mod batch;
 mod fits;
-mod lstm;
 mod norms;
+mod recurrent;
 mod start;
 
 use super::*;
@@ -31,6 +31,8 @@ fn archs() -> Vec<Arch> {
         Arch::Mlp { hidden: vec![16], activation: Activation::Tanh, output_norm: true },
         lstm(Reads::Rows),
         lstm(Reads::Pixels),
+        recurrent(Kind::Gru, Reads::Rows),
+        recurrent(Kind::Rnn, Reads::Rows),
         Arch::Cnn { channels: [8, 12] },
         transformer(true),
         transformer(false),
@@ -38,7 +40,12 @@ fn archs() -> Vec<Arch> {
 }
 
 fn lstm(reads: Reads) -> Arch {
-    Arch::Lstm { hidden: 7, reads }
+    recurrent(Kind::Lstm, reads)
+}
+
+/// A recurrent network with one layer.
+fn recurrent(kind: Kind, reads: Reads) -> Arch {
+    Arch::recurrent(kind, RecurrentSize { hidden: 7, reads, layers: 1 })
 }
 
 /// All networks with all norms that they support.
@@ -94,7 +101,7 @@ struct Numbers {
 }
 
 /// All parameters and running statistics of a network by name. In both the fused and the step-by-step LSTM the names
-/// are `Lstm.input`, `Lstm.recurrent` and `Lstm.bias`.
+/// are `Lstm.input`, `Lstm.recurrent` and `Lstm.bias`, and so for the GRU and the RNN.
 fn parameters(net: &Net) -> BTreeMap<String, Numbers> {
     #[derive(Default)]
     struct Collect {

@@ -30,7 +30,7 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
         false => Arch::Transformer { width: 16, heads: 2, blocks: 2, pre_norm },
     };
     let (units, hidden, channels) = if full { (256, 128, [16, 32]) } else { (100, 32, [8, 16]) };
-    let lstm = Arch::Lstm { hidden, reads: Reads::Rows };
+    let lstm = Arch::lstm(hidden, Reads::Rows);
     let mut entries = vec![
         of("mlp", "MLP", Arch::mlp(&[units, units, units]), 150),
         of("lstm", "LSTM over rows", lstm, 250),
@@ -39,7 +39,7 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
         of("transformer-pre", "Transformer, pre-norm", transformer(true), 150),
     ];
     if full {
-        entries.push(of("pixels", "LSTM over 784 pixels", Arch::Lstm { hidden: 64, reads: Reads::Pixels }, 0));
+        entries.push(of("pixels", "LSTM over 784 pixels", Arch::lstm(64, Reads::Pixels), 0));
     }
     entries
 }

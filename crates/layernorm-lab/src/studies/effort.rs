@@ -3,7 +3,7 @@
 //! The unit is training a small MLP on one image, about 17 µs. Measured with `layernorm study all`: the fixed cost of a
 //! step is that of 40 images, and evaluating an image costs a quarter of training on it.
 
-use crate::models::{Arch, Norm, Reads};
+use crate::models::{Arch, Norm, Reads, RecurrentSize};
 use crate::training::Spec;
 
 /// Cost of a run that trains nothing.
@@ -30,15 +30,19 @@ fn network(arch: &Arch, norm: Norm) -> f64 {
             let weights: f64 = before.zip(hidden).map(|(&from, &to)| from as f64 * to as f64).sum();
             (weights / 1e5).max(1.0)
         }
-        Arch::Lstm { hidden, reads } => {
-            // These two norms run each time step as separate Burn operations.
-            let cell = if matches!(norm, Norm::Batch | Norm::Rms) { 18.0 } else { 3.0 };
-            let steps = if *reads == Reads::Pixels { 28.0 } else { 1.0 };
-            cell * steps * (*hidden as f64 / 32.0).max(1.0)
-        }
+        Arch::Rnn(size) => recurrent([1.0, 8.0], size, norm),
+        Arch::Gru(size) => recurrent([2.5, 18.0], size, norm),
+        Arch::Lstm(size) => recurrent([3.0, 18.0], size, norm),
         Arch::Cnn { channels: [first, second] } => 4.0 * ((first * second) as f64 / 128.0).max(1.0),
         Arch::Transformer { width, blocks, .. } => 4.0 * *blocks as f64 * (*width as f64 / 16.0).max(1.0),
     }
+}
+
+/// Cost per image of a recurrent network: with 32 hidden units over rows, fused or as separate Burn operations.
+fn recurrent([fused, separate]: [f64; 2], size: &RecurrentSize, norm: Norm) -> f64 {
+    let cell = if matches!(norm, Norm::Batch | Norm::Rms) { separate } else { fused };
+    let steps = if size.reads == Reads::Pixels { 28.0 } else { 1.0 };
+    cell * steps * size.layers as f64 * (size.hidden as f64 / 32.0).max(1.0)
 }
 
 #[cfg(test)]
@@ -46,7 +50,7 @@ mod tests {
     use super::*;
 
     fn of(change: impl FnOnce(&mut Spec)) -> f64 {
-        let arch = Arch::Lstm { hidden: 32, reads: Reads::Rows };
+        let arch = Arch::lstm(32, Reads::Rows);
         let mut spec = Spec::new(arch, Norm::Layer, 1, "data");
         change(&mut spec);
         of_training(&spec)
@@ -59,7 +63,10 @@ mod tests {
         assert!(of(|spec| spec.steps *= 2) > 1.5 * plain);
         assert!(of(|spec| spec.batch_size *= 2) > plain);
         assert!(of(|spec| spec.norm = Norm::Batch) > 2.0 * plain);
-        assert!(of(|spec| spec.arch = Arch::Lstm { hidden: 32, reads: Reads::Pixels }) > 10.0 * plain);
-        assert!(of(|spec| spec.arch = Arch::Lstm { hidden: 128, reads: Reads::Rows }) > 2.0 * plain);
+        assert!(of(|spec| spec.arch = Arch::lstm(32, Reads::Pixels)) > 10.0 * plain);
+        assert!(of(|spec| spec.arch = Arch::lstm(128, Reads::Rows)) > 2.0 * plain);
+        let size = RecurrentSize { hidden: 32, reads: Reads::Rows, layers: 1 };
+        assert!(of(|spec| spec.arch = Arch::Rnn(size)) < of(|spec| spec.arch = Arch::Gru(size)));
+        assert!(of(|spec| spec.arch = Arch::Lstm(RecurrentSize { layers: 2, ..size })) > 1.5 * plain);
     }
 }

@@ -48,7 +48,7 @@ fn entries(full: bool) -> Vec<Entry> {
         |activation| Arch::Mlp { hidden: vec![if full { 128 } else { 32 }; LAYERS], activation, output_norm: false };
     let mlp = |id, title, activation| Entry { id, title, arch: deep(activation), steps: 200, batch_size: 64 };
     let lstm =
-        |id, title, hidden, reads| Entry { id, title, arch: Arch::Lstm { hidden, reads }, steps: 150, batch_size: 32 };
+        |id, title, hidden, reads| Entry { id, title, arch: Arch::lstm(hidden, reads), steps: 150, batch_size: 32 };
     let mut entries = vec![
         mlp("relu", "Deep MLP, ReLU", Activation::Relu),
         mlp("tanh", "Deep MLP, tanh", Activation::Tanh),
@@ -63,7 +63,7 @@ fn entries(full: bool) -> Vec<Entry> {
 impl Entry {
     /// Whether its gradients are per time step rather than per layer.
     fn through_time(&self) -> bool {
-        matches!(self.arch, Arch::Lstm { .. })
+        self.arch.as_recurrent().is_some()
     }
 
     /// The first and the last of `places` positions that have equal size.
@@ -85,10 +85,10 @@ impl Entry {
 
     /// Label of its positions.
     fn places(&self) -> &'static str {
-        match self.arch {
-            Arch::Lstm { reads: Reads::Pixels, .. } => "time step (pixel of the image)",
-            Arch::Lstm { .. } => "time step (row of the image)",
-            _ => "layer, from input to output",
+        match self.arch.as_recurrent().map(|(_, size)| size.reads) {
+            Some(Reads::Pixels) => "time step (pixel of the image)",
+            Some(Reads::Rows) => "time step (row of the image)",
+            None => "layer, from input to output",
         }
     }
 

@@ -33,7 +33,7 @@ fn case(network: &str, norm: Norm, rate: f64) -> String {
 
 fn arch(network: &str, full: bool) -> Arch {
     match (network, full) {
-        ("lstm", full) => Arch::Lstm { hidden: if full { 128 } else { 32 }, reads: Reads::Rows },
+        ("lstm", full) => Arch::lstm(if full { 128 } else { 32 }, Reads::Rows),
         (_, true) => Arch::mlp(&[256, 256, 256]),
         (_, false) => Arch::mlp(&[64, 64, 64]),
     }

@@ -28,7 +28,7 @@ const OWN: usize = 4;
 const FULL_EPOCHS: usize = 5;
 
 fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
-    let arch = Arch::Lstm { hidden: if settings.full { 128 } else { 32 }, reads: Reads::Rows };
+    let arch = Arch::lstm(if settings.full { 128 } else { 32 }, Reads::Rows);
     let mut spec = Spec::new(arch, norm, seed, &settings.data);
     (spec.learning_rate, spec.batch_size, spec.steps) = (3e-3, 64, 200);
     (spec.validation, spec.test, spec.evaluations) = (250, 500, 5);

@@ -181,7 +181,7 @@ impl Spec {
         if let Some(trial) = self.trials.iter().find(|trial| trial.batch == 0) {
             return refuse(format!("trial {}: expected batches of 1 or more, found 0", trial.name));
         }
-        let fixed = !matches!(self.arch, Arch::Lstm { .. });
+        let fixed = self.arch.as_recurrent().is_none();
         if let Some(trial) = self.trials.iter().find(|trial| trial.blank_rows > 0 && fixed) {
             let (trial, rows, arch) = (&trial.name, trial.blank_rows, self.arch.name());
             return refuse(format!(

@@ -9,7 +9,7 @@ mod trials;
 
 use super::*;
 use crate::data::{Dataset, Digits};
-use crate::models::{Arch, Norm, Reads};
+use crate::models::{Arch, Norm, Reads, RecurrentSize, Start};
 use crate::records::{Header, Record, RunFile};
 use crate::studies::{Error, Observer};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn mlp(norm: Norm) -> Spec {
 }
 
 fn lstm(norm: Norm) -> Spec {
-    small(Arch::Lstm { hidden: 12, reads: Reads::Rows }, norm)
+    small(Arch::lstm(12, Reads::Rows), norm)
 }
 
 /// Small runs of every architecture.
@@ -68,10 +68,15 @@ fn kinds() -> Vec<Spec> {
     vec![
         mlp(Norm::Layer),
         mlp(Norm::Batch),
+        Spec { start: Start { affine: false, ..Start::new(5) }, ..mlp(Norm::Layer) },
         lstm(Norm::Layer),
         lstm(Norm::Batch),
         lstm(Norm::Rms),
         lstm(Norm::Weight),
+        small(Arch::Gru(RecurrentSize { hidden: 10, reads: Reads::Rows, layers: 1 }), Norm::Layer),
+        small(Arch::Gru(RecurrentSize { hidden: 10, reads: Reads::Rows, layers: 1 }), Norm::Batch),
+        small(Arch::Rnn(RecurrentSize { hidden: 10, reads: Reads::Rows, layers: 2 }), Norm::Layer),
+        small(Arch::Rnn(RecurrentSize { hidden: 10, reads: Reads::Rows, layers: 1 }), Norm::Rms),
         small(Arch::Cnn { channels: [4, 6] }, Norm::Batch),
         small(transformer, Norm::Batch),
     ]

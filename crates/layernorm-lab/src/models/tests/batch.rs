@@ -12,7 +12,9 @@ use crate::models::start::Draw;
 fn large() -> Vec<Arch> {
     vec![
         Arch::mlp(&[128, 64]),
-        Arch::Lstm { hidden: 32, reads: Reads::Rows },
+        Arch::lstm(32, Reads::Rows),
+        Arch::Gru(RecurrentSize { hidden: 32, reads: Reads::Rows, layers: 1 }),
+        Arch::Rnn(RecurrentSize { hidden: 32, reads: Reads::Rows, layers: 2 }),
         Arch::Cnn { channels: [8, 16] },
         Arch::Transformer { width: 32, heads: 4, blocks: 2, pre_norm: true },
         Arch::Transformer { width: 32, heads: 4, blocks: 2, pre_norm: false },
@@ -71,18 +73,18 @@ fn norms_give_a_case_the_same_bits_alone_and_among_64() {
 }
 
 #[test]
-fn the_states_of_fused_lstms_are_the_same_bits_alone_and_among_64() {
+fn the_states_of_fused_networks_are_the_same_bits_alone_and_among_64() {
     let state = |net: &Net, images| {
         let mut taps = Taps::open();
         net.forward(images, &mut taps);
         taps.seen().remove(0).after
     };
     let fused = |norm| matches!(norm, Norm::None | Norm::Layer | Norm::Group | Norm::Weight);
-    let lstms = trained().filter(|(arch, norm, _)| matches!(arch, Arch::Lstm { .. }) && fused(*norm));
-    for (_, norm, net) in lstms {
+    let networks = trained().filter(|(arch, norm, _)| arch.as_recurrent().is_some() && fused(*norm));
+    for (arch, norm, net) in networks {
         let (images, together) = (many(&cpu()), state(&net, many(&cpu())));
         for number in 0..BATCH {
-            assert_eq!(bits(&state(&net, case(&images, number))), bits(&case(&together, number)), "{norm}");
+            assert_eq!(bits(&state(&net, case(&images, number))), bits(&case(&together, number)), "{arch:?} {norm}");
         }
     }
 }

@@ -4,7 +4,8 @@ use super::*;
 
 #[test]
 fn every_network_with_every_supported_norm_gives_logits() {
-    assert_eq!(fitting().count(), 7 * 7 - 4);
+    // No instance norm in two MLPs and four recurrent networks, no group norm in the RNN.
+    assert_eq!(fitting().count(), 9 * 7 - 6 - 1);
     for (arch, norm) in fitting() {
         for device in [cpu(), training()] {
             let logits = logits(&net(&arch, norm, &device), images(1, 3, &device));
@@ -17,8 +18,17 @@ fn every_network_with_every_supported_norm_gives_logits() {
 
 #[test]
 fn an_unsupported_norm_says_why() {
+    let rnn = recurrent(Kind::Rnn, Reads::Rows);
+    assert!(rnn.refuses(Norm::Group).is_some_and(|why| why.contains("an RNN has no gates")));
+    for kind in Kind::ALL {
+        let stacked = Arch::recurrent(kind, RecurrentSize { hidden: 7, reads: Reads::Rows, layers: 2 });
+        for norm in [Norm::Batch, Norm::Rms, Norm::Weight] {
+            let error = Net::new(&stacked, norm, IMAGE, &Start::new(1), &cpu()).unwrap_err();
+            assert!(error.contains("several layers support only none, layer and group"), "{error}");
+        }
+    }
     for arch in archs() {
-        let refused = matches!(arch, Arch::Mlp { .. } | Arch::Lstm { .. });
+        let refused = matches!(arch, Arch::Mlp { .. }) || arch.as_recurrent().is_some();
         assert_eq!(arch.refuses(Norm::Instance).is_some(), refused, "{arch:?}");
         if let Some(why) = arch.refuses(Norm::Instance) {
             let error = Net::new(&arch, Norm::Instance, IMAGE, &Start::new(1), &cpu()).unwrap_err();
@@ -32,7 +42,8 @@ fn invalid_sizes_are_rejected_with_what_was_found() {
     let transformer = |width, heads, blocks| Arch::Transformer { width, heads, blocks, pre_norm: true };
     let cases = [
         (Arch::mlp(&[16, 0]), "hidden units: expected 1 or more, found 0"),
-        (Arch::Lstm { hidden: 0, reads: Reads::Rows }, "hidden units: expected 1 or more, found 0"),
+        (Arch::lstm(0, Reads::Rows), "hidden units: expected 1 or more, found 0"),
+        (Arch::Gru(RecurrentSize { hidden: 1, reads: Reads::Rows, layers: 0 }), "layers: expected 1 or more, found 0"),
         (Arch::Cnn { channels: [4, 0] }, "channels: expected 1 or more, found 0"),
         (Arch::Cnn { channels: [0, 4] }, "channels: expected 1 or more, found 0"),
         (transformer(0, 1, 1), "width: expected 1 or more, found 0"),
@@ -65,7 +76,11 @@ fn invalid_initializations_are_rejected_with_what_was_found() {
         (Start { gain: f64::INFINITY, ..usual.clone() }, "gain: expected a finite number, found inf"),
         (Start { bias: f64::NAN, ..usual.clone() }, "bias: expected a finite number, found NaN"),
         (Start { epsilon: -1e-5, ..usual.clone() }, "ε: expected a finite number, 0 or more, found -0.00001"),
-        (Start { epsilon: f64::NAN, ..usual }, "ε: expected a finite number, 0 or more, found NaN"),
+        (Start { epsilon: f64::NAN, ..usual.clone() }, "ε: expected a finite number, 0 or more, found NaN"),
+        (
+            Start { gain: 0.5, affine: false, ..usual },
+            "gain and bias: expected 1 and 0 if they are not trained, found 0.5 and 0",
+        ),
     ];
     for (start, expected) in cases {
         for (arch, norm) in fitting() {
@@ -87,7 +102,7 @@ fn norms_are_found_by_their_names() {
 fn weights_are_named_in_order_and_are_there() {
     let count = |arch: &Arch| match arch {
         Arch::Mlp { hidden, .. } => hidden.len() + 1,
-        Arch::Lstm { .. } | Arch::Cnn { .. } => 3,
+        Arch::Rnn(_) | Arch::Gru(_) | Arch::Lstm(_) | Arch::Cnn { .. } => 3,
         Arch::Transformer { blocks, .. } => 4 * blocks + 2,
     };
     for (arch, norm) in fitting() {
@@ -107,4 +122,24 @@ fn weights_are_named_in_order_and_are_there() {
             assert!(gradient.iter().any(|&x| x != 0.0), "{arch:?} {norm}: {name}");
         }
     }
+}
+
+#[test]
+fn networks_are_written_as_in_earlier_records() {
+    use serde_json::{json, to_value};
+    for kind in Kind::ALL {
+        let size = RecurrentSize { hidden: 12, reads: Reads::Pixels, layers: 1 };
+        let (one, two) = (Arch::recurrent(kind, size), Arch::recurrent(kind, RecurrentSize { layers: 2, ..size }));
+        assert_eq!(to_value(&one).unwrap(), json!({"kind": kind.name(), "hidden": 12, "reads": "pixels"}));
+        assert_eq!(to_value(&two).unwrap(), json!({"kind": kind.name(), "hidden": 12, "reads": "pixels", "layers": 2}));
+        for arch in [one, two] {
+            assert_eq!(serde_json::from_value::<Arch>(to_value(&arch).unwrap()).unwrap(), arch);
+        }
+    }
+    let start = Start::new(1);
+    let mut written = json!({"seed": 1, "weight_scale": 1.0, "gain": 1.0, "bias": 0.0, "epsilon": 1e-5});
+    assert_eq!(to_value(&start).unwrap(), written);
+    assert_eq!(serde_json::from_value::<Start>(written.clone()).unwrap(), start);
+    written["affine"] = json!(false);
+    assert_eq!(to_value(Start { affine: false, ..start }).unwrap(), written);
 }

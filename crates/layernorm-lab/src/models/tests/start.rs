@@ -7,7 +7,10 @@ fn networks_that_differ_only_in_the_norm_start_from_the_same_weights() {
     for (arch, norm) in fitting() {
         let plain = parameters(&net(&arch, Norm::None, &cpu()));
         let found = parameters(&net(&arch, norm, &cpu()));
-        for (name, numbers) in &plain {
+        // The paper's GRU and RNN have no b besides β of their norms.
+        let fused = matches!(norm, Norm::Layer | Norm::Group);
+        let without_b = |name: &str| fused && matches!(name, "Gru.bias" | "Rnn.bias");
+        for (name, numbers) in plain.iter().filter(|(name, _)| !without_b(name)) {
             assert_eq!(found.get(name), Some(numbers), "{arch:?} {norm}: {name}");
         }
         assert_eq!(found.len() > plain.len(), norm != Norm::None, "{arch:?} {norm}: {:?}", found.keys());
@@ -76,8 +79,8 @@ fn gains_and_biases_have_the_given_initial_values() {
     for (arch, norm) in fitting() {
         let of = |start| parameters(&with_start(&arch, norm, start, &cpu()));
         let (before, after) = (of(&usual), of(&other));
-        // The gains of batch norm in an LSTM start at a tenth.
-        let tenth = matches!(arch, Arch::Lstm { .. }) && norm == Norm::Batch;
+        // The gains of batch norm in an LSTM or GRU start at a tenth.
+        let tenth = matches!(arch, Arch::Lstm(_) | Arch::Gru(_)) && norm == Norm::Batch;
         let gains = if tenth { [0.1, 0.05] } else { [1.0, 0.5] };
         for (name, numbers) in &after {
             let all = |numbers: &Numbers, value: f32| numbers.values.iter().all(|&x| x == value);
@@ -91,9 +94,48 @@ fn gains_and_biases_have_the_given_initial_values() {
         let there = |what| after.keys().any(|name| kind(name) == what);
         let normalizes = !matches!(norm, Norm::None | Norm::Weight);
         assert_eq!(there("gain"), normalizes, "{arch:?} {norm}");
-        // RMS norm has no β; the step-by-step LSTM has one after its cells, like its batch norm.
-        let biased = normalizes && (norm != Norm::Rms || matches!(arch, Arch::Lstm { .. }));
-        assert_eq!(there("bias"), biased, "{arch:?} {norm}");
+        assert_eq!(there("bias"), arch.has_norm_bias(norm), "{arch:?} {norm}");
+    }
+}
+
+/// γ and β are not trained: the gradients of the others are those of a network with γ = 1 and β = 0.
+#[test]
+fn without_affine_parameters_norms_only_normalize() {
+    let fixed = Start { affine: false, ..Start::new(1) };
+    for (arch, norm) in fitting() {
+        let device = training();
+        let net = with_start(&arch, norm, &fixed, &device);
+        let loss = logits(&net, images(1, 4, &device)).square().sum();
+        let gradients = burn::optim::GradientsParams::from_grads(loss.backward(), &net);
+        #[derive(Default)]
+        struct Trained {
+            path: Vec<String>,
+            gradients: burn::optim::GradientsParams,
+            names: Vec<String>,
+        }
+        impl ModuleVisitor for Trained {
+            fn enter_module(&mut self, name: &str, _: &str) {
+                self.path.push(name.to_owned());
+            }
+            fn exit_module(&mut self, _: &str, _: &str) {
+                self.path.pop();
+            }
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                if self.gradients.get::<D>(param.id).is_some() {
+                    self.names.push(self.path.join("."));
+                }
+            }
+        }
+        let mut trained = Trained { gradients, ..Trained::default() };
+        net.visit(&mut trained);
+        assert!(trained.names.iter().all(|name| kind(name) == "other"), "{arch:?} {norm}: {:?}", trained.names);
+        assert!(trained.names.iter().any(|name| name.ends_with("last.weight")), "{arch:?} {norm}");
+        // Batch norm in an LSTM or GRU would start with γ = 0.1.
+        if !(norm == Norm::Batch && matches!(arch, Arch::Lstm(_) | Arch::Gru(_))) {
+            let same = with_start(&arch, norm, &Start::new(1), &device);
+            let (fixed, trained) = (logits(&net, images(1, 4, &device)), logits(&same, images(1, 4, &device)));
+            assert_eq!(bits(&fixed), bits(&trained), "{arch:?} {norm}");
+        }
     }
 }
 

@@ -18,7 +18,7 @@ fn the_same_settings_give_the_same_bytes() {
 fn threads_change_no_byte() {
     // Wide enough for our kernels to use several threads: 64·512 numbers are twice the minimum per thread.
     let wide = |arch, norm| Spec { batch_size: 64, steps: 4, ..small(arch, norm) };
-    let recurrent = |norm| wide(Arch::Lstm { hidden: 64, reads: Reads::Rows }, norm);
+    let recurrent = |norm| wide(Arch::lstm(64, Reads::Rows), norm);
     let mlp = |norm| wide(Arch::mlp(&[512]), norm);
     for spec in [mlp(Norm::Layer), mlp(Norm::Batch), recurrent(Norm::Layer), recurrent(Norm::Batch)] {
         let by = |threads| {

@@ -54,7 +54,12 @@ fn gradients_are_of_every_layer_and_every_time_step() {
         let layers: Vec<Gradients> = read(&record, "gradients");
         let expected = match &spec.arch {
             Arch::Mlp { .. } => vec!["layer 1", "layer 2", "logits"],
-            Arch::Lstm { .. } => vec!["input", "recurrent", "logits"],
+            Arch::Rnn(size) | Arch::Gru(size) | Arch::Lstm(size) if size.layers == 1 => {
+                vec!["input", "recurrent", "logits"]
+            }
+            Arch::Rnn(_) | Arch::Gru(_) | Arch::Lstm(_) => {
+                vec!["input 1", "recurrent 1", "input 2", "recurrent 2", "logits"]
+            }
             Arch::Cnn { .. } => vec!["convolution 1", "convolution 2", "logits"],
             Arch::Transformer { .. } => vec!["rows", "values 1", "out 1", "wide 1", "narrow 1", "logits"],
         };
@@ -64,7 +69,7 @@ fn gradients_are_of_every_layer_and_every_time_step() {
             assert!(gradients.norms.iter().all(|norm| norm.is_some_and(|norm| norm > 0.0)), "{spec:?}: {gradients:?}");
         }
         let times: Vec<Gradients> = read(&record, "time");
-        let has_time = matches!(spec.arch, Arch::Lstm { .. });
+        let has_time = spec.arch.as_recurrent().is_some();
         assert_eq!(times.len(), if has_time { 4 } else { 0 }, "{spec:?}");
         for gradients in times {
             assert_eq!(gradients.places, (1..=14).map(|step| step.to_string()).collect::<Vec<_>>());

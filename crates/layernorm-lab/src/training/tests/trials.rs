@@ -73,14 +73,14 @@ fn layer_norm_is_robust_to_scale_and_no_norm_is_not() {
 }
 
 #[test]
-fn longer_images_work_with_an_lstm_and_are_rejected_by_others() {
+fn longer_images_work_with_recurrent_networks_and_are_rejected_by_others() {
     let longer = |rows| Trial { blank_rows: rows, ..trial("longer") };
     for norm in [Norm::Layer, Norm::Batch] {
         let (test, trials) = tried(&Spec { trials: vec![longer(0), longer(3)], ..lstm(norm) });
         assert_eq!(numbers(&trials[0]), numbers(&test), "{norm}");
         assert!(trials[1].loss.is_some() && trials[1].loss != test.loss, "{norm}: {:?}", trials[1]);
     }
-    for spec in kinds().into_iter().filter(|spec| !matches!(spec.arch, Arch::Lstm { .. })) {
+    for spec in kinds().into_iter().filter(|spec| spec.arch.as_recurrent().is_none()) {
         let error = Place::new(&Spec { trials: vec![longer(3)], ..spec.clone() }).go(1).unwrap_err();
         let expected = ["longer", "expected no blank rows", spec.arch.name(), "found 3"];
         assert!(matches!(&error, Error::Run(what) if expected.iter().all(|part| what.contains(part))), "{error}");
