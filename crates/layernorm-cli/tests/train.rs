@@ -72,11 +72,38 @@ fn bad_arguments_and_files_are_rejected() {
         ("train --norm bach", &["bach", "none, batch, layer, rms, group, instance, weight"][..]),
         ("train --model mlp --norm instance --size 4", &["MLP with instance norm", "several positions"]),
         ("train --model transformer --size 30", &["--size: expected a multiple of 4 for a Transformer, found 30"]),
-        ("train --model cnn --pixels", &["--pixels works only with --model lstm"]),
+        ("train --model cnn --pixels", &["--pixels works only with --model rnn, gru or lstm"]),
         ("train --post-norm", &["--post-norm works only with --model transformer"]),
         ("train --size 4000000000", &["expected a whole number from 1 to 16384"]),
         ("train --epochs 1000000000000", &["expected a whole number from 1 to"]),
         ("train --lr 0", &["expected a number above 0"]),
+        ("train --eps -1e-5", &["'-1e-5'", "--eps", "expected a finite number, 0 or more"]),
+        ("train --eps inf", &["'inf'", "expected a finite number, 0 or more"]),
+        ("train --eps small", &["'small'", "expected a finite number, 0 or more"]),
+        ("train --gain NaN", &["'NaN'", "--gain", "expected a finite number"]),
+        ("train --bias 1e39", &["'1e39'", "--bias", "expected a finite number"]),
+        ("train --weight-scale x", &["'x'", "--weight-scale", "expected a finite number"]),
+        ("train --no-affine --gain 2", &["--no-affine", "--gain"]),
+        ("train --no-affine --bias 2", &["--no-affine", "--bias"]),
+        (
+            "train --norm none --eps 1",
+            &["--eps works only with --norm batch, layer, rms, group or instance, found none"],
+        ),
+        ("train --norm weight --gain 1", &["--gain works only with --norm batch", "found weight"]),
+        ("train --norm none --bias 1", &["--bias works only with --norm batch"]),
+        ("train --norm none --no-affine", &["--no-affine works only with --norm batch"]),
+        ("train --model mlp --norm rms --bias 1", &["--bias: rms norm has no β in this network, MLP"]),
+        ("train --model gru --norm batch --bias 1", &["--bias: batch norm has no β in this network, GRU"]),
+        ("train --layers 0", &["'0'", "--layers", "expected a whole number from 1 to 1024"]),
+        ("train --layers 2000", &["'2000'", "--layers", "expected a whole number from 1 to 1024"]),
+        ("train --model cnn --layers 2", &["--layers does not work with --model cnn, which has two convolutions"]),
+        (
+            "train --layers 2 --norm batch",
+            &["LSTM with batch norm", "several layers support only none, layer and group"],
+        ),
+        ("train --model rnn --norm group", &["RNN with group norm", "an RNN has no gates"]),
+        ("train --model gru --norm instance", &["GRU with instance norm", "a recurrent network reads one at a time"]),
+        ("train --model grue", &["'grue'", "rnn, gru, lstm"]),
         ("train --epochs 0", &["expected a whole number"]),
         ("train --batch-size 20000", &["batch size: expected 1 to 9167, found 20000"]),
         ("train --data nowhere", &["nowhere"]),
@@ -97,4 +124,93 @@ fn bad_arguments_and_files_are_rejected() {
     fs::write(place.path("text.png"), "no picture").unwrap();
     place.refuse("predict good/model.layernorm text.png", &["text.png: expected a PNG"]);
     place.refuse("predict good/model.layernorm gone.png", &["gone.png"]);
+}
+
+/// The settings and the last line of the records of a run.
+fn result(place: &Place, out: &str) -> (serde_json::Value, String) {
+    let records = fs::read_to_string(place.path(out).join("train.jsonl")).unwrap();
+    let header: serde_json::Value = serde_json::from_str(records.lines().next().unwrap()).unwrap();
+    let test = records.lines().find(|line| line.contains("\"test\"") && line.contains("accuracy")).unwrap();
+    (find(&header, "spec").unwrap().clone(), test.to_owned())
+}
+
+/// The value of a key, at any depth.
+fn find<'a>(value: &'a serde_json::Value, key: &str) -> Option<&'a serde_json::Value> {
+    match value {
+        serde_json::Value::Object(fields) => {
+            fields.get(key).or_else(|| fields.values().find_map(|value| find(value, key)))
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn every_option_changes_the_settings_and_the_result() {
+    let place = Place::new();
+    let plain = format!("{TRAIN} --out plain");
+    place.succeed(&plain);
+    let (usual, result_of_plain) = result(&place, "plain");
+    // Written as before there were these options, so that earlier runs continue.
+    let start = serde_json::json!({"seed": 1, "weight_scale": 1.0, "gain": 1.0, "bias": 0.0, "epsilon": 1e-5});
+    assert_eq!(usual["start"], start);
+    for (number, (option, field, value)) in [
+        ("--eps 0.5", "epsilon", serde_json::json!(0.5)),
+        ("--gain 0.5", "gain", serde_json::json!(0.5)),
+        ("--bias -0.5", "bias", serde_json::json!(-0.5)),
+        ("--no-affine", "affine", serde_json::json!(false)),
+        ("--weight-scale 3", "weight_scale", serde_json::json!(3.0)),
+        ("--layers 3", "hidden", serde_json::json!([16, 16, 16])),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let command = format!("{TRAIN} {option} --out {number}");
+        place.succeed(&command);
+        let (settings, result) = result(&place, &number.to_string());
+        assert_eq!(find(&settings, field), Some(&value), "{option}");
+        assert_ne!(result, result_of_plain, "{option}");
+        // The same option again is the same run; other settings are not.
+        let again = place.succeed(&command).out;
+        assert!(again.starts_with("This network has already been trained"), "{option}: {again}");
+        place.refuse(&format!("{TRAIN} --out {number}"), &["train.jsonl", "--out DIR"]);
+        place.refuse(&format!("{plain} {option}"), &["train.jsonl", "--out DIR"]);
+        place.succeed(&format!("predict {number}/model.layernorm --test 0"));
+    }
+}
+
+#[test]
+fn rnns_and_grus_are_trained_saved_and_used() {
+    let place = Place::new();
+    let mut results = Vec::new();
+    for model in ["rnn", "gru"] {
+        for norm in ["none", "layer"] {
+            let out = format!("{model}-{norm}");
+            place.succeed(&format!("train --model {model} --norm {norm} --size 12 --epochs 1 --lr 0.005 --out {out}"));
+            let (settings, result) = result(&place, &out);
+            assert_eq!(settings["arch"], serde_json::json!({"kind": model, "hidden": 12, "reads": "rows"}));
+            assert!(!results.contains(&result), "{out}");
+            results.push(result);
+            let told = place.succeed(&format!("predict {out}/model.layernorm --test 3 --json")).out;
+            assert!(told.contains("probabilities"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn a_run_with_options_continues_after_it_was_killed() {
+    let place = Place::new();
+    let command = "train --model gru --layers 2 --size 32 --epochs 2 --eps 1e-3 --no-affine --weight-scale 1.5";
+    let mut child = place.command(&format!("{command} --out killed")).spawn().unwrap();
+    while !place.path("killed/train.checkpoint").exists() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    place.refuse("train --model gru --size 32 --epochs 2 --out killed", &["train.jsonl", "--out DIR"]);
+    place.succeed(&format!("{command} --out killed"));
+    place.succeed(&format!("{command} --out whole"));
+    for file in ["train.jsonl", "model.layernorm"] {
+        let [killed, whole] = ["killed", "whole"].map(|out| fs::read(place.path(out).join(file)).unwrap());
+        assert!(killed == whole, "{file}");
+    }
 }

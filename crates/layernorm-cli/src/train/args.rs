@@ -1,0 +1,220 @@
+//! The arguments of `layernorm train`, and the run that they specify.
+
+use crate::failure::Failure;
+use crate::study;
+use clap::ValueEnum;
+use layernorm_lab::data::Dataset;
+use layernorm_lab::models::{Arch, Norm, Reads, RecurrentSize};
+use layernorm_lab::training::{Optimizer, Spec};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  layernorm train                                     an LSTM with layer norm on the embedded digits
+  layernorm train --model gru --layers 2 --out gru    two stacked GRUs with layer norm
+  layernorm train --model mlp --layers 6 --norm layer --eps 1e-3 --no-affine --out mlp
+  layernorm train --model cnn --norm batch --epochs 5 --out cnn
+  layernorm train --data data/mnist --epochs 3        the LSTM on all of MNIST
+  layernorm predict trained/model.layernorm --test 7  classify test image 7
+
+If a run was stopped (Ctrl-C, a crash), run the same command again to continue it. A run that needs more memory than is
+available fails before it starts.";
+
+/// Train one network on images and save it.
+///
+/// The RNN, GRU and LSTM read an image row by row, the Transformer all rows at once, and the CNN and MLP the whole
+/// image. The same arguments give the same records, bit for bit.
+///
+/// Exit status: 0 on success, 1 if training diverged, 2 if the arguments or files are invalid, 130 after Ctrl-C.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Network
+    #[arg(long, value_enum, default_value_t = Model::Lstm)]
+    model: Model,
+    /// Normalization: none, batch, layer, rms, group, instance or weight
+    #[arg(long, value_name = "NAME", default_value = "layer", value_parser = norm)]
+    norm: Norm,
+    /// Hidden units of each layer of the RNN, GRU, LSTM or MLP, width of the Transformer, or channels of the CNN's second
+    /// layer [default: 128; MLP 1000, Transformer 64, CNN 32]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = size)]
+    size: Option<usize>,
+    /// Layers of the RNN, GRU or LSTM, hidden layers of the MLP, or blocks of the Transformer [default: 1; MLP and
+    /// Transformer 2]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = layers)]
+    layers: Option<usize>,
+    /// Read 784 pixels one by one instead of 28 rows (RNN, GRU, LSTM)
+    #[arg(long)]
+    pixels: bool,
+    /// Post-norm: normalize after each residual connection instead of before each sublayer (Transformer)
+    #[arg(long)]
+    post_norm: bool,
+    /// ε of the norm [default: 1e-5]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = epsilon)]
+    eps: Option<f64>,
+    /// Initial gain γ of the norm [default: 1]; multiplied by 0.1 for batch norm in a GRU or LSTM
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
+    gain: Option<f64>,
+    /// Initial bias β of the norm [default: 0]
+    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
+    bias: Option<f64>,
+    /// Do not train γ and β of the norm: they stay 1 and 0
+    #[arg(long, conflicts_with_all = ["gain", "bias"])]
+    no_affine: bool,
+    /// Factor for all initial weights, but not for biases
+    #[arg(long, value_name = "X", default_value = "1", allow_negative_numbers = true, value_parser = number)]
+    weight_scale: f64,
+    /// Optimizer
+    #[arg(long, value_enum, default_value_t = How::Adam)]
+    optimizer: How,
+    /// Initial learning rate; decays linearly to a tenth unless --constant-lr is given
+    #[arg(long, value_name = "X", default_value = "0.002", allow_negative_numbers = true, value_parser = study::learning_rate)]
+    lr: f64,
+    /// Keep the learning rate constant
+    #[arg(long)]
+    constant_lr: bool,
+    /// Batch size
+    #[arg(long, value_name = "N", default_value = "64", allow_negative_numbers = true, value_parser = study::whole)]
+    batch_size: NonZeroUsize,
+    /// Number of epochs
+    #[arg(long, value_name = "N", default_value = "3", allow_negative_numbers = true, value_parser = study::epochs)]
+    epochs: usize,
+    /// Random seed for weights and batch order
+    #[arg(long, value_name = "N", default_value = "1")]
+    seed: u64,
+    /// Folder with MNIST, Fashion-MNIST or similar idx files [default: 12,000 embedded digits]
+    #[arg(long, value_name = "DIR")]
+    pub(super) data: Option<PathBuf>,
+    /// Output folder for records and model
+    #[arg(long, value_name = "DIR", default_value = "trained")]
+    pub(super) out: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
+enum Model {
+    Mlp,
+    Rnn,
+    Gru,
+    Lstm,
+    Cnn,
+    Transformer,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum How {
+    Adam,
+    Sgd,
+}
+
+/// Upper limit for --size, far above what these networks need.
+const MAX_UNITS: usize = 16_384;
+/// Upper limit for --layers, far above what these networks need.
+const MAX_LAYERS: usize = 1_024;
+/// Upper limit on the number of validations in a run.
+const MAX_EVALUATIONS: usize = 200;
+/// Number of attention heads of the Transformer.
+const HEADS: usize = 4;
+
+fn size(text: &str) -> Result<usize, String> {
+    study::up_to(MAX_UNITS, text)
+}
+
+fn layers(text: &str) -> Result<usize, String> {
+    study::up_to(MAX_LAYERS, text)
+}
+
+fn norm(name: &str) -> Result<Norm, String> {
+    let names = Norm::ALL.map(Norm::name).join(", ");
+    Norm::named(name).ok_or_else(|| format!("expected one of {names}"))
+}
+
+fn epsilon(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(epsilon) if epsilon >= 0.0 && epsilon.is_finite() => Ok(epsilon),
+        _ => Err("expected a finite number, 0 or more, such as 1e-5".to_owned()),
+    }
+}
+
+/// Parses a number that is finite in f32, in which networks compute.
+fn number(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if (number as f32).is_finite() => Ok(number),
+        _ => Err("expected a finite number, such as 0.5".to_owned()),
+    }
+}
+
+impl Args {
+    /// Rejects options that do not apply to the network or the norm.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let refuse = |what: String| Err(Failure::bad_input(what));
+        let arch = self.arch();
+        if self.pixels && arch.as_recurrent().is_none() {
+            return refuse("--pixels works only with --model rnn, gru or lstm".to_owned());
+        }
+        if self.post_norm && self.model != Model::Transformer {
+            return refuse("--post-norm works only with --model transformer".to_owned());
+        }
+        if self.layers.is_some() && self.model == Model::Cnn {
+            return refuse("--layers does not work with --model cnn, which has two convolutions".to_owned());
+        }
+        if let (Model::Transformer, Some(size)) = (self.model, self.size.filter(|size| !size.is_multiple_of(HEADS))) {
+            return refuse(format!("--size: expected a multiple of {HEADS} for a Transformer, found {size}"));
+        }
+        let given = [
+            ("--eps", self.eps.is_some()),
+            ("--gain", self.gain.is_some()),
+            ("--bias", self.bias.is_some()),
+            ("--no-affine", self.no_affine),
+        ];
+        if let (Norm::None | Norm::Weight, Some((option, _))) = (self.norm, given.iter().find(|(_, given)| *given)) {
+            let norm = self.norm;
+            return refuse(format!(
+                "{option} works only with --norm batch, layer, rms, group or instance, found {norm}"
+            ));
+        }
+        if self.bias.is_some() && !arch.has_norm_bias(self.norm) {
+            return refuse(format!("--bias: {} norm has no β in this network, {}", self.norm, arch.name()));
+        }
+        Ok(())
+    }
+
+    fn arch(&self) -> Arch {
+        let size = |usual: usize| self.size.unwrap_or(usual);
+        let layers = |usual: usize| self.layers.unwrap_or(usual);
+        let reads = if self.pixels { Reads::Pixels } else { Reads::Rows };
+        let recurrent = RecurrentSize { hidden: size(128), reads, layers: layers(1) };
+        match self.model {
+            Model::Mlp => Arch::mlp(&vec![size(1000); layers(2)]),
+            Model::Rnn => Arch::Rnn(recurrent),
+            Model::Gru => Arch::Gru(recurrent),
+            Model::Lstm => Arch::Lstm(recurrent),
+            Model::Cnn => Arch::Cnn { channels: [size(32).div_ceil(2), size(32)] },
+            Model::Transformer => {
+                Arch::Transformer { width: size(64), heads: HEADS, blocks: layers(2), pre_norm: !self.post_norm }
+            }
+        }
+    }
+
+    /// The run on this data.
+    pub(super) fn spec(&self, data: &Dataset) -> Spec {
+        let mut spec = Spec::new(self.arch(), self.norm, self.seed, &data.label());
+        let start = &mut spec.start;
+        (start.weight_scale, start.affine) = (self.weight_scale, !self.no_affine);
+        (start.gain, start.bias) = (self.gain.unwrap_or(start.gain), self.bias.unwrap_or(start.bias));
+        start.epsilon = self.eps.unwrap_or(start.epsilon);
+        // A twelfth of the training images is held out for validation: 5,000 of MNIST's 60,000.
+        spec.validation = (data.train.len() / 12).max(1);
+        spec.train = data.train.len() - spec.validation.min(data.train.len());
+        spec.test = data.test.len();
+        (spec.batch_size, spec.learning_rate) = (self.batch_size.get(), self.lr);
+        spec.final_rate = if self.constant_lr { 1.0 } else { 0.1 };
+        spec.optimizer = match self.optimizer {
+            How::Adam => Optimizer::Adam,
+            How::Sgd => Optimizer::Sgd,
+        };
+        spec.steps = self.epochs.saturating_mul(spec.steps_of_epoch());
+        spec.evaluations = self.epochs.saturating_mul(2).min(MAX_EVALUATIONS);
+        spec
+    }
+}
