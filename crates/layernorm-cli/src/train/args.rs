@@ -51,19 +51,19 @@ pub struct Args {
     #[arg(long)]
     post_norm: bool,
     /// ε of the norm [default: 1e-5]
-    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = epsilon)]
+    #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = epsilon)]
     eps: Option<f64>,
     /// Initial gain γ of the norm [default: 1]; multiplied by 0.1 for batch norm in a GRU or LSTM
-    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
+    #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = number)]
     gain: Option<f64>,
     /// Initial bias β of the norm [default: 0]
-    #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = number)]
+    #[arg(long, value_name = "X", allow_hyphen_values = true, value_parser = number)]
     bias: Option<f64>,
     /// Do not train γ and β of the norm: they stay 1 and 0
     #[arg(long, conflicts_with_all = ["gain", "bias"])]
     no_affine: bool,
     /// Factor for all initial weights, but not for biases
-    #[arg(long, value_name = "X", default_value = "1", allow_negative_numbers = true, value_parser = number)]
+    #[arg(long, value_name = "X", default_value = "1", allow_hyphen_values = true, value_parser = number)]
     weight_scale: f64,
     /// Optimizer
     #[arg(long, value_enum, default_value_t = How::Adam)]
