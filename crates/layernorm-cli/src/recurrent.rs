@@ -5,7 +5,7 @@ use crate::show::Table;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use layernorm_rnn::weights::{Dtype, Format, to_tensors};
-use layernorm_rnn::{Config, Direction, EpsPlace, Kind, Norm, Over, Params, Variant};
+use layernorm_rnn::{Config, Direction, EpsPlace, Kind, NormSpec, Over, Params, Variant};
 use serde::Serialize;
 use std::fmt;
 
@@ -127,7 +127,7 @@ pub fn list(cell: Cell) -> String {
     format!("Variants of {cell}; docs/RECURRENT.md has their equations and sources.\n\n{}", table.render())
 }
 
-fn norm_in_words(variant: &Variant, name: &str, norm: Norm) -> String {
+fn norm_in_words(variant: &Variant, name: &str, norm: NormSpec) -> String {
     let over = match norm.over {
         _ if name == "cell_norm" => "",
         Over::AllGates => "",
@@ -143,7 +143,7 @@ fn norm_in_words(variant: &Variant, name: &str, norm: Norm) -> String {
     }
 }
 
-fn eps_in_words(norm: Norm) -> String {
+fn eps_in_words(norm: NormSpec) -> String {
     let place = if norm.eps_place == EpsPlace::Deviation { " added to σ" } else { "" };
     format!("{:e}{place}", norm.eps)
 }

@@ -6,7 +6,7 @@
 
 use layernorm::parts::SplitMix64;
 use layernorm_rnn::{
-    Activation, Config, Direction, EpsPlace, Gate, Kind, Norm, Over, Params, Reset, Slot, State, Update,
+    Activation, Config, Direction, EpsPlace, Gate, Kind, NormSpec, Over, Params, Reset, Slot, State, Update,
 };
 use std::cell::RefCell;
 
@@ -135,7 +135,7 @@ impl<'a> Oracle<'a> {
     /// The norm of each group of a row.
     fn norm(
         &self,
-        norm: Option<Norm>,
+        norm: Option<NormSpec>,
         groups: &[usize],
         x: &[f64],
         gain: Option<&[f64]>,
@@ -172,7 +172,7 @@ impl<'a> Oracle<'a> {
         y
     }
 
-    fn groups(&self, norm: Option<Norm>) -> Vec<usize> {
+    fn groups(&self, norm: Option<NormSpec>) -> Vec<usize> {
         let (gates, hidden) = (self.config.variant.gates().len(), self.config.hidden);
         match norm.map_or(Over::AllGates, |norm| norm.over) {
             Over::AllGates => vec![gates * hidden],
