@@ -1,0 +1,77 @@
+"""``layernorm.sweep`` on a real local Ray cluster of two workers, of which one is killed. ``.ci/python ray`` runs these tests.
+
+Needs Ray and the ``layernorm`` command, whose path is in LAYERNORM_PROGRAM.
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+pytest.importorskip("ray", reason="Ray is missing: sweeps are not tested")
+PROGRAM = os.environ["LAYERNORM_PROGRAM"]
+STUDY = ["study", "worked-example", "compare", "epsilon", "--seeds", "1"]
+
+
+def sweep(out, *words, study=STUDY):
+    command = [sys.executable, "-m", "layernorm.sweep", "--out", str(out), "--program", PROGRAM, *words, *study]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process):
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+def records(folder):
+    return {path.name: path.read_bytes() for path in (folder / "runs").glob("*.jsonl")}
+
+
+def busy_worker():
+    """The process of a Ray worker that is executing a shard; None if there is none."""
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+            if any(word.startswith(b"ray::run_shard") for word in words):
+                return int(path.parent.name)
+        except OSError:
+            pass
+    return None
+
+
+def test_a_killed_worker_changes_no_record(tmp_path):
+    subprocess.run([PROGRAM, *STUDY, "--out", str(tmp_path / "one")], check=True, capture_output=True)
+    process = sweep(tmp_path / "ray", "--workers", "2", "--shards", "8")
+    start = time.monotonic()
+    while (worker := busy_worker()) is None:
+        assert process.poll() is None and time.monotonic() - start < 120, "no worker began"
+        time.sleep(0.02)
+    os.kill(worker, signal.SIGKILL)
+    status, out, err = ended(process)
+    assert status == 0, err
+    assert "8 of 8 shards are finished" in err
+    assert "report.html" in out
+    assert records(tmp_path / "ray") == records(tmp_path / "one")
+
+    # Finished shards are not repeated, and those of another command are refused.
+    status, _, err = ended(sweep(tmp_path / "ray", "--workers", "1", "--shards", "8"))
+    assert status == 0 and err.count("shards are finished") == 1 and "8 of 8 shards" in err, err
+    status, _, err = ended(sweep(tmp_path / "ray", "--workers", "1", "--shards", "8", study=["study", "epsilon"]))
+    assert status == 2 and "choose another --out" in err, err
+
+
+@pytest.mark.parametrize(
+    "words, study, message",
+    [
+        ([], ["study", "epsilon", "--shard", "1/2"], "--shard: this option is set by layernorm.sweep"),
+        (["--workers", "1", "--shards", "1"], ["study", "no-such-study"], "unknown study"),
+        (["--workers", "0"], STUDY, "expected a whole number, 1 or more, found 0"),
+    ],
+)
+def test_errors(tmp_path, words, study, message):
+    status, out, err = ended(sweep(tmp_path / "out", *words, study=study))
+    assert status == 2 and message in err and not out, err
