@@ -239,9 +239,7 @@ impl Args {
         };
         option(
             "--data",
-            self.data
-                .as_ref()
-                .map(|data| absolute(data).map_or_else(|_| data.clone(), |path| path).display().to_string()),
+            self.data.as_ref().map(|data| absolute(data).unwrap_or_else(|_| data.clone()).display().to_string()),
         );
         option("--seeds", self.seeds.map(|seeds| seeds.to_string()));
         option("--epochs", self.epochs.map(|epochs| epochs.to_string()));

@@ -378,7 +378,7 @@ fn records_that_do_not_fit_together_are_refused() {
     assert!(error.contains("plan.json") && error.contains("different plans"), "{error}");
     // A shard that is still at work.
     let session = Session::open(options(&other, seeds(3)), data().clone()).unwrap();
-    assert!(matches!(merge(&all, &[other.clone()]), Err(Error::Busy { .. })));
+    assert!(matches!(merge(&all, std::slice::from_ref(&other)), Err(Error::Busy { .. })));
     drop(session);
 }
 

@@ -119,7 +119,7 @@ impl Claim {
         let mean = differences.iter().sum::<f64>() / differences.len() as f64;
         let spread = deviation(&differences).max(step / 6f64.sqrt());
         let half = half_width(spread, differences.len());
-        let interval = half.is_finite().then(|| [mean - half, mean + half]);
+        let interval = half.is_finite().then_some([mean - half, mean + half]);
         let verdict = decide(interval, claimed);
         let explanation = match verdict {
             Verdict::Supported => None,
