@@ -180,7 +180,8 @@ fn sequences_of_other_sizes() {
 #[test]
 fn cells_put_together_at_random() {
     use layernorm_rnn::{CellNorm, NormSpec, Over, Reset, Update};
-    let mut random = layernorm::parts::SplitMix64::new(1);
+    // With this seed, several of the 30 cells that Miri has time for are valid.
+    let mut random = layernorm::parts::SplitMix64::new(10);
     let mut next = |below: u64| random.next_u64() % below;
     let (mut ran, x) = (0, [0.5f32; 3 * 2 * 4]);
     for case in 0..if cfg!(miri) { 30 } else { 2000 } {
