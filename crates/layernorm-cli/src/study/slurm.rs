@@ -68,7 +68,11 @@ pub fn run(args: &Args, options: &Options, data: &Dataset) -> Result<Outcome, Fa
     let out = absolute(&args.out)?;
     let jobs = Jobs { array: args.array, out: &out, extra: extra(args.sbatch_args.as_deref()) };
     let open: Vec<usize> = jobs.open_shards(options, data)?;
-    fs::create_dir_all(out.join("slurm")).map_err(|error| cannot(&out, &error))?;
+    // The merge job takes the folders of all shards, also of those without runs and of tasks that never began.
+    let runs = args.array.indices().map(|index| jobs.folder(index).join("runs"));
+    for folder in runs.chain([out.join("slurm")]) {
+        fs::create_dir_all(&folder).map_err(|error| cannot(&folder, &error))?;
+    }
     let mut ids = Vec::new();
     if !open.is_empty() {
         let id = jobs.submit_array(&open, &args.study_words())?;

@@ -42,8 +42,8 @@ struct Found {
 /// continues.
 pub fn merge(out: &Path, sources: &[PathBuf]) -> Result<Merged, Error> {
     for source in sources {
-        // Locking would create it.
-        if !runs_of(source).is_dir() {
+        // Locking would create it. A shard without runs has its plan alone.
+        if !runs_of(source).is_dir() && !PlanFile::path(source).is_file() {
             return Err(Error::Nothing { runs: runs_of(source) });
         }
     }

@@ -164,8 +164,8 @@ impl Session {
     /// Opens a folder: locks it, reads its runs, and moves those with different settings aside.
     ///
     /// # Errors
-    /// [`Error::Busy`] if another process uses the folder, [`Error::NoLocks`] if it cannot be shared, [`Error::Records`] if a record cannot be read,
-    /// [`Error::OtherSettings`] if `resume` is set and runs have different settings, [`Error::Unfit`] if runs do not
+    /// [`Error::Busy`] if another process uses the folder, [`Error::NoLocks`] if it cannot be shared, [`Error::Records`]
+    /// if a record cannot be read, [`Error::OtherSettings`] if `resume` is set and runs have different settings, [`Error::Unfit`] if runs do not
     /// fit the data or the settings, [`Error::Memory`] if there is too little memory, [`Error::Io`].
     pub fn open(options: Options, data: Dataset) -> Result<Session, Error> {
         let mut plans = options.plans(&data);

@@ -328,6 +328,11 @@ fn merged_shards_have_the_bytes_of_one_session() {
     let mut found = files(&all);
     assert_eq!(found.remove("fake-1.times.json").as_deref(), Some(&b"{}"[..]), "times come along, checkpoints do not");
     assert_eq!(found, files(&one));
+    // A shard without runs, because there are more shards than runs.
+    let empty = place.path().join("empty");
+    let outcome = run(Options { shard: Shard::new(9, 9), ..options(&empty, seeds(7)) }, &Counter::default());
+    assert_eq!((outcome.total, outcome.stopped), (0, false));
+    assert_eq!(merge(&all, &[empty]).unwrap().kept, 7);
     // Again: everything is there already. And a merged folder can be continued like any other.
     assert_eq!(merge(&all, &parts).unwrap(), Merged { copied: 0, kept: 7, unfinished: vec![] });
     assert_eq!(run(Options { resume: true, ..options(&all, seeds(8)) }, &Counter::default()).finished, 8);
