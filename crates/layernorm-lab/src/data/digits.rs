@@ -115,6 +115,33 @@ impl Digits {
         Ok((self.select(left.iter().copied()), self.select(right.iter().copied())))
     }
 
+    /// Images of half the height and width: each pixel is the mean of 2×2 pixels, rounded half up. Images with an odd
+    /// number of rows or columns are extended by background (0).
+    pub fn halved(&self) -> Self {
+        let (rows, columns) = (self.rows.div_ceil(2), self.columns.div_ceil(2));
+        let mut images = Vec::with_capacity(self.len() * rows * columns);
+        for index in 0..self.len() {
+            let image = self.image(index);
+            let pixel = |row: usize, column: usize| {
+                let inside = row < self.rows && column < self.columns;
+                if inside { u32::from(image[row * self.columns + column]) } else { 0 }
+            };
+            for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (2 * row, 2 * column))) {
+                let sum =
+                    pixel(row, column) + pixel(row, column + 1) + pixel(row + 1, column) + pixel(row + 1, column + 1);
+                images.push(((sum + 2) / 4) as u8);
+            }
+        }
+        Self { rows, columns, images, labels: self.labels.clone() }
+    }
+
+    /// The images with their pixels in a random order that is the same for all of them and depends only on the seed.
+    pub fn permuted(&self, seed: u64) -> Self {
+        let order = SplitMix64::new(seed).permutation(self.pixels());
+        let images = (0..self.len()).flat_map(|index| order.iter().map(move |&place| self.image(index)[place]));
+        Self { images: images.collect(), labels: self.labels.clone(), ..*self }
+    }
+
     fn select(&self, indices: impl Iterator<Item = usize> + Clone) -> Self {
         Self {
             rows: self.rows,
@@ -194,6 +221,27 @@ mod tests {
         assert!(ten().split(0, Split::Last).is_err());
         assert!(ten().first(11).is_err() && ten().first(0).is_err());
         assert_eq!(ten().first(10).unwrap(), ten());
+    }
+
+    #[test]
+    fn halved_images_are_means_of_two_by_two_pixels() {
+        let digits = Digits::new(3, 2, vec![0, 1, 1, 0, 9, 9, 255, 255, 255, 255, 0, 3], vec![4, 7]).unwrap();
+        let halved = digits.halved();
+        assert_eq!((halved.rows(), halved.columns(), halved.labels()), (2, 1, &[4, 7][..]));
+        // (0 + 1 + 1 + 0)/4 = 0.5 and (0 + 3)/4 = 0.75 round up; below the last row is background.
+        assert_eq!(halved.images(), [1, 5, 255, 1]);
+    }
+
+    #[test]
+    fn permuted_images_share_one_order() {
+        let digits = Digits::new(4, 4, (0..32).collect(), vec![1, 2]).unwrap();
+        let permuted = digits.permuted(5);
+        assert_ne!(permuted.image(0), digits.image(0));
+        assert!(permuted.image(1).iter().zip(permuted.image(0)).all(|(second, first)| *second == first + 16));
+        let mut sorted = permuted.image(0).to_vec();
+        sorted.sort_unstable();
+        assert_eq!(sorted, digits.image(0));
+        assert_ne!(permuted, digits.permuted(6));
     }
 
     #[test]

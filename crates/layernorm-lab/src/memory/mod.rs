@@ -170,6 +170,7 @@ fn can_reserve(bytes: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::models::numbers::numbers;
     use crate::models::{Net, Start};
     use burn::tensor::Device;
 
@@ -193,7 +194,7 @@ mod tests {
         for arch in archs() {
             for norm in Norm::ALL.into_iter().filter(|&norm| arch.refuses(norm).is_none()) {
                 let net = Net::new(&arch, norm, [9, 14], &Start::new(1), &Device::flex()).unwrap();
-                let numbers: usize = net.numbers().unwrap().iter().map(|tensor| tensor.numbers.len()).sum();
+                let numbers: usize = numbers(&net).unwrap().iter().map(|tensor| tensor.numbers.len()).sum();
                 let counted = size(&arch, norm, [9, 14]).parameters;
                 let share = counted / numbers as f64;
                 assert!((0.5..=1.0).contains(&share), "{arch:?} {norm}: {counted} of {numbers}");

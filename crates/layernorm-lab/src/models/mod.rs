@@ -12,7 +12,7 @@ mod cnn;
 mod dense;
 mod mlp;
 mod norm;
-mod numbers;
+pub(crate) mod numbers;
 mod recurrent;
 mod start;
 mod steps;
@@ -277,7 +277,7 @@ impl Net {
                 Net::Transformer(transformer::Transformer::new(image, sizes, pre_norm, norm, &mut draw))
             }
         };
-        Ok(net.numbered())
+        Ok(numbers::numbered(net))
     }
 
     /// The logits `[B, 10]` of images `[B, rows, columns]`.

@@ -1,44 +1,40 @@
 //! A network's parameters as plain numbers, named by their paths, and parameter ids that are the same in every network
 //! of one architecture. Burn's ids are random, and the optimizer's state is keyed by them.
 
-use super::Net;
 use crate::training::tensors::{Entry, Named};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Tensor, TensorData};
 use std::collections::BTreeMap;
 
-impl Net {
-    /// Every parameter and running statistic, in module order.
-    ///
-    /// Running statistics are included only after they have been read once, which [`Module::valid`] does.
-    pub(crate) fn numbers(&self) -> Result<Vec<Named>, String> {
-        let mut reader = Reader { path: Vec::new(), found: Ok(Vec::new()) };
-        self.visit(&mut reader);
-        reader.found
-    }
+/// Every parameter and running statistic of a network, in module order.
+///
+/// Running statistics are included only after they have been read once, which [`Module::valid`] does.
+pub(crate) fn numbers<M: Module>(net: &M) -> Result<Vec<Named>, String> {
+    let mut reader = Reader { path: Vec::new(), found: Ok(Vec::new()) };
+    net.visit(&mut reader);
+    reader.found
+}
 
-    /// The network with these numbers: one tensor of the same shape for each of its own. The error says what does not
-    /// fit.
-    pub(crate) fn with_numbers(self, tensors: Vec<Named>) -> Result<Net, String> {
-        let mut given = BTreeMap::new();
-        for Named { entry: Entry { name, shape }, numbers } in tensors {
-            if given.insert(name.clone(), (shape, numbers)).is_some() {
-                return Err(format!("tensor {name:?}: expected once, found twice"));
-            }
-        }
-        let mut writer = Writer { path: Vec::new(), given, wrong: None };
-        let net = self.map(&mut writer);
-        match (writer.wrong, writer.given.keys().next()) {
-            (Some(wrong), _) => Err(wrong),
-            (None, Some(name)) => Err(format!("tensor {name:?}: not part of this network")),
-            (None, None) => Ok(net),
+/// The network with these numbers: one tensor of the same shape for each of its own. The error says what does not fit.
+pub(crate) fn with_numbers<M: Module>(net: M, tensors: Vec<Named>) -> Result<M, String> {
+    let mut given = BTreeMap::new();
+    for Named { entry: Entry { name, shape }, numbers } in tensors {
+        if given.insert(name.clone(), (shape, numbers)).is_some() {
+            return Err(format!("tensor {name:?}: expected once, found twice"));
         }
     }
-
-    /// The network with ids derived from the order of its parameters.
-    pub(super) fn numbered(self) -> Net {
-        self.map(&mut Numberer { next: 0 })
+    let mut writer = Writer { path: Vec::new(), given, wrong: None };
+    let net = net.map(&mut writer);
+    match (writer.wrong, writer.given.keys().next()) {
+        (Some(wrong), _) => Err(wrong),
+        (None, Some(name)) => Err(format!("tensor {name:?}: not part of this network")),
+        (None, None) => Ok(net),
     }
+}
+
+/// The network with ids derived from the order of its parameters.
+pub(crate) fn numbered<M: Module>(net: M) -> M {
+    net.map(&mut Numberer { next: 0 })
 }
 
 struct Reader {

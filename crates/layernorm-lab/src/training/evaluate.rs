@@ -1,11 +1,11 @@
 //! Loss and accuracy on images.
 
 use super::Trial;
+use super::checkpoint::copy;
 use super::events::{Test, finite};
 use crate::data::{Digits, Scaling};
 use crate::models::{Net, Taps};
 use crate::studies::Error;
-use burn::module::Module;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
@@ -96,11 +96,6 @@ pub(super) fn evaluate(
     }
     let count = count.max(1) as f64;
     Ok(Test { name: String::new(), loss: finite(sum / count), accuracy: Some(good as f64 / count) })
-}
-
-/// A copy of the network with separate running statistics, which clones would share.
-pub(super) fn copy(net: &Net) -> Net {
-    net.valid().train()
 }
 
 /// Runs a trial on the test images. `net` is the training network if the trial uses training mode, else the one for

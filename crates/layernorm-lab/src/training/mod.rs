@@ -20,7 +20,7 @@
 //! | `trial` | at the end, for each trial | loss and accuracy on the test images as modified by the trial |
 //! | `test` | at the end | loss and accuracy on the test images |
 
-mod checkpoint;
+pub(crate) mod checkpoint;
 mod container;
 mod evaluate;
 pub mod events;
@@ -35,4 +35,4 @@ mod tests;
 pub use events::row;
 pub use run::{Outcome, run};
 pub use saved::{Prediction, SavedModel};
-pub use spec::{Optimizer, Probes, Spec, Trial};
+pub use spec::{Images, Optimizer, Probes, Spec, Trial};

@@ -1,6 +1,7 @@
 //! Probes: measurements inside a network. They use a copy, so they do not affect training.
 
-use super::evaluate::{Cases, copy, loss, numbers};
+use super::checkpoint::copy;
+use super::evaluate::{Cases, loss, numbers};
 use super::events::{Activations, Correlation, Gradients, Moments, finite};
 use super::run::json;
 use super::{Probes, Spec};

@@ -1,6 +1,6 @@
 //! Executes a training run, from the start or from a checkpoint.
 
-use super::checkpoint::{self, Place};
+use super::checkpoint::{self, Progress};
 use super::evaluate::{Cases, Preprocessor, attempt, evaluate, loss, numbers, right};
 use super::events::{Diverged, Evaluate, finite};
 use super::{Optimizer, Spec, probes};
@@ -8,9 +8,10 @@ use crate::data::{Batches, Dataset, Digits, Scaling, Split, batches};
 use crate::models::{Net, Taps};
 use crate::records::RunFile;
 use crate::studies::{Error, Observer};
-use burn::optim::{AdamConfig, GradientsParams, ModuleOptimizer, SgdConfig};
+use burn::optim::{AdamConfig, GradientsParams, SgdConfig};
 use burn::tensor::Device;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
@@ -25,10 +26,28 @@ const CHECKPOINT_EVERY: Duration = Duration::from_secs(2);
 /// The random stream for the order of the images, separate from that for the weights.
 const ORDER: u64 = 0x6f72_6465_7269_6d67;
 
-/// A network in training.
-pub(super) struct Model {
-    pub(super) net: Net,
-    pub(super) optimizer: ModuleOptimizer,
+/// An image network in training.
+pub(super) type Model = checkpoint::Model<Net>;
+
+/// State of a run besides the model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// Number of completed steps.
+    pub(super) step: usize,
+    /// Number of events written.
+    pub(super) events: usize,
+    /// Sum of the losses since the last evaluation, as bits.
+    pub(super) loss: u64,
+    /// Correct predictions since then.
+    pub(super) right: usize,
+    /// Number of images since then.
+    pub(super) images: usize,
+}
+
+impl Progress for Place {
+    fn events(&self) -> usize {
+        self.events
+    }
 }
 
 /// Result of a run, besides its records.
@@ -49,7 +68,7 @@ struct Run<'a> {
     spec: &'a Spec,
     train: Digits,
     validation: Digits,
-    test: &'a Digits,
+    test: Cow<'a, Digits>,
     preprocessor: Preprocessor,
     device: Device,
 }
@@ -61,7 +80,7 @@ struct Run<'a> {
 /// resumes the run.
 pub fn run(spec: &Spec, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer) -> Result<Outcome, Error> {
     let (run, model) = Run::new(spec, data)?;
-    let (mut model, mut place) = checkpoint::load(file, model);
+    let (mut model, mut place): (Model, Place) = checkpoint::load(file, model);
     file.rewind(place.events)?;
     let mut clock = Clock::default();
     let finished = match run.steps(&mut model, &mut place, file, observer, &mut clock) {
@@ -90,7 +109,9 @@ impl<'a> Run<'a> {
         spec.check(data)?;
         let refused = |error: crate::data::Error| Error::Run(error.to_string());
         let (stay, validation) = data.train.split(spec.validation, Split::Last).map_err(refused)?;
-        let train = stay.first(spec.train).map_err(refused)?;
+        let train = spec.images.apply(&stay.first(spec.train).map_err(refused)?).into_owned();
+        let validation = spec.images.apply(&validation).into_owned();
+        let test = spec.images.apply(&data.test);
         let scaling = Scaling::standard(&train);
         let preprocessor = Preprocessor { scaling, scale: spec.input_scale, shift: 0.0, blank_rows: 0 };
         let device = Device::flex().autodiff();
@@ -100,7 +121,7 @@ impl<'a> Run<'a> {
             Optimizer::Adam => AdamConfig::new().init(),
             Optimizer::Sgd => SgdConfig::new().init(),
         };
-        Ok((Run { spec, train, validation, test: &data.test, preprocessor, device }, Model { net, optimizer }))
+        Ok((Run { spec, train, validation, test, preprocessor, device }, Model { net, optimizer }))
     }
 
     /// Executes the remaining steps; returns whether the loss stayed finite.
@@ -227,7 +248,7 @@ impl<'a> Run<'a> {
                 return Err(Error::Stopped);
             }
             let asked = if trial.as_in_training { &model.net } else { &net };
-            let found = attempt(asked, trial, self.test, self.spec.test, &self.preprocessor, &self.device)?;
+            let found = attempt(asked, trial, &self.test, self.spec.test, &self.preprocessor, &self.device)?;
             file.event("trial", json(&found)?)?;
             place.events = file.record().events.len();
             if saved.elapsed() >= CHECKPOINT_EVERY {
@@ -237,7 +258,7 @@ impl<'a> Run<'a> {
         }
         if self.spec.test > 0 && file.record().named("test").next().is_none() {
             let inner = self.device.clone().inner();
-            let found = evaluate(&net, self.test, self.spec.test, &self.preprocessor, EVALUATION_BATCH, &inner)?;
+            let found = evaluate(&net, &self.test, self.spec.test, &self.preprocessor, EVALUATION_BATCH, &inner)?;
             file.event("test", json(&found)?)?;
         }
         Ok(())

@@ -1,10 +1,10 @@
 //! A trained network in one file: specification, pixel scaling and parameters.
 
-use super::evaluate::{best, numbers};
+use super::evaluate::{best, numbers as numbers_of};
 use super::tensors::{self, Entry};
 use super::{Outcome, Spec, container};
 use crate::memory;
-use crate::models::{Net, Taps};
+use crate::models::{Net, Taps, numbers};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ impl SavedModel {
     /// Writes the file atomically.
     pub fn save(&self, path: &Path) -> Result<(), String> {
         let words = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let (tensors, blob) = tensors::join(&self.net.numbers().map_err(|error| words(&error))?);
+        let (tensors, blob) = tensors::join(&numbers::numbers(&self.net).map_err(|error| words(&error))?);
         let head = FileHead { head: self.head.clone(), tensors };
         container::write(path, FORMAT, &head, &[&blob]).map_err(|error| error.to_string())
     }
@@ -82,7 +82,7 @@ impl SavedModel {
         let image = [head.rows, head.columns];
         memory::fits_file(arch, *norm, image, blob.len())?;
         let tensors = tensors::split(tensors, blob)?;
-        let net = Net::new(arch, *norm, image, start, &Device::flex())?.with_numbers(tensors)?;
+        let net = numbers::with_numbers(Net::new(arch, *norm, image, start, &Device::flex())?, tensors)?;
         Ok(SavedModel { net, head })
     }
 
@@ -105,7 +105,7 @@ impl SavedModel {
         let numbers_in: Vec<f32> = image.iter().map(|&pixel| pixels[usize::from(pixel)]).collect();
         let image = Tensor::<3>::from_data(TensorData::new(numbers_in, [1, *rows, *columns]), &Device::flex());
         let logits = self.net.forward(image, &mut Taps::closed());
-        let probabilities = numbers(softmax(logits, 1))?;
+        let probabilities = numbers_of(softmax(logits, 1))?;
         match best(&probabilities) {
             class if class < probabilities.len() => Ok(Prediction { class, probabilities }),
             _ => Err("the network's output is not finite: its training failed".to_owned()),

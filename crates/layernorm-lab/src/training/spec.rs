@@ -1,10 +1,11 @@
 //! Specification of a training run.
 
-use crate::data::Dataset;
+use crate::data::{Dataset, Digits};
 use crate::memory;
 use crate::models::{Arch, Norm, Start};
 use crate::studies::Error;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Everything that determines the results of a training run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,6 +36,9 @@ pub struct Spec {
     pub validation: usize,
     /// Number of test images, taken from the start.
     pub test: usize,
+    /// How the images are changed first.
+    #[serde(default, skip_serializing_if = "Images::is_original")]
+    pub images: Images,
     /// Factor for all images, after standardization to mean 0 and variance 1.
     pub input_scale: f64,
     /// The probes.
@@ -42,6 +46,42 @@ pub struct Spec {
     /// The trials at the end.
     pub trials: Vec<Trial>,
 }
+
+/// Changes of all images, before anything else. The default keeps the originals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Images {
+    /// Whether images are reduced to half of their rows and columns: [`Digits::halved`].
+    pub halved: bool,
+    /// Whether the pixels are in a random order, the same for all images: [`Digits::permuted`].
+    pub permuted: bool,
+}
+
+impl Images {
+    fn is_original(&self) -> bool {
+        *self == Images::default()
+    }
+
+    /// The changed images.
+    pub(crate) fn apply<'a>(&self, digits: &'a Digits) -> Cow<'a, Digits> {
+        let mut changed = Cow::Borrowed(digits);
+        if self.halved {
+            changed = Cow::Owned(changed.halved());
+        }
+        if self.permuted {
+            changed = Cow::Owned(changed.permuted(ORDER));
+        }
+        changed
+    }
+
+    /// Rows and columns of the changed images.
+    pub fn size(&self, [rows, columns]: [usize; 2]) -> [usize; 2] {
+        if self.halved { [rows, columns].map(|side| side.div_ceil(2)) } else { [rows, columns] }
+    }
+}
+
+/// Seed of the order of permuted pixels. It is part of the task, so that all runs have the same.
+const ORDER: u64 = 0x7065_726d_7574_6564;
 
 /// The optimizer.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,6 +150,7 @@ impl Spec {
             train: 2000,
             validation: 500,
             test: 1000,
+            images: Images::default(),
             input_scale: 1.0,
             probes: Probes::default(),
             trials: Vec::new(),
@@ -134,9 +175,14 @@ impl Spec {
         steps
     }
 
+    /// Rows and columns of the images that the network reads.
+    pub fn image(&self, data: &Dataset) -> [usize; 2] {
+        self.images.size([data.train.rows(), data.train.columns()])
+    }
+
     /// Estimated memory of the run for this data, in bytes.
     pub fn memory(&self, data: &Dataset) -> f64 {
-        memory::of_run(self, [data.train.rows(), data.train.columns()])
+        memory::of_run(self, self.image(data))
     }
 
     /// Checks that there is enough memory for the run.
@@ -151,7 +197,7 @@ impl Spec {
     pub fn check(&self, data: &Dataset) -> Result<(), Error> {
         let refuse = |what: String| Err(Error::Run(what));
         self.arch.check(self.norm).and_then(|()| self.start.check()).map_err(Error::Run)?;
-        self.arch.check_image([data.train.rows(), data.train.columns()]).map_err(Error::Run)?;
+        self.arch.check_image(self.image(data)).map_err(Error::Run)?;
         let images = self.train.saturating_add(self.validation);
         if !(self.learning_rate.is_finite() && self.learning_rate > 0.0) {
             return refuse(format!("learning rate: expected a number above 0, found {}", self.learning_rate));

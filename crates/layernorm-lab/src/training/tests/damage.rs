@@ -3,7 +3,7 @@
 use super::*;
 use crate::training::checkpoint;
 use crate::training::container;
-use crate::training::run::Model;
+use crate::training::run::{self, Model};
 use burn::optim::AdamConfig;
 use burn::tensor::Device;
 
@@ -95,7 +95,7 @@ fn a_checkpoint_that_does_not_fit_leaves_nothing_behind() {
     let images = burn::tensor::Tensor::<3>::ones([4, 14, 14], &device);
     net.forward(images, &mut crate::models::Taps::closed());
     let model = Model { net, optimizer: AdamConfig::new().init() };
-    let at = checkpoint::Place { step: 3, events: 1, ..Default::default() };
+    let at = run::Place { step: 3, events: 1, ..Default::default() };
     checkpoint::save(&place.open(), &at, &model).unwrap();
     starts_over(&place, &std::fs::read(place.checkpoint()).unwrap(), &expected, "another network");
 }
@@ -122,7 +122,7 @@ fn a_forged_optimizer_with_a_correct_checksum_does_not_crash() {
     for bytes in &mutations {
         forge(bytes).unwrap();
         // Burn decides whether it is accepted; it must not crash.
-        let _ = checkpoint::load(&place.open(), fresh());
+        let _: (Model, run::Place) = checkpoint::load(&place.open(), fresh());
     }
     std::fs::remove_file(place.checkpoint()).unwrap();
     place.finish();
