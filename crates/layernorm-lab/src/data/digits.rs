@@ -135,6 +135,16 @@ impl Digits {
         Self { rows, columns, images, labels: self.labels.clone() }
     }
 
+    /// Images without the outer seventh of their rows and columns on each side: of 28×28 pixels, the 20×20 in the middle,
+    /// into which the digits of MNIST were scaled. No row of them is blank in all images.
+    pub fn cropped(&self) -> Self {
+        let (top, left) = (self.rows / 7, self.columns / 7);
+        let (rows, columns) = (self.rows - 2 * top, self.columns - 2 * left);
+        let row = |index: usize, row: usize| &self.image(index)[(top + row) * self.columns + left..][..columns];
+        let images = (0..self.len()).flat_map(|index| (0..rows).flat_map(move |number| row(index, number)));
+        Self { rows, columns, images: images.copied().collect(), labels: self.labels.clone() }
+    }
+
     /// The images with their pixels in a random order that is the same for all of them and depends only on the seed.
     pub fn permuted(&self, seed: u64) -> Self {
         let order = SplitMix64::new(seed).permutation(self.pixels());
@@ -230,6 +240,15 @@ mod tests {
         assert_eq!((halved.rows(), halved.columns(), halved.labels()), (2, 1, &[4, 7][..]));
         // (0 + 1 + 1 + 0)/4 = 0.5 and (0 + 3)/4 = 0.75 round up; below the last row is background.
         assert_eq!(halved.images(), [1, 5, 255, 1]);
+    }
+
+    #[test]
+    fn cropped_images_are_the_middle() {
+        let digits = Digits::new(8, 7, (0..112).collect(), vec![4, 7]).unwrap();
+        let cropped = digits.cropped();
+        assert_eq!((cropped.rows(), cropped.columns(), cropped.labels()), (6, 5, &[4, 7][..]));
+        assert_eq!(cropped.image(0)[..6], [8, 9, 10, 11, 12, 15]);
+        assert_eq!((cropped.image(0)[29], cropped.image(1)[0]), (47, 64));
     }
 
     #[test]

@@ -20,6 +20,7 @@
 //! | `trial` | at the end, for each trial | loss and accuracy on the test images as modified by the trial |
 //! | `test` | at the end | loss and accuracy on the test images |
 
+pub(crate) mod adam;
 pub(crate) mod checkpoint;
 mod container;
 mod evaluate;

@@ -1,5 +1,6 @@
 //! Executes a training run, from the start or from a checkpoint.
 
+use super::adam::Adam;
 use super::checkpoint::{self, Progress};
 use super::evaluate::{Cases, Preprocessor, attempt, evaluate, loss, numbers, right};
 use super::events::{Diverged, Evaluate, finite};
@@ -8,7 +9,7 @@ use crate::data::{Batches, Dataset, Digits, Scaling, Split, batches};
 use crate::models::{Net, Taps};
 use crate::records::RunFile;
 use crate::studies::{Error, Observer};
-use burn::optim::{AdamConfig, GradientsParams, SgdConfig};
+use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -118,7 +119,7 @@ impl<'a> Run<'a> {
         let image = [train.rows(), train.columns()];
         let net = Net::new(&spec.arch, spec.norm, image, &spec.start, &device).map_err(Error::Run)?;
         let optimizer = match spec.optimizer {
-            Optimizer::Adam => AdamConfig::new().init(),
+            Optimizer::Adam => Adam::new().into(),
             Optimizer::Sgd => SgdConfig::new().init(),
         };
         Ok((Run { spec, train, validation, test, preprocessor, device }, Model { net, optimizer }))

@@ -51,6 +51,8 @@ pub struct Spec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Images {
+    /// Whether only the middle of the images is used: [`Digits::cropped`].
+    pub cropped: bool,
     /// Whether images are reduced to half of their rows and columns: [`Digits::halved`].
     pub halved: bool,
     /// Whether the pixels are in a random order, the same for all images: [`Digits::permuted`].
@@ -65,6 +67,9 @@ impl Images {
     /// The changed images.
     pub(crate) fn apply<'a>(&self, digits: &'a Digits) -> Cow<'a, Digits> {
         let mut changed = Cow::Borrowed(digits);
+        if self.cropped {
+            changed = Cow::Owned(changed.cropped());
+        }
         if self.halved {
             changed = Cow::Owned(changed.halved());
         }
@@ -75,8 +80,11 @@ impl Images {
     }
 
     /// Rows and columns of the changed images.
-    pub fn size(&self, [rows, columns]: [usize; 2]) -> [usize; 2] {
-        if self.halved { [rows, columns].map(|side| side.div_ceil(2)) } else { [rows, columns] }
+    pub fn size(&self, image: [usize; 2]) -> [usize; 2] {
+        image.map(|side| {
+            let side = if self.cropped { side - 2 * (side / 7) } else { side };
+            if self.halved { side.div_ceil(2) } else { side }
+        })
     }
 }
 
