@@ -1,15 +1,15 @@
 //! Batch size: the same images, in batches of 1 to 128.
 //!
-//! Networks without a norm, with batch norm and with layer norm train for the same number of epochs at every batch
-//! size. The full study adds the network of the paper's section 6.6, 784-1000-1000-10, in which batch norm also
-//! normalizes the logits and layer norm does not.
+//! An MLP, a CNN and an LSTM train without a norm, with batch norm and with layer norm, for the same number of epochs at
+//! every batch size. The full study adds the network of the paper's section 6.6, 784-1000-1000-10, in which batch norm
+//! also normalizes the logits and layer norm does not.
 
 mod pictures;
 #[cfg(test)]
 mod tests;
 
 use super::{RunPlan, Settings, Study, tools, trained};
-use crate::models::{Activation, Arch, Norm};
+use crate::models::{Activation, Arch, Norm, Reads};
 use crate::records::Record;
 use crate::report::Story;
 use crate::training::Spec;
@@ -17,32 +17,116 @@ use crate::training::Spec;
 /// Study of batch sizes.
 pub struct BatchSize;
 
-/// The batch sizes: the paper's (4 and 128), others' (5 and 50), a single sample, and one in between.
-const SIZES: [usize; 6] = [1, 4, 5, 32, 50, 128];
+/// Batch sizes of the MLP: the paper's (4 and 128), others' (5 and 50), a single sample, and some in between.
+const SIZES: &[usize] = &[1, 2, 4, 5, 8, 32, 50, 128];
+/// Batch sizes of the CNN and the LSTM.
+const FEWER_SIZES: &[usize] = &[1, 2, 4, 8, 32, 128];
 /// The paper's batch sizes.
-const PAPER_SIZES: [usize; 2] = [4, 128];
+const PAPER_SIZES: &[usize] = &[4, 128];
 const NORMS: [Norm; 3] = [Norm::None, Norm::Batch, Norm::Layer];
 
-/// Hidden layers of this study's network and of the paper's.
-const SMALL: &[usize] = &[100, 100];
-const PAPER: &[usize] = &[1000, 1000];
-
-/// Epochs of the quick and the full study; the full study trains the paper's network for as many (the paper plots 60:
-/// `--epochs 60`).
+/// Epochs of the quick and the full study. The paper plots 60 epochs of its network.
 const QUICK_EPOCHS: usize = 3;
+const FEWER_EPOCHS: usize = 2;
 const FULL_EPOCHS: usize = 5;
+const PAPER_EPOCHS: usize = 60;
+/// Training steps of the CNN and the LSTM, at least: with batches of 128, their few images make few steps.
+const LEAST_STEPS: usize = 60;
+/// Training images of the CNN and the LSTM in the full study, at most: batches of 1 take a step for each.
+const MOST_IMAGES: usize = 8_000;
 
-fn spec(hidden: &[usize], norm: Norm, size: usize, seed: u64, settings: &Settings) -> Spec {
-    let output_norm = hidden == PAPER && norm == Norm::Batch;
-    let arch = Arch::Mlp { hidden: hidden.to_vec(), activation: Activation::Relu, output_norm };
-    let mut spec = Spec::new(arch, norm, seed, &settings.data);
-    spec.batch_size = size;
-    [spec.train, spec.validation, spec.test] = if settings.full { settings.all_images() } else { [1500, 1000, 1000] };
-    spec.evaluations = 15;
-    let epochs = settings.epochs.unwrap_or(if settings.full { FULL_EPOCHS } else { QUICK_EPOCHS });
-    spec.steps = epochs * spec.steps_of_epoch();
-    spec.learning_rate = settings.learning_rate.unwrap_or(spec.learning_rate);
-    spec
+/// A network of this study.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Network {
+    Mlp,
+    Cnn,
+    Lstm,
+    /// The paper's.
+    Paper,
+}
+
+impl Network {
+    const ALL: [Network; 4] = [Network::Mlp, Network::Cnn, Network::Lstm, Network::Paper];
+
+    /// Start of the names of its cases.
+    fn id(self) -> &'static str {
+        match self {
+            Network::Mlp => "small",
+            Network::Cnn => "cnn",
+            Network::Lstm => "lstm",
+            Network::Paper => "paper",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Network::Mlp => "MLP",
+            Network::Cnn => "CNN",
+            Network::Lstm => "LSTM",
+            Network::Paper => "784-1000-1000-10",
+        }
+    }
+
+    fn sizes(self) -> &'static [usize] {
+        match self {
+            Network::Mlp => SIZES,
+            Network::Cnn | Network::Lstm => FEWER_SIZES,
+            Network::Paper => PAPER_SIZES,
+        }
+    }
+
+    fn arch(self, norm: Norm, full: bool) -> Arch {
+        match self {
+            Network::Mlp => Arch::mlp(&[100, 100]),
+            Network::Cnn => Arch::Cnn { channels: if full { [16, 32] } else { [8, 16] } },
+            Network::Lstm => Arch::lstm(if full { 128 } else { 32 }, Reads::Rows),
+            Network::Paper => {
+                Arch::Mlp { hidden: vec![1000, 1000], activation: Activation::Relu, output_norm: norm == Norm::Batch }
+            }
+        }
+    }
+
+    /// Numbers of training, validation and test images.
+    fn images(self, settings: &Settings) -> [usize; 3] {
+        let small = matches!(self, Network::Cnn | Network::Lstm);
+        match (settings.full, small) {
+            (false, false) => [1500, 1000, 1000],
+            (false, true) => [if self == Network::Cnn { 500 } else { 300 }, 500, 0],
+            (true, _) => {
+                let [train, validation, test] = settings.all_images();
+                [if small { train.min(MOST_IMAGES) } else { train }, validation, test]
+            }
+        }
+    }
+
+    fn epochs(self, settings: &Settings) -> usize {
+        settings.epochs.unwrap_or(match (self, settings.full) {
+            (Network::Paper, _) => PAPER_EPOCHS,
+            (Network::Cnn | Network::Lstm, _) => FEWER_EPOCHS,
+            (Network::Mlp, true) => FULL_EPOCHS,
+            (Network::Mlp, false) => QUICK_EPOCHS,
+        })
+    }
+
+    fn spec(self, norm: Norm, size: usize, seed: u64, settings: &Settings) -> Spec {
+        let mut spec = Spec::new(self.arch(norm, settings.full), norm, seed, &settings.data);
+        [spec.train, spec.validation, spec.test] = self.images(settings);
+        (spec.batch_size, spec.evaluations) = (size, 15);
+        spec.steps = self.epochs(settings) * spec.steps_of_epoch();
+        match self {
+            Network::Cnn | Network::Lstm => {
+                spec.learning_rate = 3e-3;
+                spec.evaluations = 5;
+                spec.steps = spec.steps.max(LEAST_STEPS);
+            }
+            Network::Paper => spec.evaluations = PAPER_EPOCHS,
+            Network::Mlp => {}
+        }
+        // The first rows of whole images are blank, which harms batch norm in recurrent networks.
+        spec.images.cropped = self == Network::Lstm;
+        spec.learning_rate = settings.learning_rate.unwrap_or(spec.learning_rate);
+        spec
+    }
 }
 
 impl Study for BatchSize {
@@ -56,16 +140,13 @@ impl Study for BatchSize {
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         let mut plans = Vec::new();
-        let sizes = settings.batch_size.map_or(SIZES.to_vec(), |size| vec![size]);
         for seed in tools::seeds(settings) {
-            for norm in NORMS {
-                for &size in &sizes {
-                    let spec = spec(SMALL, norm, size, seed, settings);
-                    plans.push(trained::plan(self.name(), &format!("small-{norm}-{size}"), spec, settings));
-                }
-                for size in PAPER_SIZES.into_iter().filter(|_| settings.full && norm != Norm::None) {
-                    let spec = spec(PAPER, norm, size, seed, settings);
-                    plans.push(trained::plan(self.name(), &format!("paper-{norm}-{size}"), spec, settings));
+            for network in Network::ALL.into_iter().filter(|&network| settings.full || network != Network::Paper) {
+                let sizes = settings.batch_size.map_or(network.sizes().to_vec(), |size| vec![size]);
+                let norms = NORMS.into_iter().filter(|&norm| network != Network::Paper || norm != Norm::None);
+                for (norm, &size) in norms.flat_map(|norm| sizes.iter().map(move |size| (norm, size))) {
+                    let (case, spec) = (case(network, norm, size), network.spec(norm, size, seed, settings));
+                    plans.push(trained::plan(self.name(), &case, spec, settings));
                 }
             }
         }
@@ -75,4 +156,8 @@ impl Study for BatchSize {
     fn story(&self, records: &[Record]) -> Story {
         pictures::story(self.name(), self.question(), &trained::read(records), records)
     }
+}
+
+fn case(network: Network, norm: Norm, size: usize) -> String {
+    format!("{}-{norm}-{size}", network.id())
 }

@@ -1,4 +1,8 @@
-//! Four networks, each with every norm that it supports: how fast they learn, and their final error.
+//! Four networks, each without a norm and with several: how fast they learn, and their final error.
+//!
+//! All norms train at one common learning rate. Without a norm and with the norms of the sources, networks also train
+//! at the other rates of a grid, and are compared at the best rate of each: the one with the lowest mean validation loss
+//! during training, averaged over seeds.
 
 mod pictures;
 #[cfg(test)]
@@ -20,28 +24,95 @@ pub(super) struct Entry {
     pub(super) title: &'static str,
     arch: Arch,
     steps: usize,
+    /// Training images of the quick study.
+    train: usize,
+    /// The validation loss that networks should reach soon.
+    pub(super) goal: f64,
+    /// All norms that are compared at the common rate.
+    norms: &'static [Norm],
+    /// The norms that are also compared at their best rates.
+    tuned: &'static [Norm],
 }
+
+/// The common learning rate.
+const COMMON: f64 = 2e-3;
+/// The grid, besides the common rate.
+const OTHERS: [f64; 2] = [5e-4, 8e-3];
+/// The norms of the sources.
+const SOURCES: &[Norm] = &[Norm::None, Norm::Batch, Norm::Layer];
+/// Those that Transformers use.
+const TRANSFORMERS: &[Norm] = &[Norm::None, Norm::Batch, Norm::Layer, Norm::Rms];
 
 /// The networks of the quick or the full study.
 pub(super) fn entries(full: bool) -> Vec<Entry> {
-    let of = |id, title, arch, steps| Entry { id, title, arch, steps };
     let transformer = |pre_norm| match full {
         true => Arch::Transformer { width: 64, heads: 4, blocks: 2, pre_norm },
         false => Arch::Transformer { width: 16, heads: 2, blocks: 2, pre_norm },
     };
-    let (units, hidden, channels) = if full { (256, 128, [16, 32]) } else { (100, 32, [8, 16]) };
-    let lstm = Arch::lstm(hidden, Reads::Rows);
+    let (units, hidden, channels) = if full { (256, 128, [16, 32]) } else { (100, 64, [8, 16]) };
+    let of = |id, title, arch, steps, goal| Entry {
+        id,
+        title,
+        arch,
+        steps,
+        train: 2000,
+        goal,
+        norms: &Norm::ALL,
+        tuned: SOURCES,
+    };
+    let without_batch = &[Norm::None, Norm::Layer];
     let mut entries = vec![
-        of("mlp", "MLP", Arch::mlp(&[units, units, units]), 150),
-        of("lstm", "LSTM over rows", lstm, 250),
-        of("cnn", "CNN", Arch::Cnn { channels }, 120),
-        of("transformer", "Transformer, post-norm", transformer(false), 150),
-        of("transformer-pre", "Transformer, pre-norm", transformer(true), 150),
+        of("mlp", "MLP", Arch::mlp(&[units, units, units]), 150, 0.5),
+        Entry {
+            train: 6000,
+            norms: SOURCES,
+            ..of("lstm", "LSTM over rows", Arch::lstm(hidden, Reads::Rows), 150, 1.0)
+        },
+        of("cnn", "CNN", Arch::Cnn { channels }, 120, 0.5),
+        Entry {
+            norms: TRANSFORMERS,
+            tuned: without_batch,
+            ..of("transformer", "Transformer, post-norm", transformer(false), 150, 1.0)
+        },
+        Entry {
+            norms: TRANSFORMERS,
+            tuned: without_batch,
+            ..of("transformer-pre", "Transformer, pre-norm", transformer(true), 150, 1.0)
+        },
     ];
     if full {
-        entries.push(of("pixels", "LSTM over 784 pixels", Arch::lstm(64, Reads::Pixels), 0));
+        let lstm = Arch::lstm(64, Reads::Pixels);
+        entries.push(Entry { norms: SOURCES, tuned: &[], ..of("pixels", "LSTM over 784 pixels", lstm, 0, 1.0) });
     }
     entries
+}
+
+impl Entry {
+    /// The rates of a norm, the common one first.
+    fn rates(&self, norm: Norm, settings: &Settings) -> Vec<f64> {
+        let others = OTHERS.into_iter().filter(|_| self.tuned.contains(&norm) && settings.learning_rate.is_none());
+        std::iter::once(COMMON).chain(others).collect()
+    }
+
+    fn spec(&self, norm: Norm, rate: f64, seed: u64, settings: &Settings) -> Spec {
+        let mut spec = Spec::new(self.arch.clone(), norm, seed, &settings.data);
+        (spec.learning_rate, spec.steps, spec.train) = (rate, self.steps, self.train);
+        // The first rows of whole images are blank, which harms batch norm in recurrent networks.
+        spec.images.cropped = self.id == "lstm";
+        if settings.full {
+            [spec.train, spec.validation, spec.test] = settings.all_images();
+            spec.evaluations = 25;
+            let epochs = if self.id == "pixels" { PIXEL_EPOCHS } else { FULL_EPOCHS };
+            spec.steps = epochs * spec.steps_of_epoch();
+        }
+        trained::chosen(spec, settings)
+    }
+}
+
+/// The case name of a network with a norm at a rate; at the common rate, just that of the network with the norm.
+pub(super) fn case(id: &str, norm: Norm, rate: f64) -> String {
+    let case = trained::case(id, norm);
+    if rate == COMMON { case } else { format!("{case}-{rate:e}") }
 }
 
 /// Epochs of the full study. An LSTM over pixels takes 28 times as long as one over rows, so it gets fewer.
@@ -60,20 +131,13 @@ impl Study for Compare {
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         let mut plans = Vec::new();
         for entry in entries(settings.full) {
-            let fits = |norm: &Norm| entry.arch.refuses(*norm).is_none();
-            for norm in Norm::ALL.into_iter().filter(fits) {
-                for seed in tools::seeds(settings) {
-                    let mut spec = Spec::new(entry.arch.clone(), norm, seed, &settings.data);
-                    spec.learning_rate = 2e-3;
-                    spec.steps = entry.steps;
-                    if settings.full {
-                        [spec.train, spec.validation, spec.test] = settings.all_images();
-                        spec.evaluations = 25;
-                        let epochs = if entry.id == "pixels" { PIXEL_EPOCHS } else { FULL_EPOCHS };
-                        spec.steps = epochs * spec.steps_of_epoch();
-                    }
-                    let case = trained::case(entry.id, norm);
-                    plans.push(trained::plan(self.name(), &case, trained::chosen(spec, settings), settings));
+            for &norm in entry.norms.iter().filter(|&&norm| entry.arch.refuses(norm).is_none()) {
+                for rate in entry.rates(norm, settings) {
+                    let case = case(entry.id, norm, rate);
+                    let of = |seed| entry.spec(norm, rate, seed, settings);
+                    plans.extend(
+                        tools::seeds(settings).map(|seed| trained::plan(self.name(), &case, of(seed), settings)),
+                    );
                 }
             }
         }

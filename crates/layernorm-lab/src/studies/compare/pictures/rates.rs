@@ -1,0 +1,115 @@
+//! Every norm at its own best learning rate.
+
+use super::super::{COMMON, OTHERS, case};
+use super::Group;
+use crate::models::Norm;
+use crate::report::{Chart, Finding, Picture, Tile, Tone};
+use crate::studies::findings::{Claim, Pair, by_seed, errors, mean_loss, mean_losses};
+use crate::studies::tools::{chart as with_title, short};
+use crate::studies::trained::{Ran, Spread, of_case, words};
+
+/// The rates of the grid, in increasing order.
+fn rates() -> Vec<f64> {
+    let mut rates: Vec<f64> = OTHERS.into_iter().chain([COMMON]).collect();
+    rates.sort_by(f64::total_cmp);
+    rates
+}
+
+/// The rates of the grid in words.
+pub(super) fn listed() -> String {
+    let rates: Vec<String> = rates().into_iter().map(short).collect();
+    match &rates[..] {
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+        [] => String::new(),
+    }
+}
+
+/// A norm's runs at every rate; `None` if there are none at some rate.
+pub(super) fn grid<'a>(runs: &'a [Ran], id: &str, norm: Norm) -> Option<Vec<(f64, Vec<&'a Ran>)>> {
+    let all: Vec<_> = rates().into_iter().map(|rate| (rate, of_case(runs, &case(id, norm, rate)))).collect();
+    all.iter().all(|(_, runs)| !runs.is_empty()).then_some(all)
+}
+
+/// The mean over seeds of the mean validation loss during training.
+fn loss(runs: &[&Ran]) -> Option<f64> {
+    Some(Spread::of(runs.iter().map(|ran| mean_loss(ran)))?.mean)
+}
+
+/// The best rate of a norm, with its runs; `None` if a run is missing.
+fn best<'a, 'b>(group: &'b Group<'a>, norm: Norm) -> Option<(f64, &'b [&'a Ran])> {
+    let (_, rates) = group.tuned.iter().find(|(of, _)| *of == norm)?;
+    let losses = rates.iter().map(|(rate, runs)| Some((loss(runs)?, *rate, &runs[..]))).collect::<Option<Vec<_>>>()?;
+    let (_, rate, runs) = losses.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some((rate, runs))
+}
+
+/// The loss of every network and norm at every rate; `None` if no norm was trained at all of them.
+pub(super) fn chart(groups: &[Group<'_>]) -> Option<Chart> {
+    let mut names = Vec::new();
+    let mut cells = Vec::new();
+    for group in groups {
+        for (norm, rates) in &group.tuned {
+            names.push(format!("{}, {}", group.title, words(*norm)));
+            let lowest = best(group, *norm).map(|(rate, _)| rate);
+            cells.push(rates.iter().map(|(rate, runs)| tile(runs, lowest == Some(*rate))).collect());
+        }
+    }
+    let picture = Picture::Grid {
+        rows: names,
+        columns: rates().into_iter().map(short).collect(),
+        cells,
+        scale: "mean validation loss during training; blue: the best rate of the norm".to_owned(),
+    };
+    let see = "Each row is a network with a norm, each column a learning rate (Adam). Compare the blue cells of a \
+               network: each norm at its best rate.";
+    let any = groups.iter().any(|group| !group.tuned.is_empty());
+    any.then(|| with_title("rates", "Every norm at its best learning rate", see, picture))
+}
+
+fn tile(runs: &[&Ran], best: bool) -> Tile {
+    let spread = Spread::of(runs.iter().map(|ran| mean_loss(ran)));
+    let text = spread.map_or("–".to_owned(), |spread| short(spread.mean));
+    let hint = spread.map(|spread| format!("{} to {} over {} seeds", short(spread.lo), short(spread.hi), spread.count));
+    Tile { value: spread.map(|spread| spread.mean), text, tone: if best { Tone::Good } else { Tone::None }, hint }
+}
+
+/// The questions about layer norm and no norm, each at its best rate.
+pub(super) fn findings(group: &Group<'_>) -> Vec<Finding> {
+    let (Some((layer_rate, layer)), Some((none_rate, none))) = (best(group, Norm::Layer), best(group, Norm::None))
+    else {
+        return Vec::new();
+    };
+    let Group { id, title, goal, .. } = group;
+    let change = format!("layer norm at {} − no norm at {}", short(layer_rate), short(none_rate));
+    let claim = |name: &str, text: String| {
+        Claim::new(format!("{id}-best-{name}"), format!("{title}, each at its best rate: {text}")).source("C1")
+    };
+    let steps = Pair {
+        what: format!("steps to a validation loss of {goal}, {change}"),
+        unit: "steps",
+        step: 0.0,
+        ours: by_seed(layer, |ran| steps_to(ran, *goal)),
+        other: by_seed(none, |ran| steps_to(ran, *goal)),
+    };
+    let faster = claim("faster", "layer norm lowers the mean validation loss during training".to_owned());
+    let sooner = claim("sooner", format!("layer norm reaches a validation loss of {goal} in fewer steps"));
+    let better = claim("better", "layer norm lowers the final validation error".to_owned());
+    [faster.lower(mean_losses(&change, layer, none)), sooner.lower(steps), better.lower(errors(&change, layer, none))]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// The step at which the validation loss first reaches `goal`, interpolated between evaluations. If it never does, the
+/// length of the run. `None` if the run is not finished.
+pub(super) fn steps_to(ran: &Ran, goal: f64) -> Option<f64> {
+    let trained = &ran.trained;
+    let points: Vec<(f64, f64)> =
+        trained.evaluations.iter().filter_map(|seen| Some((seen.step as f64, seen.loss?))).collect();
+    let crossing = points.windows(2).find_map(|pair| {
+        let [(early, above), (late, below)] = [pair[0], pair[1]];
+        (above > goal && below <= goal).then(|| early + (late - early) * (above - goal) / (above - below))
+    });
+    let finished = trained.diverged.is_some() || trained.last().is_some_and(|last| last.step == trained.spec.steps);
+    crossing.or(finished.then_some(trained.spec.steps as f64))
+}
