@@ -26,6 +26,8 @@ pub(super) struct Entry {
     steps: usize,
     /// Training images of the quick study.
     train: usize,
+    /// Evaluations of the quick study.
+    evaluations: usize,
     /// The validation loss that networks should reach soon.
     pub(super) goal: f64,
     /// All norms that are compared at the common rate.
@@ -56,6 +58,7 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
         arch,
         steps,
         train: 2000,
+        evaluations: 10,
         goal,
         norms: &Norm::ALL,
         tuned: SOURCES,
@@ -65,8 +68,10 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
         of("mlp", "MLP", Arch::mlp(&[units, units, units]), 150, 0.5),
         Entry {
             train: 6000,
+            // With batch norm, every evaluation computes the statistics of all time steps first.
+            evaluations: 5,
             norms: SOURCES,
-            ..of("lstm", "LSTM over rows", Arch::lstm(hidden, Reads::Rows), 150, 1.0)
+            ..of("lstm", "LSTM over rows", Arch::lstm(hidden, Reads::Rows), 120, 1.0)
         },
         of("cnn", "CNN", Arch::Cnn { channels }, 120, 0.5),
         Entry {
@@ -96,7 +101,8 @@ impl Entry {
 
     fn spec(&self, norm: Norm, rate: f64, seed: u64, settings: &Settings) -> Spec {
         let mut spec = Spec::new(self.arch.clone(), norm, seed, &settings.data);
-        (spec.learning_rate, spec.steps, spec.train) = (rate, self.steps, self.train);
+        (spec.learning_rate, spec.steps) = (rate, self.steps);
+        (spec.train, spec.evaluations) = (self.train, self.evaluations);
         // The first rows of whole images are blank, which harms batch norm in recurrent networks.
         spec.images.cropped = self.id == "lstm";
         if settings.full {
