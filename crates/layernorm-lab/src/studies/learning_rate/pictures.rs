@@ -204,6 +204,10 @@ fn findings(lines: &[Line<'_>]) -> Vec<Finding> {
                 claim("range", &text, "C2")
                     .higher(pair("rates that work", "rates", 1.0, &|errors| network.number(errors))),
             );
+            // After so few steps, the LSTM over pixels is far from its lowest error at every rate.
+            if network.id == "pixels" {
+                continue;
+            }
             let text = format!("with each at its best learning rate, {name} lowers the validation error");
             let step = one_image(line.rates.iter().flat_map(|(_, runs)| runs).map(|r| r.trained.spec.validation).min());
             findings.extend(claim("best", &text, "C1").lower(pair(

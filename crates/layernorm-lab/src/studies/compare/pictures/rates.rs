@@ -4,7 +4,7 @@ use super::super::{COMMON, OTHERS, case};
 use super::Group;
 use crate::models::Norm;
 use crate::report::{Chart, Finding, Picture, Tile, Tone};
-use crate::studies::findings::{Claim, Pair, by_seed, errors, mean_loss, mean_losses};
+use crate::studies::findings::{Claim, Pair, by_seed, mean_loss, mean_losses};
 use crate::studies::tools::{chart as with_title, short};
 use crate::studies::trained::{Ran, Spread, of_case, words};
 
@@ -93,11 +93,18 @@ pub(super) fn findings(group: &Group<'_>) -> Vec<Finding> {
     };
     let faster = claim("faster", "layer norm lowers the mean validation loss during training".to_owned());
     let sooner = claim("sooner", format!("layer norm reaches a validation loss of {goal} in fewer steps"));
-    let better = claim("better", "layer norm lowers the final validation error".to_owned());
-    [faster.lower(mean_losses(&change, layer, none)), sooner.lower(steps), better.lower(errors(&change, layer, none))]
-        .into_iter()
-        .flatten()
-        .collect()
+    [faster.lower(mean_losses(&change, layer, none)), sooner.lower(steps)].into_iter().flatten().collect()
+}
+
+/// The question about layer norm and batch norm in a recurrent network, each at its best rate.
+pub(super) fn batch_norm(group: &Group<'_>) -> Option<Finding> {
+    let ((layer_rate, layer), (batch_rate, batch)) = (best(group, Norm::Layer)?, best(group, Norm::Batch)?);
+    let change = format!("layer norm at {} − batch norm at {}", short(layer_rate), short(batch_rate));
+    let text = format!(
+        "{}, each at its best rate: layer norm has a lower mean validation loss during training than batch norm",
+        group.title
+    );
+    Claim::new(format!("{}-best-batch-norm", group.id), text).source("C1").lower(mean_losses(change, layer, batch))
 }
 
 /// The step at which the validation loss first reaches `goal`, interpolated between evaluations. If it never does, the
