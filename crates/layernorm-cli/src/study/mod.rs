@@ -6,6 +6,7 @@
 
 mod again;
 mod bars;
+mod estimate;
 pub mod interrupt;
 mod lines;
 mod merge;
@@ -39,6 +40,7 @@ Examples:
   layernorm study all --full --data data/mnist     full-size studies on all of MNIST (`layernorm data get mnist`)
   layernorm study all --full --data data/mnist --resume
                                                    continue it
+  layernorm study all --full --estimate            only say how long it would take
 
 Existing runs in the folder:
   Runs with the same settings are kept: finished runs are not repeated, and others continue from their last record, even
@@ -95,6 +97,9 @@ pub struct Args {
     /// Number of parallel runs [default: number of cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
     jobs: Option<NonZeroUsize>,
+    /// Print the number of runs and how long they would take on this machine, and exit
+    #[arg(long, conflicts_with = "engine")]
+    estimate: bool,
     /// Continue the runs in the folder; fail if their settings differ
     #[arg(long)]
     resume: bool,
@@ -143,6 +148,7 @@ impl Default for Args {
             lr: None,
             out: OUT.into(),
             jobs: None,
+            estimate: false,
             resume: false,
             shard: None,
             shared: false,
@@ -202,6 +208,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None => Dataset::embedded()?,
     };
     let options = args.options(studies);
+    if args.estimate {
+        return show::print(&(estimate::words(&options.estimate(&data)?) + "\n"));
+    }
     if args.engine == Engine::Slurm {
         let outcome = slurm::run(&args, &options, &data)?;
         return tell(&args.out, &names, &outcome);
@@ -210,6 +219,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let session = Session::open(options, data)?;
     if session.workers() < wanted {
         show::say(&format!("memory allows {} of {wanted} parallel runs", session.workers()));
+    }
+    if let Some(estimate) = estimate::before(&session, args.full) {
+        show::say(&estimate);
     }
     let outcome = work(&session, &args.out)?;
     if outcome.stopped {

@@ -84,7 +84,7 @@ pub fn so_far(progress: &Progress) -> String {
 }
 
 /// An estimated time, without meaningless digits.
-fn about(left: Duration) -> String {
+pub fn about(left: Duration) -> String {
     match left.as_secs() {
         seconds @ 0..60 => format!("{} s", seconds.max(1)),
         seconds @ 60..3600 => format!("{} min", (seconds + 30) / 60),

@@ -26,6 +26,8 @@ pub mod train_test;
 mod trained;
 pub mod worked_example;
 
+pub use effort::UNIT as REFERENCE_UNIT;
+pub(crate) use effort::step as step_effort;
 pub(crate) use plan::Common;
 pub use plan::{Computation, RunPlan};
 

@@ -34,6 +34,11 @@ pub trait Computation: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`Error::Stopped`] if the observer asked to stop: the same call resumes the run.
     fn run(&self, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error>;
+
+    /// Approximate cost, in the unit of [`RunPlan::effort`].
+    fn effort(&self) -> f64 {
+        effort::COMPUTATION
+    }
 }
 
 /// Settings of a training run of a study.
@@ -84,9 +89,12 @@ impl RunPlan {
         }
     }
 
-    /// Approximate cost relative to other runs, used to estimate the remaining time.
+    /// Approximate cost, used to estimate times. The unit is [`REFERENCE_UNIT`](super::REFERENCE_UNIT).
     pub fn effort(&self) -> f64 {
-        self.spec().map_or(effort::COMPUTATION, effort::of_training)
+        match &self.work {
+            Work::Training(spec) => effort::of_training(spec),
+            Work::Computation(work) => work.effort(),
+        }
     }
 
     /// The plan with a changed specification.

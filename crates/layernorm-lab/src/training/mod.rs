@@ -34,6 +34,7 @@ pub(crate) mod tensors;
 mod tests;
 
 pub use events::row;
+pub(crate) use run::step_time;
 pub use run::{Outcome, run};
 pub use saved::{Prediction, SavedModel};
 pub use spec::{Images, Optimizer, Probes, Spec, Trial};

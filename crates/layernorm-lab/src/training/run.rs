@@ -99,6 +99,20 @@ pub fn run(spec: &Spec, data: &Dataset, file: &mut RunFile, observer: &mut dyn O
     Ok(Outcome { net: run.settled(&model.net), scaling: run.preprocessor.scaling, training_time, steps })
 }
 
+/// Seconds per training step, timed for at least `sample` after a step that is not counted. Leaves no trace.
+pub(crate) fn step_time(spec: &Spec, data: &Dataset, sample: Duration) -> Result<f64, Error> {
+    let (run, mut model) = Run::new(spec, data)?;
+    let mut order = None;
+    let mut step = |number: usize| run.step(&mut model, &run.indices(number, &mut order), spec.rate(0));
+    step(0)?;
+    let (start, mut steps) = (Instant::now(), 0);
+    while start.elapsed() < sample || steps == 0 {
+        steps += 1;
+        step(steps)?;
+    }
+    Ok(start.elapsed().as_secs_f64() / steps as f64)
+}
+
 #[derive(Default)]
 struct Clock {
     training_time: Duration,
