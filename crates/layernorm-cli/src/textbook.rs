@@ -2,7 +2,7 @@
 
 use crate::norm::EPS;
 use layernorm::{Context, Error, NormConfig, View, ViewMut, layer_norm};
-use layernorm_lab::reference::textbook::{self, RowNorm};
+use layernorm_lab::reference::compiled::Textbook;
 
 /// An implementation of layer norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Way {
             }
             Way::TwoPass => "the same formula with 16 accumulators, so that the compiler can vectorize it",
             Way::Squares => "both sums in one pass over x, variance = mean of squares − square of the mean",
-            Way::Welford => "running mean and variance in one pass, with a division for every element",
+            Way::Welford => "running means and variances in one pass, 32 side by side, combined at the end",
         }
     }
 
@@ -56,21 +56,20 @@ impl Way {
             }
             Way::TwoPass => "fails where |mean| ≫ σ: the rounding error of the mean is in every output",
             Way::Squares => "fails where |mean| ≫ σ: the leading digits cancel and only rounding noise is left",
-            Way::Welford => "fails where |mean| ≫ σ, like two-pass; slow, because each step waits for a division",
+            Way::Welford => "fails where |mean| ≫ σ, like two-pass; each step waits for the one before",
         }
     }
 
     /// Computes y = (x − mean)/σ for each row of `n` elements.
     pub fn run(self, x: &[f32], n: usize, y: &mut [f32], cx: &mut Context) -> Result<(), Error> {
-        let row: RowNorm = match self {
+        let textbook = match self {
             Way::Ours => return ours(x, n, y, cx),
-            Way::ThreeLoops => textbook::three_loops,
-            Way::TwoPass => textbook::two_pass_in_lanes,
-            Way::Squares => textbook::squares_in_lanes,
-            Way::Welford => textbook::welford,
+            Way::ThreeLoops => Textbook::ThreeLoops,
+            Way::TwoPass => Textbook::TwoPass,
+            Way::Squares => Textbook::Squares,
+            Way::Welford => Textbook::Welford,
         };
-        x.chunks(n).zip(y.chunks_mut(n)).for_each(|(x, y)| row(x, EPS as f32, y));
-        Ok(())
+        textbook.run(x, n, EPS as f32, y)
     }
 }
 

@@ -49,6 +49,26 @@ pub unsafe fn dispatch<K: Kernel>(isa: MachineIsa, kernel: K) -> K::Output {
     unsafe { isa.run(kernel) }
 }
 
+/// Safe work that the compiler vectorizes, if its `run` and what it calls are `inline(always)`.
+pub trait Plain {
+    /// Does the work.
+    fn run(self);
+}
+
+/// Does plain work, compiled for an instruction set of this machine.
+pub fn compiled_for(isa: MachineIsa, work: impl Plain) {
+    struct Compiled<W>(W);
+    impl<W: Plain> Kernel for Compiled<W> {
+        type Output = ();
+        #[inline(always)]
+        unsafe fn run<S: Simd>(self) {
+            self.0.run();
+        }
+    }
+    // SAFETY: safe work requires nothing of its caller.
+    unsafe { isa.run(Compiled(work)) }
+}
+
 /// Layer norm of contiguous rows: r = 1/(sqrt(v + ε) + ε′), with one γ and β per element.
 #[derive(Clone, Copy, Debug)]
 pub struct RawLayerNorm<A> {

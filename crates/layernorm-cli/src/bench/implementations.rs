@@ -154,7 +154,7 @@ impl Report {
              Implementations of layer norm in f32, without γ and β, on one thread, into preallocated memory; best of many\n\
              alternating rounds. The error columns show the largest error against a 106-bit reference, in units in\n\
              the last place of the larger of |y| and a tenth of the row's largest |y|. All but ours are plain Rust,\n\
-             vectorized by the compiler.\n\n\
+             vectorized by the compiler for this machine.\n\n\
              {}\n\n{words}",
             self.machine,
             table.render().trim_end(),

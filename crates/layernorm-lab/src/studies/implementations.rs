@@ -1,9 +1,11 @@
 //! Common implementations of layer norm compared with this library's: errors and times.
 //!
-//! Errors are stored in the records. Times differ from run to run, so they are stored in a file beside them,
-//! `<run>.times.json`, which [`Study::add_measured`] adds to the story.
+//! Errors are stored in the records. Times differ from run to run, and NumPy and PyTorch from machine to machine, so they
+//! are stored in files beside the records, `<run>.times.json` and `<run>.python.json`, which [`Study::add_measured`] adds
+//! to the story.
 
 mod pictures;
+mod python;
 #[cfg(test)]
 mod tests;
 mod times;
@@ -81,6 +83,9 @@ impl Study for Implementations {
 
     fn add_measured(&self, story: &mut Story, runs: &Path) {
         times::add(story, runs);
+        if !story.findings.is_empty() {
+            python::add(story, runs);
+        }
     }
 }
 
@@ -101,7 +106,16 @@ impl Computation for Comparison {
             INPUTS.into_iter().flat_map(|input| Way::ALL.map(|way| (way, input))).collect();
         each("error", &questions, 0.0..0.9, file, observer, |&(way, input)| wrong(way, input, (rows, elements), seed))?;
         times::measure(file.path(), &input((0.0, 1.0), rows, elements, seed), elements, observer)?;
+        if (rows, elements) == SHAPES[0] {
+            observer.progress(0.95, "NumPy and PyTorch, if installed");
+            python::measure(file.path(), seed, observer)?;
+        }
         Ok(file.finish()?)
+    }
+
+    fn effort(&self) -> f64 {
+        // Mostly the references, plus the times.
+        0.8 * (self.rows.min(16) * self.elements) as f64 + 30_000.0
     }
 }
 

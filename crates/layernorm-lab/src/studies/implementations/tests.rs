@@ -35,9 +35,41 @@ fn times_are_stored_beside_the_records_and_added_to_the_story() {
     let mut story = before.clone();
     Implementations.add_measured(&mut story, folder.path());
     testing::check(&story);
-    assert_eq!(story.charts.len(), before.charts.len() + 1);
+    let chart = |id: &str| story.charts.iter().any(|chart| chart.id == id);
+    assert!(
+        chart("time") && chart("python-time") == folder.path().join(format!("{}.python.json", plan.run())).exists()
+    );
     assert!(story.answer.contains("times as long as this library"), "{}", story.answer);
-    assert_eq!(story.findings.len(), before.findings.len() + 1, "the time is a question if it was measured");
+    assert!(story.findings.len() > before.findings.len(), "the time is a question if it was measured");
     assert!(folder.path().join(format!("{}.times.json", plan.run())).exists());
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "no other files are left");
+    let python = usize::from(folder.path().join(format!("{}.python.json", plan.run())).exists());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3 + python, "no other files are left");
+}
+
+#[test]
+fn inputs_are_those_of_the_python_package() {
+    // The same numbers are in python/tests/test_implementations.py.
+    let x = input((0.0, 1.0), 1, 64, 1);
+    assert_eq!(
+        x[..4].iter().map(|x| x.to_bits()).collect::<Vec<_>>(),
+        [0x3f60_6428, 0xbf44_b3f8, 0xbed0_aae7, 0xbc4f_c214]
+    );
+}
+
+#[test]
+fn a_faster_rival_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for (elements, two_pass) in [(64, 0.2), (1024, 0.5)] {
+        let time = |way, ns: f64| serde_json::json!({"way": way, "nanoseconds_per_element": ns});
+        let ways = [time("ours", 0.25), time("two-pass", two_pass), time("plain", 2.0)];
+        let times = serde_json::json!({"rows": 16, "elements": elements, "instruction_set": "x", "ways": ways});
+        std::fs::write(folder.path().join(format!("implementations-16x{elements}.times.json")), times.to_string())
+            .unwrap();
+    }
+    let mut story = Implementations.story(&[]);
+    Implementations.add_measured(&mut story, folder.path());
+    assert!(story.answer.contains("took 0.8 to 2 times as long as this library"), "{}", story.answer);
+    let found = &story.findings[0];
+    assert_eq!(found.result, "1 of 2 shapes (not at 16 × 64, where two passes takes 0.8 times as long)");
+    assert_eq!(found.verdict, crate::report::Verdict::Undecided);
 }

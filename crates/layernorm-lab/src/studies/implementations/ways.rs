@@ -1,7 +1,7 @@
 //! Common implementations of layer norm, in plain Rust for f32, without γ and β.
 
 use super::EPS;
-use crate::reference::textbook::{self, RowNorm};
+use crate::reference::compiled::Textbook;
 use layernorm::{Context, Error, NormConfig, View, ViewMut, layer_norm};
 use serde::{Deserialize, Serialize};
 
@@ -14,10 +14,11 @@ pub(super) enum Way {
     Squares,
     Welford,
     Columns,
+    Plain,
 }
 
 impl Way {
-    pub(super) const ALL: [Way; 5] = [Way::Ours, Way::TwoPass, Way::Squares, Way::Welford, Way::Columns];
+    pub(super) const ALL: [Way; 6] = [Way::Ours, Way::TwoPass, Way::Squares, Way::Welford, Way::Columns, Way::Plain];
 
     /// A short name.
     pub(super) fn name(self) -> &'static str {
@@ -27,6 +28,7 @@ impl Way {
             Way::Squares => "E[x²] − E[x]²",
             Way::Welford => "Welford",
             Way::Columns => "column by column",
+            Way::Plain => "plain loop",
         }
     }
 
@@ -34,30 +36,34 @@ impl Way {
     pub(super) fn what(self) -> &'static str {
         match self {
             Way::Ours => "mean, its rounding error, and a variance corrected by it; vectorized",
-            Way::TwoPass => "the formula as written: the sum, then the sum of squared deviations, then the division",
-            Way::Squares => "both sums in one pass; the variance is the mean of squares minus the squared mean",
-            Way::Welford => "running mean and variance in one pass, with a division for every element",
-            Way::Columns => "two passes with the loops swapped: for each column, all rows",
+            Way::TwoPass => "the sum, then the sum of squared deviations, each in 16 partial sums; vectorized",
+            Way::Squares => {
+                "both sums in one pass, each in 16 partial sums; the variance is the mean of squares minus \
+                             the squared mean; vectorized"
+            }
+            Way::Welford => "32 running means and variances in one pass, combined at the end; vectorized",
+            Way::Columns => "two passes with the loops swapped: for each tile of 256 columns, all rows; vectorized",
+            Way::Plain => {
+                "the formula as written: three loops that add one element at a time, with a division for \
+                           every element; sums in a single chain cannot be vectorized"
+            }
         }
     }
 
     /// y = (x − mean)/sqrt(variance + ε) for each row of `n` elements.
     pub(super) fn run(self, x: &[f32], n: usize, y: &mut [f32], cx: &mut Context) -> Result<(), Error> {
-        let row: RowNorm = match self {
+        let textbook = match self {
             Way::Ours => {
                 let shape = [x.len() / n, n];
                 let config = NormConfig::new().eps(EPS);
                 return layer_norm::forward(View::new(x, &shape)?, ViewMut::new(y, &shape)?, None, &config, cx);
             }
-            Way::Columns => {
-                textbook::columns(x, n, EPS as f32, y);
-                return Ok(());
-            }
-            Way::TwoPass => textbook::three_loops,
-            Way::Squares => textbook::squares,
-            Way::Welford => textbook::welford,
+            Way::TwoPass => Textbook::TwoPass,
+            Way::Squares => Textbook::Squares,
+            Way::Welford => Textbook::Welford,
+            Way::Columns => Textbook::Columns,
+            Way::Plain => Textbook::ThreeLoops,
         };
-        x.chunks(n).zip(y.chunks_mut(n)).for_each(|(x, y)| row(x, EPS as f32, y));
-        Ok(())
+        textbook.run(x, n, EPS as f32, y)
     }
 }
