@@ -3,6 +3,7 @@
 //! The unit is training a small MLP on one image, about 17 µs. Measured with `layernorm study all`: the fixed cost of a
 //! step is that of 40 images, and evaluating an image costs a quarter of training on it.
 
+use crate::draw;
 use crate::models::{Arch, Norm, Reads, RecurrentSize};
 use crate::training::Spec;
 
@@ -20,6 +21,16 @@ pub(crate) fn of_training(spec: &Spec) -> f64 {
     let trained = spec.steps as f64 * (STEP + spec.batch_size as f64);
     let looks = spec.evaluations as f64 * spec.validation as f64 + (1 + spec.trials.len()) as f64 * spec.test as f64;
     (trained + LOOK * looks) * network(&spec.arch, spec.norm)
+}
+
+/// Cost of a DRAW run: per glimpse, that of its parameters and, with attention, of its filters.
+pub(crate) fn of_draw(spec: &draw::Spec) -> f64 {
+    let pixels = if spec.images.halved { PIXELS / 4 } else { PIXELS };
+    let filters = if spec.attention.is_some() { 0.003 * pixels as f64 } else { 0.0 };
+    let glimpse = spec.parameters(pixels) / 1.7e5 + 0.4 + filters;
+    let steps = spec.steps as f64 * (STEP + spec.batch_size as f64);
+    let looks = spec.evaluations as f64 * spec.validation as f64 + spec.test as f64;
+    (steps + LOOK * looks) * spec.glimpses as f64 * glimpse
 }
 
 /// A network's cost per image.
