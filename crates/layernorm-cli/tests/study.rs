@@ -14,6 +14,8 @@ fn the_list_has_names_and_questions() {
         let line = said.out.lines().find(|line| line.trim_start().starts_with(name));
         assert!(line.is_some_and(|line| line.ends_with('?')), "{name}: {}", said.out);
     }
+    let long = said.out.lines().find(|line| line.contains("draw-paper"));
+    assert!(long.is_some_and(|line| line.contains("? (not part of `all`; about ")), "{}", said.out);
 }
 
 #[test]

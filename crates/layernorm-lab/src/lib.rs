@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod data;
+pub mod draw;
 pub mod memory;
 pub mod models;
 pub mod records;

@@ -269,7 +269,10 @@ impl Args {
 fn list() -> String {
     let studies = catalog::all();
     let width = studies.iter().map(|study| study.name().len()).max().unwrap_or(0);
-    let line = |study: &&dyn Study| format!("  {:width$}  {}\n", study.name(), study.question());
+    let line = |study: &&dyn Study| {
+        let alone = study.takes().map_or(String::new(), |time| format!(" (not part of `all`; {time})"));
+        format!("  {:width$}  {}{alone}\n", study.name(), study.question())
+    };
     studies.iter().map(line).collect()
 }
 

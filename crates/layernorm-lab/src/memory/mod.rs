@@ -130,7 +130,12 @@ pub(crate) fn of_run(spec: &Spec, image: [usize; 2]) -> f64 {
         part * images as f64 * size(&spec.arch, spec.norm, [image[0].saturating_add(blank), image[1]]).activations
     };
     let most = batches.map(of_batch).fold(0.0, f64::max);
-    NUMBER * (COPIES * size(&spec.arch, spec.norm, image).parameters + most)
+    of_numbers(size(&spec.arch, spec.norm, image).parameters, most)
+}
+
+/// Estimated bytes of training with this many parameters and saved activations.
+pub(crate) fn of_numbers(parameters: f64, activations: f64) -> f64 {
+    NUMBER * (COPIES * parameters + activations)
 }
 
 /// How many of these runs fit in memory in parallel, even the largest ones: at least one and at most `wanted`.

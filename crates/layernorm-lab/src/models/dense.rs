@@ -19,13 +19,13 @@ pub struct Dense {
 }
 
 impl Dense {
-    pub(super) fn new(inputs: usize, outputs: usize, norm: Norm, draw: &mut Draw<'_>) -> Dense {
+    pub(crate) fn new(inputs: usize, outputs: usize, norm: Norm, draw: &mut Draw<'_>) -> Dense {
         let weight = draw.weight([inputs, outputs], inputs);
         let bias = draw.bias(outputs, inputs);
         Dense { length: lengths(&weight, 1, norm), weight, bias }
     }
 
-    pub(super) fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+    pub(crate) fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         linear(x, normalized(&self.weight, self.length.as_ref(), 1), Some(self.bias.val()))
     }
 

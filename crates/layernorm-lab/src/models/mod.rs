@@ -21,7 +21,10 @@ mod taps;
 mod tests;
 mod transformer;
 
+pub(crate) use dense::Dense;
 pub use norm::Norm;
+pub(crate) use recurrent::network as initial;
+pub(crate) use start::Draw as ParameterDraw;
 pub use start::Start;
 pub use taps::{Seen, Taps};
 

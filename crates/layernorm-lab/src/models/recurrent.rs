@@ -215,7 +215,7 @@ fn variant(kind: Kind, norm: Norm, start: &Start) -> Result<Variant, layernorm_r
 }
 
 /// The initial values, in the layout of layernorm-rnn.
-fn network(config: Config, seed: u64, start: &Start) -> Result<Network<f32>, layernorm_rnn::Error> {
+pub(crate) fn network(config: Config, seed: u64, start: &Start) -> Result<Network<f32>, layernorm_rnn::Error> {
     let init = Init { forget_bias: 1.0, ..Init::for_variant(&Variant::named(config.variant.kind, "none")?) };
     let mut network = Network::new(config, init, seed)?;
     let params = network.params_mut();

@@ -57,14 +57,14 @@ impl Start {
 }
 
 /// Draws parameters in sequence.
-pub(super) struct Draw<'a> {
-    pub(super) start: &'a Start,
-    pub(super) device: &'a Device,
+pub(crate) struct Draw<'a> {
+    pub(crate) start: &'a Start,
+    pub(crate) device: &'a Device,
     drawn: u64,
 }
 
 impl<'a> Draw<'a> {
-    pub(super) fn new(start: &'a Start, device: &'a Device) -> Self {
+    pub(crate) fn new(start: &'a Start, device: &'a Device) -> Self {
         Draw { start, device, drawn: 0 }
     }
 
@@ -93,12 +93,12 @@ impl<'a> Draw<'a> {
         self.param(vec![value as f32; units], [units])
     }
 
-    pub(super) fn param<const D: usize>(&self, numbers: Vec<f32>, shape: [usize; D]) -> Param<Tensor<D>> {
+    pub(crate) fn param<const D: usize>(&self, numbers: Vec<f32>, shape: [usize; D]) -> Param<Tensor<D>> {
         Param::from_tensor(Tensor::from_data(TensorData::new(numbers, shape), self.device))
     }
 
     /// A seed for modules that draw their own numbers.
-    pub(super) fn seed(&mut self) -> u64 {
+    pub(crate) fn seed(&mut self) -> u64 {
         self.drawn += 1;
         SplitMix64::stream(self.start.seed, self.drawn - 1).next_u64()
     }

@@ -91,6 +91,20 @@ pub enum Picture {
         /// What the colours mean.
         scale: String,
     },
+    /// Sheets of small grey images, such as generated digits, one sheet per panel. With several frames, a slider and a
+    /// play button show one after the other.
+    Images {
+        /// Rows of an image.
+        rows: usize,
+        /// Columns of an image.
+        columns: usize,
+        /// Names of the panels.
+        panels: Vec<String>,
+        /// The frames, in order.
+        frames: Vec<Sheets>,
+        /// What the grey values mean, such as `probability`; they range from 0 to 1.
+        scale: String,
+    },
     /// A worked example, one step at a time.
     Steps {
         /// The steps, in order.
@@ -152,6 +166,15 @@ pub struct Frame {
     pub label: String,
     /// One profile per series, one value per position.
     pub values: Vec<Vec<Option<f64>>>,
+}
+
+/// A frame of [`Picture::Images`].
+#[derive(Debug, Clone, Serialize)]
+pub struct Sheets {
+    /// Such as `glimpse 3 of 8`.
+    pub label: String,
+    /// The images of each panel: row by row, one hexadecimal digit per pixel, from 0 to f.
+    pub images: Vec<Vec<String>>,
 }
 
 /// A matrix of [`Picture::Heatmaps`].

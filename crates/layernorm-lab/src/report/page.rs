@@ -9,7 +9,7 @@ const STYLE: [&str; 3] =
 const CORE: &str = include_str!("page/core.js");
 
 /// Each file is wrapped in a block to keep its names local; they share `lab`. The last one starts the page.
-const SCRIPTS: [&str; 22] = [
+const SCRIPTS: [&str; 23] = [
     include_str!("page/format.js"),
     include_str!("page/state.js"),
     include_str!("page/scale.js"),
@@ -19,6 +19,7 @@ const SCRIPTS: [&str; 22] = [
     include_str!("page/charts/lines.js"),
     include_str!("page/charts/frames.js"),
     include_str!("page/charts/heatmaps.js"),
+    include_str!("page/charts/images.js"),
     include_str!("page/charts/space.js"),
     include_str!("page/charts/scatter3d.js"),
     include_str!("page/charts/histograms.js"),

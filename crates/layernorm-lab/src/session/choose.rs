@@ -4,8 +4,8 @@ use super::Error;
 use crate::studies::{Study, catalog};
 use strsim::levenshtein;
 
-/// Returns the studies with these names, each once and in report order; all studies if there is no name or one is
-/// `all`.
+/// Returns the studies with these names, each once and in report order; if there is no name or one is `all`, also all
+/// others, except those that only run if they are named.
 ///
 /// # Errors
 /// [`Error::Unknown`], with all known names.
@@ -17,7 +17,11 @@ pub fn choose(names: &[String]) -> Result<Vec<&'static dyn Study>, Error> {
         return Err(Error::Unknown { name: name.clone(), near: near(name, &known).map(str::to_owned), names });
     }
     let all = names.is_empty() || names.iter().any(|name| name == "all");
-    Ok(studies.into_iter().filter(|study| all || names.iter().any(|name| name == study.name())).collect())
+    let chosen = |study: &&'static dyn Study| {
+        let named = names.iter().any(|name| name == study.name());
+        named || (all && study.takes().is_none())
+    };
+    Ok(studies.into_iter().filter(chosen).collect())
 }
 
 /// The closest known name: one with this prefix, or with a small edit distance.
@@ -42,9 +46,13 @@ mod tests {
 
     #[test]
     fn all_is_every_study_and_names_are_taken_once_in_order() {
-        let all: Vec<&str> = catalog::all().iter().map(|study| study.name()).collect();
+        let all = catalog::all().into_iter().filter(|study| study.takes().is_none());
+        let all: Vec<&str> = all.map(|study| study.name()).collect();
         assert_eq!(chosen(&[]).unwrap(), all);
         assert_eq!(chosen(&["epsilon", "all"]).unwrap(), all);
+        assert!(!all.contains(&"draw-paper"));
+        assert_eq!(chosen(&["all", "draw-paper"]).unwrap().len(), all.len() + 1);
+        assert_eq!(chosen(&["draw-paper"]).unwrap(), ["draw-paper"]);
         assert_eq!(chosen(&["epsilon", "worked-example", "epsilon"]).unwrap(), ["worked-example", "epsilon"]);
     }
 

@@ -121,12 +121,12 @@ pub struct Session {
 /// Checks all runs before anything is written: whether each is possible, and whether there is memory for the largest.
 /// Returns the number of parallel runs.
 fn check(plans: &[RunPlan], data: &Dataset, workers: NonZeroUsize) -> Result<NonZeroUsize, Error> {
-    let wrong = |plan: &RunPlan| Some((plan.run().to_owned(), plan.spec()?.check(data).err()?.to_string()));
+    let wrong = |plan: &RunPlan| Some((plan.run().to_owned(), plan.check(data).err()?.to_string()));
     let mut wrong = plans.iter().filter_map(wrong);
     if let Some((run, what)) = wrong.next() {
         return Err(Error::Unfit { run, what, others: wrong.count() });
     }
-    let bytes: Vec<f64> = plans.iter().filter_map(|plan| Some(plan.spec()?.memory(data))).collect();
+    let bytes: Vec<f64> = plans.iter().filter_map(|plan| plan.memory(data)).collect();
     let largest = bytes.iter().copied().fold(0.0, f64::max);
     memory::check(largest, "the largest run").map_err(|what| Error::Memory { what })?;
     Ok(memory::at_a_time(bytes, workers))

@@ -5,6 +5,7 @@ use super::activations::Activations;
 use super::batch_size::BatchSize;
 use super::compare::Compare;
 use super::correlation::Correlation;
+use super::draw::{Draw, DrawPaper};
 use super::epsilon::Epsilon;
 use super::gain_bias::GainBias;
 use super::gradient_flow::GradientFlow;
@@ -30,6 +31,8 @@ pub fn all() -> Vec<&'static dyn Study> {
         &Invariance,
         &Robustness,
         &SequenceLength,
+        &Draw,
+        &DrawPaper,
         &GainBias,
         &Epsilon,
         &Implementations,

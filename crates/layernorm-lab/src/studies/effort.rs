@@ -11,6 +11,7 @@ mod measure;
 #[cfg(test)]
 mod tests;
 
+use crate::draw;
 use crate::models::{Arch, Norm, Reads, RecurrentSize};
 use crate::training::{Images, Spec};
 use layernorm_rnn::Kind;
@@ -143,4 +144,15 @@ fn transformer(width: usize, blocks: usize, norm: Norm, side: usize) -> Cost {
     let norm_step = if norm == Norm::None { 0.0 } else { 70.0 };
     let image = positions * blocks * (0.08 * width + 2.85e-5 * products);
     Cost { step: 150.0 + blocks * (200.0 + norm_step) + weights(blocks * products), image, look: 0.37 }
+}
+
+/// Cost of a DRAW run: per glimpse, that of its parameters and, with attention, of its filters. The fixed cost of a step
+/// is that of 40 images, and evaluating an image costs a quarter of training on it.
+pub(crate) fn of_draw(spec: &draw::Spec) -> f64 {
+    let pixels = side(spec.images).pow(2);
+    let filters = if spec.attention.is_some() { 0.003 * pixels as f64 } else { 0.0 };
+    let glimpse = spec.parameters(pixels) / 1.7e5 + 0.4 + filters;
+    let steps = spec.steps as f64 * (40.0 + spec.batch_size as f64);
+    let looks = spec.evaluations as f64 * spec.validation as f64 + spec.test as f64;
+    (steps + 0.25 * looks) * spec.glimpses as f64 * glimpse
 }

@@ -9,6 +9,7 @@ pub mod batch_size;
 pub mod catalog;
 pub mod compare;
 pub mod correlation;
+pub mod draw;
 mod effort;
 pub mod epsilon;
 mod findings;
@@ -113,6 +114,10 @@ pub trait Study: Sync {
     fn plan(&self, settings: &Settings) -> Vec<RunPlan>;
     /// Makes the story from the records of this study's finished runs.
     fn story(&self, records: &[Record]) -> Story;
+    /// For a study that takes so long that it only runs if it is named, not with `all`: how long.
+    fn takes(&self) -> Option<&'static str> {
+        None
+    }
     /// Adds measurements stored beside the records to the story: those that differ from run to run, such as times.
     fn add_measured(&self, _story: &mut Story, _runs: &Path) {}
 }

@@ -8,6 +8,7 @@ mod tests;
 
 use super::{Error, Observer, effort};
 use crate::data::Dataset;
+use crate::draw;
 use crate::records::{Header, Record, RunFile};
 use crate::training::{self, Spec};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,7 @@ pub struct RunPlan {
 #[derive(Debug)]
 enum Work {
     Training(Box<Spec>),
+    Draw(Box<draw::Spec>),
     Computation(Box<dyn Computation>),
 }
 
@@ -56,11 +58,32 @@ pub(crate) struct Training {
     pub(crate) spec: Spec,
 }
 
+/// Settings of a DRAW run of a study.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Drawing {
+    /// What the run varies; within a study, case and seed identify a run.
+    pub(crate) case: String,
+    pub(crate) seed: u64,
+    /// Whether this is the full-size study.
+    pub(crate) full: bool,
+    /// The user's other choices, as command-line options.
+    pub(crate) options: String,
+    /// Rows and columns of an image, before it is halved.
+    pub(crate) image: [usize; 2],
+    pub(crate) draw: draw::Spec,
+}
+
 impl RunPlan {
     /// Plans a training run.
     pub(crate) fn training(study: &str, training: Training) -> RunPlan {
         let run = format!("{study}-{}-{}", training.case, training.seed);
         RunPlan { header: Header::new(study, &run, json!(training)), work: Work::Training(Box::new(training.spec)) }
+    }
+
+    /// Plans a DRAW run.
+    pub(crate) fn draw(study: &str, drawing: Drawing) -> RunPlan {
+        let run = format!("{study}-{}-{}", drawing.case, drawing.seed);
+        RunPlan { header: Header::new(study, &run, json!(drawing)), work: Work::Draw(Box::new(drawing.draw)) }
     }
 
     /// Plans a run without training.
@@ -85,6 +108,27 @@ impl RunPlan {
     pub fn spec(&self) -> Option<&Spec> {
         match &self.work {
             Work::Training(spec) => Some(spec),
+            Work::Draw(_) | Work::Computation(_) => None,
+        }
+    }
+
+    /// Checks that the run fits the data.
+    ///
+    /// # Errors
+    /// [`Error::Run`], with what does not fit.
+    pub fn check(&self, data: &Dataset) -> Result<(), Error> {
+        match &self.work {
+            Work::Training(spec) => spec.check(data),
+            Work::Draw(spec) => spec.check(data),
+            Work::Computation(_) => Ok(()),
+        }
+    }
+
+    /// Estimated memory of a run that trains, in bytes.
+    pub fn memory(&self, data: &Dataset) -> Option<f64> {
+        match &self.work {
+            Work::Training(spec) => Some(spec.memory(data)),
+            Work::Draw(spec) => Some(spec.memory(data)),
             Work::Computation(_) => None,
         }
     }
@@ -93,6 +137,7 @@ impl RunPlan {
     pub fn effort(&self) -> f64 {
         match &self.work {
             Work::Training(spec) => effort::of_training(spec),
+            Work::Draw(spec) => effort::of_draw(spec),
             Work::Computation(work) => work.effort(),
         }
     }
@@ -107,6 +152,16 @@ impl RunPlan {
         self
     }
 
+    /// The plan of a DRAW run with a changed specification.
+    #[cfg(test)]
+    pub(crate) fn with_draw(mut self, change: impl FnOnce(&mut draw::Spec)) -> RunPlan {
+        if let Work::Draw(spec) = &mut self.work {
+            change(spec);
+            self.header.settings["draw"] = json!(spec);
+        }
+        self
+    }
+
     /// Executes the run, or the rest of it: `file` holds what was done before.
     ///
     /// # Errors
@@ -115,6 +170,7 @@ impl RunPlan {
     pub fn execute(&self, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
         match &self.work {
             Work::Training(spec) => training::run(spec, data, file, observer).map(drop),
+            Work::Draw(spec) => draw::run(spec, data, file, observer),
             Work::Computation(work) => work.run(file, observer),
         }
     }

@@ -343,7 +343,8 @@ pub(crate) mod testing {
         !story.findings.is_empty() && story.findings.iter().all(|finding| finding.verdict == Verdict::Supported)
     }
 
-    fn records_of(study: &dyn Study, plans: &[RunPlan]) -> Vec<Record> {
+    /// The records of these runs, checked like those of [`records`].
+    pub(crate) fn records_of(study: &dyn Study, plans: &[RunPlan]) -> Vec<Record> {
         let (records, bytes) = run_plans(study, plans, usize::MAX);
         let (again, stopped) = run_plans(study, plans, 3);
         assert_eq!(bytes, stopped, "the same settings give the same bytes");
@@ -419,6 +420,12 @@ pub(crate) mod testing {
                 }
                 Picture::Heatmaps { maps, .. } => {
                     maps.iter().for_each(|map| assert_eq!(map.values.len(), map.rows * map.columns, "{}", map.name));
+                }
+                Picture::Images { rows, columns, panels, frames, .. } => {
+                    for frame in frames {
+                        assert_eq!(frame.images.len(), panels.len(), "{}", frame.label);
+                        assert!(frame.images.iter().flatten().all(|image| image.len() == rows * columns));
+                    }
                 }
                 Picture::Quiz { questions } => questions.iter().for_each(|q| assert!(q.right < q.options.len())),
                 _ => {}

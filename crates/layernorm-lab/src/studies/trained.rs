@@ -20,14 +20,19 @@ pub(crate) fn plan(study: &str, case: &str, spec: Spec, settings: &Settings) -> 
         seed: spec.start.seed,
         full: settings.full,
         options: options(settings),
-        image: if settings.image == [0, 0] { EMBEDDED_IMAGE } else { settings.image },
+        image: image_of(settings),
         spec,
     };
     RunPlan::training(study, training)
 }
 
+/// Rows and columns of the data's images.
+pub(crate) fn image_of(settings: &Settings) -> [usize; 2] {
+    if settings.image == [0, 0] { EMBEDDED_IMAGE } else { settings.image }
+}
+
 /// The user's other choices as command-line options.
-fn options(settings: &Settings) -> String {
+pub(crate) fn options(settings: &Settings) -> String {
     let part = |name: &str, value: Option<String>| value.map(|value| format!("--{name} {value}"));
     let parts = [
         part("epochs", settings.epochs.map(|epochs| epochs.to_string())),

@@ -70,7 +70,7 @@ pub(super) fn best(logits: &[f32]) -> usize {
 }
 
 /// The numbers of a tensor. Fails if they are not f32; the error includes the shape.
-pub(super) fn numbers<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, String> {
+pub(crate) fn numbers<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, String> {
     let data = tensor.into_data();
     let (dtype, shape) = (data.dtype(), data.shape().clone());
     let found = |error| format!("numbers of a tensor: expected f32, found {dtype:?} of shape {shape:?}: {error:?}");

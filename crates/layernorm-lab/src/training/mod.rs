@@ -28,13 +28,15 @@ pub mod events;
 mod probes;
 mod run;
 mod saved;
+pub(crate) mod schedule;
 mod spec;
 pub(crate) mod tensors;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use evaluate::numbers;
 pub use events::row;
-pub(crate) use run::step_time;
+pub(crate) use run::{CHECKPOINT_EVERY, json, step_time};
 pub use run::{Outcome, run};
 pub use saved::{Prediction, SavedModel};
 pub use spec::{Images, Optimizer, Probes, Spec, Trial};

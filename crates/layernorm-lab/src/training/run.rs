@@ -4,8 +4,9 @@ use super::adam::Adam;
 use super::checkpoint::{self, Progress};
 use super::evaluate::{Cases, Preprocessor, attempt, evaluate, loss, numbers, right};
 use super::events::{Diverged, Evaluate, finite};
+use super::schedule::Order;
 use super::{Optimizer, Spec, probes};
-use crate::data::{Batches, Dataset, Digits, Scaling, Split, batches};
+use crate::data::{Dataset, Digits, Scaling, Split};
 use crate::models::{Net, Taps};
 use crate::records::RunFile;
 use crate::studies::{Error, Observer};
@@ -13,7 +14,6 @@ use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
 /// Batch size of evaluations.
@@ -23,9 +23,7 @@ const SETTLED: usize = 1000;
 /// Number of validation images that probes use.
 const PROBED: usize = 128;
 /// Interval between checkpoints, which limits the work lost if a run is killed.
-const CHECKPOINT_EVERY: Duration = Duration::from_secs(2);
-/// The random stream for the order of the images, separate from that for the weights.
-const ORDER: u64 = 0x6f72_6465_7269_6d67;
+pub(crate) const CHECKPOINT_EVERY: Duration = Duration::from_secs(2);
 
 /// An image network in training.
 pub(super) type Model = checkpoint::Model<Net>;
@@ -149,7 +147,7 @@ impl<'a> Run<'a> {
         clock: &mut Clock,
     ) -> Result<bool, Error> {
         let evaluations = self.spec.evaluation_steps();
-        let mut order: Option<(u64, Batches)> = None;
+        let mut order = Order::new(self.train.len(), self.spec.batch_size, self.spec.start.seed);
         let mut saved = Instant::now();
         let mut words = String::new();
         loop {
@@ -170,8 +168,7 @@ impl<'a> Run<'a> {
                 saved = Instant::now();
             }
             let begun = Instant::now();
-            let indices = self.indices(place.step, &mut order);
-            let seen = self.step(model, &indices, self.spec.rate(place.step))?;
+            let seen = self.step(model, order.indices(place.step), self.spec.rate(place.step))?;
             clock.training_time += begun.elapsed();
             clock.steps += 1;
             if !seen.loss.is_finite() {
@@ -188,17 +185,6 @@ impl<'a> Run<'a> {
     /// Whether the evaluation of a step is missing.
     fn not_yet(&self, step: usize, file: &RunFile) -> bool {
         !file.record().named("evaluate").any(|data| data["step"] == step)
-    }
-
-    /// The images of a step: complete batches in the epoch's order.
-    fn indices(&self, step: usize, order: &mut Option<(u64, Batches)>) -> Vec<usize> {
-        let of_epoch = self.spec.steps_of_epoch().max(1);
-        let (epoch, number) = ((step / of_epoch) as u64, step % of_epoch);
-        if order.as_ref().is_none_or(|(of, _)| *of != epoch) {
-            let size = NonZeroUsize::new(self.spec.batch_size).unwrap_or(NonZeroUsize::MIN);
-            *order = Some((epoch, batches(self.train.len(), size, self.spec.start.seed ^ ORDER, epoch)));
-        }
-        order.as_ref().and_then(|(_, batches)| batches.iter().nth(number)).map_or_else(Vec::new, <[usize]>::to_vec)
     }
 
     fn step(&self, model: &mut Model, indices: &[usize], rate: f64) -> Result<Step, Error> {
@@ -287,6 +273,6 @@ struct Step {
     images: usize,
 }
 
-pub(super) fn json(event: &impl Serialize) -> Result<serde_json::Value, Error> {
+pub(crate) fn json(event: &impl Serialize) -> Result<serde_json::Value, Error> {
     serde_json::to_value(event).map_err(|error| Error::Run(error.to_string()))
 }

@@ -1,5 +1,6 @@
 //! Specification of a training run.
 
+use super::schedule::{self, Split, evaluation_steps};
 use crate::data::{Dataset, Digits};
 use crate::memory;
 use crate::models::{Arch, Norm, Start};
@@ -177,10 +178,7 @@ impl Spec {
 
     /// The steps of the evaluations in increasing order, including 0 and the last step.
     pub fn evaluation_steps(&self) -> Vec<usize> {
-        let count = self.evaluations.clamp(1, self.steps.max(1));
-        let mut steps: Vec<usize> = (0..=count).map(|k| self.steps * k / count).collect();
-        steps.dedup();
-        steps
+        evaluation_steps(self.steps, self.evaluations)
     }
 
     /// Rows and columns of the images that the network reads.
@@ -206,32 +204,14 @@ impl Spec {
         let refuse = |what: String| Err(Error::Run(what));
         self.arch.check(self.norm).and_then(|()| self.start.check()).map_err(Error::Run)?;
         self.arch.check_image(self.image(data)).map_err(Error::Run)?;
-        let images = self.train.saturating_add(self.validation);
-        if !(self.learning_rate.is_finite() && self.learning_rate > 0.0) {
-            return refuse(format!("learning rate: expected a number above 0, found {}", self.learning_rate));
-        }
         if !(0.0..=1.0).contains(&self.final_rate) {
             return refuse(format!("final rate: expected a fraction from 0 to 1, found {}", self.final_rate));
         }
         if !self.input_scale.is_finite() {
             return refuse(format!("input scale: expected a finite number, found {}", self.input_scale));
         }
-        if self.train == 0 || self.validation == 0 || images > data.train.len() {
-            let (there, train, validation) = (data.train.len(), self.train, self.validation);
-            return refuse(format!(
-                "training and validation images: expected at least one of each and at most {there} together, found \
-                 {train} and {validation}"
-            ));
-        }
-        if self.test > data.test.len() {
-            return refuse(format!("test images: expected at most {}, found {}", data.test.len(), self.test));
-        }
-        if self.batch_size == 0 || self.batch_size > self.train {
-            return refuse(format!("batch size: expected 1 to {}, found {}", self.train, self.batch_size));
-        }
-        if self.data != data.label() {
-            return refuse(format!("data: expected {}, found {}", self.data, data.label()));
-        }
+        let Spec { train, validation, test, batch_size, learning_rate, .. } = *self;
+        schedule::check(&Split { train, validation, test, label: &self.data }, batch_size, learning_rate, data)?;
         if let Some(trial) = self.trials.iter().find(|trial| trial.batch == 0) {
             return refuse(format!("trial {}: expected batches of 1 or more, found 0", trial.name));
         }

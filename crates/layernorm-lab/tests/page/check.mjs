@@ -50,7 +50,7 @@ async function check(name, options, body) {
 
 // The number of marks of each chart; for a canvas, the number of pixels that are not empty.
 const MARKS = `[...document.querySelectorAll("figure.chart")].map((figure) => {
-  const kinds = { lines: ".line[d^=M]", frames: ".series .dot", heatmaps: ".heatmap path", histograms: ".hill[d^=M]", bars: ".bar", grid: ".tile", steps: ".matrix td", quiz: ".option", table: "tbody td" };
+  const kinds = { lines: ".line[d^=M]", frames: ".series .dot", heatmaps: ".heatmap path", images: ".shade[d^=M]", histograms: ".hill[d^=M]", bars: ".bar", grid: ".tile", steps: ".matrix td", quiz: ".option", table: "tbody td" };
   const painted = [...figure.querySelectorAll("canvas")].map((canvas) => { const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data; let count = 0; for (let i = 3; i < pixels.length; i += 4) count += pixels[i] > 0; return count; });
   const kind = figure.dataset.kind;
   return { id: figure.id.slice(3), kind, empty: figure.querySelector(".empty")?.textContent ?? null, marks: kind === "scatter3d" ? Math.min(...painted, 1e9) : figure.querySelectorAll(kinds[kind]).length,
@@ -73,7 +73,7 @@ await check("opens from a file, every chart is drawn", {}, async (page) => {
     expect(!chart.bad, `${chart.id} shows NaN, Infinity or undefined`);
   }
   const kinds = await page.run(`[...new Set([...document.querySelectorAll("figure.chart:not([data-empty])")].map((figure) => figure.dataset.kind))].length`);
-  expect(any || kinds === 10, `${kinds} of 10 chart types are drawn`);
+  expect(any || kinds === 11, `${kinds} of 11 chart types are drawn`);
   await shot(page, "light");
   await shot(page, "light-whole", true);
 });
@@ -99,7 +99,7 @@ await check("the headline counts the questions, and every study shows its findin
 });
 
 await check("playing moves the curves and the frames", { sample: true }, async (page) => {
-  for (const [id, look] of [["compare/loss", ".plot clipPath rect"], ["compare/layers", ".series .line"]]) {
+  for (const [id, look] of [["compare/loss", ".plot clipPath rect"], ["compare/layers", ".series .line"], ["inside/digits", ".sheet"]]) {
     const state = `${figure(id)}.querySelector(${JSON.stringify(look)}).outerHTML`;
     const seen = [await page.run(state)];
     await page.run(`${figure(id)}.querySelector(".play").click()`);

@@ -8,8 +8,8 @@ use layernorm_lab::report::{
     Verdict,
 };
 use pictures::{
-    activations, axis, batches, categories, correlation, epsilon, flow, histogram, loss, quiz, rates, speed, table1,
-    worked,
+    activations, axis, batches, categories, correlation, epsilon, flow, histogram, images, loss, quiz, rates, speed,
+    table1, worked,
 };
 
 const HOSTILE: &str =
@@ -136,6 +136,12 @@ fn empty() -> Vec<Chart> {
             Picture::Heatmaps { maps: vec![], low: -1.0, high: 1.0, scale: "correlation".into() },
         ),
         chart(
+            "none-images",
+            "No images",
+            see,
+            Picture::Images { rows: 2, columns: 2, panels: vec![], frames: vec![], scale: "probability".into() },
+        ),
+        chart(
             "none-cloud",
             "No points",
             see,
@@ -235,6 +241,7 @@ fn inside(noise: &mut Noise) -> Story {
             "The classes are better separated with layer norm.",
             activations(noise),
         ),
+        chart("digits", "Generated digits", "The digits become sharper.", images(noise)),
         chart("gamma", "γ and β after training", "γ moved away from 1.", histogram(noise, &["γ", "β"])),
         chart(
             "layers",

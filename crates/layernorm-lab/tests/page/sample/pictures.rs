@@ -2,7 +2,8 @@
 
 use super::{HOSTILE, NORMS, Noise};
 use layernorm_lab::report::{
-    Axis, Bars, Cell, Frame, Group, Highlight, Map, Matrix, Panel, Picture, Question, Series, Step, Table, Tile, Tone,
+    Axis, Bars, Cell, Frame, Group, Highlight, Map, Matrix, Panel, Picture, Question, Series, Sheets, Step, Table,
+    Tile, Tone,
 };
 
 pub fn axis(label: &str) -> Axis {
@@ -109,6 +110,25 @@ pub fn correlation(noise: &mut Noise) -> Picture {
         vec![map("no norm", 0.6, 48, noise), map("batch norm", 0.25, 48, noise), map("layer norm", 0.15, 48, noise)];
     maps[0].values[5] = f64::NAN;
     Picture::Heatmaps { maps, low: -1.0, high: 1.0, scale: "correlation".into() }
+}
+
+pub fn images(noise: &mut Noise) -> Picture {
+    let (rows, columns) = (14, 12);
+    let mut image = |sharpness: f64| -> String {
+        let (x, y, radius) = (6.0 + noise.normal(), 7.0 + noise.normal(), 3.0 + noise.next());
+        let level = |place: usize| {
+            let (row, column) = ((place / columns) as f64, (place % columns) as f64);
+            let off = ((row - y).hypot(column - x) - radius).abs();
+            (15.0 * sharpness * (-off * off).exp()).round() as u32
+        };
+        (0..rows * columns).map(|place| char::from_digit(level(place), 16).unwrap()).collect()
+    };
+    let mut frame = |number: usize| Sheets {
+        label: format!("glimpse {number} of 24"),
+        images: [16, 7, 0].map(|count| (0..count).map(|_| image(number as f64 / 24.0)).collect()).to_vec(),
+    };
+    let frames = (1..=24).map(&mut frame).collect();
+    Picture::Images { rows, columns, panels: NORMS.map(String::from).to_vec(), frames, scale: "probability".into() }
 }
 
 pub fn activations(noise: &mut Noise) -> Picture {
