@@ -125,7 +125,8 @@ impl<'a> Run<'a> {
             Optimizer::Adam => Adam::new().into(),
             Optimizer::Sgd => SgdConfig::new().init(),
         };
-        let order = |stream: &Stream| stream.order(train.labels(), spec.steps, spec.batch_size, spec.start.seed ^ ORDER);
+        let order =
+            |stream: &Stream| stream.order(train.labels(), spec.steps, spec.batch_size, spec.start.seed ^ ORDER);
         let stream = spec.stream.as_ref().map(order);
         Ok((Run { spec, train, validation, test, preprocessor, device, stream }, Model { net, optimizer }))
     }

@@ -93,7 +93,9 @@ mod tests {
     #[test]
     fn a_phase_without_images_is_refused() {
         assert!(stream().check(&[0, 2]).is_ok());
-        assert!(stream().check(&[0, 1]).unwrap_err().starts_with("phase 2: expected training images of the classes [2]"));
+        assert!(
+            stream().check(&[0, 1]).unwrap_err().starts_with("phase 2: expected training images of the classes [2]")
+        );
         assert!(Stream { phases: vec![] }.check(&[0]).is_err());
     }
 }
