@@ -27,6 +27,7 @@ pub mod stream;
 pub(crate) mod tools;
 pub mod train_test;
 mod trained;
+pub mod which_norm;
 pub mod worked_example;
 
 pub(crate) use plan::Common;

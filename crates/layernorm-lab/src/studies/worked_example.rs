@@ -83,6 +83,7 @@ impl Study for WorkedExample {
             story.charts.extend(digits::images(&prepared));
             story.charts.push(digits::table(&prepared));
             story.findings.extend(digits::findings(&prepared));
+            story.answer = format!("{} {}", story.answer, digits::answer(&prepared));
         }
         if !(tried.is_empty() && prepared.is_empty()) {
             story.charts.push(habits::quiz(digits::questions(&prepared), &tried));

@@ -70,6 +70,14 @@ impl Prepared {
         self.right() == 1 && self.other_rows == 0.0
     }
 
+    /// The norm that the step is like.
+    fn like(&self) -> &'static str {
+        match (self.right(), self.by_row()) {
+            (1, true) => "layer norm, within each row",
+            (right, _) => ["batch norm", "layer norm", "both", "neither"][right],
+        }
+    }
+
     fn measured(&self) -> String {
         format!(
             "inverting the other images changed a pixel by up to {}, inverting other rows of its image by up to {}, and \
@@ -246,6 +254,13 @@ pub(super) fn findings(prepared: &[Prepared]) -> Vec<Finding> {
     prepared.iter().map(finding).collect()
 }
 
+/// Which norm each step is like.
+pub(super) fn answer(prepared: &[Prepared]) -> String {
+    let told: Vec<String> =
+        prepared.iter().map(|prepared| format!("{}: {}", prepared.step.name(), prepared.like())).collect();
+    format!("Four preprocessing steps on real digits are like these norms: {}.", told.join("; "))
+}
+
 /// The first image, before and after each step.
 pub(super) fn images(prepared: &[Prepared]) -> Option<Chart> {
     let side = prepared.first()?.before.len().isqrt();
@@ -273,16 +288,12 @@ pub(super) fn images(prepared: &[Prepared]) -> Option<Chart> {
 /// What was measured, and which norm each step is like.
 pub(super) fn table(prepared: &[Prepared]) -> Chart {
     let row = |prepared: &Prepared| -> Vec<Cell> {
-        let like = match (prepared.right(), prepared.by_row()) {
-            (1, true) => "layer norm, within each row",
-            (right, _) => ["batch norm", "layer norm", "both", "neither"][right],
-        };
         vec![
             prepared.step.name().into(),
             prepared.other_images.into(),
             prepared.other_rows.into(),
             prepared.own_row.into(),
-            like.into(),
+            prepared.like().into(),
             prepared.step.why().into(),
         ]
     };
