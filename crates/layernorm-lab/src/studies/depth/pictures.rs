@@ -46,11 +46,12 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
     story.findings = findings(runs);
     story.notes = vec![
         format!(
-            "Adam with a constant learning rate of {} from the first step. At this rate pre-norm trains at every depth. \
-             The deepest networks were also trained at {}; with warm-up, the rate rises linearly during the first half \
-             of training.",
-            short(RATE),
-            short(LOW_RATE)
+            "Adam with a constant learning rate of {high} from the first step. With 12 blocks, 0.001, {low} and {high} \
+             were tried first: all three networks train at all of them, except post-norm at {high}, which is therefore \
+             the rate of this study; at {low}, the two are compared as well. With warm-up, the rate rises linearly \
+             during the first half of training.",
+            high = short(RATE),
+            low = short(LOW_RATE)
         ),
         "Pre-norm has one more norm, before the classifier. The networks without a norm have residual connections too; \
          their weights start small enough for 12 blocks."
@@ -90,8 +91,8 @@ fn deepest(runs: &[Ran]) -> Chart {
         (!runs.is_empty()).then(|| curve(&name, &runs, |evaluation| evaluation.loss))
     };
     let series = deepest_cases().into_iter().filter_map(curve).collect();
-    let see = "A curve that stays at about 2.3 has learned nothing. Post-norm needs warm-up or a lower learning rate; \
-               pre-norm needs neither.";
+    let see = "A curve that stays at about 2.3 has learned nothing. Compare post-norm with pre-norm, and with the same \
+               network with warm-up or at the lower learning rate.";
     let y = Axis { unit: Some("nats".to_owned()), low: Some(0.0), ..axis("validation loss") };
     let title = format!("Training of {} blocks", DEPTHS[DEPTHS.len() - 1]);
     chart("deepest", &title, see, Picture::Lines { x: axis("step"), y, series, scrub: true })

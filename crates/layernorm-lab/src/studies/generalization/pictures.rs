@@ -103,7 +103,7 @@ fn gaps(runs: &[Ran], sizes: &[usize]) -> Chart {
 
 fn noise(runs: &[Ran], sizes: &[usize]) -> Chart {
     let see = "The loss on the training images with the statistics of random batches, minus the loss of the same network \
-               with its running statistics. Only batch norm has this noise, and the more the smaller the batch.";
+               with its running statistics. Without batch statistics the two are the same.";
     let y = axis("training loss, training mode − inference mode");
     chart("noise", "The noise of batch statistics", see, by_size(runs, sizes, noise_of, y))
 }

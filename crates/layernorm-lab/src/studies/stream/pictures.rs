@@ -1,7 +1,7 @@
 //! Online error over the stream, by part of it and by learning rate.
 
 use super::online::{AtRate, Part, best, by_rate, error, images, intervals};
-use super::{BATCH, INTERVALS, Order, PHASES, Way};
+use super::{BATCH, Order, PHASES, Way};
 use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Cell, Chart, Finding, Picture, Series, Story, Table};
@@ -83,7 +83,7 @@ fn over_time(best: &[AtRate<'_>]) -> Chart {
     let phase = best[0].runs.first().map_or(0, |ran| images(ran, Part::Whole) / PHASES);
     let see = format!(
         "The classes change every {} images, between 0–4 and 5–9: the error jumps there and falls again. What matters is \
-         how high it jumps and how fast it falls. Batch norm with single images stays near guessing. Every point is the \
+         how high it jumps and how fast it falls. Every point is the \
          error in the images since the last one.",
         tools::short(phase as f64)
     );
@@ -155,8 +155,7 @@ fn answer(best: &[AtRate<'_>]) -> String {
 fn findings(runs: &[Ran], best: &[AtRate<'_>]) -> Vec<Finding> {
     let of = |norm, batch| best.iter().find(|at| at.way == Way::of(norm, batch));
     let shuffled = |norm| super::online::best(runs, Way::of(norm, 1), Order::Shuffled);
-    let quarter = INTERVALS / 4;
-    let after = format!("in the first {quarter} of {INTERVALS} parts of a phase after a change of the classes");
+    let after = "in the first quarter of each phase after a change of the classes";
     let claims = [
         (
             "batch",
