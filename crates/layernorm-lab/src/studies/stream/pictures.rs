@@ -100,7 +100,9 @@ fn parts(runs: &[Ran], best: &[AtRate<'_>]) -> Chart {
         bars("first quarter of each phase after a change", &of(Part::AfterChanges)),
         bars("shuffled stream, no changes", &best.iter().map(|at| in_percent(shuffled(at))).collect::<Vec<_>>()),
     ];
-    let x = categories("norm", best.iter().map(|at| name(at.way)));
+    // Longer labels would be cut off.
+    let label = |way: Way| if way.batch == 1 { name(way) } else { format!("{}, {}", words(way.norm), way.batch) };
+    let x = categories("norm, and batch size if it is not 1", best.iter().map(|at| label(at.way)));
     let see = "Lower is better. The second bar shows the recovery after a change of the classes; the third shows the \
                same networks on a stream without changes. Whiskers are the range over seeds.";
     chart("parts", "Recovery after a change", see, Picture::Bars { x, y: percent_axis("online error"), series })

@@ -277,8 +277,8 @@ pub(super) fn images(prepared: &[Prepared]) -> Option<Chart> {
     if !prepared.iter().all(|prepared| fits(&prepared.before) && fits(&prepared.after)) {
         return None;
     }
-    let see = "One digit before and after each of the four preprocessing steps. Scaling by rows makes every row equally \
-               strong; scaling the image changes nothing but the unit; subtracting the mean image leaves what is special \
+    let see = "One digit before and after each of the four preprocessing steps. Scaling by rows gives every row the same \
+               sum; scaling the image changes nothing but the unit; subtracting the mean image leaves what is special \
                about this digit; thresholding removes the grey values.";
     let scale = "value relative to the largest".to_owned();
     let picture = Picture::Heatmaps { maps, low: -1.0, high: 1.0, scale };
@@ -294,10 +294,9 @@ pub(super) fn table(prepared: &[Prepared]) -> Chart {
             prepared.other_rows.into(),
             prepared.own_row.into(),
             prepared.like().into(),
-            prepared.step.why().into(),
         ]
     };
-    let columns = ["step", "other images", "other rows of its image", "other pixels of its row", "like", "why"];
+    let columns = ["step", "other images", "other rows of its image", "other pixels of its row", "like"];
     let see = format!(
         "The numbers are the largest change of a pixel of the first of {IMAGES} digits when these other pixels are \
          inverted. A dependence on other images is like batch norm, one on the image's own pixels like layer norm."
@@ -305,7 +304,7 @@ pub(super) fn table(prepared: &[Prepared]) -> Chart {
     let table = Table {
         columns: columns.map(str::to_owned).to_vec(),
         rows: prepared.iter().map(row).collect(),
-        notes: Vec::new(),
+        notes: prepared.iter().map(|prepared| format!("{}: {}", prepared.step.name(), prepared.step.why())).collect(),
     };
     chart("digits-table", "Batch norm, layer norm or neither?", see, Picture::Table(table))
 }
