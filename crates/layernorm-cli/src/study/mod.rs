@@ -23,9 +23,9 @@ use crate::machine::Machine;
 use crate::show;
 use layernorm::Context;
 use layernorm_lab::data::Dataset;
-use layernorm_lab::report::About;
+use layernorm_lab::report::{About, Story};
 use layernorm_lab::session::{self, Options, Outcome, REPORT, Session, Shard};
-use layernorm_lab::studies::{Settings, Study, catalog};
+use layernorm_lab::studies::{Settings, Study, catalog, which_norm};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -325,7 +325,9 @@ fn failures(outcome: &Outcome) -> Option<String> {
 fn tell(out: &Path, names: &[&str], outcome: &Outcome) -> Result<(), Failure> {
     match session::report(out, about(again::command())?) {
         Ok(report) => {
-            let stories = report.stories.iter().filter(|story| names.contains(&&*story.id));
+            let several = names.len() > 1;
+            let chosen = |story: &&Story| names.contains(&&*story.id) || (several && story.id == which_norm::ID);
+            let stories = report.stories.iter().filter(chosen);
             show::print(&format!("{}\n{}\n{}", found(stories), told(&out.join(REPORT)), summary::next()))?;
         }
         // If no run is finished, the failures explain why.

@@ -323,8 +323,19 @@ pub enum Cell {
     Text(String),
     /// A number, formatted by the page.
     Number(f64),
+    /// Links to places of the report, one below the other.
+    Links(Vec<Link>),
     /// Empty, shown as a dash.
     Empty,
+}
+
+/// A link in a [`Cell`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Link {
+    /// Its text.
+    pub text: String,
+    /// Where it leads: a story, `story/chart` or `story/q-finding`. Plain text if empty.
+    pub view: String,
 }
 
 impl From<&str> for Cell {

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 pub use chart::{
-    Axis, Bars, Cell, Chart, Frame, Group, Highlight, Map, Matrix, Panel, Picture, Question, Series, Sheets, Step,
+    Axis, Bars, Cell, Chart, Frame, Group, Highlight, Link, Map, Matrix, Panel, Picture, Question, Series, Sheets, Step,
     Table, Tile, Tone,
 };
 pub use finding::{Evidence, Finding, Paired, Side, Verdict, Verdicts};

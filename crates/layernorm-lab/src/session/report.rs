@@ -4,7 +4,7 @@ use super::Error;
 use super::folder::{records, runs_of};
 use crate::records::Record;
 use crate::report::{About, Report, RunRow, Story, SummaryRow};
-use crate::studies::{Common, Study, catalog};
+use crate::studies::{Common, Study, catalog, which_norm};
 use crate::{draw, training};
 use std::path::Path;
 
@@ -24,8 +24,9 @@ pub fn report(folder: &Path, about: About) -> Result<Report, Error> {
     if records.is_empty() {
         return Err(Error::Nothing { runs: runs_of(folder) });
     }
-    let stories: Vec<Story> =
+    let mut stories: Vec<Story> =
         catalog::all().into_iter().filter_map(|study| story(study, &records, &runs_of(folder))).collect();
+    stories.extend(which_norm::story(&stories));
     let summary =
         stories.iter().map(|story| SummaryRow { what: story.title.clone(), finding: story.answer.clone() }).collect();
     let runs = records.iter().map(row).collect();

@@ -5,15 +5,18 @@ use super::activations::Activations;
 use super::batch_size::BatchSize;
 use super::compare::Compare;
 use super::correlation::Correlation;
+use super::depth::Depth;
 use super::draw::{Draw, DrawPaper};
 use super::epsilon::Epsilon;
 use super::gain_bias::GainBias;
+use super::generalization::Generalization;
 use super::gradient_flow::GradientFlow;
 use super::implementations::Implementations;
 use super::invariance::Invariance;
 use super::learning_rate::LearningRate;
 use super::robustness::Robustness;
 use super::sequence_length::SequenceLength;
+use super::stream::Streams;
 use super::train_test::TrainTest;
 use super::worked_example::WorkedExample;
 
@@ -24,7 +27,10 @@ pub fn all() -> Vec<&'static dyn Study> {
         &Compare,
         &LearningRate,
         &BatchSize,
+        &Streams,
+        &Generalization,
         &TrainTest,
+        &Depth,
         &GradientFlow,
         &Correlation,
         &Activations,

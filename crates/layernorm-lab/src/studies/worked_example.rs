@@ -1,6 +1,7 @@
 //! The worked example: one small matrix, normalized step by step by columns (batch norm) and by rows (layer norm), and
-//! a quiz on which preprocessing steps resemble which.
+//! preprocessing steps, of real digits and others: which of them is like which norm.
 
+mod digits;
 mod habits;
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ use super::tools::{chart, each, events, largest, refused, short, story as blank}
 use super::{Computation, Error, Observer, RunPlan, Settings, Study};
 use crate::records::{Record, RunFile};
 use crate::report::{Chart, Highlight, Matrix, Picture, Step, Story};
+use digits::Prepared;
 use habits::{Habit, Tried};
 use layernorm::{BatchNorm, LayerNorm};
 use serde::{Deserialize, Serialize};
@@ -56,7 +58,7 @@ impl Study for WorkedExample {
     }
 
     fn question(&self) -> &'static str {
-        "What do batch norm and layer norm do to the same small matrix, step by step?"
+        "What do batch norm and layer norm do to the same small matrix, and which preprocessing steps are like them?"
     }
 
     fn plan(&self, _settings: &Settings) -> Vec<RunPlan> {
@@ -76,8 +78,15 @@ impl Study for WorkedExample {
         if let (Some(columns), Some(rows)) = (find(Way::Columns), find(Way::Rows)) {
             tell(&mut story, columns, rows);
         }
-        if !tried.is_empty() {
-            story.charts.push(habits::quiz(&tried));
+        let prepared: Vec<Prepared> = events(records, "digits");
+        if !prepared.is_empty() {
+            story.charts.extend(digits::images(&prepared));
+            story.charts.push(digits::table(&prepared));
+            story.findings.extend(digits::findings(&prepared));
+            story.answer = format!("{} {}", story.answer, digits::answer(&prepared));
+        }
+        if !(tried.is_empty() && prepared.is_empty()) {
+            story.charts.push(habits::quiz(digits::questions(&prepared), &tried));
         }
         story
     }
@@ -95,7 +104,9 @@ struct Example {
 impl Computation for Example {
     fn run(&self, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
         each("worked", &[Way::Columns, Way::Rows], 0.0..0.5, file, observer, |&way| work(way).map_err(refused))?;
-        each("habit", &Habit::ALL, 0.5..1.0, file, observer, |&habit| Ok(habits::try_out(habit)))?;
+        each("habit", &Habit::ALL, 0.5..0.7, file, observer, |&habit| Ok(habits::try_out(habit)))?;
+        let images = digits::embedded()?;
+        each("digits", &digits::Step::ALL, 0.7..1.0, file, observer, |&step| Ok(digits::try_out(step, &images)))?;
         Ok(file.finish()?)
     }
 }

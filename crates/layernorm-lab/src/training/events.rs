@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct Evaluate {
     /// Number of completed steps.
     pub step: usize,
-    /// Mean training loss since the last evaluation; `None` before the first step.
+    /// Mean training loss since the last evaluation; `None` before the first step. On a stream, that of predictions
+    /// made before each update, in inference mode.
     pub train_loss: Option<f64>,
     /// Accuracy on them, from 0 to 1.
     pub train_accuracy: Option<f64>,

@@ -17,7 +17,7 @@
 //! | `correlation` | with it, if probed | correlations of hidden units before and after the norm |
 //! | `activations` | with it, if probed | hidden units of some images, in three principal components |
 //! | `diverged` | when the loss becomes NaN or infinite; the run ends there | the step |
-//! | `trial` | at the end, for each trial | loss and accuracy on the test images as modified by the trial |
+//! | `trial` | at the end, for each trial | loss and accuracy on the test images as modified by the trial, or on the training images |
 //! | `test` | at the end | loss and accuracy on the test images |
 
 pub(crate) mod adam;
@@ -30,6 +30,7 @@ mod run;
 mod saved;
 pub(crate) mod schedule;
 mod spec;
+mod stream;
 pub(crate) mod tensors;
 #[cfg(test)]
 mod tests;
@@ -40,3 +41,4 @@ pub(crate) use run::{CHECKPOINT_EVERY, json, step_time};
 pub use run::{Outcome, run};
 pub use saved::{Prediction, SavedModel};
 pub use spec::{Images, Optimizer, Probes, Spec, Trial};
+pub use stream::Stream;

@@ -4,14 +4,15 @@ use super::adam::Adam;
 use super::checkpoint::{self, Progress};
 use super::evaluate::{Cases, Preprocessor, attempt, evaluate, loss, numbers, right};
 use super::events::{Diverged, Evaluate, finite};
-use super::schedule::Order;
-use super::{Optimizer, Spec, probes};
+use super::schedule::{ORDER, Order};
+use super::{Optimizer, Spec, Stream, probes};
 use crate::data::{Dataset, Digits, Scaling, Split};
-use crate::models::{Net, Taps};
+use crate::models::{Net, Norm, Taps};
 use crate::records::RunFile;
 use crate::studies::{Error, Observer};
+use burn::module::Module;
 use burn::optim::{GradientsParams, SgdConfig};
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -70,6 +71,8 @@ struct Run<'a> {
     test: Cow<'a, Digits>,
     preprocessor: Preprocessor,
     device: Device,
+    /// The images of all steps, if they come as a stream.
+    stream: Option<Vec<usize>>,
 }
 
 /// Executes a run, or the rest of it.
@@ -100,8 +103,8 @@ pub fn run(spec: &Spec, data: &Dataset, file: &mut RunFile, observer: &mut dyn O
 /// Seconds per training step, timed for at least `sample` after a step that is not counted. Leaves no trace.
 pub(crate) fn step_time(spec: &Spec, data: &Dataset, sample: Duration) -> Result<f64, Error> {
     let (run, mut model) = Run::new(spec, data)?;
-    let mut order = None;
-    let mut step = |number: usize| run.step(&mut model, &run.indices(number, &mut order), spec.rate(0));
+    let mut order = Order::new(run.train.len(), spec.batch_size, spec.start.seed);
+    let mut step = |number: usize| run.step(&mut model, run.indices(number, &mut order), spec.rate(0));
     step(0)?;
     let (start, mut steps) = (Instant::now(), 0);
     while start.elapsed() < sample || steps == 0 {
@@ -134,7 +137,10 @@ impl<'a> Run<'a> {
             Optimizer::Adam => Adam::new().into(),
             Optimizer::Sgd => SgdConfig::new().init(),
         };
-        Ok((Run { spec, train, validation, test, preprocessor, device }, Model { net, optimizer }))
+        let order =
+            |stream: &Stream| stream.order(train.labels(), spec.steps, spec.batch_size, spec.start.seed ^ ORDER);
+        let stream = spec.stream.as_ref().map(order);
+        Ok((Run { spec, train, validation, test, preprocessor, device, stream }, Model { net, optimizer }))
     }
 
     /// Executes the remaining steps; returns whether the loss stayed finite.
@@ -168,7 +174,7 @@ impl<'a> Run<'a> {
                 saved = Instant::now();
             }
             let begun = Instant::now();
-            let seen = self.step(model, order.indices(place.step), self.spec.rate(place.step))?;
+            let seen = self.step(model, self.indices(place.step, &mut order), self.spec.rate(place.step))?;
             clock.training_time += begun.elapsed();
             clock.steps += 1;
             if !seen.loss.is_finite() {
@@ -187,17 +193,34 @@ impl<'a> Run<'a> {
         !file.record().named("evaluate").any(|data| data["step"] == step)
     }
 
-    fn step(&self, model: &mut Model, indices: &[usize], rate: f64) -> Result<Step, Error> {
-        let Cases { images, classes } = self.preprocessor.gather(&self.train, indices, &self.device);
-        let logits = model.net.forward(images, &mut Taps::closed());
-        let loss = loss(logits.clone(), &classes);
-        let value = f64::from(loss.clone().into_scalar::<f32>());
-        let right = right(&numbers(logits).map_err(Error::Run)?, &classes);
-        if value.is_finite() {
-            let gradients = GradientsParams::from_grads(loss.backward(), &model.net);
-            model.net = model.optimizer.step(rate, model.net.clone(), gradients);
+    /// The images of a step: the next ones of the stream, or a batch in the epoch's order.
+    fn indices<'b>(&'b self, step: usize, order: &'b mut Order) -> &'b [usize] {
+        match &self.stream {
+            Some(stream) => &stream[step * self.spec.batch_size..][..self.spec.batch_size],
+            None => order.indices(step),
         }
-        Ok(Step { loss: value, right, images: classes.len() })
+    }
+
+    fn step(&self, model: &mut Model, indices: &[usize], rate: f64) -> Result<Step, Error> {
+        // Only batch norm predicts differently in training. A stream is tested before it changes the running statistics.
+        let tested = match self.stream.is_some() && self.spec.norm == Norm::Batch {
+            true => Some(self.predict(&model.net.valid(), indices)?),
+            false => None,
+        };
+        let Cases { images, classes } = self.preprocessor.gather(&self.train, indices, &self.device);
+        let (loss, seen) = judge(model.net.forward(images, &mut Taps::closed()), &classes)?;
+        if !seen.loss.is_finite() {
+            return Ok(seen);
+        }
+        let gradients = GradientsParams::from_grads(loss.backward(), &model.net);
+        model.net = model.optimizer.step(rate, model.net.clone(), gradients);
+        Ok(tested.unwrap_or(seen))
+    }
+
+    /// The result of a network for inference.
+    fn predict(&self, net: &Net, indices: &[usize]) -> Result<Step, Error> {
+        let Cases { images, classes } = self.preprocessor.gather(&self.train, indices, &self.device.clone().inner());
+        Ok(judge(net.forward(images, &mut Taps::closed()), &classes)?.1)
     }
 
     /// Writes an evaluation and the probes' results; returns a short status.
@@ -249,7 +272,9 @@ impl<'a> Run<'a> {
                 return Err(Error::Stopped);
             }
             let asked = if trial.as_in_training { &model.net } else { &net };
-            let found = attempt(asked, trial, &self.test, self.spec.test, &self.preprocessor, &self.device)?;
+            let (digits, count) =
+                if trial.on_training_images { (&self.train, self.spec.train) } else { (&*self.test, self.spec.test) };
+            let found = attempt(asked, trial, digits, count, &self.preprocessor, &self.device)?;
             file.event("trial", json(&found)?)?;
             place.events = file.record().events.len();
             if saved.elapsed() >= CHECKPOINT_EVERY {
@@ -271,6 +296,14 @@ struct Step {
     loss: f64,
     right: usize,
     images: usize,
+}
+
+/// The loss of logits, and the same as numbers.
+fn judge(logits: Tensor<2>, classes: &[u8]) -> Result<(Tensor<1>, Step), Error> {
+    let mean = loss(logits.clone(), classes);
+    let value = f64::from(mean.clone().into_scalar::<f32>());
+    let right = right(&numbers(logits).map_err(Error::Run)?, classes);
+    Ok((mean, Step { loss: value, right, images: classes.len() }))
 }
 
 pub(crate) fn json(event: &impl Serialize) -> Result<serde_json::Value, Error> {

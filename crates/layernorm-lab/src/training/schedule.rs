@@ -5,7 +5,7 @@ use crate::studies::Error;
 use std::num::NonZeroUsize;
 
 /// The random stream for the order of the images, separate from that for the weights.
-const ORDER: u64 = 0x6f72_6465_7269_6d67;
+pub(super) const ORDER: u64 = 0x6f72_6465_7269_6d67;
 
 /// The steps of the evaluations in increasing order, including 0 and the last step.
 pub(crate) fn evaluation_steps(steps: usize, evaluations: usize) -> Vec<usize> {

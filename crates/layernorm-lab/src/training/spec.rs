@@ -1,5 +1,6 @@
 //! Specification of a training run.
 
+use super::Stream;
 use super::schedule::{self, Split, evaluation_steps};
 use crate::data::{Dataset, Digits};
 use crate::memory;
@@ -23,6 +24,9 @@ pub struct Spec {
     pub learning_rate: f64,
     /// Final learning rate as a fraction of the initial one; the decay is linear. 1 means constant.
     pub final_rate: f64,
+    /// Number of steps in which the learning rate rises linearly from near 0 to its value (warm-up).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub warm_up: usize,
     /// Batch size.
     pub batch_size: usize,
     /// Number of training steps.
@@ -46,6 +50,13 @@ pub struct Spec {
     pub probes: Probes,
     /// The trials at the end.
     pub trials: Vec<Trial>,
+    /// A stream of images; `None` for epochs in random order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<Stream>,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// Changes of all images, before anything else. The default keeps the originals.
@@ -117,7 +128,7 @@ pub struct Probes {
     pub activations: usize,
 }
 
-/// An evaluation on modified test images.
+/// An evaluation on modified test images, or on the training images.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Its name.
@@ -132,12 +143,23 @@ pub struct Trial {
     pub batch: usize,
     /// Whether the network runs in training mode: batch norm with the batch's own statistics.
     pub as_in_training: bool,
+    /// Whether it uses the run's training images instead of the test images.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub on_training_images: bool,
 }
 
 impl Trial {
     /// The unmodified test images, in large batches.
     pub fn plain(name: impl Into<String>) -> Trial {
-        Trial { name: name.into(), scale: 1.0, shift: 0.0, blank_rows: 0, batch: 250, as_in_training: false }
+        Trial {
+            name: name.into(),
+            scale: 1.0,
+            shift: 0.0,
+            blank_rows: 0,
+            batch: 250,
+            as_in_training: false,
+            on_training_images: false,
+        }
     }
 }
 
@@ -152,6 +174,7 @@ impl Spec {
             optimizer: Optimizer::Adam,
             learning_rate: 1e-3,
             final_rate: 1.0,
+            warm_up: 0,
             batch_size: 64,
             steps: 100,
             evaluations: 10,
@@ -163,6 +186,7 @@ impl Spec {
             input_scale: 1.0,
             probes: Probes::default(),
             trials: Vec::new(),
+            stream: None,
         }
     }
 
@@ -173,7 +197,8 @@ impl Spec {
 
     /// The learning rate of a step, counted from 0.
     pub fn rate(&self, step: usize) -> f64 {
-        self.learning_rate * (1.0 - (1.0 - self.final_rate) * step as f64 / self.steps.max(1) as f64)
+        let risen = ((step + 1) as f64 / self.warm_up.max(1) as f64).min(1.0);
+        risen * self.learning_rate * (1.0 - (1.0 - self.final_rate) * step as f64 / self.steps.max(1) as f64)
     }
 
     /// The steps of the evaluations in increasing order, including 0 and the last step.
@@ -214,6 +239,9 @@ impl Spec {
         schedule::check(&Split { train, validation, test, label: &self.data }, batch_size, learning_rate, data)?;
         if let Some(trial) = self.trials.iter().find(|trial| trial.batch == 0) {
             return refuse(format!("trial {}: expected batches of 1 or more, found 0", trial.name));
+        }
+        if let Some(stream) = &self.stream {
+            stream.check(&data.train.labels()[..self.train]).map_err(Error::Run)?;
         }
         let fixed = self.arch.as_recurrent().is_none();
         if let Some(trial) = self.trials.iter().find(|trial| trial.blank_rows > 0 && fixed) {

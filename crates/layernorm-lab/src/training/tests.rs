@@ -5,6 +5,7 @@ mod probes;
 mod resume;
 mod saved;
 mod spec;
+mod stream;
 mod trials;
 
 use super::*;

@@ -174,6 +174,16 @@ await check("the contents link to stories, and the back button works", { sample:
   await page.until(top("settings"), "the story before");
 });
 
+await check("links in a table lead to findings and stories", { sample: true }, async (page) => {
+  const links = `[...${figure("which-norm/situations")}.querySelectorAll(".links a")]`;
+  expect((await page.run(`${links}.length`)) === 2, "a text without a place is a link");
+  await page.run(`${links}[0].click()`);
+  await page.until(`Math.abs(document.getElementById("at:compare/q-mlp").getBoundingClientRect().top) < 300`, "the finding of the link");
+  await page.run(`${links}[1].click()`);
+  await page.until(`Math.abs(${figure("settings")}.getBoundingClientRect().top) < 200`, "the story of the link");
+  expect((await page.run("location.hash")) === "#view=settings", "the place of the link is not in the hash");
+});
+
 await check("shows a tooltip, and copies a link", { sample: true }, async (page) => {
   await page.run(`${figure("compare/loss")}.scrollIntoView({ behavior: "instant" })`);
   const [x, y] = await page.run(`(() => { const box = ${figure("compare/loss")}.querySelector(".plot").getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()`);

@@ -4,8 +4,8 @@ mod pictures;
 
 use layernorm_lab::data::SplitMix64;
 use layernorm_lab::report::{
-    About, Cell, Chart, Evidence, Finding, Paired, Picture, Report, RunRow, Series, Side, Story, SummaryRow, Table,
-    Verdict,
+    About, Cell, Chart, Evidence, Finding, Link, Paired, Picture, Report, RunRow, Series, Side, Story, SummaryRow,
+    Table, Verdict,
 };
 use pictures::{
     activations, axis, batches, categories, correlation, epsilon, flow, histogram, images, loss, quiz, rates, speed,
@@ -293,6 +293,25 @@ fn by_hand() -> Story {
     story("worked", "By hand", findings, charts)
 }
 
+fn advice() -> Story {
+    let link = |text: &str, view: &str| Link { text: text.into(), view: view.into() };
+    let links = vec![
+        link("supported: layer norm lowers the final validation error", "compare/q-mlp"),
+        link(HOSTILE, "settings"),
+        link("not in this report", ""),
+    ];
+    let table = Table {
+        columns: ["situation", "recommendation", "evidence"].map(String::from).to_vec(),
+        rows: vec![
+            vec!["MLP".into(), "layer norm".into(), Cell::Links(links)],
+            vec!["others".into(), "undecided".into(), Cell::Links(vec![])],
+        ],
+        notes: vec![],
+    };
+    let see = "Every link leads to its finding.";
+    story("which-norm", "Which norm for what", vec![], vec![chart("situations", "Advice", see, Picture::Table(table))])
+}
+
 fn summary() -> Vec<SummaryRow> {
     let row = |what: &str, finding: &str| SummaryRow { what: what.into(), finding: finding.into() };
     vec![
@@ -322,6 +341,7 @@ pub fn report() -> Report {
             inside(noise),
             settings(),
             by_hand(),
+            advice(),
             story(
                 "hostile",
                 HOSTILE,

@@ -38,7 +38,7 @@ pub(super) struct Tried {
 }
 
 /// The options of the quiz: which normalization a step resembles.
-const OPTIONS: [&str; 4] = [
+pub(super) const OPTIONS: [&str; 4] = [
     "like batch norm: over the samples, for each feature",
     "like layer norm: over the features, for each sample",
     "like both: over samples and features together",
@@ -147,8 +147,9 @@ pub(super) fn try_out(habit: Habit) -> Tried {
     Tried { habit, other_cases: moved(&cases), other_features: moved(&features) }
 }
 
-/// The quiz. The correct answers come from the measurement.
-pub(super) fn quiz(tried: &[Tried]) -> Chart {
+/// The quiz: first the questions about digits, then those about the table. The correct answers come from the
+/// measurement.
+pub(super) fn quiz(digits: impl Iterator<Item = Question>, tried: &[Tried]) -> Chart {
     let question = |tried: &Tried| Question {
         text: tried.habit.question().to_owned(),
         options: OPTIONS.map(str::to_owned).to_vec(),
@@ -165,6 +166,6 @@ pub(super) fn quiz(tried: &[Tried]) -> Chart {
         "quiz",
         "Quiz: batch norm or layer norm?",
         "For each step, decide whether a number depends on other samples or on the other features of its own sample.",
-        Picture::Quiz { questions: tried.iter().map(question).collect() },
+        Picture::Quiz { questions: digits.chain(tried.iter().map(question)).collect() },
     )
 }

@@ -83,6 +83,8 @@ fn the_learning_rate_is_constant_or_decays_linearly() {
     assert_eq!(rates(1.0), [0.5; 5]);
     assert_eq!(rates(0.0), [0.5, 0.375, 0.25, 0.125, 0.0]);
     assert_eq!(rates(0.5), [0.5, 0.4375, 0.375, 0.3125, 0.25]);
+    let spec = Spec { learning_rate: 0.5, warm_up: 2, steps: 4, ..mlp(Norm::Layer) };
+    assert_eq!([0, 1, 2, 3].map(|step| spec.rate(step)), [0.25, 0.5, 0.5, 0.5]);
 }
 
 #[test]
@@ -90,7 +92,8 @@ fn settings_are_read_as_they_were_written() {
     let probes = Probes { gradients: true, time: false, moments: true, correlation: 3, activations: 9 };
     let trials = vec![Trial { scale: 0.1 + 0.2, shift: -1e-300, blank_rows: 3, ..Trial::plain("a") }];
     for spec in kinds() {
-        let spec = Spec { probes, trials: trials.clone(), learning_rate: 1.0 / 3.0, ..spec };
+        let stream = Some(Stream { phases: vec![vec![1, 2], vec![3]] });
+        let spec = Spec { probes, trials: trials.clone(), learning_rate: 1.0 / 3.0, warm_up: 3, stream, ..spec };
         let words = serde_json::to_string(&spec).unwrap();
         assert_eq!(serde_json::from_str::<Spec>(&words).unwrap(), spec);
     }

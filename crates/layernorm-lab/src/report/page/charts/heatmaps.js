@@ -18,7 +18,7 @@ const shade = (level) => (level === "gap" ? "var(--gap)" : `color-mix(in oklab, 
 
 function picture(map, chart) {
   const { rows, columns } = map;
-  const svg = lab.svg("svg", { class: "heatmap", viewBox: `0 0 ${columns} ${rows}`, role: "img", "aria-label": `${map.name}: ${chart.scale} of ${rows} by ${columns} units`, preserveAspectRatio: "xMidYMid meet" });
+  const svg = lab.svg("svg", { class: "heatmap", viewBox: `0 0 ${columns} ${rows}`, role: "img", "aria-label": `${map.name}: ${chart.scale} of ${rows} by ${columns}${map.labels ? "" : " units"}`, preserveAspectRatio: "xMidYMid meet" });
   for (const [level, d] of shades(map, chart.low, chart.high)) svg.append(lab.svg("path", { d, style: `fill:${shade(level)}` }));
   const name = (index) => map.labels?.[index] ?? `unit ${index + 1}`;
   lab.tip.follow(svg, (x, y) => {
@@ -35,7 +35,7 @@ function panel(map, chart) {
   return lab.el("div", { class: "panel" },
     lab.el("h4", {}, map.name),
     picture(map, chart),
-    lab.el("p", { class: "ends" }, lab.el("span", {}, `${map.labels?.[0] ?? "unit 1"}`), lab.el("span", { class: "size" }, `${map.rows} × ${map.columns} units`), lab.el("span", {}, `${map.labels?.[map.columns - 1] ?? `unit ${map.columns}`}`)));
+    lab.el("p", { class: "ends" }, lab.el("span", {}, `${map.labels?.[0] ?? "unit 1"}`), lab.el("span", { class: "size" }, `${map.rows} × ${map.columns}${map.labels ? "" : " units"}`), lab.el("span", {}, `${map.labels?.[map.columns - 1] ?? `unit ${map.columns}`}`)));
 }
 
 function bar(chart) {

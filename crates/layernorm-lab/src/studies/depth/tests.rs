@@ -1,0 +1,49 @@
+use super::*;
+use crate::report::Verdict;
+use crate::studies::tools::testing::{self, evaluations, verdict};
+
+#[test]
+fn only_the_deepest_post_norm_networks_warm_up() {
+    let plans = Depth.plan(&Settings::default());
+    for plan in &plans {
+        let spec = plan.spec().unwrap();
+        assert_eq!(spec.warm_up > 0, plan.run().contains("warm-up"), "{}", plan.run());
+        assert!(spec.warm_up == 0 || (spec.rate(0) < 0.1 * RATE && spec.rate(spec.warm_up) == RATE));
+    }
+    assert_eq!(plans.iter().filter(|plan| plan.spec().unwrap().warm_up > 0).count(), tools::SEEDS);
+}
+
+#[test]
+fn the_story_of_short_runs_is_whole() {
+    let settings = Settings { learning_rate: Some(0.02), ..testing::settings() };
+    let records = testing::trained(&Depth, &settings, 4, |run| run.contains("-2-"));
+    let story = Depth.story(&records);
+    assert_eq!(story.charts.len(), 2);
+    assert_eq!(story.findings.iter().map(|finding| &*finding.id).collect::<Vec<_>>(), ["pre-2"]);
+    assert_eq!(story.numbers.unwrap().rows.len(), 3);
+    assert_eq!(story.reproduce, "layernorm study depth --seeds 1 --lr 0.02");
+}
+
+#[test]
+fn the_questions_are_about_depth_and_warm_up() {
+    let records = testing::synthetic(&Depth, |run, spec| {
+        let wobble = 0.001 * spec.start.seed as f64;
+        let failed = run.contains("post-12-0.01") && !run.contains("warm-up");
+        let (loss, error) = match failed {
+            true => (2.3, 0.9),
+            false if run.contains("none") => (0.3, 0.1),
+            false if run.contains("pre-2-") => (0.6 + wobble, 0.2),
+            false => (0.5 + wobble, 0.2),
+        };
+        evaluations(spec, loss, error + wobble)
+    });
+    let story = Depth.story(&records);
+    testing::check(&story);
+    use Verdict::*;
+    let ids = ["pre-2", "pre-4", "pre-12", "post-fails", "pre-trains", "warm-up", "pre-none", "pre-low-rate"];
+    assert_eq!(
+        ids.map(|id| verdict(&story, id)),
+        [Contradicted, Undecided, Supported, Supported, Supported, Supported, Contradicted, Undecided]
+    );
+    assert_eq!(story.findings.len(), ids.len() + 1);
+}
