@@ -21,6 +21,7 @@ mod taps;
 mod tests;
 mod transformer;
 
+pub(crate) use mlp::DenseLayer;
 pub use norm::Norm;
 pub use start::Start;
 pub use taps::{Seen, Taps};
@@ -314,6 +315,14 @@ impl Net {
         match self {
             Net::Rnn(net) | Net::Gru(net) | Net::Lstm(net) => Some(net.forward_through_time(images)),
             _ => None,
+        }
+    }
+
+    /// The layers of an MLP in order of use; empty for other networks.
+    pub(crate) fn dense_layers(&self) -> Vec<DenseLayer<'_>> {
+        match self {
+            Net::Mlp(net) => net.layers(),
+            _ => Vec::new(),
         }
     }
 

@@ -19,7 +19,11 @@ const PIXELS: usize = 784;
 pub(crate) fn of_training(spec: &Spec) -> f64 {
     let trained = spec.steps as f64 * (STEP + spec.batch_size as f64);
     let looks = spec.evaluations as f64 * spec.validation as f64 + (1 + spec.trials.len()) as f64 * spec.test as f64;
-    (trained + LOOK * looks) * network(&spec.arch, spec.norm)
+    // The shift of each layer's gradient is one training step per layer.
+    let layers = if let Arch::Mlp { hidden, .. } = &spec.arch { hidden.len() } else { 0 };
+    let steps = if spec.probes.shift { layers + 1 } else { 0 } + usize::from(spec.probes.weights);
+    let probed = (spec.evaluations * steps) as f64 * (STEP + spec.batch_size as f64);
+    (trained + probed + LOOK * looks) * network(&spec.arch, spec.norm)
 }
 
 /// A network's cost per image.
@@ -62,6 +66,13 @@ mod tests {
         assert!(plain > COMPUTATION);
         assert!(of(|spec| spec.steps *= 2) > 1.5 * plain);
         assert!(of(|spec| spec.batch_size *= 2) > plain);
+        let deep = |shift| {
+            of(|spec| {
+                spec.arch = Arch::mlp(&[64; 6]);
+                spec.probes.shift = shift;
+            })
+        };
+        assert!(deep(true) > 1.3 * deep(false));
         assert!(of(|spec| spec.norm = Norm::Batch) > 2.0 * plain);
         assert!(of(|spec| spec.arch = Arch::lstm(32, Reads::Pixels)) > 10.0 * plain);
         assert!(of(|spec| spec.arch = Arch::lstm(128, Reads::Rows)) > 2.0 * plain);
