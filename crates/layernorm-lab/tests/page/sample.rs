@@ -8,8 +8,8 @@ use layernorm_lab::report::{
     Verdict,
 };
 use pictures::{
-    activations, axis, batches, categories, correlation, epsilon, flow, histogram, loss, quiz, rates, speed, table1,
-    worked,
+    activations, axis, batches, categories, correlation, epsilon, flow, histogram, loss, quiz, rates, speed, sphere,
+    table1, worked,
 };
 
 const HOSTILE: &str =
@@ -139,7 +139,12 @@ fn empty() -> Vec<Chart> {
             "none-cloud",
             "No points",
             see,
-            Picture::Scatter3d { panels: vec![], classes: vec![], axes: ["a", "b", "c"].map(String::from) },
+            Picture::Scatter3d {
+                panels: vec![],
+                classes: vec![],
+                axes: ["a", "b", "c"].map(String::from),
+                equal: true,
+            },
         ),
         chart("none-hist", "No counts", see, Picture::Histograms { x: x.clone(), y: y.clone(), groups: vec![] }),
         chart("none-bars", "No bars", see, Picture::Bars { x, y, series: vec![] }),
@@ -235,6 +240,7 @@ fn inside(noise: &mut Noise) -> Story {
             "The classes are better separated with layer norm.",
             activations(noise),
         ),
+        chart("sphere", "Activations of three units", "With layer norm, they lie on a circle.", sphere(noise)),
         chart("gamma", "γ and β after training", "γ moved away from 1.", histogram(noise, &["γ", "β"])),
         chart(
             "layers",
