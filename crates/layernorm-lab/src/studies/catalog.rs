@@ -5,10 +5,12 @@ use super::activations::Activations;
 use super::batch_size::BatchSize;
 use super::compare::Compare;
 use super::correlation::Correlation;
+use super::effective_rate::EffectiveRate;
 use super::epsilon::Epsilon;
 use super::gain_bias::GainBias;
 use super::gradient_flow::GradientFlow;
 use super::implementations::Implementations;
+use super::induced_shift::InducedShift;
 use super::invariance::Invariance;
 use super::learning_rate::LearningRate;
 use super::robustness::Robustness;
@@ -27,6 +29,8 @@ pub fn all() -> Vec<&'static dyn Study> {
         &GradientFlow,
         &Correlation,
         &Activations,
+        &InducedShift,
+        &EffectiveRate,
         &Invariance,
         &Robustness,
         &SequenceLength,
