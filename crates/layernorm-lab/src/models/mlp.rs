@@ -4,9 +4,29 @@ use super::dense::Dense;
 use super::norm::NormLayer;
 use super::start::Draw;
 use super::{Activation, LOGITS, Norm, Taps, Weight};
-use burn::module::Module;
+use burn::module::{Module, ParamId};
 use burn::tensor::Tensor;
 use burn::tensor::activation::relu;
+
+/// A fully connected layer and its norm.
+#[derive(Debug)]
+pub(crate) struct DenseLayer<'a> {
+    /// `layer 1` and so on, and `logits`.
+    pub(crate) name: String,
+    /// The product.
+    pub(crate) dense: &'a Dense,
+    /// The norm after it.
+    pub(crate) norm: Option<&'a NormLayer>,
+}
+
+impl DenseLayer<'_> {
+    /// The ids of its parameters that are vectors: b, g, γ and β.
+    pub(crate) fn vectors(&self) -> Vec<ParamId> {
+        let norm = self.norm.map_or_else(Vec::new, NormLayer::affine);
+        let g = self.dense.length.as_ref().map(|g| g.id);
+        [self.dense.bias.id].into_iter().chain(g).chain(norm).collect()
+    }
+}
 
 /// An MLP.
 #[derive(Module, Debug)]
@@ -62,7 +82,17 @@ impl Mlp {
     }
 
     pub(super) fn weights(&self) -> Vec<(String, Weight)> {
-        let hidden = self.hidden.iter().enumerate().map(|(n, dense)| (format!("layer {}", n + 1), dense.handle()));
-        hidden.chain([("logits".to_owned(), self.last.handle())]).collect()
+        self.layers().into_iter().map(|layer| (layer.name, layer.dense.handle())).collect()
+    }
+
+    /// All layers in order of use; the last one computes the logits.
+    pub(super) fn layers(&self) -> Vec<DenseLayer<'_>> {
+        let hidden = self.hidden.iter().enumerate().map(|(n, dense)| DenseLayer {
+            name: format!("layer {}", n + 1),
+            dense,
+            norm: self.norms.get(n),
+        });
+        let last = DenseLayer { name: "logits".to_owned(), dense: &self.last, norm: self.output_norm.as_ref() };
+        hidden.chain([last]).collect()
     }
 }

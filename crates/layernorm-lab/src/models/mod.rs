@@ -22,6 +22,7 @@ mod tests;
 mod transformer;
 
 pub(crate) use dense::Dense;
+pub(crate) use mlp::DenseLayer;
 pub use norm::Norm;
 pub(crate) use recurrent::network as initial;
 pub(crate) use start::Draw as ParameterDraw;
@@ -317,6 +318,14 @@ impl Net {
         match self {
             Net::Rnn(net) | Net::Gru(net) | Net::Lstm(net) => Some(net.forward_through_time(images)),
             _ => None,
+        }
+    }
+
+    /// The layers of an MLP in order of use; empty for other networks.
+    pub(crate) fn dense_layers(&self) -> Vec<DenseLayer<'_>> {
+        match self {
+            Net::Mlp(net) => net.layers(),
+            _ => Vec::new(),
         }
     }
 

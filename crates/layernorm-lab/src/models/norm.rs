@@ -12,7 +12,7 @@
 //! Weight norm normalizes the weights instead of the activations: see [`super::dense`].
 
 use super::start::Draw;
-use burn::module::{Module, Param};
+use burn::module::{Module, Param, ParamId};
 use burn::tensor::Tensor;
 use layernorm_burn::{
     BatchNorm, BatchNormConfig, GroupNorm, GroupNormConfig, InstanceNorm, InstanceNormConfig, LayerNorm,
@@ -126,6 +126,22 @@ impl NormLayer {
         let mut norm = GroupNormConfig::new(groups, channels).with_epsilon(draw.start.epsilon).init(draw.device);
         (norm.gamma, norm.beta) = (Some(gain(channels, draw)), Some(bias(channels, draw)));
         NormLayer::Group(norm)
+    }
+
+    /// The ids of γ and β.
+    pub(super) fn affine(&self) -> Vec<ParamId> {
+        let (gain, bias) = match self {
+            NormLayer::Batch(norm) => (Some(norm.gamma.id), Some(norm.beta.id)),
+            NormLayer::Layer(norm) => (Some(norm.gamma.id), norm.beta.as_ref().map(|beta| beta.id)),
+            NormLayer::Rms(norm) => (Some(norm.gamma.id), None),
+            NormLayer::Group(norm) => {
+                (norm.gamma.as_ref().map(|gamma| gamma.id), norm.beta.as_ref().map(|beta| beta.id))
+            }
+            NormLayer::Instance(norm) => {
+                (norm.gamma.as_ref().map(|gamma| gamma.id), norm.beta.as_ref().map(|beta| beta.id))
+            }
+        };
+        gain.into_iter().chain(bias).collect()
     }
 
     /// Vectors `[N, C]`.

@@ -61,6 +61,9 @@ pub enum Picture {
         classes: Vec<String>,
         /// Names of the axes.
         axes: [String; 3],
+        /// Whether all axes of all clouds have one scale with 0 in the middle. Otherwise each fits its own range.
+        #[serde(skip_serializing_if = "is_false")]
+        equal: bool,
     },
     /// Histograms: up to three are overlaid, more are stacked vertically.
     Histograms {
@@ -117,6 +120,10 @@ pub enum Picture {
     },
     /// A plain table.
     Table(Table),
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// One axis.
@@ -200,6 +207,9 @@ pub struct Panel {
     pub name: String,
     /// x, y, z and the class index.
     pub points: Vec<[f64; 4]>,
+    /// The radius of a sphere around the origin, drawn if all axes have one scale.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sphere: Option<f64>,
 }
 
 /// A distribution of [`Picture::Histograms`].

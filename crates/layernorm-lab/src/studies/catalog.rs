@@ -7,11 +7,13 @@ use super::compare::Compare;
 use super::correlation::Correlation;
 use super::depth::Depth;
 use super::draw::{Draw, DrawPaper};
+use super::effective_rate::EffectiveRate;
 use super::epsilon::Epsilon;
 use super::gain_bias::GainBias;
 use super::generalization::Generalization;
 use super::gradient_flow::GradientFlow;
 use super::implementations::Implementations;
+use super::induced_shift::InducedShift;
 use super::invariance::Invariance;
 use super::learning_rate::LearningRate;
 use super::robustness::Robustness;
@@ -34,6 +36,8 @@ pub fn all() -> Vec<&'static dyn Study> {
         &GradientFlow,
         &Correlation,
         &Activations,
+        &InducedShift,
+        &EffectiveRate,
         &Invariance,
         &Robustness,
         &SequenceLength,

@@ -1,9 +1,11 @@
 //! What γ and β do: y = γ·x̂ + β.
 //!
 //! The run `gain-bias-distribution` examines values without training: histograms of x, x̂ and y, and the γ and β that
-//! undo the normalization. Runs named `gain-bias-start-…` train from different initial values.
+//! undo the normalization. Runs named `gain-bias-start-…` train from different initial values; runs named
+//! `gain-bias-trained-…` and `gain-bias-fixed-…` train with γ and β, and with γ = 1 and β = 0 throughout.
 
 mod distribution;
+mod power;
 #[cfg(test)]
 mod tests;
 mod training;
@@ -31,7 +33,8 @@ impl Study for GainBias {
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         let values = RunPlan::computation(self.name(), DISTRIBUTION, Distribution::new());
-        [values].into_iter().chain(training::plan(self.name(), settings)).collect()
+        let trained = training::plan(self.name(), settings).into_iter().chain(power::plan(self.name(), settings));
+        [values].into_iter().chain(trained).collect()
     }
 
     fn story(&self, records: &[Record]) -> Story {
@@ -41,6 +44,7 @@ impl Study for GainBias {
         distribution::tell(&mut story, &of_values);
         let trained = records.iter().filter(|record| record.header.run.starts_with(training::TRAINING));
         training::tell(&mut story, &trained.cloned().collect::<Vec<_>>());
+        power::tell(&mut story, records);
         story
     }
 }

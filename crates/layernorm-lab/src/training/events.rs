@@ -85,6 +85,89 @@ pub struct Activations {
     pub shares: [f64; 3],
 }
 
+/// `geometry`: size of the hidden units h of each image in the last hidden layer, before and after its norm.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Geometry {
+    /// Number of completed steps.
+    pub step: usize,
+    /// The layer.
+    pub layer: String,
+    /// Number of its units.
+    pub units: usize,
+    /// Before the norm.
+    pub before: Sizes,
+    /// After the norm.
+    pub after: Sizes,
+}
+
+/// Radius ‖h‖/√units and mean of h for each image.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// ‖h‖/√units of each image.
+    pub radius: Vec<Option<f64>>,
+    /// The mean of h of each image.
+    pub mean: Vec<Option<f64>>,
+    /// h and the class of each image, if the layer has three units.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub points: Vec<[f64; 4]>,
+}
+
+/// `affine`: γ and β of a norm, unit by unit, rounded to three decimals.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Affine {
+    /// Number of completed steps.
+    pub step: usize,
+    /// The layer, or the norm in a recurrent network.
+    pub layer: String,
+    /// γ.
+    pub gain: Vec<f64>,
+    /// β; empty if the norm has none.
+    pub bias: Vec<f64>,
+}
+
+/// `shift`: what the next training step does to the layers of an MLP. All lists have one entry per layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shift {
+    /// Number of completed steps.
+    pub step: usize,
+    /// The layers: the hidden ones and the logits.
+    pub layers: Vec<String>,
+    /// The shift of the layer's input distribution; `None` for the first layer, whose input is the image.
+    pub input: Vec<Option<f64>>,
+    /// The shift of the summed inputs of the layer before its norm; `None` for the logits.
+    pub before: Vec<Option<f64>>,
+    /// The shift after its norm; `None` for the logits.
+    pub after: Vec<Option<f64>>,
+    /// The cosine between the layer's gradient before and after the step of the layers below; `None` for the first.
+    pub cosine: Vec<Option<f64>>,
+}
+
+/// `weights`: the length of each layer's weights, and the angle between weights and gradient.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Weights {
+    /// Number of completed steps.
+    pub step: usize,
+    /// The learning rate of the next step.
+    pub rate: f64,
+    /// The layers: the hidden ones and the logits.
+    pub layers: Vec<String>,
+    /// ‖W‖ and ‖∂L/∂W‖; with weight norm, W is v.
+    pub weight: Vec<Angle>,
+    /// The same for W and b together.
+    pub with_bias: Vec<Angle>,
+}
+
+/// Parameters and their gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Angle {
+    /// ‖W‖.
+    pub length: Option<f64>,
+    /// ‖∂L/∂W‖.
+    pub gradient: Option<f64>,
+    /// ⟨W, ∂L/∂W⟩/(‖W‖‖∂L/∂W‖).
+    pub cosine: Option<f64>,
+}
+
 /// `diverged`: the loss became NaN or infinite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Diverged {

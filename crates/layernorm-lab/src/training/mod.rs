@@ -16,6 +16,10 @@
 //! | `moments` | with it, if probed | mean and variance of hidden units before and after the norm |
 //! | `correlation` | with it, if probed | correlations of hidden units before and after the norm |
 //! | `activations` | with it, if probed | hidden units of some images, in three principal components |
+//! | `geometry` | with it, if probed | radius and mean of the hidden units of some images before and after the norm |
+//! | `affine` | with it, if probed | γ and β of each norm |
+//! | `shift` | with it, if probed | how far the next step moves the layers' inputs and gradients |
+//! | `weights` | with it, if probed | ‖W‖, ‖∂L/∂W‖ and the angle between them |
 //! | `diverged` | when the loss becomes NaN or infinite; the run ends there | the step |
 //! | `trial` | at the end, for each trial | loss and accuracy on the test images as modified by the trial, or on the training images |
 //! | `test` | at the end | loss and accuracy on the test images |

@@ -1,9 +1,14 @@
 //! Probes: measurements inside a network. They use a copy, so they do not affect training.
 
+mod affine;
+mod geometry;
+mod shift;
+mod weights;
+
 use super::checkpoint::copy;
 use super::evaluate::{Cases, loss, numbers};
 use super::events::{Activations, Correlation, Gradients, Moments, finite};
-use super::run::json;
+use super::run::{Model, json};
 use super::{Probes, Spec};
 use crate::models::{Net, Seen, Taps, Weight};
 use crate::records::RunFile;
@@ -11,21 +16,43 @@ use crate::studies::Error;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
-/// Writes the results of a run's probes at a step. `batch` is on a device with autodiff.
-pub(super) fn look(net: &Net, spec: &Spec, step: usize, batch: &Cases, file: &mut RunFile) -> Result<(), Error> {
-    let Probes { gradients, time, moments, correlation, activations } = spec.probes;
+/// Writes the results of a run's probes at a step. `batch` has the probes' images, `next` those of the next training
+/// step; both are on a device with autodiff.
+pub(super) fn look(
+    model: &Model,
+    spec: &Spec,
+    step: usize,
+    batch: &Cases,
+    next: &Cases,
+    file: &mut RunFile,
+) -> Result<(), Error> {
+    let net = &model.net;
+    let Probes { gradients, time, affine, shift, weights, .. } = spec.probes;
     if gradients {
         file.event("gradients", json(&gradients_of_layers(&copy(net), step, batch)?)?)?;
     }
     if time && let Some(gradients) = gradients_of_steps(&copy(net), step, batch)? {
         file.event("time", json(&gradients)?)?;
     }
-    if !moments && correlation == 0 && activations == 0 {
+    for event in affine::of_norms(net, step, affine)? {
+        file.event("affine", json(&event)?)?;
+    }
+    if shift && let Some(event) = shift::of_next_step(model, spec, step, batch, next)? {
+        file.event("shift", json(&event)?)?;
+    }
+    if weights && let Some(event) = weights::of_layers(&copy(net), spec, step, batch)? {
+        file.event("weights", json(&event)?)?;
+    }
+    look_at_units(net, spec, step, batch, file)
+}
+
+/// The probes of hidden units.
+fn look_at_units(net: &Net, spec: &Spec, step: usize, batch: &Cases, file: &mut RunFile) -> Result<(), Error> {
+    let Probes { moments, correlation, activations, geometry, .. } = spec.probes;
+    if !moments && correlation == 0 && activations == 0 && geometry == 0 {
         return Ok(());
     }
-    let mut taps = Taps::open();
-    copy(net).forward(batch.images.clone(), &mut taps);
-    let layers: Vec<Layer> = taps.seen().into_iter().map(Layer::of).collect::<Result<_, Error>>()?;
+    let layers = Layer::all(net, batch)?;
     for layer in layers.iter().filter(|_| moments) {
         let of = |values: &[f32]| mean_and_variance(values).map(finite);
         let (before, after) = (of(&layer.before), of(&layer.after));
@@ -43,6 +70,11 @@ pub(super) fn look(net: &Net, spec: &Spec, step: usize, batch: &Cases, file: &mu
         && let Some(layer) = layers.last()
     {
         file.event("activations", json(&layer.in_three_directions(step, activations, &batch.classes))?)?;
+    }
+    if geometry > 0
+        && let Some(layer) = layers.last()
+    {
+        file.event("geometry", json(&geometry::of_layer(layer, step, geometry, &batch.classes))?)?;
     }
     Ok(())
 }
@@ -82,6 +114,13 @@ struct Layer {
 }
 
 impl Layer {
+    /// All hidden layers for a batch, in training mode.
+    fn all(net: &Net, batch: &Cases) -> Result<Vec<Layer>, Error> {
+        let mut taps = Taps::open();
+        copy(net).forward(batch.images.clone(), &mut taps);
+        taps.seen().into_iter().map(Layer::of).collect()
+    }
+
     fn of(seen: Seen) -> Result<Layer, Error> {
         let units = seen.after.dims()[1];
         let (before, after) = (numbers(seen.before), numbers(seen.after));
@@ -89,8 +128,9 @@ impl Layer {
         Ok(Layer { name: seen.layer, units, before, after })
     }
 
-    /// The first images' units in the first three principal components. If samples are positions of images, an image's
-    /// units are means over its positions.
+    /// The first images' units in the first three principal components, divided by √units: a layer whose units have mean
+    /// 0 and variance 1 lies on the unit sphere around the origin. If samples are positions of images, an image's units
+    /// are means over its positions.
     fn in_three_directions(&self, step: usize, images: usize, classes: &[u8]) -> Activations {
         let per_image = self.after.len().checked_div(classes.len()).unwrap_or(0);
         let positions = per_image.checked_div(self.units).unwrap_or(0).max(1);
@@ -98,7 +138,8 @@ impl Layer {
         for image in self.after.chunks(per_image.max(1)).take(images) {
             let mut row = vec![0.0; self.units];
             for position in image.chunks(self.units) {
-                row.iter_mut().zip(position).for_each(|(sum, &x)| *sum += f64::from(x) / positions as f64);
+                let share = 1.0 / (positions as f64 * (self.units as f64).sqrt());
+                row.iter_mut().zip(position).for_each(|(sum, &x)| *sum += f64::from(x) * share);
             }
             rows.push(row);
         }
@@ -144,8 +185,8 @@ fn rounded(number: f64) -> f64 {
 /// Power iterations per component, enough for plotting.
 const ROUNDS: usize = 60;
 
-/// Projects the rows onto their first three principal components and returns the fraction of the variance in each. Uses
-/// power iteration, keeping each component orthogonal to the previous ones.
+/// Projects the rows onto their first three principal components and returns the fraction of the variance in each. The
+/// origin stays at the origin. Uses power iteration, keeping each component orthogonal to the previous ones.
 fn principal(rows: &[Vec<f64>]) -> (Vec<[f64; 3]>, [f64; 3]) {
     let width = rows.first().map_or(0, Vec::len);
     let count = rows.len().max(1) as f64;
@@ -184,7 +225,7 @@ fn principal(rows: &[Vec<f64>]) -> (Vec<[f64; 3]>, [f64; 3]) {
         let along = |number: usize| finite(rounded(dot(row, &directions[number]))).unwrap_or(0.0);
         [along(0), along(1), along(2)]
     };
-    (centred.iter().map(place).collect(), shares.map(|share| finite(share).unwrap_or(0.0)))
+    (rows.iter().map(place).collect(), shares.map(|share| finite(share).unwrap_or(0.0)))
 }
 
 #[cfg(test)]
@@ -211,8 +252,9 @@ mod tests {
             .collect();
         let (places, shares) = principal(&rows);
         assert_eq!(shares, [0.643, 0.286, 0.071]);
+        // The rows are shifted by 7 along the third component, and by 5 where they do not vary.
         let sizes: Vec<[f64; 3]> = places.iter().map(|p| p.map(f64::abs)).collect();
-        assert_eq!((sizes[0], sizes[2], sizes[5]), ([3.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 1.0]));
+        assert_eq!((sizes[0], sizes[2], sizes[5]), ([3.0, 0.0, 7.0], [0.0, 2.0, 7.0], [0.0, 0.0, 6.0]));
         assert_eq!(principal(&[]).0.len(), 0);
         assert_eq!(principal(&[vec![1.0, 2.0], vec![1.0, 2.0]]).1, [0.0; 3]);
     }

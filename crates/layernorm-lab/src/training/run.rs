@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
         loop {
             let due = evaluations.contains(&place.step);
             if due && self.not_yet(place.step, file) {
-                words = self.evaluate(&model.net, place, file)?;
+                words = self.evaluate(model, place, file)?;
             }
             place.events = file.record().events.len();
             if place.step == self.spec.steps {
@@ -224,10 +224,10 @@ impl<'a> Run<'a> {
     }
 
     /// Writes an evaluation and the probes' results; returns a short status.
-    fn evaluate(&self, net: &Net, place: &mut Place, file: &mut RunFile) -> Result<String, Error> {
+    fn evaluate(&self, model: &Model, place: &mut Place, file: &mut RunFile) -> Result<String, Error> {
         let inner = self.device.clone().inner();
         let (digits, count) = (&self.validation, self.validation.len());
-        let found = evaluate(&self.settled(net), digits, count, &self.preprocessor, EVALUATION_BATCH, &inner)?;
+        let found = evaluate(&self.settled(&model.net), digits, count, &self.preprocessor, EVALUATION_BATCH, &inner)?;
         let images = (place.images > 0).then_some(place.images as f64);
         let event = Evaluate {
             step: place.step,
@@ -239,7 +239,8 @@ impl<'a> Run<'a> {
         if self.spec.probes != Default::default() {
             let probed: Vec<usize> = (0..PROBED.min(self.validation.len())).collect();
             let batch = self.preprocessor.gather(&self.validation, &probed, &self.device);
-            probes::look(net, self.spec, place.step, &batch, file)?;
+            let next = self.preprocessor.gather(&self.train, &self.indices(place.step, &mut None), &self.device);
+            probes::look(model, self.spec, place.step, &batch, &next, file)?;
         }
         file.event("evaluate", json(&event)?)?;
         *place = Place { step: place.step, ..Place::default() };

@@ -126,6 +126,26 @@ pub struct Probes {
     pub correlation: usize,
     /// Number of images for hidden activations; 0 for none.
     pub activations: usize,
+    /// Number of images whose radius and mean are measured in the last hidden layer; 0 for none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub geometry: usize,
+    /// γ and β of each norm.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub affine: bool,
+    /// The shift of each layer's input caused by the next training step; in an MLP only.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shift: bool,
+    /// The length of each layer's weights and their angle to the gradient; in an MLP only.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub weights: bool,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// An evaluation on modified test images, or on the training images.

@@ -129,6 +129,19 @@ await check("the cloud rotates automatically and by keys", { sample: true }, asy
   await shot(page, "cloud");
 });
 
+await check("clouds with one scale have a sphere and equal axes", { sample: true }, async (page) => {
+  const at = figure("inside/sphere");
+  const seen = await page.run(`({ heading: ${at}.querySelector("h4").textContent, notes: ${at}.textContent, other: ${figure("inside/cloud")}.textContent })`);
+  expect(seen.heading === "no norm (sphere: 1.73)", `the heading is “${seen.heading}”`);
+  expect(seen.notes.includes("All axes of all plots have the same scale") && !seen.other.includes("have the same scale"), "the scale is not explained");
+  // Hiding every class leaves the axes and the sphere, which has more pixels than axes alone.
+  for (const id of ["inside/sphere", "inside/cloud"]) await page.run(`${figure(id)}.querySelectorAll(".key").forEach((key) => key.click())`);
+  const painted = Object.fromEntries((await page.run(MARKS)).map(({ id, marks }) => [id, marks]));
+  expect(painted["inside/sphere"] > 2 * painted["inside/cloud"], `the sphere has ${painted["inside/sphere"]} pixels, the axes ${painted["inside/cloud"]}`);
+  await page.run(`${at}.scrollIntoView({ behavior: "instant" })`);
+  await shot(page, "sphere");
+});
+
 // The visible state of the page.
 const VIEW = `({ theme: document.documentElement.dataset.theme, clip: ${figure("compare/loss")}.querySelector("clipPath rect").getAttribute("width"),
   loss: ${figure("compare/loss")}.querySelector("output").textContent, layer: ${figure("compare/layers")}.querySelector(".series .line").getAttribute("d"),

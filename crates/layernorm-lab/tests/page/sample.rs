@@ -9,6 +9,7 @@ use layernorm_lab::report::{
 };
 use pictures::{
     activations, axis, batches, categories, correlation, epsilon, flow, histogram, images, loss, quiz, rates, speed,
+    sphere,
     table1, worked,
 };
 
@@ -145,7 +146,12 @@ fn empty() -> Vec<Chart> {
             "none-cloud",
             "No points",
             see,
-            Picture::Scatter3d { panels: vec![], classes: vec![], axes: ["a", "b", "c"].map(String::from) },
+            Picture::Scatter3d {
+                panels: vec![],
+                classes: vec![],
+                axes: ["a", "b", "c"].map(String::from),
+                equal: true,
+            },
         ),
         chart("none-hist", "No counts", see, Picture::Histograms { x: x.clone(), y: y.clone(), groups: vec![] }),
         chart("none-bars", "No bars", see, Picture::Bars { x, y, series: vec![] }),
@@ -242,6 +248,7 @@ fn inside(noise: &mut Noise) -> Story {
             activations(noise),
         ),
         chart("digits", "Generated digits", "The digits become sharper.", images(noise)),
+        chart("sphere", "Activations of three units", "With layer norm, they lie on a circle.", sphere(noise)),
         chart("gamma", "γ and β after training", "γ moved away from 1.", histogram(noise, &["γ", "β"])),
         chart(
             "layers",

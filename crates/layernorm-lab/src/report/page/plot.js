@@ -21,7 +21,7 @@ lab.plot = function ({ width, height, x, y, label, top = 10, bare = false }) {
   const names = x.names ?? null;
   const place = names ? (right - left) / Math.max(names.length, 1) : 0;
   const nameLength = names ? Math.max(0, ...names.map((name) => String(name).length)) : 0;
-  const numeric = names?.every((name) => /^[\d\s.,]*$/.test(String(name)));
+  const numeric = names?.every((name) => /^[−\d\s.,]*$/.test(String(name)));
   const every = names && numeric ? Math.ceil(((nameLength + 1.5) * TEXT) / place) : 1;
   const slanted = names !== null && !numeric && (nameLength + 1) * TEXT > place;
   const bottom = height - (bare ? 22 : 44) - (slanted ? Math.min(nameLength, 18) * TEXT * 0.62 : 0);

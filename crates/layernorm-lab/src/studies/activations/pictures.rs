@@ -1,6 +1,6 @@
 //! The story of activations in three dimensions.
 
-use super::{Activations, ID};
+use super::{Activations, ID, geometry};
 use crate::data::CLASSES;
 use crate::models::Norm;
 use crate::records::Record;
@@ -15,10 +15,13 @@ use crate::training::events::Activations as Seen;
 pub(super) fn story(study: &Activations, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = blank(study.name(), "Hidden activations in three dimensions", study.question(), records);
     story.expectation =
-        "Training separates the classes with every norm. There is no prediction of which norm separates them best."
+        "Training separates the classes with every norm. There is no prediction of which norm separates them best. \
+         Layer norm gives every image mean 0 and the same radius, so the activations lie on a sphere; batch norm gives \
+         each unit mean 0 and variance 1 over the batch, which leaves every image its own radius."
             .to_owned();
     let groups: Vec<Group<'_>> = probed(runs, ID, "activations");
     if groups.is_empty() {
+        geometry::tell(&mut story, runs);
         return story;
     }
     story.charts.extend([clouds(&groups, Moment::Start), clouds(&groups, Moment::End)].into_iter().flatten());
@@ -26,10 +29,12 @@ pub(super) fn story(study: &Activations, runs: &[Ran], records: &[Record]) -> St
     story.numbers = Some(table(&groups));
     story.answer = answer(&groups);
     story.findings = findings(&groups);
+    geometry::tell(&mut story, runs);
     story.notes = vec![
         "Each point is one of 128 validation images: the activations of the last hidden layer, after its norm and \
-         before its nonlinearity, projected onto their first three principal components. The components are computed \
-         separately for each plot, so the orientation has no meaning."
+         before its nonlinearity, divided by √units and projected onto their first three principal components. The \
+         components are computed separately for each plot, so the orientation has no meaning. The sphere has the mean \
+         radius of the images; a point inside it has the rest of its radius in the other components."
             .to_owned(),
         "Randomly assigned classes would have a separation of about 0.07: with ten classes and so few points, the \
          centroids never coincide exactly."
@@ -84,7 +89,8 @@ fn clouds(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
             told.push(format!("{} {} ({} %)", to_digits(separation, 2), with(group.norm), to_digits(100.0 * share, 0)));
         }
         let points = seen.points.iter().filter(|point| point.iter().all(|x| x.is_finite())).copied().collect();
-        panels.push(Panel { name: words(group.norm).to_owned(), points });
+        let sphere = group.runs.first().and_then(|ran| geometry::mean_radius(ran, moment));
+        panels.push(Panel { name: words(group.norm).to_owned(), points, sphere });
     }
     if panels.is_empty() {
         return None;
@@ -102,9 +108,15 @@ fn clouds(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
             told.join(", ")
         ),
     };
-    let classes = (0..CLASSES).map(|class| class.to_string()).collect();
+    let classes = digits();
     let axes = ["PC 1", "PC 2", "PC 3"].map(str::to_owned);
-    Some(chart(id, &format!("{title}, first seed"), see, Picture::Scatter3d { panels, classes, axes }))
+    let picture = Picture::Scatter3d { panels, classes, axes, equal: true };
+    Some(chart(id, &format!("{title}, first seed"), see, picture))
+}
+
+/// Names of the classes.
+pub(super) fn digits() -> Vec<String> {
+    (0..CLASSES).map(|class| class.to_string()).collect()
 }
 
 fn course(groups: &[Group<'_>]) -> Chart {

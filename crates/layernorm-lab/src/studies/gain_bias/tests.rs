@@ -2,8 +2,9 @@ use super::distribution::{Try, Undone};
 use super::*;
 use crate::report::Picture;
 use crate::report::Verdict;
-use crate::studies::tools::testing::{all_supported, evaluations, verdict};
+use crate::studies::tools::testing::{all_supported, differences, evaluations, verdict};
 use crate::studies::tools::{events, testing};
+use serde_json::json;
 
 #[test]
 fn gain_and_bias_set_deviation_and_mean_and_undo_one_row() {
@@ -48,4 +49,57 @@ fn extreme_initial_values_are_questions() {
     let ids = ["start-0.03-0", "start-10-0", "start-1--2", "start-1-2"];
     use Verdict::*;
     assert_eq!(ids.map(|id| verdict(&story, id)), [Supported, Contradicted, Contradicted, Undecided]);
+}
+
+#[test]
+fn learned_gains_and_biases_are_shown_for_every_layer() {
+    let power = |run: &str| run.contains("-trained-") || run.contains("-fixed-");
+    let story = GainBias.story(&testing::trained(&GainBias, &testing::settings(), 6, power));
+    let ids: Vec<&str> = story.findings.iter().map(|finding| finding.id.as_str()).collect();
+    assert_eq!(ids, ["power-mlp", "moved-mlp", "power-logits", "moved-logits", "power-lstm", "moved-lstm"]);
+    assert!(differences(&story, "moved-mlp")[0] > 0.0);
+    let gains = story.charts.iter().find(|chart| chart.id == "gains-lstm").unwrap();
+    let Picture::Frames { series, frames, .. } = &gains.picture else { panic!("{}", gains.id) };
+    assert_eq!(series, &["input norm", "recurrent norm", "cell norm"]);
+    for frame in frames {
+        for profile in &frame.values {
+            let sum: f64 = profile.iter().flatten().sum();
+            assert!((sum - 100.0).abs() < 1e-9, "{}: every unit is in one bar", frame.label);
+        }
+    }
+    // All γ are 1 at the start, in the middle of the axis.
+    let start = &frames[0].values[0];
+    assert_eq!(start.iter().position(|share| share.is_some_and(|share| share > 99.0)), Some(start.len() / 2));
+}
+
+#[test]
+fn the_power_of_gain_and_bias_is_a_question_for_each_network() {
+    let records = testing::synthetic(&GainBias, |run, spec| {
+        let noise = 0.001 * spec.start.seed as f64;
+        let loss = match (run.contains("lstm"), run.contains("logits"), spec.start.affine) {
+            (true, _, true) => 0.5,
+            (true, _, false) => 0.4 + noise,
+            (_, true, true) => 0.3,
+            (_, true, false) => 0.6 + noise,
+            (.., true) => 0.303,
+            _ => 0.3 + noise,
+        };
+        if !run.contains("-trained-") && !run.contains("-fixed-") {
+            return Vec::new();
+        }
+        let mut events = evaluations(spec, loss, 0.1);
+        let affine =
+            |step: usize, gain: f64| json!({"step": step, "layer": "layer 1", "gain": [gain, 1.0], "bias": [0.0, 0.0]});
+        if spec.start.affine {
+            events.extend([("affine", affine(0, 1.0)), ("affine", affine(spec.steps, 1.0 + 10.0 * noise))]);
+        }
+        events
+    });
+    let story = GainBias.story(&records);
+    testing::check(&story);
+    let ids = ["power-mlp", "power-logits", "power-lstm", "moved-mlp"];
+    use Verdict::*;
+    assert_eq!(ids.map(|id| verdict(&story, id)), [Undecided, Supported, Contradicted, Supported]);
+    // The root mean square of 0.01 and 0.
+    assert!((differences(&story, "moved-mlp")[0] - 0.01 / 2f64.sqrt()).abs() < 1e-9);
 }

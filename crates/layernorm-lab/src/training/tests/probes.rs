@@ -1,10 +1,20 @@
 //! Probes measure correctly at every evaluation and do not affect training.
 
 use super::*;
-use crate::training::events::{Activations, Correlation, Gradients, Moments};
+use crate::training::events::{Activations, Affine, Correlation, Geometry, Gradients, Moments, Shift, Weights};
 use serde::de::DeserializeOwned;
 
-const ALL: Probes = Probes { gradients: true, time: true, moments: true, correlation: 4, activations: 20 };
+const ALL: Probes = Probes {
+    gradients: true,
+    time: true,
+    moments: true,
+    correlation: 4,
+    activations: 20,
+    geometry: 20,
+    affine: true,
+    shift: true,
+    weights: true,
+};
 
 fn probed() -> Vec<Spec> {
     let all = kinds().into_iter().map(|spec| Spec { probes: ALL, ..spec });
@@ -36,9 +46,13 @@ fn each_probe_alone_writes_its_event_at_each_evaluation() {
         ("moments", Probes { moments: true, ..none }),
         ("correlation", Probes { correlation: 4, ..none }),
         ("activations", Probes { activations: 20, ..none }),
+        ("geometry", Probes { geometry: 20, ..none }),
+        ("shift", Probes { shift: true, ..none }),
+        ("weights", Probes { weights: true, ..none }),
     ];
     for (name, probes) in alone {
-        let spec = Spec { probes, ..lstm(Norm::Layer) };
+        let mlp_only = probes.shift || probes.weights;
+        let spec = Spec { probes, ..if mlp_only { mlp(Norm::Layer) } else { lstm(Norm::Layer) } };
         let record = record_of(&spec);
         let names: Vec<&str> = record.events.iter().map(|event| event.name.as_str()).collect();
         assert_eq!(names, [[name, "evaluate"].repeat(4), vec!["test"]].concat());
@@ -119,5 +133,80 @@ fn correlations_and_places_have_the_sizes_asked_for() {
             let expected: Vec<f64> = data().train.labels()[250..270].iter().map(|&class| f64::from(class)).collect();
             assert_eq!(classes, expected);
         }
+    }
+}
+
+#[test]
+fn layer_norm_puts_every_image_on_a_sphere() {
+    let spec = Spec { probes: ALL, start: Start { affine: false, ..Start::new(5) }, ..mlp(Norm::Layer) };
+    for geometry in read::<Geometry>(&record_of(&spec), "geometry") {
+        assert_eq!((geometry.layer.as_str(), geometry.units, geometry.after.radius.len()), ("layer 2", 16, 20));
+        // Radius √(v/(v + ε)), at most 10⁻³ less than 1 where v > 10⁻².
+        assert!(geometry.after.radius.iter().all(|radius| (radius.unwrap() - 1.0).abs() < 1e-3), "{geometry:?}");
+        assert!(geometry.after.mean.iter().all(|mean| mean.unwrap().abs() < 1e-6), "{geometry:?}");
+        assert!(geometry.before.mean.iter().any(|mean| mean.unwrap().abs() > 1e-3), "{geometry:?}");
+        assert!(geometry.after.points.is_empty(), "16 units are not a point in space");
+    }
+}
+
+#[test]
+fn gains_and_biases_are_named_by_layer_and_start_at_one_and_zero() {
+    let layers = |spec: Spec| {
+        let all: Vec<Affine> = read(&record_of(&Spec { probes: ALL, ..spec }), "affine");
+        let start: Vec<&Affine> = all.iter().filter(|affine| affine.step == 0).collect();
+        for Affine { gain, bias, .. } in &start {
+            assert!(!gain.is_empty() && gain.iter().all(|&gain| gain == 1.0) && bias.iter().all(|&bias| bias == 0.0));
+        }
+        assert!(all.iter().any(|affine| affine.gain.iter().any(|&gain| gain != 1.0)), "γ is trained");
+        start.iter().map(|affine| affine.layer.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(layers(mlp(Norm::Layer)), ["layer 1", "layer 2"]);
+    assert_eq!(layers(mlp(Norm::Batch)), ["layer 1", "layer 2"]);
+    assert_eq!(layers(lstm(Norm::Layer)), ["input norm", "recurrent norm", "cell norm"]);
+    let stacked = Arch::Rnn(RecurrentSize { hidden: 10, reads: Reads::Rows, layers: 2 });
+    assert_eq!(layers(small(stacked, Norm::Layer)), ["sum norm 1", "sum norm 2"]);
+    let plain = record_of(&Spec { probes: ALL, ..mlp(Norm::None) });
+    assert_eq!(plain.named("affine").count(), 0, "a network without norms has no γ");
+}
+
+#[test]
+fn gradients_are_orthogonal_to_weights_whose_scale_does_not_matter() {
+    let of = |norm| {
+        // A small ε, so that only rounding errors remain.
+        let start = Start { epsilon: 1e-10, ..Start::new(5) };
+        let spec = Spec { probes: ALL, start, optimizer: Optimizer::Sgd, learning_rate: 0.5, ..mlp(norm) };
+        read::<Weights>(&record_of(&spec), "weights")
+    };
+    for norm in [Norm::Layer, Norm::Batch, Norm::Weight] {
+        let all = of(norm);
+        for weights in &all {
+            assert_eq!(weights.layers, ["layer 1", "layer 2", "logits"]);
+            let angles = if norm == Norm::Layer { &weights.with_bias } else { &weights.weight };
+            // Sums of 196·24 products with relative errors of 6·10⁻⁸.
+            assert!(angles[..2].iter().all(|angle| angle.cosine.unwrap().abs() < 1e-4), "{norm}: {weights:?}");
+        }
+        let length = |weights: &Weights| weights.weight[0].length.unwrap();
+        assert!(all.windows(2).all(|pair| length(&pair[0]) < length(&pair[1])), "{norm}: the weights grow");
+    }
+    assert!(of(Norm::None).iter().any(|weights| weights.with_bias[0].cosine.unwrap().abs() > 1e-2));
+}
+
+#[test]
+fn the_next_step_shifts_the_inputs_of_every_layer_but_the_first() {
+    let of = |learning_rate| {
+        let spec = Spec { probes: ALL, learning_rate, ..mlp(Norm::Layer) };
+        read::<Shift>(&record_of(&spec), "shift")
+    };
+    let (slow, fast) = (of(1e-5), of(1e-2));
+    assert_eq!(slow.len(), 4);
+    for (slow, fast) in slow.iter().zip(&fast) {
+        assert_eq!(slow.layers, ["layer 1", "layer 2", "logits"]);
+        let there = |values: &[Option<f64>]| values.iter().map(Option::is_some).collect::<Vec<_>>();
+        assert_eq!((there(&slow.input), there(&slow.cosine)), (vec![false, true, true], vec![false, true, true]));
+        assert_eq!((there(&slow.before), there(&slow.after)), (vec![true, true, false], vec![true, true, false]));
+        for (slow, fast) in [(&slow.input, &fast.input), (&slow.before, &fast.before)] {
+            assert!(slow[1] > Some(0.0) && slow[1] < Some(0.1) && fast[1] > slow[1].map(|x| 10.0 * x), "{slow:?}");
+        }
+        assert!(slow.cosine[1] > Some(0.99) && fast.cosine[1] < slow.cosine[1], "{slow:?} {fast:?}");
     }
 }

@@ -9,10 +9,21 @@ fn specs() -> Vec<Spec> {
     let by = |spec: &Spec| {
         [Optimizer::Adam, Optimizer::Sgd].map(|optimizer| Spec { optimizer, learning_rate: 0.02, ..spec.clone() })
     };
-    let probes = Probes { gradients: true, time: true, moments: true, correlation: 3, activations: 5 };
-    let probed = Spec { probes, trials: vec![Trial::plain("again")], ..lstm(Norm::Batch) };
+    let probes = Probes {
+        activations: 5,
+        affine: true,
+        correlation: 3,
+        geometry: 5,
+        gradients: true,
+        moments: true,
+        shift: true,
+        time: true,
+        weights: true,
+    };
+    let probed =
+        [mlp(Norm::Batch), lstm(Norm::Batch)].map(|spec| Spec { probes, trials: vec![Trial::plain("again")], ..spec });
     let falling = Spec { final_rate: 0.1, ..mlp(Norm::Layer) };
-    plain.iter().flat_map(by).chain([probed, falling]).collect()
+    plain.iter().flat_map(by).chain(probed).chain([falling]).collect()
 }
 
 #[test]

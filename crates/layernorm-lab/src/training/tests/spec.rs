@@ -89,7 +89,8 @@ fn the_learning_rate_is_constant_or_decays_linearly() {
 
 #[test]
 fn settings_are_read_as_they_were_written() {
-    let probes = Probes { gradients: true, time: false, moments: true, correlation: 3, activations: 9 };
+    let probes =
+        Probes { gradients: true, time: false, moments: true, correlation: 3, activations: 9, ..Probes::default() };
     let trials = vec![Trial { scale: 0.1 + 0.2, shift: -1e-300, blank_rows: 3, ..Trial::plain("a") }];
     for spec in kinds() {
         let stream = Some(Stream { phases: vec![vec![1, 2], vec![3]] });

@@ -143,11 +143,37 @@ pub fn activations(noise: &mut Noise) -> Picture {
                 [point[0], point[1], if index == 7 { f64::INFINITY } else { point[2] }, class as f64]
             })
             .collect(),
+        sphere: None,
     };
     Picture::Scatter3d {
         panels: vec![panel("no norm", 1.3, noise), panel("layer norm", 0.5, noise)],
         classes: (0..10).map(|digit| format!("digit {digit}")).collect(),
         axes: ["PC 1".into(), "PC 2".into(), "PC 3".into()],
+        equal: false,
+    }
+}
+
+/// Points around a sphere and on a circle of it, in one scale.
+pub fn sphere(noise: &mut Noise) -> Picture {
+    let radius = 3f64.sqrt();
+    let mut panel = |name: &str, spread: f64| Panel {
+        name: name.into(),
+        points: (0..200)
+            .map(|index| {
+                let angle = index as f64 * std::f64::consts::TAU / 200.0;
+                // Two orthogonal directions in the plane x + y + z = 0.
+                let at = |u: f64, v: f64| radius * (u * angle.cos() / 2f64.sqrt() + v * angle.sin() / 6f64.sqrt());
+                let far = 1.0 + spread * noise.normal();
+                [far * at(1.0, 1.0), far * at(-1.0, 1.0), far * at(0.0, -2.0), (index / 20) as f64]
+            })
+            .collect(),
+        sphere: Some(radius),
+    };
+    Picture::Scatter3d {
+        panels: vec![panel("no norm", 0.4), panel("layer norm", 0.0)],
+        classes: (0..10).map(|digit| format!("digit {digit}")).collect(),
+        axes: ["unit 1".into(), "unit 2".into(), "unit 3".into()],
+        equal: true,
     }
 }
 

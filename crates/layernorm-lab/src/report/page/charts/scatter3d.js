@@ -24,13 +24,15 @@ function rotates(canvas, by, stop, turning) {
 }
 
 lab.charts.scatter3d = function (chart, view) {
-  const panels = (chart.panels ?? []).map((panel) => ({ name: panel.name, cloud: lab.cube(panel.points ?? []) }));
+  const reach = chart.equal ? lab.reach(chart.panels ?? []) : null;
+  const panels = (chart.panels ?? []).map((panel) => ({ name: panel.name, sphere: panel.sphere, cloud: lab.cube(panel.points ?? [], reach, panel.sphere) }));
   if (!panels.some(({ cloud }) => cloud.points.length)) return { empty: "There are no finite points to draw." };
   const looks = lab.looks(chart.classes);
   const legend = lab.legend(looks, "point", view);
+  const heading = ({ name, sphere, cloud }) => (cloud.sphere ? `${name} (sphere: ${lab.number(sphere, 3)})` : name);
   const lost = panels.reduce((sum, { cloud }) => sum + cloud.lost, 0);
   const canvases = panels.map(({ name }) => lab.el("canvas", { tabindex: "0", role: "img", "aria-label": `${name}: points in 3-D. ${HELP}` }));
-  const holder = lab.el("div", { class: "panels clouds" }, panels.map(({ name }, index) => lab.el("div", { class: "panel" }, lab.el("h4", {}, name), canvases[index])));
+  const holder = lab.el("div", { class: "panels clouds" }, panels.map((panel, index) => lab.el("div", { class: "panel" }, lab.el("h4", {}, heading(panel)), canvases[index])));
   const button = lab.el("button", { type: "button", class: "play", onclick: () => (turning() ? stop() : begin()) });
   const output = lab.el("output", { "aria-live": "off" });
   let turn = saved();
@@ -92,7 +94,7 @@ lab.charts.scatter3d = function (chart, view) {
   label();
   return {
     parts: [legend.node, holder, lab.el("div", { class: "player" }, button, output, lab.el("span", { class: "help" }, HELP))],
-    notes: ["Each plot has its own scale; the numbers on the axes are the ranges.", ...(lost ? [`${lab.count(lost, "point")} without finite coordinates ${lost === 1 ? "is" : "are"} not drawn.`] : [])],
+    notes: [chart.equal ? "All axes of all plots have the same scale; the numbers on the axes are its ends. Each sphere is around 0; its radius is in the heading." : "Each plot has its own scale; the numbers on the axes are the ranges.", ...(lost ? [`${lab.count(lost, "point")} without finite coordinates ${lost === 1 ? "is" : "are"} not drawn.`] : [])],
     draw(width) {
       const columns = Math.max(1, Math.min(panels.length, Math.floor((width + 20) / 260)));
       size = Math.min(Math.floor((width - 20 * (columns - 1)) / columns), 440);

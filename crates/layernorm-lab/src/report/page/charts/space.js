@@ -1,15 +1,22 @@
 // Geometry of a rotating point cloud, and its drawing on a canvas.
 
-// Scales points to the cube from −1 to 1. Each cloud has its own scale, shown at the ends of the axes.
-lab.cube = function (points) {
-  const good = points.filter((point) => [0, 1, 2].every((axis) => lab.isNumber(point[axis])));
+const finite = (points) => points.filter((point) => [0, 1, 2].every((axis) => lab.isNumber(point[axis])));
+
+// The largest coordinate or radius of some panels: the end of every axis if they share one scale.
+lab.reach = (panels) => Math.max(...panels.flatMap(({ points, sphere }) => [sphere ?? 0, ...finite(points ?? []).flatMap((point) => point.slice(0, 3).map(Math.abs))])) * 1.02 || 1;
+
+// Scales points to the cube from −1 to 1. Without a `reach`, the same for all axes, each axis has its own scale. The
+// scale is shown at the ends of the axes.
+lab.cube = function (points, reach = null, sphere = null) {
+  const good = finite(points);
   const ranges = [0, 1, 2].map((axis) => {
+    if (reach) return [-reach, reach];
     let [low, high] = [Infinity, -Infinity];
     for (const point of good) [low, high] = [Math.min(low, point[axis]), Math.max(high, point[axis])];
     return high > low ? [low, high] : [low - 1, high + 1];
   });
   const within = (value, [low, high]) => ((value - low) / (high - low)) * 2 - 1;
-  return { ranges, lost: points.length - good.length, points: good.map((point) => [...ranges.map((range, axis) => within(point[axis], range)), point[3] ?? 0]) };
+  return { ranges, sphere: reach && sphere ? sphere / reach : null, lost: points.length - good.length, points: good.map((point) => [...ranges.map((range, axis) => within(point[axis], range)), point[3] ?? 0]) };
 };
 
 // A camera that looks at the cube's centre: [x, y, depth] on a canvas `size` wide. Distance and zoom ensure that no
@@ -61,6 +68,28 @@ function frame(context, project, cloud, axes, ink, line) {
   });
 }
 
+// A wireframe sphere around the cube's centre: circles of latitude and longitude.
+const CIRCLES = 9;
+const CORNERS = 64;
+function sphere(context, project, radius, line) {
+  context.strokeStyle = line;
+  const circle = (at) => {
+    context.beginPath();
+    for (let corner = 0; corner <= CORNERS; corner += 1) {
+      const [x, y] = project(at((corner / CORNERS) * 2 * Math.PI).map((value) => value * radius));
+      if (corner) context.lineTo(x, y);
+      else context.moveTo(x, y);
+    }
+    context.stroke();
+  };
+  for (let number = 0; number < CIRCLES; number += 1) {
+    const turn = (number / CIRCLES) * Math.PI;
+    const [sin, cos] = [Math.sin(turn), Math.cos(turn)];
+    circle((angle) => [Math.cos(angle) * cos, Math.cos(angle) * sin, Math.sin(angle)]);
+    if (number) circle((angle) => [Math.cos(angle) * sin, Math.sin(angle) * sin, cos]);
+  }
+}
+
 // Draws one cloud; `looks` has the colour and marker of each class, `shown` tells whether it is visible.
 lab.paintCloud = function (canvas, cloud, turn, axes, looks, shown, size) {
   const sharp = Math.max(devicePixelRatio || 1, 1.5);
@@ -70,6 +99,7 @@ lab.paintCloud = function (canvas, cloud, turn, axes, looks, shown, size) {
   context.scale(sharp, sharp);
   const project = camera(turn, size);
   frame(context, project, cloud, axes, lab.css("--soft"), lab.css("--line"));
+  if (cloud.sphere) sphere(context, project, cloud.sphere, lab.css("--line"));
   const colours = looks.map(({ variable }) => lab.css(variable));
   const shapes = looks.map(({ shape }) => new Path2D(lab.marker(shape, 3.4)));
   const far = cloud.points.filter((point) => shown(point[3])).map((point) => [...project(point), point[3]]).sort((a, b) => b[2] - a[2]);
