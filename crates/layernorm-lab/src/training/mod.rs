@@ -16,13 +16,16 @@
 //! | `moments` | with it, if probed | mean and variance of hidden units before and after the norm |
 //! | `correlation` | with it, if probed | correlations of hidden units before and after the norm |
 //! | `activations` | with it, if probed | hidden units of some images, in three principal components |
+//! | `dynamics` | with it, if probed | states and gates of a recurrent network at each time step |
 //! | `diverged` | when the loss becomes NaN or infinite; the run ends there | the step |
 //! | `trial` | at the end, for each trial | loss and accuracy on the test images as modified by the trial |
+//! | `statistics` | at the end, if probed | running statistics of batch norm at each time step |
 //! | `test` | at the end | loss and accuracy on the test images |
 
 pub(crate) mod adam;
 pub(crate) mod checkpoint;
 mod container;
+mod dynamics;
 mod evaluate;
 pub mod events;
 mod probes;

@@ -4,7 +4,7 @@ use super::checkpoint::copy;
 use super::evaluate::{Cases, loss, numbers};
 use super::events::{Activations, Correlation, Gradients, Moments, finite};
 use super::run::json;
-use super::{Probes, Spec};
+use super::{Probes, Spec, dynamics};
 use crate::models::{Net, Seen, Taps, Weight};
 use crate::records::RunFile;
 use crate::studies::Error;
@@ -13,12 +13,15 @@ use burn::tensor::Tensor;
 
 /// Writes the results of a run's probes at a step. `batch` is on a device with autodiff.
 pub(super) fn look(net: &Net, spec: &Spec, step: usize, batch: &Cases, file: &mut RunFile) -> Result<(), Error> {
-    let Probes { gradients, time, moments, correlation, activations } = spec.probes;
+    let Probes { gradients, time, moments, correlation, activations, .. } = spec.probes;
     if gradients {
         file.event("gradients", json(&gradients_of_layers(&copy(net), step, batch)?)?)?;
     }
     if time && let Some(gradients) = gradients_of_steps(&copy(net), step, batch)? {
         file.event("time", json(&gradients)?)?;
+    }
+    if spec.probes.dynamics && let Some(dynamics) = dynamics::dynamics(&copy(net), spec, step, &batch.images)? {
+        file.event("dynamics", json(&dynamics)?)?;
     }
     if !moments && correlation == 0 && activations == 0 {
         return Ok(());

@@ -4,7 +4,7 @@ use super::adam::Adam;
 use super::checkpoint::{self, Progress};
 use super::evaluate::{Cases, Preprocessor, attempt, evaluate, loss, numbers, right};
 use super::events::{Diverged, Evaluate, finite};
-use super::{Optimizer, Spec, probes};
+use super::{Optimizer, Spec, dynamics, probes};
 use crate::data::{Batches, Dataset, Digits, Scaling, Split, batches};
 use crate::models::{Net, Taps};
 use crate::records::RunFile;
@@ -114,7 +114,7 @@ impl<'a> Run<'a> {
         let validation = spec.images.apply(&validation).into_owned();
         let test = spec.images.apply(&data.test);
         let scaling = Scaling::standard(&train);
-        let preprocessor = Preprocessor { scaling, scale: spec.input_scale, shift: 0.0, blank_rows: 0 };
+        let preprocessor = Preprocessor { scaling, scale: spec.input_scale, shift: 0.0, blank_rows: 0, repeats: 0 };
         let device = Device::flex().autodiff();
         let image = [train.rows(), train.columns()];
         let net = Net::new(&spec.arch, spec.norm, image, &spec.start, &device).map_err(Error::Run)?;
@@ -256,6 +256,9 @@ impl<'a> Run<'a> {
                 checkpoint::save(file, place, model).map_err(Error::Run)?;
                 saved = Instant::now();
             }
+        }
+        if self.spec.probes.statistics && file.record().named("statistics").next().is_none() {
+            file.event("statistics", json(&dynamics::statistics(&net))?)?;
         }
         if self.spec.test > 0 && file.record().named("test").next().is_none() {
             let inner = self.device.clone().inner();

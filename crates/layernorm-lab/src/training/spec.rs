@@ -114,6 +114,12 @@ pub struct Probes {
     pub correlation: usize,
     /// Number of images for hidden activations; 0 for none.
     pub activations: usize,
+    /// The states of a recurrent network at each time step.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub dynamics: bool,
+    /// Running statistics of batch norm at each time step, at the end of the run.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub statistics: bool,
 }
 
 /// An evaluation on modified test images.
@@ -131,12 +137,35 @@ pub struct Trial {
     pub batch: usize,
     /// Whether the network runs in training mode: batch norm with the batch's own statistics.
     pub as_in_training: bool,
+    /// How many more times the image is read, which lengthens the sequence.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeats: usize,
+    /// Whether batch norm uses the same running statistics at all time steps.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shared_statistics: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl Trial {
     /// The unmodified test images, in large batches.
     pub fn plain(name: impl Into<String>) -> Trial {
-        Trial { name: name.into(), scale: 1.0, shift: 0.0, blank_rows: 0, batch: 250, as_in_training: false }
+        Trial {
+            name: name.into(),
+            scale: 1.0,
+            shift: 0.0,
+            blank_rows: 0,
+            batch: 250,
+            as_in_training: false,
+            repeats: 0,
+            shared_statistics: false,
+        }
     }
 }
 
@@ -236,10 +265,12 @@ impl Spec {
             return refuse(format!("trial {}: expected batches of 1 or more, found 0", trial.name));
         }
         let fixed = self.arch.as_recurrent().is_none();
-        if let Some(trial) = self.trials.iter().find(|trial| trial.blank_rows > 0 && fixed) {
-            let (trial, rows, arch) = (&trial.name, trial.blank_rows, self.arch.name());
+        let longer = |trial: &Trial| [(trial.blank_rows, "blank rows"), (trial.repeats, "repeats")];
+        let all = self.trials.iter().flat_map(|trial| longer(trial).map(|(count, what)| (&trial.name, count, what)));
+        if let Some((trial, count, what)) = all.into_iter().find(|(_, count, _)| fixed && *count > 0) {
+            let arch = self.arch.name();
             return refuse(format!(
-                "trial {trial}: expected no blank rows for a network with fixed input size, {arch}, found {rows}"
+                "trial {trial}: expected no {what} for a network with fixed input size, {arch}, found {count}"
             ));
         }
         Ok(())

@@ -9,7 +9,8 @@ fn specs() -> Vec<Spec> {
     let by = |spec: &Spec| {
         [Optimizer::Adam, Optimizer::Sgd].map(|optimizer| Spec { optimizer, learning_rate: 0.02, ..spec.clone() })
     };
-    let probes = Probes { gradients: true, time: true, moments: true, correlation: 3, activations: 5 };
+    let dynamics = Probes { dynamics: true, statistics: true, ..Probes::default() };
+    let probes = Probes { gradients: true, time: true, moments: true, correlation: 3, activations: 5, ..dynamics };
     let probed = Spec { probes, trials: vec![Trial::plain("again")], ..lstm(Norm::Batch) };
     let falling = Spec { final_rate: 0.1, ..mlp(Norm::Layer) };
     plain.iter().flat_map(by).chain([probed, falling]).collect()

@@ -36,7 +36,7 @@ fn a_network_sees_pixels_as_in_training() {
     let spec = Spec { input_scale: 0.1, ..mlp(Norm::Batch) };
     let outcome = Place::new(&spec).finish();
     let preprocessor =
-        Preprocessor { scaling: outcome.scaling.clone(), scale: spec.input_scale, shift: 0.0, blank_rows: 0 };
+        Preprocessor { scaling: outcome.scaling.clone(), scale: spec.input_scale, shift: 0.0, blank_rows: 0, repeats: 0 };
     let net = outcome.net.clone();
     let model = SavedModel::new(outcome, &spec, IMAGE);
     for (image, prediction) in predictions(&model).iter().enumerate() {
