@@ -95,12 +95,7 @@ fn preactivations(net: &Recurrent, cell: &Cell, x: Tensor<2>, h: Tensor<2>) -> T
 }
 
 /// A layer norm of each group of gates of `[B, G·H]`.
-fn normed(
-    norm: Option<NormSpec>,
-    x: Tensor<2>,
-    affine: [&Option<Param<Tensor<1>>>; 2],
-    hidden: usize,
-) -> Tensor<2> {
+fn normed(norm: Option<NormSpec>, x: Tensor<2>, affine: [&Option<Param<Tensor<1>>>; 2], hidden: usize) -> Tensor<2> {
     let Some(norm) = norm else { return x };
     let units = x.dims()[1];
     let groups = match norm.over {

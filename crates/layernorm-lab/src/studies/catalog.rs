@@ -5,6 +5,7 @@ use super::activations::Activations;
 use super::batch_size::BatchSize;
 use super::compare::Compare;
 use super::correlation::Correlation;
+use super::dynamics::HiddenDynamics;
 use super::epsilon::Epsilon;
 use super::gain_bias::GainBias;
 use super::gradient_flow::GradientFlow;
@@ -13,6 +14,7 @@ use super::invariance::Invariance;
 use super::learning_rate::LearningRate;
 use super::robustness::Robustness;
 use super::sequence_length::SequenceLength;
+use super::step_statistics::StepStatistics;
 use super::train_test::TrainTest;
 use super::worked_example::WorkedExample;
 
@@ -25,11 +27,13 @@ pub fn all() -> Vec<&'static dyn Study> {
         &BatchSize,
         &TrainTest,
         &GradientFlow,
+        &HiddenDynamics,
         &Correlation,
         &Activations,
         &Invariance,
         &Robustness,
         &SequenceLength,
+        &StepStatistics,
         &GainBias,
         &Epsilon,
         &Implementations,

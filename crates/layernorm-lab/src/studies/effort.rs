@@ -18,8 +18,18 @@ const PIXELS: usize = 784;
 /// Cost of a training run.
 pub(crate) fn of_training(spec: &Spec) -> f64 {
     let trained = spec.steps as f64 * (STEP + spec.batch_size as f64);
-    let looks = spec.evaluations as f64 * spec.validation as f64 + (1 + spec.trials.len()) as f64 * spec.test as f64;
-    (trained + LOOK * looks) * network(&spec.arch, spec.norm)
+    let readings = 1.0 + spec.trials.iter().map(|trial| 1.0 + trial.repeats as f64).sum::<f64>();
+    let looks = spec.evaluations as f64 * spec.validation as f64 + readings * spec.test as f64;
+    (trained + LOOK * looks) * network(&spec.arch, spec.norm) * length(spec)
+}
+
+/// Time steps relative to the original images; 1 without time steps.
+fn length(spec: &Spec) -> f64 {
+    match spec.arch.as_recurrent().filter(|_| spec.images.halved) {
+        Some((_, RecurrentSize { reads: Reads::Rows, .. })) => 0.5,
+        Some((_, RecurrentSize { reads: Reads::Pixels, .. })) => 0.25,
+        None => 1.0,
+    }
 }
 
 /// A network's cost per image.
@@ -48,6 +58,7 @@ fn recurrent([fused, separate]: [f64; 2], size: &RecurrentSize, norm: Norm) -> f
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::training::Trial;
 
     fn of(change: impl FnOnce(&mut Spec)) -> f64 {
         let arch = Arch::lstm(32, Reads::Rows);
@@ -64,6 +75,8 @@ mod tests {
         assert!(of(|spec| spec.batch_size *= 2) > plain);
         assert!(of(|spec| spec.norm = Norm::Batch) > 2.0 * plain);
         assert!(of(|spec| spec.arch = Arch::lstm(32, Reads::Pixels)) > 10.0 * plain);
+        assert!(of(|spec| spec.images.halved = true) < 0.7 * plain);
+        assert!(of(|spec| spec.trials = vec![Trial { repeats: 9, ..Trial::plain("long") }]) > 1.1 * plain);
         assert!(of(|spec| spec.arch = Arch::lstm(128, Reads::Rows)) > 2.0 * plain);
         let size = RecurrentSize { hidden: 32, reads: Reads::Rows, layers: 1 };
         assert!(of(|spec| spec.arch = Arch::Rnn(size)) < of(|spec| spec.arch = Arch::Gru(size)));

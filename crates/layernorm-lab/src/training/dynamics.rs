@@ -96,9 +96,8 @@ fn short(number: f64) -> Option<f64> {
 pub(super) fn statistics(net: &Net) -> Statistics {
     let of = |StepStatistics { of, means, variances }: StepStatistics| {
         let average = |steps: &[Vec<f32>], size: fn(f32) -> f32| -> Vec<Option<f64>> {
-            let mean = |units: &Vec<f32>| {
-                units.iter().map(|&x| f64::from(size(x))).sum::<f64>() / units.len().max(1) as f64
-            };
+            let mean =
+                |units: &Vec<f32>| units.iter().map(|&x| f64::from(size(x))).sum::<f64>() / units.len().max(1) as f64;
             steps.iter().map(|units| short(mean(units))).collect()
         };
         let one = |steps: &[Vec<f32>], unit: usize| -> Vec<Option<f64>> {

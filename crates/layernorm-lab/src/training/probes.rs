@@ -20,7 +20,9 @@ pub(super) fn look(net: &Net, spec: &Spec, step: usize, batch: &Cases, file: &mu
     if time && let Some(gradients) = gradients_of_steps(&copy(net), step, batch)? {
         file.event("time", json(&gradients)?)?;
     }
-    if spec.probes.dynamics && let Some(dynamics) = dynamics::dynamics(&copy(net), spec, step, &batch.images)? {
+    if spec.probes.dynamics
+        && let Some(dynamics) = dynamics::dynamics(&copy(net), spec, step, &batch.images)?
+    {
         file.event("dynamics", json(&dynamics)?)?;
     }
     if !moments && correlation == 0 && activations == 0 {

@@ -23,9 +23,7 @@ fn after(plain: &Plain, step: usize, a: &Rows, [h, c]: [&Rows; 2]) -> [Rows; 2] 
         Kind::Rnn => [each(&|case, unit| at(case, 0, unit).tanh()), c.clone()],
         Kind::Gru => {
             let mix = |z: f64, old: f64, new: f64| (1.0 - z) * old + z * new;
-            let h = each(&|case, unit| {
-                mix(sigmoid(at(case, 1, unit)), h[case][unit], at(case, 2, unit).tanh())
-            });
+            let h = each(&|case, unit| mix(sigmoid(at(case, 1, unit)), h[case][unit], at(case, 2, unit).tanh()));
             [h, c.clone()]
         }
         Kind::Lstm => {
@@ -65,7 +63,10 @@ fn states_are_those_of_the_plain_network_and_follow_from_the_preactivations() {
             // Only the roundings of this step; a norm of c divides its error by the standard deviation of c, which can
             // be as small as √ε here.
             for (found, expected) in [(&h, &again[0]), (&c, &again[1])] {
-                assert!(apart(found, expected) <= tolerance(1) / start().epsilon.sqrt(), "{kind:?} {norm}, step {step}");
+                assert!(
+                    apart(found, expected) <= tolerance(1) / start().epsilon.sqrt(),
+                    "{kind:?} {norm}, step {step}"
+                );
             }
             before = [h, c];
         }
@@ -93,7 +94,16 @@ fn shared_statistics_are_those_of_all_steps_together() {
         (0..20).for_each(|seed| drop(logits(&net, images(seed, 16, &device))));
         let net = net.valid();
         let (by_step, shared) = (net.step_statistics(), net.clone().with_shared_statistics());
-        assert_eq!(by_step.len(), if kind == Kind::Lstm { 3 } else if kind == Kind::Gru { 2 } else { 1 });
+        assert_eq!(
+            by_step.len(),
+            if kind == Kind::Lstm {
+                3
+            } else if kind == Kind::Gru {
+                2
+            } else {
+                1
+            }
+        );
         for (statistics, pooled) in by_step.iter().zip(shared.step_statistics()) {
             assert_eq!((statistics.means.len(), pooled.means.len(), pooled.of), (IMAGE[0], 1, statistics.of));
             for (unit, &found) in pooled.means[0].iter().enumerate() {

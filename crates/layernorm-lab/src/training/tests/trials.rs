@@ -118,10 +118,7 @@ fn images_are_read_again_after_their_blank_rows() {
 
 #[test]
 fn shared_statistics_change_the_result_of_batch_norm_only() {
-    let trials = vec![
-        Trial { shared_statistics: true, ..trial("shared") },
-        Trial { repeats: 1, ..trial("twice") },
-    ];
+    let trials = vec![Trial { shared_statistics: true, ..trial("shared") }, Trial { repeats: 1, ..trial("twice") }];
     for (norm, differs) in [(Norm::Batch, true), (Norm::Layer, false)] {
         let (test, found) = tried(&Spec { trials: trials.clone(), ..lstm(norm) });
         assert_eq!(numbers(&found[0]) != numbers(&test), differs, "{norm}");
