@@ -36,7 +36,7 @@ fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
     let mut spec = Spec::new(arch, norm, seed, &settings.data);
     (spec.learning_rate, spec.batch_size, spec.steps) = (5e-3, 32, 250);
     (spec.validation, spec.test, spec.evaluations) = (250, 1000, 3);
-    spec.images = Images { halved: true, permuted: true };
+    spec.images = Images { halved: true, permuted: true, ..Images::default() };
     spec.probes = Probes { statistics: norm == Norm::Batch, ..Probes::default() };
     if settings.full {
         [spec.train, spec.validation, spec.test] = settings.all_images();
