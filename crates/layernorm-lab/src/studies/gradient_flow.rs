@@ -57,17 +57,20 @@ const FULL_EPOCHS: usize = 5;
 const PIXEL_EPOCHS: usize = 1;
 /// Steps of the full study for the networks over halved images and for the other networks over all pixels.
 const FULL_STEPS: usize = 150;
-/// Factors for weights that are too small and too large. With a factor k, a layer with ReLU multiplies the size of its
-/// input by about k/√6: weights uniform in ±k/√f have the variance k²/(3f), and ReLU removes half of the squares.
+/// Factors for weights that are too small and too large. With weights uniform in ±k/√f, summed inputs have the standard
+/// deviation s = k/√3 times that of the inputs. For a small k, tanh is nearly linear, and a layer multiplies the gradient
+/// by s. For a large k, the inputs of a layer are near ±1 and tanh' is not near 0 for about one unit in s, so that a
+/// layer multiplies the gradient by about 0.7·√s. (With ReLU, large weights would not show: gradients grow towards the
+/// input as fast as activations shrink, and the gradient of a weight is their product.)
 const SMALL: f64 = 0.3;
-const LARGE: f64 = 8.0;
+const LARGE: f64 = 20.0;
 
 /// The animations: their ids and titles.
 const CHARTS: [(&str, &str); 9] = [
     ("relu", "Deep MLP, ReLU"),
     ("tanh", "Deep MLP, tanh"),
-    ("small", "Deep MLP, ReLU, weights too small"),
-    ("large", "Deep MLP, ReLU, weights too large"),
+    ("small", "Deep MLP, tanh, weights too small"),
+    ("large", "Deep MLP, tanh, weights too large"),
     ("rows", "LSTM over rows"),
     ("rows-others", "RNN and GRU over rows"),
     ("halved", "RNN, GRU and LSTM over 196 pixels"),
@@ -95,7 +98,7 @@ fn entries(full: bool) -> Vec<Entry> {
         weight_scale,
         steps: 100,
         evaluations: 10,
-        ..mlp(id, title, label, Activation::Relu)
+        ..mlp(id, title, label, Activation::Tanh)
     };
     let network = |id, title, label, chart, arch| Entry {
         chart,
@@ -118,8 +121,8 @@ fn entries(full: bool) -> Vec<Entry> {
     let mut entries = vec![
         mlp("relu", "Deep MLP, ReLU", "ReLU", Activation::Relu),
         mlp("tanh", "Deep MLP, tanh", "tanh", Activation::Tanh),
-        scaled("small", "Deep MLP, weights × 0.3", "weights × 0.3", SMALL),
-        scaled("large", "Deep MLP, weights × 8", "weights × 8", LARGE),
+        scaled("small", "Deep MLP, tanh, weights × 0.3", "tanh, weights × 0.3", SMALL),
+        scaled("large", "Deep MLP, tanh, weights × 20", "tanh, weights × 20", LARGE),
         network("rows", "LSTM over rows", "LSTM, rows", "rows", Arch::Lstm(rows)),
         others(network("rnn-rows", "RNN over rows", "RNN, rows", "rows-others", Arch::Rnn(rows))),
         others(network("gru-rows", "GRU over rows", "GRU, rows", "rows-others", Arch::Gru(rows))),

@@ -75,9 +75,8 @@ const CELL: Quantity = Quantity {
     id: "cell",
     title: "cell state c",
     label: "c: mean and standard deviation",
-    see: "Solid or first in the legend is the spread of c over images and units; the other curve of the same colour is \
-          its mean, which stays near 0. c is a sum over time, so its spread can grow; layer norm and batch norm \
-          normalize it before the output.",
+    see: "Each norm has two curves: the spread of c over images and units, and its mean, which stays near 0. c sums over \
+          time, so its spread can grow. Layer norm and batch norm leave c itself as it is and normalize it for the output.",
     profiles: &[
         (", spread", |seen| seen.cell.iter().map(|c| c[1]).collect()),
         (", mean", |seen| seen.cell.iter().map(|c| c[0]).collect()),
