@@ -12,8 +12,10 @@ pub(crate) const COMPUTATION: f64 = 9_000.0;
 const STEP: f64 = 40.0;
 /// Cost of evaluating an image, relative to training on it.
 const LOOK: f64 = 0.25;
+/// Rows and columns of an original image.
+const SIDE: usize = 28;
 /// Pixels per image.
-const PIXELS: usize = 784;
+const PIXELS: usize = SIDE * SIDE;
 
 /// Cost of a training run.
 pub(crate) fn of_training(spec: &Spec) -> f64 {
@@ -25,9 +27,10 @@ pub(crate) fn of_training(spec: &Spec) -> f64 {
 
 /// Time steps relative to the original images; 1 without time steps.
 fn length(spec: &Spec) -> f64 {
-    match spec.arch.as_recurrent().filter(|_| spec.images.halved) {
-        Some((_, RecurrentSize { reads: Reads::Rows, .. })) => 0.5,
-        Some((_, RecurrentSize { reads: Reads::Pixels, .. })) => 0.25,
+    let [rows, columns] = spec.images.size([SIDE, SIDE]).map(|side| side as f64 / SIDE as f64);
+    match spec.arch.as_recurrent().map(|(_, size)| size.reads) {
+        Some(Reads::Rows) => rows,
+        Some(Reads::Pixels) => rows * columns,
         None => 1.0,
     }
 }

@@ -36,7 +36,8 @@ fn states_of_every_time_step_are_drawn() {
 /// An event whose ‖h‖ and spread alternate between 1 − by and 1 + by, times `scale`.
 fn event(step: usize, by: f64, scale: f64, saturated: f64) -> (&'static str, serde_json::Value) {
     let values: Vec<f64> = (0..4).map(|place| scale * if place % 2 == 0 { 1.0 - by } else { 1.0 + by }).collect();
-    let gate = |name: &str| json!({"gate": name, "mean": [0.0; 4], "deviation": values, "saturated": [saturated; 4]});
+    let (mean, saturated) = ([0.0; 4], [saturated; 4]);
+    let gate = |name: &str| json!({"gate": name, "mean": mean, "deviation": values, "saturated": saturated});
     let cell = [[0.0, 1.0]; 4];
     ("dynamics", json!({"step": step, "hidden": values, "cell": cell, "gates": [gate("input"), gate("forget")]}))
 }
