@@ -37,7 +37,7 @@ struct Entry {
 /// Frames of the animations, besides the start.
 const MOMENTS: usize = 8;
 /// Epochs of the full study.
-const FULL_EPOCHS: usize = 2;
+const FULL_EPOCHS: usize = 1;
 /// Factor for weights that are too large.
 const LARGE: f64 = 3.0;
 
