@@ -5,7 +5,7 @@ use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Cell, Chart, Finding, Picture, Series, Story, Table};
 use crate::studies::Study;
-use crate::studies::findings::{BySeed, Claim, POINTS, Pair, by_seed, collect, combined, one_image};
+use crate::studies::findings::{BySeed, Claim, Pair, by_seed, collect, combined, test_errors};
 use crate::studies::tools::{axis, chart, log_axis, story as blank, to_digits};
 use crate::studies::trained::{Ran, Spread, by_norm, cells, events, image, series, trial_error, words};
 use crate::training::events::{NormStatistics, Statistics, UnitStatistics};
@@ -202,13 +202,7 @@ impl<'a> Found<'a> {
             findings.extend(Claim::new(id, text).source("C7").lower(pair));
         }
         let images = self.groups.iter().flat_map(|group| &group.runs).map(|ran| ran.trained.spec.test).min();
-        let pair = |what: &str, ours, other| Pair {
-            what: format!("test error, {what}"),
-            unit: POINTS,
-            step: one_image(images),
-            ours,
-            other,
-        };
+        let pair = |what: &str, ours, other| test_errors(what, images, ours, other);
         let of = |shared| self.errors(Norm::Batch, shared, 0);
         let text = "At the training length, statistics per time step give a lower test error than shared ones";
         let shared = pair("batch norm, per step − shared", of(false), of(true));
