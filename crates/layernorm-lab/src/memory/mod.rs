@@ -123,11 +123,12 @@ pub(crate) fn of_run(spec: &Spec, image: [usize; 2]) -> f64 {
     let evaluated = if spec.norm == Norm::Batch { 1.0 } else { PASSING };
     let trials = spec.trials.iter().map(|trial| {
         let part = if trial.as_in_training { 1.0 } else { evaluated };
-        (trial.batch.min(spec.test), trial.blank_rows, part)
+        let rows = image[0].saturating_add(trial.blank_rows).saturating_mul(trial.repeats.saturating_add(1));
+        (trial.batch.min(spec.test), rows, part)
     });
-    let batches = trials.chain([(spec.batch_size, 0, 1.0), (EVALUATED, 0, evaluated)]);
-    let of_batch = |(images, blank, part): (usize, usize, f64)| {
-        part * images as f64 * size(&spec.arch, spec.norm, [image[0].saturating_add(blank), image[1]]).activations
+    let batches = trials.chain([(spec.batch_size, image[0], 1.0), (EVALUATED, image[0], evaluated)]);
+    let of_batch = |(images, rows, part): (usize, usize, f64)| {
+        part * images as f64 * size(&spec.arch, spec.norm, [rows, image[1]]).activations
     };
     let most = batches.map(of_batch).fold(0.0, f64::max);
     of_numbers(size(&spec.arch, spec.norm, image).parameters, most)

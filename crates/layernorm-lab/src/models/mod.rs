@@ -15,6 +15,7 @@ mod norm;
 pub(crate) mod numbers;
 mod recurrent;
 mod start;
+mod states;
 mod steps;
 mod taps;
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub use norm::Norm;
 pub(crate) use recurrent::network as initial;
 pub(crate) use start::Draw as ParameterDraw;
 pub use start::Start;
+pub use states::{StepState, StepStatistics};
 pub use taps::{Seen, Taps};
 
 use crate::data::CLASSES;
@@ -326,6 +328,34 @@ impl Net {
         match self {
             Net::Mlp(net) => net.layers(),
             _ => Vec::new(),
+        }
+    }
+
+    /// Pre-activations, cell state and hidden state of the last layer at every time step; `None` if the network has no
+    /// time steps.
+    pub fn states(&self, images: Tensor<3>) -> Option<Vec<StepState>> {
+        match self {
+            Net::Rnn(net) | Net::Gru(net) | Net::Lstm(net) => Some(net.states(images)),
+            _ => None,
+        }
+    }
+
+    /// The running statistics of every time step; empty if the network has none.
+    pub fn step_statistics(&self) -> Vec<StepStatistics> {
+        match self {
+            Net::Rnn(net) | Net::Gru(net) | Net::Lstm(net) => net.statistics(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The network with the same running statistics for all time steps: those of all steps together. Networks without
+    /// statistics per time step are unchanged.
+    pub fn with_shared_statistics(self) -> Net {
+        match self {
+            Net::Rnn(net) => Net::Rnn(net.with_shared_statistics()),
+            Net::Gru(net) => Net::Gru(net.with_shared_statistics()),
+            Net::Lstm(net) => Net::Lstm(net.with_shared_statistics()),
+            other => other,
         }
     }
 

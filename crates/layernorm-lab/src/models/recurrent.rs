@@ -12,6 +12,7 @@
 
 use super::dense::{Dense, lengths, normalized};
 use super::start::Draw;
+use super::states::{self, StepState, StepStatistics};
 use super::steps::StepCell;
 use super::{LOGITS, Norm, Reads, RecurrentSize, Start, Taps, Weight};
 use burn::module::{Module, Param, ParamId};
@@ -116,6 +117,32 @@ impl Reader {
             Cells::Steps(cell) => cell.forward(x, Some(&mut marks)),
         };
         (self.last.forward(h), marks)
+    }
+
+    /// a, c and h of the last layer at every time step.
+    pub(super) fn states(&self, images: Tensor<3>) -> Vec<StepState> {
+        let x = self.sequence(images);
+        match &self.cells {
+            Cells::Fused(fused) => states::fused(&fused.weighted(), x),
+            Cells::Steps(cell) => cell.states(x),
+        }
+    }
+
+    /// The running statistics of its batch norms.
+    pub(super) fn statistics(&self) -> Vec<StepStatistics> {
+        match &self.cells {
+            Cells::Fused(_) => Vec::new(),
+            Cells::Steps(cell) => cell.statistics(),
+        }
+    }
+
+    /// With the same running statistics for all time steps.
+    pub(super) fn with_shared_statistics(self) -> Reader {
+        let cells = match self.cells {
+            Cells::Steps(cell) => Cells::Steps(cell.with_shared_statistics()),
+            fused => fused,
+        };
+        Reader { cells, ..self }
     }
 
     /// `[B, steps, inputs per step]`.

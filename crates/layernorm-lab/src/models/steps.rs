@@ -17,6 +17,7 @@ use super::Norm;
 use super::norm::unbiased;
 use super::recurrent::marked;
 use super::start::Draw;
+use super::states::{self, StepState, StepStatistics, part, pooled};
 use burn::module::{Module, Param, ParamId, RunningState};
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -74,6 +75,12 @@ struct Weights {
     bias: Tensor<2>,
 }
 
+/// h and c `[B, H]`. Only an LSTM uses c.
+struct State {
+    h: Tensor<2>,
+    c: Tensor<2>,
+}
+
 /// Running mean and variance of a step.
 #[derive(Module, Debug)]
 pub struct Moments {
@@ -109,6 +116,27 @@ impl StepCell {
 
     /// The last h `[B, H]` of sequences `[B, T, I]`; with `marks`, the loss can be differentiated by h of every step.
     pub(super) fn forward(&self, x: Tensor<3>, mut marks: Option<&mut Vec<Tensor<3>>>) -> Tensor<2> {
+        self.run(x, |_, mut state| {
+            if let Some(marks) = &mut marks {
+                state.h = marked(state.h.unsqueeze_dim(0), marks).squeeze_dim(0);
+            }
+            state
+        })
+    }
+
+    /// a, c and h of every step.
+    pub(super) fn states(&self, x: Tensor<3>) -> Vec<StepState> {
+        let mut seen = Vec::new();
+        self.run(x, |a, state| {
+            let c = (self.kind == Kind::Lstm).then(|| state.c.clone());
+            seen.push(StepState { a: Tensor::cat(a, 1), c, h: state.h.clone() });
+            state
+        });
+        seen
+    }
+
+    /// The last h; `after` sees the pre-activations a of each step, in parts, and its state.
+    fn run(&self, x: Tensor<3>, mut after: impl FnMut(Vec<Tensor<2>>, State) -> State) -> Tensor<2> {
         let [batch, steps, _] = x.dims();
         let [_, hidden] = self.recurrent.dims();
         let weights = Weights {
@@ -116,45 +144,65 @@ impl StepCell {
             recurrent: self.recurrent.val().transpose(),
             bias: self.bias.val().unsqueeze_dim(0),
         };
-        let mut h = Tensor::<2>::zeros([batch, hidden], &x.device());
-        let mut c = h.clone();
+        let zero = Tensor::<2>::zeros([batch, hidden], &x.device());
+        let mut state = State { c: zero.clone(), h: zero };
         for step in 0..steps {
             // One product per step: the gradient of a slice of one product for all steps would be as large as the whole
             // at every step.
             let input = x.clone().narrow(1, step, 1).squeeze_dim::<2>(1);
-            (h, c) = self.step(&weights, input, h, c, step);
-            if let Some(marks) = &mut marks {
-                h = marked(h.unsqueeze_dim(0), marks).squeeze_dim(0);
-            }
+            let (a, next) = self.step(&weights, input, state, step);
+            state = after(a, next);
         }
-        h
+        state.h
     }
 
-    /// h and c after a step, from x, h and c. Only an LSTM uses c.
-    fn step(&self, of: &Weights, x: Tensor<2>, h: Tensor<2>, c: Tensor<2>, step: usize) -> (Tensor<2>, Tensor<2>) {
+    /// a and the state after a step, from x and the state before it.
+    fn step(&self, of: &Weights, x: Tensor<2>, State { h, c }: State, step: usize) -> (Vec<Tensor<2>>, State) {
         let hidden = h.dims()[1];
         let normed = |norm: &Option<StepNorm>, x: Tensor<2>| match norm {
             Some(norm) => norm.forward(x, step),
             None => x,
         };
-        let gate = |a: &Tensor<2>, number: usize| a.clone().narrow(1, number * hidden, hidden);
         let from_input = normed(&self.input_norm, x.matmul(of.input.clone()));
         let from_state = normed(&self.recurrent_norm, h.clone().matmul(of.recurrent.clone()));
         let bias = of.bias.clone();
         match self.kind {
             Kind::Lstm => {
                 let a = from_input + from_state + bias;
-                let c = sigmoid(gate(&a, 1)) * c + sigmoid(gate(&a, 0)) * gate(&a, 2).tanh();
-                (sigmoid(gate(&a, 3)) * normed(&self.cell_norm, c.clone()).tanh(), c)
+                let [i, f, g, o] = [0, 1, 2, 3].map(|number| part(&a, number, hidden));
+                let c = sigmoid(f) * c + sigmoid(i) * g.tanh();
+                let h = sigmoid(o) * normed(&self.cell_norm, c.clone()).tanh();
+                (vec![a], State { h, c })
             }
             Kind::Gru => {
-                let (p, q) = (from_input + bias, from_state);
-                let [r, z] = [0, 1].map(|number| sigmoid(gate(&p, number) + gate(&q, number)));
-                let n = (gate(&p, 2) + r * gate(&q, 2)).tanh();
-                (h.clone() + z * (n - h), c)
+                let [r, z, n] = states::gru(&(from_input + bias), &from_state, hidden);
+                let (a, z, n) = (vec![r, z.clone(), n.clone()], sigmoid(z), n.tanh());
+                (a, State { h: h.clone() + z * (n - h), c })
             }
-            Kind::Rnn => ((normed(&self.sum_norm, from_input + from_state) + bias).tanh(), c),
+            Kind::Rnn => {
+                let a = normed(&self.sum_norm, from_input + from_state) + bias;
+                (vec![a.clone()], State { h: a.tanh(), c })
+            }
         }
+    }
+
+    /// The running statistics of its batch norms.
+    pub(super) fn statistics(&self) -> Vec<StepStatistics> {
+        let norms = [
+            ("W x", &self.input_norm),
+            ("U h", &self.recurrent_norm),
+            ("c", &self.cell_norm),
+            ("W x + U h", &self.sum_norm),
+        ];
+        let of = |(of, norm): (&'static str, &Option<StepNorm>)| norm.as_ref()?.statistics(of);
+        norms.into_iter().filter_map(of).collect()
+    }
+
+    /// The same statistics for all steps.
+    pub(super) fn with_shared_statistics(mut self) -> StepCell {
+        let norms = [&mut self.input_norm, &mut self.recurrent_norm, &mut self.cell_norm, &mut self.sum_norm];
+        norms.into_iter().flatten().for_each(StepNorm::share_statistics);
+        self
     }
 
     /// Sets the momentum of the running statistics; returns whether there are any.
@@ -201,6 +249,25 @@ impl StepNorm {
         moments.mean.update(trained.running_mean);
         moments.var.update(unbiased(trained.running_var, var, self.momentum, cases));
         trained.output
+    }
+
+    /// The running statistics; `None` for RMS norm.
+    fn statistics(&self, of: &'static str) -> Option<StepStatistics> {
+        let numbers = |state: &RunningState<Tensor<1>>| state.value_sync().into_data().try_into_vec_as::<f32>().ok();
+        let all = |state: fn(&Moments) -> &RunningState<Tensor<1>>| {
+            self.running.iter().map(|moments| numbers(state(moments))).collect::<Option<Vec<_>>>()
+        };
+        let (means, variances) = (all(|moments| &moments.mean)?, all(|moments| &moments.var)?);
+        (!means.is_empty()).then_some(StepStatistics { of, means, variances })
+    }
+
+    /// Replaces the running statistics of all steps by those of all steps together.
+    fn share_statistics(&mut self) {
+        let states = |moments: &Moments| [&moments.mean, &moments.var].map(RunningState::value_sync);
+        let moments: Vec<[Tensor<1>; 2]> = self.running.iter().map(states).collect();
+        let Some([first, _]) = moments.first() else { return };
+        let [mean, var] = pooled(&moments, &first.device()).map(RunningState::new);
+        self.running = vec![Moments { mean, var }];
     }
 
     /// RMS norm of rows, or of both parts of each row.

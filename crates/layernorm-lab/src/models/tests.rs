@@ -3,6 +3,7 @@ mod fits;
 mod norms;
 mod recurrent;
 mod start;
+mod states;
 
 use super::*;
 use burn::module::{ModuleVisitor, Param};

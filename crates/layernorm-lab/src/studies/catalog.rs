@@ -8,6 +8,7 @@ use super::correlation::Correlation;
 use super::depth::Depth;
 use super::draw::{Draw, DrawPaper};
 use super::effective_rate::EffectiveRate;
+use super::dynamics::HiddenDynamics;
 use super::epsilon::Epsilon;
 use super::gain_bias::GainBias;
 use super::generalization::Generalization;
@@ -19,6 +20,7 @@ use super::learning_rate::LearningRate;
 use super::robustness::Robustness;
 use super::sequence_length::SequenceLength;
 use super::stream::Streams;
+use super::step_statistics::StepStatistics;
 use super::train_test::TrainTest;
 use super::worked_example::WorkedExample;
 
@@ -34,6 +36,7 @@ pub fn all() -> Vec<&'static dyn Study> {
         &TrainTest,
         &Depth,
         &GradientFlow,
+        &HiddenDynamics,
         &Correlation,
         &Activations,
         &InducedShift,
@@ -43,6 +46,7 @@ pub fn all() -> Vec<&'static dyn Study> {
         &SequenceLength,
         &Draw,
         &DrawPaper,
+        &StepStatistics,
         &GainBias,
         &Epsilon,
         &Implementations,

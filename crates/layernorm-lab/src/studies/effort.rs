@@ -41,7 +41,8 @@ struct Cost {
 pub(crate) fn of_training(spec: &Spec) -> f64 {
     let batch_of_steps = spec.norm == Norm::Batch && spec.arch.as_recurrent().is_some();
     let settled = if batch_of_steps { SETTLED.min(spec.train) } else { 0 };
-    let evaluated = (spec.evaluations + 1) * (spec.validation + settled) + (1 + spec.trials.len()) * spec.test;
+    let readings = 1 + spec.trials.iter().map(|trial| 1 + trial.repeats).sum::<usize>();
+    let evaluated = (spec.evaluations + 1) * (spec.validation + settled) + readings * spec.test;
     // The shift of each layer's gradient is one training step per layer.
     let layers = if let Arch::Mlp { hidden, .. } = &spec.arch { hidden.len() } else { 0 };
     let probed = if spec.probes.shift { layers + 1 } else { 0 } + usize::from(spec.probes.weights);

@@ -228,6 +228,11 @@ pub(crate) fn one_image(images: Option<usize>) -> f64 {
     100.0 / images.unwrap_or(1).max(1) as f64
 }
 
+/// Test errors of two conditions in percent, on this many images.
+pub(crate) fn test_errors(what: &str, images: Option<usize>, ours: BySeed, other: BySeed) -> Pair {
+    Pair { what: format!("test error, {what}"), unit: POINTS, step: one_image(images), ours, other }
+}
+
 /// The mean of a run's validation losses during training, each at most [`GUESSING`]: the lower, the faster it learned.
 /// `None` if there are none, or if one is missing although the run did not diverge.
 pub(crate) fn mean_loss(ran: &Ran) -> Option<f64> {

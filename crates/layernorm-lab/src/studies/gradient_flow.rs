@@ -10,13 +10,14 @@
 //! (The first layer has 784 inputs and the last has 10 outputs, so their gradients differ for reasons other than
 //! depth.)
 
+mod flow;
 mod pictures;
 #[cfg(test)]
 mod tests;
 
 use super::trained;
 use super::{RunPlan, Settings, Study, tools};
-use crate::models::{Activation, Arch, Norm, Reads};
+use crate::models::{Activation, Arch, Norm, Reads, RecurrentSize};
 use crate::records::Record;
 use crate::report::Story;
 use crate::training::{Probes, Spec};
@@ -29,12 +30,24 @@ pub struct GradientFlow;
 struct Entry {
     id: &'static str,
     title: &'static str,
+    /// Its name among the other networks of its kind.
+    label: &'static str,
+    /// The animation that shows it; networks with the same positions can share one.
+    chart: &'static str,
     arch: Arch,
+    /// Factor for the initial weights.
+    weight_scale: f64,
+    /// Whether the images are reduced to half of their rows and columns.
+    halved: bool,
+    norms: &'static [Norm],
     steps: usize,
     batch_size: usize,
+    evaluations: usize,
 }
 
 const NORMS: [Norm; 4] = [Norm::None, Norm::Batch, Norm::Layer, Norm::Rms];
+/// Batch norm and RMS norm are slow in a recurrent network.
+const FAST: [Norm; 2] = [Norm::None, Norm::Layer];
 /// Hidden layers of the deep networks.
 const LAYERS: usize = 10;
 /// Frames of the animation, besides the start.
@@ -42,20 +55,90 @@ const MOMENTS: usize = 20;
 /// Epochs of the full study. An LSTM over pixels takes 28 times as long as one over rows, so it gets fewer.
 const FULL_EPOCHS: usize = 5;
 const PIXEL_EPOCHS: usize = 1;
+/// Steps of the full study for the networks over halved images, and for the RNN and the GRU over all pixels.
+const FULL_STEPS: usize = 150;
+/// Their validation images: with all of them, evaluations would take longer than training.
+const FULL_VALIDATION: usize = 1000;
+/// Factors for weights that are too small and too large. With weights uniform in ±k/√f, summed inputs have the standard
+/// deviation s = k/√3 times that of the inputs. For a small k, tanh is nearly linear, and a layer multiplies the gradient
+/// by s. For a large k, the inputs of a layer are near ±1 and tanh' is not near 0 for about one unit in s, so that a
+/// layer multiplies the gradient by about 0.7·√s. (With ReLU, large weights would not show: gradients grow towards the
+/// input as fast as activations shrink, and the gradient of a weight is their product.)
+const SMALL: f64 = 0.3;
+const LARGE: f64 = 20.0;
+
+/// The animations: their ids and titles.
+const CHARTS: [(&str, &str); 9] = [
+    ("relu", "Deep MLP, ReLU"),
+    ("tanh", "Deep MLP, tanh"),
+    ("small", "Deep MLP, tanh, weights too small"),
+    ("large", "Deep MLP, tanh, weights too large"),
+    ("rows", "LSTM over rows"),
+    ("rows-others", "RNN and GRU over rows"),
+    ("halved", "RNN, GRU and LSTM over 196 pixels"),
+    ("pixels", "LSTM over 784 pixels"),
+    ("pixels-others", "RNN and GRU over 784 pixels"),
+];
 
 fn entries(full: bool) -> Vec<Entry> {
     let deep =
         |activation| Arch::Mlp { hidden: vec![if full { 128 } else { 32 }; LAYERS], activation, output_norm: false };
-    let mlp = |id, title, activation| Entry { id, title, arch: deep(activation), steps: 200, batch_size: 64 };
-    let lstm =
-        |id, title, hidden, reads| Entry { id, title, arch: Arch::lstm(hidden, reads), steps: 150, batch_size: 32 };
+    let mlp = |id, title, label, activation| Entry {
+        id,
+        title,
+        label,
+        chart: id,
+        arch: deep(activation),
+        weight_scale: 1.0,
+        halved: false,
+        norms: &NORMS,
+        steps: 200,
+        batch_size: 64,
+        evaluations: MOMENTS,
+    };
+    let scaled = |id, title, label, weight_scale| Entry {
+        weight_scale,
+        steps: 100,
+        evaluations: 10,
+        ..mlp(id, title, label, Activation::Tanh)
+    };
+    let network = |id, title, label, chart, arch| Entry {
+        chart,
+        arch,
+        steps: 150,
+        batch_size: 32,
+        ..mlp(id, title, label, Activation::Tanh)
+    };
+    let others = |entry: Entry| Entry { norms: &FAST, ..entry };
+    let halved = |entry: Entry| Entry {
+        halved: true,
+        norms: if full && entry.id == "lstm-halved" { &NORMS } else { &FAST },
+        steps: 60,
+        evaluations: 10,
+        ..entry
+    };
+    let size = |hidden, reads| RecurrentSize { hidden, reads, layers: 1 };
+    let rows = size(if full { 128 } else { 32 }, Reads::Rows);
+    let half = size(if full { 64 } else { 32 }, Reads::Pixels);
     let mut entries = vec![
-        mlp("relu", "Deep MLP, ReLU", Activation::Relu),
-        mlp("tanh", "Deep MLP, tanh", Activation::Tanh),
-        lstm("rows", "LSTM over rows", if full { 128 } else { 32 }, Reads::Rows),
+        mlp("relu", "Deep MLP, ReLU", "ReLU", Activation::Relu),
+        mlp("tanh", "Deep MLP, tanh", "tanh", Activation::Tanh),
+        scaled("small", "Deep MLP, tanh, weights × 0.3", "tanh, weights × 0.3", SMALL),
+        scaled("large", "Deep MLP, tanh, weights × 20", "tanh, weights × 20", LARGE),
+        network("rows", "LSTM over rows", "LSTM, rows", "rows", Arch::Lstm(rows)),
+        others(network("rnn-rows", "RNN over rows", "RNN, rows", "rows-others", Arch::Rnn(rows))),
+        others(network("gru-rows", "GRU over rows", "GRU, rows", "rows-others", Arch::Gru(rows))),
+        halved(network("rnn-halved", "RNN over 196 pixels", "RNN, 196", "halved", Arch::Rnn(half))),
+        halved(network("gru-halved", "GRU over 196 pixels", "GRU, 196", "halved", Arch::Gru(half))),
+        halved(network("lstm-halved", "LSTM over 196 pixels", "LSTM, 196", "halved", Arch::Lstm(half))),
     ];
     if full {
-        entries.push(lstm("pixels", "LSTM over 784 pixels", 64, Reads::Pixels));
+        let pixels = size(64, Reads::Pixels);
+        entries.extend([
+            network("pixels", "LSTM over 784 pixels", "LSTM, 784", "pixels", Arch::Lstm(pixels)),
+            others(network("rnn-pixels", "RNN over 784 pixels", "RNN, 784", "pixels-others", Arch::Rnn(pixels))),
+            others(network("gru-pixels", "GRU over 784 pixels", "GRU, 784", "pixels-others", Arch::Gru(pixels))),
+        ]);
     }
     entries
 }
@@ -94,8 +177,9 @@ impl Entry {
 
     fn spec(&self, norm: Norm, seed: u64, settings: &Settings) -> Spec {
         let mut spec = Spec::new(self.arch.clone(), norm, seed, &settings.data);
-        (spec.steps, spec.batch_size, spec.evaluations) = (self.steps, self.batch_size, MOMENTS);
+        (spec.steps, spec.batch_size, spec.evaluations) = (self.steps, self.batch_size, self.evaluations);
         (spec.learning_rate, spec.validation, spec.test) = (2e-3, 250, 0);
+        (spec.start.weight_scale, spec.images.halved) = (self.weight_scale, self.halved);
         let through_time = self.through_time();
         spec.probes = Probes { gradients: !through_time, time: through_time, ..Probes::default() };
         if settings.full {
@@ -103,6 +187,9 @@ impl Entry {
             spec.batch_size = 64;
             let epochs = if self.id == "pixels" { PIXEL_EPOCHS } else { FULL_EPOCHS };
             spec.steps = epochs * spec.steps_of_epoch();
+            if self.halved || self.chart == "pixels-others" {
+                (spec.steps, spec.validation) = (spec.steps.min(FULL_STEPS), spec.validation.min(FULL_VALIDATION));
+            }
         }
         trained::chosen(spec, settings)
     }
@@ -121,7 +208,7 @@ impl Study for GradientFlow {
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         let mut plans = Vec::new();
         for entry in entries(settings.full) {
-            for norm in NORMS {
+            for &norm in entry.norms {
                 let case = trained::case(entry.id, norm);
                 let of = |seed| trained::plan(self.name(), &case, entry.spec(norm, seed, settings), settings);
                 plans.extend(tools::seeds(settings).map(of));

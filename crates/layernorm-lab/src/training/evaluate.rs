@@ -24,6 +24,8 @@ pub(super) struct Preprocessor {
     pub(super) shift: f64,
     /// Number of blank rows before the image.
     pub(super) blank_rows: usize,
+    /// How many more times the image is read.
+    pub(super) repeats: usize,
 }
 
 impl Preprocessor {
@@ -31,10 +33,15 @@ impl Preprocessor {
     pub(super) fn gather(&self, digits: &Digits, indices: &[usize], device: &Device) -> Cases {
         let mut pixels = Vec::new();
         digits.gather(indices, &self.scaling, &mut pixels);
-        let (rows, columns) = (digits.rows() + self.blank_rows, digits.columns());
+        let columns = digits.columns();
+        let rows = (digits.rows() + self.blank_rows) * (1 + self.repeats);
         if self.blank_rows > 0 {
             let blank = vec![self.scaling.of(0); self.blank_rows * columns];
             pixels = pixels.chunks(digits.pixels()).flat_map(|image| [&blank[..], image].concat()).collect();
+        }
+        if self.repeats > 0 {
+            let once = pixels.len() / indices.len().max(1);
+            pixels = pixels.chunks(once.max(1)).flat_map(|image| image.repeat(1 + self.repeats)).collect();
         }
         if (self.scale, self.shift) != (1.0, 0.0) {
             let (scale, shift) = (self.scale as f32, self.shift as f32);
@@ -112,11 +119,14 @@ pub(super) fn attempt(
         scale: preprocessor.scale * trial.scale,
         shift: preprocessor.shift * trial.scale + trial.shift,
         blank_rows: trial.blank_rows,
+        repeats: trial.repeats,
         ..preprocessor.clone()
     };
     let found = if trial.as_in_training {
         evaluate(&copy(net), digits, count, &preprocessor, trial.batch, device)?
     } else {
+        let shared = trial.shared_statistics.then(|| net.clone().with_shared_statistics());
+        let net = shared.as_ref().unwrap_or(net);
         evaluate(net, digits, count, &preprocessor, trial.batch, &device.clone().inner())?
     };
     Ok(Test { name: trial.name.clone(), ..found })

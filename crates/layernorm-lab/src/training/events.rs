@@ -168,6 +168,61 @@ pub struct Angle {
     pub cosine: Option<f64>,
 }
 
+/// `dynamics`: the states of a recurrent network at each time step, over some images, to five digits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Dynamics {
+    /// Number of completed steps.
+    pub step: usize,
+    /// Mean norm of the hidden state h.
+    pub hidden: Vec<Option<f64>>,
+    /// Mean and standard deviation of the cell state c; empty without one.
+    pub cell: Vec<[Option<f64>; 2]>,
+    /// The gates.
+    pub gates: Vec<GateDynamics>,
+}
+
+/// The pre-activations of a gate at each time step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct GateDynamics {
+    /// Its name.
+    pub gate: String,
+    /// Means.
+    pub mean: Vec<Option<f64>>,
+    /// Standard deviations.
+    pub deviation: Vec<Option<f64>>,
+    /// Share whose sigmoid is below 0.05 or above 0.95, or whose |tanh| is above 0.95.
+    pub saturated: Vec<Option<f64>>,
+}
+
+/// `statistics`: running statistics of batch norm at each time step, for inference.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// The norms of the cell; empty without batch norm.
+    pub norms: Vec<NormStatistics>,
+}
+
+/// Running statistics of a batch norm at each time step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NormStatistics {
+    /// What is normalized.
+    pub of: String,
+    /// Mean over the units of |running mean|.
+    pub mean_size: Vec<Option<f64>>,
+    /// Mean over the units of the running variance.
+    pub variance: Vec<Option<f64>>,
+    /// The first units.
+    pub units: Vec<UnitStatistics>,
+}
+
+/// Running statistics of a unit at each time step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct UnitStatistics {
+    /// Means.
+    pub mean: Vec<Option<f64>>,
+    /// Variances.
+    pub variance: Vec<Option<f64>>,
+}
+
 /// `diverged`: the loss became NaN or infinite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Diverged {

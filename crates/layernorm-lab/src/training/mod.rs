@@ -20,13 +20,16 @@
 //! | `affine` | with it, if probed | γ and β of each norm |
 //! | `shift` | with it, if probed | how far the next step moves the layers' inputs and gradients |
 //! | `weights` | with it, if probed | ‖W‖, ‖∂L/∂W‖ and the angle between them |
+//! | `dynamics` | with it, if probed | states and gates of a recurrent network at each time step |
 //! | `diverged` | when the loss becomes NaN or infinite; the run ends there | the step |
 //! | `trial` | at the end, for each trial | loss and accuracy on the test images as modified by the trial, or on the training images |
+//! | `statistics` | at the end, if probed | running statistics of batch norm at each time step |
 //! | `test` | at the end | loss and accuracy on the test images |
 
 pub(crate) mod adam;
 pub(crate) mod checkpoint;
 mod container;
+mod dynamics;
 mod evaluate;
 pub mod events;
 mod probes;

@@ -9,7 +9,7 @@ use super::checkpoint::copy;
 use super::evaluate::{Cases, loss, numbers};
 use super::events::{Activations, Correlation, Gradients, Moments, finite};
 use super::run::{Model, json};
-use super::{Probes, Spec};
+use super::{Probes, Spec, dynamics};
 use crate::models::{Net, Seen, Taps, Weight};
 use crate::records::RunFile;
 use crate::studies::Error;
@@ -27,7 +27,7 @@ pub(super) fn look(
     file: &mut RunFile,
 ) -> Result<(), Error> {
     let net = &model.net;
-    let Probes { gradients, time, affine, shift, weights, .. } = spec.probes;
+    let Probes { gradients, time, affine, shift, weights, dynamics, .. } = spec.probes;
     if gradients {
         file.event("gradients", json(&gradients_of_layers(&copy(net), step, batch)?)?)?;
     }
@@ -42,6 +42,9 @@ pub(super) fn look(
     }
     if weights && let Some(event) = weights::of_layers(&copy(net), spec, step, batch)? {
         file.event("weights", json(&event)?)?;
+    }
+    if dynamics && let Some(event) = dynamics::dynamics(&copy(net), spec, step, &batch.images)? {
+        file.event("dynamics", json(&event)?)?;
     }
     look_at_units(net, spec, step, batch, file)
 }

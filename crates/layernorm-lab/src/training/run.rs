@@ -5,7 +5,7 @@ use super::checkpoint::{self, Progress};
 use super::evaluate::{Cases, Preprocessor, attempt, evaluate, loss, numbers, right};
 use super::events::{Diverged, Evaluate, finite};
 use super::schedule::{ORDER, Order};
-use super::{Optimizer, Spec, Stream, probes};
+use super::{Optimizer, Spec, Stream, dynamics, probes};
 use crate::data::{Dataset, Digits, Scaling, Split};
 use crate::models::{Net, Norm, Taps};
 use crate::records::RunFile;
@@ -129,7 +129,7 @@ impl<'a> Run<'a> {
         let validation = spec.images.apply(&validation).into_owned();
         let test = spec.images.apply(&data.test);
         let scaling = Scaling::standard(&train);
-        let preprocessor = Preprocessor { scaling, scale: spec.input_scale, shift: 0.0, blank_rows: 0 };
+        let preprocessor = Preprocessor { scaling, scale: spec.input_scale, shift: 0.0, blank_rows: 0, repeats: 0 };
         let device = Device::flex().autodiff();
         let image = [train.rows(), train.columns()];
         let net = Net::new(&spec.arch, spec.norm, image, &spec.start, &device).map_err(Error::Run)?;
@@ -282,6 +282,9 @@ impl<'a> Run<'a> {
                 checkpoint::save(file, place, model).map_err(Error::Run)?;
                 saved = Instant::now();
             }
+        }
+        if self.spec.probes.statistics && file.record().named("statistics").next().is_none() {
+            file.event("statistics", json(&dynamics::statistics(&net))?)?;
         }
         if self.spec.test > 0 && file.record().named("test").next().is_none() {
             let inner = self.device.clone().inner();

@@ -138,6 +138,12 @@ pub struct Probes {
     /// The length of each layer's weights and their angle to the gradient; in an MLP only.
     #[serde(default, skip_serializing_if = "is_false")]
     pub weights: bool,
+    /// The states of a recurrent network at each time step.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub dynamics: bool,
+    /// Running statistics of batch norm at each time step, at the end of the run.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub statistics: bool,
 }
 
 fn is_zero(number: &usize) -> bool {
@@ -166,6 +172,12 @@ pub struct Trial {
     /// Whether it uses the run's training images instead of the test images.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub on_training_images: bool,
+    /// How many more times the image is read, which lengthens the sequence.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeats: usize,
+    /// Whether batch norm uses the same running statistics at all time steps.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub shared_statistics: bool,
 }
 
 impl Trial {
@@ -179,6 +191,8 @@ impl Trial {
             batch: 250,
             as_in_training: false,
             on_training_images: false,
+            repeats: 0,
+            shared_statistics: false,
         }
     }
 }
@@ -264,10 +278,12 @@ impl Spec {
             stream.check(&data.train.labels()[..self.train]).map_err(Error::Run)?;
         }
         let fixed = self.arch.as_recurrent().is_none();
-        if let Some(trial) = self.trials.iter().find(|trial| trial.blank_rows > 0 && fixed) {
-            let (trial, rows, arch) = (&trial.name, trial.blank_rows, self.arch.name());
+        let longer = |trial: &Trial| [(trial.blank_rows, "blank rows"), (trial.repeats, "repeats")];
+        let all = self.trials.iter().flat_map(|trial| longer(trial).map(|(count, what)| (&trial.name, count, what)));
+        if let Some((trial, count, what)) = all.into_iter().find(|(_, count, _)| fixed && *count > 0) {
+            let arch = self.arch.name();
             return refuse(format!(
-                "trial {trial}: expected no blank rows for a network with fixed input size, {arch}, found {rows}"
+                "trial {trial}: expected no {what} for a network with fixed input size, {arch}, found {count}"
             ));
         }
         Ok(())

@@ -2,12 +2,12 @@
 
 use super::*;
 
-const HIDDEN: usize = 7;
-const BATCH: usize = 5;
+pub(super) const HIDDEN: usize = 7;
+pub(super) const BATCH: usize = 5;
 
 /// The cells from the top of `steps.rs` in f64, computed one number at a time.
-struct Plain {
-    kind: Kind,
+pub(super) struct Plain {
+    pub(super) kind: Kind,
     norm: Norm,
     epsilon: f64,
     /// Batch norm uses the running statistics.
@@ -15,10 +15,10 @@ struct Plain {
     parameters: BTreeMap<String, Vec<f64>>,
 }
 
-type Rows = Vec<Vec<f64>>;
+pub(super) type Rows = Vec<Vec<f64>>;
 
 impl Plain {
-    fn of(net: &Net, kind: Kind, norm: Norm, start: &Start, inference: bool) -> Plain {
+    pub(super) fn of(net: &Net, kind: Kind, norm: Norm, start: &Start, inference: bool) -> Plain {
         let wide = |numbers: Numbers| numbers.values.into_iter().map(f64::from).collect();
         let parameters = parameters(net).into_iter().map(|(name, numbers)| (name, wide(numbers))).collect();
         Plain { kind, norm, epsilon: start.epsilon, inference, parameters }
@@ -34,14 +34,14 @@ impl Plain {
     }
 
     /// Rows `[B, n]` times a weight `[units, n]`.
-    fn product(&self, weight: &str, rows: &Rows) -> Rows {
+    pub(super) fn product(&self, weight: &str, rows: &Rows) -> Rows {
         let weight = self.get(weight).unwrap();
         let dot = |w: &[f64], x: &[f64]| w.iter().zip(x).map(|(w, x)| w * x).sum();
         rows.iter().map(|row| weight.chunks(row.len()).map(|w| dot(w, row)).collect()).collect()
     }
 
     /// A norm of rows `[B, units]` at a step.
-    fn normalized(&self, name: &str, step: usize, rows: Rows) -> Rows {
+    pub(super) fn normalized(&self, name: &str, step: usize, rows: Rows) -> Rows {
         let units = rows[0].len();
         let scaled = |x: f64, mean: f64, variance: f64| (x - mean) / (variance + self.epsilon).sqrt();
         let moments = |numbers: &[f64]| {
@@ -87,7 +87,7 @@ impl Plain {
     }
 
     /// h and c after a step, from W x, U h, h and c.
-    fn step(&self, step: usize, [wx, uh]: [Rows; 2], h: Rows, c: Rows) -> [Rows; 2] {
+    pub(super) fn step(&self, step: usize, [wx, uh]: [Rows; 2], h: Rows, c: Rows) -> [Rows; 2] {
         let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
         let each = |f: &dyn Fn(usize, usize) -> f64| -> Rows {
             (0..h.len()).map(|case| (0..HIDDEN).map(|unit| f(case, unit)).collect()).collect()
@@ -137,7 +137,7 @@ impl Plain {
 }
 
 /// All kinds with all norms that they support.
-fn cells() -> impl Iterator<Item = (Kind, Norm)> {
+pub(super) fn cells() -> impl Iterator<Item = (Kind, Norm)> {
     let all = Kind::ALL.into_iter().flat_map(|kind| Norm::ALL.map(|norm| (kind, norm)));
     all.filter(|&(kind, norm)| recurrent(kind, Reads::Rows).refuses(norm).is_none())
 }
@@ -148,7 +148,7 @@ fn readers() -> impl Iterator<Item = (Kind, Norm, Reads)> {
 }
 
 /// Not the default, so that γ, β and ε have an effect.
-fn start() -> Start {
+pub(super) fn start() -> Start {
     Start { gain: 0.8, bias: 0.1, epsilon: 1e-3, ..Start::new(3) }
 }
 
@@ -162,7 +162,7 @@ fn sequence(reads: Reads) -> [usize; 2] {
 
 /// A step has products of 12 numbers, norms and gates: about 30 roundings of numbers below 2. Forget gates are below 1
 /// and the slopes of all functions at most 1, so a step does not amplify its input's error.
-fn tolerance(steps: usize) -> f64 {
+pub(super) fn tolerance(steps: usize) -> f64 {
     steps as f64 * 30.0 * 2.0 * UNIT
 }
 

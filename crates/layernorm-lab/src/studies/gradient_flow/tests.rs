@@ -7,7 +7,7 @@ use serde_json::json;
 #[test]
 fn profiles_of_layers_and_of_time_steps() {
     let records = testing::trained(&GradientFlow, &testing::settings(), 4, |run| {
-        run.contains("relu-layer") || run.contains("rows-none")
+        run.contains("relu-layer") || run.contains("-rows-none") || run.contains("halved-layer")
     });
     let story = GradientFlow.story(&records);
     let frames = |id: &str| match &story.charts.iter().find(|chart| chart.id == id).unwrap().picture {
@@ -18,7 +18,15 @@ fn profiles_of_layers_and_of_time_steps() {
     assert_eq!((layers.len(), layers[0].as_str(), layers[LAYERS].as_str(), moments), (LAYERS + 1, "1", "logits", 5));
     let (steps, _) = frames("flow-rows");
     assert_eq!((steps.len(), steps[27].as_str()), (28, "28"));
-    assert_eq!((story.charts.len(), story.findings.len()), (3, 0));
+    // RNN, GRU and LSTM share a chart, in which every second time step is drawn.
+    assert_eq!(frames("flow-halved").0.len(), 98);
+    let Picture::Frames { series, .. } =
+        &story.charts.iter().find(|chart| chart.id == "flow-rows-others").unwrap().picture
+    else {
+        panic!("frames")
+    };
+    assert_eq!(series, &["RNN, no norm", "GRU, no norm"]);
+    assert_eq!((story.charts.len(), story.findings.len()), (6, 0));
 }
 
 #[test]
@@ -39,7 +47,7 @@ fn the_decay_is_given_in_powers_of_ten() {
     let lost: Vec<_> = records[1].events.iter_mut().filter(|event| event.name == "gradients").collect();
     lost.into_iter().for_each(|event| event.data["norms"] = vec![9.0, 0.0, 1e-2, 1.0, 9.0].into());
     let story = GradientFlow.story(&records);
-    assert_eq!((verdict(&story, "relu-start"), story.notes.len()), (Verdict::Undecided, 4));
+    assert_eq!((verdict(&story, "relu-start"), story.notes.len()), (Verdict::Undecided, 5));
     assert!(story.answer.contains("44.9 without a norm"), "{}", story.answer);
     records[0].events.iter_mut().for_each(|event| event.data["norms"] = serde_json::Value::Null);
     let story = GradientFlow.story(&records);
@@ -68,7 +76,7 @@ fn a_gradient_that_grows_is_not_preserved_either() {
     });
     let story = GradientFlow.story(&records);
     testing::check(&story);
-    for id in ["relu-start", "relu-end", "rows-end"] {
+    for id in ["relu-start", "relu-end", "rows-end", "small-start", "large-end", "rnn-rows-start", "lstm-halved-end"] {
         assert_eq!(verdict(&story, id), Verdict::Supported, "{id}");
     }
     assert_eq!(verdict(&story, "tanh-start"), Verdict::Undecided, "one seed is far from the others");

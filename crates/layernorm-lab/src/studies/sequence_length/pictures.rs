@@ -5,7 +5,7 @@ use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Cell, Chart, Finding, Picture, Series, Story, Table};
 use crate::studies::Study;
-use crate::studies::findings::{BySeed, Claim, POINTS, Pair, by_seed, combined, one_image};
+use crate::studies::findings::{BySeed, Claim, Pair, by_seed, combined, test_errors};
 use crate::studies::tools::{axis, chart, log_axis, story as blank, to_digits};
 use crate::studies::trained::{Ran, Spread, by_norm, cells, image, in_percent, series, trial_error, with, words};
 use std::f64::consts::SQRT_2;
@@ -176,13 +176,7 @@ fn findings(groups: &[Group<'_>], rows: usize) -> Vec<Finding> {
     let errors = |norm, own, blank| of(norm, own).map_or(BySeed::new(), |group| group.errors(blank));
     let layer = |blank| errors(Norm::Layer, false, blank);
     let images = groups.iter().flat_map(|group| &group.runs).map(|ran| ran.trained.spec.test).min();
-    let pair = |what: &str, ours, other| Pair {
-        what: format!("test error, {what}"),
-        unit: POINTS,
-        step: one_image(images),
-        ours,
-        other,
-    };
+    let pair = |what: &str, ours, other| test_errors(what, images, ours, other);
     let mut findings = Vec::new();
     for &blank in &TOLD[1..] {
         let text = format!("At {} time steps, layer norm has a lower test error than batch norm", rows + blank);

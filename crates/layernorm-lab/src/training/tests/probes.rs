@@ -1,7 +1,9 @@
 //! Probes measure correctly at every evaluation and do not affect training.
 
 use super::*;
-use crate::training::events::{Activations, Affine, Correlation, Geometry, Gradients, Moments, Shift, Weights};
+use crate::training::events::{
+    Activations, Affine, Correlation, Dynamics, Geometry, Gradients, Moments, Shift, Statistics, Weights,
+};
 use serde::de::DeserializeOwned;
 
 const ALL: Probes = Probes {
@@ -10,6 +12,8 @@ const ALL: Probes = Probes {
     moments: true,
     correlation: 4,
     activations: 20,
+    dynamics: true,
+    statistics: false,
     geometry: 20,
     affine: true,
     shift: true,
@@ -46,6 +50,7 @@ fn each_probe_alone_writes_its_event_at_each_evaluation() {
         ("moments", Probes { moments: true, ..none }),
         ("correlation", Probes { correlation: 4, ..none }),
         ("activations", Probes { activations: 20, ..none }),
+        ("dynamics", Probes { dynamics: true, ..none }),
         ("geometry", Probes { geometry: 20, ..none }),
         ("shift", Probes { shift: true, ..none }),
         ("weights", Probes { weights: true, ..none }),
@@ -208,5 +213,52 @@ fn the_next_step_shifts_the_inputs_of_every_layer_but_the_first() {
             assert!(slow[1] > Some(0.0) && slow[1] < Some(0.1) && fast[1] > slow[1].map(|x| 10.0 * x), "{slow:?}");
         }
         assert!(slow.cosine[1] > Some(0.99) && fast.cosine[1] < slow.cosine[1], "{slow:?} {fast:?}");
+    }
+}
+
+#[test]
+fn dynamics_of_recurrent_networks_have_every_step_and_gate() {
+    for spec in probed() {
+        let found: Vec<Dynamics> = read(&record_of(&spec), "dynamics");
+        let gates: &[&str] = match spec.arch {
+            Arch::Lstm(_) => &["input", "forget", "candidate", "output"],
+            Arch::Gru(_) => &["reset", "update", "candidate"],
+            Arch::Rnn(_) => &["candidate"],
+            _ => {
+                assert!(found.is_empty(), "{spec:?}");
+                continue;
+            }
+        };
+        assert_eq!(found.len(), 4, "{spec:?}");
+        for Dynamics { hidden, cell, gates: found, .. } in found {
+            // With batch norm, h is 0 in blank rows, where c does not vary.
+            assert!(hidden.len() == 14 && hidden.iter().all(Option::is_some), "{spec:?}");
+            assert!(hidden[13].is_some_and(|norm| norm > 0.0), "{spec:?}");
+            assert_eq!(cell.len(), if gates.len() == 4 { 14 } else { 0 });
+            assert_eq!(found.iter().map(|gate| gate.gate.as_str()).collect::<Vec<_>>(), gates);
+            for gate in found {
+                assert!(gate.deviation.iter().all(|deviation| deviation.is_some_and(|deviation| deviation > 0.0)));
+                assert!(gate.saturated.iter().all(|share| share.is_some_and(|share| (0.0..=1.0).contains(&share))));
+                assert_eq!([gate.mean.len(), gate.deviation.len(), gate.saturated.len()], [14; 3]);
+            }
+        }
+    }
+}
+
+#[test]
+fn statistics_of_batch_norm_are_written_once() {
+    let probes = Probes { statistics: true, ..Probes::default() };
+    for (norm, of) in [(Norm::Batch, &["W x", "U h", "c"][..]), (Norm::Layer, &[])] {
+        let found: Vec<Statistics> = read(&record_of(&Spec { probes, ..lstm(norm) }), "statistics");
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].norms.iter().map(|norm| norm.of.as_str()).collect::<Vec<_>>(), of);
+        for norm in &found[0].norms {
+            assert_eq!([norm.mean_size.len(), norm.variance.len(), norm.units.len()], [14, 14, 4]);
+            assert!(norm.variance.iter().all(|variance| variance.is_some_and(|variance| variance >= 0.0)));
+        }
+        // h is 0 before the first step, so U h does not vary there, and later it does.
+        if let Some(of_state) = found[0].norms.get(1) {
+            assert!(of_state.variance[0] == Some(0.0) && of_state.variance[13].unwrap() > 0.0, "{of_state:?}");
+        }
     }
 }

@@ -13,10 +13,12 @@ fn specs() -> Vec<Spec> {
         activations: 5,
         affine: true,
         correlation: 3,
+        dynamics: true,
         geometry: 5,
         gradients: true,
         moments: true,
         shift: true,
+        statistics: true,
         time: true,
         weights: true,
     };

@@ -35,8 +35,13 @@ fn a_network_says_the_same_after_it_was_saved_and_loaded() {
 fn a_network_sees_pixels_as_in_training() {
     let spec = Spec { input_scale: 0.1, ..mlp(Norm::Batch) };
     let outcome = Place::new(&spec).finish();
-    let preprocessor =
-        Preprocessor { scaling: outcome.scaling.clone(), scale: spec.input_scale, shift: 0.0, blank_rows: 0 };
+    let preprocessor = Preprocessor {
+        scaling: outcome.scaling.clone(),
+        scale: spec.input_scale,
+        shift: 0.0,
+        blank_rows: 0,
+        repeats: 0,
+    };
     let net = outcome.net.clone();
     let model = SavedModel::new(outcome, &spec, IMAGE);
     for (image, prediction) in predictions(&model).iter().enumerate() {

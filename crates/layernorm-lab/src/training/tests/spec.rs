@@ -89,9 +89,9 @@ fn the_learning_rate_is_constant_or_decays_linearly() {
 
 #[test]
 fn settings_are_read_as_they_were_written() {
-    let probes =
-        Probes { gradients: true, time: false, moments: true, correlation: 3, activations: 9, ..Probes::default() };
-    let trials = vec![Trial { scale: 0.1 + 0.2, shift: -1e-300, blank_rows: 3, ..Trial::plain("a") }];
+    let new = Probes { dynamics: true, statistics: true, shift: true, ..Probes::default() };
+    let probes = Probes { gradients: true, time: false, moments: true, correlation: 3, activations: 9, ..new };
+    let trials = vec![Trial { scale: 0.1 + 0.2, shift: -1e-300, blank_rows: 3, repeats: 2, ..Trial::plain("a") }];
     for spec in kinds() {
         let stream = Some(Stream { phases: vec![vec![1, 2], vec![3]] });
         let spec = Spec { probes, trials: trials.clone(), learning_rate: 1.0 / 3.0, warm_up: 3, stream, ..spec };

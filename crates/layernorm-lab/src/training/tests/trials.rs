@@ -80,7 +80,10 @@ fn longer_images_work_with_recurrent_networks_and_are_rejected_by_others() {
         assert_eq!(numbers(&trials[0]), numbers(&test), "{norm}");
         assert!(trials[1].loss.is_some() && trials[1].loss != test.loss, "{norm}: {:?}", trials[1]);
     }
+    let twice = Trial { repeats: 1, ..trial("twice") };
     for spec in kinds().into_iter().filter(|spec| spec.arch.as_recurrent().is_none()) {
+        let error = Place::new(&Spec { trials: vec![twice.clone()], ..spec.clone() }).go(1).unwrap_err();
+        assert!(matches!(&error, Error::Run(what) if what.contains("expected no repeats")), "{error}");
         let error = Place::new(&Spec { trials: vec![longer(3)], ..spec.clone() }).go(1).unwrap_err();
         let expected = ["longer", "expected no blank rows", spec.arch.name(), "found 3"];
         assert!(matches!(&error, Error::Run(what) if expected.iter().all(|part| what.contains(part))), "{error}");
@@ -90,7 +93,7 @@ fn longer_images_work_with_recurrent_networks_and_are_rejected_by_others() {
 #[test]
 fn pixels_are_scaled_shifted_and_preceded_by_background() {
     let (digits, scaling) = (&data().test, Scaling::standard(&data().train));
-    let preprocessor = Preprocessor { scaling: scaling.clone(), scale: 3.0, shift: -0.5, blank_rows: 2 };
+    let preprocessor = Preprocessor { scaling: scaling.clone(), scale: 3.0, shift: -0.5, blank_rows: 2, repeats: 0 };
     let cases = preprocessor.gather(digits, &[7, 4], &Device::flex());
     assert_eq!((cases.images.dims(), &cases.classes[..]), ([2, 16, 14], &[digits.labels()[7], digits.labels()[4]][..]));
     let found: Vec<f32> = cases.images.into_data().try_to_vec().unwrap();
@@ -98,6 +101,29 @@ fn pixels_are_scaled_shifted_and_preceded_by_background() {
     let pixels = [&blank, digits.image(7), &blank, digits.image(4)].concat();
     let expected: Vec<f32> = pixels.iter().map(|&pixel| scaling.of(pixel) * 3.0 - 0.5).collect();
     assert_eq!(found, expected);
+}
+
+#[test]
+fn images_are_read_again_after_their_blank_rows() {
+    let (digits, scaling) = (&data().test, Scaling::standard(&data().train));
+    let preprocessor = Preprocessor { scaling: scaling.clone(), scale: 1.0, shift: 0.0, blank_rows: 1, repeats: 1 };
+    let cases = preprocessor.gather(digits, &[7, 4], &Device::flex());
+    assert_eq!(cases.images.dims(), [2, 30, 14]);
+    let found: Vec<f32> = cases.images.into_data().try_to_vec().unwrap();
+    let blank = vec![0; 14];
+    let [first, second] = [7, 4].map(|index| [&blank, digits.image(index)].concat().repeat(2));
+    let expected: Vec<f32> = [first, second].concat().iter().map(|&pixel| scaling.of(pixel)).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn shared_statistics_change_the_result_of_batch_norm_only() {
+    let trials = vec![Trial { shared_statistics: true, ..trial("shared") }, Trial { repeats: 1, ..trial("twice") }];
+    for (norm, differs) in [(Norm::Batch, true), (Norm::Layer, false)] {
+        let (test, found) = tried(&Spec { trials: trials.clone(), ..lstm(norm) });
+        assert_eq!(numbers(&found[0]) != numbers(&test), differs, "{norm}");
+        assert!(found[1].loss.is_some() && found[1].loss != test.loss, "{norm}");
+    }
 }
 
 #[test]
