@@ -36,8 +36,6 @@ pub enum Part {
 
 /// The embedded text, for messages.
 const EMBEDDED: &str = "embedded shakespeare.txt.gz";
-/// Label of the embedded text.
-const EMBEDDED_LABEL: &str = "shakespeare";
 /// Fingerprint of the embedded text.
 const EMBEDDED_FINGERPRINT: &str = "696ad824e54a36c8ff63f71fc94890b642a8cd42d810eac470dc69ab08ebea57";
 /// Largest text, in bytes.
@@ -49,6 +47,11 @@ const MIN_CHARACTERS: usize = 200;
 const VOCABULARY: [usize; 2] = [2, 4096];
 
 impl Text {
+    /// Size of the embedded text's vocabulary.
+    pub const EMBEDDED_SYMBOLS: usize = 76;
+    /// Label of the embedded text.
+    pub const EMBEDDED_LABEL: &str = "shakespeare";
+
     /// The embedded text: Macbeth, A Midsummer Night's Dream, The Tempest, Julius Caesar, Romeo and Juliet, and Hamlet.
     /// `assets/LICENSE-SHAKESPEARE` has the licence.
     pub fn embedded() -> Result<Text, Error> {
@@ -105,7 +108,7 @@ impl Text {
     /// A short name that distinguishes its results from those of other texts.
     pub fn label(&self) -> String {
         match self.fingerprint == EMBEDDED_FINGERPRINT {
-            true => EMBEDDED_LABEL.to_owned(),
+            true => Text::EMBEDDED_LABEL.to_owned(),
             false => format!("text-{}", &self.fingerprint[..12]),
         }
     }
@@ -146,7 +149,8 @@ mod tests {
     #[test]
     fn the_embedded_text_is_split_into_three_parts() {
         let text = Text::embedded().unwrap();
-        assert_eq!((text.len(), text.vocabulary().len(), text.label().as_str()), (729_655, 76, EMBEDDED_LABEL));
+        assert_eq!(text.len(), 729_655);
+        assert_eq!((text.vocabulary().len(), &*text.label()), (Text::EMBEDDED_SYMBOLS, Text::EMBEDDED_LABEL));
         let parts = [Part::Train, Part::Validation, Part::Test].map(|part| text.part(part));
         assert_eq!(parts.map(<[u16]>::len), [656_691, 36_482, 36_482]);
         assert_eq!(parts.concat(), text.symbols);

@@ -124,7 +124,7 @@ fn check(plans: &[RunPlan], data: &Dataset, workers: NonZeroUsize) -> Result<Non
     if let Some((run, what)) = wrong.next() {
         return Err(Error::Unfit { run, what, others: wrong.count() });
     }
-    let bytes: Vec<f64> = plans.iter().filter_map(|plan| Some(plan.spec()?.memory(data))).collect();
+    let bytes: Vec<f64> = plans.iter().filter_map(|plan| plan.memory(data)).collect();
     let largest = bytes.iter().copied().fold(0.0, f64::max);
     memory::check(largest, "the largest run").map_err(|what| Error::Memory { what })?;
     Ok(memory::at_a_time(bytes, workers))

@@ -5,7 +5,7 @@ use super::folder::{records, runs_of};
 use crate::records::Record;
 use crate::report::{About, Report, RunRow, Story, SummaryRow};
 use crate::studies::{Common, Study, catalog};
-use crate::training::row;
+use crate::{language, training};
 use std::path::Path;
 
 /// File name of the report.
@@ -28,7 +28,7 @@ pub fn report(folder: &Path, about: About) -> Result<Report, Error> {
         catalog::all().into_iter().filter_map(|study| story(study, &records, &runs_of(folder))).collect();
     let summary =
         stories.iter().map(|story| SummaryRow { what: story.title.clone(), finding: story.answer.clone() }).collect();
-    let runs = records.iter().map(|record| row(record).unwrap_or_else(|| plain(record))).collect();
+    let runs = records.iter().map(row).collect();
     let report = Report { title: TITLE.to_owned(), about, summary, stories, runs };
     crate::report::write(&report, &folder.join(REPORT))?;
     Ok(report)
@@ -43,6 +43,11 @@ fn story(study: &dyn Study, records: &[Record], runs: &Path) -> Option<Story> {
     let mut story = study.story(&own);
     study.add_measured(&mut story, runs);
     Some(story)
+}
+
+/// The row of a run.
+fn row(record: &Record) -> RunRow {
+    training::row(record).or_else(|| language::row(record)).unwrap_or_else(|| plain(record))
 }
 
 /// The row of a run without training, which has no training results.

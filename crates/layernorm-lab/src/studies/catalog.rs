@@ -10,9 +10,11 @@ use super::gain_bias::GainBias;
 use super::gradient_flow::GradientFlow;
 use super::implementations::Implementations;
 use super::invariance::Invariance;
+use super::language::Language;
 use super::learning_rate::LearningRate;
 use super::robustness::Robustness;
 use super::sequence_length::SequenceLength;
+use super::text_length::TextLength;
 use super::train_test::TrainTest;
 use super::worked_example::WorkedExample;
 
@@ -30,6 +32,8 @@ pub fn all() -> Vec<&'static dyn Study> {
         &Invariance,
         &Robustness,
         &SequenceLength,
+        &Language,
+        &TextLength,
         &GainBias,
         &Epsilon,
         &Implementations,

@@ -7,7 +7,8 @@
 mod tests;
 
 use super::{Error, Observer, effort};
-use crate::data::Dataset;
+use crate::data::{Dataset, Text};
+use crate::language;
 use crate::records::{Header, Record, RunFile};
 use crate::training::{self, Spec};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,7 @@ pub struct RunPlan {
 #[derive(Debug)]
 enum Work {
     Training(Box<Spec>),
+    Language(Box<language::Spec>),
     Computation(Box<dyn Computation>),
 }
 
@@ -51,7 +53,26 @@ pub(crate) struct Training {
     pub(crate) spec: Spec,
 }
 
+/// Settings of a run of a study that trains a language model on the embedded text.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LanguageTraining {
+    /// What the run varies; within a study, case and seed identify a run.
+    pub(crate) case: String,
+    pub(crate) seed: u64,
+    /// Whether this is the full-size study.
+    pub(crate) full: bool,
+    /// The user's other choices, as command-line options.
+    pub(crate) options: String,
+    pub(crate) spec: language::Spec,
+}
+
 impl RunPlan {
+    /// Plans a run that trains a language model.
+    pub(crate) fn language(study: &str, training: LanguageTraining) -> RunPlan {
+        let run = format!("{study}-{}-{}", training.case, training.seed);
+        RunPlan { header: Header::new(study, &run, json!(training)), work: Work::Language(Box::new(training.spec)) }
+    }
+
     /// Plans a training run.
     pub(crate) fn training(study: &str, training: Training) -> RunPlan {
         let run = format!("{study}-{}-{}", training.case, training.seed);
@@ -76,23 +97,54 @@ impl RunPlan {
         &self.header
     }
 
-    /// The specification, if it is a training run.
+    /// The specification, if it is a training run on images.
     pub fn spec(&self) -> Option<&Spec> {
         match &self.work {
             Work::Training(spec) => Some(spec),
+            Work::Language(_) | Work::Computation(_) => None,
+        }
+    }
+
+    /// The specification, if it is a run that trains a language model.
+    pub fn language_spec(&self) -> Option<&language::Spec> {
+        match &self.work {
+            Work::Language(spec) => Some(spec),
+            Work::Training(_) | Work::Computation(_) => None,
+        }
+    }
+
+    /// Estimated memory for this data, in bytes; `None` if it is small.
+    pub(crate) fn memory(&self, data: &Dataset) -> Option<f64> {
+        match &self.work {
+            Work::Training(spec) => Some(spec.memory(data)),
+            Work::Language(spec) => Some(spec.memory(Text::EMBEDDED_SYMBOLS)),
             Work::Computation(_) => None,
         }
     }
 
     /// Approximate cost relative to other runs, used to estimate the remaining time.
     pub fn effort(&self) -> f64 {
-        self.spec().map_or(effort::COMPUTATION, effort::of_training)
+        match &self.work {
+            Work::Training(spec) => effort::of_training(spec),
+            Work::Language(spec) => effort::of_language(spec),
+            Work::Computation(_) => effort::COMPUTATION,
+        }
     }
 
     /// The plan with a changed specification.
     #[cfg(test)]
     pub(crate) fn with_spec(mut self, change: impl FnOnce(&mut Spec)) -> RunPlan {
         if let Work::Training(spec) = &mut self.work {
+            change(spec);
+            self.header.settings["spec"] = json!(spec);
+        }
+        self
+    }
+
+    /// The plan with a changed specification of a language model.
+    #[cfg(test)]
+    pub(crate) fn with_language_spec(mut self, change: impl FnOnce(&mut language::Spec)) -> RunPlan {
+        if let Work::Language(spec) = &mut self.work {
             change(spec);
             self.header.settings["spec"] = json!(spec);
         }
@@ -107,6 +159,10 @@ impl RunPlan {
     pub fn execute(&self, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
         match &self.work {
             Work::Training(spec) => training::run(spec, data, file, observer).map(drop),
+            Work::Language(spec) => {
+                let text = Text::embedded().map_err(|error| Error::Run(error.to_string()))?;
+                language::run(spec, &text, file, observer).map(drop)
+            }
             Work::Computation(work) => work.run(file, observer),
         }
     }

@@ -27,7 +27,7 @@ pub(crate) fn plan(study: &str, case: &str, spec: Spec, settings: &Settings) -> 
 }
 
 /// The user's other choices as command-line options.
-fn options(settings: &Settings) -> String {
+pub(crate) fn options(settings: &Settings) -> String {
     let part = |name: &str, value: Option<String>| value.map(|value| format!("--{name} {value}"));
     let parts = [
         part("epochs", settings.epochs.map(|epochs| epochs.to_string())),

@@ -92,7 +92,7 @@ pub struct Diverged {
 }
 
 /// The number, or `None` if it is not finite.
-pub(super) fn finite(number: f64) -> Option<f64> {
+pub(crate) fn finite(number: f64) -> Option<f64> {
     number.is_finite().then_some(number)
 }
 

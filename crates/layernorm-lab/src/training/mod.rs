@@ -22,7 +22,7 @@
 
 pub(crate) mod adam;
 pub(crate) mod checkpoint;
-mod container;
+pub(crate) mod container;
 mod evaluate;
 pub mod events;
 mod probes;
@@ -34,6 +34,9 @@ pub(crate) mod tensors;
 mod tests;
 
 pub use events::row;
+pub(crate) use run::json;
 pub use run::{Outcome, run};
+pub(crate) use saved::FORMAT;
 pub use saved::{Prediction, SavedModel};
 pub use spec::{Images, Optimizer, Probes, Spec, Trial};
+pub(crate) use spec::{decayed, spaced};

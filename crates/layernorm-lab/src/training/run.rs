@@ -273,6 +273,6 @@ struct Step {
     images: usize,
 }
 
-pub(super) fn json(event: &impl Serialize) -> Result<serde_json::Value, Error> {
+pub(crate) fn json(event: &impl Serialize) -> Result<serde_json::Value, Error> {
     serde_json::to_value(event).map_err(|error| Error::Run(error.to_string()))
 }

@@ -172,15 +172,12 @@ impl Spec {
 
     /// The learning rate of a step, counted from 0.
     pub fn rate(&self, step: usize) -> f64 {
-        self.learning_rate * (1.0 - (1.0 - self.final_rate) * step as f64 / self.steps.max(1) as f64)
+        decayed([self.learning_rate, self.final_rate], step, self.steps)
     }
 
     /// The steps of the evaluations in increasing order, including 0 and the last step.
     pub fn evaluation_steps(&self) -> Vec<usize> {
-        let count = self.evaluations.clamp(1, self.steps.max(1));
-        let mut steps: Vec<usize> = (0..=count).map(|k| self.steps * k / count).collect();
-        steps.dedup();
-        steps
+        spaced(self.evaluations, self.steps)
     }
 
     /// Rows and columns of the images that the network reads.
@@ -244,4 +241,17 @@ impl Spec {
         }
         Ok(())
     }
+}
+
+/// The learning rate of a step, counted from 0: it decays linearly to a fraction of the initial one.
+pub(crate) fn decayed([initial, fraction]: [f64; 2], step: usize, steps: usize) -> f64 {
+    initial * (1.0 - (1.0 - fraction) * step as f64 / steps.max(1) as f64)
+}
+
+/// The steps of this many evaluations in increasing order, including 0 and the last step.
+pub(crate) fn spaced(evaluations: usize, steps: usize) -> Vec<usize> {
+    let count = evaluations.clamp(1, steps.max(1));
+    let mut at: Vec<usize> = (0..=count).map(|k| steps * k / count).collect();
+    at.dedup();
+    at
 }
