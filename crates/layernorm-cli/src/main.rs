@@ -11,6 +11,7 @@ mod bench;
 mod data;
 mod dtype;
 mod failure;
+mod generate;
 mod machine;
 mod norm;
 mod predict;
@@ -48,6 +49,7 @@ enum Command {
     Report(report::Args),
     Train(train::Args),
     Predict(predict::Args),
+    Generate(generate::Args),
     Data(data::Args),
     // Boxed because its arguments are many times larger than those of the others.
     Apply(Box<apply::Args>),
@@ -83,6 +85,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
         Some(Command::Report(args)) => report::run(&args),
         Some(Command::Train(args)) => train::run(args),
         Some(Command::Predict(args)) => predict::run(&args),
+        Some(Command::Generate(args)) => generate::run(&args),
         Some(Command::Data(args)) => data::run(args),
         Some(Command::Apply(args)) => apply::run(*args),
         Some(Command::Verify(args)) => verify::run(args),

@@ -14,12 +14,21 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// Prints text for another program to stdout, unchanged.
 pub fn print_verbatim(text: &str) -> Result<(), Failure> {
+    write(text).map(drop)
+}
+
+/// Prints a part of a longer output at once, as [`print`] does; returns whether anyone still reads it.
+pub fn print_part(text: &str) -> Result<bool, Failure> {
+    write(&harmless(text))
+}
+
+/// Writes to stdout; returns whether it is open.
+fn write(text: &str) -> Result<bool, Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::bad_input(format!("standard output: {error}")))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::bad_input(format!("standard output: {error}"))),
     }
 }
 

@@ -3,8 +3,9 @@
 use crate::failure::Failure;
 use crate::study;
 use clap::ValueEnum;
-use layernorm_lab::data::Dataset;
-use layernorm_lab::models::{Arch, Norm, Reads, RecurrentSize};
+use layernorm_lab::data::{Dataset, Part, Text};
+use layernorm_lab::language::{self, Cell};
+use layernorm_lab::models::{Arch, Norm, Reads, RecurrentSize, Start};
 use layernorm_lab::training::{Optimizer, Spec};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -16,15 +17,19 @@ Examples:
   layernorm train --model mlp --layers 6 --norm layer --eps 1e-3 --no-affine --out mlp
   layernorm train --model cnn --norm batch --epochs 5 --out cnn
   layernorm train --data data/mnist --epochs 3        the LSTM on all of MNIST
+  layernorm train --text --out plays                  a language model: an LSTM on six plays by Shakespeare
+  layernorm train --text my.txt --model gru --size 256 --epochs 20 --out mine
   layernorm predict trained/model.layernorm --test 7  classify test image 7
+  layernorm generate plays/model.layernorm            generate text
 
 If a run was stopped (Ctrl-C, a crash), run the same command again to continue it. A run that needs more memory than is
 available fails before it starts.";
 
-/// Train one network on images and save it.
+/// Train one network on images or on a text and save it.
 ///
 /// The RNN, GRU and LSTM read an image row by row, the Transformer all rows at once, and the CNN and MLP the whole
-/// image. The same arguments give the same records, bit for bit.
+/// image. With --text, an RNN, GRU or LSTM learns to predict the next character, with Adam and gradients clipped at a norm
+/// of 1; its result is in bits per character. The same arguments give the same records, bit for bit.
 ///
 /// Exit status: 0 on success, 1 if training diverged, 2 if the arguments or files are invalid, 130 after Ctrl-C.
 #[derive(Debug, clap::Args)]
@@ -33,7 +38,7 @@ pub struct Args {
     /// Network
     #[arg(long, value_enum, default_value_t = Model::Lstm)]
     model: Model,
-    /// Normalization: none, batch, layer, rms, group, instance or weight
+    /// Normalization: none, batch, layer, rms, group, instance or weight; none or layer with --text
     #[arg(long, value_name = "NAME", default_value = "layer", value_parser = norm)]
     norm: Norm,
     /// Hidden units of each layer of the RNN, GRU, LSTM or MLP, width of the Transformer, or channels of the CNN's second
@@ -74,18 +79,24 @@ pub struct Args {
     /// Keep the learning rate constant
     #[arg(long)]
     constant_lr: bool,
-    /// Batch size
-    #[arg(long, value_name = "N", default_value = "64", allow_negative_numbers = true, value_parser = study::whole)]
-    batch_size: NonZeroUsize,
-    /// Number of epochs
-    #[arg(long, value_name = "N", default_value = "3", allow_negative_numbers = true, value_parser = study::epochs)]
-    epochs: usize,
+    /// Batch size: number of images, or of streams of text [default: 64; text 32]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = study::whole)]
+    batch_size: Option<NonZeroUsize>,
+    /// Number of epochs [default: 3; text 5]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = study::epochs)]
+    epochs: Option<usize>,
+    /// Number of training steps, instead of epochs
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = study::epochs, conflicts_with = "epochs")]
+    steps: Option<usize>,
     /// Random seed for weights and batch order
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
     /// Folder with MNIST, Fashion-MNIST or similar idx files [default: 12,000 embedded digits]
     #[arg(long, value_name = "DIR")]
     pub(super) data: Option<PathBuf>,
+    /// Train a language model on a UTF-8 text file; without FILE, on six embedded plays by Shakespeare
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with = "data")]
+    pub(super) text: Option<Option<PathBuf>>,
     /// Output folder for records and model
     #[arg(long, value_name = "DIR", default_value = "trained")]
     pub(super) out: PathBuf,
@@ -113,6 +124,10 @@ const MAX_UNITS: usize = 16_384;
 const MAX_LAYERS: usize = 1_024;
 /// Upper limit on the number of validations in a run.
 const MAX_EVALUATIONS: usize = 200;
+/// Number of validations of a language model.
+const TEXT_EVALUATIONS: usize = 20;
+/// Most characters of a validation.
+const TEXT_VALIDATION: usize = 20_000;
 /// Number of attention heads of the Transformer.
 const HEADS: usize = 4;
 
@@ -149,6 +164,9 @@ impl Args {
     pub(super) fn check(&self) -> Result<(), Failure> {
         let refuse = |what: String| Err(Failure::bad_input(what));
         let arch = self.arch();
+        if self.text.is_some() {
+            self.check_text(&arch)?;
+        }
         if self.pixels && arch.as_recurrent().is_none() {
             return refuse("--pixels works only with --model rnn, gru or lstm".to_owned());
         }
@@ -179,6 +197,22 @@ impl Args {
         Ok(())
     }
 
+    /// Rejects what does not apply to text.
+    fn check_text(&self, arch: &Arch) -> Result<(), Failure> {
+        let wrong = if arch.as_recurrent().is_none() {
+            format!("--text works only with --model rnn, gru or lstm, found {}", arch.name())
+        } else if !matches!(self.norm, Norm::None | Norm::Layer) {
+            format!("--text works only with --norm none or layer, found {}", self.norm)
+        } else if self.pixels {
+            "--pixels does not work with --text: a character is read at a time".to_owned()
+        } else if matches!(self.optimizer, How::Sgd) {
+            "--optimizer sgd does not work with --text, which uses Adam".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Failure::bad_input(wrong))
+    }
+
     fn arch(&self) -> Arch {
         let size = |usual: usize| self.size.unwrap_or(usual);
         let layers = |usual: usize| self.layers.unwrap_or(usual);
@@ -199,22 +233,56 @@ impl Args {
     /// The run on this data.
     pub(super) fn spec(&self, data: &Dataset) -> Spec {
         let mut spec = Spec::new(self.arch(), self.norm, self.seed, &data.label());
-        let start = &mut spec.start;
-        (start.weight_scale, start.affine) = (self.weight_scale, !self.no_affine);
-        (start.gain, start.bias) = (self.gain.unwrap_or(start.gain), self.bias.unwrap_or(start.bias));
-        start.epsilon = self.eps.unwrap_or(start.epsilon);
+        spec.start = self.start();
         // A twelfth of the training images is held out for validation: 5,000 of MNIST's 60,000.
         spec.validation = (data.train.len() / 12).max(1);
         spec.train = data.train.len() - spec.validation.min(data.train.len());
         spec.test = data.test.len();
-        (spec.batch_size, spec.learning_rate) = (self.batch_size.get(), self.lr);
-        spec.final_rate = if self.constant_lr { 1.0 } else { 0.1 };
+        (spec.batch_size, spec.learning_rate) = (self.batch_size.map_or(64, NonZeroUsize::get), self.lr);
+        spec.final_rate = self.final_rate();
         spec.optimizer = match self.optimizer {
             How::Adam => Optimizer::Adam,
             How::Sgd => Optimizer::Sgd,
         };
-        spec.steps = self.epochs.saturating_mul(spec.steps_of_epoch());
-        spec.evaluations = self.epochs.saturating_mul(2).min(MAX_EVALUATIONS);
+        let epochs = self.epochs.unwrap_or(3);
+        spec.steps = self.steps.unwrap_or(epochs.saturating_mul(spec.steps_of_epoch()));
+        spec.evaluations = epochs.saturating_mul(2).min(MAX_EVALUATIONS);
         spec
+    }
+
+    /// The run on this text.
+    pub(super) fn text_spec(&self, text: &Text) -> language::Spec {
+        let cell = match self.model {
+            Model::Rnn => Cell::Rnn,
+            Model::Gru => Cell::Gru,
+            _ => Cell::Lstm,
+        };
+        let mut spec = language::Spec::new(cell, self.norm, self.size.unwrap_or(128), self.seed, &text.label());
+        (spec.layers, spec.start) = (self.layers.unwrap_or(1), self.start());
+        (spec.batch_size, spec.learning_rate) = (self.batch_size.map_or(32, NonZeroUsize::get), self.lr);
+        spec.final_rate = self.final_rate();
+        spec.steps = self.steps.unwrap_or_else(|| {
+            self.epochs.unwrap_or(5).saturating_mul(spec.steps_of_epoch(text.part(Part::Train).len()))
+        });
+        spec.evaluations = TEXT_EVALUATIONS;
+        spec.validation = text.part(Part::Validation).len().min(TEXT_VALIDATION);
+        spec.test = text.part(Part::Test).len();
+        spec
+    }
+
+    fn start(&self) -> Start {
+        let usual = Start::new(self.seed);
+        Start {
+            weight_scale: self.weight_scale,
+            gain: self.gain.unwrap_or(usual.gain),
+            bias: self.bias.unwrap_or(usual.bias),
+            epsilon: self.eps.unwrap_or(usual.epsilon),
+            affine: !self.no_affine,
+            ..usual
+        }
+    }
+
+    fn final_rate(&self) -> f64 {
+        if self.constant_lr { 1.0 } else { 0.1 }
     }
 }

@@ -5,6 +5,7 @@
 //! ```
 
 mod args;
+mod text;
 
 pub use args::Args;
 
@@ -30,29 +31,32 @@ const MODEL: &str = "model.layernorm";
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
+    args.check()?;
+    match &args.text {
+        Some(file) => text::run(&args, file.as_deref()),
+        None => images(&args),
+    }
+}
+
+/// Trains a network on images.
+fn images(args: &Args) -> Result<(), Failure> {
     let data = match &args.data {
         Some(folder) => Dataset::open(folder)?,
         None => Dataset::embedded()?,
     };
-    args.check()?;
     let spec = args.spec(&data);
     spec.check(&data).and_then(|()| spec.check_memory(&data)).map_err(|error| Failure::bad_input(error.to_string()))?;
     let _lock = Lock::take(&args.out)?;
-    let header = Header::new("train", RUN, json!({"spec": spec}));
-    let mut file = RunFile::open(&args.out, header)
-        .map_err(|error| Failure::bad_input(format!("{error}; use --out DIR to choose another folder")))?;
+    let mut file = open(&args.out, json!({"spec": spec}))?;
     let model = args.out.join(MODEL);
     if file.record().finished && SavedModel::load(&model).is_ok() {
         let told = told(&file, None, &model, args.data.as_deref());
         return show::print(&format!("This network has already been trained with the same settings.\n{told}"));
     }
-    // Checked before training, so that an unwritable path is reported early.
-    drop(Replacement::own(&model).map_err(|error| Failure::bad_input(error.to_string()))?);
-    let outcome = train(&spec, &data, &mut file, &args.out)?;
+    check_writable(&model)?;
+    let outcome = train(&mut file, &args.out, |file, watch| training::run(&spec, &data, file, watch))?;
     if let Some(step) = Trained::read(file.record()).and_then(|trained| trained.diverged) {
-        return Err(Failure::failed(format!(
-            "training diverged at step {step} and no model was saved: try a smaller --lr, or a norm"
-        )));
+        return Err(diverged(step));
     }
     let took = epoch(&outcome, &spec);
     let image = [data.train.rows(), data.train.columns()];
@@ -60,14 +64,33 @@ pub fn run(args: Args) -> Result<(), Failure> {
     show::print(&told(&file, took, &model, args.data.as_deref()))
 }
 
-/// Trains the network and shows progress.
-fn train(spec: &Spec, data: &Dataset, file: &mut RunFile, out: &Path) -> Result<Outcome, Failure> {
+/// Opens the records of a run with these settings.
+fn open(out: &Path, settings: serde_json::Value) -> Result<RunFile, Failure> {
+    RunFile::open(out, Header::new("train", RUN, settings))
+        .map_err(|error| Failure::bad_input(format!("{error}; use --out DIR to choose another folder")))
+}
+
+/// Checked before training, so that an unwritable path is reported early.
+fn check_writable(model: &Path) -> Result<(), Failure> {
+    Replacement::own(model).map(drop).map_err(|error| Failure::bad_input(error.to_string()))
+}
+
+fn diverged(step: usize) -> Failure {
+    Failure::failed(format!("training diverged at step {step} and no model was saved: try a smaller --lr, or a norm"))
+}
+
+/// Trains a network and shows progress.
+fn train<T>(
+    file: &mut RunFile,
+    out: &Path,
+    run: impl FnOnce(&mut RunFile, &mut dyn Observer) -> Result<T, studies::Error>,
+) -> Result<T, Failure> {
     let view = Arc::new(View::new());
     interrupt::listen(&view);
     let resumed = !file.record().events.is_empty();
     let mut watch = Watch { view: &view, begun: Instant::now() };
     view.event(Event::Began { worker: 0, run: RUN, resumed }, &progress(0.0, None));
-    let outcome = training::run(spec, data, file, &mut watch);
+    let outcome = run(file, &mut watch);
     view.clear();
     outcome.map_err(|error| match error {
         studies::Error::Stopped => Failure::stopped(format!(

@@ -194,6 +194,32 @@ pub enum Problem {
         /// The largest valid label.
         largest: u8,
     },
+    /// A text is not UTF-8.
+    Utf8 {
+        /// Number of valid bytes before the first invalid one.
+        after: usize,
+        /// The invalid byte.
+        found: u8,
+    },
+    /// A text is too short to be split into training, validation and test.
+    Short {
+        /// The minimum number of characters.
+        expected: usize,
+        /// The actual number.
+        found: usize,
+    },
+    /// A text is too long.
+    Long {
+        /// The maximum number of bytes.
+        limit: u64,
+    },
+    /// A text has too few or too many different characters.
+    Vocabulary {
+        /// The minimum and the maximum number.
+        expected: [usize; 2],
+        /// The actual number.
+        found: usize,
+    },
 }
 
 impl Problem {
@@ -315,6 +341,14 @@ impl fmt::Display for Problem {
             Self::Trailing { expected } => write!(f, "expected {expected} bytes, found more"),
             Self::Label { index, found, largest } => {
                 write!(f, "label {index}: expected 0 to {largest}, found {found}")
+            }
+            Self::Utf8 { after, found } => {
+                write!(f, "expected text in UTF-8, found the invalid byte 0x{found:02x} after {after} bytes")
+            }
+            Self::Short { expected, found } => write!(f, "expected at least {expected} characters, found {found}"),
+            Self::Long { limit } => write!(f, "expected at most {limit} bytes of text, found more"),
+            Self::Vocabulary { expected: [least, most], found } => {
+                write!(f, "expected {least} to {most} different characters, found {found}")
             }
         }
     }

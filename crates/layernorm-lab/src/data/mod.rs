@@ -1,7 +1,8 @@
-//! Images of digits: embedded, from a folder, or downloaded.
+//! Images of digits: embedded, from a folder, or downloaded. Text: embedded or from a file.
 //!
 //! ```text
 //! file or embedded bytes → idx (checked) → Digits (checked) → Dataset → split → batches of indices → f32
+//! file or embedded bytes → UTF-8 (checked) → Text: numbers of characters → training, validation and test parts
 //! ```
 //!
 //! Files are validated when they are read and when [`Digits`] is created; later code does not check again. Every error
@@ -34,9 +35,11 @@ pub mod idx;
 mod part;
 mod random;
 mod scaling;
+mod text;
 
 pub use dataset::Dataset;
 pub use digits::{CLASSES, Digits, Split};
 pub use error::{Attempt, Error, Fault, Problem};
 pub use random::{Batches, SplitMix64, batches};
 pub use scaling::Scaling;
+pub use text::{Part, Text};

@@ -7,8 +7,10 @@
 //! ```
 
 mod available;
+mod language;
 
 pub use available::available;
+pub(crate) use language::{language_fits_file, of_language};
 
 use crate::models::{Arch, Norm, Reads, RecurrentSize};
 use crate::training::Spec;

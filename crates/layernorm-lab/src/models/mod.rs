@@ -1,13 +1,15 @@
-//! Networks for images, each with a configurable normalization.
+//! Networks for images and a network for text, each with a configurable normalization.
 //!
 //! ```text
 //! images [B, R, C] → MLP | RNN, GRU or LSTM over rows or pixels | CNN | Transformer over rows → logits [B, 10]
+//! characters [B, T] → RNN, GRU or LSTM → logits [B·T, V]
 //! ```
 //!
 //! All weights are drawn here from the seed, each from a separate random stream, so networks that differ only in the
 //! norm start from the same weights on every machine. Only batch norm computes differently in training (on a device
 //! with autodiff) and at inference.
 
+mod character;
 mod cnn;
 mod dense;
 mod mlp;
@@ -22,6 +24,7 @@ mod taps;
 mod tests;
 mod transformer;
 
+pub use character::{CharacterNet, CharacterSize};
 pub(crate) use dense::Dense;
 pub(crate) use mlp::DenseLayer;
 pub use norm::Norm;

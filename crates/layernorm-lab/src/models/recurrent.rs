@@ -201,7 +201,7 @@ pub(super) fn marked(state: Tensor<3>, marks: &mut Vec<Tensor<3>>) -> Tensor<3> 
 }
 
 impl Fused {
-    fn new(network: &Network<f32>, norm: Norm, device: &Device) -> Result<Fused, String> {
+    pub(super) fn new(network: &Network<f32>, norm: Norm, device: &Device) -> Result<Fused, String> {
         let net = Recurrent::from_network(network, true, device).map_err(|error| error.to_string())?;
         let length = |weight| lengths(weight, 0, norm);
         let lengths = net.cells.first().and_then(|cell| {
@@ -211,7 +211,7 @@ impl Fused {
     }
 
     /// With weight norm applied, if it is used.
-    fn weighted(&self) -> Recurrent {
+    pub(super) fn weighted(&self) -> Recurrent {
         let mut net = self.lstm.net.clone();
         if let (Some(lengths), Some(cell)) = (&self.lengths, net.cells.first_mut()) {
             let of = |v: &Param<Tensor<2>>, g| Param::initialized(ParamId::new(), normalized(v, Some(g), 0));
@@ -223,7 +223,7 @@ impl Fused {
 }
 
 /// The paper's cell with the norms that are fused.
-fn variant(kind: Kind, norm: Norm, start: &Start) -> Result<Variant, layernorm_rnn::Error> {
+pub(super) fn variant(kind: Kind, norm: Norm, start: &Start) -> Result<Variant, layernorm_rnn::Error> {
     let mut cell = Variant::named(kind, "paper")?.with_eps(start.epsilon);
     if !matches!(norm, Norm::Layer | Norm::Group) {
         (cell.input_norm, cell.recurrent_norm, cell.sum_norm, cell.cell_norm) = (None, None, None, None);

@@ -15,8 +15,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 pub use chart::{
-    Axis, Bars, Cell, Chart, Frame, Group, Highlight, Link, Map, Matrix, Panel, Picture, Question, Series, Sheets, Step,
-    Table, Tile, Tone,
+    Axis, Bars, Cell, Chart, Frame, Group, Highlight, Link, Map, Matrix, Panel, Picture, Question, Series, Sheets,
+    Step, Table, Tile, Tone,
 };
 pub use finding::{Evidence, Finding, Paired, Side, Verdict, Verdicts};
 pub use story::{About, Report, RunRow, Story, SummaryRow};

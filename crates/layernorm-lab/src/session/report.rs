@@ -5,7 +5,7 @@ use super::folder::{records, runs_of};
 use crate::records::Record;
 use crate::report::{About, Report, RunRow, Story, SummaryRow};
 use crate::studies::{Common, Study, catalog, which_norm};
-use crate::{draw, training};
+use crate::{draw, language, training};
 use std::path::Path;
 
 /// File name of the report.
@@ -48,7 +48,8 @@ fn story(study: &dyn Study, records: &[Record], runs: &Path) -> Option<Story> {
 
 /// A run's row in the table.
 fn row(record: &Record) -> RunRow {
-    training::row(record).or_else(|| draw::row(record)).unwrap_or_else(|| plain(record))
+    let row = training::row(record).or_else(|| draw::row(record)).or_else(|| language::row(record));
+    row.unwrap_or_else(|| plain(record))
 }
 
 /// The row of a run without training, which has no training results.

@@ -7,8 +7,8 @@ use super::compare::Compare;
 use super::correlation::Correlation;
 use super::depth::Depth;
 use super::draw::{Draw, DrawPaper};
-use super::effective_rate::EffectiveRate;
 use super::dynamics::HiddenDynamics;
+use super::effective_rate::EffectiveRate;
 use super::epsilon::Epsilon;
 use super::gain_bias::GainBias;
 use super::generalization::Generalization;
@@ -16,11 +16,13 @@ use super::gradient_flow::GradientFlow;
 use super::implementations::Implementations;
 use super::induced_shift::InducedShift;
 use super::invariance::Invariance;
+use super::language::Language;
 use super::learning_rate::LearningRate;
 use super::robustness::Robustness;
 use super::sequence_length::SequenceLength;
-use super::stream::Streams;
 use super::step_statistics::StepStatistics;
+use super::stream::Streams;
+use super::text_length::TextLength;
 use super::train_test::TrainTest;
 use super::worked_example::WorkedExample;
 
@@ -47,6 +49,8 @@ pub fn all() -> Vec<&'static dyn Study> {
         &Draw,
         &DrawPaper,
         &StepStatistics,
+        &Language,
+        &TextLength,
         &GainBias,
         &Epsilon,
         &Implementations,

@@ -11,9 +11,10 @@ mod measure;
 #[cfg(test)]
 mod tests;
 
-use crate::draw;
+use crate::data::Text;
 use crate::models::{Arch, Norm, Reads, RecurrentSize};
 use crate::training::{Images, Spec};
+use crate::{draw, language};
 use layernorm_rnn::Kind;
 
 /// Seconds per unit on the machine of the measurements.
@@ -159,4 +160,21 @@ pub(crate) fn of_draw(spec: &draw::Spec) -> f64 {
     let steps = spec.steps as f64 * (40.0 + spec.batch_size as f64);
     let looks = spec.evaluations as f64 * spec.validation as f64 + spec.test as f64;
     (steps + 0.25 * looks) * spec.glimpses as f64 * glimpse
+}
+
+/// Cost of training a language model, by character: a fixed part, and one for each weight of the cells. Measured with
+/// `layernorm study language`.
+pub(crate) fn of_language(spec: &language::Spec) -> f64 {
+    let gates = match spec.cell {
+        language::Cell::Rnn => 1.0,
+        language::Cell::Gru => 3.0,
+        language::Cell::Lstm => 4.0,
+    };
+    let hidden = spec.hidden as f64;
+    let weights = gates * hidden * (Text::EMBEDDED_SYMBOLS as f64 + (2 * spec.layers - 1) as f64 * hidden);
+    let trained = spec.steps as f64 * (spec.batch_size * spec.sampling.longest()) as f64;
+    // Sequences that are tested by position overlap: each starts 29 characters after the one before.
+    let by_position = spec.test * spec.positions / 29;
+    let looks = (spec.evaluations * spec.validation + spec.test + by_position) as f64;
+    (trained + 0.25 * looks) * (0.1 + weights / 130_000.0)
 }

@@ -7,10 +7,10 @@
 mod tests;
 
 use super::{Error, Observer, effort};
-use crate::data::Dataset;
-use crate::draw;
+use crate::data::{Dataset, Text};
 use crate::records::{Header, Record, RunFile};
 use crate::training::{self, Spec};
+use crate::{draw, language};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::fmt;
@@ -26,6 +26,7 @@ pub struct RunPlan {
 enum Work {
     Training(Box<Spec>),
     Draw(Box<draw::Spec>),
+    Language(Box<language::Spec>),
     Computation(Box<dyn Computation>),
 }
 
@@ -73,7 +74,26 @@ pub(crate) struct Drawing {
     pub(crate) draw: draw::Spec,
 }
 
+/// Settings of a run of a study that trains a language model on the embedded text.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LanguageTraining {
+    /// What the run varies; within a study, case and seed identify a run.
+    pub(crate) case: String,
+    pub(crate) seed: u64,
+    /// Whether this is the full-size study.
+    pub(crate) full: bool,
+    /// The user's other choices, as command-line options.
+    pub(crate) options: String,
+    pub(crate) spec: language::Spec,
+}
+
 impl RunPlan {
+    /// Plans a run that trains a language model.
+    pub(crate) fn language(study: &str, training: LanguageTraining) -> RunPlan {
+        let run = format!("{study}-{}-{}", training.case, training.seed);
+        RunPlan { header: Header::new(study, &run, json!(training)), work: Work::Language(Box::new(training.spec)) }
+    }
+
     /// Plans a training run.
     pub(crate) fn training(study: &str, training: Training) -> RunPlan {
         let run = format!("{study}-{}-{}", training.case, training.seed);
@@ -104,11 +124,19 @@ impl RunPlan {
         &self.header
     }
 
-    /// The specification, if it is a training run.
+    /// The specification, if it is a training run on images.
     pub fn spec(&self) -> Option<&Spec> {
         match &self.work {
             Work::Training(spec) => Some(spec),
-            Work::Draw(_) | Work::Computation(_) => None,
+            Work::Draw(_) | Work::Language(_) | Work::Computation(_) => None,
+        }
+    }
+
+    /// The specification, if it is a run that trains a language model.
+    pub fn language_spec(&self) -> Option<&language::Spec> {
+        match &self.work {
+            Work::Language(spec) => Some(spec),
+            Work::Training(_) | Work::Draw(_) | Work::Computation(_) => None,
         }
     }
 
@@ -120,15 +148,16 @@ impl RunPlan {
         match &self.work {
             Work::Training(spec) => spec.check(data),
             Work::Draw(spec) => spec.check(data),
-            Work::Computation(_) => Ok(()),
+            Work::Language(_) | Work::Computation(_) => Ok(()),
         }
     }
 
-    /// Estimated memory of a run that trains, in bytes.
+    /// Estimated memory for this data, in bytes; `None` if it is small.
     pub fn memory(&self, data: &Dataset) -> Option<f64> {
         match &self.work {
             Work::Training(spec) => Some(spec.memory(data)),
             Work::Draw(spec) => Some(spec.memory(data)),
+            Work::Language(spec) => Some(spec.memory(Text::EMBEDDED_SYMBOLS)),
             Work::Computation(_) => None,
         }
     }
@@ -138,6 +167,7 @@ impl RunPlan {
         match &self.work {
             Work::Training(spec) => effort::of_training(spec),
             Work::Draw(spec) => effort::of_draw(spec),
+            Work::Language(spec) => effort::of_language(spec),
             Work::Computation(work) => work.effort(),
         }
     }
@@ -162,6 +192,16 @@ impl RunPlan {
         self
     }
 
+    /// The plan with a changed specification of a language model.
+    #[cfg(test)]
+    pub(crate) fn with_language_spec(mut self, change: impl FnOnce(&mut language::Spec)) -> RunPlan {
+        if let Work::Language(spec) = &mut self.work {
+            change(spec);
+            self.header.settings["spec"] = json!(spec);
+        }
+        self
+    }
+
     /// Executes the run, or the rest of it: `file` holds what was done before.
     ///
     /// # Errors
@@ -171,6 +211,10 @@ impl RunPlan {
         match &self.work {
             Work::Training(spec) => training::run(spec, data, file, observer).map(drop),
             Work::Draw(spec) => draw::run(spec, data, file, observer),
+            Work::Language(spec) => {
+                let text = Text::embedded().map_err(|error| Error::Run(error.to_string()))?;
+                language::run(spec, &text, file, observer).map(drop)
+            }
             Work::Computation(work) => work.run(file, observer),
         }
     }

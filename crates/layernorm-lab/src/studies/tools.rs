@@ -210,6 +210,7 @@ pub(crate) mod testing {
     //! Runs studies in a temporary folder.
 
     use crate::data::Dataset;
+    use crate::language;
     use crate::records::{Event, Record, RunFile, read_all};
     use crate::report::{Evidence, Picture, Story, Verdict};
     use crate::studies::{Observer, RunPlan, Settings, Study};
@@ -238,7 +239,11 @@ pub(crate) mod testing {
 
     /// The planned runs without training.
     fn exact(study: &dyn Study, settings: &Settings) -> Vec<RunPlan> {
-        study.plan(settings).into_iter().filter(|plan| plan.spec().is_none()).collect()
+        study
+            .plan(settings)
+            .into_iter()
+            .filter(|plan| plan.spec().is_none() && plan.language_spec().is_none())
+            .collect()
     }
 
     /// Executes the planned runs without training.
@@ -292,15 +297,41 @@ pub(crate) mod testing {
         records_of(study, &plans)
     }
 
+    /// The same for language models: few steps of small networks.
+    pub(crate) fn language(
+        study: &dyn Study,
+        settings: &Settings,
+        steps: usize,
+        keep: impl Fn(&str) -> bool,
+    ) -> Vec<Record> {
+        let shorten = |spec: &mut language::Spec| {
+            (spec.steps, spec.hidden) = (spec.steps.min(steps), 8);
+            (spec.validation, spec.test, spec.sample) = (200, 1_100, spec.sample.min(20));
+        };
+        let plans = study.plan(settings).into_iter().filter(|plan| keep(plan.run()));
+        let plans: Vec<RunPlan> = plans.map(|plan| plan.with_language_spec(shorten)).collect();
+        assert!(!plans.is_empty());
+        records_of(study, &plans)
+    }
+
     /// Name and data of events.
     pub(crate) type Events = Vec<(&'static str, Value)>;
 
     /// Finished records of the training runs for five seeds, with these events instead of training. Runs without events
     /// are left out.
     pub(crate) fn synthetic(study: &dyn Study, events: impl Fn(&str, &Spec) -> Events) -> Vec<Record> {
+        made(study, |plan| Some(events(plan.run(), plan.spec()?)))
+    }
+
+    /// The same for language models.
+    pub(crate) fn synthetic_language(study: &dyn Study, events: impl Fn(&language::Spec) -> Events) -> Vec<Record> {
+        made(study, |plan| Some(events(plan.language_spec()?)))
+    }
+
+    fn made(study: &dyn Study, events: impl Fn(&RunPlan) -> Option<Events>) -> Vec<Record> {
         let record = |plan: RunPlan| {
             let mut record = Record::new(plan.header().clone());
-            let events = events(plan.run(), plan.spec()?).into_iter();
+            let events = events(&plan)?.into_iter();
             record.events = events.map(|(name, data)| Event { name: name.to_owned(), data }).collect();
             record.finished = true;
             (!record.events.is_empty()).then_some(record)

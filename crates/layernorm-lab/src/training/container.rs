@@ -26,7 +26,7 @@ struct Contents {
 const VERSION: u32 = 2;
 
 /// Writes a file atomically.
-pub(super) fn write(path: &Path, format: &str, header: &impl Serialize, blobs: &[&[u8]]) -> io::Result<()> {
+pub(crate) fn write(path: &Path, format: &str, header: &impl Serialize, blobs: &[&[u8]]) -> io::Result<()> {
     let contents =
         Contents { header: serde_json::to_value(header)?, blobs: blobs.iter().map(|blob| blob.len()).collect() };
     let mut contents = serde_json::to_vec(&contents)?;
@@ -41,8 +41,13 @@ pub(super) fn write(path: &Path, format: &str, header: &impl Serialize, blobs: &
     })
 }
 
+/// The format of a file, if it is one of these files. Nothing else is checked.
+pub(crate) fn format_of(bytes: &[u8]) -> Option<String> {
+    Some(serde_json::from_slice::<Title>(line(bytes).ok()?.0).ok()?.format)
+}
+
 /// Reads the header and the blobs of a file of this format; the error says what is wrong.
-pub(super) fn parse<'a>(bytes: &'a [u8], format: &str) -> Result<(Value, Vec<&'a [u8]>), String> {
+pub(crate) fn parse<'a>(bytes: &'a [u8], format: &str) -> Result<(Value, Vec<&'a [u8]>), String> {
     let (title, rest) = line(bytes)?;
     let title: Title = serde_json::from_slice(title).map_err(|error| format!("first line: {error}"))?;
     if title.format != format || title.version != VERSION {
@@ -65,6 +70,15 @@ pub(super) fn parse<'a>(bytes: &'a [u8], format: &str) -> Result<(Value, Vec<&'a
     match rest.len() {
         0 => Ok((contents.header, blobs)),
         more => Err(format!("expected nothing after the last blob, found {more} bytes")),
+    }
+}
+
+/// The same for a file with exactly one blob.
+pub(crate) fn parse_one<'a>(bytes: &'a [u8], format: &str) -> Result<(Value, &'a [u8]), String> {
+    let (header, blobs) = parse(bytes, format)?;
+    match blobs[..] {
+        [blob] => Ok((header, blob)),
+        _ => Err(format!("expected 1 blob, found {}", blobs.len())),
     }
 }
 

@@ -28,7 +28,7 @@
 
 pub(crate) mod adam;
 pub(crate) mod checkpoint;
-mod container;
+pub(crate) mod container;
 mod dynamics;
 mod evaluate;
 pub mod events;
@@ -46,6 +46,7 @@ pub(crate) use evaluate::numbers;
 pub use events::row;
 pub(crate) use run::{CHECKPOINT_EVERY, json, step_time};
 pub use run::{Outcome, run};
+pub(crate) use saved::FORMAT;
 pub use saved::{Prediction, SavedModel};
 pub use spec::{Images, Optimizer, Probes, Spec, Trial};
 pub use stream::Stream;

@@ -3,6 +3,7 @@
 use super::evaluate::{best, numbers as numbers_of};
 use super::tensors::{self, Entry};
 use super::{Outcome, Spec, container};
+use crate::language;
 use crate::memory;
 use crate::models::{Net, Taps, numbers};
 use burn::tensor::activation::softmax;
@@ -10,7 +11,8 @@ use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-const FORMAT: &str = "layernorm model";
+/// The format's name in the file.
+pub(crate) const FORMAT: &str = "layernorm model";
 
 /// A trained network.
 #[derive(Debug)]
@@ -71,10 +73,11 @@ impl SavedModel {
 
     /// Decodes a file. Sizes are checked against the bytes before the network is created.
     fn read(bytes: &[u8]) -> Result<SavedModel, String> {
-        let (head, blobs) = container::parse(bytes, FORMAT)?;
+        if container::format_of(bytes).is_some_and(|format| format == language::FORMAT) {
+            return Err("expected a network for images, found a language model: use `layernorm generate`".to_owned());
+        }
+        let (head, blob) = container::parse_one(bytes, FORMAT)?;
         let FileHead { head, tensors } = FileHead::deserialize(&head).map_err(|error| format!("header: {error}"))?;
-        let [blob] =
-            <[&[u8]; 1]>::try_from(blobs).map_err(|blobs| format!("expected 1 blob, found {}", blobs.len()))?;
         if head.pixels.len() != 256 {
             return Err(format!("expected 256 grey values, found {}", head.pixels.len()));
         }

@@ -15,6 +15,11 @@ pub(crate) fn evaluation_steps(steps: usize, evaluations: usize) -> Vec<usize> {
     all
 }
 
+/// The learning rate of a step, counted from 0: it decays linearly to a fraction of the initial one.
+pub(crate) fn decayed([initial, fraction]: [f64; 2], step: usize, steps: usize) -> f64 {
+    initial * (1.0 - (1.0 - fraction) * step as f64 / steps.max(1) as f64)
+}
+
 /// The images of every step: complete batches, in an order of each epoch that depends on the seed.
 pub(crate) struct Order {
     images: usize,

@@ -1,7 +1,7 @@
 //! Specification of a training run.
 
 use super::Stream;
-use super::schedule::{self, Split, evaluation_steps};
+use super::schedule::{self, Split, decayed, evaluation_steps};
 use crate::data::{Dataset, Digits};
 use crate::memory;
 use crate::models::{Arch, Norm, Start};
@@ -232,7 +232,7 @@ impl Spec {
     /// The learning rate of a step, counted from 0.
     pub fn rate(&self, step: usize) -> f64 {
         let risen = ((step + 1) as f64 / self.warm_up.max(1) as f64).min(1.0);
-        risen * self.learning_rate * (1.0 - (1.0 - self.final_rate) * step as f64 / self.steps.max(1) as f64)
+        risen * decayed([self.learning_rate, self.final_rate], step, self.steps)
     }
 
     /// The steps of the evaluations in increasing order, including 0 and the last step.

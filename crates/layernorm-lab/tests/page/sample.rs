@@ -9,8 +9,7 @@ use layernorm_lab::report::{
 };
 use pictures::{
     activations, axis, batches, categories, correlation, epsilon, flow, histogram, images, loss, quiz, rates, speed,
-    sphere,
-    table1, worked,
+    sphere, table1, worked,
 };
 
 const HOSTILE: &str =
