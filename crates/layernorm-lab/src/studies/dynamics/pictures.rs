@@ -171,8 +171,11 @@ fn gates(networks: &[Network<'_>]) -> Option<Chart> {
     Some(chart("gates", "LSTM: saturation by gate", see, picture))
 }
 
+/// A number with its name.
+type Told = (&'static str, fn(&Dynamics) -> Option<f64>);
+
 /// What the table and the answer tell of a network.
-const TOLD: [(&str, fn(&Dynamics) -> Option<f64>); 4] = [
+const TOLD: [Told; 4] = [
     ("variation of ‖h‖, %", |seen| Some(100.0 * variation(&seen.hidden)?)),
     ("spread of a", |seen| mean(&spreads(seen))),
     ("variation of the spread of a, %", |seen| Some(100.0 * variation(&spreads(seen))?)),
@@ -209,9 +212,7 @@ fn table(networks: &[Network<'_>]) -> Table {
 fn answer(networks: &[Network<'_>]) -> String {
     let mut sentences = Vec::new();
     for network in networks {
-        let of = |norm, (_, value): (&str, fn(&Dynamics) -> Option<f64>)| {
-            Some(to_digits(network.spread(norm, Moment::End, value)?.mean, 1))
-        };
+        let of = |norm, (_, value): Told| Some(to_digits(network.spread(norm, Moment::End, value)?.mean, 1));
         let both = |told| Some(format!("{} % and {} %", of(Norm::None, told)?, of(Norm::Layer, told)?));
         let (Some(hidden), Some(gates), Some(saturated)) = (both(TOLD[0]), both(TOLD[2]), both(TOLD[3])) else {
             continue;
