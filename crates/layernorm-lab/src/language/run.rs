@@ -12,7 +12,7 @@ use crate::studies::{Error, Observer};
 use crate::training::adam::Adam;
 use crate::training::checkpoint::{self, Progress};
 use crate::training::events::{Diverged, finite};
-use crate::training::json;
+use crate::training::{CHECKPOINT_EVERY, json};
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};

@@ -103,7 +103,7 @@ pub fn run(spec: &Spec, data: &Dataset, file: &mut RunFile, observer: &mut dyn O
 /// Seconds per training step, timed for at least `sample` after a step that is not counted. Leaves no trace.
 pub(crate) fn step_time(spec: &Spec, data: &Dataset, sample: Duration) -> Result<f64, Error> {
     let (run, mut model) = Run::new(spec, data)?;
-    let mut order = Order::new(run.train.len(), spec.batch_size, spec.start.seed);
+    let mut order = run.order();
     let mut step = |number: usize| run.step(&mut model, run.indices(number, &mut order), spec.rate(0));
     step(0)?;
     let (start, mut steps) = (Instant::now(), 0);
@@ -153,7 +153,7 @@ impl<'a> Run<'a> {
         clock: &mut Clock,
     ) -> Result<bool, Error> {
         let evaluations = self.spec.evaluation_steps();
-        let mut order = Order::new(self.train.len(), self.spec.batch_size, self.spec.start.seed);
+        let mut order = self.order();
         let mut saved = Instant::now();
         let mut words = String::new();
         loop {
@@ -193,10 +193,15 @@ impl<'a> Run<'a> {
         !file.record().named("evaluate").any(|data| data["step"] == step)
     }
 
-    /// The images of a step: the next ones of the stream, or a batch in the epoch's order.
+    fn order(&self) -> Order {
+        Order::new(self.train.len(), self.spec.batch_size, self.spec.start.seed)
+    }
+
+    /// The images of a step: the next ones of the stream (after its end, the last ones), or a batch in the epoch's order.
     fn indices<'b>(&'b self, step: usize, order: &'b mut Order) -> &'b [usize] {
+        let size = self.spec.batch_size;
         match &self.stream {
-            Some(stream) => &stream[step * self.spec.batch_size..][..self.spec.batch_size],
+            Some(stream) => stream.chunks(size).nth(step.min(self.spec.steps.saturating_sub(1))).unwrap_or_default(),
             None => order.indices(step),
         }
     }
@@ -239,7 +244,8 @@ impl<'a> Run<'a> {
         if self.spec.probes != Default::default() {
             let probed: Vec<usize> = (0..PROBED.min(self.validation.len())).collect();
             let batch = self.preprocessor.gather(&self.validation, &probed, &self.device);
-            let next = self.preprocessor.gather(&self.train, &self.indices(place.step, &mut None), &self.device);
+            let mut order = self.order();
+            let next = self.preprocessor.gather(&self.train, self.indices(place.step, &mut order), &self.device);
             probes::look(model, self.spec, place.step, &batch, &next, file)?;
         }
         file.event("evaluate", json(&event)?)?;

@@ -55,10 +55,6 @@ pub struct Spec {
     pub stream: Option<Stream>,
 }
 
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
-
 /// Changes of all images, before anything else. The default keeps the originals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -170,7 +166,7 @@ pub struct Trial {
     /// Whether the network runs in training mode: batch norm with the batch's own statistics.
     pub as_in_training: bool,
     /// Whether it uses the run's training images instead of the test images.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "is_false")]
     pub on_training_images: bool,
     /// How many more times the image is read, which lengthens the sequence.
     #[serde(default, skip_serializing_if = "is_zero")]

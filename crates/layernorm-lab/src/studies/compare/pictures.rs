@@ -59,7 +59,7 @@ struct Group<'a> {
     /// At the common rate.
     norms: Vec<(Norm, Vec<&'a Ran>)>,
     /// At every rate of the grid, if the norm was trained with all of them.
-    tuned: Vec<(Norm, Vec<(f64, Vec<&'a Ran>)>)>,
+    tuned: Vec<(Norm, rates::Grid<'a>)>,
 }
 
 impl<'a> Group<'a> {

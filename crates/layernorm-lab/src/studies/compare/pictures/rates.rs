@@ -8,6 +8,9 @@ use crate::studies::findings::{Claim, Pair, by_seed, mean_loss, mean_losses};
 use crate::studies::tools::{chart as with_title, short};
 use crate::studies::trained::{Ran, Spread, of_case, words};
 
+/// A norm's runs at every rate.
+pub(super) type Grid<'a> = Vec<(f64, Vec<&'a Ran>)>;
+
 /// The rates of the grid, in increasing order.
 fn rates() -> Vec<f64> {
     let mut rates: Vec<f64> = OTHERS.into_iter().chain([COMMON]).collect();
@@ -25,7 +28,7 @@ pub(super) fn listed() -> String {
 }
 
 /// A norm's runs at every rate; `None` if there are none at some rate.
-pub(super) fn grid<'a>(runs: &'a [Ran], id: &str, norm: Norm) -> Option<Vec<(f64, Vec<&'a Ran>)>> {
+pub(super) fn grid<'a>(runs: &'a [Ran], id: &str, norm: Norm) -> Option<Grid<'a>> {
     let all: Vec<_> = rates().into_iter().map(|rate| (rate, of_case(runs, &case(id, norm, rate)))).collect();
     all.iter().all(|(_, runs)| !runs.is_empty()).then_some(all)
 }
