@@ -31,7 +31,7 @@ const FEWER_EPOCHS: usize = 2;
 const FULL_EPOCHS: usize = 5;
 const PAPER_EPOCHS: usize = 60;
 /// Training steps of the CNN and the LSTM, at least: with batches of 128, their few images make few steps.
-const LEAST_STEPS: usize = 120;
+const LEAST_STEPS: usize = 80;
 /// Training images of the CNN and the LSTM in the full study, at most: batches of 1 take a step for each.
 const MOST_IMAGES: usize = 8_000;
 
@@ -91,7 +91,7 @@ impl Network {
         let small = matches!(self, Network::Cnn | Network::Lstm);
         match (settings.full, small) {
             (false, false) => [1500, 1000, 1000],
-            (false, true) => [if self == Network::Cnn { 500 } else { 300 }, 1000, 0],
+            (false, true) => [if self == Network::Cnn { 500 } else { 300 }, 500, 0],
             (true, _) => {
                 let [train, validation, test] = settings.all_images();
                 [if small { train.min(MOST_IMAGES) } else { train }, validation, test]
@@ -116,7 +116,7 @@ impl Network {
         match self {
             Network::Cnn | Network::Lstm => {
                 spec.learning_rate = 3e-3;
-                spec.evaluations = 5;
+                spec.evaluations = 4;
                 spec.steps = spec.steps.max(LEAST_STEPS);
             }
             Network::Paper => spec.evaluations = PAPER_EPOCHS,

@@ -13,7 +13,7 @@ use super::{RunPlan, Settings, Study, tools};
 use crate::models::{Arch, Norm, Reads};
 use crate::records::Record;
 use crate::report::Story;
-use crate::training::Spec;
+use crate::training::{Images, Spec};
 
 /// Study that compares norms.
 pub struct Compare;
@@ -28,6 +28,7 @@ pub(super) struct Entry {
     train: usize,
     /// Evaluations of the quick study.
     evaluations: usize,
+    images: Images,
     /// The validation loss that networks should reach soon.
     pub(super) goal: f64,
     /// All norms that are compared at the common rate.
@@ -43,14 +44,10 @@ const OTHERS: [f64; 2] = [5e-4, 8e-3];
 /// The norms of the sources.
 const SOURCES: &[Norm] = &[Norm::None, Norm::Batch, Norm::Layer];
 /// Those that Transformers use.
-const TRANSFORMERS: &[Norm] = &[Norm::None, Norm::Batch, Norm::Layer, Norm::Rms];
+const TRANSFORMERS: &[Norm] = &[Norm::None, Norm::Layer, Norm::Rms];
 
 /// The networks of the quick or the full study.
 pub(super) fn entries(full: bool) -> Vec<Entry> {
-    let transformer = |pre_norm| match full {
-        true => Arch::Transformer { width: 64, heads: 4, blocks: 4, pre_norm },
-        false => Arch::Transformer { width: 16, heads: 2, blocks: 4, pre_norm },
-    };
     let (units, hidden, channels) = if full { (256, 128, [16, 32]) } else { (100, 64, [8, 16]) };
     let of = |id, title, arch, steps, goal| Entry {
         id,
@@ -59,11 +56,18 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
         steps,
         train: 2000,
         evaluations: 10,
+        images: Images::default(),
         goal,
         norms: &Norm::ALL,
         tuned: SOURCES,
     };
     let without_batch = &[Norm::None, Norm::Layer];
+    let transformer = |id, title, pre_norm| {
+        let (width, heads) = if full { (64, 4) } else { (16, 2) };
+        let images = Images { halved: !full, ..Images::default() };
+        let arch = Arch::Transformer { width, heads, blocks: 4, pre_norm };
+        Entry { evaluations: 6, images, norms: TRANSFORMERS, ..of(id, title, arch, 120, 0.7) }
+    };
     let mut entries = vec![
         of("mlp", "MLP", Arch::mlp(&[units, units, units]), 150, 0.4),
         Entry {
@@ -75,21 +79,15 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
         Entry {
             train: 6000,
             // With batch norm, every evaluation computes the statistics of all time steps first.
-            evaluations: 5,
+            evaluations: 4,
+            // The first rows of whole images are blank, which harms batch norm in recurrent networks.
+            images: Images { cropped: true, ..Images::default() },
             norms: SOURCES,
             ..of("middle", "LSTM over the middle rows", Arch::lstm(hidden, Reads::Rows), 120, 0.7)
         },
         of("cnn", "CNN", Arch::Cnn { channels }, 120, 0.4),
-        Entry {
-            norms: TRANSFORMERS,
-            tuned: without_batch,
-            ..of("transformer", "Transformer, post-norm", transformer(false), 120, 0.7)
-        },
-        Entry {
-            norms: TRANSFORMERS,
-            tuned: without_batch,
-            ..of("transformer-pre", "Transformer, pre-norm", transformer(true), 120, 0.7)
-        },
+        Entry { tuned: without_batch, ..transformer("transformer", "Transformer, post-norm", false) },
+        Entry { tuned: without_batch, ..transformer("transformer-pre", "Transformer, pre-norm", true) },
     ];
     if full {
         let lstm = Arch::lstm(64, Reads::Pixels);
@@ -109,9 +107,7 @@ impl Entry {
         let mut spec = Spec::new(self.arch.clone(), norm, seed, &settings.data);
         (spec.learning_rate, spec.steps) = (rate, self.steps);
         (spec.train, spec.evaluations) = (self.train, self.evaluations);
-        // The first rows of whole images are blank, which harms batch norm in recurrent networks.
-        spec.images.cropped = self.id == "middle";
-        spec.validation = 1000;
+        (spec.images, spec.test) = (self.images, 500);
         if settings.full {
             [spec.train, spec.validation, spec.test] = settings.all_images();
             spec.evaluations = 25;

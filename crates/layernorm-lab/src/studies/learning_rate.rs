@@ -40,7 +40,7 @@ const NETWORKS: [Network; 3] = [
     Network {
         id: "lstm",
         title: "LSTM",
-        norms: &[Norm::None, Norm::Layer, Norm::Group],
+        norms: &[Norm::None, Norm::Layer],
         optimizer: Optimizer::Sgd,
         rates: RATES,
         learnt: 0.5,
