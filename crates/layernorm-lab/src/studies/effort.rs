@@ -3,11 +3,9 @@
 //! The unit is 17 µs of one core of the machine of the measurements; [`crate::session`] measures how long it takes on
 //! another one. A training step costs s + B·i, for B images, and evaluating an image ¼·i to ½·i. s has a part per operation
 //! and one per weight (the optimizer; products with few images). i has a part per activation and one per product of a
-//! weight. The constants are fitted to the times that [`mod@measure`] prints, on an AMD EPYC with AVX-512; it also prints
-//! how far they are off.
+//! weight. The constants are fitted to step times measured on one core of an AMD EPYC with AVX-512; the tests hold the
+//! estimates against some of them.
 
-#[cfg(test)]
-mod measure;
 #[cfg(test)]
 mod tests;
 

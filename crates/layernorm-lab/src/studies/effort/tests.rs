@@ -22,7 +22,7 @@ fn more_work_is_more_effort() {
     assert!(of(|spec| spec.arch = Arch::Lstm(RecurrentSize { layers: 2, ..size })) > 1.5 * plain);
 }
 
-/// Measured times of steps in microseconds (`effort::measure`): the estimates are within a factor of 1.5.
+/// Measured times of steps in microseconds: the estimates are within a factor of 1.5.
 #[test]
 fn estimates_are_near_the_measurements() {
     let lstm = |hidden, reads| Arch::Lstm(RecurrentSize { hidden, reads, layers: 1 });

@@ -1,3 +1,4 @@
+use crate::language;
 use crate::studies::tools::testing;
 use crate::studies::{RunPlan, Settings, catalog};
 use crate::training::Spec;
@@ -34,8 +35,13 @@ fn settings_are_those_of_earlier_records() {
 #[test]
 fn a_plan_and_its_header_agree() {
     for plan in catalog::all().into_iter().flat_map(|study| study.plan(&Settings::default())) {
-        let read = plan.header().settings.get("spec").map(|spec| Spec::deserialize(spec).unwrap());
-        assert_eq!(read.as_ref(), plan.spec(), "{}", plan.run());
+        let spec = plan.header().settings.get("spec");
+        if let Some(language) = plan.language_spec() {
+            assert_eq!(&language::Spec::deserialize(spec.unwrap()).unwrap(), language, "{}", plan.run());
+        } else {
+            let read = spec.map(|spec| Spec::deserialize(spec).unwrap());
+            assert_eq!(read.as_ref(), plan.spec(), "{}", plan.run());
+        }
         assert!(plan.effort() > 0.0);
     }
 }

@@ -44,7 +44,7 @@ lab.charts.images = function (chart, view) {
   const frames = (chart.frames ?? []).filter((frame) => Array.isArray(frame.images));
   const most = panels.map((_, panel) => Math.max(0, ...frames.map((frame) => frame.images[panel]?.length ?? 0)));
   if (!(rows > 0 && columns > 0) || !most.some((count) => count > 0)) return { empty: "There are no images to draw." };
-  const sheets = most.map((count) => sheet(count, rows, columns));
+  const sheets = most.map((count) => (count > 0 ? sheet(count, rows, columns) : null));
   const saved = () => {
     const at = Number.parseInt(view.get("at", ""), 10);
     return Number.isInteger(at) ? lab.clamp(at, 0, frames.length - 1) : frames.length - 1;
@@ -55,7 +55,9 @@ lab.charts.images = function (chart, view) {
     const at = Math.round(position);
     if (at === drawn) return;
     drawn = at;
-    sheets.forEach(({ svg, paths }, panel) => {
+    sheets.forEach((drawing, panel) => {
+      if (!drawing) return;
+      const { svg, paths } = drawing;
       const images = frames[at].images[panel] ?? [];
       svg.setAttribute("aria-label", `${panels[panel]}, ${frames[at].label}: ${lab.count(images.length, "image")} of ${rows} by ${columns} pixels, mean ${chart.scale} ${lab.number(share(images), 2)}`);
       shades(images, rows, columns).forEach((d, level) => paths[level].setAttribute("d", d));
@@ -69,7 +71,7 @@ lab.charts.images = function (chart, view) {
   }) : null;
   show(saved());
   return {
-    parts: [bar(chart), lab.el("div", { class: "panels" }, panels.map((name, panel) => lab.el("div", { class: "panel" }, lab.el("h4", {}, name), sheets[panel].svg))), player?.node],
+    parts: [bar(chart), lab.el("div", { class: "panels" }, panels.map((name, panel) => lab.el("div", { class: "panel" }, lab.el("h4", {}, name), sheets[panel]?.svg ?? lab.el("p", {}, "no images")))), player?.node],
     restore: () => player?.go(saved()),
     table: () => ({
       columns: ["frame", "panel", "images", `mean ${chart.scale}`],
