@@ -68,7 +68,7 @@ fn a_python_that_hangs_fails_or_talks_nonsense_is_left_alone() {
         "sleep 60".to_owned(),
         "exec sleep 60".to_owned(),
         format!("{hello}; sleep 60"),
-        "echo '{\"torch\": tru'; sleep 60".to_owned(),
+        "echo '{\"torch\": t'; sleep 60".to_owned(),
         "exit 1".to_owned(),
         "echo >&2 No module named layernorm; exit 1".to_owned(),
         "yes nonsense".to_owned(),
