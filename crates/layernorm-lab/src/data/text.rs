@@ -175,7 +175,7 @@ mod tests {
         let long = vec![b'a'; MAX_BYTES as usize + 1];
         for (bytes, words) in [
             (&b""[..], "expected at least 200 characters, found 0"),
-            (prose[..199].as_bytes(), "expected at least 200 characters, found 199"),
+            (&prose.as_bytes()[..199], "expected at least 200 characters, found 199"),
             (&[b'a'; 500], "expected 2 to 4096 different characters, found 1"),
             (many.as_bytes(), "expected 2 to 4096 different characters, found 4608"),
             (&[&prose.as_bytes()[..5], &[0xff, 0xfe]].concat(), "found the invalid byte 0xff after 5 bytes"),

@@ -42,7 +42,7 @@ impl<'a> Writer<'a> {
     }
 
     fn read(&mut self, characters: &[u16]) {
-        let states = std::mem::replace(&mut self.states, [None, None]);
+        let states = std::mem::take(&mut self.states);
         let shape = [1, characters.len()];
         let (logits, states) = self.net.forward(characters, shape, states, None, &self.device);
         self.states = states;

@@ -166,7 +166,7 @@ impl Run<'_> {
     /// One step; returns the loss before it. A loss that is not finite changes nothing.
     fn step(&self, state: &mut State, batch: &Batch) -> f64 {
         let Model { net, optimizer } = &mut state.model;
-        let carried = std::mem::replace(&mut state.states, [None, None]);
+        let carried = std::mem::take(&mut state.states);
         let carried = if batch.continues { carried } else { [None, None] };
         let (logits, last) = net.forward(&batch.inputs, batch.shape, carried, batch.lengths.as_deref(), &self.device);
         let loss = loss(logits, batch);
