@@ -133,8 +133,8 @@ fn runs_with_other_settings_are_moved_aside_and_can_be_shown() {
 fn a_setting_that_does_not_fit_the_data_is_reported_once() {
     let place = Place::new();
     let words = [
-        "batch-size-small-none-1000000-1",
-        "batch size: expected 1 to 1500, found 1000000",
+        "batch-size-lstm-none-1000000-1",
+        "batch size: expected 1 to 300, found 1000000",
         "8 others cannot run either",
     ];
     place.refuse("study batch-size --batch-size 1000000 --epochs 1 --seeds 1", &words);

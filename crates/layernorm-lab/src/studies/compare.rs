@@ -66,7 +66,7 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
         let (width, heads) = if full { (64, 4) } else { (16, 2) };
         let images = Images { halved: !full, ..Images::default() };
         let arch = Arch::Transformer { width, heads, blocks: 4, pre_norm };
-        Entry { evaluations: 6, images, norms: TRANSFORMERS, ..of(id, title, arch, 120, 0.7) }
+        Entry { evaluations: 6, images, norms: TRANSFORMERS, ..of(id, title, arch, 90, 0.7) }
     };
     let mut entries = vec![
         of("mlp", "MLP", Arch::mlp(&[units, units, units]), 150, 0.4),
@@ -74,16 +74,16 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
             train: 6000,
             norms: without_batch,
             tuned: without_batch,
-            ..of("lstm", "LSTM over rows", Arch::lstm(hidden, Reads::Rows), 150, 0.7)
+            ..of("lstm", "LSTM over rows", Arch::lstm(hidden, Reads::Rows), 120, 0.7)
         },
         Entry {
             train: 6000,
             // With batch norm, every evaluation computes the statistics of all time steps first.
-            evaluations: 4,
+            evaluations: 3,
             // The first rows of whole images are blank, which harms batch norm in recurrent networks.
             images: Images { cropped: true, ..Images::default() },
             norms: SOURCES,
-            ..of("middle", "LSTM over the middle rows", Arch::lstm(hidden, Reads::Rows), 120, 0.7)
+            ..of("middle", "LSTM over the middle rows", Arch::lstm(hidden, Reads::Rows), 90, 0.9)
         },
         of("cnn", "CNN", Arch::Cnn { channels }, 120, 0.4),
         Entry { tuned: without_batch, ..transformer("transformer", "Transformer, post-norm", false) },

@@ -67,6 +67,11 @@ impl<'a> Group<'a> {
         self.norms.iter().find(|(of, _)| *of == norm).map_or(&[], |(_, runs)| runs)
     }
 
+    fn is_recurrent(&self) -> bool {
+        let first = self.norms.iter().flat_map(|(_, runs)| runs).next();
+        first.is_some_and(|ran| ran.trained.spec.arch.as_recurrent().is_some())
+    }
+
     fn error(&self, norm: Norm) -> Option<Spread> {
         error(self.runs(norm))
     }
