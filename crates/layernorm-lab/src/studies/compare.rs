@@ -43,8 +43,8 @@ const COMMON: f64 = 2e-3;
 const OTHERS: [f64; 2] = [5e-4, 8e-3];
 /// The norms of the sources.
 const SOURCES: &[Norm] = &[Norm::None, Norm::Batch, Norm::Layer];
-/// Those that Transformers use.
-const TRANSFORMERS: &[Norm] = &[Norm::None, Norm::Layer, Norm::Rms];
+/// Those that CNNs use.
+const CNN: &[Norm] = &[Norm::None, Norm::Batch, Norm::Layer, Norm::Group, Norm::Instance];
 
 /// The networks of the quick or the full study.
 pub(super) fn entries(full: bool) -> Vec<Entry> {
@@ -61,12 +61,13 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
         norms: &Norm::ALL,
         tuned: SOURCES,
     };
-    let without_batch = &[Norm::None, Norm::Layer];
+    let without_batch: &[Norm] = &[Norm::None, Norm::Layer];
     let transformer = |id, title, pre_norm| {
         let (width, heads) = if full { (64, 4) } else { (16, 2) };
         let images = Images { halved: !full, ..Images::default() };
         let arch = Arch::Transformer { width, heads, blocks: 4, pre_norm };
-        Entry { evaluations: 6, images, norms: TRANSFORMERS, ..of(id, title, arch, 90, 0.7) }
+        let norms = if full { &Norm::ALL[..] } else { without_batch };
+        Entry { evaluations: 6, images, norms, ..of(id, title, arch, 90, 0.7) }
     };
     let mut entries = vec![
         of("mlp", "MLP", Arch::mlp(&[units, units, units]), 150, 0.4),
@@ -83,9 +84,9 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
             // The first rows of whole images are blank, which harms batch norm in recurrent networks.
             images: Images { cropped: true, ..Images::default() },
             norms: SOURCES,
-            ..of("middle", "LSTM over the middle rows", Arch::lstm(hidden, Reads::Rows), 90, 0.9)
+            ..of("middle", "LSTM over the middle rows", Arch::lstm(hidden / 2, Reads::Rows), 90, 0.9)
         },
-        of("cnn", "CNN", Arch::Cnn { channels }, 120, 0.4),
+        Entry { norms: CNN, ..of("cnn", "CNN", Arch::Cnn { channels }, 120, 0.4) },
         Entry { tuned: without_batch, ..transformer("transformer", "Transformer, post-norm", false) },
         Entry { tuned: without_batch, ..transformer("transformer-pre", "Transformer, pre-norm", true) },
     ];

@@ -32,7 +32,7 @@ const NETWORKS: [Network; 3] = [
     Network {
         id: "mlp",
         title: "MLP",
-        norms: &[Norm::None, Norm::Batch, Norm::Layer, Norm::Rms, Norm::Weight],
+        norms: &[Norm::None, Norm::Batch, Norm::Layer, Norm::Rms],
         optimizer: Optimizer::Sgd,
         rates: RATES,
         learnt: 0.5,
@@ -50,7 +50,7 @@ const NETWORKS: [Network; 3] = [
         title: "LSTM over 196 pixels",
         norms: &[Norm::None, Norm::Layer],
         optimizer: Optimizer::Adam,
-        rates: &[1e-3, 3e-3, 1e-2, 3e-2, 1e-1],
+        rates: &[3e-3, 1e-2, 3e-2, 1e-1],
         learnt: 0.75,
     },
 ];

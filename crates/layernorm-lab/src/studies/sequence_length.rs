@@ -65,8 +65,7 @@ impl Study for SequenceLength {
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         let arch = spec(Norm::None, 1, settings).arch;
-        // RMS norm is not fused in recurrent networks, and slow.
-        let quick = |norm: &Norm| settings.full || *norm != Norm::Rms;
+        let quick = |norm: &Norm| settings.full || matches!(norm, Norm::None | Norm::Batch | Norm::Layer | Norm::Group);
         let norms = Norm::ALL.into_iter().filter(|&norm| arch.refuses(norm).is_none()).filter(quick);
         trained::plans(self.name(), ID, norms, settings, spec)
     }
