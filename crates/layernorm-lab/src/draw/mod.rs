@@ -18,7 +18,7 @@
 //! bound            reconstruction + KL ≥ −ln p(x), on average over ε; in nats per image
 //! ```
 //!
-//! With attention, read and write see the image through N×N Gaussian filters ([`attention`]); without it, r = [x, x̂]
+//! With attention, read and write see the image through N×N Gaussian filters (`attention`); without it, r = [x, x̂]
 //! and write is linear. A generated image uses z_t ~ N(0, 1) and the decoder only.
 //!
 //! ```text

@@ -33,7 +33,7 @@ pub struct StepState {
 /// Running statistics of a batch norm: one entry per time step, one number per unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepStatistics {
-    /// What is normalized, in the letters of [`super::steps`]: `W x`, `U h`, `c` or `W x + U h`.
+    /// What is normalized, in the letters of `super::steps`: `W x`, `U h`, `c` or `W x + U h`.
     pub of: &'static str,
     /// Means.
     pub means: Vec<Vec<f32>>,

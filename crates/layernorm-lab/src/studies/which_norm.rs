@@ -1,6 +1,6 @@
 //! Which norm for what: recommendations that follow from the findings of the other studies.
 //!
-//! [`SITUATIONS`] lists, for each situation, the findings that compare two options in it. A supported finding counts as a
+//! `SITUATIONS` lists, for each situation, the findings that compare two options in it. A supported finding counts as a
 //! win of its first option over the second, a contradicted one as the reverse, an undecided one as neither.
 //!
 //! ```text
