@@ -119,7 +119,7 @@ fn overview(groups: &[Group<'_>]) -> Chart {
     let x = categories("network", groups.iter().map(|group| group.title));
     let y = Axis { unit: Some("%".to_owned()), low: Some(0.0), ..axis("validation error") };
     let see = "Final validation error of every network and norm; whiskers show the range over seeds. A bar is missing \
-               if the network does not support the norm, or if some of its runs have not finished.";
+               if the network was not trained with the norm, or if some of its runs have not finished.";
     chart("errors", "Final validation error", see, Picture::Bars { x, y, series })
 }
 
