@@ -74,16 +74,6 @@ def test_json_has_a_line_that_tells_what_follows_and_the_results():
         assert numpy["errors"][0]["units"] < 8 and numpy["errors"][1]["units"] > 1e4
 
 
-def test_pytorch_is_compared_if_it_is_installed():
-    pytest.importorskip("torch", reason="PyTorch is missing: its layer_norm is not compared")
-    begun, found = map(json.loads, run("--json", "--inputs=0:1,1000000:1").stdout.splitlines())
-    assert begun == {"torch": True} and found["torch"]
-    for shape in found["shapes"]:
-        torch = shape["packages"][2]
-        assert torch["package"] == "torch"
-        assert torch["errors"][0]["units"] < 16 and (torch["errors"][1]["units"] or 1e9) > 1e4
-
-
 def test_without_json_it_is_a_table():
     done = run("--no-torch", "--inputs=0:1,0:1e20")
     assert (done.returncode, done.stderr) == (0, "")
