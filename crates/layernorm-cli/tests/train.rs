@@ -115,6 +115,10 @@ fn bad_arguments_and_files_are_rejected() {
     let said = place.run("train --model mlp --norm none --size 8 --epochs 1 --optimizer sgd --lr 1e30 --out diverged");
     assert_eq!(said.status, Some(1), "{}", said.err);
     assert!(said.err.contains("training diverged") && !place.path("diverged/model.layernorm").exists(), "{}", said.err);
+    let said = place.run("train --pixels --norm batch --size 2 --steps 2 --out constant");
+    assert_eq!(said.status, Some(1), "{}", said.err);
+    assert!(said.err.contains("the same in all images") && said.err.contains("--permute"), "{}", said.err);
+    place.refuse("train --text --permute", &["--permute", "--text"]);
     fs::write(place.path("model"), "no model").unwrap();
     place.refuse("predict model --test 0", &["model: expected a line of JSON"]);
     fs::write(place.path("model"), "{}\n{}\n").unwrap();
@@ -160,6 +164,9 @@ fn every_option_changes_the_settings_and_the_result() {
         ("--no-affine", "affine", serde_json::json!(false)),
         ("--weight-scale 3", "weight_scale", serde_json::json!(3.0)),
         ("--layers 3", "hidden", serde_json::json!([16, 16, 16])),
+        ("--crop", "cropped", serde_json::json!(true)),
+        ("--halve", "halved", serde_json::json!(true)),
+        ("--permute", "permuted", serde_json::json!(true)),
     ]
     .into_iter()
     .enumerate()

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use layernorm_lab::data::{Dataset, Part, Text};
 use layernorm_lab::language::{self, Cell};
 use layernorm_lab::models::{Arch, Norm, Reads, RecurrentSize, Start};
-use layernorm_lab::training::{Optimizer, Spec};
+use layernorm_lab::training::{Images, Optimizer, Spec};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -17,6 +17,7 @@ Examples:
   layernorm train --model mlp --layers 6 --norm layer --eps 1e-3 --no-affine --out mlp
   layernorm train --model cnn --norm batch --epochs 5 --out cnn
   layernorm train --data data/mnist --epochs 3        the LSTM on all of MNIST
+  layernorm train --pixels --permute --norm batch     784 pixels, one by one, in an order that mixes digit and background
   layernorm train --text --out plays                  a language model: an LSTM on six plays by Shakespeare
   layernorm train --text my.txt --model gru --size 256 --epochs 20 --out mine
   layernorm predict trained/model.layernorm --test 7  classify test image 7
@@ -52,6 +53,16 @@ pub struct Args {
     /// Read 784 pixels one by one instead of 28 rows (RNN, GRU, LSTM)
     #[arg(long)]
     pixels: bool,
+    /// Use only the middle of the images, without the outer seventh on each side, which is blank in MNIST
+    #[arg(long, conflicts_with = "text")]
+    crop: bool,
+    /// Reduce images to half of their rows and columns
+    #[arg(long, conflicts_with = "text")]
+    halve: bool,
+    /// Put the pixels into a random order, the same for all images: permuted MNIST. Batch norm in an RNN, GRU or LSTM
+    /// with --pixels needs it: pixels that are the same in all images let its gradients overflow
+    #[arg(long, conflicts_with = "text")]
+    permute: bool,
     /// Post-norm: normalize after each residual connection instead of before each sublayer (Transformer)
     #[arg(long)]
     post_norm: bool,
@@ -234,6 +245,7 @@ impl Args {
     pub(super) fn spec(&self, data: &Dataset) -> Spec {
         let mut spec = Spec::new(self.arch(), self.norm, self.seed, &data.label());
         spec.start = self.start();
+        spec.images = Images { cropped: self.crop, halved: self.halve, permuted: self.permute };
         // A twelfth of the training images is held out for validation: 5,000 of MNIST's 60,000.
         spec.validation = (data.train.len() / 12).max(1);
         spec.train = data.train.len() - spec.validation.min(data.train.len());
@@ -280,6 +292,16 @@ impl Args {
             affine: !self.no_affine,
             ..usual
         }
+    }
+
+    /// What may help if training diverges.
+    pub(super) fn remedy(&self) -> &'static str {
+        let constant_inputs = self.arch().as_recurrent().is_some() && !self.crop && !self.permute && self.text.is_none();
+        if self.norm == Norm::Batch && constant_inputs {
+            return "batch norm of time steps whose input is the same in all images lets gradients overflow; try --permute or \
+                    --crop";
+        }
+        "try a smaller --lr, or a norm"
     }
 
     fn final_rate(&self) -> f64 {

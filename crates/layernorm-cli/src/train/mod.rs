@@ -56,7 +56,7 @@ fn images(args: &Args) -> Result<(), Failure> {
     check_writable(&model)?;
     let outcome = train(&mut file, &args.out, |file, watch| training::run(&spec, &data, file, watch))?;
     if let Some(step) = Trained::read(file.record()).and_then(|trained| trained.diverged) {
-        return Err(diverged(step));
+        return Err(diverged(step, args.remedy()));
     }
     let took = epoch(&outcome, &spec);
     let image = [data.train.rows(), data.train.columns()];
@@ -75,8 +75,8 @@ fn check_writable(model: &Path) -> Result<(), Failure> {
     Replacement::own(model).map(drop).map_err(|error| Failure::bad_input(error.to_string()))
 }
 
-fn diverged(step: usize) -> Failure {
-    Failure::failed(format!("training diverged at step {step} and no model was saved: try a smaller --lr, or a norm"))
+fn diverged(step: usize, remedy: &str) -> Failure {
+    Failure::failed(format!("training diverged at step {step} and no model was saved: {remedy}"))
 }
 
 /// Trains a network and shows progress.

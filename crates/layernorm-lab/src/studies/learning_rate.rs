@@ -18,6 +18,12 @@ struct Network {
     /// Start of the names of its cases.
     id: &'static str,
     title: &'static str,
+    /// How an LSTM reads the images; `None` for an MLP.
+    reads: Option<Reads>,
+    /// Whether images are reduced to 14×14 pixels.
+    halved: bool,
+    /// Whether it is only in the full study.
+    only_full: bool,
     norms: &'static [Norm],
     optimizer: Optimizer,
     /// About half a power of ten apart.
@@ -27,11 +33,14 @@ struct Network {
 }
 
 /// Plain gradient descent where it learns at all: Adam normalizes the gradient's magnitude, which hides a part of the
-/// difference. Over 196 pixels, gradient descent learns too slowly for a study of this size.
-const NETWORKS: [Network; 3] = [
+/// difference. Over pixels, gradient descent learns too slowly for a study of this size.
+const NETWORKS: [Network; 4] = [
     Network {
         id: "mlp",
         title: "MLP",
+        reads: None,
+        halved: false,
+        only_full: false,
         norms: &[Norm::None, Norm::Batch, Norm::Layer, Norm::Rms],
         optimizer: Optimizer::Sgd,
         rates: RATES,
@@ -40,6 +49,9 @@ const NETWORKS: [Network; 3] = [
     Network {
         id: "lstm",
         title: "LSTM",
+        reads: Some(Reads::Rows),
+        halved: false,
+        only_full: false,
         norms: &[Norm::None, Norm::Layer],
         optimizer: Optimizer::Sgd,
         rates: RATES,
@@ -48,16 +60,35 @@ const NETWORKS: [Network; 3] = [
     Network {
         id: "pixels",
         title: "LSTM over 196 pixels",
+        reads: Some(Reads::Pixels),
+        halved: true,
+        only_full: false,
         norms: &[Norm::None, Norm::Layer],
         optimizer: Optimizer::Adam,
-        rates: &[3e-3, 1e-2, 3e-2, 1e-1],
+        rates: PIXEL_RATES,
+        learnt: 0.75,
+    },
+    Network {
+        id: "all-pixels",
+        title: "LSTM over 784 pixels",
+        reads: Some(Reads::Pixels),
+        halved: false,
+        only_full: true,
+        norms: &[Norm::None, Norm::Layer],
+        optimizer: Optimizer::Adam,
+        rates: PIXEL_RATES,
         learnt: 0.75,
     },
 ];
 const RATES: &[f64] = &[0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
+/// The rates of Adam.
+const PIXEL_RATES: &[f64] = &[3e-3, 1e-2, 3e-2, 1e-1];
 
 /// Epochs of the full study.
-const FULL_EPOCHS: usize = 3;
+const FULL_EPOCHS: usize = 2;
+/// Steps of the networks over pixels in the full study, and their validation images.
+const FULL_PIXEL_STEPS: usize = 150;
+const FULL_PIXEL_VALIDATION: usize = 1000;
 
 /// Name of a case. The rate is in scientific notation to keep the name short.
 fn case(network: &str, norm: Norm, rate: f64) -> String {
@@ -66,26 +97,32 @@ fn case(network: &str, norm: Norm, rate: f64) -> String {
 
 impl Network {
     fn arch(&self, full: bool) -> Arch {
-        match (self.id, full) {
-            ("lstm", full) => Arch::lstm(if full { 128 } else { 32 }, Reads::Rows),
-            ("pixels", full) => Arch::lstm(if full { 64 } else { 32 }, Reads::Pixels),
-            (_, true) => Arch::mlp(&[256, 256, 256]),
-            (_, false) => Arch::mlp(&[64, 64, 64]),
+        match self.reads {
+            Some(Reads::Rows) => Arch::lstm(if full { 128 } else { 32 }, Reads::Rows),
+            Some(Reads::Pixels) => Arch::lstm(if full { 64 } else { 32 }, Reads::Pixels),
+            None => Arch::mlp(&[if full { 256 } else { 64 }; 3]),
         }
+    }
+
+    /// Whether its sequences are long, so that it trains for few steps.
+    fn over_pixels(&self) -> bool {
+        self.reads == Some(Reads::Pixels)
     }
 
     fn spec(&self, norm: Norm, rate: f64, seed: u64, settings: &Settings) -> Spec {
         let mut spec = Spec::new(self.arch(settings.full), norm, seed, &settings.data);
         (spec.optimizer, spec.steps, spec.evaluations, spec.test) = (self.optimizer, 80, 4, 0);
-        if self.id == "pixels" {
-            // 14×14 pixels.
-            spec.images.halved = true;
+        spec.images.halved = self.halved;
+        if self.over_pixels() {
             (spec.batch_size, spec.validation, spec.evaluations) = (32, 250, 2);
         }
         if settings.full {
             [spec.train, spec.validation, _] = settings.all_images();
-            let epochs = if self.id == "pixels" { 1 } else { FULL_EPOCHS };
-            spec.steps = epochs * spec.steps_of_epoch();
+            spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
+            if self.over_pixels() {
+                spec.steps = spec.steps.min(FULL_PIXEL_STEPS);
+                spec.validation = spec.validation.min(FULL_PIXEL_VALIDATION);
+            }
         }
         Spec { learning_rate: rate, ..trained::chosen(spec, settings) }
     }
@@ -102,7 +139,7 @@ impl Study for LearningRate {
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         let mut plans = Vec::new();
-        for network in &NETWORKS {
+        for network in NETWORKS.iter().filter(|network| settings.full || !network.only_full) {
             let rates = settings.learning_rate.map_or(network.rates.to_vec(), |rate| vec![rate]);
             for &norm in network.norms {
                 for &rate in &rates {

@@ -25,7 +25,9 @@ const FULL_BLANK: [usize; 9] = [0, 7, 14, 28, 56, 112, 224, 448, 784];
 /// How many of them are also tested with the statistics of the test batch, which is slow.
 const OWN: usize = 4;
 /// Epochs of the full study.
-const FULL_EPOCHS: usize = 5;
+const FULL_EPOCHS: usize = 3;
+/// Its test images, at most: sequences have up to 812 steps.
+const FULL_TEST: usize = 1000;
 
 fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
     let arch = Arch::lstm(if settings.full { 128 } else { 32 }, Reads::Rows);
@@ -35,6 +37,7 @@ fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
     let mut blank = &BLANK[..];
     if settings.full {
         [spec.train, spec.validation, spec.test] = settings.all_images();
+        spec.test = spec.test.min(FULL_TEST);
         spec.batch_size = 64;
         spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
         blank = &FULL_BLANK;

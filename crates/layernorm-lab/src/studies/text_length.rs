@@ -23,7 +23,7 @@ const LONGEST: usize = 64;
 /// Length of the test sequences.
 const TESTED: usize = 512;
 /// Steps of the full study.
-const FULL_STEPS: usize = 2_000;
+const FULL_STEPS: usize = 1_000;
 
 fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
     let mut spec = Spec::new(Cell::Lstm, norm, 64, seed, Text::EMBEDDED_LABEL);

@@ -3,6 +3,7 @@
 use super::evaluate::{best, numbers as numbers_of};
 use super::tensors::{self, Entry};
 use super::{Outcome, Spec, container};
+use crate::data::Digits;
 use crate::language;
 use crate::memory;
 use crate::models::{Net, Taps, numbers};
@@ -49,7 +50,7 @@ pub struct Prediction {
 }
 
 impl SavedModel {
-    /// The network of a finished run, for images of `[rows, columns]`.
+    /// The network of a finished run, for images that have `[rows, columns]` before [`Spec::images`] changes them.
     pub fn new(outcome: Outcome, spec: &Spec, [rows, columns]: [usize; 2]) -> SavedModel {
         // Bit-identical to training.
         let scaled = |pixel: u8| outcome.scaling.of(pixel) * spec.input_scale as f32;
@@ -81,8 +82,8 @@ impl SavedModel {
         if head.pixels.len() != 256 {
             return Err(format!("expected 256 grey values, found {}", head.pixels.len()));
         }
-        let Spec { arch, norm, start, .. } = &head.spec;
-        let image = [head.rows, head.columns];
+        let Spec { arch, norm, start, images, .. } = &head.spec;
+        let image = images.size([head.rows, head.columns]);
         memory::fits_file(arch, *norm, image, blob.len())?;
         let tensors = tensors::split(tensors, blob)?;
         let net = numbers::with_numbers(Net::new(arch, *norm, image, start, &Device::flex())?, tensors)?;
@@ -94,19 +95,20 @@ impl SavedModel {
         &self.head.spec
     }
 
-    /// Rows and columns of its images.
+    /// Rows and columns of its images, before [`Spec::images`] changes them.
     pub fn image(&self) -> [usize; 2] {
         [self.head.rows, self.head.columns]
     }
 
     /// Classifies an image of grey values, row by row; 0 is the background.
     pub fn predict(&self, image: &[u8]) -> Result<Prediction, String> {
-        let Head { rows, columns, pixels, .. } = &self.head;
-        if image.len() != rows * columns {
-            return Err(format!("image: expected {rows}×{columns} pixels, found {}", image.len()));
-        }
-        let numbers_in: Vec<f32> = image.iter().map(|&pixel| pixels[usize::from(pixel)]).collect();
-        let image = Tensor::<3>::from_data(TensorData::new(numbers_in, [1, *rows, *columns]), &Device::flex());
+        let Head { rows, columns, pixels, spec } = &self.head;
+        let wrong = |_| format!("image: expected {rows}×{columns} pixels, found {}", image.len());
+        let seen = Digits::new(*rows, *columns, image.to_vec(), vec![0]).map_err(wrong)?;
+        let seen = spec.images.apply(&seen);
+        let numbers_in: Vec<f32> = seen.images().iter().map(|&pixel| pixels[usize::from(pixel)]).collect();
+        let shape = [1, seen.rows(), seen.columns()];
+        let image = Tensor::<3>::from_data(TensorData::new(numbers_in, shape), &Device::flex());
         let logits = self.net.forward(image, &mut Taps::closed());
         let probabilities = numbers_of(softmax(logits, 1))?;
         match best(&probabilities) {

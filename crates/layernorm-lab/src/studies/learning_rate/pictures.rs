@@ -24,11 +24,11 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
     story.findings = findings(&lines);
     story.notes = vec![
         "MLP and LSTM: plain gradient descent without momentum. Adam normalizes the gradient's magnitude, which would \
-         hide the difference. The LSTM over 196 pixels (images of 14×14) uses Adam, because gradient descent learns too \
-         slowly there."
+         hide the difference. LSTMs over pixels (196: images of 14×14) use Adam, because gradient descent learns too slowly \
+         there."
             .to_owned(),
-        "A learning rate works if the final validation error is below 50 % (75 % for the LSTM over pixels, which trains \
-         for only 80 steps). Guessing has an error of 90 %."
+        "A learning rate works if the final validation error is below 50 % (75 % for LSTMs over pixels, which train for \
+         few steps). Guessing has an error of 90 %."
             .to_owned(),
         "“diverged”: the loss became NaN or infinite in every seed; “diverged 2 of 5”: in two of five.".to_owned(),
     ];
@@ -204,8 +204,8 @@ fn findings(lines: &[Line<'_>]) -> Vec<Finding> {
                 claim("range", &text, "C2")
                     .higher(pair("rates that work", "rates", 1.0, &|errors| network.number(errors))),
             );
-            // After so few steps, the LSTM over pixels is far from its lowest error at every rate.
-            if network.id == "pixels" {
+            // After so few steps, an LSTM over pixels is far from its lowest error at every rate.
+            if network.over_pixels() {
                 continue;
             }
             let text = format!("with each at its best learning rate, {name} lowers the validation error");

@@ -55,8 +55,19 @@ fn a_network_sees_pixels_as_in_training() {
 #[test]
 fn predictions_are_probabilities_and_as_right_as_the_test_was() {
     let spec = Spec { steps: 100, evaluations: 1, learning_rate: 3e-3, test: 20, ..mlp(Norm::Layer) };
-    let place = Place::new(&spec);
-    let model = SavedModel::new(place.finish(), &spec, IMAGE);
+    check_predictions(&spec);
+}
+
+#[test]
+fn images_are_changed_before_a_prediction_as_they_were_in_training() {
+    let images = Images { cropped: true, halved: true, permuted: true };
+    check_predictions(&Spec { steps: 100, evaluations: 1, learning_rate: 3e-3, test: 20, images, ..mlp(Norm::Layer) });
+}
+
+/// Predictions have the form of probabilities, and they are right as often as in the test of the run.
+fn check_predictions(spec: &Spec) {
+    let place = Place::new(spec);
+    let model = SavedModel::new(place.finish(), spec, IMAGE);
     let predictions = predictions(&model);
     for prediction in &predictions {
         let sum: f32 = prediction.probabilities.iter().sum();
