@@ -296,7 +296,8 @@ impl Args {
 
     /// What may help if training diverges.
     pub(super) fn remedy(&self) -> &'static str {
-        let constant_inputs = self.arch().as_recurrent().is_some() && !self.crop && !self.permute && self.text.is_none();
+        let constant_inputs =
+            self.arch().as_recurrent().is_some() && !self.crop && !self.permute && self.text.is_none();
         if self.norm == Norm::Batch && constant_inputs {
             return "batch norm of time steps whose input is the same in all images lets gradients overflow; try --permute or \
                     --crop";
