@@ -302,7 +302,8 @@ impl Net {
     /// The network for inference. For a recurrent network with batch norm, the statistics of every time step are computed over
     /// these batches of training images, on a device with autodiff; other networks are unchanged.
     pub fn settled(&self, batches: impl Iterator<Item = Tensor<3>>) -> Net {
-        let mut net = self.valid().train();
+        // Training mode, but without the graph of a backward pass.
+        let mut net = self.valid().train().no_grad();
         for (number, images) in (1u32..).zip(batches) {
             // Mean over all batches so far.
             let keeps = match &mut net {

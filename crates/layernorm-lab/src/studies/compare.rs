@@ -69,7 +69,7 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
     let without_batch: &[Norm] = &[Norm::None, Norm::Layer];
     let transformer = |id, title, pre_norm| {
         let (width, heads) = if full { (64, 4) } else { (16, 2) };
-        let images = Images { halved: !full, ..Images::default() };
+        let images = Images { halved: true, ..Images::default() };
         let arch = Arch::Transformer { width, heads, blocks: 4, pre_norm };
         let norms: &[Norm] = if full { &[Norm::None, Norm::Layer, Norm::Rms] } else { without_batch };
         Entry { evaluations: 6, images, norms, ..of(id, title, arch, 90, 0.7) }

@@ -33,12 +33,12 @@ fn spec(norm: Norm, seed: u64, settings: &Settings) -> Spec {
     let arch = Arch::lstm(if settings.full { 128 } else { 32 }, Reads::Rows);
     let mut spec = Spec::new(arch, norm, seed, &settings.data);
     (spec.learning_rate, spec.batch_size, spec.steps) = (3e-3, 64, 200);
-    (spec.validation, spec.test, spec.evaluations) = (250, 500, 5);
+    (spec.validation, spec.test, spec.evaluations) = (250, 500, 2);
     let mut blank = &BLANK[..];
     if settings.full {
         [spec.train, spec.validation, spec.test] = settings.all_images();
         spec.test = spec.test.min(FULL_TEST);
-        spec.batch_size = 64;
+        (spec.batch_size, spec.evaluations) = (64, 5);
         spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
         blank = &FULL_BLANK;
     }

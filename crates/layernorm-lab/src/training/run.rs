@@ -15,6 +15,7 @@ use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 /// Batch size of evaluations.
@@ -73,6 +74,9 @@ struct Run<'a> {
     device: Device,
     /// The images of all steps, if they come as a stream.
     stream: Option<Vec<usize>>,
+    /// The last network for inference, and the step it is of: it is used up to three times, and costs a reading of
+    /// [`SETTLED`] images.
+    settled: RefCell<Option<(usize, Net)>>,
 }
 
 /// Executes a run, or the rest of it.
@@ -97,7 +101,7 @@ pub fn run(spec: &Spec, data: &Dataset, file: &mut RunFile, observer: &mut dyn O
     file.finish()?;
     checkpoint::remove(file);
     let Clock { training_time, steps } = clock;
-    Ok(Outcome { net: run.settled(&model.net), scaling: run.preprocessor.scaling, training_time, steps })
+    Ok(Outcome { net: run.settled(&model.net, place.step), scaling: run.preprocessor.scaling, training_time, steps })
 }
 
 /// Seconds per training step, timed for at least `sample` after a step that is not counted. Leaves no trace.
@@ -140,7 +144,8 @@ impl<'a> Run<'a> {
         let order =
             |stream: &Stream| stream.order(train.labels(), spec.steps, spec.batch_size, spec.start.seed ^ ORDER);
         let stream = spec.stream.as_ref().map(order);
-        Ok((Run { spec, train, validation, test, preprocessor, device, stream }, Model { net, optimizer }))
+        let settled = RefCell::new(None);
+        Ok((Run { spec, train, validation, test, preprocessor, device, stream, settled }, Model { net, optimizer }))
     }
 
     /// Executes the remaining steps; returns whether the loss stayed finite.
@@ -232,7 +237,8 @@ impl<'a> Run<'a> {
     fn evaluate(&self, model: &Model, place: &mut Place, file: &mut RunFile) -> Result<String, Error> {
         let inner = self.device.clone().inner();
         let (digits, count) = (&self.validation, self.validation.len());
-        let found = evaluate(&self.settled(&model.net), digits, count, &self.preprocessor, EVALUATION_BATCH, &inner)?;
+        let net = self.settled(&model.net, place.step);
+        let found = evaluate(&net, digits, count, &self.preprocessor, EVALUATION_BATCH, &inner)?;
         let images = (place.images > 0).then_some(place.images as f64);
         let event = Evaluate {
             step: place.step,
@@ -255,14 +261,19 @@ impl<'a> Run<'a> {
         Ok(format!("loss {loss}, accuracy {}", percent(event.accuracy)))
     }
 
-    /// The network for inference.
-    fn settled(&self, net: &Net) -> Net {
+    /// The network for inference, after a number of steps.
+    fn settled(&self, net: &Net, step: usize) -> Net {
+        if let Some((_, settled)) = self.settled.borrow().as_ref().filter(|(of, _)| *of == step) {
+            return settled.clone();
+        }
         let indices: Vec<usize> = (0..SETTLED.min(self.train.len())).collect();
-        net.settled(
+        let settled = net.settled(
             indices
                 .chunks(EVALUATION_BATCH)
                 .map(|batch| self.preprocessor.gather(&self.train, batch, &self.device).images),
-        )
+        );
+        self.settled.replace(Some((step, settled.clone())));
+        settled
     }
 
     /// Runs the trials and the test.
@@ -273,7 +284,7 @@ impl<'a> Run<'a> {
         file: &mut RunFile,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
-        let (net, mut saved) = (self.settled(&model.net), Instant::now());
+        let (net, mut saved) = (self.settled(&model.net, place.step), Instant::now());
         for trial in self.spec.trials.iter().skip(file.record().named("trial").count()) {
             if observer.stop() {
                 return Err(Error::Stopped);
