@@ -10,15 +10,15 @@ use crate::records::RunFile;
 use crate::studies::{Error, Observer};
 use crate::training::adam::Adam;
 use crate::training::checkpoint::{self, Model, Progress};
-use crate::training::events::{Diverged, finite};
+use crate::training::events::finite;
+use crate::training::json;
 use crate::training::schedule::{Order, evaluation_steps};
-use crate::training::{CHECKPOINT_EVERY, json};
+use crate::training::steps::{self, Steps};
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
-use std::time::Instant;
 
 /// Batch size of evaluations.
 const EVALUATION_BATCH: usize = 250;
@@ -85,13 +85,15 @@ struct Run<'a> {
 /// resumes the run.
 pub fn run(spec: &Spec, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer) -> Result<(), Error> {
     let (run, model) = Run::new(spec, data)?;
-    let (mut model, mut place): (Model<Net>, Place) = checkpoint::load(file, model);
+    let (model, place): (Model<Net>, Place) = checkpoint::load(file, model);
     file.rewind(place.events)?;
-    match run.steps(&mut model, &mut place, file, observer) {
-        Ok(true) => run.test(&model.net, file)?,
+    let order = Order::new(run.train.len(), spec.batch_size, spec.seed);
+    let mut state = State { run: &run, model, place, order };
+    match steps::execute(&mut state, spec.steps, &evaluation_steps(spec.steps, spec.evaluations), file, observer) {
+        Ok(true) => run.test(&state.model.net, file)?,
         Ok(false) => {}
         Err(Error::Stopped) => {
-            checkpoint::save(file, &place, &model).map_err(Error::Run)?;
+            state.save(file)?;
             return Err(Error::Stopped);
         }
         Err(error) => return Err(error),
@@ -99,6 +101,41 @@ pub fn run(spec: &Spec, data: &Dataset, file: &mut RunFile, observer: &mut dyn O
     file.finish()?;
     checkpoint::remove(file);
     Ok(())
+}
+
+/// A network in training.
+struct State<'a> {
+    run: &'a Run<'a>,
+    model: Model<Net>,
+    place: Place,
+    order: Order,
+}
+
+impl Steps for State<'_> {
+    fn done(&self) -> usize {
+        self.place.step
+    }
+
+    fn step(&mut self) -> Result<bool, Error> {
+        let bound = self.run.step(&mut self.model, self.order.indices(self.place.step), self.place.step);
+        let finite = bound.iter().all(|nats| nats.is_finite());
+        if finite {
+            self.place.add(bound);
+        }
+        Ok(finite)
+    }
+
+    fn evaluate(&mut self, file: &mut RunFile) -> Result<String, Error> {
+        self.run.evaluate(&self.model.net, &mut self.place, file)
+    }
+
+    fn note_events(&mut self, events: usize) {
+        self.place.events = events;
+    }
+
+    fn save(&self, file: &RunFile) -> Result<(), Error> {
+        checkpoint::save(file, &self.place, &self.model).map_err(Error::Run)
+    }
 }
 
 impl<'a> Run<'a> {
@@ -112,43 +149,6 @@ impl<'a> Run<'a> {
         let device = Device::flex().autodiff();
         let net = Net::new(spec, [train.rows(), train.columns()], &log_odds(&train), &device).map_err(Error::Run)?;
         Ok((Run { spec, train, validation, test, device }, Model { net, optimizer: Adam::new().into() }))
-    }
-
-    /// Executes the remaining steps; returns whether the bound stayed finite.
-    fn steps(
-        &self,
-        model: &mut Model<Net>,
-        place: &mut Place,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-    ) -> Result<bool, Error> {
-        let evaluations = evaluation_steps(self.spec.steps, self.spec.evaluations);
-        let mut order = Order::new(self.train.len(), self.spec.batch_size, self.spec.seed);
-        let (mut saved, mut words) = (Instant::now(), String::new());
-        loop {
-            let done = |data: &serde_json::Value| data["step"] == place.step;
-            if evaluations.contains(&place.step) && !file.record().named("evaluate").any(done) {
-                words = self.evaluate(&model.net, place, file)?;
-            }
-            place.events = file.record().events.len();
-            if place.step == self.spec.steps {
-                return Ok(true);
-            }
-            observer.progress(place.step as f64 / self.spec.steps as f64, &words);
-            if observer.stop() {
-                return Err(Error::Stopped);
-            }
-            if saved.elapsed() >= CHECKPOINT_EVERY {
-                checkpoint::save(file, place, model).map_err(Error::Run)?;
-                saved = Instant::now();
-            }
-            let bound = self.step(model, order.indices(place.step), place.step);
-            if !bound.iter().all(|nats| nats.is_finite()) {
-                file.event("diverged", json(&Diverged { step: place.step })?)?;
-                return Ok(false);
-            }
-            place.add(bound);
-        }
     }
 
     /// One step; returns the bound before it.

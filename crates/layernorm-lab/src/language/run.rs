@@ -11,8 +11,9 @@ use crate::records::RunFile;
 use crate::studies::{Error, Observer};
 use crate::training::adam::Adam;
 use crate::training::checkpoint::{self, Progress};
-use crate::training::events::{Diverged, finite};
-use crate::training::{CHECKPOINT_EVERY, json};
+use crate::training::events::finite;
+use crate::training::json;
+use crate::training::steps::{self, Steps};
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -68,7 +69,8 @@ struct Run<'a> {
 }
 
 /// A run in progress.
-struct State {
+struct State<'a> {
+    run: &'a Run<'a>,
     model: Model,
     place: Place,
     /// h and c at the end of the last step.
@@ -90,9 +92,9 @@ pub fn run(spec: &Spec, text: &Text, file: &mut RunFile, observer: &mut dyn Obse
     let (model, place): (Model, Place) = checkpoint::load(file, fresh);
     let run = Run { spec, text, device };
     let states = place.states.clone().map(|bits| bits.and_then(|bits| run.restored(&bits)));
-    let mut state = State { model, place, states, training_time: Duration::ZERO, characters: 0 };
+    let mut state = State { run: &run, model, place, states, training_time: Duration::ZERO, characters: 0 };
     file.rewind(state.place.events)?;
-    match run.steps(&mut state, file, observer) {
+    match steps::execute(&mut state, spec.steps, &spec.evaluation_steps(), file, observer) {
         Ok(true) => run.conclude(&state.model.net.valid(), file)?,
         Ok(false) => {}
         Err(error) => {
@@ -108,7 +110,36 @@ pub fn run(spec: &Spec, text: &Text, file: &mut RunFile, observer: &mut dyn Obse
     Ok(Outcome { net: model.net.valid(), training_time, characters })
 }
 
-impl State {
+impl Steps for State<'_> {
+    fn done(&self) -> usize {
+        self.place.step
+    }
+
+    fn step(&mut self) -> Result<bool, Error> {
+        let (run, begun) = (self.run, Instant::now());
+        let batch = batch(run.spec, run.text.part(Part::Train), self.place.step);
+        let nats = run.step(self, &batch);
+        self.training_time += begun.elapsed();
+        self.characters += batch.count();
+        if !nats.is_finite() {
+            return Ok(false);
+        }
+        let place = &mut self.place;
+        place.step += 1;
+        place.nats = (f64::from_bits(place.nats) + nats * batch.count() as f64).to_bits();
+        place.characters += batch.count();
+        Ok(true)
+    }
+
+    fn evaluate(&mut self, file: &mut RunFile) -> Result<String, Error> {
+        let run = self.run;
+        run.evaluate(self, file)
+    }
+
+    fn note_events(&mut self, events: usize) {
+        self.place.events = events;
+    }
+
     fn save(&self, file: &RunFile) -> Result<(), Error> {
         let bits = |state: &Tensor<3>| state.clone().into_data().iter::<f32>().map(f32::to_bits).collect();
         let place =
@@ -126,45 +157,8 @@ impl Run<'_> {
             .then(|| Tensor::from_data(TensorData::new(numbers, shape), &self.device))
     }
 
-    /// Executes the remaining steps; returns whether the loss stayed finite.
-    fn steps(&self, state: &mut State, file: &mut RunFile, observer: &mut dyn Observer) -> Result<bool, Error> {
-        let (evaluations, train) = (self.spec.evaluation_steps(), self.text.part(Part::Train));
-        let (mut saved, mut words) = (Instant::now(), String::new());
-        loop {
-            let step = state.place.step;
-            if evaluations.contains(&step) && !file.record().named("evaluate").any(|data| data["step"] == step) {
-                words = self.evaluate(state, file)?;
-            }
-            state.place.events = file.record().events.len();
-            if step == self.spec.steps {
-                return Ok(true);
-            }
-            observer.progress(step as f64 / self.spec.steps as f64, &words);
-            if observer.stop() {
-                return Err(Error::Stopped);
-            }
-            if saved.elapsed() >= CHECKPOINT_EVERY {
-                state.save(file)?;
-                saved = Instant::now();
-            }
-            let begun = Instant::now();
-            let batch = batch(self.spec, train, step);
-            let nats = self.step(state, &batch);
-            state.training_time += begun.elapsed();
-            state.characters += batch.count();
-            if !nats.is_finite() {
-                file.event("diverged", json(&Diverged { step })?)?;
-                return Ok(false);
-            }
-            let place = &mut state.place;
-            place.step += 1;
-            place.nats = (f64::from_bits(place.nats) + nats * batch.count() as f64).to_bits();
-            place.characters += batch.count();
-        }
-    }
-
     /// One step; returns the loss before it. A loss that is not finite changes nothing.
-    fn step(&self, state: &mut State, batch: &Batch) -> f64 {
+    fn step(&self, state: &mut State<'_>, batch: &Batch) -> f64 {
         let Model { net, optimizer } = &mut state.model;
         let carried = std::mem::take(&mut state.states);
         let carried = if batch.continues { carried } else { [None, None] };
@@ -181,7 +175,7 @@ impl Run<'_> {
     }
 
     /// Writes an evaluation; returns a short status.
-    fn evaluate(&self, state: &mut State, file: &mut RunFile) -> Result<String, Error> {
+    fn evaluate(&self, state: &mut State<'_>, file: &mut RunFile) -> Result<String, Error> {
         let place = &mut state.place;
         let train = (place.characters > 0).then(|| f64::from_bits(place.nats) / place.characters as f64 / LN_2);
         let validation = &self.text.part(Part::Validation)[..self.spec.validation];

@@ -37,6 +37,7 @@ mod run;
 mod saved;
 pub(crate) mod schedule;
 mod spec;
+pub(crate) mod steps;
 mod stream;
 pub(crate) mod tensors;
 #[cfg(test)]
@@ -44,8 +45,8 @@ mod tests;
 
 pub(crate) use evaluate::numbers;
 pub use events::row;
-pub(crate) use run::{CHECKPOINT_EVERY, json, step_time};
 pub use run::{Outcome, run};
+pub(crate) use run::{json, step_time};
 pub(crate) use saved::FORMAT;
 pub use saved::{Prediction, SavedModel};
 pub use spec::{Images, Optimizer, Probes, Spec, Trial};

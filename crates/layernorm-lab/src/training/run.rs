@@ -3,8 +3,9 @@
 use super::adam::Adam;
 use super::checkpoint::{self, Progress};
 use super::evaluate::{Cases, Preprocessor, attempt, evaluate, loss, numbers, right};
-use super::events::{Diverged, Evaluate, finite};
+use super::events::{Evaluate, finite};
 use super::schedule::{ORDER, Order};
+use super::steps::{self, CHECKPOINT_EVERY, Steps};
 use super::{Optimizer, Spec, Stream, dynamics, probes};
 use crate::data::{Dataset, Digits, Scaling, Split};
 use crate::models::{Net, Norm, Taps};
@@ -24,8 +25,6 @@ const EVALUATION_BATCH: usize = 250;
 const SETTLED: usize = 1000;
 /// Number of validation images that probes use.
 const PROBED: usize = 128;
-/// Interval between checkpoints, which limits the work lost if a run is killed.
-pub(crate) const CHECKPOINT_EVERY: Duration = Duration::from_secs(2);
 
 /// An image network in training.
 pub(super) type Model = checkpoint::Model<Net>;
@@ -86,21 +85,21 @@ struct Run<'a> {
 /// resumes the run.
 pub fn run(spec: &Spec, data: &Dataset, file: &mut RunFile, observer: &mut dyn Observer) -> Result<Outcome, Error> {
     let (run, model) = Run::new(spec, data)?;
-    let (mut model, mut place): (Model, Place) = checkpoint::load(file, model);
+    let (model, place): (Model, Place) = checkpoint::load(file, model);
     file.rewind(place.events)?;
-    let mut clock = Clock::default();
-    let finished = match run.steps(&mut model, &mut place, file, observer, &mut clock) {
-        Ok(true) => run.conclude(&model, &mut place, file, observer),
+    let mut state = State { run: &run, model, place, order: run.order(), training_time: Duration::ZERO, steps: 0 };
+    let finished = match steps::execute(&mut state, spec.steps, &spec.evaluation_steps(), file, observer) {
+        Ok(true) => run.conclude(&state.model, &mut state.place, file, observer),
         Ok(false) => Ok(()),
         Err(error) => Err(error),
     };
     if let Err(Error::Stopped) = finished {
-        checkpoint::save(file, &place, &model).map_err(Error::Run)?;
+        state.save(file)?;
     }
     finished?;
     file.finish()?;
     checkpoint::remove(file);
-    let Clock { training_time, steps } = clock;
+    let State { model, place, training_time, steps, .. } = state;
     Ok(Outcome { net: run.settled(&model.net, place.step), scaling: run.preprocessor.scaling, training_time, steps })
 }
 
@@ -118,10 +117,49 @@ pub(crate) fn step_time(spec: &Spec, data: &Dataset, sample: Duration) -> Result
     Ok(start.elapsed().as_secs_f64() / steps as f64)
 }
 
-#[derive(Default)]
-struct Clock {
+/// A network in training.
+struct State<'a> {
+    run: &'a Run<'a>,
+    model: Model,
+    place: Place,
+    order: Order,
+    /// Time spent on training steps, and their number.
     training_time: Duration,
     steps: usize,
+}
+
+impl Steps for State<'_> {
+    fn done(&self) -> usize {
+        self.place.step
+    }
+
+    fn step(&mut self) -> Result<bool, Error> {
+        let State { run, model, place, order, .. } = self;
+        let begun = Instant::now();
+        let seen = run.step(model, run.indices(place.step, order), run.spec.rate(place.step))?;
+        self.training_time += begun.elapsed();
+        self.steps += 1;
+        if !seen.loss.is_finite() {
+            return Ok(false);
+        }
+        place.step += 1;
+        place.loss = (f64::from_bits(place.loss) + seen.loss * seen.images as f64).to_bits();
+        place.right += seen.right;
+        place.images += seen.images;
+        Ok(true)
+    }
+
+    fn evaluate(&mut self, file: &mut RunFile) -> Result<String, Error> {
+        self.run.evaluate(&self.model, &mut self.place, file)
+    }
+
+    fn note_events(&mut self, events: usize) {
+        self.place.events = events;
+    }
+
+    fn save(&self, file: &RunFile) -> Result<(), Error> {
+        checkpoint::save(file, &self.place, &self.model).map_err(Error::Run)
+    }
 }
 
 impl<'a> Run<'a> {
@@ -146,56 +184,6 @@ impl<'a> Run<'a> {
         let stream = spec.stream.as_ref().map(order);
         let settled = RefCell::new(None);
         Ok((Run { spec, train, validation, test, preprocessor, device, stream, settled }, Model { net, optimizer }))
-    }
-
-    /// Executes the remaining steps; returns whether the loss stayed finite.
-    fn steps(
-        &self,
-        model: &mut Model,
-        place: &mut Place,
-        file: &mut RunFile,
-        observer: &mut dyn Observer,
-        clock: &mut Clock,
-    ) -> Result<bool, Error> {
-        let evaluations = self.spec.evaluation_steps();
-        let mut order = self.order();
-        let mut saved = Instant::now();
-        let mut words = String::new();
-        loop {
-            let due = evaluations.contains(&place.step);
-            if due && self.not_yet(place.step, file) {
-                words = self.evaluate(model, place, file)?;
-            }
-            place.events = file.record().events.len();
-            if place.step == self.spec.steps {
-                return Ok(true);
-            }
-            observer.progress(place.step as f64 / self.spec.steps as f64, &words);
-            if observer.stop() {
-                return Err(Error::Stopped);
-            }
-            if saved.elapsed() >= CHECKPOINT_EVERY {
-                checkpoint::save(file, place, model).map_err(Error::Run)?;
-                saved = Instant::now();
-            }
-            let begun = Instant::now();
-            let seen = self.step(model, self.indices(place.step, &mut order), self.spec.rate(place.step))?;
-            clock.training_time += begun.elapsed();
-            clock.steps += 1;
-            if !seen.loss.is_finite() {
-                file.event("diverged", json(&Diverged { step: place.step })?)?;
-                return Ok(false);
-            }
-            place.step += 1;
-            place.loss = (f64::from_bits(place.loss) + seen.loss * seen.images as f64).to_bits();
-            place.right += seen.right;
-            place.images += seen.images;
-        }
-    }
-
-    /// Whether the evaluation of a step is missing.
-    fn not_yet(&self, step: usize, file: &RunFile) -> bool {
-        !file.record().named("evaluate").any(|data| data["step"] == step)
     }
 
     fn order(&self) -> Order {

@@ -18,7 +18,7 @@ const SMALL_BATCH: usize = 4;
 const SMALL_BATCHES: [usize; 3] = [1, 2, SMALL_BATCH];
 /// Layer norm learns if its final validation error is below this; guessing has an error of 0.9.
 const LEARNT: f64 = 0.5;
-/// The batch size at which training and validation loss are compared.
+/// From this batch size on, batch norm should be better for CNNs.
 const USUAL_BATCH: usize = 32;
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
@@ -160,8 +160,8 @@ fn answer(runs: &[Ran]) -> String {
     told.join(" ")
 }
 
-/// The questions about a network: small batches, large batches, the dependence on the batch size, and regularization; for
-/// the paper's network, how fast it learns.
+/// The questions about a network: small batches, large batches and the dependence on the batch size; for the paper's
+/// network, how fast it learns.
 fn findings(runs: &[Ran], network: Network) -> Vec<Finding> {
     let (id, title, sizes) = (network.id(), network.title(), sizes(runs, network));
     let layer_batch = "layer norm − batch norm";
@@ -205,9 +205,6 @@ fn findings(runs: &[Ran], network: Network) -> Vec<Finding> {
         let pair = rises(runs, network, [least, largest]);
         findings.extend(Claim::new(named("dependence"), text).source("C3").lower(pair));
     }
-    if network == Network::Mlp {
-        findings.extend(regularization(&at(Norm::Batch, USUAL_BATCH), &at(Norm::Layer, USUAL_BATCH)));
-    }
     findings
 }
 
@@ -223,25 +220,4 @@ fn rises(runs: &[Ran], network: Network, [least, largest]: [usize; 2]) -> Pair {
     // Each rise is a difference of two rounded errors.
     let step = SQRT_2 * one_image(images);
     Pair { what, unit: POINTS, step, ours: rise(Norm::Layer), other: rise(Norm::Batch) }
-}
-
-fn regularization(batch: &[&Ran], layer: &[&Ran]) -> Option<Finding> {
-    let text = format!(
-        "MLP with batches of {USUAL_BATCH}: batch norm narrows the gap between validation and training loss more than \
-         layer norm"
-    );
-    let pair = Pair {
-        what: "validation loss − training loss at the end, batch norm − layer norm".to_owned(),
-        unit: "nats",
-        step: 0.0,
-        ours: by_seed(batch, gap),
-        other: by_seed(layer, gap),
-    };
-    Claim::new("regularization", text).source("C15").lower(pair)
-}
-
-/// Final validation loss minus final training loss; `None` if the run diverged: it has no gap.
-fn gap(ran: &Ran) -> Option<f64> {
-    let last = ran.trained.last().filter(|_| ran.trained.diverged.is_none())?;
-    Some(last.loss? - last.train_loss?)
 }
