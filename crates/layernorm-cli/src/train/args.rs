@@ -59,8 +59,8 @@ pub struct Args {
     /// Reduce images to half of their rows and columns
     #[arg(long, conflicts_with = "text")]
     halve: bool,
-    /// Put the pixels into a random order, the same for all images: permuted MNIST. Batch norm in an RNN, GRU or LSTM
-    /// with --pixels needs it: pixels that are the same in all images let its gradients overflow
+    /// Put the pixels into a random order, the same for all images (permuted MNIST). Use it with --pixels --norm batch,
+    /// whose gradients overflow if the first pixels are the same in all images
     #[arg(long, conflicts_with = "text")]
     permute: bool,
     /// Post-norm: normalize after each residual connection instead of before each sublayer (Transformer)
@@ -296,11 +296,9 @@ impl Args {
 
     /// What may help if training diverges.
     pub(super) fn remedy(&self) -> &'static str {
-        let constant_inputs =
-            self.arch().as_recurrent().is_some() && !self.crop && !self.permute && self.text.is_none();
-        if self.norm == Norm::Batch && constant_inputs {
-            return "batch norm of time steps whose input is the same in all images lets gradients overflow; try --permute or \
-                    --crop";
+        if self.norm == Norm::Batch && self.pixels && !self.permute {
+            return "with batch norm, gradients overflow if the first pixels are the same in all images; try --permute, or a \
+                    smaller --lr";
         }
         "try a smaller --lr, or a norm"
     }

@@ -27,8 +27,8 @@ pub(crate) trait Steps {
     fn save(&self, file: &RunFile) -> Result<(), Error>;
 }
 
-/// Executes the remaining steps of `steps`, with evaluations before those that are named; returns whether the loss
-/// stayed finite.
+/// Executes the steps that are left of `steps`, and writes the evaluations that are due before a step or at the end;
+/// returns whether the loss stayed finite.
 ///
 /// # Errors
 /// [`Error::Stopped`] if the observer asked to stop; no checkpoint has been written then.

@@ -46,6 +46,13 @@ pub(super) fn story(study: &GradientFlow, runs: &[Ran], records: &[Record]) -> S
          networks over 196 pixels are therefore compared without a norm and with layer norm."
             .to_owned(),
     ];
+    if runs.iter().any(|ran| ran.trained.spec.images.permuted) {
+        story.notes.push(
+            "Networks over pixels read them in a random order, the same for all images. In their own order, the first pixels \
+             are the same in all images, and the gradients of batch norm overflow."
+                .to_owned(),
+        );
+    }
     let any =
         |norm| flows.iter().flat_map(|flow| &flow.norms).flat_map(Probed::all).any(|seen| seen.norms.contains(&norm));
     if any(Some(0.0)) {
