@@ -83,6 +83,9 @@ pub struct Paired {
     pub mean: f64,
     /// The 95 % interval of the mean; `None` with fewer than two seeds.
     pub interval: Option<[f64; 2]>,
+    /// The probability of a mean this far from zero, on either side, if there is no effect; `None` with fewer than two
+    /// seeds.
+    pub p: Option<f64>,
     /// Where the mean lies if the claim is true.
     pub claimed: Side,
 }

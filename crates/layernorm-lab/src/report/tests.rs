@@ -123,6 +123,7 @@ fn findings_are_written_as_the_page_reads_them() {
         differences: vec![1.0],
         mean: 1.0,
         interval: None,
+        p: None,
         claimed: Side::Below,
     });
     let json: serde_json::Value = serde_json::from_str(&json::for_script(&paired).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Four networks, each without a norm and with several: how fast they learn, and their final error.
+//! Six networks, each without a norm and with several: how fast they learn, and their final error.
 //!
 //! All norms train at one common learning rate. Without a norm and with the norms of the sources, networks also train
 //! at the other rates of a grid, and are compared at the best rate of each: the one with the lowest mean validation loss
@@ -43,7 +43,7 @@ pub(super) struct Entry {
 /// The common learning rate.
 const COMMON: f64 = 2e-3;
 /// The grid, besides the common rate.
-const OTHERS: [f64; 2] = [5e-4, 8e-3];
+const OTHERS: [f64; 3] = [5e-4, 8e-3, 3.2e-2];
 /// The norms of the sources.
 const SOURCES: &[Norm] = &[Norm::None, Norm::Batch, Norm::Layer];
 /// Those that CNNs use.
@@ -93,8 +93,8 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
             ..of("middle", "LSTM over the middle rows", Arch::lstm(hidden / 2, Reads::Rows), 90, 0.9)
         },
         Entry { norms: CNN, ..of("cnn", "CNN", Arch::Cnn { channels }, 120, 0.4) },
-        Entry { tuned: without_batch, ..transformer("transformer", "Transformer, post-norm", false) },
-        Entry { tuned: without_batch, ..transformer("transformer-pre", "Transformer, pre-norm", true) },
+        Entry { tuned: without_batch, ..transformer("transformer", "Post-norm Transformer", false) },
+        Entry { tuned: without_batch, ..transformer("transformer-pre", "Pre-norm Transformer", true) },
     ];
     if full {
         let lstm = Arch::lstm(64, Reads::Pixels);

@@ -30,7 +30,7 @@ use super::tools::short;
 use super::trained::Ran;
 use crate::report::{Evidence, Finding, Paired, Side, Verdict};
 use std::collections::BTreeMap;
-use student::{deviation, half_width};
+use student::{deviation, half_width, two_sided};
 
 /// The loss of guessing among ten classes, ln 10. Larger losses, and those after divergence, count as this one.
 pub(crate) const GUESSING: f64 = std::f64::consts::LN_10;
@@ -127,7 +127,15 @@ impl Claim {
             Verdict::Undecided => Some(open(mean, spread, differences.len())),
         };
         let unit = unit.to_owned();
-        let evidence = Evidence::Paired(Paired { what, unit, differences, mean, interval, claimed });
+        let evidence = Evidence::Paired(Paired {
+            p: p_value(mean, spread, differences.len()),
+            what,
+            unit,
+            differences,
+            mean,
+            interval,
+            claimed,
+        });
         Some(self.finding(evidence, verdict, explanation))
     }
 
@@ -160,6 +168,15 @@ impl Claim {
         let explanation = explanation.map(|text| text + reason.as_deref().unwrap_or_default());
         let result = in_words(&evidence);
         Finding { id, claim, source: source.map(str::to_owned), evidence, result, verdict, explanation }
+    }
+}
+
+/// The probability of such a mean by chance; `None` for fewer than two differences.
+fn p_value(mean: f64, spread: f64, count: usize) -> Option<f64> {
+    match (count, mean == 0.0) {
+        (0 | 1, _) => None,
+        (_, true) => Some(1.0),
+        (_, false) => Some(two_sided(mean * (count as f64).sqrt() / spread, count - 1)),
     }
 }
 
@@ -204,11 +221,11 @@ fn open(mean: f64, spread: f64, count: usize) -> String {
     }
     match (count + 1..=MOST_SEEDS).find(|&count| half_width(spread, count) < mean.abs()) {
         Some(needed) => {
-            format!("The interval contains 0. With this mean and spread, about {needed} seeds would decide.")
+            format!("The interval contains 0. At this mean and spread, it would just exclude 0 with {needed} seeds.")
         }
-        None => format!(
-            "The interval contains 0. With this mean and spread, more than {MOST_SEEDS} seeds would be needed to decide."
-        ),
+        None => {
+            format!("The interval contains 0. At this mean and spread, it would do so even with {MOST_SEEDS} seeds.")
+        }
     }
 }
 

@@ -82,7 +82,7 @@ const NETWORKS: [Network; 4] = [
 ];
 const RATES: &[f64] = &[0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
 /// The rates of Adam.
-const PIXEL_RATES: &[f64] = &[3e-3, 1e-2, 3e-2, 1e-1];
+const PIXEL_RATES: &[f64] = &[3e-3, 1e-2, 3e-2, 1e-1, 3e-1];
 
 /// Epochs of the full study.
 const FULL_EPOCHS: usize = 2;

@@ -19,9 +19,9 @@ use crate::training::{Optimizer, Spec, Stream};
 pub struct Streams;
 
 /// Learning rates with single images.
-const SINGLE: [f64; 3] = [0.003, 0.01, 0.03];
-/// Learning rates with batches.
-const SEVERAL: [f64; 3] = [0.03, 0.1, 0.3];
+const SINGLE: &[f64] = &[0.003, 0.01, 0.03];
+/// Learning rates with batches: batch norm and layer norm are best at different ones.
+const SEVERAL: &[f64] = &[0.01, 0.03, 0.1, 0.3, 1.0];
 /// The smallest batch that is tried with batch norm, besides a single image.
 const BATCH: usize = 8;
 
@@ -37,12 +37,17 @@ const QUICK_PHASE: usize = 200;
 struct Way {
     norm: Norm,
     batch: usize,
-    rates: [f64; 3],
+    rates: &'static [f64],
 }
 
 impl Way {
     fn of(norm: Norm, batch: usize) -> Way {
         Way { norm, batch, rates: if batch == 1 { SINGLE } else { SEVERAL } }
+    }
+
+    /// The rate in the middle of the grid.
+    fn middle(&self) -> f64 {
+        self.rates[self.rates.len() / 2]
     }
 
     /// All of the study.
@@ -119,9 +124,9 @@ impl Study for Streams {
         for seed in tools::seeds(settings) {
             for way in &ways {
                 // Shuffled, the middle rate has to do.
-                let rates = |order| if order == Order::Changing { &way.rates[..] } else { &way.rates[1..2] };
+                let rates = |order| if order == Order::Changing { way.rates.to_vec() } else { vec![way.middle()] };
                 for order in [Order::Changing, Order::Shuffled] {
-                    let chosen = settings.learning_rate.map_or(rates(order).to_vec(), |rate| vec![rate]);
+                    let chosen = settings.learning_rate.map_or(rates(order), |rate| vec![rate]);
                     for rate in chosen {
                         let spec = spec(*way, rate, order, seed, settings);
                         plans.push(trained::plan(self.name(), &format!("{}-{rate}", way.case(order)), spec, settings));

@@ -38,7 +38,7 @@ fn chart(id: &str, title: &str, see: &str, picture: Picture) -> Chart {
 }
 
 fn finding(id: &str, claim: &str, verdict: Verdict, result: &str, evidence: Evidence) -> Finding {
-    let explanation = "The interval contains 0. With this mean and spread, about 12 seeds would decide.";
+    let explanation = "The interval contains 0. At this mean and spread, it would just exclude 0 with 12 seeds.";
     Finding {
         id: id.into(),
         claim: claim.into(),
@@ -59,6 +59,7 @@ fn paired(differences: &[f64], interval: Option<[f64; 2]>, claimed: Side) -> Evi
         differences: differences.to_vec(),
         mean,
         interval,
+        p: interval.map(|_| 0.01),
         claimed,
     })
 }

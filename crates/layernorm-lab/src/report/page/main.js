@@ -62,6 +62,28 @@ function questions(verdict) {
   return lab.el("details", { class: "verdict-list", "data-verdict": verdict, open: verdict !== "supported" }, lab.el("summary", {}, title), list);
 }
 
+// How many decided questions remain decided if at most 5 % of them may be false discoveries (Benjamini and Hochberg, 1995).
+function remaining(paired) {
+  const ps = paired.map(({ finding }) => finding.evidence.p ?? 1).sort((a, b) => a - b);
+  const last = ps.findLastIndex((p, place) => p <= (0.05 * (place + 1)) / ps.length);
+  return last < 0 ? 0 : paired.filter(({ finding }) => finding.verdict !== "undecided" && (finding.evidence.p ?? 1) <= ps[last]).length;
+}
+
+// What decides a question, and how much of it may be chance.
+function method() {
+  const paired = all.filter(({ finding }) => finding.evidence.kind === "paired");
+  const counts = lab.verdicts(paired.map(({ finding }) => finding));
+  const decided = counts.supported + counts.contradicted;
+  const others = all.length - paired.length;
+  const remark = (...text) => lab.el("p", { class: "remark" }, ...text);
+  const texts = [];
+  if (paired.length) {
+    texts.push(remark(`${lab.count(paired.length, "question")} ${paired.length === 1 ? "compares" : "compare"} networks in pairs with the same seed: ${counts.supported} supported, ${counts.contradicted} contradicted, ${counts.undecided} undecided. The 95 % interval of the mean difference (Student's t) decides. A bootstrap would be too narrow with so few seeds. ${others ? `The other ${others} have exact results or count cases; some of them follow from definitions.` : ""}`));
+    texts.push(remark(`If there were no effects at all, about one in twenty paired questions would be decided by chance. Of the ${decided} decided ones, ${remaining(paired)} remain if at most 5 % may be false discoveries (Benjamini and Hochberg, over all paired questions). A best learning rate is chosen with the runs that are compared, for all norms alike. Intervals of results near 0 or 100 % are approximate.`));
+  }
+  return texts;
+}
+
 function summary() {
   const titles = new Map(stories.map((story) => [story.title, story]));
   const what = (row) => (titles.has(row.what) ? [goto(titles.get(row.what).id, row.what), lab.el("div", { class: "marks-line" }, lab.marks(titles.get(row.what).findings ?? []))] : row.what);
@@ -70,7 +92,7 @@ function summary() {
   if (all.length) {
     section.append(lab.el("p", { class: "headline" }, `${lab.count(all.length, "question")}: ${counts.supported} supported, ${counts.contradicted} contradicted, ${counts.undecided} undecided`));
     section.append(...["contradicted", "undecided", "supported"].map(questions).filter(Boolean));
-    section.append(lab.el("p", { class: "remark" }, "A question is decided if the 95 % interval of the mean difference (Student's t, paired by seed) lies entirely on one side of zero, or if the result is exact. If there were no effects at all, about one in twenty of the paired questions would still be decided by chance."));
+    section.append(...method());
   }
   if (report.summary?.length)
     section.append(lab.wide("Summary", lab.el("table", { class: "plain results" },

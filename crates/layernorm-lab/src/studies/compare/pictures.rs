@@ -35,9 +35,12 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
         "Bands and whiskers show the range from the worst to the best seed.".to_owned(),
         format!(
             "The best rate of a norm is the one of {} at which the mean validation loss during training, averaged over \
-             seeds, is lowest.",
+             seeds, is lowest. If it is the common rate for both sides of a comparison, the question is not asked twice.",
             rates::listed()
         ),
+        "The step at which a loss is reached is interpolated between evaluations and is only known to within their distance, \
+         which counts as rounding. A run that never reaches the loss counts with its full length."
+            .to_owned(),
         "The first rows of whole images are blank, which harms batch norm, so it is compared where the LSTM reads only \
          the 20 rows in the middle of an image. There it starts with γ = 0.1, as its authors recommend (Cooijmans et \
          al., 2016), and has separate statistics for every time step, computed over 1,000 training images for inference."
@@ -70,6 +73,25 @@ impl<'a> Group<'a> {
     fn is_recurrent(&self) -> bool {
         let first = self.norms.iter().flat_map(|(_, runs)| runs).next();
         first.is_some_and(|ran| ran.trained.spec.arch.as_recurrent().is_some())
+    }
+
+    /// Layer norm and batch norm, the one first that the sources expect to be better in this network.
+    fn favourite_first(&self) -> [Norm; 2] {
+        if self.is_recurrent() { [Norm::Layer, Norm::Batch] } else { [Norm::Batch, Norm::Layer] }
+    }
+
+    /// What may have caused that layer norm does not help.
+    fn why_not(&self) -> Option<&'static str> {
+        if self.is_recurrent() {
+            return Some(
+                "A possible reason, not tested: the network has few units and trains for few steps. The LSTM over rows has \
+                 twice as many units.",
+            );
+        }
+        self.id.starts_with("transformer").then_some(
+            "A possible reason, not tested: Transformers of four narrow blocks also train without a norm. The study of deep \
+             Transformers shows where they no longer do.",
+        )
     }
 
     fn error(&self, norm: Norm) -> Option<Spread> {
@@ -161,11 +183,17 @@ fn findings(groups: &[Group<'_>]) -> Vec<Finding> {
     for group in groups {
         let (none, layer) = (group.runs(Norm::None), group.runs(Norm::Layer));
         let text = format!("{}: layer norm lowers the mean validation loss during training", group.title);
-        let claim = Claim::new(format!("{}{FASTER}", group.id), text).source("C1");
+        let because = |claim: Claim| match group.why_not() {
+            Some(reason) => claim.reason(reason),
+            None => claim,
+        };
+        let claim = because(Claim::new(format!("{}{FASTER}", group.id), text).source("C1"));
         findings.extend(claim.lower(mean_losses(change, layer, none)));
         let text = format!("{}: layer norm lowers the final validation error", group.title);
-        let claim = Claim::new(format!("{}-better", group.id), text).source("C1");
+        let claim = because(Claim::new(format!("{}-better", group.id), text).source("C1"));
         findings.extend(claim.lower(errors(change, layer, none)));
+        findings.extend(batch_norm(group));
+        findings.extend(rates::batch_norm(group));
     }
     let group = |id: &str| groups.iter().find(|group| group.id == id);
     if let Some(cnn) = group("cnn") {
@@ -173,13 +201,27 @@ fn findings(groups: &[Group<'_>]) -> Vec<Finding> {
         let pair = errors("batch norm − layer norm", cnn.runs(Norm::Batch), cnn.runs(Norm::Layer));
         findings.extend(Claim::new("cnn-batch-norm", text).source("C3").lower(pair));
     }
-    findings.extend(group("middle").and_then(rates::batch_norm));
     if let (Some(pre), Some(post)) = (group("transformer-pre"), group("transformer")) {
         let text = "Transformer with layer norm: pre-norm lowers the mean validation loss during training";
         let pair = mean_losses("pre-norm − post-norm", pre.runs(Norm::Layer), post.runs(Norm::Layer));
         findings.extend(Claim::new("pre-norm", text).source("C23").lower(pair));
     }
     findings
+}
+
+/// The question about layer norm and batch norm at the common rate.
+fn batch_norm(group: &Group<'_>) -> Option<Finding> {
+    let [winner, loser] = group.favourite_first();
+    let text = format!(
+        "{}: {} has a lower mean validation loss during training than {}",
+        group.title,
+        words(winner),
+        words(loser)
+    );
+    // An older question about the CNN's final error has the shorter name.
+    let id = if group.id == "cnn" { "cnn-batch-norm-faster".to_owned() } else { format!("{}-batch-norm", group.id) };
+    let change = format!("{} − {}", words(winner), words(loser));
+    Claim::new(id, text).source("C1").lower(mean_losses(change, group.runs(winner), group.runs(loser)))
 }
 
 /// Ending of the ids of the questions about the speed of learning.
@@ -213,11 +255,14 @@ fn answer(groups: &[Group<'_>], findings: &[Finding]) -> String {
     };
     format!(
         "Networks that learn faster with layer norm than without a norm: {}{}{}. Final validation errors, means over \
-         seeds: {}. Networks in which batch norm has the lowest mean error of all norms: {}.",
+         seeds: {}. {}.",
         list(&decided(Verdict::Supported)),
         also("slower", Verdict::Contradicted),
         also("undecided", Verdict::Undecided),
         sentences.join("; "),
-        list(&batch)
+        match batch.is_empty() {
+            true => "Batch norm has the lowest mean error in no network".to_owned(),
+            false => format!("Batch norm has the lowest mean error of all norms in: {}", batch.join("; ")),
+        }
     )
 }

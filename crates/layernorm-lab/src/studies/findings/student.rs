@@ -1,4 +1,6 @@
-//! Student's t interval of a mean.
+//! Student's t interval of a mean, and the probability of such a t by chance.
+
+use std::f64::consts::FRAC_2_PI;
 
 /// 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom, rounded to four decimals.
 const TABLE: [f64; 30] = [
@@ -34,6 +36,34 @@ pub(crate) fn half_width(deviation: f64, count: usize) -> f64 {
         0 | 1 => f64::INFINITY,
         _ => quantile(count - 1) * deviation / (count as f64).sqrt(),
     }
+}
+
+/// The probability that |t| is at least this large if there is no effect.
+///
+/// ```text
+/// θ = atan(|t|/√ν)
+/// p = 1 − (2/π)·(θ + sin θ·cos θ·(1 + 2/3·cos² θ + (2·4)/(3·5)·cos⁴ θ + …))    ν odd; without the sum for ν = 1
+/// p = 1 − sin θ·(1 + 1/2·cos² θ + (1·3)/(2·4)·cos⁴ θ + …)                       ν even
+/// ```
+///
+/// Each sum ends with the power ν − 3 or ν − 2.
+pub(crate) fn two_sided(t: f64, freedom: usize) -> f64 {
+    let angle = (t.abs() / (freedom as f64).sqrt()).atan();
+    let (sin, cos) = angle.sin_cos();
+    let odd = freedom % 2 == 1;
+    let first = if odd { 3 } else { 2 };
+    let (mut term, mut sum) = (1.0, 1.0);
+    for power in (first..freedom.saturating_sub(1)).step_by(2) {
+        let power = power as f64;
+        term *= (power - 1.0) / power * cos * cos;
+        sum += term;
+    }
+    let within = match (odd, freedom) {
+        (true, 1) => angle * FRAC_2_PI,
+        (true, _) => (angle + sin * cos * sum) * FRAC_2_PI,
+        (false, _) => sin * sum,
+    };
+    (1.0 - within).max(0.0)
 }
 
 /// The standard deviation with divisor n − 1; 0 for fewer than two values.
@@ -75,6 +105,17 @@ mod tests {
         }
         assert!((quantile(1_000_000) - NORMAL).abs() < 1e-5);
         assert!((1..200).all(|freedom| quantile(freedom + 1) < quantile(freedom)), "table and expansion fit together");
+    }
+
+    /// At the quantiles of the table, both tails together have 5 %; and a value of R's `2 * pt(-3.5, 4)`.
+    #[test]
+    fn tails_fit_the_quantiles() {
+        for freedom in 1..=60 {
+            let p = two_sided(quantile(freedom), freedom);
+            assert!((p - 0.05).abs() < 2e-5, "{freedom}: {p}");
+        }
+        assert!((two_sided(-3.5, 4) - 0.024_896).abs() < 1e-5, "{}", two_sided(-3.5, 4));
+        assert_eq!([two_sided(0.0, 4), two_sided(f64::INFINITY, 4)], [1.0, 0.0]);
     }
 
     #[test]

@@ -48,6 +48,14 @@ impl Line<'_> {
         self.rates.iter().map(|(_, runs)| by_seed(runs, |ran| ran.trained.error())).collect()
     }
 
+    /// The errors in percent at the rate with the lowest mean, by seed.
+    fn best_errors(&self) -> BySeed {
+        let mean = |errors: &BySeed| errors.values().sum::<f64>() / errors.len() as f64;
+        let all = self.errors().into_iter().filter(|errors| !errors.is_empty());
+        let best = all.min_by(|a, b| mean(a).total_cmp(&mean(b))).unwrap_or_default();
+        best.into_iter().map(|(seed, error)| (seed, 100.0 * error)).collect()
+    }
+
     /// The lowest and the highest rate at which it learns in every seed.
     fn limits(&self) -> Option<(f64, f64)> {
         let mut rates = self.rates.iter().filter(|(_, runs)| self.network.learns(runs)).map(|(rate, _)| *rate);
@@ -148,25 +156,21 @@ fn curves(lines: &[Line<'_>], network: &Network) -> Option<Chart> {
 
 fn answer(lines: &[Line<'_>]) -> String {
     let range = |line: &Line<'_>| match line.limits() {
-        None => "at none of the rates tested".to_owned(),
-        Some((least, most)) if least == most => format!("at {}", short(least)),
-        Some((least, most)) => format!("from {} to {}", short(least), short(most)),
+        None => format!("none with {}", words(line.norm)),
+        Some((least, most)) if least == most => format!("{} with {}", short(least), words(line.norm)),
+        Some((least, most)) => format!("{} to {} with {}", short(least), short(most), words(line.norm)),
     };
     let mut sentences = Vec::new();
     for Network { id, title, .. } in &NETWORKS {
         let of = |norm| lines.iter().find(|line| line.network.id == *id && line.norm == norm);
         let (Some(none), Some(layer)) = (of(Norm::None), of(Norm::Layer)) else { continue };
-        let batch = of(Norm::Batch).map_or(String::new(), |line| format!(", with batch norm {}", range(line)));
-        sentences.push(format!(
-            "{title} without a norm learns {}, with layer norm {}{batch}",
-            range(none),
-            range(layer)
-        ));
+        let batch = of(Norm::Batch).map_or(String::new(), |line| format!(", {}", range(line)));
+        sentences.push(format!("{title}: {}, {}{batch}", range(none), range(layer)));
     }
     if sentences.is_empty() {
         return "Some runs with layer norm or without a norm have not finished yet.".to_owned();
     }
-    format!("Learning rates that work in every seed: {}.", sentences.join("; "))
+    format!("Learning rates at which every seed learns. {}.", sentences.join(". "))
 }
 
 /// The questions: the range of learning rates with and without a norm, its upper end, and the error at the best rate.
@@ -194,8 +198,8 @@ fn findings(lines: &[Line<'_>]) -> Vec<Finding> {
             };
             let text = format!("{name} raises the highest learning rate that works");
             findings.extend(claim("highest", &text, "C2").higher(pair(
-                "highest rate that works",
-                "steps of the grid",
+                "highest rate that works, in steps of the grid (×√10), counted from 0 if none works",
+                "grid steps",
                 1.0,
                 &|errors| network.highest(errors),
             )));
@@ -210,12 +214,13 @@ fn findings(lines: &[Line<'_>]) -> Vec<Finding> {
             }
             let text = format!("with each at its best learning rate, {name} lowers the validation error");
             let step = one_image(line.rates.iter().flat_map(|(_, runs)| runs).map(|r| r.trained.spec.validation).min());
-            findings.extend(claim("best", &text, "C1").lower(pair(
-                "lowest error over all rates",
-                POINTS,
+            findings.extend(claim("best", &text, "C1").lower(Pair {
+                what: format!("error at the rate with the lowest mean error, {with}"),
+                unit: POINTS,
                 step,
-                &lowest,
-            )));
+                ours: line.best_errors(),
+                other: none.best_errors(),
+            }));
         }
     }
     findings
@@ -223,9 +228,4 @@ fn findings(lines: &[Line<'_>]) -> Vec<Finding> {
 
 fn same_rates(a: &Line<'_>, b: &Line<'_>) -> bool {
     a.rates.iter().map(|(rate, _)| rate).eq(b.rates.iter().map(|(rate, _)| rate))
-}
-
-/// The lowest error, in percent.
-fn lowest(errors: &[f64]) -> f64 {
-    100.0 * errors.iter().copied().fold(f64::INFINITY, f64::min)
 }

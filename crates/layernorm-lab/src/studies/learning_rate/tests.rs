@@ -13,11 +13,7 @@ fn the_map_has_a_cell_for_every_rate() {
     let records = testing::trained(&LearningRate, &testing::settings(), 12, wanted);
     assert_eq!(records.len(), 4);
     let story = LearningRate.story(&records);
-    assert!(
-        story.answer.starts_with("Learning rates that work in every seed: MLP without a norm learns "),
-        "{}",
-        story.answer
-    );
+    assert!(story.answer.starts_with("Learning rates at which every seed learns. MLP: "), "{}", story.answer);
     let Picture::Grid { cells, .. } = &story.charts[0].picture else { panic!("a map") };
     assert!(cells.iter().all(|row| row.len() == 2));
 }

@@ -6,7 +6,7 @@ use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Cell, Chart, Finding, Picture, Series, Story, Table};
 use crate::studies::findings::{Claim, POINTS, Pair, one_image};
-use crate::studies::tools::{self, axis, capitalized, categories, chart, log_axis, short};
+use crate::studies::tools::{self, axis, categories, chart, log_axis, short};
 use crate::studies::trained::{Ran, Spread, bars, cells, in_percent, series, words};
 
 /// The last whole word about a way: its norm, and the batch size if it is not 1.
@@ -52,8 +52,8 @@ pub(super) fn story(study: &str, question: &str, runs: &[Ran], records: &[Record
             "SGD with the best learning rate of each norm and batch size: that with the lowest error over the changing \
              stream, of {} with single images and of {} with batches. On the shuffled stream only the middle rate was \
              run. A diverged run counts as wrong from then on.",
-            list(&super::SINGLE),
-            list(&super::SEVERAL)
+            list(super::SINGLE),
+            list(super::SEVERAL)
         ),
         "With a single image, batch norm's output in training is β whatever the image is, so the layers below learn \
          nothing; only β and the output layer's biases do."
@@ -145,12 +145,12 @@ fn table(runs: &[Ran], best: &[AtRate<'_>]) -> Table {
 }
 
 fn answer(best: &[AtRate<'_>]) -> String {
-    let tell = |at: &AtRate<'_>| Some(format!("{} misclassifies {}", name(at.way), at.spread(Part::Whole)?.percent()));
+    let tell = |at: &AtRate<'_>| Some(format!("{} with {}", at.spread(Part::Whole)?.percent(), name(at.way)));
     let told: Vec<String> = best.iter().filter_map(tell).collect();
     if told.is_empty() {
         return "Some runs have not finished yet.".to_owned();
     }
-    capitalized(&format!("on the changing stream, each image predicted before it is learned: {}.", told.join("; ")))
+    format!("Error on the changing stream, each image predicted before it is learned: {}.", told.join("; "))
 }
 
 /// The questions: single images, batches against single images, and recovery after changes.
@@ -175,6 +175,11 @@ fn findings(runs: &[Ran], best: &[AtRate<'_>]) -> Vec<Finding> {
                 "Layer norm with batch size 1 has a lower error on the stream than batch norm with batches of {BATCH}"
             ),
             pair(of(Norm::Layer, 1), of(Norm::Batch, BATCH), Part::Whole),
+        ),
+        (
+            "several",
+            format!("With batches of {BATCH}, layer norm's error on the stream is lower than batch norm's"),
+            pair(of(Norm::Layer, BATCH), of(Norm::Batch, BATCH), Part::Whole),
         ),
         (
             "recovery-none",

@@ -4,7 +4,7 @@ use super::super::{COMMON, OTHERS, case};
 use super::Group;
 use crate::models::Norm;
 use crate::report::{Chart, Finding, Picture, Tile, Tone};
-use crate::studies::findings::{Claim, Pair, by_seed, mean_loss, mean_losses};
+use crate::studies::findings::{Claim, Pair, by_seed, errors, mean_loss, mean_losses};
 use crate::studies::tools::{chart as with_title, short};
 use crate::studies::trained::{Ran, Spread, of_case, words};
 
@@ -76,7 +76,8 @@ fn tile(runs: &[&Ran], best: bool) -> Tile {
     Tile { value: spread.map(|spread| spread.mean), text, tone: if best { Tone::Good } else { Tone::None }, hint }
 }
 
-/// The questions about layer norm and no norm, each at its best rate.
+/// The questions about layer norm and no norm, each at its best rate. If that is the common rate for both, only the number
+/// of steps is asked: the other differences are those of the questions at the common rate.
 pub(super) fn findings(group: &Group<'_>) -> Vec<Finding> {
     let (Some((layer_rate, layer)), Some((none_rate, none))) = (best(group, Norm::Layer), best(group, Norm::None))
     else {
@@ -90,29 +91,45 @@ pub(super) fn findings(group: &Group<'_>) -> Vec<Finding> {
     let steps = Pair {
         what: format!("steps to a validation loss of {goal}, {change}"),
         unit: "steps",
-        step: 0.0,
+        step: layer.iter().map(|ran| spacing(ran)).fold(0.0, f64::max),
         ours: by_seed(layer, |ran| steps_to(ran, *goal)),
         other: by_seed(none, |ran| steps_to(ran, *goal)),
     };
     let faster = claim("faster", "layer norm lowers the mean validation loss during training".to_owned());
     let sooner = claim("sooner", format!("layer norm reaches a validation loss of {goal} in fewer steps"));
-    // Measured by the study of hidden states.
-    let recurrent = "With γ = 1 at the start, more gates of an LSTM saturate with layer norm than without (see “Dynamics of \
-                     hidden states”), and on short sequences its other effects do not make up for that.";
-    let because = |claim: Claim| if group.is_recurrent() { claim.reason(recurrent) } else { claim };
-    let faster = because(faster).lower(mean_losses(&change, layer, none));
-    [faster, because(sooner).lower(steps)].into_iter().flatten().collect()
+    let better = claim("better", "layer norm lowers the final validation error".to_owned());
+    let because = |claim: Claim| match group.why_not() {
+        Some(reason) => claim.reason(reason),
+        None => claim,
+    };
+    let mut claims = vec![because(sooner).lower(steps)];
+    if layer_rate != COMMON || none_rate != COMMON {
+        claims.push(because(faster).lower(mean_losses(&change, layer, none)));
+        claims.push(because(better).lower(errors(&change, layer, none)));
+    }
+    claims.into_iter().flatten().collect()
 }
 
-/// The question about layer norm and batch norm in a recurrent network, each at its best rate.
+/// Steps between two evaluations: how exactly the step is known at which a loss is reached.
+fn spacing(ran: &Ran) -> f64 {
+    let spec = &ran.trained.spec;
+    spec.steps as f64 / spec.evaluations.max(1) as f64
+}
+
+/// The question about layer norm and batch norm, each at its best rate: the sources expect layer norm to win in recurrent
+/// networks and batch norm in the others.
 pub(super) fn batch_norm(group: &Group<'_>) -> Option<Finding> {
-    let ((layer_rate, layer), (batch_rate, batch)) = (best(group, Norm::Layer)?, best(group, Norm::Batch)?);
-    let change = format!("layer norm at {} − batch norm at {}", short(layer_rate), short(batch_rate));
+    let [winner, loser] = group.favourite_first();
+    let ((ours_rate, ours), (other_rate, other)) = (best(group, winner)?, best(group, loser)?);
+    let [winner, loser] = [winner, loser].map(words);
+    let change = format!("{winner} at {} − {loser} at {}", short(ours_rate), short(other_rate));
     let text = format!(
-        "{}, each at its best rate: layer norm has a lower mean validation loss during training than batch norm",
+        "{}, each at its best rate: {winner} has a lower mean validation loss during training than {loser}",
         group.title
     );
-    Claim::new(format!("{}-best-batch-norm", group.id), text).source("C1").lower(mean_losses(change, layer, batch))
+    let claim = Claim::new(format!("{}-best-batch-norm", group.id), text).source("C1");
+    let other_runs = ours_rate != COMMON || other_rate != COMMON;
+    other_runs.then(|| claim.lower(mean_losses(change, ours, other)))?
 }
 
 /// The step at which the validation loss first reaches `goal`, interpolated between evaluations. If it never does, the
