@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Transformers of 2 to 12 blocks train with Adam from the first step at the full learning rate (no warm-up), all at the
-//! same rate. The deepest are also trained at a lower rate, and the deepest with post-norm with warm-up, which is its
-//! usual remedy. Images are halved to 14 rows, which makes the networks cheap.
+//! same rate. The deepest are also trained at the other rates of a grid, so that each can be compared at its best rate, and
+//! the deepest with post-norm with warm-up, which is its usual remedy. Images are halved to 14 rows, which makes the networks cheap.
 
 mod pictures;
 #[cfg(test)]
@@ -25,8 +25,10 @@ pub struct Depth;
 const DEPTHS: [usize; 4] = [2, 4, 8, 12];
 /// The learning rate of all depths.
 const RATE: f64 = 0.01;
-/// A lower rate, for the deepest networks.
+/// A lower rate, at which all of the deepest networks train.
 const LOW_RATE: f64 = 0.003;
+/// The learning rates of the deepest networks.
+const RATES: [f64; 3] = [0.001, LOW_RATE, RATE];
 
 /// A kind of Transformer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +72,10 @@ impl Case {
         cases.push(Case { warm_up: true, ..deepest(Way::Post) });
         match rate {
             Some(rate) => cases.iter_mut().for_each(|case| case.rate = rate),
-            None => cases.extend([Way::Post, Way::Pre].map(|way| Case { rate: LOW_RATE, ..deepest(way) })),
+            None => {
+                let others = RATES.into_iter().filter(|&rate| rate != RATE);
+                cases.extend(others.flat_map(|rate| Way::ALL.map(|way| Case { rate, ..deepest(way) })));
+            }
         }
         cases
     }

@@ -109,7 +109,7 @@ fn hills(groups: &[Group<'_>], quantity: Quantity) -> Option<Chart> {
             "radius",
             "Radius of each image's activations after training",
             "radius ‖h‖/√units",
-            "The narrower a hill, the closer the images are to one sphere. Layer norm gives every image radius 1 (γ and β \
+            "The narrower the histogram, the closer the images are to one sphere. Layer norm gives every image radius 1 (γ and β \
              then change it a little); batch norm only makes the mean square 1 over the batch. All plots have the same \
              scale and all seeds.",
         ),

@@ -103,10 +103,7 @@ fn clouds(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
         "Each point is an image; its colour and shape show the digit. The more clearly the digits separate, the better";
     let see = match told.is_empty() {
         true => format!("{what}."),
-        false => format!(
-            "{what}. Class separation (and the share of the variance that the plot shows): {}.",
-            told.join(", ")
-        ),
+        false => format!("{what}. Class separation (and variance explained): {}.", told.join(", ")),
     };
     let classes = digits();
     let axes = ["PC 1", "PC 2", "PC 3"].map(str::to_owned);

@@ -111,8 +111,8 @@ impl<'a> Network<'a> {
         }
         let training = pair("change of the spread of the pre-activations", "powers of ten", &|norm| self.change(norm));
         let text = format!("{title}: training changes the spread of the pre-activations less with layer norm");
-        let reason = "Layer norm fixes the spread of the sums, but training changes γ; saturated units without a norm have \
-                      small gradients and hardly change.";
+        let reason = "A possible reason, not tested: layer norm fixes the spread of the sums, but training changes γ; \
+                      saturated units without a norm have small gradients and hardly change.";
         findings.extend(claim("training", text).reason(reason).lower(training));
         let share = pair("saturated gates after training", POINTS, &|norm| {
             percent(self.by_seed(norm, Moment::End, |seen| mean(&saturated(seen))))

@@ -9,7 +9,7 @@ use crate::studies::Study;
 use crate::studies::probed::{Moment, Probed};
 use crate::studies::tools::{axis, categories, chart, story as blank, to_digits};
 use crate::studies::trained::{Ran, Spread, bars, cells, error, in_percent, words};
-use crate::training::events::Dynamics;
+use crate::training::events::{Dynamics, GateDynamics};
 
 pub(super) fn story(study: &HiddenDynamics, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = blank(study.name(), "Dynamics of hidden states", study.question(), records);
@@ -90,6 +90,22 @@ const SATURATED: Quantity = Quantity {
     profiles: &[("", |seen| saturated(seen).into_iter().map(|share| share.map(|share| 100.0 * share)).collect())],
 };
 
+const MEAN: Quantity = Quantity {
+    id: "mean",
+    title: "mean pre-activation",
+    label: "mean of a",
+    see: "Mean over images and units. A mean far from 0 saturates many units of the gate; a profile that is not flat means \
+          that the gate's inputs drift over the time steps. The bias of the forget gate starts at 1 more.",
+    profiles: &[],
+};
+/// The mean of each gate.
+const MEANS: [&[(&str, Profile)]; 4] =
+    [&[("", gate_mean::<0>)], &[("", gate_mean::<1>)], &[("", gate_mean::<2>)], &[("", gate_mean::<3>)]];
+
+fn gate_mean<const GATE: usize>(seen: &Dynamics) -> Vec<Option<f64>> {
+    seen.gates.get(GATE).map_or(Vec::new(), |gate| gate.mean.clone())
+}
+
 fn charts(networks: &[Network<'_>]) -> Vec<Chart> {
     let groups = [("lstm", "LSTM"), ("rnn", "RNN")];
     let mut charts = Vec::new();
@@ -97,9 +113,23 @@ fn charts(networks: &[Network<'_>]) -> Vec<Chart> {
         let of: Vec<&Network<'_>> = networks.iter().filter(|network| network.entry.id.starts_with(id)).collect();
         let quantities = [HIDDEN, SPREAD, CELL, SATURATED].into_iter();
         charts.extend(quantities.filter_map(|quantity| animation(&quantity, id, title, &of)));
+        charts.extend(means(id, title, &of));
     }
     charts.extend(gates(networks));
     charts
+}
+
+/// The mean pre-activation of each gate.
+fn means(id: &str, title: &str, networks: &[&Network<'_>]) -> Vec<Chart> {
+    let first = networks.iter().flat_map(|network| &network.norms).flat_map(Probed::all).next();
+    let single = first.is_some_and(|seen| seen.gates.len() == 1);
+    let gates = first.map_or(&[][..], |seen| seen.gates.as_slice()).iter().zip(MEANS);
+    let of = |(gate, profiles): (&GateDynamics, _)| {
+        let quantity = Quantity { profiles, ..MEAN };
+        let title = if single { title.to_owned() } else { format!("{title}, {}", gate.gate) };
+        animation(&quantity, &format!("{id}-{}", gate.gate), &title, networks)
+    };
+    gates.filter_map(of).collect()
 }
 
 /// The profiles of a quantity during training; `None` if the networks do not have it.
@@ -134,7 +164,7 @@ fn animation(quantity: &Quantity, id: &str, title: &str, networks: &[&Network<'_
         profiles().map(move |(end, _)| format!("{name}{end}"))
     });
     let unit = (quantity.id == "saturated").then(|| "%".to_owned());
-    let low = (quantity.id != "cell").then_some(0.0);
+    let low = (!["cell", "mean"].contains(&quantity.id)).then_some(0.0);
     let picture = Picture::Frames {
         x: categories("time step (row of the permuted image)", (1..=places).map(|place| place.to_string())),
         y: Axis { unit, low, ..axis(quantity.label) },
@@ -226,5 +256,5 @@ fn answer(networks: &[Network<'_>]) -> String {
     if sentences.is_empty() {
         return "Some runs with layer norm or without a norm have not finished yet.".to_owned();
     }
-    format!("After training, without a norm and with layer norm. {}.", sentences.join("; "))
+    format!("After training, without a norm and with layer norm, respectively. {}.", sentences.join("; "))
 }

@@ -13,9 +13,14 @@ fn states_of_every_time_step_are_drawn() {
         "spread-lstm",
         "cell-lstm",
         "saturated-lstm",
+        "mean-lstm-input",
+        "mean-lstm-forget",
+        "mean-lstm-candidate",
+        "mean-lstm-output",
         "hidden-rnn",
         "spread-rnn",
         "saturated-rnn",
+        "mean-rnn-candidate",
         "gates",
     ];
     assert_eq!(ids, expected);
@@ -24,12 +29,21 @@ fn states_of_every_time_step_are_drawn() {
     assert_eq!(series[..2], ["no norm, spread", "no norm, mean"]);
     assert!(frames.iter().flat_map(|frame| frame.values.concat()).all(|value| value.is_some()));
     // The norm makes the spread of the RNN's pre-activations 1 at the start, except for ε.
-    let Picture::Frames { series, frames, .. } = &story.charts[5].picture else { panic!("frames") };
+    let picture = |id: &str| &story.charts.iter().find(|chart| chart.id == id).unwrap().picture;
+    let Picture::Frames { series, frames, .. } = picture("spread-rnn") else { panic!("frames") };
     let layer: Vec<usize> = (0..series.len()).filter(|&number| series[number].contains("layer norm")).collect();
     assert_eq!(layer.len(), 2);
     for values in layer.iter().map(|&number| &frames[0].values[number]) {
         assert!(values.iter().all(|spread| (spread.unwrap() - 1.0).abs() < 1e-3), "{values:?}");
     }
+    // The bias of the forget gate starts at 1 more than that of the input gate, whose sums are near 0.
+    let starts = ["input", "forget"].map(|gate| {
+        let Picture::Frames { series, frames, .. } = picture(&format!("mean-lstm-{gate}")) else { panic!("frames") };
+        assert_eq!(series, &["no norm", "batch norm", "layer norm"]);
+        let profile: Vec<f64> = frames[0].values[0].iter().map(|mean| mean.unwrap()).collect();
+        profile.iter().sum::<f64>() / profile.len() as f64
+    });
+    assert!(starts[0].abs() < 0.2 && (starts[1] - starts[0] - 1.0).abs() < 0.2, "{starts:?}");
     assert_eq!(story.findings.len(), 6 * 3);
 }
 

@@ -19,7 +19,7 @@ pub(super) fn story(study: &EffectiveRate, runs: &[Ran], records: &[Record]) -> 
     let mut story = blank(study.name(), "Growing weights and the effective learning rate", study.question(), records);
     story.expectation =
         "With a norm, the outputs do not depend on the scale of the weights W before it. The gradient is then \
-         orthogonal to W, every step of gradient descent lengthens W, and the same learning rate η turns W less and \
+         orthogonal to W, every step of gradient descent increases ‖W‖, and the same learning rate η turns W less and \
          less: the effective learning rate η/‖W‖² falls (Ba, Kiros and Hinton, 2016, section 5.2)."
             .to_owned();
     let groups: Vec<Group<'_>> = probed(runs, ID, "weights");
@@ -185,7 +185,7 @@ fn findings(groups: &[Group<'_>]) -> Vec<Finding> {
         let what = "growth of ‖W‖, layer norm − no norm".to_owned();
         let claim = Claim::new("growth-more", "The weights grow more with layer norm than without a norm")
             .source("C18")
-            .reason("Without a norm the weights grow as well, although nothing forces them to.");
+            .reason("We did not test why.");
         findings.extend(claim.higher(Pair { what, unit: "", step: 0.0, ours, other }));
     }
     findings.extend(groups.iter().filter_map(orthogonal));
@@ -233,5 +233,10 @@ fn answer(groups: &[Group<'_>]) -> String {
     if told.is_empty() {
         return "Some runs have not finished yet.".to_owned();
     }
-    format!("At a constant learning rate, the length of the hidden layers' weights changes {}.", told.join(", "))
+    let grows = |group: &Group<'_>| {
+        let [start, end] = Moment::BOTH.map(|moment| group.spread(moment, |seen| length(group.norm, seen)));
+        start.zip(end).is_none_or(|(start, end)| end.mean > start.mean)
+    };
+    let verb = if groups.iter().all(grows) { "grows" } else { "changes" };
+    format!("At a constant learning rate, the weight norm ‖W‖ of the hidden layers {verb} {}.", told.join(", "))
 }

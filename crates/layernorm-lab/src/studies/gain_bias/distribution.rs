@@ -221,13 +221,9 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) {
         return;
     };
     story.answer = format!(
-        "The outputs had mean β and standard deviation |γ| to within {}. γ = σ and β = μ restored a row to within {} \
-         of its largest value, and batch norm's batch to within {}. With one γ and β for all rows, however, the output \
-         of layer norm differs from x by {} standard deviations of x (RMS), because each row's own mean and σ are \
-         lost.",
+        "γ sets the standard deviation and β the mean of the outputs, to within {}. γ = σ and β = μ undo the layer norm \
+         of one row, but one γ and β for all rows leaves a difference of {} standard deviations.",
         short(moved),
-        short(row.largest),
-        short(batch.largest),
         short(rows.typical)
     );
     let feature = find(Try::EachFeature);
@@ -244,7 +240,7 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) {
             .exact(moved < 1e-4, format!("largest difference {}", short(moved)), "below 10⁻⁴"),
         restored(Claim::new("undo-row", "γ = σ and β = μ undo the layer norm of one row"), row),
         restored(Claim::new("undo-batch", "γ = σ and β = μ undo the batch norm of a batch"), batch),
-        Claim::new("undo-rows", "No γ and β tested undo the layer norm of all rows together").source("C13").exact(
+        Claim::new("undo-rows", "No single γ and β undoes layer norm for all rows").source("C13").exact(
             lost > 0.1,
             format!("smallest RMS difference {} standard deviations", short(lost)),
             "above 0.1",

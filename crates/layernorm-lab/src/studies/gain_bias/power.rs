@@ -85,9 +85,9 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) {
         ))
     });
     let ends: Vec<String> = ends.collect();
-    if !ends.is_empty() {
-        let words = format!("The final validation loss is {}.", ends.join(", "));
-        story.answer = if story.charts.is_empty() { words } else { format!("{} {words}", story.answer) };
+    // The charts and questions tell it too: the answer about the values and the initialization is enough.
+    if !ends.is_empty() && story.charts.is_empty() {
+        story.answer = format!("The final validation loss is {}.", ends.join(", "));
     }
     for entry in ENTRIES {
         let [learned, fixed] = [true, false].map(|affine| of_case(&runs, &entry.case(affine)));

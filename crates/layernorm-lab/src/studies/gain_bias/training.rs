@@ -4,7 +4,7 @@ use crate::models::{Arch, Norm};
 use crate::records::Record;
 use crate::report::{Chart, Finding, Picture, Series, Story};
 use crate::studies::findings::{Claim, errors};
-use crate::studies::tools::{axis, chart, log_axis, seeds, short};
+use crate::studies::tools::{axis, chart, log_axis, seeds, short, to_digits};
 use crate::studies::trained::{self, Ran, curve, error, of_case};
 use crate::studies::{RunPlan, Settings};
 use crate::training::Spec;
@@ -52,12 +52,12 @@ pub(super) fn tell(story: &mut Story, records: &[Record]) {
     let worst = worst.max_by(|a, b| a.2.mean.total_cmp(&b.2.mean));
     let (Some(usual), Some((gain, bias, error))) = (usual, worst) else { return };
     let words = format!(
-        "Trained from γ = 1 and β = 0, the network misclassifies {}; with the worst initialization tested, γ = {} and \
-         β = {}, it misclassifies {}.",
-        usual.percent(),
+        "The error after training is {} % from γ = 1 and β = 0, and {} % with the worst initialization tested, γ = {} and \
+         β = {}.",
+        to_digits(100.0 * usual.mean, 1),
+        to_digits(100.0 * error.mean, 1),
         short(gain),
-        short(bias),
-        error.percent()
+        short(bias)
     );
     story.findings.extend(findings(&runs));
     // The answer about the values comes first, if there is one.

@@ -8,7 +8,7 @@ use crate::studies::findings::{BySeed, Claim, Pair, by_seed, combined};
 use crate::studies::tools::{self, axis, capitalized, categories, chart, log_axis, short};
 use crate::studies::trained::{Ran, Spread, bars, in_percent, of_case, series, words};
 
-/// The batch size at which layer norm and no norm are compared.
+/// The batch size that is not part of the id of the question about layer norm and no norm.
 const USUAL: usize = 32;
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
@@ -156,7 +156,8 @@ fn answer(runs: &[Ran], sizes: &[usize]) -> String {
     ))
 }
 
-/// The questions: batch norm's gap against layer norm's, and how each depends on the batch size.
+/// The questions: the gaps of batch norm, layer norm and no norm against each other, and how they depend on the batch
+/// size.
 fn findings(runs: &[Ran], sizes: &[usize]) -> Vec<Finding> {
     let gaps = |norm, size| by_seed(&of(runs, norm, size), gap);
     let pair = |what: &str, ours: BySeed, other: BySeed| Pair {
@@ -173,16 +174,21 @@ fn findings(runs: &[Ran], sizes: &[usize]) -> Vec<Finding> {
                             than with layer norm"
         );
         let pair = pair("batch norm − layer norm", gaps(Norm::Batch, size), gaps(Norm::Layer, size));
-        let reason = format!(
-            "Both fit the training images almost perfectly, so the difference is in the test loss. Batch norm's noise, \
-             which should regularize, is small with batches of {size} (see the question about noise)."
-        );
+        let reason = parts(runs, size);
         findings.extend(Claim::new(format!("gap-{size}"), text).source("C15").reason(reason).lower(pair));
     }
-    let text =
-        format!("With batches of {USUAL}, layer norm does not regularize: its gap is larger than without a norm");
-    let usual = pair("layer norm − no norm", gaps(Norm::Layer, USUAL), gaps(Norm::None, USUAL));
-    findings.extend(Claim::new("layer-none", text).source("C15").higher(usual));
+    for &size in sizes {
+        let text =
+            format!("With batches of {size}, layer norm does not regularize: its gap is larger than without a norm");
+        let layer = pair("layer norm − no norm", gaps(Norm::Layer, size), gaps(Norm::None, size));
+        // The oldest of these questions has no size in its id.
+        let id = if size == USUAL { "layer-none".to_owned() } else { format!("layer-none-{size}") };
+        findings.extend(Claim::new(id, text).source("C15").reason("We did not test why.").higher(layer));
+        let text = format!("With batches of {size}, batch norm regularizes: its gap is smaller than without a norm");
+        let batch = pair("batch norm − no norm", gaps(Norm::Batch, size), gaps(Norm::None, size));
+        let claim = Claim::new(format!("batch-none-{size}"), text).source("C15");
+        findings.extend(claim.reason("We did not test why.").lower(batch));
+    }
     let (Some(&least), Some(&most)) = (sizes.first(), sizes.last()) else { return findings };
     if least == most {
         return findings;
@@ -212,5 +218,21 @@ fn findings(runs: &[Ran], sizes: &[usize]) -> Vec<Finding> {
     findings
 }
 
-/// All batch sizes of the quick study appear in the questions.
+/// The losses whose differences are the gaps of batch norm and layer norm.
+fn parts(runs: &[Ran], size: usize) -> String {
+    let of = |norm, value: fn(&Ran) -> Option<f64>| Some(short(spread(runs, norm, size, value)?.mean));
+    let training = |ran: &Ran| trial(ran, SETTLED);
+    let both = |value: fn(&Ran) -> Option<f64>| {
+        Some(format!("{} with batch norm and {} with layer norm", of(Norm::Batch, value)?, of(Norm::Layer, value)?))
+    };
+    let why = "We did not test why.";
+    match (both(test_loss), both(training)) {
+        (Some(test), Some(training)) => {
+            format!("The test loss is {test}, the training loss {training}. {why}")
+        }
+        _ => why.to_owned(),
+    }
+}
+
+/// The quick study asks the question without a size in its id.
 const _: () = assert!(SIZES[1] == USUAL);

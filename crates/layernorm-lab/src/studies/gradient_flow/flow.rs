@@ -6,7 +6,7 @@ use crate::report::Finding;
 use crate::studies::findings::{BySeed, Claim, Pair, errors};
 use crate::studies::probed::{Moment, Probed, probed};
 use crate::studies::tools::to_digits;
-use crate::studies::trained::{Ran, Spread, words};
+use crate::studies::trained::{Ran, Spread, error, in_percent, words};
 use crate::training::events::Gradients;
 
 /// The smallest positive number in f32.
@@ -50,12 +50,13 @@ impl<'a> Flow<'a> {
         self.norms.iter().find(|probed| probed.norm == norm)
     }
 
-    /// The questions: whether layer norm preserves the gradient better, at the start and after training, and whether a
+    /// The questions: whether layer norm preserves the gradient better, at the start and at the end, and whether a
     /// deep network learns better.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let Entry { id, title, .. } = self.entry;
         let mut findings = Vec::new();
-        for (moment, name, when) in [(Moment::Start, "start", "at the start"), (Moment::End, "end", "after training")] {
+        let ends = [(Moment::Start, "start", "at the start".to_owned()), (Moment::End, "end", self.at_the_end())];
+        for (moment, name, when) in ends {
             let text = format!("{title}: {when}, the gradient changes less {} with layer norm", self.entry.way());
             let pair = Pair {
                 what: "|decay| of the gradient, layer norm − no norm".to_owned(),
@@ -64,7 +65,7 @@ impl<'a> Flow<'a> {
                 ours: self.change(Norm::Layer, moment),
                 other: self.change(Norm::None, moment),
             };
-            let claim = Claim::new(format!("{id}-{name}"), text).source("C5").reason(self.course());
+            let claim = Claim::new(format!("{id}-{name}"), text).source("C5").reason("We did not test why.");
             findings.extend(claim.lower(pair));
         }
         if !self.entry.through_time() {
@@ -76,18 +77,13 @@ impl<'a> Flow<'a> {
         findings
     }
 
-    /// How training changes the decay, for a claim that is contradicted.
-    fn course(&self) -> String {
-        let of = |norm| {
-            let [start, end] = Moment::BOTH.map(|moment| self.fall(norm, moment));
-            Some(format!("from {} to {}", powers(start?.mean), powers(end?.mean)))
-        };
-        match (of(Norm::None), of(Norm::Layer)) {
-            (Some(none), Some(layer)) => {
-                format!("Training changes the decay {none} powers of ten without a norm and {layer} with layer norm.")
-            }
-            _ => "Some gradients overflow.".to_owned(),
-        }
+    /// Training steps; 0 if there are no runs.
+    pub(super) fn steps(&self) -> usize {
+        self.norms.iter().flat_map(|probed| &probed.runs).next().map_or(0, |ran| ran.trained.spec.steps)
+    }
+
+    fn at_the_end(&self) -> String {
+        format!("after {} steps", self.steps())
     }
 
     /// The gradient at the first position relative to the last, as the geometric mean over seeds.
@@ -96,7 +92,7 @@ impl<'a> Flow<'a> {
         Some(10f64.powf(-fall.mean))
     }
 
-    /// The decay with each norm, at the start and after training.
+    /// The decay with each norm, at the start and at the end, and how much the networks have learned by then.
     pub(super) fn sentence(&self) -> String {
         let of = |moment| {
             let falls = self.norms.iter().filter_map(|probed| {
@@ -109,10 +105,24 @@ impl<'a> Flow<'a> {
             return "Some measurements are missing.".to_owned();
         }
         format!(
-            "Powers of ten by which the gradient decays {} (negative if it grows): {start} at the start; {end} after \
-             training.",
-            self.entry.way()
+            "Powers of ten by which the gradient decays {} (negative if it grows): {start} at the start; {end} {}.{}",
+            self.entry.way(),
+            self.at_the_end(),
+            self.learned()
         )
+    }
+
+    /// The final validation errors, which tell whether the networks have learned anything.
+    fn learned(&self) -> String {
+        let errors = self.norms.iter().filter_map(|probed| {
+            let error = in_percent(error(&probed.runs))?.mean;
+            Some(format!("{} % ({})", to_digits(error, 1), words(probed.norm)))
+        });
+        let errors: Vec<String> = errors.collect();
+        match errors.is_empty() {
+            true => String::new(),
+            false => format!(" Validation error by then: {}.", errors.join(", ")),
+        }
     }
 }
 

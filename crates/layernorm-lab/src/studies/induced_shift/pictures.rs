@@ -39,7 +39,7 @@ pub(super) fn story(study: &InducedShift, runs: &[Ran], records: &[Record]) -> S
          seed."
             .to_owned(),
         "The cosine compares the gradient of a layer's weights on the step's own batch before and after the layers \
-         below, and only they, have made the step. 1 means that the layer's gradient is still right after it."
+         below, and only they, have made the step. 1: its direction is unchanged."
             .to_owned(),
     ];
     story
@@ -177,8 +177,10 @@ impl<'a> Pace<'a> {
             };
             let text = format!("with {name}, one step shifts the inputs of the next layers less than without a norm");
             findings.extend(claim("input", text).lower(pair("shift of the inputs", UNIT, Kind::Input)));
-            let text =
-                format!("with {name}, the step of the layers below turns a layer's gradient less than without a norm");
+            let text = format!(
+                "with {name}, updating the layers below changes the direction of a layer's gradient less than without a \
+                 norm"
+            );
             findings.extend(claim("gradient", text).higher(pair("cosine of the gradients", "", Kind::Cosine)));
         }
         findings

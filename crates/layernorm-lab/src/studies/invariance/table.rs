@@ -206,15 +206,18 @@ pub(super) fn story(question: &str, records: &[Record]) -> Story {
         .filter_map(|(kind, norm, change)| Summary::of(&seen, kind, norm, change))
         .collect();
     let agree = cells.iter().filter(|cell| cell.agrees()).count();
+    let of_kind = |kind: Kind| cells.iter().filter(|cell| cell.kind == kind).count();
     let still = |kind: Kind| {
         let cells = cells.iter().filter(move |cell| cell.kind == kind && cell.invariant);
         short(cells.map(|cell| cell.deviation).fold(0.0, f64::max))
     };
     let moved = cells.iter().filter(|cell| !cell.invariant).map(|cell| cell.deviation).min_by(f64::total_cmp);
     story.answer = format!(
-        "{agree} of {} cells (18 in each of two types) agree with the paper's table. Where the answer is yes, the \
+        "{agree} of {} cells ({} in f64 and {} in f32) agree with the paper's table. Where the answer is yes, the \
          output changed by at most {} of its largest value in f64 and {} in f32{}.",
         cells.len(),
+        of_kind(Kind::F64),
+        of_kind(Kind::F32),
         still(Kind::F64),
         still(Kind::F32),
         moved.map_or(String::new(), |moved| format!("; where it is no, by at least {}", short(moved)))

@@ -207,6 +207,12 @@ impl<'a> Found<'a> {
         let text = "At the training length, statistics per time step give a lower test error than shared ones";
         let shared = pair("batch norm, per step − shared", of(false), of(true));
         findings.extend(Claim::new("shared", text).source("C7").lower(shared));
+        let text = format!(
+            "At the training length, {} time steps, layer norm has a lower test error than batch norm",
+            self.steps
+        );
+        let trained = pair("layer norm − batch norm", self.errors(Norm::Layer, false, 0), of(false));
+        findings.extend(Claim::new("trained-length", text).lower(trained));
         let rise = |norm, repeats| {
             combined(&[repeats, 0].map(|repeats| self.errors(norm, false, repeats)), |both| both[0] - both[1])
         };

@@ -49,7 +49,8 @@ fn questions_are_decided_by_variances_and_errors() {
     let story = StepStatistics.story(&records);
     testing::check(&story);
     assert!(testing::all_supported(&story), "{:?}", story.findings);
-    assert_eq!(story.findings.len(), 6);
+    assert_eq!(story.findings.len(), 7);
+    assert!((differences(&story, "trained-length")[4] + 5.0).abs() < 1e-9, "10 % against 15 %");
     // log₁₀ 0.1 − log₁₀ 1.01, and log₁₀ 0.001 − log₁₀ 1.01 for c, which is compared from the first step on.
     let found = ["variance-recurrent", "variance-cell"].map(|id| differences(&story, id)[0]);
     assert!((found[0] + 1.0 + 1.01f64.log10()).abs() < 1e-12 && (found[1] + 3.0 + 1.01f64.log10()).abs() < 1e-12);

@@ -123,7 +123,7 @@ fn findings(groups: &[Group<'_>]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (id, length, kind) in [("short", 8, "shorter than in training"), ("long", TESTED, "longer than in training")] {
         let text = format!(
-            "On sequences of {length} characters, {kind}, layer norm has lower bits per character than no norm"
+            "On sequences of {length} characters, {kind}, layer norm needs fewer bits per character than no norm"
         );
         let pair = pair("layer norm − no norm".to_owned(), layer.bits(0, length), none.bits(0, length));
         findings.extend(Claim::new(id, text).source("C12").lower(pair));

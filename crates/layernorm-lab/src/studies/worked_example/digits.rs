@@ -17,7 +17,7 @@ use crate::data::Dataset;
 use crate::report::{Cell, Chart, Finding, Map, Picture, Question, Table};
 use crate::studies::Error;
 use crate::studies::findings::Claim;
-use crate::studies::tools::{chart, largest, short};
+use crate::studies::tools::{capitalized, chart, largest, short};
 use serde::{Deserialize, Serialize};
 
 /// Number of images; the first one is watched.
@@ -254,11 +254,38 @@ pub(super) fn findings(prepared: &[Prepared]) -> Vec<Finding> {
     prepared.iter().map(finding).collect()
 }
 
+const COUNTS: [&str; 5] = ["no", "one", "two", "three", "four"];
+
 /// Which norm each step is like.
 pub(super) fn answer(prepared: &[Prepared]) -> String {
-    let told: Vec<String> =
-        prepared.iter().map(|prepared| format!("{}: {}", prepared.step.name(), prepared.like())).collect();
-    format!("Four preprocessing steps on real digits are like these norms: {}.", told.join("; "))
+    let group = |like: &str| {
+        let steps = prepared.iter().filter(|prepared| OPTIONS[prepared.right()].starts_with(like));
+        let names: Vec<&str> = steps.map(|prepared| prepared.step.name()).collect();
+        (!names.is_empty()).then(|| (COUNTS[names.len().min(4)], names.join(" and ")))
+    };
+    let kinds = [
+        ("like layer norm", "layer norm"),
+        ("like batch norm", "batch norm"),
+        ("like both", "both"),
+        ("like neither", "neither"),
+    ];
+    let told = kinds.into_iter().filter_map(|(like, name)| Some((name, group(like)?)));
+    let told: Vec<String> = told
+        .enumerate()
+        .map(|(place, (name, (count, steps)))| {
+            let of = match place {
+                0 => format!(" of the {} steps on real digits", COUNTS[prepared.len().min(4)]),
+                _ => String::new(),
+            };
+            let verb = match (place, count) {
+                (0, "one") => " resembles",
+                (0, _) => " resemble",
+                _ => "",
+            };
+            format!("{count}{of}{verb} {name} ({steps})")
+        })
+        .collect();
+    capitalized(&format!("{}.", told.join(", ")))
 }
 
 /// The first image, before and after each step.

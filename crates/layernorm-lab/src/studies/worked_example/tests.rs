@@ -32,6 +32,11 @@ fn digits_depend_on_what_each_step_sums_over() {
     // A row without ink stays as it is.
     assert_eq!(rows.after[..28], [0.0; 28]);
     assert_eq!(image.after, image.before);
+    assert_eq!(
+        digits::answer(&[rows, image, mean.clone(), threshold]),
+        "Two of the four steps on real digits resemble layer norm (rows scaled to sum 1 and image scaled to sum 1), one \
+         batch norm (mean image subtracted), one neither (thresholded)."
+    );
     let mut wrong = mean.clone();
     wrong.other_images = 0.0;
     let verdicts = digits::findings(&[mean, wrong]).into_iter().map(|finding| finding.verdict);
