@@ -74,6 +74,12 @@ impl From<layernorm_lab::data::Error> for Failure {
     }
 }
 
+impl From<layernorm_lab::tensorboard::Error> for Failure {
+    fn from(error: layernorm_lab::tensorboard::Error) -> Self {
+        Failure::bad_input(error.to_string())
+    }
+}
+
 impl From<layernorm_lab::session::Error> for Failure {
     fn from(error: layernorm_lab::session::Error) -> Self {
         Failure::bad_input(error.to_string())

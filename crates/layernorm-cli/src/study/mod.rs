@@ -41,6 +41,7 @@ Examples:
   layernorm study all --full --data data/mnist --resume
                                                    continue it
   layernorm study all --full --estimate            only say how long it would take
+  layernorm study compare --tensorboard tb         watch the runs with `tensorboard --logdir tb`
 
 Existing runs in the folder:
   Runs with the same settings are kept: finished runs are not repeated, and others continue from their last record, even
@@ -94,6 +95,10 @@ pub struct Args {
     /// Output folder for records and report
     #[arg(long, value_name = "DIR", default_value = OUT)]
     out: PathBuf,
+    /// Write event files for TensorBoard into a folder, live: one run per study, case and seed. Runs that train no network
+    /// are left out
+    #[arg(long, value_name = "DIR")]
+    tensorboard: Option<PathBuf>,
     /// Number of parallel runs [default: number of cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
     jobs: Option<NonZeroUsize>,
@@ -147,6 +152,7 @@ impl Default for Args {
             batch_size: None,
             lr: None,
             out: OUT.into(),
+            tensorboard: None,
             jobs: None,
             estimate: false,
             resume: false,
@@ -217,6 +223,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let wanted = options.workers;
     let session = Session::open(options, data)?;
+    if let Some(path) = &args.tensorboard {
+        say_tensorboard(path);
+    }
     if session.workers() < wanted {
         show::say(&format!("memory allows {} of {wanted} parallel runs", session.workers()));
     }
@@ -261,7 +270,8 @@ impl Args {
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let workers = self.jobs.unwrap_or_else(cores);
         let (resume, shard, shared) = (self.resume, self.shard, self.shared);
-        Options { folder: self.out.clone(), studies, settings, workers, resume, shard, shared }
+        let (folder, tensorboard) = (self.out.clone(), self.tensorboard.clone());
+        Options { folder, studies, settings, workers, resume, shard, shared, tensorboard }
     }
 }
 
@@ -335,6 +345,16 @@ fn tell(out: &Path, names: &[&str], outcome: &Outcome) -> Result<(), Failure> {
         Err(error) => return Err(error.into()),
     }
     failures(outcome).map_or(Ok(()), |failed| Err(Failure::failed(failed)))
+}
+
+/// Says how to look at the event files of a folder.
+pub fn say_tensorboard(folder: &Path) {
+    show::say(&format!("event files for TensorBoard: {}", tensorboard(folder)));
+}
+
+/// The command that shows a folder in TensorBoard.
+pub fn tensorboard(folder: &Path) -> String {
+    again::join(&["tensorboard".to_owned(), "--logdir".to_owned(), folder.display().to_string()])
 }
 
 /// The origin of a report: program, machine and command.

@@ -245,6 +245,10 @@ impl Args {
             "--data",
             self.data.as_ref().map(|data| absolute(data).unwrap_or_else(|_| data.clone()).display().to_string()),
         );
+        option(
+            "--tensorboard",
+            self.tensorboard.as_ref().map(|path| absolute(path).unwrap_or_else(|_| path.clone()).display().to_string()),
+        );
         option("--seeds", self.seeds.map(|seeds| seeds.to_string()));
         option("--epochs", self.epochs.map(|epochs| epochs.to_string()));
         option("--batch-size", self.batch_size.map(|size| size.to_string()));

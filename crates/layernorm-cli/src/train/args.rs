@@ -20,6 +20,8 @@ Examples:
   layernorm train --pixels --permute --norm batch     784 pixels, one by one, in an order that mixes digit and background
   layernorm train --text --out plays                  a language model: an LSTM on six plays by Shakespeare
   layernorm train --text my.txt --model gru --size 256 --epochs 20 --out mine
+  layernorm train --norm none --out plain --tensorboard tb
+                                                      watch it with `tensorboard --logdir tb`
   layernorm predict trained/model.layernorm --test 7  classify test image 7
   layernorm generate plays/model.layernorm            generate text
 
@@ -111,6 +113,9 @@ pub struct Args {
     /// Output folder for records and model
     #[arg(long, value_name = "DIR", default_value = "trained")]
     pub(super) out: PathBuf,
+    /// Write event files for TensorBoard into a folder, live; the run has the name of the output folder
+    #[arg(long, value_name = "DIR")]
+    pub(super) tensorboard: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]

@@ -11,12 +11,13 @@ pub use args::Args;
 
 use crate::failure::Failure;
 use crate::show;
-use crate::study::{View, interrupt};
+use crate::study::{self, View, interrupt};
 use layernorm_files::Replacement;
 use layernorm_lab::data::Dataset;
 use layernorm_lab::records::{Header, RunFile};
 use layernorm_lab::session::{Event, Lock, Progress, Watcher};
 use layernorm_lab::studies::{self, Observer};
+use layernorm_lab::tensorboard;
 use layernorm_lab::training::events::Trained;
 use layernorm_lab::training::{self, Outcome, SavedModel, Spec};
 use serde_json::json;
@@ -47,7 +48,7 @@ fn images(args: &Args) -> Result<(), Failure> {
     let spec = args.spec(&data);
     spec.check(&data).and_then(|()| spec.check_memory(&data)).map_err(|error| Failure::bad_input(error.to_string()))?;
     let _lock = Lock::take(&args.out)?;
-    let mut file = open(&args.out, json!({"spec": spec}))?;
+    let mut file = open(args, json!({"spec": spec}))?;
     let model = args.out.join(MODEL);
     if file.record().finished && SavedModel::load(&model).is_ok() {
         let told = told(&file, None, &model, args.data.as_deref());
@@ -64,10 +65,20 @@ fn images(args: &Args) -> Result<(), Failure> {
     show::print(&told(&file, took, &model, args.data.as_deref()))
 }
 
-/// Opens the records of a run with these settings.
-fn open(out: &Path, settings: serde_json::Value) -> Result<RunFile, Failure> {
-    RunFile::open(out, Header::new("train", RUN, settings))
-        .map_err(|error| Failure::bad_input(format!("{error}; use --out DIR to choose another folder")))
+/// Opens the records of a run with these settings, which TensorBoard's event files follow.
+fn open(args: &Args, settings: serde_json::Value) -> Result<RunFile, Failure> {
+    let header = Header::new("train", RUN, settings);
+    let writer = match &args.tensorboard {
+        Some(path) => tensorboard::Folder::open(path)?.writer(&tensorboard::name_of_folder(&args.out), &header)?,
+        None => None,
+    };
+    let mut file = RunFile::open(&args.out, header)
+        .map_err(|error| Failure::bad_input(format!("{error}; use --out DIR to choose another folder")))?;
+    if let (Some(writer), Some(path)) = (writer, &args.tensorboard) {
+        file.follow(writer).map_err(|error| Failure::bad_input(error.to_string()))?;
+        study::say_tensorboard(path);
+    }
+    Ok(file)
 }
 
 /// Checked before training, so that an unwritable path is reported early.

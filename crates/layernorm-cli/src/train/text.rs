@@ -21,7 +21,7 @@ pub(super) fn run(args: &Args, file: Option<&Path>) -> Result<(), Failure> {
     let fits = spec.check(&text).and_then(|()| spec.check_memory(vocabulary.len()));
     fits.map_err(|error| Failure::bad_input(error.to_string()))?;
     let _lock = Lock::take(&args.out)?;
-    let mut file = open(&args.out, json!({"spec": spec}))?;
+    let mut file = open(args, json!({"spec": spec}))?;
     let model = args.out.join(MODEL);
     if file.record().finished && LanguageModel::load(&model).is_ok() {
         let told = told(&file, None, &model);

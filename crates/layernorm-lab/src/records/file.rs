@@ -4,6 +4,7 @@ use super::Error;
 use super::lines::{self, Event, Header, Line, Mark, Parsed, Record};
 use layernorm_files::open_regular;
 use serde_json::Value;
+use std::fmt;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,15 @@ fn open_file(folder: &Path, header: &Header) -> Result<(PathBuf, File), Error> {
     Ok((path, file))
 }
 
+/// Is told about changes of a run's records, for example to show them elsewhere.
+pub trait Follower: fmt::Debug + Send {
+    /// Events were added or removed at the end of the record, or the run has finished. The change is on disk.
+    ///
+    /// # Errors
+    /// Ends the run with this error; the records stay valid.
+    fn changed(&mut self, record: &Record) -> Result<(), Error>;
+}
+
 /// A run's file, open for appending.
 #[derive(Debug)]
 pub struct RunFile {
@@ -29,6 +39,7 @@ pub struct RunFile {
     record: Record,
     /// End of each line, starting with the header.
     marks: Vec<Mark>,
+    follower: Option<Box<dyn Follower>>,
 }
 
 impl RunFile {
@@ -61,7 +72,7 @@ impl RunFile {
             Some(parsed) => parsed,
             None => Parsed { record: Record::new(header), marks: Vec::new() },
         };
-        let mut run = RunFile { path, file, record, marks };
+        let mut run = RunFile { path, file, record, marks, follower: None };
         run.cut()?;
         if run.marks.is_empty() {
             run.write(&Line::Start(run.record.header.clone()))?;
@@ -74,6 +85,16 @@ impl RunFile {
         &self.record
     }
 
+    /// Tells a follower about the record as it is, and then about every change.
+    pub fn follow(&mut self, follower: impl Follower + 'static) -> Result<(), Error> {
+        self.follower = Some(Box::new(follower));
+        self.tell()
+    }
+
+    fn tell(&mut self) -> Result<(), Error> {
+        self.follower.as_mut().map_or(Ok(()), |follower| follower.changed(&self.record))
+    }
+
     /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -84,7 +105,7 @@ impl RunFile {
         let event = Event { name: name.to_owned(), data };
         self.write(&Line::Event(event.clone()))?;
         self.record.events.push(event);
-        Ok(())
+        self.tell()
     }
 
     /// Marks the run as finished.
@@ -92,6 +113,7 @@ impl RunFile {
         if !self.record.finished {
             self.write(&Line::End)?;
             self.record.finished = true;
+            self.tell()?;
         }
         Ok(())
     }
@@ -104,7 +126,8 @@ impl RunFile {
         self.record.events.truncate(events);
         self.record.finished = false;
         self.marks.truncate(1 + events);
-        self.cut()
+        self.cut()?;
+        self.tell()
     }
 
     /// Removes everything after the last complete line.

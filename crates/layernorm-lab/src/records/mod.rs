@@ -19,7 +19,7 @@ pub mod lines;
 #[cfg(test)]
 mod tests;
 
-pub use file::RunFile;
+pub use file::{Follower, RunFile};
 pub use lines::{Event, Header, Record, VERSION};
 
 use layernorm_files::shown;
@@ -64,6 +64,11 @@ pub enum Error {
         /// The header in the file.
         found: Box<Header>,
     },
+    /// The run's [`Follower`] failed.
+    Follower {
+        /// Why.
+        what: String,
+    },
     /// The run's name is not valid as a file name.
     Name {
         /// The name.
@@ -94,6 +99,7 @@ impl fmt::Display for Error {
                 found.run,
                 found.settings
             ),
+            Error::Follower { what } => f.write_str(what),
             Error::Name { run } => {
                 write!(f, "name of a run: expected letters, digits, '-', '_' and '.', found {run:?}")
             }

@@ -1,6 +1,6 @@
 //! Why a session cannot start, or a report cannot be made.
 
-use crate::{records, report};
+use crate::{records, report, tensorboard};
 use layernorm_files::shown;
 use std::fmt;
 use std::io;
@@ -78,6 +78,8 @@ pub enum Error {
         /// The folder searched for runs.
         runs: PathBuf,
     },
+    /// Event files for TensorBoard could not be written.
+    Tensorboard(tensorboard::Error),
     /// The report could not be made.
     Report(report::Error),
     /// An I/O error.
@@ -162,6 +164,7 @@ impl fmt::Display for Error {
                     shown(runs)
                 )
             }
+            Error::Tensorboard(error) => error.fmt(f),
             Error::Report(error) => error.fmt(f),
             Error::Io { path, source } => write!(f, "{}: {source}", shown(path)),
         }
@@ -174,6 +177,12 @@ impl std::error::Error for Error {}
 impl From<records::Error> for Error {
     fn from(error: records::Error) -> Self {
         Error::Records(error)
+    }
+}
+
+impl From<tensorboard::Error> for Error {
+    fn from(error: tensorboard::Error) -> Self {
+        Error::Tensorboard(error)
     }
 }
 

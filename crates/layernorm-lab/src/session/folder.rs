@@ -10,6 +10,11 @@ pub(super) fn runs_of(folder: &Path) -> PathBuf {
     folder.join("runs")
 }
 
+/// The records of a run.
+pub(super) fn path(folder: &Path, run: &str) -> PathBuf {
+    runs_of(folder).join(format!("{run}.jsonl"))
+}
+
 /// An existing run.
 pub(super) struct Run {
     pub(super) header: Header,
@@ -56,7 +61,8 @@ pub(super) fn records(folder: &Path) -> Result<Vec<Record>, Error> {
     Ok(records)
 }
 
-fn paths(runs: &Path) -> Result<Vec<PathBuf>, Error> {
+/// The records of all runs, by name.
+pub(super) fn paths(runs: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = match runs.read_dir() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(Error::io(runs))?,

@@ -34,6 +34,7 @@ mod merge;
 mod plan_file;
 mod report;
 mod shard;
+mod show;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -48,6 +49,7 @@ pub use lock::Lock;
 pub use merge::{Merged, merge};
 pub use report::{REPORT, report};
 pub use shard::Shard;
+pub use show::show_in_tensorboard;
 pub use tally::Progress;
 pub use watch::{Ending, Event, Watcher};
 
@@ -55,6 +57,7 @@ use crate::data::Dataset;
 use crate::memory;
 use crate::records::Header;
 use crate::studies::{RunPlan, Settings, Study};
+use crate::tensorboard;
 use plan_file::PlanFile;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -76,6 +79,8 @@ pub struct Options {
     pub shard: Option<Shard>,
     /// Whether other sessions may use the folder at the same time. Implies `resume`.
     pub shared: bool,
+    /// Folder for TensorBoard's event files, if wanted. It also gets the runs that are already finished.
+    pub tensorboard: Option<PathBuf>,
 }
 
 impl Options {
@@ -114,6 +119,7 @@ pub struct Session {
     kept: usize,
     set_aside: Option<PathBuf>,
     shared: bool,
+    tensorboard: Option<tensorboard::Folder>,
     /// Held while the session exists.
     _lock: Lock,
 }
@@ -168,10 +174,11 @@ impl Session {
     /// # Errors
     /// [`Error::Busy`] if another process uses the folder, [`Error::NoLocks`] if it cannot be shared, [`Error::Records`]
     /// if a record cannot be read, [`Error::OtherSettings`] if `resume` is set and runs have different settings, [`Error::Unfit`] if runs do not
-    /// fit the data or the settings, [`Error::Memory`] if there is too little memory, [`Error::Io`].
+    /// fit the data or the settings, [`Error::Memory`] if there is too little memory, [`Error::Tensorboard`] if event files cannot
+    /// be written, [`Error::Io`].
     pub fn open(options: Options, data: Dataset) -> Result<Session, Error> {
         let mut plans = options.plans(&data);
-        let Options { folder, workers, resume, shard, shared, .. } = options;
+        let Options { folder, workers, resume, shard, shared, tensorboard, .. } = options;
         let lock = if shared { Lock::share(&folder) } else { Lock::take(&folder) }?;
         if let Some(shard) = shard {
             let all = PlanFile::new(&plans);
@@ -181,17 +188,22 @@ impl Session {
             }
         }
         let workers = check(&plans, &data, workers)?;
-        let total = plans.len();
         if !shared {
             folder::remove_unfinished(&folder);
         }
         let existing = folder::runs(&folder)?;
         let wanted: Vec<&Header> = plans.iter().map(RunPlan::header).collect();
+        let tensorboard = tensorboard.map(|path| show::open(&path, &wanted)).transpose()?;
         let set_aside = aside::make_room(&folder, &existing, &wanted, resume || shared)?;
         let finished = || existing.iter().filter(|run| run.finished);
         finished().for_each(|run| folder::tidy(&folder::runs_of(&folder), &run.header.run));
-        plans.retain(|plan| !finished().any(|run| run.header == *plan.header()));
-        Ok(Session { folder, data, workers, kept: total - plans.len(), plans, set_aside, shared, _lock: lock })
+        let (kept, plans): (Vec<_>, Vec<_>) =
+            plans.into_iter().partition(|plan| finished().any(|run| run.header == *plan.header()));
+        if let Some(tensorboard) = &tensorboard {
+            show::write(tensorboard, kept.iter().map(|plan| folder::path(&folder, plan.run())))?;
+        }
+        let kept = kept.len();
+        Ok(Session { folder, data, workers, kept, plans, set_aside, shared, tensorboard, _lock: lock })
     }
 
     /// Number of parallel runs: fewer than requested if memory is short.

@@ -95,6 +95,7 @@ fn options(folder: &Path, settings: Settings) -> Options {
         resume: false,
         shard: None,
         shared: false,
+        tensorboard: None,
     }
 }
 

@@ -6,6 +6,7 @@ use super::tally::Tally;
 use super::{Ending, Event, Failure, Outcome, Session, Watcher};
 use crate::records::RunFile;
 use crate::studies::{self, Observer, RunPlan};
+use crate::tensorboard;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::num::NonZeroUsize;
@@ -154,6 +155,11 @@ impl WorkerPool<'_> {
         let resumed = !file.record().events.is_empty();
         if resumed {
             held(&self.tally).resumed(number);
+        }
+        if let Some(tensorboard) = &self.session.tensorboard
+            && let Some(writer) = tensorboard.writer(&tensorboard::name(plan.header()), plan.header())?
+        {
+            file.follow(writer)?;
         }
         let run = plan.run();
         self.tell(Event::Began { worker, run, resumed });

@@ -45,6 +45,7 @@ pub use plan::{Computation, RunPlan};
 
 use crate::records::{self, Record};
 use crate::report::Story;
+use crate::tensorboard;
 use std::path::Path;
 
 /// The user's settings. `None` means the study's default.
@@ -100,6 +101,12 @@ impl std::fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<tensorboard::Error> for Error {
+    fn from(error: tensorboard::Error) -> Self {
+        Error::Records(error.into())
+    }
+}
 
 impl From<records::Error> for Error {
     fn from(error: records::Error) -> Self {
