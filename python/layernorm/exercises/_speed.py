@@ -39,7 +39,7 @@ HINTS = (
 ROWS, FEATURES = 2048, 64
 # A right answer with twice the memory traffic takes 3 times as long; a loop over rows 100 times.
 LIMIT = 6.0
-RACE_SECONDS, RACE_LIMIT_SECONDS = 0.3, 20.0
+RACE_SECONDS, RACE_LIMIT_SECONDS = 0.5, 20.0
 # Above this for 1/16 of the rows, the whole input would only waste time.
 PATIENCE_SECONDS = 1.0
 LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
