@@ -49,6 +49,8 @@ fn bad_arguments_are_refused_before_anything_is_written() {
         ("--lr NaN", &["expected a number above 0"]),
         ("--lr inf", &["expected a number above 0"]),
         ("--lr fast", &["expected a number above 0"]),
+        ("--lr 1e40", &["expected a number above 0", "f32"]),
+        ("--lr 1e-46", &["expected a number above 0", "f32"]),
         ("--data nowhere", &["nowhere", "cannot open the folder"]),
         ("--list --full", &["--list"]),
     ] {

@@ -130,6 +130,45 @@ fn bad_arguments_and_files_are_rejected() {
     place.refuse("predict good/model.layernorm gone.png", &["gone.png"]);
 }
 
+#[test]
+fn numbers_out_of_range_are_refused_before_anything_is_written() {
+    let place = Place::new();
+    let beyond = ["1e40", "-1e40", "1e-46", "inf", "-inf", "nan", "x", ""];
+    let not_whole = ["0", "-1", "1.5", "1e40", "1e-46", "inf", "nan", "99999999999999999999"];
+    for (option, expected, more) in [
+        ("--lr", "expected a number above 0", &["0", "-0", "-1"][..]),
+        ("--eps", "expected a finite number, 0 or more", &["-1", "-1e-46"]),
+        ("--weight-scale", "expected a finite number, 0 or more", &["-1", "-0.5"]),
+        ("--gain", "expected a finite number", &["-1e-46"]),
+        ("--bias", "expected a finite number", &["-1e-46"]),
+    ] {
+        for value in beyond.iter().chain(more) {
+            let range = "networks compute in f32, which holds numbers from 1.4e-45 to 3.4e38";
+            place.refuse(&format!("train {option}={value}"), &[option, expected, range]);
+        }
+        place.refuse(&format!("train {option} -inf"), &["'-inf'", expected]);
+    }
+    for (option, expected) in [
+        ("--size", "expected a whole number from 1 to 16384"),
+        ("--layers", "expected a whole number from 1 to 1024"),
+        ("--batch-size", "expected a whole number, 1 or more"),
+        ("--epochs", "expected a whole number from 1 to 100000"),
+        ("--steps", "expected a whole number from 1 to 100000"),
+    ] {
+        for value in not_whole {
+            place.refuse(&format!("train {option} {value}"), &[&format!("'{value}'"), option, expected]);
+        }
+    }
+    for value in &not_whole[1..] {
+        place.refuse(
+            &format!("train --seed {value}"),
+            &["--seed", "expected a whole number from 0 to 18446744073709551615"],
+        );
+    }
+    place.refuse("train --batch-size 18446744073709551615", &["batch size: expected 1 to 9167"]);
+    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0);
+}
+
 /// The settings and the last line of the records of a run.
 fn result(place: &Place, out: &str) -> (serde_json::Value, String) {
     let records = fs::read_to_string(place.path(out).join("train.jsonl")).unwrap();

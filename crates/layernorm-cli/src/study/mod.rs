@@ -185,12 +185,22 @@ pub fn whole(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| "expected a whole number, 1 or more".to_owned())
 }
 
+/// Parses a number that f32, in which networks compute, can hold: one that is finite there and does not become 0.
+pub fn in_f32(text: &str) -> Option<f64> {
+    let number = text.parse::<f64>().ok()?;
+    let rounded = number as f32;
+    (rounded.is_finite() && (rounded == 0.0) == (number == 0.0)).then_some(number)
+}
+
+/// An error with the range of f32.
+pub fn with_range(expected: &str) -> String {
+    format!("{expected}; networks compute in f32, which holds numbers from 1.4e-45 to 3.4e38")
+}
+
 /// Parses a learning rate.
 pub fn learning_rate(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
-        _ => Err("expected a number above 0, such as 0.001 or 1e-3".to_owned()),
-    }
+    let range = "expected a number above 0, such as 0.001 or 1e-3";
+    in_f32(text).filter(|&rate| rate > 0.0).ok_or_else(|| with_range(range))
 }
 
 /// Runs the command.

@@ -78,14 +78,14 @@ pub struct Args {
     /// Do not train γ and β of the norm: they stay 1 and 0
     #[arg(long, conflicts_with_all = ["gain", "bias"])]
     no_affine: bool,
-    /// Factor for all initial weights, but not for biases
-    #[arg(long, value_name = "X", default_value = "1", allow_hyphen_values = true, value_parser = number)]
+    /// Factor for all initial weights, but not for biases: 0 or more; with 0 all weights start at zero
+    #[arg(long, value_name = "X", default_value = "1", allow_hyphen_values = true, value_parser = weight_scale)]
     weight_scale: f64,
     /// Optimizer
     #[arg(long, value_enum, default_value_t = How::Adam)]
     optimizer: How,
     /// Initial learning rate; decays linearly to a tenth unless --constant-lr is given
-    #[arg(long, value_name = "X", default_value = "0.002", allow_negative_numbers = true, value_parser = study::learning_rate)]
+    #[arg(long, value_name = "X", default_value = "0.002", allow_hyphen_values = true, value_parser = study::learning_rate)]
     lr: f64,
     /// Keep the learning rate constant
     #[arg(long)]
@@ -100,7 +100,7 @@ pub struct Args {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = study::epochs, conflicts_with = "epochs")]
     steps: Option<usize>,
     /// Random seed for weights and batch order
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = seed)]
     seed: u64,
     /// Folder with MNIST, Fashion-MNIST or similar idx files [default: 12,000 embedded digits]
     #[arg(long, value_name = "DIR")]
@@ -156,18 +156,21 @@ fn norm(name: &str) -> Result<Norm, String> {
 }
 
 fn epsilon(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(epsilon) if epsilon >= 0.0 && epsilon.is_finite() => Ok(epsilon),
-        _ => Err("expected a finite number, 0 or more, such as 1e-5".to_owned()),
-    }
+    let range = "expected a finite number, 0 or more, such as 1e-5";
+    study::in_f32(text).filter(|&epsilon| epsilon >= 0.0).ok_or_else(|| study::with_range(range))
 }
 
-/// Parses a number that is finite in f32, in which networks compute.
+fn weight_scale(text: &str) -> Result<f64, String> {
+    let range = "expected a finite number, 0 or more, such as 0.5";
+    study::in_f32(text).filter(|&scale| scale >= 0.0).ok_or_else(|| study::with_range(range))
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+}
+
+}
+
 fn number(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if (number as f32).is_finite() => Ok(number),
-        _ => Err("expected a finite number, such as 0.5".to_owned()),
-    }
+    study::in_f32(text).ok_or_else(|| study::with_range("expected a finite number, such as 0.5"))
 }
 
 impl Args {
