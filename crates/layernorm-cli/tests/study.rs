@@ -53,6 +53,12 @@ fn bad_arguments_are_refused_before_anything_is_written() {
         ("--lr 1e-46", &["expected a number above 0", "f32"]),
         ("--data nowhere", &["nowhere", "cannot open the folder"]),
         ("--list --full", &["--list"]),
+        ("epsilon --array 0-3", &["--array works only with --engine slurm"]),
+        ("epsilon --engine local --array 0-3", &["--array works only with --engine slurm"]),
+        ("epsilon --sbatch-args --partition=cpu", &["--sbatch-args works only with --engine slurm"]),
+        ("epsilon --estimate --array 0-3", &["--array works only with --engine slurm"]),
+        ("epsilon --engine slurm --array 3-0", &["expected FIRST-LAST"]),
+        ("epsilon --engine slurm --jobs 2", &["--jobs does not work with --engine slurm", "--cpus-per-task"]),
     ] {
         place.refuse(&format!("study {arguments}"), words);
     }

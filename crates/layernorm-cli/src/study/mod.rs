@@ -112,9 +112,9 @@ pub struct Args {
     /// Where to execute the runs
     #[arg(long, value_enum, default_value_t = Engine::Local, conflicts_with_all = ["shard", "shared", "resume"])]
     engine: Engine,
-    /// With --engine slurm: indices of the array job, one shard each
-    #[arg(long, value_name = "FIRST-LAST", default_value = "0-7")]
-    array: slurm::Array,
+    /// With --engine slurm: indices of the array job, one shard each [default: 0-7]
+    #[arg(long, value_name = "FIRST-LAST")]
+    array: Option<slurm::Array>,
     /// With --engine slurm: arguments for sbatch, such as "--partition=cpu --cpus-per-task=4"
     #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     sbatch_args: Option<String>,
@@ -153,7 +153,7 @@ impl Default for Args {
             shard: None,
             shared: false,
             engine: Engine::Local,
-            array: slurm::Array::default(),
+            array: None,
             sbatch_args: None,
         }
     }
@@ -211,6 +211,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.list {
         return show::print(&list());
     }
+    args.check_engine()?;
     let studies = session::choose(&args.names)?;
     let names: Vec<&str> = studies.iter().map(|study| study.name()).collect();
     let data = match &args.data {
@@ -257,6 +258,22 @@ fn tell_shard(shard: Shard, out: &Path, outcome: &Outcome) -> Result<(), Failure
         out.display()
     ))
 }
+
+    /// Rejects options that the engine does not use.
+    fn check_engine(&self) -> Result<(), Failure> {
+        let slurm = self.engine == Engine::Slurm;
+        let wrong = if !slurm && self.array.is_some() {
+            "--array works only with --engine slurm"
+        } else if !slurm && self.sbatch_args.is_some() {
+            "--sbatch-args works only with --engine slurm"
+        } else if slurm && self.jobs.is_some() {
+            "--jobs does not work with --engine slurm: a task executes one run at a time on each of its CPUs; set their \
+             number with --sbatch-args \"--cpus-per-task=N\""
+        } else {
+            return Ok(());
+        };
+        Err(Failure::bad_input(wrong))
+    }
 
 impl Args {
     fn options(&self, studies: Vec<&'static dyn Study>) -> Options {

@@ -66,17 +66,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Submits the jobs, waits for them and shows their progress.
 pub fn run(args: &Args, options: &Options, data: &Dataset) -> Result<Outcome, Failure> {
     let out = absolute(&args.out)?;
-    let jobs = Jobs { array: args.array, out: &out, extra: extra(args.sbatch_args.as_deref()) };
+    let jobs = Jobs { array: args.array.unwrap_or_default(), out: &out, extra: extra(args.sbatch_args.as_deref()) };
     let open: Vec<usize> = jobs.open_shards(options, data)?;
     // The merge job takes the folders of all shards, also of those without runs and of tasks that never began.
-    let runs = args.array.indices().map(|index| jobs.folder(index).join("runs"));
+    let runs = jobs.array.indices().map(|index| jobs.folder(index).join("runs"));
     for folder in runs.chain([out.join("slurm")]) {
         fs::create_dir_all(&folder).map_err(|error| cannot(&folder, &error))?;
     }
     let mut ids = Vec::new();
     if !open.is_empty() {
         let id = jobs.submit_array(&open, &args.study_words())?;
-        show::say(&format!("submitted array job {id}: {} of {} shards", open.len(), args.array.indices().count()));
+        show::say(&format!("submitted array job {id}: {} of {} shards", open.len(), jobs.array.indices().count()));
         ids.push(id);
     }
     let id = jobs.submit_merge(ids.first().map(String::as_str))?;
