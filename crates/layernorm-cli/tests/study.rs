@@ -125,7 +125,11 @@ fn runs_with_other_settings_are_moved_aside_and_can_be_shown() {
     place.succeed("study batch-size --batch-size 100 --epochs 1 --seeds 2 --out out");
     let one = records(&place.path("out"));
     let two = "study batch-size --batch-size 100 --epochs 2 --seeds 1 --out out";
-    place.refuse(&format!("{two} --resume"), &["batch-size-", "--resume", "old-1"]);
+    let said = place.run(&format!("{two} --resume"));
+    let words = ["batch-size-", "options: expected \"--epochs 2 --batch-size 100\", found", "--resume", "old-1"];
+    assert_eq!(said.status, Some(2), "{}", said.err);
+    assert!(words.iter().all(|word| said.err.contains(word)) && !said.err.contains('{'), "{}", said.err);
+    assert_eq!(said.err.matches("choose another folder").count(), 1, "{}", said.err);
     assert_eq!(records(&place.path("out")), one);
     let said = place.succeed(two);
     assert!(said.err.contains("were moved to out/old-1"), "{}", said.err);

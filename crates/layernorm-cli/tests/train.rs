@@ -19,7 +19,12 @@ fn a_network_is_trained_saved_and_used() {
     assert!(again.starts_with("This network has already been trained"), "{again}");
     assert_eq!(fs::read(place.path("trained/train.jsonl")).unwrap(), records);
     // Another network does not replace it.
-    place.refuse(&format!("{TRAIN} --seed 2"), &["train.jsonl", "--out DIR"]);
+    let said = place.run(&format!("{TRAIN} --seed 2 --eps 0.5"));
+    let differences =
+        "spec.start.epsilon: expected 0.5, found 0.00001; spec.start.seed: expected 2, found 1; use --out DIR";
+    assert_eq!(said.status, Some(2), "{}", said.err);
+    assert!(said.err.contains("train.jsonl") && said.err.contains(differences), "{}", said.err);
+    assert!(!said.err.contains('{') && said.err.matches("another folder").count() == 1, "{}", said.err);
     assert_eq!(fs::read(place.path("trained/train.jsonl")).unwrap(), records);
 
     let model = "trained/model.layernorm";
