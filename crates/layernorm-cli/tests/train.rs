@@ -174,6 +174,39 @@ fn numbers_out_of_range_are_refused_before_anything_is_written() {
     assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0);
 }
 
+/// The smallest and largest numbers that are accepted train, or training diverges and the message names the cause.
+#[test]
+fn extreme_numbers_train_or_diverge() {
+    let place = Place::new();
+    for (number, (options, cause)) in [
+        ("--eps 3e38", None),
+        ("--eps 1e-45", None),
+        ("--weight-scale 0", None),
+        ("--weight-scale 1e-45", None),
+        ("--gain 0", None),
+        ("--bias -1000", None),
+        ("--lr 1e-45", None),
+        ("--seed 18446744073709551615", None),
+        ("--gain 3e38", Some("try a smaller --gain")),
+        ("--norm none --weight-scale 3e38", Some("try a smaller --weight-scale")),
+        ("--norm none --lr 3e38", Some("try a smaller --lr, or a norm")),
+        ("--model lstm --eps 0", Some("try a larger --eps, such as 1e-5")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let model = if options.contains("--model") { "" } else { "--model mlp" };
+        let said = place.run(&format!("train {model} --size 4 --steps 2 {options} --out {number}"));
+        match cause {
+            None => assert_eq!(said.status, Some(0), "{options}: {}", said.err),
+            Some(cause) => {
+                assert_eq!(said.status, Some(1), "{options}: {}{}", said.err, said.out);
+                assert!(said.err.contains("training diverged at step") && said.err.contains(cause), "{}", said.err);
+            }
+        }
+    }
+}
+
 /// The settings and the last line of the records of a run.
 fn result(place: &Place, out: &str) -> (serde_json::Value, String) {
     let records = fs::read_to_string(place.path(out).join("train.jsonl")).unwrap();

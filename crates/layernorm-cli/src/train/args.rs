@@ -142,6 +142,11 @@ const TEXT_VALIDATION: usize = 20_000;
 /// Number of attention heads of the Transformer.
 const HEADS: usize = 4;
 
+/// Below this, 1/√ε and its powers in the gradient can exceed the range of f32.
+const SMALL_EPSILON: f64 = 1e-12;
+/// Initial values above this are the likely cause if training diverges.
+const LARGE: f64 = 100.0;
+
 fn size(text: &str) -> Result<usize, String> {
     study::up_to(MAX_UNITS, text)
 }
@@ -155,6 +160,10 @@ fn norm(name: &str) -> Result<Norm, String> {
     Norm::named(name).ok_or_else(|| format!("expected one of {names}"))
 }
 
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
+}
+
 fn epsilon(text: &str) -> Result<f64, String> {
     let range = "expected a finite number, 0 or more, such as 1e-5";
     study::in_f32(text).filter(|&epsilon| epsilon >= 0.0).ok_or_else(|| study::with_range(range))
@@ -163,10 +172,6 @@ fn epsilon(text: &str) -> Result<f64, String> {
 fn weight_scale(text: &str) -> Result<f64, String> {
     let range = "expected a finite number, 0 or more, such as 0.5";
     study::in_f32(text).filter(|&scale| scale >= 0.0).ok_or_else(|| study::with_range(range))
-fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
-}
-
 }
 
 fn number(text: &str) -> Result<f64, String> {
@@ -298,12 +303,23 @@ impl Args {
     }
 
     /// What may help if training diverges.
-    pub(super) fn remedy(&self) -> &'static str {
-        if self.norm == Norm::Batch && self.pixels && !self.permute {
-            return "with batch norm, gradients overflow if the first pixels are the same in all images; try --permute, or a \
-                    smaller --lr";
+    pub(super) fn remedy(&self) -> String {
+        let far = |value: Option<f64>| value.is_some_and(|value| value.abs() > LARGE);
+        let large = [("--weight-scale", Some(self.weight_scale)), ("--gain", self.gain), ("--bias", self.bias)];
+        if self.eps.is_some_and(|epsilon| epsilon < SMALL_EPSILON) {
+            "equal inputs of the norm have a variance of 0, and dividing by √(0 + ε) overflows; try a larger --eps, such as 1e-5"
+                .to_owned()
+        } else if let Some((option, _)) = large.into_iter().find(|(_, value)| far(*value)) {
+            format!("try a smaller {option}")
+        } else if self.norm == Norm::Batch && self.pixels && !self.permute {
+            "with batch norm, gradients overflow if the first pixels are the same in all images; try --permute, or a \
+             smaller --lr"
+                .to_owned()
+        } else if self.norm == Norm::None {
+            "try a smaller --lr, or a norm".to_owned()
+        } else {
+            "try a smaller --lr".to_owned()
         }
-        "try a smaller --lr, or a norm"
     }
 
     fn final_rate(&self) -> f64 {
