@@ -103,7 +103,7 @@ pub struct Args {
     /// Continue the runs in the folder; fail if their settings differ
     #[arg(long)]
     resume: bool,
-    /// Execute part I of N of the runs: all parts take about as long
+    /// Run part I of N (parts take about equally long)
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
     /// Share the folder with other processes that run the same command; with --shard, that part comes first
