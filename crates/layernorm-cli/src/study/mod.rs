@@ -249,16 +249,16 @@ fn tell_shard(shard: Shard, out: &Path, outcome: &Outcome) -> Result<(), Failure
     if let Some(failed) = failures(outcome) {
         return Err(Failure::failed(failed));
     }
-    let runs = if outcome.total == 1 { "run" } else { "runs" };
     show::print(&format!(
-        "Shard {shard} is complete: {} {runs} in {}.\n\nNext, when all shards are complete:\n  \
+        "Shard {shard} is complete: {} in {}.\n\nNext, when all shards are complete:\n  \
          layernorm study merge OUT {} …\n",
-        outcome.total,
+        show::count(outcome.total, "run"),
         out.display(),
         out.display()
     ))
 }
 
+impl Args {
     /// Rejects options that the engine does not use.
     fn check_engine(&self) -> Result<(), Failure> {
         let slurm = self.engine == Engine::Slurm;
@@ -275,7 +275,6 @@ fn tell_shard(shard: Shard, out: &Path, outcome: &Outcome) -> Result<(), Failure
         Err(Failure::bad_input(wrong))
     }
 
-impl Args {
     fn options(&self, studies: Vec<&'static dyn Study>) -> Options {
         let settings = Settings {
             full: self.full,
@@ -323,12 +322,16 @@ fn work(session: &Session, out: &Path) -> Result<Outcome, Failure> {
 fn stopped(outcome: &Outcome, out: &Path) -> Failure {
     let failed = failures(outcome).map_or_else(String::new, |failed| format!("{failed}\n"));
     Failure::stopped(format!(
-        "{failed}stopped: {} of {} runs are finished; unfinished runs are kept in {}. To continue:\n  {}",
-        outcome.finished,
-        outcome.total,
+        "{failed}stopped: {}; unfinished runs are kept in {}. To continue:\n  {}",
+        finished_of(outcome.finished, outcome.total),
         out.display(),
         again::resume()
     ))
+}
+
+/// Such as `3 of 12 runs are finished`.
+fn finished_of(finished: usize, total: usize) -> String {
+    format!("{finished} of {} {} finished", show::count(total, "run"), if finished == 1 { "is" } else { "are" })
 }
 
 /// The failed runs and the reasons; runs with the same reason share a line.
@@ -345,7 +348,8 @@ fn failures(outcome: &Outcome) -> Option<String> {
         _ => format!("\n  {}: {what}", runs.join(", ")),
     };
     let lines: String = reasons.iter().map(line).collect();
-    (!lines.is_empty()).then(|| format!("{} of {} runs failed:{lines}", outcome.failures.len(), outcome.total))
+    (!lines.is_empty())
+        .then(|| format!("{} of {} failed:{lines}", outcome.failures.len(), show::count(outcome.total, "run")))
 }
 
 /// Makes the report, prints its findings and lists the failed runs.

@@ -149,7 +149,11 @@ impl fmt::Display for Error {
             }
             Error::Unfit { run, what, others } => {
                 write!(f, "cannot run {run}: {what}")?;
-                if *others > 0 { write!(f, "; {others} others cannot run either") } else { Ok(()) }
+                match others {
+                    0 => Ok(()),
+                    1 => f.write_str("; another run cannot run either"),
+                    others => write!(f, "; {others} others cannot run either"),
+                }
             }
             Error::Memory { what } => f.write_str(what),
             Error::ForeignLock { path } => write!(
