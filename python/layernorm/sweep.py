@@ -90,7 +90,7 @@ def sweep(options: argparse.Namespace) -> int:
     numbers = [number for number in range(1, count + 1) if not (shards / str(number)).exists()]
     pending = {task.remote(options.program, words, number, count): number for number in numbers}
     done = count - len(pending)
-    print(f"{done} of {count} shards are finished", file=sys.stderr)
+    print(finished(done, count), file=sys.stderr)
     failures = []
     while pending:
         ready, _ = ray.wait(list(pending), num_returns=1)
@@ -102,12 +102,17 @@ def sweep(options: argparse.Namespace) -> int:
             failures.append(f"shard {number}: {cause}")
             continue
         done += 1
-        print(f"{done} of {count} shards are finished", file=sys.stderr)
+        print(finished(done, count), file=sys.stderr)
     ray.shutdown()
     if failures:
         raise Failed("\n".join([*failures, "run the same command again for the rest"]))
     folders = [str(shards / str(number)) for number in range(1, count + 1)]
     return subprocess.run([options.program, "study", "merge", str(options.out), *folders]).returncode
+
+
+def finished(done: int, count: int) -> str:
+    """Such as ``3 of 8 shards are finished``."""
+    return f"{done} of {count} shard{'' if count == 1 else 's'} {'is' if done == 1 else 'are'} finished"
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

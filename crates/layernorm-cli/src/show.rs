@@ -50,6 +50,11 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print_verbatim(&format!("{text}\n"))
 }
 
+/// A number with a noun that takes an s in the plural: `1 run`, `0 runs`, `12 runs`.
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
 /// An integer with commas between the thousands.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();

@@ -49,8 +49,16 @@ fn bad_arguments_are_refused_before_anything_is_written() {
         ("--lr NaN", &["expected a number above 0"]),
         ("--lr inf", &["expected a number above 0"]),
         ("--lr fast", &["expected a number above 0"]),
+        ("--lr 1e40", &["expected a number above 0", "f32"]),
+        ("--lr 1e-46", &["expected a number above 0", "f32"]),
         ("--data nowhere", &["nowhere", "cannot open the folder"]),
         ("--list --full", &["--list"]),
+        ("epsilon --array 0-3", &["--array works only with --engine slurm"]),
+        ("epsilon --engine local --array 0-3", &["--array works only with --engine slurm"]),
+        ("epsilon --sbatch-args --partition=cpu", &["--sbatch-args works only with --engine slurm"]),
+        ("epsilon --estimate --array 0-3", &["--array works only with --engine slurm"]),
+        ("epsilon --engine slurm --array 3-0", &["expected FIRST-LAST"]),
+        ("epsilon --engine slurm --jobs 2", &["--jobs does not work with --engine slurm", "--cpus-per-task"]),
     ] {
         place.refuse(&format!("study {arguments}"), words);
     }
@@ -117,7 +125,11 @@ fn runs_with_other_settings_are_moved_aside_and_can_be_shown() {
     place.succeed("study batch-size --batch-size 100 --epochs 1 --seeds 2 --out out");
     let one = records(&place.path("out"));
     let two = "study batch-size --batch-size 100 --epochs 2 --seeds 1 --out out";
-    place.refuse(&format!("{two} --resume"), &["batch-size-", "--resume", "old-1"]);
+    let said = place.run(&format!("{two} --resume"));
+    let words = ["batch-size-", "options: expected \"--epochs 2 --batch-size 100\", found", "--resume", "old-1"];
+    assert_eq!(said.status, Some(2), "{}", said.err);
+    assert!(words.iter().all(|word| said.err.contains(word)) && !said.err.contains('{'), "{}", said.err);
+    assert_eq!(said.err.matches("choose another folder").count(), 1, "{}", said.err);
     assert_eq!(records(&place.path("out")), one);
     let said = place.succeed(two);
     assert!(said.err.contains("were moved to out/old-1"), "{}", said.err);

@@ -117,7 +117,11 @@ fn ctrl_c_stops_cleanly_and_says_how_to_continue() {
     let program = env!("CARGO_BIN_EXE_layernorm");
     let hint = format!("{program} {LONG} --out lab --resume");
     assert_eq!(said.err.lines().last().map(str::trim), Some(&*hint), "{}", said.err);
-    assert!(said.err.contains("of 5 runs are finished") && !said.err.contains("error"), "{}", said.err);
+    assert!(
+        said.err.contains("stopped: ") && said.err.contains(" of 5 runs ") && !said.err.contains("error"),
+        "{}",
+        said.err
+    );
     // The suggested command works and repeats nothing.
     let before = records(&place.path("lab"));
     let said = place.succeed(hint.strip_prefix(program).unwrap());

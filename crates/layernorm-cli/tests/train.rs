@@ -19,7 +19,12 @@ fn a_network_is_trained_saved_and_used() {
     assert!(again.starts_with("This network has already been trained"), "{again}");
     assert_eq!(fs::read(place.path("trained/train.jsonl")).unwrap(), records);
     // Another network does not replace it.
-    place.refuse(&format!("{TRAIN} --seed 2"), &["train.jsonl", "--out DIR"]);
+    let said = place.run(&format!("{TRAIN} --seed 2 --eps 0.5"));
+    let differences =
+        "spec.start.epsilon: expected 0.5, found 0.00001; spec.start.seed: expected 2, found 1; use --out DIR";
+    assert_eq!(said.status, Some(2), "{}", said.err);
+    assert!(said.err.contains("train.jsonl") && said.err.contains(differences), "{}", said.err);
+    assert!(!said.err.contains('{') && said.err.matches("another folder").count() == 1, "{}", said.err);
     assert_eq!(fs::read(place.path("trained/train.jsonl")).unwrap(), records);
 
     let model = "trained/model.layernorm";
@@ -128,6 +133,78 @@ fn bad_arguments_and_files_are_rejected() {
     fs::write(place.path("text.png"), "no picture").unwrap();
     place.refuse("predict good/model.layernorm text.png", &["text.png: expected a PNG"]);
     place.refuse("predict good/model.layernorm gone.png", &["gone.png"]);
+}
+
+#[test]
+fn numbers_out_of_range_are_refused_before_anything_is_written() {
+    let place = Place::new();
+    let beyond = ["1e40", "-1e40", "1e-46", "inf", "-inf", "nan", "x", ""];
+    let not_whole = ["0", "-1", "1.5", "1e40", "1e-46", "inf", "nan", "99999999999999999999"];
+    for (option, expected, more) in [
+        ("--lr", "expected a number above 0", &["0", "-0", "-1"][..]),
+        ("--eps", "expected a finite number, 0 or more", &["-1", "-1e-46"]),
+        ("--weight-scale", "expected a finite number, 0 or more", &["-1", "-0.5"]),
+        ("--gain", "expected a finite number", &["-1e-46"]),
+        ("--bias", "expected a finite number", &["-1e-46"]),
+    ] {
+        for value in beyond.iter().chain(more) {
+            let range = "networks compute in f32, which holds numbers from 1.4e-45 to 3.4e38";
+            place.refuse(&format!("train {option}={value}"), &[option, expected, range]);
+        }
+        place.refuse(&format!("train {option} -inf"), &["'-inf'", expected]);
+    }
+    for (option, expected) in [
+        ("--size", "expected a whole number from 1 to 16384"),
+        ("--layers", "expected a whole number from 1 to 1024"),
+        ("--batch-size", "expected a whole number, 1 or more"),
+        ("--epochs", "expected a whole number from 1 to 100000"),
+        ("--steps", "expected a whole number from 1 to 100000"),
+    ] {
+        for value in not_whole {
+            place.refuse(&format!("train {option} {value}"), &[&format!("'{value}'"), option, expected]);
+        }
+    }
+    for value in &not_whole[1..] {
+        place.refuse(
+            &format!("train --seed {value}"),
+            &["--seed", "expected a whole number from 0 to 18446744073709551615"],
+        );
+    }
+    place.refuse("train --batch-size 18446744073709551615", &["batch size: expected 1 to 9167"]);
+    assert_eq!(fs::read_dir(place.path("")).unwrap().count(), 0);
+}
+
+/// The smallest and largest numbers that are accepted train, or training diverges and the message names the cause.
+#[test]
+fn extreme_numbers_train_or_diverge() {
+    let place = Place::new();
+    for (number, (options, cause)) in [
+        ("--eps 3e38", None),
+        ("--eps 1e-45", None),
+        ("--weight-scale 0", None),
+        ("--weight-scale 1e-45", None),
+        ("--gain 0", None),
+        ("--bias -1000", None),
+        ("--lr 1e-45", None),
+        ("--seed 18446744073709551615", None),
+        ("--gain 3e38", Some("try a smaller --gain")),
+        ("--norm none --weight-scale 3e38", Some("try a smaller --weight-scale")),
+        ("--norm none --lr 3e38", Some("try a smaller --lr, or a norm")),
+        ("--model lstm --eps 0", Some("try a larger --eps, such as 1e-5")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let model = if options.contains("--model") { "" } else { "--model mlp" };
+        let said = place.run(&format!("train {model} --size 4 --steps 2 {options} --out {number}"));
+        match cause {
+            None => assert_eq!(said.status, Some(0), "{options}: {}", said.err),
+            Some(cause) => {
+                assert_eq!(said.status, Some(1), "{options}: {}{}", said.err, said.out);
+                assert!(said.err.contains("training diverged at step") && said.err.contains(cause), "{}", said.err);
+            }
+        }
+    }
 }
 
 /// The settings and the last line of the records of a run.

@@ -23,7 +23,8 @@ class Conversion:
     """Names of nn.TransformerEncoderLayer modules whose fused inference path, which has its own norms, was disabled."""
 
     def __str__(self) -> str:
-        lines = [f"{len(self.changed)} norms converted, {len(self.left)} left unchanged"]
+        noun = "norm" if len(self.changed) == 1 else "norms"
+        lines = [f"{len(self.changed)} {noun} converted, {len(self.left)} left unchanged"]
         lines += [f"  {name or '(the model)'}: {what}" for name, what in self.changed.items()]
         lines += [f"  {name or '(the model)'}: {what}, not converted" for name, what in self.left.items()]
         lines += [f"  {name or '(the model)'}: fused inference path disabled" for name in self.unfused]
@@ -54,7 +55,7 @@ def convert(model: nn.Module) -> Conversion:
         >>> import torch, layernorm.torch
         >>> model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.LayerNorm(4))
         >>> print(layernorm.torch.convert(model))
-        1 norms converted, 0 left unchanged
+        1 norm converted, 0 left unchanged
           1: LayerNorm((4,), eps=1e-05, elementwise_affine=True, bias=True)
     """
     done = Conversion()

@@ -1,6 +1,7 @@
 //! The estimated time of a session, before it starts.
 
 use super::view::about;
+use crate::show;
 use layernorm_lab::session::{Estimate, Session};
 use std::time::Duration;
 
@@ -22,10 +23,9 @@ pub fn before(session: &Session, full: bool) -> Option<String> {
 /// The estimate as a line, and as a table if there are several studies.
 pub fn words(estimate: &Estimate) -> String {
     let runs = estimate.runs();
-    let plural = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
     let all = format!(
         "{} will take about {} on this machine, {} at a time (estimated from timed training steps)",
-        plural(runs, "run"),
+        show::count(runs, "run"),
         about(estimate.time),
         estimate.workers
     );

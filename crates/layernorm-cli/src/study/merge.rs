@@ -25,7 +25,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let Merged { copied, kept, unfinished } = session::merge(&args.out, &args.folders)?;
-    show::say(&format!("copied {copied} {}, kept {kept}", if copied == 1 { "run" } else { "runs" }));
+    show::say(&format!("copied {}, kept {kept}", show::count(copied, "run")));
     let report = session::report(&args.out, about(again::command())?)?;
     show::print(&format!("{}\n{}", found(report.stories.iter()), told(&args.out.join(REPORT))))?;
     missing(&unfinished).map_or(Ok(()), |missing| Err(Failure::failed(missing)))

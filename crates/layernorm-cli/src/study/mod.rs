@@ -108,7 +108,7 @@ pub struct Args {
     /// Continue the runs in the folder; fail if their settings differ
     #[arg(long)]
     resume: bool,
-    /// Execute part I of N of the runs: all parts take about as long
+    /// Run part I of N (parts take about equally long)
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
     /// Share the folder with other processes that run the same command; with --shard, that part comes first
@@ -117,9 +117,9 @@ pub struct Args {
     /// Where to execute the runs
     #[arg(long, value_enum, default_value_t = Engine::Local, conflicts_with_all = ["shard", "shared", "resume"])]
     engine: Engine,
-    /// With --engine slurm: indices of the array job, one shard each
-    #[arg(long, value_name = "FIRST-LAST", default_value = "0-7")]
-    array: slurm::Array,
+    /// With --engine slurm: indices of the array job, one shard each [default: 0-7]
+    #[arg(long, value_name = "FIRST-LAST")]
+    array: Option<slurm::Array>,
     /// With --engine slurm: arguments for sbatch, such as "--partition=cpu --cpus-per-task=4"
     #[arg(long, value_name = "ARGUMENTS", allow_hyphen_values = true)]
     sbatch_args: Option<String>,
@@ -159,7 +159,7 @@ impl Default for Args {
             shard: None,
             shared: false,
             engine: Engine::Local,
-            array: slurm::Array::default(),
+            array: None,
             sbatch_args: None,
         }
     }
@@ -191,12 +191,22 @@ pub fn whole(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| "expected a whole number, 1 or more".to_owned())
 }
 
+/// Parses a number that f32, in which networks compute, can hold: one that is finite there and does not become 0.
+pub fn in_f32(text: &str) -> Option<f64> {
+    let number = text.parse::<f64>().ok()?;
+    let rounded = number as f32;
+    (rounded.is_finite() && (rounded == 0.0) == (number == 0.0)).then_some(number)
+}
+
+/// An error with the range of f32.
+pub fn with_range(expected: &str) -> String {
+    format!("{expected}; networks compute in f32, which holds numbers from 1.4e-45 to 3.4e38")
+}
+
 /// Parses a learning rate.
 pub fn learning_rate(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(rate) if rate > 0.0 && rate.is_finite() => Ok(rate),
-        _ => Err("expected a number above 0, such as 0.001 or 1e-3".to_owned()),
-    }
+    let range = "expected a number above 0, such as 0.001 or 1e-3";
+    in_f32(text).filter(|&rate| rate > 0.0).ok_or_else(|| with_range(range))
 }
 
 /// Runs the command.
@@ -207,6 +217,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if args.list {
         return show::print(&list());
     }
+    args.check_engine()?;
     let studies = session::choose(&args.names)?;
     let names: Vec<&str> = studies.iter().map(|study| study.name()).collect();
     let data = match &args.data {
@@ -247,17 +258,32 @@ fn tell_shard(shard: Shard, out: &Path, outcome: &Outcome) -> Result<(), Failure
     if let Some(failed) = failures(outcome) {
         return Err(Failure::failed(failed));
     }
-    let runs = if outcome.total == 1 { "run" } else { "runs" };
     show::print(&format!(
-        "Shard {shard} is complete: {} {runs} in {}.\n\nNext, when all shards are complete:\n  \
+        "Shard {shard} is complete: {} in {}.\n\nNext, when all shards are complete:\n  \
          layernorm study merge OUT {} …\n",
-        outcome.total,
+        show::count(outcome.total, "run"),
         out.display(),
         out.display()
     ))
 }
 
 impl Args {
+    /// Rejects options that the engine does not use.
+    fn check_engine(&self) -> Result<(), Failure> {
+        let slurm = self.engine == Engine::Slurm;
+        let wrong = if !slurm && self.array.is_some() {
+            "--array works only with --engine slurm"
+        } else if !slurm && self.sbatch_args.is_some() {
+            "--sbatch-args works only with --engine slurm"
+        } else if slurm && self.jobs.is_some() {
+            "--jobs does not work with --engine slurm: a task executes one run at a time on each of its CPUs; set their \
+             number with --sbatch-args \"--cpus-per-task=N\""
+        } else {
+            return Ok(());
+        };
+        Err(Failure::bad_input(wrong))
+    }
+
     fn options(&self, studies: Vec<&'static dyn Study>) -> Options {
         let settings = Settings {
             full: self.full,
@@ -306,12 +332,16 @@ fn work(session: &Session, out: &Path) -> Result<Outcome, Failure> {
 fn stopped(outcome: &Outcome, out: &Path) -> Failure {
     let failed = failures(outcome).map_or_else(String::new, |failed| format!("{failed}\n"));
     Failure::stopped(format!(
-        "{failed}stopped: {} of {} runs are finished; unfinished runs are kept in {}. To continue:\n  {}",
-        outcome.finished,
-        outcome.total,
+        "{failed}stopped: {}; unfinished runs are kept in {}. To continue:\n  {}",
+        finished_of(outcome.finished, outcome.total),
         out.display(),
         again::resume()
     ))
+}
+
+/// Such as `3 of 12 runs are finished`.
+fn finished_of(finished: usize, total: usize) -> String {
+    format!("{finished} of {} {} finished", show::count(total, "run"), if finished == 1 { "is" } else { "are" })
 }
 
 /// The failed runs and the reasons; runs with the same reason share a line.
@@ -328,7 +358,8 @@ fn failures(outcome: &Outcome) -> Option<String> {
         _ => format!("\n  {}: {what}", runs.join(", ")),
     };
     let lines: String = reasons.iter().map(line).collect();
-    (!lines.is_empty()).then(|| format!("{} of {} runs failed:{lines}", outcome.failures.len(), outcome.total))
+    (!lines.is_empty())
+        .then(|| format!("{} of {} failed:{lines}", outcome.failures.len(), show::count(outcome.total, "run")))
 }
 
 /// Makes the report, prints its findings and lists the failed runs.

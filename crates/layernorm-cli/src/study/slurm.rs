@@ -8,12 +8,13 @@
 //!
 //! The same command again submits the shards that are not complete. Nothing here schedules: Slurm does.
 
-use super::{Args, again};
+use super::{Args, again, finished_of};
 use crate::failure::Failure;
 use crate::show;
 use layernorm_lab::data::Dataset;
-use layernorm_lab::session::{Options, Outcome, Shard};
+use layernorm_lab::session::{Options, Outcome, Wanted};
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
@@ -53,8 +54,9 @@ impl Array {
         self.first..=self.last
     }
 
-    fn shard(self, index: usize) -> Option<Shard> {
-        Shard::new(index - self.first + 1, self.last - self.first + 1)
+    /// Number of shards.
+    fn count(self) -> NonZeroUsize {
+        NonZeroUsize::MIN.saturating_add(self.last - self.first)
     }
 }
 
@@ -66,17 +68,24 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Submits the jobs, waits for them and shows their progress.
 pub fn run(args: &Args, options: &Options, data: &Dataset) -> Result<Outcome, Failure> {
     let out = absolute(&args.out)?;
-    let jobs = Jobs { array: args.array, out: &out, extra: extra(args.sbatch_args.as_deref()) };
-    let open: Vec<usize> = jobs.open_shards(options, data)?;
+    let array = args.array.unwrap_or_default();
+    let jobs = Jobs { array, out: &out, extra: extra(args.sbatch_args.as_deref()) };
+    let mut shards = jobs.shards(options, data);
+    look(&mut shards)?;
+    let open = open(&shards);
     // The merge job takes the folders of all shards, also of those without runs and of tasks that never began.
-    let runs = args.array.indices().map(|index| jobs.folder(index).join("runs"));
+    let runs = array.indices().map(|index| jobs.folder(index).join("runs"));
     for folder in runs.chain([out.join("slurm")]) {
         fs::create_dir_all(&folder).map_err(|error| cannot(&folder, &error))?;
     }
     let mut ids = Vec::new();
     if !open.is_empty() {
         let id = jobs.submit_array(&open, &args.study_words())?;
-        show::say(&format!("submitted array job {id}: {} of {} shards", open.len(), args.array.indices().count()));
+        show::say(&format!(
+            "submitted array job {id}: {} of {}",
+            open.len(),
+            show::count(array.count().get(), "shard")
+        ));
         ids.push(id);
     }
     let id = jobs.submit_merge(ids.first().map(String::as_str))?;
@@ -85,8 +94,29 @@ pub fn run(args: &Args, options: &Options, data: &Dataset) -> Result<Outcome, Fa
         id_list(&ids, &id)
     ));
     ids.push(id);
-    jobs.wait(&ids, options, data)?;
-    jobs.outcome(options, data)
+    jobs.wait(&ids, &mut shards)?;
+    jobs.outcome(&Wanted::all(options, data), &mut shards)
+}
+
+/// A shard and what its folder was last seen to hold.
+struct ShardState {
+    index: usize,
+    folder: PathBuf,
+    wanted: Wanted,
+    finished: usize,
+}
+
+/// Counts the finished runs of the shards that were not complete before.
+fn look(shards: &mut [ShardState]) -> Result<(), Failure> {
+    for shard in shards.iter_mut().filter(|shard| shard.finished < shard.wanted.len()) {
+        shard.finished = shard.wanted.finished(&shard.folder)?;
+    }
+    Ok(())
+}
+
+/// The indices of the shards with runs that are not finished.
+fn open(shards: &[ShardState]) -> Vec<usize> {
+    shards.iter().filter(|shard| shard.finished < shard.wanted.len()).map(|shard| shard.index).collect()
 }
 
 /// All jobs, separated by blanks.
@@ -118,22 +148,11 @@ impl Jobs<'_> {
         self.out.join("shards").join(index.to_string())
     }
 
-    /// Finished and planned runs of a shard.
-    fn progress(&self, index: usize, options: &Options, data: &Dataset) -> Result<(usize, usize), Failure> {
-        let shard = Options { folder: self.folder(index), shard: self.array.shard(index), ..options.clone() };
-        Ok(shard.finished(data)?)
-    }
-
-    /// The shards with runs that are not finished.
-    fn open_shards(&self, options: &Options, data: &Dataset) -> Result<Vec<usize>, Failure> {
-        let mut open = Vec::new();
-        for index in self.array.indices() {
-            let (finished, total) = self.progress(index, options, data)?;
-            if finished < total {
-                open.push(index);
-            }
-        }
-        Ok(open)
+    /// The shards with their runs, planned once.
+    fn shards(&self, options: &Options, data: &Dataset) -> Vec<ShardState> {
+        let wanted = Wanted::of_shards(options, data, self.array.count());
+        let state = |(index, wanted)| ShardState { index, folder: self.folder(index), wanted, finished: 0 };
+        self.array.indices().zip(wanted).map(state).collect()
     }
 
     /// Writes a script and submits it; returns the job's id.
@@ -182,7 +201,7 @@ impl Jobs<'_> {
     }
 
     /// Waits until no job is left in the queue.
-    fn wait(&self, ids: &[String], options: &Options, data: &Dataset) -> Result<(), Failure> {
+    fn wait(&self, ids: &[String], shards: &mut [ShardState]) -> Result<(), Failure> {
         let list = ids.join(",");
         let mut shown = None;
         loop {
@@ -190,14 +209,12 @@ impl Jobs<'_> {
             let output = output.map_err(|error| Failure::bad_input(format!("squeue: {error}")))?;
             // Slurm forgets finished jobs after a while, and then calls their ids invalid.
             let waiting = output.status.success() && !output.stdout.trim_ascii().is_empty();
-            let mut sum = (0, 0);
-            for index in self.array.indices() {
-                let (finished, total) = self.progress(index, options, data)?;
-                sum = (sum.0 + finished, sum.1 + total);
-            }
-            if shown != Some(sum) {
-                show::say(&format!("{} of {} runs are finished", sum.0, sum.1));
-                shown = Some(sum);
+            look(shards)?;
+            let finished: usize = shards.iter().map(|shard| shard.finished).sum();
+            if shown != Some(finished) {
+                let total = shards.iter().map(|shard| shard.wanted.len()).sum();
+                show::say(&finished_of(finished, total));
+                shown = Some(finished);
             }
             if !waiting {
                 return Ok(());
@@ -207,16 +224,18 @@ impl Jobs<'_> {
     }
 
     /// What the jobs left.
-    fn outcome(&self, options: &Options, data: &Dataset) -> Result<Outcome, Failure> {
-        let start = Instant::now();
+    fn outcome(&self, all: &Wanted, shards: &mut [ShardState]) -> Result<Outcome, Failure> {
+        let (start, total) = (Instant::now(), all.len());
         loop {
-            let (finished, total) = options.finished(data)?;
+            let finished = all.finished(self.out)?;
             if finished == total {
                 return Ok(Outcome { finished, total, failures: Vec::new(), stopped: false });
             }
-            if start.elapsed() > PATIENCE || !self.open_shards(options, data)?.is_empty() {
+            look(shards)?;
+            if start.elapsed() > PATIENCE || !open(shards).is_empty() {
                 return Err(Failure::failed(format!(
-                    "{finished} of {total} runs are finished; {} has the output of the jobs. To submit the rest:\n  {}",
+                    "{}; {} has the output of the jobs. To submit the rest:\n  {}",
+                    finished_of(finished, total),
                     self.out.join("slurm").display(),
                     again::command()
                 )));
@@ -265,7 +284,7 @@ mod tests {
     #[test]
     fn arrays_are_ranges() {
         let array: Array = "3-10".parse().unwrap();
-        assert_eq!((array.indices().count(), array.shard(3), array.shard(10)), (8, Shard::new(1, 8), Shard::new(8, 8)));
+        assert_eq!((array.indices().count(), array.count().get()), (8, 8));
         assert_eq!("0-7".parse(), Ok(Array::default()));
         for text in ["", "5", "7-3", "a-b", "1-2,4", "0-4000001", "-1-3"] {
             assert!(text.parse::<Array>().unwrap_err().contains("expected FIRST-LAST"), "{text}");

@@ -80,7 +80,7 @@ pub fn time(time: Duration) -> String {
 pub fn so_far(progress: &Progress) -> String {
     let left = progress.left.filter(|_| progress.ended < progress.total);
     let left = left.map_or_else(String::new, |left| format!(", about {} left", about(left)));
-    format!("{} of {} runs{left}", progress.ended, progress.total)
+    format!("{} of {}{left}", progress.ended, show::count(progress.total, "run"))
 }
 
 /// An estimated time, without meaningless digits.

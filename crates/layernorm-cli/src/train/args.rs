@@ -80,14 +80,14 @@ pub struct Args {
     /// Do not train γ and β of the norm: they stay 1 and 0
     #[arg(long, conflicts_with_all = ["gain", "bias"])]
     no_affine: bool,
-    /// Factor for all initial weights, but not for biases
-    #[arg(long, value_name = "X", default_value = "1", allow_hyphen_values = true, value_parser = number)]
+    /// Factor for all initial weights, but not for biases: 0 or more; with 0 all weights start at zero
+    #[arg(long, value_name = "X", default_value = "1", allow_hyphen_values = true, value_parser = weight_scale)]
     weight_scale: f64,
     /// Optimizer
     #[arg(long, value_enum, default_value_t = How::Adam)]
     optimizer: How,
     /// Initial learning rate; decays linearly to a tenth unless --constant-lr is given
-    #[arg(long, value_name = "X", default_value = "0.002", allow_negative_numbers = true, value_parser = study::learning_rate)]
+    #[arg(long, value_name = "X", default_value = "0.002", allow_hyphen_values = true, value_parser = study::learning_rate)]
     lr: f64,
     /// Keep the learning rate constant
     #[arg(long)]
@@ -102,7 +102,7 @@ pub struct Args {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = study::epochs, conflicts_with = "epochs")]
     steps: Option<usize>,
     /// Random seed for weights and batch order
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = seed)]
     seed: u64,
     /// Folder with MNIST, Fashion-MNIST or similar idx files [default: 12,000 embedded digits]
     #[arg(long, value_name = "DIR")]
@@ -147,6 +147,11 @@ const TEXT_VALIDATION: usize = 20_000;
 /// Number of attention heads of the Transformer.
 const HEADS: usize = 4;
 
+/// Below this, 1/√ε and its powers in the gradient can exceed the range of f32.
+const SMALL_EPSILON: f64 = 1e-12;
+/// Initial values above this are the likely cause if training diverges.
+const LARGE: f64 = 100.0;
+
 fn size(text: &str) -> Result<usize, String> {
     study::up_to(MAX_UNITS, text)
 }
@@ -160,19 +165,22 @@ fn norm(name: &str) -> Result<Norm, String> {
     Norm::named(name).ok_or_else(|| format!("expected one of {names}"))
 }
 
-fn epsilon(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(epsilon) if epsilon >= 0.0 && epsilon.is_finite() => Ok(epsilon),
-        _ => Err("expected a finite number, 0 or more, such as 1e-5".to_owned()),
-    }
+fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u64::MAX))
 }
 
-/// Parses a number that is finite in f32, in which networks compute.
+fn epsilon(text: &str) -> Result<f64, String> {
+    let range = "expected a finite number, 0 or more, such as 1e-5";
+    study::in_f32(text).filter(|&epsilon| epsilon >= 0.0).ok_or_else(|| study::with_range(range))
+}
+
+fn weight_scale(text: &str) -> Result<f64, String> {
+    let range = "expected a finite number, 0 or more, such as 0.5";
+    study::in_f32(text).filter(|&scale| scale >= 0.0).ok_or_else(|| study::with_range(range))
+}
+
 fn number(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if (number as f32).is_finite() => Ok(number),
-        _ => Err("expected a finite number, such as 0.5".to_owned()),
-    }
+    study::in_f32(text).ok_or_else(|| study::with_range("expected a finite number, such as 0.5"))
 }
 
 impl Args {
@@ -300,12 +308,23 @@ impl Args {
     }
 
     /// What may help if training diverges.
-    pub(super) fn remedy(&self) -> &'static str {
-        if self.norm == Norm::Batch && self.pixels && !self.permute {
-            return "with batch norm, gradients overflow if the first pixels are the same in all images; try --permute, or a \
-                    smaller --lr";
+    pub(super) fn remedy(&self) -> String {
+        let far = |value: Option<f64>| value.is_some_and(|value| value.abs() > LARGE);
+        let large = [("--weight-scale", Some(self.weight_scale)), ("--gain", self.gain), ("--bias", self.bias)];
+        if self.eps.is_some_and(|epsilon| epsilon < SMALL_EPSILON) {
+            "equal inputs of the norm have a variance of 0, and dividing by √(0 + ε) overflows; try a larger --eps, such as 1e-5"
+                .to_owned()
+        } else if let Some((option, _)) = large.into_iter().find(|(_, value)| far(*value)) {
+            format!("try a smaller {option}")
+        } else if self.norm == Norm::Batch && self.pixels && !self.permute {
+            "with batch norm, gradients overflow if the first pixels are the same in all images; try --permute, or a \
+             smaller --lr"
+                .to_owned()
+        } else if self.norm == Norm::None {
+            "try a smaller --lr, or a norm".to_owned()
+        } else {
+            "try a smaller --lr".to_owned()
         }
-        "try a smaller --lr, or a norm"
     }
 
     fn final_rate(&self) -> f64 {

@@ -57,7 +57,7 @@ fn images(args: &Args) -> Result<(), Failure> {
     check_writable(&model)?;
     let outcome = train(&mut file, &args.out, |file, watch| training::run(&spec, &data, file, watch))?;
     if let Some(step) = Trained::read(file.record()).and_then(|trained| trained.diverged) {
-        return Err(diverged(step, args.remedy()));
+        return Err(diverged(step, &args.remedy()));
     }
     let took = epoch(&outcome, &spec);
     let image = [data.train.rows(), data.train.columns()];

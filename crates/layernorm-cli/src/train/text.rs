@@ -30,7 +30,7 @@ pub(super) fn run(args: &Args, file: Option<&Path>) -> Result<(), Failure> {
     check_writable(&model)?;
     let outcome = train(&mut file, &args.out, |file, watch| language::run(&spec, &text, file, watch))?;
     if let Some(step) = Trained::read(file.record()).and_then(|trained| trained.diverged) {
-        return Err(diverged(step, args.remedy()));
+        return Err(diverged(step, &args.remedy()));
     }
     let speed = speed(&outcome);
     LanguageModel::new(outcome, &spec, vocabulary).save(&model).map_err(Failure::bad_input)?;

@@ -82,7 +82,7 @@ impl Report {
             (None, _) => "unknown format".to_owned(),
         };
         let numbers = show::thousands(self.numbers as u64);
-        text += &format!("; {} tensors, {numbers} numbers\n", self.tensors.len());
+        text += &format!("; {}, {numbers} numbers\n", show::count(self.tensors.len(), "tensor"));
         for network in &self.networks {
             text += &format!("  fits {network}\n");
         }

@@ -38,10 +38,10 @@ impl Start {
         Start { seed, weight_scale: 1.0, gain: 1.0, bias: 0.0, epsilon: 1e-5, affine: true }
     }
 
-    /// Checks the values.
+    /// Checks the values, which become f32 in the network.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (what, value) in [("weight scale", self.weight_scale), ("gain", self.gain), ("bias", self.bias)] {
-            if !value.is_finite() {
+            if !(value as f32).is_finite() {
                 return Err(format!("{what}: expected a finite number, found {value}"));
             }
         }
@@ -50,7 +50,7 @@ impl Start {
             return Err(format!("gain and bias: expected 1 and 0 if they are not trained, found {gain} and {bias}"));
         }
         match self.epsilon {
-            epsilon if epsilon.is_finite() && epsilon >= 0.0 => Ok(()),
+            epsilon if (epsilon as f32).is_finite() && epsilon >= 0.0 => Ok(()),
             epsilon => Err(format!("ε: expected a finite number, 0 or more, found {epsilon}")),
         }
     }

@@ -14,11 +14,13 @@
 //!
 //! Records contain no times: the same settings give the same bytes.
 
+mod differences;
 mod file;
 pub mod lines;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use differences::Differences;
 pub use file::{Follower, RunFile};
 pub use lines::{Event, Header, Record, VERSION};
 
@@ -86,19 +88,13 @@ impl fmt::Display for Error {
             Error::Version { path, found } => {
                 write!(f, "{}: expected records of version {VERSION}, found version {found}", shown(path))?;
                 match found {
-                    0..VERSION => f.write_str(", which has no checksums; choose another folder to repeat the runs"),
+                    0..VERSION => f.write_str(", which has no checksums"),
                     _ => Ok(()),
                 }
             }
-            Error::Settings { path, expected, found } => write!(
-                f,
-                "{}: expected the run {} with settings {}, found {} with {}; choose another folder or remove the file",
-                shown(path),
-                expected.run,
-                expected.settings,
-                found.run,
-                found.settings
-            ),
+            Error::Settings { path, expected, found } => {
+                write!(f, "{}: a run with other settings: {}", shown(path), Differences::new(expected, found))
+            }
             Error::Follower { what } => f.write_str(what),
             Error::Name { run } => {
                 write!(f, "name of a run: expected letters, digits, '-', '_' and '.', found {run:?}")

@@ -44,7 +44,7 @@ fn other_settings_other_versions_and_broken_lines_are_named() {
     whole(folder.path());
     let other = Header::new("test", "a-run", json!({"seed": 2}));
     let error = RunFile::open(folder.path(), other).unwrap_err().to_string();
-    assert!(error.contains("\"seed\":2") && error.contains("\"seed\":1"), "{error}");
+    assert!(error.ends_with("a-run.jsonl: a run with other settings: seed: expected 2, found 1"), "{error}");
     let path = folder.path().join("b.jsonl");
     let refused = |text: &str| {
         std::fs::write(&path, text).unwrap();
@@ -52,7 +52,7 @@ fn other_settings_other_versions_and_broken_lines_are_named() {
     };
     assert!(refused("{\"record\":\"start\",\"version\":9,\"new\":true}\n").contains("version 2, found version 9"));
     let old = refused("{\"record\":\"start\",\"version\":1,\"study\":\"s\",\"run\":\"b\",\"settings\":{}}\n");
-    assert!(old.contains("version 2, found version 1, which has no checksums; choose another folder"), "{old}");
+    assert!(old.ends_with("version 2, found version 1, which has no checksums"), "{old}");
     assert!(refused("no JSON\n").contains("line 1"));
     std::fs::write(&path, "").unwrap();
     assert_eq!(Record::read(&path).unwrap(), None);

@@ -128,6 +128,12 @@ impl fmt::Display for Error {
             Error::Records(error @ records::Error::Line { .. }) => {
                 write!(f, "{error}\n  move the file elsewhere to repeat the run")
             }
+            Error::Records(error @ records::Error::Settings { .. }) => {
+                write!(f, "{error}; choose another folder or move the file elsewhere")
+            }
+            Error::Records(error @ records::Error::Version { .. }) => {
+                write!(f, "{error}; choose another folder to repeat the runs")
+            }
             Error::Records(error) => error.fmt(f),
             Error::Misplaced { path, run } => write!(
                 f,
@@ -136,11 +142,20 @@ impl fmt::Display for Error {
                 shown(path)
             ),
             Error::OtherSettings { found, aside } => {
-                write!(f, "{found}\n  without --resume, earlier runs of this study are moved to {}", shown(aside))
+                let aside = shown(aside);
+                write!(
+                    f,
+                    "{found}\n  choose another folder; without --resume and --shared, earlier runs of this study are moved to \
+                     {aside}"
+                )
             }
             Error::Unfit { run, what, others } => {
                 write!(f, "cannot run {run}: {what}")?;
-                if *others > 0 { write!(f, "; {others} others cannot run either") } else { Ok(()) }
+                match others {
+                    0 => Ok(()),
+                    1 => f.write_str("; another run cannot run either"),
+                    others => write!(f, "; {others} others cannot run either"),
+                }
             }
             Error::Memory { what } => f.write_str(what),
             Error::ForeignLock { path } => write!(

@@ -7,7 +7,7 @@
 use super::folder::{self, runs_of};
 use super::plan_file::PlanFile;
 use super::{Error, Lock};
-use crate::records::{Header, Record};
+use crate::records::{Differences, Header, Record};
 use crate::studies::Common;
 use layernorm_files::{Replacement, commit_all};
 use std::collections::BTreeMap;
@@ -116,10 +116,8 @@ fn add(runs: &mut BTreeMap<String, Found>, studies: &mut BTreeMap<String, String
     if let Some(other) = runs.get(&header.run) {
         let conflict = |what| Err(Error::Conflict { paths: [other.path.clone(), found.path.clone()], what });
         if other.record.header != *header {
-            return conflict(format!(
-                "they have different settings: {} and {}",
-                other.record.header.settings, header.settings
-            ));
+            let differences = Differences::new(&other.record.header, header);
+            return conflict(format!("they have different settings: {differences}"));
         }
         if other.record.finished && found.record.finished && other.bytes != found.bytes {
             return conflict("both are finished, with different results".to_owned());

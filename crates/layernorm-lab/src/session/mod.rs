@@ -38,6 +38,7 @@ mod show;
 mod tally;
 #[cfg(test)]
 mod tests;
+mod wanted;
 mod watch;
 mod work;
 
@@ -51,6 +52,7 @@ pub use report::{REPORT, report};
 pub use shard::Shard;
 pub use show::show_in_tensorboard;
 pub use tally::Progress;
+pub use wanted::Wanted;
 pub use watch::{Ending, Event, Watcher};
 
 use crate::data::Dataset;
@@ -91,22 +93,6 @@ impl Options {
         settings.images = [data.train.len(), data.test.len()];
         settings.image = [data.train.rows(), data.train.columns()];
         self.studies.iter().flat_map(|study| study.plan(&settings)).collect()
-    }
-
-    /// How many runs of this session or shard the folder already holds, and how many there are. Does not lock the folder,
-    /// so another process may be at work in it.
-    ///
-    /// # Errors
-    /// [`Error::Records`] if a record cannot be read.
-    pub fn finished(&self, data: &Dataset) -> Result<(usize, usize), Error> {
-        let plans = self.plans(data);
-        let plans = match self.shard {
-            Some(shard) => own(plans, shard, false),
-            None => plans,
-        };
-        let existing = folder::runs(&self.folder)?;
-        let done = |plan: &&RunPlan| existing.iter().any(|run| run.finished && run.header == *plan.header());
-        Ok((plans.iter().filter(done).count(), plans.len()))
     }
 }
 

@@ -27,19 +27,24 @@ impl Shard {
 
     /// Which of the runs with these costs belong to this part.
     pub(super) fn select(self, efforts: &[f64]) -> Vec<bool> {
-        let mut order: Vec<usize> = (0..efforts.len()).collect();
-        order.sort_by(|&a, &b| efforts[b].total_cmp(&efforts[a]).then(a.cmp(&b)));
-        let mut loads = vec![(0.0_f64, 0_usize); self.count.get().min(efforts.len().max(1))];
-        let mut selected = vec![false; efforts.len()];
-        for run in order {
-            // Ties go to the part with fewer runs, then to the first, so that runs without cost are spread too.
-            let lightest = loads.iter().enumerate().min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            let Some(part) = lightest.map(|(part, _)| part) else { break };
-            loads[part] = (loads[part].0 + efforts[run].max(0.0), loads[part].1 + 1);
-            selected[run] = part == self.index;
-        }
-        selected
+        parts(efforts, self.count).into_iter().map(|part| part == self.index).collect()
     }
+}
+
+/// The part, from 0, of each of the runs with these costs.
+pub(super) fn parts(efforts: &[f64], count: NonZeroUsize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..efforts.len()).collect();
+    order.sort_by(|&a, &b| efforts[b].total_cmp(&efforts[a]).then(a.cmp(&b)));
+    let mut loads = vec![(0.0_f64, 0_usize); count.get().min(efforts.len().max(1))];
+    let mut parts = vec![0; efforts.len()];
+    for run in order {
+        // Ties go to the part with fewer runs, then to the first, so that runs without cost are spread too.
+        let lightest = loads.iter().enumerate().min_by(|(_, a), (_, b)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let Some(part) = lightest.map(|(part, _)| part) else { break };
+        loads[part] = (loads[part].0 + efforts[run].max(0.0), loads[part].1 + 1);
+        parts[run] = part;
+    }
+    parts
 }
 
 impl fmt::Display for Shard {
@@ -65,7 +70,7 @@ mod tests {
     use super::*;
     use crate::data::SplitMix64;
 
-    fn parts(efforts: &[f64], count: usize) -> Vec<Vec<bool>> {
+    fn selected(efforts: &[f64], count: usize) -> Vec<Vec<bool>> {
         (1..=count).map(|number| Shard::new(number, count).unwrap().select(efforts)).collect()
     }
 
@@ -74,7 +79,7 @@ mod tests {
         let mut random = SplitMix64::new(1);
         for (runs, count) in [(0, 1), (0, 3), (1, 4), (7, 3), (100, 8), (5, 100)] {
             let efforts: Vec<f64> = (0..runs).map(|_| random.uniform()).collect();
-            let parts = parts(&efforts, count);
+            let parts = selected(&efforts, count);
             for run in 0..runs {
                 assert_eq!(parts.iter().filter(|part| part[run]).count(), 1, "run {run} of {runs} in {count} parts");
             }
@@ -86,13 +91,13 @@ mod tests {
         // A few expensive runs and many cheap ones: no part exceeds the mean by more than the most expensive run.
         let efforts: Vec<f64> = (0..200).map(|run| if run % 20 == 0 { 50.0 } else { 1.0 }).collect();
         let mean = efforts.iter().sum::<f64>() / 8.0;
-        for part in parts(&efforts, 8) {
+        for part in selected(&efforts, 8) {
             let cost: f64 = efforts.iter().zip(part).filter(|(_, own)| *own).map(|(effort, _)| effort).sum();
             assert!(cost <= mean + 50.0 && cost >= mean - 50.0, "{cost} of {mean}");
         }
         // Equal costs are divided evenly, and so are runs without any.
         for effort in [3.0, 0.0] {
-            for part in parts(&[effort; 12], 4) {
+            for part in selected(&[effort; 12], 4) {
                 assert_eq!(part.iter().filter(|own| **own).count(), 3);
             }
         }

@@ -220,7 +220,10 @@ fn runs_with_other_settings_are_moved_aside_or_rejected() {
     let other = Settings { epochs: Some(9), ..seeds(1) };
     let resume = Options { resume: true, ..options(folder.path(), other.clone()) };
     let error = Session::open(resume, data().clone()).err().unwrap().to_string();
-    assert!(["fake-1.jsonl", "\"epochs\":9", "old-1"].iter().all(|word| error.contains(word)), "{error}");
+    assert!(
+        ["fake-1.jsonl", "epochs: expected 9, found null", "old-1"].iter().all(|word| error.contains(word)),
+        "{error}"
+    );
     assert_eq!(files(folder.path()), before);
 
     let session = Session::open(options(folder.path(), other.clone()), data().clone()).unwrap();
@@ -312,6 +315,27 @@ fn shards(place: &Path, count: usize, settings: &Settings) -> Vec<PathBuf> {
         folder
     };
     (1..=count).map(run_shard).collect()
+}
+
+#[test]
+fn finished_runs_are_counted_shard_by_shard() {
+    let place = tempfile::tempdir().unwrap();
+    let all = options(&place.path().join("all"), seeds(7));
+    let (whole, parts) = (Wanted::all(&all, data()), Wanted::of_shards(&all, data(), NonZeroUsize::new(3).unwrap()));
+    assert_eq!((whole.len(), whole.finished(&all.folder).unwrap()), (7, 0), "there is no folder");
+    let folders = shards(place.path(), 3, &seeds(7));
+    for (number, (part, folder)) in parts.iter().zip(&folders).enumerate() {
+        let own = files(folder).len();
+        assert_eq!((part.len(), part.finished(folder).unwrap()), (own, own), "the runs that --shard selects");
+        assert_eq!(part.finished(&folders[(number + 1) % 3]).unwrap(), 0);
+    }
+    merge(&all.folder, &folders[..2]).unwrap();
+    assert_eq!(whole.finished(&all.folder).unwrap(), 5);
+    let other = options(&all.folder, Settings { epochs: Some(9), ..seeds(7) });
+    assert_eq!(Wanted::all(&other, data()).finished(&all.folder).unwrap(), 0, "runs with other settings");
+    // More shards than runs.
+    let many = Wanted::of_shards(&all, data(), NonZeroUsize::new(9).unwrap());
+    assert_eq!((many.len(), many.iter().filter(|part| part.is_empty()).count()), (9, 2));
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //! mixed          all others that win or lose: the evidence disagrees
 //! ```
 //!
-//! This is not a study with runs: the story is made from the other stories when the report is assembled. Findings that a
+//! This is not a study with runs: the story is made from the other stories when the report is assembled. Studies that a
 //! report does not have are named as missing.
 
 mod situations;
@@ -68,11 +68,15 @@ pub fn story(stories: &[Story]) -> Option<Story> {
 }
 
 fn evidence<'a>(situation: &'a Situation, stories: &'a [Story]) -> Vec<Evidence<'a>> {
-    let find = |bearing: &Bearing| {
-        let story = stories.iter().find(|story| story.id == bearing.study)?;
-        story.findings.iter().find(|finding| finding.id == bearing.finding)
-    };
-    situation.bearings.iter().map(|bearing| Evidence { bearing, finding: find(bearing) }).collect()
+    situation.bearings.iter().map(|bearing| Evidence { bearing, finding: find(bearing, stories) }).collect()
+}
+
+/// The finding of a bearing, if the report has it. A report may lack it although it has the study: the study's runs may not
+/// be complete, and some questions are asked only if their runs differ from those of others. That every finding exists is
+/// tested.
+fn find<'a>(bearing: &Bearing, stories: &'a [Story]) -> Option<&'a Finding> {
+    let story = stories.iter().find(|story| story.id == bearing.study)?;
+    story.findings.iter().find(|finding| finding.id == bearing.finding)
 }
 
 impl Evidence<'_> {

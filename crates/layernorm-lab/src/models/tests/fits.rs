@@ -68,6 +68,9 @@ fn images_without_pixels_are_rejected() {
     }
 }
 
+/// The message about an ε that is infinite in f32.
+const FOUND_LARGE: &str = "ε: expected a finite number, 0 or more, found 1000000000000000000000000000000000000000";
+
 #[test]
 fn invalid_initializations_are_rejected_with_what_was_found() {
     let usual = Start::new(1);
@@ -76,6 +79,7 @@ fn invalid_initializations_are_rejected_with_what_was_found() {
         (Start { gain: f64::INFINITY, ..usual.clone() }, "gain: expected a finite number, found inf"),
         (Start { bias: f64::NAN, ..usual.clone() }, "bias: expected a finite number, found NaN"),
         (Start { epsilon: -1e-5, ..usual.clone() }, "ε: expected a finite number, 0 or more, found -0.00001"),
+        (Start { epsilon: 1e39, ..usual.clone() }, FOUND_LARGE),
         (Start { epsilon: f64::NAN, ..usual.clone() }, "ε: expected a finite number, 0 or more, found NaN"),
         (
             Start { gain: 0.5, affine: false, ..usual },
