@@ -66,19 +66,26 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
     story.answer = answer(runs);
     story.findings = findings(runs);
     story.notes = vec![
-        format!(
-            "Adam with a constant learning rate from the first step, {high} at all depths. All three networks of {MOST} \
-             blocks train at each of {grid}, except post-norm at {high}, which is therefore the common rate. The best \
-             rate of a network is the one of these with the lowest mean validation loss during training, averaged over \
-             seeds, in the runs that are compared.",
-            high = short(RATE),
-            grid = RATES.map(short).join(", ")
-        ),
+        about_rates(runs),
         "With warm-up, the rate rises linearly during the first half of training.".to_owned(),
         "Pre-norm has one more norm, before the classifier. The networks without a norm have residual connections too."
             .to_owned(),
     ];
     story
+}
+
+fn about_rates(runs: &[Ran]) -> String {
+    if rates(runs).is_none() {
+        return "Adam with a constant learning rate from the first step, the same at all depths.".to_owned();
+    }
+    format!(
+        "Adam with a constant learning rate from the first step, {high} at all depths. All three networks of {MOST} blocks \
+         train at each of {grid}, except post-norm at {high}, which is therefore the common rate. The best rate of a \
+         network is the one of these with the lowest mean validation loss during training, averaged over seeds, in the \
+         runs that are compared.",
+        high = short(RATE),
+        grid = RATES.map(short).join(", ")
+    )
 }
 
 fn by_depth(runs: &[Ran]) -> Chart {
