@@ -1,13 +1,15 @@
-//! Which norm for what: recommendations that follow from the findings of the other studies.
+//! Which norm for what: what the findings of the other studies say about pairs of options.
 //!
-//! `SITUATIONS` lists, for each situation, the findings that compare two options in it. A supported finding counts as a
-//! win of its first option over the second, a contradicted one as the reverse, an undecided one as neither.
+//! `SITUATIONS` lists, for each situation, the findings that compare two options in it. A supported finding counts for its
+//! first option, a contradicted one for its second, an undecided one for neither. Every pair is shown with these counts.
 //!
 //! ```text
-//! recommended    wins at least once and never loses
-//! advised against    loses at least once and never wins
-//! mixed          all others that win or lose: the evidence disagrees
+//! a rather than b    some findings count for a, none for b
+//! mixed              some count for each
+//! undecided          none counts for either
 //! ```
+//!
+//! The answer names only pairs of which most findings count for one option and none for the other.
 //!
 //! This is not a study with runs: the story is made from the other stories when the report is assembled. Studies that a
 //! report does not have are named as missing.
@@ -28,15 +30,12 @@ struct Evidence<'a> {
     finding: Option<&'a Finding>,
 }
 
-/// What the evidence says about a situation.
+/// Two options of a situation, and how many findings count for each.
 #[derive(Debug, PartialEq)]
-struct Advice {
-    /// Options that win and never lose.
-    recommended: Vec<&'static str>,
-    /// Options that lose and never win.
-    against: Vec<&'static str>,
-    /// Options that win and lose.
-    mixed: Vec<&'static str>,
+struct Pair {
+    options: [&'static str; 2],
+    wins: [usize; 2],
+    comparisons: usize,
 }
 
 /// The story, made from the findings of the other stories; `None` if none of them bears on a situation.
@@ -59,9 +58,9 @@ pub fn story(stories: &[Story]) -> Option<Story> {
         numbers: None,
         reproduce: "layernorm study all".to_owned(),
         notes: vec![
-            "A norm is recommended if it wins at least one of the comparisons linked as evidence and loses none; an \
-             undecided comparison counts for neither side. Norms that are not named were not compared, or the \
-             comparison is undecided. The networks and images are small: on other tasks the order may differ."
+            "“A rather than B (2 of 5)”: of five comparisons, two are decided for A and none for B. The answer names only pairs \
+             in which more than half are decided for the same option. Norms that are not named were not compared. The \
+             networks and images are small and train briefly: on other tasks the order may differ."
                 .to_owned(),
         ],
     })
@@ -98,46 +97,51 @@ impl Evidence<'_> {
     }
 }
 
-/// Counts wins and losses.
-fn advice(evidence: &[Evidence<'_>]) -> Advice {
-    let decided: Vec<[&'static str; 2]> = evidence.iter().filter_map(Evidence::decided).collect();
-    let wins = |option: &str| decided.iter().filter(|pair| pair[0] == option).count();
-    let losses = |option: &str| decided.iter().filter(|pair| pair[1] == option).count();
-    let mut options: Vec<&'static str> = decided.iter().flatten().copied().collect();
-    options.sort_by_key(|option| (std::cmp::Reverse(wins(option)), losses(option), *option));
-    options.dedup();
-    let of = |won: bool, lost: bool| {
-        let fits = |option: &&&'static str| (wins(option) > 0, losses(option) > 0) == (won, lost);
-        options.iter().filter(fits).copied().collect()
-    };
-    Advice { recommended: of(true, false), against: of(false, true), mixed: of(true, true) }
+/// The pairs of options that are compared, in the order in which they first occur.
+fn pairs(evidence: &[Evidence<'_>]) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    for found in evidence.iter().filter(|found| found.finding.is_some()) {
+        let Bearing { better, worse, .. } = *found.bearing;
+        let known = pairs.iter().position(|pair| pair.options.contains(&better) && pair.options.contains(&worse));
+        let place = known.unwrap_or_else(|| {
+            pairs.push(Pair { options: [better, worse], wins: [0, 0], comparisons: 0 });
+            pairs.len() - 1
+        });
+        let pair = &mut pairs[place];
+        pair.comparisons += 1;
+        if let Some([winner, _]) = found.decided() {
+            pair.wins[usize::from(winner != pair.options[0])] += 1;
+        }
+    }
+    pairs
 }
 
-/// The recommendation in words.
+impl Pair {
+    /// The counts in words.
+    fn words(&self) -> String {
+        let Pair { options: [a, b], wins, comparisons } = self;
+        match wins {
+            [0, 0] => format!("{a} or {b}: undecided (0 of {comparisons})"),
+            [won, 0] => format!("{a} rather than {b} ({won} of {comparisons})"),
+            [0, won] => format!("{b} rather than {a} ({won} of {comparisons})"),
+            [first, second] => format!("{a} or {b}: mixed ({first} and {second} of {comparisons})"),
+        }
+    }
+
+    /// Whether more than half of the comparisons are decided, all for the same option.
+    fn is_clear(&self) -> bool {
+        let [first, second] = self.wins;
+        first.min(second) == 0 && 2 * first.max(second) > self.comparisons
+    }
+}
+
+/// The pairs of a situation in words.
 fn words(situation: &Situation, evidence: &[Evidence<'_>]) -> String {
-    let Advice { recommended, against, mixed } = advice(evidence);
     if situation.bearings.is_empty() {
         return "not measured".to_owned();
     }
-    if evidence.iter().all(|evidence| evidence.finding.is_none()) {
-        return "no evidence in this report".to_owned();
-    }
-    if recommended.is_empty() && mixed.is_empty() {
-        return "undecided".to_owned();
-    }
-    let mut parts = Vec::new();
-    if !recommended.is_empty() {
-        parts.push(recommended.join(" or "));
-    }
-    if !against.is_empty() {
-        parts.push(format!("rather than {}", against.join(" or ")));
-    }
-    let text = parts.join(" ");
-    match (mixed.is_empty(), text.is_empty()) {
-        (true, _) => text,
-        (false, true) => format!("mixed evidence: {}", mixed.join(", ")),
-        (false, false) => format!("{text}; mixed evidence: {}", mixed.join(", ")),
-    }
+    let pairs: Vec<String> = pairs(evidence).iter().map(Pair::words).collect();
+    if pairs.is_empty() { "no evidence in this report".to_owned() } else { pairs.join("; ") }
 }
 
 fn table(all: &[(&Situation, Vec<Evidence<'_>>)]) -> Chart {
@@ -151,15 +155,13 @@ fn table(all: &[(&Situation, Vec<Evidence<'_>>)]) -> Chart {
             links.extend(situation.remark.map(|remark| Link { text: remark.to_owned(), view: String::new() }));
             vec![situation.name.into(), words(situation, evidence).into(), Cell::Links(links)]
         };
-    let columns = ["situation", "recommendation", "evidence"];
+    let columns = ["situation", "result", "evidence"];
     let rows = all.iter().map(row).collect();
     let table = Table { columns: columns.map(str::to_owned).to_vec(), rows, notes: Vec::new() };
     Chart {
         id: "situations".to_owned(),
-        title: "Recommendations and their evidence".to_owned(),
-        see:
-            "Each recommendation follows from the findings beside it; every link leads to the finding with its numbers."
-                .to_owned(),
+        title: "Comparisons and their evidence".to_owned(),
+        see: "Each result counts the findings beside it; every link leads to the finding with its numbers.".to_owned(),
         picture: Picture::Table(table),
     }
 }
@@ -176,11 +178,11 @@ fn missing(evidence: &[Evidence<'_>]) -> Vec<&'static str> {
     studies
 }
 
-/// The situations that have a recommendation, in one sentence each.
+/// The situations with clear pairs, in one sentence each.
 fn answer(all: &[(&Situation, Vec<Evidence<'_>>)]) -> String {
     let tell = |(situation, evidence): &(&Situation, Vec<Evidence<'_>>)| {
-        let clear = !advice(evidence).recommended.is_empty();
-        clear.then(|| format!("{}: {}", situation.name, words(situation, evidence)))
+        let clear: Vec<String> = pairs(evidence).iter().filter(|pair| pair.is_clear()).map(Pair::words).collect();
+        (!clear.is_empty()).then(|| format!("{}: {}", situation.name, clear.join("; ")))
     };
     let told: Vec<String> = all.iter().filter_map(tell).collect();
     match told.is_empty() {

@@ -35,7 +35,7 @@ fn row<'a>(story: &'a Story, situation: &str) -> &'a [Cell] {
 }
 
 #[test]
-fn recommendations_follow_from_the_verdicts() {
+fn pairs_follow_from_the_verdicts() {
     use Verdict::*;
     let stories = [
         with("stream", &[("batch", Supported), ("none", Undecided), ("collected", Supported)]),
@@ -44,15 +44,30 @@ fn recommendations_follow_from_the_verdicts() {
     ];
     let story = story(&stories).unwrap();
     let said = |situation| row(&story, situation)[1].clone();
-    assert_eq!(said("Streams with changing classes"), "layer norm rather than batch norm".into());
-    // Pre-norm wins against post-norm and loses against no norm.
-    let deep = "no norm rather than post-norm; mixed evidence: pre-norm";
+    assert_eq!(
+        said("Streams with changing classes"),
+        "layer norm rather than batch norm (2 of 2); layer norm or no norm: undecided (0 of 1)".into()
+    );
+    let deep = "pre-norm rather than post-norm (1 of 2); no norm rather than pre-norm (1 of 1)";
     assert_eq!(said("Deep Transformers without warm-up"), deep.into());
-    assert_eq!(said("Few training images: the smallest gap between training and test loss"), "undecided".into());
+    let few = "batch norm or layer norm: undecided (0 of 2); no norm or layer norm: undecided (0 of 1)";
+    assert_eq!(said("Few training images: the smallest gap between training and test loss"), few.into());
     assert_eq!(said("Recurrent networks"), "no evidence in this report".into());
     assert_eq!(said("Cheapest inference"), "not measured".into());
-    assert!(story.answer.starts_with("Streams with changing classes: layer norm rather than"));
+    let clear = "Streams with changing classes: layer norm rather than batch norm (2 of 2). Deep Transformers without warm-up: \
+                 no norm rather than pre-norm (1 of 1).";
+    assert_eq!(story.answer, clear);
     assert!(!story.answer.contains("Recurrent") && !story.answer.contains("Few"), "{}", story.answer);
+}
+
+#[test]
+fn evidence_for_both_sides_is_mixed_and_not_in_the_answer() {
+    use Verdict::*;
+    let stories = [with("stream", &[("batch", Supported), ("collected", Contradicted), ("several", Undecided)])];
+    let story = story(&stories).unwrap();
+    let said = &row(&story, "Streams with changing classes")[1];
+    assert_eq!(*said, "layer norm or batch norm: mixed (1 and 1 of 3)".into());
+    assert_eq!(story.answer, "The findings of this report do not decide for any situation.");
 }
 
 #[test]
