@@ -4,6 +4,7 @@ use crate::cases::{Cases, checksum};
 use crate::error::Error;
 use crate::message::Value;
 use crate::options::Options;
+use crate::trainer::Trainer;
 use crate::{cells, norms};
 use layernorm::Context;
 
@@ -14,12 +15,14 @@ const MOST_CASES: u32 = 10_000_000;
 #[derive(Debug)]
 pub struct Engine {
     context: Context,
+    /// By their number; `None` once freed.
+    trainers: Vec<Option<Trainer>>,
 }
 
 impl Engine {
     /// Creates an engine. It uses one thread, all that a page's worker has.
     pub fn new() -> Result<Engine, Error> {
-        Ok(Engine { context: Context::new().with_threads(1)? })
+        Ok(Engine { context: Context::new().with_threads(1)?, trainers: Vec::new() })
     }
 
     /// Runs a command: a list of its name and its options, as words. Returns the words of its result, or those of a text
@@ -56,10 +59,33 @@ impl Engine {
                 Value::Text(hexadecimal(checksum(options.seed("seed")?, count as u64)?))
             }
             "cases" => case_hashes(&mut options)?,
-            _ => return Err(Error::Command { found: command }),
+            "trainer" => {
+                let trainer = Trainer::new(&mut options)?;
+                // An unknown option is an error before there is a trainer that nobody could free.
+                options.finish()?;
+                self.trainers.push(Some(trainer));
+                return Ok(Value::Number((self.trainers.len() - 1) as f64));
+            }
+            _ => match command.strip_prefix("trainer.") {
+                Some(command) => self.trainer(command, &mut options)?,
+                None => return Err(Error::Command { found: command }),
+            },
         };
         options.finish()?;
         Ok(result)
+    }
+
+    fn trainer(&mut self, command: &str, options: &mut Options) -> Result<Value, Error> {
+        let found = options.whole("trainer", 0, u32::MAX, None)?;
+        let place = self.trainers.get_mut(found).filter(|place| place.is_some());
+        let place = place.ok_or(Error::Trainer { found })?;
+        match place {
+            Some(trainer) if command != "free" => trainer.run(command, options),
+            _ => {
+                *place = None;
+                Ok(Value::Absent)
+            }
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod exports;
 pub mod message;
 mod norms;
 mod options;
+mod trainer;
 
 pub use cases::{Cases, checksum};
 pub use engine::{Engine, hexadecimal};

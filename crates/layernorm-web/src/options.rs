@@ -115,6 +115,11 @@ impl Options {
         }
     }
 
+    /// Accepts an option that this call has no use for.
+    pub fn ignore(&mut self, name: &'static str) {
+        self.take(name);
+    }
+
     /// Reads a list of sizes.
     pub fn sizes(&mut self, name: &'static str) -> Result<Vec<usize>, Error> {
         match self.take(name) {
