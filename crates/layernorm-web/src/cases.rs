@@ -54,7 +54,8 @@ impl Cases {
         let dy = tensor(random, norm.x.len(), norm.shape[norm.shape.len() - 1], true);
         let backward = norm.backward(&dy, &forward.saved, &mut self.context)?;
         let saved = &forward.saved;
-        for numbers in [&forward.y, &saved.m, &saved.delta, &saved.rstd, &backward.dx, &backward.dgain, &backward.dbias] {
+        for numbers in [&forward.y, &saved.m, &saved.delta, &saved.rstd, &backward.dx, &backward.dgain, &backward.dbias]
+        {
             hash.floats(numbers);
         }
         Ok(())
@@ -80,11 +81,11 @@ impl Cases {
         let variant = Variant::named(layernorm_rnn::Kind::Rnn, "none-relu")?;
         let config = Config::new(variant, 2, 2 * (1 + below(random, 20)));
         let mut parameters = vec![0.0; layernorm_rnn::Params::<f32>::zeros(&config)?.values().len()];
-        let b = finite(random);
+        // A third of the products lie next to a power of two, so that sums lie next to the middle between two numbers.
+        let (b, d) = if random.below(3) == 0 { near_power(random) } else { (finite(random), 0) };
         // W is the first parameter.
         for rows in parameters[..2 * config.hidden].chunks_mut(4) {
-            let a = finite(random);
-            let c = addend(random, a, b);
+            let (a, c) = if d == 0 { any_factors(random, b) } else { near_tie(random, b, d) };
             rows.copy_from_slice(&[c, a, -c, -a]);
         }
         let sequence = Sequence { config, steps: 1, batch: 1, x: vec![1.0, b], parameters, h0: None, c0: None };
@@ -155,17 +156,48 @@ fn tensor(random: &mut SplitMix64, count: usize, width: usize, hard: bool) -> Ve
     numbers
 }
 
-/// Returns an addend that makes a·b + c hard to round: arbitrary, near −a·b, or so far from a·b that the product only
-/// decides a tie.
-fn addend(random: &mut SplitMix64, a: f32, b: f32) -> f32 {
+/// Returns a and c of a·b + c with a = any number and c any number, near −a·b, or much larger than a·b.
+fn any_factors(random: &mut SplitMix64, b: f32) -> (f32, f32) {
+    let a = finite(random);
     let product = a * b;
-    let near = |bits: u32| f32::from_bits((-product).to_bits().wrapping_add(bits));
     let c = match random.below(3) {
         0 => finite(random),
-        1 => near((random.below(9) as u32).wrapping_sub(4)),
-        _ => product * f32::from_bits(((127 + 20 + random.below(10)) as u32) << 23) * signed(random),
+        1 => f32::from_bits((-product).to_bits().wrapping_add(random.below(9) as u32).wrapping_sub(4)),
+        _ => product * power(20 + below(random, 10) as i32) * signed(random),
     };
-    if c.is_finite() { c } else { finite(random) }
+    (a, if c.is_finite() { c } else { finite(random) })
+}
+
+/// Returns b = (1 + d·2⁻²³)·2^e, and d, which is not 0.
+fn near_power(random: &mut SplitMix64) -> (f32, i32) {
+    let d = pick(random, &[-3, -2, -1, 1, 2, 3]);
+    ((1.0 + d as f32 * f32::EPSILON) * power(below(random, 200) as i32 - 100), d)
+}
+
+/// Returns a and c such that a·b = ±(1 − d²·2⁻⁴⁶) times a power of two is half a unit of c, or half of the smallest
+/// subnormal: a·b + c is nearer to the middle between two numbers than an f64 can tell.
+fn near_tie(random: &mut SplitMix64, b: f32, d: i32) -> (f32, f32) {
+    let of_b = (b.to_bits() >> 23) as i32 - 127 + i32::from(d < 0);
+    let subnormal = coin(random);
+    // The exponents of a and c.
+    let of_a = if subnormal {
+        (-150 - of_b).clamp(-126, 126)
+    } else {
+        (below(random, 100) as i32 - 50).clamp(-120 - of_b, 100 - of_b)
+    };
+    let a = (1.0 - d as f32 * f32::EPSILON) * power(of_a.clamp(-126, 126));
+    let mantissa = 1.0 + (random.next_u64() >> 41) as f32 * f32::EPSILON;
+    let c = if subnormal {
+        f32::from_bits(random.below(1 << 25) as u32)
+    } else {
+        mantissa * power((of_a + of_b + 24).clamp(-126, 127))
+    };
+    (if coin(random) { a } else { -a }, c)
+}
+
+/// Returns 2^e of a normal number.
+fn power(e: i32) -> f32 {
+    f32::from_bits(((127 + e) as u32) << 23)
 }
 
 /// Returns arbitrary bits of a finite number.

@@ -65,7 +65,8 @@ impl Sequence {
     fn network(&self) -> Result<Network<f32>, Error> {
         let mut params = Params::zeros(&self.config)?;
         let Variant { kind, name, .. } = self.config.variant;
-        let shape = format!("the {} {name} of {} inputs and {} units", kind.name(), self.config.input, self.config.hidden);
+        let shape =
+            format!("the {} {name} of {} inputs and {} units", kind.name(), self.config.input, self.config.hidden);
         length("parameters", shape, params.values().len(), self.parameters.len())?;
         params.values_mut().copy_from_slice(&self.parameters);
         Ok(Network::from_params(self.config, params)?)

@@ -89,7 +89,12 @@ impl Norm {
         let count = self.shape.iter().try_fold(1usize, |count, &size| count.checked_mul(size));
         if count != Some(self.x.len()) {
             let expected = count.unwrap_or(usize::MAX);
-            return Err(Error::Length { option: "x", shape: format!("{:?}", self.shape), expected, found: self.x.len() });
+            return Err(Error::Length {
+                option: "x",
+                shape: format!("{:?}", self.shape),
+                expected,
+                found: self.x.len(),
+            });
         }
         let (least, axes) = match self.kind {
             Kind::Layer | Kind::Rms | Kind::Weight => (1, "at least 1 axis"),
@@ -133,11 +138,20 @@ impl Norm {
         Ok(Affine { weight, bias, zero_centered: false })
     }
 
-    fn parameter<'a>(&self, option: &'static str, values: &'a Option<Vec<f32>>) -> Result<Option<Param<'a, f32>>, Error> {
+    fn parameter<'a>(
+        &self,
+        option: &'static str,
+        values: &'a Option<Vec<f32>>,
+    ) -> Result<Option<Param<'a, f32>>, Error> {
         let Some(values) = values else { return Ok(None) };
         let expected = self.parameters();
         if values.len() != expected {
-            return Err(Error::Length { option, shape: format!("shape {:?}", self.shape), expected, found: values.len() });
+            return Err(Error::Length {
+                option,
+                shape: format!("shape {:?}", self.shape),
+                expected,
+                found: values.len(),
+            });
         }
         Ok(Some(View::new(values, &[expected])?.into()))
     }

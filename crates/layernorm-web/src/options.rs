@@ -184,7 +184,10 @@ mod tests {
     fn errors_name_the_option_and_what_was_found() {
         let text = |error: Error| error.to_string();
         let choices = [("layer", 1), ("batch", 2)];
-        assert_eq!(text(options().choice("kind", &choices).unwrap_err()), "kind: expected one of layer, batch, found \"layar\"");
+        assert_eq!(
+            text(options().choice("kind", &choices).unwrap_err()),
+            "kind: expected one of layer, batch, found \"layar\""
+        );
         assert_eq!(
             text(options().whole("steps", 1, 9, None).unwrap_err()),
             "steps: expected a whole number from 1 to 9, found 2.5"

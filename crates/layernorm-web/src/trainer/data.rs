@@ -27,11 +27,12 @@ impl Samples<f32> {
         let count = classified.len();
         if numbers.len() != count.saturating_mul(width) {
             let shape = format!("[samples, numbers of a sample] = [{count}, {width}]");
-            return Err(Error::Length { option: x, shape, expected: count.saturating_mul(width), found: numbers.len() });
+            let option = if x == "x" { "data.x" } else { "data.testX" };
+            return Err(Error::Length { option, shape, expected: count.saturating_mul(width), found: numbers.len() });
         }
         if let Some(at) = classified.iter().position(|&label| usize::from(label) >= classes) {
             return Err(Error::Value {
-                option: format!("{labels}[{at}]"),
+                option: format!("data.{labels}[{at}]"),
                 expected: format!("a class from 0 to {}", classes - 1),
                 found: classified[at].to_string(),
             });

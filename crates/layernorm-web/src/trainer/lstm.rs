@@ -7,7 +7,7 @@
 
 use super::network::{Named, Network, Updates, uniform};
 use super::norm::NormKind;
-use super::product::{Left, column_sums, product, transpose};
+use super::product::{column_sums, product, rows, transpose, transposed};
 use crate::error::Error;
 use layernorm::parts::{SplitMix64, memory};
 use layernorm::{Context, Element};
@@ -101,10 +101,12 @@ impl<A: Real> Lstm<A> {
         x.len() / (self.steps * self.network.config().input)
     }
 
-    fn logits(head: &[A], hidden: usize, classes: usize, h: &[A], logits: &mut Vec<A>) -> Result<(), Error> {
+    /// Computes the logits of the last states h.
+    fn logits(&self, h: &[A], logits: &mut Vec<A>) -> Result<(), Error> {
+        let (hidden, classes) = (self.hidden, self.classes);
         memory::refill(logits, h.len() / hidden * classes, A::ZERO)?;
-        let (weight, bias) = head.split_at(hidden * classes);
-        product(Left::rows(h, hidden), weight, logits, classes);
+        let (weight, bias) = self.head.split_at(hidden * classes);
+        product(self.runner.context(), rows(h, hidden), weight, logits, classes)?;
         for row in logits.chunks_exact_mut(classes) {
             row.iter_mut().zip(bias).for_each(|(logit, &b)| *logit = *logit + b);
         }
@@ -119,20 +121,21 @@ impl<A: Real> Network<A> for Lstm<A> {
         memory::refill(&mut self.output.y, batch * self.steps * self.hidden, A::ZERO)?;
         let Output { y, state } = &mut self.output;
         self.runner.train_into(&self.network, &sequences, None, Training::default(), y, state)?;
-        Self::logits(&self.head, self.hidden, self.classes, &state.h, logits)
+        self.logits(&self.output.state.h, logits)
     }
 
     fn backward(&mut self, x: &[A], dlogits: &[A]) -> Result<(), Error> {
         let (batch, weights) = (self.batch(x), self.hidden * self.classes);
         let (dweight, dbias) = self.dhead.split_at_mut(weights);
-        product(Left::transposed(&self.output.state.h, self.hidden), dlogits, dweight, self.classes);
+        let cx = self.runner.context();
+        product(cx, transposed(&self.output.state.h, self.hidden), dlogits, dweight, self.classes)?;
         column_sums(dlogits, dbias);
         memory::refill(&mut self.across, weights, A::ZERO)?;
         transpose(&self.head[..weights], self.classes, &mut self.across);
         let State { h, c } = &mut self.dlast;
         memory::refill(h, batch * self.hidden, A::ZERO)?;
         memory::refill(c, batch * self.hidden, A::ZERO)?;
-        product(Left::rows(dlogits, self.classes), &self.across, h, self.hidden);
+        product(cx, rows(dlogits, self.classes), &self.across, h, self.hidden)?;
         memory::refill(&mut self.dy, self.output.y.len(), A::ZERO)?;
         // Gradients of parameters are added to what is there.
         self.gradients.params.values_mut().fill(A::ZERO);
@@ -143,14 +146,11 @@ impl<A: Real> Network<A> for Lstm<A> {
     fn infer(&mut self, x: &[A], logits: &mut Vec<A>) -> Result<(), Error> {
         let sequences = Sequences::new(x, self.steps, self.batch(x)).batch_first();
         let output = self.runner.forward(&self.network, &sequences, None)?;
-        Self::logits(&self.head, self.hidden, self.classes, &output.state.h, logits)
+        self.logits(&output.state.h, logits)
     }
 
     fn updates(&mut self) -> Updates<'_, A> {
-        vec![
-            (self.network.params_mut().values_mut(), self.gradients.params.values()),
-            (&mut self.head, &self.dhead),
-        ]
+        vec![(self.network.params_mut().values_mut(), self.gradients.params.values()), (&mut self.head, &self.dhead)]
     }
 
     fn activations(&self) -> Vec<Named<'_, A>> {

@@ -1,16 +1,17 @@
 //! A multilayer perceptron: linear, norm and max(0, x) for each hidden layer, then a linear layer.
 //!
 //! ```text
-//! hidden   z = x W (+ b without a norm)    a = norm(z)    y = max(0, a)
+//! hidden   z = x W + b    a = norm(z)    y = max(0, a)
 //! output   z = x W + b, the logits
 //!
 //! da = dy where a > 0    dz: see the norm    dW = xᵀ dz    db = Σ dz    dx = dz Wᵀ
 //! ```
-//! W is `[inputs, outputs]`. A norm's β does the bias's work, so hidden layers with a norm have no b.
+//! W is `[inputs, outputs]`. Layers with a norm keep b, as in PyTorch: without it, layer norm would not see how long a
+//! sample is.
 
 use super::network::{Named, Network, Updates, uniform};
 use super::norm::{Norm, NormKind, Pair};
-use super::product::{Left, column_sums, product, transpose};
+use super::product::{column_sums, product, rows, transpose, transposed};
 use crate::error::Error;
 use layernorm::parts::{SplitMix64, memory};
 use layernorm::{Context, Float};
@@ -35,10 +36,12 @@ struct Layer<A> {
     outputs: usize,
     /// W.
     weight: Range<usize>,
+    /// b.
+    bias: Range<usize>,
     /// γ; empty without a norm.
     gain: Range<usize>,
-    /// β of the norm, or b.
-    bias: Range<usize>,
+    /// β; empty without a norm.
+    shift: Range<usize>,
     norm: Option<Norm<A>>,
     /// Whether max(0, x) follows.
     hidden: bool,
@@ -87,18 +90,20 @@ pub(super) struct Mlp<A> {
 
 impl<A: Float> Mlp<A> {
     /// Creates a network: W of hidden layers uniform in ±sqrt(6/inputs) (He), of the last in ±sqrt(6/(inputs + outputs))
-    /// (Glorot), both times the scale; γ = 1; β and b 0.
+    /// (Glorot), both times the scale; b of hidden layers uniform in ±1/sqrt(inputs), of the last 0; γ = 1; β = 0.
     pub(super) fn new(spec: &MlpSpec) -> Result<Mlp<A>, Error> {
         let (mut layers, mut end, mut inputs) = (Vec::new(), 0, spec.inputs);
         for (at, &outputs) in spec.hidden.iter().chain([&spec.classes]).enumerate() {
             let hidden = at < spec.hidden.len();
             let normed = hidden && spec.norm != NormKind::None;
             let weight = end..end + inputs * outputs;
-            let gain = weight.end..weight.end + if normed { outputs } else { 0 };
-            let bias = gain.end..gain.end + outputs;
-            end = bias.end;
+            let bias = weight.end..weight.end + outputs;
+            let affine = if normed { outputs } else { 0 };
+            let gain = bias.end..bias.end + affine;
+            let shift = gain.end..gain.end + affine;
+            end = shift.end;
             let norm = normed.then(|| Norm::new(spec.norm, outputs));
-            layers.push(Layer { inputs, outputs, weight, gain, bias, norm, hidden });
+            layers.push(Layer { inputs, outputs, weight, bias, gain, shift, norm, hidden });
             inputs = outputs;
         }
         let mut parameters: Vec<A> = memory::zeros(end)?;
@@ -107,6 +112,9 @@ impl<A: Float> Mlp<A> {
             let fan = if layer.hidden { layer.inputs } else { layer.inputs + layer.outputs };
             let bound = spec.weight_scale * (6.0 / fan as f64).sqrt();
             uniform(&mut random, bound, &mut parameters[layer.weight.clone()]);
+            if layer.hidden {
+                uniform(&mut random, (1.0 / layer.inputs as f64).sqrt(), &mut parameters[layer.bias.clone()]);
+            }
             parameters[layer.gain.clone()].fill(A::ONE);
         }
         let numbers = || layers.iter().map(|_| Numbers { z: Vec::new(), a: Vec::new(), y: Vec::new() }).collect();
@@ -149,18 +157,14 @@ impl<A: Float> Layer<A> {
         let count = x.len() / self.inputs * self.outputs;
         let (weight, bias) = (&parameters[self.weight.clone()], &parameters[self.bias.clone()]);
         memory::refill(z, count, A::ZERO)?;
-        product(Left::rows(x, self.inputs), weight, z, self.outputs);
-        match &mut self.norm {
-            Some(norm) => {
-                memory::refill(a, count, A::ZERO)?;
-                let pair = Pair { gain: &parameters[self.gain.clone()], bias };
-                if training { norm.train(z, a, &pair, cx)? } else { norm.infer(z, a, &pair, cx)? }
-            }
-            None => {
-                for row in z.chunks_exact_mut(self.outputs) {
-                    row.iter_mut().zip(bias).for_each(|(z, &b)| *z = *z + b);
-                }
-            }
+        product(cx, rows(x, self.inputs), weight, z, self.outputs)?;
+        for row in z.chunks_exact_mut(self.outputs) {
+            row.iter_mut().zip(bias).for_each(|(z, &b)| *z = *z + b);
+        }
+        if let Some(norm) = &mut self.norm {
+            memory::refill(a, count, A::ZERO)?;
+            let pair = Pair { gain: &parameters[self.gain.clone()], bias: &parameters[self.shift.clone()] };
+            if training { norm.train(z, a, &pair, cx)? } else { norm.infer(z, a, &pair, cx)? }
         }
         if self.hidden {
             memory::refill(y, count, A::ZERO)?;
@@ -187,26 +191,24 @@ impl<A: Float> Layer<A> {
             let rectified = da.iter_mut().zip(numbers.activation()).filter(|(_, a)| !(**a > A::ZERO));
             rectified.for_each(|(da, _)| *da = A::ZERO);
         }
-        let (before_bias, bias) = gradients.split_at_mut(self.bias.start);
-        let (before_gain, gain) = before_bias.split_at_mut(self.gain.start);
-        let (dweight, dbias) = (&mut before_gain[self.weight.clone()], &mut bias[..self.outputs]);
+        let (dlinear, dnorm) = gradients.split_at_mut(self.gain.start);
+        let (dweight, dbias) = dlinear[self.weight.start..].split_at_mut(self.weight.len());
         match &mut self.norm {
             Some(norm) => {
                 memory::refill(dz, da.len(), A::ZERO)?;
-                let pair = Pair { gain: &parameters[self.gain.clone()], bias: &parameters[self.bias.clone()] };
-                norm.backward(&numbers.z, da, dz, &pair, Pair { gain, bias: dbias }, cx)?;
+                let pair = Pair { gain: &parameters[self.gain.clone()], bias: &parameters[self.shift.clone()] };
+                let (gain, rest) = dnorm.split_at_mut(self.gain.len());
+                norm.backward(&numbers.z, da, dz, &pair, Pair { gain, bias: &mut rest[..self.outputs] }, cx)?;
             }
-            None => {
-                std::mem::swap(da, dz);
-                column_sums(dz, dbias);
-            }
+            None => std::mem::swap(da, dz),
         }
-        product(Left::transposed(x, self.inputs), dz, dweight, self.outputs);
+        column_sums(dz, dbias);
+        product(cx, transposed(x, self.inputs), dz, dweight, self.outputs)?;
         if wants_dx {
             memory::refill(across, self.inputs * self.outputs, A::ZERO)?;
             transpose(&parameters[self.weight.clone()], self.outputs, across);
             memory::refill(dx, x.len(), A::ZERO)?;
-            product(Left::rows(dz, self.outputs), across, dx, self.inputs);
+            product(cx, rows(dz, self.outputs), across, dx, self.inputs)?;
         }
         Ok(())
     }
@@ -242,7 +244,7 @@ impl<A: Float> Network<A> for Mlp<A> {
     }
 
     fn gradients(&self) -> Vec<Named<'_, A>> {
-        let ranges = self.layers.iter().map(|layer| layer.weight.start..layer.bias.end);
+        let ranges = self.layers.iter().map(|layer| layer.weight.start..layer.shift.end);
         self.names().zip(ranges.map(|range| &self.gradients[range])).collect()
     }
 }

@@ -201,7 +201,10 @@ fn hidden_layers(options: &mut Options, inputs: usize, classes: usize) -> Result
         return wrong(format!("1 to {MOST_UNITS} units in a layer"), found.to_string());
     }
     let sizes: Vec<usize> = [inputs].into_iter().chain(hidden.iter().copied()).chain([classes]).collect();
-    check_weights("layers", sizes.windows(2).map(|pair| pair[0].saturating_mul(pair[1])).fold(0, usize::saturating_add))?;
+    check_weights(
+        "layers",
+        sizes.windows(2).map(|pair| pair[0].saturating_mul(pair[1])).fold(0, usize::saturating_add),
+    )?;
     Ok(hidden)
 }
 

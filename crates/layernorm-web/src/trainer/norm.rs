@@ -115,9 +115,7 @@ impl<A: Float> Norm<A> {
         let (x, dy, stats) = (View::new(z, &shape)?, View::new(da, &shape)?, self.saved.as_ref());
         let config = NormConfig::new().affine(affine).eps(EPS);
         match self.kind {
-            NormKind::Batch => {
-                batch_norm::backward(x, dy, stats, gradients, &BatchConfig { affine, eps: EPS }, cx)?
-            }
+            NormKind::Batch => batch_norm::backward(x, dy, stats, gradients, &BatchConfig { affine, eps: EPS }, cx)?,
             NormKind::Rms => rms_norm::backward(x, dy, stats, gradients, &config, cx)?,
             _ => layer_norm::backward(x, dy, stats, gradients, &config, cx)?,
         }

@@ -1,55 +1,23 @@
-//! Matrix products for the trainer. Plain multiplications and additions, in loops that the compiler turns into vectors:
-//! fused ones have no instruction in WebAssembly. The order of each sum is fixed, so training gives the same numbers on
-//! every machine.
+//! Matrices for the trainer. Products use plain multiplications and additions: fused ones have no instruction in
+//! WebAssembly. The order of each sum is fixed, so training gives the same numbers on every machine.
 
-use layernorm::Float;
+use crate::error::Error;
+use layernorm::parts::Left;
+use layernorm::{Context, Float};
 
-/// Columns that are summed side by side.
-const WIDE: usize = 8;
-
-/// Operand A: element (i, k) is at `i·row + k·step`.
-#[derive(Clone, Copy)]
-pub(super) struct Left<'a, A> {
-    numbers: &'a [A],
-    row: usize,
-    step: usize,
+/// Returns a matrix with this many columns as operand A of a product.
+pub(super) fn rows<A>(numbers: &[A], columns: usize) -> Left<'_, A> {
+    Left { numbers, row: columns, step: 1 }
 }
 
-impl<'a, A> Left<'a, A> {
-    /// A matrix with this many columns.
-    pub(super) fn rows(numbers: &'a [A], columns: usize) -> Self {
-        Left { numbers, row: columns, step: 1 }
-    }
-
-    /// The transpose of a matrix with this many columns.
-    pub(super) fn transposed(numbers: &'a [A], columns: usize) -> Self {
-        Left { numbers, row: 1, step: columns }
-    }
+/// Returns the transpose of a matrix with this many columns as operand A.
+pub(super) fn transposed<A>(numbers: &[A], columns: usize) -> Left<'_, A> {
+    Left { numbers, row: 1, step: columns }
 }
 
-/// Computes C = A·B for C `[…, n]` and B `[K, n]`.
-pub(super) fn product<A: Float>(a: Left<A>, b: &[A], c: &mut [A], n: usize) {
-    let wide = n - n % WIDE;
-    for (i, c) in c.chunks_exact_mut(n).enumerate() {
-        let (blocks, rest) = c.split_at_mut(wide);
-        for (block, c) in blocks.chunks_exact_mut(WIDE).enumerate() {
-            let mut sums = [A::ZERO; WIDE];
-            for (k, row) in b.chunks_exact(n).enumerate() {
-                let left = a.numbers[i * a.row + k * a.step];
-                for (sum, &right) in sums.iter_mut().zip(&row[block * WIDE..][..WIDE]) {
-                    *sum = *sum + left * right;
-                }
-            }
-            c.copy_from_slice(&sums);
-        }
-        rest.fill(A::ZERO);
-        for (k, row) in b.chunks_exact(n).enumerate() {
-            let left = a.numbers[i * a.row + k * a.step];
-            for (sum, &right) in rest.iter_mut().zip(&row[wide..]) {
-                *sum = *sum + left * right;
-            }
-        }
-    }
+/// Computes C = A·B for B `[K, n]` and C `[…, n]`.
+pub(super) fn product<A: Float>(cx: &Context, a: Left<A>, b: &[A], c: &mut [A], n: usize) -> Result<(), Error> {
+    Ok(layernorm::parts::product(cx.machine_isa()?, a, b, c, n)?)
 }
 
 /// Writes the transpose of a matrix `[rows, columns]`.
@@ -80,20 +48,22 @@ mod tests {
         let matrix = |rows: usize, columns: usize, seed: usize| -> Vec<f64> {
             (0..rows * columns).map(|i| ((i * 7 + seed) % 11) as f64 - 5.0).collect()
         };
-        for (m, k, n) in [(1, 1, 1), (3, 4, 8), (2, 5, 10), (5, 3, 17), (4, 196, 64)] {
+        for (m, k, n) in [(1, 1, 1), (3, 4, 8), (2, 5, 10), (5, 3, 17), (7, 2, 3), (4, 196, 64)] {
             let (a, b) = (matrix(m, k, 1), matrix(k, n, 2));
             let (mut c, mut across) = (vec![1.0; m * n], vec![0.0; m * k]);
             transpose(&a, k, &mut across);
-            for left in [Left::rows(&a, k), Left::transposed(&across, m)] {
-                product(left, &b, &mut c, n);
+            for left in [rows(&a, k), transposed(&across, m)] {
+                product(&Context::new(), left, &b, &mut c, n).unwrap();
                 for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
                     let expected: f64 = (0..k).map(|l| a[i * k + l] * b[l * n + j]).sum();
                     assert_eq!(c[i * n + j], expected, "{m}x{k}x{n} at {i}, {j}");
                 }
             }
+            let short = product(&Context::new(), rows(&a[1..], k), &b, &mut c, n).unwrap_err().to_string();
+            assert_eq!(short, format!("operand A: expected {} elements, found {}", m * k, m * k - 1));
             let mut sums = vec![0.0; n];
             column_sums(&b, &mut sums);
-            assert!((0..n).all(|j| sums[j] == (0..k).map(|l| b[l * n + j]).sum()));
+            assert!((0..n).all(|j| sums[j] == (0..k).map(|l| b[l * n + j]).sum::<f64>()));
         }
     }
 }
