@@ -64,6 +64,23 @@ fn the_contract_holds_here_and_the_json_says_so() {
 }
 
 #[test]
+fn the_checksum_depends_on_seed_and_cases_alone() {
+    let checksum = |args: &str| {
+        let output = layernorm(&args.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8").trim().to_owned()
+    };
+    let expected = layernorm_web::hexadecimal(layernorm_web::checksum(2, 300).unwrap());
+    assert_eq!(checksum("verify --checksum --cases 300 --seed 2"), expected);
+    let json = checksum("verify --checksum --cases 300 --seed 2 --json");
+    assert!(json.contains(&format!("\"checksum\": \"{expected}\"")), "{json}");
+    assert_ne!(checksum("verify --checksum --cases 300"), expected);
+    let wrong = layernorm(&["verify", "--cases", "300"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("--checksum"), "the message names what is missing");
+}
+
+#[test]
 fn unknown_arguments_are_rejected() {
     let output = layernorm(&["verify", "--josn"]);
     assert_eq!(output.status.code(), Some(2));

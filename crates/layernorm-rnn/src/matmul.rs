@@ -16,6 +16,10 @@ pub(crate) const BLOCK: usize = 128;
 /// Vectors per panel width.
 const WIDE: usize = 2;
 
+/// Most rows times panels of a tile: more sums do not fit in registers. In WebAssembly, where a fused multiply-add takes
+/// many instructions, a tile also has to be small to keep the module small.
+const LARGEST_TILE: usize = if cfg!(target_arch = "wasm32") { 2 } else { 8 };
+
 /// Returns the width of a panel, in elements.
 pub(crate) fn panel<A: Real>(isa: MachineIsa) -> usize {
     // SAFETY: the kernel contains no pointers.
@@ -87,8 +91,8 @@ impl<A: Real> Kernel for Matmul<A> {
     unsafe fn run<S: Simd>(self) {
         let width = WIDE * <A::V<S> as Vector>::LANES;
         let together = match self.rows {
-            1 => 4,
-            2 | 3 => 2,
+            1 => LARGEST_TILE.min(4),
+            2 | 3 => LARGEST_TILE.min(4) / 2,
             _ => 1,
         };
         // Only whole panels are grouped; the last one may be partial.
@@ -117,7 +121,7 @@ impl<A: Real> Matmul<A> {
     #[inline(always)]
     unsafe fn sweep<S: Simd, const P: usize>(&self, panel: usize) {
         // With 32-byte vectors there are sixteen registers, otherwise thirty-two.
-        let most = if size_of::<A::V<S>>() == 32 { 6 } else { 8 };
+        let most = if size_of::<A::V<S>>() == 32 { 6 } else { LARGEST_TILE };
         let tiles = self.rows.div_ceil(most).max(1);
         let mut k = 0;
         loop {
@@ -149,8 +153,8 @@ impl<A: Real> Matmul<A> {
     /// Computes one block of K for M rows and P panels.
     #[inline(always)]
     unsafe fn tile<S: Simd, const M: usize, const P: usize>(&self, row: usize, panel: usize, k: usize, depth: usize) {
-        // More than sixteen sums do not fit in registers. Such tiles are never requested, so none are compiled.
-        if M * P > 8 {
+        // Larger tiles are never requested, so none are compiled.
+        if M * P > LARGEST_TILE {
             unreachable!("a tile of {M} rows and {P} panels");
         }
         let lanes = <A::V<S> as Vector>::LANES;

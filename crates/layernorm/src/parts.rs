@@ -4,6 +4,7 @@
 pub use crate::arch::{Isa, MachineIsa};
 pub use crate::element::lanes::Of;
 pub use crate::kernels::Kernel;
+pub use crate::kernels::product::Left;
 pub use crate::kernels::vector::{MAX_LANES, Simd, Vector};
 pub use crate::pages::{CacheLine, large_pages};
 pub use crate::random::SplitMix64;
@@ -47,6 +48,15 @@ use crate::tune::Memory;
 pub unsafe fn dispatch<K: Kernel>(isa: MachineIsa, kernel: K) -> K::Output {
     // SAFETY: guaranteed by the caller.
     unsafe { isa.run(kernel) }
+}
+
+/// Computes the matrix product C = A·B for B `[K, n]` and C `[rows, n]`: see [`crate::kernels::product`]. Fails if the
+/// lengths do not fit together.
+pub fn product<A: Float>(isa: MachineIsa, a: Left<A>, b: &[A], c: &mut [A], n: usize) -> Result<(), crate::Error> {
+    let kernel = crate::kernels::product::Product::new(a, b, c, n)?;
+    // SAFETY: the kernel has slices, whose lengths it has checked.
+    unsafe { isa.run(kernel) };
+    Ok(())
 }
 
 /// Safe work that the compiler vectorizes, if its `run` and what it calls are `inline(always)`.

@@ -32,6 +32,25 @@ pub struct Args {
     /// Skip the larger shapes and some recurrent variants
     #[arg(long)]
     quick: bool,
+    /// Print only a checksum of random cases, norms and recurrent cells: 16 digits that are the same on every machine, and in a
+    /// browser (`engine.checksum(seed, cases)` of layernorm-web)
+    #[arg(long, conflicts_with = "quick")]
+    checksum: bool,
+    /// How many cases the checksum covers
+    #[arg(long, value_name = "N", default_value_t = 10_000, requires = "checksum", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
+    cases: u64,
+    /// Seed of the cases
+    #[arg(long, value_name = "S", default_value_t = 1, requires = "checksum")]
+    seed: u64,
+}
+
+/// The checksum, for `--json`.
+#[derive(Debug, Serialize)]
+struct Checksum {
+    command: &'static str,
+    checksum: String,
+    cases: u64,
+    seed: u64,
 }
 
 /// The results of all checks.
@@ -133,6 +152,9 @@ impl Report {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<(), Failure> {
+    if args.checksum {
+        return print_checksum(&args);
+    }
     let report = Report::new(args.quick)?;
     if args.json {
         show::print_json(&report)?;
@@ -140,4 +162,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
         show::print(&report.render())?;
     }
     report.verdict()
+}
+
+fn print_checksum(args: &Args) -> Result<(), Failure> {
+    let &Args { cases, seed, json, .. } = args;
+    let sum = layernorm_web::checksum(seed, cases).map_err(|error| Failure::bad_input(error.to_string()))?;
+    let checksum = layernorm_web::hexadecimal(sum);
+    if json {
+        return show::print_json(&Checksum { command: "verify", checksum, cases, seed });
+    }
+    show::print(&format!("{checksum}\n"))
 }

@@ -19,6 +19,19 @@ mod neon;
 #[cfg(all(test, not(target_arch = "aarch64")))]
 mod neon_model;
 mod scalar;
+// Its tests run on a model of its intrinsics.
+#[cfg(test)]
+mod against_scalar;
+#[cfg(any(all(target_arch = "wasm32", target_feature = "simd128"), all(test, not(target_arch = "wasm32"))))]
+mod simd128;
+#[cfg(all(test, not(target_arch = "wasm32")))]
+mod simd128_model;
+
+// What every machine has that this was compiled for. In WebAssembly, the compiler's target features decide that.
+#[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+use scalar::Scalar as Base;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+use simd128::Simd128 as Base;
 
 use crate::kernels::Kernel;
 
@@ -28,7 +41,8 @@ pub const ISA_VARIABLE: &str = "LAYERNORM_ISA";
 /// An instruction set. All of them produce the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Isa {
-    /// Plain Rust, available on every machine.
+    /// Plain Rust, available on every machine. In WebAssembly compiled with the target feature `simd128`: its 128-bit
+    /// vectors, which every machine has that runs such a module.
     Scalar,
     /// AVX2 with FMA and F16C.
     Avx2,
@@ -137,7 +151,7 @@ impl MachineIsa {
                 Isa::Avx512 => with_avx512(kernel),
                 #[cfg(target_arch = "aarch64")]
                 Isa::Neon => with_neon(kernel),
-                _ => kernel.run::<scalar::Scalar>(),
+                _ => kernel.run::<Base>(),
             }
         }
     }

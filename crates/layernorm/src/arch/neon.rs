@@ -365,4 +365,22 @@ unsafe impl Simd for Neon {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::super::against_scalar;
+    use super::*;
+
+    #[test]
+    fn vectors_are_scalar_lane_by_lane() {
+        against_scalar::vectors_are_scalar_lane_by_lane::<Neon>();
+    }
+
+    #[test]
+    fn half_precision_rounds_as_the_half_crate_does() {
+        against_scalar::half_precision_rounds_as_the_half_crate_does::<Neon>();
+    }
+
+    #[test]
+    fn kernels_give_the_bits_of_the_scalar_path() {
+        against_scalar::kernels_give_the_bits_of_the_scalar_path::<Neon>();
+    }
+}

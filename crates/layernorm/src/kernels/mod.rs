@@ -9,6 +9,7 @@ pub mod columns;
 pub mod dots;
 pub mod extreme;
 pub mod forward;
+pub mod product;
 pub mod reduce;
 
 use crate::arch::MachineIsa;

@@ -1,12 +1,13 @@
-//! Compares NEON with the scalar instruction set: every vector method, and whole kernels.
+//! Tests that compare an instruction set with the scalar one: every vector method, and whole kernels.
 
-use super::super::scalar::Scalar;
-use super::*;
+use super::scalar::Scalar;
 use crate::element::{Element, Float};
 use crate::kernels::backward::{Backward, ParameterSums};
 use crate::kernels::forward::{Forward, Residual};
+use crate::kernels::vector::{MAX_LANES, Simd, Vector};
 use crate::kernels::{Affine, Kernel, RowNorm, Rows, Stats};
 use crate::random::SplitMix64;
+use half::{bf16, f16};
 
 /// Returns a roughly normal number, with mean 0 and standard deviation 1.
 fn normal(random: &mut SplitMix64) -> f64 {
@@ -15,13 +16,18 @@ fn normal(random: &mut SplitMix64) -> f64 {
 
 /// Returns zeros, subnormals, ones, the ends of the range, infinities, quiet and signalling NaNs; arbitrary bits;
 /// ordinary numbers.
-fn f32_values() -> Vec<f32> {
+pub fn f32_values() -> Vec<f32> {
     let special = [0, 1, 0x7F_FFFF, 0x80_0000, 0x3F80_0000, 0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_1234, 0x7F80_0001];
     let mut random = SplitMix64::new(1);
     let mut values: Vec<f32> = special.iter().flat_map(|&x| [x, x | 1 << 31]).map(f32::from_bits).collect();
     values.extend((0..12).map(|_| f32::from_bits(random.next_u64() as u32)));
     values.extend((0..25).map(|_| normal(&mut random) as f32));
     values
+}
+
+/// Returns all triples of some values.
+pub fn triples(values: &[f32]) -> impl Iterator<Item = (f32, f32, f32)> {
+    values.iter().flat_map(move |&a| values.iter().flat_map(move |&b| values.iter().map(move |&c| (a, b, c))))
 }
 
 fn f64_values() -> Vec<f64> {
@@ -136,24 +142,23 @@ fn folds_high_bit_first<V: Vector>(values: &[V::Elem]) {
     }
 }
 
-#[test]
-fn vectors_are_scalar_lane_by_lane() {
-    arithmetic_is_scalar::<F32x4>(&f32_values());
-    arithmetic_is_scalar::<F64x2>(&f64_values());
-    memory_is_moved::<F32x4>(&f32_values());
-    memory_is_moved::<F64x2>(&f64_values());
-    folds_high_bit_first::<F32x4>(&f32_values());
-    folds_high_bit_first::<F64x2>(&f64_values());
-    Neon::prefetch(std::ptr::null::<f32>());
-    Neon::stream_fence();
+pub fn vectors_are_scalar_lane_by_lane<S: Simd>() {
+    arithmetic_is_scalar::<S::F32>(&f32_values());
+    arithmetic_is_scalar::<S::F64>(&f64_values());
+    memory_is_moved::<S::F32>(&f32_values());
+    memory_is_moved::<S::F64>(&f64_values());
+    folds_high_bit_first::<S::F32>(&f32_values());
+    folds_high_bit_first::<S::F64>(&f64_values());
+    S::prefetch(std::ptr::null::<f32>());
+    S::stream_fence();
 }
 
 /// Widens every narrow number; then rounds every number, the ties between neighbours, and the numbers one bit to
 /// either side.
-fn half_is_exact<T: Element<Acc = f32>>(
+fn half_is_exact<T: Element<Acc = f32>, V: Vector<Elem = f32>>(
     from_bits: fn(u16) -> T,
-    load: unsafe fn(*const T) -> F32x4,
-    store: [unsafe fn(*mut T, F32x4); 2],
+    load: unsafe fn(*const T) -> V,
+    store: [unsafe fn(*mut T, V); 2],
 ) {
     let mut values = f32_values();
     for start in (0..=u16::MAX).step_by(4) {
@@ -174,16 +179,16 @@ fn half_is_exact<T: Element<Acc = f32>>(
         for store in store {
             let mut found = vec![T::default(); 4];
             // SAFETY: there are four elements on either side; a plain store requires no alignment.
-            unsafe { store(found.as_mut_ptr(), F32x4::load(four.as_ptr())) };
+            unsafe { store(found.as_mut_ptr(), V::load(four.as_ptr())) };
             assert_same(&found, &expected, false, "store");
         }
     }
 }
 
-#[test]
-fn half_precision_rounds_as_the_half_crate_does() {
-    half_is_exact(f16::from_bits, Neon::load_f16, [Neon::store_f16, Neon::stream_f16]);
-    half_is_exact(bf16::from_bits, Neon::load_bf16, [Neon::store_bf16, Neon::stream_bf16]);
+/// The vectors have four f32.
+pub fn half_precision_rounds_as_the_half_crate_does<S: Simd>() {
+    half_is_exact(f16::from_bits, S::load_f16, [S::store_f16, S::stream_f16]);
+    half_is_exact(bf16::from_bits, S::load_bf16, [S::store_bf16, S::stream_bf16]);
 }
 
 const ROWS: usize = 11;
@@ -298,7 +303,7 @@ impl<T: Element> Case<T> {
     }
 }
 
-fn kernels_are_scalar<T: Element>() {
+fn kernels_are_scalar<T: Element, S: Simd>() {
     for n in [1, 3, 4, 5, 64, 255, 1024, 2500] {
         let case = Case::<T>::new(n);
         for choice in 0..16 {
@@ -306,23 +311,22 @@ fn kernels_are_scalar<T: Element>() {
             let mode = Mode { centered: bit(0), other: bit(1), per_row: bit(2), stream: bit(3) };
             let what = |of: &str| format!("{of}, n = {n}, {mode:?}");
             let (expected, stats) = case.forward::<Scalar>(mode);
-            let (found, found_stats) = case.forward::<Neon>(mode);
+            let (found, found_stats) = case.forward::<S>(mode);
             assert_same(&found.concat(), &expected.concat(), true, &what("forward"));
             assert_same(&found_stats.concat(), &stats.concat(), true, &what("statistics"));
             // Backward's x has the statistics of a forward pass without a residual.
             let (_, mut stats) = case.forward::<Scalar>(Mode { other: false, ..mode });
             let (expected, expected_sums) = case.backward::<Scalar>(mode, &mut stats);
-            let (found, found_sums) = case.backward::<Neon>(mode, &mut stats);
+            let (found, found_sums) = case.backward::<S>(mode, &mut stats);
             assert_same(&found, &expected, true, &what("dx"));
             assert_same(&found_sums.concat(), &expected_sums.concat(), true, &what("sums"));
         }
     }
 }
 
-#[test]
-fn kernels_give_the_bits_of_the_scalar_path() {
-    kernels_are_scalar::<f32>();
-    kernels_are_scalar::<f64>();
-    kernels_are_scalar::<f16>();
-    kernels_are_scalar::<bf16>();
+pub fn kernels_give_the_bits_of_the_scalar_path<S: Simd>() {
+    kernels_are_scalar::<f32, S>();
+    kernels_are_scalar::<f64, S>();
+    kernels_are_scalar::<f16, S>();
+    kernels_are_scalar::<bf16, S>();
 }

@@ -1,0 +1,124 @@
+//! The norm of a layer of the MLP, with its statistics.
+
+use crate::error::Error;
+use layernorm::batch_norm::{self, BatchConfig, Moments, Momentum, Running, RunningVariance};
+use layernorm::{Affine, Context, Float, Gradients, NormConfig, Saved, View, ViewMut, layer_norm, rms_norm};
+
+/// Which norm a network has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NormKind {
+    None,
+    Batch,
+    Layer,
+    Rms,
+}
+
+impl NormKind {
+    pub(crate) const NAMES: [(&'static str, NormKind); 4] =
+        [("none", NormKind::None), ("batch", NormKind::Batch), ("layer", NormKind::Layer), ("rms", NormKind::Rms)];
+}
+
+/// ε of all norms.
+const EPS: f64 = 1e-5;
+
+/// Weight of a batch in the running statistics, as in PyTorch.
+const MOMENTUM: f64 = 0.1;
+
+/// A norm over rows of `width` units. γ and β belong to the layer's parameters.
+#[derive(Debug)]
+pub(super) struct Norm<A> {
+    kind: NormKind,
+    width: usize,
+    saved: Saved<A>,
+    running_mean: Vec<A>,
+    running_var: Vec<A>,
+}
+
+/// γ and β of a layer, or their gradients.
+pub(super) struct Pair<T> {
+    pub(super) gain: T,
+    pub(super) bias: T,
+}
+
+impl<A: Float> Norm<A> {
+    pub(super) fn new(kind: NormKind, width: usize) -> Self {
+        let (running_mean, running_var) = (vec![A::ZERO; width], vec![A::ONE; width]);
+        Norm { kind, width, saved: Saved::default(), running_mean, running_var }
+    }
+
+    fn affine<'a>(&self, parameters: &Pair<&'a [A]>) -> Result<Affine<'a, A>, Error> {
+        let width = [self.width];
+        Ok(Affine::new(View::new(parameters.gain, &width)?, View::new(parameters.bias, &width)?))
+    }
+
+    /// Computes a = norm(z) in training.
+    pub(super) fn train(&mut self, z: &[A], a: &mut [A], p: &Pair<&[A]>, cx: &mut Context) -> Result<(), Error> {
+        let shape = [z.len() / self.width, self.width];
+        let affine = self.affine(p)?;
+        let (from, to) = (View::new(z, &shape)?, ViewMut::new(a, &shape)?);
+        let statistics = if self.kind == NormKind::Batch { self.width } else { shape[0] };
+        self.saved.try_resize(statistics)?;
+        match self.kind {
+            NormKind::Batch => {
+                // A single sample has no unbiased variance.
+                let variance = if shape[0] == 1 { RunningVariance::Biased } else { RunningVariance::Unbiased };
+                let (mean, var) = (&mut self.running_mean[..], &mut self.running_var[..]);
+                let running = Running { mean, var, momentum: Momentum::Exponential(MOMENTUM), variance };
+                let config = BatchConfig { affine, eps: EPS };
+                batch_norm::forward_running(from, to, self.saved.as_mut(), running, &config, cx)?;
+            }
+            _ => self.rows(from, to, affine, cx)?,
+        }
+        Ok(())
+    }
+
+    /// Computes a = norm(z) as at inference: batch norm takes the running statistics.
+    pub(super) fn infer(&mut self, z: &[A], a: &mut [A], p: &Pair<&[A]>, cx: &mut Context) -> Result<(), Error> {
+        let shape = [z.len() / self.width, self.width];
+        let affine = self.affine(p)?;
+        let (from, to) = (View::new(z, &shape)?, ViewMut::new(a, &shape)?);
+        if self.kind == NormKind::Batch {
+            let moments = Moments { mean: &self.running_mean, var: &self.running_var };
+            return Ok(batch_norm::infer(from, to, moments, &BatchConfig { affine, eps: EPS }, cx)?);
+        }
+        self.saved.try_resize(shape[0])?;
+        self.rows(from, to, affine, cx)
+    }
+
+    fn rows(&mut self, from: View<A>, to: ViewMut<A>, affine: Affine<A>, cx: &mut Context) -> Result<(), Error> {
+        let config = NormConfig::new().affine(affine).eps(EPS);
+        let stats = Some(self.saved.as_mut());
+        match self.kind {
+            NormKind::Rms => rms_norm::forward(from, to, stats, &config, cx)?,
+            _ => layer_norm::forward(from, to, stats, &config, cx)?,
+        }
+        Ok(())
+    }
+
+    /// Computes dz and the gradients of γ and β after [`Norm::train`] on the same z.
+    pub(super) fn backward(
+        &mut self,
+        z: &[A],
+        da: &[A],
+        dz: &mut [A],
+        p: &Pair<&[A]>,
+        d: Pair<&mut [A]>,
+        cx: &mut Context,
+    ) -> Result<(), Error> {
+        let (shape, width) = ([z.len() / self.width, self.width], [self.width]);
+        let affine = self.affine(p)?;
+        let gradients = Gradients {
+            input: Some(ViewMut::new(dz, &shape)?),
+            weight: Some(ViewMut::new(d.gain, &width)?.into()),
+            bias: Some(ViewMut::new(d.bias, &width)?.into()),
+        };
+        let (x, dy, stats) = (View::new(z, &shape)?, View::new(da, &shape)?, self.saved.as_ref());
+        let config = NormConfig::new().affine(affine).eps(EPS);
+        match self.kind {
+            NormKind::Batch => batch_norm::backward(x, dy, stats, gradients, &BatchConfig { affine, eps: EPS }, cx)?,
+            NormKind::Rms => rms_norm::backward(x, dy, stats, gradients, &config, cx)?,
+            _ => layer_norm::backward(x, dy, stats, gradients, &config, cx)?,
+        }
+        Ok(())
+    }
+}
