@@ -274,5 +274,5 @@ def test_tensors_elsewhere_are_refused():
         F.layer_norm(gpu.half(), (4,), torch.ones(4, device="cuda", dtype=torch.bfloat16))
     with pytest.raises(TypeError, match="input: expected float16"):
         F.layer_norm(gpu.int(), (4,))
-    with pytest.raises(ValueError, match="4 channels cannot be in 3 groups"):
+    with pytest.raises(ValueError, match="4 channels cannot be split into 3 groups"):
         F.group_norm(gpu, 3)
