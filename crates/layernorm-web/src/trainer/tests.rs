@@ -78,22 +78,24 @@ fn gradients_of_the_lstm_are_finite_differences() {
     }
 }
 
-/// Two classes of points on two rings, which no linear layer can tell apart.
-fn rings(count: usize, seed: u64) -> (Vec<f32>, Vec<u8>) {
+/// Two classes of points that no linear layer can tell apart: those on two rings for the MLP; for the LSTM those whose
+/// two numbers have the same sign, because the paper's cell sees no more than the sign of a single input.
+fn points(network: &str, count: usize, seed: u64) -> (Vec<f32>, Vec<u8>) {
     let mut random = SplitMix64::new(seed);
     let mut x = Vec::new();
     let labels = (0..count).map(|i| {
         let radius = if i % 2 == 0 { 0.5 } else { 1.5 } + 0.2 * random.uniform();
         let angle = std::f64::consts::TAU * random.uniform();
-        x.extend([(radius * angle.cos()) as f32, (radius * angle.sin()) as f32]);
-        (i % 2) as u8
+        let point = [(radius * angle.cos()) as f32, (radius * angle.sin()) as f32];
+        x.extend(point);
+        if network == "mlp" { (i % 2) as u8 } else { u8::from(point[0] * point[1] > 0.0) }
     });
     let labels = labels.collect();
     (x, labels)
 }
 
 fn options(network: &str, norm: &str, batch: f64) -> Vec<(String, Value)> {
-    let ((x, labels), (test_x, test_labels)) = (rings(256, 1), rings(128, 2));
+    let ((x, labels), (test_x, test_labels)) = (points(network, 256, 1), points(network, 128, 2));
     let data = Value::object([
         ("x", Value::Floats(x)),
         ("labels", Value::Bytes(labels)),

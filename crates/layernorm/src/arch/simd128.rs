@@ -384,7 +384,7 @@ mod tests {
             let (a, b) = (float(), float());
             fuse(a, b, float());
             // Cancellation: the sum is a rounding error of the product, or a few units.
-            let product = -(a * b).to_bits().cast_signed();
+            let product = (-(a * b)).to_bits().cast_signed();
             (-2..=2).for_each(|units| fuse(a, b, f32::from_bits(product.wrapping_add(units).cast_unsigned())));
         }
         for (a, b, c) in against_scalar::triples(&against_scalar::f32_values()) {
