@@ -188,7 +188,7 @@ impl<A: Float> Layer<A> {
         let Scratch { da, dz, dx, across } = scratch;
         std::mem::swap(da, dx);
         if self.hidden {
-            let rectified = da.iter_mut().zip(numbers.activation()).filter(|(_, a)| !(**a > A::ZERO));
+            let rectified = da.iter_mut().zip(numbers.activation()).filter(|(_, a)| **a <= A::ZERO);
             rectified.for_each(|(da, _)| *da = A::ZERO);
         }
         let (dlinear, dnorm) = gradients.split_at_mut(self.gain.start);
