@@ -50,7 +50,7 @@ pub unsafe fn dispatch<K: Kernel>(isa: MachineIsa, kernel: K) -> K::Output {
     unsafe { isa.run(kernel) }
 }
 
-/// Computes the matrix product C = A·B for B `[K, n]` and C `[rows, n]`: see [`crate::kernels::product`]. Fails if the
+/// Computes the matrix product C = A·B for B `[K, n]` and C `[rows, n]`. Fails if the
 /// lengths do not fit together.
 pub fn product<A: Float>(isa: MachineIsa, a: Left<A>, b: &[A], c: &mut [A], n: usize) -> Result<(), crate::Error> {
     let kernel = crate::kernels::product::Product::new(a, b, c, n)?;
