@@ -1,4 +1,4 @@
-//! JSON for the page: short numbers, and nothing that could close the enclosing `<script>` element.
+//! JSON for the page, with short numbers.
 
 use std::io::{self, Write};
 
@@ -28,11 +28,9 @@ impl Formatter for Short {
     }
 }
 
-/// Converts `value` to JSON that is safe inside a `<script>` element: `<` occurs in JSON only within strings, and is
-/// escaped.
-pub(super) fn for_script(value: &impl Serialize) -> serde_json::Result<String> {
+/// Converts `value` to JSON.
+pub(super) fn text(value: &impl Serialize) -> serde_json::Result<String> {
     let mut bytes = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut bytes, Short))?;
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(text.replace('<', "\\u003c"))
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -6,6 +6,7 @@
 mod chart;
 mod finding;
 mod json;
+mod packed;
 mod page;
 mod story;
 #[cfg(test)]
@@ -22,7 +23,7 @@ pub use finding::{Evidence, Finding, Paired, Side, Verdict, Verdicts};
 pub use story::{About, Report, RunRow, Story, SummaryRow};
 
 /// Maximum size of the page in bytes: reports are mailed and opened on phones.
-pub const LARGEST: usize = 12 * 1000 * 1000;
+pub const LARGEST: usize = 4 * 1000 * 1000;
 
 /// Why a report could not be made.
 #[derive(Debug)]
@@ -77,7 +78,7 @@ impl std::error::Error for Error {
 /// # Errors
 /// [`Error::Json`], or [`Error::TooLarge`] over [`LARGEST`] bytes.
 pub fn html(report: &Report) -> Result<String, Error> {
-    let data = json::for_script(report).map_err(Error::Json)?;
+    let data = json::text(report).map_err(Error::Json)?;
     let page = page::join(&report.title, &data);
     if page.len() > LARGEST {
         return Err(Error::TooLarge { bytes: page.len(), largest: LARGEST });

@@ -1,21 +1,54 @@
 //! The page's files, and how they are joined.
 
+use super::packed;
+
 const TEMPLATE: &str = include_str!("page/page.html");
 
-const STYLE: [&str; 3] =
-    [include_str!("page/style.css"), include_str!("page/charts.css"), include_str!("page/print.css")];
+const STYLE: [&str; 15] = [
+    include_str!("page/style.css"),
+    include_str!("page/hero.css"),
+    include_str!("page/course/course.css"),
+    include_str!("page/charts.css"),
+    include_str!("page/course/01-why.css"),
+    include_str!("page/course/02-steps.css"),
+    include_str!("page/course/03-axes.css"),
+    include_str!("page/course/04-affine.css"),
+    include_str!("page/course/05-backward.css"),
+    include_str!("page/course/06-blind.css"),
+    include_str!("page/course/07-time.css"),
+    include_str!("page/course/08-blocks.css"),
+    include_str!("page/course/09-play.css"),
+    include_str!("page/course/10-choose.css"),
+    include_str!("page/print.css"),
+];
+
+/// The chapters' texts, in reading order.
+const CHAPTERS: [&str; 10] = [
+    include_str!("page/course/01-why.html"),
+    include_str!("page/course/02-steps.html"),
+    include_str!("page/course/03-axes.html"),
+    include_str!("page/course/04-affine.html"),
+    include_str!("page/course/05-backward.html"),
+    include_str!("page/course/06-blind.html"),
+    include_str!("page/course/07-time.html"),
+    include_str!("page/course/08-blocks.html"),
+    include_str!("page/course/09-play.html"),
+    include_str!("page/course/10-choose.html"),
+];
 
 /// Creates the namespace `lab`; comes first and outside any block.
 const CORE: &str = include_str!("page/core.js");
 
 /// Each file is wrapped in a block to keep its names local; they share `lab`. The last one starts the page.
-const SCRIPTS: [&str; 23] = [
+const SCRIPTS: [&str; 39] = [
     include_str!("page/format.js"),
     include_str!("page/state.js"),
     include_str!("page/scale.js"),
     include_str!("page/looks.js"),
     include_str!("page/plot.js"),
     include_str!("page/player.js"),
+    include_str!("page/compute.js"),
+    include_str!("page/save.js"),
     include_str!("page/charts/lines.js"),
     include_str!("page/charts/frames.js"),
     include_str!("page/charts/heatmaps.js"),
@@ -32,18 +65,40 @@ const SCRIPTS: [&str; 23] = [
     include_str!("page/findings.js"),
     include_str!("page/story.js"),
     include_str!("page/runs.js"),
+    include_str!("page/course/kit.js"),
+    include_str!("page/course/exercise.js"),
+    include_str!("page/course/course.js"),
+    include_str!("page/course/hero.js"),
+    include_str!("page/course/01-why.js"),
+    include_str!("page/course/02-steps.js"),
+    include_str!("page/course/03-axes.js"),
+    include_str!("page/course/04-affine.js"),
+    include_str!("page/course/05-backward.js"),
+    include_str!("page/course/06-blind.js"),
+    include_str!("page/course/07-time.js"),
+    include_str!("page/course/08-blocks.js"),
+    include_str!("page/course/09-play.js"),
+    include_str!("page/course/10-choose.js"),
     include_str!("page/main.js"),
 ];
+
+/// What a worker runs, after the engine's script.
+const WORKER: &str = include_str!("page/worker.js");
 
 /// Fills the template in one pass: inserted text is not searched for placeholders.
 pub(super) fn join(title: &str, data: &str) -> String {
     let script = SCRIPTS.iter().fold(format!("\"use strict\";\n{CORE}"), |all, file| all + "{\n" + file + "}\n");
-    let mut page = String::with_capacity(TEMPLATE.len() + script.len() + data.len() + 64 * 1024);
+    let mut page = String::with_capacity(TEMPLATE.len() + script.len() + data.len() + 1024 * 1024);
     for piece in TEMPLATE.split("%%") {
         match piece {
             "TITLE" => page.push_str(&escape(title)),
             "STYLE" => STYLE.iter().for_each(|sheet| page.push_str(sheet)),
-            "DATA" => page.push_str(data),
+            "CHAPTERS" => CHAPTERS.iter().for_each(|chapter| page.push_str(chapter)),
+            "DATA" => page.push_str(&packed::text(data.as_bytes())),
+            "MODULE" => page.push_str(packed::module()),
+            "DIGITS" => page.push_str(packed::digits()),
+            "ENGINE" => page.push_str(layernorm_web::SCRIPT),
+            "WORKER" => page.push_str(WORKER),
             "SCRIPT" => page.push_str(&script),
             text => page.push_str(text),
         }

@@ -1,5 +1,6 @@
 // The frame around a chart: heading, chart, caption, notes on missing values, and the data as a table.
 const figures = [];
+const byBody = new WeakMap();
 const MOST_ROWS = 400;
 const PAPER = 660; // text width in print
 
@@ -42,31 +43,54 @@ lab.figure = function (chart, story, number) {
   const body = lab.el("div", { class: "picture" }, picture.empty ? lab.el("p", { class: "empty" }, picture.empty) : picture.parts);
   const link = lab.el("a", { class: "anchor", href: `#view=${encodeURIComponent(`${story.id}/${chart.id}`)}`, "aria-label": `Link to figure ${number}` }, `Figure ${number}`);
   const notes = (picture.notes ?? []).map((note) => lab.el("p", { class: "remark" }, note));
+  const table = picture.table && !picture.empty ? picture.table : null;
+  const below = lab.el("div", { class: "figure-foot" });
   const node = lab.el("figure", { class: `chart ${chart.kind}`, id: lab.place(`${story.id}/${chart.id}`), "data-kind": chart.kind, "data-empty": picture.empty ? "" : null },
-    lab.el("h3", {}, link, " ", chart.title), body, lab.el("figcaption", {}, chart.see), notes, picture.table && !picture.empty ? dataTable(picture, chart.title) : null);
+    lab.el("h3", {}, link, " ", chart.title), body, lab.el("figcaption", {}, chart.see), notes, below);
+  if (table) below.append(dataTable(picture, chart.title));
+  if (!picture.empty) below.append(lab.saveButtons(body, chart.title, `${story.id}-${chart.id}`, table));
   const draw = (to) => {
     if (to <= 0 || to === width) return;
     width = to;
     picture.draw?.(width);
   };
-  figures.push({ body, draw, again: () => width > 0 && picture.draw?.(width), restore: () => picture.restore?.() });
+  const one = { body, near: false, fresh: true, draw, again: () => width > 0 && picture.draw?.(width), restore: () => picture.restore?.() };
+  figures.push(one);
+  byBody.set(body, one);
   return node;
 };
 
-const fit = () => figures.forEach(({ body, draw }) => draw(Math.floor(body.clientWidth)));
+const fit = () => figures.forEach(({ body, near, draw }) => near && draw(Math.floor(body.clientWidth)));
+const resized = new ResizeObserver(() => requestAnimationFrame(fit));
+// A figure is drawn when it comes near the window.
+const seen = new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    if (!isIntersecting) continue;
+    seen.unobserve(target);
+    const one = byBody.get(target);
+    one.near = true;
+    one.draw(Math.floor(target.clientWidth));
+    resized.observe(target);
+  }
+}, { rootMargin: "900px 0px" });
 
-// Draws every figure, and redraws it when its size, the theme or the hash changes.
-lab.drawFigures = function () {
-  fit();
-  const watch = new ResizeObserver(() => requestAnimationFrame(fit));
-  figures.forEach(({ body }) => watch.observe(body));
-  lab.state.onChange(() => figures.forEach(({ restore, again }) => { restore(); again(); }));
-};
+// Draws each new figure as soon as it comes near the window, and redraws it when its size, the theme or the hash changes.
+lab.drawFigures = () => figures.filter(({ fresh }) => fresh).forEach((one) => { one.fresh = false; seen.observe(one.body); });
 lab.redrawFigures = () => figures.forEach(({ again }) => again());
+lab.state.onChange(() => figures.forEach(({ restore, again }) => { restore(); again(); }));
+
+// Draws all figures now, wherever they are: for print, and for checks of the whole page.
+lab.drawAll = function (to = null) {
+  figures.forEach((one) => {
+    one.near = true;
+    one.draw(to ?? Math.floor(one.body.clientWidth));
+  });
+};
 
 addEventListener("beforeprint", () => {
   document.documentElement.dataset.print = "";
-  figures.forEach(({ draw, again }) => { draw(PAPER); again(); });
+  lab.drawAll(PAPER);
+  lab.redrawFigures();
 });
 addEventListener("afterprint", () => {
   delete document.documentElement.dataset.print;

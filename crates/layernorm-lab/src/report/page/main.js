@@ -1,7 +1,9 @@
-// Builds the page once, then follows changes of the URL hash.
-const report = JSON.parse(document.getElementById("report").textContent);
+// Builds the page once, then follows changes of the URL hash: the first screen, the course, the studies, how it was made.
 const root = document.documentElement;
-const stories = report.stories ?? [];
+let report = null;
+let stories = [];
+let all = []; // every question with its story
+lab.hasStory = (id) => stories.some((story) => story.id === id);
 
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
 const theme = () => (["light", "dark"].includes(lab.state.get("theme")) ? lab.state.get("theme") : systemDark.matches ? "dark" : "light");
@@ -38,17 +40,6 @@ addEventListener("click", (event) => {
 });
 
 const goto = (place, ...children) => lab.el("a", { href: `#view=${encodeURIComponent(place)}` }, ...children);
-
-function head() {
-  const { about } = report;
-  return lab.el("header", { class: "head" },
-    lab.el("div", { class: "tools" }, linkButton, themeButton),
-    lab.el("h1", {}, report.title),
-    lab.el("p", { class: "about" }, [about.program, about.machine, about.made].filter(Boolean).join(" · ")),
-    about.command ? lab.command(about.command) : null);
-}
-
-const all = stories.flatMap((story) => (story.findings ?? []).map((finding) => ({ story, finding })));
 
 // The questions with a verdict, each with a link to its study.
 function questions(verdict) {
@@ -102,8 +93,34 @@ function summary() {
 }
 
 const wideScreen = matchMedia("(min-width: 76rem)");
-const contentsBox = lab.el("details", {}, lab.el("summary", {}, "Contents"),
-  lab.el("ol", {}, stories.map((story) => lab.el("li", {}, goto(story.id, story.title, " ", lab.marks(story.findings ?? [])))), lab.el("li", { class: "plain" }, goto("runs", "All runs"))));
+const contentsBox = lab.el("details", {}, lab.el("summary", {}, "Contents"));
+const group = (name, view, items) => [lab.el("h2", { class: "contents-group" }, goto(view, name)), lab.el("ol", {}, items)];
+
+function fillContents(chapters) {
+  const progress = new Map();
+  const chapter = (section) => {
+    const mark = lab.el("span", { class: "done-mark" });
+    progress.set(section.dataset.chapter, mark);
+    return lab.el("li", {}, goto(section.dataset.chapter, section.querySelector("h2").lastChild.textContent, " ", mark));
+  };
+  const counted = lab.el("p", { class: "progress-line", "aria-live": "polite" });
+  contentsBox.append(
+    ...group("Learn", "why", chapters.map(chapter)), counted,
+    ...group("Evidence", "evidence", [...stories.map((story) => lab.el("li", {}, goto(story.id, story.title, " ", lab.marks(story.findings ?? [])))), lab.el("li", { class: "plain" }, goto("runs", "All runs"))]),
+    ...group("How it was made", "made", []));
+  const show = () => {
+    const { solved, all: count, of } = lab.progress();
+    counted.textContent = count ? `${solved} of ${lab.count(count, "exercise")} solved` : "";
+    progress.forEach((mark, id) => {
+      const here = of(id);
+      const done = here.filter((one) => one.solved).length;
+      mark.textContent = done ? (done === here.length ? "✓" : `${done}/${here.length}`) : "";
+    });
+  };
+  lab.onProgress(show);
+  show();
+}
+
 function closeContents() {
   contentsBox.open = wideScreen.matches;
 }
@@ -126,19 +143,77 @@ function followReading(sections) {
   }, { passive: true });
 }
 
-function start() {
-  const sections = [...stories.map((story, index) => lab.story(story, index + 1)), lab.runs(report.runs ?? [])];
-  const foot = lab.el("footer", {}, `Made with ${report.about.program} on ${report.about.made}. This file is self-contained and works offline.`);
-  document.getElementById("page").append(lab.el("nav", { class: "contents", "aria-label": "Contents" }, contentsBox), lab.el("main", {}, head(), summary(), ...sections, foot));
+// The heading of the studies: what they found, with what and when.
+function evidence() {
+  const { about } = report;
+  return lab.el("section", { class: "evidence-head", id: lab.place("evidence"), "data-story": "evidence", "aria-labelledby": "evidence-title" },
+    lab.el("h2", { id: "evidence-title", tabindex: "-1", class: "part-title" }, "Evidence"),
+    lab.el("p", { class: "lead" }, `The claims about layer normalization, tested on small networks. ${report.title}.`),
+    lab.el("p", { class: "about" }, [about.program, about.machine, about.made].filter(Boolean).join(" · ")),
+    about.command ? lab.command(about.command) : null);
+}
+
+const CHECKED = { seed: 1, cases: 200 };
+
+// What computes this page, and how a reader can check it.
+function made() {
+  const digits = lab.el("output", { class: "checksum" }, "computing …");
+  lab.compute("checksum", CHECKED).then((text) => { digits.textContent = text; }, (error) => { digits.textContent = error.message; });
+  return lab.el("section", { class: "made", id: lab.place("made"), "data-story": "made", "aria-labelledby": "made-title" },
+    lab.el("h2", { id: "made-title", tabindex: "-1", class: "part-title" }, "How it was made"),
+    lab.el("p", {}, "This is one file. It needs no network, and it sends nothing. Every number in a live figure is computed in your browser by the Rust code of the layernorm library, compiled to WebAssembly, in a worker. The norms and recurrent cells have the bits of the native library: your browser has just computed the checksum of ", String(CHECKED.cases), " random cases, and this command prints the same digits on any machine:"),
+    lab.command(`layernorm verify --checksum --seed ${CHECKED.seed} --cases ${CHECKED.cases}`),
+    lab.el("p", {}, "Checksum computed here: ", digits),
+    lab.el("p", {}, "The studies were trained with ", report.about.program, " on ", report.about.made, ". Their records are kept beside the report, and the same settings give the same records, bit for bit."),
+    lab.el("p", { class: "remark" }, "Handwritten digits: MNIST by Yann LeCun and Corinna Cortes, CC BY-SA 3.0; those in the playground have 14 × 14 pixels with 16 levels of gray. The program is licensed under MIT or Apache-2.0."));
+}
+
+const BUSY = 12; // milliseconds of work after which the browser may do something else
+const rest = () => new Promise((done) => setTimeout(done));
+
+// Appends what `makers` return, in slices that keep the page responsive.
+async function append(main, makers) {
+  const made = [];
+  let since = performance.now();
+  for (const make of makers) {
+    const node = make();
+    main.append(node);
+    made.push(node);
+    if (performance.now() - since < BUSY) continue;
+    await rest();
+    since = performance.now();
+  }
+  return made;
+}
+
+async function start() {
+  root.dataset.theme = theme();
+  report = JSON.parse(new TextDecoder().decode(await lab.unpack("report")));
+  stories = report.stories ?? [];
+  all = stories.flatMap((story) => (story.findings ?? []).map((finding) => ({ story, finding })));
+  const main = lab.el("main", {});
+  const course = lab.course();
+  document.getElementById("page").append(
+    lab.hero({ tools: [linkButton, themeButton], studies: stories.length, questions: all.length }),
+    lab.el("nav", { class: "contents", "aria-label": "Contents" }, contentsBox), main);
+  main.append(...course);
+  fillContents(course);
   closeContents();
   wideScreen.addEventListener("change", closeContents);
   lab.drawFigures();
   paint();
+  root.dataset.usable = String(Math.round(performance.now()));
+  await rest();
+  const sections = await append(main, [evidence, summary, ...stories.map((story, index) => () => lab.story(story, index + 1)), () => lab.runs(report.runs ?? []), made]);
+  lab.drawFigures();
   systemDark.addEventListener("change", paint);
   const place = lab.state.get("view");
   if (place) show(place, false);
-  followReading(sections);
+  followReading([...course, ...sections].filter((section) => section.dataset.story));
   lab.state.onChange(() => { paint(); if (lab.state.get("view")) show(lab.state.get("view")); });
   root.dataset.ready = "";
 }
-start();
+start().catch((error) => {
+  document.getElementById("page").append(lab.el("p", { class: "noscript" }, `This page could not start: ${error.message}. It needs a browser of 2023 or later.`));
+  throw error;
+});

@@ -1,0 +1,99 @@
+// Exercises: a question with a check that says what is wrong, a hint and a solution. The answers are in the page's hash.
+//
+//   { id, kind: "choice", options: [{ text, right, why }] }
+//   { id, kind: "numbers", labels: ["mean"], answer: [2.5], tolerance: 0.01, mistakes: [{ answer: [...], why }], why }
+//   { id, kind: "task", check: async () => ({ right, why }), button: "Check" }         something to do in a figure
+//
+// `hint` and `solution` are texts. Numbers may have `mistake(values)`, which returns a text about a wrong answer, or null.
+const exercises = [];
+const watchers = [];
+lab.progress = () => ({ solved: exercises.filter(({ solved }) => solved).length, all: exercises.length, of: (chapter) => exercises.filter((one) => one.chapter === chapter) });
+lab.onProgress = (changed) => watchers.push(changed);
+
+const near = (found, wanted, tolerance) => found.length === wanted.length && found.every((value, at) => Math.abs(value - wanted[at]) <= tolerance);
+
+// Each kind returns { node, restore(), check() }; check() promises { right, why } or null if nothing was answered.
+const KINDS = {
+  choice({ options }, { get, set }, changed) {
+    const name = lab.id("answer");
+    const inputs = options.map((_, index) => lab.el("input", { type: "radio", name, onchange: () => { set(String(index)); changed(true); } }));
+    const labels = options.map(({ text }, index) => lab.el("label", { class: "option" }, inputs[index], lab.el("span", {}, text)));
+    const chosen = () => { const at = get("") === "" ? NaN : Number(get("")); return options[at] ? at : null; };
+    return {
+      node: lab.el("div", { class: "answers", role: "radiogroup" }, labels),
+      instant: true,
+      restore: () => inputs.forEach((input, index) => { input.checked = index === chosen(); }),
+      check() {
+        const at = chosen();
+        labels.forEach((label, index) => {
+          label.classList.toggle("right", at === index && options[index].right === true);
+          label.classList.toggle("wrong", at === index && !options[index].right);
+        });
+        return at === null ? null : { right: options[at].right === true, why: options[at].why };
+      },
+    };
+  },
+  numbers({ labels, answer, tolerance = 0.005, mistakes = [], mistake = null, why = "" }, { get, set }, changed) {
+    const inputs = labels.map((label) => lab.el("input", { type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false", "aria-label": label,
+      oninput: () => { set(inputs.map((input) => input.value.trim().replaceAll("_", "")).join("_")); changed(false); },
+      onkeydown: (event) => { if (event.key === "Enter") changed(true); } }));
+    const wanted = () => (typeof answer === "function" ? answer() : answer);
+    return {
+      node: lab.el("div", { class: "answers fields-row" }, labels.map((label, at) => lab.el("label", {}, lab.el("span", {}, label), inputs[at]))),
+      restore: () => get("").split("_").forEach((words, at) => { if (inputs[at]) inputs[at].value = words; }),
+      async check() {
+        if (inputs.every((input) => input.value.trim() === "")) return null;
+        const found = inputs.map((input) => lab.readNumber(input.value));
+        const missing = found.findIndex((value) => value === null);
+        if (missing >= 0) return { right: false, why: `${labels[missing]}: a number is missing. Write it like 1.25 or −0.5.` };
+        const right = await wanted();
+        if (near(found, right, tolerance)) return { right: true, why };
+        const known = mistakes.find((one) => near(found, one.answer, tolerance));
+        const wrong = found.map((value, at) => (Math.abs(value - right[at]) <= tolerance ? null : labels[at])).filter(Boolean);
+        return { right: false, why: known?.why ?? mistake?.(found) ?? (labels.length > 1 ? `Not yet: check ${wrong.join(", ")}.` : "Not yet.") };
+      },
+    };
+  },
+  task({ check }) {
+    return { node: null, restore() {}, check };
+  },
+};
+
+function feedback(node, result) {
+  node.className = result === null ? "feedback" : `feedback ${result.right ? "right" : "wrong"}`;
+  node.textContent = result === null ? "" : `${result.right ? "✓ Correct." : "✕"} ${result.why ?? ""}`;
+}
+
+// Adds the answer, the buttons and the feedback to an element that has the question.
+lab.exercise = function (element, chapter, options, number) {
+  const key = `${chapter}.${options.id}`;
+  const slot = { get: (fallback) => lab.state.get(key, fallback), set: (value) => lab.state.set(key, value) };
+  const told = lab.el("p", { class: "feedback", "aria-live": "polite" });
+  const one = { chapter, id: options.id, solved: false, element, check: (loud) => check(loud) };
+  const kind = KINDS[options.kind](options, slot, (now) => (now ? check(true) : feedback(told, null)));
+  async function check(loud) {
+    const result = await kind.check();
+    if (loud || result?.right) feedback(told, result ?? { right: false, why: "Answer first." });
+    if (result?.right && options.kind === "task") slot.set("done");
+    one.solved = result?.right === true || (one.solved && options.kind === "task");
+    element.toggleAttribute("data-solved", one.solved);
+    watchers.forEach((watcher) => watcher());
+  }
+  function restore() {
+    kind.restore();
+    one.solved = false;
+    if (options.kind === "task") {
+      one.solved = slot.get("") === "done";
+      element.toggleAttribute("data-solved", one.solved);
+    } else if (slot.get("") !== "") check(true);
+    else feedback(told, null);
+  }
+  const hint = options.hint ? lab.el("details", {}, lab.el("summary", {}, "Hint"), lab.el("p", {}, options.hint)) : null;
+  const solution = options.solution ? lab.el("details", { class: "solution-box" }, lab.el("summary", {}, "Solution"), lab.el("p", {}, options.solution)) : null;
+  const button = kind.instant ? null : lab.el("button", { type: "button", class: "check", onclick: () => check(true) }, options.button ?? "Check");
+  element.prepend(lab.el("h4", { class: "exercise-name" }, `Exercise ${number}`));
+  element.append(...[kind.node, button, told, hint || solution ? lab.el("div", { class: "help-row" }, hint, solution) : null].filter(Boolean));
+  exercises.push(one);
+  restore();
+  lab.state.onChange(restore);
+};

@@ -1,0 +1,211 @@
+// Controls of live figures. Each keeps its value in the page's hash through `view`, so that a link restores it.
+// A control has: node, value, set(value), restore().
+
+// A slider. `log` makes the slider's positions exponents of ten. `text(value)` labels the value.
+lab.slider = function (view, { name, label, min, max, step = 0.01, start, log = false, text = (value) => lab.number(value, 3), changed }) {
+  const output = lab.el("output", {});
+  const input = lab.el("input", { type: "range", min, max, step, oninput: () => { take(Number(input.value)); view.set(name, String(Number(input.value))); changed?.(control.value); } });
+  const control = {
+    node: lab.el("label", { class: "control slider" }, lab.el("span", { class: "control-name" }, label), input, output),
+    value: 0,
+    set(value) {
+      take(log ? Math.log10(value) : value);
+      view.set(name, String(Number(input.value)));
+      changed?.(control.value);
+    },
+    restore() {
+      const saved = Number(view.get(name, "x"));
+      take(lab.isNumber(saved) ? lab.clamp(saved, min, max) : log ? Math.log10(start) : start);
+    },
+  };
+  function take(position) {
+    input.value = String(position);
+    control.value = log ? 10 ** Number(input.value) : Number(input.value);
+    output.textContent = text(control.value);
+    input.setAttribute("aria-valuetext", text(control.value));
+  }
+  control.restore();
+  return control;
+};
+
+// One of a few options, as a row of radio buttons: options are [value, text] pairs.
+lab.options = function (view, { name, label, options, start = options[0][0], changed }) {
+  const group = lab.id("options");
+  const inputs = options.map(([value]) => lab.el("input", { type: "radio", name: group, value, onchange: () => { control.value = value; view.set(name, value); changed?.(value); } }));
+  const control = {
+    node: lab.el("fieldset", { class: "control segmented" }, lab.el("legend", { class: "control-name" }, label),
+      lab.el("div", { class: "segments" }, options.map(([, text], index) => lab.el("label", {}, inputs[index], lab.el("span", {}, text))))),
+    value: start,
+    set(value) {
+      mark(value);
+      view.set(name, value);
+      changed?.(value);
+    },
+    restore() {
+      const saved = view.get(name);
+      mark(options.some(([value]) => value === saved) ? saved : start);
+    },
+  };
+  function mark(value) {
+    control.value = value;
+    inputs.forEach((input) => { input.checked = input.value === value; });
+  }
+  control.restore();
+  return control;
+};
+
+// A choice from a longer list.
+lab.menu = function (view, { name, label, options, start = options[0][0], changed }) {
+  const select = lab.el("select", { onchange: () => { control.value = select.value; view.set(name, select.value); changed?.(select.value); } }, options.map(([value, text]) => lab.el("option", { value }, text)));
+  const control = {
+    node: lab.el("label", { class: "control menu" }, lab.el("span", { class: "control-name" }, label), select),
+    value: start,
+    set(value) {
+      control.value = select.value = value;
+      view.set(name, value);
+      changed?.(value);
+    },
+    restore() {
+      const saved = view.get(name);
+      control.value = select.value = options.some(([value]) => value === saved) ? saved : start;
+    },
+  };
+  control.restore();
+  return control;
+};
+
+// A switch.
+lab.toggle = function (view, { name, label, start = false, changed }) {
+  const input = lab.el("input", { type: "checkbox", role: "switch", onchange: () => { control.value = input.checked; view.set(name, input.checked ? "on" : "off"); changed?.(input.checked); } });
+  const control = {
+    node: lab.el("label", { class: "control toggle" }, input, lab.el("span", {}, label)),
+    value: start,
+    set(value) {
+      control.value = input.checked = value;
+      view.set(name, value ? "on" : "off");
+      changed?.(value);
+    },
+    restore() {
+      control.value = input.checked = { on: true, off: false }[view.get(name)] ?? start;
+    },
+  };
+  control.restore();
+  return control;
+};
+
+const readNumber = (words) => {
+  const number = Number(words.trim().replace("−", "-").replace(",", "."));
+  return words.trim() !== "" && lab.isNumber(number) && Math.abs(number) <= 1e30 ? number : null;
+};
+lab.readNumber = readNumber;
+
+// A table of numbers to edit: `start` is a list of rows; value is the same shape. Arrow keys move between cells.
+// `cell(row, column)` may return { class, title } for a cell, asked again by paint().
+lab.numbers = function (view, { name, label, start, rowNames = null, columnNames = null, cell = null, changed, focused = null }) {
+  const width = start[0].length;
+  const inputs = start.map((row, r) => row.map((_, c) => lab.el("input", { type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false", "aria-label": `${rowNames?.[r] ?? `row ${r + 1}`}, ${columnNames?.[c] ?? `column ${c + 1}`}`,
+    oninput: () => edit(r, c), onblur: () => tidy(r, c), onfocus: () => focused?.(r, c), onkeydown: (event) => walk(event, r, c) })));
+  const cells = inputs.map((row) => row.map((input) => lab.el("td", {}, input)));
+  const control = {
+    node: lab.el("table", { class: "numbers-edit", "aria-label": label },
+      columnNames ? lab.el("thead", {}, lab.el("tr", {}, rowNames ? lab.el("td", {}) : null, columnNames.map((text) => lab.el("th", { scope: "col" }, text)))) : null,
+      lab.el("tbody", {}, cells.map((row, r) => lab.el("tr", {}, rowNames ? lab.el("th", { scope: "row" }, rowNames[r]) : null, row)))),
+    cells,
+    value: start,
+    set(value) {
+      show(value);
+      save();
+      changed?.(control.value);
+    },
+    paint() {
+      if (!cell) return;
+      cells.forEach((row, r) => row.forEach((td, c) => {
+        const { class: name = "", title = "" } = cell(r, c) ?? {};
+        td.className = name;
+        td.title = title;
+      }));
+    },
+    restore() {
+      const saved = (view.get(name, "") || "").split("_").map(readNumber);
+      const whole = saved.length === start.length * width && saved.every((number) => number !== null);
+      show(whole ? start.map((row, r) => row.map((_, c) => saved[r * width + c])) : start);
+    },
+  };
+  function show(value) {
+    control.value = value.map((row) => [...row]);
+    inputs.forEach((row, r) => row.forEach((input, c) => { input.value = lab.number(value[r][c], 5).replace(/[\u202f]/g, ""); input.removeAttribute("aria-invalid"); }));
+    control.paint();
+  }
+  const save = () => view.set(name, control.value.flat().join("_"));
+  function edit(r, c) {
+    const number = readNumber(inputs[r][c].value);
+    if (number === null) {
+      inputs[r][c].setAttribute("aria-invalid", "true");
+      return;
+    }
+    inputs[r][c].removeAttribute("aria-invalid");
+    control.value[r][c] = number;
+    save();
+    changed?.(control.value);
+  }
+  function tidy(r, c) {
+    if (readNumber(inputs[r][c].value) !== null) return;
+    inputs[r][c].value = String(control.value[r][c]);
+    inputs[r][c].removeAttribute("aria-invalid");
+  }
+  function walk(event, r, c) {
+    const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], Enter: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key] ?? [0, 0];
+    const input = inputs[r][c];
+    // Left and right leave the cell only at the ends of its text.
+    if (right && (input.selectionStart !== input.selectionEnd || (right < 0 ? input.selectionStart > 0 : input.selectionEnd < input.value.length))) return;
+    const next = inputs[r + down]?.[c + right];
+    if ((!down && !right) || !next) return;
+    event.preventDefault();
+    next.focus();
+    next.select();
+  }
+  control.restore();
+  return control;
+};
+
+// The row of controls above a live figure.
+lab.controls = (...nodes) => lab.el("div", { class: "controls" }, nodes);
+
+// A live figure is made by `make(view)`, which returns what the charts of studies return:
+// { parts, draw(width), table(), notes, restore() }.
+lab.charts.live = (chart, view) => chart.make(view);
+
+// An error of a live figure, in its place.
+lab.trouble = function () {
+  const node = lab.el("p", { class: "empty trouble", hidden: true });
+  return {
+    node,
+    show(error) {
+      node.hidden = false;
+      node.textContent = `This could not be computed: ${error.message}`;
+    },
+    clear() {
+      node.hidden = true;
+    },
+  };
+};
+
+// Histogram counts of values in `bins` equal parts of [low, high]; values outside are counted at the ends.
+lab.histogram = function (values, low, high, bins) {
+  const counts = new Array(bins).fill(0);
+  for (const value of values) if (lab.isNumber(value)) counts[lab.clamp(Math.floor(((value - low) / (high - low)) * bins), 0, bins - 1)] += 1;
+  return { edges: Array.from({ length: bins + 1 }, (_, at) => low + ((high - low) * at) / bins), counts };
+};
+
+// Random numbers that are the same in every browser: mulberry32 and Box–Muller.
+lab.random = function (seed) {
+  let state = seed >>> 0;
+  const uniform = () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+  const normal = () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
+  return { uniform, normal };
+};
