@@ -60,7 +60,9 @@ pub fn all() -> Vec<&'static dyn Study> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::studies::Settings;
+    use crate::studies::tools::last_seed;
+    use crate::studies::{Common, RunPlan, Settings};
+    use serde::Deserialize;
 
     #[test]
     fn names_are_unique_and_fit_files() {
@@ -69,6 +71,11 @@ mod tests {
             assert!(study.question().ends_with('?'));
             assert_eq!(study.story(&[]).id, study.name());
             names.push(study.name().to_owned());
+            for settings in [Settings::default(), Settings { full: true, ..Settings::default() }] {
+                let seed = |plan: &RunPlan| Common::deserialize(&plan.header().settings).ok()?.seed;
+                let seeds = study.plan(&settings).iter().filter_map(seed).max();
+                assert!(seeds.is_none_or(|seed| seed == last_seed(study.name(), settings.full)), "{}", study.name());
+            }
             for settings in [Settings::default(), Settings { full: true, seeds: Some(1), ..Settings::default() }] {
                 let runs: Vec<String> = study.plan(&settings).iter().map(|plan| plan.run().to_owned()).collect();
                 assert!(runs.iter().all(|run| run.starts_with(study.name())), "{runs:?}");

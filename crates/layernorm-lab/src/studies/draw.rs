@@ -117,8 +117,14 @@ fn spec(size: &Size, norms: Norms, seed: u64, [train, validation, test]: [usize;
     spec
 }
 
-fn plans(study: &str, size: &Size, images: [usize; 3], settings: &Settings) -> Vec<RunPlan> {
-    let runs = tools::seeds(settings).flat_map(|seed| size.norms.iter().map(move |&norms| (seed, norms)));
+fn plans(
+    study: &str,
+    size: &Size,
+    images: [usize; 3],
+    seeds: impl Iterator<Item = u64>,
+    settings: &Settings,
+) -> Vec<RunPlan> {
+    let runs = seeds.flat_map(|seed| size.norms.iter().map(move |&norms| (seed, norms)));
     let plan = |(seed, norms): (u64, Norms)| {
         let drawing = Drawing {
             case: norms.name().to_owned(),
@@ -144,10 +150,10 @@ impl Study for Draw {
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         if !settings.full {
-            return plans(self.name(), &QUICK, QUICK_IMAGES, settings);
+            return plans(self.name(), &QUICK, QUICK_IMAGES, tools::many_seeds(settings), settings);
         }
         let [train, validation, test] = settings.all_images();
-        plans(self.name(), &FULL, [train, validation.min(MOST_VALIDATED), test], settings)
+        plans(self.name(), &FULL, [train, validation.min(MOST_VALIDATED), test], tools::seeds(settings), settings)
     }
 
     fn story(&self, records: &[Record]) -> Story {
@@ -165,7 +171,7 @@ impl Study for DrawPaper {
     }
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
-        plans(self.name(), &PAPER, settings.all_images(), settings)
+        plans(self.name(), &PAPER, settings.all_images(), tools::seeds(settings), settings)
     }
 
     fn story(&self, records: &[Record]) -> Story {

@@ -57,7 +57,7 @@ impl Study for Generalization {
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         let sizes = settings.batch_size.map_or(SIZES.to_vec(), |size| vec![size]);
         let mut plans = Vec::new();
-        for seed in tools::seeds(settings) {
+        for seed in tools::many_seeds(settings) {
             for norm in NORMS {
                 let plan = |&size: &usize| {
                     let case = format!("{norm}-{size}");

@@ -228,7 +228,12 @@ impl Study for GradientFlow {
             for &norm in entry.norms {
                 let case = trained::case(entry.id, norm);
                 let of = |seed| trained::plan(self.name(), &case, entry.spec(norm, seed, settings), settings);
-                plans.extend(tools::seeds(settings).map(of));
+                // The recurrent networks take several times as long.
+                if matches!(entry.arch, Arch::Mlp { .. }) {
+                    plans.extend(tools::many_seeds(settings).map(of));
+                } else {
+                    plans.extend(tools::seeds(settings).map(of));
+                }
             }
         }
         plans

@@ -15,7 +15,7 @@ mod pictures;
 #[cfg(test)]
 mod tests;
 
-use super::{RunPlan, Settings, Study, trained};
+use super::{RunPlan, Settings, Study, tools, trained};
 use crate::models::{Arch, Norm};
 use crate::records::Record;
 use crate::report::Story;
@@ -60,7 +60,7 @@ impl Study for InducedShift {
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         let plans = |(id, rate)| {
             let spec = move |norm, seed, settings: &Settings| spec(rate, norm, seed, settings);
-            trained::plans(self.name(), id, NORMS, settings, spec)
+            trained::plans_of(self.name(), id, NORMS, tools::many_seeds(settings), settings, spec)
         };
         RATES.into_iter().flat_map(plans).collect()
     }

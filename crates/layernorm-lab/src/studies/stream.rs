@@ -121,7 +121,7 @@ impl Study for Streams {
             None => Way::all().to_vec(),
         };
         let mut plans = Vec::new();
-        for seed in tools::seeds(settings) {
+        for seed in tools::many_seeds(settings) {
             for way in &ways {
                 // Shuffled, the middle rate has to do.
                 let rates = |order| if order == Order::Changing { way.rates.to_vec() } else { vec![way.middle()] };

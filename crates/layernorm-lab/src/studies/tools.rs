@@ -13,9 +13,27 @@ use serde::de::DeserializeOwned;
 /// Default number of seeds.
 pub(crate) const SEEDS: usize = 5;
 
+/// The same for cases whose quick runs take a fraction of a second: three times as many seeds make intervals half as wide.
+pub(crate) const MANY_SEEDS: usize = 15;
+
+/// The studies that have such cases.
+const WITH_MANY: [&str; 7] =
+    ["batch-size", "draw", "gain-bias", "generalization", "gradient-flow", "induced-shift", "stream"];
+
 /// The requested seeds: 1, 2, ….
-pub(crate) fn seeds(settings: &Settings) -> impl Iterator<Item = u64> + use<> {
+pub(crate) fn seeds(settings: &Settings) -> impl Iterator<Item = u64> + Clone + use<> {
     1..=settings.seeds.unwrap_or(SEEDS).max(1) as u64
+}
+
+/// The same for cases whose quick runs are short. In the full study they are as long as all others.
+pub(crate) fn many_seeds(settings: &Settings) -> impl Iterator<Item = u64> + Clone + use<> {
+    let usual = if settings.full { SEEDS } else { MANY_SEEDS };
+    1..=settings.seeds.unwrap_or(usual).max(1) as u64
+}
+
+/// The largest seed of a study if no number of seeds is requested.
+pub(crate) fn last_seed(study: &str, full: bool) -> u64 {
+    (if !full && WITH_MANY.contains(&study) { MANY_SEEDS } else { SEEDS }) as u64
 }
 
 /// Uniform in [0, 1).
@@ -108,9 +126,10 @@ pub(crate) fn events<T: DeserializeOwned>(records: &[Record], name: &str) -> Vec
 /// The command that reproduces these records.
 pub(crate) fn reproduce(study: &str, records: &[Record]) -> String {
     let settings: Vec<Common> = records.iter().map(Common::read).collect();
-    let seeds = settings.iter().filter_map(|settings| settings.seed).max();
-    let seeds = seeds.map_or(String::new(), |seeds| format!(" --seeds {seeds}"));
     let full = settings.iter().any(|settings| settings.full);
+    let seeds = settings.iter().filter_map(|settings| settings.seed).max();
+    let seeds = seeds.filter(|&seeds| seeds != last_seed(study, full));
+    let seeds = seeds.map_or(String::new(), |seeds| format!(" --seeds {seeds}"));
     let options = settings.iter().find_map(|settings| settings.options.as_deref());
     let options = options.filter(|options| !options.is_empty()).map_or(String::new(), |options| format!(" {options}"));
     format!("layernorm study {study}{seeds}{}{options}", if full { " --full" } else { "" })

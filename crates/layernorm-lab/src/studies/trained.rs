@@ -225,8 +225,19 @@ pub(crate) fn plans(
     settings: &Settings,
     spec: impl Fn(Norm, u64, &Settings) -> Spec,
 ) -> Vec<RunPlan> {
-    let seeds = || super::tools::seeds(settings);
-    let all = norms.into_iter().flat_map(|norm| seeds().map(move |seed| (norm, seed)));
+    plans_of(study, id, norms, super::tools::seeds(settings), settings, spec)
+}
+
+/// The same with these seeds.
+pub(crate) fn plans_of(
+    study: &str,
+    id: &str,
+    norms: impl IntoIterator<Item = Norm>,
+    seeds: impl Iterator<Item = u64> + Clone,
+    settings: &Settings,
+    spec: impl Fn(Norm, u64, &Settings) -> Spec,
+) -> Vec<RunPlan> {
+    let all = norms.into_iter().flat_map(|norm| seeds.clone().map(move |seed| (norm, seed)));
     all.map(|(norm, seed)| plan(study, &case(id, norm), spec(norm, seed, settings), settings)).collect()
 }
 

@@ -9,7 +9,7 @@ use crate::models::{Arch, Norm, Reads};
 use crate::records::Record;
 use crate::report::{Axis, Chart, Finding, Frame, Picture, Story};
 use crate::studies::findings::{Claim, Pair, by_seed, collect};
-use crate::studies::tools::{axis, categories, chart, log_axis, rms, seeds, short};
+use crate::studies::tools::{axis, categories, chart, log_axis, many_seeds, rms, short};
 use crate::studies::trained::{self, Ran, Spread, curve, events, of_case};
 use crate::studies::{RunPlan, Settings};
 use crate::training::events::Affine;
@@ -66,7 +66,7 @@ pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
     for entry in ENTRIES {
         for affine in [true, false] {
             let plan = |seed| trained::plan(study, &entry.case(affine), entry.spec(affine, seed, settings), settings);
-            plans.extend(seeds(settings).map(plan));
+            plans.extend(many_seeds(settings).map(plan));
         }
     }
     plans

@@ -4,7 +4,7 @@ use crate::models::{Arch, Norm};
 use crate::records::Record;
 use crate::report::{Chart, Finding, Picture, Series, Story};
 use crate::studies::findings::{Claim, errors};
-use crate::studies::tools::{axis, chart, log_axis, seeds, short, to_digits};
+use crate::studies::tools::{axis, chart, log_axis, many_seeds, short, to_digits};
 use crate::studies::trained::{self, Ran, curve, error, of_case};
 use crate::studies::{RunPlan, Settings};
 use crate::training::Spec;
@@ -31,7 +31,7 @@ pub(super) fn plan(study: &str, settings: &Settings) -> Vec<RunPlan> {
     let units = if settings.full { 256 } else { 64 };
     let mut plans = Vec::new();
     for (gain, bias) in starts() {
-        for seed in seeds(settings) {
+        for seed in many_seeds(settings) {
             let mut spec = Spec::new(Arch::mlp(&[units, units, units]), Norm::Layer, seed, &settings.data);
             if settings.full {
                 [spec.train, spec.validation, spec.test] = settings.all_images();
