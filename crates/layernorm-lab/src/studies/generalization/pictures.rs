@@ -198,7 +198,7 @@ fn findings(runs: &[Ran], sizes: &[usize]) -> Vec<Finding> {
                         regularizes less"
     );
     let grown = pair(&format!("batches of {most} − {least}"), gaps(Norm::Batch, most), gaps(Norm::Batch, least));
-    findings.extend(Claim::new("batch-grows", text).source("C15").higher(grown));
+    findings.extend(Claim::new("batch-grows", text).source("C15").reason("We did not test why.").higher(grown));
     let moved = |norm| combined(&[gaps(norm, least), gaps(norm, most)], |both| (both[1] - both[0]).abs());
     let text = format!(
         "From batches of {least} to batches of {most}, the gap changes less with layer norm than with \

@@ -1,7 +1,7 @@
 //! Every norm at its own best learning rate.
 
 use super::super::{COMMON, OTHERS, case};
-use super::Group;
+use super::{Group, against_favourite};
 use crate::models::Norm;
 use crate::report::{Chart, Finding, Picture, Tile, Tone};
 use crate::studies::findings::{Claim, Pair, by_seed, errors, mean_loss, mean_losses};
@@ -127,7 +127,7 @@ pub(super) fn batch_norm(group: &Group<'_>) -> Option<Finding> {
         "{}, each at its best rate: {winner} has a lower mean validation loss during training than {loser}",
         group.title
     );
-    let claim = Claim::new(format!("{}-best-batch-norm", group.id), text).source("C1");
+    let claim = Claim::new(format!("{}-best-batch-norm", group.id), text).source("C1").reason(against_favourite(group));
     let other_runs = ours_rate != COMMON || other_rate != COMMON;
     other_runs.then(|| claim.lower(mean_losses(change, ours, other)))?
 }
