@@ -1,12 +1,23 @@
 // Chapter why: a deep tanh network whose weights get a scale, and the shift of a layer's input by one step of the layer below.
 const [SAMPLES, UNITS, LAYERS] = [200, 64, 5];
 const SATURATED = 0.97;
+const RANGE = 3; // of the histograms of the second figure
 const shape = [SAMPLES, UNITS];
 
 const normals = (random, count, scale) => Float32Array.from({ length: count }, () => scale * random.normal());
 
+// Lets the page answer between two products, so that a slider moves smoothly.
+function rest() {
+  const { port1, port2 } = new MessageChannel();
+  return new Promise((done) => {
+    port1.onmessage = () => { port1.close(); done(); };
+    port2.postMessage(null);
+  });
+}
+
 // a[n, i] · w[i, j], and dz[n, j] · w[i, j], times a scale.
-function times(a, w, scale) {
+async function times(a, w, scale) {
+  await rest();
   const z = new Float32Array(SAMPLES * UNITS);
   for (let n = 0; n < SAMPLES; n += 1)
     for (let i = 0; i < UNITS; i += 1) {
@@ -15,7 +26,8 @@ function times(a, w, scale) {
     }
   return z;
 }
-function back(dz, w, scale) {
+async function back(dz, w, scale) {
+  await rest();
   const da = new Float32Array(SAMPLES * UNITS);
   for (let n = 0; n < SAMPLES; n += 1)
     for (let i = 0; i < UNITS; i += 1) {
@@ -27,10 +39,16 @@ function back(dz, w, scale) {
 }
 
 const length = (values) => Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
-const average = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+function average(values) {
+  let sum = 0;
+  for (const value of values) sum += value;
+  return sum / values.length;
+}
 function deviation(values) {
   const mean = average(values);
-  return Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length);
+  let sum = 0;
+  for (const value of values) sum += (value - mean) ** 2;
+  return Math.sqrt(sum / values.length);
 }
 const slopes = (dy, a) => dy.map((value, at) => value * (1 - a[at] * a[at]));
 const normalize = async (z, on) => (on ? (await lab.compute("norm", { kind: "layer", x: z, shape })).y : z);
@@ -47,23 +65,28 @@ function deep() {
     const layers = [];
     let a = x;
     for (const w of weights) {
-      const z = times(a, w, scale);
+      const z = await times(a, w, scale);
       a = (await normalize(z, on)).map(Math.tanh);
       layers.push({ z, a });
     }
     const gradients = [1];
     let da = top;
     for (let l = LAYERS - 1; l > 0; l -= 1) {
-      da = back(await normalizeBack(layers[l].z, slopes(da, layers[l].a), on), weights[l], scale);
+      da = await back(await normalizeBack(layers[l].z, slopes(da, layers[l].a), on), weights[l], scale);
       gradients.unshift(length(da) / length(top));
     }
-    return layers.map(({ a }, l) => ({
-      histogram: lab.histogram(a, -1, 1, 41),
-      spread: deviation(a),
-      saturated: a.reduce((count, value) => count + (Math.abs(value) > SATURATED), 0) / a.length,
-      slope: average(a.map((value) => 1 - value * value)),
-      gradient: gradients[l],
-    }));
+    const found = [];
+    for (const [l, { a }] of layers.entries()) {
+      await rest();
+      found.push({
+        histogram: lab.histogram(a, -1, 1, 41),
+        spread: deviation(a),
+        saturated: average(a.map((value) => (Math.abs(value) > SATURATED ? 1 : 0))),
+        slope: average(a.map((value) => 1 - value * value)),
+        gradient: gradients[l],
+      });
+    }
+    return found;
   };
 }
 
@@ -71,7 +94,7 @@ const percent = (share) => (share > 0 && share < 0.001 ? "< 0.1 %" : `${lab.numb
 const READINGS = [
   { name: "spread", of: ({ spread }) => lab.number(spread, 2), bad: ({ spread }) => spread < 0.05 },
   { name: "saturated", of: ({ saturated }) => percent(saturated), bad: ({ saturated }) => saturated > 0.5 },
-  { name: "mean slope", of: ({ slope }) => lab.number(slope, 2), bad: ({ slope }) => slope < 0.2 },
+  { name: "mean slope", of: ({ slope }) => lab.number(slope, 2), bad: ({ slope }) => slope < 0.25 },
   { name: "gradient", of: ({ gradient }) => lab.number(gradient, 2), bad: ({ gradient }) => gradient < 0.01 || gradient > 100 },
 ];
 
@@ -90,7 +113,8 @@ function rows(width, layers, on) {
   for (const value of [-1, -0.5, 0, 0.5, 1]) axis.append(lab.svg("path", { class: "gridline", d: `M${at(value)},${top - 4}V${height - 20}` }), lab.svg("text", { x: at(value), y: height - 5, "text-anchor": narrow && Math.abs(value) === 1 ? (value < 0 ? "start" : "end") : "middle" }, lab.tick(value, 0.5)));
   svg.append(axis);
   for (const [from, to] of [[-1, -SATURATED], [SATURATED, 1]]) svg.append(lab.svg("rect", { class: "edge", x: at(from), y: top - 4, width: at(to) - at(from), height: height - top - 16 }));
-  if (!narrow) READINGS.forEach(({ name }, column) => svg.append(lab.svg("text", { x: right + (column + 1) * place, y: 13, "text-anchor": "end" }, name)));
+  // The names of the numbers: above their columns.
+  READINGS.forEach(({ name }, column) => svg.append(lab.svg("text", { x: narrow ? left + ((column + 1) * (right - left)) / 4 - 6 : right + (column + 1) * place, y: 13, "text-anchor": "end" }, narrow ? name.replace("mean ", "") : name)));
   layers.forEach((one, l) => {
     const ground = top + l * high + (narrow ? 20 : 8) + hill;
     const most = Math.max(...one.histogram.counts);
@@ -100,11 +124,10 @@ function rows(width, layers, on) {
       lab.svg("path", { class: "hill", d: `${lab.path([[at(-1), ground], ...points, [at(1), ground]])}Z`, style: `fill:${look.colour};stroke:${look.colour}` }),
       lab.svg("path", { class: "baseline", d: `M${left},${ground}H${right}` }),
       lab.svg("text", { class: "layer-name", x: narrow ? left + 12 : 0, y: narrow ? ground - hill - 4 : ground - hill / 2 + 4 }, `layer ${l + 1}`));
-    READINGS.forEach(({ name, of, bad }, column) => {
+    READINGS.forEach(({ of, bad }, column) => {
       const quarter = (right - left) / 4;
-      const words = narrow ? `${name.replace("mean ", "")} ${of(one)}` : of(one);
-      const spot = narrow ? { x: left + (column + 0.5) * quarter, y: ground + 15, "text-anchor": "middle", "font-size": 10.5 } : { x: right + (column + 1) * place, y: ground - hill / 2 + 4, "text-anchor": "end" };
-      svg.append(lab.svg("text", { class: `reading${bad(one) ? " bad" : ""}`, ...spot, style: narrow ? "font-size:10.5px" : null }, words));
+      const spot = narrow ? { x: left + (column + 1) * quarter - 6, y: ground + 16 } : { x: right + (column + 1) * place, y: ground - hill / 2 + 4 };
+      svg.append(lab.svg("text", { class: `reading${bad(one) ? " bad" : ""}`, ...spot, "text-anchor": "end" }, of(one)));
     });
   });
   return svg;
@@ -113,7 +136,7 @@ function rows(width, layers, on) {
 const now = { scale: 1, on: false, layers: null };
 
 function layersFigure(view) {
-  const forward = deep();
+  let forward = null;
   const trouble = lab.trouble();
   const holder = lab.el("div", { class: "holder" });
   const readout = lab.el("p", { class: "readout", "aria-live": "polite" });
@@ -125,10 +148,11 @@ function layersFigure(view) {
     holder.replaceChildren(rows(width, now.layers, now.on));
     const product = now.layers.reduce((all, { slope }) => all * slope, 1);
     const fact = (name, value) => lab.el("span", {}, `${name} `, lab.el("b", {}, value));
-    readout.replaceChildren(fact("Saturated in layer 5:", percent(now.layers.at(-1).saturated)), fact("Five mean slopes multiplied:", lab.number(product, 2)), fact("Gradient at layer 1, relative to layer 5:", lab.number(now.layers[0].gradient, 2)));
+    readout.replaceChildren(lab.el("b", {}, `s = ${lab.number(now.scale, 2)}, ${now.on ? "layer norm" : "no norm"}`), fact("Saturated in layer 5:", percent(now.layers.at(-1).saturated)), fact("Five mean slopes multiplied:", lab.number(product, 2)), fact("Gradient at layer 1, relative to layer 5:", lab.number(now.layers[0].gradient, 2)));
   };
   const ask = lab.latest(async () => {
     const wanted = { scale: scale.value, on: norm.value };
+    forward ??= deep();
     return { ...wanted, layers: await forward(wanted.scale, wanted.on) };
   }, (result) => { Object.assign(now, result); trouble.clear(); show(); }, trouble.show);
   return {
@@ -155,9 +179,9 @@ function shallow() {
   const out = normals(random, UNITS, 1 / Math.sqrt(UNITS));
   const target = normals(random, SAMPLES, 1).map((value) => value + 2);
   async function forward(w, on) {
-    const z1 = times(x, w, 1);
+    const z1 = await times(x, w, 1);
     const a1 = (await normalize(z1, on)).map(Math.tanh);
-    const z2 = times(a1, second, 1);
+    const z2 = await times(a1, second, 1);
     const y2 = await normalize(z2, on);
     return { z1, a1, z2, y2 };
   }
@@ -171,11 +195,13 @@ function shallow() {
       for (let j = 0; j < UNITS; j += 1) output += a2[n * UNITS + j] * out[j];
       for (let j = 0; j < UNITS; j += 1) da2[n * UNITS + j] = ((output - target[n]) / SAMPLES) * out[j];
     }
-    const da1 = back(await normalizeBack(z2, slopes(da2, a2), on), second, 1);
+    const da1 = await back(await normalizeBack(z2, slopes(da2, a2), on), second, 1);
     const dz1 = await normalizeBack(z1, slopes(da1, a1), on);
     const dw = new Float32Array(UNITS * UNITS);
-    for (let n = 0; n < SAMPLES; n += 1)
+    for (let n = 0; n < SAMPLES; n += 1) {
+      if (n % 50 === 0) await rest();
       for (let i = 0; i < UNITS; i += 1) for (let j = 0; j < UNITS; j += 1) dw[i * UNITS + j] += x[n * UNITS + i] * dz1[n * UNITS + j];
+    }
     return { before: y2, dw };
   }
   return async function (rate, on) {
@@ -183,36 +209,46 @@ function shallow() {
     const { y2 } = await forward(first.map((value, at) => value - rate * dw[at]), on);
     const row = (values, n) => values.subarray(n * UNITS, (n + 1) * UNITS);
     const spreads = (values) => Array.from({ length: SAMPLES }, (_, n) => deviation(row(values, n)));
-    const unit = (values, j) => average(Array.from({ length: SAMPLES }, (_, n) => values[n * UNITS + j]));
-    const moved = average(Array.from({ length: UNITS }, (_, j) => Math.abs(unit(y2, j) - unit(before, j)))) / deviation(before);
-    return { before: lab.histogram(before, -4, 4, 48), after: lab.histogram(y2, -4, 4, 48), moved, was: spreads(before), is: spreads(y2) };
+    const units = (values) => {
+      const means = new Float32Array(UNITS);
+      values.forEach((value, at) => { means[at % UNITS] += value / SAMPLES; });
+      return means;
+    };
+    await rest();
+    const moved = average(units(y2.map((value, at) => value - before[at])).map(Math.abs)) / deviation(before);
+    return { before: lab.histogram(before, -RANGE, RANGE, 36), after: lab.histogram(y2, -RANGE, RANGE, 36), moved, was: spreads(before), is: spreads(y2) };
   };
 }
 
-function driftPanel(width, name, { before, after }) {
+const share = (count) => (100 * count) / (SAMPLES * UNITS);
+
+function driftPanel(width, name, { before, after }, high) {
   const look = lab.looks([name])[0];
-  const high = Math.max(...before.counts, ...after.counts) * 1.06;
-  const plot = lab.plot({ width, height: 210, x: { axis: { label: "input of layer 2’s tanh" }, domain: [-4, 4] }, y: { axis: { label: "count" }, domain: [0, high] }, label: `${name}: histogram before and after the step` });
-  const outline = ({ edges, counts }) => lab.path([[plot.x.at(edges[0]), plot.bottom], ...counts.flatMap((count, bin) => [[plot.x.at(edges[bin]), plot.y.at(count)], [plot.x.at(edges[bin + 1]), plot.y.at(count)]]), [plot.x.at(edges.at(-1)), plot.bottom]]);
+  const plot = lab.plot({ width, height: 210, x: { axis: { label: "input of layer 2’s tanh" }, domain: [-RANGE, RANGE] }, y: { axis: { label: "share", unit: "%" }, domain: [0, high] }, label: `${name}: histogram before and after the step` });
+  const outline = ({ edges, counts }) => lab.path([[plot.x.at(edges[0]), plot.bottom], ...counts.flatMap((count, bin) => [[plot.x.at(edges[bin]), plot.y.at(share(count))], [plot.x.at(edges[bin + 1]), plot.y.at(share(count))]]), [plot.x.at(edges.at(-1)), plot.bottom]]);
   plot.marks.append(lab.svg("path", { class: "hill", d: outline(after), style: `fill:${look.colour};stroke:${look.colour}` }), lab.svg("path", { class: "before", d: outline(before) }));
   return plot.svg;
 }
 
 function driftFigure(view) {
-  const step = shallow();
+  let step = null;
   const trouble = lab.trouble();
   const panels = lab.el("div", { class: "why-panels holder" });
   let width = 0;
   let found = null;
   const rate = lab.slider(view, { name: "rate", label: "Step size of layer 1", min: 0, max: 4, step: 0.1, start: 1, text: (value) => lab.number(value, 2), changed: () => ask() });
-  const range = (values) => `${lab.number(Math.min(...values), 2)} to ${lab.number(Math.max(...values), 2)}`;
+  const range = (values) => [...new Set([Math.min(...values), Math.max(...values)].map((value) => lab.number(value, 2)))].join(" to ");
   const show = () => {
     if (!found || !width) return;
     const each = width < 560 ? width : Math.floor((width - 22) / 2);
-    panels.replaceChildren(...[["no norm", found.none], ["layer norm", found.layer]].map(([name, result]) => lab.el("div", {}, lab.el("h4", {}, name), driftPanel(each, name, result),
+    const high = 1.06 * share(Math.max(...[found.none, found.layer].flatMap(({ before, after }) => [...before.counts, ...after.counts])));
+    panels.replaceChildren(...[["no norm", found.none], ["layer norm", found.layer]].map(([name, result]) => lab.el("div", {}, lab.el("h4", {}, name), driftPanel(each, name, result, high),
       lab.el("p", { class: "remark" }, `Spread within a sample: ${range(result.was)} before, ${range(result.is)} after. A unit’s mean moved by ${lab.number(result.moved, 2)} standard deviations on average.`))));
   };
-  const ask = lab.latest(async () => ({ none: await step(rate.value, false), layer: await step(rate.value, true) }), (result) => { found = result; trouble.clear(); show(); }, trouble.show);
+  const ask = lab.latest(async () => {
+    step ??= shallow();
+    return { none: await step(rate.value, false), layer: await step(rate.value, true) };
+  }, (result) => { found = result; trouble.clear(); show(); }, trouble.show);
   return {
     parts: [lab.controls(rate.node), trouble.node, panels],
     draw(to) {
@@ -248,7 +284,7 @@ lab.chapter("why", {
     },
     drift: {
       title: "One step of layer 1 moves the input of layer 2",
-      see: "Dashed: before the step. Filled: after it. The step goes down the gradient of a squared error.",
+      see: "Dashed: before the step. Filled: after it. The outer bars include everything beyond. The step follows the gradient of a squared error.",
       make: driftFigure,
     },
   },
@@ -274,6 +310,7 @@ lab.chapter("why", {
         { text: "Layer norm averages the 200 samples, which evens out the scale.", why: "Layer norm never mixes samples. It uses the 64 units of one sample." },
       ],
       hint: "What happens to the mean and the standard deviation of z if every weight doubles?",
+      solution: "Doubled weights double z, its mean and its standard deviation; (z − μ)/σ stays the same.",
     },
   ],
 });

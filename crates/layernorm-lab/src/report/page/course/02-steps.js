@@ -12,7 +12,7 @@ const STEPS = [
   ["1", "1 mean", "Step 1. The mean of each row: add its values and divide by H = 4."],
   ["2", "2 variance", "Step 2. The variance: the mean of the squared distances from μ, divided by H = 4 and not by 3."],
   ["3", "3 ε", "Step 3. Add ε to the variance, then take the root. This is the divisor, and it cannot be 0."],
-  ["4", "4 divide", "Step 4. Subtract μ and divide. Every row now has mean 0 and a variance just below 1."],
+  ["4", "4 divide", "Step 4. Subtract μ and divide. Every row now has mean 0, and variance 1 but for ε."],
   ["5", "5 γ", "Step 5. Multiply by γ: one learned factor per unit, the same for all samples."],
   ["6", "6 β", "Step 6. Add β: one learned offset per unit. This is the output y."],
   ["all", "all", "All steps. Point at a cell, or reach it with Tab and the arrow keys, to see its formula with its numbers."],
@@ -46,7 +46,7 @@ const minus = (a, b) => row(mn(a), mo("−"), closed(b));
 // What each kind of cell says about itself: words, the formula with its numbers, and the cells it uses.
 const KINDS = {
   mean: (at, r) => ({
-    words: `Mean of ${ROW_NAMES[r]}: its four values, and no other row's.`,
+    words: `Mean of ${ROW_NAMES[r]}: its four values, and no other row’s.`,
     formula: row(sub(mi("μ"), r + 1), mo("="), over(row(...joined(at.x[r].map(closed), "+")), mn(COLUMNS)), mo("="), mn(at.mean[r])),
     used: at.x[r].map((_, c) => ["x", r, c]),
   }),
@@ -72,7 +72,7 @@ const KINDS = {
     used: [["gain", 0, c], ["hat", r, c]],
   }),
   output: (at, r, c) => ({
-    words: `Output: plus β of ${UNIT_NAMES[c]}. The value in the table is the engine's.`,
+    words: `Output: plus β of ${UNIT_NAMES[c]}. The value in the table is the engine’s.`,
     formula: row(pair(mi("y"), r, c), mo("="), mn(at.scaled[r][c]), mo("+"), closed(at.bias[c]), mo("="), mn(at.output[r][c])),
     used: [["scaled", r, c], ["bias", 0, c]],
   }),
@@ -84,7 +84,7 @@ const shown = { x: null }; // for the last exercise
 function tableFigure(view) {
   const trouble = lab.trouble();
   const note = lab.el("p", { class: "steps-note", "aria-live": "polite" });
-  const explain = lab.el("div", { class: "explain" });
+  const explain = lab.el("div", { class: "explain", "aria-live": "polite" });
   const agree = lab.el("p", { class: "agree" });
   const point = (kind) => (r, c) => { asked = [kind, r, c]; mark(); };
   let asked = null;
@@ -99,11 +99,12 @@ function tableFigure(view) {
   const step = lab.options(view, { name: "step", label: "Step", options: STEPS.map(([value, name]) => [value, name]), changed: () => { asked = null; show(); } });
   const reset = lab.el("button", { type: "button", onclick: () => { [[x, X], [gain, GAIN], [bias, BIAS]].forEach(([table, start]) => table.set(start)); eps.set(EPSILONS[0][0]); } }, "Reset numbers");
 
-  const column = (kind, name) => lab.cells({ label: name, rows: ROWS, columns: 1, columnNames: [name], pointed: point(kind) });
+  const column = (kind, name) => lab.cells({ label: name, rows: ROWS, columns: 1, rowNames: ["1", "2", "3"], columnNames: [name], pointed: point(kind) });
   const square = (kind, name) => lab.cells({ label: name, rows: ROWS, columns: COLUMNS, rowNames: ["1", "2", "3"], pointed: point(kind) });
   const tables = { mean: column("mean", "μ"), variance: column("variance", "σ²"), root: column("root", "√(σ² + ε)"), hat: square("hat", "x̂"), scaled: square("scaled", "γ x̂"), output: square("output", "y") };
   const block = (kind, name) => lab.el("div", { class: "steps-block" }, lab.el("h4", {}, name), tables[kind].node);
   const blocks = { hat: block("hat", "x̂: normalized"), scaled: block("scaled", "γ x̂: scaled"), output: block("output", "y: the output") };
+  x.node.classList.add("narrow");
   // γ and β stand below x, in the same columns.
   const body = x.node.querySelector("tbody");
   for (const one of [gain, bias]) {

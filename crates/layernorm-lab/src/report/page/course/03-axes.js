@@ -19,7 +19,7 @@ const listed = (numbers) => (numbers.length < 2 ? numbers.join("") : `${numbers.
 
 function bothFigure(view) {
   const trouble = lab.trouble();
-  const explain = lab.el("div", { class: "explain" });
+  const explain = lab.el("div", { class: "explain", "aria-live": "polite" });
   const moves = lab.el("div", { class: "axes-moved", "aria-live": "polite" });
   let found = null; // { count, x, layer: { y, mean, rstd }, batch: the same }
   let before = null; // the same, when the edited cell got the focus
@@ -37,6 +37,7 @@ function bothFigure(view) {
   const made = (kind) => lab.cells({ label: `Output of ${NAMES[kind]}`, rows: MOST, columns: COLUMNS, rowNames: ["1", "2", "3", "4"], columnNames: UNIT_NAMES, pointed: (r, c) => { asked = [kind, r, c]; show(); } });
   const tables = { layer: made("layer"), batch: made("batch") };
   const result = (kind, words) => lab.el("div", { class: "axes-result", style: `--norm: ${lab.looks([NAMES[kind]])[0].colour}` }, lab.el("h4", {}, words), lab.wide(`Output of ${NAMES[kind]}`, tables[kind].node));
+  input.node.classList.add("narrow");
   const inputBox = lab.el("div", { class: "axes-input" }, input.node);
   const lines = (table) => [...table.node.querySelectorAll("tbody tr")];
 
@@ -60,7 +61,7 @@ function bothFigure(view) {
         moved(kind, r, c) && "moved"].filter(Boolean).join(" "));
     inputBox.classList.toggle("columns", from === "batch");
     input.cells.forEach((line, r) => line.forEach((td, c) => {
-      td.classList.toggle("used", from !== "x" && uses(from, [ar, ac], [r, c]));
+      td.classList.toggle("used", r < found.count && from !== "x" && uses(from, [ar, ac], [r, c]));
       td.classList.toggle("source", from === "x" && ar === r && ac === c);
     }));
     tell();
@@ -160,7 +161,7 @@ lab.chapter("axes", {
         { answer: [4, 4], why: "Layer norm is right. A column has as many numbers as the batch has samples." },
       ],
       why: "Layer norm: the 4 units of the same sample. Batch norm: the same unit of all 3 samples.",
-      hint: "Edit a number in figure 3.1 and count the dots.",
+      hint: "Edit a number in figure 3.1 and count the dots.", solution: "Layer norm: 4, the row. Batch norm: 3, the column.",
     },
     {
       id: "column", kind: "numbers", labels: ["batch norm of sample 2, unit 2"], answer: [1.397], tolerance: 0.004,
@@ -174,7 +175,7 @@ lab.chapter("axes", {
       why: "The column 2, 20, 5 has mean 9 and variance (49 + 121 + 16)/3 = 62; (20 − 9)/√62 = 1.397.",
       hint: "The column of unit 2 is 2, 20, 5.", solution: "μ = 9, σ² = (49 + 121 + 16)/3 = 62, (20 − 9)/√62 ≈ 1.397.",
     },
-    { id: "single", kind: "task", check: singleCheck, button: "Check the figure", hint: "When is x − μ always 0?" },
+    { id: "single", kind: "task", check: singleCheck, button: "Check the figure", hint: "When is x − μ always 0?", solution: "Batch size 1: each number is the mean of its column." },
     {
       id: "preprocessing", kind: "match", options: LIKE, items: [
         { text: "(a) Scale every row of pixels of every image to sum 1.", right: 1, why: "Like layer norm within each row of pixels: only the sample’s own features count. That is group norm with one group per row, by the sum instead of σ, without subtracting a mean.",
@@ -187,6 +188,7 @@ lab.chapter("axes", {
           wrong: { 0: "The threshold is a constant. No other image matters.", 1: "The threshold is a constant. No other pixel of the image matters.", 2: "The threshold is a constant. No other number matters at all." } },
       ],
       hint: "For each: would the result change if you changed the other images? If you changed other pixels of the same image?",
+      solution: "(a) and (b) resemble layer norm, (a) within each row of pixels; (c) resembles batch norm; (d) resembles neither.",
     },
   ],
 });

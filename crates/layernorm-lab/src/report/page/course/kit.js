@@ -171,9 +171,14 @@ lab.numbers = function (view, { name, label, start, rowNames = null, columnNames
 // A table of computed numbers. Each cell can be pointed at or focused (one Tab stop; arrow keys move), which calls
 // pointed(row, column); `cells` are its elements. show(text, look) fills it: text(r, c) is null for a cell that is not shown.
 lab.cells = function ({ label, rows, columns, rowNames = null, columnNames = null, pointed }) {
-  const cells = Array.from({ length: rows }, (_, r) => Array.from({ length: columns }, (_, c) => lab.el("td", { onpointerenter: () => ask(r, c), onfocus: () => ask(r, c), onkeydown: (event) => walk(event, r, c) })));
+  const cells = Array.from({ length: rows }, (_, r) => Array.from({ length: columns }, (_, c) => lab.el("td", { onpointermove: () => { if (under !== cells[r][c]) ask(r, c); }, onpointerleave: () => { under = null; }, onfocus: () => ask(r, c), onkeydown: (event) => walk(event, r, c) })));
   const open = (r, c) => cells[r]?.[c] && !cells[r][c].classList.contains("empty-cell") && !cells[r][c].closest("tr").hidden;
-  const ask = (r, c) => { if (open(r, c)) pointed(r, c); };
+  // A move and not an entry: scrolling and layout also bring cells under the pointer.
+  let under = null;
+  function ask(r, c) {
+    under = cells[r][c];
+    if (open(r, c)) pointed(r, c);
+  }
   let stop = [0, 0];
   function place() {
     const [r, c] = open(...stop) ? stop : (cells.flatMap((row, r) => row.map((_, c) => [r, c])).find(([r, c]) => open(r, c)) ?? [-1, -1]);
