@@ -4,7 +4,6 @@ const lab = { charts: {} };
 
 {
   const SVG = "http://www.w3.org/2000/svg";
-  const MATH = "http://www.w3.org/1998/Math/MathML";
 
   function fill(node, attributes, children) {
     for (const [name, value] of Object.entries(attributes ?? {})) {
@@ -19,7 +18,8 @@ const lab = { charts: {} };
   lab.el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
   lab.svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-  lab.math = (tag, attributes, ...children) => fill(document.createElementNS(MATH, tag), attributes, children);
+  const MATHML = "http://www.w3.org/1998/Math/MathML";
+  lab.math = (tag, attributes, ...children) => fill(document.createElementNS(MATHML, tag), attributes, children);
 
   lab.isNumber = (value) => typeof value === "number" && Number.isFinite(value);
   lab.clamp = (value, low, high) => Math.min(Math.max(value, low), high);

@@ -18,13 +18,27 @@ function paint() {
 }
 
 const TRAVEL = 1500; // milliseconds after a jump during which scrolling does not count as reading
+const SETTLE = 4000; // milliseconds after a jump during which figures that appear do not move its target away
 let arrived = 0;
+let held = null; // the target of the last jump, until the reader does something
+let moving = false;
+
+function hold() {
+  if (!held || moving || performance.now() > arrived - TRAVEL + SETTLE) return;
+  if (Math.abs(held.getBoundingClientRect().top) > 60) held.scrollIntoView({ behavior: "instant", block: "start" });
+}
+const grown = new ResizeObserver(hold);
+addEventListener("scrollend", () => { moving = false; hold(); });
+for (const event of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(event, () => { held = null; }, { passive: true, capture: true });
 
 function show(place, smooth = true) {
   const target = document.getElementById(lab.place(place)) ?? document.getElementById(lab.place(place.split("/")[0]));
   if (!target) return;
   arrived = performance.now() + TRAVEL;
-  target.scrollIntoView({ behavior: smooth && !lab.calm() ? "smooth" : "auto", block: "start" });
+  held = target;
+  moving = smooth && !lab.calm() && "onscrollend" in window;
+  target.scrollIntoView({ behavior: moving ? "smooth" : "auto", block: "start" });
+  grown.observe(document.querySelector("main"));
   target.querySelector("h2")?.focus({ preventScroll: true });
 }
 
