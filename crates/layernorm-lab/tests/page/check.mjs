@@ -28,10 +28,15 @@ function expect(holds, what) {
 }
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
+const TALLEST = 8000; // pixels
+
 async function shot(page, name, whole = false) {
   if (!shots) return;
   mkdirSync(shots, { recursive: true });
-  const { data } = await page.send("Page.captureScreenshot", { format: "png", captureBeyondViewport: whole });
+  // Chromium refuses very tall pictures.
+  const [width, height] = await page.run("[document.documentElement.clientWidth, document.documentElement.scrollHeight]");
+  const clip = whole ? { x: 0, y: 0, width, height: Math.min(height, TALLEST), scale: 1 } : undefined;
+  const { data } = await page.send("Page.captureScreenshot", { format: "png", captureBeyondViewport: whole, clip });
   writeFileSync(join(shots, `${name}.png`), Buffer.from(data, "base64"));
 }
 
