@@ -48,6 +48,19 @@ export default async function ({ page, hand, expect }) {
   await answers("count", [[["3", "4"], /Swapped/], [["1", "1"], /also moves/], [["12", "12"], /Neither norm mixes/], [["4", "3"], /✓ Correct/]]);
   await answers("column", [[["-0.535"], /layer norm: you used the row/], [["1.141"], /biased variance/], [["-1.397"], /sign/], [["0.177"], /root of the variance/], [["1.397"], /✓ Correct/]]);
 
+  // Which pixels each preprocessing step moves when others are inverted: none, or some.
+  const digits = '[id="at:axes/digits"]';
+  await page.until(`document.querySelectorAll(${JSON.stringify(`${digits} .axes-digit`)}).length === 3`, "the digit");
+  for (const [step, moves] of [["rows", { images: false, rows: false, columns: true }], ["image", { images: false, rows: true, columns: true }], ["mean", { images: true, rows: false, columns: false }], ["threshold", { images: false, rows: false, columns: false }]]) {
+    await hand.click(`${digits} input[value="${step}"]`);
+    for (const [kind, some] of Object.entries(moves)) {
+      await hand.click(`${digits} fieldset:last-of-type input[value="nothing"]`);
+      await hand.until(`${digits} .axes-moved`, /Invert something/);
+      await hand.click(`${digits} fieldset:last-of-type input[value="${kind}"]`);
+      await hand.until(`${digits} .axes-moved`, some ? /moved, by up to/ : /No other pixel/);
+    }
+  }
+
   const choose = (item, option) => hand.choose(`${exercise("preprocessing")} .match-item:nth-child(${item}) select`, String(option));
   const note = (item) => `${exercise("preprocessing")} .match-item:nth-child(${item}) .match-note`;
   const check = () => hand.click(`${exercise("preprocessing")} .check`);

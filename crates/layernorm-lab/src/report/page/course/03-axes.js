@@ -133,6 +133,84 @@ function bothFigure(view) {
   };
 }
 
+// The four preprocessing steps on real digits: other numbers are inverted, and the pixels that were not are watched.
+const [IMAGES, SIDE] = [100, 14];
+const PIXELS = SIDE * SIDE;
+const THRESHOLD = 0.5;
+const INVERT = {
+  nothing: () => false,
+  images: (image) => image > 0,
+  rows: (image, at) => image === 0 && Math.floor(at / SIDE) % 2 === 0,
+  columns: (image, at) => image === 0 && (at % SIDE) % 2 === 0,
+};
+const total = (values) => values.reduce((sum, value) => sum + value, 0);
+const over = (value, sum) => (sum === 0 ? 0 : value / sum);
+
+// The first image after a step.
+const PREPARE = {
+  rows: ([first]) => first.map((value, at) => over(value, total(first.slice(at - (at % SIDE), at - (at % SIDE) + SIDE)))),
+  image: ([first]) => first.map((value) => over(value, total(first))),
+  mean: (images) => images[0].map((value, at) => value - total(images.map((image) => image[at])) / images.length),
+  threshold: ([first]) => first.map((value) => (value >= THRESHOLD ? 1 : 0)),
+};
+
+// A picture of 14 × 14 numbers relative to `most`; blue is negative. `covered` pixels are grey.
+function picture(label, values, most, covered = () => false) {
+  const svg = lab.svg("svg", { class: "axes-digit", viewBox: `0 0 ${SIDE} ${SIDE}`, role: "img", "aria-label": label });
+  svg.append(lab.svg("rect", { class: "ground", width: SIDE, height: SIDE }));
+  values.forEach((value, at) => {
+    const share = covered(at) ? 1 : Math.abs(value) / most;
+    if (share > 0.004) svg.append(lab.svg("rect", { class: covered(at) ? "covered" : value < 0 ? "negative" : "positive", x: at % SIDE, y: Math.floor(at / SIDE), width: 1, height: 1, "fill-opacity": Math.min(share, 1).toFixed(3) }));
+  });
+  return svg;
+}
+
+function digitsFigure(view) {
+  const trouble = lab.trouble();
+  const panels = lab.el("div", { class: "axes-digits holder" });
+  const said = lab.el("p", { class: "axes-moved", "aria-live": "polite" });
+  let images = null;
+  let found = null;
+  let width = 0;
+  const step = lab.options(view, { name: "step", label: "Step", options: [["rows", "(a) rows to sum 1"], ["image", "(b) image to sum 1"], ["mean", "(c) minus mean image"], ["threshold", "(d) threshold"]], changed: () => ask() });
+  const invert = lab.options(view, { name: "invert", label: "Invert", options: [["nothing", "nothing"], ["images", "all other images"], ["rows", "every 2nd row"], ["columns", "every 2nd column"]], changed: () => ask() });
+  const panel = (name, svg) => lab.el("div", {}, svg, lab.el("p", { class: "remark" }, name));
+  function show() {
+    if (!found || !width) return;
+    const { input, after, touched, change, moved, kind } = found;
+    const most = Math.max(...after.map(Math.abs), 1e-9);
+    panels.replaceChildren(panel("Input", picture("The digit, as it goes in", input, 1)), panel("Result", picture("The digit after the step", after, most)),
+      panel(kind === "rows" || kind === "columns" ? "What moved (grey: inverted)" : "What moved", picture("The pixels of the result that moved without being inverted", change, Math.max(moved, 1e-9), touched)));
+    said.textContent = kind === "nothing" ? "Invert something and see whether the other pixels of this digit move." : moved === 0 ? "No other pixel of this digit moved." : `Other pixels of this digit moved, by up to ${lab.number(moved, 2)}.`;
+  }
+  const ask = lab.latest(async () => {
+    if (!images) {
+      const { x } = await lab.compute("digits");
+      images = Array.from({ length: IMAGES }, (_, n) => Array.from(x.subarray(n * PIXELS, (n + 1) * PIXELS)));
+    }
+    const inverts = INVERT[invert.value];
+    const changed = images.map((image, n) => image.map((value, at) => (inverts(n, at) ? 1 - value : value)));
+    const [before, after] = [images, changed].map(PREPARE[step.value]);
+    const touched = (at) => inverts(0, at);
+    const change = after.map((value, at) => (touched(at) ? 0 : Math.abs(value - before[at])));
+    return { kind: invert.value, input: changed[0], before, after, touched, change, moved: Math.max(...change) };
+  }, (result) => { found = result; trouble.clear(); show(); }, trouble.show);
+  return {
+    parts: [lab.controls(step.node, invert.node), trouble.node, panels, said],
+    draw(to) {
+      width = to;
+      if (found) show();
+      else ask();
+    },
+    restore() {
+      step.restore();
+      invert.restore();
+      if (width) ask();
+    },
+    table: () => ({ columns: ["row", "column", "input", "result", "result before inverting"], rows: found ? found.input.map((value, at) => [Math.floor(at / SIDE) + 1, (at % SIDE) + 1, value, found.after[at], found.before[at]]) : [] }),
+  };
+}
+
 const LIKE = ["like batch norm", "like layer norm", "like both", "like neither"];
 const OWN = "No other image is needed to compute this.";
 
@@ -147,6 +225,11 @@ lab.chapter("axes", {
       title: "The same table, normalized by rows and by columns",
       see: "Top: the input, to edit. Below: both outputs. Point at an output: the numbers that its mean and variance use are outlined in the input. Go to an input: the outputs that use it are outlined.",
       make: bothFigure,
+    },
+    digits: {
+      title: "Four preprocessing steps on a digit",
+      see: "The first of 100 digits: as it goes in, after the step, and which of its pixels moved because others were inverted. The stronger, the larger; blue is negative.",
+      make: digitsFigure,
     },
   },
   exercises: [
