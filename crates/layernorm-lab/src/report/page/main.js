@@ -18,13 +18,37 @@ function paint() {
 }
 
 const TRAVEL = 1500; // milliseconds after a jump during which scrolling does not count as reading
+const SETTLE = 4000; // milliseconds after a jump during which figures that appear do not move its target away
 let arrived = 0;
+let held = null; // the target of the last jump, until the reader scrolls
+let from = 0; // where the jump ended
+let moving = false;
+
+function settle() {
+  if (Math.abs(held.getBoundingClientRect().top) > 60) held.scrollIntoView({ behavior: "instant", block: "start" });
+  from = scrollY;
+}
+const grown = new ResizeObserver(() => {
+  if (!held || moving) return;
+  const near = Math.abs(held.getBoundingClientRect().top) <= 60 || Math.abs(scrollY - from) < 2;
+  if (near && performance.now() < arrived - TRAVEL + SETTLE) settle();
+  else held = null;
+});
+addEventListener("scrollend", () => {
+  if (moving && held) settle();
+  moving = false;
+});
+for (const event of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(event, () => { held = null; }, { passive: true, capture: true });
 
 function show(place, smooth = true) {
   const target = document.getElementById(lab.place(place)) ?? document.getElementById(lab.place(place.split("/")[0]));
   if (!target) return;
   arrived = performance.now() + TRAVEL;
-  target.scrollIntoView({ behavior: smooth && !lab.calm() ? "smooth" : "auto", block: "start" });
+  held = target;
+  moving = smooth && !lab.calm() && "onscrollend" in window;
+  target.scrollIntoView({ behavior: moving ? "smooth" : "auto", block: "start" });
+  from = scrollY;
+  grown.observe(document.querySelector("main"));
   target.querySelector("h2")?.focus({ preventScroll: true });
 }
 

@@ -2,6 +2,7 @@
 //
 //   { id, kind: "choice", options: [{ text, right, why }] }
 //   { id, kind: "numbers", labels: ["mean"], answer: [2.5], tolerance: 0.01, mistakes: [{ answer: [...], why }], why }
+//   { id, kind: "match", options: ["like batch norm", …], items: [{ text, right: 0, why, wrong: { 1: "…" } }] }
 //   { id, kind: "task", check: async () => ({ right, why }), button: "Check" }         something to do in a figure
 //
 // `hint` and `solution` are texts. Numbers may have `mistake(values)`, which returns a text about a wrong answer, or null.
@@ -51,6 +52,31 @@ const KINDS = {
         const known = mistakes.find((one) => near(found, one.answer, tolerance));
         const wrong = found.map((value, at) => (Math.abs(value - right[at]) <= tolerance ? null : labels[at])).filter(Boolean);
         return { right: false, why: known?.why ?? mistake?.(found) ?? (labels.length > 1 ? `Not yet: check ${wrong.join(", ")}.` : "Not yet.") };
+      },
+    };
+  },
+  // One of the same options for each item; every item has its own feedback.
+  match({ options, items }, { get, set }, changed) {
+    const notes = items.map(() => lab.el("p", { class: "match-note" }));
+    const tell = (at, right, words) => { notes[at].className = `match-note ${right ? "right" : "wrong"}`; notes[at].textContent = `${right ? "✓" : "✕"} ${words}`; };
+    const clear = (at) => { notes[at].className = "match-note"; notes[at].textContent = ""; };
+    const menus = items.map((_, at) => lab.el("select", { onchange: () => { set(menus.map((menu) => menu.value).join("_")); clear(at); changed(false); } },
+      lab.el("option", { value: "" }, "choose…"), options.map((text, index) => lab.el("option", { value: index }, text))));
+    return {
+      node: lab.el("div", { class: "answers match" }, items.map(({ text }, at) => lab.el("div", { class: "match-item" }, lab.el("label", {}, lab.el("span", {}, text), menus[at]), notes[at]))),
+      restore() {
+        const saved = get("").split("_");
+        menus.forEach((menu, at) => { menu.value = options[Number(saved[at] || NaN)] === undefined ? "" : saved[at]; clear(at); });
+      },
+      check() {
+        if (menus.every((menu) => menu.value === "")) return null;
+        const right = items.map((item, at) => Number(menus[at].value || NaN) === item.right);
+        items.forEach((item, at) => {
+          if (menus[at].value === "") tell(at, false, "Choose an answer.");
+          else tell(at, right[at], right[at] ? item.why : (item.wrong?.[menus[at].value] ?? "Not this one."));
+        });
+        const count = right.filter(Boolean).length;
+        return { right: count === items.length, why: count === items.length ? "" : `${count} of ${items.length} are right.` };
       },
     };
   },

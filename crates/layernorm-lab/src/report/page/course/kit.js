@@ -168,6 +168,49 @@ lab.numbers = function (view, { name, label, start, rowNames = null, columnNames
   return control;
 };
 
+// A table of computed numbers. Each cell can be pointed at or focused (one Tab stop; arrow keys move), which calls
+// pointed(row, column); `cells` are its elements. show(text, look) fills it: text(r, c) is null for a cell that is not shown.
+lab.cells = function ({ label, rows, columns, rowNames = null, columnNames = null, pointed }) {
+  const cells = Array.from({ length: rows }, (_, r) => Array.from({ length: columns }, (_, c) => lab.el("td", { onpointermove: () => { if (under !== cells[r][c]) ask(r, c); }, onpointerleave: () => { under = null; }, onfocus: () => ask(r, c), onkeydown: (event) => walk(event, r, c) })));
+  const open = (r, c) => cells[r]?.[c] && !cells[r][c].classList.contains("empty-cell") && !cells[r][c].closest("tr").hidden;
+  // A move and not an entry: scrolling and layout also bring cells under the pointer.
+  let under = null;
+  function ask(r, c) {
+    under = cells[r][c];
+    if (open(r, c)) pointed(r, c);
+  }
+  let stop = [0, 0];
+  function place() {
+    const [r, c] = open(...stop) ? stop : (cells.flatMap((row, r) => row.map((_, c) => [r, c])).find(([r, c]) => open(r, c)) ?? [-1, -1]);
+    cells.forEach((row, at) => row.forEach((td, column) => { if (open(at, column)) td.tabIndex = at === r && column === c ? 0 : -1; else td.removeAttribute("tabindex"); }));
+  }
+  function walk(event, r, c) {
+    const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!step || !open(r + step[0], c + step[1])) return;
+    event.preventDefault();
+    stop = [r + step[0], c + step[1]];
+    place();
+    cells[stop[0]][stop[1]].focus();
+  }
+  return {
+    node: lab.el("table", { class: "numbers-shown", "aria-label": label },
+      columnNames ? lab.el("thead", {}, lab.el("tr", {}, rowNames ? lab.el("td", {}) : null, columnNames.map((text) => lab.el("th", { scope: "col" }, text)))) : null,
+      lab.el("tbody", {}, cells.map((row, r) => lab.el("tr", {}, rowNames ? lab.el("th", { scope: "row" }, rowNames[r]) : null, row)))),
+    cells,
+    show(text, look = () => "") {
+      cells.forEach((row, r) => row.forEach((td, c) => {
+        const words = text(r, c);
+        td.textContent = words ?? "";
+        td.className = words === null ? "empty-cell" : look(r, c);
+      }));
+      place();
+    },
+  };
+};
+
+// Three decimals, so that numbers of a table align; very large ones as lab.number writes them.
+lab.fixed = (value) => (lab.isNumber(value) && Math.abs(value) < 1e5 ? value.toFixed(3).replace(/^-(0\.000)$/, "$1").replace("-", "−") : lab.number(value, 3));
+
 // The row of controls above a live figure.
 lab.controls = (...nodes) => lab.el("div", { class: "controls" }, nodes);
 
