@@ -22,7 +22,7 @@ function makeGradient(view) {
   let width = 0;
   let found = null;
   const trouble = lab.trouble();
-  const numbers = asNumbers(view, () => ask(), [[1, 2, 4, 5], [1, 1, -0.5, 2], [1, 1, 1, 1]]);
+  const numbers = asNumbers(view, () => ask(), [[1, 2, 4, 5], [-0.5, 1, 0.25, 2], [1, 1, 2, 1]]);
   const eps = lab.options(view, { name: "eps", label: "ε", options: [["0", "0"], ["1e-5", "10⁻⁵"], ["1", "1"]], start: "0", changed: () => ask() });
   const panels = lab.el("div", { class: "gradient-panels holder" });
   const body = lab.el("tbody", {});
@@ -69,8 +69,8 @@ function makeGradient(view) {
       if (removed) plot.marks.append(lab.svg("path", { class: "gradient-removed", d: `M${plot.x.at(at) - half - 3},${plot.y.at(removed[at])}h${2 * half + 6}` }));
     });
     plot.marks.append(lab.svg("path", { class: "baseline", d: `M${plot.left},${zero}H${plot.right}` }));
-    const item = (name, value) => [`${name} = `, lab.el("b", {}, shown(clean(value)))];
-    return lab.el("div", {}, lab.el("h4", {}, heading), plot.svg, lab.el("p", {}, item("Σ", mean(values) * N), lab.el("br", {}), item("Σ · x̂", dot(values, found.xhat))));
+    const item = (name, value) => [`${name}: `, lab.el("b", {}, shown(clean(value)))];
+    return lab.el("div", {}, lab.el("h4", {}, heading), plot.svg, lab.el("p", {}, item("sum", mean(values) * N), lab.el("br", {}), item("sum of products with x̂", dot(values, found.xhat))));
   }
   // Sums of four 32-bit numbers: what is below their rounding is zero.
   const clean = (value) => (Math.abs(value) <= 16 * UNIT * Math.max(greatest(found.dxhat), found.rstd * greatest(found.dxhat)) ? 0 : value);
@@ -193,7 +193,7 @@ function makeDifference(view) {
   const trouble = lab.trouble();
   const numbers = asNumbers(view, () => ask(), [[1, 3, 3, 9], [1, 0, -1, 2], [2, 1, 1, 1]]);
   const step = lab.slider(view, { name: "step", label: "step h, in units of √(σ² + ε)", min: Math.log10(2 ** -20), max: 0, step: Math.log10(2) / 2, start: BEST, log: true, text: (value) => `2${power(Math.round(2 * Math.log2(value)) / 2)}`, changed: () => ask() });
-  const reveal = lab.toggle(view, { name: "reveal", label: "Show the gradients (try the exercise first)", changed: () => paint() });
+  const reveal = lab.toggle(view, { name: "reveal", label: "Show the gradients", changed: () => paint() });
   const holder = lab.el("div", { class: "holder" });
   const readout = lab.el("p", { class: "readout" });
   const body = lab.el("tbody", {});
