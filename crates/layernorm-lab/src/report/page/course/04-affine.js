@@ -33,6 +33,7 @@ function makeAffine(view) {
   const x = sampleRows();
   const RANGE = [-9, 9];
   const BINS = 72;
+  const TALLEST = 84; // values in a bin, with room for a name above it
   let width = 0;
   let found = null;
   const trouble = lab.trouble();
@@ -61,17 +62,17 @@ function makeAffine(view) {
 
   function panel(heading, pick, panelWidth) {
     const counts = found.map((row) => lab.histogram(row[pick], ...RANGE, BINS));
-    const plot = lab.plot({ width: panelWidth, height: 210, x: { axis: { label: "value" }, domain: RANGE }, y: { axis: { label: "values per bin" }, domain: [0, 64] },
+    const plot = lab.plot({ width: panelWidth, height: 210, x: { axis: { label: "value" }, domain: RANGE }, y: { axis: { label: "values per bin" }, domain: [0, TALLEST] },
       label: `${heading}. ${found.map((row) => { const { mean, deviation } = pick === "from" ? row.before : row.after; return `${row.name}: mean ${lab.number(mean, 3)}, standard deviation ${lab.number(deviation, 3)}`; }).join("; ")}` });
     counts.forEach(({ edges, counts: heights }, row) => {
       if (!legend.shown(row)) return;
       const used = heights.map((_, at) => at).filter((at) => heights[at] > 0);
       const ground = plot.y.at(0);
       const points = [];
-      for (let at = used[0]; at <= used.at(-1); at += 1) points.push([plot.x.at(edges[at]), plot.y.at(Math.min(heights[at], 64))], [plot.x.at(edges[at + 1]), plot.y.at(Math.min(heights[at], 64))]);
+      for (let at = used[0]; at <= used.at(-1); at += 1) points.push([plot.x.at(edges[at]), plot.y.at(heights[at])], [plot.x.at(edges[at + 1]), plot.y.at(heights[at])]);
       plot.marks.append(lab.svg("path", { class: "hill", d: lab.path([[points[0][0], ground], ...points, [points.at(-1)[0], ground]]), style: `fill:${looks[row].colour};stroke:${looks[row].colour}`, "stroke-dasharray": looks[row].dash }));
-      const peak = heights.indexOf(Math.max(...heights));
-      if (pick === "from") plot.svg.append(lab.svg("text", { class: "inside", x: plot.x.at(edges[peak]) + 4, y: Math.max(plot.y.at(heights[peak]) - 6, plot.top + 8), "text-anchor": "middle" }, ROWS[row].name.slice(4)));
+      const middle = Math.floor(((ROWS[row].mean - RANGE[0]) / (RANGE[1] - RANGE[0])) * BINS);
+      if (pick === "from") plot.svg.append(lab.svg("text", { class: "inside", x: plot.x.at(ROWS[row].mean), y: plot.y.at(Math.max(...heights.slice(middle - 2, middle + 3))) - 6, "text-anchor": "middle" }, ROWS[row].name.slice(4)));
     });
     return lab.el("div", {}, lab.el("h4", {}, heading), plot.svg);
   }
@@ -90,7 +91,7 @@ function makeAffine(view) {
       lab.el("button", { type: "button", class: "affine-undo", onclick: put(ROWS[0].deviation, ROWS[0].mean) }, "Undo for row A: γ = σ, β = μ"),
       lab.el("button", { type: "button", class: "affine-start", onclick: put(1, 0) }, "γ = 1, β = 0")),
     legend.node, panels, rows, trouble.node],
-    notes: ["Layer norm of three rows of 240 values, ε = 10⁻⁵. What remains of |y − x| after the button is ε: the exact inverse is γ = √(σ² + ε)."],
+    notes: ["Layer norm of three rows of 240 values, ε = 10⁻⁵. What remains of |y − x| after the button is ε: the exact inverse is γ = √(σ² + ε). With a small γ the bins after the norm are higher than the plot."],
     draw(to) {
       width = to;
       if (found) paint();

@@ -97,7 +97,7 @@ function makeGradient(view) {
       lab.el("span", {}, found.eps ? `share of the x̂ component that remains: ε/(σ² + ε) = ${lab.number(remains, 3)}` : "nothing of the x̂ component remains"));
   }
   return {
-    parts: [lab.controls(lab.wide("The row", numbers.node), eps.node), trouble.node,
+    parts: [lab.el("div", { class: "difference-top" }, lab.wide("The row", numbers.node), lab.controls(eps.node)), trouble.node,
       lab.el("div", { class: "gradient-key" },
         key(lab.svg("path", { class: "gradient-removed", d: "M2,6h18" }), "removed in the next step"),
         key(lab.svg("rect", { class: "gradient-before", x: 5, y: 1, width: 12, height: 10 }), "before this step")),
