@@ -87,9 +87,9 @@ function makeAffine(view) {
       lab.el("td", { class: error < UNDONE ? "undone" : "apart" }, `${lab.number(error, 2)}${error < UNDONE ? " ✓ undone" : ""}`))));
   }
   return {
-    parts: [lab.controls(gain.node, bias.node,
+    parts: [lab.controls(gain.node, bias.node, lab.el("div", { class: "affine-buttons" },
       lab.el("button", { type: "button", class: "affine-undo", onclick: put(ROWS[0].deviation, ROWS[0].mean) }, "Undo for row A: γ = σ, β = μ"),
-      lab.el("button", { type: "button", class: "affine-start", onclick: put(1, 0) }, "γ = 1, β = 0")),
+      lab.el("button", { type: "button", class: "affine-start", onclick: put(1, 0) }, "Start: γ = 1, β = 0"))),
     legend.node, panels, rows, trouble.node],
     notes: ["Layer norm of three rows of 240 values, ε = 10⁻⁵. What remains of |y − x| after the button is ε: the exact inverse is γ = √(σ² + ε). With a small γ the bins after the norm are higher than the plot."],
     draw(to) {

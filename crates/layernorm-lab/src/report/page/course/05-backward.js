@@ -43,7 +43,8 @@ function makeGradient(view) {
         panels.replaceChildren();
         body.replaceChildren();
         sums.replaceChildren();
-        trouble.show(new Error("all x are equal and ε = 0, so the norm divides by zero. Choose a larger ε, or other x."));
+        const equal = result.x.every((value) => value === result.x[0]);
+        trouble.show(new Error(equal ? "all x are equal and ε = 0, so the norm divides by zero. Choose a larger ε, or other x." : "the numbers are too large or too close together for 32 bits."));
         return;
       }
       trouble.clear();
@@ -84,8 +85,8 @@ function makeGradient(view) {
     const last = lab.domain({}, dx, { zero: true, pad: 0.08 });
     panels.replaceChildren(...[
       { heading: "1. dx̂ = γ · dy", values: dxhat, removed: dxhat.map(() => along1), colour: "var(--c6)", domain },
-      { heading: "2. minus mean(dx̂)", values: centred, before: dxhat, removed: xhat.map((value) => value * alongX), colour: "var(--c5)", domain },
-      { heading: "3. minus x̂ · mean(dx̂ · x̂)", values: rest, before: centred, colour: "var(--c5)", domain },
+      { heading: "2. minus mean(dx̂)", values: centred, before: dxhat, removed: xhat.map((value) => value * alongX), colour: "color-mix(in oklab, var(--c0) 55%, var(--paper))", domain },
+      { heading: "3. minus x̂ · mean(dx̂ · x̂)", values: rest, before: centred, colour: "color-mix(in oklab, var(--c0) 55%, var(--paper))", domain },
       { heading: `4. times rstd (${lab.number(rstd, 3)}): dx`, values: dx, colour: "var(--c0)", domain: last },
     ].map((one) => panel({ label: "", ...one }, each)));
     const row = (name, values) => lab.el("tr", {}, lab.el("th", { scope: "row" }, name), values.map((value) => lab.el("td", {}, shown(clean(value)))));
@@ -208,6 +209,7 @@ function makeDifference(view) {
       return { ...all, curve: all.at.slice(0, -1), now: all.at.at(-1) };
     },
     (made) => {
+      if (!made.exact.every(lab.isNumber)) throw new Error("the numbers are too large for 32 bits.");
       found = made;
       trouble.clear();
       paint();
@@ -305,6 +307,8 @@ lab.chapter("backward", {
         const close = ([values]) => greatest(values.map((value, at) => value - found[at])) <= Math.max(room(), 0.005 * greatest(values));
         const known = wrongGradients(last).find(close);
         if (known) return known[1];
+        const off = greatest(found.map((value, at) => value - last.at[0].slope[at]));
+        if (off <= 0.02 * largest) return "Almost: the numbers are rounded too much. Give three decimals.";
         const total = found.reduce((sum, value) => sum + value, 0);
         const wrong = found.map((value, at) => (Math.abs(value - last.at[0].slope[at]) <= room() ? null : `dx${"₁₂₃₄"[at]}`)).filter(Boolean);
         const sum = Math.abs(total) > 0.02 * largest + 4 * room() ? ` Your numbers sum to ${lab.number(total, 3)}; a gradient through layer norm sums to 0.` : "";

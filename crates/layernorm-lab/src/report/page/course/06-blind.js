@@ -104,7 +104,7 @@ function makeTable(view) {
       return near[0] > 12 ? null : [`case ${Math.floor(near[1] / UNITS) + 1}, unit ${(near[1] % UNITS) + 1}`, `before ${lab.number(before[near[1]], 4)}`, `after ${lab.number(after[near[1]], 4)}`];
     });
     const [style, words] = found.idle[id] ? ["", "no change made"] : verdict(change);
-    return lab.el("div", { "data-norm": kind }, lab.el("h4", {}, NORMS[kind]), plot.svg, lab.el("p", {}, lab.el("b", { class: style }, words), ` (largest change ${lab.number(change, 2)})`));
+    return lab.el("div", { "data-norm": kind }, lab.el("h4", {}, NORMS[kind]), plot.svg, lab.el("p", {}, lab.el("b", { class: style }, words), lab.el("br", {}), `largest change ${lab.number(change, 2)}`));
   }
   function paint() {
     if (!width || !found) return;
