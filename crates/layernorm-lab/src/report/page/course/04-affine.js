@@ -31,8 +31,8 @@ let undoing = null;
 
 function makeAffine(view) {
   const x = sampleRows();
-  const RANGE = [-9, 9];
-  const BINS = 72;
+  const RANGE = [-8, 8];
+  const BINS = 64;
   const TALLEST = 84; // values in a bin, with room for a name above it
   let width = 0;
   let found = null;

@@ -82,7 +82,11 @@ function makeGradient(view) {
     panels.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
     const each = Math.floor((width - (columns - 1) * 17) / columns);
     const domain = lab.domain({}, [...dxhat, ...centred, ...rest, along1, ...xhat.map((value) => value * alongX)], { zero: true, pad: 0.08 });
-    const last = lab.domain({}, dx, { zero: true, pad: 0.08 });
+    // A round number for dx, so that its axis has ticks; rounding errors do not fill it.
+    const most = Math.max(greatest(dx), 1e-3 * rstd * greatest(dxhat)) || 1;
+    const round = 10 ** Math.floor(Math.log10(most));
+    const limit = round * [1, 2, 5, 10].find((each) => each * round >= most * 0.999);
+    const last = [-limit, limit];
     panels.replaceChildren(...[
       { heading: "1. dx̂ = γ · dy", values: dxhat, removed: dxhat.map(() => along1), colour: "var(--c6)", domain },
       { heading: "2. minus mean(dx̂)", values: centred, before: dxhat, removed: xhat.map((value) => value * alongX), colour: "color-mix(in oklab, var(--c0) 55%, var(--paper))", domain },
