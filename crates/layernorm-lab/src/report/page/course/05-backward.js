@@ -192,12 +192,13 @@ function wrongGradients({ x, dy, gain }) {
 let compared = null; // the example of the figure and its differences, for the exercise
 
 function makeDifference(view) {
-  const FACTORS = Array.from({ length: 41 }, (_, at) => 2 ** (-20 + at / 2));
+  // Up to an eighth of the standard deviation: beyond it, doubling the step no longer tells the truncation.
+  const FACTORS = Array.from({ length: 35 }, (_, at) => 2 ** (-20 + at / 2));
   let width = 0;
   let found = null;
   const trouble = lab.trouble();
   const numbers = asNumbers(view, () => ask(), [[1, 3, 3, 9], [1, 0, -1, 2], [2, 1, 1, 1]]);
-  const step = lab.slider(view, { name: "step", label: "step h, in units of √(σ² + ε)", min: Math.log10(2 ** -20), max: 0, step: Math.log10(2) / 2, start: BEST, log: true, text: (value) => `2${power(Math.round(2 * Math.log2(value)) / 2)}`, changed: () => ask() });
+  const step = lab.slider(view, { name: "step", label: "step h, in units of √(σ² + ε)", min: Math.log10(2 ** -20), max: Math.log10(2 ** -3), step: Math.log10(2) / 2, start: BEST, log: true, text: (value) => `2${power(Math.round(2 * Math.log2(value)) / 2)}`, changed: () => ask() });
   const reveal = lab.toggle(view, { name: "reveal", label: "Show the gradients", changed: () => paint() });
   const holder = lab.el("div", { class: "holder" });
   const readout = lab.el("p", { class: "readout" });
@@ -248,7 +249,7 @@ function makeDifference(view) {
   }
   return {
     parts: [lab.el("div", { class: "difference-top" }, lab.wide("The row", numbers.node), lab.controls(step.node, reveal.node)), trouble.node, holder, readout, result],
-    notes: ["Tolerance, for each dx: rounding, 2 · 2⁻²⁴ · Σ |γ dy| (max|x| · rstd + 3 |x̂|) / h, because every y carries a rounding error of this size and the sum over it is divided by h; plus truncation, ⅔ of the change when h is doubled (twice Richardson's estimate). ε = 10⁻⁵."],
+    notes: ["Tolerance, for each dx: rounding, 2 · 2⁻²⁴ · Σ |γ dy| (max|x| · rstd + 3 |x̂|) / h, because every y carries a rounding error of this size and the sum over it is divided by h; plus truncation, ⅔ of the change when h is doubled (twice Richardson's estimate, which holds up to about h = σ/8). ε = 10⁻⁵."],
     draw(to) {
       width = to;
       if (found) paint();
