@@ -5,7 +5,8 @@
 //   { id, kind: "match", options: ["like batch norm", …], items: [{ text, right: 0, why, wrong: { 1: "…" } }] }
 //   { id, kind: "task", check: async () => ({ right, why }), button: "Check" }         something to do in a figure
 //
-// `hint` and `solution` are texts. Numbers may have `mistake(values)`, which returns a text about a wrong answer, or null.
+// `hint` and `solution` are texts. Numbers may have `mistake(values)`, which returns a text about a wrong answer, or null;
+// their `answer`, `tolerance(answer)` and `why()` may be functions, for a question about what a figure shows.
 const exercises = [];
 const watchers = [];
 lab.progress = () => ({ solved: exercises.filter(({ solved }) => solved).length, all: exercises.length, of: (chapter) => exercises.filter((one) => one.chapter === chapter) });
@@ -48,9 +49,10 @@ const KINDS = {
         const missing = found.findIndex((value) => value === null);
         if (missing >= 0) return { right: false, why: `${labels[missing]}: a number is missing. Write it like 1.25 or −0.5.` };
         const right = await wanted();
-        if (near(found, right, tolerance)) return { right: true, why };
-        const known = mistakes.find((one) => near(found, one.answer, tolerance));
-        const wrong = found.map((value, at) => (Math.abs(value - right[at]) <= tolerance ? null : labels[at])).filter(Boolean);
+        const room = typeof tolerance === "function" ? tolerance(right) : tolerance;
+        if (near(found, right, room)) return { right: true, why: typeof why === "function" ? why() : why };
+        const known = mistakes.find((one) => near(found, one.answer, room));
+        const wrong = found.map((value, at) => (Math.abs(value - right[at]) <= room ? null : labels[at])).filter(Boolean);
         return { right: false, why: known?.why ?? mistake?.(found) ?? (labels.length > 1 ? `Not yet: check ${wrong.join(", ")}.` : "Not yet.") };
       },
     };
