@@ -18,6 +18,9 @@ const lab = { charts: {} };
   lab.el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
   lab.svg = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
+  const MATHML = "http://www.w3.org/1998/Math/MathML";
+  lab.math = (tag, attributes, ...children) => fill(document.createElementNS(MATHML, tag), attributes, children);
+
   lab.isNumber = (value) => typeof value === "number" && Number.isFinite(value);
   lab.clamp = (value, low, high) => Math.min(Math.max(value, low), high);
   lab.calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
