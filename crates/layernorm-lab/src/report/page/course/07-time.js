@@ -6,14 +6,14 @@ const GATES = 4 * UNITS;
 
 const m = (tag, ...children) => lab.math(tag, {}, ...children);
 const mi = (text) => m("mi", text);
-const mo = (text) => m("mo", text);
+const mo = (text) => lab.math("mo", { stretchy: "false" }, text);
 const sub = (base, index) => m("msub", mi(base), typeof index === "string" ? mi(index) : index);
 const before = () => m("mrow", mi("t"), mo("−"), m("mn", "1"));
 const gate = (name) => sub("a", name);
 const norm = (inner, index) => [mi("LN"), mo("("), ...inner, ...(index ? [mo(";"), sub("γ", index), mo(","), sub("β", index)] : []), mo(")")];
 const wx = () => [mi("W"), sub("x", "t")];
 const uh = () => [mi("U"), sub("h", before())];
-const equation = (...parts) => lab.math("math", { display: "block" }, ...parts);
+const equation = (...parts) => m("math", ...parts);
 const squash = (name, by) => [mi(name), mo("="), mi(by), mo("("), gate(name), mo(")"), m("mspace")];
 
 // The parts: a name for the menu, the equation, and what to know about it.
@@ -60,14 +60,7 @@ const NARROW = {
     ["lnc", [[304, 392], [252, 392]]], ["lnc", [[200, 392], [166, 392]]], ["lnc", [[110, 392], [56, 392]]], ["lnc", [[44, 403], [44, 442]]]],
 };
 
-const word = (x, y, text, below = "", name = null) => lab.svg("text", { x, y, class: name }, text, below ? lab.svg("tspan", { class: "sub", dy: "0.45em" }, below) : null);
-
-function arrow(points) {
-  const [[ax, ay], [bx, by]] = points.slice(-2);
-  const turn = (Math.atan2(by - ay, bx - ax) * 180) / Math.PI;
-  return [lab.svg("path", { class: "edge", d: `M${points.map((point) => point.join(",")).join("L")}` }),
-    lab.svg("path", { class: "head", d: "M1,0L-7,-4.2V4.2z", transform: `translate(${bx} ${by}) rotate(${turn.toFixed(1)})` })];
-}
+const { word, arrow } = lab.diagram;
 
 function cellDiagram(width) {
   const { size, frame, name, others, words, boxes, dots, edges } = width < 560 ? NARROW : WIDE;
@@ -77,8 +70,8 @@ function cellDiagram(width) {
   svg.append(lab.svg("rect", { class: "frame", x: frame[0], y: frame[1], width: frame[2], height: frame[3], rx: 12 }), word(...name, "step t", "", "small"), ...others.map((one) => box(one, one[3] > one[2])));
   const groups = new Map(PARTS.map(([id]) => [id, lab.svg("g", { class: "part", "data-part": id })]));
   for (const [part, points] of edges) groups.get(part).append(...arrow(points));
-  for (const [part, x, y, w, text, , isNorm] of boxes) groups.get(part).append(lab.svg("g", { class: isNorm ? "norm" : null }, lab.svg("rect", { class: "box", x: x - w / 2, y: y - 16, width: w, height: 32, rx: 7 }), word(x, y, text)));
-  for (const [part, x, y, text] of dots) groups.get(part).append(lab.svg("circle", { class: "box", cx: x, cy: y, r: 11 }), word(x, y, text));
+  for (const [part, x, y, w, text, , isNorm] of boxes) groups.get(part).append(lab.svg("g", { class: isNorm ? "norm" : null }, lab.diagram.box(x, y, w, text)));
+  for (const [part, x, y, text] of dots) groups.get(part).append(lab.diagram.dot(x, y, text));
   svg.append(...groups.values(), ...words.map(([x, y, text, below]) => word(x, y, text, below)));
   return { svg, groups };
 }
@@ -221,12 +214,12 @@ function runFigure(view) {
   const scale = { min: -1, max: 1, step: 0.05, start: 1, log: true, text: (value) => `× ${lab.number(value, 2)}`, changed: () => ask() };
   const controls = {
     steps: lab.slider(view, { name: "steps", label: "Time steps", min: 10, max: 200, step: 10, start: 100, text: String, changed: () => ask() }),
-    weights: lab.slider(view, { ...scale, name: "weights", label: "Scale of W and U" }),
+    weights: lab.slider(view, { ...scale, name: "weights", label: "Scale of W and U", start: 5 }),
     inputs: lab.slider(view, { ...scale, name: "inputs", label: "Scale of the input x" }),
   };
   const trouble = lab.trouble();
   const legend = lab.el("div", {});
-  const grid = lab.el("div", { class: "plots" });
+  const grid = lab.el("div", { class: "plots holder" });
   const told = lab.el("p", { class: "readout", "aria-live": "polite" });
   let charts = null;
   let across = 0;
@@ -295,7 +288,7 @@ function stepsFigure(view) {
   const unit = lab.slider(view, { name: "unit", label: "Unit of h", min: 1, max: UNITS, step: 1, start: 4, text: (value) => `${value} of ${UNITS}`, changed: () => make() });
   const size = lab.slider(view, { name: "batch", label: "Batch size", min: 2, max: MOST, step: 2, start: 32, text: String, changed: () => ask() });
   const trouble = lab.trouble();
-  const holder = lab.el("div", {});
+  const holder = lab.el("div", { class: "holder" });
   let result = null;
   let chart = null;
   let across = 0;

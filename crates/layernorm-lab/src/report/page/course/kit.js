@@ -209,3 +209,17 @@ lab.random = function (seed) {
   const normal = () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
   return { uniform, normal };
 };
+
+// Parts of a block diagram (class "diagram"): texts with a subscript, arrows along points, boxes and operators.
+const word = (x, y, text, below = "", name = null) => lab.svg("text", { x, y, class: name }, text, below ? lab.svg("tspan", { class: "sub", dy: "0.45em" }, below) : null);
+lab.diagram = {
+  word,
+  arrow(points) {
+    const [[ax, ay], [bx, by]] = points.slice(-2);
+    const turn = (Math.atan2(by - ay, bx - ax) * 180) / Math.PI;
+    return [lab.svg("path", { class: "edge", d: `M${points.map((point) => point.join(",")).join("L")}` }),
+      lab.svg("path", { class: "head", d: "M1,0L-7,-4.2V4.2z", transform: `translate(${bx} ${by}) rotate(${turn.toFixed(1)})` })];
+  },
+  box: (x, y, width, text) => lab.svg("g", {}, lab.svg("rect", { class: "box", x: x - width / 2, y: y - 16, width, height: 32, rx: 7 }), word(x, y, text)),
+  dot: (x, y, text) => lab.svg("g", {}, lab.svg("circle", { class: "box", cx: x, cy: y, r: 11 }), word(x, y, text)),
+};
