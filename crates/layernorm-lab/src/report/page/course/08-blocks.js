@@ -169,7 +169,7 @@ const ratio = ({ gradients }) => gradients.post.at(-1) / gradients.pre.at(-1);
 
 function depthFigure(view) {
   const controls = {
-    blocks: lab.slider(view, { name: "blocks", label: "Blocks", min: 1, max: 48, step: 1, start: 24, text: String, changed: () => compute() }),
+    blocks: lab.slider(view, { name: "blocks", label: "Blocks", min: 1, max: 48, step: 1, start: 12, text: String, changed: () => compute() }),
     scale: lab.slider(view, { name: "scale", label: "Scale of a branch, σ", min: -1, max: 0.5, step: 0.05, start: 1, log: true, text: (value) => lab.number(value, 2), changed: () => compute() }),
   };
   const trouble = lab.trouble();
@@ -256,7 +256,9 @@ function rmsFigure(view) {
     trouble.clear();
     result = found;
     const x = Array.from({ length: VALUES }, (_, at) => at + 1);
-    const lines = (id, title, axes, series) => ({ title, chart: lab.charts.lines({ id, title, see: "RMS norm and layer norm.", ...axes, series }, view) });
+    // Each plot keeps its own hidden lines.
+    const own = (id) => ({ get: (name, fallback) => view.get(`${id}-${name}`, fallback), set: (name, value) => view.set(`${id}-${name}`, value), redraw: paint });
+    const lines = (id, title, axes, series) => ({ title, chart: lab.charts.lines({ id, title, see: "RMS norm and layer norm.", ...axes, series }, own(id)) });
     charts = [
       lines("outputs", "Outputs for one row", { x: { label: "value of the row" }, y: { label: "output", low: -3.2, high: 3.2 } }, [{ name: "layer norm", x, y: [...found.layer] }, { name: "RMS norm", x, y: [...found.rms], dashed: true }]),
       lines("angle", "Angle between them", { x: { label: "mean of the row" }, y: { label: "angle", unit: "degrees", low: 0, high: 90 } }, [{ name: "every mean", x: MEANS, y: found.angles }, { name: "this row", x: [found.mean], y: [found.angle] }]),
@@ -289,7 +291,7 @@ function rmsFigure(view) {
 
 lab.chapter("blocks", {
   figures: {
-    block: { title: "Pre-norm and post-norm", see: "Follow the green residual stream from left to right, or from top to bottom on a narrow screen: with pre-norm no norm is in its way.", make: blockFigure },
+    block: { title: "The norm in the branch, or in the stream", see: "Follow the green residual stream from left to right, or from top to bottom on a narrow screen: with pre-norm no norm is in its way.", make: blockFigure },
     depth: { title: "A stack of residual blocks at the start of training", see: "Left: with pre-norm the stream grows slowly, with post-norm it stays at 1, without a norm it explodes. Right: at the last blocks, the gradient of pre-norm is small and that of post-norm is not.", make: depthFigure },
     rms: { title: "RMS norm and layer norm of one row", see: "Both give the same numbers when the mean of the row is 0. The larger the mean is against the standard deviation, the more RMS norm's outputs are the same number.", make: rmsFigure },
   },
@@ -312,8 +314,8 @@ lab.chapter("blocks", {
       check: async () => {
         if (!deepest) return { right: false, why: "The figure has not computed anything yet: scroll to it first." };
         const found = lab.number(ratio(deepest), 3);
-        if (ratio(deepest) >= 3) return { right: true, why: `${found} times as large at block ${deepest.blocks}: with post-norm, a step at the same learning rate moves this block's weights much further.` };
-        return { right: false, why: deepest.blocks < 30 ? `It is ${found} times as large. ${deepest.blocks} blocks are not enough: pre-norm's gradient shrinks like 1/√N.` : `It is ${found} times as large with ${deepest.blocks} blocks. Change σ: what does it do to the stream of pre-norm?` };
+        if (ratio(deepest) >= 4) return { right: true, why: `${found} times as large at block ${deepest.blocks}: with post-norm, a step at the same learning rate moves this block's weights much further.` };
+        return { right: false, why: deepest.blocks < 28 ? `It is ${found} times as large. ${deepest.blocks} blocks are not enough: pre-norm's gradient shrinks like 1/√N.` : `It is ${found} times as large with ${deepest.blocks} blocks. Change σ: what does it do to the stream of pre-norm?` };
       },
       hint: "Pre-norm's gradient at the end is about 1 divided by the stream's standard deviation.",
       solution: "48 blocks and σ = 1. The stream of pre-norm then has a standard deviation of about 7.",
