@@ -62,7 +62,7 @@ const MARKS = `[...document.querySelectorAll("figure.chart")].map((figure) => {
     legend: ["lines", "frames", "histograms", "bars", "scatter3d", "grid"].includes(kind) ? figure.querySelectorAll(".legend > *").length > 0 : true,
     see: figure.querySelector(":scope > figcaption").textContent.length, bad: /NaN|undefined|Infinity|\\[object/.test(figure.outerHTML) };
 })`;
-const OVERFLOW = `[...document.querySelectorAll("body *")].filter((node) => node.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && !node.closest(".wide, .matrix, .data, svg, #tip")).map((node) => node.tagName + "." + node.className).slice(0, 5)`;
+const OVERFLOW = `[...document.querySelectorAll("body *")].filter((node) => node.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && !node.closest(".wide, .matrix, .data, .formula, math, svg, #tip")).map((node) => node.tagName + "." + node.className).slice(0, 5)`;
 const figure = (id) => `document.getElementById(${JSON.stringify(`at:${id}`)})`;
 
 await check("opens from a file, every chart is drawn", {}, async (page) => {

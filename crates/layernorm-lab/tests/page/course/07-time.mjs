@@ -33,9 +33,9 @@ export default async function ({ page, hand, expect }) {
   // The run: what happens at other scales.
   const shown = async () => (await hand.text(`${at("run")} .readout`)) ?? "";
   const values = async () => [...(await shown()).matchAll(/(?:no|layer) norm ([\d.×⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)/g)].map(([, text]) => Number(text));
-  const changed = async (old) => page.until(`(document.querySelector('${at("run")} .readout')?.textContent ?? "") !== ${JSON.stringify(old)}`, "another run");
+  const changed = async (old) => page.until(`(({ textContent, ariaBusy }) => textContent !== ${JSON.stringify(old)} && ariaBusy !== "true")(document.querySelector('${at("run")} .readout'))`, "another run");
   await hand.until(`${at("run")} .readout`, /step 100/);
-  const [, , saturated, , ] = await values();
+  const [, , saturated] = await values();
   expect(saturated > 40, `with weights × 5, ${saturated} % of the gates are saturated`);
   const layer = (await values())[1];
   await hand.click(`${exercise("fade")} .check`);

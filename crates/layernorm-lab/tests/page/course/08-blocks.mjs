@@ -23,7 +23,7 @@ export default async function ({ page, hand, expect }) {
 
   // The stack.
   const shown = () => hand.text(`${at("depth")} .readout`);
-  const changed = (old) => page.until(`document.querySelector('${at("depth")} .readout').textContent !== ${JSON.stringify(old)}`, "another stack");
+  const changed = (old) => page.until(`(({ textContent, ariaBusy }) => textContent !== ${JSON.stringify(old)} && ariaBusy !== "true")(document.querySelector('${at("depth")} .readout'))`, "another stack");
   await hand.until(`${at("depth")} .readout`, /there: /);
   expect((await page.run(`document.querySelectorAll('${at("depth")} .series').length`)) === 6, "there are not two plots of three curves");
   await hand.click(`${exercise("ratio")} .check`);

@@ -218,36 +218,29 @@ function runFigure(view) {
     inputs: lab.slider(view, { ...scale, name: "inputs", label: "Scale of the input x" }),
   };
   const trouble = lab.trouble();
-  const legend = lab.el("div", {});
-  const grid = lab.el("div", { class: "plots holder" });
+  const panels = lab.plots(PLOTS.length);
   const told = lab.el("p", { class: "readout", "aria-live": "polite" });
-  let charts = null;
-  let across = 0;
   let started = false;
   const wanted = () => Object.fromEntries(Object.entries(controls).map(([name, { value }]) => [name, value]));
-  const ask = lab.latest(() => simulate(wanted()), (result) => {
+  const compute = lab.latest(() => simulate(wanted()), (result) => {
     trouble.clear();
     last = result;
-    charts = plots(result, view);
-    legend.replaceChildren(charts[0].chart.parts[0]);
-    grid.replaceChildren(...charts.map(({ title, chart }) => lab.el("div", { class: "panel" }, lab.el("h4", {}, title), chart.parts[1])));
+    panels.show(plots(result, view));
     const [none, layer] = [result.none, result.layer].map((steps) => steps.at(-1));
     told.replaceChildren(...[[`‖h‖ at step ${result.steps}`, "length", ""], ["saturated gates", "flat", " %"]].map(([name, key, unit]) =>
       lab.el("span", {}, `${name}: no norm `, lab.el("b", {}, lab.number(none[key], 3) + unit), ", layer norm ", lab.el("b", {}, lab.number(layer[key], 3) + unit))));
-    paint();
   }, trouble.show);
-  function paint() {
-    const columns = across < 560 ? 1 : 2;
-    grid.style.setProperty("--columns", columns);
-    charts?.forEach(({ chart }) => chart.draw(Math.floor((across - 20 * (columns - 1)) / columns)));
+  async function ask() {
+    told.setAttribute("aria-busy", "true");
+    await compute();
+    if (Object.entries(wanted()).every(([name, value]) => last?.[name] === value)) told.removeAttribute("aria-busy");
   }
   return {
-    parts: [lab.controls(controls.weights.node, controls.inputs.node, controls.steps.node), trouble.node, legend, grid, told],
+    parts: [lab.controls(controls.weights.node, controls.inputs.node, controls.steps.node), trouble.node, ...panels.parts, told],
     draw(width) {
-      across = width;
+      panels.draw(width);
       if (!started) ask();
       started = true;
-      paint();
     },
     table() {
       const columns = ["time step", ...NAMES.flatMap((name) => ["‖h‖", "mean of c", "spread of c", "saturated gates (%)", "saturated h (%)"].map((what) => `${name}: ${what}`))];
@@ -257,7 +250,7 @@ function runFigure(view) {
     notes: [`${UNITS} units, ${BATCH} sequences of normal noise with ${INPUTS} values per step. The weights are those of layernorm's initialization “paper”; biases are 0. A gate is saturated if σ is below 0.05 or above 0.95, or |tanh| above 0.95.`],
     restore() {
       Object.values(controls).forEach((control) => control.restore());
-      charts?.[0].chart.restore();
+      panels.restore();
       if (started) ask();
     },
   };
@@ -305,6 +298,7 @@ function stepsFigure(view) {
       { name: "one mean for all steps", x, y: x.map(() => all), dashed: true },
     ];
     chart = lab.charts.lines({ id: "steps", title: "Mean of one unit of h by time step", see: "Over two batches, and one mean for all steps.", x: { label: "time step (row of the image)" }, y: { label: "mean of h over the batch" }, series }, view);
+    holder.style.minHeight = "";
     holder.replaceChildren(...chart.parts);
     // The band here is a spread over samples.
     holder.querySelectorAll(".extra").forEach((extra) => { extra.textContent = "band: standard deviation over the first batch"; });
@@ -314,6 +308,7 @@ function stepsFigure(view) {
     parts: [lab.controls(unit.node, size.node), trouble.node, holder],
     draw(width) {
       across = width;
+      if (!chart) holder.style.minHeight = `${lab.plotHeight(width) + 70}px`;
       if (!started) ask();
       started = true;
       chart?.draw(width);

@@ -173,39 +173,32 @@ function depthFigure(view) {
     scale: lab.slider(view, { name: "scale", label: "Scale of a branch, σ", min: -1, max: 0.5, step: 0.05, start: 1, log: true, text: (value) => lab.number(value, 2), changed: () => compute() }),
   };
   const trouble = lab.trouble();
-  const legend = lab.el("div", {});
-  const grid = lab.el("div", { class: "plots holder" });
+  const panels = lab.plots(2);
   const told = lab.el("p", { class: "readout", "aria-live": "polite" });
-  let charts = null;
-  let across = 0;
   let started = false;
   const series = (values, from) => KINDS.map((kind) => ({ name: NAMES[kind], x: values[kind].map((_, at) => at + from), y: values[kind] }));
-  const compute = lab.latest(() => stack({ blocks: controls.blocks.value, scale: controls.scale.value }), (result) => {
+  const run = lab.latest(() => stack({ blocks: controls.blocks.value, scale: controls.scale.value }), (result) => {
     trouble.clear();
     deepest = result;
-    charts = [
+    panels.show([
       ["Standard deviation of the stream", { label: "standard deviation", log: true }, series(result.deviations, 0)],
       ["Gradient reaching each block", { label: "length of the gradient", log: true }, series(result.gradients, 1)],
-    ].map(([title, y, of], index) => ({ title, chart: lab.charts.lines({ id: `depth-${index}`, title, see: "By block, for three places of the norm.", x: { label: index ? "block" : "after block" }, y, series: of }, view) }));
-    legend.replaceChildren(charts[0].chart.parts[0]);
-    grid.replaceChildren(...charts.map(({ title, chart }) => lab.el("div", { class: "panel" }, lab.el("h4", {}, title), chart.parts[1])));
+    ].map(([title, y, of], index) => ({ title, chart: lab.charts.lines({ id: `depth-${index}`, title, see: "By block, for three places of the norm.", x: { label: index ? "block" : "after block" }, y, series: of }, view) })));
     const say = (name, values) => lab.el("span", {}, `${name}: `, KINDS.flatMap((kind, at) => [at ? ", " : "", `${NAMES[kind]} `, lab.el("b", {}, lab.number(values[kind].at(-1), 3))]));
     told.replaceChildren(say("Stream after the last block", result.deviations), say("Gradient at the last block", result.gradients),
       lab.el("span", {}, "post-norm / pre-norm there: ", lab.el("b", {}, lab.number(ratio(result), 3))));
-    paint();
   }, trouble.show);
-  function paint() {
-    const columns = across < 560 ? 1 : 2;
-    grid.style.setProperty("--columns", columns);
-    charts?.forEach(({ chart }) => chart.draw(Math.floor((across - 20 * (columns - 1)) / columns)));
+  async function compute() {
+    told.setAttribute("aria-busy", "true");
+    await run();
+    if (deepest?.blocks === controls.blocks.value && deepest.scale === controls.scale.value) told.removeAttribute("aria-busy");
   }
   return {
-    parts: [lab.controls(controls.blocks.node, controls.scale.node), trouble.node, legend, grid, told],
+    parts: [lab.controls(controls.blocks.node, controls.scale.node), trouble.node, ...panels.parts, told],
     draw(width) {
-      across = width;
+      panels.draw(width);
       if (!started) compute();
       started = true;
-      paint();
     },
     table() {
       if (!deepest) return { columns: ["block"], rows: [] };
@@ -215,7 +208,7 @@ function depthFigure(view) {
     notes: [`${ROWS} rows of ${WIDTH} values. A branch is a random linear layer, ReLU and a random linear layer; it makes values of variance σ² from a row of variance 1. The gradient is that of the sum x + F at each block, when a random gradient of length 1 enters at the output; pre-norm has a final norm. There is no attention.`],
     restore() {
       Object.values(controls).forEach((control) => control.restore());
-      charts?.[0].chart.restore();
+      panels.restore();
       if (started) compute();
     },
   };
@@ -246,44 +239,34 @@ function rmsFigure(view) {
     deviation: lab.slider(view, { name: "deviation", label: "Standard deviation of the row", min: -1, max: 1, step: 0.05, start: 1, log: true, text: (value) => lab.number(value, 2), changed: () => compute() }),
   };
   const trouble = lab.trouble();
-  const grid = lab.el("div", { class: "plots holder" });
+  const panels = lab.plots(2, { common: false });
   const told = lab.el("p", { class: "readout", "aria-live": "polite" });
-  let charts = null;
   let result = null;
-  let across = 0;
   let started = false;
   const compute = lab.latest(() => compareNorms({ mean: controls.mean.value, deviation: controls.deviation.value }), (found) => {
     trouble.clear();
     result = found;
     const x = Array.from({ length: VALUES }, (_, at) => at + 1);
     // Each plot keeps its own hidden lines.
-    const own = (id) => ({ get: (name, fallback) => view.get(`${id}-${name}`, fallback), set: (name, value) => view.set(`${id}-${name}`, value), redraw: paint });
+    const own = (id) => ({ get: (name, fallback) => view.get(`${id}-${name}`, fallback), set: (name, value) => view.set(`${id}-${name}`, value), redraw: () => panels.draw() });
     const lines = (id, title, axes, series) => ({ title, chart: lab.charts.lines({ id, title, see: "RMS norm and layer norm.", ...axes, series }, own(id)) });
-    charts = [
+    panels.show([
       lines("outputs", "Outputs for one row", { x: { label: "value of the row" }, y: { label: "output", low: -3.2, high: 3.2 } }, [{ name: "layer norm", x, y: [...found.layer] }, { name: "RMS norm", x, y: [...found.rms], dashed: true }]),
       lines("angle", "Angle between them", { x: { label: "mean of the row" }, y: { label: "angle", unit: "degrees", low: 0, high: 90 } }, [{ name: "every mean", x: MEANS, y: found.angles }, { name: "this row", x: [found.mean], y: [found.angle] }]),
-    ];
-    grid.replaceChildren(...charts.map(({ title, chart }) => lab.el("div", { class: "panel" }, lab.el("h4", {}, title), chart.parts)));
+    ]);
     told.replaceChildren(...[["Largest difference", lab.number(found.difference, 3)], ["angle", `${lab.number(found.angle, 3)}°`]].map(([name, text]) => lab.el("span", {}, `${name}: `, lab.el("b", {}, text))));
-    paint();
   }, trouble.show);
-  function paint() {
-    const columns = across < 560 ? 1 : 2;
-    grid.style.setProperty("--columns", columns);
-    charts?.forEach(({ chart }) => chart.draw(Math.floor((across - 20 * (columns - 1)) / columns)));
-  }
   return {
-    parts: [lab.controls(controls.mean.node, controls.deviation.node), trouble.node, grid, told],
+    parts: [lab.controls(controls.mean.node, controls.deviation.node), trouble.node, ...panels.parts, told],
     draw(width) {
-      across = width;
+      panels.draw(width);
       if (!started) compute();
       started = true;
-      paint();
     },
     table: () => ({ columns: ["value", "input", "layer norm", "RMS norm"], rows: result ? result.input.map((value, at) => [at + 1, value, result.layer[at], result.rms[at]]) : [] }),
     restore() {
       Object.values(controls).forEach((control) => control.restore());
-      charts?.forEach(({ chart }) => chart.restore());
+      panels.restore();
       if (started) compute();
     },
   };
