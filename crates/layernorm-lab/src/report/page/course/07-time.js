@@ -109,7 +109,8 @@ function cellFigure(view) {
 
 const rest = () => new Promise((done) => setTimeout(done));
 const SLICE = 8; // milliseconds of products without a pause
-const SATURATED = Math.log(0.95 / 0.05); // |a| at which σ is 0.95; the study of dynamics has the same
+// |a| from which a gate is saturated, as in the study of dynamics: σ is 0.95, or the tanh of the candidate g is.
+const [SATURATED, SATURATED_TANH] = [Math.log(0.95 / 0.05), Math.atanh(0.95)];
 
 const uniforms = lab.random(11);
 const NOISE = Float32Array.from({ length: 200 * BATCH * INPUTS }, () => uniforms.normal());
@@ -163,9 +164,8 @@ function statistics({ h, c }, a, steps) {
       length += Math.sqrt(sum);
     }
     for (let at = step * BATCH * GATES; at < (step + 1) * BATCH * GATES; at += 1) {
-      // The candidate g is a tanh: saturated from |tanh a| = 0.95 on.
       const candidate = Math.floor((at % GATES) / UNITS) === 2;
-      flat += Math.abs(a[at]) > (candidate ? Math.atanh(0.95) : SATURATED);
+      flat += Math.abs(a[at]) > (candidate ? SATURATED_TANH : SATURATED);
     }
     mean /= per;
     return { length: length / BATCH, mean, spread: Math.sqrt(Math.max(square / per - mean * mean, 0)), high: (100 * high) / per, flat: (100 * flat) / (BATCH * GATES) };
@@ -261,8 +261,10 @@ function runFigure(view) {
 const [ROWS, WIDTH, MOST] = [14, 14, 128];
 
 // The mean and spread of every unit of h over a batch at each step, for two batches of digits.
+let reader = null; // the digits and the weights, fetched once
 async function byStep(size) {
-  const [{ x }, { parameters }] = await lab.compute([["digits", {}], ["cellParameters", { kind: "lstm", variant: "none", input: WIDTH, hidden: UNITS, seed: 3 }]]);
+  reader ??= await lab.compute([["digits", {}], ["cellParameters", { kind: "lstm", variant: "none", input: WIDTH, hidden: UNITS, seed: 3 }]]);
+  const [{ x }, { parameters }] = reader;
   const batch = (first) => Float32Array.from({ length: ROWS * size * WIDTH }, (_, at) => {
     const [step, sample, column] = [Math.floor(at / (size * WIDTH)), Math.floor(at / WIDTH) % size, at % WIDTH];
     return x[(first + sample) * ROWS * WIDTH + step * WIDTH + column];

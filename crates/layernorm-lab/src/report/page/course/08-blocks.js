@@ -275,7 +275,7 @@ function rmsFigure(view) {
 lab.chapter("blocks", {
   figures: {
     block: { title: "The norm in the branch, or in the stream", see: "Follow the green residual stream from left to right, or from top to bottom on a narrow screen: with pre-norm no norm is in its way.", make: blockFigure },
-    depth: { title: "A stack of residual blocks at the start of training", see: "Left: with pre-norm the stream grows slowly, with post-norm it stays at 1, without a norm it explodes. Right: at the last blocks, the gradient of pre-norm is small and that of post-norm is not.", make: depthFigure },
+    depth: { title: "A stack of residual blocks at the start of training", see: "The stream grows slowly with pre-norm, stays at 1 with post-norm, and explodes without a norm. At the last blocks, pre-norm's gradient is small and post-norm's is not.", make: depthFigure },
     rms: { title: "RMS norm and layer norm of one row", see: "Both give the same numbers when the mean of the row is 0. The larger the mean is against the standard deviation, the more RMS norm's outputs are the same number.", make: rmsFigure },
   },
   exercises: [
