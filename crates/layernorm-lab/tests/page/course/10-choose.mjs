@@ -47,6 +47,11 @@ export default async function ({ page, hand, expect }) {
     await wanted();
     expect(/No situation/.test(await hand.text(`${at("helper")} .verdict-box`)), "a case without evidence is not named");
     await hand.click(`${at("guide")} .data summary`);
+    const lines = () => page.run(`document.querySelectorAll('${at("guide")} .guide-table tbody tr').length`);
+    await hand.click(`${at("guide")} .toggle input`);
+    expect((await lines()) < rows.length, "all situations are clear");
+    await hand.click(`${at("guide")} .toggle input`);
+    expect((await lines()) === rows.length, "the table does not return");
   }
   await hand.click(`${exercise("open")} .check`);
   await hand.until(`${exercise("open")} .feedback`, /^✓/);

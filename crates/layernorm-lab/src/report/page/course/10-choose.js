@@ -135,15 +135,24 @@ function helper(view) {
 
 // ---- All situations ----
 
-function guide() {
+function guide(view) {
   const rows = situations();
   if (!rows.length) return { empty: LACKING };
   const count = ({ findings }) => (findings.length ? anchor(`${STORY}/situations`, lab.marks(decided(findings)), decided(findings).length ? "" : String(findings.length)) : lab.el("span", {}, "—"));
   const table = lab.el("table", { class: "plain guide-table" },
     lab.el("thead", {}, lab.el("tr", {}, ["Situation", "Comparisons", "Findings"].map((name) => lab.el("th", { scope: "col" }, name)))),
-    lab.el("tbody", {}, rows.map((row) => lab.el("tr", {}, lab.el("th", { scope: "row" }, row.situation), lab.el("td", {}, row.pairs.map(pairNode)), lab.el("td", { class: "marks" }, count(row))))));
+    lab.el("tbody", {}));
+  const only = lab.toggle(view, { name: "clear", label: "Only clear results", changed: () => paint() });
+  const line = (row, pairs) => lab.el("tr", {}, lab.el("th", { scope: "row" }, row.situation), lab.el("td", {}, pairs.map(pairNode)), lab.el("td", { class: "marks" }, count(row)));
+  function paint() {
+    const shown = rows.map((row) => [row, only.value ? row.pairs.filter(isClear) : row.pairs]).filter(([, pairs]) => pairs.length);
+    const none = lab.el("tr", {}, lab.el("td", { colspan: 3 }, "No result of this report is clear."));
+    table.tBodies[0].replaceChildren(...(shown.length ? shown.map(([row, pairs]) => line(row, pairs)) : [none]));
+  }
+  paint();
   return {
-    parts: [lab.wide("All situations", table)],
+    parts: [lab.controls(only.node), lab.wide("All situations", table)],
+    restore() { only.restore(); paint(); },
     table: () => ({
       columns: ["situation", "option A", "option B", "decided for A", "decided for B", "undecided", "in words"],
       rows: rows.flatMap(({ situation, pairs }) => pairs.map(({ words, options, wins, of }) => (options ? [situation, ...options, ...wins, of - wins[0] - wins[1], words] : [situation, null, null, null, null, null, words]))),
