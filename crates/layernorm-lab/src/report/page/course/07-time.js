@@ -339,8 +339,8 @@ lab.chapter("time", {
     {
       id: "biases", kind: "choice",
       options: [
-        { text: "βₓ + 1 and βₕ − 1", right: true, why: "The sum βₓ + βₕ + b is the same, and nothing else sees the three vectors. One vector of 4H numbers is enough." },
         { text: "βₓ + 1 and b + 1", why: "The sum grows by 2, so every gate moves." },
+        { text: "βₓ + 1 and βₕ − 1", right: true, why: "The sum βₓ + βₕ + b is the same, and nothing else sees the three vectors. One vector of 4H numbers is enough." },
         { text: "γₓ · 2 and γₕ ÷ 2", why: "Each gain scales its own normalized term. The terms differ, so the sum changes." },
         { text: "c multiplied by 2 before it is carried to the next step", why: "The norm of c would cancel this factor where c is read, but c is also the memory: f∘c would grow against i∘g at the next step." },
       ],

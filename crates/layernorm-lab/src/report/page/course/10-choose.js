@@ -179,17 +179,17 @@ lab.chapter("choose", {
     {
       id: "counts", kind: "choice",
       options: [
-        { text: "Five of nine comparisons are decided for layer norm, none for batch norm, and four are undecided.", right: true, why: "So it is clear by the rule here, but nearly half of the comparisons showed no certain difference." },
         { text: "Layer norm won five comparisons and batch norm four.", why: "Then it would say “mixed (5 and 4 of 9)”. The other four are undecided." },
         { text: "Layer norm is better with a probability of 5/9.", why: "The counts are verdicts of different comparisons (networks and batch sizes), not repetitions of one experiment." },
+        { text: "Five of nine comparisons are decided for layer norm, none for batch norm, and four are undecided.", right: true, why: "So it is clear by the rule here, but nearly half of the comparisons showed no certain difference." },
         { text: "Layer norm lowers the error by a factor of 5/9.", why: "The counts say nothing about how large a difference is. Open a finding to see its size." },
       ],
     },
     {
       id: "interval", kind: "choice",
       options: [
-        { text: "Undecided: the interval contains zero. More seeds may decide.", right: true, why: "With n seeds the interval shrinks about like 1/√n." },
         { text: "Layer norm is better, since the mean is below zero.", why: "The interval contains zero: a difference of this size can come from the seeds alone." },
+        { text: "Undecided: the interval contains zero. More seeds may decide.", right: true, why: "With n seeds the interval shrinks about like 1/√n." },
         { text: "The two norms are equal.", why: "The data also fit a difference of one point. Not shown to differ is not the same as equal." },
         { text: "Contradicted, since +0.3 is possible.", why: "Contradicted would need the whole interval on the other side of zero." },
       ],
