@@ -5,6 +5,14 @@ export function hand(page) {
   const find = (query) => `document.querySelector(${JSON.stringify(query)})`;
   // The element's box in the window, after scrolling to it.
   async function box(query) {
+    // Figures above may still be drawing, and a followed link may still be scrolling.
+    const place = `JSON.stringify((() => { const node = ${find(query)}; if (!node) return null; node.scrollIntoView({ block: "center", behavior: "instant" }); const { x, y, width, height } = node.getBoundingClientRect(); return [x, y, width, height]; })())`;
+    for (let before = null, tries = 0; tries < 40; tries += 1) {
+      const now = await page.run(place);
+      if (now === before) break;
+      before = now;
+      await new Promise((done) => setTimeout(done, 60));
+    }
     const found = await page.run(`(() => { const node = ${find(query)}; if (!node) return null; node.scrollIntoView({ block: "center", behavior: "instant" }); const { x, y, width, height } = node.getBoundingClientRect(); return [x, y, width, height]; })()`);
     if (!found) throw new Error(`there is no ${query}`);
     return found;

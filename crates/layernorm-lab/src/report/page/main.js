@@ -3,7 +3,8 @@ const root = document.documentElement;
 let report = null;
 let stories = [];
 let all = []; // every question with its story
-lab.hasStory = (id) => stories.some((story) => story.id === id);
+lab.storyOf = (id) => stories.find((story) => story.id === id) ?? null;
+lab.hasStory = (id) => lab.storyOf(id) !== null;
 
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
 const theme = () => (["light", "dark"].includes(lab.state.get("theme")) ? lab.state.get("theme") : systemDark.matches ? "dark" : "light");

@@ -252,3 +252,49 @@ lab.random = function (seed) {
   const normal = () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
   return { uniform, normal };
 };
+
+// Parts of a block diagram (class "diagram"): texts with a subscript, arrows along points, boxes and operators.
+const word = (x, y, text, below = "", name = null) => lab.svg("text", { x, y, class: name }, text, below ? lab.svg("tspan", { class: "sub", dy: "0.45em" }, below) : null);
+lab.diagram = {
+  word,
+  arrow(points) {
+    const [[ax, ay], [bx, by]] = points.slice(-2);
+    const turn = (Math.atan2(by - ay, bx - ax) * 180) / Math.PI;
+    return [lab.svg("path", { class: "edge", d: `M${points.map((point) => point.join(",")).join("L")}` }),
+      lab.svg("path", { class: "head", d: "M1,0L-7,-4.2V4.2z", transform: `translate(${bx} ${by}) rotate(${turn.toFixed(1)})` })];
+  },
+  box: (x, y, width, text) => lab.svg("g", {}, lab.svg("rect", { class: "box", x: x - width / 2, y: y - 16, width, height: 32, rx: 7 }), word(x, y, text)),
+  dot: (x, y, text) => lab.svg("g", {}, lab.svg("circle", { class: "box", cx: x, cy: y, r: 11 }), word(x, y, text)),
+};
+
+// Line plots beside each other, below each other on a narrow screen. show() takes [{ title, chart }], charts of lab.charts.lines;
+// `common`: the legend of the first serves all. The room for `count` plots is kept free until they come.
+const PLOT_GAP = 20;
+lab.plots = function (count, { common = true } = {}) {
+  const legend = lab.el("div", { class: "plots-legend" });
+  const grid = lab.el("div", { class: "plots holder" });
+  let charts = null;
+  let across = 0;
+  function draw(width = across) {
+    across = width;
+    if (!width) return;
+    const columns = width < 560 ? 1 : 2;
+    const each = Math.floor((width - PLOT_GAP * (columns - 1)) / columns);
+    const room = lab.plotHeight(each) + (common ? 26 : 64);
+    grid.style.setProperty("--columns", columns);
+    grid.style.minHeight = charts ? "" : `${Math.ceil(count / columns) * (room + PLOT_GAP) - PLOT_GAP}px`;
+    charts?.forEach(({ chart }) => chart.draw?.(each));
+  }
+  return {
+    parts: common ? [legend, grid] : [grid],
+    draw,
+    show(made) {
+      charts = made;
+      if (common && made[0].chart.parts) legend.replaceChildren(made[0].chart.parts[0]);
+      grid.replaceChildren(...made.map(({ title, chart }) => lab.el("div", { class: "panel" }, lab.el("h4", {}, title),
+        chart.empty ? lab.el("p", { class: "empty" }, chart.empty) : common ? chart.parts[1] : chart.parts)));
+      draw();
+    },
+    restore: () => charts?.forEach(({ chart }) => chart.restore?.()),
+  };
+};
