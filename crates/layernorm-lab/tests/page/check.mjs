@@ -83,7 +83,7 @@ await check("opens from a file, every chart is drawn", {}, async (page) => {
     expect(!chart.bad, `${chart.id} shows NaN, Infinity or undefined`);
   }
   const kinds = await page.run(`[...new Set([...document.querySelectorAll("figure.chart:not([data-empty])")].map((figure) => figure.dataset.kind))].length`);
-  expect(any || kinds === 11, `${kinds} of 11 chart types are drawn`);
+  expect(any || kinds === 12, `${kinds} of 12 chart types are drawn`);
   await shot(page, "light");
   await shot(page, "light-whole", true);
 });
