@@ -7,7 +7,9 @@ const PAPER = 660; // text width in print
 function dataTable(picture, title) {
   const details = lab.el("details", { class: "data" }, lab.el("summary", {}, "Show data table"));
   details.addEventListener("toggle", () => {
-    if (!details.open || details.childElementCount > 1) return;
+    // Made anew each time it is opened: a live figure's numbers change.
+    [...details.children].slice(1).forEach((child) => child.remove());
+    if (!details.open) return;
     const { columns, rows } = picture.table();
     const every = Math.ceil(rows.length / MOST_ROWS);
     const kept = rows.filter((_, index) => index % every === 0 || index === rows.length - 1);
