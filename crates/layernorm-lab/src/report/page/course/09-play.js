@@ -23,7 +23,7 @@ function panel(at) {
     },
     words(run) {
       put(name, "text", run.name);
-      put(state, "text", `training loss ${loss(run.last?.loss)} · test accuracy ${percent(run.test.at(-1)?.accuracy)}`);
+      put(state, "text", `training loss ${loss(run.train.shown.at(-1)?.loss)} · test accuracy ${percent(run.test.at(-1)?.accuracy)}`);
       put(trouble, "text", run.diverged ?? "");
       trouble.hidden = !run.diverged;
     },
@@ -38,11 +38,11 @@ function panel(at) {
 // A run before its worker is there.
 const stub = (settings) => (letter) => {
   const options = settings.trainer(letter);
-  return { letter, options, name: lab.play.names[options.norm], train: { points: [] }, test: [], seen: null, last: null, diverged: null };
+  return { letter, options, name: lab.play.names[options.norm], train: { points: [], shown: [] }, test: [], seen: null, diverged: null };
 };
 
-const sentence = ({ letter, name, options, diverged, last, test }) =>
-  diverged ?? `${letter} (${name}, learning rate ${lab.number(options.learningRate)}, batch size ${options.batch}): training loss ${loss(last?.loss)}, test loss ${loss(test.at(-1)?.loss)}, test accuracy ${percent(test.at(-1)?.accuracy)}.`;
+const sentence = ({ letter, name, options, diverged, train, test }) =>
+  diverged ?? `${letter} (${name}, learning rate ${lab.number(options.learningRate)}, batch size ${options.batch}): training loss ${loss(train.shown.at(-1)?.loss)}, test loss ${loss(test.at(-1)?.loss)}, test accuracy ${percent(test.at(-1)?.accuracy)}.`;
 
 function make(view) {
   const settings = lab.play.settings(view, (start) => renew({ start }));
@@ -57,7 +57,7 @@ function make(view) {
   const summary = lab.el("p", { class: "remark play-summary" });
   const curves = [lab.play.curves("loss", "Loss"), lab.play.curves("accuracy", "Accuracy")];
   const panels = LETTERS.map((_, at) => panel(at));
-  const root = lab.el("div", { class: "play" }, settings.presets, settings.says, settings.both, settings.table,
+  const root = lab.el("div", { class: "play" }, settings.presets, settings.says, settings.body,
     lab.el("div", { class: "play-bar" }, play, once, reset, seed, readout), live, trouble.node,
     lab.el("div", { class: "play-curves" }, curves.map(({ node }) => node)),
     lab.el("p", { class: "remark" }, "Solid: training. Dashed: test."),
@@ -176,7 +176,7 @@ function make(view) {
     },
     table: () => ({
       columns: ["run", "data", "step", "loss", "accuracy"],
-      rows: runs().flatMap(({ letter, train, test }) => [["training", train.points], ["test", test]].flatMap(([name, points]) => points.map((one) => [letter, name, one.step, one.loss, one.accuracy]))),
+      rows: runs().flatMap(({ letter, train, test }) => [["training", train.shown], ["test", test]].flatMap(([name, points]) => points.map((one) => [letter, name, one.step, one.loss, one.accuracy]))),
     }),
   };
 }

@@ -35,7 +35,7 @@ const AXES = {
 function reach(name, runs) {
   if (name === "accuracy") return [0, 100];
   let [low, high] = [1, 2.5];
-  for (const { train, test } of runs) for (const points of [train.points, test]) for (const { loss } of points) if (lab.isNumber(loss)) [low, high] = [Math.min(low, loss), Math.max(high, loss)];
+  for (const { train, test } of runs) for (const points of [train.shown, test]) for (const { loss } of points) if (lab.isNumber(loss)) [low, high] = [Math.min(low, loss), Math.max(high, loss)];
   const third = (value, up) => { const power = 10 ** Math.floor(Math.log10(value)); return up ? (value <= 3 * power ? 3 * power : 10 * power) : value >= 3 * power ? 3 * power : power; };
   return [lab.clamp(third(low, false), LOSSES[0], 1), lab.clamp(third(high, true), 1, LOSSES[1])];
 }
@@ -66,7 +66,7 @@ lab.play.curves = function (name, title) {
       const step = plot.x.back(px);
       const near = (points) => points.reduce((best, one) => (Math.abs(one.step - step) < Math.abs(best.step - step) ? one : best), points[0]);
       const words = (points) => (points.length ? axis.text(axis.of(near(points))) : "—");
-      return [`step ${Math.round(step)}`, ...shown.map((run) => `${run.letter}: training ${words(run.train.points)}, test ${words(run.test)}`)];
+      return [`step ${Math.round(step)}`, ...shown.map((run) => `${run.letter}: training ${words(run.train.shown)}, test ${words(run.test)}`)];
     });
     holder.replaceChildren(plot.svg);
   }
@@ -81,7 +81,7 @@ lab.play.curves = function (name, title) {
       shown = runs;
       const ends = runs.map(({ train, test }, at) => {
         const places = (points) => points.map((one) => [plot.x.at(one.step), plot.y.at(axis.of(one))]);
-        const [of, tested] = [places(train.points), places(test)];
+        const [of, tested] = [places(train.shown), places(test)];
         put(lines[at].train, "d", lab.path(of));
         put(lines[at].test, "d", lab.path(tested));
         return of.at(-1) ?? tested.at(-1) ?? [NaN, NaN];
@@ -102,6 +102,8 @@ lab.play.curves = function (name, title) {
 
 const parse = (colour) => [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
 
+const CLASSES = ["--c2", "--c4"]; // not the colours of norms that the playground has
+
 // The plane: what the network predicts everywhere, and the training points.
 lab.play.regions = function () {
   const canvas = lab.el("canvas", { class: "play-plane", role: "img" });
@@ -116,14 +118,14 @@ lab.play.regions = function () {
     const scale = Math.min(devicePixelRatio, 2);
     size = Math.round(width * scale);
     canvas.width = canvas.height = dots.width = dots.height = size;
-    tints = ["--c0", "--c1", "--paper"].map((name) => parse(lab.css(name)));
+    tints = [...CLASSES, "--paper"].map((name) => parse(lab.css(name)));
     const pen = dots.getContext("2d");
     const at = (value) => ((value + REACH) / (2 * REACH)) * size;
     pen.lineWidth = scale;
     pen.strokeStyle = lab.css("--paper");
     labels.forEach((label, index) => {
       const [px, py, r] = [at(x[2 * index]), at(-x[2 * index + 1]), 3.2 * scale];
-      pen.fillStyle = lab.css(`--c${label}`);
+      pen.fillStyle = lab.css(CLASSES[label]);
       pen.beginPath();
       // Circles and squares: colour is not the only difference.
       if (label) pen.rect(px - r * 0.88, py - r * 0.88, r * 1.76, r * 1.76);
@@ -190,6 +192,12 @@ lab.play.answers = function ({ x, labels }) {
 const ROW = 30;
 const SHORT = { output: "out", "input weight": "W x", "recurrent weight": "W h" };
 const DECADES = [-6, 2]; // of the gradients' axis
+// Mean and deviation to the same decimal place.
+function spread({ mean, deviation }) {
+  if (!lab.isNumber(deviation) || deviation >= 1e4 || (deviation < 1e-2 && deviation > 0)) return `${short(mean)} ± ${short(deviation)}`;
+  const places = deviation >= 10 ? 0 : deviation >= 1 ? 1 : 2;
+  return `${mean.toFixed(places).replace(/^-(?=0\.?0*$)/, "").replace("-", "−")} ± ${deviation.toFixed(places)}`;
+}
 const short = (value) => (lab.isNumber(value) ? (value !== 0 && (Math.abs(value) >= 1e4 || Math.abs(value) < 1e-2) ? lab.number(value, 1) : lab.number(value, 2)) : "—");
 
 // A histogram as two paths, below and above zero, in a box of this size centred on zero.
@@ -215,29 +223,30 @@ lab.play.layers = function () {
   let [rows, bars, shape, sizes] = [[], [], "", null];
   function build(width, run, activations, gradients, colour) {
     const height = 34 + ROW * Math.max(activations.length, gradients.length);
-    const half = Math.round(width * 0.54);
+    const half = Math.round(width * 0.58);
     const mlp = run.options.network === "mlp";
     const svg = lab.svg("svg", { class: "play-layers", viewBox: `0 0 ${width} ${height}`, role: "img" });
-    const [label, middle] = [mlp ? 46 : 40, width - half - 10];
-    sizes = { hill: half - label - 74, bar: middle - 84, left: label };
+    const tight = width < 340;
+    const [label, middle] = [!mlp ? 16 : tight ? 26 : 46, width - half - 14];
+    sizes = { hill: half - label - 82, bar: middle - 74 };
     const title = (x, text, y) => lab.svg("text", { x, y, class: y < 13 ? "name" : null }, text);
     svg.append(
       title(0, mlp ? "Entering max(0, x)" : "States of the LSTM", 12), title(label + sizes.hill + 6, "mean ± sd", 27),
-      title(half + 10, "Gradient norm", 12), title(half + 52, "10⁻⁶ to 10²", 27));
+      title(half + 14, "Gradient norm", 12), title(half + 42, "10⁻⁶ to 10²", 27));
     rows = activations.map(({ name }, at) => {
       const cut = mlp && name !== "output";
       const parts = {
         below: lab.svg("path", { style: `fill:${cut ? "var(--gap)" : `var(${colour})`}` }),
         above: lab.svg("path", { style: `fill:var(${colour})` }),
-        words: lab.svg("text", { x: label + sizes.hill + 6, y: 20 }),
+        words: lab.svg("text", { class: "small", x: label + sizes.hill + 6, y: 20 }),
       };
       const box = lab.svg("g", { transform: `translate(${label} 2)` }, lab.svg("path", { class: "gridline", d: `M0,${ROW - 6}H${sizes.hill}M${sizes.hill / 2},0V${ROW - 6}` }), parts.below, parts.above);
-      svg.append(lab.svg("g", { transform: `translate(0 ${34 + at * ROW})` }, lab.svg("text", { x: 0, y: 20 }, mlp ? name : name.slice(0, 1)), box, parts.words));
+      svg.append(lab.svg("g", { transform: `translate(0 ${34 + at * ROW})` }, lab.svg("text", { x: 0, y: 20 }, mlp ? (tight ? name.replace("layer ", "").replace("output", "out") : name) : name.slice(0, 1)), box, parts.words));
       return parts;
     });
     bars = gradients.map(({ name }, at) => {
       const parts = { bar: lab.svg("rect", { y: 9, height: 12, rx: 2, style: `fill:var(${colour})` }), words: lab.svg("text", { x: middle, y: 20, "text-anchor": "end" }) };
-      svg.append(lab.svg("g", { transform: `translate(${half + 10} ${34 + at * ROW})` }, lab.svg("title", {}, name), lab.svg("text", { x: 0, y: 20 }, SHORT[name] ?? name.replace("layer ", "")), lab.svg("path", { class: "gridline", d: `M42,22H${42 + sizes.bar}` }), lab.svg("g", { transform: "translate(42 0)" }, parts.bar), parts.words));
+      svg.append(lab.svg("g", { transform: `translate(${half + 14} ${34 + at * ROW})` }, lab.svg("title", {}, name), lab.svg("text", { x: 0, y: 20 }, SHORT[name] ?? name.replace("layer ", "")), lab.svg("path", { class: "gridline", d: `M28,22H${28 + sizes.bar}` }), lab.svg("g", { transform: "translate(28 0)" }, parts.bar), parts.words));
       return parts;
     });
     holder.replaceChildren(svg);
@@ -263,7 +272,7 @@ lab.play.layers = function () {
         const [below, above] = lab.isNumber(each.mean) ? hills(each, sizes.hill, ROW - 6, reach) : ["", ""];
         put(rows[at].below, "d", below);
         put(rows[at].above, "d", above);
-        put(rows[at].words, "text", `${short(each.mean)} ± ${short(each.deviation)}`);
+        put(rows[at].words, "text", spread(each));
       });
       gradients.forEach(({ norm }, at) => {
         const part = (Math.log10(Math.max(norm, 1e-30)) - DECADES[0]) / (DECADES[1] - DECADES[0]);

@@ -8,6 +8,10 @@ function curve(part) {
   let length = part;
   return {
     points,
+    // Without the last part while it is short: a mean over few steps says little.
+    get shown() {
+      return points.length > 1 && points.at(-1).done < length / 2 ? points.slice(0, -1) : points;
+    },
     add(step, done, loss, accuracy) {
       const last = points.at(-1);
       if (last && last.done + done <= length) Object.assign(last, merged(last, { step, done, loss, accuracy }));
@@ -36,13 +40,13 @@ function advice({ norm, learningRate, weightScale }) {
 lab.play.run = function (letter, options, data, watched) {
   const worker = lab.worker();
   const slow = options.network === "lstm";
-  const train = curve(Math.ceil(32 / options.batch));
+  const train = curve(Math.ceil(64 / options.batch));
   const test = [];
   let number = null;
   const run = {
     letter, options, train, test,
     name: lab.play.names[options.norm],
-    step: 0, last: null, diverged: null, seen: null, burst: 0, since: Infinity, costs: 0,
+    step: 0, diverged: null, seen: null, burst: 0, since: Infinity, costs: 0,
     async start() {
       number = await worker.ask("train", { ...options, data, ...(slow && data === "digits" ? { tested: 200 } : {}) });
       await worker.ask("watch", { number, x: watched });
@@ -69,10 +73,8 @@ lab.play.run = function (letter, options, data, watched) {
       run.step = result.step;
       run.burst += result.spent + (result.test ? result.tested : 0);
       run.since += result.spent;
-      if (result.finite) {
-        train.add(result.step, result.done, result.loss, result.accuracy);
-        run.last = { loss: result.loss, accuracy: result.accuracy };
-      } else run.diverged = `Run ${letter} stopped at step ${lab.number(result.step)}: its loss is no longer a finite number. Try ${advice(options)}.`;
+      if (result.finite) train.add(result.step, result.done, result.loss, result.accuracy);
+      else run.diverged = `Run ${letter} stopped at step ${lab.number(result.step)}: its loss is no longer a finite number. Try ${advice(options)}.`;
     }
     if (result.test && lab.isNumber(result.test.loss) && !run.diverged) {
       [run.since, run.costs] = [0, result.tested];
