@@ -54,7 +54,7 @@ async function check(name, options, body) {
 
 // The number of marks of each chart; for a canvas, the number of pixels that are not empty.
 const MARKS = `[...document.querySelectorAll("figure.chart")].map((figure) => {
-  const kinds = { lines: ".line[d^=M]", frames: ".series .dot", heatmaps: ".heatmap path", images: ".shade[d^=M]", histograms: ".hill[d^=M]", bars: ".bar", grid: ".tile", steps: ".matrix td", quiz: ".option", table: "tbody td" };
+  const kinds = { lines: ".line[d^=M]", frames: ".series .dot", heatmaps: ".heatmap path", images: ".shade[d^=M]", histograms: ".hill[d^=M]", bars: ".bar", grid: ".tile", steps: ".matrix td", quiz: ".option", table: "tbody td", live: ".picture *" };
   const painted = [...figure.querySelectorAll("canvas")].map((canvas) => { const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data; let count = 0; for (let i = 3; i < pixels.length; i += 4) count += pixels[i] > 0; return count; });
   const kind = figure.dataset.kind;
   return { id: figure.id.slice(3), kind, empty: figure.querySelector(".empty")?.textContent ?? null, marks: kind === "scatter3d" ? Math.min(...painted, 1e9) : figure.querySelectorAll(kinds[kind]).length,

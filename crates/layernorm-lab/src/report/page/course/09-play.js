@@ -4,7 +4,6 @@ const READ = 240; // milliseconds between changes of numbers in the text: faster
 const percent = (value) => (lab.isNumber(value) ? `${(100 * value).toFixed(1)} %` : "—");
 const loss = (value) => lab.number(value, 3);
 const { put } = lab.play;
-let current = null; // { settings, session() }, for the exercises
 
 // The panel of one run: its state, what it predicts, its layers.
 function panel(at) {
@@ -161,7 +160,8 @@ function make(view) {
   document.addEventListener("visibilitychange", () => look(near && !document.hidden));
   const key = () => JSON.stringify([LETTERS.map((letter) => settings.trainer(letter)), ["data", "noise", "pace", "stop"].map(settings.value)]);
   let shown = key();
-  current = { settings, session: () => session };
+  // For the exercises, and for checks.
+  lab.play.current = { settings, session: () => session };
   changed();
   return {
     parts: [root],
@@ -186,7 +186,8 @@ const wrong = (why) => ({ right: false, why });
 
 // Both runs, if they train an MLP on the digits with the same settings but for those that may differ; or what is wrong.
 function setup(may, hidden) {
-  const [session, { settings }] = [current.session(), current];
+  const { settings } = lab.play.current;
+  const session = lab.play.current.session();
   if (!session?.step) return { why: "Nothing is trained yet: choose the settings and start." };
   const options = session.runs.map((run) => run.options);
   if (settings.value("data") !== "digits" || options[0].network !== "mlp") return { why: "Train an MLP on the digits." };
@@ -236,8 +237,8 @@ lab.chapter("play", {
     {
       id: "stuck", kind: "choice",
       options: [
-        { text: "The learning rate is too small: ten times more steps would do.", why: "Not here: the gradients of the weights are about a million times smaller than in run B; see the bars." },
-        { text: "Each layer multiplies the signal by about 0.1. The logits are almost 0, so every class has probability 1/10, and the gradient is lost on its way back.", right: true, why: "ln 10 ≈ 2.30. Three layers at scale 0.1 shrink the signal by 1000, and the gradient as well. Layer norm divides by the standard deviation, which removes the scale." },
+        { text: "The learning rate is too small: ten times more steps would do.", why: "Not ten times: after 1000 steps the loss is still 2.30. At the first step, the gradient of layer 1 is about a thousand times smaller than in run B; see the bars." },
+        { text: "Each layer passes on about a tenth of the image’s signal. The logits are nearly the same for every class and image, and little of the gradient comes back.", right: true, why: "Ten equal probabilities have loss ln 10 ≈ 2.30. Three layers at scale 0.1 shrink the signal to a thousandth, and the gradient as well. Layer norm divides by the standard deviation, which removes the scale." },
         { text: "max(0, x) cuts off all values, so no gradient passes.", why: "The histograms say no: about half of the values are above 0, only very small." },
       ],
     },

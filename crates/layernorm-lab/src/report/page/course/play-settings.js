@@ -38,11 +38,11 @@ const PRESETS = [
   },
   {
     name: "Badly scaled weights", set: { ...DIGITS, rate: "0.1", scale: "0.1", optimizer: "sgd", layers: "3" },
-    watch: "All weights start ten times too small. Without a norm nothing reaches the output: A stays at loss 2.30 and chance, with tiny gradients. B does not notice: 91 % after 1000 steps.",
+    watch: "All weights start ten times too small. Without a norm, almost nothing of the image reaches the output: A stays at loss 2.30 and at chance, with small gradients. Layer norm removes the scale: B had 91 % test accuracy after 1000 steps.",
   },
   {
     name: "Deep network", set: { ...DIGITS, scale: "0.5", layers: "10", units: "32" },
-    watch: "Ten layers, each starting with half the usual weights: without a norm, signal and gradient shrink in every layer. After 200 steps A had 33 to 38 % test accuracy, B 69 to 79 %. At weight scale 1 the difference is gone: both had 82 to 88 %.",
+    watch: "Ten layers, each starting with half the usual weights. Without a norm, the first gradients of the lower layers are about a thousand times smaller. After 200 steps A had 33 to 38 % test accuracy, B 69 to 79 %. At weight scale 1 the difference is gone: both had 82 to 88 %.",
   },
 ];
 
@@ -78,6 +78,7 @@ lab.play.settings = function (view, changed) {
   const touched = (name) => () => { if (!quiet) settle(name); };
   const add = (options) => {
     const control = lab.menu(view, { ...options, changed: touched(options.name) });
+    control.node.dataset.setting = options.name;
     controls.set(options.name, control);
     return control.node;
   };
