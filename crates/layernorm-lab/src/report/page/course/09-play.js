@@ -1,7 +1,7 @@
 // Chapter play: two networks that differ in what the reader chooses, trained side by side.
 const LETTERS = ["A", "B"];
 const READ = 240; // milliseconds between changes of numbers in the text: faster ones cannot be read
-const percent = (value) => (lab.isNumber(value) ? `${(100 * value).toFixed(1)} %` : "—");
+const percent = (value) => (lab.isNumber(value) ? `${(100 * value).toFixed(1)}\u00a0%` : "—");
 const loss = (value) => lab.number(value, 3);
 const { put } = lab.play;
 
@@ -75,7 +75,7 @@ function make(view) {
     trouble.clear();
     const which = settings.value("data");
     const flat = lab.play.flat(which);
-    const points = flat ? lab.play.plane(which, Number(settings.value("noise"))) : "digits";
+    const points = data;
     const watched = await lab.play.watched(which);
     if (mine !== version) return null;
     const [pace, stop] = [settings.value("pace"), settings.value("stop")];
@@ -85,8 +85,7 @@ function make(view) {
       shown: () => draw(false), told: tell, changed,
     });
     session = made;
-    data = points;
-    panels.forEach((one) => one.show(flat ? lab.play.regions() : lab.play.answers(watched)));
+    if (!flat) panels.forEach((one) => one.show(lab.play.answers(watched)));
     await made.start();
     if (mine !== version) return null;
     changed();
@@ -98,12 +97,20 @@ function make(view) {
     return preparing;
   }
   // Ends the workers; with `start`, or if it was training, it begins again at step 0.
+  // The data, and a place of the right size for what is predicted.
+  function blank() {
+    const which = settings.value("data");
+    const flat = lab.play.flat(which);
+    data = flat ? lab.play.plane(which, Number(settings.value("noise"))) : "digits";
+    panels.forEach((one) => one.show(flat ? lab.play.regions() : { node: lab.el("div", { class: "play-seen" }, lab.el("div", { class: "play-blank" })), draw() {} }));
+  }
   function renew({ start = false, stop = false, words = null }) {
     const again = start || (!stop && (session?.running || resume));
     version += 1;
     session?.end();
     [session, preparing, resume] = [null, null, false];
     if (words) tell(words);
+    blank();
     changed();
     draw(true);
     if (visible || again) prepare().then((made) => again && go(made));
@@ -119,6 +126,7 @@ function make(view) {
   // What the buttons and texts say.
   function changed() {
     put(play, "text", session?.running ? "❚❚ Pause" : session?.finished ? "↻ Train again" : "▶ Start");
+    document.documentElement.toggleAttribute("data-training", Boolean(session?.running));
     once.disabled = Boolean(session?.running || session?.finished);
     words();
   }
@@ -162,6 +170,7 @@ function make(view) {
   let shown = key();
   // For the exercises, and for checks.
   lab.play.current = { settings, session: () => session };
+  blank();
   changed();
   return {
     parts: [root],

@@ -259,6 +259,8 @@ lab.play.layers = function () {
       // Of an LSTM, the weights: its other parameters are many and small.
       const gradients = run.seen?.gradients?.filter(({ name }) => mlp || /weight|output/.test(name)) ?? [];
       if (!activations?.length) {
+        // The place that they will need.
+        holder.style.minHeight = `${34 + ROW * (mlp ? run.options.layers.length + 1 : 3)}px`;
         if (shape !== "none") holder.replaceChildren(lab.el("p", { class: "remark" }, "After the first step: each layer’s activations and gradient."));
         shape = "none";
         return;
