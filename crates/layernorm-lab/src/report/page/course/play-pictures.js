@@ -20,10 +20,10 @@ lab.play.looks = function (runs) {
 };
 
 // The next of 1, 2, 5, 10, 20 …
-function round(value) {
+lab.play.round = function (value) {
   const power = 10 ** Math.floor(Math.log10(Math.max(value, 1e-12)));
   return power * [1, 2, 5, 10].find((factor) => factor * power >= value * 0.999);
-}
+};
 
 const LOSSES = [1e-3, 1e3]; // the loss axis ends there
 const AXES = {
@@ -194,7 +194,8 @@ const SHORT = { output: "out", "input weight": "W x", "recurrent weight": "W h" 
 const DECADES = [-6, 2]; // of the gradients' axis
 // Mean and deviation to the same decimal place.
 function spread({ mean, deviation }) {
-  if (!lab.isNumber(deviation) || deviation >= 1e4 || (deviation < 1e-2 && deviation > 0)) return `${short(mean)} ± ${short(deviation)}`;
+  if (!lab.isNumber(deviation)) return "—";
+  if (deviation >= 1e4 || (deviation < 1e-2 && deviation > 0)) return `± ${short(deviation)}`;
   const places = deviation >= 10 ? 0 : deviation >= 1 ? 1 : 2;
   return `${mean.toFixed(places).replace(/^-(?=0\.?0*$)/, "").replace("-", "−")} ± ${deviation.toFixed(places)}`;
 }
@@ -285,4 +286,3 @@ lab.play.layers = function () {
     },
   };
 };
-lab.play.round = round;

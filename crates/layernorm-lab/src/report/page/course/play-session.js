@@ -1,5 +1,5 @@
 // Trains both runs to the same steps, burst by burst, and says when there is something new to draw.
-const BURST = 23; // milliseconds of training between two frames
+const BURST = 20; // milliseconds of training between two frames
 
 const frame = () => new Promise((next) => { requestAnimationFrame(next); });
 
@@ -22,29 +22,11 @@ lab.play.session = function ({ runs, pace, stop, shown, told, changed }) {
     },
     async play() {
       if (session.running || session.finished || !session.ready || ended) return;
-      session.running = true;
-      const mine = (turn += 1);
-      recent = [];
-      changed();
-      const began = performance.now();
-      const from = session.step;
-      let last = await frame();
-      while (mine === turn && !session.finished) {
-        // With a pace, not more steps than are due by now.
-        const due = pace === Infinity ? Infinity : Math.floor(((performance.now() - began) * pace) / 1000) - (session.step - from) + 1;
-        const count = Math.min(Math.max(1, Math.floor(wanted)), due, stop - session.step);
-        if (count >= 1) {
-          const work = burst(count);
-          shown();
-          await work;
-        }
-        const now = await frame();
-        session.seconds += (now - last) / 1000;
-        last = now;
-      }
-      if (mine !== turn) return;
-      session.running = false;
-      await rest();
+      await train().catch((error) => {
+        session.running = false;
+        changed();
+        throw error;
+      });
     },
     async pause() {
       if (!session.running) return;
@@ -65,6 +47,32 @@ lab.play.session = function ({ runs, pace, stop, shown, told, changed }) {
       runs.forEach((run) => run.end());
     },
   };
+
+  async function train() {
+    session.running = true;
+    const mine = (turn += 1);
+    recent = [];
+    changed();
+    const began = performance.now();
+    const from = session.step;
+    let last = await frame();
+    while (mine === turn && !session.finished) {
+      // With a pace, not more steps than are due by now.
+      const due = pace === Infinity ? Infinity : Math.floor(((performance.now() - began) * pace) / 1000) - (session.step - from) + 1;
+      const count = Math.min(Math.max(1, Math.floor(wanted)), due, stop - session.step);
+      if (count >= 1) {
+        const work = burst(count);
+        shown();
+        await work;
+      }
+      const now = await frame();
+      session.seconds += (now - last) / 1000;
+      last = now;
+    }
+    if (mine !== turn) return;
+    session.running = false;
+    await rest();
+  }
 
   let working = Promise.resolve();
   function burst(count) {

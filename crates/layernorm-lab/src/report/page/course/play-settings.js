@@ -30,11 +30,11 @@ const PRESETS = [
   },
   {
     name: "Learning rate × 10", set: { ...DIGITS, rate: "0.1", layers: "2" },
-    watch: "At 0.01, both learn. At 0.1, A’s loss gets stuck near 0.7 and its accuracy jumps. After 1000 steps A had 64 to 77 % test accuracy, B 87 to 91 %.",
+    watch: "At 0.01, both learn. At 0.1, A’s loss stays above 0.5 and its accuracy jumps. After 1000 steps A had 64 to 77 % test accuracy, B 87 to 91 %.",
   },
   {
     name: "Long sequence", set: { ...DIGITS, network: "lstm", reads: "49", pace: "max", stop: "500", batch: "16", units: "32" },
-    watch: "Each digit comes in 49 steps of 4 pixels. B learns earlier: after 200 steps it had 51 to 52 % test accuracy, A 24 to 38 %. By step 500 the lead is almost gone: 53 to 60 % against 50 to 58 %.",
+    watch: "Each digit comes in 49 steps of 4 pixels. B learns earlier: after 200 steps it had about 51 % test accuracy, A 24 to 38 %. By step 500 the lead is almost gone: 53 to 60 % against 50 to 58 %.",
   },
   {
     name: "Badly scaled weights", set: { ...DIGITS, rate: "0.1", scale: "0.1", optimizer: "sgd", layers: "3" },
