@@ -109,6 +109,13 @@ export default async function ({ page, hand, expect }) {
   await page.until(`${SESSION}.running`, "going on in view");
   await hand.click(`${FIGURE} .play-start`);
 
+  // Following a link to another place of the page keeps the runs.
+  await page.until(`!${SESSION}.running`, "a pause");
+  const kept = await state();
+  await page.run('location.hash = location.hash.replace(/view=[^&]*/, "view=play")');
+  await wait(200);
+  expect(kept.step > 0 && (await state())?.step === kept.step, "a link within the page resets the runs");
+
   // Presets: what their sentences say, in part.
   const accuracies = {
     "Batch norm at batch 1": [300, (a, b) => a < 0.2 && b > 0.5], "Badly scaled weights": [300, (a, b) => a < 0.2 && b > 0.7],

@@ -107,6 +107,7 @@ function make(view) {
   function renew({ start = false, stop = false, words = null }) {
     const again = start || (!stop && (session?.running || resume));
     version += 1;
+    trained = key();
     session?.end();
     [session, preparing, resume] = [null, null, false];
     if (words) tell(words);
@@ -126,7 +127,6 @@ function make(view) {
   // What the buttons and texts say.
   function changed() {
     put(play, "text", session?.running ? "❚❚ Pause" : session?.finished ? "↻ Train again" : "▶ Start");
-    document.documentElement.toggleAttribute("data-training", Boolean(session?.running));
     once.disabled = Boolean(session?.running || session?.finished);
     words();
   }
@@ -156,6 +156,7 @@ function make(view) {
   function look(now) {
     if (now === visible) return;
     visible = now;
+    document.documentElement.toggleAttribute("data-playing", visible);
     if (visible) {
       prepare().then((made) => { if (resume && visible) go(made); resume = false; });
     } else if (session?.running) {
@@ -167,7 +168,7 @@ function make(view) {
   new IntersectionObserver((entries) => { near = entries.at(-1).isIntersecting; look(near && !document.hidden); }, { rootMargin: "300px 0px" }).observe(root);
   document.addEventListener("visibilitychange", () => look(near && !document.hidden));
   const key = () => JSON.stringify([LETTERS.map((letter) => settings.trainer(letter)), ["data", "noise", "pace", "stop"].map(settings.value)]);
-  let shown = key();
+  let trained = key(); // the settings of the session
   // For the exercises, and for checks.
   lab.play.current = { settings, session: () => session };
   blank();
@@ -180,8 +181,7 @@ function make(view) {
     },
     restore() {
       settings.restore();
-      if (key() !== shown) renew({ stop: true });
-      shown = key();
+      if (key() !== trained) renew({ stop: true });
     },
     table: () => ({
       columns: ["run", "data", "step", "loss", "accuracy"],
