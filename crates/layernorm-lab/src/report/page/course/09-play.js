@@ -191,6 +191,11 @@ function make(view) {
 }
 
 const best = ({ test }) => Math.max(0, ...test.map(({ accuracy }) => accuracy));
+// The median of the last tests: a single one may be a dip.
+const settled = ({ diverged, test }) => {
+  const last = test.slice(-5).map(({ accuracy }) => accuracy).sort((a, b) => a - b);
+  return diverged ? 0 : last[Math.floor(last.length / 2)];
+};
 const wrong = (why) => ({ right: false, why });
 
 // Both runs, if they train an MLP on the digits with the same settings but for those that may differ; or what is wrong.
@@ -212,7 +217,7 @@ function checkRate() {
   if (options[0].norm !== "none" || options[1].norm !== "layer") return wrong("Run A needs no norm, run B layer norm.");
   const [a, b] = session.runs;
   if (!a.diverged && session.step < 500) return wrong(`Step ${session.step} is too early to say: train for at least 500 steps.`);
-  const [left, right] = [a.diverged ? 0 : a.test.at(-1).accuracy, b.diverged ? 0 : b.test.at(-1).accuracy];
+  const [left, right] = [settled(a), settled(b)];
   if (right < 0.8) return wrong(`Layer norm fails too (${percent(right)}): this learning rate is too large for both.`);
   if (left > right - 0.07) return wrong(`A reaches ${percent(left)}, B ${percent(right)}: this learning rate suits both. Go on.`);
   return { right: true, why: `At ${lab.number(options[0].learningRate)}, A ${a.diverged ? "diverged" : `reaches ${percent(left)}`} and B ${percent(right)}. At 0.3 layer norm fails too: it widens the range of learning rates, but not without limit.` };
