@@ -40,7 +40,7 @@ const CHAPTERS: [&str; 10] = [
 const CORE: &str = include_str!("page/core.js");
 
 /// Each file is wrapped in a block to keep its names local; they share `lab`. The last one starts the page.
-const SCRIPTS: [&str; 39] = [
+const SCRIPTS: [&str; 44] = [
     include_str!("page/format.js"),
     include_str!("page/state.js"),
     include_str!("page/scale.js"),
@@ -77,6 +77,11 @@ const SCRIPTS: [&str; 39] = [
     include_str!("page/course/06-blind.js"),
     include_str!("page/course/07-time.js"),
     include_str!("page/course/08-blocks.js"),
+    include_str!("page/course/play-data.js"),
+    include_str!("page/course/play-settings.js"),
+    include_str!("page/course/play-run.js"),
+    include_str!("page/course/play-session.js"),
+    include_str!("page/course/play-pictures.js"),
     include_str!("page/course/09-play.js"),
     include_str!("page/course/10-choose.js"),
     include_str!("page/main.js"),

@@ -95,6 +95,24 @@ async function open(browser, url, { width = 1280, height = 900, mobile = false, 
     for (const end = Date.now() + PATIENCE; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 50))) if (await run(expression)) return;
     throw new Error(`never came: ${what}`);
   }
+  // The CPU times in milliseconds of the main thread's tasks while `body` runs. Unlike durations, they do not depend on what
+  // else the machine does.
+  async function tasks(body) {
+    const events = [];
+    const ended = new Promise((done) => {
+      browser.listen(({ method, params }) => {
+        if (method === "Tracing.dataCollected") events.push(...params.value);
+        if (method === "Tracing.tracingComplete") done();
+      });
+    });
+    await browser.send("Tracing.start", { categories: "toplevel", transferMode: "ReportEvents" });
+    await body();
+    await browser.send("Tracing.end");
+    await ended;
+    const thread = ({ pid, tid }) => `${pid} ${tid}`;
+    const main = new Set(events.filter(({ name, args }) => name === "thread_name" && args.name === "CrRendererMain").map(thread));
+    return events.filter((event) => main.has(thread(event)) && event.name.endsWith("RunTask")).map(({ tdur = 0 }) => tdur / 1000);
+  }
   await until('document.documentElement?.hasAttribute("data-ready") ?? false', "a page that is ready");
-  return { send, run, until, complaints, requests, close: () => browser.send("Target.closeTarget", { targetId }) };
+  return { send, run, until, tasks, complaints, requests, close: () => browser.send("Target.closeTarget", { targetId }) };
 }

@@ -2,6 +2,7 @@
 let engine = null;
 let images = null;
 const trainers = new Map();
+const watched = new Map();
 
 async function unpack(base64) {
   const packed = Uint8Array.from(atob(base64.trim()), (letter) => letter.charCodeAt(0));
@@ -14,6 +15,23 @@ const trainer = ({ number }) => {
   if (!found) throw new Error(`there is no trainer ${number}`);
   return found;
 };
+
+const tests = (data, count = data.testLabels.length) => ({ ...data, testX: data.testX.slice(0, count * 196), testLabels: data.testLabels.slice(0, count) });
+
+// Steps in parts that grow while there is time; the loss and the accuracy are means over all of them.
+function steps(one, count, end) {
+  const all = { done: 0, loss: 0, accuracy: 0, finite: true };
+  for (let part = 1; all.done < count && all.finite; ) {
+    part = Math.min(part, count - all.done);
+    const from = performance.now();
+    const { step, loss, accuracy, finite } = one.step(part);
+    const to = performance.now();
+    Object.assign(all, { step, finite, done: all.done + part, loss: all.loss + loss * part, accuracy: all.accuracy + accuracy * part });
+    if (to >= end) break;
+    part = Math.max(1, Math.floor(Math.min(4 * part, ((end - to) / Math.max(to - from, 0.01)) * part)));
+  }
+  return all.done ? { ...all, loss: all.loss / all.done, accuracy: all.accuracy / all.done } : all;
+}
 
 const CALLS = {
   async start({ module, digits }) {
@@ -36,9 +54,15 @@ const CALLS = {
   all: ({ calls }) => Promise.all(calls.map(([call, options]) => answer(call, options ?? {}))),
   variants: ({ kind }) => engine.variants(kind),
   checksum: ({ seed, cases }) => engine.checksum(seed, cases),
-  // Trainers: `train` creates one, with `data: "digits"` for the digits; the others take its number.
-  async train(options) {
-    const made = engine.trainer({ ...options, data: options.data === "digits" ? await CALLS.digits() : options.data });
+  // The first test digits: { x, labels }.
+  async samples({ count }) {
+    const { testX, testLabels } = await CALLS.digits();
+    return { x: testX.slice(0, count * 196), labels: testLabels.slice(0, count) };
+  },
+  // Trainers: `train` creates one, with `data: "digits"` for the digits; the others take its number. `tested` limits the
+  // test digits, for networks that need long.
+  async train({ tested, ...options }) {
+    const made = engine.trainer({ ...options, data: options.data === "digits" ? tests(await CALLS.digits(), tested) : options.data });
     const number = trainers.size ? Math.max(...trainers.keys()) + 1 : 1;
     trainers.set(number, made);
     return number;
@@ -48,8 +72,29 @@ const CALLS = {
   activations: (options) => trainer(options).activations(),
   gradients: (options) => trainer(options).gradients(),
   predict: (options) => trainer(options).predict(options.x),
+  // Keeps samples for `advance` to predict.
+  watch({ number, x }) {
+    watched.set(number, x);
+  },
+  // Does up to `count` steps, as many as fit in `milliseconds` but at least one, and returns all that a page shows of them:
+  // { step, done, loss, accuracy, finite, spent } and what `want` has of test, activations, gradients and predicted.
+  advance({ number, count, milliseconds = 25, want = {} }) {
+    const one = trainer({ number });
+    const start = performance.now();
+    const all = steps(one, count, start + milliseconds);
+    const spent = performance.now() - start;
+    const test = want.test ? one.evaluate() : null;
+    const tested = performance.now() - start - spent;
+    return {
+      ...all, spent, test, tested,
+      activations: want.activations ? one.activations() : null,
+      gradients: want.gradients ? one.gradients() : null,
+      predicted: want.predicted && watched.has(number) ? one.predict(watched.get(number)) : null,
+    };
+  },
   free(options) {
     trainer(options).free();
+    watched.delete(options.number);
     trainers.delete(options.number);
   },
 };
