@@ -14,23 +14,25 @@ mod slurm;
 mod summary;
 mod view;
 
-pub use again::command;
+pub use again::{command, join};
 pub use summary::{found, told};
 pub use view::{View, plain};
 
 use crate::failure::Failure;
 use crate::machine::Machine;
-use crate::show;
+use crate::serve::control::Request;
+use crate::{serve, show};
 use layernorm::Context;
 use layernorm_lab::data::Dataset;
 use layernorm_lab::report::{About, Story};
-use layernorm_lab::session::{self, Options, Outcome, REPORT, Session, Shard};
+use layernorm_lab::session::{self, Options, Outcome, REPORT, Session, Shard, Watcher};
 use layernorm_lab::studies::{Settings, Study, catalog, which_norm};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const OUT: &str = "lab-out";
+/// The default output folder.
+pub const OUT: &str = "lab-out";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,6 +44,7 @@ Examples:
                                                    continue it
   layernorm study all --full --estimate            only say how long it would take
   layernorm study compare --tensorboard tb         watch the runs with `tensorboard --logdir tb`
+  layernorm study compare --serve                  watch the runs in the report, in a browser
 
 Existing runs in the folder:
   Runs with the same settings are kept: finished runs are not repeated, and others continue from their last record, even
@@ -102,6 +105,9 @@ pub struct Args {
     /// Number of parallel runs [default: number of cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
     jobs: Option<NonZeroUsize>,
+    /// Show the report live at a local address, as `layernorm serve` does, and keep serving it after the runs until Ctrl-C
+    #[arg(long, conflicts_with = "estimate")]
+    serve: bool,
     /// Print the number of runs and how long they would take on this machine, and exit
     #[arg(long, conflicts_with = "engine")]
     estimate: bool,
@@ -154,6 +160,7 @@ impl Default for Args {
             out: OUT.into(),
             tensorboard: None,
             jobs: None,
+            serve: false,
             estimate: false,
             resume: false,
             shard: None,
@@ -166,7 +173,7 @@ impl Default for Args {
 }
 
 /// Upper limit for --seeds, far above what is practical.
-const MAX_SEEDS: usize = 1000;
+pub const MAX_SEEDS: usize = 1000;
 const MAX_EPOCHS: usize = 100_000;
 
 fn seeds(text: &str) -> Result<usize, String> {
@@ -232,6 +239,41 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let outcome = slurm::run(&args, &options, &data)?;
         return tell(&args.out, &names, &outcome);
     }
+    if args.serve {
+        return run_served(&args, options, data, &names);
+    }
+    let session = open(&args, options, data)?;
+    let outcome = work(&session, &args.out, None)?;
+    finish(&args, &names, &outcome)
+}
+
+/// Runs the studies with their report at a local address, which stays after the runs until Ctrl-C.
+fn run_served(args: &Args, options: Options, data: Dataset, names: &[&str]) -> Result<(), Failure> {
+    let (folders, workers) = (vec![args.out.clone()], args.jobs);
+    let request = Request { folder: 0, options: options.clone() };
+    let session = open(args, options, data)?;
+    let settings = serve::Settings { folders, data: args.data.clone(), workers, ..serve::Settings::default() };
+    let server = serve::Running::start(settings)?;
+    let view = Arc::new(View::new());
+    let watch = server.control().attach(&request, &session, Arc::clone(&view)).map_err(Failure::failed)?;
+    let outcome = work(&session, &args.out, Some((&view, &*watch)))?;
+    drop(session);
+    let finished = finish(args, names, &outcome);
+    server.control().ended(&outcome, None);
+    // Ctrl-C, and not the page's button.
+    if view.stop() {
+        return finished;
+    }
+    if let Err(failure) = &finished {
+        show::say(&failure.message);
+    }
+    show::say("the studies have ended; their report is still served");
+    server.wait()?;
+    finished.map_err(|failure| Failure { message: "the server has ended".to_owned(), ..failure })
+}
+
+/// Opens the session and says what the user should know before it runs.
+fn open(args: &Args, options: Options, data: Dataset) -> Result<Session, Failure> {
     let wanted = options.workers;
     let session = Session::open(options, data)?;
     if let Some(path) = &args.tensorboard {
@@ -243,13 +285,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if let Some(estimate) = estimate::before(&session, args.full) {
         show::say(&estimate);
     }
-    let outcome = work(&session, &args.out)?;
+    Ok(session)
+}
+
+/// Tells how the runs ended.
+fn finish(args: &Args, names: &[&str], outcome: &Outcome) -> Result<(), Failure> {
     if outcome.stopped {
-        return Err(stopped(&outcome, &args.out));
+        return Err(stopped(outcome, &args.out));
     }
     match args.shard {
-        Some(shard) if !args.shared => tell_shard(shard, &args.out, &outcome),
-        _ => tell(&args.out, &names, &outcome),
+        Some(shard) if !args.shared => tell_shard(shard, &args.out, outcome),
+        _ => tell(&args.out, names, outcome),
     }
 }
 
@@ -275,6 +321,8 @@ impl Args {
             "--array works only with --engine slurm"
         } else if !slurm && self.sbatch_args.is_some() {
             "--sbatch-args works only with --engine slurm"
+        } else if slurm && self.serve {
+            "--serve does not work with --engine slurm; run `layernorm serve` with the output folder beside it"
         } else if slurm && self.jobs.is_some() {
             "--jobs does not work with --engine slurm: a task executes one run at a time on each of its CPUs; set their \
              number with --sbatch-args \"--cpus-per-task=N\""
@@ -312,9 +360,9 @@ fn list() -> String {
     studies.iter().map(line).collect()
 }
 
-/// Executes the runs, with a handler for Ctrl-C and progress on stderr.
-fn work(session: &Session, out: &Path) -> Result<Outcome, Failure> {
-    let view = Arc::new(View::new());
+/// Executes the runs, with a handler for Ctrl-C and progress on stderr; the watcher, if given, passes events on to its view.
+fn work(session: &Session, out: &Path, watcher: Option<(&Arc<View>, &dyn Watcher)>) -> Result<Outcome, Failure> {
+    let view = watcher.map_or_else(|| Arc::new(View::new()), |(view, _)| Arc::clone(view));
     if let Some(aside) = session.set_aside() {
         view.say(&format!("runs with different settings were moved to {}", aside.display()));
     }
@@ -323,7 +371,7 @@ fn work(session: &Session, out: &Path) -> Result<Outcome, Failure> {
         view.say(&format!("{} {words} already finished in {}", session.kept(), out.display()));
     }
     interrupt::listen(&view);
-    let outcome = session.run(&*view);
+    let outcome = session.run(watcher.map_or(&*view, |(_, watcher)| watcher));
     view.clear();
     Ok(outcome)
 }
@@ -345,7 +393,7 @@ fn finished_of(finished: usize, total: usize) -> String {
 }
 
 /// The failed runs and the reasons; runs with the same reason share a line.
-fn failures(outcome: &Outcome) -> Option<String> {
+pub fn failures(outcome: &Outcome) -> Option<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for failure in &outcome.failures {
         match reasons.iter_mut().find(|(what, _)| *what == failure.what) {

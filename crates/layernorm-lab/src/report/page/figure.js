@@ -49,19 +49,19 @@ lab.figure = function (chart, story, number) {
     width = to;
     picture.draw?.(width);
   };
-  figures.push({ body, draw, again: () => width > 0 && picture.draw?.(width), restore: () => picture.restore?.() });
+  lab.keep(figures, { body, draw, again: () => width > 0 && picture.draw?.(width), restore: () => picture.restore?.() });
   return node;
 };
 
 const fit = () => figures.forEach(({ body, draw }) => draw(Math.floor(body.clientWidth)));
 
-// Draws every figure, and redraws it when its size, the theme or the hash changes.
+// Draws every figure, and redraws it when its size, the theme or the hash changes. Called again for new figures.
+const watch = new ResizeObserver(() => requestAnimationFrame(fit));
 lab.drawFigures = function () {
   fit();
-  const watch = new ResizeObserver(() => requestAnimationFrame(fit));
   figures.forEach(({ body }) => watch.observe(body));
-  lab.state.onChange(() => figures.forEach(({ restore, again }) => { restore(); again(); }));
 };
+lab.state.onChange(() => figures.forEach(({ restore, again }) => { restore(); again(); }));
 lab.redrawFigures = () => figures.forEach(({ again }) => again());
 
 addEventListener("beforeprint", () => {

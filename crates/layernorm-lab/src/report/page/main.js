@@ -1,7 +1,7 @@
 // Builds the page once, then follows changes of the URL hash.
-const report = JSON.parse(document.getElementById("report").textContent);
+let report = JSON.parse(document.getElementById("report").textContent);
 const root = document.documentElement;
-const stories = report.stories ?? [];
+let stories = report.stories ?? [];
 
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
 const theme = () => (["light", "dark"].includes(lab.state.get("theme")) ? lab.state.get("theme") : systemDark.matches ? "dark" : "light");
@@ -48,7 +48,8 @@ function head() {
     about.command ? lab.command(about.command) : null);
 }
 
-const all = stories.flatMap((story) => (story.findings ?? []).map((finding) => ({ story, finding })));
+const findings = () => stories.flatMap((story) => (story.findings ?? []).map((finding) => ({ story, finding })));
+let all = findings();
 
 // The questions with a verdict, each with a link to its study.
 function questions(verdict) {
@@ -102,21 +103,21 @@ function summary() {
 }
 
 const wideScreen = matchMedia("(min-width: 76rem)");
-const contentsBox = lab.el("details", {}, lab.el("summary", {}, "Contents"),
-  lab.el("ol", {}, stories.map((story) => lab.el("li", {}, goto(story.id, story.title, " ", lab.marks(story.findings ?? [])))), lab.el("li", { class: "plain" }, goto("runs", "All runs"))));
+const contents = () => lab.el("ol", {}, stories.map((story) => lab.el("li", {}, goto(story.id, story.title, " ", lab.marks(story.findings ?? [])))), lab.el("li", { class: "plain" }, goto("runs", "All runs")));
+const contentsBox = lab.el("details", {}, lab.el("summary", {}, "Contents"), contents());
 function closeContents() {
   contentsBox.open = wideScreen.matches;
 }
 
 // Keeps the story being read in the hash; a link to one of its figures is left unchanged.
-function followReading(sections) {
+function followReading() {
   let moved = false;
   addEventListener("scroll", () => {
     if (moved) return;
     moved = true;
     setTimeout(() => {
       moved = false;
-      const now = sections.findLast((section) => section.getBoundingClientRect().top < innerHeight * 0.4)?.dataset.story ?? null;
+      const now = [...document.querySelectorAll("[data-story]")].findLast((section) => section.getBoundingClientRect().top < innerHeight * 0.4)?.dataset.story ?? null;
       for (const link of contentsBox.querySelectorAll("a")) {
         if (link.getAttribute("href") === `#view=${encodeURIComponent(now ?? "")}`) link.setAttribute("aria-current", "true");
         else link.removeAttribute("aria-current");
@@ -126,10 +127,44 @@ function followReading(sections) {
   }, { passive: true });
 }
 
+// The section with this id: as it is, if its data are the same or the reader is using it, or built again.
+const shown = new Map();
+function section(id, data, build) {
+  const text = JSON.stringify(data);
+  const old = document.getElementById(lab.place(id));
+  if (old && shown.get(id) === text) return old;
+  if (old?.contains(document.activeElement)) {
+    old.addEventListener("focusout", () => setTimeout(() => lab.update(report)), { once: true });
+    return old;
+  }
+  shown.set(id, text);
+  return lab.within(id, build);
+}
+const sections = () => [
+  ...stories.map((story, index) => section(story.id, [index, story], () => lab.story(story, index + 1))),
+  section("runs", report.runs, () => lab.runs(report.runs ?? [])),
+];
+
+// Shows a newer report in place.
+lab.update = function (newer) {
+  [report, stories] = [newer, newer.stories ?? []];
+  all = findings();
+  const now = sections();
+  document.querySelectorAll("[data-story]").forEach((node) => now.includes(node) || node.remove());
+  const top = summary();
+  for (const list of document.querySelectorAll("#summary .verdict-list")) top.querySelector(`[data-verdict="${list.dataset.verdict}"]`)?.toggleAttribute("open", list.open);
+  document.getElementById("summary").replaceWith(top);
+  now.reduce((before, node) => {
+    if (before.nextElementSibling !== node) before.after(node);
+    return node;
+  }, top);
+  contentsBox.querySelector("ol").replaceWith(contents());
+  lab.drawFigures();
+};
+
 function start() {
-  const sections = [...stories.map((story, index) => lab.story(story, index + 1)), lab.runs(report.runs ?? [])];
   const foot = lab.el("footer", {}, `Made with ${report.about.program} on ${report.about.made}. This file is self-contained and works offline.`);
-  document.getElementById("page").append(lab.el("nav", { class: "contents", "aria-label": "Contents" }, contentsBox), lab.el("main", {}, head(), summary(), ...sections, foot));
+  document.getElementById("page").append(lab.el("nav", { class: "contents", "aria-label": "Contents" }, contentsBox), lab.el("main", {}, head(), lab.live?.(report.live) ?? "", summary(), ...sections(), foot));
   closeContents();
   wideScreen.addEventListener("change", closeContents);
   lab.drawFigures();
@@ -137,7 +172,7 @@ function start() {
   systemDark.addEventListener("change", paint);
   const place = lab.state.get("view");
   if (place) show(place, false);
-  followReading(sections);
+  followReading();
   lab.state.onChange(() => { paint(); if (lab.state.get("view")) show(lab.state.get("view")); });
   root.dataset.ready = "";
 }
