@@ -109,7 +109,12 @@ mod tests {
         let [token, other] = [Token::new().unwrap(), Token::new().unwrap()];
         assert_eq!(token.as_str().len(), 32);
         assert!(token.is(&token.as_str().to_owned()) && !token.is(other.as_str()));
-        for wrong in ["", &token.as_str()[..31], &format!("{}0", token.as_str()), &token.as_str().to_uppercase().replace(char::is_numeric, "x")] {
+        for wrong in [
+            "",
+            &token.as_str()[..31],
+            &format!("{}0", token.as_str()),
+            &token.as_str().to_uppercase().replace(char::is_numeric, "x"),
+        ] {
             assert!(!token.is(wrong), "{wrong}");
         }
     }
@@ -129,7 +134,8 @@ mod tests {
 
     #[test]
     fn only_other_machines_need_a_warning() {
-        for (address, warned) in [("127.0.0.1:1", false), ("[::1]:1", false), ("0.0.0.0:1", true), ("10.0.0.7:1", true)] {
+        for (address, warned) in [("127.0.0.1:1", false), ("[::1]:1", false), ("0.0.0.0:1", true), ("10.0.0.7:1", true)]
+        {
             assert_eq!(warning(address.parse().unwrap()).is_some(), warned, "{address}");
         }
     }

@@ -45,7 +45,9 @@ pub async fn accept(listener: TcpListener, router: Router) {
                 });
             }
             // Best effort: a client that takes nothing gets nothing.
-            Err(_) => drop(stream.try_write(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")),
+            Err(_) => drop(
+                stream.try_write(b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
+            ),
         }
     }
 }

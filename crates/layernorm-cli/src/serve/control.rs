@@ -176,7 +176,7 @@ impl Control {
         self.opened(&session, watch);
         let _ = opened.send(Ok(()));
         let outcome = session.run(watch);
-            let command = study::join(&["layernorm".to_owned(), "report".to_owned(), folder.display().to_string()]);
+        let command = study::join(&["layernorm".to_owned(), "report".to_owned(), folder.display().to_string()]);
         let report = study::about(command).and_then(|about| Ok(session::report(&folder, about)?));
         drop(session);
         let problem = report.err().filter(|_| outcome.finished > 0).map(|failure| failure.message);

@@ -46,7 +46,9 @@ pub async fn guard(
         Err(status) => status.into_response(),
     };
     // A route that does not exist, or not with this method: what the framework says is not for strangers.
-    if response.status().is_client_error() && response.headers().get(header::CONTENT_TYPE).is_none_or(|of| of != "application/json") {
+    if response.status().is_client_error()
+        && response.headers().get(header::CONTENT_TYPE).is_none_or(|of| of != "application/json")
+    {
         *response.body_mut() = Body::empty();
     }
     let headers = response.headers_mut();

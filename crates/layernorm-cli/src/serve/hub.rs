@@ -44,7 +44,9 @@ pub enum Entry {
 impl Entry {
     fn key(&self) -> Key {
         match self {
-            Entry::Run { folder, run, .. } => Key { folder: *folder, finding: false, names: [run.clone(), String::new()] },
+            Entry::Run { folder, run, .. } => {
+                Key { folder: *folder, finding: false, names: [run.clone(), String::new()] }
+            }
             Entry::Finding { folder, study, id, .. } => {
                 Key { folder: *folder, finding: true, names: [study.clone(), id.clone()] }
             }
@@ -173,7 +175,10 @@ mod tests {
         let state = State::default();
         hub.publish((0..450).map(|n| run(&n.to_string(), true)), &state);
         let messages = all(&hub, 0);
-        assert_eq!(messages.iter().map(|message| message.event).collect::<Vec<_>>(), ["changes", "changes", "changes", "state"]);
+        assert_eq!(
+            messages.iter().map(|message| message.event).collect::<Vec<_>>(),
+            ["changes", "changes", "changes", "state"]
+        );
         assert!(messages.is_sorted_by_key(|message| message.id));
         let entries: usize = messages[..3].iter().map(|m| m.data.matches("\"run\":").count()).sum();
         assert_eq!(entries, 450);

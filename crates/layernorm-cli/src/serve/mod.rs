@@ -121,7 +121,12 @@ impl Running {
     pub fn start(settings: Settings) -> Result<Running, Failure> {
         let Settings { mut folders, host, port, data, workers } = settings;
         let mut seen = Vec::new();
-        folders.retain(|folder| !seen.contains(folder) && { seen.push(folder.clone()); true });
+        folders.retain(|folder| {
+            !seen.contains(folder) && {
+                seen.push(folder.clone());
+                true
+            }
+        });
         if let Some(file) = folders.iter().find(|folder| folder.exists() && !folder.is_dir()) {
             return Err(Failure::bad_input(format!("{}: expected a folder, found a file", file.display())));
         }
@@ -170,14 +175,19 @@ impl Running {
         }
         drop(self.ends);
         if stopped && self.server.control.job().phase == state::Phase::Stopped {
-            return Err(Failure::stopped("stopped; unfinished runs are kept, and `layernorm study --resume` continues them"));
+            return Err(Failure::stopped(
+                "stopped; unfinished runs are kept, and `layernorm study --resume` continues them",
+            ));
         }
         Ok(())
     }
 }
 
 /// Starts the threads of a server; returns what ends them when it is dropped.
-fn spawn(listener: std::net::TcpListener, server: &Arc<Server>) -> io::Result<(oneshot::Sender<()>, Vec<mpsc::Sender<()>>)> {
+fn spawn(
+    listener: std::net::TcpListener,
+    server: &Arc<Server>,
+) -> io::Result<(oneshot::Sender<()>, Vec<mpsc::Sender<()>>)> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let (end, ended) = oneshot::channel();
@@ -197,7 +207,8 @@ fn spawn(listener: std::net::TcpListener, server: &Arc<Server>) -> io::Result<(o
     };
     thread::Builder::new().name("server".into()).spawn(serve)?;
     let mut ends = Vec::new();
-    let threads: [(&str, fn(&Arc<Server>, &mpsc::Receiver<()>)); 2] = [("watch", watch::watch), ("reports", watch::report)];
+    let threads: [(&str, fn(&Arc<Server>, &mpsc::Receiver<()>)); 2] =
+        [("watch", watch::watch), ("reports", watch::report)];
     for (name, work) in threads {
         let (end, ended) = mpsc::channel();
         let server = Arc::clone(server);

@@ -101,7 +101,8 @@ pub async fn resume(State(server): State<Arc<Server>>, request: Request) -> Resp
 /// Checks what to start.
 fn job(server: &Server, Start { folder, studies, full, seeds }: Start) -> Result<Job, String> {
     let folders = server.folders.len();
-    let path = server.folders.get(folder).ok_or_else(|| format!("expected a folder below {folders}, found {folder}"))?;
+    let path =
+        server.folders.get(folder).ok_or_else(|| format!("expected a folder below {folders}, found {folder}"))?;
     if let Some(seeds) = seeds.filter(|seeds| !(1..=MAX_SEEDS).contains(seeds)) {
         return Err(format!("expected from 1 to {MAX_SEEDS} seeds, found {seeds}"));
     }

@@ -125,7 +125,8 @@ impl Reports {
         });
         match made {
             Ok((report, served)) => {
-                let findings = || report.stories.iter().flat_map(|story| story.findings.iter().map(|one| (&story.id, one)));
+                let findings =
+                    || report.stories.iter().flat_map(|story| story.findings.iter().map(|one| (&story.id, one)));
                 Built {
                     number,
                     page: served.page.into(),

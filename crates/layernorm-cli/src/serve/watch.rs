@@ -151,7 +151,9 @@ impl Watched {
                 // The records have the latest results, the process the latest step.
                 Some(own) if own.words.is_empty() => own.words.clone_from(words),
                 Some(_) => {}
-                None if there < MOST_RUNNING => running.push(Running { run: run.clone(), done: *done, words: words.clone() }),
+                None if there < MOST_RUNNING => {
+                    running.push(Running { run: run.clone(), done: *done, words: words.clone() })
+                }
                 None => break,
             }
         }

@@ -3,8 +3,8 @@
 //!
 //! For display only: checksums are verified when the report is made.
 
-use super::folder::{paths, runs_of};
 use super::Error;
+use super::folder::{paths, runs_of};
 use crate::records::Header;
 use serde::Deserialize;
 use serde_json::Value;
@@ -181,9 +181,13 @@ mod tests {
         let mut live = Live::new(folder.path());
         assert!(!live.refresh().unwrap(), "a folder that does not exist has no runs");
         let settings = json!({"case": "a", "spec": {"steps": 200}});
-        let mut file = RunFile::open(&folder.path().join("runs"), Header::new("compare", "compare-a-1", settings)).unwrap();
+        let mut file =
+            RunFile::open(&folder.path().join("runs"), Header::new("compare", "compare-a-1", settings)).unwrap();
         let run = only(&mut live);
-        assert_eq!((&*run.study, &*run.run, run.finished, run.done, &*run.words), ("compare", "compare-a-1", false, None, ""));
+        assert_eq!(
+            (&*run.study, &*run.run, run.finished, run.done, &*run.words),
+            ("compare", "compare-a-1", false, None, "")
+        );
         file.event("evaluate", json!({"step": 50, "train_loss": null, "loss": 0.51234, "accuracy": 0.875})).unwrap();
         let run = only(&mut live);
         assert_eq!((run.done, &*run.words), (Some(0.25), "validation loss 0.512, accuracy 87.5 %"));

@@ -1,0 +1,467 @@
+//! `layernorm serve` and `layernorm study --serve`: what they show, to how many, and what they refuse.
+#![cfg(unix)]
+
+mod serve_common;
+mod study_common;
+
+use serve_common::{PATIENCE, Server, Viewer};
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+use study_common::{Place, is_finished, records};
+
+/// Studies that take a few seconds.
+const SMALL: &str = "worked-example epsilon invariance train-test --seeds 2";
+const NOW: Duration = Duration::ZERO;
+
+/// The finished runs of a folder, as a viewer names them.
+fn finished(folder: &Path, number: usize) -> BTreeSet<String> {
+    let name = |name: &String| format!("{number}/{}", name.strip_suffix(".jsonl").unwrap());
+    records(folder).iter().filter(|(_, bytes)| is_finished(bytes)).map(|(run, _)| name(run)).collect()
+}
+
+/// The same set, and each run once.
+#[track_caller]
+fn same_runs(viewer: &Viewer, expected: &BTreeSet<String>) {
+    assert_eq!(viewer.runs.iter().cloned().collect::<BTreeSet<_>>(), *expected);
+    assert_eq!(viewer.runs.len(), expected.len(), "each run once");
+}
+
+/// Resident memory of a process in MB.
+fn resident(process: u32) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() / 1024
+}
+
+#[test]
+fn hostile_requests_are_refused_without_information() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("lab")).unwrap();
+    std::fs::write(place.path("lab/secret.txt"), "secret").unwrap();
+    let server = Server::start(&place, "serve lab");
+    let get = |path: &str, more: &str| format!("GET {path} HTTP/1.1\r\nHost: HOST\r\n{more}\r\n");
+    let host = |host: &str| format!("GET /TOKEN/ HTTP/1.1\r\n{host}\r\n");
+    let post = |more: &str| format!("POST /TOKEN/stop HTTP/1.1\r\nHost: HOST\r\n{more}\r\n");
+    let origin = "Origin: http://HOST\r\nContent-Type: application/json\r\n";
+    let wrong = "0".repeat(32);
+    let upper = server.token.to_uppercase() + "x";
+    let many: String = (0..100).map(|n| format!("X-{n}: 1\r\n")).collect();
+    let chunks = format!("{:x}\r\n{}\r\n", 1 << 20, "x".repeat(1 << 20));
+    let port = server.port;
+    let cases = [
+        // The name of another site that points here, another port, none, two, and one in the target.
+        (host("Host: evil.example\r\n"), 403),
+        (host(&format!("Host: evil.example:{port}\r\n")), 403),
+        (host(&format!("Host: 127.0.0.1:{port}.evil.example\r\n")), 403),
+        (host("Host: 127.0.0.1\r\n"), 403),
+        (host("Host: localhost:1\r\n"), 403),
+        (host(&format!("Host: 127.0.0.2:{port}\r\n")), 403),
+        (host(&format!("Host: [::1]:{port}\r\n")), 403),
+        (host("Host: \r\n"), 403),
+        (host(""), 403),
+        (host("Host: HOST\r\nHost: evil.example\r\n"), 400),
+        ("GET /TOKEN/ HTTP/1.0\r\n\r\n".to_owned(), 403),
+        (format!("GET http://evil.example:{port}/TOKEN/ HTTP/1.1\r\nHost: HOST\r\n\r\n"), 403),
+        // The origin of another page.
+        (get("/TOKEN/", "Origin: http://evil.example\r\n"), 403),
+        (get("/TOKEN/events", "Origin: null\r\n"), 403),
+        (get("/TOKEN/events", "Origin: https://HOST\r\n"), 403),
+        (get("/TOKEN/report", &format!("Origin: http://localhost:{port}\r\n")), 403),
+        (get("/TOKEN/", "Origin: http://HOST\r\nOrigin: http://HOST\r\n"), 400),
+        (post("Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"), 403),
+        (post("Origin: http://evil.example\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"), 403),
+        // A form of another page cannot send JSON.
+        (post("Origin: http://HOST\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}"), 415),
+        (post("Origin: http://HOST\r\nContent-Length: 0\r\n"), 415),
+        // No token, a part of it, another one; and then the path does not matter.
+        (get("/", ""), 404),
+        (get("/events", ""), 404),
+        (get("/TOKEN", ""), 404),
+        (get(&format!("/{}/", &server.token[..31]), ""), 404),
+        (get("/TOKEN0/", ""), 404),
+        (get(&format!("/{wrong}/"), ""), 404),
+        (get(&format!("/{upper}/"), ""), 404),
+        (get("//TOKEN/", ""), 404),
+        (format!("DELETE /{wrong}/ HTTP/1.1\r\nHost: HOST\r\n\r\n"), 404),
+        (format!("POST /{wrong}/start HTTP/1.1\r\nHost: HOST\r\nContent-Length: 0\r\n\r\n"), 404),
+        // Paths of files.
+        (get("/TOKEN/secret.txt", ""), 404),
+        (get("/TOKEN/../lab/secret.txt", ""), 404),
+        (get("/TOKEN/%2e%2e/secret.txt", ""), 404),
+        (get("/TOKEN/..%2fsecret.txt", ""), 404),
+        (get("/TOKEN//etc/passwd", ""), 404),
+        (get("/TOKEN/report.html", ""), 404),
+        (get("/TOKEN/runs/", ""), 404),
+        (get("/TOKEN/?folder=1", ""), 404),
+        (get("/TOKEN/report?folder=../..", ""), 404),
+        (get("/TOKEN/%00", ""), 404),
+        // Methods.
+        (get("/TOKEN/start", ""), 405),
+        (get("/TOKEN/stop", ""), 405),
+        ("DELETE /TOKEN/ HTTP/1.1\r\nHost: HOST\r\n\r\n".to_owned(), 405),
+        ("OPTIONS /TOKEN/start HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\n\r\n".to_owned(), 405),
+        ("POST /TOKEN/ HTTP/1.1\r\nHost: HOST\r\nOrigin: http://HOST\r\nContent-Length: 0\r\n\r\n".to_owned(), 405),
+        // Too much.
+        (get("/TOKEN/", &format!("X: {}\r\n", "x".repeat(64 << 10))), 431),
+        (get("/TOKEN/", &many), 431),
+        (get(&format!("/{}", "x".repeat(64 << 10)), ""), 431),
+        (post(&format!("{origin}Content-Length: 10000000\r\n\r\n{}", "x".repeat(100_000))), 413),
+        (post(&format!("{origin}Transfer-Encoding: chunked\r\n\r\n{chunks}")), 413),
+        // Not HTTP.
+        ("\x16\x03\x01\x02\r\n\r\n".to_owned(), 400),
+    ];
+    for (request, status) in cases {
+        let shown: String = request.chars().take(160).collect();
+        let response = server.send(&request);
+        let text = response.head.clone() + &response.body;
+        assert_eq!(response.status, status, "{shown:?}: {text}");
+        assert_eq!(response.body, "", "{shown:?}");
+        assert!(!text.contains(&server.token) && !text.contains("lab") && !text.contains("secret"), "{text}");
+    }
+    // And what is wanted works, under both names.
+    for name in ["HOST".to_owned(), format!("localhost:{port}"), format!("LocalHost:{port}")] {
+        let page = server.send(&format!("GET /TOKEN/ HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n"));
+        assert_eq!((page.status, page.body.contains("<title>")), (200, true));
+    }
+}
+
+#[test]
+fn every_response_has_the_headers_and_the_pages_own_policy() {
+    let place = Place::new();
+    let server = Server::start(&place, "serve lab");
+    let page = server.get("");
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'";
+    assert!(page.body.contains(&format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">")));
+    for response in [
+        page,
+        server.get("report"),
+        server.get("nothing"),
+        server.post("stop", "{}"),
+        server.send("GET / HTTP/1.0\r\n\r\n"),
+    ] {
+        for header in [
+            &*format!("content-security-policy: {policy}"),
+            "x-content-type-options: nosniff",
+            "referrer-policy: no-referrer",
+            "cache-control: no-store",
+            "cross-origin-resource-policy: same-origin",
+            "x-frame-options: deny",
+        ] {
+            assert!(response.head.lines().any(|line| line == header), "{header} in {}", response.head);
+        }
+        assert!(
+            !response.head.contains("access-control") && !response.head.contains("set-cookie"),
+            "{}",
+            response.head
+        );
+    }
+    // The file that `study` writes may connect to nothing.
+    place.succeed("study worked-example --out lab");
+    let file = std::fs::read_to_string(place.path("lab/report.html")).unwrap();
+    assert!(file.contains("default-src 'none'") && !file.contains("connect-src") && !file.contains("EventSource"));
+}
+
+#[test]
+fn connections_are_limited_in_time_and_number() {
+    let place = Place::new();
+    let server = Server::start(&place, "serve lab");
+    // Requests that never end are cut off after ten seconds.
+    let mut slow: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    slow[1].write_all(b"GET / HTTP/1.1\r\nHost: ").unwrap();
+    let body = format!(
+        "POST /{}/stop HTTP/1.1\r\nHost: 127.0.0.1:{1}\r\nOrigin: http://127.0.0.1:{1}\r\n\
+        Content-Type: application/json\r\nContent-Length: 9\r\n\r\n{{",
+        server.token, server.port
+    );
+    slow[2].write_all(body.as_bytes()).unwrap();
+    let start = Instant::now();
+    let many: Vec<_> = (0..300).map(|_| server.connect()).collect();
+    let refused = many.iter().filter(|stream| {
+        let mut stream: &TcpStream = stream;
+        stream.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer.starts_with("HTTP/1.1 503 ")
+    });
+    assert_eq!(refused.count(), 300 + 3 - 256);
+    drop(many);
+    for (number, stream) in slow.iter_mut().enumerate() {
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(start.elapsed() < Duration::from_secs(15), "{number}: {:?}", start.elapsed());
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    }
+    assert_eq!(server.get("").status, 200);
+}
+
+#[test]
+fn fifty_viewers_of_another_process_miss_nothing_and_take_no_memory() {
+    let place = Place::new();
+    let server = Server::start(&place, "serve lab");
+    assert_eq!(server.get("").status, 200);
+    let before = resident(server.child.id());
+    let expected = place.succeed(&format!("study {SMALL} --out expected"));
+    assert!(expected.out.contains("supported"));
+    let all: BTreeSet<String> = finished(&place.path("expected"), 0);
+    assert!(all.len() >= 8, "{all:?}");
+    let done = |viewer: &Viewer| viewer.finished(0) as usize == all.len() && viewer.runs.len() >= all.len();
+    let mut most = before;
+    thread::scope(|scope| {
+        let watch = |pause: Duration, first: Duration| {
+            let (mut viewer, all, done) = (server.view(0), &all, &done);
+            scope.spawn(move || {
+                sleep(first);
+                viewer.until("all runs", pause, done);
+                same_runs(&viewer, all);
+            })
+        };
+        let mut viewers: Vec<_> = (0..30).map(|_| watch(NOW, NOW)).collect();
+        // Slow readers: they take nothing at first, and then a line now and then.
+        viewers.extend((0..10).map(|n| watch(Duration::from_millis(20), Duration::from_millis(300 * n))));
+        // Those that break off: at once, or within the first events.
+        for n in 0..10 {
+            let mut viewer = server.view(0);
+            if n % 2 == 0 {
+                viewer.next(NOW);
+            }
+        }
+        // The lock belongs to this other process.
+        let mut study = place.command(&format!("study {SMALL} --out lab")).spawn().unwrap();
+        while viewers.iter().any(|viewer| !viewer.is_finished()) {
+            most = most.max(resident(server.child.id()));
+            sleep(Duration::from_millis(20));
+        }
+        assert!(study.wait().unwrap().success());
+        viewers.into_iter().for_each(|viewer| viewer.join().unwrap());
+    });
+    assert_eq!(finished(&place.path("lab"), 0), all);
+    // A viewer has a message of at most 60 KB and a buffer of 16 KB, together 4 MB for 50; a report is read and made with
+    // about ten times the memory of its page, here less than 1 MB. The rest is what allocators keep.
+    eprintln!("resident memory: {before} MB before, at most {most} MB");
+    assert!(most < before + 64, "{before} MB before, {most} MB with 50 viewers");
+}
+
+#[test]
+fn a_viewer_that_reconnects_continues_where_it_was() {
+    let place = Place::new();
+    place.succeed("study worked-example epsilon invariance --seeds 2 --out lab");
+    let server = Server::start(&place, "serve lab");
+    let mut whole = server.view(0);
+    let all = finished(&place.path("lab"), 0);
+    whole.until("the report", NOW, |viewer| viewer.findings.len() > 8 && viewer.finished(0) as usize == all.len());
+    same_runs(&whole, &all);
+    // Broken off after every event, with another process at work in between.
+    let mut study = place.command("study train-test --seeds 2 --out lab").spawn().unwrap();
+    let (mut runs, mut last, mut broken) = (Vec::new(), 0, 0);
+    let start = Instant::now();
+    let mut ended = false;
+    while !ended {
+        let mut viewer = server.view(last);
+        viewer.last = last;
+        // The last state has the highest number, so there may be nothing to read until something happens.
+        let event = viewer.next(NOW);
+        (last, broken) = (event.id, broken + 1);
+        runs.extend(viewer.runs);
+        let finished = event.data["folders"][0]["finished"].as_u64().unwrap_or(0) as usize;
+        ended = event.name == "state"
+            && finished == runs.len()
+            && study.try_wait().unwrap().is_some_and(|status| status.success());
+        if ended {
+            ended = finished == records(&place.path("lab")).len();
+        }
+        assert!(start.elapsed() < PATIENCE, "{runs:?}");
+    }
+    assert!(broken > 5, "{broken}");
+    let all = finished(&place.path("lab"), 0);
+    assert_eq!(runs.iter().cloned().collect::<BTreeSet<_>>(), all);
+    assert_eq!(runs.len(), all.len(), "each run once");
+    // A number that this server never gave out means the start.
+    let mut viewer = server.view(1_000_000_000);
+    viewer.until("all runs", NOW, |viewer| viewer.runs.len() == all.len());
+}
+
+#[test]
+fn studies_are_started_stopped_and_resumed() {
+    let place = Place::new();
+    let server = Server::start(&place, "serve lab other");
+    for (path, body, status, words) in [
+        ("stop", "{}", 409, "no study is running here"),
+        ("resume", "{}", 409, "nothing to resume"),
+        ("start", "", 400, "expected what to start"),
+        ("start", "[]", 400, "expected what to start"),
+        ("start", r#"{"folder":0,"studies":["epsilom"],"full":false,"seeds":null}"#, 400, "did you mean epsilon?"),
+        ("start", r#"{"folder":2,"studies":["epsilon"],"full":false,"seeds":null}"#, 400, "expected a folder below 2"),
+        ("start", r#"{"folder":0,"studies":["epsilon"],"full":false,"seeds":0}"#, 400, "expected from 1 to 1000 seeds"),
+        ("start", r#"{"folder":0,"studies":["epsilon"],"full":false,"seeds":-1}"#, 400, "expected what to start"),
+        ("start", r#"{"folder":0,"studies":["epsilon"],"full":false,"out":"/tmp"}"#, 400, "unknown field"),
+    ] {
+        let response = server.post(path, body);
+        assert_eq!(response.status, status, "{path} {body}: {}", response.body);
+        assert!(response.body.contains(words), "{path} {body}: {}", response.body);
+    }
+    let mut viewer = server.view(0);
+    let start = r#"{"folder":1,"studies":["train-test","epsilon"],"full":false,"seeds":4}"#;
+    assert_eq!(server.post("start", start).status, 202);
+    let again = server.post("start", start);
+    assert_eq!((again.status, again.body.contains("already running")), (409, true));
+    let running = |viewer: &Viewer| {
+        viewer.state["folders"][1]["running"]
+            .as_array()
+            .is_some_and(|runs| runs.iter().any(|run| run["words"].as_str().unwrap().contains("loss")))
+    };
+    viewer.until("a loss", NOW, running);
+    assert_eq!(viewer.phase(), "running");
+    assert_eq!(viewer.finished(0), 0);
+    assert_eq!(server.post("stop", "{}").status, 202);
+    viewer.until("stopped", NOW, |viewer| viewer.phase() == "stopped");
+    let before = records(&place.path("other"));
+    assert!(before.values().any(|bytes| !is_finished(bytes)), "stopped before the end");
+    viewer.until("at rest", NOW, |viewer| viewer.state["folders"][1]["running"].as_array().unwrap().is_empty());
+    assert_eq!(server.post("resume", "{}").status, 202);
+    viewer.until("finished", NOW, |viewer| {
+        viewer.phase() == "finished" && viewer.finished(1) > 0 && viewer.finished(1) == viewer.state["job"]["total"]
+    });
+    same_runs(&viewer, &finished(&place.path("other"), 1));
+    assert!(place.path("other/report.html").is_file());
+    // The records are those of the command.
+    place.succeed("study train-test epsilon --seeds 4 --out expected");
+    assert!(records(&place.path("other")) == records(&place.path("expected")), "the same bytes");
+    // A folder that another process is using is named, and left alone.
+    let mut study = place.command("study implementations --full --jobs 1 --out lab").spawn().unwrap();
+    viewer.until("another process", NOW, |viewer| {
+        viewer.state["folders"][0]["running"].as_array().is_some_and(|runs| !runs.is_empty())
+    });
+    let busy = server.post("start", r#"{"folder":0,"studies":["epsilon"],"full":false,"seeds":1}"#);
+    assert_eq!(busy.status, 409);
+    assert!(busy.body.contains(&format!("process {} is using this folder", study.id())), "{}", busy.body);
+    viewer.until("failed", NOW, |viewer| {
+        viewer.phase() == "failed" && viewer.state["job"]["message"].as_str().unwrap().contains("is using this folder")
+    });
+    study.kill().unwrap();
+    study.wait().unwrap();
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn two_folders_are_compared() {
+    let place = Place::new();
+    place.succeed("study epsilon --seeds 1 --out one");
+    place.succeed("study epsilon worked-example --seeds 2 --out two");
+    let server = Server::start(&place, "serve one two one");
+    let mut viewer = server.view(0);
+    viewer.until("both reports", NOW, |viewer| {
+        (0..2).all(|n| {
+            viewer.state["folders"][n]["report"].as_u64().unwrap_or(0) > 0
+                && viewer.state["folders"][n]["verdicts"]["supported"] != 0
+        })
+    });
+    let of = |folder: u64| {
+        viewer
+            .findings
+            .iter()
+            .filter(|finding| finding["folder"] == folder)
+            .map(|finding| finding["id"].to_string())
+            .collect::<BTreeSet<_>>()
+    };
+    assert!(of(0).len() >= 2 && of(1).is_superset(&of(0)) && of(1).len() > of(0).len(), "{:?}, {:?}", of(0), of(1));
+    assert!(viewer.findings.iter().all(|finding| finding["result"].as_str().is_some_and(|result| !result.is_empty())));
+    let page = |folder: u64| server.get(&format!("?folder={folder}")).body;
+    assert!(!page(0).contains("runs/worked-example.jsonl") && page(1).contains("runs/worked-example.jsonl"));
+    assert!(page(0).contains(r#""folders":["one","two"]"#), "each folder once");
+    // Damaged records are named, and the last report stays.
+    let path = place.path("two/runs/worked-example.jsonl");
+    let damaged = std::fs::read_to_string(&path).unwrap().replacen("\"sum\":\"", "\"sum\":\"0", 2);
+    std::fs::write(&path, damaged).unwrap();
+    viewer.until("a problem", NOW, |viewer| {
+        viewer.state["folders"][1]["problem"].as_str().is_some_and(|problem| problem.contains("worked-example.jsonl"))
+    });
+    assert!(page(1).contains("runs/worked-example.jsonl"));
+}
+
+#[test]
+fn ctrl_c_ends_the_server_with_the_status_of_its_studies() {
+    let place = Place::new();
+    // Nothing runs: 0, even with a viewer.
+    let server = Server::start(&place, "serve lab");
+    let mut viewer = server.view(0);
+    viewer.next(NOW);
+    assert_eq!(server.end().0, Some(0));
+    // A study that was started from the page is stopped.
+    let server = Server::start(&place, "serve lab");
+    let mut viewer = server.view(0);
+    assert_eq!(
+        server.post("start", r#"{"folder":0,"studies":["implementations"],"full":true,"seeds":null}"#).status,
+        202
+    );
+    viewer.until("running", NOW, |viewer| viewer.phase() == "running");
+    let (status, said) = server.end();
+    assert_eq!(status, Some(130), "{said}");
+    assert!(said.contains("stopped; ") && !said.contains("error"), "{said}");
+}
+
+#[test]
+fn a_study_that_serves_shows_itself_and_keeps_serving() {
+    let place = Place::new();
+    let mut server = Server::start(&place, "study worked-example epsilon --seeds 1 --out lab --serve");
+    let mut viewer = server.view(0);
+    viewer.until("finished", NOW, |viewer| {
+        viewer.phase() == "finished" && viewer.finished(0) == viewer.state["job"]["total"]
+    });
+    same_runs(&viewer, &finished(&place.path("lab"), 0));
+    let mut line = String::new();
+    while !line.starts_with("Report ") {
+        line.clear();
+        assert!(std::io::BufRead::read_line(&mut server.out, &mut line).unwrap() > 0, "the findings");
+    }
+    assert_eq!(server.get("").status, 200);
+    let report = std::fs::read_to_string(place.path("lab/report.html")).unwrap();
+    assert!(report.contains("layernorm study worked-example epsilon --seeds 1 --out lab\""), "without --serve");
+    let (status, said) = server.end();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("still served"), "{said}");
+    // Stopped from the page, and then ended.
+    let server = Server::start(&place, "study implementations --full --jobs 1 --out long --serve");
+    let mut viewer = server.view(0);
+    viewer.until("running", NOW, |viewer| viewer.phase() == "running" && viewer.state["folders"][0]["unfinished"] != 0);
+    assert_eq!(server.post("stop", "{}").status, 202);
+    viewer.until("stopped", NOW, |viewer| viewer.phase() == "stopped");
+    let (status, said) = server.end();
+    assert_eq!(status, Some(130), "{said}");
+    // Ctrl-C while it runs ends both.
+    let server = Server::start(&place, "study implementations --full --jobs 1 --out long --serve --resume");
+    let mut viewer = server.view(0);
+    viewer.until("running", NOW, |viewer| viewer.phase() == "running");
+    let (status, said) = server.end();
+    assert_eq!(status, Some(130), "{said}");
+    assert!(said.contains("--resume"), "{said}");
+}
+
+#[test]
+fn addresses_that_cannot_be_used_are_explained() {
+    let place = Place::new();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let words = format!("127.0.0.1:{port}: expected a free port");
+    place.refuse(&format!("serve lab --port {port}"), &[&words, "another program is using it", "--port"]);
+    place.refuse("serve lab --port 70000", &["70000"]);
+    place.refuse("serve lab --host 192.0.2.1", &["192.0.2.1:0: expected an address of this machine"]);
+    place.refuse("serve lab --host evil.example", &["evil.example"]);
+    std::fs::write(place.path("file"), "").unwrap();
+    place.refuse("serve file", &["file: expected a folder, found a file"]);
+    place.refuse("study epsilon --serve --engine slurm", &["--serve does not work with --engine slurm"]);
+    place.refuse("study epsilon --serve --estimate", &["--estimate"]);
+    // An address that others can reach is warned about, and has no other name.
+    let server = Server::start(&place, "serve lab --host 0.0.0.0");
+    assert_eq!(server.get("").status, 200);
+    assert_eq!(server.send("GET /TOKEN/ HTTP/1.1\r\nHost: evil.example\r\n\r\n").status, 403);
+    let other = format!("GET /TOKEN/ HTTP/1.1\r\nHost: 192.0.2.1:{}\r\n\r\n", server.port);
+    assert_eq!(server.send(&other).status, 403);
+    let (status, said) = server.end();
+    assert_eq!(status, Some(0));
+    assert!(said.contains("warning: 0.0.0.0:") && said.contains("not encrypted"), "{said}");
+}
