@@ -61,12 +61,14 @@ async fn serve(stream: TcpStream, router: Router) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIME).max_buf_size(BUFFER).max_headers(MOST_HEADERS);
     // An error is a broken connection, or a request that was refused.
-    let _ = builder.serve_connection(TokioIo::new(Timely { stream, stalled: None }), service).await;
+    let _ =
+        builder.serve_connection(TokioIo::new(Timely { stream, patience: STALL_TIME, stalled: None }), service).await;
 }
 
-/// A stream whose writes fail if the other side takes nothing for [`STALL_TIME`].
+/// A stream whose writes fail if the other side takes nothing for a time.
 struct Timely {
     stream: TcpStream,
+    patience: Duration,
     /// Set while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
 }
@@ -77,7 +79,8 @@ impl Timely {
             self.stalled = None;
             return poll;
         }
-        let deadline = self.stalled.get_or_insert_with(|| Box::pin(sleep(STALL_TIME)));
+        let patience = self.patience;
+        let deadline = self.stalled.get_or_insert_with(|| Box::pin(sleep(patience)));
         deadline.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
@@ -113,5 +116,49 @@ impl AsyncWrite for Timely {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::io::Read;
+
+    /// Writes until the other side takes no more; returns the number of bytes and the error.
+    async fn write(stream: TcpStream) -> (usize, io::Error) {
+        let mut timely = Timely { stream, patience: Duration::from_millis(200), stalled: None };
+        let mut written = 0;
+        loop {
+            match poll_fn(|cx| Pin::new(&mut timely).poll_write(cx, &[0; 4096])).await {
+                Ok(bytes) => written += bytes,
+                Err(error) => return (written, error),
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_is_cut_off_and_a_slow_one_is_not() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            // Takes something, more slowly than it is sent, for longer than the patience; then nothing.
+            let slow = std::thread::spawn(move || {
+                let mut taken = 0;
+                for _ in 0..40 {
+                    taken += client.read(&mut [0; 1 << 20]).unwrap();
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                (client, taken)
+            });
+            let start = std::time::Instant::now();
+            let (written, error) = write(stream).await;
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert!(start.elapsed() >= Duration::from_millis(900), "{:?}", start.elapsed());
+            let (_client, taken) = slow.join().unwrap();
+            assert!(written > taken && taken > 0, "{written}, {taken}");
+        });
     }
 }

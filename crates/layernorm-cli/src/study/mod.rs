@@ -10,6 +10,7 @@ mod estimate;
 pub mod interrupt;
 mod lines;
 mod merge;
+mod served;
 mod slurm;
 mod summary;
 mod view;
@@ -20,8 +21,7 @@ pub use view::{View, plain};
 
 use crate::failure::Failure;
 use crate::machine::Machine;
-use crate::serve::control::Request;
-use crate::{serve, show};
+use crate::show;
 use layernorm::Context;
 use layernorm_lab::data::Dataset;
 use layernorm_lab::report::{About, Story};
@@ -240,36 +240,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return tell(&args.out, &names, &outcome);
     }
     if args.serve {
-        return run_served(&args, options, data, &names);
+        return served::run(&args, options, data, &names);
     }
     let session = open(&args, options, data)?;
     let outcome = work(&session, &args.out, None)?;
     finish(&args, &names, &outcome)
-}
-
-/// Runs the studies with their report at a local address, which stays after the runs until Ctrl-C.
-fn run_served(args: &Args, options: Options, data: Dataset, names: &[&str]) -> Result<(), Failure> {
-    let (folders, workers) = (vec![args.out.clone()], args.jobs);
-    let request = Request { folder: 0, options: options.clone() };
-    let session = open(args, options, data)?;
-    let settings = serve::Settings { folders, data: args.data.clone(), workers, ..serve::Settings::default() };
-    let server = serve::Running::start(settings)?;
-    let view = Arc::new(View::new());
-    let watch = server.control().attach(&request, &session, Arc::clone(&view)).map_err(Failure::failed)?;
-    let outcome = work(&session, &args.out, Some((&view, &*watch)))?;
-    drop(session);
-    let finished = finish(args, names, &outcome);
-    server.control().ended(&outcome, None);
-    // Ctrl-C, and not the page's button.
-    if view.stop() {
-        return finished;
-    }
-    if let Err(failure) = &finished {
-        show::say(&failure.message);
-    }
-    show::say("the studies have ended; their report is still served");
-    server.wait()?;
-    finished.map_err(|failure| Failure { message: "the server has ended".to_owned(), ..failure })
 }
 
 /// Opens the session and says what the user should know before it runs.
