@@ -4,7 +4,7 @@
 mod serve_common;
 mod study_common;
 
-use serve_common::{PATIENCE, Server, Viewer};
+use serve_common::{PATIENCE, Process, Server, Viewer};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::thread::{self, sleep};
@@ -72,12 +72,12 @@ fn fifty_viewers_of_another_process_miss_nothing_and_take_no_memory() {
             }
         }
         // The lock belongs to this other process.
-        let mut study = place.command(&format!("study {SMALL} --out lab")).spawn().unwrap();
+        let study = Process::start(&place, &format!("study {SMALL} --out lab"));
         while viewers.iter().any(|viewer| !viewer.is_finished()) {
             most = most.max(resident(server.child.id()));
             sleep(Duration::from_millis(20));
         }
-        assert!(study.wait().unwrap().success());
+        study.succeed();
         viewers.into_iter().for_each(|viewer| viewer.join().unwrap());
     });
     assert_eq!(finished(&place.path("lab"), 0), all);
@@ -103,26 +103,22 @@ fn a_viewer_that_reconnects_continues_where_it_was() {
     whole.until("the report", NOW, |viewer| viewer.findings.len() > 8 && viewer.finished(0) as usize == all.len());
     same_runs(&whole, &all);
     // Broken off after every event, with another process at work in between.
-    let mut study = place.command("study train-test --seeds 2 --out lab").spawn().unwrap();
-    let (mut runs, mut last, mut broken) = (Vec::new(), 0, 0);
+    place.succeed("study train-test --seeds 2 --out expected");
+    let total = all.len() + records(&place.path("expected")).len();
+    let study = Process::start(&place, "study train-test --seeds 2 --out lab");
+    let (mut runs, mut last, mut broken, mut finished_runs) = (Vec::new(), 0, 0, 0);
     let start = Instant::now();
-    let mut ended = false;
-    while !ended {
+    while finished_runs < total {
         let mut viewer = server.view(last);
         viewer.last = last;
         // The last state has the highest number, so there may be nothing to read until something happens.
-        let event = viewer.next(NOW);
-        (last, broken) = (event.id, broken + 1);
+        last = viewer.next(NOW).id;
+        broken += 1;
+        finished_runs = finished_runs.max(viewer.finished(0) as usize);
         runs.extend(viewer.runs);
-        let finished = event.data["folders"][0]["finished"].as_u64().unwrap_or(0) as usize;
-        ended = event.name == "state"
-            && finished == runs.len()
-            && study.try_wait().unwrap().is_some_and(|status| status.success());
-        if ended {
-            ended = finished == records(&place.path("lab")).len();
-        }
         assert!(start.elapsed() < PATIENCE, "{runs:?}");
     }
+    study.succeed();
     assert!(broken > 5, "{broken}");
     let all = finished(&place.path("lab"), 0);
     assert_eq!(runs.iter().cloned().collect::<BTreeSet<_>>(), all);
@@ -179,7 +175,7 @@ fn studies_are_started_stopped_and_resumed() {
     place.succeed("study train-test epsilon --seeds 4 --out expected");
     assert!(records(&place.path("other")) == records(&place.path("expected")), "the same bytes");
     // A folder that another process is using is named, and left alone.
-    let mut study = place.command("study implementations --full --jobs 1 --out lab").spawn().unwrap();
+    let study = Process::start(&place, "study implementations --full --jobs 1 --out lab");
     viewer.until("another process", NOW, |viewer| {
         viewer.state["folders"][0]["running"].as_array().is_some_and(|runs| !runs.is_empty())
     });
@@ -189,8 +185,7 @@ fn studies_are_started_stopped_and_resumed() {
     viewer.until("failed", NOW, |viewer| {
         viewer.phase() == "failed" && viewer.state["job"]["message"].as_str().unwrap().contains("is using this folder")
     });
-    study.kill().unwrap();
-    study.wait().unwrap();
+    drop(study);
     assert_eq!(server.end().0, Some(0));
 }
 

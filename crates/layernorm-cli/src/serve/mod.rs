@@ -105,12 +105,15 @@ struct Server {
     reports: Reports,
 }
 
+/// The server's thread and the others run until these are dropped.
+type Ends = (oneshot::Sender<()>, Vec<mpsc::Sender<()>>);
+
 /// A server that runs in the background.
 pub struct Running {
     url: String,
     server: Arc<Server>,
     /// Dropped to end the threads.
-    ends: (oneshot::Sender<()>, Vec<mpsc::Sender<()>>),
+    ends: Ends,
 }
 
 impl Running {
@@ -184,10 +187,7 @@ impl Running {
 }
 
 /// Starts the threads of a server; returns what ends them when it is dropped.
-fn spawn(
-    listener: std::net::TcpListener,
-    server: &Arc<Server>,
-) -> io::Result<(oneshot::Sender<()>, Vec<mpsc::Sender<()>>)> {
+fn spawn(listener: std::net::TcpListener, server: &Arc<Server>) -> io::Result<Ends> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let (end, ended) = oneshot::channel();
@@ -206,15 +206,12 @@ fn spawn(
         runtime.shutdown_background();
     };
     thread::Builder::new().name("server".into()).spawn(serve)?;
-    let mut ends = Vec::new();
-    let threads: [(&str, fn(&Arc<Server>, &mpsc::Receiver<()>)); 2] =
-        [("watch", watch::watch), ("reports", watch::report)];
-    for (name, work) in threads {
+    let background = |name: &str, work: fn(&Arc<Server>, &mpsc::Receiver<()>)| {
         let (end, ended) = mpsc::channel();
         let server = Arc::clone(server);
-        thread::Builder::new().name(name.into()).spawn(move || work(&server, &ended))?;
-        ends.push(end);
-    }
+        thread::Builder::new().name(name.to_owned()).spawn(move || work(&server, &ended)).map(|_| end)
+    };
+    let ends = vec![background("watch", watch::watch)?, background("reports", watch::report)?];
     Ok((end, ends))
 }
 

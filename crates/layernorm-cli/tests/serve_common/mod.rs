@@ -21,6 +21,31 @@ pub struct Server {
     pub out: BufReader<std::process::ChildStdout>,
 }
 
+/// Another process, which ends with the test at the latest.
+pub struct Process(Child);
+
+impl Process {
+    pub fn start(place: &Place, command: &str) -> Process {
+        Process(place.command(command).spawn().unwrap())
+    }
+
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub fn succeed(mut self) {
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Fails if it has ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A response.
 #[derive(Debug)]
 pub struct Response {

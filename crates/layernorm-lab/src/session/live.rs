@@ -92,7 +92,7 @@ fn read(path: &Path, (bytes, changed): (u64, SystemTime), old: Option<&LiveRun>)
     let whole = tail.iter().rposition(|&b| b == b'\n').map_or(0, |last| last + 1);
     let lines = tail[..whole].split(|&b| b == b'\n').rev().filter(|line| !line.is_empty());
     let finished = lines.clone().next().is_some_and(|line| line.starts_with(b"{\"record\":\"end\","));
-    let evaluation = lines.filter(|line| line.starts_with(EVALUATION)).find_map(|line| evaluation(line));
+    let evaluation = lines.filter(|line| line.starts_with(EVALUATION)).find_map(evaluation);
     let (done, words) = match (&evaluation, old) {
         (Some(evaluation), _) => (evaluation.done(&header.settings), evaluation.words()),
         (None, Some(old)) => (old.done, old.words.clone()),
