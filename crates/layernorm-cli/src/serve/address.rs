@@ -108,7 +108,7 @@ mod tests {
     fn tokens_are_random_and_compared_whole() {
         let [token, other] = [Token::new().unwrap(), Token::new().unwrap()];
         assert_eq!(token.as_str().len(), 32);
-        assert!(token.is(&token.as_str().to_owned()) && !token.is(other.as_str()));
+        assert!(token.is(token.as_str()) && !token.is(other.as_str()));
         for wrong in [
             "",
             &token.as_str()[..31],
