@@ -1,8 +1,8 @@
 //! The `layernorm` command: parse, call, print.
 //!
 //! Exit status: 0 on success, 1 if a result is outside the numerical contract or a run failed, 2 if the input or the arguments
-//! are bad, 130 if Ctrl-C stopped a study or a training run. Any other command that a signal ends has the usual status
-//! for that signal, and leaves no temporary files.
+//! are bad, 130 if Ctrl-C stopped a study or a training run. Ctrl-C ends a server with 0 if it runs no study. Any other
+//! command that a signal ends has the usual status for that signal, and leaves no temporary files.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ mod random;
 mod recurrent;
 mod reference;
 mod report;
+mod serve;
 mod show;
 mod signals;
 mod study;
@@ -47,6 +48,7 @@ struct Cli {
 enum Command {
     Study(study::Args),
     Report(report::Args),
+    Serve(serve::Args),
     Train(train::Args),
     Predict(predict::Args),
     Generate(generate::Args),
@@ -83,6 +85,7 @@ fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Some(Command::Study(args)) => study::run(args),
         Some(Command::Report(args)) => report::run(&args),
+        Some(Command::Serve(args)) => serve::run(args),
         Some(Command::Train(args)) => train::run(args),
         Some(Command::Predict(args)) => predict::run(&args),
         Some(Command::Generate(args)) => generate::run(&args),

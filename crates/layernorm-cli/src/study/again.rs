@@ -6,7 +6,7 @@ use std::ffi::OsString;
 pub fn command() -> String {
     let mut words = words();
     words[0] = "layernorm".to_owned();
-    words.retain(|word| word != "--resume");
+    words.retain(|word| word != "--resume" && word != "--serve");
     join(&words)
 }
 

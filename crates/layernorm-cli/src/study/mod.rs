@@ -10,11 +10,12 @@ mod estimate;
 pub mod interrupt;
 mod lines;
 mod merge;
+mod served;
 mod slurm;
 mod summary;
 mod view;
 
-pub use again::command;
+pub use again::{command, join};
 pub use summary::{found, told};
 pub use view::{View, plain};
 
@@ -24,13 +25,14 @@ use crate::show;
 use layernorm::Context;
 use layernorm_lab::data::Dataset;
 use layernorm_lab::report::{About, Story};
-use layernorm_lab::session::{self, Options, Outcome, REPORT, Session, Shard};
+use layernorm_lab::session::{self, Options, Outcome, REPORT, Session, Shard, Watcher};
 use layernorm_lab::studies::{Settings, Study, catalog, which_norm};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const OUT: &str = "lab-out";
+/// The default output folder.
+pub const OUT: &str = "lab-out";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -42,6 +44,7 @@ Examples:
                                                    continue it
   layernorm study all --full --estimate            only say how long it would take
   layernorm study compare --tensorboard tb         watch the runs with `tensorboard --logdir tb`
+  layernorm study compare --serve                  watch the runs in the report, in a browser
 
 Existing runs in the folder:
   Runs with the same settings are kept: finished runs are not repeated, and others continue from their last record, even
@@ -102,6 +105,9 @@ pub struct Args {
     /// Number of parallel runs [default: number of cores]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole)]
     jobs: Option<NonZeroUsize>,
+    /// Show the report live at a local address, as `layernorm serve` does, and keep serving it after the runs until Ctrl-C
+    #[arg(long, conflicts_with = "estimate")]
+    serve: bool,
     /// Print the number of runs and how long they would take on this machine, and exit
     #[arg(long, conflicts_with = "engine")]
     estimate: bool,
@@ -154,6 +160,7 @@ impl Default for Args {
             out: OUT.into(),
             tensorboard: None,
             jobs: None,
+            serve: false,
             estimate: false,
             resume: false,
             shard: None,
@@ -166,7 +173,7 @@ impl Default for Args {
 }
 
 /// Upper limit for --seeds, far above what is practical.
-const MAX_SEEDS: usize = 1000;
+pub const MAX_SEEDS: usize = 1000;
 const MAX_EPOCHS: usize = 100_000;
 
 fn seeds(text: &str) -> Result<usize, String> {
@@ -232,6 +239,16 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let outcome = slurm::run(&args, &options, &data)?;
         return tell(&args.out, &names, &outcome);
     }
+    if args.serve {
+        return served::run(&args, options, data, &names);
+    }
+    let session = open(&args, options, data)?;
+    let outcome = work(&session, &args.out, None)?;
+    finish(&args, &names, &outcome)
+}
+
+/// Opens the session and says what the user should know before it runs.
+fn open(args: &Args, options: Options, data: Dataset) -> Result<Session, Failure> {
     let wanted = options.workers;
     let session = Session::open(options, data)?;
     if let Some(path) = &args.tensorboard {
@@ -243,13 +260,17 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if let Some(estimate) = estimate::before(&session, args.full) {
         show::say(&estimate);
     }
-    let outcome = work(&session, &args.out)?;
+    Ok(session)
+}
+
+/// Tells how the runs ended.
+fn finish(args: &Args, names: &[&str], outcome: &Outcome) -> Result<(), Failure> {
     if outcome.stopped {
-        return Err(stopped(&outcome, &args.out));
+        return Err(stopped(outcome, &args.out));
     }
     match args.shard {
-        Some(shard) if !args.shared => tell_shard(shard, &args.out, &outcome),
-        _ => tell(&args.out, &names, &outcome),
+        Some(shard) if !args.shared => tell_shard(shard, &args.out, outcome),
+        _ => tell(&args.out, names, outcome),
     }
 }
 
@@ -275,6 +296,8 @@ impl Args {
             "--array works only with --engine slurm"
         } else if !slurm && self.sbatch_args.is_some() {
             "--sbatch-args works only with --engine slurm"
+        } else if slurm && self.serve {
+            "--serve does not work with --engine slurm; run `layernorm serve` with the output folder beside it"
         } else if slurm && self.jobs.is_some() {
             "--jobs does not work with --engine slurm: a task executes one run at a time on each of its CPUs; set their \
              number with --sbatch-args \"--cpus-per-task=N\""
@@ -312,9 +335,9 @@ fn list() -> String {
     studies.iter().map(line).collect()
 }
 
-/// Executes the runs, with a handler for Ctrl-C and progress on stderr.
-fn work(session: &Session, out: &Path) -> Result<Outcome, Failure> {
-    let view = Arc::new(View::new());
+/// Executes the runs, with a handler for Ctrl-C and progress on stderr; the watcher, if given, passes events on to its view.
+fn work(session: &Session, out: &Path, watcher: Option<(&Arc<View>, &dyn Watcher)>) -> Result<Outcome, Failure> {
+    let view = watcher.map_or_else(|| Arc::new(View::new()), |(view, _)| Arc::clone(view));
     if let Some(aside) = session.set_aside() {
         view.say(&format!("runs with different settings were moved to {}", aside.display()));
     }
@@ -323,7 +346,7 @@ fn work(session: &Session, out: &Path) -> Result<Outcome, Failure> {
         view.say(&format!("{} {words} already finished in {}", session.kept(), out.display()));
     }
     interrupt::listen(&view);
-    let outcome = session.run(&*view);
+    let outcome = session.run(watcher.map_or(&*view, |(_, watcher)| watcher));
     view.clear();
     Ok(outcome)
 }
@@ -345,7 +368,7 @@ fn finished_of(finished: usize, total: usize) -> String {
 }
 
 /// The failed runs and the reasons; runs with the same reason share a line.
-fn failures(outcome: &Outcome) -> Option<String> {
+pub fn failures(outcome: &Outcome) -> Option<String> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
     for failure in &outcome.failures {
         match reasons.iter_mut().find(|(what, _)| *what == failure.what) {

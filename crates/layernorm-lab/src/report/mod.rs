@@ -12,6 +12,8 @@ mod story;
 #[cfg(test)]
 mod tests;
 
+use page::Place;
+use serde::Serialize;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -79,7 +81,40 @@ impl std::error::Error for Error {
 /// [`Error::Json`], or [`Error::TooLarge`] over [`LARGEST`] bytes.
 pub fn html(report: &Report) -> Result<String, Error> {
     let data = json::text(report).map_err(Error::Json)?;
-    let page = page::join(&report.title, &data);
+    limited(page::join(&report.title, &data, Place::File))
+}
+
+/// The page as a server shows it.
+#[derive(Clone, Debug)]
+pub struct Served {
+    /// The page.
+    pub page: String,
+    /// Its data as JSON, with which an open page is brought up to date.
+    pub data: String,
+}
+
+/// The Content-Security-Policy of a served page: like that of a report, but it may connect to its server.
+pub const SERVED_POLICY: &str = Place::Server.policy();
+
+/// Returns the page for a server. It shows a panel with progress and controls, which `live` describes; `page/live.js` lists
+/// its fields.
+///
+/// # Errors
+/// Those of [`html`].
+pub fn served(report: &Report, live: &impl Serialize) -> Result<Served, Error> {
+    #[derive(Serialize)]
+    struct Data<'a, L> {
+        #[serde(flatten)]
+        report: &'a Report,
+        live: &'a L,
+    }
+    let data = json::text(&Data { report, live }).map_err(Error::Json)?;
+    let page = limited(page::join(&report.title, &data, Place::Server))?;
+    Ok(Served { page, data })
+}
+
+/// The page, unless it is too large.
+fn limited(page: String) -> Result<String, Error> {
     if page.len() > LARGEST {
         return Err(Error::TooLarge { bytes: page.len(), largest: LARGEST });
     }

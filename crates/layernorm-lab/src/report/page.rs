@@ -90,14 +90,48 @@ const SCRIPTS: [&str; 44] = [
 /// What a worker runs, after the engine's script.
 const WORKER: &str = include_str!("page/worker.js");
 
+/// Added where a server shows the page with progress and controls.
+const LIVE_STYLE: &str = include_str!("page/live.css");
+const LIVE_SCRIPT: &str = include_str!("page/live.js");
+
+/// Where the page is shown, and with that what it may connect to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Anywhere: nothing.
+    File,
+    /// The server that sent it.
+    Server,
+}
+
+impl Place {
+    /// The page's Content-Security-Policy.
+    pub(super) const fn policy(self) -> &'static str {
+        match self {
+            Place::File => {
+                "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; worker-src blob:; \
+                 img-src blob: data:"
+            }
+            Place::Server => {
+                "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; worker-src blob:; \
+                 img-src blob: data:; connect-src 'self'"
+            }
+        }
+    }
+}
+
 /// Fills the template in one pass: inserted text is not searched for placeholders.
-pub(super) fn join(title: &str, data: &str) -> String {
-    let script = SCRIPTS.iter().fold(format!("\"use strict\";\n{CORE}"), |all, file| all + "{\n" + file + "}\n");
+pub(super) fn join(title: &str, data: &str, place: Place) -> String {
+    let live = place == Place::Server;
+    // The last script starts the page.
+    let (main, before) = SCRIPTS.split_last().map_or(("", &SCRIPTS[..]), |(main, before)| (*main, before));
+    let scripts = before.iter().copied().chain(live.then_some(LIVE_SCRIPT)).chain([main]);
+    let script = scripts.fold(format!("\"use strict\";\n{CORE}"), |all, file| all + "{\n" + file + "}\n");
     let mut page = String::with_capacity(TEMPLATE.len() + script.len() + data.len() + 1024 * 1024);
     for piece in TEMPLATE.split("%%") {
         match piece {
             "TITLE" => page.push_str(&escape(title)),
-            "STYLE" => STYLE.iter().for_each(|sheet| page.push_str(sheet)),
+            "POLICY" => page.push_str(place.policy()),
+            "STYLE" => STYLE.into_iter().chain(live.then_some(LIVE_STYLE)).for_each(|sheet| page.push_str(sheet)),
             "CHAPTERS" => CHAPTERS.iter().for_each(|chapter| page.push_str(chapter)),
             "DATA" => page.push_str(&packed::text(data.as_bytes())),
             "MODULE" => page.push_str(packed::module()),

@@ -19,20 +19,28 @@ const TITLE: &str = "What layer normalization does";
 /// [`Error::Nothing`] if no run is finished, [`Error::Records`] if a record cannot be read, [`Error::Report`] if the
 /// page cannot be written.
 pub fn report(folder: &Path, about: About) -> Result<Report, Error> {
-    let mut records = records(folder)?;
-    records.retain(|record| record.finished);
-    if records.is_empty() {
+    let report = assemble(folder, about)?;
+    if report.runs.is_empty() {
         return Err(Error::Nothing { runs: runs_of(folder) });
     }
+    crate::report::write(&report, &folder.join(REPORT))?;
+    Ok(report)
+}
+
+/// Makes the report of all finished runs in a folder, which may be none, and writes nothing.
+///
+/// # Errors
+/// [`Error::Records`] if a record cannot be read.
+pub fn assemble(folder: &Path, about: About) -> Result<Report, Error> {
+    let mut records = records(folder)?;
+    records.retain(|record| record.finished);
     let mut stories: Vec<Story> =
         catalog::all().into_iter().filter_map(|study| story(study, &records, &runs_of(folder))).collect();
     stories.extend(which_norm::story(&stories));
     let summary =
         stories.iter().map(|story| SummaryRow { what: story.title.clone(), finding: story.answer.clone() }).collect();
     let runs = records.iter().map(row).collect();
-    let report = Report { title: TITLE.to_owned(), about, summary, stories, runs };
-    crate::report::write(&report, &folder.join(REPORT))?;
-    Ok(report)
+    Ok(Report { title: TITLE.to_owned(), about, summary, stories, runs })
 }
 
 /// A study's story, if it has records.

@@ -32,6 +32,26 @@ const lab = { charts: {} };
   let ids = 0;
   lab.id = (name) => `${name}-${++ids}`;
 
+  // What a section registers elsewhere, such as listeners, ends when the section of that name is built again.
+  const sections = new Map();
+  let current = new AbortController();
+  lab.within = function (name, build) {
+    const outer = current;
+    sections.get(name)?.abort();
+    current = new AbortController();
+    sections.set(name, current);
+    try {
+      return build();
+    } finally {
+      current = outer;
+    }
+  };
+  lab.signal = () => current.signal;
+  lab.keep = function (list, item) {
+    list.push(item);
+    current.signal.addEventListener("abort", () => list.splice(list.indexOf(item), 1));
+  };
+
   // Content wider than a phone's screen scrolls separately, including by keyboard.
   lab.wide = (label, ...children) =>
     lab.el("div", { class: "wide", role: "region", tabindex: "0", "aria-label": label }, ...children);

@@ -57,7 +57,7 @@ lab.figure = function (chart, story, number) {
     picture.draw?.(width);
   };
   const one = { body, near: false, fresh: true, draw, again: () => width > 0 && picture.draw?.(width), restore: () => picture.restore?.() };
-  figures.push(one);
+  lab.keep(figures, one);
   byBody.set(body, one);
   return node;
 };

@@ -66,6 +66,8 @@ addEventListener("click", (event) => {
 
 const goto = (place, ...children) => lab.el("a", { href: `#view=${encodeURIComponent(place)}` }, ...children);
 
+const findings = () => stories.flatMap((story) => (story.findings ?? []).map((finding) => ({ story, finding })));
+
 // The questions with a verdict, each with a link to its study.
 function questions(verdict) {
   const of = all.filter(({ finding }) => finding.verdict === verdict);
@@ -119,7 +121,8 @@ function summary() {
 
 const wideScreen = matchMedia("(min-width: 76rem)");
 const contentsBox = lab.el("details", {}, lab.el("summary", {}, "Contents"));
-const group = (name, view, items) => [lab.el("h2", { class: "contents-group" }, goto(view, name)), lab.el("ol", {}, items)];
+const group = (name, view, items, list = null) => [lab.el("h2", { class: "contents-group" }, goto(view, name)), lab.el("ol", { class: list }, items)];
+const evidenceItems = () => [...stories.map((story) => lab.el("li", {}, goto(story.id, story.title, " ", lab.marks(story.findings ?? [])))), lab.el("li", { class: "plain" }, goto("runs", "All runs"))];
 
 function fillContents(chapters) {
   const progress = new Map();
@@ -131,7 +134,7 @@ function fillContents(chapters) {
   const counted = lab.el("p", { class: "progress-line", "aria-live": "polite" });
   contentsBox.append(
     ...group("Learn", "why", chapters.map(chapter)), counted,
-    ...group("Evidence", "evidence", [...stories.map((story) => lab.el("li", {}, goto(story.id, story.title, " ", lab.marks(story.findings ?? [])))), lab.el("li", { class: "plain" }, goto("runs", "All runs"))]),
+    ...group("Evidence", "evidence", evidenceItems(), "contents-evidence"),
     ...group("How it was made", "made", []));
   const show = () => {
     const { solved, all: count, of } = lab.progress();
@@ -151,14 +154,14 @@ function closeContents() {
 }
 
 // Keeps the story being read in the hash; a link to one of its figures is left unchanged.
-function followReading(sections) {
+function followReading() {
   let moved = false;
   addEventListener("scroll", () => {
     if (moved) return;
     moved = true;
     setTimeout(() => {
       moved = false;
-      const now = sections.findLast((section) => section.getBoundingClientRect().top < innerHeight * 0.4)?.dataset.story ?? null;
+      const now = [...document.querySelectorAll("[data-story]")].findLast((section) => section.getBoundingClientRect().top < innerHeight * 0.4)?.dataset.story ?? null;
       for (const link of contentsBox.querySelectorAll("a")) {
         if (link.getAttribute("href") === `#view=${encodeURIComponent(now ?? "")}`) link.setAttribute("aria-current", "true");
         else link.removeAttribute("aria-current");
@@ -198,24 +201,55 @@ const rest = () => new Promise((done) => setTimeout(done));
 
 // Appends what `makers` return, in slices that keep the page responsive.
 async function append(main, makers) {
-  const made = [];
   let since = performance.now();
   for (const make of makers) {
-    const node = make();
-    main.append(node);
-    made.push(node);
+    main.append(make());
     if (performance.now() - since < BUSY) continue;
     await rest();
     since = performance.now();
   }
-  return made;
 }
+
+// The section with this id: as it is, if its data are the same or the reader is using it, or built again.
+const shown = new Map();
+function section(id, data, build) {
+  const text = JSON.stringify(data);
+  const old = document.getElementById(lab.place(id));
+  if (old && shown.get(id) === text) return old;
+  if (old?.contains(document.activeElement)) {
+    old.addEventListener("focusout", () => setTimeout(() => lab.update(report)), { once: true });
+    return old;
+  }
+  shown.set(id, text);
+  return lab.within(id, build);
+}
+const makers = () => [
+  ...stories.map((story, index) => () => section(story.id, [index, story], () => lab.story(story, index + 1))),
+  () => section("runs", report.runs, () => lab.runs(report.runs ?? [])),
+];
+
+// Shows a newer report in place.
+lab.update = function (newer) {
+  [report, stories] = [newer, newer.stories ?? []];
+  all = findings();
+  const now = makers().map((make) => make());
+  document.querySelectorAll(".story, .runs").forEach((node) => now.includes(node) || node.remove());
+  const top = summary();
+  for (const list of document.querySelectorAll("#summary .verdict-list")) top.querySelector(`[data-verdict="${list.dataset.verdict}"]`)?.toggleAttribute("open", list.open);
+  document.getElementById("summary").replaceWith(top);
+  now.reduce((before, node) => {
+    if (before.nextElementSibling !== node) before.after(node);
+    return node;
+  }, top);
+  contentsBox.querySelector(".contents-evidence").replaceChildren(...evidenceItems());
+  lab.drawFigures();
+};
 
 async function start() {
   root.dataset.theme = theme();
   report = JSON.parse(new TextDecoder().decode(await lab.unpack("report")));
   stories = report.stories ?? [];
-  all = stories.flatMap((story) => (story.findings ?? []).map((finding) => ({ story, finding })));
+  all = findings();
   const main = lab.el("main", {});
   const course = lab.course();
   document.getElementById("page").append(
@@ -229,12 +263,12 @@ async function start() {
   paint();
   root.dataset.usable = String(Math.round(performance.now()));
   await rest();
-  const sections = await append(main, [evidence, summary, ...stories.map((story, index) => () => lab.story(story, index + 1)), () => lab.runs(report.runs ?? []), made]);
+  await append(main, [evidence, () => lab.live?.(report.live) ?? "", summary, ...makers(), made]);
   lab.drawFigures();
   systemDark.addEventListener("change", paint);
   const place = lab.state.get("view");
   if (place) show(place, false);
-  followReading([...course, ...sections].filter((section) => section.dataset.story));
+  followReading();
   lab.state.onChange(() => { paint(); if (lab.state.get("view")) show(lab.state.get("view")); });
   root.dataset.ready = "";
 }

@@ -28,9 +28,9 @@ lab.state = {
   // Adds a history entry, so that the back button returns to the previous view.
   step: () => write("pushState"),
   // `changed` is called when the hash changes from outside: a link, the back button, typing.
-  onChange: (changed) => listeners.push(changed),
+  onChange: (changed) => lab.keep(listeners, changed),
   // `save` is called before a link is copied, so that animations can store their position.
-  onSave: (save) => savers.push(save),
+  onSave: (save) => lab.keep(savers, save),
   link() {
     savers.forEach((save) => save());
     write();
