@@ -8,7 +8,7 @@
 //! interval       d̄ ± t·s/√n      t: 97.5 % quantile of Student's t with n − 1 degrees of freedom
 //! supported      the interval lies entirely on the claimed side of 0
 //! contradicted   the interval lies entirely on the other side
-//! undecided      otherwise, and with fewer than two seeds
+//! undecided      otherwise, and with fewer than five seeds
 //! ```
 //!
 //! The interval is not a percentile bootstrap: resampled means of five values cannot reach beyond the smallest and the
@@ -34,6 +34,9 @@ use student::{deviation, half_width, two_sided};
 
 /// The loss of guessing among ten classes, ln 10. Larger losses, and those after divergence, count as this one.
 pub(crate) const GUESSING: f64 = std::f64::consts::LN_10;
+
+/// Fewer seeds than this decide nothing: their spread is hardly known.
+const FEWEST_SEEDS: usize = 5;
 
 /// No statement about the number of seeds goes beyond this.
 const MOST_SEEDS: usize = 100;
@@ -120,7 +123,8 @@ impl Claim {
         let spread = deviation(&differences).max(step / 6f64.sqrt());
         let half = half_width(spread, differences.len());
         let interval = half.is_finite().then_some([mean - half, mean + half]);
-        let verdict = decide(interval, claimed);
+        let enough = differences.len() >= FEWEST_SEEDS;
+        let verdict = if enough { decide(interval, claimed) } else { Verdict::Undecided };
         let explanation = match verdict {
             Verdict::Supported => None,
             Verdict::Contradicted => Some(opposite(&differences, claimed)),
@@ -216,8 +220,9 @@ fn opposite(differences: &[f64], claimed: Side) -> String {
 
 /// Explains an undecided claim: how many seeds would make half the interval smaller than the mean.
 fn open(mean: f64, spread: f64, count: usize) -> String {
-    if count < 2 {
-        return "Only one seed has both results; at least two are needed.".to_owned();
+    if count < FEWEST_SEEDS {
+        let seeds = if count == 1 { "Only 1 seed has" } else { &format!("Only {count} seeds have") };
+        return format!("{seeds} both results; at least {FEWEST_SEEDS} are needed.");
     }
     match (count + 1..=MOST_SEEDS).find(|&count| half_width(spread, count) < mean.abs()) {
         Some(needed) => {

@@ -183,8 +183,8 @@ impl Entry {
     /// Label of its positions.
     fn places(&self) -> &'static str {
         match self.arch.as_recurrent().map(|(_, size)| size.reads) {
-            Some(Reads::Pixels) => "time step (pixel of the image)",
-            Some(Reads::Rows) => "time step (row of the image)",
+            Some(Reads::Pixels) => "time step (pixel)",
+            Some(Reads::Rows) => "time step (row of 28 pixels)",
             None => "layer, from input to output",
         }
     }
@@ -195,14 +195,14 @@ impl Entry {
         (spec.learning_rate, spec.validation, spec.test) = (2e-3, 250, 0);
         (spec.start.weight_scale, spec.images.halved) = (self.weight_scale, self.halved);
         let through_time = self.through_time();
+        // In their own order, the first pixels are blank in all images, and batch norm would divide by almost nothing.
+        spec.images.permuted = through_time;
         spec.probes = Probes { gradients: !through_time, time: through_time, ..Probes::default() };
         if settings.full {
             [spec.train, spec.validation, _] = settings.all_images();
             spec.batch_size = 64;
             spec.steps = FULL_EPOCHS * spec.steps_of_epoch();
             if self.over_pixels() {
-                // In their own order, the first pixels are the same in all images: gradients of batch norm overflow.
-                spec.images.permuted = true;
                 spec.steps = spec.steps.min(FULL_PIXEL_STEPS);
                 spec.evaluations = FULL_PIXEL_MOMENTS;
                 spec.validation = spec.validation.min(FULL_PIXEL_VALIDATION);

@@ -171,6 +171,19 @@ pub(crate) fn categories(label: &str, names: impl IntoIterator<Item = impl Into<
     Axis { categories: Some(names.into_iter().map(Into::into).collect()), ..axis(label) }
 }
 
+/// A note that names the best rates at an end of their grid, beyond which a better one may lie; `None` if there are none.
+pub(crate) fn at_an_end(best: impl IntoIterator<Item = (String, f64)>, grid: &[f64]) -> Option<String> {
+    let end = |rate: f64| grid.iter().all(|&other| other >= rate) || grid.iter().all(|&other| other <= rate);
+    let names: Vec<String> = best
+        .into_iter()
+        .filter(|(_, rate)| end(*rate))
+        .map(|(name, rate)| format!("{name}: {}", short(rate)))
+        .collect();
+    (!names.is_empty() && grid.len() > 1).then(|| {
+        format!("These best rates lie at an end of the grid, so better ones may lie beyond it: {}.", names.join("; "))
+    })
+}
+
 /// Formats a number with about three digits, with powers of ten if it is very large or small.
 pub(crate) fn short(number: f64) -> String {
     match number.abs() {

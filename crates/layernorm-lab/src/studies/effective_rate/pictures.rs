@@ -185,7 +185,10 @@ fn findings(groups: &[Group<'_>]) -> Vec<Finding> {
         let what = "growth of ‖W‖, layer norm − no norm".to_owned();
         let claim = Claim::new("growth-more", "The weights grow more with layer norm than without a norm")
             .source("C18")
-            .reason("We did not test why.");
+            .reason(
+                "A possible reason, not tested: with layer norm, weights grow only because steps are orthogonal to them; without a norm, \
+                 they also grow to make predictions more confident.",
+            );
         findings.extend(claim.higher(Pair { what, unit: "", step: 0.0, ours, other }));
     }
     findings.extend(groups.iter().filter_map(orthogonal));

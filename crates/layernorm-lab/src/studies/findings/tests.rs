@@ -49,7 +49,7 @@ fn an_undecided_claim_says_how_many_seeds_would_decide() {
     assert_eq!(finding.verdict, Verdict::Undecided);
     let explanation = finding.explanation.unwrap();
     assert!(explanation.ends_with("it would just exclude 0 with 13 seeds."), "{explanation}");
-    let explanation = lower(&[-1.0, 1.0, -1.0, 1.1], 0.0).explanation.unwrap();
+    let explanation = lower(&[-1.0, 1.0, -1.0, 1.1, -0.1], 0.0).explanation.unwrap();
     assert!(explanation.ends_with("it would do so even with 100 seeds."), "{explanation}");
 }
 
@@ -57,9 +57,9 @@ fn an_undecided_claim_says_how_many_seeds_would_decide() {
 fn equal_differences_decide_only_beyond_their_rounding() {
     assert_eq!(lower(&[-1.0; 5], 0.0).verdict, Verdict::Supported);
     assert_eq!(paired(&lower(&[-1.0; 5], 0.0)).interval, Some([-1.0, -1.0]));
-    // 2.7764·(1/√6)/√5 = 0.507 and 12.706·(1/√6)/√2 = 3.67.
+    // 2.7764·(1/√6)/√5 = 0.507.
     assert_eq!(lower(&[-1.0; 5], 1.0).verdict, Verdict::Supported);
-    assert_eq!(lower(&[-1.0; 2], 1.0).verdict, Verdict::Undecided);
+    assert_eq!(lower(&[-0.5; 5], 1.0).verdict, Verdict::Undecided);
     for step in [0.0, 1.0] {
         let finding = lower(&[0.0; 5], step);
         assert_eq!(finding.verdict, Verdict::Undecided, "no difference is neither lower nor higher");
@@ -68,11 +68,14 @@ fn equal_differences_decide_only_beyond_their_rounding() {
 }
 
 #[test]
-fn one_seed_decides_nothing_and_none_asks_nothing() {
+fn few_seeds_decide_nothing_and_none_asks_nothing() {
     let finding = lower(&[-1.0], 0.0);
     assert_eq!((finding.verdict, paired(&finding).interval), (Verdict::Undecided, None));
-    assert_eq!(finding.explanation.as_deref(), Some("Only one seed has both results; at least two are needed."));
+    assert_eq!(finding.explanation.as_deref(), Some("Only 1 seed has both results; at least 5 are needed."));
     assert_eq!(finding.result, "−1 units");
+    let finding = lower(&[-1.0; 4], 0.0);
+    assert_eq!((finding.verdict, paired(&finding).interval), (Verdict::Undecided, Some([-1.0, -1.0])));
+    assert_eq!(finding.explanation.as_deref(), Some("Only 4 seeds have both results; at least 5 are needed."));
     assert_eq!(Claim::new("id", "It is lower").lower(pair(&[], &[(1, 2.0)], 0.0)), None);
 }
 

@@ -9,6 +9,12 @@ use crate::studies::tools::to_digits;
 use crate::studies::trained::{Ran, Spread, error, in_percent, words};
 use crate::training::events::Gradients;
 
+/// Why gradients may be preserved better without a norm, at the start and after training.
+const KEPT: &str =
+    "A possible reason, not tested: these initial weights already keep the gradient's scale without a norm.";
+const LEARNED: &str = "A possible reason, not tested: training moves the weights of a network without a norm until gradients pass; with layer \
+                       norm, learned γ and the division by σ change them too. Before training, this is a question of its own.";
+
 /// The smallest positive number in f32.
 const LEAST: f64 = 1.4e-45;
 
@@ -57,6 +63,10 @@ impl<'a> Flow<'a> {
         let mut findings = Vec::new();
         let ends = [(Moment::Start, "start", "at the start".to_owned()), (Moment::End, "end", self.at_the_end())];
         for (moment, name, when) in ends {
+            let reason = match moment {
+                Moment::Start => KEPT,
+                Moment::End => LEARNED,
+            };
             let text = format!("{title}: {when}, the gradient changes less {} with layer norm", self.entry.way());
             let pair = Pair {
                 what: "|decay| of the gradient, layer norm − no norm".to_owned(),
@@ -65,7 +75,7 @@ impl<'a> Flow<'a> {
                 ours: self.change(Norm::Layer, moment),
                 other: self.change(Norm::None, moment),
             };
-            let claim = Claim::new(format!("{id}-{name}"), text).source("C5").reason("We did not test why.");
+            let claim = Claim::new(format!("{id}-{name}"), text).source("C5").reason(reason);
             findings.extend(claim.lower(pair));
         }
         if !self.entry.through_time() {

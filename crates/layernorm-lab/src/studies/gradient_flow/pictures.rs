@@ -51,8 +51,9 @@ pub(super) fn story(study: &GradientFlow, runs: &[Ran], records: &[Record]) -> S
     ];
     if runs.iter().any(|ran| ran.trained.spec.images.permuted) {
         story.notes.push(
-            "Networks over pixels read them in a random order, the same for all images. In their own order, the first pixels \
-             are the same in all images, and the gradients of batch norm overflow."
+            "Recurrent networks read the pixels in a random order, the same for all images. In their own order, the first pixels \
+             are blank in all images; batch norm would divide by a standard deviation near 0 there, and its gradients \
+             would grow or overflow."
                 .to_owned(),
         );
     }
@@ -66,17 +67,6 @@ pub(super) fn story(study: &GradientFlow, runs: &[Ran], records: &[Record]) -> S
     }
     if any(None) {
         story.notes.push("Some gradients overflow f32; they are not drawn.".to_owned());
-    }
-    let grows = |flow: &Flow<'_>| {
-        let fall = flow.fall(Norm::Batch, Moment::End);
-        flow.entry.through_time() && fall.is_some_and(|fall| fall.hi < 0.0)
-    };
-    if flows.iter().any(grows) {
-        story.notes.push(
-            "The first rows of an image are blank, so activations hardly vary over the batch there. Batch norm divides \
-             by their small standard deviation (at least √ε), which increases the gradients of these time steps."
-                .to_owned(),
-        );
     }
     story
 }

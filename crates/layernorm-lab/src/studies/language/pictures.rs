@@ -8,7 +8,7 @@ use crate::report::{Axis, Cell as TableCell, Chart, Finding, Picture, Story, Tab
 use crate::studies::Study;
 use crate::studies::characters::{Ran, by_seed, curve, final_bits, mean_bits, of_case, spread, test_bits, two};
 use crate::studies::findings::{Claim, Pair};
-use crate::studies::tools::{axis, chart, short, story as blank};
+use crate::studies::tools::{at_an_end, axis, chart, short, story as blank};
 use crate::studies::trained::{with, words};
 
 pub(super) fn story(study: &Language, runs: &[Ran], records: &[Record]) -> Story {
@@ -30,6 +30,7 @@ pub(super) fn story(study: &Language, runs: &[Ran], records: &[Record]) -> Story
     story.answer = answer(&lines);
     story.findings = findings(&lines);
     story.notes = notes(runs);
+    story.notes.extend(best_at_an_end(&lines));
     story
 }
 
@@ -192,6 +193,12 @@ fn answer(lines: &[Line<'_>]) -> String {
         return "Some runs have not finished yet.".to_owned();
     }
     format!("Test bits per character, each network at its best learning rate. {}.", sentences.join(". "))
+}
+
+fn best_at_an_end(lines: &[Line<'_>]) -> Option<String> {
+    let grid: Vec<f64> = lines.iter().flat_map(|line| &line.rates).map(|(rate, _)| *rate).collect();
+    let best = |line: &Line<'_>| Some((format!("{} {}", line.title, with(line.norm)), line.best()?.0));
+    at_an_end(lines.iter().filter_map(best), &grid)
 }
 
 fn notes(runs: &[Ran]) -> Vec<String> {

@@ -5,7 +5,7 @@ use super::{Group, against_favourite};
 use crate::models::Norm;
 use crate::report::{Chart, Finding, Picture, Tile, Tone};
 use crate::studies::findings::{Claim, Pair, by_seed, errors, mean_loss, mean_losses};
-use crate::studies::tools::{chart as with_title, short};
+use crate::studies::tools::{self, chart as with_title, short};
 use crate::studies::trained::{Ran, Spread, of_case, words};
 
 /// A norm's runs at every rate.
@@ -44,6 +44,15 @@ fn best<'a, 'b>(group: &'b Group<'a>, norm: Norm) -> Option<(f64, &'b [&'a Ran])
     let losses = rates.iter().map(|(rate, runs)| Some((loss(runs)?, *rate, &runs[..]))).collect::<Option<Vec<_>>>()?;
     let (_, rate, runs) = losses.into_iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
     Some((rate, runs))
+}
+
+/// A note about best rates at an end of the grid.
+pub(super) fn at_an_end(groups: &[Group<'_>]) -> Option<String> {
+    let of = |group: &Group<'_>, norm: Norm| {
+        best(group, norm).map(|(rate, _)| (format!("{}, {}", group.title, words(norm)), rate))
+    };
+    let all = groups.iter().flat_map(|group| group.tuned.iter().filter_map(move |(norm, _)| of(group, *norm)));
+    tools::at_an_end(all, &rates())
 }
 
 /// The loss of every network and norm at every rate; `None` if no norm was trained at all of them.
