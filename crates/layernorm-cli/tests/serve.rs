@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
-use study_common::{Place, is_finished, records};
+use study_common::{Place, is_finished, records, report_data};
 
 /// Studies that take a few seconds.
 const SMALL: &str = "worked-example epsilon invariance train-test --seeds 2";
@@ -212,7 +212,7 @@ fn two_folders_are_compared() {
     };
     assert!(of(0).len() >= 2 && of(1).is_superset(&of(0)) && of(1).len() > of(0).len(), "{:?}, {:?}", of(0), of(1));
     assert!(viewer.findings.iter().all(|finding| finding["result"].as_str().is_some_and(|result| !result.is_empty())));
-    let page = |folder: u64| server.get(&format!("?folder={folder}")).body;
+    let page = |folder: u64| report_data(&server.get(&format!("?folder={folder}")).body);
     assert!(!page(0).contains("runs/worked-example.jsonl") && page(1).contains("runs/worked-example.jsonl"));
     assert!(page(0).contains(r#""folders":["one","two"]"#), "each folder once");
     // Damaged records are named, and the last report stays.
@@ -261,7 +261,7 @@ fn a_study_that_serves_shows_itself_and_keeps_serving() {
         assert!(std::io::BufRead::read_line(&mut server.out, &mut line).unwrap() > 0, "the findings");
     }
     assert_eq!(server.get("").status, 200);
-    let report = std::fs::read_to_string(place.path("lab/report.html")).unwrap();
+    let report = report_data(&std::fs::read_to_string(place.path("lab/report.html")).unwrap());
     assert!(report.contains("layernorm study worked-example epsilon --seeds 1 --out lab\""), "without --serve");
     let (status, said) = server.end();
     assert_eq!(status, Some(0), "{said}");

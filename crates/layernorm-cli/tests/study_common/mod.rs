@@ -1,7 +1,11 @@
 //! Shared by the tests of `layernorm study`: a folder to run the program in, and access to its records.
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -73,4 +77,14 @@ pub fn records(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 /// Whether a record has its last line.
 pub fn is_finished(record: &[u8]) -> bool {
     record.ends_with(b"\n") && record.split(|&b| b == b'\n').any(|line| line.starts_with(b"{\"record\":\"end\","))
+}
+
+/// The data of a report page, as JSON: the page holds them as Base64 of gzip.
+#[track_caller]
+pub fn report_data(page: &str) -> String {
+    let (_, rest) = page.split_once(r#"id="report">"#).expect("a report page");
+    let packed = STANDARD.decode(rest.split_once("</script>").expect("the end of the data").0).unwrap();
+    let mut text = String::new();
+    GzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
+    text
 }
