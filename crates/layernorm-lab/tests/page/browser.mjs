@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "headless_shell"];
-const PATIENCE = 20_000; // milliseconds
+const PATIENCE = 20_000; // milliseconds that an answer may take, if not told otherwise
 
 function runs(path) {
   try {
@@ -16,13 +16,16 @@ function runs(path) {
   }
 }
 
-// $CHROMIUM, or a Chromium on the path; null if there is none.
-export function find() {
-  const places = (process.env.PATH ?? "").split(delimiter).flatMap((folder) => NAMES.map((name) => join(folder, name)));
-  return [process.env.CHROMIUM, ...places].filter(Boolean).find(runs) ?? null;
+// `first`, or a program with one of these names on the path; null if there is none.
+export function executable(first, names) {
+  const places = (process.env.PATH ?? "").split(delimiter).flatMap((folder) => names.map((name) => join(folder, name)));
+  return [first, ...places].filter(Boolean).find(runs) ?? null;
 }
 
-export async function start(program) {
+// $CHROMIUM, or a Chromium on the path; null if there is none.
+export const find = () => executable(process.env.CHROMIUM, NAMES);
+
+export async function start(program, { patience = PATIENCE } = {}) {
   const profile = mkdtempSync(join(tmpdir(), "layernorm-page-"));
   // No sandbox: containers often forbid it, and only our own page is opened.
   const flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--hide-scrollbars", "--remote-debugging-pipe", `--user-data-dir=${profile}`, "about:blank"];
@@ -45,7 +48,7 @@ export async function start(program) {
     last += 1;
     const id = last;
     return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`${method} took over ${PATIENCE} ms`)), PATIENCE);
+      const timer = setTimeout(() => reject(new Error(`${method} took over ${patience} ms`)), patience);
       waiting.set(id, (message) => {
         clearTimeout(timer);
         waiting.delete(id);

@@ -1,13 +1,15 @@
-// Opens a page with the module in headless Chromium, from disk, and compares the bits of random cases with the native ones.
-//   node check.mjs FOLDER SEED CASES    FOLDER has web-cases.txt: the native hash of each case, then the checksum
-//   node check.mjs --find               check only whether there is a Chromium
-// Exit status: 0 on success, 1 with what differs, 77 if there is no Chromium ($CHROMIUM, or on the path).
+// Opens a page with the module in a headless browser, from disk, and compares the bits of random cases with the native ones.
+//   node check.mjs BROWSER FOLDER SEED CASES    FOLDER has web-cases.txt: the native hash of each case, then the checksum
+//   node check.mjs BROWSER --find               check only whether there is this browser: chromium or firefox
+// Exit status: 0 on success, 1 with what differs, 77 if there is no such browser ($CHROMIUM or $FIREFOX, or on the path).
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { find, start } from "../../../layernorm-lab/tests/page/browser.mjs";
+import * as chromium from "../../../layernorm-lab/tests/page/browser.mjs";
+import * as firefox from "../../../layernorm-lab/tests/page/firefox.mjs";
 
-const [folder, seed, count] = process.argv.slice(2);
+const [name, folder, seed, count] = process.argv.slice(2);
+const { find, start } = { chromium, firefox }[name];
 const program = find();
 if (!program) process.exit(77);
 if (folder === "--find") process.exit(0);
@@ -48,12 +50,16 @@ const waiting = new Map();
 worker.onmessage = ({ data }) => waiting.get(data.id)(data);
 worker.onerror = (event) => console.error("the worker: " + event.message);
 worker.postMessage({ bytes });
+const complaints = [];
+addEventListener("error", (event) => complaints.push(event.message));
+addEventListener("unhandledrejection", (event) => complaints.push(String(event.reason)));
+function complained() { return complaints; }
 let last = 0;
 function ask(call, ...args) {
   return new Promise((done) => { last += 1; waiting.set(last, done); worker.postMessage({ id: last, call, args }); });
 }
 </script></body></html>`;
-const file = join(folder, "web-page.html");
+const file = join(folder, `web-page-${name}.html`);
 writeFileSync(file, page);
 
 const failures = [];
@@ -84,7 +90,9 @@ try {
     console.log(`${network}, ${norm}: ${best.toFixed(0)} steps per second`);
     if (!finite) failures.push(`${network}, ${norm}: the numbers are not finite`);
   }
-  if (tab.complaints.length) failures.push(`the console says ${tab.complaints.join(" | ")}`);
+  // What Chromium's console says, and what the page itself noticed, in any browser.
+  const complaints = [...(tab.complaints ?? []), ...(await tab.run("complained()"))];
+  if (complaints.length) failures.push(`the console says ${complaints.join(" | ")}`);
 } catch (error) {
   failures.push(error.message);
 }
