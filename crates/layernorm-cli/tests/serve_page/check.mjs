@@ -31,7 +31,7 @@ async function check(name, address, options, body) {
     await body(page);
     await page.close();
     expect(page.complaints.length === 0, `${name}: the console says ${page.complaints.slice(0, 5).join(" | ")}`);
-    const outside = page.requests.filter((request) => !request.startsWith(url));
+    const outside = page.requests.filter((request) => !request.startsWith(url) && !/^(blob|data):/.test(request));
     expect(outside.length === 0, `${name}: asked for ${outside}`);
   } catch (error) {
     failures.push(`${name}: ${error.message}`);
@@ -92,7 +92,7 @@ await check("stories appear and change in place as runs finish", url, {}, async 
   const top = await page.run("scrollY");
   await page.run(`${live}.querySelectorAll("input:checked").forEach((box) => box.click()); ${live}.querySelector('[value="epsilon"]').click(); ${live}.querySelector('[name="seeds"]').value = 2; ${button("start")}.click()`);
   await page.until(`${stories} === "train-test,epsilon"`, "the second story");
-  const seen = await page.run(`({ kept: document.querySelector("section.story").dataset.mark === "old", drawn: [...document.querySelectorAll('[data-story="epsilon"] figure.chart')].every((figure) => figure.dataset.empty !== undefined || figure.querySelector("svg, table, canvas")), contents: document.querySelectorAll(".contents li").length, headline: document.querySelector(".headline").textContent, focus: document.activeElement.type, top: scrollY, bad: document.querySelector("main").innerText.match(/.*(?:undefined|\\[object).*/)?.[0] ?? null })`);
+  const seen = await page.run(`({ kept: document.querySelector("section.story").dataset.mark === "old", drawn: [...document.querySelectorAll('[data-story="epsilon"] figure.chart')].every((figure) => figure.dataset.empty !== undefined || figure.querySelector("svg, table, canvas")), contents: document.querySelectorAll(".contents-evidence li").length, headline: document.querySelector(".headline").textContent, focus: document.activeElement.type, top: scrollY, bad: document.querySelector("main").innerText.match(/.*(?:undefined|\\[object).*/)?.[0] ?? null })`);
   expect(seen.kept, "a story that has not changed was built again");
   expect(seen.drawn, "a figure is not drawn");
   expect(seen.contents === 3 && /^\d+ questions: /.test(seen.headline), JSON.stringify(seen));
