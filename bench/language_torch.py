@@ -2,7 +2,7 @@
 """Bits per character of the laboratory's language models and of the same networks in PyTorch, side by side.
 
     cargo build --release
-    python3 bench/language_torch.py                 LSTM and GRU without a norm, LSTM with layer norm; three seeds
+    python3 bench/language_torch.py                 LSTM and GRU, without a norm and with layer norm; three seeds
     python3 bench/language_torch.py --steps 1000 --seeds 5 --layernorm target/release/layernorm
 
 Needs Python 3.10 and PyTorch. Both programs train on the text that is embedded in the laboratory, with the same split,
@@ -11,7 +11,7 @@ steps. They differ only in rounding, which training amplifies. The target is tha
 than 1 %. With --own-start, PyTorch draws its own initial weights, from the same distribution, and its own first segment.
 
     layernorm, no norm       LSTM and GRU of layernorm-burn      against  torch.nn.LSTM and torch.nn.GRU
-    layernorm, layer norm    the paper's LN-LSTM                 against  the cell below, written from the paper's equations
+    layernorm, layer norm    the paper's LN-LSTM and LN-GRU      against  the cells below, written from the paper's equations
 """
 
 import argparse
@@ -27,7 +27,7 @@ from torch import nn
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = ROOT / "crates/layernorm-lab/assets/shakespeare.txt.gz"
-NETWORKS = [("lstm", "none"), ("gru", "none"), ("lstm", "layer")]
+NETWORKS = [("lstm", "none"), ("gru", "none"), ("lstm", "layer"), ("gru", "layer")]
 SEGMENT = 64
 CLIP = 1.0
 FINAL_RATE = 0.1
@@ -68,14 +68,40 @@ class LayerNormLstm(nn.Module):
         return torch.stack(outputs, dim=1), (h[None], c[None])
 
 
+class LayerNormGru(nn.Module):
+    """r, z = σ(LN(U h) + LN(W x)); n = tanh(LN(W x) + r LN(U h)); h' = (1 - z) h + z n: the same paper, eq. 26-28."""
+
+    def __init__(self, inputs, hidden):
+        super().__init__()
+        self.weight_ih_l0 = nn.Parameter(torch.empty(3 * hidden, inputs))
+        self.weight_hh_l0 = nn.Parameter(torch.empty(3 * hidden, hidden))
+        self.norm_gates_h, self.norm_gates_x = nn.LayerNorm(2 * hidden), nn.LayerNorm(2 * hidden)
+        self.norm_new_h, self.norm_new_x = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+
+    def forward(self, x, state):
+        hidden = self.weight_hh_l0.shape[1]
+        h = torch.zeros(len(x), hidden) if state is None else state[0]
+        gates_x, new_x = (x @ self.weight_ih_l0.T).split([2 * hidden, hidden], dim=-1)
+        gates_x, new_x = self.norm_gates_x(gates_x), self.norm_new_x(new_x)
+        outputs = []
+        for step in range(x.shape[1]):
+            gates_h, new_h = (h @ self.weight_hh_l0.T).split([2 * hidden, hidden], dim=-1)
+            r, z = (self.norm_gates_h(gates_h) + gates_x[:, step]).sigmoid().chunk(2, dim=1)
+            n = (new_x[:, step] + r * self.norm_new_h(new_h)).tanh()
+            h = (1 - z) * h + z * n
+            outputs.append(h)
+        return torch.stack(outputs, dim=1), h[None]
+
+
 class Model(nn.Module):
     """One-hot characters, a recurrent layer, a linear layer."""
 
     def __init__(self, cell, norm, symbols, hidden):
         super().__init__()
-        kinds = {("lstm", "none"): nn.LSTM, ("gru", "none"): nn.GRU, ("lstm", "layer"): LayerNormLstm}
-        kind = kinds[cell, norm]
-        self.cells = kind(symbols, hidden) if kind is LayerNormLstm else kind(symbols, hidden, batch_first=True)
+        if norm == "layer":
+            self.cells = {"lstm": LayerNormLstm, "gru": LayerNormGru}[cell](symbols, hidden)
+        else:
+            self.cells = {"lstm": nn.LSTM, "gru": nn.GRU}[cell](symbols, hidden, batch_first=True)
         self.last = nn.Linear(hidden, symbols)
         self.cell, self.norm, self.symbols = cell, norm, symbols
         bound = 1 / math.sqrt(hidden)
@@ -92,14 +118,16 @@ class Model(nn.Module):
     def load(self, tensors):
         """Takes the weights of a network of the laboratory."""
         cell = {name.rpartition(".0.")[2]: tensor for name, tensor in tensors.items()}
-        if self.cell == "gru":
+        if (self.cell, self.norm) == ("gru", "none"):
             # The paper's update gate z is 1 - z of torch.nn: the middle third changes its sign.
             for name in ("input_weight", "recurrent_weight", "bias"):
                 cell[name].chunk(3)[1].neg_()
         names = {"weight_ih_l0": "input_weight", "weight_hh_l0": "recurrent_weight", "bias_ih_l0": "bias"}
         with torch.no_grad():
             for ours, theirs in names.items():
-                getattr(self.cells, ours).copy_(cell[theirs])
+                # The paper's GRU has no bias besides those of its norms.
+                if hasattr(self.cells, ours):
+                    getattr(self.cells, ours).copy_(cell[theirs])
             self.last.weight.copy_(tensors["last.weight"].T)
             self.last.bias.copy_(tensors["last.bias"])
 

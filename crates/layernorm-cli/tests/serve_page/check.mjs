@@ -39,7 +39,7 @@ async function check(name, address, options, body) {
   console.log(failures.length === before ? `ok      ${name}` : `FAILED  ${name}`);
 }
 
-const live = `document.querySelector(".live")`;
+const live = `document.querySelector("section.live")`;
 const phase = `${live}.dataset.phase`;
 const button = (name) => `${live}.querySelector('[data-do="${name}"]')`;
 const enabled = `["start", "stop", "resume"].filter((name) => !${live}.querySelector(\`[data-do="\${name}"]\`).disabled).join()`;

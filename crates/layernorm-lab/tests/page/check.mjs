@@ -184,6 +184,7 @@ await check("a link to a view reopens it", { sample: true }, async (page) => {
   expect(view.theme === "dark" && view.hidden === 1 && view.step.startsWith("2.") && view.quiz.startsWith("✕"), `the choices did not take: ${JSON.stringify(view)}`);
   expect(view.runs > 0 && view.runs < 100, `the filters left ${view.runs} runs`);
   const again = await browser.open(link);
+  await again.run("lab.drawAll()");
   const reopened = await again.run(VIEW);
   for (const key of Object.keys(view)) expect(view[key] === reopened[key], `${key}: ${view[key]} was reopened as ${reopened[key]}`);
   expect(again.complaints.length === 0, `reopened, the console says ${again.complaints}`);

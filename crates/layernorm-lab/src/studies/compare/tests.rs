@@ -51,7 +51,8 @@ fn every_network_is_a_question() {
         ["mlp-better", "lstm-better", "cnn-better"].map(|id| verdict(&story, id)),
         [Supported, Contradicted, Undecided]
     );
-    assert_eq!([verdict(&story, "cnn-batch-norm"), verdict(&story, "pre-norm")], [Supported, Supported]);
+    let [batch_norm, pre_norm] = ["cnn-batch-norm", "pre-norm"].map(|id| verdict(&story, id));
+    assert_eq!([batch_norm, pre_norm], [Supported, Undecided], "four seeds decide nothing");
     assert_eq!(differences(&story, "transformer-pre-faster").len(), 4, "seed 3 is missing in one condition");
     assert_eq!(story.findings.len(), (2 + 3) * 6 + 2 * 3 + 2, "two of them about batch norm in three networks");
     let ids = ["mlp-best-faster", "lstm-best-faster", "middle-best-batch-norm"];

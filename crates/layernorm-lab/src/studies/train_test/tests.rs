@@ -2,7 +2,6 @@ use super::bits::{Bits, Neighbours};
 use super::statistics::{Single, Stream, settled};
 use super::*;
 use crate::report::Verdict;
-use crate::studies::tools::testing::all_supported;
 use crate::studies::tools::{events, testing};
 use crate::training::Spec;
 use serde_json::json;
@@ -28,7 +27,14 @@ fn layer_norm_has_one_computation_and_batch_norm_two() {
     let singles: Vec<Single> = events(&records, "single");
     assert!(singles.iter().all(|s| s.refusal.is_some() && s.own == 0.0 && (s.layer - 1.0).abs() < 1e-3));
     let story = TrainTest.story(&records);
-    assert!(story.findings.len() == 5 && all_supported(&story), "{:?}", story.findings);
+    let open = |finding: &&Finding| finding.verdict != Verdict::Supported;
+    let open: Vec<&Finding> = story.findings.iter().filter(open).collect();
+    assert!(story.findings.len() == 5 && open.len() == 1, "{open:?}");
+    assert_eq!(
+        (open[0].id.as_str(), open[0].verdict),
+        ("running-statistics", Verdict::Undecided),
+        "two seeds decide nothing"
+    );
     let trained = testing::trained(&TrainTest, &testing::settings(), 40, |run| run.contains("asked"));
     assert_eq!(trained.len(), 2);
     let story = TrainTest.story(&[records, trained].concat());

@@ -65,7 +65,7 @@ export default async function ({ page, hand, expect }) {
   expect((await page.run(`document.querySelectorAll('${at("run")} .series').length`)) === 4, "hiding a network leaves its curves");
   await hand.click(`${at("run")} .legend .key`);
   await hand.click(`${at("run")} .data summary`);
-  expect((await page.run(`document.querySelectorAll('${at("run")} .data tbody tr').length`)) === 200, "the table lacks steps");
+  await page.until(`document.querySelectorAll('${at("run")} .data tbody tr').length === 200`, "a table with all steps");
 
   // Batch norm's statistics.
   const curve = () => page.run(`document.querySelector('${at("steps")} .series .line')?.getAttribute("d") ?? ""`);
