@@ -1,7 +1,7 @@
 use super::bits::{Bits, Neighbours};
 use super::statistics::{Single, Stream, settled};
 use super::*;
-use crate::report::Verdict;
+use crate::report::{Finding, Verdict};
 use crate::studies::tools::{events, testing};
 use crate::training::Spec;
 use serde_json::json;
