@@ -269,7 +269,10 @@ async function start() {
   const place = lab.state.get("view");
   if (place) show(place, false);
   followReading();
-  lab.state.onChange(() => { paint(); if (lab.state.get("view")) show(lab.state.get("view")); });
+  lab.state.onChange((touched) => {
+    if (touched("theme")) paint();
+    if (lab.state.get("view")) show(lab.state.get("view"));
+  });
   root.dataset.ready = "";
 }
 start().catch((error) => {
