@@ -1,12 +1,13 @@
 // Opens served pages in headless Chromium and does what a reader does.
-//   node check.mjs URL [folder for screenshots]   a server of two folders; the second has finished runs
-//   node check.mjs --find                         check only whether there is a Chromium
+//   node check.mjs URL OTHER [folder for screenshots]   a server of two folders, the second with finished runs; another server
+//   node check.mjs --find                               check only whether there is a Chromium
 // Exit status: 0 on success, 1 with a list of failures, 77 if there is no Chromium ($CHROMIUM, or on the path).
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { find, start } from "../../../layernorm-lab/tests/page/browser.mjs";
+import { proxy } from "./proxy.mjs";
 
-const [url, shots = process.env.LAYERNORM_SHOTS] = process.argv.slice(2);
+const [url, other, shots = process.env.LAYERNORM_SHOTS] = process.argv.slice(2);
 const program = find();
 if (!program) process.exit(77);
 if (url === "--find") process.exit(0);
@@ -24,14 +25,15 @@ async function shot(page, name) {
   writeFileSync(join(shots, `${name}.png`), Buffer.from(data, "base64"));
 }
 
-async function check(name, address, options, body) {
+// `quiet`: the console says nothing, and nothing but the server is asked.
+async function check(name, address, { quiet = true, ...options }, body) {
   const before = failures.length;
   try {
     const page = await browser.open(address, options);
     await body(page);
     await page.close();
-    expect(page.complaints.length === 0, `${name}: the console says ${page.complaints.slice(0, 5).join(" | ")}`);
-    const outside = page.requests.filter((request) => !request.startsWith(url) && !/^(blob|data):/.test(request));
+    expect(!quiet || page.complaints.length === 0, `${name}: the console says ${page.complaints.slice(0, 5).join(" | ")}`);
+    const outside = page.requests.filter((request) => !request.startsWith(address.split("#")[0]) && !request.startsWith(url) && !/^(blob|data):/.test(request));
     expect(outside.length === 0, `${name}: asked for ${outside}`);
   } catch (error) {
     failures.push(`${name}: ${error.message}`);
@@ -58,6 +60,8 @@ async function press(page, key, code) {
 
 await check("starts a study, shows its progress, stops and resumes it", url, {}, async (page) => {
   await page.until(`${phase} === "idle"`, "a connection");
+  const landed = await page.run(`({ focus: document.activeElement.id, top: ${live}.getBoundingClientRect().top, first: document.querySelector(".contents a").getAttribute("href") })`);
+  expect(landed.focus === "live-title" && Math.abs(landed.top) < 200 && landed.first === "#view=live", `the page begins at ${JSON.stringify(landed)}`);
   expect((await page.run(enabled)) === "start", `enabled: ${await page.run(enabled)}`);
   expect((await page.run(stories)) === "", "stories without runs");
   await click(page, `${live}.querySelector(".live-controls summary")`);
@@ -99,10 +103,63 @@ await check("stories appear and change in place as runs finish", url, {}, async 
   expect(seen.focus === "search", `the reader was in the search field, and is now in ${seen.focus}`);
   expect(Math.abs(seen.top - top) < 400, `the page scrolled from ${top} to ${seen.top}`);
   expect(!seen.bad, `the page says ${seen.bad}`);
+  // However many reports come meanwhile, the table waits once for the reader to leave it.
+  await page.run('fetch("report").then((answer) => answer.json()).then((newer) => [1, 2, 3].forEach(() => lab.update(newer)))');
+  const { result: table } = await page.send("Runtime.evaluate", { expression: 'document.querySelector("section.runs")' });
+  const { listeners } = await page.send("DOMDebugger.getEventListeners", { objectId: table.objectId });
+  const waiting = listeners.filter(({ type }) => type === "focusout").length;
+  expect(waiting === 1, `the table waits ${waiting} times`);
   await page.run("document.activeElement.blur()");
   await page.until(`${runs} === Number(${live}.dataset.finished)`, "the new runs in the table, after the reader has left it");
   await shot(page, "finished");
 });
+
+const status = `${live}.querySelector(".live-status").textContent`;
+const between = await proxy(url);
+// Starts a study with more seeds than before, and waits for its end.
+async function study(page, name, seeds) {
+  const finished = await page.run(`Number(${live}.dataset.finished)`);
+  await page.run(`${live}.querySelectorAll("input:checked").forEach((box) => box.click()); ${live}.querySelector('[value="${name}"]').click(); ${live}.querySelector('[name="seeds"]').value = ${seeds}; ${button("start")}.click()`);
+  await page.until(`${phase} === "finished" && Number(${live}.dataset.finished) > ${finished}`, `the end of ${name} with ${seeds} seeds`);
+}
+
+await check("the last report is shown, even if runs end while an earlier one is on its way", between.url, {}, async (page) => {
+  await page.until(`${phase} === "finished"`, "a connection");
+  between.hold("report");
+  await study(page, "epsilon", 3);
+  const [newest, shown] = ["newest", "report"].map((name) => `Number(${live}.dataset.${name})`);
+  await page.until(`${newest} > ${shown}`, "a newer report");
+  await between.isHeld();
+  const first = await page.run(newest);
+  await study(page, "epsilon", 4);
+  await page.until(`${newest} > ${first}`, "a still newer report");
+  between.release();
+  await page.until(`${shown} === ${newest} && ${runs} === Number(${live}.dataset.finished)`, "the last report");
+  const { live: { number }, runs: all } = await (await fetch(`${url}report`)).json();
+  expect((await page.run(`[${shown}, ${runs}].join()`)) === [number, all.length].join(), `the page shows report ${await page.run(shown)} of ${number}`);
+});
+
+await check("a lost connection is reported, and no longer when it is back", between.url, { quiet: false }, async (page) => {
+  await page.until(`${phase} === "finished"`, "a connection");
+  const before = await page.run(status);
+  between.cut();
+  await page.until(`${live}.dataset.lost === "trying" && /lost; trying to reconnect/.test(${status})`, "word of the lost connection");
+  const reload = `${live}.querySelector(".live-reload")`;
+  expect(await page.run(`${reload}.hidden`), "it offers to reload although it tries to reconnect");
+  between.mend();
+  await page.until(`${live}.dataset.lost === undefined`, "the connection");
+  expect((await page.run(status)) === before, `connected again, the status is “${await page.run(status)}”, not “${before}”`);
+  // A server that was started again has another address: it refuses, and browsers do not try again.
+  between.cut();
+  between.mend(other);
+  await page.until(`${live}.dataset.lost === "closed" && /refuses this connection/.test(${status})`, "word of the refusal");
+  await shot(page, "closed");
+  between.cut();
+  between.mend();
+  await click(page, reload);
+  await page.until(`document.documentElement?.hasAttribute("data-ready") && ${live}?.dataset.phase === "finished" && ${live}.dataset.lost === undefined`, "the page again");
+});
+between.close();
 
 await check("folders are compared and can be switched", `${url}#theme=dark`, {}, async (page) => {
   await page.until(`${phase} === "finished"`, "a connection");

@@ -37,7 +37,8 @@ fn works() -> Result<(), Failed> {
     let place = Place::new();
     place.succeed("study epsilon --seeds 1 --out other");
     let server = Server::start(&place, "serve lab other");
-    let output = Command::new("node").arg(script()).arg(server.url()).output()?;
+    let other = Server::start(&place, "serve other");
+    let output = Command::new("node").arg(script()).arg(server.url()).arg(other.url()).output()?;
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     eprintln!("{said}");
     if output.status.success() { Ok(()) } else { Err(said.into()) }

@@ -71,7 +71,8 @@ export async function start(program, { patience = PATIENCE } = {}) {
 }
 
 // A tab with its console messages and network requests.
-async function open(browser, url, { width = 1280, height = 900, mobile = false, features = [] } = {}) {
+const READY = 'document.documentElement?.hasAttribute("data-ready") ?? false';
+async function open(browser, url, { width = 1280, height = 900, mobile = false, features = [], ready = READY } = {}) {
   const { targetId } = await browser.send("Target.createTarget", { url: "about:blank" });
   const { sessionId } = await browser.send("Target.attachToTarget", { targetId, flatten: true });
   const send = (method, params) => browser.send(method, params, sessionId);
@@ -116,6 +117,23 @@ async function open(browser, url, { width = 1280, height = 900, mobile = false, 
     const main = new Set(events.filter(({ name, args }) => name === "thread_name" && args.name === "CrRendererMain").map(thread));
     return events.filter((event) => main.has(thread(event)) && event.name.endsWith("RunTask")).map(({ tdur = 0 }) => tdur / 1000);
   }
-  await until('document.documentElement?.hasAttribute("data-ready") ?? false', "a page that is ready");
-  return { send, run, until, tasks, complaints, requests, close: () => browser.send("Target.closeTarget", { targetId }) };
+  // The path of the file that is downloaded into a folder because of `body`.
+  async function download(folder, body) {
+    await browser.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: folder, eventsEnabled: true });
+    const ended = new Promise((resolve, reject) => {
+      let file = null;
+      setTimeout(() => reject(new Error(`nothing was downloaded within ${PATIENCE} ms`)), PATIENCE).unref();
+      browser.listen(({ method, params }) => {
+        if (method === "Browser.downloadWillBegin") file ??= params;
+        if (method !== "Browser.downloadProgress" || params.guid !== file?.guid) return;
+        if (params.state === "completed") resolve(join(folder, file.suggestedFilename));
+        if (params.state === "canceled") reject(new Error(`the download of ${file.suggestedFilename} was cancelled`));
+      });
+    });
+    ended.catch(() => {});
+    await body();
+    return ended;
+  }
+  await until(ready, "a page that is ready");
+  return { send, run, until, tasks, download, complaints, requests, close: () => browser.send("Target.closeTarget", { targetId }) };
 }

@@ -56,7 +56,7 @@ lab.figure = function (chart, story, number) {
     width = to;
     picture.draw?.(width);
   };
-  const one = { body, near: false, fresh: true, draw, again: () => width > 0 && picture.draw?.(width), restore: () => picture.restore?.() };
+  const one = { body, key, near: false, fresh: true, draw, again: () => width > 0 && picture.draw?.(width), restore: () => picture.restore?.() };
   lab.keep(figures, one);
   byBody.set(body, one);
   return node;
@@ -79,7 +79,7 @@ const seen = new IntersectionObserver((entries) => {
 // Draws each new figure as soon as it comes near the window, and redraws it when its size, the theme or the hash changes.
 lab.drawFigures = () => figures.filter(({ fresh }) => fresh).forEach((one) => { one.fresh = false; seen.observe(one.body); });
 lab.redrawFigures = () => figures.forEach(({ again }) => again());
-lab.state.onChange(() => figures.forEach(({ restore, again }) => { restore(); again(); }));
+lab.state.onChange((touched) => figures.filter(({ key }) => touched(`${key}.`)).forEach(({ restore, again }) => { restore(); again(); }));
 
 // Draws all figures now, wherever they are: for print, and for checks of the whole page.
 lab.drawAll = function (to = null) {

@@ -159,19 +159,34 @@ function controls(live) {
   };
 }
 
-// Asks for the report when there is a newer one, and shows it.
-function follower(live) {
+// Asks for the report until the page has the newest one, and shows it. One request at a time: what becomes newer meanwhile is
+// asked for afterwards. A request that fails is repeated while the page is connected; a new connection asks again anyway.
+const AGAIN = 2000; // milliseconds
+function follower(live, connected, showed) {
   let number = live.number;
+  let newest = number;
   let asking = false;
-  return async function follow(newest) {
-    if (newest <= number || asking) return;
+  let later = null;
+  showed(number);
+  return async function follow(known) {
+    newest = Math.max(newest, known);
+    if (asking) return;
     asking = true;
+    clearTimeout(later);
+    await lab.ready;
     try {
-      const newer = await (await fetch(live.report)).json();
-      number = newer.live.number;
-      lab.update(newer);
+      while (number < newest) {
+        const response = await fetch(live.report);
+        if (!response.ok) throw new Error(`status ${response.status}`);
+        const newer = await response.json();
+        if (newer.live.number <= number) throw new Error(`report ${number} is still the newest`);
+        lab.update(newer);
+        number = newer.live.number;
+        showed(number);
+      }
     } catch (error) {
       console.warn("the report could not be brought up to date:", error);
+      if (connected()) later = setTimeout(() => follow(newest), AGAIN);
     }
     asking = false;
   };
@@ -179,16 +194,22 @@ function follower(live) {
 
 lab.live = function (live) {
   if (!live) return null;
-  const [runs, folders, compared, form, follow] = [runList(), folderList(live), comparison(live), controls(live), follower(live)];
+  const [runs, folders, compared, form] = [runList(), folderList(live), comparison(live), controls(live)];
   const status = lab.el("p", { class: "live-status", role: "status" }, "Connecting …");
   const detail = lab.el("p", { class: "remark" });
   const all = bar("All runs of the studies");
   const ended = lab.el("p", { class: "remark live-ended" });
-  const section = lab.el("section", { class: "live", "aria-labelledby": "live-title" }, lab.el("h2", { id: "live-title" }, "Runs"),
-    status, all, detail, runs.node, ended, form.node, folders.node, live.folders.length > 1 ? compared.node : null);
+  const reload = lab.el("button", { type: "button", class: "live-reload", hidden: true, onclick: () => location.reload() }, "Reload the page");
+  const section = lab.el("section", { class: "live", id: lab.place("live"), "data-story": "live", "aria-labelledby": "live-title" }, lab.el("h2", { id: "live-title", tabindex: "-1" }, "Live runs"),
+    status, reload, all, detail, runs.node, ended, form.node, folders.node, live.folders.length > 1 ? compared.node : null);
   const finished = new Map();
+  const source = new EventSource(live.events);
+  const follow = follower(live, () => source.readyState === EventSource.OPEN, (number) => { section.dataset.report = number; });
+  let latest = null;
 
-  function state({ folders: each, job }) {
+  function state(now) {
+    latest = now;
+    const { folders: each, job } = now;
     const here = each[live.folder];
     const own = ["opening", "running", "stopping"].includes(job.phase);
     const elsewhere = here.running.length && !(own && job.folder === live.folder);
@@ -204,6 +225,7 @@ lab.live = function (live) {
     folders.show(each);
     section.dataset.phase = job.phase;
     section.dataset.finished = here.finished;
+    section.dataset.newest = here.report;
     follow(here.report);
   }
 
@@ -215,10 +237,18 @@ lab.live = function (live) {
     return undefined;
   }
 
-  const source = new EventSource(live.events);
-  const once = (node) => node.removeAttribute("data-lost");
-  source.addEventListener("open", () => once(section));
-  source.addEventListener("error", () => { section.dataset.lost = ""; put(status, "The connection to the server is lost; trying again."); });
+  // After a new connection the server sends only what has changed, so the state from before is shown again.
+  source.addEventListener("open", () => {
+    section.removeAttribute("data-lost");
+    if (latest) state(latest);
+    else put(status, "Connecting …");
+  });
+  source.addEventListener("error", () => {
+    const closed = source.readyState === EventSource.CLOSED;
+    section.dataset.lost = closed ? "closed" : "trying";
+    put(status, closed ? "The server refuses this connection. Reload the page. If that fails, the server was started again: open the address that it printed." : "The connection to the server is lost; trying to reconnect …");
+    reload.hidden = !closed;
+  });
   source.addEventListener("state", (event) => state(JSON.parse(event.data)));
   source.addEventListener("changes", (event) => {
     JSON.parse(event.data).forEach(change);

@@ -133,6 +133,7 @@ function fillContents(chapters) {
   };
   const counted = lab.el("p", { class: "progress-line", "aria-live": "polite" });
   contentsBox.append(
+    ...(report.live ? group("Live runs", "live", []) : []),
     ...group("Learn", "why", chapters.map(chapter)), counted,
     ...group("Evidence", "evidence", evidenceItems(), "contents-evidence"),
     ...group("How it was made", "made", []));
@@ -212,12 +213,24 @@ async function append(main, makers) {
 
 // The section with this id: as it is, if its data are the same or the reader is using it, or built again.
 const shown = new Map();
+const used = new WeakSet(); // sections that are built again when the reader leaves them
+function onceLeft(node) {
+  if (used.has(node)) return;
+  used.add(node);
+  const leave = ({ relatedTarget }) => {
+    if (node.contains(relatedTarget)) return;
+    node.removeEventListener("focusout", leave);
+    used.delete(node);
+    setTimeout(() => lab.update(report));
+  };
+  node.addEventListener("focusout", leave);
+}
 function section(id, data, build) {
   const text = JSON.stringify(data);
   const old = document.getElementById(lab.place(id));
   if (old && shown.get(id) === text) return old;
   if (old?.contains(document.activeElement)) {
-    old.addEventListener("focusout", () => setTimeout(() => lab.update(report)), { once: true });
+    onceLeft(old);
     return old;
   }
   shown.set(id, text);
@@ -245,6 +258,9 @@ lab.update = function (newer) {
   lab.drawFigures();
 };
 
+let isReady = null;
+lab.ready = new Promise((done) => { isReady = done; });
+
 async function start() {
   root.dataset.theme = theme();
   report = JSON.parse(new TextDecoder().decode(await lab.unpack("report")));
@@ -266,11 +282,16 @@ async function start() {
   await append(main, [evidence, () => lab.live?.(report.live) ?? "", summary, ...makers(), made]);
   lab.drawFigures();
   systemDark.addEventListener("change", paint);
-  const place = lab.state.get("view");
+  // A served page starts at the panel of what runs.
+  const place = lab.state.get("view") ?? (report.live ? "live" : null);
   if (place) show(place, false);
   followReading();
-  lab.state.onChange(() => { paint(); if (lab.state.get("view")) show(lab.state.get("view")); });
+  lab.state.onChange((touched) => {
+    if (touched("theme")) paint();
+    if (lab.state.get("view")) show(lab.state.get("view"));
+  });
   root.dataset.ready = "";
+  isReady();
 }
 start().catch((error) => {
   document.getElementById("page").append(lab.el("p", { class: "noscript" }, `This page could not start: ${error.message}. It needs a browser of 2023 or later.`));

@@ -3,7 +3,9 @@
 let values = new URLSearchParams(location.hash.slice(1));
 const listeners = [];
 const savers = [];
+const answers = new Set();
 let timer = null;
+const OURS = { lab: true }; // marks the history entries that this page has made; one without it is a link, followed or typed
 
 function write(how = "replaceState") {
   clearTimeout(timer);
@@ -11,7 +13,7 @@ function write(how = "replaceState") {
   const hash = values.toString().replaceAll("%2F", "/").replaceAll("%2C", ",");
   // Usually replaceState, so that moving a slider does not fill the history. Frames without a URL do not allow it.
   try {
-    history[how](null, "", hash ? `#${hash}` : location.pathname + location.search);
+    history[how](OURS, "", hash ? `#${hash}` : location.pathname + location.search);
   } catch {
     location.hash = hash;
   }
@@ -27,8 +29,11 @@ lab.state = {
   },
   // Adds a history entry, so that the back button returns to the previous view.
   step: () => write("pushState"),
-  // `changed` is called when the hash changes from outside: a link, the back button, typing.
+  // `changed(touched)` is called when the hash changes from outside: a link, the back button, typing. `touched(start)` tells
+  // whether the value of a key that starts like this has changed.
   onChange: (changed) => lab.keep(listeners, changed),
+  // A key of the reader's answers, which stay when a link without them is followed.
+  answer: (key) => answers.add(key),
   // `save` is called before a link is copied, so that animations can store their position.
   onSave: (save) => lab.keep(savers, save),
   link() {
@@ -38,9 +43,26 @@ lab.state = {
   },
 };
 
-addEventListener("hashchange", () => {
-  clearTimeout(timer);
-  timer = null;
-  values = new URLSearchParams(location.hash.slice(1));
-  listeners.forEach((changed) => changed());
+try {
+  if (!history.state) history.replaceState(OURS, "");
+} catch {
+  // In a frame without a URL every change counts as a link.
+}
+
+// The back and forward buttons go to another place of the page and change nothing else. A link sets everything except the
+// reader's answers: those that it does not have stay.
+addEventListener("popstate", ({ state }) => {
+  const before = values;
+  const there = new URLSearchParams(location.hash.slice(1));
+  if (state?.lab) {
+    values = new URLSearchParams(before);
+    lab.state.set("view", there.get("view"));
+  } else {
+    values = there;
+    answers.forEach((key) => { if (!there.has(key) && before.has(key)) values.set(key, before.get(key)); });
+  }
+  write();
+  const changed = [...new Set([...before.keys(), ...values.keys()])].filter((key) => before.get(key) !== values.get(key));
+  const touched = (start) => changed.some((key) => key.startsWith(start));
+  listeners.forEach((listener) => listener(touched));
 });

@@ -243,6 +243,7 @@ lab.chapter("affine", {
         { text: "No, because γ and β are not learned.", why: "They are learned, like weights. That does not help: they do not depend on the row." },
       ],
       hint: "Count, for one unit, the unknowns and the equations.",
+      solution: "No. To restore all rows, γ and β of a unit would have to satisfy 32 equations, one for each row. Two unknowns can satisfy two of them in general; all 32 only in special cases, such as rows with the same μ and σ.",
     },
     {
       id: "small", kind: "numbers", labels: ["standard deviation"], answer: [1 / Math.sqrt(11)], tolerance: 0.0016,

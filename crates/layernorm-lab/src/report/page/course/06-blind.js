@@ -163,6 +163,7 @@ lab.chapter("blind", {
         { text: "All data + s", why: "That is the other way round: each unit shifts by the same amount in all cases, which batch norm subtracts. Different units shift differently, which layer norm sees." },
       ],
       hint: "Over what does each norm take its mean?",
+      solution: "One sample × k. Layer norm divides it by its own standard deviation, so k cancels; batch norm's statistics are over all samples, so k does not cancel.",
     },
     {
       id: "negative", kind: "numbers", labels: ["output"], answer: [-0.8], tolerance: 0.001,

@@ -345,6 +345,7 @@ lab.chapter("time", {
         { text: "c multiplied by 2 before it is carried to the next step", why: "The norm of c would cancel this factor where c is read, but c is also the memory: f∘c would grow against i∘g at the next step." },
       ],
       hint: "Write the sum a with all its terms. Which of them do not depend on x or h?",
+      solution: "βₓ + 1 and βₕ − 1: the cell uses only the sum βₓ + βₕ + b, which stays the same.",
     },
     {
       id: "fade", kind: "task", button: "Check the figure",

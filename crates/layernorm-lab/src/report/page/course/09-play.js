@@ -40,6 +40,17 @@ const stub = (settings) => (letter) => {
   return { letter, options, name: lab.play.names[options.norm], train: { points: [], shown: [] }, test: [], seen: null, diverged: null };
 };
 
+// The data table: for each run its layers now, then its curves.
+const TABLE = ["run", "data", "step", "loss", "accuracy", "mean", "standard deviation", "gradient norm"];
+function layerRows({ letter, step, seen }) {
+  const [values, gradients] = [seen?.activations ?? [], seen?.gradients ?? []];
+  const names = [...new Set([...values, ...gradients].map(({ name }) => name))];
+  const of = (list, wanted) => list.find(({ name }) => name === wanted);
+  return names.map((name) => [letter, name, step, null, null, of(values, name)?.mean ?? null, of(values, name)?.deviation ?? null, of(gradients, name)?.norm ?? null]);
+}
+const curveRows = ({ letter, train, test }) =>
+  [["training", train.shown], ["test", test]].flatMap(([name, points]) => points.map((one) => [letter, name, one.step, one.loss, one.accuracy, null, null, null]));
+
 const sentence = ({ letter, name, options, diverged, train, test }) =>
   diverged ?? `${letter} (${name}, learning rate ${lab.number(options.learningRate)}, batch size ${options.batch}): training loss ${loss(train.shown.at(-1)?.loss)}, test loss ${loss(test.at(-1)?.loss)}, test accuracy ${percent(test.at(-1)?.accuracy)}.`;
 
@@ -183,10 +194,7 @@ function make(view) {
       settings.restore();
       if (key() !== trained) renew({ stop: true });
     },
-    table: () => ({
-      columns: ["run", "data", "step", "loss", "accuracy"],
-      rows: runs().flatMap(({ letter, train, test }) => [["training", train.shown], ["test", test]].flatMap(([name, points]) => points.map((one) => [letter, name, one.step, one.loss, one.accuracy]))),
-    }),
+    table: () => ({ columns: TABLE, rows: runs().flatMap((run) => [...layerRows(run), ...curveRows(run)]) }),
   };
 }
 
@@ -251,9 +259,9 @@ lab.chapter("play", {
     {
       id: "stuck", kind: "choice",
       options: [
-        { text: "The learning rate is too small: ten times more steps would do.", why: "Not ten times: after 1000 steps the loss is still 2.30. At the first step, the gradient of layer 1 is about a thousand times smaller than in run B; see the bars." },
-        { text: "Each layer passes on about a tenth of the image’s signal. The logits are nearly the same for every class and image, and little of the gradient comes back.", right: true, why: "Ten equal probabilities have loss ln 10 ≈ 2.30. Three layers at scale 0.1 shrink the signal to a thousandth, and the gradient as well. Layer norm divides by the standard deviation, which removes the scale." },
-        { text: "max(0, x) cuts off all values, so no gradient passes.", why: "The histograms say no: about half of the values are above 0, only very small." },
+        { text: "The learning rate is too small: ten times more steps would do.", why: "More steps hardly help: after 1000 steps, the loss is still 2.30. At the first step, the gradient of layer 1 is about a thousand times smaller than in run B; see the bars." },
+        { text: "Each layer passes on about a tenth of the image’s signal. The logits are nearly the same for every class and image, and hardly any gradient flows back.", right: true, why: "Ten equal probabilities have loss ln 10 ≈ 2.30. Three layers at scale 0.1 shrink the signal to a thousandth, and the gradient as well. Layer norm divides by the standard deviation, which removes the scale." },
+        { text: "max(0, x) cuts off all values, so no gradient passes.", why: "The histograms show otherwise: about half of the values are above 0, but they are very small." },
       ],
     },
   ],

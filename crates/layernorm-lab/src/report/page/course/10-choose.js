@@ -29,6 +29,10 @@ function situations() {
   return (table?.rows ?? []).map(readRow);
 }
 
+// Situations as a table of data.
+const TABLE = ["situation", "option A", "option B", "decided for A", "decided for B", "undecided", "in words"];
+const pairRows = ({ situation, pairs }) => pairs.map(({ words, options, wins, of }) => (options ? [situation, ...options, ...wins, of - wins[0] - wins[1], words] : [situation, null, null, null, null, null, words]));
+
 // ---- How a pair is shown ----
 
 // The same colours as in chapter 8.
@@ -130,6 +134,7 @@ function helper(view) {
       Object.values(controls).forEach((control) => control.restore());
       paint();
     },
+    table: () => ({ columns: TABLE, rows: answered.rows.flatMap(pairRows) }),
   };
 }
 
@@ -153,10 +158,7 @@ function guide(view) {
   return {
     parts: [lab.controls(only.node), lab.wide("All situations", table)],
     restore() { only.restore(); paint(); },
-    table: () => ({
-      columns: ["situation", "option A", "option B", "decided for A", "decided for B", "undecided", "in words"],
-      rows: rows.flatMap(({ situation, pairs }) => pairs.map(({ words, options, wins, of }) => (options ? [situation, ...options, ...wins, of - wins[0] - wins[1], words] : [situation, null, null, null, null, null, words]))),
-    }),
+    table: () => ({ columns: TABLE, rows: rows.flatMap(pairRows) }),
   };
 }
 
@@ -184,6 +186,8 @@ lab.chapter("choose", {
         { text: "Five of nine comparisons are decided for layer norm, none for batch norm, and four are undecided.", right: true, why: "So it is clear by the rule here, but nearly half of the comparisons showed no certain difference." },
         { text: "Layer norm lowers the error by a factor of 5/9.", why: "The counts say nothing about how large a difference is. Open a finding to see its size." },
       ],
+      hint: "A comparison has three possible outcomes.",
+      solution: "Of nine comparisons, five are decided for layer norm. The other four are undecided: if some were decided for batch norm, the entry would say “mixed”.",
     },
     {
       id: "interval", kind: "choice",
@@ -193,6 +197,8 @@ lab.chapter("choose", {
         { text: "The two norms are equal.", why: "The data also fit a difference of one point. Not shown to differ is not the same as equal." },
         { text: "Contradicted, since +0.3 is possible.", why: "Contradicted would need the whole interval on the other side of zero." },
       ],
+      hint: "Where is zero: below, inside or above the interval?",
+      solution: "Undecided. The interval from −1.1 to +0.3 contains zero, so these seeds show no certain difference in either direction.",
     },
   ],
 });

@@ -5,6 +5,8 @@
 //   { id, kind: "match", options: ["like batch norm", …], items: [{ text, right: 0, why, wrong: { 1: "…" } }] }
 //   { id, kind: "task", check: async () => ({ right, why }), button: "Check" }         something to do in a figure
 //
+// What was solved once stays solved, whatever is answered afterwards; the feedback is about the present answer.
+//
 // `hint` and `solution` are texts. Numbers may have `mistake(values)`, which returns a text about a wrong answer, or null;
 // their `answer`, `tolerance(answer)` and `why()` may be functions, for a question about what a figure shows.
 const exercises = [];
@@ -97,31 +99,48 @@ lab.exercise = function (element, chapter, options, number) {
   const key = `${chapter}.${options.id}`;
   const slot = { get: (fallback) => lab.state.get(key, fallback), set: (value) => lab.state.set(key, value) };
   const told = lab.el("p", { class: "feedback", "aria-live": "polite" });
-  const one = { chapter, id: options.id, solved: false, element, check: (loud) => check(loud) };
-  const kind = KINDS[options.kind](options, slot, (now) => (now ? check(true) : feedback(told, null)));
-  async function check(loud) {
-    const result = await kind.check();
-    if (loud || result?.right) feedback(told, result ?? { right: false, why: "Answer first." });
-    if (result?.right && options.kind === "task") slot.set("done");
-    one.solved = result?.right === true || (one.solved && options.kind === "task");
+  const task = options.kind === "task";
+  const one = { chapter, id: options.id, solved: false, element };
+  const kind = KINDS[options.kind](options, slot, (now) => (now ? check() : edited()));
+  let version = 0; // of the answer: feedback on an older one is not shown
+  function mark(right) {
+    one.solved ||= right;
+    // A right answer says by itself that the exercise is solved; with any other one, the hash has to.
+    if (task && right) slot.set("done");
+    if (!task) lab.state.set(`${key}.solved`, one.solved && !right ? "1" : null);
     element.toggleAttribute("data-solved", one.solved);
     watchers.forEach((watcher) => watcher());
   }
+  function edited() {
+    version += 1;
+    feedback(told, null);
+    mark(false);
+  }
+  async function check() {
+    const mine = (version += 1);
+    const result = await kind.check();
+    if (mine !== version) return;
+    feedback(told, result ?? { right: false, why: "Answer first." });
+    mark(result?.right === true);
+  }
   function restore() {
+    version += 1;
     kind.restore();
-    one.solved = false;
-    if (options.kind === "task") {
-      one.solved = slot.get("") === "done";
-      element.toggleAttribute("data-solved", one.solved);
-    } else if (slot.get("") !== "") check(true);
-    else feedback(told, null);
+    one.solved ||= task ? slot.get("") === "done" : lab.state.get(`${key}.solved`) !== null;
+    element.toggleAttribute("data-solved", one.solved);
+    if (!task && slot.get("") !== "") check();
+    else {
+      feedback(told, null);
+      watchers.forEach((watcher) => watcher());
+    }
   }
   const hint = options.hint ? lab.el("details", {}, lab.el("summary", {}, "Hint"), lab.el("p", {}, options.hint)) : null;
   const solution = options.solution ? lab.el("details", { class: "solution-box" }, lab.el("summary", {}, "Solution"), lab.el("p", {}, options.solution)) : null;
-  const button = kind.instant ? null : lab.el("button", { type: "button", class: "check", onclick: () => check(true) }, options.button ?? "Check");
+  const button = kind.instant ? null : lab.el("button", { type: "button", class: "check", onclick: check }, options.button ?? "Check");
   element.prepend(lab.el("h4", { class: "exercise-name" }, `Exercise ${number}`));
   element.append(...[kind.node, button, told, hint || solution ? lab.el("div", { class: "help-row" }, hint, solution) : null].filter(Boolean));
   exercises.push(one);
+  [key, `${key}.solved`].forEach(lab.state.answer);
   restore();
-  lab.state.onChange(restore);
+  lab.state.onChange((touched) => touched(key) && restore());
 };
