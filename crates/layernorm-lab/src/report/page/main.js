@@ -177,7 +177,7 @@ function evidence() {
   const { about } = report;
   return lab.el("section", { class: "evidence-head", id: lab.place("evidence"), "data-story": "evidence", "aria-labelledby": "evidence-title" },
     lab.el("h2", { id: "evidence-title", tabindex: "-1", class: "part-title" }, "Evidence"),
-    lab.el("p", { class: "lead" }, `The claims about layer normalization, tested on small networks. ${report.title}.`),
+    lab.el("p", { class: "lead" }, "Claims about layer normalization, each tested on small networks, most of them with five seeds or more."),
     lab.el("p", { class: "about" }, [about.program, about.machine, about.made].filter(Boolean).join(" · ")),
     about.command ? lab.command(about.command) : null);
 }
