@@ -1,4 +1,5 @@
 // Operates a page like a reader: real mouse and key events at the places where elements are.
+const TRIES = 4; // of a click
 const KEYS = { Enter: 13, Tab: 9, Escape: 27, " ": 32, ArrowLeft: 37, ArrowUp: 38, ArrowRight: 39, ArrowDown: 40, Home: 36, End: 35 };
 
 export function hand(page) {
@@ -25,10 +26,15 @@ export function hand(page) {
     await mouse("mouseReleased", ...to, 0);
   }
   return {
-    // Clicks the centre of the first element of a CSS selector.
+    // Clicks the centre of the first element of a CSS selector; again, like a reader, if the page moved below the pointer meanwhile.
     async click(query) {
-      const [x, y, width, height] = await box(query);
-      await press(x + width / 2, y + height / 2);
+      for (let tries = 0; tries < TRIES; tries += 1) {
+        const [x, y, width, height] = await box(query);
+        await page.run(`{ const node = ${find(query)}; window.clicked = false; addEventListener("click", (event) => { window.clicked = event.composedPath().includes(node); }, { capture: true, once: true }); }`);
+        await press(x + width / 2, y + height / 2);
+        // A page that the click has left knows nothing of it.
+        if ((await page.run("window.clicked")) !== false) return;
+      }
     },
     // Drags a slider's thumb from where it is to a fraction of its length.
     async slide(query, to) {
