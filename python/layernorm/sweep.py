@@ -81,6 +81,8 @@ def sweep(options: argparse.Namespace) -> int:
         raise Failed("Ray is missing: pip install 'layernorm[ray]'") from None
 
     words = study_arguments(options.study)
+    if "--full" in words:
+        subprocess.run([options.program, "study", *words, "--estimate"], stdout=sys.stderr)
     ray.init(address=options.address, num_cpus=options.workers, log_to_driver=False, include_dashboard=False)
     count = options.shards or 4 * max(1, int(ray.cluster_resources().get("CPU", 1)))
     shards = options.out / f"shards-{count}"

@@ -236,6 +236,9 @@ pub fn run(args: Args) -> Result<(), Failure> {
         return show::print(&(estimate::words(&options.estimate(&data)?) + "\n"));
     }
     if args.engine == Engine::Slurm {
+        if args.full {
+            show::say(&estimate::words(&options.estimate(&data)?));
+        }
         let outcome = slurm::run(&args, &options, &data)?;
         return tell(&args.out, &names, &outcome);
     }

@@ -35,7 +35,8 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
         "Bands and whiskers show the range from the worst to the best seed.".to_owned(),
         format!(
             "The best rate of a norm is the one of {} at which the mean validation loss during training, averaged over \
-             seeds, is lowest. If it is the common rate for both sides of a comparison, the question is not asked twice.",
+             seeds, is lowest. If it is the common rate for both sides of a comparison, the question is not asked twice. \
+             Networks and norms that are not in the chart of rates were trained at the common rate only.",
             rates::listed()
         ),
         "The step at which a loss is reached is interpolated between evaluations and is only known to within their distance, \
