@@ -42,6 +42,26 @@ class Engine {
     return this._call("variants", { kind });
   }
 
+  // { a, b, shape: [m, k, n], transposed: "none", "a" or "b" } → { y }, the matrix product A·B
+  product(options) {
+    return this._call("product", options);
+  }
+
+  // { formula, values, rows, columns, width, double } → { y }, the formula for each element
+  evaluate(options) {
+    return this._call("evaluate", options);
+  }
+
+  // { x, shape: [outer, n, inner] } → { sum, mean, variance, deviation, length, least, most } over the middle axis
+  statistics(options) {
+    return this._call("statistics", options);
+  }
+
+  // { x, low, high, bins } → { edges, counts }
+  histogram(options) {
+    return this._call("histogram", options);
+  }
+
   // 16 hexadecimal digits over the bits of the results of random cases; `layernorm verify --checksum` prints the same.
   checksum(seed, cases) {
     return this._call("checksum", { seed, cases });
@@ -86,13 +106,14 @@ class Engine {
     if (typeof value === "boolean") return 2;
     if (typeof value === "string") return 1 + Engine._textSize(value);
     if (value instanceof Float32Array) return 2 + value.length;
+    if (value instanceof Float64Array) return 2 + 2 * value.length;
     if (value instanceof Uint8Array) return 2 + Math.ceil(value.length / 4);
     if (Array.isArray(value)) return value.reduce((sum, each) => sum + Engine._size(each, name), 2);
     if (typeof value === "object" && Object.getPrototypeOf(value) === Object.prototype) {
       return Object.entries(value).reduce((sum, [key, each]) => sum + Engine._textSize(key) + Engine._size(each, key), 2);
     }
     const found = typeof value === "object" ? `a value of type ${value.constructor?.name ?? "object"}` : `a value of type ${typeof value}`;
-    throw new Error(`${name}: expected a number, a text, a Float32Array, a Uint8Array, a list or an object, found ${found}`);
+    throw new Error(`${name}: expected a number, a text, a Float32Array, a Float64Array, a Uint8Array, a list or an object, found ${found}`);
   }
 
   static _textSize(text) {
@@ -109,6 +130,11 @@ class Engine {
       new Uint8Array(to.view.buffer, to.at, array.length).set(array);
       to.at += 4 * Math.ceil(array.length / 4);
     };
+    // As bytes: a NaN keeps its bits.
+    const raw = (array) => {
+      new Uint8Array(to.view.buffer, to.at, array.byteLength).set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
+      to.at += array.byteLength;
+    };
     const text = (string) => bytes(new TextEncoder().encode(string));
     if (value === undefined || value === null) word(0);
     else if (typeof value === "number") {
@@ -121,9 +147,11 @@ class Engine {
     } else if (value instanceof Float32Array) {
       word(3);
       word(value.length);
-      // As bytes: a NaN keeps its bits.
-      new Uint8Array(to.view.buffer, to.at, 4 * value.length).set(new Uint8Array(value.buffer, value.byteOffset, 4 * value.length));
-      to.at += 4 * value.length;
+      raw(value);
+    } else if (value instanceof Float64Array) {
+      word(8);
+      word(value.length);
+      raw(value);
     } else if (value instanceof Uint8Array) {
       word(4);
       bytes(value);
@@ -178,6 +206,12 @@ class Engine {
         return word() !== 0;
       case 6:
         return Array.from({ length: word() }, () => Engine._read(from));
+      case 8: {
+        const length = word();
+        const start = view.byteOffset + from.at;
+        from.at += 8 * length;
+        return new Float64Array(view.buffer.slice(start, start + 8 * length));
+      }
       default: {
         const fields = Array.from({ length: word() }, () => [text(), Engine._read(from)]);
         return Object.fromEntries(fields.filter(([, value]) => value !== undefined));

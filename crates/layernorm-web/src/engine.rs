@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::message::Value;
 use crate::options::Options;
 use crate::trainer::Trainer;
-use crate::{cells, norms};
+use crate::{arrays, cells, norms};
 use layernorm::Context;
 
 /// Most cases of one call.
@@ -54,6 +54,10 @@ impl Engine {
             "cell" => cells::run(&mut options)?,
             "cellParameters" => cells::parameters(&mut options)?,
             "variants" => cells::variants(&mut options)?,
+            "product" => arrays::matrix_product(&mut options, &self.context)?,
+            "evaluate" => arrays::evaluate(&mut options, &self.context)?,
+            "statistics" => arrays::statistics(&mut options)?,
+            "histogram" => arrays::histogram(&mut options)?,
             "checksum" => {
                 let count = options.whole("cases", 0, MOST_CASES, Some(10_000))?;
                 Value::Text(hexadecimal(checksum(options.seed("seed")?, count as u64)?))

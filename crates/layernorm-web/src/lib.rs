@@ -2,6 +2,7 @@
 #![cfg_attr(not(target_arch = "wasm32"), forbid(unsafe_code))]
 #![cfg_attr(target_arch = "wasm32", deny(unsafe_code))]
 
+mod arrays;
 #[cfg(not(target_arch = "wasm32"))]
 mod assets;
 mod cases;
@@ -10,6 +11,7 @@ mod engine;
 mod error;
 #[cfg(target_arch = "wasm32")]
 mod exports;
+mod formula;
 pub mod message;
 mod norms;
 mod options;

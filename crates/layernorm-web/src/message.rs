@@ -9,6 +9,7 @@
 //! 5  0 or 1               boolean
 //! 6  n  n values          list
 //! 7  n  n (text, value)   object; the names are texts without their 2
+//! 8  n  2n words          Float64Array
 //! ```
 //! `js/engine.js` has the other side. Counts are checked against the words that are there before memory is requested.
 
@@ -25,6 +26,8 @@ pub enum Value {
     Text(String),
     /// A `Float32Array`.
     Floats(Vec<f32>),
+    /// A `Float64Array`.
+    Doubles(Vec<f64>),
     /// A `Uint8Array`.
     Bytes(Vec<u8>),
     /// A boolean.
@@ -59,6 +62,7 @@ impl Value {
             Value::Number(number) => number.to_string(),
             Value::Text(text) => format!("{text:?}"),
             Value::Floats(floats) => format!("a Float32Array of {}", floats.len()),
+            Value::Doubles(doubles) => format!("a Float64Array of {}", doubles.len()),
             Value::Bytes(bytes) => format!("a Uint8Array of {}", bytes.len()),
             Value::Flag(flag) => flag.to_string(),
             Value::List(values) => format!("a list of {}", values.len()),
@@ -71,8 +75,8 @@ impl Value {
         match self {
             Value::Absent => words.push(0),
             Value::Number(number) => {
-                let bits = number.to_bits();
-                words.extend([1, bits as u32, (bits >> 32) as u32]);
+                words.push(1);
+                words.extend(halves(*number));
             }
             Value::Text(text) => {
                 words.push(2);
@@ -81,6 +85,10 @@ impl Value {
             Value::Floats(floats) => {
                 words.extend([3, floats.len() as u32]);
                 words.extend(floats.iter().map(|float| float.to_bits()));
+            }
+            Value::Doubles(doubles) => {
+                words.extend([8, doubles.len() as u32]);
+                words.extend(doubles.iter().flat_map(|&double| halves(double)));
             }
             Value::Bytes(bytes) => {
                 words.push(4);
@@ -107,6 +115,17 @@ impl Value {
         let value = reader.value(0)?;
         if reader.words.is_empty() { Ok(value) } else { Err(Error::Protocol { expected: "the end of the message" }) }
     }
+}
+
+/// Returns the two words of an f64.
+fn halves(number: f64) -> [u32; 2] {
+    let bits = number.to_bits();
+    [bits as u32, (bits >> 32) as u32]
+}
+
+/// Returns the f64 of two words.
+fn whole(halves: &[u32]) -> f64 {
+    f64::from_bits(u64::from(halves[0]) | u64::from(halves[1]) << 32)
 }
 
 fn write_bytes(bytes: &[u8], words: &mut Vec<u32>) {
@@ -151,10 +170,7 @@ impl<'a> Reader<'a> {
         }
         Ok(match self.word()? {
             0 => Value::Absent,
-            1 => {
-                let halves = self.take(2)?;
-                Value::Number(f64::from_bits(u64::from(halves[0]) | u64::from(halves[1]) << 32))
-            }
+            1 => Value::Number(whole(self.take(2)?)),
             2 => Value::Text(self.text()?),
             3 => {
                 let count = self.word()? as usize;
@@ -172,7 +188,11 @@ impl<'a> Reader<'a> {
                 let mut field = || Ok((self.text()?, self.value(depth + 1)?));
                 Value::Object((0..count).map(|_| field()).collect::<Result<_, Error>>()?)
             }
-            _ => return Err(Error::Protocol { expected: "a kind of value from 0 to 7" }),
+            8 => {
+                let count = self.word()? as usize;
+                Value::Doubles(self.take(count.saturating_mul(2))?.chunks_exact(2).map(whole).collect())
+            }
+            _ => return Err(Error::Protocol { expected: "a kind of value from 0 to 8" }),
         })
     }
 }
@@ -187,6 +207,7 @@ mod tests {
             ("number", Value::Number(-0.1)),
             ("text", Value::Text("γ, β and ε".into())),
             ("floats", Value::Floats(vec![1.0, -0.0, f32::INFINITY])),
+            ("doubles", Value::Doubles(vec![0.1, -0.0, f64::NEG_INFINITY])),
             ("bytes", Value::Bytes(vec![1, 2, 3, 4, 5])),
             ("list", Value::List(vec![Value::Flag(true), Value::List(vec![]), Value::Number(1e300)])),
         ])
@@ -208,7 +229,7 @@ mod tests {
         }
         for at in 0..words.len() {
             let mut broken = words.clone();
-            for word in [8, u32::MAX, 1 << 31] {
+            for word in [8, 9, u32::MAX, 1 << 31] {
                 broken[at] = word;
                 // Any outcome but a panic or a huge allocation.
                 let _ = Value::read(&broken);

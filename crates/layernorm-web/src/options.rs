@@ -65,6 +65,40 @@ impl Options {
         })
     }
 
+    /// Reads one of several words, or returns the default.
+    pub fn choice_or<T: Copy>(
+        &mut self,
+        name: &'static str,
+        choices: &[(&'static str, T)],
+        default: T,
+    ) -> Result<T, Error> {
+        match self.fields.iter().find(|(field, _)| field == name) {
+            None | Some((_, Value::Absent)) => {
+                self.ignore(name);
+                Ok(default)
+            }
+            Some(_) => self.choice(name, choices),
+        }
+    }
+
+    /// Reads a boolean: false if absent.
+    pub fn flag(&mut self, name: &'static str) -> Result<bool, Error> {
+        match self.take(name) {
+            Value::Flag(flag) => Ok(flag),
+            Value::Absent => Ok(false),
+            other => Err(self.wrong(name, "true or false", &other)),
+        }
+    }
+
+    /// Reads an object of values with names that the caller chooses; empty if absent.
+    pub fn named(&mut self, name: &'static str) -> Result<Vec<(String, Value)>, Error> {
+        match self.take(name) {
+            Value::Object(fields) => Ok(fields),
+            Value::Absent => Ok(Vec::new()),
+            other => Err(self.wrong(name, "an object", &other)),
+        }
+    }
+
     /// Reads a text.
     pub fn text(&mut self, name: &'static str) -> Result<String, Error> {
         match self.take(name) {
@@ -144,6 +178,16 @@ impl Options {
     /// Reads numbers.
     pub fn floats(&mut self, name: &'static str) -> Result<Vec<f32>, Error> {
         self.floats_or_none(name)?.ok_or_else(|| self.missing(name, "a Float32Array"))
+    }
+
+    /// Reads numbers of either width.
+    pub fn numbers(&mut self, name: &'static str) -> Result<Vec<f64>, Error> {
+        match self.take(name) {
+            Value::Floats(floats) => Ok(floats.into_iter().map(f64::from).collect()),
+            Value::Doubles(doubles) => Ok(doubles),
+            Value::Absent => Err(self.missing(name, "a Float32Array or a Float64Array")),
+            other => Err(self.wrong(name, "a Float32Array or a Float64Array", &other)),
+        }
     }
 
     /// Reads bytes.

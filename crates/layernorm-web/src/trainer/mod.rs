@@ -8,7 +8,7 @@ mod network;
 mod norm;
 mod observe;
 mod optimizer;
-mod product;
+pub(crate) mod product;
 #[cfg(test)]
 mod tests;
 

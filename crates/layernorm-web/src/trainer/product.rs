@@ -1,4 +1,4 @@
-//! Matrices for the trainer. Products use plain multiplications and additions: fused ones have no instruction in
+//! Matrices. Products use plain multiplications and additions: fused ones have no instruction in
 //! WebAssembly. The order of each sum is fixed, so training gives the same numbers on every machine.
 
 use crate::error::Error;
@@ -6,22 +6,22 @@ use layernorm::parts::Left;
 use layernorm::{Context, Float};
 
 /// Returns a matrix with this many columns as operand A of a product.
-pub(super) fn rows<A>(numbers: &[A], columns: usize) -> Left<'_, A> {
+pub(crate) fn rows<A>(numbers: &[A], columns: usize) -> Left<'_, A> {
     Left { numbers, row: columns, step: 1 }
 }
 
 /// Returns the transpose of a matrix with this many columns as operand A.
-pub(super) fn transposed<A>(numbers: &[A], columns: usize) -> Left<'_, A> {
+pub(crate) fn transposed<A>(numbers: &[A], columns: usize) -> Left<'_, A> {
     Left { numbers, row: 1, step: columns }
 }
 
 /// Computes C = A·B for B `[K, n]` and C `[…, n]`.
-pub(super) fn product<A: Float>(cx: &Context, a: Left<A>, b: &[A], c: &mut [A], n: usize) -> Result<(), Error> {
+pub(crate) fn product<A: Float>(cx: &Context, a: Left<A>, b: &[A], c: &mut [A], n: usize) -> Result<(), Error> {
     Ok(layernorm::parts::product(cx.machine_isa()?, a, b, c, n)?)
 }
 
 /// Writes the transpose of a matrix `[rows, columns]`.
-pub(super) fn transpose<A: Float>(from: &[A], columns: usize, to: &mut [A]) {
+pub(crate) fn transpose<A: Float>(from: &[A], columns: usize, to: &mut [A]) {
     let rows = to.len() / columns;
     for (i, row) in from.chunks_exact(columns).enumerate() {
         for (j, &number) in row.iter().enumerate() {
@@ -31,7 +31,7 @@ pub(super) fn transpose<A: Float>(from: &[A], columns: usize, to: &mut [A]) {
 }
 
 /// Adds the columns of a matrix `[…, n]`, row by row.
-pub(super) fn column_sums<A: Float>(from: &[A], to: &mut [A]) {
+pub(crate) fn column_sums<A: Float>(from: &[A], to: &mut [A]) {
     to.fill(A::ZERO);
     for row in from.chunks_exact(to.len()) {
         to.iter_mut().zip(row).for_each(|(sum, &number)| *sum = *sum + number);

@@ -84,6 +84,9 @@ try {
   const refused = await tab.run(`ask("norm", { kind: "layer", x: new Float32Array(4), shape: [2, 4] })`);
   const expected = "norm: x: expected 8 elements for [2, 4], found 4";
   if (refused.error !== expected) failures.push(`a wrong shape: expected ${expected}, found ${JSON.stringify(refused)}`);
+  // Arrays of both widths, there and back.
+  const made = await tab.run(`ask("evaluate", { formula: "x / r", values: { x: new Float32Array([1, 2]) }, rows: { r: new Float64Array([3]) }, width: 2, double: true }).then(({ result, error }) => error ?? [result.y.constructor.name, ...result.y])`);
+  if (JSON.stringify(made) !== JSON.stringify(["Float64Array", 1 / 3, 2 / 3])) failures.push(`a formula: found ${JSON.stringify(made)}`);
   // Measured, not judged: other programs may be using the processor.
   for (const [network, norm] of [["mlp", "none"], ["mlp", "batch"], ["mlp", "layer"], ["mlp", "rms"], ["lstm", "none"], ["lstm", "layer"]]) {
     const { best, finite } = await ask("speed", network, norm);

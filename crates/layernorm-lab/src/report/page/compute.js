@@ -50,6 +50,33 @@ lab.compute = function (call, options) {
   return Array.isArray(call) ? shared.ask("all", { calls: call }) : shared.ask(call, options);
 };
 
+// Calls that use each other's results, done in one message. Each method returns what stands for a result: in the options of
+// later calls, and in `wanted`, an object or a list that run() promises with the results in place.
+//   const calls = lab.calls();
+//   const z = calls.product(x, w, [n, k, m], "b");
+//   const { a, spread } = await calls.run({ a: calls.evaluate("tanh(z)", { z }), spread: calls.statistics(z, [1, n * m, 1]).deviation });
+lab.calls = function () {
+  const calls = [];
+  const add = (name, options, results) => {
+    const call = calls.push([name, options]) - 1;
+    return Object.fromEntries(results.map((result) => [result, { call, result }]));
+  };
+  return {
+    norm: (options) => add("norm", options, ["y", "mean", "rstd"]),
+    normBackward: (options) => add("normBackward", options, ["dx", "dgain", "dbias"]),
+    cell: (options) => add("cell", options, ["h", "c"]),
+    product: (a, b, shape, transposed = "none") => add("product", { a, b, shape, transposed }, ["y"]).y,
+    // `rest`: rows and columns, with the width of a row; `double` for a result in 64 bits.
+    evaluate: (formula, values, rest = {}) => add("evaluate", { formula, values, ...rest }, ["y"]).y,
+    statistics: (x, shape) => add("statistics", { x, shape }, ["sum", "mean", "variance", "deviation", "length", "least", "most"]),
+    histogram: (x, low, high, bins) => add("histogram", { x, low, high, bins }, ["edges", "counts"]),
+    run(wanted) {
+      shared ??= lab.worker();
+      return shared.ask("all", { calls, wanted });
+    },
+  };
+};
+
 // Returns a function that runs `compute` and then `show(result)`. Asked again while it runs, it runs once more at the end,
 // so a slider never leaves a queue behind. `fail` shows an error.
 lab.latest = function (compute, show, fail = (error) => console.error(error)) {

@@ -51,7 +51,13 @@ const CALLS = {
     }
     return images;
   },
-  all: ({ calls }) => Promise.all(calls.map(([call, options]) => answer(call, options ?? {}))),
+  // The calls of a list, in order. { call, result } in the options of one stands for what the call of this number, before it,
+  // returned under this name; so too in `wanted`, which says what to return instead of all results.
+  async all({ calls, wanted }) {
+    const results = [];
+    for (const [call, options] of calls) results.push(await answer(call, filled(options ?? {}, results)));
+    return wanted ? filled(wanted, results) : results;
+  },
   variants: ({ kind }) => engine.variants(kind),
   checksum: ({ seed, cases }) => engine.checksum(seed, cases),
   // The first test digits: { x, labels }.
@@ -59,19 +65,14 @@ const CALLS = {
     const { testX, testLabels } = await CALLS.digits();
     return { x: testX.slice(0, count * 196), labels: testLabels.slice(0, count) };
   },
-  // Trainers: `train` creates one, with `data: "digits"` for the digits; the others take its number. `tested` limits the
-  // test digits, for networks that need long.
+  // Trainers: `train` creates one, with `data: "digits"` for the digits, and returns its number; the others take the number.
+  // `tested` limits the test digits, for networks that need long.
   async train({ tested, ...options }) {
     const made = engine.trainer({ ...options, data: options.data === "digits" ? tests(await CALLS.digits(), tested) : options.data });
     const number = trainers.size ? Math.max(...trainers.keys()) + 1 : 1;
     trainers.set(number, made);
     return number;
   },
-  step: (options) => trainer(options).step(options.count),
-  evaluate: (options) => trainer(options).evaluate(),
-  activations: (options) => trainer(options).activations(),
-  gradients: (options) => trainer(options).gradients(),
-  predict: (options) => trainer(options).predict(options.x),
   // Keeps samples for `advance` to predict.
   watch({ number, x }) {
     watched.set(number, x);
@@ -99,9 +100,18 @@ const CALLS = {
   },
 };
 
+// The value with results in place of what stands for them.
+function filled(value, results) {
+  if (Array.isArray(value)) return value.map((each) => filled(each, results));
+  if (value === null || typeof value !== "object" || Object.getPrototypeOf(value) !== Object.prototype) return value;
+  if ("call" in value) return results[value.call][value.result];
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, filled(each, results)]));
+}
+
+const ENGINE = ["norm", "normBackward", "cell", "cellParameters", "product", "evaluate", "statistics", "histogram"];
 function answer(call, options) {
   if (Object.hasOwn(CALLS, call)) return CALLS[call](options);
-  if (["norm", "normBackward", "cell", "cellParameters"].includes(call)) return engine[call](options);
+  if (ENGINE.includes(call)) return engine[call](options);
   throw new Error(`the worker has no call ${call}`);
 }
 

@@ -6,53 +6,13 @@ const shape = [SAMPLES, UNITS];
 
 const normals = (random, count, scale) => Float32Array.from({ length: count }, () => scale * random.normal());
 
-// Lets the page answer between two products, so that a slider moves smoothly.
-function rest() {
-  const { port1, port2 } = new MessageChannel();
-  return new Promise((done) => {
-    port1.onmessage = () => { port1.close(); done(); };
-    port2.postMessage(null);
-  });
+// The activations of z, and the gradient of z from that of the activations.
+const activate = (calls, z, on) => calls.evaluate("tanh(z)", { z: on ? calls.norm({ kind: "layer", x: z, shape }).y : z });
+function activateBack(calls, z, a, da, on) {
+  const dy = calls.evaluate("da * (1 - a * a)", { da, a });
+  return on ? calls.normBackward({ kind: "layer", x: z, dy, shape }).dx : dy;
 }
-
-// a[n, i] · w[i, j], and dz[n, j] · w[i, j], times a scale.
-async function times(a, w, scale) {
-  await rest();
-  const z = new Float32Array(SAMPLES * UNITS);
-  for (let n = 0; n < SAMPLES; n += 1)
-    for (let i = 0; i < UNITS; i += 1) {
-      const factor = scale * a[n * UNITS + i];
-      for (let j = 0; j < UNITS; j += 1) z[n * UNITS + j] += factor * w[i * UNITS + j];
-    }
-  return z;
-}
-async function back(dz, w, scale) {
-  await rest();
-  const da = new Float32Array(SAMPLES * UNITS);
-  for (let n = 0; n < SAMPLES; n += 1)
-    for (let i = 0; i < UNITS; i += 1) {
-      let sum = 0;
-      for (let j = 0; j < UNITS; j += 1) sum += dz[n * UNITS + j] * w[i * UNITS + j];
-      da[n * UNITS + i] = scale * sum;
-    }
-  return da;
-}
-
-const length = (values) => Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
-function average(values) {
-  let sum = 0;
-  for (const value of values) sum += value;
-  return sum / values.length;
-}
-function deviation(values) {
-  const mean = average(values);
-  let sum = 0;
-  for (const value of values) sum += (value - mean) ** 2;
-  return Math.sqrt(sum / values.length);
-}
-const slopes = (dy, a) => dy.map((value, at) => value * (1 - a[at] * a[at]));
-const normalize = async (z, on) => (on ? (await lab.compute("norm", { kind: "layer", x: z, shape })).y : z);
-const normalizeBack = async (z, dy, on) => (on ? (await lab.compute("normBackward", { kind: "layer", x: z, dy, shape })).dx : dy);
+const ALL = [1, SAMPLES * UNITS, 1];
 
 // The network of the first figure.
 function deep() {
@@ -61,34 +21,36 @@ function deep() {
   const weights = Array.from({ length: LAYERS }, () => normals(random, UNITS * UNITS, 1 / Math.sqrt(UNITS)));
   const top = normals(random, SAMPLES * UNITS, 1);
   // Forward through all layers, then a random gradient from the output of the last layer back to that of the first.
-  return async function (scale, on) {
+  return function (scale, on) {
+    const calls = lab.calls();
     const layers = [];
     let a = x;
     for (const w of weights) {
-      const z = await times(a, w, scale);
-      a = (await normalize(z, on)).map(Math.tanh);
+      const z = calls.evaluate("s * z", { s: scale, z: calls.product(a, w, [SAMPLES, UNITS, UNITS]) });
+      a = activate(calls, z, on);
       layers.push({ z, a });
     }
-    const gradients = [1];
+    const size = (values) => calls.statistics(values, ALL).length;
+    const entering = size(top);
+    const gradients = [];
     let da = top;
-    for (let l = LAYERS - 1; l > 0; l -= 1) {
-      da = await back(await normalizeBack(layers[l].z, slopes(da, layers[l].a), on), weights[l], scale);
-      gradients.unshift(length(da) / length(top));
+    for (let l = LAYERS - 1; l >= 0; l -= 1) {
+      gradients[l] = calls.evaluate("here / entering", { here: size(da), entering }, { double: true });
+      if (l) da = calls.evaluate("s * da", { s: scale, da: calls.product(activateBack(calls, layers[l].z, layers[l].a, da, on), weights[l], [SAMPLES, UNITS, UNITS], "b") });
     }
-    const found = [];
-    for (const [l, { a }] of layers.entries()) {
-      await rest();
-      found.push({
-        histogram: lab.histogram(a, -1, 1, 41),
-        spread: deviation(a),
-        saturated: average(a.map((value) => (Math.abs(value) > SATURATED ? 1 : 0))),
-        slope: average(a.map((value) => 1 - value * value)),
-        gradient: gradients[l],
-      });
-    }
-    return found;
+    let slopes = 1;
+    const found = layers.map((one, l) => {
+      const mean = (formula) => calls.statistics(calls.evaluate(formula, { a: one.a }), ALL).mean;
+      const slope = mean("1 - a * a");
+      slopes = calls.evaluate("slopes * slope", { slopes, slope }, { double: true });
+      return { histogram: calls.histogram(one.a, -1, 1, 41), spread: calls.statistics(one.a, ALL).deviation, saturated: mean(`abs(a) > ${SATURATED}`), slope, gradient: gradients[l] };
+    });
+    return calls.run({ layers: found, slopes });
   };
 }
+
+// Lists of one number as numbers.
+const single = (layer) => Object.fromEntries(Object.entries(layer).map(([name, value]) => [name, value instanceof Float64Array ? value[0] : value]));
 
 const percent = (share) => (share > 0 && share < 0.001 ? "< 0.1 %" : `${lab.number(Math.round(1000 * share) / 10)} %`);
 const READINGS = [
@@ -133,7 +95,7 @@ function rows(width, layers, on) {
   return svg;
 }
 
-const now = { scale: 1, on: false, layers: null };
+const now = { scale: 1, on: false, layers: null, slopes: null };
 
 function layersFigure(view) {
   let forward = null;
@@ -146,14 +108,14 @@ function layersFigure(view) {
   const show = () => {
     if (!now.layers || !width) return;
     holder.replaceChildren(rows(width, now.layers, now.on));
-    const product = now.layers.reduce((all, { slope }) => all * slope, 1);
     const fact = (name, value) => lab.el("span", {}, `${name} `, lab.el("b", {}, value));
-    readout.replaceChildren(lab.el("b", {}, `s = ${lab.number(now.scale, 2)}, ${now.on ? "layer norm" : "no norm"}`), fact("Saturated in layer 5:", percent(now.layers.at(-1).saturated)), fact("Five mean slopes multiplied:", lab.number(product, 2)), fact("Gradient at layer 1, relative to layer 5:", lab.number(now.layers[0].gradient, 2)));
+    readout.replaceChildren(lab.el("b", {}, `s = ${lab.number(now.scale, 2)}, ${now.on ? "layer norm" : "no norm"}`), fact("Saturated in layer 5:", percent(now.layers.at(-1).saturated)), fact("Five mean slopes multiplied:", lab.number(now.slopes, 2)), fact("Gradient at layer 1, relative to layer 5:", lab.number(now.layers[0].gradient, 2)));
   };
   const ask = lab.latest(async () => {
     const wanted = { scale: scale.value, on: norm.value };
     forward ??= deep();
-    return { ...wanted, layers: await forward(wanted.scale, wanted.on) };
+    const { layers, slopes } = await forward(wanted.scale, wanted.on);
+    return { ...wanted, layers: layers.map(single), slopes: slopes[0] };
   }, (result) => { Object.assign(now, result); trouble.clear(); show(); }, trouble.show);
   return {
     parts: [lab.controls(scale.node, norm.node), trouble.node, holder, readout],
@@ -178,45 +140,29 @@ function shallow() {
   const [first, second] = [1, 2].map(() => normals(random, UNITS * UNITS, 1 / Math.sqrt(UNITS)));
   const out = normals(random, UNITS, 1 / Math.sqrt(UNITS));
   const target = normals(random, SAMPLES, 1).map((value) => value + 2);
-  async function forward(w, on) {
-    const z1 = await times(x, w, 1);
-    const a1 = (await normalize(z1, on)).map(Math.tanh);
-    const z2 = await times(a1, second, 1);
-    const y2 = await normalize(z2, on);
-    return { z1, a1, z2, y2 };
-  }
-  const gradients = {};
-  async function gradient(on) {
-    const { z1, a1, z2, y2 } = await forward(first, on);
-    const a2 = y2.map(Math.tanh);
-    const da2 = new Float32Array(SAMPLES * UNITS);
-    for (let n = 0; n < SAMPLES; n += 1) {
-      let output = 0;
-      for (let j = 0; j < UNITS; j += 1) output += a2[n * UNITS + j] * out[j];
-      for (let j = 0; j < UNITS; j += 1) da2[n * UNITS + j] = ((output - target[n]) / SAMPLES) * out[j];
-    }
-    const da1 = await back(await normalizeBack(z2, slopes(da2, a2), on), second, 1);
-    const dz1 = await normalizeBack(z1, slopes(da1, a1), on);
-    const dw = new Float32Array(UNITS * UNITS);
-    for (let n = 0; n < SAMPLES; n += 1) {
-      if (n % 50 === 0) await rest();
-      for (let i = 0; i < UNITS; i += 1) for (let j = 0; j < UNITS; j += 1) dw[i * UNITS + j] += x[n * UNITS + i] * dz1[n * UNITS + j];
-    }
-    return { before: y2, dw };
-  }
+  const square = [SAMPLES, UNITS, UNITS];
   return async function (rate, on) {
-    const { before, dw } = (gradients[on] ??= await gradient(on));
-    const { y2 } = await forward(first.map((value, at) => value - rate * dw[at]), on);
-    const row = (values, n) => values.subarray(n * UNITS, (n + 1) * UNITS);
-    const spreads = (values) => Array.from({ length: SAMPLES }, (_, n) => deviation(row(values, n)));
-    const units = (values) => {
-      const means = new Float32Array(UNITS);
-      values.forEach((value, at) => { means[at % UNITS] += value / SAMPLES; });
-      return means;
+    const calls = lab.calls();
+    const norm = (z) => (on ? calls.norm({ kind: "layer", x: z, shape }).y : z);
+    const forward = (w) => {
+      const z1 = calls.product(x, w, square);
+      const a1 = activate(calls, z1, on);
+      const z2 = calls.product(a1, second, square);
+      return { z1, a1, z2, y2: norm(z2) };
     };
-    await rest();
-    const moved = average(units(y2.map((value, at) => value - before[at])).map(Math.abs)) / deviation(before);
-    return { before: lab.histogram(before, -RANGE, RANGE, 36), after: lab.histogram(y2, -RANGE, RANGE, 36), moved, was: spreads(before), is: spreads(y2) };
+    const { z1, a1, z2, y2: before } = forward(first);
+    const a2 = calls.evaluate("tanh(y)", { y: before });
+    const dout = calls.evaluate("(out - target) / n", { out: calls.product(a2, out, [SAMPLES, UNITS, 1]), target, n: SAMPLES });
+    const dz2 = activateBack(calls, z2, a2, calls.product(dout, out, [SAMPLES, 1, UNITS]), on);
+    const dz1 = activateBack(calls, z1, a1, calls.product(dz2, second, square, "b"), on);
+    const dw = calls.product(x, dz1, [UNITS, SAMPLES, UNITS], "a");
+    const { y2: after } = forward(calls.evaluate("w - rate * dw", { w: first, rate, dw }));
+    const moves = calls.statistics(calls.evaluate("after - before", { after, before }), [1, SAMPLES, UNITS]).mean;
+    const distance = calls.statistics(calls.evaluate("abs(moves)", { moves }), [1, UNITS, 1]).mean;
+    const moved = calls.evaluate("distance / spread", { distance, spread: calls.statistics(before, ALL).deviation }, { double: true });
+    const bins = (values) => calls.histogram(values, -RANGE, RANGE, 36);
+    const spreads = (values) => calls.statistics(values, [SAMPLES, UNITS, 1]).deviation;
+    return single(await calls.run({ before: bins(before), after: bins(after), moved, was: [spreads(before)], is: [spreads(after)] }));
   };
 }
 
@@ -243,7 +189,7 @@ function driftFigure(view) {
     const each = width < 560 ? width : Math.floor((width - 22) / 2);
     const high = 1.06 * share(Math.max(...[found.none, found.layer].flatMap(({ before, after }) => [...before.counts, ...after.counts])));
     panels.replaceChildren(...[["no norm", found.none], ["layer norm", found.layer]].map(([name, result]) => lab.el("div", {}, lab.el("h4", {}, name), driftPanel(each, name, result, high),
-      lab.el("p", { class: "remark" }, `Spread within a sample: ${range(result.was)} before, ${range(result.is)} after. A unit’s mean moved by ${lab.number(result.moved, 2)} standard deviations on average.`))));
+      lab.el("p", { class: "remark" }, `Spread within a sample: ${range(result.was[0])} before, ${range(result.is[0])} after. A unit’s mean moved by ${lab.number(result.moved, 2)} standard deviations on average.`))));
   };
   const ask = lab.latest(async () => {
     step ??= shallow();

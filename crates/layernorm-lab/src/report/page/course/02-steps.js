@@ -1,5 +1,5 @@
-// Chapter steps: the formula on a small table, one step at a time. The engine computes the output; the steps are computed
-// here in f64, to be shown, and compared with the engine's mean, 1/√(σ² + ε) and output.
+// Chapter steps: the formula on a small table, one step at a time. The steps are computed by their formulas in f64, and
+// compared with mean, 1/√(σ² + ε) and output of layer norm in f32.
 const [ROWS, COLUMNS] = [3, 4];
 const X = [[1, 2, 3, 6], [10, 20, 30, 60], [4, 5, 3, 0]];
 const GAIN = [[1, 2, 1, 0.5]];
@@ -18,15 +18,16 @@ const STEPS = [
   ["all", "all", "All steps. Point at a cell, or reach it with Tab and the arrow keys, to see its formula with its numbers."],
 ];
 
-function work(x, gain, bias, eps) {
-  const mean = x.map((row) => row.reduce((sum, value) => sum + value, 0) / COLUMNS);
-  const variance = x.map((row, r) => row.reduce((sum, value) => sum + (value - mean[r]) ** 2, 0) / COLUMNS);
-  const root = variance.map((value) => Math.sqrt(value + eps));
-  const hat = x.map((row, r) => row.map((value) => (value - mean[r]) / root[r]));
-  const scaled = hat.map((row) => row.map((value, c) => value * gain[c]));
-  const output = scaled.map((row) => row.map((value, c) => value + bias[c]));
+function work(calls, x, gain, bias, eps) {
+  const double = true;
+  const { mean, variance } = calls.statistics(x, [ROWS, COLUMNS, 1]);
+  const root = calls.evaluate("sqrt(variance + eps)", { variance, eps }, { double });
+  const hat = calls.evaluate("(x - mean) / root", { x }, { rows: { mean, root }, width: COLUMNS, double });
+  const scaled = calls.evaluate("gain * hat", { hat }, { columns: { gain }, width: COLUMNS, double });
+  const output = calls.evaluate("scaled + bias", { scaled }, { columns: { bias }, width: COLUMNS, double });
   return { mean, variance, root, hat, scaled, output };
 }
+const lines = (values) => Array.from({ length: ROWS }, (_, r) => [...values.subarray(r * COLUMNS, (r + 1) * COLUMNS)]);
 
 // MathML of numbers and names.
 const m = lab.math;
@@ -72,7 +73,7 @@ const KINDS = {
     used: [["gain", 0, c], ["hat", r, c]],
   }),
   output: (at, r, c) => ({
-    words: `Output: plus β of ${UNIT_NAMES[c]}. The value in the table is the engine’s.`,
+    words: `Output: plus β of ${UNIT_NAMES[c]}. The value in the table is that of the library’s layer norm.`,
     formula: row(pair(mi("y"), r, c), mo("="), mn(at.scaled[r][c]), mo("+"), closed(at.bias[c]), mo("="), mn(at.output[r][c])),
     used: [["scaled", r, c], ["bias", 0, c]],
   }),
@@ -125,7 +126,7 @@ function tableFigure(view) {
       table.show((r, c) => (open(kind) ? lab.fixed(values[kind][r][c]) : null), () => (AT_STEP[kind] === Number(now()) ? "fresh" : ""));
       blocks[kind]?.classList.toggle("waiting", !open(kind));
     }
-    agree.replaceChildren("The steps are computed on this page in 64 bits, y by the engine in 32 bits. Largest difference in μ, 1/√(σ² + ε) and y: ", lab.el("b", {}, lab.number(found.apart, 2)), ".");
+    agree.replaceChildren("The steps are computed in 64 bits, y by the library’s layer norm in 32 bits. Largest difference in μ, 1/√(σ² + ε) and y: ", lab.el("b", {}, lab.number(found.apart, 2)), ".");
     mark();
   }
   // The explanation of a cell, and the cells that it uses.
@@ -140,11 +141,14 @@ function tableFigure(view) {
   }
   const ask = lab.latest(async () => {
     const at = { x: x.value.map((line) => [...line]), gain: [...gain.value[0]], bias: [...bias.value[0]], eps: Number(eps.value) };
-    const result = await lab.compute("norm", { kind: "layer", x: Float32Array.from(at.x.flat()), shape: [ROWS, COLUMNS], gain: Float32Array.from(at.gain), bias: Float32Array.from(at.bias), eps: at.eps });
-    const steps = work(at.x, at.gain, at.bias, at.eps);
-    const engine = at.x.map((_, r) => Array.from(result.y.slice(r * COLUMNS, (r + 1) * COLUMNS)));
-    const apart = Math.max(...steps.mean.map((value, r) => Math.abs(value - result.mean[r])), ...steps.root.map((value, r) => Math.abs(1 / value - result.rstd[r])), ...steps.output.flat().map((value, at) => Math.abs(value - result.y[at])));
-    return { ...at, ...steps, engine, apart };
+    const calls = lab.calls();
+    const { y, mean, rstd } = calls.norm({ kind: "layer", x: Float32Array.from(at.x.flat()), shape: [ROWS, COLUMNS], gain: Float32Array.from(at.gain), bias: Float32Array.from(at.bias), eps: at.eps });
+    const steps = work(calls, Float64Array.from(at.x.flat()), Float64Array.from(at.gain), Float64Array.from(at.bias), at.eps);
+    const apart = (formula, a, b, count) => calls.statistics(calls.evaluate(formula, { a, b }, { double: true }), [1, count, 1]).most;
+    const made = await calls.run({ ...steps, engine: y, apart: [apart("abs(a - b)", steps.mean, mean, ROWS), apart("abs(1 / a - b)", steps.root, rstd, ROWS), apart("abs(a - b)", steps.output, y, ROWS * COLUMNS)] });
+    const tables = Object.fromEntries(["hat", "scaled", "output", "engine"].map((name) => [name, lines(made[name])]));
+    const columns = Object.fromEntries(["mean", "variance", "root"].map((name) => [name, [...made[name]]]));
+    return { ...at, ...columns, ...tables, apart: Math.max(...made.apart.map(([value]) => value)) };
   }, (result) => { found = result; shown.x = result.x; trouble.clear(); show(); }, trouble.show);
 
   return {
@@ -161,7 +165,7 @@ function tableFigure(view) {
       if (drawn) ask();
     },
     table: () => ({
-      columns: ["sample", "unit", "x", "μ", "σ²", "√(σ² + ε)", "x̂", "γ x̂", "y", "y of the engine"],
+      columns: ["sample", "unit", "x", "μ", "σ²", "√(σ² + ε)", "x̂", "γ x̂", "y", "y of layer norm"],
       rows: found ? found.x.flatMap((line, r) => line.map((value, c) => [r + 1, c + 1, value, found.mean[r], found.variance[r], found.root[r], found.hat[r][c], found.scaled[r][c], found.output[r][c], found.engine[r][c]])) : [],
     }),
   };

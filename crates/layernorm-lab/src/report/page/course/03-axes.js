@@ -21,7 +21,7 @@ function bothFigure(view) {
   const trouble = lab.trouble();
   const explain = lab.el("div", { class: "explain", "aria-live": "polite" });
   const moves = lab.el("div", { class: "axes-moved", "aria-live": "polite" });
-  let found = null; // { count, x, layer: { y, mean, rstd }, batch: the same }
+  let found = null; // { count, x, layer: { y, mean, root }, batch: the same }
   let before = null; // the same, when the edited cell got the focus
   let edited = null; // the edited cell
   let asked = ["layer", 0, 0]; // an output, or ["x", r, c]
@@ -74,15 +74,14 @@ function bothFigure(view) {
       explain.replaceChildren(lab.el("p", {}, `${SAMPLE_NAMES[r]}, ${UNIT_NAMES[c]}, is used by ${lab.count(COLUMNS, "output")} of layer norm (its row) and ${lab.count(found.count, "output")} of batch norm (its column). They are outlined.`));
       return;
     }
-    const { mean, rstd } = found[from];
+    const { mean, root } = found[from];
     const group = from === "layer" ? r : c;
     const numbers = from === "layer" ? `the ${COLUMNS} units of sample ${r + 1}` : found.count === 1 ? `the only number of unit ${c + 1}` : `unit ${c + 1} of all ${found.count} samples`;
-    const root = 1 / rstd[group];
     explain.replaceChildren(
       lab.el("p", {}, lab.el("strong", {}, from === "layer" ? "Layer norm" : "Batch norm"), `, sample ${r + 1}, unit ${c + 1}: mean and variance of ${numbers}${from === "batch" && found.count === 1 ? ". It is its own mean." : ", outlined above."}`),
       lab.el("div", { class: "sum", tabindex: "0", role: "region", "aria-label": "Formula with numbers" }, m("math", { display: "block" },
         m("mfrac", {}, m("mrow", {}, m("mi", {}, "x"), mo("−"), m("mi", {}, "μ")), m("msqrt", {}, m("msup", {}, m("mi", {}, "σ"), m("mn", {}, "2")), mo("+"), m("mi", {}, "ε"))), mo("="),
-        m("mfrac", {}, m("mrow", {}, mn(found.x[r][c]), mo("−"), closed(mean[group])), mn(root)), mo("="), mn(value(found, from, r, c)))));
+        m("mfrac", {}, m("mrow", {}, mn(found.x[r][c]), mo("−"), closed(mean[group])), mn(root[group])), mo("="), mn(value(found, from, r, c)))));
   }
 
   function tellMoves() {
@@ -103,8 +102,12 @@ function bothFigure(view) {
     const count = Number(size.value);
     const x = input.value.slice(0, count).map((line) => [...line]);
     const options = { x: Float32Array.from(x.flat()), shape: [count, COLUMNS], eps: EPS };
-    const [layer, batch] = await lab.compute([["norm", { kind: "layer", ...options }], ["norm", { kind: "batch", ...options }]]);
-    return { count, x, layer, batch };
+    const calls = lab.calls();
+    const [layer, batch] = ["layer", "batch"].map((kind) => {
+      const { y, mean, rstd } = calls.norm({ kind, ...options });
+      return { y, mean, root: calls.evaluate("1 / rstd", { rstd }) };
+    });
+    return { count, x, ...(await calls.run({ layer, batch })) };
   }, (result) => {
     found = result;
     state.batch = result.count;
@@ -143,16 +146,16 @@ const INVERT = {
   rows: (image, at) => image === 0 && Math.floor(at / SIDE) % 2 === 0,
   columns: (image, at) => image === 0 && (at % SIDE) % 2 === 0,
 };
-const total = (values) => values.reduce((sum, value) => sum + value, 0);
-const over = (value, sum) => (sum === 0 ? 0 : value / sum);
 
-// The first image after a step.
+// The first image after a step; `all` are the images, one after another.
 const PREPARE = {
-  rows: ([first]) => first.map((value, at) => over(value, total(first.slice(at - (at % SIDE), at - (at % SIDE) + SIDE)))),
-  image: ([first]) => first.map((value) => over(value, total(first))),
-  mean: (images) => images[0].map((value, at) => value - total(images.map((image) => image[at])) / images.length),
-  threshold: ([first]) => first.map((value) => (value >= THRESHOLD ? 1 : 0)),
+  rows: (calls, first) => over(calls, first, SIDE),
+  image: (calls, first) => over(calls, first, PIXELS),
+  mean: (calls, first, all) => calls.evaluate("x - mean", { x: first, mean: calls.statistics(all, [1, IMAGES, PIXELS]).mean }),
+  threshold: (calls, first) => calls.evaluate(`x >= ${THRESHOLD}`, { x: first }),
 };
+// Divides parts by their sums. A blank part stays blank: the sum of any other is at least 1/15, a level of gray.
+const over = (calls, x, width) => calls.evaluate("x / max(sum, 0.01)", { x }, { rows: { sum: calls.statistics(x, [PIXELS / width, width, 1]).sum }, width });
 
 // A picture of 14 × 14 numbers relative to `most`; blue is negative. `covered` pixels are grey.
 function picture(label, values, most, covered = () => false) {
@@ -177,8 +180,7 @@ function digitsFigure(view) {
   const panel = (name, svg) => lab.el("div", {}, svg, lab.el("p", { class: "remark" }, name));
   function show() {
     if (!found || !width) return;
-    const { input, after, touched, change, moved, kind } = found;
-    const most = Math.max(...after.map(Math.abs), 1e-9);
+    const { input, after, most, touched, change, moved, kind } = found;
     panels.replaceChildren(panel("Input", picture("The digit, as it goes in", input, 1)), panel("Result", picture("The digit after the step", after, most)),
       panel(kind === "rows" || kind === "columns" ? "What moved (grey: inverted)" : "What moved", picture("The pixels of the result that moved without being inverted", change, Math.max(moved, 1e-9), touched)));
     said.textContent = kind === "nothing" ? "Invert something and see whether the other pixels of this digit move." : moved === 0 ? "No other pixel of this digit moved." : `Other pixels of this digit moved, by up to ${lab.number(moved, 2)}.`;
@@ -186,14 +188,21 @@ function digitsFigure(view) {
   const ask = lab.latest(async () => {
     if (!images) {
       const { x } = await lab.compute("digits");
-      images = Array.from({ length: IMAGES }, (_, n) => Array.from(x.subarray(n * PIXELS, (n + 1) * PIXELS)));
+      images = x.slice(0, IMAGES * PIXELS);
     }
-    const inverts = INVERT[invert.value];
-    const changed = images.map((image, n) => image.map((value, at) => (inverts(n, at) ? 1 - value : value)));
-    const [before, after] = [images, changed].map(PREPARE[step.value]);
-    const touched = (at) => inverts(0, at);
-    const change = after.map((value, at) => (touched(at) ? 0 : Math.abs(value - before[at])));
-    return { kind: invert.value, input: changed[0], before, after, touched, change, moved: Math.max(...change) };
+    const kind = invert.value;
+    const touched = (at) => INVERT[kind](0, at);
+    const marks = Float32Array.from(images, (_, at) => (INVERT[kind](Math.floor(at / PIXELS), at % PIXELS) ? 1 : 0));
+    const calls = lab.calls();
+    const inverted = (x, mark) => calls.evaluate("mark * (1 - x) + (1 - mark) * x", { x, mark });
+    const [first, mark] = [images, marks].map((all) => all.subarray(0, PIXELS));
+    const input = inverted(first, mark);
+    const before = PREPARE[step.value](calls, first, images);
+    const after = PREPARE[step.value](calls, input, inverted(images, marks));
+    const change = calls.evaluate("(1 - mark) * abs(after - before)", { mark, after, before });
+    const most = (x) => calls.statistics(x, [1, PIXELS, 1]).most;
+    const result = await calls.run({ input, before, after, change, moved: most(change), most: most(calls.evaluate("abs(after)", { after })) });
+    return { ...result, kind, touched, moved: result.moved[0], most: Math.max(result.most[0], 1e-9) };
   }, (result) => { found = result; trouble.clear(); show(); }, trouble.show);
   return {
     parts: [lab.controls(step.node, invert.node), trouble.node, panels, said],
@@ -207,7 +216,7 @@ function digitsFigure(view) {
       invert.restore();
       if (width) ask();
     },
-    table: () => ({ columns: ["row", "column", "input", "result", "result before inverting"], rows: found ? found.input.map((value, at) => [Math.floor(at / SIDE) + 1, (at % SIDE) + 1, value, found.after[at], found.before[at]]) : [] }),
+    table: () => ({ columns: ["row", "column", "input", "result", "result before inverting"], rows: found ? Array.from(found.input, (value, at) => [Math.floor(at / SIDE) + 1, (at % SIDE) + 1, value, found.after[at], found.before[at]]) : [] }),
   };
 }
 

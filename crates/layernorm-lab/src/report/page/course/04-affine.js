@@ -4,33 +4,25 @@ const DEFAULT_EPS = 1e-5;
 const ROWS = [{ name: "row A", mean: 2.4, deviation: 0.5 }, { name: "row B", mean: -2, deviation: 1.2 }, { name: "row C", mean: 0.6, deviation: 0.3 }];
 const UNDONE = 0.01; // a largest |y − x| below this counts as undone
 
-function statistics(values) {
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  return { mean, deviation: Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length) };
-}
-
-// Values with mean 0 and standard deviation 1 in f64, whatever `draw` returns.
-function standard(count, draw) {
-  const values = Array.from({ length: count }, draw);
-  const { mean, deviation } = statistics(values);
-  return values.map((value) => (value - mean) / deviation);
+// Rows with mean 0 and standard deviation 1.
+function standard(calls, x, size) {
+  const { mean, deviation } = calls.statistics(x, [x.length / size, size, 1]);
+  return calls.evaluate("(x - mean) / deviation", { x }, { rows: { mean, deviation }, width: size, double: true });
 }
 
 // Three shapes, so that one can see that the norm keeps the shape: a bell, a slope and a box.
 function sampleRows() {
   const random = lab.random(4);
   const shapes = [() => lab.clamp(random.normal(), -2.4, 2.4), () => random.uniform() ** 2, () => random.uniform()];
-  return Float32Array.from(ROWS.flatMap(({ mean, deviation }, row) => standard(SIZE, shapes[row]).map((value) => mean + deviation * value)));
+  return Float64Array.from(shapes.flatMap((shape) => Array.from({ length: SIZE }, shape)));
 }
-
-const rowOf = (values, row) => [...values.subarray(row * SIZE, (row + 1) * SIZE)];
-const largest = (a, b) => a.reduce((most, value, at) => Math.max(most, Math.abs(value - b[at])), 0);
+const given = (name) => Float64Array.from(ROWS, (row) => row[name]);
 
 // What the exercise about row C looks at.
 let undoing = null;
 
 function makeAffine(view) {
-  const x = sampleRows();
+  const drawn = sampleRows();
   const RANGE = [-8, 8];
   const BINS = 64;
   const TALLEST = 84; // values in a bin, with room for a name above it
@@ -48,11 +40,22 @@ function makeAffine(view) {
     lab.el("thead", {}, lab.el("tr", {}, ["", "μ of x", "σ of x", "mean of y", "std of y", "largest |y − x|"].map((text) => lab.el(text ? "th" : "td", { scope: text ? "col" : null }, text)))), body)));
 
   const ask = lab.latest(
-    () => lab.compute("norm", { kind: "layer", x, shape: [ROWS.length, SIZE], gain: new Float32Array(SIZE).fill(gain.value), bias: new Float32Array(SIZE).fill(bias.value), eps: DEFAULT_EPS }),
-    ({ y }) => {
+    async () => {
+      const calls = lab.calls();
+      const x = calls.evaluate("mean + deviation * x", { x: standard(calls, drawn, SIZE) }, { rows: { mean: given("mean"), deviation: given("deviation") }, width: SIZE });
+      const { y } = calls.norm({ kind: "layer", x, shape: [ROWS.length, SIZE], gain: new Float32Array(SIZE).fill(gain.value), bias: new Float32Array(SIZE).fill(bias.value), eps: DEFAULT_EPS });
+      const rows = (values) => calls.statistics(values, [ROWS.length, SIZE, 1]);
+      const [before, after] = [x, y].map((values) => { const { mean, deviation } = rows(values); return { mean, deviation }; });
+      const made = await calls.run({ x, y, before, after, error: rows(calls.evaluate("abs(y - x)", { x, y })).most });
+      const counting = lab.calls();
+      const counts = (values, row) => counting.histogram(values.slice(row * SIZE, (row + 1) * SIZE), ...RANGE, BINS);
+      const histograms = await counting.run(ROWS.map((_, row) => ({ from: counts(made.x, row), to: counts(made.y, row) })));
+      return { ...made, histograms };
+    },
+    ({ before, after, error, histograms }) => {
       found = ROWS.map(({ name }, row) => {
-        const [from, to] = [rowOf(x, row), rowOf(y, row)];
-        return { name, from, to, before: statistics(from), after: statistics(to), error: largest(from, to) };
+        const of = ({ mean, deviation }) => ({ mean: mean[row], deviation: deviation[row] });
+        return { name, ...histograms[row], before: of(before), after: of(after), error: error[row] };
       });
       trouble.clear();
       paint();
@@ -61,10 +64,9 @@ function makeAffine(view) {
   undoing = () => ({ gain: gain.value, bias: bias.value, target: ROWS[2], error: found?.[2].error ?? Infinity });
 
   function panel(heading, pick, panelWidth) {
-    const counts = found.map((row) => lab.histogram(row[pick], ...RANGE, BINS));
     const plot = lab.plot({ width: panelWidth, height: 210, x: { axis: { label: "value" }, domain: RANGE }, y: { axis: { label: "values per bin" }, domain: [0, TALLEST] },
       label: `${heading}. ${found.map((row) => { const { mean, deviation } = pick === "from" ? row.before : row.after; return `${row.name}: mean ${lab.number(mean, 3)}, standard deviation ${lab.number(deviation, 3)}`; }).join("; ")}` });
-    counts.forEach(({ edges, counts: heights }, row) => {
+    found.forEach(({ [pick]: { edges, counts: heights } }, row) => {
       if (!legend.shown(row)) return;
       const used = heights.map((_, at) => at).filter((at) => heights[at] > 0);
       const ground = plot.y.at(0);
@@ -110,10 +112,8 @@ function makeAffine(view) {
 function makeEpsilon(view) {
   const COUNT = 16;
   const random = lab.random(11);
-  const base = standard(COUNT, random.normal);
+  const drawn = Float64Array.from({ length: COUNT }, random.normal);
   const curve = Array.from({ length: 73 }, (_, at) => 10 ** (-6 + at / 12));
-  const scaled = (deviations) => Float32Array.from(deviations.flatMap((deviation) => base.map((value) => value * deviation)));
-  const deviationsOf = (y) => Array.from({ length: y.length / COUNT }, (_, row) => statistics([...y.subarray(row * COUNT, (row + 1) * COUNT)]).deviation);
   let width = 0;
   let found = null;
   let plot = null;
@@ -126,10 +126,16 @@ function makeEpsilon(view) {
   const ask = lab.latest(
     async () => {
       const here = { sigma: spread.value, eps: eps.value };
-      const call = (deviations, each) => ["norm", { kind: "layer", x: scaled(deviations), shape: [deviations.length, COUNT], eps: each }];
-      const [now, usual] = await lab.compute([call([...curve, here.sigma], here.eps), call(curve, DEFAULT_EPS)]);
-      const measured = deviationsOf(now.y);
-      return { ...here, now: measured.at(-1), measured: measured.slice(0, -1), usual: deviationsOf(usual.y) };
+      const calls = lab.calls();
+      const base = standard(calls, drawn, COUNT);
+      const measured = (deviations, eps) => {
+        const x = calls.evaluate("deviation * x", {}, { rows: { deviation: Float64Array.from(deviations) }, columns: { x: base }, width: COUNT });
+        const shape = [deviations.length, COUNT];
+        return calls.statistics(calls.norm({ kind: "layer", x, shape, eps }).y, [...shape, 1]).deviation;
+      };
+      const formula = (text) => calls.evaluate(text, here, { double: true });
+      const made = await calls.run({ now: measured([...curve, here.sigma], here.eps), usual: measured(curve, DEFAULT_EPS), square: formula("sigma * sigma"), root: formula("sqrt(eps)"), predicted: formula("sigma / sqrt(sigma * sigma + eps)") });
+      return { ...here, now: made.now.at(-1), measured: made.now.subarray(0, -1), usual: made.usual, square: made.square[0], root: made.root[0], predicted: made.predicted[0] };
     },
     (result) => {
       found = result;
@@ -144,8 +150,7 @@ function makeEpsilon(view) {
   }
   function paint() {
     if (!width || !found) return;
-    const { sigma, eps: e, now, measured, usual } = found;
-    const root = Math.sqrt(e);
+    const { sigma, eps: e, now, measured, usual, square, root, predicted } = found;
     plot = lab.plot({ width, height: lab.clamp(Math.round(width * 0.42), 220, 320), x: { axis: { label: "σ of the row", log: true }, domain: [1e-6, 1] }, y: { axis: { label: "std of the output", low: 0 }, domain: [0, 1.08] }, top: 14,
       label: `Standard deviation of the normalized row against that of the row, for ε = ${lab.number(e, 2)}. At σ = ${lab.number(sigma, 3)} it is ${lab.number(now, 3)}.` });
     const line = (values) => lab.path(curve.map((value, at) => [plot.x.at(value), plot.y.at(values[at])]));
@@ -172,7 +177,7 @@ function makeEpsilon(view) {
       plot.svg.addEventListener("pointermove", move);
     }
     const item = (name, value) => lab.el("span", {}, `${name} `, lab.el("b", {}, value));
-    readout.replaceChildren(item("σ²", lab.number(sigma ** 2, 3)), item("√ε", lab.number(root, 3)), item("std of the output, measured", lab.number(now, 4)), item("by the formula", lab.number(sigma / Math.sqrt(sigma ** 2 + e), 4)));
+    readout.replaceChildren(item("σ²", lab.number(square, 3)), item("√ε", lab.number(root, 3)), item("std of the output, measured", lab.number(now, 4)), item("by the formula", lab.number(predicted, 4)));
   }
   return {
     parts: [lab.controls(spread.node, eps.node), holder, readout, trouble.node],

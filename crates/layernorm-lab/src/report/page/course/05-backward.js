@@ -7,6 +7,7 @@ const BEST = 2 ** -7; // step of the differences in units of the standard deviat
 const EPS = 1e-5;
 
 const floats = (values) => Float32Array.from(values);
+const doubles = (values) => Float64Array.from(values);
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 const dot = (a, b) => a.reduce((sum, value, at) => sum + value * b[at], 0);
 const greatest = (values) => Math.max(...[...values].map(Math.abs));
@@ -34,8 +35,21 @@ function makeGradient(view) {
       const [x, dy, gain] = numbers.value.map((row) => [...row]);
       const each = Number(eps.value);
       const shape = [1, N];
-      const [norm, back] = await lab.compute([["norm", { kind: "layer", x: floats(x), shape, eps: each }], ["normBackward", { kind: "layer", x: floats(x), dy: floats(dy), gain: floats(gain), shape, eps: each }]]);
-      return { x, dy, gain, eps: each, xhat: [...norm.y], rstd: norm.rstd[0], dx: [...back.dx], dgain: [...back.dgain], dbias: [...back.dbias] };
+      const calls = lab.calls();
+      const { y: xhat, rstd } = calls.norm({ kind: "layer", x: floats(x), shape, eps: each });
+      const { dx, dgain, dbias } = calls.normBackward({ kind: "layer", x: floats(x), dy: floats(dy), gain: floats(gain), shape, eps: each });
+      const evaluate = (formula, values, rows = {}) => calls.evaluate(formula, values, { rows, width: N, double: true });
+      const over = (values) => calls.statistics(values, [1, N, 1]);
+      const dxhat = evaluate("dy * gain", { dy: doubles(dy), gain: doubles(gain) });
+      const along1 = over(dxhat).mean;
+      const alongX = over(evaluate("d * xhat", { d: dxhat, xhat })).mean;
+      const centred = evaluate("d - along1", { d: dxhat }, { along1 });
+      const rest = evaluate("d - xhat * alongX", { d: centred, xhat }, { alongX });
+      const sums = Object.fromEntries(Object.entries({ dxhat, centred, rest, dx }).map(([name, values]) => [name, [over(values).sum, over(evaluate("d * xhat", { d: values, xhat })).sum]]));
+      const made = await calls.run({ xhat, rstd, dx, dgain, dbias, dxhat, along1, alongX, centred, rest, sums, along: evaluate("xhat * alongX", { xhat }, { alongX }), remains: evaluate("eps * rstd * rstd", { eps: each, rstd }) });
+      const lists = Object.fromEntries(["xhat", "dx", "dgain", "dbias", "dxhat", "centred", "rest", "along"].map((name) => [name, [...made[name]]]));
+      const single = Object.fromEntries(["rstd", "along1", "alongX", "remains"].map((name) => [name, made[name][0]]));
+      return { x, dy, gain, eps: each, sums: made.sums, ...lists, ...single };
     },
     (result) => {
       if (!result.dx.every(lab.isNumber) || !lab.isNumber(result.rstd)) {
@@ -48,19 +62,14 @@ function makeGradient(view) {
         return;
       }
       trouble.clear();
-      const dxhat = result.dy.map((value, at) => value * result.gain[at]);
-      const along1 = mean(dxhat);
-      const alongX = mean(dxhat.map((value, at) => value * result.xhat[at]));
-      const centred = dxhat.map((value) => value - along1);
-      const rest = centred.map((value, at) => value - result.xhat[at] * alongX);
-      found = { ...result, dxhat, along1, alongX, centred, rest };
+      found = result;
       paint();
     },
     trouble.show);
   silent = () => found;
 
-  function panel({ heading, values, before = null, removed = null, colour, domain, label }, each) {
-    const plot = lab.plot({ width: each, height: 180, x: { axis: { label }, names: PLACES }, y: { axis: { label: "" }, domain }, bare: true, label: `${heading}: ${values.map((value) => lab.number(value, 3)).join(", ")}. Sum ${shown(clean(mean(values) * N))}, sum of products with x̂ ${shown(clean(dot(values, found.xhat)))}.` });
+  function panel({ heading, values, sums: [[sum], [along]], before = null, removed = null, colour, domain, label }, each) {
+    const plot = lab.plot({ width: each, height: 180, x: { axis: { label }, names: PLACES }, y: { axis: { label: "" }, domain }, bare: true, label: `${heading}: ${values.map((value) => lab.number(value, 3)).join(", ")}. Sum ${shown(clean(sum))}, sum of products with x̂ ${shown(clean(along))}.` });
     const half = plot.x.step * 0.34;
     const zero = plot.y.at(0);
     values.forEach((value, at) => {
@@ -71,34 +80,33 @@ function makeGradient(view) {
     });
     plot.marks.append(lab.svg("path", { class: "baseline", d: `M${plot.left},${zero}H${plot.right}` }));
     const item = (name, value) => [`${name}: `, lab.el("b", {}, shown(clean(value)))];
-    return lab.el("div", {}, lab.el("h4", {}, heading), plot.svg, lab.el("p", {}, item("sum", mean(values) * N), lab.el("br", {}), item("sum of products with x̂", dot(values, found.xhat))));
+    return lab.el("div", {}, lab.el("h4", {}, heading), plot.svg, lab.el("p", {}, item("sum", sum), lab.el("br", {}), item("sum of products with x̂", along)));
   }
   // Sums of four 32-bit numbers: what is below their rounding is zero.
   const clean = (value) => (Math.abs(value) <= 16 * UNIT * Math.max(greatest(found.dxhat), found.rstd * greatest(found.dxhat)) ? 0 : value);
   function paint() {
     if (!width || !found) return;
-    const { dxhat, centred, rest, dx, xhat, rstd, along1, alongX } = found;
+    const { dxhat, centred, rest, dx, xhat, rstd, along1, along, remains } = found;
     const columns = width >= 640 ? 4 : 2;
     panels.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
     const each = Math.floor((width - (columns - 1) * 17) / columns);
-    const domain = lab.domain({}, [...dxhat, ...centred, ...rest, along1, ...xhat.map((value) => value * alongX)], { zero: true, pad: 0.08 });
+    const domain = lab.domain({}, [...dxhat, ...centred, ...rest, along1, ...along], { zero: true, pad: 0.08 });
     // A round number for dx, so that its axis has ticks; rounding errors do not fill it.
     const most = Math.max(greatest(dx), 1e-3 * rstd * greatest(dxhat)) || 1;
     const round = 10 ** Math.floor(Math.log10(most));
     const limit = round * [1, 2, 5, 10].find((each) => each * round >= most * 0.999);
     const last = [-limit, limit];
     panels.replaceChildren(...[
-      { heading: "1. dx̂ = γ · dy", values: dxhat, removed: dxhat.map(() => along1), colour: "var(--c6)", domain },
-      { heading: "2. minus mean(dx̂)", values: centred, before: dxhat, removed: xhat.map((value) => value * alongX), colour: "color-mix(in oklab, var(--c0) 55%, var(--paper))", domain },
-      { heading: "3. minus x̂ · mean(dx̂ · x̂)", values: rest, before: centred, colour: "color-mix(in oklab, var(--c0) 55%, var(--paper))", domain },
-      { heading: `4. times rstd (${lab.number(rstd, 3)}): dx`, values: dx, colour: "var(--c0)", domain: last },
+      { heading: "1. dx̂ = γ · dy", values: dxhat, sums: found.sums.dxhat, removed: dxhat.map(() => along1), colour: "var(--c6)", domain },
+      { heading: "2. minus mean(dx̂)", values: centred, sums: found.sums.centred, before: dxhat, removed: along, colour: "color-mix(in oklab, var(--c0) 55%, var(--paper))", domain },
+      { heading: "3. minus x̂ · mean(dx̂ · x̂)", values: rest, sums: found.sums.rest, before: centred, colour: "color-mix(in oklab, var(--c0) 55%, var(--paper))", domain },
+      { heading: `4. times rstd (${lab.number(rstd, 3)}): dx`, values: dx, sums: found.sums.dx, colour: "var(--c0)", domain: last },
     ].map((one) => panel({ label: "", ...one }, each)));
     const row = (name, values) => lab.el("tr", {}, lab.el("th", { scope: "row" }, name), values.map((value) => lab.el("td", {}, shown(clean(value)))));
     body.replaceChildren(row("x̂", xhat), row("dx", dx), row("dγ", found.dgain), row("dβ", found.dbias));
-    const remains = found.eps * rstd ** 2;
     sums.replaceChildren(
-      lab.el("span", {}, "Σ dx = ", lab.el("b", {}, shown(clean(mean(dx) * N)))),
-      lab.el("span", {}, "Σ dx · x̂ = ", lab.el("b", {}, shown(clean(dot(dx, xhat))))),
+      lab.el("span", {}, "Σ dx = ", lab.el("b", {}, shown(clean(found.sums.dx[0][0])))),
+      lab.el("span", {}, "Σ dx · x̂ = ", lab.el("b", {}, shown(clean(found.sums.dx[1][0])))),
       lab.el("span", {}, found.eps ? `share of the x̂ component that remains: ε/(σ² + ε) = ${lab.number(remains, 3)}` : "nothing of the x̂ component remains"));
   }
   return {
@@ -107,7 +115,7 @@ function makeGradient(view) {
         key(lab.svg("path", { class: "gradient-removed", d: "M2,6h18" }), "removed in the next step"),
         key(lab.svg("rect", { class: "gradient-before", x: 5, y: 1, width: 12, height: 10 }), "before this step")),
       panels, lab.el("div", { class: "gradient-result" }, lab.wide("Results", lab.el("table", {}, lab.el("thead", {}, lab.el("tr", {}, lab.el("td", {}), PLACES.map((text) => lab.el("th", { scope: "col" }, text)))), body))), sums],
-    notes: ["x̂, rstd, dx, dγ and dβ come from the engine. Sums below the rounding of 32-bit numbers are shown as 0."],
+    notes: ["x̂, rstd, dx, dγ and dβ are those of the library’s layer norm; the steps between them follow the formula. Sums below the rounding of 32-bit numbers are shown as 0."],
     draw(to) {
       width = to;
       if (found) paint();
@@ -129,8 +137,11 @@ function makeGradient(view) {
 // both rows, divided by the step; truncation: Richardson's estimate, a third of the difference from the double step.
 async function differences({ x, dy, gain }, factors) {
   const points = [...floats(x)];
-  const m = mean(points);
-  const scale = Math.sqrt(mean(points.map((value) => (value - m) ** 2)) + EPS);
+  const double = true;
+  const first = lab.calls();
+  const { mean: middle, variance } = first.statistics(doubles(points), [1, N, 1]);
+  const of = await first.run({ middle, scale: first.evaluate("sqrt(variance + eps)", { variance, eps: EPS }, { double }) });
+  const [m, scale] = [of.middle[0], of.scale[0]];
   const steps = factors.flatMap((factor) => [factor * scale, 2 * factor * scale]);
   const rows = [];
   const widths = [];
@@ -140,19 +151,25 @@ async function differences({ x, dy, gain }, factors) {
       widths.push(up - down);
       rows.push(...points.map((value, at) => (at === j ? up : value)), ...points.map((value, at) => (at === j ? down : value)));
     }
-  const [norm, back] = await lab.compute([
-    ["norm", { kind: "layer", x: floats(rows), gain: floats(gain), shape: [rows.length / N, N], eps: EPS }],
-    ["normBackward", { kind: "layer", x: floats(points), dy: floats(dy), gain: floats(gain), shape: [1, N], eps: EPS }]]);
-  const loss = Array.from({ length: rows.length / N }, (_, row) => dot(dy, [...norm.y.subarray(row * N, (row + 1) * N)]));
-  const slope = widths.map((wide, at) => (wide > 0 ? (loss[2 * at] - loss[2 * at + 1]) / wide : NaN));
-  const noise = dot(dy.map((value, at) => Math.abs(value * gain[at])), points.map((value) => (greatest(points) + 3 * Math.abs(value - m)) / scale)) * UNIT;
+  const calls = lab.calls();
+  const count = rows.length / N;
+  const { y } = calls.norm({ kind: "layer", x: floats(rows), gain: floats(gain), shape: [count, N], eps: EPS });
+  const { dx } = calls.normBackward({ kind: "layer", x: floats(points), dy: floats(dy), gain: floats(gain), shape: [1, N], eps: EPS });
+  const loss = calls.statistics(calls.evaluate("dy * y", { y }, { columns: { dy: doubles(dy) }, width: N, double }), [count, N, 1]).sum;
+  // Of pairs of lines, the first minus the second.
+  const apart = (values, shape) => calls.statistics(calls.evaluate("sign * x", { x: values }, { rows: { sign: Float64Array.from({ length: 2 * shape[0] }, (_, at) => (at % 2 ? -1 : 1)) }, width: shape[2], double }), shape).sum;
+  const slope = calls.evaluate("change / width", { change: apart(loss, [count / 2, 2, 1]), width: doubles(widths) }, { double });
+  const noise = calls.statistics(calls.evaluate("unit * abs(dy * gain) * (largest + 3 * abs(x - m)) / scale", { unit: UNIT, dy: doubles(dy), gain: doubles(gain), largest: greatest(points), x: doubles(points), m, scale }, { double }), [1, N, 1]).sum;
+  const wide = { rows: { noise }, width: factors.length, double };
+  const rounding = calls.evaluate("2 * noise / h", { h: doubles(factors.map((factor) => factor * scale)) }, wide);
+  const tolerance = calls.evaluate("rounding + 2 * abs(change) / 3", { change: apart(slope, [factors.length, 2, N]) }, { rows: { rounding }, width: N, double });
+  const gaps = calls.evaluate("abs(slope - dx)", { slope }, { columns: { dx }, width: N, double });
+  const made = await calls.run({ dx, slope, rounding, tolerance, gaps, error: calls.statistics(gaps, [2 * factors.length, N, 1]).most });
+  // Each step is followed by the double one.
+  const part = (values, at, stride) => [...values.subarray(stride * at, stride * at + N)];
   return {
-    exact: [...back.dx], scale, mean: m, points,
-    at: factors.map((factor, at) => {
-      const [near, far] = [slope.slice(8 * at, 8 * at + N), slope.slice(8 * at + N, 8 * at + 2 * N)];
-      const rounding = (2 * noise) / (factor * scale);
-      return { h: factor * scale, slope: near, rounding, tolerance: near.map((value, j) => rounding + (2 * Math.abs(value - far[j])) / 3), error: greatest(near.map((value, j) => value - back.dx[j])) };
-    }),
+    exact: [...made.dx], scale, mean: m, points,
+    at: factors.map((factor, at) => ({ h: factor * scale, slope: part(made.slope, at, 2 * N), gaps: part(made.gaps, at, 2 * N), rounding: made.rounding[at], tolerance: part(made.tolerance, at, N), error: made.error[2 * at] })),
   };
 }
 
@@ -242,7 +259,7 @@ function makeDifference(view) {
     readout.replaceChildren(item("h", lab.number(now.h, 3)), item("largest error", lab.number(now.error, 2)), item("tolerance", lab.number(bound(now), 2)));
     result.hidden = !reveal.value;
     body.replaceChildren(...exact.map((value, at) => {
-      const apart = Math.abs(now.slope[at] - value);
+      const apart = now.gaps[at];
       const good = apart <= now.tolerance[at];
       return lab.el("tr", {}, lab.el("th", { scope: "row" }, `dx${"₁₂₃₄"[at]}`), lab.el("td", {}, lab.number(now.slope[at], 6)), lab.el("td", {}, lab.number(value, 6)), lab.el("td", { class: good ? "agrees" : "differs" }, `${good ? "✓ " : "✕ "}${lab.number(apart, 2)}`), lab.el("td", {}, lab.number(now.tolerance[at], 2)));
     }));

@@ -2,46 +2,41 @@
 const [CASES, INPUTS, UNITS] = [6, 4, 5];
 const KINDS = ["batch", "weight", "layer"];
 const NORMS = { batch: "batch norm", weight: "weight norm", layer: "layer norm" };
-// With ε = 0, an invariant output changes only by rounding: a has a relative error of 2⁻²⁴, so the output one of about
-// 2⁻²⁴ · max|a| / σ: at most 5·10⁻⁷ over all k and s of the sliders. What is not invariant changes by at least 0.1.
+// With ε = 0, an invariant output changes only by rounding: weights or data and a have a relative error of 2⁻²⁴, so the output
+// one of about 2⁻²⁴ · max|a| / σ: at most 1.1·10⁻⁶ over all k and s of the sliders. What is not invariant changes by at least 0.1.
 const LIMIT = 1e-4;
 
-const scaled = (matrix, k, only = null) => matrix.map((row, at) => (only === null || only === at ? row.map((value) => value * k) : row));
-const shifted = (matrix, s) => matrix.map((row) => row.map((value) => value + s));
+// All numbers of a matrix × k or + s, or one row × k.
+const scaled = (calls, matrix, k) => calls.evaluate("k * x", { x: matrix, k });
+const shifted = (calls, matrix, s) => calls.evaluate("x + s", { x: matrix, s });
+const firstScaled = (calls, matrix, k) => calls.evaluate("k * x", { x: matrix }, { rows: { k: Float64Array.from({ length: matrix.length / INPUTS }, (_, row) => (row ? 1 : k)) }, width: INPUTS });
 
-// In the order of the paper's table. `only`: the case or unit that is changed.
+// In the order of the paper's table. `unit`, `sample`: the unit or the case that is changed.
 const OPERATIONS = [
-  { id: "weights", text: "All weights × k", by: "k", apply: (x, w, k) => [x, scaled(w, k)] },
-  { id: "recentre", text: "All weights + s", by: "s", apply: (x, w, k, s) => [x, shifted(w, s)] },
-  { id: "unit", text: "Weights of unit 1 × k", by: "k", unit: 0, apply: (x, w, k) => [x, scaled(w, k, 0)] },
-  { id: "data", text: "All data × k", by: "k", apply: (x, w, k) => [scaled(x, k), w] },
-  { id: "offset", text: "All data + s", by: "s", apply: (x, w, k, s) => [shifted(x, s), w] },
-  { id: "case", text: "Case 1 × k", by: "k", sample: 0, apply: (x, w, k) => [scaled(x, k, 0), w] },
+  { id: "weights", text: "All weights × k", by: "k", apply: (calls, x, w, k) => [x, scaled(calls, w, k)] },
+  { id: "recentre", text: "All weights + s", by: "s", apply: (calls, x, w, k, s) => [x, shifted(calls, w, s)] },
+  { id: "unit", text: "Weights of unit 1 × k", by: "k", unit: 0, apply: (calls, x, w, k) => [x, firstScaled(calls, w, k)] },
+  { id: "data", text: "All data × k", by: "k", apply: (calls, x, w, k) => [scaled(calls, x, k), w] },
+  { id: "offset", text: "All data + s", by: "s", apply: (calls, x, w, k, s) => [shifted(calls, x, s), w] },
+  { id: "case", text: "Case 1 × k", by: "k", sample: 0, apply: (calls, x, w, k) => [firstScaled(calls, x, k), w] },
 ];
 const operation = (id) => OPERATIONS.find((one) => one.id === id);
 
 function layer() {
   const random = lab.random(21);
-  const matrix = (rows, columns, make) => Array.from({ length: rows }, () => Array.from({ length: columns }, make));
-  return { x: matrix(CASES, INPUTS, () => 0.6 + random.normal()), w: matrix(UNITS, INPUTS, () => 0.2 + 0.8 * random.normal()) };
+  const matrix = (rows, make) => Float32Array.from({ length: rows * INPUTS }, make);
+  return { x: matrix(CASES, () => 0.6 + random.normal()), w: matrix(UNITS, () => 0.2 + 0.8 * random.normal()) };
 }
 
-const product = (x, w) => Float32Array.from(x.flatMap((row) => w.map((unit) => unit.reduce((sum, value, at) => sum + value * row[at], 0))));
-
-// The calls for the outputs of the three norms; weight norm changes the weights, the others the products.
-function calls(x, w, eps) {
-  const a = product(x, w);
-  return [
-    ["norm", { kind: "batch", x: a, shape: [CASES, UNITS], eps }],
-    ["norm", { kind: "weight", x: Float32Array.from(w.flat()), shape: [UNITS, INPUTS] }],
-    ["norm", { kind: "layer", x: a, shape: [CASES, UNITS], eps }],
-  ];
+// The outputs of the three norms: weight norm changes the weights, the others the products.
+function outputs(calls, x, w, eps) {
+  const product = (weights) => calls.product(x, weights, [CASES, INPUTS, UNITS], "b");
+  const norm = (kind) => calls.norm({ kind, x: product(w), shape: [CASES, UNITS], eps }).y;
+  return { batch: norm("batch"), weight: product(calls.norm({ kind: "weight", x: w, shape: [UNITS, INPUTS] }).y), layer: norm("layer") };
 }
-function outputs(x, [batch, weight, norm]) {
-  const rows = Array.from({ length: UNITS }, (_, unit) => [...weight.y.subarray(unit * INPUTS, (unit + 1) * INPUTS)]);
-  return { batch: batch.y, weight: product(x, rows), layer: norm.y };
-}
-const apart = (a, b) => a.reduce((most, value, at) => Math.max(most, Math.abs(value - b[at])), 0);
+const forKinds = (make) => Object.fromEntries(KINDS.map((kind) => [kind, make(kind)]));
+// The largest change of an output.
+const apart = (calls, a, b) => calls.statistics(calls.evaluate("abs(a - b)", { a, b }), [1, CASES * UNITS, 1]).most;
 
 let state = null; // for the exercises
 
@@ -71,12 +66,13 @@ function makeTable(view) {
   const ask = lab.latest(
     async () => {
       const [k, s, e, now] = [factor.value, shift.value, Number(eps.value), choice.value];
-      const changed = OPERATIONS.map((one) => one.apply(x, w, k, s));
-      const answers = await lab.compute([...calls(x, w, e), ...changed.flatMap(([x1, w1]) => calls(x1, w1, e))]);
-      const before = outputs(x, answers.slice(0, 3));
-      const after = Object.fromEntries(OPERATIONS.map(({ id }, at) => [id, outputs(changed[at][0], answers.slice(3 * at + 3, 3 * at + 6))]));
+      const calls = lab.calls();
+      const before = outputs(calls, x, w, e);
+      const after = Object.fromEntries(OPERATIONS.map((one) => [one.id, outputs(calls, ...one.apply(calls, x, w, k, s), e)]));
+      const changes = Object.fromEntries(OPERATIONS.map(({ id }) => [id, forKinds((kind) => apart(calls, before[kind], after[id][kind]))]));
+      const made = await calls.run({ before, after, changes });
       const idle = Object.fromEntries(OPERATIONS.map(({ id, by }) => [id, by === "k" ? Math.abs(k - 1) < 1e-9 : Math.abs(s) < 1e-9]));
-      return { k, s, eps: e, now, before, after, idle, changes: Object.fromEntries(OPERATIONS.map(({ id }) => [id, Object.fromEntries(KINDS.map((kind) => [kind, apart(before[kind], after[id][kind])]))])) };
+      return { k, s, eps: e, now, ...made, idle, changes: Object.fromEntries(OPERATIONS.map(({ id }) => [id, forKinds((kind) => made.changes[id][kind][0])])) };
     },
     (made) => {
       found = made;
@@ -90,7 +86,7 @@ function makeTable(view) {
   function panel(kind, each) {
     const { id, unit = null, sample = null } = operation(found.now);
     const [before, after, change] = [found.before[kind], found.after[id][kind], found.changes[id][kind]];
-    const most = Math.max(2.4, apart(before, before.map(() => 0)), apart(after, after.map(() => 0))) * 1.06;
+    const most = Math.max(2.4, ...[...before, ...after].map(Math.abs)) * 1.06;
     const plot = lab.plot({ width: each, height: Math.round(lab.clamp(each * 0.95, 190, 240)), x: { axis: { label: "before" }, domain: [-most, most] }, y: { axis: { label: "after" }, domain: [-most, most] }, label: `${NORMS[kind]}, outputs after against before: largest change ${lab.number(change, 2)}` });
     plot.marks.append(lab.svg("path", { class: "blind-diagonal", d: `M${plot.x.at(-most)},${plot.y.at(-most)}L${plot.x.at(most)},${plot.y.at(most)}` }));
     before.forEach((value, at) => {
@@ -127,7 +123,7 @@ function makeTable(view) {
   const key = lab.el("p", { class: "blind-key", hidden: true }, lab.svg("svg", { width: 16, height: 16, viewBox: "-8 -8 16 16", class: "swatch", "aria-hidden": "true" }, lab.svg("path", { class: "blind-changed", d: lab.marker("square", 6) })), keyText);
   return {
     parts: [lab.controls(choice.node, factor.node, shift.node, eps.node), trouble.node, panels, key, table],
-    notes: ["“Invariant” means a largest change below 10⁻⁴. With ε = 0 only rounding to 32 bits is left, about 2⁻²⁴ · max|a|/σ: below 10⁻⁶ for every k and s here. A change that a norm does see is above 0.1. ε belongs to batch and layer norm; weight norm has none."],
+    notes: ["“Invariant” means a largest change below 10⁻⁴. With ε = 0 only rounding to 32 bits is left, about 2⁻²⁴ · max|a|/σ: below 2 · 10⁻⁶ for every k and s here. A change that a norm does see is above 0.1. ε belongs to batch and layer norm; weight norm has none."],
     draw(to) {
       width = to;
       if (found) paint();

@@ -107,8 +107,6 @@ function cellFigure(view) {
 
 // ---- The cell over many steps ----
 
-const rest = () => new Promise((done) => setTimeout(done));
-const SLICE = 8; // milliseconds of products without a pause
 // |a| from which a gate is saturated, as in the study of dynamics: σ is 0.95, or the tanh of the candidate g is.
 const [SATURATED, SATURATED_TANH] = [Math.log(0.95 / 0.05), Math.atanh(0.95)];
 
@@ -116,78 +114,62 @@ const uniforms = lab.random(11);
 const NOISE = Float32Array.from({ length: 200 * BATCH * INPUTS }, () => uniforms.normal());
 const size = ({ shape }) => shape.reduce((product, length) => product * length, 1);
 
-// The same weights for both cells: those of the normalized one, times the scale. Biases are 0, gains 1.
-async function cells(scale) {
+// The same weights for both cells: those of the normalized one. Biases are 0, gains 1. `marks` are 1 at the weights, which the
+// figure scales, and 0 elsewhere.
+let known = null;
+async function cells() {
+  if (known) return known;
   const named = (variant) => ["cellParameters", { kind: "lstm", variant, input: INPUTS, hidden: UNITS, seed: 1 }];
   const [paper, none] = await lab.compute([named("paper"), named("none")]);
-  const part = (name) => { const found = paper.layout.find((one) => one.name === name); return paper.parameters.subarray(found.offset, found.offset + size(found)).map((value) => value * scale); };
-  const weights = { w: part("input_weight"), u: part("recurrent_weight") };
+  const part = ({ parameters, layout }, name) => { const found = layout.find((one) => one.name === name); return parameters.subarray(found.offset, found.offset + size(found)); };
+  const weights = { w: part(paper, "input_weight"), u: part(paper, "recurrent_weight") };
   const make = ({ parameters, layout }, start) => {
-    const filled = start ? parameters.slice() : new Float32Array(parameters.length);
-    for (const [name, values] of [["input_weight", weights.w], ["recurrent_weight", weights.u]]) filled.set(values, layout.find((one) => one.name === name).offset);
-    return filled;
+    const [filled, marks] = [start ? parameters.slice() : new Float32Array(parameters.length), new Float32Array(parameters.length)];
+    for (const [name, values] of [["input_weight", weights.w], ["recurrent_weight", weights.u]]) {
+      part({ parameters: filled, layout }, name).set(values);
+      part({ parameters: marks, layout }, name).fill(1);
+    }
+    return { filled, marks };
   };
-  return { weights, none: make(none, false), paper: make(paper, true) };
+  known = { weights, none: make(none, false), paper: make(paper, true) };
+  return known;
 }
 
-// rows × matrixᵀ, in slices that keep the page responsive.
-async function product(rows, matrix, count, inner, outer) {
-  const made = new Float32Array(count * outer);
-  let since = performance.now();
-  for (let row = 0; row < count; row += 1) {
-    for (let to = 0; to < outer; to += 1) {
-      let sum = 0;
-      for (let from = 0; from < inner; from += 1) sum += rows[row * inner + from] * matrix[to * inner + from];
-      made[row * outer + to] = sum;
-    }
-    if (performance.now() - since < SLICE) continue;
-    await rest();
-    since = performance.now();
-  }
-  return made;
+const LIMITS = Float64Array.from({ length: GATES }, (_, at) => (Math.floor(at / UNITS) === 2 ? SATURATED_TANH : SATURATED));
+
+// Statistics by step: the mean length of h, mean and spread of c, shares in % of saturated gates and states.
+function statistics(calls, { h, c }, a, steps) {
+  const states = [steps, BATCH * UNITS, 1];
+  const percent = (marks, shape) => calls.evaluate("100 * share", { share: calls.statistics(marks, shape).mean }, { double: true });
+  const { mean, deviation: spread } = calls.statistics(c, states);
+  return {
+    length: calls.statistics(calls.statistics(h, [steps * BATCH, UNITS, 1]).length, [steps, BATCH, 1]).mean, mean, spread,
+    high: percent(calls.evaluate("abs(h) > 0.9", { h }), states),
+    flat: percent(calls.evaluate("abs(a) > limit", { a }, { columns: { limit: LIMITS }, width: GATES }), [steps, BATCH * GATES, 1]),
+  };
 }
 
-// Statistics by step: the mean length of h, mean and spread of c, shares of saturated gates and states.
-function statistics({ h, c }, a, steps) {
-  const per = BATCH * UNITS;
-  return Array.from({ length: steps }, (_, step) => {
-    let [length, mean, square, high, flat] = [0, 0, 0, 0, 0];
-    for (let sample = 0; sample < BATCH; sample += 1) {
-      let sum = 0;
-      for (let unit = 0; unit < UNITS; unit += 1) {
-        const at = (step * BATCH + sample) * UNITS + unit;
-        sum += h[at] * h[at];
-        mean += c[at];
-        square += c[at] * c[at];
-        high += Math.abs(h[at]) > 0.9;
-      }
-      length += Math.sqrt(sum);
-    }
-    for (let at = step * BATCH * GATES; at < (step + 1) * BATCH * GATES; at += 1) {
-      const candidate = Math.floor((at % GATES) / UNITS) === 2;
-      flat += Math.abs(a[at]) > (candidate ? SATURATED_TANH : SATURATED);
-    }
-    mean /= per;
-    return { length: length / BATCH, mean, spread: Math.sqrt(Math.max(square / per - mean * mean, 0)), high: (100 * high) / per, flat: (100 * flat) / (BATCH * GATES) };
-  });
-}
-
-async function simulate({ steps, weights: weightScale, inputs }) {
-  const { weights, none, paper } = await cells(weightScale);
-  const x = NOISE.subarray(0, steps * BATCH * INPUTS).map((value) => value * inputs);
-  const run = (variant, parameters) => ["cell", { kind: "lstm", variant, input: INPUTS, hidden: UNITS, steps, batch: BATCH, x, parameters }];
-  const states = await lab.compute([run("none", none), run("paper", paper)]);
+async function simulate({ steps, weights: scale, inputs }) {
+  const { weights, none, paper } = await cells();
   const count = steps * BATCH;
-  const zx = await product(x, weights.w, count, INPUTS, GATES);
-  const results = [];
-  for (const [index, state] of states.entries()) {
-    const old = new Float32Array(count * UNITS);
+  const noise = NOISE.subarray(0, count * INPUTS);
+  const scaled = (calls, x, factor) => calls.evaluate("factor * x", { x, factor });
+  const first = lab.calls();
+  const x = scaled(first, noise, inputs);
+  const run = (variant, { filled, marks }) => first.cell({ kind: "lstm", variant, input: INPUTS, hidden: UNITS, steps, batch: BATCH, x, parameters: first.evaluate("mark * scale * p + (1 - mark) * p", { p: filled, mark: marks, scale }) });
+  const states = await first.run([run("none", none), run("paper", paper)]);
+  const then = lab.calls();
+  const zx = then.product(scaled(then, noise, inputs), scaled(then, weights.w, scale), [count, INPUTS, GATES], "b");
+  const recurrent = scaled(then, weights.u, scale);
+  const results = states.map((state, index) => {
+    const old = new Float32Array(count * UNITS); // the states one step before
     old.set(state.h.subarray(0, (count - BATCH) * UNITS), BATCH * UNITS);
-    let terms = [zx, await product(old, weights.u, count, UNITS, GATES)];
-    if (index === 1) terms = (await lab.compute(terms.map((z) => ["norm", { kind: "layer", x: z, shape: [count, GATES] }]))).map(({ y }) => y);
-    results.push(statistics(state, terms[0].map((value, at) => value + terms[1][at]), steps));
-  }
-  return { steps, weights: weightScale, inputs, none: results[0], layer: results[1] };
+    const terms = [zx, then.product(old, recurrent, [count, UNITS, GATES], "b")].map((z) => (index === 1 ? then.norm({ kind: "layer", x: z, shape: [count, GATES] }).y : z));
+    return statistics(then, state, then.evaluate("a + b", { a: terms[0], b: terms[1] }), steps);
+  });
+  const rows = (found) => Array.from(found.length, (_, step) => Object.fromEntries(Object.entries(found).map(([name, values]) => [name, values[step]])));
+  const [without, layer] = (await then.run(results)).map(rows);
+  return { steps, weights: scale, inputs, none: without, layer };
 }
 
 const NAMES = ["no norm", "layer norm"];
@@ -260,7 +242,8 @@ function runFigure(view) {
 
 const [ROWS, WIDTH, MOST] = [14, 14, 128];
 
-// The mean and spread of every unit of h over a batch at each step, for two batches of digits.
+// The mean and spread of every unit of h over a batch at each step, for two batches of digits, and the mean over all steps of
+// the first.
 let reader = null; // the digits and the weights, fetched once
 async function byStep(size) {
   reader ??= await lab.compute([["digits", {}], ["cellParameters", { kind: "lstm", variant: "none", input: WIDTH, hidden: UNITS, seed: 3 }]]);
@@ -269,14 +252,18 @@ async function byStep(size) {
     const [step, sample, column] = [Math.floor(at / (size * WIDTH)), Math.floor(at / WIDTH) % size, at % WIDTH];
     return x[(first + sample) * ROWS * WIDTH + step * WIDTH + column];
   });
-  const run = (first) => ["cell", { kind: "lstm", variant: "none", input: WIDTH, hidden: UNITS, steps: ROWS, batch: size, x: batch(first), parameters: parameters.map((value) => value * 4) }];
-  const runs = await lab.compute([run(0), run(MOST)]);
-  const moments = (h, unit) => Array.from({ length: ROWS }, (_, step) => {
-    const values = Array.from({ length: size }, (_, sample) => h[(step * size + sample) * UNITS + unit]);
-    const mean = values.reduce((sum, value) => sum + value, 0) / size;
-    return { mean, spread: Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / size) };
-  });
-  return runs.map(({ h }) => Array.from({ length: UNITS }, (_, unit) => moments(h, unit)));
+  const calls = lab.calls();
+  const larger = calls.evaluate("4 * p", { p: parameters });
+  const read = (first) => {
+    const { h } = calls.cell({ kind: "lstm", variant: "none", input: WIDTH, hidden: UNITS, steps: ROWS, batch: size, x: batch(first), parameters: larger });
+    const { mean, deviation } = calls.statistics(h, [ROWS, size, UNITS]);
+    return { mean, deviation, all: calls.statistics(mean, [1, ROWS, UNITS]).mean };
+  };
+  const runs = await calls.run([0, MOST].map(read));
+  return {
+    batches: runs.map(({ mean, deviation }) => Array.from({ length: UNITS }, (_, unit) => Array.from({ length: ROWS }, (_, step) => ({ mean: mean[step * UNITS + unit], spread: deviation[step * UNITS + unit] })))),
+    all: runs[0].all,
+  };
 }
 
 function stepsFigure(view) {
@@ -292,8 +279,8 @@ function stepsFigure(view) {
   function make() {
     if (!result) return;
     const x = Array.from({ length: ROWS }, (_, step) => step + 1);
-    const [first, second] = result.map((units) => units[unit.value - 1]);
-    const all = first.reduce((sum, { mean }) => sum + mean, 0) / ROWS;
+    const [first, second] = result.batches.map((units) => units[unit.value - 1]);
+    const all = result.all[unit.value - 1];
     const series = [
       { name: "first batch", x, y: first.map(({ mean }) => mean), lo: first.map(({ mean, spread }) => mean - spread), hi: first.map(({ mean, spread }) => mean + spread) },
       { name: "second batch", x, y: second.map(({ mean }) => mean) },
@@ -316,7 +303,7 @@ function stepsFigure(view) {
       chart?.draw(width);
     },
     table() {
-      const rows = result ? result[0].flatMap((steps, index) => steps.map(({ mean, spread }, step) => [index + 1, step + 1, mean, spread, result[1][index][step].mean, result[1][index][step].spread])) : [];
+      const rows = result ? result.batches[0].flatMap((steps, index) => steps.map(({ mean, spread }, step) => [index + 1, step + 1, mean, spread, result.batches[1][index][step].mean, result.batches[1][index][step].spread])) : [];
       return { columns: ["unit", "time step", "first batch: mean", "first batch: standard deviation", "second batch: mean", "second batch: standard deviation"], rows };
     },
     notes: ["An LSTM without a norm reads digits of 14 × 14 pixels row by row; its initial weights are multiplied by 4."],

@@ -94,78 +94,54 @@ function weights(block) {
   return cache[block];
 }
 
-// rows × matrixᵀ, and rows × matrix for the way back. A matrix is [outer, inner].
-function forward(rows, matrix, inner, outer) {
-  const made = new Float32Array(ROWS * outer);
-  for (let row = 0; row < ROWS; row += 1)
-    for (let to = 0; to < outer; to += 1) {
-      let sum = 0;
-      for (let from = 0; from < inner; from += 1) sum += rows[row * inner + from] * matrix[to * inner + from];
-      made[row * outer + to] = sum;
-    }
-  return made;
-}
-function backward(rows, matrix, inner, outer) {
-  const made = new Float32Array(ROWS * inner);
-  for (let row = 0; row < ROWS; row += 1)
-    for (let from = 0; from < outer; from += 1) {
-      const value = rows[row * outer + from];
-      for (let to = 0; to < inner; to += 1) made[row * inner + to] += value * matrix[from * inner + to];
-    }
-  return made;
-}
-
-const spread = (values) => {
-  const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-  return Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / values.length);
-};
-const size = (values) => Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
-const plus = (a, b, scale = 1) => a.map((value, at) => value + scale * b[at]);
-const normed = (x) => ["norm", { kind: "layer", x, shape: SHAPE }];
-const denormed = (x, dy) => ["normBackward", { kind: "layer", x, dy, shape: SHAPE }];
-const ask = async (...calls) => (await lab.compute(calls)).map(({ y, dx }) => y ?? dx);
+const WHOLE = [1, ROWS * WIDTH, 1];
 
 async function stack({ blocks, scale }) {
+  const calls = lab.calls();
+  const norm = (x) => calls.norm({ kind: "layer", x, shape: SHAPE }).y;
+  const normBack = (x, dy) => calls.normBackward({ kind: "layer", x, dy, shape: SHAPE }).dx;
+  // Rows × matrixᵀ, and rows × matrix for the way back. A matrix is [outer, inner].
+  const forward = (rows, matrix, inner, outer) => calls.product(rows, matrix, [ROWS, inner, outer], "b");
+  const backward = (rows, matrix, inner, outer) => calls.product(rows, matrix, [ROWS, outer, inner]);
+  const spread = (x) => calls.statistics(x, WHOLE).deviation;
   const start = normal(1, ROWS * WIDTH, 1);
   const x = { pre: start, post: start, none: start };
   const deviations = Object.fromEntries(KINDS.map((kind) => [kind, [spread(start)]]));
   const kept = [];
   for (let block = 0; block < blocks; block += 1) {
     const { first, second } = weights(block);
-    const [inside] = await ask(normed(x.pre));
     const now = Object.fromEntries(KINDS.map((kind) => {
-      const hidden = forward(kind === "pre" ? inside : x[kind], first, WIDTH, HIDDEN).map((value) => Math.max(value, 0));
-      return [kind, { input: x[kind], hidden, sum: plus(x[kind], forward(hidden, second, HIDDEN, WIDTH), scale) }];
+      const hidden = calls.evaluate("max(0, z)", { z: forward(kind === "pre" ? norm(x.pre) : x[kind], first, WIDTH, HIDDEN) });
+      return [kind, { input: x[kind], hidden, sum: calls.evaluate("x + scale * f", { x: x[kind], scale, f: forward(hidden, second, HIDDEN, WIDTH) }) }];
     }));
     kept.push(now);
-    const [after] = await ask(normed(now.post.sum));
-    Object.assign(x, { pre: now.pre.sum, post: after, none: now.none.sum });
+    Object.assign(x, { pre: now.pre.sum, post: norm(now.post.sum), none: now.none.sum });
     KINDS.forEach((kind) => deviations[kind].push(spread(x[kind])));
   }
   // A random gradient of length 1 enters at the output; with pre-norm through the final norm.
   const entering = normal(2, ROWS * WIDTH, 1);
-  const unit = entering.map((value) => value / size(entering));
-  const [final] = await ask(denormed(x.pre, unit));
-  const dx = { pre: final, post: unit, none: unit };
+  const unit = calls.evaluate("d / size", { d: entering }, { rows: { size: calls.statistics(entering, WHOLE).length }, width: ROWS * WIDTH });
+  const dx = { pre: normBack(x.pre, unit), post: unit, none: unit };
   const gradients = { pre: [], post: [], none: [] };
   for (let block = blocks - 1; block >= 0; block -= 1) {
     const { first, second } = weights(block);
     const now = kept[block];
-    [dx.post] = await ask(denormed(now.post.sum, dx.post));
-    const branch = {};
+    dx.post = normBack(now.post.sum, dx.post);
     for (const kind of KINDS) {
-      gradients[kind][block] = size(dx[kind]);
-      const hidden = backward(dx[kind], second, HIDDEN, WIDTH).map((value, at) => (now[kind].hidden[at] > 0 ? scale * value : 0));
-      branch[kind] = backward(hidden, first, WIDTH, HIDDEN);
+      gradients[kind][block] = calls.statistics(dx[kind], WHOLE).length;
+      const hidden = calls.evaluate("scale * d * (h > 0)", { scale, d: backward(dx[kind], second, HIDDEN, WIDTH), h: now[kind].hidden });
+      const branch = backward(hidden, first, WIDTH, HIDDEN);
+      dx[kind] = calls.evaluate("d + branch", { d: dx[kind], branch: kind === "pre" ? normBack(now.pre.input, branch) : branch });
     }
-    [branch.pre] = await ask(denormed(now.pre.input, branch.pre));
-    KINDS.forEach((kind) => { dx[kind] = plus(dx[kind], branch[kind]); });
   }
-  return { blocks, scale, deviations, gradients };
+  const last = (kind) => gradients[kind].at(-1);
+  const ratio = calls.evaluate("post / pre", { post: last("post"), pre: last("pre") }, { double: true });
+  const made = await calls.run({ deviations, gradients, ratio });
+  const numbers = (values) => Object.fromEntries(KINDS.map((kind) => [kind, values[kind].map(([value]) => value)]));
+  return { blocks, scale, deviations: numbers(made.deviations), gradients: numbers(made.gradients), ratio: made.ratio[0] };
 }
 
 let deepest = null; // the newest result, for the exercise
-const ratio = ({ gradients }) => gradients.post.at(-1) / gradients.pre.at(-1);
 
 function depthFigure(view) {
   const controls = {
@@ -186,7 +162,7 @@ function depthFigure(view) {
     ].map(([title, y, of], index) => ({ title, chart: lab.charts.lines({ id: `depth-${index}`, title, see: "By block, for three places of the norm.", x: { label: index ? "block" : "after block" }, y, series: of }, view) })));
     const say = (name, values) => lab.el("span", {}, `${name}: `, KINDS.flatMap((kind, at) => [at ? ", " : "", `${NAMES[kind]} `, lab.el("b", {}, lab.number(values[kind].at(-1), 3))]));
     told.replaceChildren(say("Stream after the last block", result.deviations), say("Gradient at the last block", result.gradients),
-      lab.el("span", {}, "post-norm / pre-norm there: ", lab.el("b", {}, lab.number(ratio(result), 3))));
+      lab.el("span", {}, "post-norm / pre-norm there: ", lab.el("b", {}, lab.number(result.ratio, 3))));
   }, trouble.show);
   async function compute() {
     told.setAttribute("aria-busy", "true");
@@ -219,18 +195,22 @@ function depthFigure(view) {
 const VALUES = 12;
 const MEANS = Array.from({ length: 41 }, (_, at) => (at - 20) / 4);
 const raw = normal(5, VALUES, 1);
-const middle = raw.reduce((sum, value) => sum + value, 0) / VALUES;
-const base = raw.map((value) => (value - middle) / spread(raw)); // mean 0, standard deviation 1
+const LINES = [MEANS.length + 1, VALUES, 1];
 
 async function compareNorms({ mean, deviation }) {
-  const rows = [mean, ...MEANS].flatMap((centre) => [...base].map((value) => centre + deviation * value));
-  const options = { x: new Float32Array(rows), shape: [MEANS.length + 1, VALUES] };
-  const [layer, rms] = (await lab.compute([["norm", { kind: "layer", ...options }], ["norm", { kind: "rms", ...options }]])).map(({ y }) => Array.from({ length: MEANS.length + 1 }, (_, row) => y.slice(row * VALUES, (row + 1) * VALUES)));
-  const angles = layer.map((one, row) => {
-    const cosine = one.reduce((sum, value, at) => sum + value * rms[row][at], 0) / (size(one) * size(rms[row]));
-    return (Math.acos(lab.clamp(cosine, -1, 1)) * 180) / Math.PI;
-  });
-  return { mean, deviation, layer: layer[0], rms: rms[0], input: rows.slice(0, VALUES), angle: angles[0], angles: angles.slice(1), difference: Math.max(...layer[0].map((value, at) => Math.abs(value - rms[0][at]))) };
+  const calls = lab.calls();
+  // The row with mean 0 and standard deviation 1, then scaled and shifted.
+  const base = calls.statistics(raw, [1, VALUES, 1]);
+  const standard = calls.evaluate("(v - mean) / spread", { v: raw }, { rows: { mean: base.mean, spread: base.deviation }, width: VALUES, double: true });
+  const x = calls.evaluate("centre + deviation * v", { deviation }, { rows: { centre: Float64Array.from([mean, ...MEANS]) }, columns: { v: standard }, width: VALUES });
+  const [layer, rms] = ["layer", "rms"].map((kind) => calls.norm({ kind, x, shape: LINES.slice(0, 2) }).y);
+  const dot = calls.statistics(calls.evaluate("a * b", { a: layer, b: rms }, { double: true }), LINES).sum;
+  const [a, b] = [layer, rms].map((y) => calls.statistics(y, LINES).length);
+  const angles = calls.evaluate(`acos(max(-1, min(1, dot / (a * b)))) * 180 / ${Math.PI}`, { dot, a, b }, { double: true });
+  const difference = calls.statistics(calls.evaluate("abs(a - b)", { a: layer, b: rms }), LINES).most;
+  const made = await calls.run({ x, layer, rms, angles, difference });
+  const first = (values) => [...values.subarray(0, VALUES)];
+  return { mean, deviation, layer: first(made.layer), rms: first(made.rms), input: first(made.x), angle: made.angles[0], angles: [...made.angles.subarray(1)], difference: made.difference[0] };
 }
 
 function rmsFigure(view) {
@@ -296,8 +276,8 @@ lab.chapter("blocks", {
       id: "ratio", kind: "task", button: "Check the figure",
       check: async () => {
         if (!deepest) return { right: false, why: "The figure has not computed anything yet: scroll to it first." };
-        const found = lab.number(ratio(deepest), 3);
-        if (ratio(deepest) >= 4) return { right: true, why: `${found} times as large at block ${deepest.blocks}: with post-norm, a step at the same learning rate moves this block's weights much further.` };
+        const found = lab.number(deepest.ratio, 3);
+        if (deepest.ratio >= 4) return { right: true, why: `${found} times as large at block ${deepest.blocks}: with post-norm, a step at the same learning rate moves this block's weights much further.` };
         return { right: false, why: deepest.blocks < 28 ? `It is ${found} times as large. ${deepest.blocks} blocks are not enough: pre-norm's gradient shrinks like 1/√N.` : `It is ${found} times as large with ${deepest.blocks} blocks. Change σ: what does it do to the stream of pre-norm?` };
       },
       hint: "Pre-norm's gradient at the end is about 1 divided by the stream's standard deviation.",

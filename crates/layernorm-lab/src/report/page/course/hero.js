@@ -20,6 +20,8 @@ function phase(time) {
   return moved * moved * (3 - 2 * moved);
 }
 
+// The rows between x and y, each { values, mean, deviation } with one mean and deviation for each row. Both keep the order of a
+// row's values, so means and deviations between them are between theirs. Without means only the values are drawn.
 function picture(x, y) {
   const [width, height, left] = [560, 330, 76];
   const at = (value) => left + ((lab.clamp(value, -5, 5) + 5) / 10) * (width - left - 16);
@@ -30,15 +32,15 @@ function picture(x, y) {
     const mean = lab.svg("path", { class: "hero-mean", d: "M0,-13V13" });
     const spread = lab.svg("rect", { class: "hero-spread", y: line(row) - 13, height: 26, rx: 5 });
     const dots = Array.from({ length: UNITS }, () => lab.svg("circle", { class: "hero-dot", r: 3.6, cy: line(row) }));
-    svg.append(lab.svg("text", { x: 4, y: line(row) + 4 }, `sample ${row + 1}`), spread, ...dots, mean);
+    svg.append(lab.svg("text", { x: 4, y: line(row) + 4 }, `sample ${row + 1}`), ...(x.mean ? [spread, ...dots, mean] : dots));
     return { mean, spread, dots };
   });
   function draw(t) {
     marks.forEach(({ mean, spread, dots }, row) => {
-      const values = dots.map((_, unit) => x[row * UNITS + unit] * (1 - t) + y[row * UNITS + unit] * t);
-      const centre = values.reduce((sum, value) => sum + value, 0) / UNITS;
-      const deviation = Math.sqrt(values.reduce((sum, value) => sum + (value - centre) ** 2, 0) / UNITS);
-      dots.forEach((dot, unit) => dot.setAttribute("cx", at(values[unit]).toFixed(1)));
+      const between = (name, place) => x[name][place] * (1 - t) + y[name][place] * t;
+      dots.forEach((dot, unit) => dot.setAttribute("cx", at(between("values", row * UNITS + unit)).toFixed(1)));
+      if (!x.mean) return;
+      const [centre, deviation] = [between("mean", row), between("deviation", row)];
       mean.setAttribute("transform", `translate(${at(centre).toFixed(1)} ${line(row)})`);
       spread.setAttribute("x", at(centre - deviation).toFixed(1));
       spread.setAttribute("width", Math.max(at(centre + deviation) - at(centre - deviation), 1).toFixed(1));
@@ -49,7 +51,7 @@ function picture(x, y) {
 
 function moving() {
   const x = samples();
-  const { svg, draw } = picture(x, x);
+  const { svg, draw } = picture({ values: x }, { values: x });
   const caption = lab.el("p", { class: "hero-caption" });
   const button = lab.el("button", { type: "button", class: "quiet" });
   const box = lab.el("div", { class: "hero-figure" }, svg, lab.el("div", { class: "hero-line" }, caption, button));
@@ -88,8 +90,10 @@ function moving() {
   draw(0);
   say(0);
   label();
-  lab.compute("norm", { kind: "layer", x, shape: [ROWS, UNITS] }).then(({ y }) => {
-    const made = picture(x, y);
+  const calls = lab.calls();
+  const rows = (values) => { const { mean, deviation } = calls.statistics(values, [ROWS, UNITS, 1]); return { values, mean, deviation }; };
+  calls.run([rows(x), rows(calls.norm({ kind: "layer", x, shape: [ROWS, UNITS] }).y)]).then(([before, after]) => {
+    const made = picture(before, after);
     svg.replaceChildren(...made.svg.childNodes);
     show = made.draw;
     // Without motion the picture shows the result.

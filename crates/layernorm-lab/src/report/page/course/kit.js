@@ -233,13 +233,6 @@ lab.trouble = function () {
   };
 };
 
-// Histogram counts of values in `bins` equal parts of [low, high]; values outside are counted at the ends.
-lab.histogram = function (values, low, high, bins) {
-  const counts = new Array(bins).fill(0);
-  for (const value of values) if (lab.isNumber(value)) counts[lab.clamp(Math.floor(((value - low) / (high - low)) * bins), 0, bins - 1)] += 1;
-  return { edges: Array.from({ length: bins + 1 }, (_, at) => low + ((high - low) * at) / bins), counts };
-};
-
 // Random numbers that are the same in every browser: mulberry32 and Box–Muller.
 lab.random = function (seed) {
   let state = seed >>> 0;
