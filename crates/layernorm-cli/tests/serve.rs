@@ -7,6 +7,7 @@ mod study_common;
 use serve_common::{PATIENCE, Process, Server, Viewer};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 use study_common::{Place, is_finished, records, report_data};
@@ -40,6 +41,15 @@ fn open_files(process: u32) -> usize {
     std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
 }
 
+/// Says that it is over when it is dropped, also by a failure.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 #[test]
 fn fifty_viewers_of_another_process_miss_nothing_and_take_no_memory() {
     let place = Place::new();
@@ -52,6 +62,7 @@ fn fifty_viewers_of_another_process_miss_nothing_and_take_no_memory() {
     assert!(all.len() >= 8, "{all:?}");
     let done = |viewer: &Viewer| viewer.finished(0) as usize == all.len() && viewer.runs.len() >= all.len();
     let mut most = before;
+    let (broken, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         let watch = |pause: Duration, first: Duration| {
             let (mut viewer, all, done) = (server.view(0), &all, &done);
@@ -61,18 +72,27 @@ fn fifty_viewers_of_another_process_miss_nothing_and_take_no_memory() {
                 same_runs(&viewer, all);
             })
         };
+        // The lock belongs to this other process.
+        let study = Process::start(&place, &format!("study {SMALL} --out lab"));
         let mut viewers: Vec<_> = (0..30).map(|_| watch(NOW, NOW)).collect();
         // Slow readers: they take nothing at first, and then a line now and then.
         viewers.extend((0..10).map(|n| watch(Duration::from_millis(20), Duration::from_millis(300 * n))));
-        // Those that break off: at once, or within the first events.
+        // Those that break off, at once or after the first event, and come back until the study ends.
         for n in 0..10 {
-            let mut viewer = server.view(0);
-            if n % 2 == 0 {
-                viewer.next(NOW);
-            }
+            let (server, broken, ended) = (&server, &broken, &ended);
+            scope.spawn(move || {
+                while !ended.load(Relaxed) {
+                    let mut viewer = server.view(0);
+                    if n % 2 == 0 {
+                        viewer.next(NOW);
+                    }
+                    drop(viewer);
+                    broken.fetch_add(1, Relaxed);
+                    sleep(Duration::from_millis(20));
+                }
+            });
         }
-        // The lock belongs to this other process.
-        let study = Process::start(&place, &format!("study {SMALL} --out lab"));
+        let _end = End(&ended);
         while viewers.iter().any(|viewer| !viewer.is_finished()) {
             most = most.max(resident(server.child.id()));
             sleep(Duration::from_millis(20));
@@ -81,6 +101,8 @@ fn fifty_viewers_of_another_process_miss_nothing_and_take_no_memory() {
         viewers.into_iter().for_each(|viewer| viewer.join().unwrap());
     });
     assert_eq!(finished(&place.path("lab"), 0), all);
+    let broken = broken.into_inner();
+    assert!(broken > 20, "{broken} viewers broke off");
     // Connections that have ended are closed here too.
     let start = Instant::now();
     while open_files(server.child.id()) > files {
@@ -89,7 +111,7 @@ fn fifty_viewers_of_another_process_miss_nothing_and_take_no_memory() {
     }
     // A viewer has a message of at most 60 KB and a buffer of 16 KB, together 4 MB for 50; a report is read and made with
     // about ten times the memory of its page, here less than 1 MB. The rest is what allocators keep.
-    eprintln!("resident memory: {before} MB before, at most {most} MB");
+    eprintln!("resident memory: {before} MB before, at most {most} MB; {broken} viewers broke off");
     assert!(most < before + 64, "{before} MB before, {most} MB with 50 viewers");
 }
 

@@ -169,6 +169,16 @@ await check("folders are compared and can be switched", `${url}#theme=dark`, {},
   expect(rows.every(({ cells }) => cells === 2), "not every row has both folders");
   expect(rows.every(({ rank }, index) => !index || rank >= rows[index - 1].rank) && rows.some(({ rank }) => rank === 1), `the order is ${rows.map(({ rank }) => rank)}`);
   await shot(page, "compared");
+  // What the form would start; nothing is started here.
+  await page.run(`{ const real = window.fetch; window.fetch = (path, options) => { if (options?.method !== "POST") return real(path, options); window.sent = JSON.parse(options.body); return Promise.resolve(new Response("{}", { status: 202 })); }; }`);
+  for (const name of ["folder", "size"]) {
+    await page.run(`${live}.querySelector('[name="${name}"]').focus()`);
+    await press(page, "ArrowDown", 40);
+  }
+  await click(page, button("start"));
+  await page.until("window.sent !== undefined", "a request");
+  const sent = await page.run("JSON.stringify(window.sent)");
+  expect(sent === JSON.stringify({ folder: 1, studies: [], full: true, seeds: null }), `the form sends ${sent}`);
   await click(page, `${live}.querySelector(".live-folders a")`);
   await page.until(`location.search === "?folder=1" && document.documentElement?.hasAttribute("data-ready")`, "the other folder");
   expect((await page.run("location.hash")) === "#theme=dark", "the view is lost");

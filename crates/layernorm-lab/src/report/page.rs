@@ -148,3 +148,38 @@ pub(super) fn join(title: &str, data: &str, place: Place) -> String {
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::CHAPTERS;
+
+    const MOST_WORDS: usize = 400;
+
+    /// Removes what stands between two marks, the marks included, and puts something else in its place.
+    fn without(text: &str, open: &str, close: &str, instead: &str) -> String {
+        let mut pieces = text.split(open);
+        let first = pieces.next().unwrap_or_default().to_owned();
+        pieces.fold(first, |all, piece| {
+            let (_, rest) = piece.split_once(close).unwrap_or_else(|| panic!("{open} without {close}: {piece}"));
+            all + instead + rest
+        })
+    }
+
+    /// The words of a chapter, its exercises included. A formula within a sentence is one word, a displayed one is none.
+    fn words(chapter: &str) -> usize {
+        let text = without(chapter, "<math display=\"block\">", "</math>", "");
+        let text = without(&text, "<math>", "</math>", "x");
+        without(&text, "<", ">", "").split_whitespace().count()
+    }
+
+    #[test]
+    fn a_chapter_has_at_most_400_words() {
+        let sample =
+            "<p>Let <math><mi>a</mi></math> be <em>two</em>:</p>\n<math display=\"block\"><mi>b</mi> = 2</math>";
+        assert_eq!(words(sample), 4);
+        for chapter in CHAPTERS {
+            let (count, start) = (words(chapter), chapter.lines().nth(1).unwrap_or_default());
+            assert!((100..=MOST_WORDS).contains(&count), "{start} has {count} words");
+        }
+    }
+}

@@ -1,4 +1,6 @@
 // What a reader has answered: it survives moving about, and what was solved once stays solved.
+import { settled } from "./speed.mjs";
+
 const EXERCISE = (chapter, id) => `[data-chapter="${chapter}"] [data-exercise="${id}"]`;
 const field = (chapter, id, number) => `${EXERCISE(chapter, id)} label:nth-of-type(${number}) input`;
 const HASH = `new URLSearchParams(location.hash.slice(1))`;
@@ -26,6 +28,7 @@ export async function back({ page, hand, expect }) {
   const before = await seen();
   expect(before.values === "5|6.6667|-1.1619 / 2.2|" && before.cell === "7", `typed: ${JSON.stringify(before)}`);
   // Nothing that is there is computed again.
+  await settled(page);
   await page.run(`{ window.calls = 0; const compute = lab.compute; lab.compute = (...words) => { window.calls += 1; return compute(...words); }; }`);
   for (const [go, place] of [["back", "steps"], ["forward", "affine"]]) {
     await page.run(`history.${go}()`);

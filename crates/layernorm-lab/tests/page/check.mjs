@@ -1,17 +1,23 @@
 // Opens a report in headless Chromium and tries a reader's actions.
 //   node check.mjs report.html [folder for screenshots]         the sample of sample.rs
 //   node check.mjs --any report.html [folder for screenshots]   any report: drawn, quiet, fits, prints
+//   node check.mjs --only=chapter report.html                   only the checks whose names contain a word
 //   node check.mjs --find                                       check only whether there is a Chromium
 // Exit status: 0 on success, 1 with a list of failures, 77 if there is no Chromium ($CHROMIUM, or on the path).
 import { mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
+import { back, solved } from "./answers.mjs";
 import { find, start } from "./browser.mjs";
 import { CHAPTERS } from "./course/index.mjs";
+import downloads from "./downloads.mjs";
 import { hand } from "./hand.mjs";
+import { drags, settled, usable } from "./speed.mjs";
+import { common, studies } from "./widgets.mjs";
 
 const any = process.argv.includes("--any");
-const [file, shots = process.env.LAYERNORM_SHOTS] = process.argv.slice(2).filter((word) => word !== "--any");
+const only = process.argv.find((word) => word.startsWith("--only="))?.slice(7) ?? "";
+const [file, shots = process.env.LAYERNORM_SHOTS] = process.argv.slice(2).filter((word) => word !== "--any" && !word.startsWith("--only="));
 const program = find();
 if (!program) {
   if (file !== "--find") console.log("Chromium not found");
@@ -42,19 +48,20 @@ async function shot(page, name, whole = false) {
 
 // Runs one check in a new tab; `sample` if it needs the stories of sample.rs.
 async function check(name, options, body) {
-  if (any && options.sample) return;
-  const before = failures.length;
+  if ((any && options.sample) || !name.includes(only)) return;
+  const [before, from] = [failures.length, performance.now()];
+  let page = null;
   try {
-    const page = await browser.open(options.url ?? url, options);
+    page = await browser.open(options.url ?? url, options);
     // Figures are drawn when they come near the window; here all are looked at.
     await page.run("lab.drawAll()");
     await body(page);
-    await page.close();
     expect(page.complaints.length === 0, `${name}: the console says ${page.complaints.slice(0, 5).join(" | ")}`);
   } catch (error) {
     failures.push(`${name}: ${error.message}`);
   }
-  console.log(failures.length === before ? `ok      ${name}` : `FAILED  ${name}`);
+  await page?.close();
+  console.log(`${failures.length === before ? "ok    " : "FAILED"}  ${name} (${((performance.now() - from) / 1000).toFixed(1)} s)`);
 }
 
 // The number of marks of each chart; for a canvas, the number of pixels that are not empty.
@@ -69,6 +76,8 @@ const MARKS = `[...document.querySelectorAll("figure.chart")].map((figure) => {
 })`;
 const OVERFLOW = `[...document.querySelectorAll("body *")].filter((node) => node.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && !node.closest(".wide, .matrix, .data, math, svg, #tip")).map((node) => node.tagName + "." + node.className).slice(0, 5)`;
 const figure = (id) => `document.getElementById(${JSON.stringify(`at:${id}`)})`;
+
+if ("usable".includes(only)) await usable({ browser, url, expect });
 
 await check("opens from a file, every chart is drawn", {}, async (page) => {
   expect(statSync(file).size < 4e6, "over 4 MB");
@@ -115,6 +124,31 @@ for (const chapter of CHAPTERS)
     await operate({ page, hand: hand(page), expect });
     await shot(page, chapter);
   });
+
+for (const [name, body] of [["the back button keeps answers", back], ["a solved exercise stays solved", solved]])
+  await check(name, {}, (page) => body({ page, hand: hand(page), expect }));
+
+for (const { name, sample = false, body, ...options } of [...common, ...studies.map((one) => ({ sample: true, ...one }))])
+  await check(name, { sample, ...options }, (page) => body({ page, hand: hand(page), expect, browser }));
+
+await check("figures download", {}, async (page) => {
+  await settled(page);
+  const ids = await page.run(`[...document.querySelectorAll("figure.chart:not([data-empty])")].map(({ id, dataset }) => [id.slice(3), dataset.kind])`);
+  // Of a real report, which has hundreds: those of the chapters, and one of each type.
+  const first = (kind) => ids.find(([, each]) => each === kind)[0];
+  const chosen = ids.filter(([id, kind]) => !any || kind === "live" || id === first(kind)).map(([id]) => id);
+  await downloads({ page, hand: hand(page), browser, expect, ids: chosen, shots });
+});
+
+await check("no drag blocks the page", {}, (page) => drags({ page, hand: hand(page), expect }));
+
+await check("computes the checksum of the native library", {}, async (page) => {
+  const known = process.env.LAYERNORM_CHECKSUM; // of main.rs
+  await page.until(`document.querySelector(".checksum").textContent !== "computing …"`, "the checksum");
+  const [sum, command] = await page.run(`[document.querySelector(".checksum").textContent, document.querySelector(".made .command code").textContent]`);
+  expect(/^[0-9a-f]{16}$/.test(sum) && (!known || sum === known), `the checksum is ${sum}, not ${known}`);
+  expect(command === "layernorm verify --checksum --seed 1 --cases 200", `the checksum's command is ${command}`);
+});
 
 await check("playing moves the curves and the frames", { sample: true }, async (page) => {
   for (const [id, look] of [["compare/loss", ".plot clipPath rect"], ["compare/layers", ".series .line"], ["inside/digits", ".sheet"]]) {
@@ -273,7 +307,7 @@ await check("prints every story and no controls", { url: `${url}#theme=dark` }, 
   await page.send("Emulation.setEmulatedMedia", { media: "print" });
   const shown = (query) => page.run(`[...document.querySelectorAll(${JSON.stringify(query)})].filter((node) => node.getBoundingClientRect().height > 0).length`);
   const [steps, all] = [await shown(".step"), await page.run('document.querySelectorAll(".step").length')];
-  const controls = await shown(".player, .tools, .filters, .contents, .copy");
+  const controls = await shown(".player, .tools, .filters, .contents, .copy, .saves, .play-bar, .play-presets, .play-settings, .controls, .exercise button");
   expect(steps === all, "a step is not printed");
   expect(controls === 0, `${controls} controls are printed`);
 });

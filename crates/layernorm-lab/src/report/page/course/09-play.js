@@ -199,9 +199,9 @@ function make(view) {
 }
 
 const best = ({ test }) => Math.max(0, ...test.map(({ accuracy }) => accuracy));
-// The median of the last tests: a single one may be a dip.
-const settled = ({ diverged, test }) => {
-  const last = test.slice(-5).map(({ accuracy }) => accuracy).sort((a, b) => a - b);
+// The median of the last tests: a single one may be a dip. Those of the last fifth of the steps, since a fast run has few tests.
+const settled = ({ diverged, step, test }) => {
+  const last = test.slice(-5).filter((one) => one.step >= 0.8 * step).map(({ accuracy }) => accuracy).sort((a, b) => a - b);
   return diverged ? 0 : last[Math.floor(last.length / 2)];
 };
 const wrong = (why) => ({ right: false, why });
@@ -263,6 +263,8 @@ lab.chapter("play", {
         { text: "Each layer passes on about a tenth of the image’s signal. The logits are nearly the same for every class and image, and hardly any gradient flows back.", right: true, why: "Ten equal probabilities have loss ln 10 ≈ 2.30. Three layers at scale 0.1 shrink the signal to a thousandth, and the gradient as well. Layer norm divides by the standard deviation, which removes the scale." },
         { text: "max(0, x) cuts off all values, so no gradient passes.", why: "The histograms show otherwise: about half of the values are above 0, but they are very small." },
       ],
+      hint: "Which loss do ten equal probabilities have? Then compare the histograms and the gradient bars of the two runs.",
+      solution: "The signal is lost. ln 10 ≈ 2.30 is the loss of ten equal probabilities. Three layers, each with weights a tenth of the usual size, shrink the image’s signal to a thousandth, so the logits hardly differ, and the gradient shrinks in the same way on its way back.",
     },
   ],
 });
