@@ -152,8 +152,8 @@ function shallow() {
     };
     const { z1, a1, z2, y2: before } = forward(first);
     const a2 = calls.evaluate("tanh(y)", { y: before });
-    const dout = calls.evaluate("(out - target) / n", { out: calls.product(a2, out, [SAMPLES, UNITS, 1]), target, n: SAMPLES });
-    const dz2 = activateBack(calls, z2, a2, calls.product(dout, out, [SAMPLES, 1, UNITS]), on);
+    const dy = calls.evaluate("(out - target) / n", { out: calls.product(a2, out, [SAMPLES, UNITS, 1]), target, n: SAMPLES });
+    const dz2 = activateBack(calls, z2, a2, calls.product(dy, out, [SAMPLES, 1, UNITS]), on);
     const dz1 = activateBack(calls, z1, a1, calls.product(dz2, second, square, "b"), on);
     const dw = calls.product(x, dz1, [UNITS, SAMPLES, UNITS], "a");
     const { y2: after } = forward(calls.evaluate("w - rate * dw", { w: first, rate, dw }));
