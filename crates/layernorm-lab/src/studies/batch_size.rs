@@ -1,8 +1,9 @@
 //! Batch size: the same images, in batches of 1 to 128.
 //!
 //! An MLP, a CNN and an LSTM train without a norm, with batch norm and with layer norm, for the same number of epochs at
-//! every batch size. The full study adds the network of the paper's section 6.6, 784-1000-1000-10, in which batch norm
-//! also normalizes the logits and layer norm does not.
+//! every batch size; the CNN also with group norm. At three batch sizes, the MLP also trains at the other learning rates of a
+//! grid, and norms are compared at the best rate of each: the one with the lowest mean validation error. The full study adds the
+//! network of the paper's section 6.6, 784-1000-1000-10, in which batch norm also normalizes the logits and layer norm does not.
 
 mod pictures;
 #[cfg(test)]
@@ -23,7 +24,13 @@ const SIZES: &[usize] = &[1, 2, 4, 5, 8, 32, 50, 128];
 const FEWER_SIZES: &[usize] = &[1, 2, 4, 8, 32, 128];
 /// The paper's batch sizes.
 const PAPER_SIZES: &[usize] = &[4, 128];
-const NORMS: [Norm; 3] = [Norm::None, Norm::Batch, Norm::Layer];
+const NORMS: [Norm; 4] = [Norm::None, Norm::Batch, Norm::Layer, Norm::Group];
+
+/// The batch sizes at which the MLP also trains at [`OTHER_RATES`].
+const TUNED_SIZES: [usize; 3] = [1, 4, 128];
+/// The learning rate of all runs but those of the LSTM and the CNN, and the rest of the grid.
+const COMMON: f64 = 1e-3;
+const OTHER_RATES: [f64; 2] = [2.5e-4, 4e-3];
 
 /// Epochs of the quick study (and of the CNN and the LSTM in the full one), of the full study, and of the paper's network.
 const QUICK_EPOCHS: usize = 2;
@@ -33,8 +40,6 @@ const PAPER_EPOCHS: usize = 60;
 const LEAST_STEPS: usize = 80;
 /// Training images of the CNN and the LSTM in the full study, at most: batches of 1 take a step for each.
 const MOST_IMAGES: usize = 4_000;
-/// Those of the paper's network: it has 1.8 million weights, and 60 epochs in batches of 4 take 15 steps for each image.
-const PAPER_IMAGES: usize = 2_000;
 
 /// A network of this study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +90,27 @@ impl Network {
         }
     }
 
+    /// The norms that it trains with: batch norm and layer norm, the paper's network with no others.
+    fn norms(self) -> impl Iterator<Item = Norm> {
+        NORMS.into_iter().filter(move |norm| match norm {
+            Norm::None => self != Network::Paper,
+            Norm::Group => self == Network::Cnn,
+            _ => true,
+        })
+    }
+
+    /// The rates at which it trains with batches of this size.
+    fn rates(self, size: usize, seed: u64, settings: &Settings) -> Vec<f64> {
+        let common = settings.learning_rate.unwrap_or(match self {
+            Network::Cnn | Network::Lstm => 3e-3,
+            Network::Mlp | Network::Paper => COMMON,
+        });
+        let tuned = self == Network::Mlp && TUNED_SIZES.contains(&size) && settings.learning_rate.is_none();
+        // Only with the usual number of seeds: batches of 1 take most of this study's time.
+        let others = OTHER_RATES.into_iter().filter(|_| tuned && tools::seeds(settings).any(|one| one == seed));
+        std::iter::once(common).chain(others).collect()
+    }
+
     fn arch(self, norm: Norm, full: bool) -> Arch {
         match self {
             Network::Mlp => Arch::mlp(&[100, 100]),
@@ -106,8 +132,7 @@ impl Network {
                 let [train, validation, test] = settings.all_images();
                 let most = match self {
                     Network::Cnn | Network::Lstm => MOST_IMAGES,
-                    Network::Paper => PAPER_IMAGES,
-                    Network::Mlp => train,
+                    Network::Mlp | Network::Paper => train,
                 };
                 [train.min(most), validation, test]
             }
@@ -123,14 +148,13 @@ impl Network {
         })
     }
 
-    fn spec(self, norm: Norm, size: usize, seed: u64, settings: &Settings) -> Spec {
+    fn spec(self, norm: Norm, size: usize, rate: f64, seed: u64, settings: &Settings) -> Spec {
         let mut spec = Spec::new(self.arch(norm, settings.full), norm, seed, &settings.data);
         [spec.train, spec.validation, spec.test] = self.images(settings);
-        (spec.batch_size, spec.evaluations) = (size, 15);
+        (spec.batch_size, spec.evaluations, spec.learning_rate) = (size, 15, rate);
         spec.steps = self.epochs(settings) * spec.steps_of_epoch();
         match self {
             Network::Cnn | Network::Lstm => {
-                spec.learning_rate = 3e-3;
                 // With batch norm in an LSTM, every evaluation computes the statistics of all time steps first.
                 spec.evaluations = if self == Network::Lstm && !settings.full { 2 } else { 4 };
                 spec.steps = spec.steps.max(LEAST_STEPS);
@@ -140,7 +164,6 @@ impl Network {
         }
         // The first rows of whole images are blank, which harms batch norm in recurrent networks.
         spec.images.cropped = self == Network::Lstm;
-        spec.learning_rate = settings.learning_rate.unwrap_or(spec.learning_rate);
         spec
     }
 }
@@ -161,10 +184,13 @@ impl Study for BatchSize {
             let networks = Network::ALL.into_iter().rev();
             for network in networks.filter(|&network| network.has(seed, settings)) {
                 let sizes = settings.batch_size.map_or(network.sizes().to_vec(), |size| vec![size]);
-                let norms = NORMS.into_iter().filter(|&norm| network != Network::Paper || norm != Norm::None);
-                for (norm, &size) in norms.flat_map(|norm| sizes.iter().map(move |size| (norm, size))) {
-                    let (case, spec) = (case(network, norm, size), network.spec(norm, size, seed, settings));
-                    plans.push(trained::plan(self.name(), &case, spec, settings));
+                for (norm, &size) in network.norms().flat_map(|norm| sizes.iter().map(move |size| (norm, size))) {
+                    for rate in network.rates(size, seed, settings) {
+                        let other = OTHER_RATES.contains(&rate) && settings.learning_rate.is_none();
+                        let case = if other { case_at(network, norm, size, rate) } else { case(network, norm, size) };
+                        let spec = network.spec(norm, size, rate, seed, settings);
+                        plans.push(trained::plan(self.name(), &case, spec, settings));
+                    }
                 }
             }
         }
@@ -178,4 +204,9 @@ impl Study for BatchSize {
 
 fn case(network: Network, norm: Norm, size: usize) -> String {
     format!("{}-{norm}-{size}", network.id())
+}
+
+/// The case at another rate than the common one.
+fn case_at(network: Network, norm: Norm, size: usize, rate: f64) -> String {
+    format!("{}-{rate:e}", case(network, norm, size))
 }

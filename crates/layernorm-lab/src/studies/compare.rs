@@ -67,6 +67,9 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
         tuned: if full { &Norm::ALL } else { SOURCES },
     };
     let without_batch: &[Norm] = &[Norm::None, Norm::Layer];
+    // The LSTM over all rows: batch norm is compared over the middle rows.
+    let whole_images: &[Norm] =
+        if full { &[Norm::None, Norm::Layer, Norm::Rms, Norm::Group, Norm::Weight] } else { without_batch };
     let transformer = |id, title, pre_norm| {
         let (width, heads) = if full { (64, 4) } else { (16, 2) };
         let images = Images { halved: true, ..Images::default() };
@@ -78,8 +81,8 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
         of("mlp", "MLP", Arch::mlp(&[units, units, units]), 150, 0.4),
         Entry {
             train: 6000,
-            norms: without_batch,
-            tuned: without_batch,
+            norms: whole_images,
+            tuned: whole_images,
             ..of("lstm", "LSTM over rows", Arch::lstm(hidden, Reads::Rows), 120, 0.7)
         },
         Entry {
@@ -102,7 +105,7 @@ pub(super) fn entries(full: bool) -> Vec<Entry> {
         transformer("transformer-pre", "Pre-norm Transformer", true),
     ];
     if full {
-        let lstm = Arch::lstm(64, Reads::Pixels);
+        let lstm = Arch::lstm(hidden, Reads::Pixels);
         entries.push(Entry {
             // An LSTM over pixels takes 28 times as long as one over rows.
             full_epochs: 1,

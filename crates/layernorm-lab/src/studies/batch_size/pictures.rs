@@ -1,13 +1,15 @@
 //! Error against batch size, and training curves at the paper's two batch sizes.
 
-use super::{LEAST_STEPS, NORMS, Network, PAPER_SIZES, case};
+mod best;
+
+use super::{COMMON, LEAST_STEPS, NORMS, Network, PAPER_SIZES, TUNED_SIZES, case};
 use crate::models::Norm;
 use crate::records::Record;
 use crate::report::{Axis, Cell, Chart, Finding, Picture, Story, Table};
 use crate::studies::findings::{
     Claim, POINTS, Pair, by_seed, combined, errors as pair_of_errors, mean_losses, one_image,
 };
-use crate::studies::tools::{self, axis, chart, log_axis};
+use crate::studies::tools::{self, axis, chart, log_axis, short};
 use crate::studies::trained::{Ran, cells, curve_over, error, in_percent, of_case, series, words};
 use std::f64::consts::SQRT_2;
 
@@ -36,13 +38,22 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
             .extend(PAPER_SIZES.iter().filter(|size| sizes.contains(size)).map(|&size| training(runs, network, size)));
     }
     story.numbers = Some(table(runs));
+    story.charts.extend(best::chart(runs));
     story.answer = answer(runs);
     story.findings = shown.iter().flat_map(|&network| findings(runs, network)).collect();
     story.notes = vec![
         format!(
             "All runs of a network train for the same number of epochs, those of the CNN and the LSTM for at least \
-             {LEAST_STEPS} steps. Incomplete batches at the end of an epoch are dropped. The learning rate is the same \
-             at all batch sizes and was not tuned."
+             {LEAST_STEPS} steps. Incomplete batches at the end of an epoch are dropped. Unless “best rate” is mentioned, \
+             the learning rate is the same at all batch sizes and was not tuned."
+        ),
+        format!(
+            "MLP with batches of {}, {} and {}: the best rate of a norm is the one of {} at which the mean validation error is \
+             lowest. If it is {COMMON} for both sides of a comparison, the question is not asked twice.",
+            TUNED_SIZES[0],
+            TUNED_SIZES[1],
+            TUNED_SIZES[2],
+            best::listed()
         ),
         "The LSTM reads the rows of the image's middle, because the first rows of whole images are blank, which harms \
          batch norm. With batch norm it starts with γ = 0.1 and has statistics for every time step (Cooijmans et al., \
@@ -87,7 +98,7 @@ fn errors(runs: &[Ran], network: Network) -> Chart {
     let x = log_axis("batch size");
     let see = "Batches get smaller from right to left. Lines are means over seeds, bands the range from the best to \
                the worst seed. Lower is better.";
-    let picture = Picture::Lines { x, y, series: NORMS.map(curve).to_vec(), scrub: false };
+    let picture = Picture::Lines { x, y, series: network.norms().map(curve).collect(), scrub: false };
     let id = if network == Network::Mlp { "errors".to_owned() } else { format!("errors-{}", network.id()) };
     chart(&id, &format!("{}: validation error by batch size", network.title()), see, picture)
 }
@@ -155,12 +166,23 @@ fn answer(runs: &[Ran]) -> String {
     told.join(" ")
 }
 
+/// Why large batches may favour batch norm.
+const ACCURATE: &str = "Batches of this size give batch norm accurate statistics; the sources claim an advantage of layer norm for \
+                        small batches only.";
+
 /// Why small batches may not favour layer norm.
 const RATE: &str = "A possible reason, not tested: the learning rate is the same for all batch sizes, and one that suits large batches is \
                     large for the noisy gradients of small ones, with any norm.";
 
 /// Why the network of the paper may behave otherwise here.
-const FEWER: &str = "A possible reason, not tested: the paper trains on all 60,000 images, these runs on 2,000.";
+fn fewer(runs: &[&Ran]) -> String {
+    let images = runs.first().map_or(0, |ran| ran.trained.spec.train);
+    format!(
+        "A possible reason, not tested: the paper does not give its learning rate, initialization and nonlinearity, and trains on \
+         all images of MNIST; these runs use {} of them.",
+        short(images as f64)
+    )
+}
 
 /// The questions about a network: small batches, large batches and the dependence on the batch size; for the paper's
 /// network, how fast it learns.
@@ -175,7 +197,8 @@ fn findings(runs: &[Ran], network: Network) -> Vec<Finding> {
                 "{title} with batches of {size}: layer norm has a lower mean validation loss during training than batch norm"
             );
             let pair = mean_losses(layer_batch, &at(Norm::Layer, size), &at(Norm::Batch, size));
-            findings.extend(Claim::new(format!("{id}-{size}"), text).source("C20").reason(FEWER).lower(pair));
+            let reason = fewer(&at(Norm::Layer, size));
+            findings.extend(Claim::new(format!("{id}-{size}"), text).source("C20").reason(reason).lower(pair));
         }
         return findings;
     }
@@ -183,12 +206,7 @@ fn findings(runs: &[Ran], network: Network) -> Vec<Finding> {
     for &size in sizes.iter().filter(|&&size| !expects_batch_norm(size)) {
         let text = format!("{title} with batches of {size}: layer norm has a lower validation error than batch norm");
         let pair = pair_of_errors(layer_batch, &at(Norm::Layer, size), &at(Norm::Batch, size));
-        let reason = if size >= USUAL_BATCH {
-            "Batches of this size give batch norm accurate statistics; the sources claim an advantage of layer norm for \
-             small batches only."
-        } else {
-            RATE
-        };
+        let reason = if size >= USUAL_BATCH { ACCURATE } else { RATE };
         findings.extend(Claim::new(format!("{id}-{size}"), text).source("C3").reason(reason).lower(pair));
     }
     for &size in sizes.iter().filter(|&&size| expects_batch_norm(size)) {
@@ -198,6 +216,12 @@ fn findings(runs: &[Ran], network: Network) -> Vec<Finding> {
                       is small and trains for few steps.";
         findings.extend(Claim::new(format!("{id}-{size}"), text).source("C3").reason(reason).lower(pair));
     }
+    for &size in sizes.iter().filter(|&&size| size <= SMALL_BATCH) {
+        let text = format!("{title} with batches of {size}: group norm has a lower validation error than batch norm");
+        let pair = pair_of_errors("group norm − batch norm", &at(Norm::Group, size), &at(Norm::Batch, size));
+        findings.extend(Claim::new(format!("{id}-group-{size}"), text).source("C3").reason(RATE).lower(pair));
+    }
+    findings.extend(sizes.iter().filter_map(|&size| best::finding(runs, network, size)));
     // The MLP was the only network once, and its questions keep their names.
     let named = |name: &str| if network == Network::Mlp { name.to_owned() } else { format!("{id}-{name}") };
     if let (Some(&least), Some(&largest)) = (sizes.first(), sizes.last())

@@ -196,6 +196,7 @@ fn findings(groups: &[Group<'_>]) -> Vec<Finding> {
         findings.extend(claim.lower(errors(change, layer, none)));
         findings.extend(batch_norm(group));
         findings.extend(rates::batch_norm(group));
+        findings.extend(rms_norm(group));
     }
     let group = |id: &str| groups.iter().find(|group| group.id == id);
     if let Some(cnn) = group("cnn") {
@@ -226,6 +227,16 @@ fn batch_norm(group: &Group<'_>) -> Option<Finding> {
     let claim = Claim::new(id, text).source("C1").reason(against_favourite(group));
     claim.lower(mean_losses(change, group.runs(winner), group.runs(loser)))
 }
+
+/// The question whether the mean, which RMS norm leaves out, makes a difference.
+fn rms_norm(group: &Group<'_>) -> Option<Finding> {
+    let text = format!("{}: layer norm has a lower mean validation loss during training than RMS norm", group.title);
+    let pair = mean_losses("layer norm − RMS norm", group.runs(Norm::Layer), group.runs(Norm::Rms));
+    Claim::new(format!("{}-rms", group.id), text).source("C1").reason(RMS).lower(pair)
+}
+
+const RMS: &str =
+    "RMS norm does not subtract the mean, which its authors found dispensable (Zhang and Sennrich, 2019).";
 
 /// Why the norm that the sources prefer may be the worse one here.
 fn against_favourite(group: &Group<'_>) -> &'static str {

@@ -21,6 +21,8 @@ pub(super) struct Bearing {
 const NONE: &str = "no norm";
 const BATCH: &str = "batch norm";
 const LAYER: &str = "layer norm";
+const RMS: &str = "RMS norm";
+const GROUP: &str = "group norm";
 const PRE: &str = "pre-norm";
 const POST: &str = "post-norm";
 
@@ -52,10 +54,15 @@ pub(super) const SITUATIONS: &[Situation] = &[
             of("batch-size", "small-1", LAYER, BATCH),
             of("batch-size", "small-2", LAYER, BATCH),
             of("batch-size", "small-4", LAYER, BATCH),
+            of("batch-size", "small-best-1", LAYER, BATCH),
+            of("batch-size", "small-best-4", LAYER, BATCH),
             of("batch-size", "smallest-none", LAYER, NONE),
             of("batch-size", "cnn-1", LAYER, BATCH),
             of("batch-size", "cnn-2", LAYER, BATCH),
             of("batch-size", "cnn-4", LAYER, BATCH),
+            of("batch-size", "cnn-group-1", GROUP, BATCH),
+            of("batch-size", "cnn-group-2", GROUP, BATCH),
+            of("batch-size", "cnn-group-4", GROUP, BATCH),
             of("batch-size", "cnn-smallest-none", LAYER, NONE),
             of("batch-size", "lstm-1", LAYER, BATCH),
             of("batch-size", "lstm-2", LAYER, BATCH),
@@ -131,6 +138,9 @@ pub(super) const SITUATIONS: &[Situation] = &[
             of("compare", "mlp-best-batch-norm", BATCH, LAYER),
             of("batch-size", "small-32", LAYER, BATCH),
             of("batch-size", "small-128", LAYER, BATCH),
+            of("batch-size", "small-best-128", LAYER, BATCH),
+            of("compare", "mlp-better", LAYER, NONE),
+            of("compare", "mlp-rms", LAYER, RMS),
         ],
     ),
     case(
