@@ -19,7 +19,10 @@ import sys
 import tempfile
 
 # Options of `layernorm study` that this module sets itself.
-_RESERVED = ("--out", "--shard", "--shared", "--resume", "--jobs", "--engine", "--list")
+_RESERVED = (
+    *("--out", "--shard", "--shared", "--resume", "--jobs", "--engine", "--array", "--sbatch-args", "--list", "--estimate"),
+    *("--serve", "--open", "--port", "--tensorboard"),
+)
 
 
 class Failed(Exception):
@@ -32,8 +35,25 @@ def study_arguments(words: list[str]) -> list[str]:
     words = words[1:] if words[:1] == ["study"] else words
     for word in words:
         if word.split("=")[0] in _RESERVED:
-            raise Failed(f"{word}: this option is set by layernorm.sweep; --out comes before the word study")
-    return words
+            raise Failed(f"{word}: not available here or set by layernorm.sweep; --out comes before the word study")
+    return with_absolute_data(words)
+
+
+def with_absolute_data(words: list[str]) -> list[str]:
+    """Makes the path of ``--data`` absolute, because Ray's workers have another working folder."""
+    found = list(words)
+    for i, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == "--data" and equals:
+            found[i] = f"--data={pathlib.Path(value).absolute()}"
+        elif i > 0 and words[i - 1] == "--data":
+            found[i] = str(pathlib.Path(word).absolute())
+    return found
+
+
+def absolute_program(program: str) -> str:
+    """Makes a path absolute; a name without a folder is looked up on each machine's ``PATH``."""
+    return str(pathlib.Path(program).absolute()) if len(pathlib.Path(program).parts) > 1 else program
 
 
 def run_shard(program: str, words: list[str], number: int, count: int) -> dict[str, bytes]:
@@ -81,6 +101,7 @@ def sweep(options: argparse.Namespace) -> int:
         raise Failed("Ray is missing: pip install 'layernorm[ray]'") from None
 
     words = study_arguments(options.study)
+    options.program = absolute_program(options.program)
     if "--full" in words:
         subprocess.run([options.program, "study", *words, "--estimate"], stdout=sys.stderr)
     ray.init(address=options.address, num_cpus=options.workers, log_to_driver=False, include_dashboard=False)

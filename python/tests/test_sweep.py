@@ -74,7 +74,8 @@ def test_killed_workers_change_no_record(tmp_path):
 @pytest.mark.parametrize(
     "words, study, message",
     [
-        ([], ["study", "epsilon", "--shard", "1/2"], "--shard: this option is set by layernorm.sweep"),
+        ([], ["study", "epsilon", "--shard", "1/2"], "--shard: not available here or set by layernorm.sweep"),
+        ([], ["study", "epsilon", "--serve"], "--serve: not available here"),
         (["--workers", "1", "--shards", "1"], ["study", "no-such-study"], "unknown study"),
         (["--workers", "0"], STUDY, "expected a whole number, 1 or more, found 0"),
     ],
@@ -82,3 +83,14 @@ def test_killed_workers_change_no_record(tmp_path):
 def test_errors(tmp_path, words, study, message):
     status, out, err = ended(sweep(tmp_path / "out", *words, study=study))
     assert status == 2 and message in err and not out, err
+
+
+def test_paths_do_not_depend_on_the_folder_of_a_worker(tmp_path, monkeypatch):
+    from layernorm.sweep import absolute_program, study_arguments
+
+    monkeypatch.chdir(tmp_path)
+    data = str(tmp_path / "digits")
+    assert study_arguments(["study", "epsilon", "--data", "digits"]) == ["epsilon", "--data", data]
+    assert study_arguments(["epsilon", "--data=digits", "--seeds", "2"]) == ["epsilon", f"--data={data}", "--seeds", "2"]
+    assert absolute_program("bin/layernorm") == str(tmp_path / "bin" / "layernorm")
+    assert absolute_program("layernorm") == "layernorm"

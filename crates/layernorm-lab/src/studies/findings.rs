@@ -78,7 +78,7 @@ pub(crate) struct Pair {
     pub(crate) other: BySeed,
 }
 
-/// A claim that waits for its evidence.
+/// A claim that waits for its evidence. A paired difference can contradict it, so it needs a reason first: [`Claim::reason`].
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     id: String,
@@ -99,10 +99,47 @@ impl Claim {
     }
 
     /// A sentence that is added to the explanation if the claim is contradicted.
-    pub(crate) fn reason(self, sentence: impl Into<String>) -> Claim {
-        Claim { reason: Some(sentence.into()), ..self }
+    pub(crate) fn reason(self, sentence: impl Into<String>) -> Explained {
+        Explained(Claim { reason: Some(sentence.into()), ..self })
     }
 
+    /// A result that does not depend on chance.
+    pub(crate) fn exact(self, holds: bool, found: impl Into<String>, expected: impl Into<String>) -> Finding {
+        let (found, expected) = (found.into(), expected.into());
+        let explanation = format!("The result is {found}, not {expected}.");
+        let verdict = if holds { Verdict::Supported } else { Verdict::Contradicted };
+        self.finding(Evidence::Exact { found, expected }, verdict, (!holds).then_some(explanation))
+    }
+
+    /// The number of cases in which the claim holds: supported if it holds in all of them, contradicted if in none.
+    pub(crate) fn count(self, count: usize, of: usize, what: &str) -> Finding {
+        let verdict = match count {
+            _ if of == 0 => Verdict::Undecided,
+            0 => Verdict::Contradicted,
+            count if count == of => Verdict::Supported,
+            _ => Verdict::Undecided,
+        };
+        let explanation = match verdict {
+            Verdict::Supported => None,
+            _ => Some(format!("It holds for {count} of {of} {what}.")),
+        };
+        self.finding(Evidence::Count { count, of, what: what.to_owned() }, verdict, explanation)
+    }
+
+    fn finding(self, evidence: Evidence, verdict: Verdict, explanation: Option<String>) -> Finding {
+        let Claim { id, text: claim, source, reason } = self;
+        let reason = reason.filter(|_| verdict == Verdict::Contradicted).map(|reason| format!(" {reason}"));
+        let explanation = explanation.map(|text| text + reason.as_deref().unwrap_or_default());
+        let result = in_words(&evidence);
+        Finding { id, claim, source: source.map(str::to_owned), evidence, result, verdict, explanation }
+    }
+}
+
+/// A claim with the reason that is given if it is contradicted.
+#[derive(Clone, Debug)]
+pub(crate) struct Explained(Claim);
+
+impl Explained {
     /// The first condition has lower results than the second. `None` if no seed has both.
     pub(crate) fn lower(self, pair: Pair) -> Option<Finding> {
         self.paired(pair, Side::Below)
@@ -140,38 +177,17 @@ impl Claim {
             interval,
             claimed,
         });
-        Some(self.finding(evidence, verdict, explanation))
+        Some(self.0.finding(evidence, verdict, explanation))
     }
 
-    /// A result that does not depend on chance.
+    /// As [`Claim::exact`].
     pub(crate) fn exact(self, holds: bool, found: impl Into<String>, expected: impl Into<String>) -> Finding {
-        let (found, expected) = (found.into(), expected.into());
-        let explanation = format!("The result is {found}, not {expected}.");
-        let verdict = if holds { Verdict::Supported } else { Verdict::Contradicted };
-        self.finding(Evidence::Exact { found, expected }, verdict, (!holds).then_some(explanation))
+        self.0.exact(holds, found, expected)
     }
 
-    /// The number of cases in which the claim holds: supported if it holds in all of them, contradicted if in none.
+    /// As [`Claim::count`].
     pub(crate) fn count(self, count: usize, of: usize, what: &str) -> Finding {
-        let verdict = match count {
-            _ if of == 0 => Verdict::Undecided,
-            0 => Verdict::Contradicted,
-            count if count == of => Verdict::Supported,
-            _ => Verdict::Undecided,
-        };
-        let explanation = match verdict {
-            Verdict::Supported => None,
-            _ => Some(format!("It holds for {count} of {of} {what}.")),
-        };
-        self.finding(Evidence::Count { count, of, what: what.to_owned() }, verdict, explanation)
-    }
-
-    fn finding(self, evidence: Evidence, verdict: Verdict, explanation: Option<String>) -> Finding {
-        let Claim { id, text: claim, source, reason } = self;
-        let reason = reason.filter(|_| verdict == Verdict::Contradicted).map(|reason| format!(" {reason}"));
-        let explanation = explanation.map(|text| text + reason.as_deref().unwrap_or_default());
-        let result = in_words(&evidence);
-        Finding { id, claim, source: source.map(str::to_owned), evidence, result, verdict, explanation }
+        self.0.count(count, of, what)
     }
 }
 

@@ -203,14 +203,21 @@ fn findings(groups: &[Group<'_>]) -> Vec<Finding> {
         let layer = |side| sizes(Norm::Layer, moment, side);
         let text = format!("Layer norm reduces the mean |correlation| of its input's units, {when}");
         let pair = pair("after layer norm − before it", layer(Side::After), layer(Side::Before));
-        findings.extend(Claim::new(format!("reduced-{name}"), text).source("C8").lower(pair));
+        findings.extend(Claim::new(format!("reduced-{name}"), text).source("C8").reason(MEAN).lower(pair));
     }
     let end = |norm| sizes(norm, Moment::End, Side::After);
     let text = "After training, hidden units are less correlated with layer norm than without a norm";
     let pair = pair("layer norm − no norm", end(Norm::Layer), end(Norm::None));
-    findings.extend(Claim::new("trained", text).source("C8").lower(pair));
+    findings.extend(Claim::new("trained", text).source("C8").reason(LEARNED).lower(pair));
     findings
 }
+
+/// Why layer norm may not reduce correlations.
+const MEAN: &str = "Subtracting the mean over the units removes what all units share; where they share nothing, it adds \
+    a small negative correlation.";
+/// Why hidden units may be more correlated after training.
+const LEARNED: &str = "A possible reason, not tested: units that learn the same classes become correlated, and layer norm \
+    makes them learn faster.";
 
 fn answer(groups: &[Group<'_>]) -> String {
     let of = |norm| groups.iter().find(|group| group.norm == norm);

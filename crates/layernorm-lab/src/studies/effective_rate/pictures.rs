@@ -172,9 +172,14 @@ fn findings(groups: &[Group<'_>]) -> Vec<Finding> {
         let (norm, name) = (group.norm, words(group.norm));
         let claim = |id: &str, text: String| Claim::new(format!("{id}-{norm}"), text).source("C18");
         let grow = claim("growth", format!("The weights grow during training with {name}"));
-        findings.extend(grow.higher(change(group, "‖W‖", "", length)));
+        findings.extend(grow.reason(ORTHOGONAL).higher(change(group, "‖W‖", "", length)));
         let fall = claim("rate", format!("The effective learning rate falls during training with {name}"));
-        findings.extend(fall.lower(change(group, "effective learning rate", "powers of ten", effective)));
+        findings.extend(fall.reason(ORTHOGONAL).lower(change(
+            group,
+            "effective learning rate",
+            "powers of ten",
+            effective,
+        )));
     }
     let growth = |norm| {
         let group = groups.iter().find(|group| group.norm == norm)?;
@@ -243,3 +248,7 @@ fn answer(groups: &[Group<'_>]) -> String {
     let verb = if groups.iter().all(grows) { "grows" } else { "changes" };
     format!("At a constant learning rate, the weight norm ‖W‖ of the hidden layers {verb} {}.", told.join(", "))
 }
+
+/// Why the weights may not grow.
+const ORTHOGONAL: &str = "A possible reason, not tested: only plain gradients are orthogonal to the weights; γ and β, or \
+    rounding, can add a component that shrinks them.";

@@ -8,12 +8,14 @@ fn pair(ours: &[(u64, f64)], other: &[(u64, f64)], step: f64) -> Pair {
     Pair { what: "a − b".into(), unit: "units", step, ours: all(ours), other: all(other) }
 }
 
+const WHY: &str = "It is not known why.";
+
 /// The finding for these differences, claimed to be negative.
 fn lower(differences: &[f64], step: f64) -> Finding {
     let seeds = 1..=differences.len() as u64;
     let ours: Vec<(u64, f64)> = seeds.clone().zip(differences.iter().copied()).collect();
     let other: Vec<(u64, f64)> = seeds.map(|seed| (seed, 0.0)).collect();
-    Claim::new("id", "It is lower").source("C1").lower(pair(&ours, &other, step)).unwrap()
+    Claim::new("id", "It is lower").source("C1").reason(WHY).lower(pair(&ours, &other, step)).unwrap()
 }
 
 fn paired(finding: &Finding) -> &Paired {
@@ -29,14 +31,18 @@ fn the_interval_decides() {
     let above = [1.0, 2.0, 3.0, 4.0, 5.0];
     let finding = lower(&above, 0.0);
     assert_eq!(finding.verdict, Verdict::Contradicted);
-    assert_eq!(finding.explanation.as_deref(), Some("The difference has the opposite sign in 5 of 5 seeds."));
+    assert_eq!(
+        finding.explanation.as_deref(),
+        Some("The difference has the opposite sign in 5 of 5 seeds. It is not known why.")
+    );
     assert_eq!(finding.result, "+3 units (+1.04 to +4.96)");
     let finding = lower(&above.map(|d| -d), 0.0);
     assert_eq!((finding.verdict, finding.explanation.as_deref()), (Verdict::Supported, None));
     assert_eq!((finding.result.as_str(), finding.source.as_deref()), ("−3 units (−4.96 to −1.04)", Some("C1")));
     let higher = |d: [f64; 5]| {
         let ours: Vec<(u64, f64)> = (1..).zip(d).collect();
-        Claim::new("id", "It is higher").higher(pair(&ours, &ours.iter().map(|p| (p.0, 0.0)).collect::<Vec<_>>(), 0.0))
+        let other: Vec<(u64, f64)> = ours.iter().map(|pair| (pair.0, 0.0)).collect();
+        Claim::new("id", "It is higher").reason(WHY).higher(pair(&ours, &other, 0.0))
     };
     assert_eq!(higher(above).unwrap().verdict, Verdict::Supported);
     assert_eq!(higher(above.map(|d| -d)).unwrap().verdict, Verdict::Contradicted);
@@ -76,12 +82,13 @@ fn few_seeds_decide_nothing_and_none_asks_nothing() {
     let finding = lower(&[-1.0; 4], 0.0);
     assert_eq!((finding.verdict, paired(&finding).interval), (Verdict::Undecided, Some([-1.0, -1.0])));
     assert_eq!(finding.explanation.as_deref(), Some("Only 4 seeds have both results; at least 5 are needed."));
-    assert_eq!(Claim::new("id", "It is lower").lower(pair(&[], &[(1, 2.0)], 0.0)), None);
+    assert_eq!(Claim::new("id", "It is lower").reason(WHY).lower(pair(&[], &[(1, 2.0)], 0.0)), None);
 }
 
 #[test]
 fn seeds_are_paired_and_a_missing_one_does_not_count() {
     let finding = Claim::new("id", "It is lower")
+        .reason(WHY)
         .lower(pair(&[(1, 1.0), (2, 2.0), (4, 9.0)], &[(2, 5.0), (1, 4.5), (3, 0.0)], 0.0))
         .unwrap();
     assert_eq!(paired(&finding).differences, [-3.5, -3.0]);

@@ -220,7 +220,7 @@ fn power(entry: Entry, learned: &[&Ran], fixed: &[&Ran]) -> Option<Finding> {
         other: by_seed(fixed, final_loss),
     };
     let text = format!("Learning γ and β lowers the final validation loss of {}", entry.name);
-    Claim::new(format!("power-{}", entry.id), text).source("C13").lower(pair)
+    Claim::new(format!("power-{}", entry.id), text).source("C13").reason(ABSORBED).lower(pair)
 }
 
 /// Whether γ moves away from 1: the root mean square of γ − 1 over all units.
@@ -241,5 +241,12 @@ fn moved(entry: Entry, learned: &[&Ran]) -> Option<Finding> {
         other: at(false),
     };
     let text = format!("Training moves γ away from 1 in {}", entry.name);
-    Claim::new(format!("moved-{}", entry.id), text).source("C13").higher(pair)
+    Claim::new(format!("moved-{}", entry.id), text).source("C13").reason(START).higher(pair)
 }
+
+/// Why γ and β may not help.
+const ABSORBED: &str = "A possible reason, not tested: the next layer can scale and shift its inputs by its own weights, so \
+    γ and β add little power here.";
+/// Why γ may not move away from 1.
+const START: &str = "γ starts at exactly 1, so any training moves it away; a contradiction would be an error of the \
+    measurement.";

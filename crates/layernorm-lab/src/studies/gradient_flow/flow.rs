@@ -82,7 +82,7 @@ impl<'a> Flow<'a> {
             let runs = |norm| self.with(norm).map_or(Vec::new(), |probed| probed.runs.clone());
             let text = format!("{title}: layer norm lowers the final validation error");
             let pair = errors("layer norm − no norm", &runs(Norm::Layer), &runs(Norm::None));
-            findings.extend(Claim::new(format!("{id}-error"), text).source("C5").lower(pair));
+            findings.extend(Claim::new(format!("{id}-error"), text).source("C5").reason(ADAM).lower(pair));
         }
         findings
     }
@@ -165,3 +165,7 @@ pub(super) fn mean(runs: &[Vec<Gradients>], step: usize, place: usize) -> Option
 pub(super) fn powers(fall: f64) -> String {
     to_digits(fall, 1)
 }
+
+/// Why a network with vanishing or exploding gradients may still learn.
+const ADAM: &str = "A possible reason, not tested: Adam divides by the size of each gradient, so layers with small or \
+    large gradients still learn.";

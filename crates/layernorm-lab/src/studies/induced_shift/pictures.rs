@@ -176,16 +176,27 @@ impl<'a> Pace<'a> {
                 other: kind.by_seed(none),
             };
             let text = format!("with {name}, one step shifts the inputs of the next layers less than without a norm");
-            findings.extend(claim("input", text).lower(pair("shift of the inputs", UNIT, Kind::Input)));
+            findings.extend(claim("input", text).reason(LARGER).lower(pair("shift of the inputs", UNIT, Kind::Input)));
             let text = format!(
                 "with {name}, updating the layers below changes the direction of a layer's gradient less than without a \
                  norm"
             );
-            findings.extend(claim("gradient", text).higher(pair("cosine of the gradients", "", Kind::Cosine)));
+            findings.extend(claim("gradient", text).reason(LARGER).higher(pair(
+                "cosine of the gradients",
+                "",
+                Kind::Cosine,
+            )));
         }
         findings
     }
 }
+
+/// Why a step may shift more with a norm.
+const LARGER: &str = "A possible reason, not tested: with a norm, the gradients at the start are larger, so a step at the \
+    same learning rate moves the weights further.";
+/// Why a norm may not remove part of the shift.
+const DIRECTION: &str = "The norm removes a common change of mean and scale; what is left counts for more where the units' \
+    standard deviations after the norm are smaller.";
 
 /// The groups with a norm, with their learning rate.
 fn normed<'a, 'b>(paces: &'b [Pace<'a>]) -> impl Iterator<Item = (f64, &'b Group<'a>)> {
@@ -225,7 +236,7 @@ fn removals(paces: &[Pace<'_>]) -> Vec<Finding> {
         let what = "shift, after the norm − before it".to_owned();
         let pair = Pair { what, unit: UNIT, step: 0.0, ours: of(Kind::After), other: of(Kind::Before) };
         let text = format!("{} removes part of the shift of its input", capitalized(words(norm)));
-        Claim::new(format!("removed-{norm}"), text).source("C16").lower(pair)
+        Claim::new(format!("removed-{norm}"), text).source("C16").reason(DIRECTION).lower(pair)
     };
     norms.into_iter().filter_map(finding).collect()
 }

@@ -7,6 +7,7 @@ use crate::report::{Axis, Chart, Finding, Picture, Story, Tile, Tone};
 use crate::studies::findings::{BySeed, Claim, POINTS, Pair, by_seed, combined, one_image};
 use crate::studies::tools::{self, axis, chart, log_axis, short};
 use crate::studies::trained::{Ran, error, in_percent, of_case, series, words};
+use crate::training::Optimizer;
 
 pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]) -> Story {
     let mut story = tools::story(name, "Which learning rates work", question, records);
@@ -187,7 +188,10 @@ fn findings(lines: &[Line<'_>]) -> Vec<Finding> {
             let Some(line) = of(norm).filter(|line| same_rates(line, none)) else { continue };
             let (name, with) = (words(norm), format!("{} − no norm", words(norm)));
             let claim = |id: &str, text: &str, source| {
-                Claim::new(format!("{network_id}-{norm}-{id}"), format!("{title}: {text}")).source(source)
+                let reason = if id == "best" { BEST } else { why(network) };
+                Claim::new(format!("{network_id}-{norm}-{id}"), format!("{title}: {text}"))
+                    .source(source)
+                    .reason(reason)
             };
             let pair = |what: &str, unit, step, of: &dyn Fn(&[f64]) -> f64| Pair {
                 what: format!("{what}, {with}"),
@@ -225,6 +229,21 @@ fn findings(lines: &[Line<'_>]) -> Vec<Finding> {
     }
     findings
 }
+
+/// Why a norm may not widen the range of learning rates.
+fn why(network: &Network) -> &'static str {
+    match network.optimizer {
+        Optimizer::Adam => ADAM,
+        Optimizer::Sgd => SATURATED,
+    }
+}
+
+const ADAM: &str = "A possible reason, not tested: Adam divides by the size of the gradient, so its steps stay bounded \
+    at high rates, with a norm or without one.";
+const SATURATED: &str = "A possible reason, not tested: over so few steps, a network with a norm needs higher rates to learn \
+    enough, which moves its range up instead of widening it.";
+const BEST: &str = "A possible reason, not tested: at its own best rate, this small network learns these few images as \
+    well without the norm.";
 
 fn same_rates(a: &Line<'_>, b: &Line<'_>) -> bool {
     a.rates.iter().map(|(rate, _)| rate).eq(b.rates.iter().map(|(rate, _)| rate))

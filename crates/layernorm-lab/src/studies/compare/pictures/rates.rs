@@ -95,7 +95,9 @@ pub(super) fn findings(group: &Group<'_>) -> Vec<Finding> {
     let Group { id, title, goal, .. } = group;
     let change = format!("layer norm at {} − no norm at {}", short(layer_rate), short(none_rate));
     let claim = |name: &str, text: String| {
-        Claim::new(format!("{id}-best-{name}"), format!("{title}, each at its best rate: {text}")).source("C1")
+        Claim::new(format!("{id}-best-{name}"), format!("{title}, each at its best rate: {text}"))
+            .source("C1")
+            .reason(group.why_not())
     };
     let steps = Pair {
         what: format!("steps to a validation loss of {goal}, {change}"),
@@ -107,14 +109,10 @@ pub(super) fn findings(group: &Group<'_>) -> Vec<Finding> {
     let faster = claim("faster", "layer norm lowers the mean validation loss during training".to_owned());
     let sooner = claim("sooner", format!("layer norm reaches a validation loss of {goal} in fewer steps"));
     let better = claim("better", "layer norm lowers the final validation error".to_owned());
-    let because = |claim: Claim| match group.why_not() {
-        Some(reason) => claim.reason(reason),
-        None => claim,
-    };
-    let mut claims = vec![because(sooner).lower(steps)];
+    let mut claims = vec![sooner.lower(steps)];
     if layer_rate != COMMON || none_rate != COMMON {
-        claims.push(because(faster).lower(mean_losses(&change, layer, none)));
-        claims.push(because(better).lower(errors(&change, layer, none)));
+        claims.push(faster.lower(mean_losses(&change, layer, none)));
+        claims.push(better.lower(errors(&change, layer, none)));
     }
     claims.into_iter().flatten().collect()
 }
