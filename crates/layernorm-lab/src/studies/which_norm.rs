@@ -59,7 +59,8 @@ pub fn story(stories: &[Story]) -> Option<Story> {
         reproduce: "layernorm study all".to_owned(),
         notes: vec![
             "“A rather than B (2 of 5)”: of five comparisons, two are decided for A and none for B. The answer names only pairs \
-             in which more than half are decided for the same option. Norms that are not named were not compared. The \
+             in which more than half are decided for the same option. Every question of the studies that compares two options in \
+             a situation counts, whatever its verdict. Norms that are not named were not compared. The \
              networks and images are small and train briefly: on other tasks the order may differ."
                 .to_owned(),
         ],

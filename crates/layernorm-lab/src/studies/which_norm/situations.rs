@@ -34,7 +34,9 @@ const fn case(name: &'static str, bearings: &'static [Bearing]) -> Situation {
     Situation { name, bearings, remark: None }
 }
 
-/// All situations, in the order of the table.
+/// All situations, in the order of the table. A situation counts every finding that compares two of its options in it, at the
+/// common learning rate and at the best ones, whatever its verdict. Of findings that measure the same runs twice (during
+/// training and at the end of it, in `language` and `draw`), the one on test data counts.
 pub(super) const SITUATIONS: &[Situation] = &[
     case(
         "Images with large batches (CNN)",
@@ -45,6 +47,8 @@ pub(super) const SITUATIONS: &[Situation] = &[
             of("compare", "cnn-batch-norm-faster", BATCH, LAYER),
             of("compare", "cnn-best-batch-norm", BATCH, LAYER),
             of("compare", "cnn-better", LAYER, NONE),
+            of("compare", "cnn-faster", LAYER, NONE),
+            of("compare", "cnn-best-faster", LAYER, NONE),
             of("compare", "cnn-best-better", LAYER, NONE),
         ],
     ),
@@ -85,9 +89,12 @@ pub(super) const SITUATIONS: &[Situation] = &[
         "Recurrent networks",
         &[
             of("compare", "lstm-faster", LAYER, NONE),
+            of("compare", "lstm-better", LAYER, NONE),
             of("compare", "lstm-best-faster", LAYER, NONE),
+            of("compare", "lstm-best-sooner", LAYER, NONE),
             of("compare", "lstm-best-better", LAYER, NONE),
             of("compare", "middle-faster", LAYER, NONE),
+            of("compare", "middle-better", LAYER, NONE),
             of("compare", "middle-best-faster", LAYER, NONE),
             of("compare", "middle-best-sooner", LAYER, NONE),
             of("compare", "middle-best-better", LAYER, NONE),
@@ -95,16 +102,26 @@ pub(super) const SITUATIONS: &[Situation] = &[
             of("compare", "middle-best-batch-norm", LAYER, BATCH),
             of("batch-size", "lstm-32", LAYER, BATCH),
             of("batch-size", "lstm-128", LAYER, BATCH),
+            of("step-statistics", "trained-length", LAYER, BATCH),
             of("language", "lstm-best-test", LAYER, NONE),
             of("language", "gru-best-test", LAYER, NONE),
             of("draw", "cell-test", LAYER, NONE),
+            of("draw", "all-test", LAYER, NONE),
         ],
     ),
     case(
         "Sequences of varying length",
         &[
             of("sequence-length", "rise", LAYER, BATCH),
+            of("sequence-length", "batch-read-2", LAYER, BATCH),
+            of("sequence-length", "batch-read-3", LAYER, BATCH),
+            of("sequence-length", "batch-read-4", LAYER, BATCH),
+            of("sequence-length", "none-read-2", LAYER, NONE),
+            of("sequence-length", "none-read-3", LAYER, NONE),
+            of("sequence-length", "none-read-4", LAYER, NONE),
             of("step-statistics", "longer-2", LAYER, BATCH),
+            of("step-statistics", "longer-3", LAYER, BATCH),
+            of("step-statistics", "longer-4", LAYER, BATCH),
             of("text-length", "short", LAYER, NONE),
             of("text-length", "long", LAYER, NONE),
         ],
@@ -114,18 +131,25 @@ pub(super) const SITUATIONS: &[Situation] = &[
         &[
             of("depth", "pre-8", PRE, POST),
             of("depth", "pre-12", PRE, POST),
+            of("depth", "pre-low-rate", PRE, POST),
+            of("depth", "pre-best", PRE, POST),
             of("depth", "pre-none", PRE, NONE),
-            of("compare", "pre-norm", PRE, POST),
+            of("depth", "pre-none-best", PRE, NONE),
         ],
     ),
     case(
         "Shallow Transformers",
         &[
             of("depth", "pre-2", PRE, POST),
+            of("compare", "pre-norm", PRE, POST),
             of("compare", "transformer-faster", POST, NONE),
+            of("compare", "transformer-better", POST, NONE),
             of("compare", "transformer-best-faster", POST, NONE),
+            of("compare", "transformer-best-better", POST, NONE),
             of("compare", "transformer-pre-faster", PRE, NONE),
+            of("compare", "transformer-pre-better", PRE, NONE),
             of("compare", "transformer-pre-best-faster", PRE, NONE),
+            of("compare", "transformer-pre-best-better", PRE, NONE),
         ],
     ),
     case(
@@ -133,6 +157,7 @@ pub(super) const SITUATIONS: &[Situation] = &[
         &[
             of("compare", "mlp-faster", LAYER, NONE),
             of("compare", "mlp-best-faster", LAYER, NONE),
+            of("compare", "mlp-best-sooner", LAYER, NONE),
             of("compare", "mlp-best-better", LAYER, NONE),
             of("compare", "mlp-batch-norm", BATCH, LAYER),
             of("compare", "mlp-best-batch-norm", BATCH, LAYER),
@@ -147,9 +172,13 @@ pub(super) const SITUATIONS: &[Situation] = &[
         "Uncertain learning rate",
         &[
             of("learning-rate", "mlp-layer-range", LAYER, NONE),
+            of("learning-rate", "mlp-layer-highest", LAYER, NONE),
             of("learning-rate", "mlp-batch-range", BATCH, NONE),
+            of("learning-rate", "mlp-batch-highest", BATCH, NONE),
             of("learning-rate", "lstm-layer-range", LAYER, NONE),
+            of("learning-rate", "lstm-layer-highest", LAYER, NONE),
             of("learning-rate", "pixels-layer-range", LAYER, NONE),
+            of("learning-rate", "pixels-layer-highest", LAYER, NONE),
         ],
     ),
     case(
@@ -166,7 +195,13 @@ pub(super) const SITUATIONS: &[Situation] = &[
         &[
             of("generalization", "gap-8", BATCH, LAYER),
             of("generalization", "gap-32", BATCH, LAYER),
+            of("generalization", "gap-128", BATCH, LAYER),
             of("generalization", "layer-none", NONE, LAYER),
+            of("generalization", "layer-none-8", NONE, LAYER),
+            of("generalization", "layer-none-128", NONE, LAYER),
+            of("generalization", "batch-none-8", BATCH, NONE),
+            of("generalization", "batch-none-32", BATCH, NONE),
+            of("generalization", "batch-none-128", BATCH, NONE),
         ],
     ),
     Situation {
