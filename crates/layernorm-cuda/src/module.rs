@@ -49,6 +49,11 @@ impl Variant {
         nvrtc::compile(self.source, Arch { specific: self.specific, ..arch }, &self.defines)
     }
 
+    /// The same with fewer optimizations, for tests.
+    pub fn compile_quickly(&self, arch: Arch) -> Result<Vec<u8>, Error> {
+        nvrtc::compile_quickly(self.source, Arch { specific: self.specific, ..arch }, &self.defines)
+    }
+
     /// The cache key: everything that the machine code depends on.
     fn key(&self, arch: Arch) -> Result<Key, Error> {
         let versions = format!("nvrtc {:?} driver {}", nvrtc::version()?, driver::version()?);
