@@ -12,6 +12,7 @@ import { find, start } from "./browser.mjs";
 import { CHAPTERS } from "./course/index.mjs";
 import downloads from "./downloads.mjs";
 import { hand } from "./hand.mjs";
+import { numbers } from "./numbers.mjs";
 import { drags, settled, usable } from "./speed.mjs";
 import { common, studies } from "./widgets.mjs";
 
@@ -124,6 +125,8 @@ for (const chapter of CHAPTERS)
     await operate({ page, hand: hand(page), expect });
     await shot(page, chapter);
   });
+
+await check("numbers are read as people write them", {}, (page) => numbers({ page, expect }));
 
 for (const [name, body] of [["the back button keeps answers", back], ["a solved exercise stays solved", solved]])
   await check(name, {}, (page) => body({ page, hand: hand(page), expect }));

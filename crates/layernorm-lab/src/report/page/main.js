@@ -53,9 +53,10 @@ function show(place, smooth = true) {
   target.querySelector("h2")?.focus({ preventScroll: true });
 }
 
-// A link within the page keeps the other settings in the hash.
+// A link within the page keeps the other settings in the hash. The first link of the page, which skips to the course, has the
+// chapter's id, as screen readers expect it.
 addEventListener("click", (event) => {
-  const place = event.target.closest?.('a[href^="#view="]')?.getAttribute("href").slice(6);
+  const place = event.target.closest?.('a[href^="#view="], a[href^="#at:"]')?.getAttribute("href").replace(/^#(view=|at:)/, "");
   if (place === undefined) return;
   event.preventDefault();
   lab.state.set("view", decodeURIComponent(place));

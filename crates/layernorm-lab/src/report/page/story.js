@@ -23,6 +23,7 @@ lab.copy = async function (text, button) {
   setTimeout(() => { button.textContent = before; }, 1500);
 };
 
+// The studies' figures are numbered apart from those of the chapters: S3.1 is the first one of the third study.
 lab.story = function (story, number) {
   const title = lab.id("title");
   const section = lab.el("section", { class: "story", id: lab.place(story.id), "data-story": story.id, "aria-labelledby": title },
@@ -32,7 +33,7 @@ lab.story = function (story, number) {
       story.expectation ? part("Expectation", story.expectation) : null,
       part("Result", story.answer)));
   if (story.findings?.length) section.append(lab.findings(story));
-  section.append(...(story.charts ?? []).map((chart, index) => lab.figure(chart, story, `${number}.${index + 1}`)));
+  section.append(...(story.charts ?? []).map((chart, index) => lab.figure(chart, story, `S${number}.${index + 1}`)));
   if (story.numbers?.rows?.length)
     section.append(lab.el("div", { class: "numbers" }, lab.el("h3", {}, "Data"), lab.table(story.numbers, `Data: ${story.title}`), (story.numbers.notes ?? []).map((note) => lab.el("p", { class: "remark" }, note))));
   if (story.notes?.length) section.append(lab.el("ul", { class: "notes" }, story.notes.map((note) => lab.el("li", {}, note))));

@@ -246,7 +246,7 @@ lab.chapter("why", {
         { answer: [0.1], why: "That is layer 1. The next layer multiplies again." },
       ],
       why: "0.1⁵ = 0.00001. A gradient on its way back shrinks by the same factors.",
-      hint: "You can write 0.001 or 1e-3. Figure 1.1 can check you.", solution: "0.1 · 0.1 · 0.1 · 0.1 · 0.1 = 0.1⁵ = 0.00001.",
+      hint: "You can write 0.001, 1e-3 or 10^-3. Figure 1.1 can check you.", solution: "0.1 · 0.1 · 0.1 · 0.1 · 0.1 = 0.1⁵ = 0.00001.",
     },
     {
       id: "cancel", kind: "choice", options: [

@@ -135,7 +135,7 @@ function tableFigure(view) {
     const kind = asked && open(asked[0]) ? asked : [Object.keys(AT_STEP)[now() === "all" ? 5 : Number(now()) - 1], 0, 0];
     if (!found) return;
     const { words, formula, used } = KINDS[kind[0]](found, kind[1], kind[2]);
-    explain.replaceChildren(lab.el("p", {}, words), lab.el("div", { class: "sum", tabindex: "0", role: "region", "aria-label": "Formula with numbers" }, m("math", { display: "block" }, formula)));
+    explain.replaceChildren(lab.el("p", {}, words), lab.el("div", { class: "sum", tabindex: "0", role: "region", "aria-label": "Figure 2.1: formula with numbers" }, m("math", { display: "block" }, formula)));
     cellOf(kind).classList.add("asked");
     used.forEach((place) => cellOf(place).classList.add("used"));
   }

@@ -79,7 +79,7 @@ function bothFigure(view) {
     const numbers = from === "layer" ? `the ${COLUMNS} units of sample ${r + 1}` : found.count === 1 ? `the only number of unit ${c + 1}` : `unit ${c + 1} of all ${found.count} samples`;
     explain.replaceChildren(
       lab.el("p", {}, lab.el("strong", {}, from === "layer" ? "Layer norm" : "Batch norm"), `, sample ${r + 1}, unit ${c + 1}: mean and variance of ${numbers}${from === "batch" && found.count === 1 ? ". It is its own mean." : ", outlined above."}`),
-      lab.el("div", { class: "sum", tabindex: "0", role: "region", "aria-label": "Formula with numbers" }, m("math", { display: "block" },
+      lab.el("div", { class: "sum", tabindex: "0", role: "region", "aria-label": "Figure 3.1: formula with numbers" }, m("math", { display: "block" },
         m("mfrac", {}, m("mrow", {}, m("mi", {}, "x"), mo("−"), m("mi", {}, "μ")), m("msqrt", {}, m("msup", {}, m("mi", {}, "σ"), m("mn", {}, "2")), mo("+"), m("mi", {}, "ε"))), mo("="),
         m("mfrac", {}, m("mrow", {}, mn(found.x[r][c]), mo("−"), closed(mean[group])), mn(root[group])), mo("="), mn(value(found, from, r, c)))));
   }
