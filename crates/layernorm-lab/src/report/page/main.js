@@ -195,7 +195,7 @@ function made() {
     lab.command(`layernorm verify --checksum --seed ${CHECKED.seed} --cases ${CHECKED.cases}`),
     lab.el("p", {}, "Checksum computed here: ", digits),
     lab.el("p", {}, "The studies were trained with ", report.about.program, " on ", report.about.made, ". Their records are kept beside the report, and the same settings give the same records, bit for bit."),
-    lab.el("p", { class: "remark" }, "Handwritten digits: MNIST by Yann LeCun and Corinna Cortes, CC BY-SA 3.0; those in the playground have 14 × 14 pixels with 16 levels of gray. The program is licensed under MIT or Apache-2.0."));
+    lab.el("p", { class: "remark" }, "Handwritten digits: MNIST by Yann LeCun and Corinna Cortes, CC BY-SA 3.0; those in the playground have 14 × 14 pixels with 16 levels of gray. Formulas: STIX Two Math, SIL Open Font License 1.1. The program is licensed under MIT or Apache-2.0."));
 }
 
 const BUSY = 12; // milliseconds of work after which the browser may do something else
