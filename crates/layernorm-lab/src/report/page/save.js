@@ -51,7 +51,7 @@ function styled(svg) {
 
 // ---- What is HTML on the page: the legend, headings, names and notes. Controls and tables are left out, and formulas, which
 // an SVG cannot have.
-const LEFT_OUT = ".controls, .player, .play-settings, .play-presets, .play-watch, .play-bar, .wide, table, math, input, select, button:not(.key), .spoken, .trouble, .empty, .equation, .blind-line";
+const LEFT_OUT = ".controls, .player, .play-fold, .play-presets, .play-watch, .play-bar, .wide, table, math, input, select, button:not(.key), .spoken, .trouble, .empty, .equation, .blind-line";
 const RAMP = 10; // stops of a colour ramp
 
 const opacity = (node, body) => (node === body || !node ? 1 : Number(getComputedStyle(node).opacity) * opacity(node.parentElement, body));

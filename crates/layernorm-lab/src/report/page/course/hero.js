@@ -2,6 +2,8 @@
 const ROWS = 7;
 const UNITS = 24;
 const PERIOD = 5200; // milliseconds from raw to normalized and back
+// A phone shows the picture at 300 pixels: drawn narrower and with larger text, it stays legible.
+const NARROW = matchMedia("(max-width: 40rem)").matches;
 const PAUSE = 0.3; // share of each half in which the picture rests
 
 // Rows of numbers with very different means and spreads, as the samples of a batch have them inside a network.
@@ -23,10 +25,10 @@ function phase(time) {
 // The rows between x and y, each { values, mean, deviation } with one mean and deviation for each row. Both keep the order of a
 // row's values, so means and deviations between them are between theirs. Without means only the values are drawn.
 function picture(x, y) {
-  const [width, height, left] = [560, 330, 76];
+  const [width, height, left] = NARROW ? [360, 330, 84] : [560, 330, 76];
   const at = (value) => left + ((lab.clamp(value, -5, 5) + 5) / 10) * (width - left - 16);
   const line = (row) => 44 + row * 37;
-  const svg = lab.svg("svg", { class: "hero-picture", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Seven samples as rows of dots. Before normalization every row has its own centre and spread; afterwards all are centred on zero with the same spread." });
+  const svg = lab.svg("svg", { class: `hero-picture${NARROW ? " narrow" : ""}`, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Seven samples as rows of dots. Before normalization every row has its own centre and spread; afterwards all are centred on zero with the same spread." });
   for (const value of [-4, -2, 0, 2, 4]) svg.append(lab.svg("path", { class: value ? "hero-grid" : "hero-zero", d: `M${at(value)},22V${height - 30}` }), lab.svg("text", { x: at(value), y: height - 12, "text-anchor": "middle" }, String(value).replace("-", "−")));
   const marks = Array.from({ length: ROWS }, (_, row) => {
     const mean = lab.svg("path", { class: "hero-mean", d: "M0,-13V13" });
@@ -109,7 +111,7 @@ lab.hero = function ({ tools, studies, questions }) {
       lab.el("div", { class: "tools" }, tools),
       lab.el("div", { class: "hero-text" },
         lab.el("h1", {}, "Layer normalization"),
-        lab.el("p", { class: "hero-sentence" }, "Layer normalization shifts and scales the values inside a neural network so that, for every sample on its own, they have mean 0 and variance 1."),
+        lab.el("p", { class: "hero-sentence" }, "Layer normalization shifts and scales a layer's values so that, for every sample on its own, they have mean 0 and variance 1."),
         lab.el("nav", { class: "ways", "aria-label": "Three ways to start" },
           way("why", "Learn", "Ten short chapters with live figures and exercises"),
           way("play", "Play", "Train networks with and without norms in your browser"),
