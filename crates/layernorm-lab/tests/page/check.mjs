@@ -13,7 +13,7 @@ import { CHAPTERS } from "./course/index.mjs";
 import downloads from "./downloads.mjs";
 import { hand } from "./hand.mjs";
 import { numbers } from "./numbers.mjs";
-import { drags, settled, usable } from "./speed.mjs";
+import { drags, opening, settled, usable } from "./speed.mjs";
 import { common, studies } from "./widgets.mjs";
 
 const any = process.argv.includes("--any");
@@ -78,7 +78,10 @@ const MARKS = `[...document.querySelectorAll("figure.chart")].map((figure) => {
 const OVERFLOW = `[...document.querySelectorAll("body *")].filter((node) => node.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && !node.closest(".wide, .matrix, .data, math, svg, #tip")).map((node) => node.tagName + "." + node.className).slice(0, 5)`;
 const figure = (id) => `document.getElementById(${JSON.stringify(`at:${id}`)})`;
 
-if ("usable".includes(only)) await usable({ browser, url, expect });
+if ("usable".includes(only)) {
+  await usable({ browser, url, expect });
+  await opening({ browser, url, expect });
+}
 
 await check("opens from a file, every chart is drawn", {}, async (page) => {
   expect(statSync(file).size < 4e6, "over 4 MB");

@@ -81,6 +81,8 @@ const seen = new IntersectionObserver((entries) => {
 // Draws each new figure as soon as it comes near the window, and redraws it when its size, the theme or the hash changes.
 lab.drawFigures = () => figures.filter(({ fresh }) => fresh).forEach((one) => { one.fresh = false; seen.observe(one.body); });
 lab.redrawFigures = () => figures.forEach(({ again }) => again());
+// What draws the figures of a section again, one by one.
+lab.redraws = (section) => figures.filter(({ body }) => section.contains(body)).map(({ again }) => again);
 lab.state.onChange((touched) => figures.filter(({ key }) => touched(`${key}.`)).forEach(({ restore, again }) => { restore(); again(); }));
 
 // Draws all figures now, wherever they are: for print, and for checks of the whole page.
