@@ -96,7 +96,7 @@ async function trace(browser, body) {
 
 // A tab with its console messages and network requests.
 const READY = 'document.documentElement?.hasAttribute("data-ready") ?? false';
-async function open(browser, url, { width = 1280, height = 900, mobile = false, features = [], ready = READY } = {}) {
+async function open(browser, url, { width = 1280, height = 900, mobile = false, features = [], ready = READY, fresh = true } = {}) {
   const { targetId } = await browser.send("Target.createTarget", { url: "about:blank" });
   const { sessionId } = await browser.send("Target.attachToTarget", { targetId, flatten: true });
   const send = (method, params) => browser.send(method, params, sessionId);
@@ -112,6 +112,8 @@ async function open(browser, url, { width = 1280, height = 900, mobile = false, 
   for (const domain of ["Page", "Runtime", "Log", "Network"]) await send(`${domain}.enable`);
   await send("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: mobile ? 2 : 1, mobile });
   await send("Emulation.setEmulatedMedia", { features });
+  // What the page has kept in earlier tabs; a reader who comes back has it.
+  if (fresh) await send("Storage.clearDataForOrigin", { origin: url.startsWith("file:") ? "file://" : new URL(url).origin, storageTypes: "local_storage" });
   await send("Page.navigate", { url });
 
   async function run(expression) {

@@ -157,14 +157,16 @@ function fillContents(chapters) {
     progress.set(section.dataset.chapter, mark);
     return lab.el("li", {}, goto(section.dataset.chapter, section.querySelector("h2").lastChild.textContent, " ", mark));
   };
-  const counted = lab.el("p", { class: "progress-line", "aria-live": "polite" });
+  const counted = lab.el("span", { class: "progress-line", "aria-live": "polite" });
+  const again = lab.el("button", { type: "button", class: "quiet start-over", onclick: () => { if (confirm("Remove all your answers to the exercises?")) lab.state.forget(); } }, "Start over");
   contentsBox.append(
     ...(report.live ? group("Live runs", "live", []) : []),
-    ...group("Learn", "why", chapters.map(chapter)), counted,
+    ...group("Learn", "why", chapters.map(chapter)), lab.el("p", { class: "progress" }, counted, " ", again),
     ...group("Evidence", "evidence", evidenceItems(), "contents-evidence"),
     ...group("How it was made", "made", []));
   const show = () => {
     const { solved, all: count, of } = lab.progress();
+    again.hidden = !solved;
     counted.textContent = count ? `${solved} of ${lab.count(count, "exercise")} solved` : "";
     progress.forEach((mark, id) => {
       const here = of(id);
@@ -216,7 +218,7 @@ function made() {
   lab.compute("checksum", CHECKED).then((text) => { digits.textContent = text; }, (error) => { digits.textContent = error.message; });
   return lab.el("section", { class: "made", id: lab.place("made"), "data-story": "made", "aria-labelledby": "made-title" },
     lab.el("h2", { id: "made-title", tabindex: "-1", class: "part-title" }, "How it was made"),
-    lab.el("p", {}, "This is one file. It needs no network, and it sends nothing. The numbers of the live figures are computed in your browser by the project's Rust code, compiled to WebAssembly, in workers: norms, gradients, matrix products, activation functions, cells, training and statistics. JavaScript only makes the inputs, checks your answers, merges neighboring points of the playground's long curves, and draws. The norms and recurrent cells have the bits of the native library: your browser has just computed the checksum of ", String(CHECKED.cases), " random cases, and this command prints the same digits on any machine:"),
+    lab.el("p", {}, "This is one file. It needs no network, and it sends nothing; your answers are kept in its address and in this browser. The numbers of the live figures are computed in your browser by the project's Rust code, compiled to WebAssembly, in workers: norms, gradients, matrix products, activation functions, cells, training and statistics. JavaScript only makes the inputs, checks your answers, merges neighboring points of the playground's long curves, and draws. The norms and recurrent cells have the bits of the native library: your browser has just computed the checksum of ", String(CHECKED.cases), " random cases, and this command prints the same digits on any machine:"),
     lab.command(`layernorm verify --checksum --seed ${CHECKED.seed} --cases ${CHECKED.cases}`),
     lab.el("p", {}, "Checksum computed here: ", digits),
     lab.el("p", {}, "The studies were trained with ", report.about.program, " on ", report.about.made, ". Their records are kept beside the report, and the same settings give the same records, bit for bit."),

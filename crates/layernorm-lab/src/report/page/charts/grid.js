@@ -1,4 +1,4 @@
-// A table of coloured cells, such as the paper's Table 1 or the map of learning rates.
+// A table of colored cells, such as the paper's Table 1 or the map of learning rates.
 
 // Position of a value between minimum and maximum; logarithmic if they are far apart.
 function shading(cells) {

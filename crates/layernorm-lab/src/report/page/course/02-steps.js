@@ -189,7 +189,7 @@ lab.chapter("steps", {
   figures: {
     table: {
       title: "Layer norm in six steps",
-      see: "Top: the input x with γ and β below it (all editable), then μ, σ² and the divisor of each row. Below: the three tables that follow. Point at a cell for its formula; the cells that it uses are outlined.",
+      see: "Top: the input x with γ and β below it (all editable), then μ, σ² and the divisor of each row. Below: x − μ, x̂ and y. Point at a cell for its formula; the cells that it uses are outlined.",
       make: tableFigure,
     },
   },

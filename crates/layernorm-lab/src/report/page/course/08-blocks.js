@@ -75,6 +75,8 @@ function blockFigure(view) {
   return {
     parts: [lab.controls(place.node, norm.node), holder, told],
     draw(width) { across = width; paint(); },
+    table: () => ({ columns: ["place of the norm", "norm", "one branch", "where the norm is"],
+      rows: Object.keys(PLACES).flatMap((where) => Object.keys(NORMS).map((kind) => [`${where}-norm`, NORMS[kind][0], lab.mathText(formula(where, kind)), PLACES[where].words])) }),
     restore() { place.restore(); norm.restore(); paint(); },
   };
 }
@@ -202,7 +204,7 @@ async function compareNorms({ mean, deviation }) {
   // The row with mean 0 and standard deviation 1, then scaled and shifted.
   const base = calls.statistics(raw, [1, VALUES, 1]);
   const standard = calls.evaluate("(v - mean) / spread", { v: raw }, { rows: { mean: base.mean, spread: base.deviation }, width: VALUES, double: true });
-  const x = calls.evaluate("centre + deviation * v", { deviation }, { rows: { centre: Float64Array.from([mean, ...MEANS]) }, columns: { v: standard }, width: VALUES });
+  const x = calls.evaluate("center + deviation * v", { deviation }, { rows: { center: Float64Array.from([mean, ...MEANS]) }, columns: { v: standard }, width: VALUES });
   const [layer, rms] = ["layer", "rms"].map((kind) => calls.norm({ kind, x, shape: LINES.slice(0, 2) }).y);
   const dot = calls.statistics(calls.evaluate("a * b", { a: layer, b: rms }, { double: true }), LINES).sum;
   const [a, b] = [layer, rms].map((y) => calls.statistics(y, LINES).length);

@@ -26,10 +26,10 @@ function panel(at) {
       put(trouble, "text", run.diverged ?? "");
       trouble.hidden = !run.diverged;
     },
-    draw(width, run, colour, data, look) {
-      put(mark, "style", `background:var(${colour})`);
+    draw(width, run, color, data, look) {
+      put(mark, "style", `background:var(${color})`);
       picture?.draw(Math.min(width, 320), run, data, look);
-      layers.draw(width, run, colour);
+      layers.draw(width, run, color);
     },
   };
 }
@@ -165,9 +165,9 @@ function make(view) {
     const step = Math.max(...now.map(({ step: at = 0 }) => at), 20);
     const most = Math.min(lab.play.round(step), settings.value("stop") === "never" ? Infinity : Number(settings.value("stop")));
     curves.forEach((curve) => curve.draw(each, now, most));
-    const colours = lab.play.looks(now);
+    const colors = lab.play.looks(now);
     const look = document.documentElement.dataset.theme + ("print" in document.documentElement.dataset);
-    panels.forEach((one, at) => one.draw(each, now[at], colours[at], data, look));
+    panels.forEach((one, at) => one.draw(each, now[at], colors[at], data, look));
     if (all || performance.now() - written > READ) words();
   }
   // Nothing trains while nobody looks: far out of view, or in a hidden tab.

@@ -141,7 +141,7 @@ lab.exercise = function (element, chapter, options, number) {
   element.prepend(lab.el("h4", { class: "exercise-name" }, `Exercise ${number}`));
   element.append(...[kind.node, button, told, hint || solution ? lab.el("div", { class: "help-row" }, hint, solution) : null].filter(Boolean));
   exercises.push(one);
-  [key, `${key}.solved`].forEach(lab.state.answer);
+  [key, `${key}.solved`].forEach((each) => lab.state.answer(each));
   restore();
   lab.state.onChange((touched) => touched(key) && restore());
 };

@@ -238,6 +238,13 @@ lab.cells = function ({ label, rows, columns, rowNames = null, columnNames = nul
 // Three decimals, so that numbers of a table align; very large ones as lab.number writes them.
 lab.fixed = (value) => (lab.isNumber(value) && Math.abs(value) < 1e5 ? value.toFixed(3).replace(/^-(0\.000)$/, "$1").replace("-", "−") : lab.number(value, 3));
 
+// A formula as text, for data tables: subscripts follow an underscore.
+lab.mathText = (node) => {
+  const parts = [...node.childNodes].map((child) => (child.nodeType === Node.TEXT_NODE ? child.data : lab.mathText(child)));
+  if (node.localName === "msub") return `${parts[0]}_${parts[1].length > 1 ? `{${parts[1]}}` : parts[1]}`;
+  return node.localName === "mspace" ? " " : parts.map((part) => (/^[=+←−∘]$/.test(part) && node.localName === "math" ? ` ${part} ` : part)).join("").trim();
+};
+
 // The row of controls above a live figure.
 lab.controls = (...nodes) => lab.el("div", { class: "controls" }, nodes);
 
@@ -260,7 +267,8 @@ lab.trouble = function () {
   };
 };
 
-// Random numbers that are the same in every browser: mulberry32 and Box–Muller.
+// Random numbers with a seed: mulberry32 and Box–Muller. The uniform ones are the same in every browser; a normal one may differ
+// in its last bits, because browsers may round Math.log and Math.cos in different ways.
 lab.random = function (seed) {
   let state = seed >>> 0;
   const uniform = () => {
