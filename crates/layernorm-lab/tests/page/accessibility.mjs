@@ -45,7 +45,7 @@ async function violations(browser, theme, width) {
   return seen;
 }
 
-const browser = await start(program, { patience: 120_000 });
+const browser = await start(program, { patience: 600_000 });
 for (const theme of ["light", "dark"])
   for (const width of [360, 1280]) {
     const seen = await violations(browser, theme, width);
