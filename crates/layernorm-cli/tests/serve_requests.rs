@@ -107,9 +107,9 @@ fn every_response_has_the_headers_and_the_pages_own_policy() {
     let place = Place::new();
     let server = Server::start(&place, "serve lab");
     let page = server.get("");
-    // Its scripts, a worker from a blob, pictures that it makes itself; it may connect to its server and nothing else.
+    // Its scripts, a worker from a blob, pictures that it makes itself, the font that it has; it may connect to its server and nothing else.
     let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; worker-src blob:; \
-                  img-src blob: data:; connect-src 'self'";
+                  img-src blob: data:; font-src data:; connect-src 'self'";
     assert!(page.body.contains(&format!("<meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">")));
     for response in [
         page,

@@ -91,8 +91,10 @@ pub enum Picture {
         columns: Vec<String>,
         /// One list per row.
         cells: Vec<Vec<Tile>>,
-        /// What the colours mean.
+        /// What the numbers mean.
         scale: String,
+        /// What [`Tone::Good`] and [`Tone::Bad`] mean.
+        tones: [&'static str; 2],
     },
     /// Sheets of small grey images, such as generated digits, one sheet per panel. With several frames, a slider and a
     /// play button show one after the other.

@@ -1,4 +1,4 @@
-//! What the page contains in compressed form: gzip in Base64, which the browser unpacks.
+//! What the page contains in compressed form, in Base64; gzip is unpacked by its scripts.
 
 use crate::data::Dataset;
 use base64::Engine;
@@ -11,12 +11,17 @@ use std::sync::OnceLock;
 /// Training and test digits of the playground.
 const DIGITS: [u32; 2] = [2_000, 500];
 
+/// Bytes that are already compressed, in Base64.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
 /// gzip in Base64. The same bytes give the same text: the header has no time.
 pub(super) fn text(bytes: &[u8]) -> String {
     let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 3), Compression::best());
     // Writing to a vector does not fail.
     let packed = encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap_or_default();
-    STANDARD.encode(packed)
+    base64(&packed)
 }
 
 /// The WebAssembly module.

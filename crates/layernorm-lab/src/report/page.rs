@@ -22,6 +22,9 @@ const STYLE: [&str; 15] = [
     include_str!("page/print.css"),
 ];
 
+/// The font of formulas: many systems have none with the table that places subscripts and exponents. `tools/math-font` makes it.
+const FONT: &[u8] = include_bytes!("page/fonts/stix-two-math.woff2");
+
 /// The chapters' texts, in reading order.
 const CHAPTERS: [&str; 10] = [
     include_str!("page/course/01-why.html"),
@@ -109,11 +112,11 @@ impl Place {
         match self {
             Place::File => {
                 "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; worker-src blob:; \
-                 img-src blob: data:"
+                 img-src blob: data:; font-src data:"
             }
             Place::Server => {
                 "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'wasm-unsafe-eval'; worker-src blob:; \
-                 img-src blob: data:; connect-src 'self'"
+                 img-src blob: data:; font-src data:; connect-src 'self'"
             }
         }
     }
@@ -131,6 +134,7 @@ pub(super) fn join(title: &str, data: &str, place: Place) -> String {
         match piece {
             "TITLE" => page.push_str(&escape(title)),
             "POLICY" => page.push_str(place.policy()),
+            "FONT" => page.push_str(&packed::base64(FONT)),
             "STYLE" => STYLE.into_iter().chain(live.then_some(LIVE_STYLE)).for_each(|sheet| page.push_str(sheet)),
             "CHAPTERS" => CHAPTERS.iter().for_each(|chapter| page.push_str(chapter)),
             "DATA" => page.push_str(&packed::text(data.as_bytes())),

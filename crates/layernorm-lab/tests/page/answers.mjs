@@ -1,4 +1,5 @@
-// What a reader has answered: it survives moving about, and what was solved once stays solved.
+// What a reader has answered: it survives moving about and opening the file anew, and what was solved once stays solved.
+import { CHAPTERS } from "./course/index.mjs";
 import { settled } from "./speed.mjs";
 
 const EXERCISE = (chapter, id) => `[data-chapter="${chapter}"] [data-exercise="${id}"]`;
@@ -93,4 +94,34 @@ export async function solved({ page, hand, expect }) {
   await hand.type(field("backward", "your-gradient", 1), "0.556");
   await hand.click(`${slow} .check`);
   await hand.until(`${slow} .feedback`, /✓ Correct/);
+}
+
+// One reader, one tab: from the first screen through all chapters to a correct answer of every exercise; then the page again, and
+// the file opened anew another day.
+export async function learner({ page, hand, expect, browser, url }) {
+  const line = () => page.run('document.querySelector(".progress-line").textContent');
+  const all = await page.run("lab.progress().all");
+  expect(all > 30 && (await line()) === `0 of ${all} exercises solved`, `the course begins with “${await line()}”`);
+  await hand.click(".way.learn");
+  for (const chapter of CHAPTERS) {
+    await follow(page, chapter.slice(3));
+    const { default: operate } = await import(`./course/${chapter}.mjs`);
+    await operate({ page, hand, expect });
+  }
+  const wanted = `${all} of ${all} exercises solved`;
+  const lacking = await page.run('[...document.querySelectorAll(".exercise:not([data-solved])")].map(({ dataset }) => dataset.exercise)');
+  expect((await line()) === wanted, `at the end: “${await line()}”, without ${lacking}`);
+  await page.send("Page.reload");
+  await page.until(`document.documentElement?.hasAttribute("data-ready") && document.querySelector(".progress-line").textContent === ${JSON.stringify(wanted)}`, "all solved after a reload");
+  const later = await browser.open(url, { fresh: false });
+  const seen = await later.run('[document.querySelector(".progress-line").textContent, document.querySelector(\'[data-exercise="by-hand"] .feedback\').textContent]');
+  expect(seen[0] === wanted && /^✓/.test(seen[1]), `the file opened anew says ${seen}`);
+  await later.close();
+  // An answer in the address comes first.
+  const linked = await browser.open(`${url}#steps.by-hand=1_2_3`, { fresh: false });
+  expect((await linked.run(VALUES(EXERCISE("steps", "by-hand")))) === "1|2|3", "a stored answer replaces that of the address");
+  await linked.run("window.confirm = () => true; 0");
+  await linked.run('document.querySelector(".start-over").click()');
+  await linked.until(`document.documentElement?.hasAttribute("data-ready") && document.querySelector(".progress-line").textContent === "0 of ${all} exercises solved"`, "no answers after starting over");
+  await linked.close();
 }

@@ -62,6 +62,7 @@ export async function start(program, { patience = PATIENCE } = {}) {
     send,
     listen: (listener) => listeners.push(listener),
     open: (url, options) => open({ send, listen: (listener) => listeners.push(listener) }, url, options),
+    trace: (body) => trace({ send, listen: (listener) => listeners.push(listener) }, body),
     async close() {
       await send("Browser.close").catch(() => child.kill());
       await new Promise((resolve) => (child.exitCode === null ? child.once("exit", resolve) : resolve()));
@@ -70,9 +71,32 @@ export async function start(program, { patience = PATIENCE } = {}) {
   };
 }
 
+// The tasks of a page's main thread while `body` runs, which returns the page: when each began, in microseconds, and its CPU time in
+// milliseconds. Unlike durations, these hardly depend on what else the machine does. `at(name)` is when the page set a mark.
+const MARK = "traced";
+async function trace(browser, body) {
+  const events = [];
+  const ended = new Promise((done) => {
+    browser.listen(({ method, params }) => {
+      if (method === "Tracing.dataCollected") events.push(...params.value);
+      if (method === "Tracing.tracingComplete") done();
+    });
+  });
+  await browser.send("Tracing.start", { categories: "toplevel,blink.user_timing", transferMode: "ReportEvents" });
+  const page = await body();
+  await page.run(`performance.mark("${MARK}"); 0`);
+  await browser.send("Tracing.end");
+  await ended;
+  // Other pages, such as that of a new tab, have main threads too.
+  const own = events.find(({ name }) => name === MARK);
+  const main = events.filter(({ pid, tid }) => pid === own.pid && tid === own.tid);
+  const tasks = main.filter(({ name }) => name.endsWith("RunTask")).map(({ ts, tdur = 0 }) => ({ ts, cpu: tdur / 1000 }));
+  return { page, tasks, at: (name) => main.find((event) => event.name === name)?.ts };
+}
+
 // A tab with its console messages and network requests.
 const READY = 'document.documentElement?.hasAttribute("data-ready") ?? false';
-async function open(browser, url, { width = 1280, height = 900, mobile = false, features = [], ready = READY } = {}) {
+async function open(browser, url, { width = 1280, height = 900, mobile = false, features = [], ready = READY, fresh = true } = {}) {
   const { targetId } = await browser.send("Target.createTarget", { url: "about:blank" });
   const { sessionId } = await browser.send("Target.attachToTarget", { targetId, flatten: true });
   const send = (method, params) => browser.send(method, params, sessionId);
@@ -88,6 +112,8 @@ async function open(browser, url, { width = 1280, height = 900, mobile = false, 
   for (const domain of ["Page", "Runtime", "Log", "Network"]) await send(`${domain}.enable`);
   await send("Emulation.setDeviceMetricsOverride", { width, height, deviceScaleFactor: mobile ? 2 : 1, mobile });
   await send("Emulation.setEmulatedMedia", { features });
+  // What the page has kept in earlier tabs; a reader who comes back has it.
+  if (fresh) await send("Storage.clearDataForOrigin", { origin: url.startsWith("file:") ? "file://" : new URL(url).origin, storageTypes: "local_storage" });
   await send("Page.navigate", { url });
 
   async function run(expression) {
@@ -99,24 +125,7 @@ async function open(browser, url, { width = 1280, height = 900, mobile = false, 
     for (const end = Date.now() + PATIENCE; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 50))) if (await run(expression)) return;
     throw new Error(`never came: ${what}`);
   }
-  // The CPU times in milliseconds of the main thread's tasks while `body` runs. Unlike durations, they do not depend on what
-  // else the machine does.
-  async function tasks(body) {
-    const events = [];
-    const ended = new Promise((done) => {
-      browser.listen(({ method, params }) => {
-        if (method === "Tracing.dataCollected") events.push(...params.value);
-        if (method === "Tracing.tracingComplete") done();
-      });
-    });
-    await browser.send("Tracing.start", { categories: "toplevel", transferMode: "ReportEvents" });
-    await body();
-    await browser.send("Tracing.end");
-    await ended;
-    const thread = ({ pid, tid }) => `${pid} ${tid}`;
-    const main = new Set(events.filter(({ name, args }) => name === "thread_name" && args.name === "CrRendererMain").map(thread));
-    return events.filter((event) => main.has(thread(event)) && event.name.endsWith("RunTask")).map(({ tdur = 0 }) => tdur / 1000);
-  }
+  const tasks = async (body) => (await trace(browser, async () => { await body(); return { run }; })).tasks.map(({ cpu }) => cpu);
   // The path of the file that is downloaded into a folder because of `body`.
   async function download(folder, body) {
     await browser.send("Browser.setDownloadBehavior", { behavior: "allow", downloadPath: folder, eventsEnabled: true });

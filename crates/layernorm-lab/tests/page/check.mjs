@@ -7,12 +7,13 @@
 import { mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { back, solved } from "./answers.mjs";
+import { back, learner, solved } from "./answers.mjs";
 import { find, start } from "./browser.mjs";
 import { CHAPTERS } from "./course/index.mjs";
 import downloads from "./downloads.mjs";
 import { hand } from "./hand.mjs";
-import { drags, settled, usable } from "./speed.mjs";
+import { numbers } from "./numbers.mjs";
+import { drags, opening, settled, usable } from "./speed.mjs";
 import { common, studies } from "./widgets.mjs";
 
 const any = process.argv.includes("--any");
@@ -36,13 +37,15 @@ const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 const TALLEST = 8000; // pixels
 
-async function shot(page, name, whole = false) {
+// A picture of the window, of the whole page, or of an element.
+async function shot(page, name, what = null) {
   if (!shots) return;
   mkdirSync(shots, { recursive: true });
+  const query = what === "html" ? "[0, 0, document.documentElement.clientWidth, document.documentElement.scrollHeight]" : `(({ left, top, width, height }) => [left + scrollX, top + scrollY, width, height])(document.querySelector(${JSON.stringify(what)}).getBoundingClientRect())`;
+  const [x, y, width, height] = what ? await page.run(query) : [];
   // Chromium refuses very tall pictures.
-  const [width, height] = await page.run("[document.documentElement.clientWidth, document.documentElement.scrollHeight]");
-  const clip = whole ? { x: 0, y: 0, width, height: Math.min(height, TALLEST), scale: 1 } : undefined;
-  const { data } = await page.send("Page.captureScreenshot", { format: "png", captureBeyondViewport: whole, clip });
+  const clip = what ? { x, y, width, height: Math.min(height, TALLEST), scale: 1 } : undefined;
+  const { data } = await page.send("Page.captureScreenshot", { format: "png", captureBeyondViewport: Boolean(what), clip });
   writeFileSync(join(shots, `${name}.png`), Buffer.from(data, "base64"));
 }
 
@@ -77,7 +80,10 @@ const MARKS = `[...document.querySelectorAll("figure.chart")].map((figure) => {
 const OVERFLOW = `[...document.querySelectorAll("body *")].filter((node) => node.getBoundingClientRect().right > document.documentElement.clientWidth + 1 && !node.closest(".wide, .matrix, .data, math, svg, #tip")).map((node) => node.tagName + "." + node.className).slice(0, 5)`;
 const figure = (id) => `document.getElementById(${JSON.stringify(`at:${id}`)})`;
 
-if ("usable".includes(only)) await usable({ browser, url, expect });
+if ("usable".includes(only)) {
+  await usable({ browser, url, expect });
+  await opening({ browser, url, expect });
+}
 
 await check("opens from a file, every chart is drawn", {}, async (page) => {
   expect(statSync(file).size < 4e6, "over 4 MB");
@@ -94,7 +100,7 @@ await check("opens from a file, every chart is drawn", {}, async (page) => {
   const kinds = await page.run(`[...new Set([...document.querySelectorAll("figure.chart:not([data-empty])")].map((figure) => figure.dataset.kind))].length`);
   expect(any || kinds === 12, `${kinds} of 12 chart types are drawn`);
   await shot(page, "light");
-  await shot(page, "light-whole", true);
+  await shot(page, "light-whole", "html");
 });
 
 await check("the headline counts the questions, and every study shows its findings", {}, async (page) => {
@@ -125,8 +131,21 @@ for (const chapter of CHAPTERS)
     await shot(page, chapter);
   });
 
+await check("numbers are read as people write them", {}, (page) => numbers({ page, expect }));
+
+// Every chapter as a reader sees it, for those who look at the pictures.
+if (shots)
+  for (const [width, mobile] of [[360, true], [1280, false]])
+    for (const theme of ["light", "dark"])
+      await check(`chapters, ${width} pixels, ${theme}`, { url: `${url}#theme=${theme}`, width, height: 900, mobile, features: [{ name: "prefers-reduced-motion", value: "reduce" }] }, async (page) => {
+        await settled(page);
+        for (const chapter of CHAPTERS) await shot(page, `${chapter}-${width}-${theme}`, `[id="at:${chapter.slice(3)}"]`);
+      });
+
 for (const [name, body] of [["the back button keeps answers", back], ["a solved exercise stays solved", solved]])
   await check(name, {}, (page) => body({ page, hand: hand(page), expect }));
+
+await check("a learner solves every exercise in one tab", {}, (page) => learner({ page, hand: hand(page), expect, browser, url }));
 
 for (const { name, sample = false, body, ...options } of [...common, ...studies.map((one) => ({ sample: true, ...one }))])
   await check(name, { sample, ...options }, (page) => body({ page, hand: hand(page), expect, browser }));
@@ -278,7 +297,7 @@ for (const theme of ["light", "dark"])
   await check(`follows the system's ${theme} theme`, { features: [{ name: "prefers-color-scheme", value: theme }] }, async (page) => {
     expect((await page.run("document.documentElement.dataset.theme")) === theme, "other colours");
     if (theme === "dark") await shot(page, "dark");
-    if (theme === "dark") await shot(page, "dark-whole", true);
+    if (theme === "dark") await shot(page, "dark-whole", "html");
   });
 
 await check("does not move with reduced motion", { sample: true, features: [{ name: "prefers-reduced-motion", value: "reduce" }] }, async (page) => {
@@ -296,7 +315,7 @@ for (const width of [360, 768])
     const wide = await page.run(OVERFLOW);
     expect(wide.length === 0, `too wide: ${wide}`);
     await shot(page, `width-${width}`);
-    await shot(page, `width-${width}-whole`, true);
+    await shot(page, `width-${width}-whole`, "html");
   });
 
 await check("prints every story and no controls", { url: `${url}#theme=dark` }, async (page) => {

@@ -159,7 +159,7 @@ fn empty() -> Vec<Chart> {
             "none-grid",
             "No cells",
             see,
-            Picture::Grid { rows: vec![], columns: vec![], cells: vec![], scale: String::new() },
+            Picture::Grid { rows: vec![], columns: vec![], cells: vec![], scale: String::new(), tones: ["", ""] },
         ),
         chart("none-steps", "No steps", see, Picture::Steps { steps: vec![] }),
         chart("none-quiz", "No questions", see, Picture::Quiz { questions: vec![] }),

@@ -29,6 +29,13 @@ export const common = [
     },
   },
   {
+    name: "the first picture is legible on a phone", width: 360, height: 780, mobile: true,
+    async body({ page, expect }) {
+      const heights = await page.run(`[...document.querySelectorAll(".hero-picture text")].map((text) => { const { fontSize } = getComputedStyle(text); return parseFloat(fontSize) * text.getScreenCTM().a; })`);
+      expect(heights.length > 10 && heights.every((height) => height >= 11), `the text has ${Math.min(...heights)} pixels`);
+    },
+  },
+  {
     name: "the first picture rests with reduced motion", features: [{ name: "prefers-reduced-motion", value: "reduce" }],
     async body({ page, hand, expect }) {
       // It shows the result.
@@ -66,6 +73,24 @@ export const common = [
       await hand.click('.contents a[href="#view=affine"]');
       await page.until(near("affine"), "the chapter");
       expect(!(await open()), "the contents stay open after a link");
+    },
+  },
+  {
+    name: "a preset on a phone shows what it trains", width: 360, height: 780, mobile: true,
+    async body({ page, hand, expect }) {
+      const seen = (query) => page.run(`(({ top, bottom }) => [top, bottom])(document.querySelector('${figure("play/train")} ${query}').getBoundingClientRect())`);
+      const fold = `${figure("play/train")} .play-fold`;
+      expect(!(await page.run(`document.querySelector('${fold}').open`)), "the settings are open from the start");
+      await hand.click(`${figure("play/train")} .play-preset`);
+      await page.until("(lab.play.current.session()?.step ?? 0) > 20", "training");
+      await page.until(`Math.abs(document.querySelector('${figure("play/train")} .play-watch').getBoundingClientRect().top) < 40`, "the sentence about the preset at the top");
+      for (const query of [".play-start", ".play-curves svg"]) {
+        const [top, bottom] = await seen(query);
+        expect(top >= 0 && bottom <= 780, `${query} is from ${top} to ${bottom} of 780 pixels`);
+      }
+      await hand.click(`${fold} summary`);
+      expect(await page.run(`document.querySelector('${fold}').open && document.querySelector('${fold} select').checkVisibility()`), "a click does not open the settings");
+      expect((await page.run("document.documentElement.scrollWidth")) <= 360, "the settings are too wide");
     },
   },
   {

@@ -46,6 +46,19 @@ const lab = { charts: {} };
       current = outer;
     }
   };
+  // `build` as a part of the section that is being built now, for when it is called later.
+  lab.bound = function (build) {
+    const mine = current;
+    return () => {
+      const outer = current;
+      current = mine;
+      try {
+        return build();
+      } finally {
+        current = outer;
+      }
+    };
+  };
   lab.signal = () => current.signal;
   lab.keep = function (list, item) {
     list.push(item);

@@ -1,5 +1,5 @@
-// Styles of series. Colours are Okabe and Ito's colour-blind-safe palette; dashes, markers and hatching repeat the
-// distinction. A normalization has the same colour in the whole report.
+// Styles of series. Colors are Okabe and Ito's color-blind-safe palette; dashes, markers and hatching repeat the
+// distinction. A normalization has the same color in the whole report.
 const FAMILIES = [
   [/\blayer[\s_-]*norm|^layer\b(?![\s_-]*\d)|\bln\b/i, 0],
   [/\bbatch[\s_-]*norm|^batch$|\bbn\b/i, 1],
@@ -26,38 +26,38 @@ const MARKERS = {
 const SHAPES = Object.keys(MARKERS);
 lab.marker = (shape, radius) => MARKERS[shape](radius);
 
-// One style per name: colour (a CSS variable), dash, marker, and `variant`, the number of earlier uses of the colour.
+// One style per name: color (a CSS variable), dash, marker, and `variant`, the number of earlier uses of the color.
 lab.looks = function (names, reference = []) {
   const family = names.map((name) => FAMILIES.find(([pattern]) => pattern.test(name))?.[1] ?? null);
-  const free = ORDER.filter((colour) => !family.includes(colour));
+  const free = ORDER.filter((color) => !family.includes(color));
   const uses = {};
   let next = 0;
   return names.map((name, index) => {
-    const colour = family[index] ?? (free.length ? free[next++ % free.length] : index % ORDER.length);
-    const variant = uses[colour] ?? 0;
-    uses[colour] = variant + 1;
+    const color = family[index] ?? (free.length ? free[next++ % free.length] : index % ORDER.length);
+    const variant = uses[color] ?? 0;
+    uses[color] = variant + 1;
     const dash = DASHES[(variant ? variant + 1 : reference[index] ? 1 : 0) % DASHES.length];
-    return { name, colour: `var(--c${colour})`, variable: `--c${colour}`, dash, shape: SHAPES[index % SHAPES.length], variant };
+    return { name, color: `var(--c${color})`, variable: `--c${color}`, dash, shape: SHAPES[index % SHAPES.length], variant };
   });
 };
 
-// A fill that stays distinct if two series share a colour: solid, then hatched in either direction.
+// A fill that stays distinct if two series share a color: solid, then hatched in either direction.
 lab.fill = function (svg, look) {
-  if (!look.variant) return look.colour;
+  if (!look.variant) return look.color;
   const id = lab.id("hatch");
   const turn = look.variant % 2 ? 45 : -45;
   svg.append(
     lab.svg("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: `rotate(${turn})` },
-      lab.svg("rect", { width: 6, height: 6, style: `fill:${look.colour}`, "fill-opacity": 0.22 }),
-      lab.svg("rect", { width: 2 + (look.variant > 2), height: 6, style: `fill:${look.colour}` })));
+      lab.svg("rect", { width: 6, height: 6, style: `fill:${look.color}`, "fill-opacity": 0.22 }),
+      lab.svg("rect", { width: 2 + (look.variant > 2), height: 6, style: `fill:${look.color}` })));
   return `url(#${id})`;
 };
 
 function swatch(look, kind) {
   const svg = lab.svg("svg", { class: "swatch", viewBox: "0 0 28 14", width: 28, height: 14, "aria-hidden": "true" });
-  if (kind === "fill") svg.append(lab.svg("rect", { x: 7, y: 1, width: 14, height: 12, style: `fill:${lab.fill(svg, look)};stroke:${look.colour}` }));
-  if (kind === "line") svg.append(lab.svg("path", { d: "M0,7H28", style: `stroke:${look.colour}`, "stroke-width": 2, "stroke-dasharray": look.dash }));
-  if (kind !== "fill") svg.append(lab.svg("path", { d: lab.marker(look.shape, 4), transform: "translate(14 7)", style: `fill:${look.colour}` }));
+  if (kind === "fill") svg.append(lab.svg("rect", { x: 7, y: 1, width: 14, height: 12, style: `fill:${lab.fill(svg, look)};stroke:${look.color}` }));
+  if (kind === "line") svg.append(lab.svg("path", { d: "M0,7H28", style: `stroke:${look.color}`, "stroke-width": 2, "stroke-dasharray": look.dash }));
+  if (kind !== "fill") svg.append(lab.svg("path", { d: lab.marker(look.shape, 4), transform: "translate(14 7)", style: `fill:${look.color}` }));
   return svg;
 }
 

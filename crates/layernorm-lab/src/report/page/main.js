@@ -11,11 +11,36 @@ const theme = () => (["light", "dark"].includes(lab.state.get("theme")) ? lab.st
 const themeButton = lab.el("button", { type: "button", onclick: () => { lab.state.set("theme", theme() === "dark" ? "light" : "dark"); paint(); } });
 const linkButton = lab.el("button", { type: "button", onclick: () => lab.copy(lab.state.link(), linkButton) }, "Copy link to this view");
 
-function paint() {
+const BUSY = 12; // milliseconds of work after which the browser may do something else
+// Until the browser has drawn a frame; a hidden page draws none.
+const rest = () => new Promise((done) => {
+  const timer = setTimeout(done, 100);
+  requestAnimationFrame(() => { clearTimeout(timer); setTimeout(done); });
+});
+
+// Shows the theme. Every element has another style then, which takes the browser long: sections out of sight get theirs one
+// after the other.
+let painted = 0;
+async function paint() {
+  const mine = (painted += 1);
+  const sections = [...document.querySelectorAll(".chapter, .story, .runs")];
+  const here = Math.max(sections.findIndex(({ dataset }) => dataset.story === lab.state.get("view")?.split("/")[0]), 0);
+  sections.forEach((section) => section.classList.add("later"));
   root.dataset.theme = theme();
   themeButton.textContent = theme() === "dark" ? "☀ Light" : "☾ Dark";
-  themeButton.setAttribute("aria-label", `Switch to ${theme() === "dark" ? "light" : "dark"} colours`);
-  lab.redrawFigures();
+  themeButton.setAttribute("aria-label", `Switch to ${theme() === "dark" ? "light" : "dark"} colors`);
+  for (const section of [...sections.slice(here), ...sections.slice(0, here)]) {
+    await rest();
+    if (mine !== painted) return;
+    section.classList.remove("later");
+    let since = performance.now();
+    for (const redraw of lab.redraws(section)) {
+      redraw();
+      if (performance.now() - since < BUSY) continue;
+      await rest();
+      since = performance.now();
+    }
+  }
 }
 
 const TRAVEL = 1500; // milliseconds after a jump during which scrolling does not count as reading
@@ -53,9 +78,10 @@ function show(place, smooth = true) {
   target.querySelector("h2")?.focus({ preventScroll: true });
 }
 
-// A link within the page keeps the other settings in the hash.
+// A link within the page keeps the other settings in the hash. The first link of the page, which skips to the course, has the
+// chapter's id, as screen readers expect it.
 addEventListener("click", (event) => {
-  const place = event.target.closest?.('a[href^="#view="]')?.getAttribute("href").slice(6);
+  const place = event.target.closest?.('a[href^="#view="], a[href^="#at:"]')?.getAttribute("href").replace(/^#(view=|at:)/, "");
   if (place === undefined) return;
   event.preventDefault();
   lab.state.set("view", decodeURIComponent(place));
@@ -131,14 +157,16 @@ function fillContents(chapters) {
     progress.set(section.dataset.chapter, mark);
     return lab.el("li", {}, goto(section.dataset.chapter, section.querySelector("h2").lastChild.textContent, " ", mark));
   };
-  const counted = lab.el("p", { class: "progress-line", "aria-live": "polite" });
+  const counted = lab.el("span", { class: "progress-line", "aria-live": "polite" });
+  const again = lab.el("button", { type: "button", class: "quiet start-over", onclick: () => { if (confirm("Remove all your answers to the exercises?")) lab.state.forget(); } }, "Start over");
   contentsBox.append(
     ...(report.live ? group("Live runs", "live", []) : []),
-    ...group("Learn", "why", chapters.map(chapter)), counted,
+    ...group("Learn", "why", chapters.map(chapter)), lab.el("p", { class: "progress" }, counted, " ", again),
     ...group("Evidence", "evidence", evidenceItems(), "contents-evidence"),
     ...group("How it was made", "made", []));
   const show = () => {
     const { solved, all: count, of } = lab.progress();
+    again.hidden = !solved;
     counted.textContent = count ? `${solved} of ${lab.count(count, "exercise")} solved` : "";
     progress.forEach((mark, id) => {
       const here = of(id);
@@ -190,24 +218,27 @@ function made() {
   lab.compute("checksum", CHECKED).then((text) => { digits.textContent = text; }, (error) => { digits.textContent = error.message; });
   return lab.el("section", { class: "made", id: lab.place("made"), "data-story": "made", "aria-labelledby": "made-title" },
     lab.el("h2", { id: "made-title", tabindex: "-1", class: "part-title" }, "How it was made"),
-    lab.el("p", {}, "This is one file. It needs no network, and it sends nothing. The numbers of the live figures are computed in your browser by the project's Rust code, compiled to WebAssembly, in workers: norms, gradients, matrix products, activation functions, cells, training and statistics. JavaScript only makes the inputs, checks your answers, merges neighboring points of the playground's long curves, and draws. The norms and recurrent cells have the bits of the native library: your browser has just computed the checksum of ", String(CHECKED.cases), " random cases, and this command prints the same digits on any machine:"),
+    lab.el("p", {}, "This is one file. It needs no network, and it sends nothing; your answers are kept in its address and in this browser. The numbers of the live figures are computed in your browser by the project's Rust code, compiled to WebAssembly, in workers: norms, gradients, matrix products, activation functions, cells, training and statistics. JavaScript only makes the inputs, checks your answers, merges neighboring points of the playground's long curves, and draws. The norms and recurrent cells have the bits of the native library: your browser has just computed the checksum of ", String(CHECKED.cases), " random cases, and this command prints the same digits on any machine:"),
     lab.command(`layernorm verify --checksum --seed ${CHECKED.seed} --cases ${CHECKED.cases}`),
     lab.el("p", {}, "Checksum computed here: ", digits),
     lab.el("p", {}, "The studies were trained with ", report.about.program, " on ", report.about.made, ". Their records are kept beside the report, and the same settings give the same records, bit for bit."),
-    lab.el("p", { class: "remark" }, "Handwritten digits: MNIST by Yann LeCun and Corinna Cortes, CC BY-SA 3.0; those in the playground have 14 × 14 pixels with 16 levels of gray. The program is licensed under MIT or Apache-2.0."));
+    lab.el("p", { class: "remark" }, "Handwritten digits: MNIST by Yann LeCun and Corinna Cortes, CC BY-SA 3.0; those in the playground have 14 × 14 pixels with 16 levels of gray. Formulas: STIX Two Math, SIL Open Font License 1.1. The program is licensed under MIT or Apache-2.0."));
 }
 
-const BUSY = 12; // milliseconds of work after which the browser may do something else
-const rest = () => new Promise((done) => setTimeout(done));
-
-// Appends what `makers` return, in slices that keep the page responsive.
+// Appends what `makers` return. After each, and after some of its figures, the browser draws a frame, so that the page stays
+// responsive.
 async function append(main, makers) {
-  let since = performance.now();
   for (const make of makers) {
-    main.append(make());
-    if (performance.now() - since < BUSY) continue;
+    const waiting = [];
+    main.append(make((build) => waiting.push(build)));
     await rest();
-    since = performance.now();
+    let since = performance.now();
+    for (const build of waiting) {
+      build();
+      if (performance.now() - since < BUSY) continue;
+      await rest();
+      since = performance.now();
+    }
   }
 }
 
@@ -237,7 +268,7 @@ function section(id, data, build) {
   return lab.within(id, build);
 }
 const makers = () => [
-  ...stories.map((story, index) => () => section(story.id, [index, story], () => lab.story(story, index + 1))),
+  ...stories.map((story, index) => (later) => section(story.id, [index, story], () => lab.story(story, index + 1, later))),
   () => section("runs", report.runs, () => lab.runs(report.runs ?? [])),
 ];
 
@@ -263,7 +294,9 @@ lab.ready = new Promise((done) => { isReady = done; });
 
 async function start() {
   root.dataset.theme = theme();
-  report = JSON.parse(new TextDecoder().decode(await lab.unpack("report")));
+  // With the font of the formulas at hand, they are not laid out twice.
+  const [packed] = await Promise.all([lab.unpack("report"), document.fonts.load('1em "STIX Two Math"').catch(() => {})]);
+  report = JSON.parse(new TextDecoder().decode(packed));
   stories = report.stories ?? [];
   all = findings();
   const main = lab.el("main", {});
@@ -271,15 +304,17 @@ async function start() {
   document.getElementById("page").append(
     lab.hero({ tools: [linkButton, themeButton], studies: stories.length, questions: all.length }),
     lab.el("nav", { class: "contents", "aria-label": "Contents" }, contentsBox), main);
-  main.append(...course);
+  const [first, ...others] = course;
+  main.append(first);
   fillContents(course);
   closeContents();
   wideScreen.addEventListener("change", closeContents);
   lab.drawFigures();
   paint();
   root.dataset.usable = String(Math.round(performance.now()));
+  performance.mark("usable");
   await rest();
-  await append(main, [evidence, () => lab.live?.(report.live) ?? "", summary, ...makers(), made]);
+  await append(main, [...others.map((chapter) => () => chapter), evidence, () => lab.live?.(report.live) ?? "", summary, ...makers(), made]);
   lab.drawFigures();
   systemDark.addEventListener("change", paint);
   // A served page starts at the panel of what runs.

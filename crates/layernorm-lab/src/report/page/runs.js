@@ -107,6 +107,6 @@ lab.runs = function (runs) {
   });
   section.append(
     lab.el("div", { class: "filters", role: "search" }, search, lab.el("details", { open: fields.some(({ node }) => node.querySelector("input, select").value) ? "" : null }, lab.el("summary", {}, "Filter by column"), lab.el("div", { class: "fields" }, fields.map(({ node }) => node)), lab.el("p", { class: "remark" }, "Filter numbers by value (64), bound (>0.9, <1e-3) or range (0.1..0.5).")), clear),
-    count, lab.wide("All runs", lab.el("table", { class: "plain runs-table" }, lab.el("thead", {}, lab.el("tr", {}, heads)), body)), more);
+    count, lab.wide("Table of all runs", lab.el("table", { class: "plain runs-table" }, lab.el("thead", {}, lab.el("tr", {}, heads)), body)), more);
   return section;
 };

@@ -21,20 +21,20 @@ function csvCell(value) {
 
 lab.csv = ({ columns, rows }) => [columns, ...rows].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
 
-// A colour as every program writes it. Mixed colours are computed as oklab(…), which only browsers know.
-const colours = new Map();
+// A color as every program writes it. Mixed colors are computed as oklab(…), which only browsers know.
+const colors = new Map();
 let brush = null;
-function plain(colour) {
-  if (!/^(oklab|oklch|color|lab|lch)\(/.test(colour)) return colour;
-  if (!colours.has(colour)) {
+function plain(color) {
+  if (!/^(oklab|oklch|color|lab|lch)\(/.test(color)) return color;
+  if (!colors.has(color)) {
     brush ??= lab.el("canvas", { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
     brush.clearRect(0, 0, 1, 1);
-    brush.fillStyle = colour;
+    brush.fillStyle = color;
     brush.fillRect(0, 0, 1, 1);
     const [red, green, blue, alpha] = brush.getImageData(0, 0, 1, 1).data;
-    colours.set(colour, `rgba(${red}, ${green}, ${blue}, ${(alpha / 255).toFixed(3)})`);
+    colors.set(color, `rgba(${red}, ${green}, ${blue}, ${(alpha / 255).toFixed(3)})`);
   }
-  return colours.get(colour);
+  return colors.get(color);
 }
 
 // A copy of a drawing that needs no stylesheet.
@@ -51,8 +51,8 @@ function styled(svg) {
 
 // ---- What is HTML on the page: the legend, headings, names and notes. Controls and tables are left out, and formulas, which
 // an SVG cannot have.
-const LEFT_OUT = ".controls, .player, .play-settings, .play-presets, .play-watch, .play-bar, .wide, table, math, input, select, button:not(.key), .spoken, .trouble, .empty, .equation, .blind-line";
-const RAMP = 10; // stops of a colour ramp
+const LEFT_OUT = ".controls, .player, .play-fold, .play-presets, .play-watch, .play-bar, .wide, table, math, input, select, button:not(.key), .spoken, .trouble, .empty, .equation, .blind-line";
+const RAMP = 10; // stops of a color ramp
 
 const opacity = (node, body) => (node === body || !node ? 1 : Number(getComputedStyle(node).opacity) * opacity(node.parentElement, body));
 
@@ -86,7 +86,7 @@ function written(text, body) {
   }));
 }
 
-// The colours of linear-gradient(to right in oklab, …) as stops.
+// The colors of linear-gradient(to right in oklab, …) as stops.
 function gradient(image) {
   const ends = image.match(/(?:rgba?|oklab|color)\([^()]*\)|#[0-9a-f]{3,8}/gi) ?? [];
   if (!/^linear-gradient\(to right/.test(image) || ends.length < 2) return null;
@@ -102,19 +102,19 @@ function gradient(image) {
   return stops;
 }
 
-// The ground of an element: one colour or a ramp.
+// The ground of an element: one color or a ramp.
 function ground(element, body) {
   const style = getComputedStyle(element);
   const box = element.getBoundingClientRect();
   const stops = gradient(style.backgroundImage);
-  const colour = plain(style.backgroundColor);
-  if (!stops && (colour === "transparent" || /, 0(\.0+)?\)$/.test(colour))) return null;
+  const color = plain(style.backgroundColor);
+  if (!stops && (color === "transparent" || /, 0(\.0+)?\)$/.test(color))) return null;
   const look = { rx: Math.min(Number.parseFloat(style.borderTopLeftRadius) * (style.borderTopLeftRadius.endsWith("%") ? box.width / 100 : 1) || 0, box.height / 2), opacity: opacity(element, body) };
   return {
     box,
     node(x, y) {
       const rect = (fill) => lab.svg("rect", { ...look, x, y, width: box.width, height: box.height, fill });
-      if (!stops) return rect(colour);
+      if (!stops) return rect(color);
       const id = lab.id("ramp");
       return lab.svg("g", {}, lab.svg("linearGradient", { id }, stops), rect(`url(#${id})`));
     },
@@ -226,6 +226,7 @@ lab.saveButtons = function (body, title, name, table) {
     if (!svg) throw new Error("there is no drawing to download");
     return svg;
   };
+  // Figures that are tables of numbers, such as 2.1 and 3.1, have no drawing: their data are the CSV.
   const drawn = body.querySelector("svg:not(.swatch), canvas") !== null || body.querySelector(".holder, .panels") !== null;
   return lab.el("span", { class: "saves" },
     drawn ? [button("SVG", () => download(file(whole()), `${name}.svg`)), button("PNG", async () => download(await png(whole()), `${name}.png`))] : null,

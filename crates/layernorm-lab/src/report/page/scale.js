@@ -43,7 +43,7 @@ function logarithmic([low, high], from, to) {
   };
 }
 
-// The bands of a categorical axis; at(index) is the centre of a band.
+// The bands of a categorical axis; at(index) is the center of a band.
 lab.bands = function (names, from, to) {
   const step = (to - from) / Math.max(names.length, 1);
   return {

@@ -19,11 +19,36 @@ function write(how = "replaceState") {
   }
 }
 
+// The reader's answers are kept in the browser as well, for when the file is opened anew without them in its address. Some
+// browsers allow no storage to files, or to any page.
+const KEPT = "layernorm.answers";
+function kept() {
+  try {
+    return new Map(Object.entries(JSON.parse(localStorage.getItem(KEPT)) ?? {}));
+  } catch {
+    return new Map();
+  }
+}
+const stored = kept();
+function keep(key, value) {
+  try {
+    // Another tab may have stored more meanwhile.
+    const now = kept();
+    if (value === null) now.delete(key);
+    else now.set(key, value);
+    localStorage.setItem(KEPT, JSON.stringify(Object.fromEntries(now)));
+  } catch {
+    // Then they are in the address only.
+  }
+}
+
 lab.state = {
   get: (key, fallback = null) => values.get(key) ?? fallback,
   set(key, value) {
-    if (value === null || value === undefined || value === "") values.delete(key);
+    const none = value === null || value === undefined || value === "";
+    if (none) values.delete(key);
     else values.set(key, value);
+    if (answers.has(key)) keep(key, none ? null : value);
     // Browsers limit how often the hash may change.
     timer ??= setTimeout(write, 200, "replaceState");
   },
@@ -32,8 +57,17 @@ lab.state = {
   // `changed(touched)` is called when the hash changes from outside: a link, the back button, typing. `touched(start)` tells
   // whether the value of a key that starts like this has changed.
   onChange: (changed) => lab.keep(listeners, changed),
-  // A key of the reader's answers, which stay when a link without them is followed.
-  answer: (key) => answers.add(key),
+  // A key of the reader's answers, which stay when a link without them is followed. One in the address comes before a stored one.
+  answer(key) {
+    answers.add(key);
+    if (!values.has(key) && stored.has(key)) values.set(key, stored.get(key));
+  },
+  // Opens the page without any answers.
+  forget() {
+    answers.forEach((key) => { values.delete(key); keep(key, null); });
+    write();
+    location.reload();
+  },
   // `save` is called before a link is copied, so that animations can store their position.
   onSave: (save) => lab.keep(savers, save),
   link() {

@@ -23,7 +23,9 @@ lab.copy = async function (text, button) {
   setTimeout(() => { button.textContent = before; }, 1500);
 };
 
-lab.story = function (story, number) {
+// The studies' figures are numbered apart from those of the chapters: S3.1 is the first one of the third study.
+// `later(build)` may put off the building of a figure.
+lab.story = function (story, number, later = (build) => build()) {
   const title = lab.id("title");
   const section = lab.el("section", { class: "story", id: lab.place(story.id), "data-story": story.id, "aria-labelledby": title },
     lab.el("h2", { id: title, tabindex: "-1" }, lab.el("span", { class: "count" }, String(number)), story.title),
@@ -32,7 +34,11 @@ lab.story = function (story, number) {
       story.expectation ? part("Expectation", story.expectation) : null,
       part("Result", story.answer)));
   if (story.findings?.length) section.append(lab.findings(story));
-  section.append(...(story.charts ?? []).map((chart, index) => lab.figure(chart, story, `${number}.${index + 1}`)));
+  (story.charts ?? []).forEach((chart, index) => {
+    const place = lab.el("div", {});
+    section.append(place);
+    later(lab.bound(() => place.replaceWith(lab.figure(chart, story, `S${number}.${index + 1}`))));
+  });
   if (story.numbers?.rows?.length)
     section.append(lab.el("div", { class: "numbers" }, lab.el("h3", {}, "Data"), lab.table(story.numbers, `Data: ${story.title}`), (story.numbers.notes ?? []).map((note) => lab.el("p", { class: "remark" }, note))));
   if (story.notes?.length) section.append(lab.el("ul", { class: "notes" }, story.notes.map((note) => lab.el("li", {}, note))));

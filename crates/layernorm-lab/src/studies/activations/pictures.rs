@@ -100,7 +100,7 @@ fn clouds(groups: &[Group<'_>], moment: Moment) -> Option<Chart> {
         Moment::End => ("end", "After training"),
     };
     let what =
-        "Each point is an image; its colour and shape show the digit. The more clearly the digits separate, the better";
+        "Each point is an image; its color and shape show the digit. The more clearly the digits separate, the better";
     let see = match told.is_empty() {
         true => format!("{what}."),
         false => format!("{what}. Class separation (and variance explained): {}.", told.join(", ")),

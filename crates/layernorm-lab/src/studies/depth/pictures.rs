@@ -154,7 +154,8 @@ fn rates(runs: &[Ran]) -> Option<Chart> {
         rows: Way::ALL.map(|way| words(way).to_owned()).to_vec(),
         columns: RATES.map(short).to_vec(),
         cells,
-        scale: "mean validation loss during training; blue: the best rate of the network".to_owned(),
+        scale: "mean validation loss during training".to_owned(),
+        tones: ["best rate of the network", ""],
     };
     let see = "Each row is a network, each column a learning rate (Adam, no warm-up). Compare the blue cells: each network \
                at its best rate.";

@@ -8,6 +8,8 @@ use crate::studies::Study;
 use crate::studies::findings::Claim;
 use crate::studies::tools::{chart, events, log_axis, short, story as blank};
 
+/// What the colours mean, with the bounds below.
+pub(super) const TONES: [&str; 2] = ["at most three bits lost", "over half of the digits lost"];
 /// Errors of up to this many units count as good: three of 24 bits lost.
 const GOOD: f64 = 8.0;
 /// Errors above this many units count as bad: half of the digits lost.
@@ -70,6 +72,7 @@ fn grid(wrongs: &[Wrong]) -> Chart {
             columns: INPUTS.map(input_name).to_vec(),
             cells: Way::ALL.map(row).to_vec(),
             scale: "error in units in the last place of f32; z is standard normal".to_owned(),
+            tones: TONES,
         },
     )
 }

@@ -154,7 +154,8 @@ fn grid(seen: &[Seen], kind: Kind) -> Chart {
             rows: NormRow::ALL.map(|norm| norm.name().to_owned()).to_vec(),
             columns: Change::ALL.map(|change| change.name().to_owned()).to_vec(),
             cells: NormRow::ALL.map(row).to_vec(),
-            scale: "invariant or not; the largest change of the output, relative to its largest value".to_owned(),
+            scale: "largest change of the output, relative to its largest value".to_owned(),
+            tones: ["invariant", "changes"],
         },
     )
 }

@@ -112,7 +112,8 @@ fn map(lines: &[Line<'_>]) -> Chart {
         rows: lines.iter().map(|line| format!("{}, {}", line.network.title, words(line.norm))).collect(),
         columns: rates.iter().map(|&rate| short(rate)).collect(),
         cells,
-        scale: "blue: works in every seed; hatched: does not learn, or diverges".to_owned(),
+        scale: "outcome over all seeds".to_owned(),
+        tones: ["learns in every seed", "does not learn, or diverges"],
     };
     let see = "Each row is a network with a norm, each column a learning rate, about √10 times the previous one. The \
                further right a row stays blue, the higher the learning rates it tolerates.";

@@ -39,12 +39,12 @@ export default async function ({ page, hand, expect }) {
   await hand.click(`${exercise("saturate")} .check`);
   await hand.until(`${exercise("saturate")} .feedback`, /✓ Correct/);
 
-  for (const [wrong, why] of [["0.0001", /layer 4/], ["0.5", /multiply; they do not add/], ["0.02", /not divided/], ["0.1", /layer 1/], ["x", /number is missing/]]) {
+  for (const [wrong, why] of [["0.0001", /layer 4/], ["0.5", /multiply; they do not add/], ["0.02", /not divided/], ["0.1", /layer 1/], ["x", /“x” is not a number/], ["10^-4", /layer 4/], ["10⁻⁶", /five factors/]]) {
     await hand.type(`${exercise("vanish")} input`, wrong);
     await hand.click(`${exercise("vanish")} .check`);
     await hand.until(`${exercise("vanish")} .feedback`, why);
   }
-  await hand.type(`${exercise("vanish")} input`, "1e-5");
+  await hand.type(`${exercise("vanish")} input`, "10⁻⁵");
   await hand.key("Enter");
   await hand.until(`${exercise("vanish")} .feedback`, /✓ Correct/);
 

@@ -52,7 +52,7 @@ export default async function ({ page, hand, expect }) {
     }
     expect((await page.run(`document.querySelectorAll(${JSON.stringify(fields)}).length`)) === list[0][0].length, `${id} has other fields`);
   };
-  await answers("by-hand", [[["5", "6.667", "-1.162"], /divide by H = 4/], [["5", "6.667", "1"], /divides by H = 4/], [["5", "5", "-0.6"], /root of the variance/], [["5", "5", "1.342"], /sign/], [["5", "20", "0"], /H = 4/], [["5", "5", "−1,342"], /✓ Correct/]]);
+  await answers("by-hand", [[["5", "6.667", "-1.162"], /divide by H = 4/], [["5", "6.667", "1"], /divides by H = 4/], [["5", "5", "-0.6"], /root of the variance/], [["5", "5", "1.342"], /sign/], [["5", "20", "0"], /H = 4/], [["5", "5", "−1,342"], /can mean 1342 or 1\.342/], [["5", "5", "−1,3416"], /✓ Correct/]]);
   await answers("epsilon", [[["1"], /without ε/], [["0.894"], /outside the root/], [["0.866"], /standard deviation/], [["0.75"], /✓ Correct/]]);
   await answers("affine", [[["1", "2"], /γ², not by γ/], [["0", "4"], /β moves the mean/], [["1", "4"], /✓ Correct/]]);
 

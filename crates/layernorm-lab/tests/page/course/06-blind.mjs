@@ -2,7 +2,7 @@
 const TABLE = '[id="at:blind/table"]';
 const EXERCISE = (id) => `[data-chapter="blind"] [data-exercise="${id}"]`;
 // The paper's table: which operations batch, weight and layer norm do not see.
-const PAPER = { weights: "✓✓✓", recentre: "✕✕✓", unit: "✓✓✕", data: "✓✕✓", offset: "✓✕✕", case: "✕✕✓" };
+const PAPER = { weights: "✓✓✓", recenter: "✕✕✓", unit: "✓✓✕", data: "✓✕✓", offset: "✓✕✕", case: "✕✕✓" };
 
 export default async function ({ page, hand, expect }) {
   const marks = (id) => page.run(`[...document.querySelectorAll('${TABLE} [data-operation="${id}"] td')].map((cell) => cell.textContent[0]).join("")`);

@@ -18,7 +18,7 @@ export default async function ({ page, hand, expect }) {
     await hand.click(`${exercise(id)} .check`);
     await page.until(`${pattern}.test(document.querySelector(${JSON.stringify(`${exercise(id)} .feedback`)}).textContent)`, `${id}: ${values} gives ${pattern}`);
   }
-  for (const [value, pattern] of [["49", /take the root/], ["48", /Add 1/], ["6.928", /input has variance 1/], ["1", /post-norm/], ["16777216", /growth without a norm/]]) await answer("grow", [value], pattern);
+  for (const [value, pattern] of [["49", /take the root/], ["48", /Add 1/], ["6.928", /input has variance 1/], ["9.85", /48 blocks, which have 96 branches/], ["97", /asks for the root/], ["9.798", /not 48 blocks/], ["5", /A block has two/], ["1", /post-norm/], ["16777216", /growth without a norm/]]) await answer("grow", [value], pattern);
   await answer("grow", ["7"], /^✓/);
 
   // The stack.
@@ -27,12 +27,12 @@ export default async function ({ page, hand, expect }) {
   await hand.until(`${at("depth")} .readout`, /there: /);
   expect((await page.run(`document.querySelectorAll('${at("depth")} .series').length`)) === 6, "there are not two plots of three curves");
   await hand.click(`${exercise("ratio")} .check`);
-  await hand.until(`${exercise("ratio")} .feedback`, /12 blocks are not enough/);
+  await hand.until(`${exercise("ratio")} .feedback`, /12 branches are not enough/);
   let old = await shown();
   await hand.slide(slider("depth", 1), 1);
   await changed(old);
   const deviation = Number(/pre-norm ([\d.]+)/.exec(await shown())[1]);
-  expect(Math.abs(deviation - 7) < 0.5, `after 48 blocks the stream has a standard deviation of ${deviation}`);
+  expect(Math.abs(deviation - 7) < 0.5, `after 48 branches the stream has a standard deviation of ${deviation}`);
   old = await shown();
   await hand.slide(slider("depth", 2), 0.1);
   await changed(old);

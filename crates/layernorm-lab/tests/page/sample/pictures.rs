@@ -234,6 +234,7 @@ pub fn table1() -> Picture {
         .map(|row| row.map(cell).to_vec())
         .to_vec(),
         scale: "largest relative deviation measured".into(),
+        tones: ["invariant", "changes"],
     }
 }
 
@@ -253,6 +254,7 @@ pub fn rates() -> Picture {
             [Some(1.1), Some(0.4), Some(0.2), Some(0.3), Some(1.9)].map(tile).to_vec(),
         ],
         scale: "validation loss by learning rate".into(),
+        tones: ["", "diverged"],
     }
 }
 

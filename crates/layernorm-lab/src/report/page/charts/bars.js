@@ -19,8 +19,8 @@ lab.charts.bars = function (chart, view) {
   function one(plot, place, width, { values, lo, hi }, index, look, fill) {
     const ground = plot.y.log ? plot.bottom : plot.y.at(0);
     const y = plot.y.at(values[index] ?? NaN);
-    if (Number.isNaN(y)) return [lab.svg("text", { class: "none", x: place + width / 2, y: plot.bottom - 5, "text-anchor": "middle", style: `fill:${look.colour}` }, "✕")];
-    const bar = lab.svg("rect", { class: "bar", x: place, y: Math.min(y, ground), width: Math.max(width - 2, 1), height: Math.max(Math.abs(ground - y), 1), style: `fill:${fill};stroke:${look.colour}` });
+    if (Number.isNaN(y)) return [lab.svg("text", { class: "none", x: place + width / 2, y: plot.bottom - 5, "text-anchor": "middle", style: `fill:${look.color}` }, "✕")];
+    const bar = lab.svg("rect", { class: "bar", x: place, y: Math.min(y, ground), width: Math.max(width - 2, 1), height: Math.max(Math.abs(ground - y), 1), style: `fill:${fill};stroke:${look.color}` });
     return [bar, lo && hi ? whisker(plot, place + width / 2 - 1, lo[index], hi[index]) : null];
   }
   return {

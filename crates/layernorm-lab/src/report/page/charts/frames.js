@@ -48,9 +48,9 @@ lab.charts.frames = function (chart, view) {
   }
   function layer(look, index) {
     if (!legend.shown(index)) return {};
-    const style = `stroke:${look.colour}`;
+    const style = `stroke:${look.color}`;
     const line = lab.svg("path", { class: "line", style, "stroke-dasharray": look.dash });
-    const dots = names.map(() => lab.svg("path", { class: "dot", d: lab.marker(look.shape, places > 40 ? 2.4 : 4.2), style: `fill:${look.colour}` }));
+    const dots = names.map(() => lab.svg("path", { class: "dot", d: lab.marker(look.shape, places > 40 ? 2.4 : 4.2), style: `fill:${look.color}` }));
     plot.marks.append(
       lab.svg("path", { class: "ghost", d: lab.path(spots(heights(frames[0], index))), style }),
       lab.svg("g", { class: "series", "data-name": look.name }, line, dots));

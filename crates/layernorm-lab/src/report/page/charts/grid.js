@@ -1,4 +1,4 @@
-// A table of coloured cells, such as the paper's Table 1 or the map of learning rates.
+// A table of colored cells, such as the paper's Table 1 or the map of learning rates.
 
 // Position of a value between minimum and maximum; logarithmic if they are far apart.
 function shading(cells) {
@@ -15,7 +15,7 @@ function legend(chart, part) {
   const tones = new Set(chart.cells.flat().map((cell) => cell.tone));
   const key = (tone, text) => (tones.has(tone) ? lab.el("span", { class: "extra" }, lab.el("span", { class: `patch ${tone}` }), text) : null);
   const ramp = lab.isNumber(part.low) && lab.el("span", { class: "extra" }, lab.number(part.low, 3), lab.el("span", { class: "ramp small" }), lab.number(part.high, 3));
-  return lab.el("div", { class: "legend", role: "group", "aria-label": "Legend" }, lab.el("span", { class: "scalename" }, chart.scale), key("good", "good"), key("bad", "bad"), ramp || null);
+  return lab.el("div", { class: "legend", role: "group", "aria-label": "Legend" }, lab.el("span", { class: "scalename" }, chart.scale), ...["good", "bad"].map((tone, at) => key(tone, chart.tones[at])), ramp || null);
 }
 
 lab.charts.grid = function (chart) {

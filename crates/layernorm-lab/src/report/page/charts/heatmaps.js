@@ -1,4 +1,4 @@
-// Matrices side by side, with one colour scale from blue through the background to orange.
+// Matrices side by side, with one color scale from blue through the background to orange.
 const LEVELS = 20; // on each side of the middle
 
 // All cells of one shade form one path, so a 128 × 128 matrix needs 41 elements instead of 16,384.
@@ -59,7 +59,7 @@ lab.charts.heatmaps = function (chart) {
   const missing = maps.reduce((sum, map) => sum + map.values.filter((value) => !lab.isNumber(value)).length, 0);
   return {
     parts: [bar(chart), lab.el("div", { class: "panels" }, maps.map((map) => panel(map, chart)))],
-    notes: missing ? [`Grey: ${lab.count(missing, "pair")} without a value (a constant unit has no correlation).`] : [],
+    notes: missing ? [`Gray: ${lab.count(missing, "pair")} without a value (a constant unit has no correlation).`] : [],
     table: () => ({
       columns: ["map", "rows", "columns", `mean |${chart.scale}| off the diagonal`],
       rows: maps.map((map) => [map.name, map.rows, map.columns, average(map)]),

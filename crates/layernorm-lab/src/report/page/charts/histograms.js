@@ -29,7 +29,7 @@ lab.charts.histograms = function (chart, view) {
     for (const index of indexes) {
       const look = looks[index];
       const fill = lab.fill(plot.svg, look);
-      plot.marks.append(lab.svg("path", { class: "hill", d: lab.path(outline(plot, groups[index])), style: `fill:${fill};stroke:${look.colour}`, "stroke-dasharray": look.dash }));
+      plot.marks.append(lab.svg("path", { class: "hill", d: lab.path(outline(plot, groups[index])), style: `fill:${fill};stroke:${look.color}`, "stroke-dasharray": look.dash }));
     }
     if (rows.length > 1) plot.svg.append(lab.svg("text", { class: "inside", x: plot.right - 6, y: plot.top + 12, "text-anchor": "end" }, groups[indexes[0]].name));
     lab.tip.follow(plot.svg, (px) => {

@@ -1,4 +1,4 @@
-// Sheets of small grey images: one sheet per panel, one frame per moment. An image is a string of hexadecimal digits.
+// Sheets of small gray images: one sheet per panel, one frame per moment. An image is a string of hexadecimal digits.
 const MOST = 15;
 const GAP = 2; // pixels between images
 

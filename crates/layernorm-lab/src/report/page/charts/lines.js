@@ -29,23 +29,23 @@ function band(plot, { x, lo, hi }, look) {
   const both = lower.map((_, index) => index).filter((index) => ![...lower[index], ...upper[index]].some(Number.isNaN));
   if (both.length < 2) return;
   const around = [...both.map((index) => upper[index]), ...both.reverse().map((index) => lower[index])];
-  plot.marks.append(lab.svg("path", { class: "band", d: lab.path(around) + "Z", style: `fill:${look.colour}` }));
+  plot.marks.append(lab.svg("path", { class: "band", d: lab.path(around) + "Z", style: `fill:${look.color}` }));
 }
 
 function curve(plot, { x, y, name }, look, order) {
   const points = x.map((value, index) => [plot.x.at(value), plot.y.at(y[index])]);
   const drawn = points.filter((point) => !point.some(Number.isNaN));
   const group = lab.svg("g", { class: "series", "data-name": name });
-  group.append(lab.svg("path", { class: "line", d: lab.path(points), style: `stroke:${look.colour}`, "stroke-dasharray": look.dash }));
+  group.append(lab.svg("path", { class: "line", d: lab.path(points), style: `stroke:${look.color}`, "stroke-dasharray": look.dash }));
   // Markers at all points of a short curve and at a few of a long one, to identify it.
   const every = drawn.length <= 14 ? 1 : Math.ceil(drawn.length / 6);
   drawn.forEach(([px, py], index) => {
     if ((index + order * Math.ceil(every / 3)) % every) return;
-    group.append(lab.svg("path", { class: "dot", d: lab.marker(look.shape, 3.6), transform: `translate(${px.toFixed(1)} ${py.toFixed(1)})`, style: `fill:${look.colour}` }));
+    group.append(lab.svg("path", { class: "dot", d: lab.marker(look.shape, 3.6), transform: `translate(${px.toFixed(1)} ${py.toFixed(1)})`, style: `fill:${look.color}` }));
   });
   if (drawn.length && drawn.length < points.length && points.at(-1).some(Number.isNaN)) {
     const [px, py] = drawn.at(-1);
-    group.append(lab.svg("path", { class: "end", d: `M${px - 6},${py - 6}l12,12m0,-12l-12,12`, style: `stroke:${look.colour}` }));
+    group.append(lab.svg("path", { class: "end", d: `M${px - 6},${py - 6}l12,12m0,-12l-12,12`, style: `stroke:${look.color}` }));
   }
   plot.marks.append(group);
 }

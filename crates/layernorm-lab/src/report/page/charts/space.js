@@ -19,7 +19,7 @@ lab.cube = function (points, reach = null, sphere = null) {
   return { ranges, sphere: reach && sphere ? sphere / reach : null, lost: points.length - good.length, points: good.map((point) => [...ranges.map((range, axis) => within(point[axis], range)), point[3] ?? 0]) };
 };
 
-// A camera that looks at the cube's centre: [x, y, depth] on a canvas `size` wide. Distance and zoom ensure that no
+// A camera that looks at the cube's center: [x, y, depth] on a canvas `size` wide. Distance and zoom ensure that no
 // corner or label leaves the canvas at any rotation.
 const FAR = 7;
 const ZOOM = 0.25;
@@ -36,7 +36,7 @@ function camera({ yaw, pitch }, size) {
 }
 
 const SIGNS = [[-1, -1], [-1, 1], [1, -1], [1, 1]];
-// The point at `value` on an edge parallel to an axis, `out` from the centre in the other two directions.
+// The point at `value` on an edge parallel to an axis, `out` from the center in the other two directions.
 const onEdge = (axis, [a, b], value, out = 1) => [[value, a * out, b * out], [a * out, value, b * out], [a * out, b * out, value]][axis];
 
 // The edges with the labels are at the rim: the lowest for x and y, the leftmost for z.
@@ -68,7 +68,7 @@ function frame(context, project, cloud, axes, ink, line) {
   });
 }
 
-// A wireframe sphere around the cube's centre: circles of latitude and longitude.
+// A wireframe sphere around the cube's center: circles of latitude and longitude.
 const CIRCLES = 9;
 const CORNERS = 64;
 function sphere(context, project, radius, line) {
@@ -90,7 +90,7 @@ function sphere(context, project, radius, line) {
   }
 }
 
-// Draws one cloud; `looks` has the colour and marker of each class, `shown` tells whether it is visible.
+// Draws one cloud; `looks` has the color and marker of each class, `shown` tells whether it is visible.
 lab.paintCloud = function (canvas, cloud, turn, axes, looks, shown, size) {
   const sharp = Math.max(devicePixelRatio || 1, 1.5);
   canvas.width = Math.round(size * sharp);
@@ -100,7 +100,7 @@ lab.paintCloud = function (canvas, cloud, turn, axes, looks, shown, size) {
   const project = camera(turn, size);
   frame(context, project, cloud, axes, lab.css("--soft"), lab.css("--line"));
   if (cloud.sphere) sphere(context, project, cloud.sphere, lab.css("--line"));
-  const colours = looks.map(({ variable }) => lab.css(variable));
+  const colors = looks.map(({ variable }) => lab.css(variable));
   const shapes = looks.map(({ shape }) => new Path2D(lab.marker(shape, 3.4)));
   const far = cloud.points.filter((point) => shown(point[3])).map((point) => [...project(point), point[3]]).sort((a, b) => b[2] - a[2]);
   for (const [x, y, depth, kind] of far) {
@@ -108,7 +108,7 @@ lab.paintCloud = function (canvas, cloud, turn, axes, looks, shown, size) {
     const zoom = 0.75 + near * 0.55;
     context.setTransform(sharp * zoom, 0, 0, sharp * zoom, x * sharp, y * sharp);
     context.globalAlpha = 0.45 + 0.5 * lab.clamp(near, 0, 1);
-    context.fillStyle = colours[kind] ?? lab.css("--ink");
+    context.fillStyle = colors[kind] ?? lab.css("--ink");
     context.fill(shapes[kind] ?? shapes[0]);
   }
   context.globalAlpha = 1;

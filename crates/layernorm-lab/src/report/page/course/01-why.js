@@ -83,7 +83,7 @@ function rows(width, layers, on) {
     const { edges, counts } = one.histogram;
     const points = counts.flatMap((count, bin) => [[at(edges[bin]), ground - (count / most) * hill], [at(edges[bin + 1]), ground - (count / most) * hill]]);
     svg.append(
-      lab.svg("path", { class: "hill", d: `${lab.path([[at(-1), ground], ...points, [at(1), ground]])}Z`, style: `fill:${look.colour};stroke:${look.colour}` }),
+      lab.svg("path", { class: "hill", d: `${lab.path([[at(-1), ground], ...points, [at(1), ground]])}Z`, style: `fill:${look.color};stroke:${look.color}` }),
       lab.svg("path", { class: "baseline", d: `M${left},${ground}H${right}` }),
       lab.svg("text", { class: "layer-name", x: narrow ? left + 12 : 0, y: narrow ? ground - hill - 4 : ground - hill / 2 + 4 }, `layer ${l + 1}`));
     READINGS.forEach(({ of, bad }, column) => {
@@ -172,7 +172,7 @@ function driftPanel(width, name, { before, after }, high) {
   const look = lab.looks([name])[0];
   const plot = lab.plot({ width, height: 210, x: { axis: { label: "input of layer 2’s tanh" }, domain: [-RANGE, RANGE] }, y: { axis: { label: "share", unit: "%" }, domain: [0, high] }, label: `${name}: histogram before and after the step` });
   const outline = ({ edges, counts }) => lab.path([[plot.x.at(edges[0]), plot.bottom], ...counts.flatMap((count, bin) => [[plot.x.at(edges[bin]), plot.y.at(share(count))], [plot.x.at(edges[bin + 1]), plot.y.at(share(count))]]), [plot.x.at(edges.at(-1)), plot.bottom]]);
-  plot.marks.append(lab.svg("path", { class: "hill", d: outline(after), style: `fill:${look.colour};stroke:${look.colour}` }), lab.svg("path", { class: "before", d: outline(before) }));
+  plot.marks.append(lab.svg("path", { class: "hill", d: outline(after), style: `fill:${look.color};stroke:${look.color}` }), lab.svg("path", { class: "before", d: outline(before) }));
   return plot.svg;
 }
 
@@ -246,7 +246,7 @@ lab.chapter("why", {
         { answer: [0.1], why: "That is layer 1. The next layer multiplies again." },
       ],
       why: "0.1⁵ = 0.00001. A gradient on its way back shrinks by the same factors.",
-      hint: "You can write 0.001 or 1e-3. Figure 1.1 can check you.", solution: "0.1 · 0.1 · 0.1 · 0.1 · 0.1 = 0.1⁵ = 0.00001.",
+      hint: "You can write 0.001, 1e-3 or 10^-3. Figure 1.1 can check you.", solution: "0.1 · 0.1 · 0.1 · 0.1 · 0.1 = 0.1⁵ = 0.00001.",
     },
     {
       id: "cancel", kind: "choice", options: [

@@ -135,7 +135,7 @@ function tableFigure(view) {
     const kind = asked && open(asked[0]) ? asked : [Object.keys(AT_STEP)[now() === "all" ? 5 : Number(now()) - 1], 0, 0];
     if (!found) return;
     const { words, formula, used } = KINDS[kind[0]](found, kind[1], kind[2]);
-    explain.replaceChildren(lab.el("p", {}, words), lab.el("div", { class: "sum", tabindex: "0", role: "region", "aria-label": "Formula with numbers" }, m("math", { display: "block" }, formula)));
+    explain.replaceChildren(lab.el("p", {}, words), lab.el("div", { class: "sum", tabindex: "0", role: "region", "aria-label": "Figure 2.1: formula with numbers" }, m("math", { display: "block" }, formula)));
     cellOf(kind).classList.add("asked");
     used.forEach((place) => cellOf(place).classList.add("used"));
   }
@@ -189,7 +189,7 @@ lab.chapter("steps", {
   figures: {
     table: {
       title: "Layer norm in six steps",
-      see: "Top: the input x with γ and β below it (all editable), then μ, σ² and the divisor of each row. Below: the three tables that follow. Point at a cell for its formula; the cells that it uses are outlined.",
+      see: "Top: the input x with γ and β below it (all editable), then μ, σ² and the divisor of each row. Below: x − μ, x̂ and y. Point at a cell for its formula; the cells that it uses are outlined.",
       make: tableFigure,
     },
   },

@@ -36,7 +36,7 @@ function bothFigure(view) {
   const reset = lab.el("button", { type: "button", onclick: () => { forget(); input.set(X); } }, "Reset numbers");
   const made = (kind) => lab.cells({ label: `Output of ${NAMES[kind]}`, rows: MOST, columns: COLUMNS, rowNames: ["1", "2", "3", "4"], columnNames: UNIT_NAMES, pointed: (r, c) => { asked = [kind, r, c]; show(); } });
   const tables = { layer: made("layer"), batch: made("batch") };
-  const result = (kind, words) => lab.el("div", { class: "axes-result", style: `--norm: ${lab.looks([NAMES[kind]])[0].colour}` }, lab.el("h4", {}, words), lab.wide(`Output of ${NAMES[kind]}`, tables[kind].node));
+  const result = (kind, words) => lab.el("div", { class: "axes-result", style: `--norm: ${lab.looks([NAMES[kind]])[0].color}` }, lab.el("h4", {}, words), lab.wide(`Output of ${NAMES[kind]}`, tables[kind].node));
   input.node.classList.add("narrow");
   const inputBox = lab.el("div", { class: "axes-input" }, input.node);
   const lines = (table) => [...table.node.querySelectorAll("tbody tr")];
@@ -79,7 +79,7 @@ function bothFigure(view) {
     const numbers = from === "layer" ? `the ${COLUMNS} units of sample ${r + 1}` : found.count === 1 ? `the only number of unit ${c + 1}` : `unit ${c + 1} of all ${found.count} samples`;
     explain.replaceChildren(
       lab.el("p", {}, lab.el("strong", {}, from === "layer" ? "Layer norm" : "Batch norm"), `, sample ${r + 1}, unit ${c + 1}: mean and variance of ${numbers}${from === "batch" && found.count === 1 ? ". It is its own mean." : ", outlined above."}`),
-      lab.el("div", { class: "sum", tabindex: "0", role: "region", "aria-label": "Formula with numbers" }, m("math", { display: "block" },
+      lab.el("div", { class: "sum", tabindex: "0", role: "region", "aria-label": "Figure 3.1: formula with numbers" }, m("math", { display: "block" },
         m("mfrac", {}, m("mrow", {}, m("mi", {}, "x"), mo("−"), m("mi", {}, "μ")), m("msqrt", {}, m("msup", {}, m("mi", {}, "σ"), m("mn", {}, "2")), mo("+"), m("mi", {}, "ε"))), mo("="),
         m("mfrac", {}, m("mrow", {}, mn(found.x[r][c]), mo("−"), closed(mean[group])), mn(root[group])), mo("="), mn(value(found, from, r, c)))));
   }
@@ -157,7 +157,7 @@ const PREPARE = {
 // Divides parts by their sums. A blank part stays blank: the sum of any other is at least 1/15, a level of gray.
 const over = (calls, x, width) => calls.evaluate("x / max(sum, 0.01)", { x }, { rows: { sum: calls.statistics(x, [PIXELS / width, width, 1]).sum }, width });
 
-// A picture of 14 × 14 numbers relative to `most`; blue is negative. `covered` pixels are grey.
+// A picture of 14 × 14 numbers relative to `most`; blue is negative. `covered` pixels are gray.
 function picture(label, values, most, covered = () => false) {
   const svg = lab.svg("svg", { class: "axes-digit", viewBox: `0 0 ${SIDE} ${SIDE}`, role: "img", "aria-label": label });
   svg.append(lab.svg("rect", { class: "ground", width: SIDE, height: SIDE }));
@@ -182,7 +182,7 @@ function digitsFigure(view) {
     if (!found || !width) return;
     const { input, after, most, touched, change, moved, kind } = found;
     panels.replaceChildren(panel("Input", picture("The digit, as it goes in", input, 1)), panel("Result", picture("The digit after the step", after, most)),
-      panel(kind === "rows" || kind === "columns" ? "What moved (grey: inverted)" : "What moved", picture("The pixels of the result that moved without being inverted", change, Math.max(moved, 1e-9), touched)));
+      panel(kind === "rows" || kind === "columns" ? "What moved (gray: inverted)" : "What moved", picture("The pixels of the result that moved without being inverted", change, Math.max(moved, 1e-9), touched)));
     said.textContent = kind === "nothing" ? "Invert something and see whether the other pixels of this digit move." : moved === 0 ? "No other pixel of this digit moved." : `Other pixels of this digit moved, by up to ${lab.number(moved, 2)}.`;
   }
   const ask = lab.latest(async () => {
@@ -237,7 +237,7 @@ lab.chapter("axes", {
     },
     digits: {
       title: "Four preprocessing steps on a digit",
-      see: "The first of 100 digits: as it goes in, after the step, and which of its pixels moved because others were inverted. The stronger, the larger; blue is negative.",
+      see: "The first of 100 digits: as it goes in, after the step, and which of its pixels moved because others were inverted. A larger square is a larger value; blue is negative.",
       make: digitsFigure,
     },
   },

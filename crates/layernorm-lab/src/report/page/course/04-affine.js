@@ -72,7 +72,7 @@ function makeAffine(view) {
       const ground = plot.y.at(0);
       const points = [];
       for (let at = used[0]; at <= used.at(-1); at += 1) points.push([plot.x.at(edges[at]), plot.y.at(heights[at])], [plot.x.at(edges[at + 1]), plot.y.at(heights[at])]);
-      plot.marks.append(lab.svg("path", { class: "hill", d: lab.path([[points[0][0], ground], ...points, [points.at(-1)[0], ground]]), style: `fill:${looks[row].colour};stroke:${looks[row].colour}`, "stroke-dasharray": looks[row].dash }));
+      plot.marks.append(lab.svg("path", { class: "hill", d: lab.path([[points[0][0], ground], ...points, [points.at(-1)[0], ground]]), style: `fill:${looks[row].color};stroke:${looks[row].color}`, "stroke-dasharray": looks[row].dash }));
       const middle = Math.floor(((ROWS[row].mean - RANGE[0]) / (RANGE[1] - RANGE[0])) * BINS);
       if (pick === "from") plot.svg.append(lab.svg("text", { class: "inside", x: plot.x.at(ROWS[row].mean), y: plot.y.at(Math.max(...heights.slice(middle - 2, middle + 3))) - 6, "text-anchor": "middle" }, ROWS[row].name.slice(4)));
     });

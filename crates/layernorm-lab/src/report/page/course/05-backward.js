@@ -43,11 +43,11 @@ function makeGradient(view) {
       const dxhat = evaluate("dy * gain", { dy: doubles(dy), gain: doubles(gain) });
       const along1 = over(dxhat).mean;
       const alongX = over(evaluate("d * xhat", { d: dxhat, xhat })).mean;
-      const centred = evaluate("d - along1", { d: dxhat }, { along1 });
-      const rest = evaluate("d - xhat * alongX", { d: centred, xhat }, { alongX });
-      const sums = Object.fromEntries(Object.entries({ dxhat, centred, rest, dx }).map(([name, values]) => [name, [over(values).sum, over(evaluate("d * xhat", { d: values, xhat })).sum]]));
-      const made = await calls.run({ xhat, rstd, dx, dgain, dbias, dxhat, along1, alongX, centred, rest, sums, along: evaluate("xhat * alongX", { xhat }, { alongX }), remains: evaluate("eps * rstd * rstd", { eps: each, rstd }) });
-      const lists = Object.fromEntries(["xhat", "dx", "dgain", "dbias", "dxhat", "centred", "rest", "along"].map((name) => [name, [...made[name]]]));
+      const centered = evaluate("d - along1", { d: dxhat }, { along1 });
+      const rest = evaluate("d - xhat * alongX", { d: centered, xhat }, { alongX });
+      const sums = Object.fromEntries(Object.entries({ dxhat, centered, rest, dx }).map(([name, values]) => [name, [over(values).sum, over(evaluate("d * xhat", { d: values, xhat })).sum]]));
+      const made = await calls.run({ xhat, rstd, dx, dgain, dbias, dxhat, along1, alongX, centered, rest, sums, along: evaluate("xhat * alongX", { xhat }, { alongX }), remains: evaluate("eps * rstd * rstd", { eps: each, rstd }) });
+      const lists = Object.fromEntries(["xhat", "dx", "dgain", "dbias", "dxhat", "centered", "rest", "along"].map((name) => [name, [...made[name]]]));
       const single = Object.fromEntries(["rstd", "along1", "alongX", "remains"].map((name) => [name, made[name][0]]));
       return { x, dy, gain, eps: each, sums: made.sums, ...lists, ...single };
     },
@@ -68,14 +68,14 @@ function makeGradient(view) {
     trouble.show);
   silent = () => found;
 
-  function panel({ heading, values, sums: [[sum], [along]], before = null, removed = null, colour, domain, label }, each) {
+  function panel({ heading, values, sums: [[sum], [along]], before = null, removed = null, color, domain, label }, each) {
     const plot = lab.plot({ width: each, height: 180, x: { axis: { label }, names: PLACES }, y: { axis: { label: "" }, domain }, bare: true, label: `${heading}: ${values.map((value) => lab.number(value, 3)).join(", ")}. Sum ${shown(clean(sum))}, sum of products with x̂ ${shown(clean(along))}.` });
     const half = plot.x.step * 0.34;
     const zero = plot.y.at(0);
     values.forEach((value, at) => {
       const box = (height) => ({ x: plot.x.at(at) - half, width: 2 * half, y: Math.min(plot.y.at(height), zero), height: Math.abs(plot.y.at(height) - zero) });
       if (before) plot.marks.append(lab.svg("rect", { class: "gradient-before", ...box(before[at]) }));
-      plot.marks.append(lab.svg("rect", { class: "gradient-bar", ...box(value), style: `fill:${colour}` }));
+      plot.marks.append(lab.svg("rect", { class: "gradient-bar", ...box(value), style: `fill:${color}` }));
       if (removed) plot.marks.append(lab.svg("path", { class: "gradient-removed", d: `M${plot.x.at(at) - half - 3},${plot.y.at(removed[at])}h${2 * half + 6}` }));
     });
     plot.marks.append(lab.svg("path", { class: "baseline", d: `M${plot.left},${zero}H${plot.right}` }));
@@ -86,21 +86,21 @@ function makeGradient(view) {
   const clean = (value) => (Math.abs(value) <= 16 * UNIT * Math.max(greatest(found.dxhat), found.rstd * greatest(found.dxhat)) ? 0 : value);
   function paint() {
     if (!width || !found) return;
-    const { dxhat, centred, rest, dx, xhat, rstd, along1, along, remains } = found;
+    const { dxhat, centered, rest, dx, xhat, rstd, along1, along, remains } = found;
     const columns = width >= 640 ? 4 : 2;
     panels.style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
     const each = Math.floor((width - (columns - 1) * 17) / columns);
-    const domain = lab.domain({}, [...dxhat, ...centred, ...rest, along1, ...along], { zero: true, pad: 0.08 });
+    const domain = lab.domain({}, [...dxhat, ...centered, ...rest, along1, ...along], { zero: true, pad: 0.08 });
     // A round number for dx, so that its axis has ticks; rounding errors do not fill it.
     const most = Math.max(greatest(dx), 1e-3 * rstd * greatest(dxhat)) || 1;
     const round = 10 ** Math.floor(Math.log10(most));
     const limit = round * [1, 2, 5, 10].find((each) => each * round >= most * 0.999);
     const last = [-limit, limit];
     panels.replaceChildren(...[
-      { heading: "1. dx̂ = γ · dy", values: dxhat, sums: found.sums.dxhat, removed: dxhat.map(() => along1), colour: "var(--c6)", domain },
-      { heading: "2. minus mean(dx̂)", values: centred, sums: found.sums.centred, before: dxhat, removed: along, colour: "color-mix(in oklab, var(--c0) 55%, var(--paper))", domain },
-      { heading: "3. minus x̂ · mean(dx̂ · x̂)", values: rest, sums: found.sums.rest, before: centred, colour: "color-mix(in oklab, var(--c0) 55%, var(--paper))", domain },
-      { heading: `4. times rstd (${lab.number(rstd, 3)}): dx`, values: dx, sums: found.sums.dx, colour: "var(--c0)", domain: last },
+      { heading: "1. dx̂ = γ · dy", values: dxhat, sums: found.sums.dxhat, removed: dxhat.map(() => along1), color: "var(--c6)", domain },
+      { heading: "2. minus mean(dx̂)", values: centered, sums: found.sums.centered, before: dxhat, removed: along, color: "color-mix(in oklab, var(--c0) 55%, var(--paper))", domain },
+      { heading: "3. minus x̂ · mean(dx̂ · x̂)", values: rest, sums: found.sums.rest, before: centered, color: "color-mix(in oklab, var(--c0) 55%, var(--paper))", domain },
+      { heading: `4. times rstd (${lab.number(rstd, 3)}): dx`, values: dx, sums: found.sums.dx, color: "var(--c0)", domain: last },
     ].map((one) => panel({ label: "", ...one }, each)));
     const row = (name, values) => lab.el("tr", {}, lab.el("th", { scope: "row" }, name), values.map((value) => lab.el("td", {}, shown(clean(value)))));
     body.replaceChildren(row("x̂", xhat), row("dx", dx), row("dγ", found.dgain), row("dβ", found.dbias));
@@ -121,7 +121,7 @@ function makeGradient(view) {
       if (found) paint();
       else ask();
     },
-    table: () => ({ columns: ["position", "x", "dy", "γ", "x̂", "dx̂", "dx̂ − mean", "without the x̂ component", "dx", "dγ", "dβ"], rows: found ? PLACES.map((place, at) => [Number(place), found.x[at], found.dy[at], found.gain[at], found.xhat[at], found.dxhat[at], found.centred[at], found.rest[at], found.dx[at], found.dgain[at], found.dbias[at]]) : [] }),
+    table: () => ({ columns: ["position", "x", "dy", "γ", "x̂", "dx̂", "dx̂ − mean", "without the x̂ component", "dx", "dγ", "dβ"], rows: found ? PLACES.map((place, at) => [Number(place), found.x[at], found.dy[at], found.gain[at], found.xhat[at], found.dxhat[at], found.centered[at], found.rest[at], found.dx[at], found.dgain[at], found.dbias[at]]) : [] }),
     restore() {
       numbers.restore();
       eps.restore();
@@ -311,7 +311,7 @@ lab.chapter("backward", {
         const size = greatest(now.dy);
         if (size === 0) return { right: false, why: "dy is zero everywhere: that is too easy." };
         if (greatest(now.dx) <= 0.002 * size * now.rstd) return { right: true, why: "This dy is a combination of (1, …, 1) and x̂, the two directions that the norm removes." };
-        const [flat, follows] = [greatest(now.centred) <= 1e-6 * size, Math.abs(now.alongX) > 1e-3 * size];
+        const [flat, follows] = [greatest(now.centered) <= 1e-6 * size, Math.abs(now.alongX) > 1e-3 * size];
         return { right: false, why: `The largest |dx| is ${lab.number(greatest(now.dx), 2)}. ${flat ? "" : follows ? "Step 3 leaves something: choose a dy that is wholly removed, by step 2 or by step 3." : "Nothing of dy is along x̂ here. Which dy has only a mean?"}` };
       },
       hint: "The norm does not notice a constant added to the row.",

@@ -11,14 +11,14 @@ const scaled = (calls, matrix, k) => calls.evaluate("k * x", { x: matrix, k });
 const shifted = (calls, matrix, s) => calls.evaluate("x + s", { x: matrix, s });
 const firstScaled = (calls, matrix, k) => calls.evaluate("k * x", { x: matrix }, { rows: { k: Float64Array.from({ length: matrix.length / INPUTS }, (_, row) => (row ? 1 : k)) }, width: INPUTS });
 
-// In the order of the paper's table. `unit`, `sample`: the unit or the case that is changed.
+// In the order of the paper's table. `unit`, `sample`: the unit or the sample that is changed.
 const OPERATIONS = [
   { id: "weights", text: "All weights × k", by: "k", apply: (calls, x, w, k) => [x, scaled(calls, w, k)] },
-  { id: "recentre", text: "All weights + s", by: "s", apply: (calls, x, w, k, s) => [x, shifted(calls, w, s)] },
+  { id: "recenter", text: "All weights + s", by: "s", apply: (calls, x, w, k, s) => [x, shifted(calls, w, s)] },
   { id: "unit", text: "Weights of unit 1 × k", by: "k", unit: 0, apply: (calls, x, w, k) => [x, firstScaled(calls, w, k)] },
   { id: "data", text: "All data × k", by: "k", apply: (calls, x, w, k) => [scaled(calls, x, k), w] },
   { id: "offset", text: "All data + s", by: "s", apply: (calls, x, w, k, s) => [shifted(calls, x, s), w] },
-  { id: "case", text: "Case 1 × k", by: "k", sample: 0, apply: (calls, x, w, k) => [firstScaled(calls, x, k), w] },
+  { id: "case", text: "Sample 1 × k", by: "k", sample: 0, apply: (calls, x, w, k) => [firstScaled(calls, x, k), w] },
 ];
 const operation = (id) => OPERATIONS.find((one) => one.id === id);
 
@@ -92,12 +92,12 @@ function makeTable(view) {
     before.forEach((value, at) => {
       const special = (unit !== null && at % UNITS === unit) || (sample !== null && Math.floor(at / UNITS) === sample);
       const place = { transform: `translate(${plot.x.at(value).toFixed(1)} ${plot.y.at(after[at]).toFixed(1)})` };
-      plot.marks.append(lab.svg("path", { class: "blind-point dot", d: lab.marker("circle", 3.8), ...place, style: `fill:${looks[kind].colour}` }));
+      plot.marks.append(lab.svg("path", { class: "blind-point dot", d: lab.marker("circle", 3.8), ...place, style: `fill:${looks[kind].color}` }));
       if (special) plot.marks.append(lab.svg("path", { class: "blind-changed", d: lab.marker("square", 6.5), ...place }));
     });
     lab.tip.follow(plot.svg, (px, py) => {
       const near = [...before].map((value, at) => [Math.hypot(plot.x.at(value) - px, plot.y.at(after[at]) - py), at]).sort((a, b) => a[0] - b[0])[0];
-      return near[0] > 12 ? null : [`case ${Math.floor(near[1] / UNITS) + 1}, unit ${(near[1] % UNITS) + 1}`, `before ${lab.number(before[near[1]], 4)}`, `after ${lab.number(after[near[1]], 4)}`];
+      return near[0] > 12 ? null : [`sample ${Math.floor(near[1] / UNITS) + 1}, unit ${(near[1] % UNITS) + 1}`, `before ${lab.number(before[near[1]], 4)}`, `after ${lab.number(after[near[1]], 4)}`];
     });
     const [style, words] = found.idle[id] ? ["", "no change made"] : verdict(change);
     return lab.el("div", { "data-norm": kind }, lab.el("h4", {}, NORMS[kind]), plot.svg, lab.el("p", {}, lab.el("b", { class: style }, words), lab.el("br", {}), `largest change ${lab.number(change, 2)}`));
@@ -109,7 +109,7 @@ function makeTable(view) {
     const each = columns === 3 ? Math.floor((width - 38) / 3) : width;
     panels.replaceChildren(...KINDS.map((kind) => panel(kind, each)));
     key.hidden = !["unit", "case"].includes(found.now);
-    keyText.textContent = found.now === "unit" ? "outputs of unit 1" : "outputs of case 1";
+    keyText.textContent = found.now === "unit" ? "outputs of unit 1" : "outputs of sample 1";
     const known = tried();
     body.replaceChildren(...OPERATIONS.map(({ id, text, by }) => lab.el("tr", { class: id === found.now ? "now" : null, "data-operation": id }, lab.el("th", { scope: "row" }, text),
       KINDS.map((kind) => {
@@ -144,8 +144,8 @@ function makeTable(view) {
 lab.chapter("blind", {
   figures: {
     table: {
-      title: "Table 1, filled by trying",
-      see: "Each point is one output: of one unit for one case. On the diagonal, before and after are the same. Weight norm ignores only the scale of weights; batch norm and layer norm also ignore that of the data; only layer norm ignores that of a single case.",
+      title: "Table 1, measured",
+      see: "Each point is one output: of one unit for one sample. On the diagonal, before and after are the same. Weight norm ignores only the scale of weights; batch norm and layer norm also ignore that of the data; only layer norm ignores that of a single case.",
       make: makeTable,
     },
   },
@@ -153,10 +153,10 @@ lab.chapter("blind", {
     {
       id: "predict", kind: "choice",
       options: [
-        { text: "All weights × k", why: "k cancels in both: the mean and the standard deviation grow with it, over cases and over units." },
-        { text: "One case × k", right: true, why: "Layer norm divides each case by its own spread. Batch norm's statistics mix this case with the others, so its output moves, and theirs too." },
+        { text: "All weights × k", why: "k cancels in both: the mean and the standard deviation grow with it, over samples and over units." },
+        { text: "One sample × k", right: true, why: "Layer norm divides each sample by its own spread. Batch norm's statistics mix this sample with the others, so its output moves, and theirs too." },
         { text: "One unit's weights × k", why: "That is the other way round: batch norm has statistics for each unit, layer norm mixes the units." },
-        { text: "All data + s", why: "That is the other way round: each unit shifts by the same amount in all cases, which batch norm subtracts. Different units shift differently, which layer norm sees." },
+        { text: "All data + s", why: "That is the other way round: each unit shifts by the same amount in all samples, which batch norm subtracts. Different units shift differently, which layer norm sees." },
       ],
       hint: "Over what does each norm take its mean?",
       solution: "One sample × k. Layer norm divides it by its own standard deviation, so k cancels; batch norm's statistics are over all samples, so k does not cancel.",
@@ -187,7 +187,7 @@ lab.chapter("blind", {
         return { right: true, why: `Invariant to ${count("batch")} (batch), ${count("weight")} (weight) and ${count("layer")} (layer) of 6 operations, as in the paper.` };
       },
       hint: "“Try all” does it, but predict each row first.",
-      solution: "Batch norm: weights × k, one unit × k, data × k, data + s. Weight norm: weights × k, one unit × k. Layer norm: weights × k, weights + s, data × k, one case × k.",
+      solution: "Batch norm: weights × k, one unit × k, data × k, data + s. Weight norm: weights × k, one unit × k. Layer norm: weights × k, weights + s, data × k, one sample × k.",
     },
     {
       id: "broken", kind: "task", button: "Check the figure",

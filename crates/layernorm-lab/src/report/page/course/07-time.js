@@ -101,6 +101,7 @@ function cellFigure(view) {
       holder.replaceChildren(made.svg);
       show(choice.value);
     },
+    table: () => ({ columns: ["part", "equation", "what it does"], rows: PARTS.map(([, name, formula, words]) => [name, lab.mathText(formula()), words]) }),
     restore() { choice.restore(); show(choice.value); },
   };
 }
@@ -318,7 +319,7 @@ function stepsFigure(view) {
 
 lab.chapter("time", {
   figures: {
-    cell: { title: "One step of a layer-normalized LSTM", see: "Point at a part of the cell, or choose one below, to see its equation. Blue boxes are the three norms: two before the gates, one before tanh.", make: cellFigure },
+    cell: { title: "One step of a layer-normalized LSTM", see: "Point at a part of the cell, or choose one by its name, to see its equation. Blue boxes are the three norms: two before the gates, one before tanh.", make: cellFigure },
     run: { title: "The state over time, without a norm and with layer norm", see: "Small weights or inputs let the state without a norm fade; large ones saturate its gates. Layer norm's curves stay where they are, whatever the scale.", make: runFigure },
     steps: { title: "Mean of one unit of h over a batch, by time step", see: "The mean and the spread are different at every step: the first rows of a digit are blank, so the spread is near 0 there. One mean for all steps fits few of them. Small batches estimate each of these means badly.", make: stepsFigure },
   },

@@ -75,11 +75,13 @@ function blockFigure(view) {
   return {
     parts: [lab.controls(place.node, norm.node), holder, told],
     draw(width) { across = width; paint(); },
+    table: () => ({ columns: ["place of the norm", "norm", "one branch", "where the norm is"],
+      rows: Object.keys(PLACES).flatMap((where) => Object.keys(NORMS).map((kind) => [`${where}-norm`, NORMS[kind][0], lab.mathText(formula(where, kind)), PLACES[where].words])) }),
     restore() { place.restore(); norm.restore(); paint(); },
   };
 }
 
-// ---- A stack of residual blocks: the stream forward, the gradient backward ----
+// ---- A stack of residual branches: the stream forward, the gradient backward ----
 
 const [WIDTH, HIDDEN, ROWS] = [64, 64, 16];
 const SHAPE = [ROWS, WIDTH];
@@ -88,7 +90,7 @@ const NAMES = { pre: "pre-norm", post: "post-norm", none: "no norm" };
 
 const normal = (seed, length, spread) => { const random = lab.random(seed); return Float32Array.from({ length }, () => spread * random.normal()); };
 const cache = [];
-// A branch is W₂ max(0, W₁ v): of a row v with variance 1 it makes values of variance 1 on average.
+// A branch is W₂ max(0, W₁ v); the block of figure 8.1 has two. Of a row v with variance 1 it makes values of variance 1 on average.
 function weights(block) {
   cache[block] ??= { first: normal(1000 + 2 * block, HIDDEN * WIDTH, Math.sqrt(1 / WIDTH)), second: normal(1001 + 2 * block, WIDTH * HIDDEN, Math.sqrt(2 / HIDDEN)) };
   return cache[block];
@@ -145,7 +147,7 @@ let deepest = null; // the newest result, for the exercise
 
 function depthFigure(view) {
   const controls = {
-    blocks: lab.slider(view, { name: "blocks", label: "Blocks", min: 1, max: 48, step: 1, start: 12, text: String, changed: () => compute() }),
+    blocks: lab.slider(view, { name: "blocks", label: "Branches, N", min: 1, max: 48, step: 1, start: 12, text: String, changed: () => compute() }),
     scale: lab.slider(view, { name: "scale", label: "Scale of a branch, σ", min: -1, max: 0.5, step: 0.05, start: 1, log: true, text: (value) => lab.number(value, 2), changed: () => compute() }),
   };
   const trouble = lab.trouble();
@@ -158,10 +160,10 @@ function depthFigure(view) {
     deepest = result;
     panels.show([
       ["Standard deviation of the stream", { label: "standard deviation", log: true }, series(result.deviations, 0)],
-      ["Gradient reaching each block", { label: "length of the gradient", log: true }, series(result.gradients, 1)],
-    ].map(([title, y, of], index) => ({ title, chart: lab.charts.lines({ id: `depth-${index}`, title, see: "By block, for three places of the norm.", x: { label: index ? "block" : "after block" }, y, series: of }, view) })));
+      ["Gradient reaching each branch", { label: "length of the gradient", log: true }, series(result.gradients, 1)],
+    ].map(([title, y, of], index) => ({ title, chart: lab.charts.lines({ id: `depth-${index}`, title, see: "By branch, for three places of the norm.", x: { label: index ? "branch" : "after branch" }, y, series: of }, view) })));
     const say = (name, values) => lab.el("span", {}, `${name}: `, KINDS.flatMap((kind, at) => [at ? ", " : "", `${NAMES[kind]} `, lab.el("b", {}, lab.number(values[kind].at(-1), 3))]));
-    told.replaceChildren(say("Stream after the last block", result.deviations), say("Gradient at the last block", result.gradients),
+    told.replaceChildren(say("Stream after the last branch", result.deviations), say("Gradient at the last branch", result.gradients),
       lab.el("span", {}, "post-norm / pre-norm there: ", lab.el("b", {}, lab.number(result.ratio, 3))));
   }, trouble.show);
   async function compute() {
@@ -177,11 +179,11 @@ function depthFigure(view) {
       started = true;
     },
     table() {
-      if (!deepest) return { columns: ["block"], rows: [] };
-      const columns = ["block", ...KINDS.map((kind) => `${NAMES[kind]}: standard deviation after it`), ...KINDS.map((kind) => `${NAMES[kind]}: gradient`)];
+      if (!deepest) return { columns: ["branch"], rows: [] };
+      const columns = ["branch", ...KINDS.map((kind) => `${NAMES[kind]}: standard deviation after it`), ...KINDS.map((kind) => `${NAMES[kind]}: gradient`)];
       return { columns, rows: Array.from({ length: deepest.blocks }, (_, at) => [at + 1, ...KINDS.map((kind) => deepest.deviations[kind][at + 1]), ...KINDS.map((kind) => deepest.gradients[kind][at])]) };
     },
-    notes: [`${ROWS} rows of ${WIDTH} values. A branch is a random linear layer, ReLU and a random linear layer; it makes values of variance σ² from a row of variance 1. The gradient is that of the sum x + F at each block, when a random gradient of length 1 enters at the output; pre-norm has a final norm. There is no attention.`],
+    notes: [`${ROWS} rows of ${WIDTH} values. A branch is a random linear layer, ReLU and a random linear layer; it makes values of variance σ² from a row of variance 1. The gradient is that of the sum x + F at each branch, when a random gradient of length 1 enters at the output; pre-norm has a final norm. There is no attention.`],
     restore() {
       Object.values(controls).forEach((control) => control.restore());
       panels.restore();
@@ -202,7 +204,7 @@ async function compareNorms({ mean, deviation }) {
   // The row with mean 0 and standard deviation 1, then scaled and shifted.
   const base = calls.statistics(raw, [1, VALUES, 1]);
   const standard = calls.evaluate("(v - mean) / spread", { v: raw }, { rows: { mean: base.mean, spread: base.deviation }, width: VALUES, double: true });
-  const x = calls.evaluate("centre + deviation * v", { deviation }, { rows: { centre: Float64Array.from([mean, ...MEANS]) }, columns: { v: standard }, width: VALUES });
+  const x = calls.evaluate("center + deviation * v", { deviation }, { rows: { center: Float64Array.from([mean, ...MEANS]) }, columns: { v: standard }, width: VALUES });
   const [layer, rms] = ["layer", "rms"].map((kind) => calls.norm({ kind, x, shape: LINES.slice(0, 2) }).y);
   const dot = calls.statistics(calls.evaluate("a * b", { a: layer, b: rms }, { double: true }), LINES).sum;
   const [a, b] = [layer, rms].map((y) => calls.statistics(y, LINES).length);
@@ -255,7 +257,7 @@ function rmsFigure(view) {
 lab.chapter("blocks", {
   figures: {
     block: { title: "The norm in the branch, or in the stream", see: "Follow the green residual stream from left to right, or from top to bottom on a narrow screen: with pre-norm no norm is in its way.", make: blockFigure },
-    depth: { title: "A stack of residual blocks at the start of training", see: "The stream grows slowly with pre-norm, stays at 1 with post-norm, and explodes without a norm. At the last blocks, pre-norm's gradient is small and post-norm's is not.", make: depthFigure },
+    depth: { title: "A stack of residual branches at the start of training", see: "The stream grows slowly with pre-norm, stays at 1 with post-norm, and explodes without a norm. At the last branches, pre-norm's gradient is small and post-norm's is not.", make: depthFigure },
     rms: { title: "RMS norm and layer norm of one row", see: "Both give the same numbers when the mean of the row is 0. The larger the mean is against the standard deviation, the more RMS norm's outputs are the same number.", make: rmsFigure },
   },
   exercises: [
@@ -265,23 +267,27 @@ lab.chapter("blocks", {
         { answer: [49], why: "That is the variance: take the root." },
         { answer: [48], why: "That is the variance without that of the input. Add 1, and take the root." },
         { answer: [Math.sqrt(48)], why: "The input has variance 1 too." },
+        { answer: [Math.sqrt(97)], why: "That is the answer for 48 blocks, which have 96 branches. The question counts branches." },
+        { answer: [97], why: "That is the variance after 48 blocks, which have 96 branches. The question counts branches, and asks for the root." },
+        { answer: [Math.sqrt(96)], why: "The question counts 48 branches, not 48 blocks with two each. And the input has variance 1 too." },
+        { answer: [5], why: "That is √(1 + 24): one branch for each of 24 blocks. A block has two." },
         { answer: [1], why: "That is post-norm. With pre-norm there is no norm in the stream." },
       ],
       mistake: ([value]) => (value > 1e3 ? "That is growth without a norm. With pre-norm each branch reads a normalized row, so each adds the same variance." : null),
       hint: "Variances of independent values add.",
-      solution: "The variance is 1 + 48 · 1 = 49, so the standard deviation is 7. Set the figure to 48 blocks and σ = 1 to compare.",
-      why: "√(1 + 48) = 7. In the figure, with 48 blocks and σ = 1, the value is close to it.",
+      solution: "The variance is 1 + 48 · 1 = 49, so the standard deviation is 7. Set figure 8.2 to 48 branches and σ = 1 to compare.",
+      why: "√(1 + 48) = 7. In figure 8.2, with 48 branches and σ = 1, the value is close to it.",
     },
     {
       id: "ratio", kind: "task", button: "Check the figure",
       check: async () => {
         if (!deepest) return { right: false, why: "The figure has not computed anything yet: scroll to it first." };
         const found = lab.number(deepest.ratio, 3);
-        if (deepest.ratio >= 4) return { right: true, why: `${found} times as large at block ${deepest.blocks}: with post-norm, a step at the same learning rate moves this block's weights much further.` };
-        return { right: false, why: deepest.blocks < 28 ? `It is ${found} times as large. ${deepest.blocks} blocks are not enough: pre-norm's gradient shrinks like 1/√N.` : `It is ${found} times as large with ${deepest.blocks} blocks. Change σ: what does it do to the stream of pre-norm?` };
+        if (deepest.ratio >= 4) return { right: true, why: `${found} times as large at branch ${deepest.blocks}: with post-norm, a step at the same learning rate moves this branch's weights much further.` };
+        return { right: false, why: deepest.blocks < 28 ? `It is ${found} times as large. ${deepest.blocks} branches are not enough: pre-norm's gradient shrinks like 1/√N.` : `It is ${found} times as large with ${deepest.blocks} branches. Change σ: what does it do to the stream of pre-norm?` };
       },
       hint: "Pre-norm's gradient at the end is about 1 divided by the stream's standard deviation.",
-      solution: "48 blocks and σ = 1. The stream of pre-norm then has a standard deviation of about 7.",
+      solution: "48 branches and σ = 1. The stream of pre-norm then has a standard deviation of about 7.",
     },
     {
       id: "angle", kind: "numbers", labels: ["divisor", "angle"], answer: [5, 36.87], tolerance: 0.06,

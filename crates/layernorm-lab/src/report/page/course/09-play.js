@@ -26,10 +26,10 @@ function panel(at) {
       put(trouble, "text", run.diverged ?? "");
       trouble.hidden = !run.diverged;
     },
-    draw(width, run, colour, data, look) {
-      put(mark, "style", `background:var(${colour})`);
+    draw(width, run, color, data, look) {
+      put(mark, "style", `background:var(${color})`);
       picture?.draw(Math.min(width, 320), run, data, look);
-      layers.draw(width, run, colour);
+      layers.draw(width, run, color);
     },
   };
 }
@@ -55,7 +55,11 @@ const sentence = ({ letter, name, options, diverged, train, test }) =>
   diverged ?? `${letter} (${name}, learning rate ${lab.number(options.learningRate)}, batch size ${options.batch}): training loss ${loss(train.shown.at(-1)?.loss)}, test loss ${loss(test.at(-1)?.loss)}, test accuracy ${percent(test.at(-1)?.accuracy)}.`;
 
 function make(view) {
-  const settings = lab.play.settings(view, (start) => renew({ start }));
+  const settings = lab.play.settings(view, (start) => {
+    renew({ start });
+    // A preset starts to train: on a narrow screen its sentence, the buttons and the first curves are brought into view.
+    if (start && spacious === false) settings.says.scrollIntoView({ behavior: lab.calm() ? "instant" : "smooth", block: "start" });
+  });
   const trouble = lab.trouble();
   const button = (text, onclick) => lab.el("button", { type: "button", onclick }, text);
   const play = lab.el("button", { type: "button", class: "check play-start", onclick: () => toggle() });
@@ -74,6 +78,7 @@ function make(view) {
     lab.el("div", { class: "play-runs" }, panels.map(({ node }) => node)), summary);
   let session = null;
   let preparing = null;
+  let spacious = null; // whether the curves are beside each other
   let data = null;
   let [width, visible, resume, written, version] = [0, false, false, 0, 0];
 
@@ -154,13 +159,15 @@ function make(view) {
     const now = runs();
     const wide = width >= 560;
     const each = wide ? Math.floor((width - 24) / 2) : width;
+    if (wide !== spacious) settings.fold(!wide);
+    spacious = wide;
     root.classList.toggle("narrow", !wide);
     const step = Math.max(...now.map(({ step: at = 0 }) => at), 20);
     const most = Math.min(lab.play.round(step), settings.value("stop") === "never" ? Infinity : Number(settings.value("stop")));
     curves.forEach((curve) => curve.draw(each, now, most));
-    const colours = lab.play.looks(now);
+    const colors = lab.play.looks(now);
     const look = document.documentElement.dataset.theme + ("print" in document.documentElement.dataset);
-    panels.forEach((one, at) => one.draw(each, now[at], colours[at], data, look));
+    panels.forEach((one, at) => one.draw(each, now[at], colors[at], data, look));
     if (all || performance.now() - written > READ) words();
   }
   // Nothing trains while nobody looks: far out of view, or in a hidden tab.

@@ -35,7 +35,7 @@ const pairRows = ({ situation, pairs }) => pairs.map(({ words, options, wins, of
 
 // ---- How a pair is shown ----
 
-// The same colours as in chapter 8.
+// The same colors as in chapter 8.
 const BLOCKS = lab.looks(["pre-norm", "post-norm", "no norm"]);
 
 // For each option the comparisons decided for it, and in the middle the undecided ones.
@@ -43,7 +43,7 @@ function votes({ options, wins, of }) {
   const looks = options.map((name) => BLOCKS.find((look) => look.name === name) ?? lab.looks([name])[0]);
   const part = (share, fill, name = null) => (share ? lab.el("span", { class: name, style: `--share:${share};${fill ? `--fill:${fill}` : ""}` }) : null);
   return lab.el("span", { class: "votes", role: "img", "aria-label": `${wins[0]} for ${options[0]}, ${of - wins[0] - wins[1]} undecided, ${wins[1]} for ${options[1]}` },
-    part(wins[0], looks[0].colour), part(of - wins[0] - wins[1], null, "open"), part(wins[1], looks[1].colour));
+    part(wins[0], looks[0].color), part(of - wins[0] - wins[1], null, "open"), part(wins[1], looks[1].color));
 }
 
 function pairNode(pair) {

@@ -47,9 +47,10 @@ const KINDS = {
       restore: () => get("").split("_").forEach((words, at) => { if (inputs[at]) inputs[at].value = words; }),
       async check() {
         if (inputs.every((input) => input.value.trim() === "")) return null;
-        const found = inputs.map((input) => lab.readNumber(input.value));
-        const missing = found.findIndex((value) => value === null);
-        if (missing >= 0) return { right: false, why: `${labels[missing]}: a number is missing. Write it like 1.25 or −0.5.` };
+        const parsed = inputs.map((input) => lab.parseNumber(input.value));
+        const found = parsed.map(({ value }) => value);
+        const missing = found.indexOf(null);
+        if (missing >= 0) return { right: false, why: `${labels[missing]}: ${parsed[missing].why ?? "a number is missing."}` };
         const right = await wanted();
         const room = typeof tolerance === "function" ? tolerance(right) : tolerance;
         if (near(found, right, room)) return { right: true, why: typeof why === "function" ? why() : why };
@@ -140,7 +141,7 @@ lab.exercise = function (element, chapter, options, number) {
   element.prepend(lab.el("h4", { class: "exercise-name" }, `Exercise ${number}`));
   element.append(...[kind.node, button, told, hint || solution ? lab.el("div", { class: "help-row" }, hint, solution) : null].filter(Boolean));
   exercises.push(one);
-  [key, `${key}.solved`].forEach(lab.state.answer);
+  [key, `${key}.solved`].forEach((each) => lab.state.answer(each));
   restore();
   lab.state.onChange((touched) => touched(key) && restore());
 };

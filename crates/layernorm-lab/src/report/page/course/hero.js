@@ -2,14 +2,16 @@
 const ROWS = 7;
 const UNITS = 24;
 const PERIOD = 5200; // milliseconds from raw to normalized and back
+// A phone shows the picture at 300 pixels: drawn narrower and with larger text, it stays legible.
+const NARROW = matchMedia("(max-width: 40rem)").matches;
 const PAUSE = 0.3; // share of each half in which the picture rests
 
 // Rows of numbers with very different means and spreads, as the samples of a batch have them inside a network.
 function samples() {
   const random = lab.random(7);
-  const centres = [1.9, -2.3, 0.6, 3.0, -1.2, 0.1, -3.1];
+  const centers = [1.9, -2.3, 0.6, 3.0, -1.2, 0.1, -3.1];
   const spreads = [0.35, 0.7, 1.35, 0.22, 0.5, 1.0, 0.3];
-  return Float32Array.from({ length: ROWS * UNITS }, (_, at) => centres[Math.floor(at / UNITS)] + spreads[Math.floor(at / UNITS)] * random.normal());
+  return Float32Array.from({ length: ROWS * UNITS }, (_, at) => centers[Math.floor(at / UNITS)] + spreads[Math.floor(at / UNITS)] * random.normal());
 }
 
 // 0 at raw, 1 at normalized; rests at both.
@@ -23,10 +25,10 @@ function phase(time) {
 // The rows between x and y, each { values, mean, deviation } with one mean and deviation for each row. Both keep the order of a
 // row's values, so means and deviations between them are between theirs. Without means only the values are drawn.
 function picture(x, y) {
-  const [width, height, left] = [560, 330, 76];
+  const [width, height, left] = NARROW ? [360, 330, 84] : [560, 330, 76];
   const at = (value) => left + ((lab.clamp(value, -5, 5) + 5) / 10) * (width - left - 16);
   const line = (row) => 44 + row * 37;
-  const svg = lab.svg("svg", { class: "hero-picture", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Seven samples as rows of dots. Before normalization every row has its own centre and spread; afterwards all are centred on zero with the same spread." });
+  const svg = lab.svg("svg", { class: `hero-picture${NARROW ? " narrow" : ""}`, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Seven samples as rows of dots. Before normalization every row has its own center and spread; afterwards all are centered on zero with the same spread." });
   for (const value of [-4, -2, 0, 2, 4]) svg.append(lab.svg("path", { class: value ? "hero-grid" : "hero-zero", d: `M${at(value)},22V${height - 30}` }), lab.svg("text", { x: at(value), y: height - 12, "text-anchor": "middle" }, String(value).replace("-", "−")));
   const marks = Array.from({ length: ROWS }, (_, row) => {
     const mean = lab.svg("path", { class: "hero-mean", d: "M0,-13V13" });
@@ -40,10 +42,10 @@ function picture(x, y) {
       const between = (name, place) => x[name][place] * (1 - t) + y[name][place] * t;
       dots.forEach((dot, unit) => dot.setAttribute("cx", at(between("values", row * UNITS + unit)).toFixed(1)));
       if (!x.mean) return;
-      const [centre, deviation] = [between("mean", row), between("deviation", row)];
-      mean.setAttribute("transform", `translate(${at(centre).toFixed(1)} ${line(row)})`);
-      spread.setAttribute("x", at(centre - deviation).toFixed(1));
-      spread.setAttribute("width", Math.max(at(centre + deviation) - at(centre - deviation), 1).toFixed(1));
+      const [center, deviation] = [between("mean", row), between("deviation", row)];
+      mean.setAttribute("transform", `translate(${at(center).toFixed(1)} ${line(row)})`);
+      spread.setAttribute("x", at(center - deviation).toFixed(1));
+      spread.setAttribute("width", Math.max(at(center + deviation) - at(center - deviation), 1).toFixed(1));
     });
   }
   return { svg, draw };
@@ -109,7 +111,7 @@ lab.hero = function ({ tools, studies, questions }) {
       lab.el("div", { class: "tools" }, tools),
       lab.el("div", { class: "hero-text" },
         lab.el("h1", {}, "Layer normalization"),
-        lab.el("p", { class: "hero-sentence" }, "Layer normalization shifts and scales the values inside a neural network so that, for every sample on its own, they have mean 0 and variance 1."),
+        lab.el("p", { class: "hero-sentence" }, "Layer normalization shifts and scales a layer's values so that, for every sample on its own, they have mean 0 and variance 1."),
         lab.el("nav", { class: "ways", "aria-label": "Three ways to start" },
           way("why", "Learn", "Ten short chapters with live figures and exercises"),
           way("play", "Play", "Train networks with and without norms in your browser"),

@@ -93,11 +93,36 @@ lab.toggle = function (view, { name, label, start = false, changed }) {
   return control;
 };
 
-const readNumber = (words) => {
-  const number = Number(words.trim().replace("−", "-").replace(",", "."));
-  return words.trim() !== "" && lab.isNumber(number) && Math.abs(number) <= 1e30 ? number : null;
+// A number as people write it: 1.25, −0,5, 14 336, 1,234,567, 1e-5, 10^-5, 10⁻⁵, 2·10^-3, 1/3. Returns { value }, or { why } it is
+// none; both are null for no text at all.
+const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+const POWER = String.raw`(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?(?:\^[+-]?\d+(?:\.\d+)?)?`;
+const EXPRESSION = new RegExp(`^[+-]?${POWER}(?:[*/]${POWER})*$`, "i");
+const MOST = 1e30;
+lab.parseNumber = function (words) {
+  const typed = words.trim();
+  if (typed === "") return { value: null, why: null };
+  const bad = (why) => ({ value: null, why });
+  let text = typed.replace(/[−–]/g, "-").replace(/[·×∙]/g, "*").replace(/[⁄∕]/g, "/")
+    .replace(/[⁻⁺⁰¹²³⁴-⁹]+/g, (raised) => `^${[...raised].map((sign) => ({ "⁻": "-", "⁺": "+" })[sign] ?? SUPERSCRIPTS.indexOf(sign)).join("")}`)
+    .replace(/\s*([*/^])\s*/g, "$1").replace(/^([+-])\s+/, "$1")
+    // Spaces between groups of three digits, as this page writes large numbers.
+    .replace(/(?<=\d)\s(?=\d{3}(?!\d))/g, "");
+  if (/\d\s+[\d.]/.test(text)) return bad(`“${typed}” looks like more than one number.`);
+  const comma = /(?<![\d.,])([1-9]\d{0,2}),(\d{3})(?![\d.,])/.exec(text);
+  if (comma) return bad(`“${comma[0]}” can mean ${comma[1]}${comma[2]} or ${comma[1]}.${comma[2]}. Write one of these.`);
+  // Several commas, or one before a point, separate thousands; any other one is a decimal comma.
+  text = text.replace(/(?<![\d.,])\d{1,3}(?:,\d{3})+(?=\.)|(?<![\d.,])\d{1,3}(?:,\d{3}){2,}(?![\d,])/g, (number) => number.replaceAll(",", ""))
+    .replace(/(?<![.,\d])(\d*),(\d+)(?![\d.,])/g, "$1.$2");
+  if (!EXPRESSION.test(text)) return bad(`“${typed}” is not a number. Write it like 1.25, −0.5, 1/3 or 10^-5.`);
+  const [, sign, rest] = /^([+-]?)(.*)$/.exec(text);
+  const power = (part) => { const [base, exponent = "1"] = part.split("^"); return Number(base) ** Number(exponent); };
+  // 1e-5 has no operator: a sign after e belongs to the exponent.
+  const size = rest.split(/(?=[*/])/).reduce((all, part) => (part[0] === "/" ? all / power(part.slice(1)) : all * power(part.replace("*", ""))), 1);
+  if (!lab.isNumber(size) || size > MOST) return bad(`“${typed}” is too large.`);
+  return { value: sign === "-" ? -size : size, why: null };
 };
-lab.readNumber = readNumber;
+const readNumber = (words) => lab.parseNumber(words).value;
 
 // A table of numbers to edit: `start` is a list of rows; value is the same shape. Arrow keys move between cells.
 // `cell(row, column)` may return { class, title } for a cell, asked again by paint().
@@ -138,7 +163,8 @@ lab.numbers = function (view, { name, label, start, rowNames = null, columnNames
   }
   const save = () => view.set(name, control.value.flat().join("_"));
   function edit(r, c) {
-    const number = readNumber(inputs[r][c].value);
+    const { value: number, why } = lab.parseNumber(inputs[r][c].value);
+    inputs[r][c].title = why ?? "";
     if (number === null) {
       inputs[r][c].setAttribute("aria-invalid", "true");
       return;
@@ -151,6 +177,7 @@ lab.numbers = function (view, { name, label, start, rowNames = null, columnNames
   function tidy(r, c) {
     if (readNumber(inputs[r][c].value) !== null) return;
     inputs[r][c].value = String(control.value[r][c]);
+    inputs[r][c].title = "";
     inputs[r][c].removeAttribute("aria-invalid");
   }
   function walk(event, r, c) {
@@ -211,6 +238,13 @@ lab.cells = function ({ label, rows, columns, rowNames = null, columnNames = nul
 // Three decimals, so that numbers of a table align; very large ones as lab.number writes them.
 lab.fixed = (value) => (lab.isNumber(value) && Math.abs(value) < 1e5 ? value.toFixed(3).replace(/^-(0\.000)$/, "$1").replace("-", "−") : lab.number(value, 3));
 
+// A formula as text, for data tables: subscripts follow an underscore.
+lab.mathText = (node) => {
+  const parts = [...node.childNodes].map((child) => (child.nodeType === Node.TEXT_NODE ? child.data : lab.mathText(child)));
+  if (node.localName === "msub") return `${parts[0]}_${parts[1].length > 1 ? `{${parts[1]}}` : parts[1]}`;
+  return node.localName === "mspace" ? " " : parts.map((part) => (/^[=+←−∘]$/.test(part) && node.localName === "math" ? ` ${part} ` : part)).join("").trim();
+};
+
 // The row of controls above a live figure.
 lab.controls = (...nodes) => lab.el("div", { class: "controls" }, nodes);
 
@@ -233,7 +267,8 @@ lab.trouble = function () {
   };
 };
 
-// Random numbers that are the same in every browser: mulberry32 and Box–Muller.
+// Random numbers with a seed: mulberry32 and Box–Muller. The uniform ones are the same in every browser; a normal one may differ
+// in its last bits, because browsers may round Math.log and Math.cos in different ways.
 lab.random = function (seed) {
   let state = seed >>> 0;
   const uniform = () => {

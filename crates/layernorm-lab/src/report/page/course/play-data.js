@@ -52,7 +52,7 @@ const GRID = 44; // points of the decision regions, each way
 const REACH = 2.4; // the plane is drawn from −REACH to REACH
 const DIGITS = 12; // test digits that are shown
 
-// The centres of the cells of the decision regions, row by row from the top.
+// The centers of the cells of the decision regions, row by row from the top.
 function cells() {
   const x = new Float32Array(2 * GRID * GRID);
   const at = (cell) => ((cell + 0.5) / GRID) * 2 * REACH - REACH;

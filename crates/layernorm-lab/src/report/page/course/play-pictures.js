@@ -12,11 +12,11 @@ function put(node, name, value) {
 }
 lab.play.put = put;
 
-// The colours of both runs: those of their norms; two runs with the same norm have different ones.
+// The colors of both runs: those of their norms; two runs with the same norm have different ones.
 lab.play.looks = function (runs) {
-  const colours = lab.looks(runs.map(({ name }) => name)).map(({ variable }) => variable);
-  if (colours[0] === colours[1]) colours[1] = "--c3";
-  return colours;
+  const colors = lab.looks(runs.map(({ name }) => name)).map(({ variable }) => variable);
+  if (colors[0] === colors[1]) colors[1] = "--c3";
+  return colors;
 };
 
 // The next of 1, 2, 5, 10, 20 …
@@ -48,14 +48,14 @@ lab.play.curves = function (name, title) {
   let lines = [];
   let shape = "";
   let shown = [];
-  function build(width, runs, domain, most, colours) {
+  function build(width, runs, domain, most, colors) {
     plot = lab.plot({ width, height: Math.round(lab.clamp(width * 0.62, 190, 250)), x: { axis: { label: "step" }, domain: [0, most] }, y: { axis, domain }, label: `${title} of both runs over steps. The text below the figure has the numbers.` });
     lines = runs.map(({ letter }, at) => {
-      const style = `stroke:var(${colours[at]})`;
+      const style = `stroke:var(${colors[at]})`;
       const parts = {
         train: lab.svg("path", { class: "line", style }),
         test: lab.svg("path", { class: "line", style, "stroke-dasharray": "6 4" }),
-        end: lab.svg("g", { class: "play-end" }, lab.svg("circle", { r: 8, style: `fill:var(${colours[at]})` }), lab.svg("text", { y: 4, "text-anchor": "middle" }, letter)),
+        end: lab.svg("g", { class: "play-end" }, lab.svg("circle", { r: 8, style: `fill:var(${colors[at]})` }), lab.svg("text", { y: 4, "text-anchor": "middle" }, letter)),
       };
       plot.marks.append(parts.train, parts.test);
       plot.svg.append(parts.end);
@@ -73,10 +73,10 @@ lab.play.curves = function (name, title) {
   return {
     node: lab.el("div", { class: "play-plot" }, lab.el("h4", {}, title), holder),
     draw(width, runs, most) {
-      const colours = lab.play.looks(runs);
+      const colors = lab.play.looks(runs);
       const domain = reach(name, runs);
-      const now = [width, domain, most, colours].join();
-      if (now !== shape) build(width, runs, domain, most, colours);
+      const now = [width, domain, most, colors].join();
+      if (now !== shape) build(width, runs, domain, most, colors);
       shape = now;
       shown = runs;
       const ends = runs.map(({ train, test }, at) => {
@@ -100,9 +100,9 @@ lab.play.curves = function (name, title) {
   };
 };
 
-const parse = (colour) => [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+const parse = (color) => [1, 3, 5].map((at) => Number.parseInt(color.slice(at, at + 2), 16));
 
-const CLASSES = ["--c2", "--c4"]; // not the colours of norms that the playground has
+const CLASSES = ["--c2", "--c4"]; // not the colors of norms that the playground has
 
 // The plane: what the network predicts everywhere, and the training points.
 lab.play.regions = function () {
@@ -127,7 +127,7 @@ lab.play.regions = function () {
       const [px, py, r] = [at(x[2 * index]), at(-x[2 * index + 1]), 3.2 * scale];
       pen.fillStyle = lab.css(CLASSES[label]);
       pen.beginPath();
-      // Circles and squares: colour is not the only difference.
+      // Circles and squares: color is not the only difference.
       if (label) pen.rect(px - r * 0.88, py - r * 0.88, r * 1.76, r * 1.76);
       else pen.arc(px, py, r, 0, 2 * Math.PI);
       pen.fill();
@@ -201,7 +201,7 @@ function spread({ mean, deviation }) {
 }
 const short = (value) => (lab.isNumber(value) ? (value !== 0 && (Math.abs(value) >= 1e4 || Math.abs(value) < 1e-2) ? lab.number(value, 1) : lab.number(value, 2)) : "—");
 
-// A histogram as two paths, below and above zero, in a box of this size centred on zero.
+// A histogram as two paths, below and above zero, in a box of this size centered on zero.
 function hills({ histogram, range: [low, high] }, width, height, reach) {
   const most = Math.max(...histogram, 1e-9);
   const at = (value) => (lab.clamp(value / reach, -1, 1) * 0.5 + 0.5) * width;
@@ -222,7 +222,7 @@ function hills({ histogram, range: [low, high] }, width, height, reach) {
 lab.play.layers = function () {
   const holder = lab.el("div", { class: "holder" });
   let [rows, bars, shape, sizes] = [[], [], "", null];
-  function build(width, run, activations, gradients, colour) {
+  function build(width, run, activations, gradients, color) {
     const height = 34 + ROW * Math.max(activations.length, gradients.length);
     const half = Math.round(width * 0.58);
     const mlp = run.options.network === "mlp";
@@ -237,8 +237,8 @@ lab.play.layers = function () {
     rows = activations.map(({ name }, at) => {
       const cut = mlp && name !== "output";
       const parts = {
-        below: lab.svg("path", { style: `fill:${cut ? "var(--gap)" : `var(${colour})`}` }),
-        above: lab.svg("path", { style: `fill:var(${colour})` }),
+        below: lab.svg("path", { style: `fill:${cut ? "var(--gap)" : `var(${color})`}` }),
+        above: lab.svg("path", { style: `fill:var(${color})` }),
         words: lab.svg("text", { class: "small", x: label + sizes.hill + 6, y: 20 }),
       };
       const box = lab.svg("g", { transform: `translate(${label} 2)` }, lab.svg("path", { class: "gridline", d: `M0,${ROW - 6}H${sizes.hill}M${sizes.hill / 2},0V${ROW - 6}` }), parts.below, parts.above);
@@ -246,7 +246,7 @@ lab.play.layers = function () {
       return parts;
     });
     bars = gradients.map(({ name }, at) => {
-      const parts = { bar: lab.svg("rect", { y: 9, height: 12, rx: 2, style: `fill:var(${colour})` }), words: lab.svg("text", { x: middle, y: 20, "text-anchor": "end" }) };
+      const parts = { bar: lab.svg("rect", { y: 9, height: 12, rx: 2, style: `fill:var(${color})` }), words: lab.svg("text", { x: middle, y: 20, "text-anchor": "end" }) };
       svg.append(lab.svg("g", { transform: `translate(${half + 14} ${34 + at * ROW})` }, lab.svg("title", {}, name), lab.svg("text", { x: 0, y: 20 }, SHORT[name] ?? name.replace("layer ", "")), lab.svg("path", { class: "gridline", d: `M28,22H${28 + sizes.bar}` }), lab.svg("g", { transform: "translate(28 0)" }, parts.bar), parts.words));
       return parts;
     });
@@ -254,7 +254,7 @@ lab.play.layers = function () {
   }
   return {
     node: holder,
-    draw(width, run, colour) {
+    draw(width, run, color) {
       const mlp = run.options.network === "mlp";
       const { activations } = run.seen ?? {};
       // Of an LSTM, the weights: its other parameters are many and small.
@@ -266,8 +266,8 @@ lab.play.layers = function () {
         shape = "none";
         return;
       }
-      const now = [width, colour, activations.length, gradients.length, mlp].join();
-      if (now !== shape) build(width, run, activations, gradients, colour);
+      const now = [width, color, activations.length, gradients.length, mlp].join();
+      if (now !== shape) build(width, run, activations, gradients, color);
       shape = now;
       activations.forEach((each, at) => {
         const far = Math.max(Math.abs(each.mean) + 3.5 * each.deviation, 1e-9);

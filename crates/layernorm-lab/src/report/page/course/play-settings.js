@@ -90,7 +90,10 @@ lab.play.settings = function (view, changed) {
   const says = lab.el("p", { class: "play-watch" });
   const buttons = PRESETS.map((preset) => lab.el("button", { type: "button", class: "play-preset", onclick: () => choose(preset) }, preset.name));
   const presets = lab.el("div", { class: "play-presets", role: "group", "aria-label": "Presets" }, buttons);
-  const body = lab.el("div", { class: "play-settings" }, table, both);
+  // On a narrow screen the settings are folded away, so that Start and the curves are just below the presets.
+  const inner = lab.el("div", { class: "play-settings" }, table, both);
+  const body = lab.el("details", { class: "play-fold" }, lab.el("summary", {}, "Settings"), inner);
+  const fold = (narrow) => { body.open = !narrow; };
   const value = (name) => controls.get(name).value;
   const select = (name) => controls.get(name).node.querySelector("select");
 
@@ -137,7 +140,7 @@ lab.play.settings = function (view, changed) {
   }
   restore();
   return {
-    presets, says, body, value, restore,
+    presets, says, body, value, restore, fold,
     // The seed, in the hash as well.
     get seed() { return lab.clamp(Math.round(Number(view.get("seed", "1"))) || 1, 1, 999999); },
     set seed(seed) { view.set("seed", seed === 1 ? null : String(seed)); },

@@ -71,7 +71,8 @@ pub(super) fn chart(runs: &[Ran]) -> Option<Chart> {
         rows: names,
         columns: rates().into_iter().map(short).collect(),
         cells,
-        scale: "validation error in percent, mean over seeds; blue: the best rate of the norm".to_owned(),
+        scale: "validation error in percent, mean over seeds".to_owned(),
+        tones: ["best rate of the norm", ""],
     };
     let see = "Each row is a norm at a batch size, each column a learning rate (Adam). Compare the blue cells of a batch size: \
                each norm at its best rate.";

@@ -70,7 +70,8 @@ pub(super) fn chart(groups: &[Group<'_>]) -> Option<Chart> {
         rows: names,
         columns: rates().into_iter().map(short).collect(),
         cells,
-        scale: "mean validation loss during training; blue: the best rate of the norm".to_owned(),
+        scale: "mean validation loss during training".to_owned(),
+        tones: ["best rate of the norm", ""],
     };
     let see = "Each row is a network with a norm, each column a learning rate (Adam). Compare the blue cells of a \
                network: each norm at its best rate.";

@@ -3,7 +3,7 @@
 use super::{ENDING, Found, Package, PackageError, Shape};
 use crate::report::{Axis, Bars, Chart, Picture, Story};
 use crate::studies::findings::Claim;
-use crate::studies::implementations::pictures::{BAD, error_tile, input_name};
+use crate::studies::implementations::pictures::{BAD, TONES, error_tile, input_name};
 use crate::studies::implementations::{INPUTS, times};
 use crate::studies::tools::{categories, chart, log_axis, short};
 use std::path::Path;
@@ -154,6 +154,7 @@ fn errors_chart(found: &Found, measured: &[Package]) -> Chart {
             columns: INPUTS.map(input_name).to_vec(),
             cells: measured.iter().map(row).collect(),
             scale: "error in units in the last place of f32; z is standard normal".to_owned(),
+            tones: TONES,
         },
     )
 }
