@@ -48,11 +48,10 @@ pub(super) fn story(name: &str, question: &str, runs: &[Ran], records: &[Record]
              the learning rate is the same at all batch sizes and was not tuned."
         ),
         format!(
-            "MLP with batches of {}, {} and {}: the best rate of a norm is the one of {} at which the mean validation error is \
+            "MLP with batches of {} and {}: the best rate of a norm is the one of {} at which the mean validation error is \
              lowest. If it is {COMMON} for both sides of a comparison, the question is not asked twice.",
             TUNED_SIZES[0],
             TUNED_SIZES[1],
-            TUNED_SIZES[2],
             best::listed()
         ),
         "The LSTM reads the rows of the image's middle, because the first rows of whole images are blank, which harms \

@@ -58,7 +58,6 @@ pub(super) const SITUATIONS: &[Situation] = &[
             of("batch-size", "small-1", LAYER, BATCH),
             of("batch-size", "small-2", LAYER, BATCH),
             of("batch-size", "small-4", LAYER, BATCH),
-            of("batch-size", "small-best-1", LAYER, BATCH),
             of("batch-size", "small-best-4", LAYER, BATCH),
             of("batch-size", "smallest-none", LAYER, NONE),
             of("batch-size", "cnn-1", LAYER, BATCH),
