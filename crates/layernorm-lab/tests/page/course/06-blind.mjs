@@ -22,7 +22,7 @@ export default async function ({ page, hand, expect }) {
   await hand.until(`${TABLE} [data-operation="case"]`, /✕ moves.*✕ moves.*✓ invariant/);
   await hand.until(panel("layer"), /✓ invariant/);
   expect((await marks("weights")) === PAPER.weights, "the first row is gone");
-  expect((await page.run(`document.querySelectorAll('${TABLE} [data-norm="batch"] .blind-changed').length`)) === 5, "the outputs of case 1 are not marked");
+  expect((await page.run(`document.querySelectorAll('${TABLE} [data-norm="batch"] .blind-changed').length`)) === 5, "the outputs of sample 1 are not marked");
   // A factor of 1 changes nothing.
   await hand.focus(`${TABLE} .control:nth-of-type(2) input`);
   for (let press = 0; press < 10; press += 1) await hand.key("ArrowLeft");

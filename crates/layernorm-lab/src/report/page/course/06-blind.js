@@ -145,7 +145,7 @@ lab.chapter("blind", {
   figures: {
     table: {
       title: "Table 1, measured",
-      see: "Each point is one output: of one unit for one sample. On the diagonal, before and after are the same. Weight norm ignores only the scale of weights; batch norm and layer norm also ignore that of the data; only layer norm ignores that of a single case.",
+      see: "Each point is one output: of one unit for one sample. On the diagonal, before and after are the same. Weight norm ignores only the scale of weights; batch norm and layer norm also ignore that of the data; only layer norm ignores that of a single sample.",
       make: makeTable,
     },
   },

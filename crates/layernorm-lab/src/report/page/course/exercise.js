@@ -106,9 +106,11 @@ lab.exercise = function (element, chapter, options, number) {
   let version = 0; // of the answer: feedback on an older one is not shown
   function mark(right) {
     one.solved ||= right;
-    // A right answer says by itself that the exercise is solved; with any other one, the hash has to.
+    // A right answer says by itself that the exercise is solved, unless it is about numbers of a figure, which can change; with
+    // any other one, the hash has to.
+    const lasting = right && typeof options.answer !== "function";
     if (task && right) slot.set("done");
-    if (!task) lab.state.set(`${key}.solved`, one.solved && !right ? "1" : null);
+    if (!task) lab.state.set(`${key}.solved`, one.solved && !lasting ? "1" : null);
     element.toggleAttribute("data-solved", one.solved);
     watchers.forEach((watcher) => watcher());
   }
