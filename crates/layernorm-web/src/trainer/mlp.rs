@@ -163,7 +163,7 @@ impl<A: Float> Layer<A> {
         }
         if let Some(norm) = &mut self.norm {
             memory::refill(a, count, A::ZERO)?;
-            let pair = Pair { gain: &parameters[self.gain.clone()], bias: &parameters[self.shift.clone()] };
+            let pair = Pair { gain: &parameters[self.gain.clone()], bias: Some(&parameters[self.shift.clone()]) };
             if training { norm.train(z, a, &pair, cx)? } else { norm.infer(z, a, &pair, cx)? }
         }
         if self.hidden {
@@ -196,9 +196,9 @@ impl<A: Float> Layer<A> {
         match &mut self.norm {
             Some(norm) => {
                 memory::refill(dz, da.len(), A::ZERO)?;
-                let pair = Pair { gain: &parameters[self.gain.clone()], bias: &parameters[self.shift.clone()] };
+                let pair = Pair { gain: &parameters[self.gain.clone()], bias: Some(&parameters[self.shift.clone()]) };
                 let (gain, rest) = dnorm.split_at_mut(self.gain.len());
-                norm.backward(&numbers.z, da, dz, &pair, Pair { gain, bias: &mut rest[..self.outputs] }, cx)?;
+                norm.backward(&numbers.z, da, dz, &pair, Pair { gain, bias: Some(&mut rest[..self.outputs]) }, cx)?;
             }
             None => std::mem::swap(da, dz),
         }

@@ -1,5 +1,6 @@
 //! A small trainer: an MLP or an LSTM, its optimizer and its data. Gradients are written by hand.
 
+mod cells;
 mod data;
 mod loss;
 mod lstm;
@@ -9,6 +10,7 @@ mod norm;
 mod observe;
 mod optimizer;
 pub(crate) mod product;
+mod step_norm;
 #[cfg(test)]
 mod tests;
 

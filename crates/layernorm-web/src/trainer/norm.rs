@@ -1,4 +1,4 @@
-//! The norm of a layer of the MLP, with its statistics.
+//! A norm over rows with its statistics: of a layer of the MLP, or of a place of the LSTM at one time step.
 
 use crate::error::Error;
 use layernorm::batch_norm::{self, BatchConfig, Moments, Momentum, Running, RunningVariance};
@@ -24,31 +24,35 @@ const EPS: f64 = 1e-5;
 /// Weight of a batch in the running statistics, as in PyTorch.
 const MOMENTUM: f64 = 0.1;
 
-/// A norm over rows of `width` units. γ and β belong to the layer's parameters.
+/// A norm over rows of `width` units. γ and β belong to the network's parameters.
 #[derive(Debug)]
 pub(super) struct Norm<A> {
     kind: NormKind,
     width: usize,
     saved: Saved<A>,
+    /// Running statistics of batch norm; empty for the others.
     running_mean: Vec<A>,
     running_var: Vec<A>,
 }
 
-/// γ and β of a layer, or their gradients.
+/// γ and, if the norm has one, β; or their gradients.
 pub(super) struct Pair<T> {
     pub(super) gain: T,
-    pub(super) bias: T,
+    pub(super) bias: Option<T>,
 }
 
 impl<A: Float> Norm<A> {
     pub(super) fn new(kind: NormKind, width: usize) -> Self {
-        let (running_mean, running_var) = (vec![A::ZERO; width], vec![A::ONE; width]);
+        let count = if kind == NormKind::Batch { width } else { 0 };
+        let (running_mean, running_var) = (vec![A::ZERO; count], vec![A::ONE; count]);
         Norm { kind, width, saved: Saved::default(), running_mean, running_var }
     }
 
     fn affine<'a>(&self, parameters: &Pair<&'a [A]>) -> Result<Affine<'a, A>, Error> {
         let width = [self.width];
-        Ok(Affine::new(View::new(parameters.gain, &width)?, View::new(parameters.bias, &width)?))
+        let gain = View::new(parameters.gain, &width)?;
+        let bias = parameters.bias.map(|bias| View::new(bias, &width)).transpose()?;
+        Ok(Affine { weight: Some(gain.into()), bias: bias.map(Into::into), ..Affine::default() })
     }
 
     /// Computes a = norm(z) in training.
@@ -110,7 +114,7 @@ impl<A: Float> Norm<A> {
         let gradients = Gradients {
             input: Some(ViewMut::new(dz, &shape)?),
             weight: Some(ViewMut::new(d.gain, &width)?.into()),
-            bias: Some(ViewMut::new(d.bias, &width)?.into()),
+            bias: d.bias.map(|bias| ViewMut::new(bias, &width)).transpose()?.map(Into::into),
         };
         let (x, dy, stats) = (View::new(z, &shape)?, View::new(da, &shape)?, self.saved.as_ref());
         let config = NormConfig::new().affine(affine).eps(EPS);

@@ -71,7 +71,7 @@ fn gradients_of_the_mlp_are_finite_differences() {
 
 #[test]
 fn gradients_of_the_lstm_are_finite_differences() {
-    for norm in [NormKind::None, NormKind::Layer] {
+    for (_, norm) in NormKind::NAMES {
         let spec = LstmSpec { steps: 4, inputs: 3, hidden: 5, classes: CLASSES, norm, weight_scale: 1.0, seed: 3 };
         let mut lstm = Lstm::<f64>::new(&spec).unwrap();
         gradients_are_differences(&mut lstm, &numbers(2, BATCH * 4 * 3), &format!("{norm:?}"));
