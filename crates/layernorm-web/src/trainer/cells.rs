@@ -10,8 +10,7 @@
 //! to the step before: dh = Uᵀ dzh    dc = dc∘f
 //! ```
 //! None and layer norm are the variants `none` and `paper` of layernorm-rnn. RMS and batch norm stand in the places of
-//! the variant `haste`'s layer norms: β only in Nc, because b does the same as β of the others. The first step has
-//! h = 0, so Nh(U h) is 0 there.
+//! the variant `haste`'s layer norms: β only in Nc, because b does the same as β of the others.
 
 use super::norm::NormKind;
 use super::product::{column_sums, product, rows, transpose, transposed};
@@ -184,10 +183,10 @@ impl<A: Real> Cells<A> {
             let both = (&self.params, &mut self.gradients);
             input.backward(step, [&zx[many.clone()], a], dz, both, &mut self.cx)?;
             zx[many.clone()].copy_from_slice(dz);
+            let both = (&self.params, &mut self.gradients);
+            recurrent.backward(step, [&zh[many.clone()], a], dz, both, &mut self.cx)?;
+            zh[many].copy_from_slice(dz);
             if step > 0 {
-                let both = (&self.params, &mut self.gradients);
-                recurrent.backward(step, [&zh[many.clone()], a], dz, both, &mut self.cx)?;
-                zh[many].copy_from_slice(dz);
                 let weight = self.params.get(0, 0, Slot::RecurrentWeight).unwrap_or_default();
                 product(&self.cx, rows(dz, gates), weight, dh, hidden)?;
             }
@@ -244,11 +243,12 @@ impl<A: Real> Forward<'_, A> {
         let [input, recurrent, _] = &mut *self.norms;
         product(self.cx, rows(x, inputs), &scratch.across[0], zx, 4 * hidden)?;
         input.forward(step, zx, a, self.params, self.training, self.cx)?;
+        // The first h is 0, and so is zh.
         if step > 0 {
             product(self.cx, rows(&numbers.last_h, hidden), &scratch.across[1], zh, 4 * hidden)?;
-            recurrent.forward(step, zh, &mut scratch.wide, self.params, self.training, self.cx)?;
-            add(a, &scratch.wide);
         }
+        recurrent.forward(step, zh, &mut scratch.wide, self.params, self.training, self.cx)?;
+        add(a, &scratch.wide);
         for a in a.chunks_exact_mut(4 * hidden) {
             add(a, &scratch.bias);
             let (i_and_f, g_and_o) = a.split_at_mut(2 * hidden);
@@ -374,3 +374,6 @@ fn gates_back<A: Real>(gates: &mut [A], before: Option<&[A]>, [s, dh]: [&[A]; 2]
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -94,16 +94,12 @@ lab.play.settings = function (view, changed) {
   const value = (name) => controls.get(name).value;
   const select = (name) => controls.get(name).node.querySelector("select");
 
-  // Only combinations that exist: an LSTM reads digits, and has no norm or layer norm.
+  // Only combinations that exist: an LSTM reads digits.
   function agree(name) {
     if (name === "network" && value("network") === "lstm" && value("data") !== "digits") controls.get("data").set("digits");
     if (value("network") === "lstm" && value("data") !== "digits") controls.get("network").set("mlp");
     const lstm = value("network") === "lstm";
-    for (const run of RUNS) {
-      if (lstm && ["batch", "rms"].includes(value(`norm-${run}`))) controls.get(`norm-${run}`).set("layer");
-      for (const option of select(`norm-${run}`).options) option.disabled = lstm && ["batch", "rms"].includes(option.value);
-      select(`layers-${run}`).disabled = lstm;
-    }
+    for (const run of RUNS) select(`layers-${run}`).disabled = lstm;
     select("reads").disabled = !lstm;
     select("noise").disabled = !lab.play.flat(value("data"));
   }
