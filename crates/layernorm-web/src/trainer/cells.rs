@@ -11,17 +11,26 @@
 //! ```
 //! None and layer norm are the variants `none` and `paper` of layernorm-rnn. RMS and batch norm stand in the places of
 //! the variant `haste`'s layer norms: β only in Nc, because b does the same as β of the others.
+//!
+//! Batch norm does two more things that its authors do. The first h is noise in training, not 0: images are blank in the
+//! first steps, and without variance between the samples, division by sqrt(ε) at each of them makes gradients explode.
+//! At inference, statistics are means over batches of training samples with the network as it is then
+//! ([`Cells::settle`]): running means are inaccurate where few samples are not blank.
 
-use super::norm::NormKind;
+use super::network::uniform;
+use super::norm::{NormKind, Pass};
 use super::product::{column_sums, product, rows, transpose, transposed};
 use super::step_norm::{StepNorm, add};
 use crate::error::Error;
-use layernorm::parts::memory;
+use layernorm::batch_norm::Momentum;
+use layernorm::parts::{SplitMix64, memory};
 use layernorm::{Context, Element};
 use layernorm_rnn::{Config, Init, Kind, Network, Params, Real, Slot, Variant, functions};
 
 /// Initial γ of batch norm. Larger ones saturate tanh, and gradients vanish (Cooijmans et al., 2016).
 const BATCH_GAIN: f64 = 0.1;
+/// With batch norm, the first h in training is uniform in ± this number.
+const NOISE: f64 = 0.1;
 
 /// The slots of biases: variants have one or two of them.
 const BIASES: [Slot; 3] = [Slot::InputBias, Slot::RecurrentBias, Slot::Bias];
@@ -42,7 +51,7 @@ pub(super) fn variant(norm: NormKind) -> Result<Variant, Error> {
     Ok(Variant::named(Kind::Lstm, name)?)
 }
 
-/// Numbers of a batch of B samples. At inference only one step is kept: T is 1, except in x.
+/// Numbers of a batch of B samples. Except in training only one step is kept: T is 1, except in x.
 #[derive(Debug)]
 struct Numbers<A> {
     /// x `[T, B, I]`.
@@ -52,9 +61,10 @@ struct Numbers<A> {
     zh: Vec<A>,
     /// i, f, g, o `[T, B, 4H]`. Backward replaces them by da.
     gates: Vec<A>,
-    /// c, s and h `[T, B, H]`.
+    /// c and s `[T, B, H]`.
     c: Vec<A>,
     s: Vec<A>,
+    /// h `[T + 1, B, H]`; the first is that before the first step.
     h: Vec<A>,
     /// The state c and h `[B, H]` after the last step.
     last_c: Vec<A>,
@@ -78,6 +88,8 @@ struct Scratch<A> {
 /// The cells with their parameters.
 #[derive(Debug)]
 pub(super) struct Cells<A: Element> {
+    norm: NormKind,
+    seed: u64,
     steps: usize,
     inputs: usize,
     hidden: usize,
@@ -87,7 +99,7 @@ pub(super) struct Cells<A: Element> {
     norms: [StepNorm<A>; 3],
     /// Of the last batch in training.
     trained: Numbers<A>,
-    /// Of the last batch at inference.
+    /// Of the last other batch.
     inferred: Numbers<A>,
     scratch: Scratch<A>,
     cx: Context,
@@ -96,7 +108,12 @@ pub(super) struct Cells<A: Element> {
 impl<A: Real> Cells<A> {
     /// Creates cells: all uniform in ±1/sqrt(hidden), as in PyTorch, and 1 added to the forget gate's bias; W and U times
     /// the scale; γ = 1, or 0.1 for batch norm; β = 0.
-    pub(super) fn new(norm: NormKind, [steps, inputs, hidden]: [usize; 3], scale: f64, seed: u64) -> Result<Self, Error> {
+    pub(super) fn new(
+        norm: NormKind,
+        [steps, inputs, hidden]: [usize; 3],
+        scale: f64,
+        seed: u64,
+    ) -> Result<Self, Error> {
         let config = Config::new(variant(norm)?, inputs, hidden);
         let init = Init { forget_bias: 1.0, ..Init::torch() };
         let mut params = Network::<A>::new(config, init, seed)?.params().clone();
@@ -111,6 +128,8 @@ impl<A: Real> Cells<A> {
         }
         let widths = [4 * hidden, 4 * hidden, hidden];
         Ok(Cells {
+            norm,
+            seed,
             steps,
             inputs,
             hidden,
@@ -124,6 +143,11 @@ impl<A: Real> Cells<A> {
         })
     }
 
+    /// Returns whether inference needs [`Cells::settle`].
+    pub(super) fn settles(&self) -> bool {
+        self.norm == NormKind::Batch
+    }
+
     /// Returns the parameters and their gradients.
     pub(super) fn updates(&mut self) -> (&mut [A], &[A]) {
         (self.params.values_mut(), self.gradients.values())
@@ -135,7 +159,8 @@ impl<A: Real> Cells<A> {
 
     /// Returns h of all steps, and c of the last one, of the last batch in training.
     pub(super) fn states(&self) -> [&[A]; 2] {
-        [&self.trained.h, &self.trained.last_c]
+        let Numbers { h, last_c, last_h, .. } = &self.trained;
+        [h.get(last_h.len()..).unwrap_or_default(), last_c]
     }
 
     /// Returns h of the last step in training.
@@ -143,20 +168,40 @@ impl<A: Real> Cells<A> {
         &self.trained.last_h
     }
 
-    /// Reads samples `[B, T, I]`; returns h of the last step.
-    pub(super) fn forward(&mut self, x: &[A], training: bool) -> Result<&[A], Error> {
-        let (hidden, gates) = (self.hidden, 4 * self.hidden);
+    /// Reads samples `[B, T, I]` in training; returns h of the last step.
+    pub(super) fn train(&mut self, x: &[A]) -> Result<&[A], Error> {
+        self.forward(x, Pass::Training(Momentum::Exponential(0.0)), true)
+    }
+
+    /// Adds the statistics of a batch of training samples to those of inference. `before` is the number of batches added
+    /// already; with 0, it replaces the statistics.
+    pub(super) fn settle(&mut self, x: &[A], before: u64) -> Result<(), Error> {
+        self.forward(x, Pass::Training(Momentum::Cumulative(before)), false)?;
+        Ok(())
+    }
+
+    /// Reads samples at inference; returns h of the last step.
+    pub(super) fn infer(&mut self, x: &[A]) -> Result<&[A], Error> {
+        self.forward(x, Pass::Inference, false)
+    }
+
+    fn forward(&mut self, x: &[A], pass: Pass, training: bool) -> Result<&[A], Error> {
+        let hidden = self.hidden;
         let batch = x.len() / (self.steps * self.inputs);
         let numbers = if training { &mut self.trained } else { &mut self.inferred };
         let kept = if training { self.steps } else { 1 };
         numbers.prepare(batch, kept, hidden)?;
         numbers.read(x, batch, self.steps)?;
+        if self.norm == NormKind::Batch && pass != Pass::Inference {
+            noise(self.seed, &mut numbers.last_h);
+            numbers.h[..batch * hidden].copy_from_slice(&numbers.last_h);
+        }
         self.scratch.prepare(&self.params, batch, hidden)?;
-        let mut run = Forward { params: &self.params, training, norms: &mut self.norms, cx: &mut self.cx };
+        let mut run = Forward { params: &self.params, pass, norms: &mut self.norms, cx: &mut self.cx };
         for step in 0..self.steps {
             let at = step % kept;
             run.gates(step, at, numbers, &mut self.scratch, [self.inputs, hidden])?;
-            run.state(step, at, numbers, gates)?;
+            run.state(step, at, numbers, hidden)?;
         }
         Ok(&numbers.last_h)
     }
@@ -186,10 +231,8 @@ impl<A: Real> Cells<A> {
             let both = (&self.params, &mut self.gradients);
             recurrent.backward(step, [&zh[many.clone()], a], dz, both, &mut self.cx)?;
             zh[many].copy_from_slice(dz);
-            if step > 0 {
-                let weight = self.params.get(0, 0, Slot::RecurrentWeight).unwrap_or_default();
-                product(&self.cx, rows(dz, gates), weight, dh, hidden)?;
-            }
+            let weight = self.params.get(0, 0, Slot::RecurrentWeight).unwrap_or_default();
+            product(&self.cx, rows(dz, gates), weight, dh, hidden)?;
         }
         self.weights_back(narrow)
     }
@@ -199,12 +242,8 @@ impl<A: Real> Cells<A> {
         let Numbers { x, zx, zh, gates, h, .. } = &self.trained;
         let [dinput, drecurrent] = &mut self.scratch.across;
         product(&self.cx, transposed(x, self.inputs), zx, dinput, 4 * self.hidden)?;
-        if self.steps > 1 {
-            let before = transposed(&h[..h.len() - count], self.hidden);
-            product(&self.cx, before, &zh[4 * count..], drecurrent, 4 * self.hidden)?;
-        } else {
-            drecurrent.fill(A::ZERO);
-        }
+        let before = transposed(&h[..h.len() - count], self.hidden);
+        product(&self.cx, before, zh, drecurrent, 4 * self.hidden)?;
         for (slot, from) in [(Slot::InputWeight, dinput), (Slot::RecurrentWeight, drecurrent)] {
             transpose(from, 4 * self.hidden, self.gradients.get_mut(0, 0, slot).unwrap_or_default());
         }
@@ -220,7 +259,7 @@ impl<A: Real> Cells<A> {
 /// What a forward pass needs at every step.
 struct Forward<'a, A> {
     params: &'a Params<A>,
-    training: bool,
+    pass: Pass,
     norms: &'a mut [StepNorm<A>; 3],
     cx: &'a mut Context,
 }
@@ -242,12 +281,9 @@ impl<A: Real> Forward<'_, A> {
         let x = &numbers.x[step * batch * inputs..][..batch * inputs];
         let [input, recurrent, _] = &mut *self.norms;
         product(self.cx, rows(x, inputs), &scratch.across[0], zx, 4 * hidden)?;
-        input.forward(step, zx, a, self.params, self.training, self.cx)?;
-        // The first h is 0, and so is zh.
-        if step > 0 {
-            product(self.cx, rows(&numbers.last_h, hidden), &scratch.across[1], zh, 4 * hidden)?;
-        }
-        recurrent.forward(step, zh, &mut scratch.wide, self.params, self.training, self.cx)?;
+        input.forward(step, zx, a, self.params, self.pass, self.cx)?;
+        product(self.cx, rows(&numbers.last_h, hidden), &scratch.across[1], zh, 4 * hidden)?;
+        recurrent.forward(step, zh, &mut scratch.wide, self.params, self.pass, self.cx)?;
         add(a, &scratch.wide);
         for a in a.chunks_exact_mut(4 * hidden) {
             add(a, &scratch.bias);
@@ -261,8 +297,8 @@ impl<A: Real> Forward<'_, A> {
     }
 
     /// Computes c, s and h of a step from its gates.
-    fn state(&mut self, step: usize, at: usize, numbers: &mut Numbers<A>, gates: usize) -> Result<(), Error> {
-        let (hidden, count) = (gates / 4, numbers.last_h.len());
+    fn state(&mut self, step: usize, at: usize, numbers: &mut Numbers<A>, hidden: usize) -> Result<(), Error> {
+        let (gates, count) = (4 * hidden, numbers.last_h.len());
         let few = at * count..(at + 1) * count;
         let values = &numbers.gates[4 * few.start..4 * few.end];
         for (c, values) in numbers.last_c.chunks_exact_mut(hidden).zip(values.chunks_exact(gates)) {
@@ -272,7 +308,7 @@ impl<A: Real> Forward<'_, A> {
             }
         }
         let s = &mut numbers.s[few.clone()];
-        self.norms[2].forward(step, &numbers.last_c, s, self.params, self.training, self.cx)?;
+        self.norms[2].forward(step, &numbers.last_c, s, self.params, self.pass, self.cx)?;
         functions::tanh(self.cx, s)?;
         let h = numbers.last_h.chunks_exact_mut(hidden).zip(s.chunks_exact(hidden));
         for ((h, s), values) in h.zip(values.chunks_exact(gates)) {
@@ -281,8 +317,8 @@ impl<A: Real> Forward<'_, A> {
                 *h = o[at] * s[at];
             }
         }
-        numbers.c[few.clone()].copy_from_slice(&numbers.last_c);
-        numbers.h[few].copy_from_slice(&numbers.last_h);
+        numbers.h[few.end..few.end + count].copy_from_slice(&numbers.last_h);
+        numbers.c[few].copy_from_slice(&numbers.last_c);
         Ok(())
     }
 }
@@ -293,13 +329,13 @@ impl<A: Real> Numbers<A> {
         Numbers { x, zx, zh, gates, c, s, h, last_c, last_h }
     }
 
-    /// Makes room for `kept` steps of a batch; all states are 0.
+    /// Makes room for `kept` steps of a batch. The first states are 0.
     fn prepare(&mut self, batch: usize, kept: usize, hidden: usize) -> Result<(), Error> {
         let count = batch * hidden;
         for wide in [&mut self.zx, &mut self.zh, &mut self.gates] {
             memory::refill(wide, 4 * kept * count, A::ZERO)?;
         }
-        for narrow in [&mut self.c, &mut self.s, &mut self.h] {
+        for (narrow, kept) in [(&mut self.c, kept), (&mut self.s, kept), (&mut self.h, kept + 1)] {
             memory::refill(narrow, kept * count, A::ZERO)?;
         }
         for last in [&mut self.last_c, &mut self.last_h] {
@@ -339,6 +375,11 @@ impl<A: Real> Scratch<A> {
         memory::refill(&mut self.dc, batch * hidden, A::ZERO)?;
         Ok(memory::refill(&mut self.dn, batch * hidden, A::ZERO)?)
     }
+}
+
+/// Writes the first h of batch norm in training: the same for every batch, which is in random order.
+fn noise<A: Real>(seed: u64, h: &mut [A]) {
+    uniform(&mut SplitMix64::stream(seed, 0), NOISE, h);
 }
 
 /// Splits the gates of a sample into i, f, g and o.

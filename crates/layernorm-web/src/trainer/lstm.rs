@@ -65,10 +65,10 @@ impl<A: Real> Lstm<A> {
         })
     }
 
-    /// Computes the logits from the samples.
+    /// Computes the logits, in training or at inference.
     fn forward(&mut self, x: &[A], training: bool, logits: &mut Vec<A>) -> Result<(), Error> {
         let (hidden, classes) = (self.hidden, self.classes);
-        let h = self.cells.forward(x, training)?;
+        let h = if training { self.cells.train(x)? } else { self.cells.infer(x)? };
         memory::refill(logits, h.len() / hidden * classes, A::ZERO)?;
         let (weight, bias) = self.head.split_at(hidden * classes);
         product(&self.cx, rows(h, hidden), weight, logits, classes)?;
@@ -95,6 +95,13 @@ impl<A: Real> Network<A> for Lstm<A> {
         memory::refill(&mut self.dh, dlogits.len() / classes * hidden, A::ZERO)?;
         product(&self.cx, rows(dlogits, classes), &self.across, &mut self.dh, hidden)?;
         self.cells.backward(&mut self.dh)
+    }
+
+    fn settle(&mut self, x: &[A], before: u64) -> Result<bool, Error> {
+        if self.cells.settles() {
+            self.cells.settle(x, before)?;
+        }
+        Ok(self.cells.settles())
     }
 
     fn infer(&mut self, x: &[A], logits: &mut Vec<A>) -> Result<(), Error> {

@@ -21,8 +21,14 @@ impl NormKind {
 /// ε of all norms.
 const EPS: f64 = 1e-5;
 
-/// Weight of a batch in the running statistics, as in PyTorch.
-const MOMENTUM: f64 = 0.1;
+/// Which statistics batch norm takes; the other norms compute the same in every pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Pass {
+    /// Those of the batch, which enter the running statistics with this weight.
+    Training(Momentum),
+    /// The running statistics.
+    Inference,
+}
 
 /// A norm over rows of `width` units. γ and β belong to the network's parameters.
 #[derive(Debug)]
@@ -55,38 +61,32 @@ impl<A: Float> Norm<A> {
         Ok(Affine { weight: Some(gain.into()), bias: bias.map(Into::into), ..Affine::default() })
     }
 
-    /// Computes a = norm(z) in training.
-    pub(super) fn train(&mut self, z: &[A], a: &mut [A], p: &Pair<&[A]>, cx: &mut Context) -> Result<(), Error> {
+    /// Computes a = norm(z).
+    pub(super) fn forward(
+        &mut self,
+        z: &[A],
+        a: &mut [A],
+        p: &Pair<&[A]>,
+        pass: Pass,
+        cx: &mut Context,
+    ) -> Result<(), Error> {
         let shape = [z.len() / self.width, self.width];
         let affine = self.affine(p)?;
         let (from, to) = (View::new(z, &shape)?, ViewMut::new(a, &shape)?);
         let statistics = if self.kind == NormKind::Batch { self.width } else { shape[0] };
         self.saved.try_resize(statistics)?;
-        match self.kind {
-            NormKind::Batch => {
+        let config = BatchConfig { affine, eps: EPS };
+        let (mean, var) = (&mut self.running_mean[..], &mut self.running_var[..]);
+        match (self.kind, pass) {
+            (NormKind::Batch, Pass::Training(momentum)) => {
                 // A single sample has no unbiased variance.
                 let variance = if shape[0] == 1 { RunningVariance::Biased } else { RunningVariance::Unbiased };
-                let (mean, var) = (&mut self.running_mean[..], &mut self.running_var[..]);
-                let running = Running { mean, var, momentum: Momentum::Exponential(MOMENTUM), variance };
-                let config = BatchConfig { affine, eps: EPS };
-                batch_norm::forward_running(from, to, self.saved.as_mut(), running, &config, cx)?;
+                let running = Running { mean, var, momentum, variance };
+                Ok(batch_norm::forward_running(from, to, self.saved.as_mut(), running, &config, cx)?)
             }
-            _ => self.rows(from, to, affine, cx)?,
+            (NormKind::Batch, Pass::Inference) => Ok(batch_norm::infer(from, to, Moments { mean, var }, &config, cx)?),
+            _ => self.rows(from, to, affine, cx),
         }
-        Ok(())
-    }
-
-    /// Computes a = norm(z) as at inference: batch norm takes the running statistics.
-    pub(super) fn infer(&mut self, z: &[A], a: &mut [A], p: &Pair<&[A]>, cx: &mut Context) -> Result<(), Error> {
-        let shape = [z.len() / self.width, self.width];
-        let affine = self.affine(p)?;
-        let (from, to) = (View::new(z, &shape)?, ViewMut::new(a, &shape)?);
-        if self.kind == NormKind::Batch {
-            let moments = Moments { mean: &self.running_mean, var: &self.running_var };
-            return Ok(batch_norm::infer(from, to, moments, &BatchConfig { affine, eps: EPS }, cx)?);
-        }
-        self.saved.try_resize(shape[0])?;
-        self.rows(from, to, affine, cx)
     }
 
     fn rows(&mut self, from: View<A>, to: ViewMut<A>, affine: Affine<A>, cx: &mut Context) -> Result<(), Error> {
@@ -99,7 +99,7 @@ impl<A: Float> Norm<A> {
         Ok(())
     }
 
-    /// Computes dz and the gradients of γ and β after [`Norm::train`] on the same z.
+    /// Computes dz and the gradients of γ and β after [`Norm::forward`] in training on the same z.
     pub(super) fn backward(
         &mut self,
         z: &[A],

@@ -1,7 +1,7 @@
 //! A norm at one place of an LSTM. Each time step has its own statistics: their distributions differ between early and
 //! late steps (Cooijmans et al., 2016). All steps share γ and β.
 
-use super::norm::{Norm, NormKind, Pair};
+use super::norm::{Norm, NormKind, Pair, Pass};
 use crate::error::Error;
 use layernorm::{Context, Float};
 use layernorm_rnn::{Params, Real, Slot};
@@ -37,13 +37,12 @@ impl<A: Real> StepNorm<A> {
         z: &[A],
         a: &mut [A],
         parameters: &Params<A>,
-        training: bool,
+        pass: Pass,
         cx: &mut Context,
     ) -> Result<(), Error> {
         let pair = self.parameters(parameters);
         match self.each.get_mut(step) {
-            Some(norm) if training => norm.train(z, a, &pair, cx),
-            Some(norm) => norm.infer(z, a, &pair, cx),
+            Some(norm) => norm.forward(z, a, &pair, pass, cx),
             None => {
                 a.copy_from_slice(z);
                 Ok(())

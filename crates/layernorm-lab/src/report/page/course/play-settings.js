@@ -37,6 +37,10 @@ const PRESETS = [
     watch: "Each digit comes in 49 steps of 4 pixels. B learns earlier: after 200 steps it had about 51 % test accuracy, A 24 to 38 %. By step 500 the lead is almost gone: 53 to 60 % against 50 to 58 %.",
   },
   {
+    name: "Batch norm in an LSTM", set: { ...DIGITS, network: "lstm", reads: "14", norm: ["batch", "layer"], rate: "0.01", pace: "max", batch: "4", units: "32" },
+    watch: "TODO",
+  },
+  {
     name: "Badly scaled weights", set: { ...DIGITS, rate: "0.1", scale: "0.1", optimizer: "sgd", layers: "3" },
     watch: "All weights start ten times too small. Without a norm, almost nothing of the image reaches the output: A stays at loss 2.30 and at chance, with small gradients. Layer norm removes the scale: B had 91 % test accuracy after 1000 steps.",
   },
