@@ -17,23 +17,26 @@
 //! At inference, statistics are means over batches of training samples with the network as it is then
 //! ([`Cells::settle`]): running means are inaccurate where few samples are not blank.
 
+mod numbers;
+#[cfg(test)]
+mod tests;
+
 use super::network::uniform;
 use super::norm::{NormKind, Pass};
 use super::product::{column_sums, product, rows, transpose, transposed};
 use super::step_norm::{StepNorm, add};
 use crate::error::Error;
 use layernorm::batch_norm::Momentum;
-use layernorm::parts::{SplitMix64, memory};
+use layernorm::parts::SplitMix64;
 use layernorm::{Context, Element};
 use layernorm_rnn::{Config, Init, Kind, Network, Params, Real, Slot, Variant, functions};
+use numbers::{BIASES, Numbers, Scratch};
 
 /// Initial γ of batch norm. Larger ones saturate tanh, and gradients vanish (Cooijmans et al., 2016).
 const BATCH_GAIN: f64 = 0.1;
 /// With batch norm, the first h in training is uniform in ± this number.
 const NOISE: f64 = 0.1;
 
-/// The slots of biases: variants have one or two of them.
-const BIASES: [Slot; 3] = [Slot::InputBias, Slot::RecurrentBias, Slot::Bias];
 /// γ and β of Nx, Nh and Nc.
 const NORMS: [[Slot; 2]; 3] = [
     [Slot::InputNormGain, Slot::InputNormBias],
@@ -49,40 +52,6 @@ pub(super) fn variant(norm: NormKind) -> Result<Variant, Error> {
         NormKind::Batch | NormKind::Rms => "haste",
     };
     Ok(Variant::named(Kind::Lstm, name)?)
-}
-
-/// Numbers of a batch of B samples. Except in training only one step is kept: T is 1, except in x.
-#[derive(Debug)]
-struct Numbers<A> {
-    /// x `[T, B, I]`.
-    x: Vec<A>,
-    /// W x and U h `[T, B, 4H]`. Backward replaces them by their gradients.
-    zx: Vec<A>,
-    zh: Vec<A>,
-    /// i, f, g, o `[T, B, 4H]`. Backward replaces them by da.
-    gates: Vec<A>,
-    /// c and s `[T, B, H]`.
-    c: Vec<A>,
-    s: Vec<A>,
-    /// h `[T + 1, B, H]`; the first is that before the first step.
-    h: Vec<A>,
-    /// The state c and h `[B, H]` after the last step.
-    last_c: Vec<A>,
-    last_h: Vec<A>,
-}
-
-/// Memory of a pass.
-#[derive(Debug)]
-struct Scratch<A> {
-    /// Wᵀ `[I, 4H]` and Uᵀ `[H, 4H]`, or their gradients.
-    across: [Vec<A>; 2],
-    /// The sum of the biases `[4H]`.
-    bias: Vec<A>,
-    /// `[B, 4H]`.
-    wide: Vec<A>,
-    /// `[B, H]`.
-    dc: Vec<A>,
-    dn: Vec<A>,
 }
 
 /// The cells with their parameters.
@@ -323,60 +292,6 @@ impl<A: Real> Forward<'_, A> {
     }
 }
 
-impl<A: Real> Numbers<A> {
-    fn new() -> Self {
-        let [x, zx, zh, gates, c, s, h, last_c, last_h] = std::array::from_fn(|_| Vec::new());
-        Numbers { x, zx, zh, gates, c, s, h, last_c, last_h }
-    }
-
-    /// Makes room for `kept` steps of a batch. The first states are 0.
-    fn prepare(&mut self, batch: usize, kept: usize, hidden: usize) -> Result<(), Error> {
-        let count = batch * hidden;
-        for wide in [&mut self.zx, &mut self.zh, &mut self.gates] {
-            memory::refill(wide, 4 * kept * count, A::ZERO)?;
-        }
-        for (narrow, kept) in [(&mut self.c, kept), (&mut self.s, kept), (&mut self.h, kept + 1)] {
-            memory::refill(narrow, kept * count, A::ZERO)?;
-        }
-        for last in [&mut self.last_c, &mut self.last_h] {
-            memory::refill(last, count, A::ZERO)?;
-        }
-        Ok(())
-    }
-
-    /// Copies samples `[B, T, I]`, step by step.
-    fn read(&mut self, samples: &[A], batch: usize, steps: usize) -> Result<(), Error> {
-        let inputs = samples.len() / (batch * steps);
-        memory::refill(&mut self.x, samples.len(), A::ZERO)?;
-        for (at, to) in self.x.chunks_exact_mut(inputs).enumerate() {
-            let (step, sample) = (at / batch, at % batch);
-            to.copy_from_slice(&samples[(sample * steps + step) * inputs..][..inputs]);
-        }
-        Ok(())
-    }
-}
-
-impl<A: Real> Scratch<A> {
-    fn new() -> Self {
-        let [input, recurrent, bias, wide, dc, dn] = std::array::from_fn(|_| Vec::new());
-        Scratch { across: [input, recurrent], bias, wide, dc, dn }
-    }
-
-    /// Transposes W and U, adds the biases, and makes room for the rest.
-    fn prepare(&mut self, params: &Params<A>, batch: usize, hidden: usize) -> Result<(), Error> {
-        for (slot, across) in [Slot::InputWeight, Slot::RecurrentWeight].into_iter().zip(&mut self.across) {
-            let weight = params.get(0, 0, slot).unwrap_or_default();
-            memory::refill(across, weight.len(), A::ZERO)?;
-            transpose(weight, weight.len() / (4 * hidden), across);
-        }
-        memory::refill(&mut self.bias, 4 * hidden, A::ZERO)?;
-        BIASES.iter().filter_map(|&slot| params.get(0, 0, slot)).for_each(|bias| add(&mut self.bias, bias));
-        memory::refill(&mut self.wide, 4 * batch * hidden, A::ZERO)?;
-        memory::refill(&mut self.dc, batch * hidden, A::ZERO)?;
-        Ok(memory::refill(&mut self.dn, batch * hidden, A::ZERO)?)
-    }
-}
-
 /// Writes the first h of batch norm in training: the same for every batch, which is in random order.
 fn noise<A: Real>(seed: u64, h: &mut [A]) {
     uniform(&mut SplitMix64::stream(seed, 0), NOISE, h);
@@ -415,6 +330,3 @@ fn gates_back<A: Real>(gates: &mut [A], before: Option<&[A]>, [s, dh]: [&[A]; 2]
         }
     }
 }
-
-#[cfg(test)]
-mod tests;
