@@ -94,6 +94,12 @@ impl<A: Float> Batches<A> {
         (&self.x, &self.labels)
     }
 
+    /// Returns some of the samples, at most `count`, chosen at random: the same at every call.
+    pub(super) fn some(&self, count: usize) -> Vec<A> {
+        let order = SplitMix64::stream(self.seed, 0).permutation(self.samples.len());
+        order.iter().take(count).flat_map(|&at| self.samples.sample(at)).copied().collect()
+    }
+
     /// Returns the last batch's samples.
     pub(super) fn x(&self) -> &[A] {
         &self.x
@@ -123,5 +129,8 @@ mod tests {
             assert_eq!(labels, [0, 1, 2, 3, 4, 5]);
         }
         assert_ne!(orders[0], orders[1]);
+        let some = batches.some(4);
+        assert_eq!((some.len(), &some), (8, &batches.some(4)));
+        assert_eq!(batches.some(9).len(), 12);
     }
 }

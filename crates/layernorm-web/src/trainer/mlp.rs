@@ -10,12 +10,16 @@
 //! sample is.
 
 use super::network::{Named, Network, Updates, uniform};
-use super::norm::{Norm, NormKind, Pair};
+use super::norm::{Norm, NormKind, Pair, Pass};
 use super::product::{column_sums, product, rows, transpose, transposed};
 use crate::error::Error;
+use layernorm::batch_norm::Momentum;
 use layernorm::parts::{SplitMix64, memory};
 use layernorm::{Context, Float};
 use std::ops::Range;
+
+/// Weight of a batch in the running statistics of batch norm, as in PyTorch.
+const MOMENTUM: Momentum = Momentum::Exponential(0.1);
 
 /// What defines an MLP.
 #[derive(Debug)]
@@ -129,12 +133,12 @@ impl<A: Float> Mlp<A> {
         })
     }
 
-    fn forward(&mut self, x: &[A], training: bool, logits: &mut Vec<A>) -> Result<(), Error> {
-        let all = if training { &mut self.trained } else { &mut self.inferred };
+    fn forward(&mut self, x: &[A], pass: Pass, logits: &mut Vec<A>) -> Result<(), Error> {
+        let all = if pass == Pass::Inference { &mut self.inferred } else { &mut self.trained };
         for (at, layer) in self.layers.iter_mut().enumerate() {
             let (before, rest) = all.split_at_mut(at);
             let x = before.last().map_or(x, |numbers| &numbers.y[..]);
-            layer.forward(x, &self.parameters, &mut rest[0], training, &mut self.cx)?;
+            layer.forward(x, &self.parameters, &mut rest[0], pass, &mut self.cx)?;
         }
         if let Some(last) = all.last() {
             memory::refill(logits, last.z.len(), A::ZERO)?;
@@ -150,7 +154,7 @@ impl<A: Float> Layer<A> {
         x: &[A],
         parameters: &[A],
         numbers: &mut Numbers<A>,
-        training: bool,
+        pass: Pass,
         cx: &mut Context,
     ) -> Result<(), Error> {
         let Numbers { z, a, y } = numbers;
@@ -163,8 +167,8 @@ impl<A: Float> Layer<A> {
         }
         if let Some(norm) = &mut self.norm {
             memory::refill(a, count, A::ZERO)?;
-            let pair = Pair { gain: &parameters[self.gain.clone()], bias: &parameters[self.shift.clone()] };
-            if training { norm.train(z, a, &pair, cx)? } else { norm.infer(z, a, &pair, cx)? }
+            let pair = Pair { gain: &parameters[self.gain.clone()], bias: Some(&parameters[self.shift.clone()]) };
+            norm.forward(z, a, &pair, pass, cx)?;
         }
         if self.hidden {
             memory::refill(y, count, A::ZERO)?;
@@ -196,9 +200,9 @@ impl<A: Float> Layer<A> {
         match &mut self.norm {
             Some(norm) => {
                 memory::refill(dz, da.len(), A::ZERO)?;
-                let pair = Pair { gain: &parameters[self.gain.clone()], bias: &parameters[self.shift.clone()] };
+                let pair = Pair { gain: &parameters[self.gain.clone()], bias: Some(&parameters[self.shift.clone()]) };
                 let (gain, rest) = dnorm.split_at_mut(self.gain.len());
-                norm.backward(&numbers.z, da, dz, &pair, Pair { gain, bias: &mut rest[..self.outputs] }, cx)?;
+                norm.backward(&numbers.z, da, dz, &pair, Pair { gain, bias: Some(&mut rest[..self.outputs]) }, cx)?;
             }
             None => std::mem::swap(da, dz),
         }
@@ -216,7 +220,7 @@ impl<A: Float> Layer<A> {
 
 impl<A: Float> Network<A> for Mlp<A> {
     fn train(&mut self, x: &[A], logits: &mut Vec<A>) -> Result<(), Error> {
-        self.forward(x, true, logits)
+        self.forward(x, Pass::Training(MOMENTUM), logits)
     }
 
     fn backward(&mut self, x: &[A], dlogits: &[A]) -> Result<(), Error> {
@@ -231,7 +235,7 @@ impl<A: Float> Network<A> for Mlp<A> {
     }
 
     fn infer(&mut self, x: &[A], logits: &mut Vec<A>) -> Result<(), Error> {
-        self.forward(x, false, logits)
+        self.forward(x, Pass::Inference, logits)
     }
 
     fn updates(&mut self) -> Updates<'_, A> {

@@ -1,5 +1,6 @@
 //! A small trainer: an MLP or an LSTM, its optimizer and its data. Gradients are written by hand.
 
+mod cells;
 mod data;
 mod loss;
 mod lstm;
@@ -9,6 +10,7 @@ mod norm;
 mod observe;
 mod optimizer;
 pub(crate) mod product;
+mod step_norm;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +41,13 @@ const MOST_WEIGHTS: usize = 1 << 25;
 /// Samples of a batch at inference.
 const INFERRED_TOGETHER: usize = 256;
 
+/// Training samples over which statistics for inference are computed, where that is done apart from training.
+const SETTLED: usize = 2 * INFERRED_TOGETHER;
+
+/// Training samples after which `predict` computes these statistics again: it is called often, and this keeps them below
+/// a tenth of the time. `evaluate` always has those of the network as it is.
+const PATIENCE: usize = 8 * SETTLED;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Mlp,
@@ -56,6 +65,8 @@ pub(crate) struct Trainer {
     width: usize,
     logits: Vec<f32>,
     step: u64,
+    /// Samples that it has trained on since the statistics for inference were computed; `None` before the first time.
+    unsettled: Option<usize>,
     cx: Context,
 }
 
@@ -106,6 +117,7 @@ impl Trainer {
             width,
             logits: Vec::new(),
             step: 0,
+            unsettled: None,
             cx: Context::new().with_threads(1)?,
         };
         let parameters = trainer.network.updates().iter().map(|(parameters, _)| parameters.len()).sum();
@@ -120,6 +132,7 @@ impl Trainer {
             let (x, labels) = self.batches.advance();
             self.network.train(x, &mut self.logits)?;
             let score = cross_entropy(&self.cx, &mut self.logits, labels)?;
+            self.unsettled = self.unsettled.map(|samples| samples.saturating_add(labels.len()));
             self.network.backward(self.batches.x(), &self.logits)?;
             self.optimizer.step(self.network.updates());
             sum.loss += score.loss;
@@ -138,7 +151,26 @@ impl Trainer {
         ]))
     }
 
+    /// Computes the statistics for inference, if it has trained on more than `patience` samples with the last ones.
+    fn settle(&mut self, patience: usize) -> Result<(), Error> {
+        if self.unsettled.is_some_and(|samples| samples <= patience) {
+            return Ok(());
+        }
+        self.unsettled = Some(0);
+        let x = self.batches.some(SETTLED);
+        let count = x.len() / self.width;
+        // Of equal size, because they count equally.
+        let together = count.div_ceil(count.div_ceil(INFERRED_TOGETHER));
+        for (before, x) in (0..).zip(x.chunks(together * self.width)) {
+            if !self.network.settle(x, before)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn evaluate(&mut self) -> Result<Value, Error> {
+        self.settle(0)?;
         let (mut loss, mut accuracy) = (0.0, 0.0);
         let together = self.test.x.chunks(INFERRED_TOGETHER * self.width);
         for (x, labels) in together.zip(self.test.labels.chunks(INFERRED_TOGETHER)) {
@@ -157,6 +189,7 @@ impl Trainer {
             let expected = x.len().next_multiple_of(self.width);
             return Err(Error::Length { option: "x", shape, expected, found: x.len() });
         }
+        self.settle(PATIENCE)?;
         let mut all = Vec::new();
         for x in x.chunks(INFERRED_TOGETHER * self.width) {
             self.network.infer(x, &mut self.logits)?;

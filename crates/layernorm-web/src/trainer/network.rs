@@ -16,6 +16,11 @@ pub(super) trait Network<A>: std::fmt::Debug {
     fn train(&mut self, x: &[A], logits: &mut Vec<A>) -> Result<(), Error>;
     /// Computes the gradients of the parameters from that of the logits, after `train` on the same x.
     fn backward(&mut self, x: &[A], dlogits: &[A]) -> Result<(), Error>;
+    /// Adds the statistics of a batch of training samples to those of inference, if they are computed apart from training;
+    /// returns whether they are. `before` is the number of batches added already: with 0, it replaces them.
+    fn settle(&mut self, _x: &[A], _before: u64) -> Result<bool, Error> {
+        Ok(false)
+    }
     /// Computes the logits as at inference. Changes neither parameters nor what `activations` returns.
     fn infer(&mut self, x: &[A], logits: &mut Vec<A>) -> Result<(), Error>;
     /// Returns the parameters and their gradients, always in the same order.

@@ -1,4 +1,4 @@
-//! The norm of a layer of the MLP, with its statistics.
+//! A norm over rows with its statistics: of a layer of the MLP, or of a place of the LSTM at one time step.
 
 use crate::error::Error;
 use layernorm::batch_norm::{self, BatchConfig, Moments, Momentum, Running, RunningVariance};
@@ -21,68 +21,72 @@ impl NormKind {
 /// ε of all norms.
 const EPS: f64 = 1e-5;
 
-/// Weight of a batch in the running statistics, as in PyTorch.
-const MOMENTUM: f64 = 0.1;
+/// Which statistics batch norm takes; the other norms compute the same in every pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Pass {
+    /// Those of the batch, which enter the running statistics with this weight.
+    Training(Momentum),
+    /// The running statistics.
+    Inference,
+}
 
-/// A norm over rows of `width` units. γ and β belong to the layer's parameters.
+/// A norm over rows of `width` units. γ and β belong to the network's parameters.
 #[derive(Debug)]
 pub(super) struct Norm<A> {
     kind: NormKind,
     width: usize,
     saved: Saved<A>,
+    /// Running statistics of batch norm; empty for the others.
     running_mean: Vec<A>,
     running_var: Vec<A>,
 }
 
-/// γ and β of a layer, or their gradients.
+/// γ and, if the norm has one, β; or their gradients.
 pub(super) struct Pair<T> {
     pub(super) gain: T,
-    pub(super) bias: T,
+    pub(super) bias: Option<T>,
 }
 
 impl<A: Float> Norm<A> {
     pub(super) fn new(kind: NormKind, width: usize) -> Self {
-        let (running_mean, running_var) = (vec![A::ZERO; width], vec![A::ONE; width]);
+        let count = if kind == NormKind::Batch { width } else { 0 };
+        let (running_mean, running_var) = (vec![A::ZERO; count], vec![A::ONE; count]);
         Norm { kind, width, saved: Saved::default(), running_mean, running_var }
     }
 
     fn affine<'a>(&self, parameters: &Pair<&'a [A]>) -> Result<Affine<'a, A>, Error> {
         let width = [self.width];
-        Ok(Affine::new(View::new(parameters.gain, &width)?, View::new(parameters.bias, &width)?))
+        let gain = View::new(parameters.gain, &width)?;
+        let bias = parameters.bias.map(|bias| View::new(bias, &width)).transpose()?;
+        Ok(Affine { weight: Some(gain.into()), bias: bias.map(Into::into), ..Affine::default() })
     }
 
-    /// Computes a = norm(z) in training.
-    pub(super) fn train(&mut self, z: &[A], a: &mut [A], p: &Pair<&[A]>, cx: &mut Context) -> Result<(), Error> {
+    /// Computes a = norm(z).
+    pub(super) fn forward(
+        &mut self,
+        z: &[A],
+        a: &mut [A],
+        p: &Pair<&[A]>,
+        pass: Pass,
+        cx: &mut Context,
+    ) -> Result<(), Error> {
         let shape = [z.len() / self.width, self.width];
         let affine = self.affine(p)?;
         let (from, to) = (View::new(z, &shape)?, ViewMut::new(a, &shape)?);
         let statistics = if self.kind == NormKind::Batch { self.width } else { shape[0] };
         self.saved.try_resize(statistics)?;
-        match self.kind {
-            NormKind::Batch => {
+        let config = BatchConfig { affine, eps: EPS };
+        let (mean, var) = (&mut self.running_mean[..], &mut self.running_var[..]);
+        match (self.kind, pass) {
+            (NormKind::Batch, Pass::Training(momentum)) => {
                 // A single sample has no unbiased variance.
                 let variance = if shape[0] == 1 { RunningVariance::Biased } else { RunningVariance::Unbiased };
-                let (mean, var) = (&mut self.running_mean[..], &mut self.running_var[..]);
-                let running = Running { mean, var, momentum: Momentum::Exponential(MOMENTUM), variance };
-                let config = BatchConfig { affine, eps: EPS };
-                batch_norm::forward_running(from, to, self.saved.as_mut(), running, &config, cx)?;
+                let running = Running { mean, var, momentum, variance };
+                Ok(batch_norm::forward_running(from, to, self.saved.as_mut(), running, &config, cx)?)
             }
-            _ => self.rows(from, to, affine, cx)?,
+            (NormKind::Batch, Pass::Inference) => Ok(batch_norm::infer(from, to, Moments { mean, var }, &config, cx)?),
+            _ => self.rows(from, to, affine, cx),
         }
-        Ok(())
-    }
-
-    /// Computes a = norm(z) as at inference: batch norm takes the running statistics.
-    pub(super) fn infer(&mut self, z: &[A], a: &mut [A], p: &Pair<&[A]>, cx: &mut Context) -> Result<(), Error> {
-        let shape = [z.len() / self.width, self.width];
-        let affine = self.affine(p)?;
-        let (from, to) = (View::new(z, &shape)?, ViewMut::new(a, &shape)?);
-        if self.kind == NormKind::Batch {
-            let moments = Moments { mean: &self.running_mean, var: &self.running_var };
-            return Ok(batch_norm::infer(from, to, moments, &BatchConfig { affine, eps: EPS }, cx)?);
-        }
-        self.saved.try_resize(shape[0])?;
-        self.rows(from, to, affine, cx)
     }
 
     fn rows(&mut self, from: View<A>, to: ViewMut<A>, affine: Affine<A>, cx: &mut Context) -> Result<(), Error> {
@@ -95,7 +99,7 @@ impl<A: Float> Norm<A> {
         Ok(())
     }
 
-    /// Computes dz and the gradients of γ and β after [`Norm::train`] on the same z.
+    /// Computes dz and the gradients of γ and β after [`Norm::forward`] in training on the same z.
     pub(super) fn backward(
         &mut self,
         z: &[A],
@@ -110,7 +114,7 @@ impl<A: Float> Norm<A> {
         let gradients = Gradients {
             input: Some(ViewMut::new(dz, &shape)?),
             weight: Some(ViewMut::new(d.gain, &width)?.into()),
-            bias: Some(ViewMut::new(d.bias, &width)?.into()),
+            bias: d.bias.map(|bias| ViewMut::new(bias, &width)).transpose()?.map(Into::into),
         };
         let (x, dy, stats) = (View::new(z, &shape)?, View::new(da, &shape)?, self.saved.as_ref());
         let config = NormConfig::new().affine(affine).eps(EPS);

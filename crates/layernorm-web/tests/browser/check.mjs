@@ -88,7 +88,7 @@ try {
   const made = await tab.run(`ask("evaluate", { formula: "x / r", values: { x: new Float32Array([1, 2]) }, rows: { r: new Float64Array([3]) }, width: 2, double: true }).then(({ result, error }) => error ?? [result.y.constructor.name, ...result.y])`);
   if (JSON.stringify(made) !== JSON.stringify(["Float64Array", 1 / 3, 2 / 3])) failures.push(`a formula: found ${JSON.stringify(made)}`);
   // Measured, not judged: other programs may be using the processor.
-  for (const [network, norm] of [["mlp", "none"], ["mlp", "batch"], ["mlp", "layer"], ["mlp", "rms"], ["lstm", "none"], ["lstm", "layer"]]) {
+  for (const [network, norm] of [["mlp", "none"], ["mlp", "batch"], ["mlp", "layer"], ["mlp", "rms"], ["lstm", "none"], ["lstm", "batch"], ["lstm", "layer"], ["lstm", "rms"]]) {
     const { best, finite } = await ask("speed", network, norm);
     console.log(`${network}, ${norm}: ${best.toFixed(0)} steps per second`);
     if (!finite) failures.push(`${network}, ${norm}: the numbers are not finite`);
