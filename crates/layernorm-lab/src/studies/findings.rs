@@ -180,11 +180,6 @@ impl Explained {
         Some(self.0.finding(evidence, verdict, explanation))
     }
 
-    /// As [`Claim::exact`].
-    pub(crate) fn exact(self, holds: bool, found: impl Into<String>, expected: impl Into<String>) -> Finding {
-        self.0.exact(holds, found, expected)
-    }
-
     /// As [`Claim::count`].
     pub(crate) fn count(self, count: usize, of: usize, what: &str) -> Finding {
         self.0.count(count, of, what)

@@ -101,17 +101,18 @@ fn seeds_are_paired_and_a_missing_one_does_not_count() {
 
 #[test]
 fn exact_results_and_counts() {
-    let claim = || Claim::new("id", "No bit differs").reason("Something is broken.");
+    let claim = || Claim::new("id", "No bit differs");
     assert_eq!(claim().exact(true, "0 bits", "0 bits").verdict, Verdict::Supported);
     let finding = claim().exact(false, "3 bits", "0 bits");
     assert_eq!((finding.verdict, finding.result.as_str()), (Verdict::Contradicted, "3 bits"));
-    assert_eq!(finding.explanation.as_deref(), Some("The result is 3 bits, not 0 bits. Something is broken."));
-    let count = |count, of| claim().count(count, of, "shapes");
+    assert_eq!(finding.explanation.as_deref(), Some("The result is 3 bits, not 0 bits."));
+    let count = |count, of| claim().reason(WHY).count(count, of, "shapes");
     assert_eq!(
         [count(3, 3), count(0, 3), count(1, 3), count(0, 0)].map(|finding| finding.verdict),
         [Verdict::Supported, Verdict::Contradicted, Verdict::Undecided, Verdict::Undecided]
     );
     assert_eq!(count(1, 3).explanation.as_deref(), Some("It holds for 1 of 3 shapes."));
+    assert_eq!(count(0, 3).explanation.as_deref(), Some("It holds for 0 of 3 shapes. It is not known why."));
 }
 
 #[test]
