@@ -8,7 +8,7 @@ const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 const select = (name) => `[data-setting="${name}"] select`;
 const CONTROLS = {
   data: "moons", noise: "0.2", network: "lstm", reads: "28", pace: "100", stop: "500",
-  "norm-A": "none", "norm-B": "none", "rate-A": "0.003", "rate-B": "0.03", "batch-A": "8", "batch-B": "32",
+  "norm-A": "batch", "norm-B": "rms", "rate-A": "0.003", "rate-B": "0.03", "batch-A": "8", "batch-B": "32",
   "scale-A": "0.5", "scale-B": "2", "optimizer-A": "sgd", "optimizer-B": "sgd", "units-A": "8", "units-B": "32",
 };
 // The hash of two MLPs on the digits, with other settings for A and B: a value, or two.
@@ -125,7 +125,8 @@ export default async function ({ page, hand, expect }) {
   // Presets: what their sentences say, in part.
   const accuracies = {
     "Batch norm at batch 1": [500, (a, b) => a < 0.2 && b > 0.5], "Badly scaled weights": [500, (a, b) => a < 0.2 && b > 0.5],
-    "Deep network": [200, (a, b) => b > a + 0.2], "Long sequence": [200, (a, b) => b > 0.4 && b > a + 0.07], "Learning rate × 10": [1000, (a, b) => b > a + 0.07],
+    "Deep network": [200, (a, b) => b > a + 0.2], "Long sequence": [500, (a, b) => b > 0.4 && b > a + 0.07],
+    "Batch norm in an LSTM": [1000, (a, b) => b > a + 0.07], "Learning rate × 10": [1000, (a, b) => b > a + 0.07],
   };
   for (const [name, [steps, holds]] of Object.entries(accuracies)) {
     await preset(name);
