@@ -33,12 +33,12 @@ const PRESETS = [
     watch: "At 0.01, both learn. At 0.1, A’s loss stays above 0.5 and its accuracy jumps. After 1000 steps A had 64 to 77 % test accuracy, B 87 to 91 %.",
   },
   {
-    name: "Long sequence", set: { ...DIGITS, network: "lstm", reads: "49", pace: "max", stop: "500", batch: "16", units: "32" },
-    watch: "Each digit comes in 49 steps of 4 pixels. B learns earlier: after 200 steps it had about 51 % test accuracy, A 24 to 38 %. By step 500 the lead is almost gone: 53 to 60 % against 50 to 58 %.",
+    name: "Long sequence", set: { ...DIGITS, network: "lstm", reads: "49", rate: "0.0003", pace: "max", batch: "16", units: "32" },
+    watch: "Each digit comes in 49 steps of 4 pixels. B learns earlier: after 500 steps it had 29 to 57 % test accuracy, A 20 to 38 %. By step 1000 it was 50 to 62 % against 32 to 56 %.",
   },
   {
-    name: "Batch norm in an LSTM", set: { ...DIGITS, network: "lstm", reads: "14", norm: ["batch", "layer"], rate: "0.01", pace: "max", batch: "4", units: "32" },
-    watch: "TODO",
+    name: "Batch norm in an LSTM", set: { ...DIGITS, network: "lstm", norm: ["batch", "layer"], reads: "14", rate: "0.01", pace: "max", batch: "4", units: "32" },
+    watch: "Batch norm’s mean and variance of each unit at each time step come from four digits, so they are noisy. After 1000 steps A had 60 to 70 % test accuracy, B with layer norm 77 to 84 %. At batch size 32, batch norm had 95 to 98 % after 500 steps.",
   },
   {
     name: "Badly scaled weights", set: { ...DIGITS, rate: "0.1", scale: "0.1", optimizer: "sgd", layers: "3" },

@@ -1,0 +1,41 @@
+// Saves the pictures of docs/teaching.md from a report, with the buttons below its figures:
+//   node docs/teaching/save-figures.mjs lab-out/report.html
+// It needs Chromium ($CHROMIUM, or on the path).
+import { mkdtempSync, renameSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { find, start } from "../../crates/layernorm-lab/tests/page/browser.mjs";
+
+// The study's figure that each lesson shows.
+const LESSONS = {
+  2: "batch-size/errors",
+  3: "epsilon/gradients",
+  4: "gradient-flow/flow-deep",
+  5: "implementations/accuracy",
+  6: "dynamics/hidden-lstm",
+  7: "compare/curves-transformer",
+  8: "invariance/table",
+};
+
+const [report] = process.argv.slice(2);
+const chromium = find();
+if (!report || !chromium) {
+  console.error(chromium ? "usage: node docs/teaching/save-figures.mjs REPORT.html" : "Chromium is missing; CHROMIUM sets its path");
+  process.exit(2);
+}
+const browser = await start(chromium);
+const page = await browser.open(pathToFileURL(resolve(report)).href);
+const folder = mkdtempSync(join(tmpdir(), "layernorm-figures-"));
+for (const [lesson, id] of Object.entries(LESSONS)) {
+  const figure = `document.getElementById(${JSON.stringify(`at:${id}`)})`;
+  if (!(await page.run(`Boolean(${figure})`))) throw new Error(`${report} has no figure ${id}`);
+  await page.run(`${figure}.scrollIntoView({ behavior: "instant" })`);
+  await page.until(`[...${figure}.querySelectorAll(".save")].some((node) => node.textContent === "SVG")`, `the buttons of ${id}`);
+  const path = await page.download(folder, () => page.run(`[...${figure}.querySelectorAll(".save")].find((node) => node.textContent === "SVG").click()`));
+  const to = fileURLToPath(new URL(`lesson-${lesson}.svg`, import.meta.url));
+  renameSync(path, to);
+  console.log(`lesson ${lesson}: ${id}`);
+}
+await browser.close();
+rmSync(folder, { recursive: true });
