@@ -147,7 +147,7 @@ fn a_setting_that_does_not_fit_the_data_is_reported_once() {
     let words = [
         "batch-size-lstm-none-1000000-1",
         "batch size: expected 1 to 300, found 1000000",
-        "8 others cannot run either",
+        "9 others cannot run either",
     ];
     place.refuse("study batch-size --batch-size 1000000 --epochs 1 --seeds 1", &words);
     assert!(!place.path("lab-out/runs").exists(), "nothing is left behind");
