@@ -20,8 +20,20 @@ import tempfile
 
 # Options of `layernorm study` that this module sets itself.
 _RESERVED = (
-    *("--out", "--shard", "--shared", "--resume", "--jobs", "--engine", "--array", "--sbatch-args", "--list", "--estimate"),
-    *("--serve", "--open", "--port", "--tensorboard"),
+    "--array",
+    "--engine",
+    "--estimate",
+    "--jobs",
+    "--list",
+    "--open",
+    "--out",
+    "--port",
+    "--resume",
+    "--sbatch-args",
+    "--serve",
+    "--shard",
+    "--shared",
+    "--tensorboard",
 )
 
 

@@ -91,6 +91,11 @@ def test_paths_do_not_depend_on_the_folder_of_a_worker(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     data = str(tmp_path / "digits")
     assert study_arguments(["study", "epsilon", "--data", "digits"]) == ["epsilon", "--data", data]
-    assert study_arguments(["epsilon", "--data=digits", "--seeds", "2"]) == ["epsilon", f"--data={data}", "--seeds", "2"]
+    assert study_arguments(["epsilon", "--data=digits", "--seeds", "2"]) == [
+        "epsilon",
+        f"--data={data}",
+        "--seeds",
+        "2",
+    ]
     assert absolute_program("bin/layernorm") == str(tmp_path / "bin" / "layernorm")
     assert absolute_program("layernorm") == "layernorm"

@@ -174,6 +174,6 @@ fn a_report_that_cannot_be_written_leaves_no_files() {
 #[test]
 fn the_empty_page_is_small() {
     let page = html(&small("small")).unwrap();
-    // The module takes 250 kB, the digits 190 kB, the course and the scripts the rest.
-    assert!(page.len() < 900_000, "{} bytes", page.len());
+    // The module takes 260 kB, the digits 190 kB, the font for formulas 36 kB, the course and the scripts the rest.
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
 }

@@ -105,7 +105,6 @@ pub(super) const SITUATIONS: &[Situation] = &[
             of("language", "lstm-best-test", LAYER, NONE),
             of("language", "gru-best-test", LAYER, NONE),
             of("draw", "cell-test", LAYER, NONE),
-            of("draw", "all-test", LAYER, NONE),
         ],
     ),
     case(
