@@ -28,8 +28,6 @@ const NORMS: [Norm; 4] = [Norm::None, Norm::Batch, Norm::Layer, Norm::Group];
 
 /// The batch sizes at which the MLP also trains at [`OTHER_RATES`]: the paper's. With batches of 1, batch norm learns at no rate.
 const TUNED_SIZES: [usize; 2] = [4, 128];
-/// Seeds of the quick study with batches of 1 or 2, whose runs take the most steps.
-const FEWER_SEEDS: u64 = 10;
 /// The learning rate of all runs but those of the LSTM and the CNN, and the rest of the grid.
 const COMMON: f64 = 1e-3;
 const OTHER_RATES: [f64; 2] = [2.5e-4, 4e-3];
@@ -87,8 +85,9 @@ impl Network {
     /// more seeds.
     fn has(self, size: usize, seed: u64, settings: &Settings) -> bool {
         match self {
-            Network::Mlp => size > 2 || seed <= FEWER_SEEDS || settings.seeds.is_some(),
-            Network::Cnn | Network::Lstm => tools::seeds(settings).any(|one| one == seed),
+            Network::Mlp if size > 2 => true,
+            // Batches of 1 or 2 take the most steps.
+            Network::Mlp | Network::Cnn | Network::Lstm => tools::seeds(settings).any(|one| one == seed),
             Network::Paper => settings.full,
         }
     }
@@ -154,7 +153,7 @@ impl Network {
     fn spec(self, norm: Norm, size: usize, rate: f64, seed: u64, settings: &Settings) -> Spec {
         let mut spec = Spec::new(self.arch(norm, settings.full), norm, seed, &settings.data);
         [spec.train, spec.validation, spec.test] = self.images(settings);
-        (spec.batch_size, spec.evaluations, spec.learning_rate) = (size, 15, rate);
+        (spec.batch_size, spec.evaluations, spec.learning_rate) = (size, if settings.full { 15 } else { 8 }, rate);
         spec.steps = self.epochs(settings) * spec.steps_of_epoch();
         match self {
             Network::Cnn | Network::Lstm => {

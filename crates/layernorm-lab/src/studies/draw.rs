@@ -150,7 +150,7 @@ impl Study for Draw {
 
     fn plan(&self, settings: &Settings) -> Vec<RunPlan> {
         if !settings.full {
-            return plans(self.name(), &QUICK, QUICK_IMAGES, tools::many_seeds(settings), settings);
+            return plans(self.name(), &QUICK, QUICK_IMAGES, tools::seeds(settings), settings);
         }
         let [train, validation, test] = settings.all_images();
         plans(self.name(), &FULL, [train, validation.min(MOST_VALIDATED), test], tools::seeds(settings), settings)
