@@ -2,6 +2,7 @@
 //   node check.mjs report.html [folder for screenshots]         the sample of sample.rs
 //   node check.mjs --any report.html [folder for screenshots]   any report: drawn, quiet, fits, prints
 //   node check.mjs --only=chapter report.html                   only the checks whose names contain a word
+//   node check.mjs --without='a|b' report.html             without the checks whose names match a regular expression
 //   node check.mjs --find                                       check only whether there is a Chromium
 // Exit status: 0 on success, 1 with a list of failures, 77 if there is no Chromium ($CHROMIUM, or on the path).
 import { mkdirSync, statSync, writeFileSync } from "node:fs";
@@ -18,7 +19,8 @@ import { common, studies } from "./widgets.mjs";
 
 const any = process.argv.includes("--any");
 const only = process.argv.find((word) => word.startsWith("--only="))?.slice(7) ?? "";
-const [file, shots = process.env.LAYERNORM_SHOTS] = process.argv.slice(2).filter((word) => word !== "--any" && !word.startsWith("--only="));
+const without = process.argv.find((word) => word.startsWith("--without="))?.slice(10);
+const [file, shots = process.env.LAYERNORM_SHOTS] = process.argv.slice(2).filter((word) => word !== "--any" && !/^--(only|without)=/.test(word));
 const program = find();
 if (!program) {
   if (file !== "--find") console.log("Chromium not found");
@@ -51,7 +53,7 @@ async function shot(page, name, what = null) {
 
 // Runs one check in a new tab; `sample` if it needs the stories of sample.rs.
 async function check(name, options, body) {
-  if ((any && options.sample) || !name.includes(only)) return;
+  if ((any && options.sample) || !name.includes(only) || (without && new RegExp(without).test(name))) return;
   const [before, from] = [failures.length, performance.now()];
   let page = null;
   try {
@@ -82,7 +84,7 @@ const figure = (id) => `document.getElementById(${JSON.stringify(`at:${id}`)})`;
 
 if ("usable".includes(only)) {
   await usable({ browser, url, expect });
-  await opening({ browser, url, expect });
+  await opening({ browser, url, expect, any });
 }
 
 await check("opens from a file, every chart is drawn", {}, async (page) => {

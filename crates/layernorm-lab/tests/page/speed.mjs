@@ -6,6 +6,7 @@ const USABLE = 1000; // milliseconds from opening the file to a page that can be
 const WORK = 500; // milliseconds of CPU time that the main thread may spend until then: half of it, since the file has to be read, too
 const OPENED = 3;
 const BLOCKED = 50; // milliseconds of one task of the main thread: more is a delay that a reader notices
+const ALL = 2 * BLOCKED; // the same for a report of all studies, checked while the processor's other threads are busy
 const TRIES = 3; // a task that is too long each time is the page's; one that is so once may be the browser's, such as collecting garbage
 
 // Whether most of the processors' time is free, and the page draws every frame.
@@ -66,7 +67,8 @@ export async function usable({ browser, url, expect }) {
 }
 
 // Opening the page, up to the last study, and switching the theme with everything drawn.
-export async function opening({ browser, url, expect }) {
+export async function opening({ browser, url, expect, any }) {
+  const most = any ? ALL : BLOCKED;
   const opened = await longest(async () => {
     const { page, tasks } = await browser.trace(async () => { const page = await browser.open(url); await settled(page); return page; });
     await page.close();
@@ -84,8 +86,8 @@ export async function opening({ browser, url, expect }) {
   }));
   await page.close();
   console.log(`        longest task, ms of CPU time: ${opened.toFixed(1)} when opening, ${switched.toFixed(1)} when switching the theme`);
-  expect(opened <= BLOCKED, `opening: a task of ${opened} ms`);
-  expect(switched <= BLOCKED, `the theme: a task of ${switched} ms`);
+  expect(opened <= most, `opening: a task of ${opened} ms`);
+  expect(switched <= most, `the theme: a task of ${switched} ms`);
 }
 
 export async function drags({ page, hand, expect }) {
