@@ -6,16 +6,16 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { find, start } from "../../crates/layernorm-lab/tests/page/browser.mjs";
+import { hand } from "../../crates/layernorm-lab/tests/page/hand.mjs";
 
 // The study's figure that each lesson shows.
 const LESSONS = {
   2: "batch-size/errors",
-  3: "epsilon/gradients",
-  4: "gradient-flow/flow-deep",
-  5: "implementations/accuracy",
+  3: "epsilon/gradient",
+  4: "gradient-flow/flow-relu",
+  5: "implementations/time",
   6: "dynamics/hidden-lstm",
-  7: "compare/curves-transformer",
-  8: "invariance/table",
+  7: "depth/depth",
 };
 
 const [report] = process.argv.slice(2);
@@ -32,7 +32,8 @@ for (const [lesson, id] of Object.entries(LESSONS)) {
   if (!(await page.run(`Boolean(${figure})`))) throw new Error(`${report} has no figure ${id}`);
   await page.run(`${figure}.scrollIntoView({ behavior: "instant" })`);
   await page.until(`[...${figure}.querySelectorAll(".save")].some((node) => node.textContent === "SVG")`, `the buttons of ${id}`);
-  const path = await page.download(folder, () => page.run(`[...${figure}.querySelectorAll(".save")].find((node) => node.textContent === "SVG").click()`));
+  // A real click, and the first button: a page may not download several files by itself.
+  const path = await page.download(folder, () => hand(page).click(`[id="at:${id}"] .save:nth-of-type(1)`));
   const to = fileURLToPath(new URL(`lesson-${lesson}.svg`, import.meta.url));
   renameSync(path, to);
   console.log(`lesson ${lesson}: ${id}`);
