@@ -108,7 +108,7 @@ impl Network {
             Network::Mlp | Network::Paper => COMMON,
         });
         let tuned = self == Network::Mlp && TUNED_SIZES.contains(&size) && settings.learning_rate.is_none();
-        // Only with the usual number of seeds: batches of 1 take most of this study's time.
+        // Only with the usual number of seeds, to save time.
         let others = OTHER_RATES.into_iter().filter(|_| tuned && tools::seeds(settings).any(|one| one == seed));
         std::iter::once(common).chain(others).collect()
     }

@@ -197,5 +197,5 @@ fn answer(groups: &[Group<'_>]) -> String {
 }
 
 /// Why classes may not be separated better.
-const THREE: &str = "A possible reason, not tested: three units are few, and layer norm, which puts all images on a \
-    circle, leaves one dimension to separate ten classes.";
+const THREE: &str = "A possible reason, not tested: separation is measured in three principal components, which hold only a \
+    part of the variance.";

@@ -250,5 +250,5 @@ fn answer(groups: &[Group<'_>]) -> String {
 }
 
 /// Why the weights may not grow.
-const ORTHOGONAL: &str = "A possible reason, not tested: only plain gradients are orthogonal to the weights; γ and β, or \
-    rounding, can add a component that shrinks them.";
+const ORTHOGONAL: &str = "A possible reason, not tested: the gradient is orthogonal only to what can be rescaled without changing the \
+    outputs. With layer norm that is W and b together, so W alone can shrink.";

@@ -104,4 +104,5 @@ pub(super) fn finding(runs: &[Ran], network: Network, size: usize) -> Option<Fin
 }
 
 /// Why small batches may not favour layer norm even at the best rates.
-const RATE_OF_BOTH: &str = "Each norm has its own learning rate here, so the rate is not the reason.";
+const RATE_OF_BOTH: &str =
+    "Each norm has its own learning rate here, so the rate is not the reason; what is, was not tested.";
