@@ -183,6 +183,23 @@ pub(crate) fn at_an_end(best: impl IntoIterator<Item = (String, f64)>, grid: &[f
     })
 }
 
+/// Numbers in increasing order.
+pub(crate) fn ascending(numbers: impl IntoIterator<Item = f64>) -> Vec<f64> {
+    let mut numbers: Vec<f64> = numbers.into_iter().collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers
+}
+
+/// Numbers in words, such as `1, 2 and 3`.
+pub(crate) fn listed(numbers: &[f64]) -> String {
+    let numbers: Vec<String> = numbers.iter().copied().map(short).collect();
+    match &numbers[..] {
+        [one] => one.clone(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+        [] => String::new(),
+    }
+}
+
 /// Formats a number with about three digits, with powers of ten if it is very large or small.
 pub(crate) fn short(number: f64) -> String {
     match number.abs() {

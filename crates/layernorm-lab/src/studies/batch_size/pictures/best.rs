@@ -4,23 +4,17 @@ use super::super::{COMMON, NORMS, Network, OTHER_RATES, TUNED_SIZES, case, case_
 use crate::models::Norm;
 use crate::report::{Chart, Finding, Picture, Tile, Tone};
 use crate::studies::findings::{BySeed, Claim, POINTS, Pair, by_seed, one_image};
-use crate::studies::tools::{chart as with_title, short};
+use crate::studies::tools::{self, chart as with_title, short};
 use crate::studies::trained::{Ran, of_case, words};
 
 /// The rates of the grid, in increasing order.
 fn rates() -> Vec<f64> {
-    let mut rates: Vec<f64> = OTHER_RATES.into_iter().chain([COMMON]).collect();
-    rates.sort_by(f64::total_cmp);
-    rates
+    tools::ascending(OTHER_RATES.into_iter().chain([COMMON]))
 }
 
 /// The rates of the grid in words.
 pub(super) fn listed() -> String {
-    let rates: Vec<String> = rates().into_iter().map(short).collect();
-    match &rates[..] {
-        [others @ .., last] => format!("{} and {last}", others.join(", ")),
-        [] => String::new(),
-    }
+    tools::listed(&rates())
 }
 
 /// Validation errors in percent by seed, at one rate.

@@ -13,18 +13,12 @@ pub(super) type Grid<'a> = Vec<(f64, Vec<&'a Ran>)>;
 
 /// The rates of the grid, in increasing order.
 fn rates() -> Vec<f64> {
-    let mut rates: Vec<f64> = OTHERS.into_iter().chain([COMMON]).collect();
-    rates.sort_by(f64::total_cmp);
-    rates
+    tools::ascending(OTHERS.into_iter().chain([COMMON]))
 }
 
 /// The rates of the grid in words.
 pub(super) fn listed() -> String {
-    let rates: Vec<String> = rates().into_iter().map(short).collect();
-    match &rates[..] {
-        [others @ .., last] => format!("{} and {last}", others.join(", ")),
-        [] => String::new(),
-    }
+    tools::listed(&rates())
 }
 
 /// A norm's runs at every rate; `None` if there are none at some rate.
